@@ -1,0 +1,20 @@
+declare const brand: unique symbol;
+
+/** A string or bytes that only its maker can make: `type ServiceId = Brand<string, "ServiceId">`. */
+export type Brand<T, Name extends string> = T & { readonly [brand]: Name };
+
+/** Slug of a service: `^[a-z0-9][a-z0-9-]*$`. */
+export type ServiceId = Brand<string, "ServiceId">;
+/** Id of one request at the gateway, shown in errors and logs. */
+export type RequestId = Brand<string, "RequestId">;
+/** Unguessable id of one payment in the ledger; it is what `GET /settlements/{id}` takes. */
+export type SettlementId = Brand<string, "SettlementId">;
+/** CAIP-2 id of a payment network: `eip155:<chain id>`. */
+export type NetworkId = Brand<string, "NetworkId">;
+/** An EVM address as spelled by whoever gave it; compare with {@link sameAddress}. */
+export type Address = `0x${string}`;
+
+/** True when both are the same address, whatever their letter case. */
+export function sameAddress(a: string, b: string): boolean {
+  return a.toLowerCase() === b.toLowerCase();
+}

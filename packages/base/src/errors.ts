@@ -1,0 +1,220 @@
+/**
+ * One registry row for every error that a user can meet. A row sets the HTTP status, the JSON-RPC code, whether the
+ * same request may be sent again, and the sentence that is safe to show. `docs/errors.md` is generated from it.
+ * A code is never reused for another meaning: retired codes move to {@link RETIRED_CODES}.
+ */
+export interface ErrorRow {
+  /** HTTP status of an answer that carries this code. */
+  readonly http: number;
+  /** JSON-RPC 2.0 error code where the answer is a JSON-RPC object. */
+  readonly rpc: number;
+  /** True when the identical request may succeed later. */
+  readonly retryable: boolean;
+  /** What went wrong, without internals. */
+  readonly message: string;
+  /** What to do next. */
+  readonly advice: string;
+}
+
+const row = (http: number, rpc: number, retryable: boolean, message: string, advice: string): ErrorRow => ({
+  http,
+  rpc,
+  retryable,
+  message,
+  advice,
+});
+
+/** Every error code of the product. Keys are the wire value of `code`. */
+export const ERRORS = {
+  // the request
+  MALFORMED_REQUEST: row(400, -32600, false, "The request is malformed.", "Compare the request with /openapi.json."),
+  INVALID_JSON: row(400, -32700, false, "The body is not valid JSON.", "Send one JSON document in UTF-8."),
+  BODY_REQUIRED: row(400, -32600, false, "This call needs a JSON body.", "Send a JSON object with a `method`."),
+  BATCH_NOT_SOLD: row(400, -32600, false, "A paid call is one call, not a batch.", "Send each call by itself."),
+  DUPLICATE_KEY: row(400, -32600, false, "The body repeats a key.", "Send each key once."),
+  METHOD_NOT_ALLOWED: row(
+    400,
+    -32601,
+    false,
+    "This method is not offered on this route.",
+    "See the methods of the service in /services.json; only reads are offered.",
+  ),
+  INVALID_PARAMS: row(400, -32602, false, "The parameters do not fit the method.", "See the method's schema."),
+  BAD_PATH: row(400, -32600, false, "The path is malformed.", "Send a path without dot segments or encoded slashes."),
+  VALIDATION_FAILED: row(422, -32602, false, "The query is not valid.", "Mend the fields that `detail` names."),
+  NOT_FOUND: row(404, -32601, false, "There is nothing at this address.", "See /services.json for what is offered."),
+  UNKNOWN_SERVICE: row(404, -32601, false, "No service has this id.", "See /services.json for the ids."),
+  VERB_NOT_ALLOWED: row(405, -32600, false, "This address does not take that verb.", "See the `Allow` header."),
+  BODY_TOO_LARGE: row(413, -32600, false, "The body is too large.", "Send a smaller body."),
+  UNSUPPORTED_MEDIA_TYPE: row(415, -32600, false, "The body is not JSON.", "Send Content-Type: application/json."),
+  REQUEST_TIMEOUT: row(408, -32600, true, "The request did not arrive in time.", "Send the whole request at once."),
+  RATE_LIMITED: row(429, -32005, true, "Too many requests.", "Wait as long as `Retry-After` says."),
+  // the payment
+  PAYMENT_REQUIRED: row(402, -32402, false, "Payment required", "Sign one of `accepts` and send it again."),
+  PAYMENT_MALFORMED: row(
+    400,
+    -32402,
+    false,
+    "The PAYMENT-SIGNATURE header is malformed.",
+    "Send base64 of one x402 version 2 payment payload.",
+  ),
+  PAYMENT_OPTION_UNKNOWN: row(
+    402,
+    -32402,
+    false,
+    "The accepted option is not one that is offered.",
+    "Copy one entry of `accepts` unchanged.",
+  ),
+  PAYMENT_RECEIVER_MISMATCH: row(402, -32402, false, "The payment is to another receiver.", "Sign for `payTo`."),
+  PAYMENT_VALUE_MISMATCH: row(402, -32402, false, "The payment is not of the price.", "Sign for exactly `amount`."),
+  PAYMENT_NOT_YET_VALID: row(402, -32402, true, "The payment is not valid yet.", "Set `validAfter` in the past."),
+  PAYMENT_EXPIRED: row(402, -32402, false, "The payment expires too soon.", "Sign again, with the full time-out."),
+  PAYMENT_SIGNATURE_INVALID: row(402, -32402, false, "The signature is not the payer's.", "Sign again."),
+  PAYMENT_NONCE_USED: row(402, -32402, false, "This authorization is used or cancelled.", "Sign with a new nonce."),
+  PAYMENT_INSUFFICIENT_FUNDS: row(
+    402,
+    -32402,
+    false,
+    "The payer's balance does not cover this payment and those in flight.",
+    "Add funds, or wait for payments in flight.",
+  ),
+  PAYMENT_SIMULATION_FAILED: row(402, -32402, false, "The token refuses this payment.", "Check the payer's account."),
+  PAYMENT_FACTORY_NOT_ALLOWED: row(
+    402,
+    -32402,
+    false,
+    "The wallet's factory is not on the allow-list.",
+    "Deploy the wallet first, or pay from another.",
+  ),
+  PAYMENT_SETTLEMENT_FAILED: row(
+    402,
+    -32402,
+    false,
+    "The payment could not be settled; nothing was charged.",
+    "Sign a new payment.",
+  ),
+  PAYMENT_CONFLICT: row(
+    409,
+    -32409,
+    false,
+    "This payment was made for another request.",
+    "Sign a new payment for this request.",
+  ),
+  PAYMENT_IDENTIFIER_CONFLICT: row(
+    409,
+    -32409,
+    false,
+    "This payment identifier was used for another request.",
+    "Use a new identifier.",
+  ),
+  SETTLEMENT_PENDING: row(
+    503,
+    -32503,
+    true,
+    "The payment is being settled.",
+    "Send the identical request with the same signature again; never sign a new one.",
+  ),
+  SETTLEMENT_UNAVAILABLE: row(
+    503,
+    -32503,
+    true,
+    "Payments cannot be checked at the moment; nothing was charged.",
+    "Send the identical request again later.",
+  ),
+  PAYMENT_IN_PROGRESS: row(
+    503,
+    -32503,
+    true,
+    "This payment is being worked on.",
+    "Send the identical request with the same signature again.",
+  ),
+  ANSWER_EXPIRED: row(
+    410,
+    -32410,
+    false,
+    "The stored answer of this settled payment is no longer kept.",
+    "Make a new call; ask the operator with the settlement id.",
+  ),
+  // the upstream
+  SERVICE_UNAVAILABLE: row(
+    503,
+    -32503,
+    true,
+    "The service is not currently available; nothing was charged.",
+    "Send the identical request with the same signature again, or later.",
+  ),
+  NO_SUPPLIERS: row(503, -32503, true, "No supplier serves this service now.", "Try again later."),
+  SUPPLIERS_UNREACHABLE: row(502, -32502, true, "No supplier could be reached.", "Try again."),
+  SUPPLIERS_FAILED: row(502, -32502, true, "No supplier gave a good answer.", "Try again."),
+  DEADLINE_EXCEEDED: row(504, -32504, true, "No answer came in time.", "Try again, or ask for less."),
+  ANSWER_TOO_LARGE: row(503, -32503, false, "The answer is larger than what is sold.", "Ask for less at once."),
+  OVERLOADED: row(503, -32503, true, "The gateway is at its limit.", "Wait as long as `Retry-After` says."),
+  // ours
+  NOT_READY: row(503, -32503, true, "Not ready yet.", "See what `missing` names."),
+  SHUTTING_DOWN: row(503, -32503, true, "The gateway is stopping.", "Send the request again."),
+  INTERNAL: row(500, -32603, true, "Something failed on our side.", "Try again; report the request id."),
+  // the command and its configuration
+  CONFIG_INVALID: row(500, -32603, false, "The configuration is not valid.", "Mend the paths that are named."),
+  USAGE: row(500, -32603, false, "The command was called wrongly.", "See --help."),
+  PORT_IN_USE: row(500, -32603, false, "A port is in use.", "End the program that holds it, or set another port."),
+  DEPENDENCY_MISSING: row(500, -32603, false, "A program that is needed is missing.", "Install it as described."),
+  DATA_FOLDER: row(500, -32603, false, "The data folder cannot be used.", "Use --fresh to start over."),
+  CHAIN_MISMATCH: row(500, -32603, false, "The chain is not the configured one.", "Check the network's URL and id."),
+  LEDGER_FENCED: row(500, -32603, true, "Another process holds this relayer key.", "Wait for its lease to end."),
+  LEDGER_UNAVAILABLE: row(503, -32503, true, "The ledger cannot be reached.", "Try again later."),
+  SPEND_CAP: row(500, -32603, false, "The price is over the spending cap; nothing was signed.", "Raise the cap."),
+  FACILITATOR_MISBEHAVED: row(503, -32503, true, "The facilitator gave an answer that is not true.", "Try later."),
+} as const satisfies Record<string, ErrorRow>;
+
+/** A key of {@link ERRORS}. */
+export type ErrorCode = keyof typeof ERRORS;
+
+/** Codes that existed once; they must never be given out again. */
+export const RETIRED_CODES: readonly string[] = [];
+
+/** The row of a code. */
+export function errorRow(code: ErrorCode): ErrorRow {
+  return ERRORS[code];
+}
+
+/** What {@link AppError} takes beside its code. */
+export interface AppErrorDetail {
+  /** Replaces the row's sentence. Must be safe to show to anybody. */
+  readonly message?: string;
+  /** Structured facts for logs; never shown to a client. */
+  readonly detail?: Readonly<Record<string, unknown>>;
+  /** What caused it. */
+  readonly cause?: unknown;
+}
+
+/** The one error class. Expected outcomes are values; this is thrown for faults and at the edge of a stage. */
+export class AppError extends Error {
+  override readonly name = "AppError";
+  readonly code: ErrorCode;
+  readonly detail: Readonly<Record<string, unknown>>;
+
+  constructor(code: ErrorCode, options: AppErrorDetail = {}) {
+    super(options.message ?? ERRORS[code].message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.code = code;
+    this.detail = options.detail ?? {};
+  }
+}
+
+/** True for an {@link AppError}, also for one with this code. */
+export function isAppError(error: unknown, code?: ErrorCode): error is AppError {
+  return error instanceof AppError && (code === undefined || error.code === code);
+}
+
+/** The body of every JSON error that is not JSON-RPC, 402 or 422. */
+export interface ErrorBody {
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly requestId: string;
+  readonly retryable: boolean;
+}
+
+/** Builds the error body for a code; `message` replaces the row's sentence, and the advice is always appended. */
+export function errorBody(code: ErrorCode, requestId: string, message?: string): ErrorBody {
+  const { retryable, advice, message: safe } = ERRORS[code];
+  return { code, message: `${message ?? safe} ${advice}`, requestId, retryable };
+}

@@ -1,0 +1,38 @@
+export { decimalToUnits, unitsToDecimal } from "./amounts.ts";
+export {
+  type Address,
+  type Brand,
+  type NetworkId,
+  type RequestId,
+  type ServiceId,
+  type SettlementId,
+  sameAddress,
+} from "./brand.ts";
+export {
+  base64ToBytes,
+  bytesEqual,
+  bytesToBase64,
+  bytesToHex,
+  bytesToHex0x,
+  bytesToUtf8,
+  concatBytes,
+  hexToBytes,
+  utf8ToBytes,
+} from "./bytes.ts";
+export { type Clock, systemClock } from "./clock.ts";
+export {
+  AppError,
+  type AppErrorDetail,
+  ERRORS,
+  type ErrorBody,
+  type ErrorCode,
+  type ErrorRow,
+  errorBody,
+  errorRow,
+  isAppError,
+  RETIRED_CODES,
+} from "./errors.ts";
+export { type FaultPoints, noFaults } from "./faults.ts";
+export { isRecord, type JsonFault, type JsonLimits, type JsonMember, type JsonResult, parseJson } from "./json.ts";
+export { hostOf, type Log, silentLog } from "./log.ts";
+export { type Labels, type MetricSpec, type Metrics, noMetrics } from "./metrics.ts";

@@ -1,0 +1,141 @@
+import type { Address, ErrorCode, NetworkId, ServiceId, SettlementId } from "@turnpike/base";
+import type { Evidence, PayerKind, PaymentKey, PaymentRecord, PaymentState, StoredAnswer } from "./types.ts";
+
+/** What a claim holds on to. */
+export interface NewClaim {
+  readonly key: PaymentKey;
+  readonly payTo: Address;
+  readonly value: bigint;
+  readonly validAfter: bigint;
+  readonly validBefore: bigint;
+  readonly signature: Uint8Array;
+  readonly kind: PayerKind;
+  readonly serviceId: ServiceId;
+  readonly payloadDigest: Uint8Array;
+  readonly requestHash: Uint8Array;
+  readonly identifier: string | undefined;
+  /** Payer's balance, and the block at which it was read: settlements of later blocks still count as in flight. */
+  readonly balance: bigint;
+  readonly balanceBlock: bigint;
+}
+
+/** Result of {@link Ledger.claim}. */
+export type ClaimResult =
+  /** Ours to work on. */
+  | { readonly kind: "claimed"; readonly id: SettlementId }
+  /** The nonce is taken, in any state but `released`. Who asks compares digest and hash. */
+  | { readonly kind: "exists"; readonly record: PaymentRecord }
+  /** The payer used this payment identifier before; `record` is that payment. */
+  | { readonly kind: "identifier"; readonly record: PaymentRecord }
+  /** The balance does not cover this payment and those in flight. */
+  | { readonly kind: "insufficient" };
+
+/** A relayer key that this process holds, with the fencing token of its lease. */
+export interface RelayerLease {
+  readonly network: NetworkId;
+  readonly relayer: Address;
+  /** Grows with every new holder; every write names it, and a write with an old one is refused. */
+  readonly epoch: bigint;
+  /** The next transaction nonce that the ledger knows to be free. */
+  readonly nextNonce: number;
+}
+
+/** One signed transaction. Replacements of one nonce share the batch. */
+export interface JournaledTransaction {
+  readonly hash: `0x${string}`;
+  readonly raw: Uint8Array;
+  readonly maxFeePerGas: bigint;
+  readonly maxPriorityFeePerGas: bigint;
+}
+
+/** A batch: one relayer nonce, one or more transactions that replace each other, one or more payments. */
+export interface BatchRecord {
+  readonly id: bigint;
+  readonly network: NetworkId;
+  readonly relayer: Address;
+  readonly nonce: number;
+  readonly gasLimit: bigint;
+  /** Oldest first. */
+  readonly transactions: readonly JournaledTransaction[];
+  readonly payments: readonly PaymentRecord[];
+  readonly createdAtMs: number;
+  readonly state: "open" | "mined";
+}
+
+/** What was summed over all payments of one asset, in its smallest unit. */
+export interface Books {
+  readonly network: NetworkId;
+  readonly asset: Address;
+  /** Count and sum by state; every payment is in exactly one. */
+  readonly states: Readonly<Record<PaymentState, { readonly count: number; readonly value: bigint }>>;
+}
+
+/**
+ * The durable record of all payments, in PostgreSQL. Each method is one database transaction; when it returns, what it
+ * says is on disk. It throws AppError LEDGER_UNAVAILABLE when the database cannot be reached, and LEDGER_FENCED when
+ * this process no longer holds what it writes with.
+ */
+export interface Ledger extends AsyncDisposable {
+  /** Takes `(network, asset, from, nonce)`, and reserves its value from the payer's balance, atomically. */
+  claim(claim: NewClaim): Promise<ClaimResult>;
+  /** Looks a payment up by its name on the chain. */
+  find(key: PaymentKey): Promise<PaymentRecord | undefined>;
+  /** Looks a payment up by payer and payment identifier. */
+  findByIdentifier(network: NetworkId, from: Address, identifier: string): Promise<PaymentRecord | undefined>;
+  get(id: SettlementId): Promise<PaymentRecord | undefined>;
+  /** The stored answer; undefined before it is committed and after its retention. */
+  answer(id: SettlementId): Promise<StoredAnswer | undefined>;
+  /** Gives a claim of this process up: nothing was charged. False when it was no longer ours. */
+  release(id: SettlementId, reason: ErrorCode): Promise<boolean>;
+  /** Releases the claims of processes that are dead; returns how many. Run at start and on a timer. */
+  releaseOrphans(): Promise<number>;
+
+  /** Takes a free or abandoned relayer key; undefined while another living process holds it. */
+  leaseRelayer(network: NetworkId, relayer: Address, chainNonce: number): Promise<RelayerLease | undefined>;
+  /** Extends all leases of this process; returns the relayers that it has lost. */
+  renewLeases(): Promise<readonly { readonly network: NetworkId; readonly relayer: Address }[]>;
+  /**
+   * Commits checked answers together with the signed transaction that settles them, before it is sent. Payments whose
+   * claim was lost meanwhile make it fail as a whole with AppError LEDGER_FENCED (detail `lost`: their ids), since the
+   * transaction carries them. `nonce` must be the lease's next one.
+   */
+  journal(batch: {
+    readonly lease: RelayerLease;
+    readonly nonce: number;
+    readonly gasLimit: bigint;
+    readonly transaction: JournaledTransaction;
+    readonly items: readonly { readonly id: SettlementId; readonly answer: StoredAnswer }[];
+  }): Promise<{ readonly batchId: bigint }>;
+  /** Adds a replacement with a higher fee to an open batch, before it is sent. */
+  journalReplacement(lease: RelayerLease, batchId: bigint, transaction: JournaledTransaction): Promise<void>;
+  /** Commits a checked answer before a remote facilitator is asked to settle: claimed → submitted. */
+  journalSubmission(id: SettlementId, answer: StoredAnswer): Promise<void>;
+  /** A batch's nonce is used up on the chain, by `hash`. */
+  closeBatch(batchId: bigint, hash: `0x${string}`): Promise<void>;
+  /** Batches that are not mined, oldest first: those of the leases of this process. */
+  openBatches(network: NetworkId, relayer: Address): Promise<readonly BatchRecord[]>;
+  /** signed | submitted | failed | disputed → settled. Idempotent. */
+  settled(id: SettlementId, evidence: Evidence): Promise<void>;
+  /** signed | submitted → failed: it can never be settled by what we sent, and nothing was charged. Idempotent. */
+  failed(id: SettlementId, reason: ErrorCode): Promise<void>;
+  /** settled → signed | submitted: the block of its evidence is gone. */
+  reorganised(id: SettlementId): Promise<void>;
+  /** settled | signed | submitted → disputed: served, and can no longer be settled. */
+  disputed(id: SettlementId, reason: ErrorCode): Promise<void>;
+  /** released | failed → owed: the chain shows that the payer paid, and we gave no answer. */
+  owed(id: SettlementId, evidence: Evidence): Promise<void>;
+  /** Payments `submitted` and not resolved, oldest first. */
+  submitted(network: NetworkId, limit: number): Promise<readonly PaymentRecord[]>;
+  /** Settled payments whose block is not below `finalBlock` yet: to be looked at again. */
+  unfinal(network: NetworkId, finalBlock: bigint, limit: number): Promise<readonly PaymentRecord[]>;
+  /** Released and failed payments whose window closed before `chainTimeSeconds` and that were not swept yet. */
+  unswept(network: NetworkId, chainTimeSeconds: number, limit: number): Promise<readonly PaymentRecord[]>;
+  /** Marks payments as swept: their authorization can no longer be used. */
+  swept(ids: readonly SettlementId[]): Promise<void>;
+  /** Deletes answers past their retention; returns how many. */
+  expireAnswers(): Promise<number>;
+  /** Sums per asset. */
+  books(): Promise<readonly Books[]>;
+  /** True when the database answers. */
+  ready(): Promise<boolean>;
+}

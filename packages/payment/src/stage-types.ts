@@ -1,0 +1,46 @@
+import type { ErrorCode, SettlementId } from "@turnpike/base";
+import type { PaidRequest, ParsedRequest, Relayed } from "@turnpike/protocol";
+import type { Outcome, PaymentOption, PaymentRefusal, PresentedPayment, StoredAnswer } from "./types.ts";
+
+/** What a presented payment leads to. */
+export type Admission =
+  /** Claimed: go to the upstream, then call `settle` or `release`, exactly once. */
+  | { readonly kind: "paid"; readonly paid: PaidRequest }
+  /** A copy of an earlier payment for the same request: its outcome, without another run. */
+  | { readonly kind: "outcome"; readonly outcome: Outcome }
+  | ({ readonly kind: "refused" } & PaymentRefusal);
+
+/** What `GET /settlements/{id}` shows: never the answer's body. */
+export interface SettlementStatus {
+  readonly id: SettlementId;
+  readonly status: "in_progress" | "pending" | "settled" | "failed" | "released" | "owed" | "disputed";
+  readonly network: string;
+  readonly asset: string;
+  readonly payer: string;
+  readonly payTo: string;
+  readonly amount: string;
+  readonly transaction: string | undefined;
+  readonly reason: ErrorCode | undefined;
+  /** True while the stored answer can be had by presenting the same signature again. */
+  readonly answerAvailable: boolean;
+}
+
+/** The payment stage: header to claim, checked answer to settlement. */
+export interface PaymentStage extends AsyncDisposable {
+  /** Strict base64, JSON and schema of a PAYMENT-SIGNATURE header; refusal is PAYMENT_MALFORMED (400). */
+  decode(header: string): { readonly ok: true; readonly payment: PresentedPayment } | PaymentRefusal;
+  /** Matches an offered option, verifies, claims. `options` are those that this route offers. */
+  admit(
+    request: ParsedRequest,
+    payment: PresentedPayment,
+    options: readonly PaymentOption[],
+    signal: AbortSignal,
+  ): Promise<Admission>;
+  /** Commits and settles; `answer` is the whole HTTP body that is sold. */
+  settle(paid: PaidRequest, relayed: Relayed, answer: StoredAnswer): Promise<Outcome>;
+  /** Gives the claim up: the upstream failed, nothing is charged. */
+  release(paid: PaidRequest, reason: ErrorCode): Promise<Outcome>;
+  status(id: SettlementId): Promise<SettlementStatus | undefined>;
+  /** What is missing before payments can be taken; empty when ready. */
+  missing(): readonly string[];
+}
