@@ -12,10 +12,8 @@ import type {
   DecodedPayment,
   Outcome,
   PaymentKey,
-  PaymentOption,
   PaymentRecord,
   PaymentRefusal,
-  PresentedPayment,
   StoredAnswer,
   Verification,
   VerifiedPayment,
@@ -50,6 +48,7 @@ export interface PaymentStageModules {
 /** A claim of this process, from its admission to its end. */
 interface Active {
   readonly record: PaymentRecord;
+  readonly joinName: string;
   readonly finish: (outcome: Outcome) => void;
 }
 
@@ -168,7 +167,7 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
     await faults.reach("stage.claim.after");
     switch (claim.kind) {
       case "claimed": {
-        active.set(claim.id, { record: { ...record, id: claim.id }, finish });
+        active.set(claim.id, { record: { ...record, id: claim.id }, joinName: joinName(payment, request), finish });
         return { kind: "paid", paid: mintPaid({ request, settlementId: claim.id, deadlineMs }) };
       }
       case "exists":
@@ -195,6 +194,8 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
   const finished = (id: SettlementId, outcome: Outcome): Outcome => {
     const claim = active.get(id);
     active.delete(id);
+    // Copies that wait are served by this; whoever comes from now on asks the ledger.
+    if (claim !== undefined) joined.delete(claim.joinName);
     claim?.finish(outcome);
     metrics.count(outcomesTotal, { outcome: outcome.kind });
     return outcome;
@@ -232,7 +233,10 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
           result.kind === "paid" ? { kind: "outcome", outcome: await ended } : result,
       );
       joined.set(name, forCopies);
-      void forCopies.catch(() => undefined).finally(() => joined.delete(name));
+      const forget = (): void => {
+        if (joined.get(name) === forCopies) joined.delete(name);
+      };
+      forCopies.then(forget, forget);
       try {
         const result = await admission;
         metrics.count(admissionsTotal, { result: result.kind === "refused" ? result.code : result.kind });

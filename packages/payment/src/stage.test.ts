@@ -1,0 +1,369 @@
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { after, before, test } from "node:test";
+import { inspect } from "node:util";
+import {
+  type Address,
+  bytesToBase64,
+  type NetworkId,
+  noFaults,
+  noMetrics,
+  type RequestId,
+  type ServiceId,
+  silentLog,
+  systemClock,
+  utf8ToBytes,
+} from "@turnpike/base";
+import { type LocalPostgres, startPostgres } from "@turnpike/localnet";
+import { mintParsed, mintRelayed, type PaidRequest, type ParsedRequest } from "@turnpike/protocol";
+import { createLedger } from "./ledger/ledger.ts";
+import { migrate } from "./ledger/migrate.ts";
+import type { Ledger } from "./ledger-types.ts";
+import type { Settler } from "./settler.ts";
+import { createPaymentStage } from "./stage.ts";
+import type { Admission, PaymentStage } from "./stage-types.ts";
+import type { Outcome, PaymentOption, PaymentRecord, PaymentRefusal, StoredAnswer, Verifier } from "./types.ts";
+
+const option: PaymentOption = {
+  scheme: "exact",
+  network: "eip155:84532" as NetworkId,
+  amount: "5000",
+  asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+  payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
+  maxTimeoutSeconds: 60,
+  extra: { name: "USDC", version: "2" },
+};
+
+let postgres: LocalPostgres;
+let ledger: Ledger;
+
+before(async () => {
+  postgres = await startPostgres({});
+  const url = await postgres.createDatabase("stage");
+  await migrate(url, { schema: "ledger" });
+  ledger = await createLedger(
+    {
+      url,
+      schema: "ledger",
+      poolSize: 8,
+      answerRetentionSeconds: 3_600,
+      holderTtlMs: 5_000,
+      heartbeatMs: 1_500,
+      statementTimeoutMs: 5_000,
+    },
+    { log: silentLog, metrics: noMetrics, faults: noFaults },
+  );
+});
+
+after(async () => {
+  await ledger[Symbol.asyncDispose]();
+  await postgres[Symbol.asyncDispose]();
+});
+
+/** Stands in for the chain: says what the test wants of every payment. */
+class StandInVerifier implements Verifier {
+  balance = 1_000_000n;
+  refusal: PaymentRefusal | undefined;
+  checks = 0;
+  async checkFree() {
+    return this.refusal ?? { ok: true as const, signer: "payer" as const };
+  }
+  async checkChain(payment: Parameters<Verifier["checkChain"]>[0]) {
+    this.checks++;
+    return {
+      ok: true as const,
+      payment,
+      kind: "eoa" as const,
+      balance: this.balance,
+      blockNumber: 1n,
+      chainTimeSeconds: Date.now() / 1000,
+    };
+  }
+}
+
+/** Stands in for the settlement engine: commits, and settles when the test says so. */
+class StandInSettler implements Settler {
+  readonly networks = [option.network];
+  settled = 0;
+  mode: "at once" | "held" | "refuses" = "at once";
+  readonly #held = new Map<string, () => void>();
+  async settle(payment: PaymentRecord, answer: StoredAnswer, signal: AbortSignal) {
+    if (this.mode === "refuses") throw new Error("not committed");
+    await ledger.journalSubmission(payment.id, answer);
+    if (this.mode === "held") return this.wait(payment, signal);
+    await this.finish(payment);
+  }
+  async finish(payment: Pick<PaymentRecord, "id">) {
+    this.settled++;
+    await ledger.settled(payment.id, {
+      transaction: `0x${randomBytes(32).toString("hex")}`,
+      blockNumber: 2n,
+      blockHash: `0x${randomBytes(32).toString("hex")}`,
+    });
+    this.#held.get(payment.id)?.();
+  }
+  wait(payment: PaymentRecord, signal: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#held.set(payment.id, resolve);
+    signal.addEventListener("abort", () => resolve(), { once: true });
+    return promise;
+  }
+  missing() {
+    return [];
+  }
+  async [Symbol.asyncDispose]() {}
+}
+
+interface Bench {
+  readonly stage: PaymentStage;
+  readonly verifier: StandInVerifier;
+  readonly settler: StandInSettler;
+}
+
+function stageOf(settleWaitMs = 5_000): Bench {
+  const verifier = new StandInVerifier();
+  const settler = new StandInSettler();
+  const stage = createPaymentStage(
+    { upstreamTimeoutMs: 10_000, settleMarginMs: 4_000, settleWaitMs, retryAfterSeconds: 2, pollMs: 20 },
+    {
+      verifier,
+      ledger,
+      settlers: [settler],
+      clock: systemClock,
+      log: silentLog,
+      metrics: noMetrics,
+      faults: noFaults,
+    },
+  );
+  return { stage, verifier, settler };
+}
+
+const newPayer = (): Address => `0x${randomBytes(20).toString("hex")}`;
+
+function header(from: Address, change: { nonce?: string; resource?: string; identifier?: string } = {}): string {
+  const now = Math.floor(Date.now() / 1000);
+  const payload = {
+    x402Version: 2,
+    resource: { url: change.resource ?? "http://gw.example/v1/eth" },
+    accepted: option,
+    payload: {
+      signature: `0x${randomBytes(64).toString("hex")}1b`,
+      authorization: {
+        from,
+        to: option.payTo,
+        value: option.amount,
+        validAfter: String(now - 600),
+        validBefore: String(now + 60),
+        nonce: change.nonce ?? `0x${randomBytes(32).toString("hex")}`,
+      },
+    },
+    ...(change.identifier === undefined
+      ? {}
+      : {
+          extensions: {
+            "payment-identifier": { info: { required: false, id: change.identifier }, schema: {} },
+          },
+        }),
+  };
+  return bytesToBase64(utf8ToBytes(JSON.stringify(payload)));
+}
+
+function request(body = "a"): ParsedRequest {
+  return mintParsed({
+    requestId: "r" as RequestId,
+    serviceId: "eth" as ServiceId,
+    call: {
+      rpcType: "json_rpc",
+      operation: "eth_blockNumber",
+      verb: "POST",
+      path: "",
+      body: utf8ToBytes(body),
+      id: "1",
+      params: [],
+    },
+    requestHash: new Uint8Array(32).fill(body.charCodeAt(0)),
+  });
+}
+
+async function present({ stage }: Bench, signed: string, body = "a"): Promise<Admission> {
+  const decoded = stage.decode(signed);
+  assert.ok(decoded.ok, inspect(decoded));
+  return stage.admit(request(body), decoded.payment, [option], new AbortController().signal);
+}
+
+const answer = (text: string): StoredAnswer => ({ contentType: "application/json", body: utf8ToBytes(text) });
+
+async function settle({ stage }: Bench, paid: PaidRequest, text = "{}"): Promise<Outcome> {
+  const relayed = mintRelayed({
+    request: paid,
+    status: 200,
+    body: utf8ToBytes(text),
+    contentType: "application/json",
+    schemaCheck: "passed",
+    operator: "node",
+  });
+  return stage.settle(paid, relayed, answer(text));
+}
+
+function paidOf(admission: Admission): PaidRequest {
+  assert.equal(admission.kind, "paid", inspect(admission));
+  return (admission as Extract<Admission, { kind: "paid" }>).paid;
+}
+
+function outcomeOf(admission: Admission): Outcome {
+  assert.equal(admission.kind, "outcome", inspect(admission));
+  return (admission as Extract<Admission, { kind: "outcome" }>).outcome;
+}
+
+function answerOf(outcome: Outcome): string {
+  assert.equal(outcome.kind, "settled", inspect(outcome));
+  return Buffer.from((outcome as Extract<Outcome, { kind: "settled" }>).answer.body).toString();
+}
+
+const codeOf = (admission: Admission): string => (admission.kind === "refused" ? admission.code : admission.kind);
+
+test("ten copies of one payment at once: one upstream run, one settlement, ten equal answers", async () => {
+  const bench = stageOf();
+  const signed = header(newPayer());
+  let runs = 0;
+  const outcomes = await Promise.all(
+    Array.from({ length: 10 }, async () => {
+      const admission = await present(bench, signed);
+      if (admission.kind !== "paid") return outcomeOf(admission);
+      runs++;
+      return settle(bench, admission.paid, `{"run":${runs}}`);
+    }),
+  );
+  assert.equal(runs, 1);
+  assert.equal(bench.settler.settled, 1);
+  assert.deepEqual([...new Set(outcomes.map(answerOf))], ['{"run":1}']);
+  assert.equal(bench.verifier.checks, 1);
+});
+
+test("copies at two gateways: the ledger decides who runs, both give the same answer", async () => {
+  const [one, two] = [stageOf(), stageOf()];
+  const signed = header(newPayer());
+  const first = paidOf(await present(one, signed));
+  const second = present(two, signed);
+  await settle(one, first, '{"from":"one"}');
+  assert.equal(answerOf(outcomeOf(await second)), '{"from":"one"}');
+  assert.equal(one.settler.settled + two.settler.settled, 1);
+});
+
+test("the same signature later gets the stored answer, also after its window", async () => {
+  const bench = stageOf();
+  const signed = header(newPayer());
+  await settle(bench, paidOf(await present(bench, signed)), '{"n":1}');
+  assert.equal(answerOf(outcomeOf(await present(bench, signed))), '{"n":1}');
+  bench.verifier.refusal = { ok: false, code: "PAYMENT_EXPIRED" };
+  assert.equal(answerOf(outcomeOf(await present(bench, signed))), '{"n":1}');
+});
+
+test("one payment for another request is refused while it runs and after", async () => {
+  const bench = stageOf();
+  const signed = header(newPayer());
+  const paid = paidOf(await present(bench, signed));
+  assert.equal(codeOf(await present(bench, signed, "b")), "PAYMENT_CONFLICT");
+  await settle(bench, paid);
+  assert.equal(codeOf(await present(bench, signed, "b")), "PAYMENT_CONFLICT");
+  bench.verifier.refusal = { ok: false, code: "PAYMENT_NONCE_USED" };
+  assert.equal(codeOf(await present(bench, signed, "b")), "PAYMENT_CONFLICT");
+});
+
+test("a forged copy of a settled payment never gets its answer", async () => {
+  const bench = stageOf();
+  const [payer, nonce] = [newPayer(), `0x${randomBytes(32).toString("hex")}`];
+  await settle(bench, paidOf(await present(bench, header(payer, { nonce }))));
+  // Right payer and nonce, other signature: the verifier of the product says one of these two.
+  for (const code of ["PAYMENT_SIGNATURE_INVALID", "PAYMENT_NONCE_USED"] as const) {
+    bench.verifier.refusal = { ok: false, code };
+    assert.equal(codeOf(await present(bench, header(payer, { nonce }))), code);
+  }
+  bench.verifier.refusal = undefined;
+  assert.equal(codeOf(await present(bench, header(payer, { nonce }))), "PAYMENT_CONFLICT");
+});
+
+test("a failed upstream charges nothing, and the same signature may be used again", async () => {
+  const bench = stageOf();
+  const signed = header(newPayer());
+  const first = paidOf(await present(bench, signed));
+  const copy = present(bench, signed);
+  assert.deepEqual(await bench.stage.release(first, "SUPPLIERS_FAILED"), {
+    kind: "released",
+    code: "SUPPLIERS_FAILED",
+  });
+  assert.deepEqual(outcomeOf(await copy), { kind: "released", code: "SUPPLIERS_FAILED" });
+  assert.equal(bench.settler.settled, 0);
+  assert.equal(answerOf(await settle(bench, paidOf(await present(bench, signed)), '"second"')), '"second"');
+  assert.equal(bench.settler.settled, 1);
+});
+
+test("a balance for one and ten fresh nonces: one upstream run", async () => {
+  const bench = stageOf();
+  bench.verifier.balance = 5_000n;
+  const payer = newPayer();
+  const admissions = await Promise.all(Array.from({ length: 10 }, () => present(bench, header(payer))));
+  assert.deepEqual(admissions.map(codeOf).sort(), [
+    ...Array.from({ length: 9 }, () => "PAYMENT_INSUFFICIENT_FUNDS"),
+    "paid",
+  ]);
+});
+
+test("an unresolved settlement is pending, never refused; the same signature gets the answer once it resolves", async () => {
+  const bench = stageOf(50);
+  bench.settler.mode = "held";
+  const signed = header(newPayer());
+  const paid = paidOf(await present(bench, signed));
+  const outcome = await settle(bench, paid, '{"late":true}');
+  assert.equal(outcome.kind, "pending");
+  assert.equal(outcome.kind === "pending" && outcome.receipt.errorReason, "settlement_pending");
+  assert.equal(outcomeOf(await present(bench, signed)).kind, "pending");
+  assert.equal((await bench.stage.status(paid.settlementId))?.status, "pending");
+  await bench.settler.finish({ id: paid.settlementId });
+  assert.equal(answerOf(outcomeOf(await present(bench, signed))), '{"late":true}');
+  assert.equal((await bench.stage.status(paid.settlementId))?.answerAvailable, true);
+});
+
+test("a settlement that fails for good is refused, with a receipt that says so, and stays so", async () => {
+  const bench = stageOf(50);
+  bench.settler.mode = "held";
+  const signed = header(newPayer());
+  const paid = paidOf(await present(bench, signed));
+  await settle(bench, paid);
+  await ledger.failed(paid.settlementId, "PAYMENT_NONCE_USED");
+  const outcome = outcomeOf(await present(bench, signed));
+  assert.equal(outcome.kind, "failed");
+  assert.equal(outcome.kind === "failed" && outcome.receipt.success, false);
+});
+
+test("what could not be committed is released, and may be presented again", async () => {
+  const bench = stageOf();
+  bench.settler.mode = "refuses";
+  const signed = header(newPayer());
+  const outcome = await settle(bench, paidOf(await present(bench, signed)));
+  assert.deepEqual(outcome, { kind: "released", code: "SETTLEMENT_UNAVAILABLE" });
+  bench.settler.mode = "at once";
+  assert.equal((await settle(bench, paidOf(await present(bench, signed)))).kind, "settled");
+});
+
+test("payment-identifier: same request, stored outcome; other request, 409; other payer, independent", async () => {
+  const bench = stageOf();
+  const identifier = `pay_${randomBytes(16).toString("hex")}`;
+  const payer = newPayer();
+  await settle(bench, paidOf(await present(bench, header(payer, { identifier }))), '{"first":1}');
+  assert.equal(answerOf(outcomeOf(await present(bench, header(payer, { identifier })))), '{"first":1}');
+  assert.equal(bench.settler.settled, 1);
+  assert.equal(codeOf(await present(bench, header(payer, { identifier }), "b")), "PAYMENT_IDENTIFIER_CONFLICT");
+  assert.equal(codeOf(await present(bench, header(newPayer(), { identifier }))), "paid");
+});
+
+test("an option that is not offered is refused before anything else", async () => {
+  const bench = stageOf();
+  const decoded = bench.stage.decode(header(newPayer()));
+  assert.ok(decoded.ok);
+  for (const changed of [{ amount: "1" }, { payTo: option.payTo.toLowerCase() }, { network: "eip155:1" }]) {
+    const payment = { ...decoded.payment, accepted: { ...option, ...changed } };
+    const admission = await bench.stage.admit(request(), payment, [option], new AbortController().signal);
+    assert.equal(codeOf(admission), "PAYMENT_OPTION_UNKNOWN");
+  }
+});
