@@ -46,6 +46,7 @@ export const ERRORS = {
   UNKNOWN_SERVICE: row(404, -32601, false, "No service has this id.", "See /services.json for the ids."),
   VERB_NOT_ALLOWED: row(405, -32600, false, "This address does not take that verb.", "See the `Allow` header."),
   BODY_TOO_LARGE: row(413, -32600, false, "The body is too large.", "Send a smaller body."),
+  HEADERS_TOO_LARGE: row(431, -32600, false, "The request's head is too large.", "Send fewer or shorter headers."),
   UNSUPPORTED_MEDIA_TYPE: row(415, -32600, false, "The body is not JSON.", "Send Content-Type: application/json."),
   REQUEST_TIMEOUT: row(408, -32600, true, "The request did not arrive in time.", "Send the whole request at once."),
   RATE_LIMITED: row(429, -32005, true, "Too many requests.", "Wait as long as `Retry-After` says."),
@@ -162,6 +163,13 @@ export const ERRORS = {
   CHAIN_MISMATCH: row(500, -32603, false, "The chain is not the configured one.", "Check the network's URL and id."),
   LEDGER_FENCED: row(500, -32603, true, "Another process holds this relayer key.", "Wait for its lease to end."),
   LEDGER_UNAVAILABLE: row(503, -32503, true, "The ledger cannot be reached.", "Try again later."),
+  LEDGER_SCHEMA: row(
+    500,
+    -32603,
+    false,
+    "The ledger's tables are not those of this version.",
+    "Run `turnpike db migrate`; tables that are newer need a newer Turnpike.",
+  ),
   SPEND_CAP: row(500, -32603, false, "The price is over the spending cap; nothing was signed.", "Raise the cap."),
   FACILITATOR_MISBEHAVED: row(503, -32503, true, "The facilitator gave an answer that is not true.", "Try later."),
 } as const satisfies Record<string, ErrorRow>;

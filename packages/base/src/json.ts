@@ -25,10 +25,59 @@ export type JsonResult =
   | { readonly ok: true; readonly value: unknown; readonly members: readonly JsonMember[]; readonly text: string }
   | ({ readonly ok: false } & JsonFault);
 
-const SPACE = /[ \t\n\r]*/y;
-// biome-ignore lint/suspicious/noControlCharactersInRegex: RFC 8259 §7 bans exactly these from strings
-const STRING = /"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*"/y;
-const SCALAR = /true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?/y;
+const ESCAPE = /\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})/y;
+const WORD = /true|false|null/y;
+
+/** Where white space that starts at `at` ends. Loops, not patterns: a pattern's stack overflows on megabytes. */
+function spaceEnd(text: string, at: number): number {
+  for (let end = at; ; end++) {
+    const code = text.charCodeAt(end);
+    if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return end;
+  }
+}
+
+/** Where digits that start at `at` end. */
+function digitsEnd(text: string, at: number): number {
+  for (let end = at; ; end++) {
+    const code = text.charCodeAt(end);
+    if (!(code >= 0x30 && code <= 0x39)) return end;
+  }
+}
+
+/** Where the string (RFC 8259 §7) that starts at `at` ends; -1 when there is none. */
+function stringEnd(text: string, at: number): number {
+  if (text.charCodeAt(at) !== 0x22) return -1;
+  for (let end = at + 1; ; end++) {
+    const code = text.charCodeAt(end);
+    if (code === 0x22) return end + 1;
+    if (code === 0x5c) {
+      ESCAPE.lastIndex = end;
+      if (!ESCAPE.test(text)) return -1;
+      end = ESCAPE.lastIndex - 1;
+    } else if (!(code >= 0x20)) return -1;
+  }
+}
+
+/** Where the number (RFC 8259 §6) or word that starts at `at` ends; -1 when there is none. */
+function scalarEnd(text: string, at: number): number {
+  WORD.lastIndex = at;
+  if (WORD.test(text)) return WORD.lastIndex;
+  const whole = text[at] === "-" ? at + 1 : at;
+  let end = text[whole] === "0" ? whole + 1 : digitsEnd(text, whole);
+  if (end === whole) return -1;
+  if (text[end] === ".") {
+    const places = digitsEnd(text, end + 1);
+    if (places === end + 1) return -1;
+    end = places;
+  }
+  if (text[end] === "e" || text[end] === "E") {
+    const sign = text[end + 1] === "+" || text[end + 1] === "-" ? end + 2 : end + 1;
+    const power = digitsEnd(text, sign);
+    if (power === sign) return -1;
+    end = power;
+  }
+  return end;
+}
 
 /**
  * Parses one JSON document (RFC 8259) of bounded depth and size, refusing a key that an object repeats at any level:
@@ -45,12 +94,12 @@ export function parseJson(input: Uint8Array | string, limits: JsonLimits = {}): 
   let nodes = 0;
   let fault: JsonFault | undefined;
 
-  const skip = (pattern: RegExp): string | undefined => {
-    pattern.lastIndex = at;
-    const found = pattern.exec(text);
-    if (found === null) return undefined;
-    at = pattern.lastIndex;
-    return found[0];
+  const skipSpace = (): void => {
+    at = spaceEnd(text, at);
+  };
+  const skipTo = (end: number): boolean => {
+    if (end >= 0) at = end;
+    return end >= 0;
   };
   const fail = (found: JsonFault): false => {
     fault ??= found;
@@ -63,56 +112,57 @@ export function parseJson(input: Uint8Array | string, limits: JsonLimits = {}): 
       if (depth >= maxDepth) return fail({ reason: "depth" });
       return first === 0x7b ? object(depth + 1) : array(depth + 1);
     }
-    return (first === 0x22 ? skip(STRING) : skip(SCALAR)) === undefined ? fail({ reason: "syntax" }) : true;
+    return skipTo(first === 0x22 ? stringEnd(text, at) : scalarEnd(text, at)) || fail({ reason: "syntax" });
   };
   const object = (depth: number): boolean => {
     at++;
-    skip(SPACE);
+    skipSpace();
     if (text[at] === "}") {
       at++;
       return true;
     }
     const seen = new Set<string>();
     for (;;) {
-      const token = skip(STRING);
-      if (token === undefined) return fail({ reason: "syntax" });
+      const from = at;
+      if (!skipTo(stringEnd(text, at))) return fail({ reason: "syntax" });
+      const token = text.slice(from, at);
       const key = token.includes("\\") ? (JSON.parse(token) as string) : token.slice(1, -1);
       if (seen.has(key)) return fail({ reason: "duplicate", key });
       seen.add(key);
-      skip(SPACE);
+      skipSpace();
       if (text[at++] !== ":") return fail({ reason: "syntax" });
-      skip(SPACE);
+      skipSpace();
       const start = at;
       if (!value(depth)) return false;
       if (depth === 1) members.push({ key, raw: text.slice(start, at) });
-      skip(SPACE);
+      skipSpace();
       const next = text[at++];
       if (next === "}") return true;
       if (next !== ",") return fail({ reason: "syntax" });
-      skip(SPACE);
+      skipSpace();
     }
   };
   const array = (depth: number): boolean => {
     at++;
-    skip(SPACE);
+    skipSpace();
     if (text[at] === "]") {
       at++;
       return true;
     }
     for (;;) {
       if (!value(depth)) return false;
-      skip(SPACE);
+      skipSpace();
       const next = text[at++];
       if (next === "]") return true;
       if (next !== ",") return fail({ reason: "syntax" });
-      skip(SPACE);
+      skipSpace();
     }
   };
 
-  skip(SPACE);
+  skipSpace();
   const isObject = text[at] === "{";
   if (!value(0)) return { ok: false, ...(fault ?? { reason: "syntax" }) };
-  skip(SPACE);
+  skipSpace();
   if (at !== text.length) return { ok: false, reason: "syntax" };
   return { ok: true, value: JSON.parse(text) as unknown, members: isObject ? members : [], text };
 }

@@ -33,13 +33,16 @@ export type Category =
 
 /** One declared operation: a JSON-RPC method, or a verb and path template. */
 export interface Operation {
-  /** `eth_call`, or `GET /cosmos/auth/v1beta1/accounts/{address}`. */
+  /** `eth_call`, or `GET /cosmos/auth/v1beta1/accounts/{address}`; `POST /` is the body of the route itself. */
   readonly name: string;
   readonly rpcType: RpcType;
   readonly description: string;
   /** Schema of `params` (JSON-RPC) or of the body (HTTP); undefined: anything. */
   readonly params?: JsonSchema;
-  /** Schema of `result` (JSON-RPC) or of the body (HTTP); undefined: undeclared. */
+  /**
+   * Schema of the answer; undefined: undeclared. Of `result` where the answer is a JSON-RPC object (`json_rpc` and
+   * `comet_bft`, also its GET forms), of the whole body with `rest`.
+   */
   readonly result?: JsonSchema;
   /** An example request body. */
   readonly example?: Readonly<Record<string, unknown>>;
@@ -72,4 +75,51 @@ export interface Service {
   readonly operations: ReadonlyMap<string, Operation>;
   /** Largest request body in bytes. */
   readonly maxBodyBytes: number;
+  /** An operator's own image; undefined: the gateway's `/icons/{id}.svg`. */
+  readonly iconUrl?: string;
+}
+
+/** What an operator may change of a service that the catalogue has. Absent: as it is. */
+export interface ServiceOverride {
+  readonly name?: string;
+  readonly description?: string;
+  readonly category?: Category;
+  /** Replaces the tags; the category is always one of them. */
+  readonly tags?: readonly string[];
+  /** USD, up to six places. */
+  readonly price?: string;
+  readonly families?: readonly FamilyId[];
+  /** EVM: decimal chain id that back-ends must have. */
+  readonly evmChainId?: number;
+  readonly chainId?: string;
+  readonly network?: "mainnet" | "testnet";
+  readonly syncAllowanceBlocks?: number;
+  readonly paid?: boolean;
+  readonly free?: boolean;
+  readonly maxBodyBytes?: number;
+  readonly iconUrl?: string;
+  /** Replaces all operations. */
+  readonly operations?: readonly Operation[];
+  /** Adds operations, or replaces those of the same name. */
+  readonly addOperations?: readonly Operation[];
+  /** Takes operations away, by name. */
+  readonly removeOperations?: readonly string[];
+  /** False takes the service out of the catalogue. */
+  readonly enabled?: boolean;
+}
+
+/** A service that an operator adds. Without `operations` its families' own are used. */
+export interface ServiceDefinition extends Omit<ServiceOverride, "addOperations" | "removeOperations" | "enabled"> {
+  /** `^[a-z0-9][a-z0-9-]*$`, at most 63 characters: it is a host label. */
+  readonly id: string;
+  readonly name: string;
+  readonly description: string;
+  readonly category: Category;
+  readonly families: readonly FamilyId[];
+}
+
+/** All services that this gateway knows. */
+export interface Catalogue {
+  readonly services: ReadonlyMap<ServiceId, Service>;
+  get(id: string): Service | undefined;
 }

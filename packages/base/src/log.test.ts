@@ -1,0 +1,48 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { sameAddress } from "./brand.ts";
+import * as api from "./index.ts";
+import { hostOf } from "./log.ts";
+
+test("only the host of an upstream's URL is logged", () => {
+  assert.equal(hostOf("https://user:secret@node.example:8545/v2/api-key?token=1"), "node.example:8545");
+  assert.equal(hostOf("not a url with a key"), "invalid-url");
+});
+
+test("addresses are the same in any letter case", () => {
+  assert.ok(sameAddress("0xAbCd", "0xaBcD"));
+  assert.ok(!sameAddress("0xAbCd", "0xAbCe"));
+});
+
+test("base names its exports", () => {
+  assert.deepEqual(
+    Object.keys(api).sort((a, b) => (a < b ? -1 : 1)),
+    [
+      "AppError",
+      "ERRORS",
+      "RETIRED_CODES",
+      "base64ToBytes",
+      "bytesEqual",
+      "bytesToBase64",
+      "bytesToHex",
+      "bytesToHex0x",
+      "bytesToUtf8",
+      "concatBytes",
+      "decimalToUnits",
+      "errorBody",
+      "errorRow",
+      "hexToBytes",
+      "hostOf",
+      "isAppError",
+      "isRecord",
+      "noFaults",
+      "noMetrics",
+      "parseJson",
+      "sameAddress",
+      "silentLog",
+      "systemClock",
+      "unitsToDecimal",
+      "utf8ToBytes",
+    ],
+  );
+});

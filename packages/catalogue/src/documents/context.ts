@@ -1,0 +1,80 @@
+import type { ServiceId } from "@turnpike/base";
+import type { Catalogue, Operation, Service } from "../types.ts";
+
+/** One way to pay, as it stands in `accepts` (x402 v2 `PaymentRequirements`). */
+export interface PaymentOptionLike {
+  readonly scheme: string;
+  readonly network: string;
+  readonly amount: string;
+  readonly asset: string;
+  readonly payTo: string;
+  readonly maxTimeoutSeconds: number;
+  readonly extra: Readonly<Record<string, unknown>>;
+}
+
+/** What the generated documents need to know beside the catalogue. */
+export interface DocumentContext {
+  /** Address of the gateway as clients see it, without a trailing slash. */
+  readonly publicUrl: string;
+  /** Ways to pay, in order of preference; a function where they depend on the service. */
+  readonly options: readonly PaymentOptionLike[] | ((service: Service) => readonly PaymentOptionLike[]);
+  /** Version of the product. */
+  readonly version: string;
+  /** Whether a service answers now. */
+  readonly serves: (id: ServiceId) => boolean;
+  /** Relay hosts are `{service_id}.<relayDomain>`. */
+  readonly relayDomain: string;
+  /** RFC 3339 time since which the catalogue is as it is, for `lastUpdated`. */
+  readonly updatedAt?: string;
+}
+
+/** Ways to pay for a service. */
+export function optionsOf(service: Service, { options }: DocumentContext): readonly PaymentOptionLike[] {
+  return typeof options === "function" ? options(service) : options;
+}
+
+/** Address of a paid route. */
+export function routeUrl(service: Service, { publicUrl }: DocumentContext): string {
+  return `${publicUrl}/v1/${service.id}`;
+}
+
+/** Address of a service's image. */
+export function iconUrl(service: Service, { publicUrl }: DocumentContext): string {
+  return service.iconUrl ?? `${publicUrl}/icons/${service.id}.svg`;
+}
+
+/** Address of a free relay: scheme and port are the gateway's. */
+export function relayUrl(service: Service, { publicUrl, relayDomain }: DocumentContext): string {
+  const { protocol, port } = new URL(publicUrl);
+  return `${protocol}//${service.id}.${relayDomain}${port === "" ? "" : `:${port}`}`;
+}
+
+/** The services that are sold, in the catalogue's order. */
+export function paidServices({ services }: Catalogue): readonly Service[] {
+  return [...services.values()].filter(({ paid }) => paid);
+}
+
+/** True when the route's own body is the request, so that it names no method. */
+export function takesOwnBody(service: Service): boolean {
+  return service.operations.has("POST /");
+}
+
+/** The first operation that has an example, else the first. */
+function exampleOperation(service: Service): Operation | undefined {
+  const operations = [...service.operations.values()];
+  return operations.find(({ example }) => example !== undefined) ?? operations[0];
+}
+
+/** A request body that the service takes. */
+export function exampleBody(service: Service): Readonly<Record<string, unknown>> {
+  const operation = service.operations.get("POST /") ?? exampleOperation(service);
+  if (operation?.example !== undefined) return operation.example;
+  return operation === undefined || takesOwnBody(service) ? {} : { method: operation.name };
+}
+
+/** The envelope of spec §2.3 around an example answer. */
+export function exampleEnvelope(service: Service): Readonly<Record<string, unknown>> {
+  const { method } = exampleBody(service);
+  const data = method === "eth_blockNumber" ? { jsonrpc: "2.0", id: 1, result: "0x1b4" } : {};
+  return { portal: { provenance: "third-party-supplier", serviceId: service.id, schemaCheck: "passed" }, data };
+}

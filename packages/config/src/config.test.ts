@@ -1,0 +1,332 @@
+import assert from "node:assert/strict";
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, suite, test } from "node:test";
+import { isAppError, isRecord } from "@turnpike/base";
+import { Ajv2020 } from "ajv/dist/2020.js";
+import fc from "fast-check";
+import * as api from "./index.ts";
+import {
+  CONFIG_SCHEMA,
+  type Config,
+  configSchemaJson,
+  DANGEROUS,
+  loadConfig,
+  readKeyFile,
+  relayerKeys,
+} from "./index.ts";
+
+const folder = mkdtempSync(join(tmpdir(), "turnpike-config-"));
+after(() => rmSync(folder, { recursive: true, force: true }));
+
+let files = 0;
+function yaml(text: string): string {
+  const file = join(folder, `${files++}.yaml`);
+  writeFileSync(file, text, { mode: 0o600 });
+  return file;
+}
+
+function faults(load: () => unknown): string {
+  try {
+    load();
+  } catch (error) {
+    if (isAppError(error, "CONFIG_INVALID")) return error.message;
+    throw error;
+  }
+  return assert.fail("the configuration was accepted");
+}
+
+const refused = (text: string, env = {}): string => faults(() => loadConfig({ file: yaml(text), env }));
+
+const NETWORK = {
+  network: "eip155:84532",
+  rpcUrls: ["http://127.0.0.1:8545"],
+  asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+  name: "USDC",
+  payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
+};
+
+/** A configuration with something at every place that has a place. */
+const full = () => ({
+  localnet: false,
+  log: { level: "warn" },
+  gateway: { port: 1, metrics: { port: 2 }, trustedProxies: ["10.0.0.0/8"] },
+  ledger: { url: "postgres://u:p@h/d" },
+  payment: { networks: [{ ...NETWORK }], relayer: { batchWindowMs: 5 } },
+  facilitator: { port: 3, relayer: { keysFile: "/nowhere" } },
+  suppliers: { eth: { endpoints: [{ operator: "a", urls: { json_rpc: "http://a" } }] } },
+  catalogue: {
+    overrides: { eth: { evmChainId: 84532 } },
+    services: {
+      "my-api": {
+        name: "Mine",
+        description: "My own",
+        category: "web",
+        families: ["http"],
+        operations: [{ name: "GET /x", rpcType: "rest" }],
+      },
+    },
+  },
+});
+
+suite("config", () => {
+  test("names its exports", () => {
+    assert.deepEqual(Object.keys(api).sort(), [
+      "CONFIG_SCHEMA",
+      "DANGEROUS",
+      "configSchemaJson",
+      "loadConfig",
+      "parseKey",
+      "readKeyFile",
+      "relayerKeys",
+    ]);
+  });
+
+  test("has a default for everything, and is frozen all the way down", () => {
+    const config = loadConfig({ env: {} });
+    assert.equal(config.gateway.port, 3069);
+    assert.equal(config.gateway.metrics.port, 9090);
+    assert.equal(config.facilitator.port, 8402);
+    assert.equal(config.localnet, false);
+    const check = (value: unknown): void => {
+      if (typeof value !== "object" || value === null) return;
+      assert.ok(Object.isFrozen(value));
+      Object.values(value).forEach(check);
+    };
+    check(config);
+  });
+
+  test("names path, expectation and value of each fault in one error", () => {
+    const message = refused(
+      "gateway:\n  port: abc\n  metrics: { prt: 1 }\nledger: { poolSize: 0 }\nlog: { level: loud }",
+    );
+    assert.match(message, /gateway\.port: expected integer 0\.\.65535, got "abc"/);
+    assert.match(message, /gateway\.metrics\.prt: unknown key; did you mean "port"\?/);
+    assert.match(message, /ledger\.poolSize: expected integer 2\.\.200, got 0/);
+    assert.match(message, /log\.level: expected one of debug, info, warn, error, silent, got "loud"/);
+  });
+
+  test("names a missing key of a list's entry", () => {
+    const message = refused("payment: { networks: [{ network: 'eip155:1' }] }");
+    assert.match(message, /payment\.networks\[0\]\.payTo: missing; expected an address/);
+  });
+
+  test("does not show a password that stands in a wrong value", () => {
+    assert.doesNotMatch(refused("ledger: { url: 'mysql://user:hunter2@host/db' }"), /hunter2/);
+    assert.doesNotMatch(refused("localnet: true\npayment: { relayer: { keys: ['0xsecret'] } }"), /0xsecret/);
+  });
+
+  test("refuses text that is not YAML, that repeats a key, or that is no map", () => {
+    assert.match(refused("a: [1"), /it is not YAML/);
+    assert.match(refused("log: {}\nlog: {}"), /it is not YAML/);
+    assert.match(refused("- 1"), /expected sections/);
+    assert.match(
+      faults(() => loadConfig({ file: join(folder, "none.yaml"), env: {} })),
+      /cannot be read/,
+    );
+  });
+
+  test("takes an empty section for its defaults", () => {
+    assert.equal(loadConfig({ file: yaml("gateway:\n  metrics:\nlog:\n"), env: {} }).gateway.metrics.port, 9090);
+  });
+
+  test("takes keys from the environment in any spelling, above the file and below the overrides", () => {
+    const file = yaml("gateway: { port: 1, maxBodyBytes: 2048 }");
+    const env = {
+      TURNPIKE__GATEWAY__PORT: "2",
+      TURNPIKE__GATEWAY__MAX_ANSWER_BYTES: "4096",
+      TURNPIKE__PAYMENT__NETWORKS: JSON.stringify([NETWORK]),
+      TURNPIKE__SUPPLIERS__XRPL_EVM__ENDPOINTS: JSON.stringify([{ operator: "a", urls: { json_rpc: "http://a" } }]),
+      DATABASE_URL: "postgres://h/d",
+      UNRELATED: "x",
+    };
+    const config = loadConfig({ file, env, overrides: { gateway: { port: 3 } } });
+    assert.equal(config.gateway.port, 3);
+    assert.equal(loadConfig({ file, env }).gateway.port, 2);
+    assert.equal(config.gateway.maxBodyBytes, 2048);
+    assert.equal(config.gateway.maxAnswerBytes, 4096);
+    assert.equal(config.payment.networks[0]?.asset, NETWORK.asset);
+    assert.equal(config.payment.networks[0]?.version, "2");
+    assert.equal(config.ledger.url, "postgres://h/d");
+    assert.deepEqual(Object.keys(config.suppliers), ["xrpl-evm"]);
+  });
+
+  test("names a variable that sets nothing", () => {
+    assert.match(
+      faults(() => loadConfig({ env: { TURNPIKE__GATEWAY__PROT: "1" } })),
+      /TURNPIKE__GATEWAY__PROT: gateway\.prot: unknown key; did you mean PORT\?/,
+    );
+    assert.match(
+      faults(() => loadConfig({ env: { TURNPIKE__GATEWAY__PORT: "many" } })),
+      /gateway\.port: expected integer 0\.\.65535, got "many"/,
+    );
+  });
+
+  test("puts variables in the place of their names, and names one that is not set", () => {
+    const text = `suppliers: { eth: { endpoints: [{ operator: a, urls: { json_rpc: "https://h/\${API_KEY}" } }] } }`;
+    const config = loadConfig({ file: yaml(text), env: { API_KEY: "k1" } });
+    assert.equal(config.suppliers.eth?.endpoints[0]?.urls.json_rpc, "https://h/k1");
+    assert.match(
+      refused(text),
+      /suppliers\.eth\.endpoints\[0\]\.urls\.json_rpc: the environment variable API_KEY is not set/,
+    );
+  });
+
+  test("refuses one port for two servers, and says which key to change", () => {
+    assert.match(
+      refused("gateway: { port: 9090 }"),
+      /gateway\.metrics\.port: 9090 is also gateway\.port; set gateway\.metrics\.port to a free port, such as 9091/,
+    );
+    assert.match(refused("gateway: { host: 0.0.0.0, port: 8402 }"), /facilitator\.port: 8402 is also gateway\.port/);
+    assert.match(refused("gateway: { host: 0.0.0.0 }"), /gateway\.publicUrl: missing; 0\.0\.0\.0 is no address/);
+    assert.equal(loadConfig({ file: yaml("gateway: { port: 0, metrics: { port: 0 } }"), env: {} }).gateway.port, 0);
+  });
+
+  test("refuses a remote facilitator without its URL, one token twice, and a supplier without a URL", () => {
+    assert.match(refused("payment: { mode: remote }"), /payment\.facilitatorUrl: missing/);
+    const twice = JSON.stringify({
+      payment: { networks: [NETWORK, { ...NETWORK, asset: NETWORK.asset.toLowerCase() }] },
+    });
+    assert.match(refused(twice), /payment\.networks\[1\]: the same network and asset/);
+    assert.match(refused("suppliers: { eth: { endpoints: [{ operator: a, urls: {} }] } }"), /urls: empty/);
+  });
+
+  test("refuses sample accounts and written keys outside a localnet, and a localnet that leaves this machine", () => {
+    const key = DANGEROUS.privateKeys[0] ?? "";
+    const keys = { payment: { relayer: { keys: [key] } } };
+    assert.match(refused(JSON.stringify(keys)), /payment\.relayer\.keys: keys may not stand in a configuration/);
+    const sample = { payment: { networks: [{ ...NETWORK, payTo: DANGEROUS.addresses[0] }] } };
+    assert.match(refused(JSON.stringify(sample)), /payTo: this is a sample account/);
+    const away = { localnet: true, payment: { networks: [{ ...NETWORK, rpcUrls: ["https://mainnet.example"] }] } };
+    assert.match(refused(JSON.stringify(away)), /rpcUrls\[0\]: with localnet: true only chains on this machine/);
+    const local = loadConfig({ file: yaml(JSON.stringify({ ...keys, localnet: true })), env: {} });
+    assert.deepEqual(relayerKeys(local, {}, "gateway"), [key]);
+    assert.deepEqual(relayerKeys(local, {}, "facilitator"), []);
+    const shared = { localnet: true, ...keys, facilitator: { relayer: { keys: [key] } } };
+    assert.match(refused(JSON.stringify(shared)), /facilitator\.relayer: has keys of payment\.relayer/);
+    const real = loadConfig({ env: {} });
+    assert.match(
+      faults(() => relayerKeys(real, { TURNPIKE_RELAYER_KEYS: key }, "gateway")),
+      /a sample key/,
+    );
+  });
+
+  test("takes nothing from the environment into a localnet: what up wrote is complete", () => {
+    const file = yaml("localnet: true\nledger: { url: 'postgres://local/d' }\ngateway: { port: 1 }");
+    const env = {
+      DATABASE_URL: "postgres://other/d",
+      TURNPIKE__GATEWAY__PORT: "2",
+      TURNPIKE_RELAYER_KEYS: `0x${"ab".repeat(32)}`,
+    };
+    const config = loadConfig({ file, env });
+    assert.equal(config.ledger.url, "postgres://local/d");
+    assert.equal(config.gateway.port, 1);
+    assert.deepEqual(relayerKeys(config, env, "gateway"), []);
+  });
+
+  test("reads relayer keys of a closed file only, each once", () => {
+    const key = `0x${"ab".repeat(32)}`;
+    const file = yaml(`# mine\n${key}\n${key.toUpperCase().replace("0X", "0x")}\n\n`);
+    const config: Config = loadConfig({ env: {}, overrides: { payment: { relayer: { keysFile: file } } } });
+    assert.deepEqual(relayerKeys(config, {}, "gateway"), [key]);
+    assert.deepEqual(relayerKeys(config, { TURNPIKE_RELAYER_KEYS: `0x${"cd".repeat(32)}` }, "gateway"), [
+      `0x${"cd".repeat(32)}`,
+    ]);
+    assert.match(
+      faults(() => relayerKeys(config, { TURNPIKE_RELAYER_KEYS: "0x12" }, "gateway")),
+      /64 hex digits/,
+    );
+    const open = join(folder, "open.keys");
+    writeFileSync(open, key, { mode: 0o644 });
+    const bad = loadConfig({ env: {}, overrides: { payment: { relayer: { keysFile: open } } } });
+    assert.match(
+      faults(() => relayerKeys(bad, {}, "gateway")),
+      /other users can read/,
+    );
+  });
+
+  test("reads a key file of lines, of one JSON object and of a list", () => {
+    const [a, b] = [`0x${"ab".repeat(32)}`, `0x${"cd".repeat(32)}`];
+    assert.deepEqual(readKeyFile(yaml(`# 0xaddress\n${a}\n${b}\n`)), [a, b]);
+    assert.deepEqual(readKeyFile(yaml(JSON.stringify({ address: "0x1", privateKey: a }))), [a]);
+    assert.deepEqual(readKeyFile(yaml(JSON.stringify([{ privateKey: a }, b]))), [a, b]);
+    for (const text of ["{", "[{}]", "0x12", "nothing"])
+      assert.match(
+        faults(() => readKeyFile(yaml(text), "here")),
+        /^here: /,
+      );
+    assert.match(
+      faults(() => readKeyFile(join(folder, "none"))),
+      /cannot be read/,
+    );
+  });
+
+  test("property: an unknown key anywhere is refused by its path", () => {
+    const places: { path: string[]; free: boolean }[] = [];
+    const walk = (value: unknown, path: string[]): void => {
+      if (Array.isArray(value)) {
+        value.forEach((inner, at) => {
+          walk(inner, [...path, String(at)]);
+        });
+      } else if (isRecord(value)) {
+        const last = path.at(-1) ?? "";
+        places.push({ path, free: ["suppliers", "overrides", "services"].includes(last) });
+        for (const [key, inner] of Object.entries(value)) walk(inner, [...path, key]);
+      }
+    };
+    walk(full(), []);
+    assert.ok(loadConfig({ env: {}, overrides: full() }));
+    const key = fc.oneof(
+      fc.string({ minLength: 1, maxLength: 12 }),
+      fc.constantFrom("__proto__", "constructor", "toString"),
+    );
+    fc.assert(
+      fc.property(fc.constantFrom(...places), key, ({ path, free }, word) => {
+        // A map by service id takes any slug; what it must refuse is what is no slug.
+        const name = free ? `${word}!` : `${word}_x`.replace("__proto___x", "__proto__");
+        const tree = full();
+        let node: unknown = tree;
+        for (const part of path) node = (node as Record<string, unknown>)[part];
+        Object.defineProperty(node, name, { value: 1, enumerable: true, configurable: true, writable: true });
+        const message = faults(() => loadConfig({ file: yaml(JSON.stringify(tree)), env: {} }));
+        assert.match(message, free ? /is not a service id/ : /unknown key/);
+      }),
+      { numRuns: 300 },
+    );
+  });
+
+  test("every key has a description, and a default or a reason not to have one", () => {
+    const walk = (node: unknown, path: string): void => {
+      if (!isRecord(node)) return;
+      const inner = [node.properties, node.patternProperties].filter(isRecord);
+      for (const [key, value] of inner.flatMap((group) => Object.entries(group))) {
+        if (!isRecord(value)) continue;
+        const text = value.description;
+        const inMap = node.patternProperties !== undefined;
+        if (!inMap) {
+          assert.equal(typeof text, "string", `${path}.${key} has no description`);
+          const reason = /No default|no default|Left out|without one/.test(String(text));
+          const composed = value.type === "object" && value.properties !== undefined;
+          assert.ok(
+            Object.hasOwn(value, "default") || reason || composed,
+            `${path}.${key}: neither default nor reason`,
+          );
+        }
+        walk(value, `${path}.${key}`);
+        walk(value.items, `${path}.${key}[]`);
+      }
+    };
+    walk(CONFIG_SCHEMA, "config");
+  });
+
+  test("emits a JSON Schema (2020-12) that takes what the loader takes", () => {
+    const schema: unknown = JSON.parse(configSchemaJson());
+    assert.ok(isRecord(schema));
+    assert.equal(schema.$schema, "https://json-schema.org/draft/2020-12/schema");
+    const check = new Ajv2020({ strict: false }).compile(schema);
+    assert.ok(check(full()), JSON.stringify(check.errors));
+    assert.ok(check({}));
+    assert.ok(!check({ gateway: { port: "abc" } }));
+  });
+});

@@ -1,0 +1,126 @@
+import type { ErrorObject } from "ajv";
+
+/** The parts of a JSON Schema that messages are made of. */
+export interface SchemaNode {
+  readonly type?: string | readonly string[];
+  readonly enum?: readonly unknown[];
+  readonly minimum?: number;
+  readonly maximum?: number;
+  readonly minItems?: number;
+  readonly maxItems?: number;
+  readonly minLength?: number;
+  readonly maxLength?: number;
+  readonly properties?: Readonly<Record<string, SchemaNode>>;
+  readonly patternProperties?: Readonly<Record<string, SchemaNode>>;
+  readonly items?: SchemaNode;
+  readonly default?: unknown;
+  readonly description?: string;
+  readonly "x-expected"?: string;
+  readonly "x-secret"?: boolean;
+  readonly "x-map"?: string;
+}
+
+/** What a schema wants, in words: `integer 1..65535`. */
+export function expectation(schema: SchemaNode): string {
+  if (schema["x-expected"] !== undefined) return schema["x-expected"];
+  if (schema.enum !== undefined) return `one of ${schema.enum.map(String).join(", ")}`;
+  switch (schema.type) {
+    case "integer":
+    case "number":
+      return `${schema.type} ${schema.minimum ?? ""}..${schema.maximum ?? ""}`;
+    case "boolean":
+      return "true or false";
+    case "array":
+      return `a list of ${schema.minItems ?? 0}..${schema.maxItems ?? ""} items`;
+    case "object":
+      return "a section with keys";
+    case "string":
+      return schema.maxLength === undefined
+        ? "text"
+        : `text of ${schema.minLength ?? 0}..${schema.maxLength} characters (quote it in YAML)`;
+    default:
+      return "another kind of value";
+  }
+}
+
+/** `gateway.port`, `payment.networks[0].asset`. */
+export function pathText(parts: readonly string[]): string {
+  return parts.reduce(
+    (text, part) => (/^\d+$/.test(part) ? `${text}[${part}]` : text === "" ? part : `${text}.${part}`),
+    "",
+  );
+}
+
+/** Parts of a JSON pointer. */
+export function pointerParts(pointer: string): string[] {
+  return pointer
+    .split("/")
+    .slice(1)
+    .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"));
+}
+
+/** The schema at a path of the configuration; undefined where the schema names nothing. */
+export function schemaAt(root: SchemaNode, parts: readonly string[]): SchemaNode | undefined {
+  let node: SchemaNode | undefined = root;
+  for (const part of parts) {
+    if (node === undefined) return undefined;
+    if (node.type === "array") node = node.items;
+    else if (node.properties !== undefined)
+      node = Object.hasOwn(node.properties, part) ? node.properties[part] : undefined;
+    else node = Object.values(node.patternProperties ?? {})[0];
+  }
+  return node;
+}
+
+function shown(value: unknown, schema: SchemaNode): string {
+  if (schema["x-secret"] === true) return "something else";
+  // Strings at a URL's place hold passwords and API keys.
+  if (typeof value === "string" && value.includes("://")) return "another text";
+  const json = JSON.stringify(value) ?? "nothing";
+  return json.length > 60 ? `${json.slice(0, 57)}...` : json;
+}
+
+/** Number of single-letter edits between two words. */
+export function editDistance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
+  for (let i = 1; i <= a.length; i++) {
+    const next = [i];
+    for (let j = 1; j <= b.length; j++) {
+      const swap = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
+      next.push(Math.min(swap, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
+    }
+    row = next;
+  }
+  return row[b.length] ?? 0;
+}
+
+/** The known word that is most like an unknown one; undefined when none is near. */
+export function nearest(word: string, known: readonly string[]): string | undefined {
+  const clean = (text: string): string => text.toLowerCase().replaceAll(/[-_]/g, "");
+  const ranked = known
+    .map((name) => ({ name, distance: editDistance(clean(word), clean(name)) }))
+    .sort((a, b) => a.distance - b.distance);
+  const best = ranked[0];
+  return best !== undefined && best.distance <= Math.max(2, Math.floor(word.length / 3)) ? best.name : undefined;
+}
+
+/** One line for one fault of the validator: the path, what was expected, what was there. */
+export function faultText(error: ErrorObject, root: SchemaNode, value: (parts: readonly string[]) => unknown): string {
+  const parts = pointerParts(error.instancePath);
+  const schema = schemaAt(root, parts) ?? {};
+  if (error.keyword === "additionalProperties") {
+    const key = String(error.params.additionalProperty);
+    const path = pathText([...parts, key]);
+    if (schema["x-map"] !== undefined) return `${path}: ${JSON.stringify(key)} is not ${schema["x-map"]}`;
+    const known = Object.keys(schema.properties ?? {});
+    const guess = nearest(key, known);
+    return `${path}: unknown key; ${guess === undefined ? `known here: ${known.join(", ")}` : `did you mean ${JSON.stringify(guess)}?`}`;
+  }
+  if (error.keyword === "required") {
+    const key = String(error.params.missingProperty);
+    const wanted = schemaAt(root, [...parts, key]) ?? {};
+    return `${pathText([...parts, key])}: missing; expected ${expectation(wanted)}`;
+  }
+  const path = pathText(parts);
+  return `${path === "" ? "the configuration" : path}: expected ${expectation(schema)}, got ${shown(value(parts), schema)}`;
+}

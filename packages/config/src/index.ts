@@ -1,0 +1,14 @@
+export { DANGEROUS } from "./dangerous.ts";
+export { configSchemaJson } from "./emit.ts";
+export type { Environment } from "./environment.ts";
+export { type PrivateKey, parseKey, readKeyFile } from "./key-file.ts";
+export { type ConfigSources, loadConfig } from "./load.ts";
+export {
+  CONFIG_SCHEMA,
+  type Config,
+  type DeepReadonly,
+  type NetworkConfig,
+  type ServiceConfig,
+  type SupplierConfig,
+} from "./schema.ts";
+export { relayerKeys } from "./secrets.ts";

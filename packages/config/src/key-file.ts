@@ -1,0 +1,61 @@
+import { readFileSync, statSync } from "node:fs";
+import { AppError, isRecord } from "@turnpike/base";
+
+const KEY = /^0x[0-9a-fA-F]{64}$/;
+
+/** A private key, in lower case. */
+export type PrivateKey = `0x${string}`;
+
+/**
+ * One private key of a text; spaces around it are ignored.
+ * @throws AppError CONFIG_INVALID naming `where`; the text is not repeated.
+ */
+export function parseKey(text: string, where: string): PrivateKey {
+  const key = text.trim();
+  if (!KEY.test(key)) {
+    throw new AppError("CONFIG_INVALID", { message: `${where}: expected a private key: 0x and 64 hex digits.` });
+  }
+  return key.toLowerCase() as PrivateKey;
+}
+
+function ofJson(value: unknown, where: string): PrivateKey[] {
+  if (Array.isArray(value)) return value.flatMap((inner) => ofJson(inner, where));
+  if (typeof value === "string") return [parseKey(value, where)];
+  if (isRecord(value) && typeof value.privateKey === "string") return [parseKey(value.privateKey, where)];
+  throw new AppError("CONFIG_INVALID", { message: `${where}: expected privateKey, or a list of such.` });
+}
+
+function ofText(text: string, where: string): PrivateKey[] {
+  if (/^\s*[[{]/.test(text)) {
+    let value: unknown;
+    try {
+      value = JSON.parse(text) as unknown;
+    } catch {
+      throw new AppError("CONFIG_INVALID", { message: `${where}: it is not JSON.` });
+    }
+    return ofJson(value, where);
+  }
+  const lines = text.split("\n").map((line) => line.trim());
+  return lines.filter((line) => line !== "" && !line.startsWith("#")).map((line) => parseKey(line, where));
+}
+
+/**
+ * The keys of a key file, in order: one a line (`#` starts a comment), or JSON `{"privateKey": …}` or a list of such, as
+ * `turnpike keys new` writes them. The file must be closed to other users.
+ * @throws AppError CONFIG_INVALID naming `where`.
+ */
+export function readKeyFile(file: string, where: string = file): readonly PrivateKey[] {
+  let text: string;
+  try {
+    if (process.platform !== "win32" && (statSync(file).mode & 0o077) !== 0) {
+      throw new AppError("CONFIG_INVALID", {
+        message: `${where}: other users can read ${file}; run chmod 600 ${file}`,
+      });
+    }
+    text = readFileSync(file, "utf8");
+  } catch (cause) {
+    if (cause instanceof AppError) throw cause;
+    throw new AppError("CONFIG_INVALID", { message: `${where}: ${file} cannot be read.`, cause });
+  }
+  return ofText(text, where);
+}

@@ -1,0 +1,104 @@
+import { type TSchema, Type } from "typebox";
+
+/** Builders for the kinds of values that the schema uses. `x-expected` is what an error message says was expected. */
+
+const URL_PATTERN = "^https?://[^\\s/]+(/\\S*)?$";
+
+/** A TCP port; 0 lets the system choose. */
+export const port = (fallback: number, description: string) =>
+  Type.Integer({ minimum: 0, maximum: 65_535, default: fallback, description });
+
+/** An integer with a default and bounds. */
+export const integer = (fallback: number, minimum: number, maximum: number, description: string) =>
+  Type.Integer({ minimum, maximum, default: fallback, description });
+
+/** A number that may have a fraction. Never money: fees caps in gwei only. */
+export const decimal = (fallback: number, minimum: number, maximum: number, description: string) =>
+  Type.Number({ minimum, maximum, default: fallback, description });
+
+/** A text with a default. */
+export const text = (fallback: string, description: string) =>
+  Type.String({ minLength: 1, maxLength: 512, default: fallback, description });
+
+/** A text without a default. */
+export const textOf = (description: string) => Type.String({ minLength: 1, maxLength: 2048, description });
+
+/** `true` or `false`. */
+export const flag = (fallback: boolean, description: string) => Type.Boolean({ default: fallback, description });
+
+/** One of a few words. */
+export const oneOf = <const T extends readonly [string, ...string[]]>(
+  words: T,
+  description: string,
+  fallback?: T[number],
+) =>
+  Type.Unsafe<T[number]>(
+    Type.Enum([...words], { description, ...(fallback === undefined ? {} : { default: fallback }) }),
+  );
+
+/** An http or https URL. */
+export const url = (description: string) =>
+  Type.String({ pattern: URL_PATTERN, maxLength: 2048, description, "x-expected": "an http:// or https:// URL" });
+
+/** A WebSocket or http URL. */
+export const anyUrl = (description: string) =>
+  Type.String({
+    pattern: "^(https?|wss?)://[^\\s/]+(/\\S*)?$",
+    maxLength: 2048,
+    description,
+    "x-expected": "an http://, https://, ws:// or wss:// URL",
+  });
+
+/** A PostgreSQL URL. */
+export const databaseUrl = (description: string) =>
+  Type.String({
+    pattern: "^postgres(ql)?://\\S+$",
+    maxLength: 2048,
+    description,
+    "x-expected": "a postgres:// URL",
+  });
+
+/** An EVM address, as it is spelled. */
+export const address = (description: string, fallback?: string) =>
+  Type.Unsafe<`0x${string}`>(
+    Type.String({
+      pattern: "^0x[0-9a-fA-F]{40}$",
+      description,
+      "x-expected": "an address: 0x and 40 hex digits (quote it in YAML)",
+      ...(fallback === undefined ? {} : { default: fallback }),
+    }),
+  );
+
+/** A private key of secp256k1. */
+export const privateKey = (description: string) =>
+  Type.Unsafe<`0x${string}`>(
+    Type.String({
+      pattern: "^0x[0-9a-fA-F]{64}$",
+      description,
+      "x-expected": "a private key: 0x and 64 hex digits (quote it in YAML)",
+      "x-secret": true,
+    }),
+  );
+
+/** An object whose keys are all known. It may be left out when each of its keys has a default. */
+export const section = <T extends Record<string, TSchema>>(keys: T, description: string) =>
+  Type.Object(keys, { additionalProperties: false, default: {}, description });
+
+/** An object whose keys are all known and that is written out by whoever needs it. */
+export const entry = <T extends Record<string, TSchema>>(keys: T, description: string) =>
+  Type.Object(keys, { additionalProperties: false, description });
+
+/** A list, empty by default. */
+export const list = <T extends TSchema>(items: T, maxItems: number, description: string) =>
+  Type.Array(items, { maxItems, default: [], description });
+
+/** A map by service id, empty by default. */
+export const byService = <T extends TSchema>(value: T, description: string) =>
+  Type.Unsafe<Record<string, Type.Static<T>>>({
+    type: "object",
+    patternProperties: { "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$": value },
+    additionalProperties: false,
+    default: {},
+    description,
+    "x-map": "a service id: lower-case letters, digits and -",
+  });

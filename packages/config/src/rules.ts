@@ -1,0 +1,101 @@
+import { DANGEROUS } from "./dangerous.ts";
+import type { Config } from "./schema.ts";
+
+const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
+
+function isLoopback(url: string): boolean {
+  try {
+    return LOOPBACK.test(new URL(url).hostname);
+  } catch {
+    return false;
+  }
+}
+
+const WILDCARDS = new Set(["0.0.0.0", "::", "[::]"]);
+
+function portFaults(config: Config): string[] {
+  const taken = [
+    { path: "gateway.port", host: config.gateway.host, port: config.gateway.port },
+    { path: "gateway.metrics.port", host: config.gateway.metrics.host, port: config.gateway.metrics.port },
+    { path: "facilitator.port", host: config.facilitator.host, port: config.facilitator.port },
+  ];
+  const faults: string[] = [];
+  for (const [at, a] of taken.entries()) {
+    for (const b of taken.slice(at + 1)) {
+      const meet = a.host === b.host || WILDCARDS.has(a.host) || WILDCARDS.has(b.host);
+      if (a.port !== 0 && a.port === b.port && meet) {
+        faults.push(`${b.path}: ${b.port} is also ${a.path}; set ${b.path} to a free port, such as ${b.port + 1}`);
+      }
+    }
+  }
+  return faults;
+}
+
+function sampleFaults(config: Config): string[] {
+  const faults: string[] = [];
+  const { networks, relayer } = config.payment;
+  if (config.localnet) {
+    for (const [at, network] of networks.entries()) {
+      for (const [url, text] of network.rpcUrls.entries()) {
+        if (!isLoopback(text)) {
+          faults.push(
+            `payment.networks[${at}].rpcUrls[${url}]: with localnet: true only chains on this machine are allowed; remove localnet`,
+          );
+        }
+      }
+    }
+    return faults;
+  }
+  const keys = [
+    { path: "payment.relayer.keys", keys: relayer.keys },
+    { path: "facilitator.relayer.keys", keys: config.facilitator.relayer.keys },
+  ];
+  for (const { path, keys: found } of keys) {
+    if (found.length > 0) {
+      faults.push(`${path}: keys may not stand in a configuration; use keysFile or TURNPIKE_RELAYER_KEYS`);
+    }
+  }
+  for (const [at, network] of networks.entries()) {
+    if (DANGEROUS.addresses.includes(network.payTo.toLowerCase())) {
+      faults.push(`payment.networks[${at}].payTo: this is a sample account whose key everybody knows; use your own`);
+    }
+  }
+  return faults;
+}
+
+/** Rules that a schema cannot say: one line for each fault, with the path and the fix. */
+export function ruleFaults(config: Config): string[] {
+  const faults = [...portFaults(config), ...sampleFaults(config)];
+  if (config.payment.mode === "remote" && config.payment.facilitatorUrl === undefined) {
+    faults.push("payment.facilitatorUrl: missing; payment.mode remote needs the facilitator's URL");
+  }
+  if (WILDCARDS.has(config.gateway.host) && config.gateway.publicUrl === undefined) {
+    faults.push(
+      `gateway.publicUrl: missing; ${config.gateway.host} is no address that buyers can use, so set the one that they see`,
+    );
+  }
+  const { relayer: apart } = config.facilitator;
+  const own = config.payment.relayer;
+  if (apart.keys.some((key) => own.keys.includes(key)) || (apart.keysFile ?? "") === (own.keysFile ?? " ")) {
+    faults.push(
+      "facilitator.relayer: has keys of payment.relayer; give it others, or both would use the same nonces of one account",
+    );
+  }
+  const seen = new Map<string, number>();
+  for (const [at, network] of config.payment.networks.entries()) {
+    const name = `${network.network} ${network.asset.toLowerCase()}`;
+    const first = seen.get(name);
+    if (first !== undefined) {
+      faults.push(`payment.networks[${at}]: the same network and asset as payment.networks[${first}]; remove one`);
+    }
+    seen.set(name, at);
+  }
+  for (const [id, supplier] of Object.entries(config.suppliers)) {
+    for (const [at, endpoint] of supplier.endpoints.entries()) {
+      if (Object.keys(endpoint.urls).length === 0) {
+        faults.push(`suppliers.${id}.endpoints[${at}].urls: empty; set json_rpc, rest, comet_bft or websocket`);
+      }
+    }
+  }
+  return faults;
+}
