@@ -160,6 +160,7 @@ export const ERRORS = {
   PORT_IN_USE: row(500, -32603, false, "A port is in use.", "End the program that holds it, or set another port."),
   DEPENDENCY_MISSING: row(500, -32603, false, "A program that is needed is missing.", "Install it as described."),
   DATA_FOLDER: row(500, -32603, false, "The data folder cannot be used.", "Use --fresh to start over."),
+  PART_FAILED: row(500, -32603, true, "A part did not start.", "Mend what its log names, or use --fresh to start over."),
   CHAIN_MISMATCH: row(500, -32603, false, "The chain is not the configured one.", "Check the network's URL and id."),
   LEDGER_FENCED: row(500, -32603, true, "Another process holds this relayer key.", "Wait for its lease to end."),
   LEDGER_UNAVAILABLE: row(503, -32503, true, "The ledger cannot be reached.", "Try again later."),

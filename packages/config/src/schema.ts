@@ -142,7 +142,9 @@ const BACKEND_URLS = entry(
     json_rpc: Type.Optional(anyUrl("JSON-RPC over HTTP. No default.")),
     rest: Type.Optional(anyUrl("HTTP-JSON, or the REST API of a Cosmos-style chain. No default.")),
     comet_bft: Type.Optional(anyUrl("CometBFT RPC of a Cosmos-style chain. No default.")),
-    websocket: Type.Optional(anyUrl("JSON-RPC over WebSocket. No default.")),
+    websocket: Type.Optional(
+      anyUrl("JSON-RPC over WebSocket, for the free relay; not used by paid calls. No default."),
+    ),
   },
   "Base URLs by how they are spoken to. No defaults: they are the operator's.",
 );

@@ -1,5 +1,66 @@
+export { createEngine } from "./engine/engine.ts";
+export type { ChainRules, EngineModules, EngineNetwork, EngineOptions } from "./engine/options.ts";
+export {
+  CALLS,
+  type Call3,
+  decodeAggregate3,
+  decodeBool,
+  decodeQuantity,
+  decodeString,
+  decodeUint,
+  encodeAggregate3,
+  encodeAuthorizationState,
+  encodeBalanceOf,
+  encodeTransferBytes,
+  encodeTransferVrs,
+  type Hex,
+  isHex,
+  type Result3,
+  type TransferFields,
+} from "./evm/abi.ts";
+export { isErc6492, unwrapErc6492, type WrappedSignature } from "./evm/erc6492.ts";
+export {
+  addressToTopic,
+  decodeLogs,
+  type EvmLog,
+  findEvidence,
+  matchEvidence,
+  TOPIC_AUTHORIZATION_CANCELED,
+  TOPIC_AUTHORIZATION_USED,
+  TOPIC_TRANSFER,
+  type WantedEvidence,
+} from "./evm/logs.ts";
+export { createEvmRpc, type EvmRpc, type EvmRpcOptions, type RpcCall, type RpcReply } from "./evm/rpc.ts";
+export { type Eip1559Transaction, type SignedTransaction, signTransaction } from "./evm/transaction.ts";
+export {
+  createFacilitator,
+  type Facilitator,
+  type FacilitatorModules,
+  type FacilitatorOptions,
+  type FacilitatorResult,
+  type SettleResponse,
+  type SupportedResponse,
+  type VerifyResponse,
+} from "./facilitator/facilitator.ts";
+export type { FacilitatorAsset } from "./facilitator/request.ts";
+export {
+  createFacilitatorServer,
+  type DiscoveryPage,
+  type DiscoveryQuery,
+  type FacilitatorServer,
+  type FacilitatorServerModules,
+  type FacilitatorServerOptions,
+} from "./facilitator/server.ts";
+export { decodePaymentHeader, decodeReceipt, encodeReceipt, type HeaderLimits } from "./header.ts";
+export { auditBooks, type BooksAudit, type BooksDifference } from "./ledger/audit.ts";
+export { createLedger, type LedgerModules, type LedgerOptions } from "./ledger/ledger.ts";
+export { type MigrationResult, migrate } from "./ledger/migrate.ts";
 export type { Books, Ledger } from "./ledger-types.ts";
+export { matchOption, type OptionNetwork, paymentOption } from "./option.ts";
+export type { RemoteAsset, RemoteNetwork, RemoteSettlerModules, RemoteSettlerOptions } from "./remote/options.ts";
+export { createRemoteSettler } from "./remote/remote-settler.ts";
 export type { Settler } from "./settler.ts";
+export { createPaymentStage, type PaymentStageModules, type PaymentStageOptions } from "./stage.ts";
 export type { Admission, PaymentStage, SettlementStatus } from "./stage-types.ts";
 export type {
   Authorization,
@@ -16,3 +77,7 @@ export type {
   Verification,
   Verifier,
 } from "./types.ts";
+export { domainSeparator, type TokenDomain, transferDigest } from "./verify/digest.ts";
+export { chainIdOf } from "./verify/network-check.ts";
+export type { EvmVerifier, VerifierModules, VerifierNetwork, VerifierOptions } from "./verify/options.ts";
+export { createVerifier } from "./verify/verifier.ts";

@@ -1,0 +1,24 @@
+import { type CommandContext, outputOf } from "../context.ts";
+import { serve } from "../lifecycle.ts";
+import { createLog } from "../logging.ts";
+import { startFacilitator } from "../wiring/facilitator.ts";
+import { configOf } from "./config.ts";
+
+/** Options of `turnpike facilitator`. */
+export interface FacilitatorFlags {
+  readonly json?: boolean;
+  readonly config?: string;
+}
+
+/** Runs the facilitator until a signal ends it. */
+export async function run(flags: FacilitatorFlags, context: CommandContext): Promise<void> {
+  const config = configOf(context, flags.config);
+  const output = outputOf(flags);
+  const log = createLog({ level: config.log.level, name: "facilitator" });
+  await serve(context, { log }, async () => {
+    const service = await startFacilitator({ config, env: context.env, log });
+    output.result({ ready: true, facilitator: service.url });
+    output.line(`facilitator  ${service.url}`);
+    return service;
+  });
+}

@@ -1,0 +1,31 @@
+import { Command } from "commander";
+import { type CommandContext, withConfig, withJson } from "../context.ts";
+
+/** `turnpike config`: checks a configuration, prints its schema. */
+export function configCommand(context: CommandContext): Command {
+  const command = new Command("config")
+    .summary("check a configuration")
+    .description("Checks a configuration, and prints its schema.");
+  command.addCommand(
+    withJson(
+      withConfig(
+        new Command("check")
+          .description("Names every fault of a configuration with its path and what to do.")
+          .argument("[file]", "configuration")
+          .action(async (file: string | undefined, opts: { json?: boolean; config?: string }) => {
+            const { check } = await import("../actions/config.ts");
+            check(file, opts, context);
+          }),
+      ),
+    ),
+  );
+  command.addCommand(
+    withJson(
+      new Command("schema").description("Prints the JSON Schema of the configuration.").action(async () => {
+        const { printSchema } = await import("../actions/config.ts");
+        printSchema();
+      }),
+    ),
+  );
+  return command;
+}

@@ -1,0 +1,27 @@
+import { Command } from "commander";
+import type { PayOptions } from "../actions/pay.ts";
+import { type CommandContext, withJson } from "../context.ts";
+
+/** `turnpike pay`: buys one call. */
+export function payCommand(context: CommandContext): Command {
+  const command = new Command("pay")
+    .summary("buy one call")
+    .description(
+      "Buys one call of a service and shows price, answer, receipt and balance. Nothing is signed above the spending cap. " +
+        "While a settlement is pending the same signature is presented again; a second one is never made.",
+    )
+    .argument("<service>", "id of the service, with an appended path where it has such: eth, osmosis/status")
+    .argument("[json]", 'JSON body: \'{"method":"eth_blockNumber"}\'')
+    .option("--max <usd>", "most that the call may cost, in US dollars", "0.05")
+    .option("--quote", "show the terms and sign nothing")
+    .option("--get", "send GET instead of POST")
+    .option("--gateway <url>", "gateway to buy from (else TURNPIKE_GATEWAY, else the one of a running turnpike up)")
+    .option("--key-file <file>", "key to pay with (else TURNPIKE_BUYER_KEY, else the sample buyer of turnpike up)")
+    .option("--rpc <url>", "node of the settlement chain, to show the balance")
+    .option("--payment <header>", "present this signed payment of an earlier try again; nothing is signed")
+    .action(async (service: string, json: string | undefined, opts: PayOptions) => {
+      const { pay } = await import("../actions/pay.ts");
+      await pay(service, json, opts, context);
+    });
+  return withJson(command);
+}

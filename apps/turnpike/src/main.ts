@@ -1,0 +1,82 @@
+import { isAppError } from "@turnpike/base";
+import type { Environment } from "@turnpike/config";
+import { Command, CommanderError } from "commander";
+import { configCommand } from "./commands/config.ts";
+import { dbCommand } from "./commands/db.ts";
+import { facilitatorCommand } from "./commands/facilitator.ts";
+import { gatewayCommand } from "./commands/gateway.ts";
+import { keysCommand } from "./commands/keys.ts";
+import { payCommand } from "./commands/pay.ts";
+import { upCommand } from "./commands/up.ts";
+import type { CommandContext } from "./context.ts";
+import { exitCodeOf, failureOf } from "./output.ts";
+import { productVersion } from "./version.ts";
+
+/** The command with all its commands. */
+export function program(context: CommandContext): Command {
+  const root = new Command("turnpike")
+    .description("Metered multi-chain access: pay per request with x402.")
+    .version(productVersion())
+    .option("--verbose", "show where an error comes from")
+    .addCommand(upCommand())
+    .addCommand(payCommand(context))
+    .addCommand(keysCommand())
+    .addCommand(gatewayCommand(context))
+    .addCommand(facilitatorCommand(context))
+    .addCommand(configCommand(context))
+    .addCommand(dbCommand(context));
+  const each = (command: Command): void => {
+    // Errors are printed in one place, and only main ends the process.
+    command.exitOverride().configureOutput({ outputError: () => {} });
+    for (const inner of command.commands) each(inner as Command);
+  };
+  each(root);
+  return root;
+}
+
+/** Prints what went wrong and what to do: `error CODE: message`, or JSON on standard output with --json. */
+function report(error: unknown, args: readonly string[]): number {
+  if (error instanceof CommanderError) {
+    if (error.exitCode === 0) return 0;
+    const message = error.message.replace(/^error: /, "");
+    if (error.code === "commander.help") return 2;
+    if (args.includes("--json")) process.stdout.write(`${JSON.stringify({ error: { code: "USAGE", message } })}\n`);
+    else process.stderr.write(`error USAGE: ${message}\nSee turnpike --help.\n`);
+    return 2;
+  }
+  const failure = failureOf(error);
+  if (args.includes("--json")) process.stdout.write(`${JSON.stringify({ error: failure })}\n`);
+  else process.stderr.write(`error ${failure.code}: ${failure.message}\n${failure.advice}\n`);
+  if (args.includes("--verbose")) {
+    for (let at: unknown = error; at instanceof Error; at = at.cause)
+      process.stderr.write(`${at.stack ?? at.message}\n`);
+    if (isAppError(error) && Object.keys(error.detail).length > 0) {
+      process.stderr.write(`${JSON.stringify(error.detail)}\n`);
+    }
+  }
+  return exitCodeOf(failure.code);
+}
+
+/** Runs the command line. The only place that ends the process. */
+export async function main(args: readonly string[], env: Environment): Promise<void> {
+  const end = (code: number): never => process.exit(code);
+  process.on("uncaughtException", (error) => end(report(error, args)));
+  for (const stream of [process.stdout, process.stderr]) {
+    // A reader that went away (`| head`) is no fault; a service goes on without its outputs.
+    stream.on("error", () => {});
+  }
+  const context: CommandContext = {
+    env,
+    exitWith: (code) => {
+      process.exitCode = code;
+    },
+    kill: end,
+  };
+  try {
+    await program(context).parseAsync([...args], { from: "user" });
+  } catch (error) {
+    process.exitCode = report(error, args);
+  }
+}
+
+if (import.meta.main) await main(process.argv.slice(2), process.env);

@@ -1,0 +1,60 @@
+import { type ErrorCode, errorRow, isAppError } from "@turnpike/base";
+
+/** Where a command writes. Results go to standard output, everything else to the error output. */
+export interface Output {
+  /** True with --json: then standard output holds JSON only, and people are told nothing. */
+  readonly json: boolean;
+  /** For people. */
+  line(text: string): void;
+  /** For programs: one JSON document. Integers beyond 2^53 are texts. */
+  result(value: unknown): void;
+  /** Something that happens meanwhile; said on a terminal only. */
+  progress(text: string): void;
+}
+
+const jsonText = (value: unknown, indent?: number): string =>
+  JSON.stringify(value, (_, inner: unknown) => (typeof inner === "bigint" ? inner.toString() : inner), indent);
+
+/** Writes to this process's outputs. */
+export function createOutput(json: boolean): Output {
+  return {
+    json,
+    line(text) {
+      if (!json) process.stdout.write(`${text}\n`);
+    },
+    result(value) {
+      if (json) process.stdout.write(`${jsonText(value)}\n`);
+    },
+    progress(text) {
+      if (!json && process.stderr.isTTY) process.stderr.write(`${text}\n`);
+    },
+  };
+}
+
+/** JSON for people: two spaces of indentation. */
+export function prettyJson(value: unknown): string {
+  return jsonText(value, 2);
+}
+
+/** What a fault says to the user. */
+export interface Failure {
+  readonly code: ErrorCode;
+  readonly message: string;
+  readonly advice: string;
+}
+
+/** Code, sentence and advice of whatever was thrown. A fault of ours says no more than that. */
+export function failureOf(error: unknown): Failure {
+  const code = isAppError(error) ? error.code : "INTERNAL";
+  const row = errorRow(code);
+  const message = isAppError(error)
+    ? error.message
+    : `${row.message} (${error instanceof Error ? error.message : String(error)})`;
+  return { code, message, advice: row.advice };
+}
+
+/** Exit code of a failure: 2 where the call or the configuration is wrong, 3 where a spending cap held, else 1. */
+export function exitCodeOf(code: ErrorCode): number {
+  if (code === "USAGE" || code === "CONFIG_INVALID") return 2;
+  return code === "SPEND_CAP" ? 3 : 1;
+}

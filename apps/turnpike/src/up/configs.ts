@@ -1,0 +1,67 @@
+import { LOCAL_CHAIN_ID, LOCAL_NETWORK, MULTICALL3_ADDRESS, USDC_ADDRESS } from "@turnpike/localnet";
+import type { LocalAccount, LocalKeys } from "./keys.ts";
+import type { UpPorts } from "./layout.ts";
+
+/** What the configurations of the children are made of. */
+export interface ConfigFacts {
+  readonly ports: UpPorts;
+  readonly keys: LocalKeys;
+  readonly ledgerUrl: string;
+  readonly ledgerSchema: string;
+}
+
+/** Blocks appear at once when there is a transaction; this is the pause between empty ones. */
+export const EMPTY_BLOCK_SECONDS = 12;
+
+const keysOf = (accounts: readonly LocalAccount[]): string[] => accounts.map((account) => account.privateKey);
+
+/** Address of the local chain. */
+export function chainUrl(ports: UpPorts): string {
+  return `http://127.0.0.1:${ports.chain}`;
+}
+
+/** One configuration for all children; each reads its own sections. */
+export function localConfig(facts: ConfigFacts): Readonly<Record<string, unknown>> {
+  const { ports, keys } = facts;
+  const host = "127.0.0.1";
+  return {
+    localnet: true,
+    gateway: { host, port: ports.gateway, relayDomain: "localhost", metrics: { host, port: ports.metrics } },
+    ledger: { url: facts.ledgerUrl, schema: facts.ledgerSchema },
+    payment: {
+      mode: "local",
+      networks: [
+        {
+          network: LOCAL_NETWORK,
+          rpcUrls: [chainUrl(ports)],
+          asset: USDC_ADDRESS,
+          name: "USDC",
+          version: "2",
+          decimals: 6,
+          payTo: keys.payTo.address,
+          multicall3: MULTICALL3_ADDRESS,
+          confirmations: 1,
+          blockTimeSeconds: 1,
+        },
+      ],
+      // A killed gateway's keys are free again only when its lease has ended: shorter than the default, to be back soon.
+      relayer: { keys: keysOf(keys.gatewayRelayers), batchWindowMs: 25, leaseSeconds: 6 },
+    },
+    facilitator: {
+      host,
+      port: ports.facilitator,
+      relayer: { keys: keysOf(keys.facilitatorRelayers) },
+      discoveryUrl: `http://${host}:${ports.gateway}`,
+    },
+    suppliers: {
+      eth: { endpoints: [{ operator: "local", urls: { json_rpc: chainUrl(ports) } }] },
+      "document-digest": { endpoints: [{ operator: "local", urls: { rest: `http://${host}:${ports.tools}` } }] },
+    },
+    catalogue: { overrides: { eth: { evmChainId: LOCAL_CHAIN_ID } } },
+  };
+}
+
+/** The text of a configuration file. JSON is YAML; the file is written anew at each start. */
+export function configText(config: Readonly<Record<string, unknown>>): string {
+  return `# Written by turnpike up at each start: changes here are lost.\n${JSON.stringify(config, undefined, 2)}\n`;
+}

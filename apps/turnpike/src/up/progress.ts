@@ -1,0 +1,94 @@
+import type { Log } from "@turnpike/base";
+import type { PartEvent } from "./supervisor.ts";
+import type { UpFile } from "./up-file.ts";
+
+/** Where `up` writes. */
+export interface Output {
+  readonly isTTY?: boolean | undefined;
+  write(text: string): unknown;
+}
+
+/** Options of {@link createProgress}. */
+export interface ProgressOptions {
+  /** One JSON line at the end and nothing else. */
+  readonly json: boolean;
+}
+
+/** What `up` tells its user. */
+export interface Progress {
+  step(text: string): void;
+  part(event: PartEvent): void;
+  /** Addresses and the line `ready`. */
+  ready(up: UpFile, upFile: string): void;
+  /** Something that the user must know, also in a pipe. */
+  notice(text: string): void;
+}
+
+const NAMES: Readonly<Record<string, string>> = {
+  postgres: "PostgreSQL",
+  anvil: "local chain",
+  tools: "local services",
+  migrate: "ledger tables",
+};
+
+function seconds(ms: number | undefined): string {
+  return ms === undefined ? "" : ` (${(ms / 1000).toFixed(1)} s)`;
+}
+
+/** Says on a terminal what happens; in a pipe only the addresses, `ready`, and what goes wrong. */
+export function createProgress(options: ProgressOptions, modules: { output: Output; errors: Output }): Progress {
+  const { output, errors } = modules;
+  const isLively = output.isTTY === true && !options.json;
+  const step = (text: string): void => {
+    if (isLively) output.write(`  ${text}\n`);
+  };
+  const notice = (text: string): void => {
+    errors.write(`${text}\n`);
+  };
+  return {
+    step,
+    notice,
+    part: (event) => {
+      const name = NAMES[event.part] ?? event.part;
+      if (event.kind === "ready") step(`${name} is there${seconds(event.tookMs)}`);
+      else if (event.kind === "stopped") step(`${name} has stopped`);
+      else if (event.kind === "failed") notice(event.text ?? `${name} failed`);
+      else if (event.kind === "died") notice(`${name} ${event.text ?? "ended"}; starting it again`);
+      else if (event.kind === "restarted") notice(`${name} is back${seconds(event.tookMs)}`);
+    },
+    ready: (up, upFile) => {
+      if (options.json) {
+        const { buyer, ...rest } = up;
+        output.write(`${JSON.stringify({ ready: true, upFile, ...rest, buyer: { address: buyer.address } })}\n`);
+        return;
+      }
+      const lines = [
+        ["gateway", up.gateway],
+        ["metrics", `${up.metrics}/metrics`],
+        ["facilitator", up.facilitator],
+        ["chain", `${up.settlement.rpc} (${up.settlement.network})`],
+        ["token", up.settlement.asset],
+        ["paid to", up.settlement.payTo],
+        ["buyer", up.buyer.address],
+        ["services", up.services.join(", ")],
+        ["details", upFile],
+      ];
+      for (const [name, value] of lines) output.write(`${(name ?? "").padEnd(12)} ${value}\n`);
+      if (isLively)
+        output.write(`\nBuy a call:  npx turnpike pay eth '{"method":"eth_blockNumber"}'\nStop:        Ctrl-C\n\n`);
+      output.write("ready\n");
+    },
+  };
+}
+
+/** A log that goes to a notice when it warns, and nowhere else. */
+export function noticeLog(progress: Progress): Log {
+  const log: Log = {
+    debug() {},
+    info() {},
+    warn: (_fields, message) => progress.notice(message),
+    error: (_fields, message) => progress.notice(message),
+    child: () => log,
+  };
+  return log;
+}

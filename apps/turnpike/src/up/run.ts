@@ -1,0 +1,141 @@
+import { rm, writeFile } from "node:fs/promises";
+import { fileURLToPath } from "node:url";
+import { AppError, silentLog, systemClock } from "@turnpike/base";
+import { findAnvil, findPostgres, isPortFree, type LocalPostgres } from "@turnpike/localnet";
+import { configText, localConfig } from "./configs.ts";
+import { localKeys } from "./keys.ts";
+import { type StateLayout, stateLayout, type UpPorts } from "./layout.ts";
+import { anvilPart, childPart, postgresPart, toolsPart } from "./parts.ts";
+import type { Progress } from "./progress.ts";
+import { clearFolder, endLeftovers, lockFolder, markStarted, openFolder } from "./state-folder.ts";
+import { type Part, Supervisor } from "./supervisor.ts";
+import { upFileOf, writeUpFile } from "./up-file.ts";
+
+/** Options of {@link runUp}. */
+export interface UpOptions {
+  readonly stateFolder: string;
+  /** Removes the state first. */
+  readonly fresh: boolean;
+  readonly ports: UpPorts;
+  /** The ledger's database; without one PostgreSQL is started in the state folder. */
+  readonly databaseUrl: string | undefined;
+}
+
+/** What {@link runUp} works with. */
+export interface UpModules {
+  readonly progress: Progress;
+  /** Fires when everything shall stop in good order. */
+  readonly stop: AbortSignal;
+  /** Fires when everything shall stop at once. */
+  readonly force: AbortSignal;
+}
+
+const PORT_NAMES: Readonly<Record<keyof UpPorts, string>> = {
+  gateway: "the gateway",
+  metrics: "metrics",
+  facilitator: "the facilitator",
+  chain: "the local chain",
+  tools: "the local services",
+  postgres: "PostgreSQL",
+};
+
+/** Throws PORT_IN_USE that names every port that is taken. */
+async function checkPorts(ports: UpPorts): Promise<void> {
+  const taken: string[] = [];
+  for (const [name, port] of Object.entries(ports) as [keyof UpPorts, number][]) {
+    if (port !== 0 && !(await isPortFree(port))) taken.push(`${port} (${PORT_NAMES[name]}: --${name}-port)`);
+  }
+  if (taken.length === 0) return;
+  throw new AppError("PORT_IN_USE", {
+    message:
+      `In use by another program: port ${taken.join(", port ")}. ` +
+      "End that program (is another `turnpike up` running?), or choose other ports with the options named. Nothing was started.",
+  });
+}
+
+/** This same command with other arguments. */
+function ownCommand(...args: readonly string[]): readonly [string, ...string[]] {
+  return [process.execPath, fileURLToPath(new URL("../../bin/turnpike.js", import.meta.url)), ...args];
+}
+
+/** The children that read the configuration, in stages. */
+function children(layout: StateLayout, ports: UpPorts): Part[][] {
+  const child = (name: string, args: readonly string[], readyUrl?: string): Part =>
+    childPart({
+      name,
+      command: ownCommand(...args, "--config", layout.configFile("local")),
+      logFile: layout.logFile(name),
+      pidFile: layout.pidFile(name),
+      ...(readyUrl === undefined ? {} : { readyUrl }),
+    });
+  return [
+    [child("migrate", ["db", "migrate"])],
+    [
+      child("facilitator", ["facilitator"], `http://127.0.0.1:${ports.facilitator}/supported`),
+      child("gateway", ["gateway"], `http://127.0.0.1:${ports.gateway}/ready`),
+    ],
+  ];
+}
+
+/**
+ * Runs everything on this machine until `stop` fires.
+ * @throws AppError PORT_IN_USE, DATA_FOLDER or DEPENDENCY_MISSING before anything is started; else that of the part
+ * that did not start, after the others have been stopped.
+ */
+export async function runUp(options: UpOptions, modules: UpModules): Promise<void> {
+  const { ports, databaseUrl } = options;
+  const { progress, stop, force } = modules;
+  const layout = stateLayout(options.stateFolder);
+  await using _lock = await lockFolder(layout);
+  await rm(layout.upFile, { force: true });
+  const ended = await endLeftovers(layout);
+  if (ended.length > 0) progress.notice(`Ended what an earlier run left behind: ${ended.join(", ")}.`);
+  if (options.fresh) await clearFolder(layout);
+  await findAnvil();
+  if (databaseUrl === undefined) findPostgres();
+  await checkPorts(ports);
+  const stamp = await openFolder(layout, databaseUrl === undefined);
+  const keys = await localKeys(layout.keysFile);
+
+  const writeConfig = async (ledgerUrl: string, ledgerSchema: string): Promise<void> => {
+    const text = configText(localConfig({ ports, keys, ledgerUrl, ledgerSchema }));
+    await writeFile(layout.configFile("local"), text, { mode: 0o600 });
+  };
+  const first: Part[] = [anvilPart(layout, ports, keys, { log: silentLog }), toolsPart(ports.tools)];
+  if (databaseUrl === undefined) {
+    const onStart = async (server: LocalPostgres): Promise<void> => {
+      await writeConfig(await server.createDatabase("turnpike"), "turnpike");
+    };
+    first.unshift(postgresPart(layout, ports.postgres, onStart));
+  } else {
+    // each state folder has its own schema: a new chain must not meet an old ledger
+    await writeConfig(databaseUrl, `turnpike_${stamp.id}`);
+  }
+
+  await using supervisor = new Supervisor(
+    { stages: [first, ...children(layout, ports)] },
+    { clock: systemClock, onEvent: (event) => progress.part(event) },
+  );
+  const stopped = new Promise<void>((resolve) => {
+    const end = (): void => {
+      void supervisor.stop().then(resolve);
+    };
+    if (stop.aborted) end();
+    else stop.addEventListener("abort", end, { once: true });
+  });
+  force.addEventListener("abort", () => supervisor.force(), { once: true });
+  try {
+    await supervisor.start();
+    const up = await upFileOf(ports, keys);
+    await markStarted(layout, stamp);
+    if (stop.aborted) return await stopped;
+    await writeUpFile(layout.upFile, up);
+    progress.ready(up, layout.upFile);
+    await stopped;
+  } catch (error) {
+    if (!stop.aborted) throw error;
+    await stopped;
+  } finally {
+    await rm(layout.upFile, { force: true });
+  }
+}

@@ -1,0 +1,145 @@
+import assert from "node:assert/strict";
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { afterEach, beforeEach, suite, test } from "node:test";
+import { type ErrorCode, isAppError } from "@turnpike/base";
+import { loadConfig, relayerKeys } from "@turnpike/config";
+import { freePort, isAlive, startAnvil, writePidFile } from "@turnpike/localnet";
+import { configText, localConfig } from "./configs.ts";
+import { localKeys } from "./keys.ts";
+import { DEFAULT_PORTS, type StateLayout, stateLayout } from "./layout.ts";
+import { createProgress } from "./progress.ts";
+import { clearFolder, endLeftovers, lockFolder, markStarted, openFolder } from "./state-folder.ts";
+import { servedIds } from "./up-file.ts";
+
+const withCode = (code: ErrorCode, text: RegExp) => (error: unknown) =>
+  isAppError(error, code) && text.test(error.message);
+
+suite("state folder", () => {
+  let layout: StateLayout;
+  let folder = "";
+  beforeEach(async () => {
+    folder = await mkdtemp(join(tmpdir(), "turnpike-test-"));
+    layout = stateLayout(join(folder, ".turnpike"));
+  });
+  afterEach(() => rm(folder, { recursive: true, force: true }));
+
+  test("one at a time; a lock whose holder has died does not count", async () => {
+    const lock = await lockFolder(layout);
+    await assert.rejects(lockFolder(layout), withCode("DATA_FOLDER", new RegExp(`process ${process.pid}`)));
+    await lock[Symbol.asyncDispose]();
+    await writeFile(layout.lockFile, JSON.stringify({ pid: process.pid, started: "in another life" }));
+    await using again = await lockFolder(layout);
+    assert.ok(again);
+    await assert.rejects(lockFolder(layout), withCode("DATA_FOLDER", /already running/));
+  });
+
+  test("a folder of another version, or with a part missing, is refused with the way out", async () => {
+    await using _lock = await lockFolder(layout);
+    const stamp = await openFolder(layout, true);
+    assert.deepEqual(await openFolder(layout, true), stamp);
+    await markStarted(layout, stamp);
+    await assert.rejects(openFolder(layout, true), withCode("DATA_FOLDER", /anvil\.json is gone.*--fresh/s));
+    await writeFile(layout.chainStateFile, "{}");
+    await localKeys(layout.keysFile);
+    await assert.rejects(openFolder(layout, true), withCode("DATA_FOLDER", /postgres/));
+    assert.equal((await openFolder(layout, false)).id, stamp.id);
+    await writeFile(layout.versionFile, '{"format":99,"id":"x"}');
+    await assert.rejects(openFolder(layout, false), withCode("DATA_FOLDER", /format 99.*--fresh/s));
+    await rm(layout.versionFile);
+    await assert.rejects(openFolder(layout, false), withCode("DATA_FOLDER", /not made by this version/));
+  });
+
+  test("--fresh empties our folder only", async () => {
+    await using _lock = await lockFolder(layout);
+    const { id } = await openFolder(layout, true);
+    await clearFolder(layout);
+    assert.deepEqual(await readdir(layout.folder), ["up.lock"]);
+    assert.notEqual((await openFolder(layout, true)).id, id);
+    const foreign = stateLayout(join(folder, "documents"));
+    await mkdir(foreign.folder);
+    await writeFile(join(foreign.folder, "thesis.txt"), "years of work");
+    await assert.rejects(clearFolder(foreign), withCode("DATA_FOLDER", /not a folder of turnpike up/));
+    assert.deepEqual(await readdir(foreign.folder), ["thesis.txt"]);
+  });
+
+  test("a chain that was left running is saved and ended; a stranger with its pid is left alone", async () => {
+    await using _lock = await lockFolder(layout);
+    await openFolder(layout, true);
+    await using anvil = await startAnvil({ accounts: 0, port: await freePort() });
+    await writePidFile(layout.pidFile("anvil"), anvil.pid);
+    await writeFile(layout.pidFile("gateway"), JSON.stringify({ pid: process.ppid, started: "long ago" }));
+    assert.deepEqual(await endLeftovers(layout), ["anvil"]);
+    await anvil.exited;
+    assert.match(await readFile(layout.chainStateFile, "utf8"), /best_block_number/);
+    assert.ok(isAlive(process.ppid));
+    assert.deepEqual(await readdir(layout.pidFolder), []);
+  });
+
+  test("keys are made once, in a closed file; a damaged one is named", async () => {
+    await mkdir(layout.folder);
+    const keys = await localKeys(layout.keysFile);
+    assert.deepEqual(await localKeys(layout.keysFile), keys);
+    assert.equal((await stat(layout.keysFile)).mode & 0o777, 0o600);
+    const all = [keys.payTo, keys.buyer, ...keys.gatewayRelayers, ...keys.facilitatorRelayers];
+    assert.equal(new Set(all.map((account) => account.privateKey)).size, 5);
+    await writeFile(layout.keysFile, '{"payTo":"0x12"}');
+    await assert.rejects(localKeys(layout.keysFile), withCode("DATA_FOLDER", /damaged/));
+  });
+
+  test("the children's configuration is valid, and gives each its own keys", async () => {
+    await mkdir(layout.folder);
+    const keys = await localKeys(layout.keysFile);
+    const ledgerUrl = "postgres://postgres:secret@127.0.0.1:5432/turnpike";
+    const file = join(folder, "local.yaml");
+    await writeFile(file, configText(localConfig({ ports: DEFAULT_PORTS, keys, ledgerUrl, ledgerSchema: "turnpike" })));
+    const config = loadConfig({ file, env: {} });
+    assert.equal(config.localnet, true);
+    assert.equal(config.ledger.url, ledgerUrl);
+    assert.deepEqual(
+      relayerKeys(config, {}, "gateway"),
+      keys.gatewayRelayers.map((account) => account.privateKey),
+    );
+    assert.deepEqual(
+      relayerKeys(config, {}, "facilitator"),
+      keys.facilitatorRelayers.map((account) => account.privateKey),
+    );
+    assert.equal(config.catalogue.overrides.eth?.evmChainId, 84532);
+    assert.equal(config.payment.networks[0]?.payTo, keys.payTo.address);
+  });
+
+  test("lists what the gateway serves", () => {
+    const list = [{ id: "eth", serves: true }, { id: "base", serves: false }, { id: "near" }];
+    assert.deepEqual(servedIds(JSON.stringify(list)), ["eth"]);
+    assert.throws(() => servedIds("{}"), withCode("INTERNAL", /not a list/));
+  });
+
+  test("a pipe gets the addresses and `ready`; --json one line without keys", () => {
+    const up = {
+      gateway: "http://127.0.0.1:3069",
+      relayDomain: "localhost",
+      metrics: "http://127.0.0.1:9090",
+      facilitator: "http://127.0.0.1:8402",
+      settlement: { rpc: "http://127.0.0.1:8545", network: "eip155:84532", asset: "0xa", payTo: "0xb" },
+      buyer: { address: "0xc", privateKey: "0xsecret" },
+      services: ["eth"],
+    };
+    const said = (json: boolean, isTTY: boolean): string => {
+      let text = "";
+      const output = { isTTY, write: (more: string) => (text += more) };
+      const progress = createProgress({ json }, { output, errors: { write: () => true } });
+      progress.part({ part: "anvil", kind: "ready", tookMs: 1_234 });
+      progress.ready(up, "/x/up.json");
+      return text;
+    };
+    assert.match(said(false, true), /local chain is there \(1\.2 s\)/);
+    const piped = said(false, false);
+    assert.doesNotMatch(piped, /is there|secret/);
+    assert.match(piped, /gateway +http:\/\/127\.0\.0\.1:3069\n/);
+    assert.equal(piped.trimEnd().split("\n").at(-1), "ready");
+    const json = said(true, true);
+    assert.doesNotMatch(json, /secret/);
+    assert.equal((JSON.parse(json) as typeof up).gateway, up.gateway);
+  });
+});

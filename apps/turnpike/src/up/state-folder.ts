@@ -1,0 +1,157 @@
+import { randomBytes } from "node:crypto";
+import { chmod, mkdir, readdir, readFile, rename, rm, stat } from "node:fs/promises";
+import { basename, join } from "node:path";
+import { AppError, isRecord } from "@turnpike/base";
+import {
+  commandLineOf,
+  endLeftoverPostgres,
+  endNamedProcess,
+  readPidFile,
+  saveChainState,
+  writeAtomically,
+  writePidFile,
+} from "@turnpike/localnet";
+import type { StateLayout } from "./layout.ts";
+
+/** Format of the state folder; another number means that this version cannot read it. */
+const FORMAT = 1;
+
+/** What a state folder says of itself. */
+export interface StateStamp {
+  readonly format: number;
+  /** Names this state: a database that is shared has one schema for each. */
+  readonly id: string;
+  /** True once everything answered: from then on chain and ledger belong together. */
+  readonly started: boolean;
+}
+
+async function exists(path: string): Promise<boolean> {
+  return stat(path).then(
+    () => true,
+    () => false,
+  );
+}
+
+/**
+ * Takes the folder for this process until the lock is released.
+ * @throws AppError DATA_FOLDER when another `up` that is alive has it.
+ */
+export async function lockFolder(layout: StateLayout): Promise<AsyncDisposable> {
+  await mkdir(layout.folder, { recursive: true });
+  for (let attempt = 1; ; attempt++) {
+    try {
+      await writePidFile(layout.lockFile, process.pid, "wx");
+      break;
+    } catch (error) {
+      if (!isRecord(error) || error.code !== "EEXIST" || attempt === 3) throw error;
+    }
+    const holder = await readPidFile(layout.lockFile);
+    if (holder !== undefined) {
+      throw new AppError("DATA_FOLDER", {
+        message:
+          `turnpike up is already running with ${layout.folder} (process ${holder.pid}). ` +
+          `Stop it with Ctrl-C where it runs (or \`kill ${holder.pid}\`), or use another folder: --state <folder>.`,
+      });
+    }
+    // moved before it is removed, so that of two that find the same dead lock only one takes it away
+    const dead = `${layout.lockFile}.${process.pid}`;
+    await rename(layout.lockFile, dead).catch(() => {});
+    await rm(dead, { force: true });
+  }
+  return { [Symbol.asyncDispose]: () => rm(layout.lockFile, { force: true }) };
+}
+
+/**
+ * Ends what a killed `up` left running in this folder: only processes that it wrote down and that are still the same.
+ * The chain's state is saved first. Returns the names of those that were ended.
+ */
+export async function endLeftovers(layout: StateLayout): Promise<readonly string[]> {
+  const ended: string[] = [];
+  const files = await readdir(layout.pidFolder).catch(() => []);
+  const names = files.filter((name) => name.endsWith(".json")).map((name) => name.slice(0, -".json".length));
+  // children first: they use the chain and the ledger
+  for (const name of names.filter((name) => name !== "anvil")) {
+    if ((await endNamedProcess(layout.pidFile(name), "SIGTERM", 10_000)) === "ended") ended.push(name);
+  }
+  const anvil = await readPidFile(layout.pidFile("anvil"));
+  if (anvil !== undefined) {
+    // its own port, not ours: it may have been started with another
+    const args = (await commandLineOf(anvil.pid)) ?? [];
+    const port = args[args.indexOf("--port") + 1];
+    await saveChainState(`http://127.0.0.1:${port}`, layout.chainStateFile).catch(() => {});
+    if ((await endNamedProcess(layout.pidFile("anvil"), "SIGINT", 10_000)) === "ended") ended.push("anvil");
+  }
+  if ((await endLeftoverPostgres(layout.postgresFolder)) === "ended") ended.push("postgres");
+  return ended;
+}
+
+async function contentsOf(layout: StateLayout): Promise<readonly string[]> {
+  const lock = basename(layout.lockFile);
+  return (await readdir(layout.folder)).filter((name) => name !== lock);
+}
+
+/**
+ * Removes everything in the folder but the lock.
+ * @throws AppError DATA_FOLDER when the folder holds files that `up` never made.
+ */
+export async function clearFolder(layout: StateLayout): Promise<void> {
+  const names = await contentsOf(layout);
+  const ours = await exists(layout.versionFile);
+  if (names.length > 0 && !ours && basename(layout.folder) !== ".turnpike") {
+    throw new AppError("DATA_FOLDER", {
+      message: `${layout.folder} is not a folder of turnpike up, and --fresh would remove all that is in it. Remove it by hand, or name another: --state <folder>.`,
+    });
+  }
+  for (const name of names) await rm(join(layout.folder, name), { recursive: true, force: true });
+}
+
+async function readStamp(layout: StateLayout): Promise<StateStamp | undefined> {
+  let value: unknown;
+  try {
+    value = JSON.parse(await readFile(layout.versionFile, "utf8"));
+  } catch {
+    return undefined;
+  }
+  if (!isRecord(value) || typeof value.format !== "number" || typeof value.id !== "string") return undefined;
+  return { format: value.format, id: value.id, started: value.started === true };
+}
+
+/** Notes that everything of this folder has answered once. */
+export async function markStarted(layout: StateLayout, stamp: StateStamp): Promise<void> {
+  if (!stamp.started) await writeAtomically(layout.versionFile, `${JSON.stringify({ ...stamp, started: true })}\n`);
+}
+
+/**
+ * Checks the folder's stamp, or stamps a new folder. `ownLedger`: the ledger's database is in the folder.
+ * @throws AppError DATA_FOLDER for a folder of another version, or one that lacks a part that belongs to the others.
+ */
+export async function openFolder(layout: StateLayout, ownLedger: boolean): Promise<StateStamp> {
+  const names = await contentsOf(layout);
+  const fix = "Start over with `npm start -- --fresh` (the local chain and ledger are lost), or move the folder away.";
+  let stamp = await readStamp(layout);
+  if (stamp === undefined && names.length > 0) {
+    throw new AppError("DATA_FOLDER", { message: `${layout.folder} was not made by this version. ${fix}` });
+  }
+  if (stamp !== undefined && stamp.format !== FORMAT) {
+    throw new AppError("DATA_FOLDER", {
+      message: `${layout.folder} is of format ${stamp.format}; this version has format ${FORMAT}. ${fix}`,
+    });
+  }
+  if (stamp?.started === true) {
+    const needed = [layout.chainStateFile, layout.keysFile];
+    if (ownLedger) needed.push(join(layout.postgresFolder, "PG_VERSION"));
+    for (const file of needed) {
+      if (await exists(file)) continue;
+      throw new AppError("DATA_FOLDER", { message: `${file} is gone, and the rest of the folder needs it. ${fix}` });
+    }
+  }
+  if (stamp === undefined) {
+    stamp = { format: FORMAT, id: randomBytes(6).toString("hex"), started: false };
+    await writeAtomically(layout.versionFile, `${JSON.stringify(stamp)}\n`);
+  }
+  for (const folder of [layout.logFolder, layout.configFolder, layout.pidFolder, layout.chainCacheFolder]) {
+    await mkdir(folder, { recursive: true });
+  }
+  await chmod(layout.configFolder, 0o700);
+  return stamp;
+}

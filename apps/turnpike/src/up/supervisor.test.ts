@@ -1,0 +1,240 @@
+import assert from "node:assert/strict";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, suite, test } from "node:test";
+import { isAppError, systemClock } from "@turnpike/base";
+import { freePort, isAlive, readPidFile } from "@turnpike/localnet";
+import { childPart } from "./parts.ts";
+import { neverExits, type Part, type PartEvent, Supervisor } from "./supervisor.ts";
+
+/** Collects events and lets a test await one. */
+class Events {
+  readonly seen: PartEvent[] = [];
+  #waiting: (() => void)[] = [];
+  readonly add = (event: PartEvent): void => {
+    this.seen.push(event);
+    for (const wake of this.#waiting.splice(0)) wake();
+  };
+  async until(part: string, kind: PartEvent["kind"], times = 1): Promise<void> {
+    while (this.seen.filter((event) => event.part === part && event.kind === kind).length < times) {
+      await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    }
+  }
+  get texts(): string[] {
+    return this.seen.map((event) => `${event.part} ${event.kind}`);
+  }
+}
+
+const SERVER = `
+const { createServer } = require("node:http");
+createServer((_, response) => response.end("ok")).listen(Number(process.argv[1]), "127.0.0.1");
+process.on("SIGTERM", () => process.exit(0));`;
+
+suite("supervisor", () => {
+  let folder = "";
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "turnpike-test-"));
+  });
+  after(() => rm(folder, { recursive: true, force: true }));
+
+  const child = (name: string, script: string, args: readonly string[] = [], readyUrl?: string): Part =>
+    childPart({
+      name,
+      command: [process.execPath, "-e", script, "--", ...args],
+      logFile: join(folder, `${name}.log`),
+      pidFile: join(folder, `${name}.json`),
+      ...(readyUrl === undefined ? {} : { readyUrl }),
+    });
+  const server = async (name: string): Promise<{ part: Part; url: string }> => {
+    const port = await freePort();
+    const url = `http://127.0.0.1:${port}/`;
+    return { part: child(name, SERVER, [String(port)], url), url };
+  };
+  const pidOf = async (name: string): Promise<number> => {
+    const found = await readPidFile(join(folder, `${name}.json`));
+    assert.ok(found !== undefined);
+    return found.pid;
+  };
+
+  test("starts stage by stage, and stops in reverse", async () => {
+    const events = new Events();
+    const [a, b] = await Promise.all([server("a"), server("b")]);
+    const job = child("job", "process.exit(0)");
+    const supervisor = new Supervisor(
+      { stages: [[a.part], [job], [b.part]] },
+      { clock: systemClock, onEvent: events.add },
+    );
+    await supervisor.start();
+    assert.equal((await fetch(b.url)).status, 200);
+    const pids = [await pidOf("a"), await pidOf("b")];
+    await supervisor.stop();
+    assert.deepEqual(events.texts, [
+      "a starting",
+      "a ready",
+      "job starting",
+      "job ready",
+      "b starting",
+      "b ready",
+      "b stopped",
+      "job stopped",
+      "a stopped",
+    ]);
+    assert.deepEqual(pids.map(isAlive), [false, false]);
+    assert.equal(await readPidFile(join(folder, "a.json")), undefined);
+  });
+
+  test("a killed child is back, and the others never notice", async () => {
+    const events = new Events();
+    const [a, b] = await Promise.all([server("c"), server("d")]);
+    await using supervisor = new Supervisor(
+      { stages: [[a.part, b.part]], firstPauseMs: 10 },
+      { clock: systemClock, onEvent: events.add },
+    );
+    await supervisor.start();
+    const [first, other] = [await pidOf("c"), await pidOf("d")];
+    process.kill(first, "SIGKILL");
+    await events.until("c", "restarted");
+    assert.equal((await fetch(a.url)).status, 200);
+    const second = await pidOf("c");
+    assert.notEqual(second, first);
+    process.kill(second, "SIGKILL");
+    await events.until("c", "restarted", 2);
+    assert.equal(await pidOf("d"), other);
+    const died = events.seen.find((event) => event.kind === "died");
+    assert.equal(died?.text, "was ended by SIGKILL");
+  });
+
+  test("waits longer each time for a part that keeps dying, up to a limit", async () => {
+    const events = new Events();
+    const pauses: number[] = [];
+    let diedMs = 0;
+    let starts = 0;
+    const part: Part = {
+      name: "mayfly",
+      start: () => {
+        if (starts++ > 0) pauses.push(performance.now() - diedMs);
+        // steady at first, so that the first start succeeds; then it dies at once
+        const exited = new Promise<{ code: number; signal: null }>((resolve) => {
+          setImmediate(() => resolve({ code: 1, signal: null }));
+        });
+        const nothing = (): Promise<void> => Promise.resolve();
+        return Promise.resolve({ exited, ready: nothing, stop: nothing, kill: nothing });
+      },
+    };
+    const supervisor = new Supervisor(
+      { stages: [[part]], firstPauseMs: 20, longestPauseMs: 80 },
+      {
+        clock: systemClock,
+        onEvent: (event) => {
+          if (event.kind === "died") diedMs = performance.now();
+          events.add(event);
+        },
+      },
+    );
+    await supervisor.start();
+    await events.until("mayfly", "died", 6);
+    await supervisor.stop();
+    const wanted = [20, 40, 80, 80, 80];
+    for (const [at, least] of wanted.entries()) {
+      const pause = pauses[at] ?? 0;
+      assert.ok(pause >= least - 2 && pause < least + 200, `pause ${at} was ${pause} ms, wanted ${least}`);
+    }
+  });
+
+  test("a part that fails at the start is named with its log, and the others can be stopped", async () => {
+    const events = new Events();
+    const good = await server("good");
+    const url = `http://127.0.0.1:${await freePort()}/`;
+    const bad = child("bad", "process.exit(3)", [], url);
+    const supervisor = new Supervisor({ stages: [[good.part], [bad]] }, { clock: systemClock, onEvent: events.add });
+    await assert.rejects(supervisor.start(), (error) => {
+      assert.ok(isAppError(error, "PART_FAILED"));
+      assert.match(error.message, /bad ended with code 3 while starting\. See .*bad\.log/);
+      return true;
+    });
+    const pid = await pidOf("good");
+    await supervisor.stop();
+    assert.ok(!isAlive(pid));
+    const failing = child("failing-job", "process.exit(1)");
+    const second = new Supervisor({ stages: [[failing]] }, { clock: systemClock, onEvent: events.add });
+    await assert.rejects(second.start(), /failing-job failed\. See/);
+    await second.stop();
+  });
+
+  test("a part that never answers is given up, and one that never stops is ended by force", async () => {
+    const events = new Events();
+    const stubborn = child(
+      "stubborn",
+      'process.on("SIGTERM", () => {}); setInterval(() => {}, 1000)',
+      [],
+      "http://127.0.0.1:1/",
+    );
+    const supervisor = new Supervisor(
+      { stages: [[{ ...stubborn, readyTimeoutMs: 400 }]], stopTimeoutMs: 200 },
+      { clock: systemClock, onEvent: events.add },
+    );
+    await assert.rejects(supervisor.start(), (error) => isAppError(error, "DEADLINE_EXCEEDED"));
+    const pid = await pidOf("stubborn");
+    await supervisor.stop();
+    assert.ok(!isAlive(pid));
+  });
+
+  test("stopping while starting ends what was started", async () => {
+    const events = new Events();
+    const slow = child("slow", "setInterval(() => {}, 1000)", [], "http://127.0.0.1:1/");
+    const later: Part = { name: "later", start: () => assert.fail("it was started") };
+    const supervisor = new Supervisor({ stages: [[slow], [later]] }, { clock: systemClock, onEvent: events.add });
+    const started = assert.rejects(supervisor.start(), (error) => isAppError(error, "SHUTTING_DOWN"));
+    await events.until("slow", "starting");
+    while ((await readPidFile(join(folder, "slow.json"))) === undefined) await new Promise(setImmediate);
+    const pid = await pidOf("slow");
+    await supervisor.stop();
+    await started;
+    assert.ok(!isAlive(pid));
+  });
+
+  test("a part that was still being started when everything stopped is stopped too", async () => {
+    const events = new Events();
+    const gate = Promise.withResolvers<undefined>();
+    let stops = 0;
+    const nothing = (): Promise<void> => Promise.resolve();
+    const stop = (): Promise<void> => {
+      stops++;
+      return Promise.resolve();
+    };
+    const part: Part = {
+      name: "late",
+      start: async () => {
+        await gate.promise;
+        return { exited: neverExits, ready: nothing, stop, kill: nothing };
+      },
+    };
+    const supervisor = new Supervisor({ stages: [[part]] }, { clock: systemClock, onEvent: events.add });
+    const started = assert.rejects(supervisor.start(), (error) => isAppError(error, "SHUTTING_DOWN"));
+    await supervisor.stop();
+    gate.resolve(undefined);
+    await started;
+    assert.equal(stops, 1);
+  });
+
+  test("a part inside this process is never watched", async () => {
+    const events = new Events();
+    const nothing = (): Promise<void> => Promise.resolve();
+    const part: Part = {
+      name: "inside",
+      start: () => Promise.resolve({ exited: neverExits, ready: nothing, stop: nothing, kill: nothing }),
+    };
+    const supervisor = new Supervisor({ stages: [[part]] }, { clock: systemClock, onEvent: events.add });
+    await supervisor.start();
+    await supervisor.stop();
+    assert.deepEqual(events.texts, ["inside starting", "inside ready", "inside stopped"]);
+  });
+
+  test("a pid file whose process has ended names nobody, whoever has the pid now", async () => {
+    const file = join(folder, "stale.json");
+    await writeFile(file, JSON.stringify({ pid: process.pid, started: "another time" }));
+    assert.equal(await readPidFile(file), undefined);
+    assert.match(await readFile(file, "utf8"), /another time/);
+  });
+});

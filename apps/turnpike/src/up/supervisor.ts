@@ -1,0 +1,222 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { AppError, type Clock, isAppError } from "@turnpike/base";
+import type { ChildExit } from "@turnpike/localnet";
+
+/** A part that runs. */
+export interface RunningPart {
+  /** Resolves when it has ended, wanted or not. A part inside this process never does. */
+  readonly exited: Promise<ChildExit>;
+  /** Resolves when it answers. Must give up when `signal` fires. */
+  ready(signal: AbortSignal): Promise<void>;
+  /** Ends it in good order. Does nothing when it has ended. */
+  stop(): Promise<void>;
+  /** Ends it at once. */
+  kill(): Promise<void>;
+}
+
+/** Something that `up` runs: a server, or a job that is done once at each start. */
+export interface Part {
+  readonly name: string;
+  /** Most milliseconds until it is ready for the first time; 60,000 by default. */
+  readonly readyTimeoutMs?: number;
+  /** Where to look when it fails. */
+  readonly logFile?: string;
+  /** The last words of a part that has failed; empty when there are none. */
+  lastWords?(): Promise<string>;
+  start(): Promise<RunningPart>;
+}
+
+/** What the supervisor tells. */
+export interface PartEvent {
+  readonly part: string;
+  readonly kind: "starting" | "ready" | "failed" | "died" | "restarted" | "stopped";
+  /** How long it took, where it took something. */
+  readonly tookMs?: number;
+  /** What happened, in words. */
+  readonly text?: string;
+}
+
+/** Options of {@link Supervisor}. */
+export interface SupervisorOptions {
+  /** Parts of one stage start together, when all parts of the stages before answer. They stop in reverse. */
+  readonly stages: readonly (readonly Part[])[];
+  /** Pause before the first restart; it doubles with each death; 250 by default. */
+  readonly firstPauseMs?: number;
+  /** Longest pause; 10,000 by default. */
+  readonly longestPauseMs?: number;
+  /** A part that has run for so long starts again with the first pause; 30,000 by default. */
+  readonly steadyMs?: number;
+  /** Most milliseconds for a part to stop before it is ended by force; 15,000 by default. */
+  readonly stopTimeoutMs?: number;
+}
+
+/** What {@link Supervisor} works with. */
+export interface SupervisorModules {
+  readonly clock: Clock;
+  readonly onEvent: (event: PartEvent) => void;
+}
+
+interface Slot {
+  readonly part: Part;
+  running: RunningPart | undefined;
+  watch: Promise<void> | undefined;
+}
+
+/** Resolves never: the `exited` of a part that has no process. */
+export const neverExits: Promise<ChildExit> = new Promise(() => {});
+
+function exitText(exit: ChildExit): string {
+  return exit.signal === null ? `ended with code ${exit.code ?? "unknown"}` : `was ended by ${exit.signal}`;
+}
+
+/** Starts parts in order, starts again what dies, and stops everything in reverse order. */
+export class Supervisor implements AsyncDisposable {
+  readonly #options: Required<SupervisorOptions>;
+  readonly #modules: SupervisorModules;
+  readonly #slots: readonly (readonly Slot[])[];
+  readonly #stopping = new AbortController();
+  readonly #forced = new AbortController();
+
+  constructor(options: SupervisorOptions, modules: SupervisorModules) {
+    this.#options = { firstPauseMs: 250, longestPauseMs: 10_000, steadyMs: 30_000, stopTimeoutMs: 15_000, ...options };
+    this.#modules = modules;
+    this.#slots = options.stages.map((stage) => stage.map((part) => ({ part, running: undefined, watch: undefined })));
+  }
+
+  /**
+   * Starts every part once. From then on those that die are started again.
+   * @throws AppError of the first part that does not start or does not answer. Call {@link stop} all the same.
+   */
+  async start(): Promise<void> {
+    const { onEvent } = this.#modules;
+    for (const stage of this.#slots) {
+      const results = await Promise.allSettled(stage.map((slot) => this.#startFirst(slot)));
+      const faults = results.filter((result) => result.status === "rejected").map((result): unknown => result.reason);
+      for (const fault of faults.slice(1)) {
+        if (isAppError(fault)) onEvent({ part: "up", kind: "failed", text: fault.message });
+      }
+      if (faults.length > 0) throw faults[0];
+    }
+  }
+
+  async #startFirst(slot: Slot): Promise<void> {
+    const { part } = slot;
+    const { clock, onEvent } = this.#modules;
+    const { signal } = this.#stopping;
+    if (signal.aborted) throw new AppError("SHUTTING_DOWN", { message: "Stopped while starting." });
+    const startMs = clock.monotonicMs();
+    onEvent({ part: part.name, kind: "starting" });
+    const running = await part.start();
+    if (signal.aborted) {
+      // stop() has been here already, and found nothing to stop
+      await running.stop();
+      throw new AppError("SHUTTING_DOWN", { message: "Stopped while starting." });
+    }
+    slot.running = running;
+    const timeoutMs = part.readyTimeoutMs ?? 60_000;
+    const giveUp = AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]);
+    const see = part.logFile === undefined ? "" : ` See ${part.logFile}.`;
+    const end = new AbortController();
+    try {
+      await Promise.race([
+        running.ready(AbortSignal.any([giveUp, end.signal])),
+        running.exited.then(async (exit) => {
+          const words = (await part.lastWords?.()) ?? "";
+          const message = `${part.name} ${exitText(exit)} while starting.${words === "" ? "" : ` ${words}`}${see}`;
+          throw new AppError("PART_FAILED", { message });
+        }),
+      ]);
+    } catch (error) {
+      if (signal.aborted) throw new AppError("SHUTTING_DOWN", { message: "Stopped while starting." });
+      if (!giveUp.aborted || isAppError(error)) throw error;
+      throw new AppError("DEADLINE_EXCEEDED", {
+        message: `${part.name} did not answer within ${Math.round(timeoutMs / 1000)} s.${see}`,
+        cause: error,
+      });
+    } finally {
+      end.abort();
+    }
+    onEvent({ part: part.name, kind: "ready", tookMs: clock.monotonicMs() - startMs });
+    slot.watch = this.#watch(slot, running);
+  }
+
+  async #watch(slot: Slot, first: RunningPart): Promise<void> {
+    const { part } = slot;
+    const { clock, onEvent } = this.#modules;
+    const { signal } = this.#stopping;
+    const { firstPauseMs, longestPauseMs, steadyMs } = this.#options;
+    const stopped = new Promise<undefined>((resolve) => {
+      signal.addEventListener("abort", () => resolve(undefined), { once: true });
+    });
+    let running: RunningPart | undefined = first;
+    let deaths = 0;
+    let startMs = clock.monotonicMs();
+    while (!signal.aborted) {
+      if (running !== undefined) {
+        const exit: ChildExit | undefined = await Promise.race([running.exited, stopped]);
+        if (exit === undefined || signal.aborted) return;
+        slot.running = undefined;
+        if (clock.monotonicMs() - startMs >= steadyMs) deaths = 0;
+        onEvent({ part: part.name, kind: "died", text: exitText(exit) });
+      }
+      const pauseMs = Math.min(longestPauseMs, firstPauseMs * 2 ** Math.min(deaths++, 16));
+      try {
+        await delay(pauseMs, undefined, { signal });
+      } catch {
+        return;
+      }
+      startMs = clock.monotonicMs();
+      running = await this.#startAgain(slot);
+    }
+  }
+
+  async #startAgain(slot: Slot): Promise<RunningPart | undefined> {
+    const { part } = slot;
+    const { clock, onEvent } = this.#modules;
+    const startMs = clock.monotonicMs();
+    try {
+      const running = await part.start();
+      slot.running = running;
+      const tell = (): void => onEvent({ part: part.name, kind: "restarted", tookMs: clock.monotonicMs() - startMs });
+      // not awaited: what it waits for may be another part that is being started again
+      running.ready(AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(600_000)])).then(tell, () => {});
+      return running;
+    } catch (error) {
+      slot.running = undefined;
+      onEvent({ part: part.name, kind: "died", text: error instanceof Error ? error.message : String(error) });
+      return undefined;
+    }
+  }
+
+  /** Stops every part, the last stage first. */
+  async stop(): Promise<void> {
+    this.#stopping.abort();
+    for (const stage of this.#slots.toReversed()) {
+      await Promise.all(stage.map((slot) => this.#stopOne(slot)));
+    }
+  }
+
+  async #stopOne(slot: Slot): Promise<void> {
+    await slot.watch;
+    const { running } = slot;
+    if (running === undefined) return;
+    slot.running = undefined;
+    const late = AbortSignal.any([AbortSignal.timeout(this.#options.stopTimeoutMs), this.#forced.signal]);
+    const isLate = new Promise<"late">((resolve) => {
+      if (late.aborted) resolve("late");
+      late.addEventListener("abort", () => resolve("late"), { once: true });
+    });
+    const stopped = running.stop().catch(() => "late" as const);
+    if ((await Promise.race([stopped, isLate])) === "late") await running.kill();
+    this.#modules.onEvent({ part: slot.part.name, kind: "stopped" });
+  }
+
+  /** Makes a {@link stop} that is under way end everything by force. */
+  force(): void {
+    this.#forced.abort();
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.stop();
+  }
+}

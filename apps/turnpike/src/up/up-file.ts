@@ -1,0 +1,63 @@
+import { AppError, isRecord } from "@turnpike/base";
+import { LOCAL_NETWORK, USDC_ADDRESS, writeAtomically } from "@turnpike/localnet";
+import { chainUrl } from "./configs.ts";
+import { localGet } from "./http-ready.ts";
+import type { LocalKeys } from "./keys.ts";
+import type { UpPorts } from "./layout.ts";
+
+/** What `.turnpike/up.json` holds while everything answers (design §6). Parts that do not exist are left out. */
+export interface UpFile {
+  readonly gateway: string;
+  /** Relay hosts are `<service id>.<relayDomain>`. */
+  readonly relayDomain: string;
+  readonly metrics: string;
+  readonly facilitator: string;
+  readonly settlement: {
+    readonly rpc: string;
+    readonly network: string;
+    readonly asset: string;
+    readonly payTo: string;
+  };
+  /** Holds tokens and gas; used by nothing else. */
+  readonly buyer: { readonly address: string; readonly privateKey: string };
+  /** Ids of services that answer now. */
+  readonly services: readonly string[];
+}
+
+/** Ids of the services that the gateway's list says are served. */
+export function servedIds(text: string): readonly string[] {
+  let list: unknown;
+  try {
+    list = JSON.parse(text);
+  } catch {
+    list = undefined;
+  }
+  if (!Array.isArray(list)) throw new AppError("INTERNAL", { message: "The gateway's /services.json is not a list." });
+  return list
+    .filter(isRecord)
+    .filter((item) => item.serves === true)
+    .map((item) => String(item.id));
+}
+
+/** Puts the file's contents together; asks the gateway what it serves. */
+export async function upFileOf(ports: UpPorts, keys: LocalKeys): Promise<UpFile> {
+  const gateway = `http://127.0.0.1:${ports.gateway}`;
+  const listed = await localGet(`${gateway}/services.json`, 5_000);
+  if (listed?.status !== 200) {
+    throw new AppError("INTERNAL", { message: `${gateway}/services.json did not answer 200.` });
+  }
+  return {
+    gateway,
+    relayDomain: "localhost",
+    metrics: `http://127.0.0.1:${ports.metrics}`,
+    facilitator: `http://127.0.0.1:${ports.facilitator}`,
+    settlement: { rpc: chainUrl(ports), network: LOCAL_NETWORK, asset: USDC_ADDRESS, payTo: keys.payTo.address },
+    buyer: { address: keys.buyer.address, privateKey: keys.buyer.privateKey },
+    services: servedIds(listed.text),
+  };
+}
+
+/** Writes the file at once and whole, mode 600. */
+export async function writeUpFile(file: string, contents: UpFile): Promise<void> {
+  await writeAtomically(file, `${JSON.stringify(contents, undefined, 2)}\n`);
+}

@@ -1,0 +1,146 @@
+import assert from "node:assert/strict";
+import { type ChildProcess, spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { after, before, suite, test } from "node:test";
+import { fileURLToPath } from "node:url";
+import { devRpc, endProcess, freePort, isAlive, readPidFile, USDC_ADDRESS } from "@turnpike/localnet";
+import { type StateLayout, stateLayout } from "./layout.ts";
+import type { UpFile } from "./up-file.ts";
+
+const COMMAND = fileURLToPath(new URL("../../bin/turnpike.js", import.meta.url));
+const PORTS = ["gateway", "metrics", "facilitator", "chain", "tools"] as const;
+const TIMEOUT_MS = 120_000;
+
+interface Run {
+  readonly child: ChildProcess;
+  /** Lines of the error output. */
+  readonly notices: string[];
+  /** Resolves with the line of standard output that `--json` prints; rejects when the command ends before. */
+  readonly line: Promise<string>;
+  readonly exit: Promise<{ readonly code: number | null; readonly output: string }>;
+  /** Resolves when a line of the error output matches. */
+  notice(pattern: RegExp): Promise<void>;
+}
+
+function run(args: readonly string[]): Run {
+  const child = spawn(process.execPath, [COMMAND, ...args], { stdio: ["ignore", "pipe", "pipe"] });
+  const notices: string[] = [];
+  const waiting = new Set<() => void>();
+  const lines = createInterface(child.stderr);
+  lines.on("line", (line) => {
+    notices.push(line);
+    for (const wake of waiting) wake();
+  });
+  let output = "";
+  child.stdout.setEncoding("utf8").on("data", (chunk: string) => (output += chunk));
+  const exit = once(child, "close").then(() => ({ code: child.exitCode, output }));
+  const line = Promise.race([
+    once(createInterface(child.stdout), "line").then(([text]) => String(text)),
+    exit.then(({ code }) => assert.fail(`it ended with code ${code}: ${output}\n${notices.join("\n")}`)),
+  ]);
+  line.catch(() => {});
+  const notice = async (pattern: RegExp): Promise<void> => {
+    while (!notices.some((text) => pattern.test(text))) {
+      await new Promise<void>((resolve) => {
+        waiting.add(resolve);
+        void exit.then(() => resolve());
+      });
+      if (child.exitCode !== null && !notices.some((text) => pattern.test(text))) assert.fail(notices.join("\n"));
+    }
+  };
+  return { child, notices, line, exit, notice };
+}
+
+suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
+  let folder = "";
+  let layout: StateLayout;
+  let args: readonly string[] = [];
+  before(async () => {
+    folder = await mkdtemp(join(tmpdir(), "turnpike-test-"));
+    layout = stateLayout(join(folder, ".turnpike"));
+    const ports = await Promise.all(PORTS.map(() => freePort()));
+    args = [
+      "up",
+      "--json",
+      "--state",
+      layout.folder,
+      ...PORTS.flatMap((name, at) => [`--${name}-port`, `${ports[at]}`]),
+    ];
+  });
+  after(() => rm(folder, { recursive: true, force: true }));
+
+  const readUp = async (): Promise<UpFile> => JSON.parse(await readFile(layout.upFile, "utf8")) as UpFile;
+  const pidOf = async (part: string): Promise<number> => {
+    const found = await readPidFile(layout.pidFile(part));
+    assert.ok(found !== undefined, `${part} has no pid file`);
+    return found.pid;
+  };
+  const ready = async (up: UpFile): Promise<number> => (await fetch(`${up.gateway}/ready`)).status;
+  const balance = async (up: UpFile, address: string): Promise<bigint> => {
+    const data = `0x70a08231${address.slice(2).toLowerCase().padStart(64, "0")}`;
+    return BigInt(String(await devRpc(up.settlement.rpc, "eth_call", [{ to: up.settlement.asset, data }, "latest"])));
+  };
+
+  test("boots, survives the death of each part and of itself, and stops cleanly", async () => {
+    const first = run(args);
+    assert.equal((JSON.parse(await first.line) as { ready: boolean }).ready, true);
+    const up = await readUp();
+    assert.equal((await stat(layout.upFile)).mode & 0o777, 0o600);
+    assert.equal(await ready(up), 200);
+    assert.equal((await fetch(`${up.metrics}/metrics`)).status, 200);
+    assert.equal((await fetch(`${up.facilitator}/supported`)).status, 200);
+    assert.deepEqual([...up.services].sort(), ["document-digest", "eth"]);
+    assert.equal(up.settlement.asset, USDC_ADDRESS);
+    assert.equal(await devRpc(up.settlement.rpc, "eth_chainId"), "0x14a34");
+    assert.equal(await balance(up, up.buyer.address), 1_000_000_000_000n);
+    for (const part of ["keys.json", "config/local.yaml"]) {
+      assert.equal((await stat(join(layout.folder, part))).mode & 0o777, 0o600, part);
+    }
+
+    const second = await run(args).exit;
+    assert.notEqual(second.code, 0);
+    assert.match(second.output, /already running/);
+    const other = await run(args.with(3, join(folder, "other"))).exit;
+    assert.match(other.output, /PORT_IN_USE/);
+    assert.equal(await ready(up), 200);
+
+    const gateway = await pidOf("gateway");
+    process.kill(gateway, "SIGKILL");
+    await first.notice(/gateway is back/);
+    assert.notEqual(await pidOf("gateway"), gateway);
+    assert.equal(await ready(up), 200);
+
+    await devRpc(up.settlement.rpc, "anvil_mine", ["0x20"]);
+    const height = BigInt(String(await devRpc(up.settlement.rpc, "eth_blockNumber")));
+    const parts = [await pidOf("anvil"), await pidOf("gateway"), await pidOf("facilitator")];
+    first.child.kill("SIGKILL");
+    await first.exit;
+    assert.ok(parts.every(isAlive), "the parts outlive a supervisor that is killed");
+
+    const again = run(args);
+    assert.equal((JSON.parse(await again.line) as { ready: boolean }).ready, true);
+    assert.match(again.notices.join("\n"), /Ended what an earlier run left behind: .*anvil, postgres/);
+    assert.deepEqual(await readUp(), up);
+    assert.ok(BigInt(String(await devRpc(up.settlement.rpc, "eth_blockNumber"))) >= height);
+    const last = await Promise.all(["anvil", "gateway", "facilitator"].map(pidOf));
+    again.child.kill("SIGTERM");
+    assert.equal((await again.exit).code, 0);
+    assert.deepEqual(last.map(isAlive), [false, false, false]);
+    assert.deepEqual(await readdir(layout.pidFolder), []);
+    await assert.rejects(stat(layout.upFile), { code: "ENOENT" });
+  });
+
+  after(async () => {
+    // whatever a failed test left
+    for (const name of await readdir(layout.pidFolder).catch(() => [])) {
+      const found = await readPidFile(join(layout.pidFolder, name));
+      if (found !== undefined) await endProcess(found.pid, "SIGTERM", 5_000);
+    }
+    const holder = await readPidFile(layout.lockFile);
+    if (holder !== undefined) await endProcess(holder.pid, "SIGTERM", 20_000);
+  });
+});

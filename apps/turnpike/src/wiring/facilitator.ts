@@ -1,0 +1,84 @@
+import { AppError, type NetworkId } from "@turnpike/base";
+import { createCatalogue, discoveryResources } from "@turnpike/catalogue";
+import { signerFromKey } from "@turnpike/client";
+import { type Config, relayerKeys } from "@turnpike/config";
+import { createPrometheusMetrics } from "@turnpike/gateway";
+import { createFacilitator, createFacilitatorServer, type DiscoveryPage, type DiscoveryQuery } from "@turnpike/payment";
+import { productVersion } from "../version.ts";
+import { catalogueOptions } from "./catalogue.ts";
+import { partModules, type ServiceInput } from "./modules.ts";
+import { offeredOptions } from "./offers.ts";
+import { openPayments } from "./payment.ts";
+
+/** A running facilitator with all its parts. */
+export interface FacilitatorService extends AsyncDisposable {
+  readonly url: string;
+}
+
+/** The reference client waits 90 seconds for a settlement; it must hear of a pending one before. */
+const MAX_SETTLE_WAIT_MS = 60_000;
+
+/** The gateway's services as `GET /discovery/resources` lists them; made from the same configuration. */
+function discovery(config: Config): ((query: DiscoveryQuery) => Promise<DiscoveryPage>) | undefined {
+  const publicUrl = config.facilitator.discoveryUrl?.replace(/\/+$/, "");
+  if (publicUrl === undefined) return undefined;
+  const catalogue = createCatalogue(catalogueOptions(config));
+  const context = {
+    publicUrl,
+    options: offeredOptions(config),
+    version: productVersion(),
+    relayDomain: config.gateway.relayDomain,
+    updatedAt: new Date().toISOString(),
+    serves: () => false,
+  };
+  return async ({ type, limit, offset }) => {
+    if (type !== undefined && type !== "http") return { items: [], total: 0 };
+    const { items, pagination } = discoveryResources(catalogue, context, { limit, offset });
+    return { items: items.map((item) => ({ ...item })), total: pagination.total };
+  };
+}
+
+function isPortTaken(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "EADDRINUSE";
+}
+
+/**
+ * Builds and starts a facilitator that runs alone, with a ledger and relayer keys of its own.
+ * @throws AppError CONFIG_INVALID, CHAIN_MISMATCH, LEDGER_UNAVAILABLE, LEDGER_SCHEMA, PORT_IN_USE.
+ */
+export async function startFacilitator(input: ServiceInput): Promise<FacilitatorService> {
+  const { config, env, log } = input;
+  await using stack = new AsyncDisposableStack();
+  const metrics = createPrometheusMetrics({ processMetrics: false });
+  const modules = partModules(input, metrics);
+  const { ledger, verifier, settler } = await openPayments(input, "facilitator", modules, stack);
+  const { payToAllowed, host, port, maxBodyBytes } = config.facilitator;
+  const facilitator = createFacilitator(
+    {
+      assets: config.payment.networks.map(({ network, asset, name, version }) => ({
+        network: network as NetworkId,
+        address: asset,
+        name,
+        version,
+      })),
+      ...(payToAllowed.length === 0 ? {} : { payToAllowed }),
+      settleWaitMs: Math.min(config.payment.settleWaitMs, MAX_SETTLE_WAIT_MS),
+      signers: relayerKeys(config, env, "facilitator").map((key) => signerFromKey(key).address),
+    },
+    { ...modules, verifier, ledger, settler },
+  );
+  const resources = discovery(config);
+  try {
+    const server = stack.use(
+      await createFacilitatorServer(
+        { host, port, maxBodyBytes },
+        { facilitator, log, ...(resources === undefined ? {} : { resources }) },
+      ),
+    );
+    const owned = stack.move();
+    return { url: server.url, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  } catch (cause) {
+    if (!isPortTaken(cause)) throw cause;
+    throw new AppError("PORT_IN_USE", { message: `facilitator.port: ${port} is in use by another program.`, cause });
+  }
+}

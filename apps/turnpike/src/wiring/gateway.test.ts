@@ -1,0 +1,117 @@
+import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
+import { after, before, suite, test } from "node:test";
+import { isAppError, silentLog } from "@turnpike/base";
+import { createClient, newPrivateKey, signerFromKey, tokenBalance } from "@turnpike/client";
+import { loadConfig } from "@turnpike/config";
+import {
+  type Anvil,
+  deployTestToken,
+  fundGas,
+  type LocalPostgres,
+  MULTICALL3_ADDRESS,
+  startAnvil,
+  startPostgres,
+  USDC_ADDRESS,
+} from "@turnpike/localnet";
+import { type GatewayService, startGateway } from "./gateway.ts";
+import { ledgerBooks, migrateLedger } from "./ledger.ts";
+
+const PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+
+suite("a wired gateway, on a real chain and a real ledger", () => {
+  const buyer = signerFromKey(newPrivateKey());
+  const relayerKey = newPrivateKey();
+  let anvil: Anvil;
+  let postgres: LocalPostgres;
+  let gateway: GatewayService;
+
+  const configWith = (change: Record<string, unknown>, network: Record<string, unknown> = {}) => {
+    const overrides = {
+      localnet: true,
+      gateway: { port: 0, metrics: { port: 0 } },
+      ledger: { url: `${postgres.url}`, schema: "wiring" },
+      payment: {
+        networks: [
+          {
+            network: "eip155:84532",
+            rpcUrls: [anvil.url],
+            asset: USDC_ADDRESS,
+            name: "USDC",
+            payTo: PAY_TO,
+            multicall3: MULTICALL3_ADDRESS,
+            blockTimeSeconds: 1,
+            ...network,
+          },
+        ],
+        relayer: { keys: [relayerKey], batchWindowMs: 10 },
+      },
+      suppliers: { eth: { endpoints: [{ operator: "local", urls: { json_rpc: anvil.url } }] } },
+      catalogue: { overrides: { eth: { evmChainId: 84532 } } },
+      ...change,
+    };
+    return loadConfig({ env: {}, overrides });
+  };
+
+  before(async () => {
+    [anvil, postgres] = await Promise.all([startAnvil({}), startPostgres({})]);
+    await deployTestToken(anvil.url, { holders: [{ address: buyer.address, units: 20_000n }] });
+    await fundGas(anvil.url, signerFromKey(relayerKey).address, 10n ** 18n);
+    await migrateLedger(configWith({}), "gateway");
+    gateway = await startGateway({ config: configWith({}), env: {}, log: silentLog });
+  });
+
+  after(async () => {
+    await gateway[Symbol.asyncDispose]();
+    await postgres[Symbol.asyncDispose]();
+    await anvil[Symbol.asyncDispose]();
+  });
+
+  test("sells a live answer for exactly 5,000 units, and the books show it", { timeout: 60_000 }, async () => {
+    const base = `http://127.0.0.1:${gateway.gatewayPort}`;
+    const client = createClient({ gateway: base, maxPriceUsd: "0.01" }, { signer: buyer });
+    const result = await client.call({ service: "eth", body: '{"method":"eth_chainId"}' });
+    assert.ok(
+      result.kind === "bought",
+      JSON.stringify(result, (_, value: unknown) => String(value)),
+    );
+    assert.match(JSON.stringify(result.envelope), /"result":"0x14a34"/);
+    assert.match(result.receipt.transaction, /^0x[0-9a-f]{64}$/);
+    assert.equal(await tokenBalance(anvil.url, USDC_ADDRESS, PAY_TO), 5_000n);
+    assert.equal(await tokenBalance(anvil.url, USDC_ADDRESS, buyer.address), 15_000n);
+    const [book] = await ledgerBooks(configWith({}), "gateway");
+    assert.deepEqual(book?.states.settled, { count: 1, value: 5_000n });
+    const metrics = await fetch(`http://127.0.0.1:${gateway.metricsPort}/metrics`);
+    assert.match(await metrics.text(), /turnpike_/);
+    assert.equal((await fetch(`${base}/ready`)).status, 200);
+  });
+
+  test("does not start on a token whose EIP-712 name is another one", { timeout: 30_000 }, async () => {
+    const config = configWith({}, { name: "USD Coin" });
+    await assert.rejects(startGateway({ config, env: {}, log: silentLog }), (error) =>
+      isAppError(error, "CHAIN_MISMATCH"),
+    );
+  });
+
+  test("says what is missing: ledger, key, networks", async () => {
+    const from = (change: Record<string, unknown>) =>
+      startGateway({ config: configWith(change), env: {}, log: silentLog });
+    const invalid = (path: RegExp) => (error: unknown) =>
+      isAppError(error, "CONFIG_INVALID") && path.test(error.message);
+    await assert.rejects(from({ payment: { networks: [] } }), invalid(/^payment\.networks: empty/));
+    await assert.rejects(from({ ledger: {} }), invalid(/^ledger\.url: missing/));
+    const [network] = configWith({}).payment.networks;
+    await assert.rejects(
+      from({ payment: { networks: [network] } }),
+      invalid(/^payment\.relayer\.keysFile: there is no key/),
+    );
+  });
+
+  test("does not start on a ledger whose tables are not there", async () => {
+    const schema = `none_${randomBytes(4).toString("hex")}`;
+    const config = configWith({ ledger: { url: postgres.url, schema } });
+    await assert.rejects(startGateway({ config, env: {}, log: silentLog }), (error) =>
+      isAppError(error, "LEDGER_SCHEMA"),
+    );
+  });
+});

@@ -1,0 +1,54 @@
+import { AppError, noFaults, noMetrics, silentLog } from "@turnpike/base";
+import type { Config } from "@turnpike/config";
+import { type Books, createLedger, type Ledger, type MigrationResult, migrate } from "@turnpike/payment";
+import type { PartModules } from "./modules.ts";
+
+/** Whose ledger: the gateway's claims are for requests, the facilitator's for requirements, so each has its own. */
+export type LedgerRole = "gateway" | "facilitator";
+
+/** The ledger's URL. @throws AppError CONFIG_INVALID when there is none. */
+export function ledgerUrl(config: Config): string {
+  if (config.ledger.url === undefined) {
+    throw new AppError("CONFIG_INVALID", {
+      message: "ledger.url: missing; set it, or DATABASE_URL, to the PostgreSQL of the ledger.",
+    });
+  }
+  return config.ledger.url;
+}
+
+/** PostgreSQL schema of a role's ledger. */
+export function ledgerSchema(config: Config, role: LedgerRole): string {
+  return role === "gateway" ? config.ledger.schema : `${config.ledger.schema}_facilitator`;
+}
+
+/** Opens a ledger of the configuration. A heartbeat that is lost twice does not lose the relayer keys. */
+export async function openLedger(
+  config: Config,
+  role: LedgerRole,
+  modules: Pick<PartModules, "log" | "metrics" | "faults">,
+): Promise<Ledger> {
+  const { poolSize, answerRetentionSeconds } = config.ledger;
+  const holderTtlMs = config.payment.relayer.leaseSeconds * 1_000;
+  return createLedger(
+    {
+      url: ledgerUrl(config),
+      schema: ledgerSchema(config, role),
+      poolSize,
+      answerRetentionSeconds,
+      holderTtlMs,
+      heartbeatMs: Math.floor(holderTtlMs / 3.4),
+    },
+    modules,
+  );
+}
+
+/** Makes or updates the tables of a ledger. */
+export function migrateLedger(config: Config, role: LedgerRole): Promise<MigrationResult> {
+  return migrate(ledgerUrl(config), { schema: ledgerSchema(config, role) });
+}
+
+/** Sums of a ledger, by asset and state. */
+export async function ledgerBooks(config: Config, role: LedgerRole): Promise<readonly Books[]> {
+  await using ledger = await openLedger(config, role, { log: silentLog, metrics: noMetrics, faults: noFaults });
+  return await ledger.books();
+}

@@ -1,0 +1,21 @@
+import type { Report } from "./report.ts";
+
+/** What every benchmark is run with. */
+export interface BenchOptions {
+  /** Fewer rounds: shows that it runs, not how fast it is. */
+  readonly quick: boolean;
+  /** Parts to run; all when empty. */
+  readonly only: readonly string[];
+  /** Says what is going on; silent in a pipe. */
+  readonly progress: (text: string) => void;
+}
+
+/** One benchmark. */
+export interface Benchmark {
+  readonly what: string;
+  /** Parts that can be run alone. */
+  readonly parts: readonly string[];
+  /** Packages whose versions belong to the result. */
+  readonly packages: readonly string[];
+  readonly run: (options: BenchOptions) => Promise<Report>;
+}

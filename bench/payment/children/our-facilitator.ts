@@ -1,0 +1,44 @@
+import { type NetworkId, silentLog } from "@turnpike/base";
+import { loadConfig } from "@turnpike/config";
+import { createPrometheusMetrics } from "@turnpike/gateway";
+import { LOCAL_NETWORK, USDC_ADDRESS } from "@turnpike/localnet";
+import { createFacilitator, type Facilitator } from "@turnpike/payment";
+import { migrateLedger } from "../../../apps/turnpike/src/wiring/ledger.ts";
+import { partModules } from "../../../apps/turnpike/src/wiring/modules.ts";
+import { openPayments } from "../../../apps/turnpike/src/wiring/payment.ts";
+import { serveParent } from "../../lib/child.ts";
+import { ourConfig } from "../our-config.ts";
+import { REFERENCE_REQUIREMENTS } from "../payers.ts";
+import { measureSettle, type SettleOperations } from "../settle-run.ts";
+
+const owned = new AsyncDisposableStack();
+const WAIT_MS = 60_000;
+let facilitator: Facilitator | undefined;
+
+serveParent<SettleOperations>(
+  {
+    async open(facts) {
+      const config = loadConfig({ env: {}, overrides: ourConfig(facts, "facilitator") });
+      await migrateLedger(config, "facilitator");
+      const input = { config, env: {}, log: silentLog };
+      const modules = partModules(input, createPrometheusMetrics({ processMetrics: false }));
+      const payments = await openPayments(input, "facilitator", modules, owned);
+      const network = LOCAL_NETWORK as NetworkId;
+      facilitator = createFacilitator(
+        { assets: [{ network, address: USDC_ADDRESS, name: "USDC", version: "2" }], settleWaitMs: WAIT_MS },
+        { ...modules, ...payments },
+      );
+    },
+    run: (run) =>
+      measureSettle(run, async (paymentPayload) => {
+        const request = { x402Version: 2, paymentPayload, paymentRequirements: REFERENCE_REQUIREMENTS };
+        const body = Buffer.from(JSON.stringify(request));
+        const answer = await facilitator?.settle(body, AbortSignal.timeout(WAIT_MS));
+        if (answer === undefined) return { failure: "not open" };
+        if (answer.kind === "error") return { failure: answer.code };
+        const { success, transaction, errorReason } = answer.body;
+        return success ? { transaction } : { failure: errorReason ?? "unknown" };
+      }),
+  },
+  owned,
+);

@@ -1,0 +1,69 @@
+import type { PaymentPayload } from "@x402/core/types";
+import type { OurFacts } from "./our-config.ts";
+import { payerOf, signPayment } from "./payers.ts";
+
+/** One measurement of settlements. */
+export interface SettleRun {
+  readonly count: number;
+  /** Most payments under way at once. */
+  readonly concurrency: number;
+  readonly payers: number;
+}
+
+/** What became of the payments. */
+export interface SettleResult {
+  readonly settled: number;
+  /** From the offer of the first payments to the last answer. */
+  readonly elapsedMs: number;
+  readonly cpuMicros: number;
+  /** Different transactions of the settled payments. */
+  readonly transactions: readonly string[];
+  /** Reasons of the others, with their counts. */
+  readonly failures: Readonly<Record<string, number>>;
+}
+
+/** How a settling child is put together. */
+export interface SettleFacts extends OurFacts {
+  readonly managedNonces: boolean;
+  /** viem's polling; its default when undefined. */
+  readonly pollMs: number | undefined;
+}
+
+/** Operations of a settling child. */
+export type SettleOperations = {
+  readonly open: (facts: SettleFacts) => Promise<void>;
+  readonly run: (run: SettleRun) => Promise<SettleResult>;
+};
+
+/** One settlement's end. */
+export type Settled = { readonly transaction: string } | { readonly failure: string };
+
+/** Signs payments, offers as many at once as wanted, and waits for every answer. */
+export async function measureSettle(
+  run: SettleRun,
+  settle: (payload: PaymentPayload) => Promise<Settled>,
+): Promise<SettleResult> {
+  const payloads = Array.from({ length: run.count }, (_, at) => signPayment(payerOf(at % run.payers)));
+  const cpuBefore = process.cpuUsage();
+  const startedMs = performance.now();
+  const results: Settled[] = [];
+  let next = 0;
+  const work = async (): Promise<void> => {
+    for (let payload = payloads[next++]; payload !== undefined; payload = payloads[next++]) {
+      results.push(await settle(payload));
+    }
+  };
+  await Promise.all(Array.from({ length: run.concurrency }, work));
+  const elapsedMs = performance.now() - startedMs;
+  const { user, system } = process.cpuUsage(cpuBefore);
+  const transactions = new Set<string>();
+  const failures: Record<string, number> = {};
+  let settled = 0;
+  for (const result of results) {
+    if ("transaction" in result) {
+      settled++;
+      transactions.add(result.transaction);
+    } else failures[result.failure] = (failures[result.failure] ?? 0) + 1;
+  }
+  return { settled, elapsedMs, cpuMicros: user + system, transactions: [...transactions], failures };
+}

@@ -1,0 +1,70 @@
+import { parseArgs } from "node:util";
+import { AppError, isAppError } from "@turnpike/base";
+import { findAnvil } from "@turnpike/localnet";
+import type { Benchmark } from "./lib/benchmark.ts";
+import { readMachine } from "./lib/machine.ts";
+import { reportJson, reportText } from "./lib/report.ts";
+import { paymentBenchmark } from "./payment/payment.ts";
+
+const BENCHMARKS: Readonly<Record<string, Benchmark>> = { payment: paymentBenchmark };
+
+const HELP = `Side-by-side benchmarks. Each runs ours and a reference in one run, on one machine, and prints ratios.
+
+  npm run bench -- <name…> [--quick] [--json] [--only part,part]
+
+${Object.entries(BENCHMARKS)
+  .map(([name, { what, parts }]) => `  ${name.padEnd(10)}${what}\n${" ".repeat(12)}parts: ${parts.join(", ")}`)
+  .join("\n")}
+
+  --quick   fewer rounds, under half a minute: shows that it runs, not how fast it is
+  --json    the report as JSON on the standard output
+  --only    only these parts
+  --help    this text
+
+How to read it: bench/README.md.
+`;
+
+function progress(text: string): void {
+  if (process.stderr.isTTY) process.stderr.write(`${text}\n`);
+}
+
+async function main(args: readonly string[]): Promise<void> {
+  const { values, positionals } = parseArgs({
+    args: [...args],
+    allowPositionals: true,
+    options: {
+      quick: { type: "boolean", default: false },
+      json: { type: "boolean", default: false },
+      only: { type: "string", default: "" },
+      help: { type: "boolean", short: "h", default: false },
+    },
+  });
+  if (values.help || positionals.length === 0) {
+    process.stdout.write(HELP);
+    return;
+  }
+  const only = values.only.split(",").filter((part) => part !== "");
+  for (const name of positionals) {
+    const benchmark = Object.hasOwn(BENCHMARKS, name) ? BENCHMARKS[name] : undefined;
+    if (benchmark === undefined) {
+      throw new AppError("USAGE", {
+        message: `${name} is no benchmark; there are: ${Object.keys(BENCHMARKS).join(", ")}.`,
+      });
+    }
+    const machine = await readMachine(benchmark.packages, await findAnvil());
+    const report = await benchmark.run({ quick: values.quick, only, progress });
+    process.stdout.write(values.json ? `${reportJson(name, machine, report)}\n` : reportText(machine, report));
+  }
+}
+
+try {
+  await main(process.argv.slice(2));
+} catch (error) {
+  const text = isAppError(error, "USAGE")
+    ? error.message
+    : error instanceof Error
+      ? (error.stack ?? "")
+      : String(error);
+  process.stderr.write(`${text}\n`);
+  process.exitCode = 1;
+}

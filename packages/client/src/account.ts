@@ -1,0 +1,33 @@
+import { type Address, AppError } from "@turnpike/base";
+import { createPublicClient, erc20Abi, http } from "viem";
+import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
+import type { Signer } from "./types.ts";
+
+const KEY = /^0x[0-9a-fA-F]{64}$/;
+
+/**
+ * The signer of a private key.
+ * @throws AppError USAGE when the text is no key; the text is not repeated.
+ */
+export function signerFromKey(privateKey: string): Signer {
+  const text = privateKey.trim();
+  if (!KEY.test(text)) {
+    throw new AppError("USAGE", { message: "The private key is not 0x and 64 hex digits." });
+  }
+  const account = privateKeyToAccount(text as `0x${string}`);
+  return {
+    address: account.address,
+    signTypedData: (message) => account.signTypedData(message),
+  };
+}
+
+/** A new random private key. */
+export function newPrivateKey(): `0x${string}` {
+  return generatePrivateKey();
+}
+
+/** Balance of an ERC-20 token, in its smallest unit. Rejects when the node does not answer. */
+export async function tokenBalance(rpcUrl: string, asset: Address, owner: Address): Promise<bigint> {
+  const client = createPublicClient({ transport: http(rpcUrl, { timeout: 5_000, retryCount: 0 }) });
+  return client.readContract({ address: asset, abi: erc20Abi, functionName: "balanceOf", args: [owner] });
+}

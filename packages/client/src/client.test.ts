@@ -1,0 +1,376 @@
+import assert from "node:assert/strict";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { suite, test } from "node:test";
+import { AppError, type isAppError } from "@turnpike/base";
+import { recoverTypedDataAddress } from "viem";
+import * as api from "./index.ts";
+import { createClient, newPrivateKey, type Signer, signerFromKey } from "./index.ts";
+
+const USDC = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
+const PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+const BODY = '{"method":"eth_blockNumber"}';
+const HASH = `0x${"ab".repeat(32)}`;
+
+const option = (change: Record<string, unknown> = {}) => ({
+  scheme: "exact",
+  network: "eip155:84532",
+  amount: "5000",
+  asset: USDC,
+  payTo: PAY_TO,
+  maxTimeoutSeconds: 60,
+  extra: { name: "USDC", version: "2" },
+  ...change,
+});
+
+const base64 = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64");
+
+interface Seen {
+  readonly method: string;
+  readonly path: string;
+  readonly body: string;
+  readonly payment: string | undefined;
+}
+
+type Answerer = (seen: Seen, response: ServerResponse, paidRequests: number) => void;
+
+const answerJson = (
+  response: ServerResponse,
+  status: number,
+  body: unknown,
+  headers: Record<string, string> = {},
+): void => {
+  response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
+};
+
+const sold: Answerer = (_, response) => {
+  answerJson(
+    response,
+    200,
+    {
+      portal: { provenance: "third-party-supplier", serviceId: "eth", schemaCheck: "passed" },
+      data: { result: "0x1" },
+    },
+    {
+      "payment-response": base64({
+        success: true,
+        transaction: HASH,
+        network: "eip155:84532",
+        payer: PAY_TO,
+        extensions: { settlement: { id: "stl_1", status: "settled" } },
+      }),
+    },
+  );
+};
+
+const pending: Answerer = (_, response) => {
+  answerJson(
+    response,
+    503,
+    { code: "SETTLEMENT_PENDING", message: "The payment is being settled.", requestId: "r", retryable: true },
+    {
+      "retry-after": "1",
+      "payment-response": base64({
+        success: false,
+        errorReason: "settlement_pending",
+        transaction: HASH,
+        network: "eip155:84532",
+      }),
+    },
+  );
+};
+
+/** A stand-in gateway: it asks for payment, and answers paid requests as the test says. It settles nothing. */
+async function standInGateway(paid: Answerer, accepts: readonly unknown[] = [option()]) {
+  const seen: Seen[] = [];
+  const read = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    let body = "";
+    for await (const part of request) body += String(part);
+    const header = request.headers["payment-signature"];
+    const payment = typeof header === "string" ? header : undefined;
+    seen.push({ method: request.method ?? "", path: request.url ?? "", body, payment });
+    if (payment !== undefined) {
+      paid(seen.at(-1) as Seen, response, seen.filter((one) => one.payment !== undefined).length);
+      return;
+    }
+    const terms = {
+      x402Version: 2,
+      error: "Payment required",
+      resource: { url: `http://stand-in${request.url}`, description: "d", mimeType: "application/json" },
+      accepts,
+    };
+    answerJson(response, 402, terms, { "payment-required": base64(terms) });
+  };
+  const server = createServer((request, response) => void read(request, response));
+  await new Promise<void>((resolve) => {
+    server.listen(0, "127.0.0.1", resolve);
+  });
+  return {
+    gateway: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    seen,
+    payments: () => seen.flatMap(({ payment }) => payment ?? []),
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => {
+        server.close(resolve);
+      });
+    },
+  };
+}
+
+/** A signer that counts how often it was asked. */
+function countingSigner(): Signer & { readonly count: () => number } {
+  const signer = signerFromKey(newPrivateKey());
+  let count = 0;
+  return {
+    address: signer.address,
+    signTypedData(message) {
+      count++;
+      return signer.signTypedData(message);
+    },
+    count: () => count,
+  };
+}
+
+/** A client whose waits take no time but move its clock. */
+function testClient(gateway: string, signer: Signer, opts: { maxPriceUsd?: string; retryForMs?: number } = {}) {
+  const waits: number[] = [];
+  let now = 0;
+  const client = createClient(
+    { gateway, maxPriceUsd: "0.05", ...opts },
+    {
+      signer,
+      monotonicMs: () => now,
+      sleep: async (ms) => {
+        waits.push(ms);
+        now += ms;
+      },
+    },
+  );
+  return { client, waits };
+}
+
+const refusesWith = (code: Parameters<typeof isAppError>[1]) => (error: unknown) =>
+  error instanceof AppError && error.code === code;
+
+suite("client, against a stand-in gateway", () => {
+  test("names its exports", () => {
+    assert.deepEqual(Object.keys(api).sort(), ["createClient", "newPrivateKey", "signerFromKey", "tokenBalance"]);
+  });
+
+  test("buys: asks, signs once for exactly the offer, and gives envelope, receipt and price", async () => {
+    await using stand = await standInGateway(sold);
+    const signer = countingSigner();
+    const result = await testClient(stand.gateway, signer).client.call({ service: "eth", body: BODY });
+    assert.ok(result.kind === "bought");
+    assert.deepEqual(result.envelope, {
+      portal: { provenance: "third-party-supplier", serviceId: "eth", schemaCheck: "passed" },
+      data: { result: "0x1" },
+    });
+    assert.equal(result.receipt.transaction, HASH);
+    assert.equal(result.receipt.settlementId, "stl_1");
+    assert.equal(result.price?.usd, "0.005000");
+    assert.equal(result.price?.amount, 5000n);
+    assert.equal(signer.count(), 1);
+    assert.deepEqual(
+      stand.seen.map(({ method, path, body }) => [method, path, body]),
+      [
+        ["POST", "/v1/eth", BODY],
+        ["POST", "/v1/eth", BODY],
+      ],
+    );
+    const payload = JSON.parse(Buffer.from(stand.payments()[0] ?? "", "base64").toString("utf8")) as {
+      accepted: unknown;
+      payload: { signature: `0x${string}`; authorization: Record<string, string> };
+    };
+    assert.deepEqual(payload.accepted, option());
+    const { authorization, signature } = payload.payload;
+    assert.equal(authorization.value, "5000");
+    assert.equal(authorization.to, PAY_TO);
+    const fields = [
+      "from:address",
+      "to:address",
+      "value:uint256",
+      "validAfter:uint256",
+      "validBefore:uint256",
+      "nonce:bytes32",
+    ];
+    const payer = await recoverTypedDataAddress({
+      domain: { name: "USDC", version: "2", chainId: 84532, verifyingContract: USDC },
+      types: {
+        TransferWithAuthorization: fields.map((field) => {
+          const [name = "", type = ""] = field.split(":");
+          return { name, type };
+        }),
+      },
+      primaryType: "TransferWithAuthorization",
+      message: authorization,
+      signature,
+    });
+    assert.equal(payer, signer.address);
+  });
+
+  test("a price over the cap is refused before anything is signed", async () => {
+    await using stand = await standInGateway(sold, [option({ amount: "50001" })]);
+    const signer = countingSigner();
+    const { client } = testClient(stand.gateway, signer);
+    await assert.rejects(client.call({ service: "eth", body: BODY }), refusesWith("SPEND_CAP"));
+    assert.equal(signer.count(), 0);
+    assert.deepEqual(stand.payments(), []);
+  });
+
+  test("a price that is exactly the cap is paid, and one unit under it is not enough", async () => {
+    await using stand = await standInGateway(sold, [option({ amount: "50000" })]);
+    const at = await testClient(stand.gateway, countingSigner()).client.call({ service: "eth", body: BODY });
+    assert.equal(at.kind, "bought");
+    const under = testClient(stand.gateway, countingSigner(), { maxPriceUsd: "0.049999" });
+    await assert.rejects(under.client.call({ service: "eth", body: BODY }), refusesWith("SPEND_CAP"));
+  });
+
+  test("takes the first option that it can pay within the cap", async () => {
+    await using stand = await standInGateway(sold, [
+      option({ asset: "0x00000000000000000000000000000000000000AA" }),
+      option({ scheme: "upto" }),
+      option({ extra: { name: "USDC", version: "2", assetTransferMethod: "permit2" } }),
+      option({ maxTimeoutSeconds: 31_536_000 }),
+      option({ amount: "900000" }),
+      option({ amount: "6000" }),
+    ]);
+    const result = await testClient(stand.gateway, countingSigner()).client.call({ service: "eth", body: BODY });
+    assert.ok(result.kind === "bought");
+    assert.equal(result.price?.amount, 6000n);
+  });
+
+  test("signs nothing when no option is in a dollar stablecoin that it knows", async () => {
+    await using stand = await standInGateway(sold, [option({ asset: "0x00000000000000000000000000000000000000AA" })]);
+    const signer = countingSigner();
+    const { client } = testClient(stand.gateway, signer);
+    await assert.rejects(client.call({ service: "eth", body: BODY }), refusesWith("PAYMENT_OPTION_UNKNOWN"));
+    assert.equal(signer.count(), 0);
+  });
+
+  test("a quote shows the terms and the price, also over the cap, and signs nothing", async () => {
+    await using stand = await standInGateway(sold, [option({ amount: "70000" })]);
+    const signer = countingSigner();
+    const quote = await testClient(stand.gateway, signer).client.quote({ service: "eth", body: BODY });
+    assert.equal(quote.price.usd, "0.070000");
+    assert.equal(quote.withinCap, false);
+    assert.equal(signer.count(), 0);
+    assert.deepEqual(stand.payments(), []);
+  });
+
+  test("while the settlement is pending it presents the same signature, after the time that it is told", async () => {
+    await using stand = await standInGateway((seen, response, count) =>
+      (count < 4 ? pending : sold)(seen, response, count),
+    );
+    const signer = countingSigner();
+    const { client, waits } = testClient(stand.gateway, signer);
+    const result = await client.call({ service: "eth", body: BODY });
+    assert.equal(result.kind, "bought");
+    assert.equal(signer.count(), 1);
+    assert.equal(stand.payments().length, 4);
+    assert.equal(new Set(stand.payments()).size, 1);
+    assert.deepEqual(waits, [1_000, 1_000, 1_000]);
+  });
+
+  test("a lost connection after signing is tried again with the same signature", async () => {
+    await using stand = await standInGateway((seen, response, count) => {
+      if (count === 1) response.destroy();
+      else if (count === 2) response.writeHead(200, { "content-length": "1000" }).write("{", () => response.destroy());
+      else if (count === 3) response.writeHead(502).end("<html>a proxy</html>");
+      else sold(seen, response, count);
+    });
+    const signer = countingSigner();
+    const result = await testClient(stand.gateway, signer).client.call({ service: "eth", body: BODY });
+    assert.equal(result.kind, "bought");
+    assert.equal(signer.count(), 1);
+    assert.equal(stand.payments().length, 4);
+    assert.equal(new Set(stand.payments()).size, 1);
+  });
+
+  test("gives up in time, and gives the payment back so that it can be presented again", async () => {
+    let settled = false;
+    await using stand = await standInGateway((seen, response, count) =>
+      (settled ? sold : pending)(seen, response, count),
+    );
+    const signer = countingSigner();
+    const { client, waits } = testClient(stand.gateway, signer, { retryForMs: 3_500 });
+    const first = await client.call({ service: "eth", body: BODY });
+    assert.ok(first.kind === "refused");
+    assert.equal(first.code, "SETTLEMENT_PENDING");
+    assert.equal(first.receipt?.errorReason, "settlement_pending");
+    assert.equal(waits.length, 3);
+    assert.ok(first.payment !== undefined);
+    settled = true;
+    const second = await client.call({ service: "eth", body: BODY, payment: first.payment });
+    assert.equal(second.kind, "bought");
+    assert.equal(signer.count(), 1);
+    assert.equal(new Set(stand.payments()).size, 1);
+  });
+
+  test("a refusal after signing is not tried again, and never signed again", async () => {
+    for (const [status, code] of [
+      [402, "PAYMENT_REQUIRED"],
+      [409, "PAYMENT_CONFLICT"],
+      [503, "SERVICE_UNAVAILABLE"],
+    ] as const) {
+      await using stand = await standInGateway((_, response) => {
+        answerJson(response, status, {
+          code,
+          message: "no",
+          requestId: "r",
+          retryable: status === 503,
+          error: "no",
+          x402Version: 2,
+        });
+      });
+      const signer = countingSigner();
+      const result = await testClient(stand.gateway, signer).client.call({ service: "eth", body: BODY });
+      assert.ok(result.kind === "refused");
+      assert.deepEqual([result.status, result.code, result.message], [status, code, "no"]);
+      assert.equal(signer.count(), 1);
+      assert.equal(stand.payments().length, 1);
+    }
+  });
+
+  test("a 200 without a receipt is not taken for a purchase", async () => {
+    await using stand = await standInGateway((_, response) => {
+      answerJson(response, 200, { portal: {}, data: {} });
+    });
+    const result = await testClient(stand.gateway, countingSigner()).client.call({ service: "eth", body: BODY });
+    assert.ok(result.kind === "refused");
+    assert.equal(result.code, "FACILITATOR_MISBEHAVED");
+  });
+
+  test("says so when nothing listens, with nothing signed", async () => {
+    const signer = countingSigner();
+    const { client } = testClient("http://127.0.0.1:1", signer);
+    await assert.rejects(client.call({ service: "eth", body: BODY }), refusesWith("SERVICE_UNAVAILABLE"));
+    assert.equal(signer.count(), 0);
+  });
+
+  test("refuses a service that is no id, and a cap that is no amount", async () => {
+    await using stand = await standInGateway(sold);
+    const { client } = testClient(stand.gateway, countingSigner());
+    await assert.rejects(client.call({ service: "../admin", body: BODY }), refusesWith("USAGE"));
+    assert.throws(
+      () => testClient(stand.gateway, countingSigner(), { maxPriceUsd: "lots" }),
+      refusesWith("CONFIG_INVALID"),
+    );
+    assert.throws(() => signerFromKey("0x12"), refusesWith("USAGE"));
+  });
+
+  test("a GET goes out with its path and query, unpaid and paid alike", async () => {
+    await using stand = await standInGateway(sold);
+    const { client } = testClient(stand.gateway, countingSigner());
+    const result = await client.call({ service: "osmosis/status?x=1", body: undefined });
+    assert.equal(result.kind, "bought");
+    assert.deepEqual(
+      stand.seen.map(({ method, path, body }) => [method, path, body]),
+      [
+        ["GET", "/v1/osmosis/status?x=1", ""],
+        ["GET", "/v1/osmosis/status?x=1", ""],
+      ],
+    );
+  });
+});

@@ -1,0 +1,43 @@
+import {
+  discoveryResources,
+  iconSvg,
+  llmsText,
+  openApiDocument,
+  paymentRequired,
+  servicesDocument,
+  wellKnownX402,
+} from "@turnpike/catalogue";
+import { checkPath, isListed, parsePaid } from "@turnpike/relay";
+import { assembleGateway, type EdgeParts } from "./gateway.ts";
+import type { Gateway, GatewayModules, GatewayOptions } from "./types.ts";
+
+/**
+ * The gateway: paid routes, free relay, discovery and monitoring on one port, metrics on another. It owns neither
+ * payment nor relay: dispose it before them.
+ */
+export function createGateway(opts: GatewayOptions, modules: GatewayModules): Gateway {
+  const { catalogue, options } = modules;
+  const updatedAt = new Date(modules.clock.nowMs()).toISOString();
+
+  const parts = (publicUrl: string): EdgeParts => {
+    const base = { publicUrl, options, version: opts.version, relayDomain: opts.relayDomain, updatedAt };
+    const context = { ...base, serves: () => false };
+    return {
+      termsOf: (service, error) => paymentRequired(service, context, error),
+      parse: parsePaid,
+      matchPath(service, appendedPath) {
+        if (checkPath(appendedPath) === "bad") return "BAD_PATH";
+        return isListed(service, appendedPath) ? "listed" : "NOT_FOUND";
+      },
+      documents: {
+        openApi: () => openApiDocument(catalogue, context),
+        wellKnownX402: () => wellKnownX402(catalogue, context),
+        llmsText: () => llmsText(catalogue, context),
+        discoveryResources: (page) => discoveryResources(catalogue, context, page),
+        services: (serves) => servicesDocument(catalogue, { ...base, serves }),
+        icon: iconSvg,
+      },
+    };
+  };
+  return assembleGateway(opts, { ...modules, parts });
+}

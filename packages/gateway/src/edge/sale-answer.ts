@@ -1,0 +1,69 @@
+import { bytesToBase64, type ErrorCode, errorRow, type RequestId, utf8ToBytes } from "@turnpike/base";
+import type { Service } from "@turnpike/catalogue";
+import type { Outcome, Receipt } from "@turnpike/payment";
+import { type Answer, errorAnswer } from "../http/answer.ts";
+import type { Sale } from "../pipeline.ts";
+import { refusedTerms, type TermsOf } from "./terms.ts";
+
+/** The PAYMENT-RESPONSE header's value. */
+export function encodeReceipt(receipt: Receipt): string {
+  return bytesToBase64(utf8ToBytes(JSON.stringify(receipt)));
+}
+
+/** The response that a sale becomes; undefined when nobody is there to take it. */
+export function saleAnswer(service: Service, termsOf: TermsOf, requestId: RequestId, sale: Sale): Answer | undefined {
+  switch (sale.kind) {
+    case "gone":
+      return undefined;
+    case "invalid":
+      return {
+        status: 422,
+        result: "VALIDATION_FAILED",
+        contentType: "application/json",
+        body: JSON.stringify({ detail: sale.detail }),
+        headers: ["Cache-Control", "no-store"],
+      };
+    case "unread":
+      return errorAnswer(sale.code, requestId, { close: true });
+    case "refused":
+      return errorRow(sale.code).http === 402
+        ? refusedTerms(service, termsOf, sale.code, sale.message)
+        : errorAnswer(sale.code, requestId, {
+            message: sale.message,
+            // The family refuses only a GET where a body is due.
+            ...(sale.code === "VERB_NOT_ALLOWED" ? { headers: ["Allow", "POST, OPTIONS"] } : {}),
+          });
+    case "outcome":
+      return outcomeAnswer(service, termsOf, requestId, sale.outcome);
+  }
+}
+
+function outcomeAnswer(service: Service, termsOf: TermsOf, requestId: RequestId, outcome: Outcome): Answer {
+  if (outcome.kind === "released") return errorAnswer(unavailable(outcome.code), requestId);
+  const receipt = ["PAYMENT-RESPONSE", encodeReceipt(outcome.receipt)];
+  switch (outcome.kind) {
+    case "settled":
+      return {
+        status: 200,
+        result: "ok",
+        contentType: outcome.answer.contentType,
+        body: outcome.answer.body,
+        headers: ["Cache-Control", "private", ...receipt],
+      };
+    case "expired":
+      return errorAnswer("ANSWER_EXPIRED", requestId, { headers: receipt });
+    case "pending": {
+      const answer = errorAnswer("SETTLEMENT_PENDING", requestId);
+      const headers = ["Cache-Control", "no-store", "Retry-After", String(outcome.retryAfterSeconds), ...receipt];
+      return { ...answer, headers };
+    }
+    case "failed":
+      return refusedTerms(service, termsOf, "PAYMENT_SETTLEMENT_FAILED", undefined, receipt);
+  }
+}
+
+/** A failed call is 503 on a paid route, whatever failed; codes of that status say more than the common one. */
+function unavailable(code: ErrorCode): ErrorCode {
+  const told: readonly ErrorCode[] = ["ANSWER_TOO_LARGE", "SETTLEMENT_UNAVAILABLE", "SHUTTING_DOWN"];
+  return told.includes(code) ? code : "SERVICE_UNAVAILABLE";
+}

@@ -1,0 +1,105 @@
+import type { ServerResponse } from "node:http";
+import { type ErrorCode, errorBody, errorRow, type RequestId } from "@turnpike/base";
+import { linger } from "./linger.ts";
+
+/** A whole response, before it is written. */
+export interface Answer {
+  readonly status: number;
+  /** What metrics call it: `ok` or an error code. */
+  readonly result: string;
+  readonly contentType: string | undefined;
+  readonly body: Uint8Array | string;
+  /** Further headers: name, value, name, value. */
+  readonly headers?: readonly string[];
+  /** True when the rest of the request must not be read: the connection is closed after this answer. */
+  readonly close?: boolean;
+}
+
+/** On every answer to a page of another origin. */
+export const CORS: readonly string[] = [
+  "Access-Control-Allow-Origin",
+  "*",
+  "Access-Control-Expose-Headers",
+  "PAYMENT-REQUIRED, PAYMENT-RESPONSE, Retry-After, X-Request-Id",
+];
+
+const NO_STORE = ["Cache-Control", "no-store"];
+
+/** An answer with the body `{code, message, requestId, retryable}`; retryable ones carry `Retry-After`. */
+export function errorAnswer(
+  code: ErrorCode,
+  requestId: RequestId,
+  change: {
+    readonly message?: string | undefined;
+    readonly headers?: readonly string[];
+    readonly close?: boolean;
+  } = {},
+): Answer {
+  const { http, retryable } = errorRow(code);
+  const wait = retryable && (http === 503 || http === 429) ? ["Retry-After", "1"] : [];
+  return {
+    status: http,
+    result: code,
+    contentType: "application/json",
+    body: JSON.stringify(errorBody(code, requestId, change.message)),
+    headers: [...NO_STORE, ...wait, ...(change.headers ?? [])],
+    ...(change.close === undefined ? {} : { close: change.close }),
+  };
+}
+
+/** A JSON answer. */
+export function jsonAnswer(status: number, value: unknown, headers: readonly string[] = NO_STORE): Answer {
+  return { status, result: "ok", contentType: "application/json", body: JSON.stringify(value), headers };
+}
+
+/** Answers a CORS preflight: these verbs and headers are allowed, for a day. */
+export function preflightAnswer(verbs: string): Answer {
+  return {
+    status: 204,
+    result: "ok",
+    contentType: undefined,
+    body: "",
+    headers: [
+      "Allow",
+      verbs,
+      "Access-Control-Allow-Methods",
+      verbs,
+      "Access-Control-Allow-Headers",
+      "Content-Type, PAYMENT-SIGNATURE, Target-Service-Id",
+      "Access-Control-Max-Age",
+      "86400",
+      "Vary",
+      "Access-Control-Request-Method, Access-Control-Request-Headers",
+    ],
+  };
+}
+
+/** Writes a whole answer; `head` leaves its body out. Does nothing when the response is already written or gone. */
+export function writeAnswer(res: ServerResponse, answer: Answer, requestId: RequestId, head = false): void {
+  if (res.headersSent || res.destroyed) return;
+  const headers = [...(answer.headers ?? []), ...CORS, "X-Content-Type-Options", "nosniff", "X-Request-Id", requestId];
+  if (answer.contentType !== undefined) headers.push("Content-Type", answer.contentType);
+  if (answer.status !== 204 && answer.status !== 304) {
+    const length = typeof answer.body === "string" ? Buffer.byteLength(answer.body) : answer.body.length;
+    headers.push("Content-Length", String(length));
+  }
+  if (answer.close === true) {
+    headers.push("Connection", "close");
+    lingerOnClose(res);
+  }
+  res.writeHead(answer.status, headers);
+  if (head || answer.body.length === 0) res.end();
+  else res.end(answer.body);
+}
+
+/** After its last answer the connection is half-closed, and not reset while the client still sends. */
+function lingerOnClose(res: ServerResponse): void {
+  const { req } = res;
+  const { socket } = req;
+  if (req.complete || socket.destroyed) return;
+  socket.destroySoon = () => {
+    req.resume();
+    req.once("end", () => socket.destroy());
+    linger(socket);
+  };
+}

@@ -1,0 +1,85 @@
+import type { IncomingMessage } from "node:http";
+
+/** Bounds of {@link readBody}. */
+export interface BodyLimits {
+  readonly maxBytes: number;
+  readonly timeoutMs: number;
+  /** Called when the client waits for `100 Continue` and the body is wanted. */
+  readonly wanted?: () => void;
+}
+
+/** A whole body, or why there is none. `gone`: the client left before its request was complete. */
+export type BodyResult =
+  | { readonly ok: true; readonly bytes: Uint8Array }
+  | {
+      readonly ok: false;
+      readonly reason: "BODY_TOO_LARGE" | "REQUEST_TIMEOUT" | "UNSUPPORTED_MEDIA_TYPE" | "OVERLOADED" | "gone";
+    };
+
+/** Counts the bytes of bodies that are held, so that many slow senders together stay bounded. */
+export interface BodyBudget {
+  /** Takes bytes; false when there are none left. */
+  take(bytes: number): boolean;
+  give(bytes: number): void;
+}
+
+/** A budget of `maxBytes`. */
+export function createBodyBudget(maxBytes: number): BodyBudget {
+  let held = 0;
+  return {
+    take(bytes) {
+      if (held + bytes > maxBytes) return false;
+      held += bytes;
+      return true;
+    },
+    give(bytes) {
+      held -= bytes;
+    },
+  };
+}
+
+/**
+ * Reads a body of at most `maxBytes` within `timeoutMs`. Bytes beyond a bound are never stored; the caller must close
+ * the connection after any failure, since the rest of the body is still to come. What a failure held is given back to
+ * the budget here; after a success the caller gives `bytes.length` back when it no longer holds the body.
+ */
+export function readBody(req: IncomingMessage, limits: BodyLimits, budget: BodyBudget): Promise<BodyResult> {
+  const encoding = req.headers["content-encoding"];
+  if (encoding !== undefined && encoding.toLowerCase() !== "identity") {
+    return Promise.resolve({ ok: false, reason: "UNSUPPORTED_MEDIA_TYPE" });
+  }
+  if (Number(req.headers["content-length"] ?? 0) > limits.maxBytes) {
+    return Promise.resolve({ ok: false, reason: "BODY_TOO_LARGE" });
+  }
+  if (req.destroyed && !req.readableEnded) return Promise.resolve({ ok: false, reason: "gone" });
+  return new Promise((resolve) => {
+    const parts: Buffer[] = [];
+    let size = 0;
+    const finish = (result: BodyResult): void => {
+      clearTimeout(timer);
+      req.off("data", onData).off("end", onEnd).off("close", onClose);
+      if (!result.ok) budget.give(size);
+      resolve(result);
+    };
+    const onData = (part: Buffer): void => {
+      if (size + part.length > limits.maxBytes) finish({ ok: false, reason: "BODY_TOO_LARGE" });
+      else if (!budget.take(part.length)) finish({ ok: false, reason: "OVERLOADED" });
+      else {
+        size += part.length;
+        parts.push(part);
+      }
+    };
+    const onEnd = (): void => {
+      const only = parts[0];
+      finish({ ok: true, bytes: parts.length === 1 && only !== undefined ? only : Buffer.concat(parts) });
+    };
+    const onClose = (): void => finish({ ok: false, reason: "gone" });
+    const timer = setTimeout(() => finish({ ok: false, reason: "REQUEST_TIMEOUT" }), limits.timeoutMs);
+    // A broken upload is `gone`, told by `close`; the error itself says nothing more.
+    req.on("error", ignore);
+    req.on("data", onData).on("end", onEnd).on("close", onClose);
+    limits.wanted?.();
+  });
+}
+
+function ignore(): void {}

@@ -1,0 +1,46 @@
+import type { PaidEdge } from "../edge/paid-edge.ts";
+import type { FreeDoor } from "../free/door.ts";
+import { type Answer, errorAnswer, preflightAnswer } from "./answer.ts";
+import type { Desk, Exchange } from "./request.ts";
+import { type SystemRoutes, serveSystemRoute } from "./system-routes.ts";
+import { hostName } from "./target.ts";
+
+/** The doors of the gateway. */
+export interface Doors {
+  readonly edge: PaidEdge;
+  readonly free: FreeDoor;
+  readonly system: SystemRoutes;
+}
+
+const RELAY = "/relay/";
+
+/** Why a request's head cannot be served; undefined when it can. Its host is told apart before its path. */
+export function headFault(exchange: Exchange, maxHeaders: number): Answer | undefined {
+  const { req, requestId, target } = exchange;
+  if (req.rawHeaders.length > maxHeaders * 2) return errorAnswer("HEADERS_TOO_LARGE", requestId, { close: true });
+  const hosts = req.headersDistinct.host?.length ?? 0;
+  const noHost = hosts === 0 && req.httpVersion === "1.1";
+  if (target.path === "" || hosts > 1 || noHost) return errorAnswer("MALFORMED_REQUEST", requestId, { close: true });
+  return undefined;
+}
+
+/** Gives a request to its door: by host first, since on a relay host every path belongs to the chain; then by path. */
+export function openDoor({ edge, free, system }: Doors, desk: Desk, exchange: Exchange): void {
+  const { req, target, requestId } = exchange;
+  const { path } = target;
+  const host = hostName(target.authority ?? req.headers.host ?? "");
+  const named = req.headers["target-service-id"];
+  if (free.isRelayHost(host)) free.handleHost(exchange, host);
+  else if (path.startsWith("/v1/")) edge.handle(exchange);
+  else if (path.startsWith(RELAY)) {
+    const slash = path.indexOf("/", RELAY.length);
+    const end = slash === -1 ? path.length : slash;
+    free.handleId(exchange, path.slice(RELAY.length, end), path.slice(end));
+  } else if (path === "/v1" && (typeof named === "string" || req.method === "OPTIONS")) {
+    free.handleId(exchange, String(named), "");
+  } else if (!serveSystemRoute(system, desk, exchange)) {
+    const isAny = path === "*" && req.method === "OPTIONS";
+    const answer = isAny ? preflightAnswer("GET, HEAD, POST, OPTIONS") : errorAnswer("NOT_FOUND", requestId);
+    desk.answer(exchange, "discovery", "", answer);
+  }
+}

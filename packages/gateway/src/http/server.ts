@@ -1,0 +1,149 @@
+import {
+  createServer,
+  type IncomingMessage,
+  type RequestListener,
+  type Server,
+  type ServerOptions,
+  type ServerResponse,
+} from "node:http";
+import type { Socket } from "node:net";
+import { AppError, type ErrorCode, errorBody, type Log, type RequestId } from "@turnpike/base";
+import { linger } from "./linger.ts";
+
+/** Bounds of one HTTP server. */
+export interface HttpLimits {
+  readonly maxHeaderBytes: number;
+  readonly headersTimeoutMs: number;
+  readonly requestTimeoutMs: number;
+  readonly keepAliveTimeoutMs: number;
+  readonly maxConnections: number;
+}
+
+/** The state of one connection, kept by {@link watchConnection}. */
+interface Connection {
+  /** Answers that are not written yet. */
+  open: number;
+  /** The newest request on it. */
+  res: ServerResponse | undefined;
+  /** The bytes that end the connection once the answers before them are written. */
+  last: string | undefined;
+}
+
+const connections = new WeakMap<object, Connection>();
+
+/** True for a request whose client waits for `100 Continue`. */
+const awaiting = new WeakSet<IncomingMessage>();
+
+/** Sends `100 Continue` when the client waits for it. */
+export function sendContinue(req: IncomingMessage, res: ServerResponse): void {
+  if (awaiting.delete(req)) res.writeContinue();
+}
+
+/**
+ * A server with strict parsing, bounded heads and bounded time. What the parser refuses gets a JSON error and the
+ * connection's end; answers that are still due on that connection are written first, so that a refusal never stands
+ * in another request's place.
+ */
+export function createHttpServer(
+  limits: HttpLimits,
+  modules: { readonly log: Log; readonly requestId: () => RequestId; readonly handle: RequestListener },
+): Server {
+  const { log, requestId, handle } = modules;
+  const options: ServerOptions = {
+    insecureHTTPParser: false,
+    requireHostHeader: false,
+    maxHeaderSize: limits.maxHeaderBytes,
+    headersTimeout: limits.headersTimeoutMs,
+    // Ours end a slow body first, with a fitting answer; the parser's own limit stands behind them.
+    requestTimeout: limits.headersTimeoutMs + limits.requestTimeoutMs + 1_000,
+    keepAliveTimeout: limits.keepAliveTimeoutMs,
+    connectionsCheckingInterval: Math.min(1_000, limits.headersTimeoutMs),
+    noDelay: true,
+  };
+  const server = createServer(options);
+  // Header lines beyond this limit would be dropped in silence, and with them a repeated one; the edge counts them.
+  server.maxHeadersCount = 0;
+  // A client that has half-closed its side still waits for its answer, which may be paid for.
+  Object.assign(server, { httpAllowHalfOpen: true });
+  server.maxConnections = limits.maxConnections;
+  server.on("connection", (socket) => {
+    connections.set(socket, { open: 0, res: undefined, last: undefined });
+  });
+  const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
+    const connection = connections.get(req.socket);
+    if (connection?.last !== undefined) return;
+    if (connection !== undefined) connection.res = res;
+    handle(req, res);
+    // A response without a socket waits behind another one, even when it is complete.
+    if (connection === undefined || (res.writableEnded && res.socket !== null)) return;
+    connection.open++;
+    res.once("close", () => {
+      connection.open--;
+      if (connection.open === 0 && connection.last !== undefined) linger(req.socket, connection.last);
+    });
+  };
+  server.on("request", onRequest);
+  server.on("checkContinue", (req: IncomingMessage, res: ServerResponse) => {
+    awaiting.add(req);
+    onRequest(req, res);
+  });
+  server.on("clientError", (error: Error & { code?: string }, stream) => {
+    const socket = stream as Socket;
+    const connection = connections.get(socket);
+    if (connection?.last !== undefined) return;
+    const current = connection?.res;
+    const within = current !== undefined && !current.req.complete;
+    // An answer to this very request is on its way or out: a second one would be read as the next request's.
+    if (!socket.writable || error.code === "ECONNRESET" || (within && current.headersSent)) {
+      socket.destroy();
+      return;
+    }
+    const last = refusal(error.code, requestId());
+    log.debug({ code: error.code ?? "unknown" }, "a request could not be read");
+    const due = (connection?.open ?? 0) - (within ? 1 : 0);
+    if (connection !== undefined) connection.last = last;
+    if (due > 0) socket.pause();
+    else linger(socket, last);
+  });
+  return server;
+}
+
+function refusal(cause: string | undefined, requestId: RequestId): string {
+  const [status, reason, code]: [number, string, ErrorCode] =
+    cause === "HPE_HEADER_OVERFLOW"
+      ? [431, "Request Header Fields Too Large", "HEADERS_TOO_LARGE"]
+      : cause === "ERR_HTTP_REQUEST_TIMEOUT"
+        ? [408, "Request Timeout", "REQUEST_TIMEOUT"]
+        : [400, "Bad Request", "MALFORMED_REQUEST"];
+  const body = JSON.stringify(errorBody(code, requestId));
+  const head = [
+    `HTTP/1.1 ${status} ${reason}`,
+    "Content-Type: application/json",
+    `Content-Length: ${Buffer.byteLength(body)}`,
+    "Cache-Control: no-store",
+    "Access-Control-Allow-Origin: *",
+    `X-Request-Id: ${requestId}`,
+    "Connection: close",
+  ];
+  return `${head.join("\r\n")}\r\n\r\n${body}`;
+}
+
+/**
+ * Listens, and resolves with the port.
+ * @throws AppError PORT_IN_USE
+ */
+export function listenOn(server: Server, host: string, port: number): Promise<number> {
+  return new Promise((resolve, reject) => {
+    const onError = (error: Error & { code?: string }): void => {
+      const busy = error.code === "EADDRINUSE" || error.code === "EACCES";
+      const message = `Port ${port} on ${host} is ${error.code === "EACCES" ? "not allowed" : "in use"}.`;
+      reject(busy ? new AppError("PORT_IN_USE", { message, detail: { port }, cause: error }) : error);
+    };
+    server.once("error", onError);
+    server.listen({ host, port }, () => {
+      server.off("error", onError);
+      const address = server.address();
+      resolve(typeof address === "object" && address !== null ? address.port : port);
+    });
+  });
+}

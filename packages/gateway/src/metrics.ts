@@ -1,0 +1,61 @@
+import type { MetricSpec } from "@turnpike/base";
+
+const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
+
+/** Answers, by door (`paid`, `free`, `discovery`, `monitoring`), service, status and error code (`ok` without). */
+export const requestsTotal: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_gateway_requests_total",
+  help: "Answers of the gateway.",
+  labels: ["door", "service", "status", "result"],
+};
+
+/** From a request's head to the end of its answer; without the answers to unpaid requests. */
+export const requestSeconds: MetricSpec = {
+  kind: "histogram",
+  name: "turnpike_gateway_request_seconds",
+  help: "Time from a request's head to its answer.",
+  labels: ["door", "result"],
+  buckets: SECONDS,
+};
+
+/** Runs of one stage of the paid pipeline by outcome: `ok` or an error code. */
+export const stageTotal: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_gateway_stage_total",
+  help: "Runs of a stage of the paid pipeline.",
+  labels: ["stage", "outcome"],
+};
+
+/** Time in one stage of the paid pipeline. */
+export const stageSeconds: MetricSpec = {
+  kind: "histogram",
+  name: "turnpike_gateway_stage_seconds",
+  help: "Time in a stage of the paid pipeline.",
+  labels: ["stage"],
+  buckets: SECONDS,
+};
+
+/** Requests with work in progress. */
+export const inFlight: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_gateway_in_flight",
+  help: "Requests with work in progress.",
+  labels: ["door"],
+};
+
+/** Size of a sold answer, with its envelope. */
+export const soldBytes: MetricSpec = {
+  kind: "histogram",
+  name: "turnpike_gateway_sold_bytes",
+  help: "Size of a sold answer.",
+  buckets: [256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304],
+};
+
+/** 1 while a service has a healthy supplier. */
+export const serviceReady: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_gateway_service_ready",
+  help: "1 while a service can answer.",
+  labels: ["service"],
+};

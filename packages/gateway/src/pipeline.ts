@@ -1,0 +1,224 @@
+import type { Clock, ErrorCode, Log, Metrics, RequestId } from "@turnpike/base";
+import { errorRow, isAppError } from "@turnpike/base";
+import type { Service } from "@turnpike/catalogue";
+import type { Admission, Outcome, PaymentOption, PaymentStage, PresentedPayment } from "@turnpike/payment";
+import { type BackendCall, mintParsed, type PaidRequest, type ParsedRequest, type Relayed } from "@turnpike/protocol";
+import type { Relay, RelayFailure, RelayResult } from "@turnpike/relay";
+import { sealEnvelope } from "./edge/envelope.ts";
+import { hashRequest } from "./edge/request-hash.ts";
+import type { BodyResult } from "./http/body.ts";
+import { soldBytes, stageSeconds, stageTotal } from "./metrics.ts";
+
+/** One item of a 422's `detail`. */
+export interface ValidationIssue {
+  readonly loc: readonly (string | number)[];
+  readonly msg: string;
+  readonly type: string;
+}
+
+/** What a family makes of a request for one of its services. */
+export type ParsedCall =
+  | { readonly ok: true; readonly call: BackendCall }
+  | {
+      readonly ok: false;
+      readonly code: ErrorCode;
+      readonly message?: string | undefined;
+      /** With VALIDATION_FAILED: the whole body of the 422. */
+      readonly detail?: readonly ValidationIssue[] | undefined;
+    };
+
+/** Reads a request as a call of a service: the family's part of the edge. */
+export type ParseCall = (
+  service: Service,
+  input: {
+    readonly verb: "GET" | "POST";
+    /** As received after the route, without the query; empty at the route's root. */
+    readonly appendedPath: string;
+    /** As received, with its question mark; empty without one. */
+    readonly query: string;
+    readonly body: Uint8Array;
+  },
+) => ParsedCall;
+
+/** A request with a payment, as the paid edge hands it over: routed, and its body not read yet. */
+export interface Purchase {
+  readonly requestId: RequestId;
+  readonly service: Service;
+  readonly verb: "GET" | "POST";
+  /** As received after the route, without the query; empty at the route's root. */
+  readonly appendedPath: string;
+  /** As received, with its question mark; empty without one. */
+  readonly query: string;
+  readonly paymentHeader: string;
+  readBody(): Promise<BodyResult>;
+  /** True when the client has left. Nothing new is begun for it; what is claimed goes on to its end. */
+  gone(): boolean;
+}
+
+/** How a purchase ended. */
+export type Sale =
+  | { readonly kind: "outcome"; readonly outcome: Outcome }
+  | { readonly kind: "refused"; readonly code: ErrorCode; readonly message?: string | undefined }
+  | { readonly kind: "invalid"; readonly detail: readonly ValidationIssue[] }
+  /** The body could not be had, so the connection cannot be used any more. */
+  | { readonly kind: "unread"; readonly code: ErrorCode }
+  | { readonly kind: "gone" };
+
+/** What {@link createPipeline} works with. */
+export interface PipelineModules {
+  readonly payment: PaymentStage;
+  readonly relay: Relay;
+  /** Ways to pay for a service, as its 402 offers them. */
+  readonly optionsOf: (service: Service) => readonly PaymentOption[];
+  readonly parse: ParseCall;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** Fires when the gateway gives up what is still in flight at its end. */
+  readonly stopping: AbortSignal;
+}
+
+/** Sells one call. Never rejects for what a client, a supplier or a chain does. */
+export type Sell = (purchase: Purchase) => Promise<Sale>;
+
+/**
+ * The order of a paid request: decode → read → parse → admit → relay → settle. This is the only file that knows it:
+ * no stage knows another. From `admit` on the claim is ours, and ends in exactly one `settle` or `release`.
+ */
+export function createPipeline(modules: PipelineModules): Sell {
+  const { payment, relay, optionsOf, parse, clock, log, metrics, stopping } = modules;
+
+  const timed = async <T>(stage: string, work: () => T | Promise<T>, outcome: (result: T) => string): Promise<T> => {
+    const start = clock.monotonicMs();
+    let label = "INTERNAL";
+    try {
+      const result = await work();
+      label = outcome(result);
+      return result;
+    } catch (error) {
+      if (isAppError(error)) label = error.code;
+      throw error;
+    } finally {
+      metrics.count(stageTotal, { stage, outcome: label });
+      metrics.observe(stageSeconds, (clock.monotonicMs() - start) / 1_000, { stage });
+    }
+  };
+
+  const send = async (paid: PaidRequest): Promise<RelayResult> => {
+    const leftMs = Math.max(1, Math.ceil(paid.deadlineMs - clock.monotonicMs()));
+    const deadline = new AbortController();
+    const timer = setTimeout(() => deadline.abort(), leftMs);
+    try {
+      return await relay.send(paid, AbortSignal.any([deadline.signal, stopping]));
+    } catch (error) {
+      log.error({ ...faultFields(error), requestId: paid.request.requestId }, "a relay failed by a fault");
+      return { ok: false, code: "INTERNAL", attempts: 0 };
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+
+  const admit = async (service: Service, request: ParsedRequest, presented: PresentedPayment): Promise<Admission> => {
+    try {
+      return await timed(
+        "admit",
+        () => payment.admit(request, presented, optionsOf(service), stopping),
+        (admitted) => (admitted.kind === "refused" ? admitted.code : admitted.kind),
+      );
+    } catch (error) {
+      if (stopping.aborted) return { kind: "refused", ok: false, code: "SHUTTING_DOWN" };
+      if (!isAppError(error) || errorRow(error.code).http !== 503) throw error;
+      log.warn({ code: error.code, requestId: request.requestId }, "a payment could not be looked at");
+      return { kind: "refused", ok: false, code: error.code };
+    }
+  };
+
+  const settle = async (paid: PaidRequest, relayed: Relayed): Promise<Sale> => {
+    const body = sealEnvelope(paid.request.serviceId, relayed.schemaCheck, relayed.body);
+    metrics.observe(soldBytes, body.length);
+    try {
+      const outcome = await timed(
+        "settle",
+        () => payment.settle(paid, relayed, { contentType: "application/json", body }),
+        (ended) => ended.kind,
+      );
+      const { requestId, serviceId } = paid.request;
+      log.info(
+        { requestId, serviceId, settlementId: paid.settlementId, outcome: outcome.kind },
+        "a paid call has ended",
+      );
+      return { kind: "outcome", outcome };
+    } catch (error) {
+      // Nobody knows what was sent. The one safe advice is the same signature again, so never a 402.
+      log.error({ ...faultFields(error), requestId: paid.request.requestId }, "a settlement failed by a fault");
+      return { kind: "refused", code: "SETTLEMENT_PENDING" };
+    }
+  };
+
+  const release = async (paid: PaidRequest, result: RelayFailure): Promise<Sale> => {
+    const { requestId, serviceId } = paid.request;
+    log.warn({ requestId, serviceId, code: result.code, attempts: result.attempts }, "a paid call had no answer");
+    try {
+      const outcome = await timed(
+        "release",
+        () => payment.release(paid, result.code),
+        (ended) => ended.kind,
+      );
+      return { kind: "outcome", outcome };
+    } catch (error) {
+      log.error({ ...faultFields(error), requestId }, "a release failed by a fault");
+      return { kind: "refused", code: "SERVICE_UNAVAILABLE" };
+    }
+  };
+
+  return async function sell(purchase) {
+    const { service, verb, appendedPath, query, requestId } = purchase;
+
+    const decoded = payment.decode(purchase.paymentHeader);
+    if (!decoded.ok) {
+      metrics.count(stageTotal, { stage: "decode", outcome: decoded.code });
+      return { kind: "refused", code: decoded.code, message: decoded.message };
+    }
+
+    const body = await timed(
+      "read",
+      () => purchase.readBody(),
+      (read) => (read.ok ? "ok" : read.reason),
+    );
+    if (!body.ok) return body.reason === "gone" ? { kind: "gone" } : { kind: "unread", code: body.reason };
+
+    const parsed = await timed(
+      "parse",
+      () => parse(service, { verb, appendedPath, query, body: body.bytes }),
+      resultOf,
+    );
+    if (!parsed.ok) {
+      return parsed.code === "VALIDATION_FAILED" && parsed.detail !== undefined
+        ? { kind: "invalid", detail: parsed.detail }
+        : { kind: "refused", code: parsed.code, message: parsed.message };
+    }
+    const route = `/v1/${service.id}`;
+    const requestHash = hashRequest({ verb, route, path: appendedPath + query, body: body.bytes });
+    const request = mintParsed({ requestId, serviceId: service.id, call: parsed.call, requestHash });
+
+    if (purchase.gone()) return { kind: "gone" };
+    const admission = await admit(service, request, decoded.payment);
+    if (admission.kind === "refused") return { kind: "refused", code: admission.code, message: admission.message };
+    if (admission.kind === "outcome") return { kind: "outcome", outcome: admission.outcome };
+
+    const { paid } = admission;
+    const result = await timed("relay", () => send(paid), resultOf);
+    if (!result.ok) return release(paid, result);
+    return settle(paid, result.relayed);
+  };
+}
+
+function resultOf(result: { readonly ok: boolean; readonly code?: ErrorCode }): string {
+  return result.code ?? "ok";
+}
+
+/** What a log may hold of a fault: its class, code and place, never a request's content. */
+export function faultFields(error: unknown): Readonly<Record<string, unknown>> {
+  if (isAppError(error)) return { code: error.code, ...error.detail, stack: error.stack };
+  return error instanceof Error ? { error: error.name, stack: error.stack } : { error: typeof error };
+}

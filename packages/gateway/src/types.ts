@@ -1,0 +1,108 @@
+import type { Clock, Log, Metrics } from "@turnpike/base";
+import type { Catalogue, Service } from "@turnpike/catalogue";
+import type { PaymentOption, PaymentStage } from "@turnpike/payment";
+import type { Relay } from "@turnpike/relay";
+
+/** Options of `createGateway`. */
+export interface GatewayOptions {
+  /** Address that the gateway listens on. */
+  readonly host: string;
+  /** Address that the metrics server listens on; the gateway's by default. */
+  readonly metricsHost?: string;
+  /** Port of the paid routes, the relay and monitoring; 0 takes a free one. */
+  readonly gatewayPort: number;
+  /** Port of `GET /metrics`; 0 takes a free one. */
+  readonly metricsPort: number;
+  /** Address that clients use, without a trailing slash. Undefined: the one that is listened on. */
+  readonly publicUrl: string | undefined;
+  /** Relay hosts are `{service_id}.<relayDomain>`; without a port. */
+  readonly relayDomain: string;
+  /** Version of the product, as the documents show it. */
+  readonly version: string;
+  /** Most bytes of a request's head; more is 431. */
+  readonly maxHeaderBytes: number;
+  /** Most header lines of a request; more is 431. */
+  readonly maxHeaders: number;
+  /** Time for a request's head to arrive. */
+  readonly headersTimeoutMs: number;
+  /** Time for a request's body to arrive. */
+  readonly requestTimeoutMs: number;
+  /** How long an idle connection is kept. */
+  readonly keepAliveTimeoutMs: number;
+  /** Most open connections; more are closed at once. */
+  readonly maxConnections: number;
+  /** Most requests with work in progress; more are 503 OVERLOADED. The answer to an unpaid request is not work. */
+  readonly maxConcurrentRequests: number;
+  /** Most bytes of request bodies that are held at once, over all requests. */
+  readonly maxBufferedBytes: number;
+  /** Deadline of a free call. */
+  readonly freeTimeoutMs: number;
+  /** How long requests in flight may go on after the gateway was told to stop. */
+  readonly drainTimeoutMs: number;
+}
+
+/** Where randomness comes from. */
+export interface Random {
+  /** `length` random bytes. */
+  bytes(length: number): Uint8Array;
+}
+
+/** Metrics that can be read as text, for `GET /metrics`. */
+export interface MetricsRegistry extends Metrics {
+  /** All samples, in the format of `contentType`. */
+  render(): Promise<string>;
+  readonly contentType: string;
+}
+
+/** Something beside payment and relay that must be ready before the gateway is. */
+export interface ReadinessCheck {
+  /** What `missing` names when it is not ready: `ledger`. */
+  readonly name: string;
+  ready(): Promise<boolean>;
+}
+
+/** Ways to pay: the same on every route, or by service. */
+export type OfferedOptions = readonly PaymentOption[] | ((service: Service) => readonly PaymentOption[]);
+
+/** What `createGateway` works with. */
+export interface GatewayModules {
+  readonly catalogue: Catalogue;
+  readonly payment: PaymentStage;
+  readonly relay: Relay;
+  /** Ways to pay, in order of preference; a function where they depend on the service, as prices may. */
+  readonly options: OfferedOptions;
+  readonly readiness: readonly ReadinessCheck[];
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: MetricsRegistry;
+  readonly random: Random;
+}
+
+/** The running gateway. Disposing it drains requests in flight, within a limit, and closes both servers. */
+export interface Gateway extends AsyncDisposable {
+  /**
+   * Starts both servers.
+   * @throws AppError PORT_IN_USE
+   */
+  listen(): Promise<{ readonly gatewayPort: number; readonly metricsPort: number }>;
+}
+
+/** Bounds that suit one process. */
+export const gatewayDefaults: GatewayOptions = {
+  host: "127.0.0.1",
+  gatewayPort: 3069,
+  metricsPort: 9090,
+  publicUrl: undefined,
+  relayDomain: "localhost",
+  version: "0.1.0",
+  maxHeaderBytes: 32_768,
+  maxHeaders: 100,
+  headersTimeoutMs: 10_000,
+  requestTimeoutMs: 15_000,
+  keepAliveTimeoutMs: 65_000,
+  maxConnections: 10_000,
+  maxConcurrentRequests: 2_000,
+  maxBufferedBytes: 256 * 1_048_576,
+  freeTimeoutMs: 15_000,
+  drainTimeoutMs: 10_000,
+};

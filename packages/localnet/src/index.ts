@@ -1,0 +1,44 @@
+export { type Anvil, type AnvilOptions, anvilArguments, findAnvil, startAnvil } from "./anvil.ts";
+export {
+  StateKeeper,
+  type StateKeeperOptions,
+  saveChainState,
+  trimChainState,
+  writeAtomically,
+} from "./chain-state.ts";
+export { LOCAL_CHAIN_ID, LOCAL_NETWORK, MULTICALL3_ADDRESS, USDC_ADDRESS } from "./constants.ts";
+export {
+  createDocumentDigest,
+  DIGEST_ALGORITHMS,
+  type DigestAlgorithm,
+  type DocumentDigest,
+  type DocumentDigestServer,
+  digestDocument,
+} from "./document-digest.ts";
+export { lyingToken, multicall3, smartWallet, testUsd, walletFactory } from "./generated/contracts.ts";
+export { endNamedProcess, type ProcessName, readPidFile, startOf, writePidFile } from "./pid-file.ts";
+export { freePort, isPortFree } from "./ports.ts";
+export { endLeftoverPostgres, type LocalPostgres, type PostgresOptions, startPostgres } from "./postgres.ts";
+export { findPostgres, type PostgresPrograms } from "./postgres-programs.ts";
+export {
+  type ChildExit,
+  childExit,
+  commandLineOf,
+  endChild,
+  endProcess,
+  endWithParent,
+  isAlive,
+  isProgram,
+  waitForExit,
+} from "./processes.ts";
+export { devRpc } from "./rpc.ts";
+export {
+  balanceSlot,
+  deployTestToken,
+  fundGas,
+  randomNonce,
+  setCode,
+  setTokenBalance,
+  type TestTokenOptions,
+  type TokenHolder,
+} from "./token.ts";

@@ -1,0 +1,262 @@
+-- Leases, the journal and what becomes of payments on the chain.
+
+-- outcome: leased | held (another living holder has it) | fenced (p_holder is dead).
+create function lease_relayer(
+  p_holder text, p_network text, p_relayer text, p_chain_nonce bigint,
+  out outcome text, out epoch bigint, out next_nonce bigint
+) language plpgsql set search_path from current
+set enable_seqscan to off as $$
+#variable_conflict use_column
+declare
+  lease relayers;
+begin
+  insert into relayers (network, address, next_nonce) values (p_network, p_relayer, p_chain_nonce)
+    on conflict do nothing;
+  select * into lease from relayers where network = p_network and address = p_relayer for update;
+  if not holder_lives(p_holder) then
+    outcome := 'fenced';
+    return;
+  end if;
+  if lease.holder <> p_holder and holder_lives(lease.holder) then
+    outcome := 'held';
+    return;
+  end if;
+  update relayers set
+    holder = p_holder,
+    epoch = lease.epoch + case when lease.holder is distinct from p_holder then 1 else 0 end,
+    next_nonce = greatest(lease.next_nonce, p_chain_nonce)
+  where network = p_network and address = p_relayer
+  returning * into lease;
+  outcome := 'leased';
+  epoch := lease.epoch;
+  next_nonce := lease.next_nonce;
+end
+$$;
+
+-- Locks the relayer; null when p_holder lives and holds it with p_epoch, else why not.
+create function check_lease(p_holder text, p_network text, p_relayer text, p_epoch bigint, out next_nonce bigint)
+language plpgsql set search_path from current
+set enable_seqscan to off as $$
+#variable_conflict use_column
+declare
+  lease relayers;
+begin
+  select * into lease from relayers where network = p_network and address = p_relayer for update;
+  if lease.holder = p_holder and lease.epoch = p_epoch and holder_lives(p_holder) then
+    next_nonce := lease.next_nonce;
+  end if;
+end
+$$;
+
+-- Commits answers and the signed transaction that settles them, all or nothing.
+-- outcome: journaled | lease | nonce | lost. It is idempotent by the transaction's hash. The bodies are given as one
+-- byte string and their lengths: the driver sends a byte string raw, but an array of them as hex.
+create function journal(
+  p_holder text, p_network text, p_relayer text, p_epoch bigint, p_nonce bigint, p_gas_limit numeric,
+  p_hash text, p_raw bytea, p_max_fee numeric, p_max_priority_fee numeric,
+  p_ids text[], p_content_types text[], p_lengths integer[], p_bodies bytea, p_retention interval,
+  out outcome text, out batch_id bigint, out lost text[], out next_nonce bigint
+) language plpgsql set search_path from current
+set enable_seqscan to off as $$
+#variable_conflict use_column
+declare
+  expiry timestamptz := clock_timestamp() + p_retention;
+  new_batch bigint;
+  free_nonce bigint;
+  missing text[];
+begin
+  free_nonce := check_lease(p_holder, p_network, p_relayer, p_epoch);
+  next_nonce := free_nonce;
+  perform 1 from payments where id = any (p_ids) order by seq for update;
+
+  if free_nonce is not null then
+    select transactions.batch into new_batch from transactions
+      join batches on batches.id = transactions.batch
+      where transactions.hash = p_hash and batches.network = p_network and batches.relayer = p_relayer
+        and batches.nonce = p_nonce;
+    if new_batch is not null then
+      outcome := 'journaled';
+      batch_id := new_batch;
+      return;
+    end if;
+  end if;
+
+  select array_agg(given.id) into missing from unnest(p_ids) as given (id)
+    where not exists (
+      select 1 from payments
+      where payments.id = given.id and state = 'claimed' and holder = p_holder and network = p_network
+    );
+  lost := coalesce(missing, '{}');
+  if free_nonce is null then
+    outcome := 'lease';
+    return;
+  end if;
+  if free_nonce <> p_nonce then
+    outcome := 'nonce';
+    return;
+  end if;
+  if missing is not null then
+    outcome := 'lost';
+    return;
+  end if;
+
+  update relayers set next_nonce = p_nonce + 1 where network = p_network and address = p_relayer;
+  insert into batches (network, relayer, nonce, gas_limit) values (p_network, p_relayer, p_nonce, p_gas_limit)
+    returning id into new_batch;
+  insert into transactions (batch, position, hash, raw, max_fee_per_gas, max_priority_fee_per_gas)
+    values (new_batch, 0, p_hash, p_raw, p_max_fee, p_max_priority_fee);
+  insert into answers (payment, content_type, body, expires_at)
+    select payments.seq, given.content_type,
+      substring(p_bodies from given.first for given.length), expiry
+    from (
+      select item.id, item.content_type, item.length,
+        (1 + sum(item.length) over (order by item.place) - item.length)::integer as first
+      from unnest(p_ids, p_content_types, p_lengths) with ordinality as item (id, content_type, length, place)
+    ) as given
+    join payments on payments.id = given.id;
+  update payments set
+    state = 'signed', holder = null, batch = new_batch, transaction_hash = p_hash, answer_expires_at = expiry
+  where id = any (p_ids);
+  outcome := 'journaled';
+  batch_id := new_batch;
+end
+$$;
+
+-- outcome: journaled | lease | closed. Idempotent by the hash.
+create function journal_replacement(
+  p_holder text, p_network text, p_relayer text, p_epoch bigint, p_batch bigint,
+  p_hash text, p_raw bytea, p_max_fee numeric, p_max_priority_fee numeric, out outcome text
+) language plpgsql set search_path from current
+set enable_seqscan to off as $$
+begin
+  if check_lease(p_holder, p_network, p_relayer, p_epoch) is null then
+    outcome := 'lease';
+    return;
+  end if;
+  if exists (select 1 from transactions where batch = p_batch and hash = p_hash) then
+    outcome := 'journaled';
+    return;
+  end if;
+  perform 1 from payments where batch = p_batch order by seq for update;
+  perform 1 from batches
+    where id = p_batch and network = p_network and relayer = p_relayer and state = 'open' for update;
+  if not found then
+    outcome := 'closed';
+    return;
+  end if;
+  insert into transactions (batch, position, hash, raw, max_fee_per_gas, max_priority_fee_per_gas)
+    select p_batch, 1 + max(position), p_hash, p_raw, p_max_fee, p_max_priority_fee
+    from transactions where batch = p_batch;
+  update payments set transaction_hash = p_hash where batch = p_batch and state = 'signed';
+  outcome := 'journaled';
+end
+$$;
+
+-- claimed → submitted, with the answer. False when it was no longer p_holder's claim.
+create function submit(p_holder text, p_id text, p_content_type text, p_body bytea, p_retention interval)
+returns boolean language plpgsql set search_path from current
+set enable_seqscan to off as $$
+declare
+  expiry timestamptz := clock_timestamp() + p_retention;
+  submitted bigint;
+begin
+  if not holder_lives(p_holder) then
+    return false;
+  end if;
+  update payments set state = 'submitted', holder = null, answer_expires_at = expiry
+    where id = p_id and state = 'claimed' and holder = p_holder
+    returning seq into submitted;
+  if submitted is null then
+    return false;
+  end if;
+  insert into answers (payment, content_type, body, expires_at) values (submitted, p_content_type, p_body, expiry);
+  return true;
+end
+$$;
+
+-- To settled, failed, disputed or owed. done | same (it stood so) | unknown. The guard refuses what is not allowed.
+-- An answer is kept for its whole retention after the settlement.
+create function conclude(
+  p_id text, p_state text, p_reason text, p_transaction text, p_block bigint, p_block_hash text, p_retention interval
+) returns text language plpgsql set search_path from current
+set enable_seqscan to off as $$
+declare
+  was payments;
+begin
+  select * into was from payments where id = p_id for update;
+  if was.seq is null then
+    return 'unknown';
+  end if;
+  if was.state = p_state and (p_block is null
+    or (was.transaction_hash, was.block_number, was.block_hash)
+      is not distinct from (p_transaction, p_block, p_block_hash)) then
+    return 'same';
+  end if;
+  update payments set
+    state = p_state,
+    reason = case when p_state = 'owed' then was.reason else p_reason end,
+    transaction_hash = coalesce(p_transaction, was.transaction_hash),
+    block_number = p_block,
+    block_hash = p_block_hash,
+    answer_expires_at = case
+      when p_state = 'settled' and was.state <> 'settled'
+        and exists (select 1 from answers where answers.payment = was.seq)
+      then greatest(was.answer_expires_at, clock_timestamp() + p_retention)
+      else was.answer_expires_at
+    end
+  where seq = was.seq;
+  return 'done';
+end
+$$;
+
+-- settled → signed or submitted. Its batch is open again, since the nonce may be free again.
+create function reorganise(p_id text) returns text language plpgsql set search_path from current
+set enable_seqscan to off as $$
+declare
+  was payments;
+begin
+  select * into was from payments where id = p_id for update;
+  if was.seq is null then
+    return 'unknown';
+  end if;
+  if was.state in ('signed', 'submitted') then
+    return 'same';
+  end if;
+  if was.state <> 'settled' then
+    raise exception 'payment % is %, it has no block to lose', was.seq, was.state using errcode = 'TP001';
+  end if;
+  if was.batch is not null then
+    update batches set state = 'open', mined_by = null where id = was.batch and state = 'mined';
+  end if;
+  update payments set
+    state = case when was.batch is null then 'submitted' else 'signed' end,
+    transaction_hash = case when was.batch is null then was.transaction_hash else (
+      select hash from transactions where transactions.batch = was.batch order by position desc limit 1
+    ) end,
+    block_number = null,
+    block_hash = null
+  where seq = was.seq;
+  return 'done';
+end
+$$;
+
+-- Deletes up to p_limit answers past their retention. One whose payment is not resolved is kept.
+create function expire_answers(p_limit integer, out deleted bigint, out looked bigint)
+language sql set search_path from current as $$
+  with due as (
+    select answers.payment,
+      payments.state not in ('signed', 'submitted') and payments.answer_expires_at <= clock_timestamp() as over,
+      payments.answer_expires_at as until
+    from answers join payments on payments.seq = answers.payment
+    where answers.expires_at <= clock_timestamp()
+    order by answers.expires_at limit p_limit for update of answers skip locked
+  ), kept as (
+    update answers set expires_at = greatest(due.until, clock_timestamp() + interval '1 minute')
+    from due where answers.payment = due.payment and not due.over
+    returning 1
+  ), gone as (
+    delete from answers using due where answers.payment = due.payment and due.over
+    returning 1
+  )
+  select (select count(*) from gone), (select count(*) from due)
+$$;

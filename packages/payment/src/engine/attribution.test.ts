@@ -1,0 +1,235 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { type Address, hexToBytes } from "@turnpike/base";
+import {
+  deployTestToken,
+  devRpc,
+  type LocalPostgres,
+  lyingToken,
+  setTokenBalance,
+  smartWallet,
+  USDC_ADDRESS,
+  walletFactory,
+} from "@turnpike/localnet";
+import { createWalletClient, encodeAbiParameters, encodeDeployData, encodeFunctionData, http, parseAbi } from "viem";
+import { privateKeyToAccount } from "viem/accounts";
+import { encodeTransferVrs } from "../evm/abi.ts";
+import type { PaymentRecord } from "../types.ts";
+import { createEngine } from "./engine.ts";
+import {
+  ANSWER,
+  type Bed,
+  claim,
+  newPayer,
+  openBed,
+  PAY_TO,
+  type Payer,
+  PRICE,
+  startServer,
+  stateOf,
+  timeLimit,
+  untilState,
+} from "./test-support.ts";
+
+let postgres: LocalPostgres;
+let bed: Bed;
+/** A funded account of anvil's own. */
+const DEV: Address = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+
+before(async () => {
+  postgres = await startServer();
+  bed = await openBed(postgres);
+});
+after(async () => {
+  await bed[Symbol.asyncDispose]();
+  await postgres[Symbol.asyncDispose]();
+});
+
+async function send(to: string | undefined, data: string): Promise<Record<string, unknown>> {
+  const hash = await devRpc(bed.anvil.url, "eth_sendTransaction", [{ from: DEV, to, data, gas: "0x200000" }]);
+  for (;;) {
+    const receipt = await devRpc(bed.anvil.url, "eth_getTransactionReceipt", [hash]);
+    if (receipt !== null) return receipt as Record<string, unknown>;
+  }
+}
+
+async function cancel(payer: Payer, payment: PaymentRecord): Promise<void> {
+  const signature = await privateKeyToAccount(payer.privateKey).signTypedData({
+    domain: { name: "USDC", version: "2", chainId: 84532, verifyingContract: USDC_ADDRESS },
+    types: {
+      CancelAuthorization: [
+        { name: "authorizer", type: "address" },
+        { name: "nonce", type: "bytes32" },
+      ],
+    },
+    primaryType: "CancelAuthorization",
+    message: { authorizer: payer.address, nonce: payment.key.nonce },
+  });
+  const raw = signature.slice(2);
+  const receipt = await send(
+    USDC_ADDRESS,
+    encodeFunctionData({
+      abi: parseAbi(["function cancelAuthorization(address,bytes32,uint8,bytes32,bytes32)"]),
+      args: [
+        payer.address,
+        payment.key.nonce,
+        Number.parseInt(raw.slice(128), 16),
+        `0x${raw.slice(0, 64)}`,
+        `0x${raw.slice(64, 128)}`,
+      ],
+    }),
+  );
+  assert.equal(receipt.status, "0x1");
+}
+
+function transferData({ key, payTo, value, validAfter, validBefore, signature }: PaymentRecord): string {
+  const fields = { from: key.from, to: payTo, value, validAfter, validBefore, nonce: key.nonce };
+  return encodeTransferVrs(fields, signature);
+}
+
+test("in one batch, a cancelled, an unfunded and a front-run payment each get their own end", async () => {
+  await using ledger = await bed.openLedger();
+  await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
+  const payers = await Promise.all(Array.from({ length: 5 }, () => bed.payer(PRICE)));
+  const [cancels, moves, frontRun, good, alsoGood] = payers as [Payer, Payer, Payer, Payer, Payer];
+  const paid = await bed.balance(PAY_TO);
+  const payments = await Promise.all(payers.map((payer) => claim(ledger, payer)));
+  const [cancelled, , taken, first, second] = payments as [
+    PaymentRecord,
+    PaymentRecord,
+    PaymentRecord,
+    PaymentRecord,
+    PaymentRecord,
+  ];
+  await cancel(cancels, cancelled);
+  await setTokenBalance(bed.anvil.url, { address: moves.address, units: 1n });
+  const foreign = await send(USDC_ADDRESS, transferData(taken));
+  await Promise.all(payments.map((payment) => engine.settle(payment, ANSWER, timeLimit())));
+
+  const ends = await Promise.all(payments.map((payment) => stateOf(ledger, payment)));
+  assert.deepEqual(
+    ends.map(({ state, reason }) => [state, reason]),
+    [
+      ["failed", "PAYMENT_NONCE_USED"],
+      ["failed", "PAYMENT_INSUFFICIENT_FUNDS"],
+      ["settled", undefined],
+      ["settled", undefined],
+      ["settled", undefined],
+    ],
+  );
+  assert.equal((await stateOf(ledger, taken)).evidence?.transaction, foreign.transactionHash);
+  assert.equal(
+    (await stateOf(ledger, first)).evidence?.transaction,
+    (await stateOf(ledger, second)).evidence?.transaction,
+  );
+  assert.equal((await bed.balance(PAY_TO)) - paid, 3n * PRICE);
+  assert.equal(await bed.balance(good.address), 0n);
+  assert.equal(await bed.balance(alsoGood.address), 0n);
+  assert.equal(await bed.balance(frontRun.address), 0n);
+});
+
+test("two equal payments of one payer in one batch need two transfers", async () => {
+  await using ledger = await bed.openLedger();
+  await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
+  const payer = await bed.payer(PRICE);
+  const payments = [await claim(ledger, payer), await claim(ledger, payer)];
+  await Promise.all(payments.map((payment) => engine.settle(payment, ANSWER, timeLimit())));
+  const ends = await Promise.all(payments.map((payment) => stateOf(ledger, payment)));
+  assert.deepEqual(ends.map(({ state }) => state).sort(), ["failed", "settled"]);
+});
+
+test("a token that says yes without moving anything settles nothing", async () => {
+  const asset: Address = "0x00000000000000000000000000000000000c0de1";
+  const payer = newPayer();
+  await deployTestToken(bed.anvil.url, {
+    asset,
+    code: lyingToken.deployedBytecode,
+    holders: [{ address: payer.address, units: PRICE }],
+  });
+  await using ledger = await bed.openLedger();
+  await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
+  const payment = await claim(ledger, payer, { asset });
+  await engine.settle(payment, ANSWER, timeLimit());
+  const end = await stateOf(ledger, payment);
+  assert.deepEqual([end.state, end.reason], ["failed", "PAYMENT_SETTLEMENT_FAILED"]);
+});
+
+test("contract wallets settle: deployed ones by themselves, others are deployed first", async () => {
+  const deploy = async (data: string): Promise<Address> => (await send(undefined, data)).contractAddress as Address;
+  const owner = newPayer();
+  const abi = parseAbi(["constructor(address owner)"]);
+  const wallet = await deploy(encodeDeployData({ abi, bytecode: smartWallet.bytecode, args: [owner.address] }));
+  const factory = await deploy(walletFactory.bytecode);
+  const factoryAbi = parseAbi([
+    "function createWallet(address,bytes32) returns (address)",
+    "function walletOf(address,bytes32) view returns (address)",
+  ]);
+  const salt = `0x${"07".repeat(32)}` as const;
+  const client = createWalletClient({ transport: http(bed.anvil.url) });
+  const where = await client.request({
+    method: "eth_call" as never,
+    params: [
+      {
+        to: factory,
+        data: encodeFunctionData({ abi: factoryAbi, functionName: "walletOf", args: [owner.address, salt] }),
+      },
+      "latest",
+    ] as never,
+  });
+  const future = `0x${String(where).slice(-40)}` as Address;
+  await deployTestToken(bed.anvil.url, {
+    holders: [
+      { address: wallet, units: PRICE },
+      { address: future, units: PRICE },
+    ],
+  });
+  const createData = encodeFunctionData({ abi: factoryAbi, functionName: "createWallet", args: [owner.address, salt] });
+  const wrap = (raw: Uint8Array): Uint8Array =>
+    Buffer.concat([
+      hexToBytes(
+        encodeAbiParameters(
+          [{ type: "address" }, { type: "bytes" }, { type: "bytes" }],
+          [factory, createData, `0x${Buffer.from(raw).toString("hex")}`],
+        ),
+      ) ?? Buffer.alloc(0),
+      Buffer.from("6492".repeat(16), "hex"),
+    ]);
+
+  await using ledger = await bed.openLedger();
+  await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
+  const payments = [
+    await claim(ledger, owner, { from: wallet, kind: "erc1271" }),
+    await claim(ledger, owner, { from: future, kind: "erc6492", signature: wrap }),
+    await claim(ledger, await bed.payer(PRICE)),
+  ];
+  await Promise.all(payments.map((payment) => engine.settle(payment, ANSWER, timeLimit())));
+  const ends = await Promise.all(payments.map((payment) => stateOf(ledger, payment)));
+  assert.deepEqual(
+    ends.map(({ state }) => state),
+    ["settled", "settled", "settled"],
+  );
+  assert.equal(new Set(ends.map(({ evidence }) => evidence?.transaction)).size, 3);
+});
+
+test("a released payment that somebody puts on the chain is reported as owed, a failed one gets its answer", async () => {
+  await using ledger = await bed.openLedger();
+  await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
+  const validBefore = BigInt((await bed.chainTime()) + 60);
+  const released = await claim(ledger, await bed.payer(PRICE), { validBefore });
+  assert.equal(await ledger.release(released.id, "SERVICE_UNAVAILABLE"), true);
+  await send(USDC_ADDRESS, transferData(released));
+
+  const poor = await bed.payer(0n);
+  const failed = await claim(ledger, poor, { validBefore });
+  await engine.settle(failed, ANSWER, timeLimit());
+  assert.equal((await stateOf(ledger, failed)).state, "failed");
+  await setTokenBalance(bed.anvil.url, { address: poor.address, units: PRICE });
+  assert.equal((await send(USDC_ADDRESS, transferData(failed))).status, "0x1");
+
+  const unused = await claim(ledger, await bed.payer(PRICE), { validBefore });
+  assert.equal(await ledger.release(unused.id, "SERVICE_UNAVAILABLE"), true);
+  await devRpc(bed.anvil.url, "anvil_mine", ["0x5", "0x20"]);
+  await untilState(ledger, released, "owed");
+  await untilState(ledger, failed, "settled");
+  assert.equal((await stateOf(ledger, unused)).state, "released");
+});

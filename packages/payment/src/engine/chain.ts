@@ -1,0 +1,216 @@
+import { type Address, AppError, bytesToHex0x, isRecord } from "@turnpike/base";
+import {
+  decodeBool,
+  decodeQuantity,
+  decodeUint,
+  encodeAuthorizationState,
+  encodeBalanceOf,
+  isHex,
+} from "../evm/abi.ts";
+import { decodeLogs, type EvmLog } from "../evm/logs.ts";
+import type { EvmRpc, RpcCall, RpcReply } from "../evm/rpc.ts";
+import type { Evidence, PaymentKey } from "../types.ts";
+
+/** Newest block. */
+export interface Head {
+  readonly number: bigint;
+  readonly hash: `0x${string}`;
+  readonly timeSeconds: number;
+  /** Wei of gas price; zero on chains without one. */
+  readonly baseFee: bigint;
+}
+
+/** A mined transaction. */
+export interface MinedTransaction extends Evidence {
+  readonly succeeded: boolean;
+  readonly logs: readonly EvmLog[];
+}
+
+/** What {@link SettlementChain.poll} saw, in one exchange. */
+export interface ChainView {
+  readonly head: Head;
+  /** By hash; a transaction that is not mined is absent, one whose answer was unreadable too. */
+  readonly mined: ReadonlyMap<string, MinedTransaction>;
+  /** Next nonce by relayer, counted to the newest block. */
+  readonly nonces: ReadonlyMap<Address, number>;
+}
+
+/** How a node took a transaction. */
+export type Broadcast =
+  /** On its way, or already known. */
+  | "sent"
+  /** Its nonce is used up: it, a replacement or something else was mined. */
+  | "nonce-used"
+  /** Another transaction of this nonce offers about as much. */
+  | "underpriced"
+  /** The relayer cannot pay the gas. */
+  | "no-gas"
+  /** Refused for another reason. */
+  | "refused";
+
+/** What the settlement engine reads of and sends to one chain. Each method throws when the chain cannot be asked. */
+export interface SettlementChain {
+  head(signal?: AbortSignal): Promise<Head>;
+  poll(hashes: readonly string[], relayers: readonly Address[], signal?: AbortSignal): Promise<ChainView>;
+  mined(hash: string, signal?: AbortSignal): Promise<MinedTransaction | undefined>;
+  send(raw: Uint8Array, signal?: AbortSignal): Promise<{ readonly kind: Broadcast; readonly message: string }>;
+  pendingNonce(relayer: Address, signal?: AbortSignal): Promise<number>;
+  /** Native balances in wei. */
+  balances(relayers: readonly Address[], signal?: AbortSignal): Promise<readonly bigint[]>;
+  /** True when the token says that the authorization is used or cancelled; with the payer's balance of it. */
+  authorization(key: PaymentKey, signal?: AbortSignal): Promise<{ readonly used: boolean; readonly balance: bigint }>;
+  /** Hash and time of a block; undefined when there is none of that number. */
+  block(number: bigint, signal?: AbortSignal): Promise<Head | undefined>;
+  /** Hashes of some blocks, in one exchange; undefined where there is none. */
+  blockHashes(numbers: readonly bigint[], signal?: AbortSignal): Promise<readonly (string | undefined)[]>;
+  /** Hashes of transactions with an event of the asset with these topics, oldest first. */
+  logs(
+    asset: Address,
+    topics: readonly (string | readonly string[])[],
+    from: bigint,
+    to: bigint,
+    signal?: AbortSignal,
+  ): Promise<readonly string[]>;
+}
+
+/** Reads over JSON-RPC. */
+export function createSettlementChain(rpc: EvmRpc): SettlementChain {
+  const one = async (method: string, params: readonly unknown[], signal?: AbortSignal): Promise<unknown> =>
+    resultOf(await rpc.call(method, params, signal), rpc.host, method);
+
+  return {
+    head: async (signal) => readHead(await one("eth_getBlockByNumber", ["latest", false], signal), rpc.host),
+
+    async poll(hashes, relayers, signal) {
+      const calls: RpcCall[] = [
+        ...hashes.map((hash) => ({ method: "eth_getTransactionReceipt", params: [hash] })),
+        ...relayers.map((relayer) => ({ method: "eth_getTransactionCount", params: [relayer, "latest"] })),
+        // Last, so that the head is never older than a receipt of the same exchange.
+        { method: "eth_getBlockByNumber", params: ["latest", false] },
+      ];
+      const replies = await rpc.batch(calls, signal);
+      const mined = new Map<string, MinedTransaction>();
+      for (const [at, hash] of hashes.entries()) {
+        const found = readReceipt(okResult(replies[at]));
+        if (found !== undefined) mined.set(hash, found);
+      }
+      const nonces = new Map<Address, number>();
+      for (const [at, relayer] of relayers.entries()) {
+        const nonce = decodeQuantity(okResult(replies[hashes.length + at]));
+        if (nonce !== undefined) nonces.set(relayer, Number(nonce));
+      }
+      return { head: readHead(okResult(replies.at(-1)), rpc.host), mined, nonces };
+    },
+
+    mined: async (hash, signal) => readReceipt(await one("eth_getTransactionReceipt", [hash], signal)),
+
+    async send(raw, signal) {
+      const reply = await rpc.call("eth_sendRawTransaction", [bytesToHex0x(raw)], signal);
+      return reply.ok ? { kind: "sent", message: "" } : { kind: classify(reply.message), message: reply.message };
+    },
+
+    async pendingNonce(relayer, signal) {
+      const nonce = decodeQuantity(await one("eth_getTransactionCount", [relayer, "pending"], signal));
+      return nonce === undefined ? unreadable(rpc.host, "eth_getTransactionCount") : Number(nonce);
+    },
+
+    async balances(relayers, signal) {
+      const replies = await rpc.batch(
+        relayers.map((relayer) => ({ method: "eth_getBalance", params: [relayer, "latest"] })),
+        signal,
+      );
+      return replies.map((reply) => decodeQuantity(okResult(reply)) ?? unreadable(rpc.host, "eth_getBalance"));
+    },
+
+    async authorization(key, signal) {
+      const [state, balance] = await rpc.batch(
+        [
+          ethCall(key.asset, encodeAuthorizationState(key.from, key.nonce)),
+          ethCall(key.asset, encodeBalanceOf(key.from)),
+        ],
+        signal,
+      );
+      const used = decodeBool(okResult(state));
+      const units = decodeUint(okResult(balance));
+      if (used === undefined || units === undefined) return unreadable(rpc.host, "eth_call");
+      return { used, balance: units };
+    },
+
+    async block(number, signal) {
+      const found = await one("eth_getBlockByNumber", [quantity(number), false], signal);
+      return found === null ? undefined : readHead(found, rpc.host);
+    },
+
+    async blockHashes(numbers, signal) {
+      const replies = await rpc.batch(
+        numbers.map((number) => ({ method: "eth_getBlockByNumber", params: [quantity(number), false] })),
+        signal,
+      );
+      return replies.map((reply) => {
+        const found = resultOf(reply, rpc.host, "eth_getBlockByNumber");
+        return found === null ? undefined : readHead(found, rpc.host).hash;
+      });
+    },
+
+    async logs(asset, topics, from, to, signal) {
+      const filter = { address: asset, topics, fromBlock: quantity(from), toBlock: quantity(to) };
+      const found = await one("eth_getLogs", [filter], signal);
+      if (!Array.isArray(found)) return unreadable(rpc.host, "eth_getLogs");
+      return found.map((log: unknown) => {
+        const hash = isRecord(log) ? log.transactionHash : undefined;
+        return isHex(hash) ? hash : unreadable(rpc.host, "eth_getLogs");
+      });
+    },
+  };
+}
+
+/** Reads a node's refusal of a transaction; the texts are those of geth, erigon, nethermind, besu, reth and anvil. */
+export function classify(message: string): Broadcast {
+  const text = message.toLowerCase();
+  if (/already known|already imported|known transaction|already exists|alreadyknown/.test(text)) return "sent";
+  if (/nonce too low|nonce is too low|old ?nonce|nonce.*lower than/.test(text)) return "nonce-used";
+  if (/underpriced|fee too low|feetoolow|max fee per gas less than|too low to (compete|replace)/.test(text)) {
+    return "underpriced";
+  }
+  if (/insufficient funds|insufficient balance|insufficientfunds/.test(text)) return "no-gas";
+  return "refused";
+}
+
+function ethCall(to: Address, data: string): RpcCall {
+  return { method: "eth_call", params: [{ to, data }, "latest"] };
+}
+
+function quantity(value: bigint): string {
+  return `0x${value.toString(16)}`;
+}
+
+function okResult(reply: RpcReply | undefined): unknown {
+  return reply?.ok === true ? reply.result : undefined;
+}
+
+function resultOf(reply: RpcReply, host: string, method: string): unknown {
+  if (reply.ok) return reply.result;
+  throw new AppError("SETTLEMENT_UNAVAILABLE", { detail: { host, method, code: reply.code, answer: reply.message } });
+}
+
+function unreadable(host: string, method: string): never {
+  throw new AppError("SETTLEMENT_UNAVAILABLE", { detail: { host, method, reason: "unreadable" } });
+}
+
+function readHead(value: unknown, host: string): Head {
+  if (!isRecord(value)) return unreadable(host, "eth_getBlockByNumber");
+  const number = decodeQuantity(value.number);
+  const time = decodeQuantity(value.timestamp);
+  const hash = value.hash;
+  if (number === undefined || time === undefined || !isHex(hash)) return unreadable(host, "eth_getBlockByNumber");
+  return { number, hash, timeSeconds: Number(time), baseFee: decodeQuantity(value.baseFeePerGas) ?? 0n };
+}
+
+function readReceipt(value: unknown): MinedTransaction | undefined {
+  if (!isRecord(value)) return undefined;
+  const blockNumber = decodeQuantity(value.blockNumber);
+  const { blockHash, transactionHash } = value;
+  const logs = decodeLogs(value.logs);
+  if (blockNumber === undefined || !isHex(blockHash) || !isHex(transactionHash) || logs === undefined) return undefined;
+  return { transaction: transactionHash, blockNumber, blockHash, succeeded: value.status === "0x1", logs };
+}

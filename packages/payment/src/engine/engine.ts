@@ -1,0 +1,85 @@
+import { AppError, isAppError, type NetworkId } from "@turnpike/base";
+import type { Settler } from "../settler.ts";
+import type { PaymentRecord } from "../types.ts";
+import { createNetworkEngine, type NetworkEngine } from "./network.ts";
+import type { EngineModules, EngineOptions } from "./options.ts";
+import { pause } from "./waiters.ts";
+
+const HOUSEKEEPING_PASSES = 6;
+
+/**
+ * The settlement engine: sends claimed payments to their chains with our own relayer keys, in batches, and follows
+ * each to its end. It starts by picking up what an earlier process left open. A chain that cannot be reached does not
+ * stop it from starting: `missing` says so.
+ * @throws AppError CONFIG_INVALID when an option is out of range, or a network has no RPC.
+ */
+export async function createEngine(opts: EngineOptions, modules: EngineModules): Promise<Settler> {
+  check(opts);
+  const { ledger, log } = modules;
+  const stopping = new AbortController();
+  const engines = new Map<NetworkId, NetworkEngine>();
+  for (const net of opts.networks) engines.set(net.network, await createNetworkEngine(opts, net, modules));
+
+  const engineOf = ({ key }: PaymentRecord): NetworkEngine => {
+    const engine = engines.get(key.network);
+    if (engine === undefined) throw new AppError("SETTLEMENT_UNAVAILABLE", { detail: { network: key.network } });
+    return engine;
+  };
+
+  const attempt = async (what: string, work: () => Promise<unknown>): Promise<void> => {
+    try {
+      await work();
+    } catch (error) {
+      log.warn({ code: isAppError(error) ? error.code : "unknown" }, `${what} waits for the ledger`);
+    }
+  };
+
+  const renew = async (): Promise<void> => {
+    for (const { network, relayer } of await ledger.renewLeases()) engines.get(network)?.lost(relayer);
+  };
+
+  const renewForever = async (): Promise<void> => {
+    while (!stopping.signal.aborted) {
+      await attempt("the renewal of leases", renew);
+      await pause(opts.leaseRenewMs ?? 2_000, stopping.signal);
+    }
+  };
+
+  const housekeep = async (): Promise<void> => {
+    for (let pass = 0; !stopping.signal.aborted; pass++) {
+      await attempt("the release of orphans", () => ledger.releaseOrphans());
+      if (pass % HOUSEKEEPING_PASSES === 0) await attempt("the deletion of old answers", () => ledger.expireAnswers());
+      await pause(opts.reconcileMs ?? 5_000, stopping.signal);
+    }
+  };
+
+  const loops = [renewForever(), housekeep()];
+
+  return {
+    networks: [...engines.keys()],
+    settle: async (payment, answer, signal) => engineOf(payment).settle(payment, answer, signal),
+    wait: async (payment, signal) => engineOf(payment).wait(payment, signal),
+    missing: () => [...engines.values()].flatMap((engine) => engine.missing()),
+    async [Symbol.asyncDispose]() {
+      stopping.abort();
+      await Promise.allSettled([...loops, ...[...engines.values()].map((engine) => engine[Symbol.asyncDispose]())]);
+    },
+  };
+}
+
+function check(opts: EngineOptions): void {
+  const wrong = (path: string, rule: string): never => {
+    throw new AppError("CONFIG_INVALID", { message: `${path}: ${rule}.` });
+  };
+  if (opts.bumpPercent < 12.5) wrong("bumpPercent", "must be at least 12.5, or nodes refuse the replacement");
+  if (!Number.isInteger(opts.maxBatch) || opts.maxBatch < 1) wrong("maxBatch", "must be an integer of at least 1");
+  if (!Number.isInteger(opts.maxOpenBatchesPerKey) || opts.maxOpenBatchesPerKey < 1) {
+    wrong("maxOpenBatchesPerKey", "must be an integer of at least 1");
+  }
+  if (opts.batchWindowMs < 0) wrong("batchWindowMs", "must not be negative");
+  for (const { network, confirmations, relayerKeys } of opts.networks) {
+    if (!/^eip155:[1-9][0-9]*$/.test(network)) wrong(network, "must be eip155:<chain id>");
+    if (confirmations < 1) wrong(`${network}.confirmations`, "must be at least 1");
+    if (relayerKeys.length === 0) wrong(`${network}.relayerKeys`, "must name at least one key");
+  }
+}

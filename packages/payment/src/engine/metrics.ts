@@ -1,0 +1,75 @@
+import type { MetricSpec } from "@turnpike/base";
+
+/** Native balance of a relayer key. */
+export const relayerBalance: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_settlement_relayer_balance_wei",
+  help: "Native balance of a relayer key.",
+  labels: ["network", "relayer"],
+};
+
+/** Batches that are journaled and not mined. */
+export const openBatchesGauge: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_settlement_open_batches",
+  help: "Settlement transactions that are journaled and not mined.",
+  labels: ["network"],
+};
+
+/** Payments that wait for a batch. */
+export const queueGauge: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_settlement_queue",
+  help: "Payments that wait for a settlement transaction.",
+  labels: ["network"],
+};
+
+/** Relayer keys that this process holds. */
+export const leasedKeysGauge: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_settlement_leased_keys",
+  help: "Relayer keys that this process holds.",
+  labels: ["network"],
+};
+
+/** Payments in one transaction. */
+export const batchSize: MetricSpec = {
+  kind: "histogram",
+  name: "turnpike_settlement_batch_payments",
+  help: "Payments in one settlement transaction.",
+  labels: ["network"],
+  buckets: [1, 2, 5, 10, 20, 50, 100],
+};
+
+/** Time from a checked answer to its settlement. */
+export const settlementSeconds: MetricSpec = {
+  kind: "histogram",
+  name: "turnpike_settlement_duration_seconds",
+  help: "Time from a checked answer to the evidence of its settlement.",
+  labels: ["network"],
+  buckets: [0.05, 0.1, 0.25, 0.5, 1, 2, 4, 8, 16, 32, 64],
+};
+
+/** Payments by how their settlement ended. */
+export const settlementsTotal: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_settlements_total",
+  help: "Payments by how their settlement ended: settled, disputed, owed, or the code of the failure.",
+  labels: ["network", "outcome"],
+};
+
+/** Transactions sent to the chain. */
+export const broadcastsTotal: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_settlement_broadcasts_total",
+  help: "Settlement transactions sent: first, again, with a higher fee, or to fill a gap.",
+  labels: ["network", "kind"],
+};
+
+/** Answers of a remote facilitator. */
+export const facilitatorAnswersTotal: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_remote_facilitator_answers_total",
+  help: "Answers of the remote facilitator: true, false, pending, absurd or none.",
+  labels: ["network", "answer"],
+};

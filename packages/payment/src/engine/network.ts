@@ -1,0 +1,356 @@
+import { AppError, type ErrorCode, isAppError, type NetworkId } from "@turnpike/base";
+import { privateKeyToAddress } from "@turnpike/crypto";
+import type { PaymentRecord, StoredAnswer } from "../types.ts";
+import { settlementGas } from "./calls.ts";
+import { createSettlementChain, type Head } from "./chain.ts";
+import { firstFees } from "./fees.ts";
+import { createLane, type Lane } from "./lane.ts";
+import { leasedKeysGauge, openBatchesGauge, queueGauge, relayerBalance, settlementSeconds } from "./metrics.ts";
+import type { EngineModules, EngineNetwork, EngineOptions } from "./options.ts";
+import { createPacer } from "./pacer.ts";
+import { createSettleQueue, type QueueItem } from "./queue.ts";
+import { createReconciler } from "./reconciler.ts";
+import { createResolver } from "./resolver.ts";
+import { createWaiters, pause, waitForEnd, within } from "./waiters.ts";
+import { createWatcher } from "./watcher.ts";
+
+/** The engine of one network. */
+export interface NetworkEngine extends AsyncDisposable {
+  settle(payment: PaymentRecord, answer: StoredAnswer, signal: AbortSignal): Promise<void>;
+  wait(payment: PaymentRecord, signal: AbortSignal): Promise<void>;
+  missing(): readonly string[];
+  /** A lease is lost: the key stops at once. */
+  lost(relayer: string): void;
+}
+
+/** Chains refuse transactions with a higher gas limit (EIP-7825: 2^24). */
+const MAX_TRANSACTION_GAS = 16_777_216n;
+const SEND_TIMEOUT_MS = 5_000;
+/** How long a settlement under way is waited for after its caller's time is up. */
+const GRACE_MS = 2_000;
+
+/** Starts the engine of one network: leases keys, picks up what is open, then serves. */
+export async function createNetworkEngine(
+  opts: EngineOptions,
+  net: EngineNetwork,
+  modules: EngineModules,
+): Promise<NetworkEngine> {
+  const { ledger, clock, metrics, faults } = modules;
+  const { network } = net;
+  const log = modules.log.child({ network });
+  const rpc = modules.rpc.get(network);
+  if (rpc === undefined) throw new AppError("CONFIG_INVALID", { message: `There is no RPC for ${network}.` });
+  const chain = createSettlementChain(rpc);
+  const stopping = new AbortController();
+  const waiters = createWaiters();
+  const queue = createSettleQueue();
+  const lanes = new Map<string, Lane>();
+  const resolver = createResolver(net, { chain, ledger, waiters, log, metrics, faults });
+  const held = (): readonly Lane[] => [...lanes.values()].filter((lane) => lane.held);
+  const watcher = createWatcher(net, { chain, ledger, resolver, lanes: held, log, faults });
+  const reconciler = createReconciler(net, { chain, ledger, resolver, log, metrics });
+  const keys = net.relayerKeys.map((privateKey) => ({ privateKey, relayer: privateKeyToAddress(privateKey) }));
+  const gas = {
+    perTransfer: opts.gasPerTransfer,
+    perWallet: opts.gasPerWallet ?? 400_000n,
+    perDeployment: opts.gasPerDeployment ?? 2_000_000n,
+  };
+  const roomy = (MAX_TRANSACTION_GAS - settlementGas([], gas)) / gas.perTransfer;
+  const maxBatch = Math.max(1, Math.min(opts.maxBatch, Number(roomy)));
+  const fees = {
+    maxFeePerGasWei: net.maxFeePerGasWei,
+    priorityFeeWei: net.priorityFeeWei,
+    bumpPercent: opts.bumpPercent,
+  };
+  const slowestMs = Math.max(20, Math.min(opts.pollMs, net.blockTimeSeconds * 250));
+  const idleMs = Math.max(slowestMs, 2_000);
+  const pacer = createPacer(slowestMs, idleMs);
+  const reconcileMs = opts.reconcileMs ?? 5_000;
+  const maxQueueMs = opts.maxQueueMs ?? 10_000;
+  const jobs = new Set<Promise<unknown>>();
+  let head: Head | undefined;
+  let headAtMs = Number.NEGATIVE_INFINITY;
+  let nonces: ReadonlyMap<string, number> = new Map();
+  let gaps = new Map<string, number>();
+  let turn = 0;
+  let windowTimer: NodeJS.Timeout | undefined;
+
+  const track = (job: Promise<unknown>): void => {
+    jobs.add(job);
+    void job.finally(() => jobs.delete(job)).catch(() => undefined);
+  };
+
+  const saw = (newest: Head): void => {
+    head = newest;
+    headAtMs = clock.monotonicMs();
+  };
+
+  const freshHead = async (): Promise<Head> => {
+    if (head !== undefined && clock.monotonicMs() - headAtMs < Math.min(1_000, net.blockTimeSeconds * 1_000))
+      return head;
+    const newest = await chain.head(AbortSignal.any([stopping.signal, AbortSignal.timeout(SEND_TIMEOUT_MS)]));
+    saw(newest);
+    return newest;
+  };
+
+  const lease = async (key: (typeof keys)[number]): Promise<void> => {
+    const chainNonce = await chain.pendingNonce(key.relayer, stopping.signal);
+    const granted = await ledger.leaseRelayer(network, key.relayer, chainNonce);
+    if (granted === undefined) return;
+    const lane = createLane(
+      {
+        chainId: Number(network.slice("eip155:".length)),
+        multicall3: net.multicall3,
+        fees,
+        bumpAfterMs: opts.bumpAfterMs,
+        rebroadcastAfterMs: Math.max(2_000, net.blockTimeSeconds * 2_000),
+        maxOpenBatches: opts.maxOpenBatchesPerKey,
+        sendTimeoutMs: SEND_TIMEOUT_MS,
+      },
+      {
+        lease: granted,
+        privateKey: key.privateKey,
+        ledger,
+        chain,
+        clock,
+        log,
+        metrics,
+        faults,
+        signal: stopping.signal,
+        onSent: () => pacer.poke(),
+      },
+    );
+    const [balance = 0n] = await chain.balances([key.relayer], stopping.signal);
+    lane.balance = balance;
+    lane.adopt(await ledger.openBatches(network, key.relayer));
+    lanes.set(key.relayer, lane);
+    log.info({ relayer: key.relayer, nonce: lane.nextNonce, open: lane.open.size }, "holds a relayer key");
+  };
+
+  /** Takes the configured keys that are not held: at start, and again as other processes let go of them. */
+  const leaseAll = async (): Promise<void> => {
+    for (const key of keys) {
+      if (lanes.get(key.relayer)?.held === true) continue;
+      try {
+        await lease(key);
+      } catch (error) {
+        log.warn({ relayer: key.relayer, code: codeOf(error) }, "a relayer key could not be leased yet");
+      }
+    }
+    pump();
+  };
+
+  const sendItems = async (lane: Lane, items: readonly QueueItem[]): Promise<void> => {
+    const reject = (rejected: readonly QueueItem[], code: ErrorCode): void => {
+      for (const item of rejected) item.reject(new AppError(code));
+    };
+    try {
+      const newest = await freshHead();
+      const late = items.filter(({ payment }) => BigInt(newest.timeSeconds) + 1n >= payment.validBefore);
+      reject(late, "PAYMENT_EXPIRED");
+      const inTime = items.filter((item) => !late.includes(item));
+      const first = firstFees(newest.baseFee, fees);
+      if (first === undefined) {
+        log.error({ baseFee: newest.baseFee.toString() }, "the chain's base fee is over the cap: nothing is settled");
+        return reject(inTime, "SETTLEMENT_UNAVAILABLE");
+      }
+      queue.unshift(await lane.settle(inTime, (payments) => settlementGas(payments, gas), first));
+    } catch (error) {
+      log.warn({ relayer: lane.relayer, code: codeOf(error) }, "a batch was not committed");
+      // When the ledger cannot say, neither can we: the callers' own time limits end their wait.
+      if (isAppError(error) && error.detail.unknown === true) return;
+      reject(items, "SETTLEMENT_UNAVAILABLE");
+    }
+  };
+
+  const pump = (): void => {
+    clearTimeout(windowTimer);
+    windowTimer = undefined;
+    for (;;) {
+      const oldestMs = queue.oldestMs;
+      if (oldestMs === undefined || stopping.signal.aborted) return;
+      const waitMs = opts.batchWindowMs - (clock.monotonicMs() - oldestMs);
+      if (queue.takeable(maxBatch) < maxBatch && waitMs > 0) {
+        windowTimer = setTimeout(pump, Math.ceil(waitMs));
+        return;
+      }
+      const all = held();
+      const order = all.map((_, at) => all[(turn + at) % all.length]).filter((lane) => lane !== undefined);
+      const lane = order.find((one) => one.ready(net.minRelayerBalanceWei));
+      if (lane === undefined) return;
+      turn++;
+      track(sendItems(lane, queue.take(maxBatch)).finally(() => pump()));
+    }
+  };
+
+  /** Refuses what no key could take in time. */
+  const dropStale = (): void => {
+    for (const item of queue.takeBefore(clock.monotonicMs() - maxQueueMs)) {
+      item.reject(new AppError("SETTLEMENT_UNAVAILABLE"));
+    }
+  };
+
+  const watch = async (): Promise<void> => {
+    while (!stopping.signal.aborted) {
+      try {
+        const view = await watcher.look(stopping.signal);
+        saw(view.head);
+        nonces = view.nonces;
+      } catch (error) {
+        if (!stopping.signal.aborted) log.warn({ code: codeOf(error) }, "the chain could not be asked");
+      }
+      dropStale();
+      pump();
+      const open = held().reduce((sum, lane) => sum + lane.open.size, 0);
+      metrics.set(openBatchesGauge, open, { network });
+      metrics.set(queueGauge, queue.size, { network });
+      await pacer.next(open > 0 || queue.size > 0, stopping.signal);
+    }
+  };
+
+  const closeGaps = async (newest: Head): Promise<void> => {
+    const seen = new Map<string, number>();
+    for (const lane of held()) {
+      const chainNonce = nonces.get(lane.relayer);
+      const lowest = Math.min(...lane.open.keys());
+      if (chainNonce === undefined || !(chainNonce < lowest) || !Number.isFinite(lowest)) continue;
+      const passes = (gaps.get(lane.relayer) ?? 0) + 1;
+      seen.set(lane.relayer, passes);
+      if (passes >= 3) await lane.fillGap(chainNonce, newest);
+    }
+    gaps = seen;
+  };
+
+  /** Something else used the key: the ledger has to know before the next batch. */
+  const skipForeign = async (lane: Lane, signal: AbortSignal): Promise<void> => {
+    if ((nonces.get(lane.relayer) ?? 0) <= lane.nextNonce) return;
+    const chainNonce = await chain.pendingNonce(lane.relayer, signal);
+    const again = await ledger.leaseRelayer(network, lane.relayer, chainNonce);
+    if (again === undefined) lane.stop();
+    else lane.skipTo(again.nextNonce);
+  };
+
+  const reconcile = async (): Promise<void> => {
+    const signal = AbortSignal.any([stopping.signal, AbortSignal.timeout(60_000)]);
+    await leaseAll();
+    const mine = held();
+    metrics.set(leasedKeysGauge, mine.length, { network });
+    const balances = await chain.balances(
+      mine.map(({ relayer }) => relayer),
+      signal,
+    );
+    for (const [at, lane] of mine.entries()) {
+      lane.balance = balances[at] ?? 0n;
+      metrics.set(relayerBalance, Number(lane.balance), { network, relayer: lane.relayer });
+    }
+    const newest = await chain.head(signal);
+    saw(newest);
+    await reconciler.checkFinality(newest, signal);
+    for (const lane of mine) {
+      await skipForeign(lane, signal);
+      lane.adopt(await ledger.openBatches(network, lane.relayer));
+    }
+    await closeGaps(newest);
+    await reconciler.sweep(newest, signal);
+  };
+
+  const reconcileForever = async (): Promise<void> => {
+    while (!stopping.signal.aborted) {
+      await pause(reconcileMs, stopping.signal);
+      if (stopping.signal.aborted) return;
+      try {
+        await reconcile();
+      } catch (error) {
+        log.warn({ code: codeOf(error) }, "a reconciliation did not end");
+      }
+    }
+  };
+
+  try {
+    saw(await chain.head(AbortSignal.timeout(SEND_TIMEOUT_MS)));
+  } catch (error) {
+    log.warn({ code: codeOf(error) }, "the chain could not be asked");
+  }
+  await leaseAll();
+  track(watch());
+  track(reconcileForever());
+
+  return {
+    async settle(payment, answer, signal) {
+      if (stopping.signal.aborted) throw new AppError("SHUTTING_DOWN");
+      if (signal.aborted) throw new AppError("SETTLEMENT_UNAVAILABLE");
+      if (queue.size >= (opts.maxQueue ?? 10_000)) throw new AppError("OVERLOADED");
+      const startedMs = clock.monotonicMs();
+      const either = AbortSignal.any([signal, stopping.signal]);
+      const { promise: committed, resolve, reject } = Promise.withResolvers<void>();
+      let givenUp = false;
+      const item: QueueItem = {
+        payment,
+        answer,
+        queuedAtMs: startedMs,
+        commit: resolve,
+        reject(error) {
+          reject(error);
+          // The caller was told that the outcome is open; nobody else would let go of the claim.
+          if (givenUp) track(ledger.release(payment.id, error.code).catch(() => undefined));
+        },
+      };
+      const leave = (): void => {
+        if (queue.remove(item)) reject(new AppError("SETTLEMENT_UNAVAILABLE"));
+      };
+      const resolved = waiters.wait(payment.id, either);
+      await faults.reach("engine.settle.queued");
+      queue.push(item);
+      either.addEventListener("abort", leave, { once: true });
+      if (either.aborted) leave();
+      pump();
+      try {
+        givenUp = !(await within(committed, either, GRACE_MS));
+      } finally {
+        either.removeEventListener("abort", leave);
+      }
+      await resolved;
+      if (!either.aborted) {
+        metrics.observe(settlementSeconds, (clock.monotonicMs() - startedMs) / 1_000, { network });
+      }
+    },
+
+    wait: (payment, signal) =>
+      waitForEnd(payment, AbortSignal.any([signal, stopping.signal]), { ledger, waiters, log }),
+
+    missing() {
+      const missing: string[] = [];
+      const mine = held();
+      if (clock.monotonicMs() - headAtMs > idleMs * 3 + SEND_TIMEOUT_MS) missing.push(`chain unreachable (${network})`);
+      if (mine.length === 0) missing.push(`relayer key (${network})`);
+      else if (mine.every(({ balance }) => balance < net.minRelayerBalanceWei))
+        missing.push(`relayer gas (${network})`);
+      return missing;
+    },
+
+    lost(relayer) {
+      lanes.get(relayer.toLowerCase())?.stop();
+    },
+
+    async [Symbol.asyncDispose]() {
+      clearTimeout(windowTimer);
+      for (let items = queue.take(10_000); items.length > 0; items = queue.take(10_000)) {
+        for (const item of items) item.reject(new AppError("SHUTTING_DOWN"));
+      }
+      stopping.abort();
+      let timer: NodeJS.Timeout | undefined;
+      const late = new Promise<void>((resolve) => {
+        timer = setTimeout(resolve, GRACE_MS);
+      });
+      await Promise.race([Promise.allSettled(jobs), late]);
+      clearTimeout(timer);
+    },
+  };
+}
+
+function codeOf(error: unknown): string {
+  return isAppError(error) ? error.code : error instanceof Error ? error.name : "unknown";
+}
+
+/** Networks by their engines; see `createEngine`. */
+export type NetworkEngines = ReadonlyMap<NetworkId, NetworkEngine>;

@@ -1,0 +1,70 @@
+import type { Address, Clock, FaultPoints, Log, Metrics, NetworkId } from "@turnpike/base";
+import type { EvmRpc } from "../evm/rpc.ts";
+import type { Ledger } from "../ledger-types.ts";
+
+/** What judging payments on one chain takes. */
+export interface ChainRules {
+  readonly network: NetworkId;
+  /** Blocks, the transaction's own included, before a payment is said to be settled; at least 1. */
+  readonly confirmations: number;
+  /** Depth in blocks below which no re-organisation is expected; settled payments are looked at again until then. */
+  readonly finalityBlocks: number;
+  /** Usual time between blocks; it only paces polling. */
+  readonly blockTimeSeconds: number;
+  /** Most blocks in one `eth_getLogs`; 1,000 by default. */
+  readonly maxLogBlocks?: number;
+}
+
+/** One network of {@link EngineOptions}. */
+export interface EngineNetwork extends ChainRules {
+  readonly multicall3: Address;
+  /** Private keys that send settlements; 32 bytes each. Several gateways may be given the same ones. */
+  readonly relayerKeys: readonly Uint8Array[];
+  /** Never offer more for one gas, in wei. */
+  readonly maxFeePerGasWei: bigint;
+  /** First tip for one gas, in wei. */
+  readonly priorityFeeWei: bigint;
+  /** Below this a relayer counts as out of gas and settles nothing new; in wei. */
+  readonly minRelayerBalanceWei: bigint;
+}
+
+/** Options of `createEngine`. */
+export interface EngineOptions {
+  readonly networks: readonly EngineNetwork[];
+  /** How long the first payment of a batch waits for others. */
+  readonly batchWindowMs: number;
+  /** Most payments in one transaction. */
+  readonly maxBatch: number;
+  /** Most payments that wait for a batch on one network; more are refused. 10,000 by default. */
+  readonly maxQueue?: number;
+  /** Longest wait for a batch when no key can take it; then the payment is refused. 10,000 by default. */
+  readonly maxQueueMs?: number;
+  /** Gas limit of one transfer of an EOA's payment. */
+  readonly gasPerTransfer: bigint;
+  /** Gas limit of a transaction for a deployed contract wallet; 400,000 by default. */
+  readonly gasPerWallet?: bigint;
+  /** Gas limit of a transaction that first deploys the payer's wallet; 2,000,000 by default. */
+  readonly gasPerDeployment?: bigint;
+  /** Age of the oldest open transaction of a key at which it is sent again with higher fees. */
+  readonly bumpAfterMs: number;
+  /** By how much; at least 12.5. */
+  readonly bumpPercent: number;
+  /** Most transactions of one key that are not mined. */
+  readonly maxOpenBatchesPerKey: number;
+  /** Slowest polling for receipts. */
+  readonly pollMs: number;
+  /** How often leases are renewed; a fraction of the ledger's lease time. 2,000 by default. */
+  readonly leaseRenewMs?: number;
+  /** How often finality, closed windows, orphans and free keys are looked at. 5,000 by default. */
+  readonly reconcileMs?: number;
+}
+
+/** What `createEngine` works with. It owns none of them. */
+export interface EngineModules {
+  readonly ledger: Ledger;
+  readonly rpc: ReadonlyMap<NetworkId, EvmRpc>;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly faults: FaultPoints;
+}

@@ -1,0 +1,75 @@
+import { addressToTopic, findEvidence, TOPIC_AUTHORIZATION_CANCELED, TOPIC_AUTHORIZATION_USED } from "../evm/logs.ts";
+import type { Evidence, PaymentRecord } from "../types.ts";
+import type { Head, MinedTransaction, SettlementChain } from "./chain.ts";
+
+/** How far the machine's clock and the chain's may be apart. */
+const CLOCK_SLACK_SECONDS = 900;
+
+/** What the chain's logs say of a used authorization. */
+export type UseFound =
+  /** A transaction used it and moved the money to where it was signed for. */
+  | { readonly kind: "paid"; readonly evidence: Evidence }
+  /** It was cancelled, or used without moving the money. */
+  | { readonly kind: "unpaid" }
+  /** No log says how: a node that lags, or a token without these events. */
+  | { readonly kind: "unseen" };
+
+/** The evidence for a payment in a mined transaction; undefined when it is not there. */
+export function evidenceIn(mined: MinedTransaction, payment: PaymentRecord): Evidence | undefined {
+  if (!mined.succeeded || !findEvidence(mined.logs, wantedOf(payment))) return undefined;
+  const { transaction, blockNumber, blockHash } = mined;
+  return { transaction, blockNumber, blockHash };
+}
+
+/** What {@link findEvidence} looks for on behalf of a payment. */
+export function wantedOf({ key, payTo, value }: PaymentRecord): Parameters<typeof findEvidence>[1] {
+  return { asset: key.asset, from: key.from, to: payTo, value, nonce: key.nonce };
+}
+
+/**
+ * Looks for the transaction that used an authorization: from shortly before its claim, or the start of its window, to
+ * its end or the newest block. At most `maxLogBlocks` blocks at once.
+ */
+export async function findUse(
+  chain: SettlementChain,
+  payment: PaymentRecord,
+  head: Head,
+  maxLogBlocks: number,
+  signal?: AbortSignal,
+): Promise<UseFound> {
+  const { key, validAfter, createdAtMs } = payment;
+  const claimed = Math.floor(createdAtMs / 1_000) - CLOCK_SLACK_SECONDS;
+  const start = Math.max(Number(validAfter), claimed);
+  const first = await firstBlockAt(chain, start, head, signal);
+  const topics = [[TOPIC_AUTHORIZATION_USED, TOPIC_AUTHORIZATION_CANCELED], addressToTopic(key.from), key.nonce];
+  // Newest first: an authorization is used about when it is looked for.
+  for (let to = head.number; to >= first; to -= BigInt(maxLogBlocks)) {
+    const from = to - BigInt(maxLogBlocks) + 1n;
+    for (const hash of await chain.logs(key.asset, topics, from > first ? from : first, to, signal)) {
+      const mined = await chain.mined(hash, signal);
+      if (mined === undefined) return { kind: "unseen" };
+      const evidence = evidenceIn(mined, payment);
+      return evidence === undefined ? { kind: "unpaid" } : { kind: "paid", evidence };
+    }
+  }
+  return { kind: "unseen" };
+}
+
+/** Number of the first block not older than a time, by halving; block times never go down. */
+async function firstBlockAt(
+  chain: SettlementChain,
+  timeSeconds: number,
+  head: Head,
+  signal?: AbortSignal,
+): Promise<bigint> {
+  let low = 0n;
+  let high = head.number;
+  while (low < high) {
+    const middle = (low + high) / 2n;
+    const block = await chain.block(middle, signal);
+    // A pruned block is older than what is looked for.
+    if (block === undefined || block.timeSeconds < timeSeconds) low = middle + 1n;
+    else high = middle;
+  }
+  return low;
+}

@@ -1,0 +1,243 @@
+import { AppError, hostOf, isAppError, isRecord, type Log, type Metrics } from "@turnpike/base";
+import { type Dispatcher, Pool } from "undici";
+import { rpcCallsTotal, rpcFailoversTotal, rpcSeconds } from "./metrics.ts";
+
+/** One JSON-RPC call. */
+export interface RpcCall {
+  readonly method: string;
+  readonly params: readonly unknown[];
+}
+
+/** What the node answered: a JSON-RPC error is an answer, not a fault. */
+export type RpcReply =
+  | { readonly ok: true; readonly result: unknown }
+  | { readonly ok: false; readonly code: number; readonly message: string; readonly data?: unknown };
+
+/** A settlement chain's node, or several of which the first that works is asked. */
+export interface EvmRpc extends AsyncDisposable {
+  /** Host of the first URL, for logs. */
+  readonly host: string;
+  /** One call. @throws AppError SETTLEMENT_UNAVAILABLE when no node answered; the signal's reason when it fired. */
+  call(method: string, params: readonly unknown[], signal?: AbortSignal): Promise<RpcReply>;
+  /** Several calls in one exchange, replies in their order. Throws as `call` does; never returns a part. */
+  batch(calls: readonly RpcCall[], signal?: AbortSignal): Promise<readonly RpcReply[]>;
+}
+
+/** Options of {@link createEvmRpc}. */
+export interface EvmRpcOptions {
+  /** In order of preference. */
+  readonly urls: readonly string[];
+  /** Longest time for one exchange with one node. */
+  readonly timeoutMs: number;
+  /** Most calls in one exchange; 100 by default. Larger batches are cut. */
+  readonly maxBatch?: number;
+  /** Most bytes of one answer; 8 MiB by default. */
+  readonly maxResponseBytes?: number;
+  /** Most connections to one node; 16 by default. */
+  readonly maxConnections?: number;
+  /** How long a node that failed on the wire is asked last; 5,000 by default. */
+  readonly restMs?: number;
+}
+
+interface Node {
+  readonly host: string;
+  readonly pool: Pool;
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** Monotonic milliseconds until which others are asked first. */
+  restUntilMs: number;
+  takesBatches: boolean;
+}
+
+/**
+ * JSON-RPC over HTTP to a settlement chain, with failover. A failed exchange is repeated at the next node, whatever the
+ * method: all calls are reads, but for `eth_sendRawTransaction`, and the same raw transaction twice is one transaction.
+ * Nothing of a URL but its host leaves this module: paths and queries hold API keys.
+ * @throws AppError CONFIG_INVALID when there is no URL, or one is not http or https.
+ */
+export function createEvmRpc(opts: EvmRpcOptions, modules: { readonly log: Log; readonly metrics: Metrics }): EvmRpc {
+  const { log, metrics } = modules;
+  const maxBatch = Math.max(1, opts.maxBatch ?? 100);
+  const maxResponseBytes = opts.maxResponseBytes ?? 8 * 1024 * 1024;
+  const restMs = opts.restMs ?? 5_000;
+  const nodes = opts.urls.map((url) => openNode(url, opts));
+  const [first] = nodes;
+  if (first === undefined) throw new AppError("CONFIG_INVALID", { message: "A network needs at least one RPC URL." });
+
+  async function exchange(node: Node, body: string, signal: AbortSignal | undefined): Promise<unknown> {
+    const started = performance.now();
+    let outcome = "wire";
+    try {
+      const answer = await post(node, body, opts.timeoutMs, maxResponseBytes, signal);
+      outcome = isRecord(answer) && "error" in answer ? "error" : "ok";
+      return answer;
+    } finally {
+      metrics.observe(rpcSeconds, (performance.now() - started) / 1_000, { host: node.host, outcome });
+    }
+  }
+
+  async function ask(node: Node, calls: readonly RpcCall[], signal?: AbortSignal): Promise<readonly RpcReply[]> {
+    const [only] = calls;
+    if (calls.length === 1 && only !== undefined) {
+      return [readReply(await exchange(node, encodeCall(only, 0), signal), 0, node.host)];
+    }
+    if (!node.takesBatches)
+      return Promise.all(calls.map(async (call) => (await ask(node, [call], signal))[0] ?? never()));
+    const answer = await exchange(node, `[${calls.map(encodeCall).join(",")}]`, signal);
+    if (!Array.isArray(answer)) {
+      // A node that refuses batches answers with one error object.
+      readReply(answer, undefined, node.host);
+      log.warn({ host: node.host }, "node refuses JSON-RPC batches: calls are sent one by one");
+      node.takesBatches = false;
+      return ask(node, calls, signal);
+    }
+    const byId = new Map<unknown, unknown>();
+    for (const item of answer) if (isRecord(item)) byId.set(item.id, item);
+    return calls.map((_, id) => readReply(byId.get(id), id, node.host));
+  }
+
+  async function askAny(calls: readonly RpcCall[], signal?: AbortSignal): Promise<readonly RpcReply[]> {
+    const nowMs = performance.now();
+    const order = [...nodes.filter((n) => n.restUntilMs <= nowMs), ...nodes.filter((n) => n.restUntilMs > nowMs)];
+    let last: unknown;
+    for (const [at, node] of order.entries()) {
+      signal?.throwIfAborted();
+      if (at > 0) metrics.count(rpcFailoversTotal, { host: node.host });
+      try {
+        const replies = await ask(node, calls, signal);
+        node.restUntilMs = 0;
+        return replies;
+      } catch (error) {
+        if (signal?.aborted === true || !isAppError(error, "SETTLEMENT_UNAVAILABLE")) throw error;
+        last = error;
+        node.restUntilMs = performance.now() + restMs;
+        log.warn({ ...error.detail }, "settlement node failed");
+      }
+    }
+    throw last;
+  }
+
+  return {
+    host: first.host,
+    async call(method, params, signal) {
+      metrics.count(rpcCallsTotal, { method });
+      return (await askAny([{ method, params }], signal))[0] ?? never();
+    },
+    async batch(calls, signal) {
+      for (const { method } of calls) metrics.count(rpcCallsTotal, { method });
+      const parts: Promise<readonly RpcReply[]>[] = [];
+      for (let at = 0; at < calls.length; at += maxBatch) parts.push(askAny(calls.slice(at, at + maxBatch), signal));
+      return (await Promise.all(parts)).flat();
+    },
+    async [Symbol.asyncDispose]() {
+      await Promise.all(nodes.map((node) => node.pool.destroy()));
+    },
+  };
+}
+
+function openNode(text: string, opts: EvmRpcOptions): Node {
+  const url = URL.parse(text);
+  if (url === null || (url.protocol !== "http:" && url.protocol !== "https:")) {
+    throw new AppError("CONFIG_INVALID", { message: `The RPC URL at ${hostOf(text)} is not http or https.` });
+  }
+  const credentials = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+  return {
+    host: url.host,
+    pool: new Pool(url.origin, { connections: opts.maxConnections ?? 16, connect: { timeout: opts.timeoutMs } }),
+    path: `${url.pathname}${url.search}`,
+    headers: {
+      "content-type": "application/json",
+      ...(credentials === ":" ? {} : { authorization: `Basic ${Buffer.from(credentials).toString("base64")}` }),
+    },
+    restUntilMs: 0,
+    takesBatches: true,
+  };
+}
+
+/** Sends one body and reads one JSON answer. */
+async function post(
+  node: Node,
+  body: string,
+  timeoutMs: number,
+  maxResponseBytes: number,
+  signal: AbortSignal | undefined,
+): Promise<unknown> {
+  const controller = new AbortController();
+  let timedOut = false;
+  const timer = setTimeout(() => {
+    timedOut = true;
+    controller.abort();
+  }, timeoutMs);
+  const onAbort = (): void => controller.abort();
+  if (signal?.aborted === true) controller.abort();
+  else signal?.addEventListener("abort", onAbort, { once: true });
+  try {
+    const response = await node.pool.request({
+      path: node.path,
+      method: "POST",
+      headers: node.headers,
+      body,
+      signal: controller.signal,
+    });
+    const text = await readText(response, maxResponseBytes);
+    // Some nodes give JSON-RPC errors the status 400; every other refusal is about the node, not about the call.
+    if (response.statusCode !== 200 && response.statusCode !== 400) {
+      throw unavailable(node.host, `status ${response.statusCode}`);
+    }
+    return JSON.parse(text) as unknown;
+  } catch (error) {
+    signal?.throwIfAborted();
+    if (isAppError(error)) throw error;
+    // The error's own message may name the URL, so only its kind is kept.
+    throw unavailable(node.host, timedOut ? "time-out" : reasonOf(error));
+  } finally {
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", onAbort);
+  }
+}
+
+async function readText(response: Dispatcher.ResponseData, maxBytes: number): Promise<string> {
+  const parts: Buffer[] = [];
+  let length = 0;
+  for await (const part of response.body as AsyncIterable<Buffer>) {
+    length += part.length;
+    if (length > maxBytes) throw new RangeError("answer too large");
+    parts.push(part);
+  }
+  return (parts.length === 1 ? (parts[0] ?? never()) : Buffer.concat(parts)).toString("utf8");
+}
+
+function encodeCall(call: RpcCall, id: number): string {
+  return `{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(call.method)},"params":${JSON.stringify(call.params)}}`;
+}
+
+function readReply(value: unknown, id: number | undefined, host: string): RpcReply {
+  if (!isRecord(value)) throw unavailable(host, "answer is not JSON-RPC");
+  const error = value.error;
+  if (isRecord(error) && typeof error.code === "number") {
+    const message = typeof error.message === "string" ? error.message : "";
+    // A node that limits or is overloaded says so with -32005 or -32016: another one may answer.
+    if (error.code === -32005 || error.code === -32016 || error.code === 429) {
+      throw unavailable(host, `limited (${error.code})`);
+    }
+    return { ok: false, code: error.code, message, ...("data" in error ? { data: error.data } : {}) };
+  }
+  if (id === undefined || value.id !== id || !("result" in value)) throw unavailable(host, "answer is not JSON-RPC");
+  return { ok: true, result: value.result };
+}
+
+function unavailable(host: string, reason: string): AppError {
+  return new AppError("SETTLEMENT_UNAVAILABLE", { detail: { host, reason } });
+}
+
+function reasonOf(error: unknown): string {
+  if (!(error instanceof Error)) return "unknown";
+  if (error instanceof SyntaxError) return "answer is not JSON";
+  if (error instanceof RangeError) return "answer too large";
+  const code = (error as { code?: unknown }).code;
+  return typeof code === "string" ? code : error.name;
+}
+
+function never(): never {
+  throw new AppError("INTERNAL");
+}

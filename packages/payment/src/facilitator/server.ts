@@ -1,0 +1,160 @@
+import { randomUUID } from "node:crypto";
+import type { AddressInfo } from "node:net";
+import { type ErrorCode, errorBody, errorRow, isAppError, type Log } from "@turnpike/base";
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { Facilitator, FacilitatorResult } from "./facilitator.ts";
+
+/** Query of `GET /discovery/resources`. */
+export interface DiscoveryQuery {
+  /** Protocol of the resources, such as `http`. */
+  readonly type: string | undefined;
+  readonly limit: number;
+  readonly offset: number;
+}
+
+/** One page of resources that take payments here. */
+export interface DiscoveryPage {
+  readonly items: readonly Readonly<Record<string, unknown>>[];
+  /** How many match in all. */
+  readonly total: number;
+}
+
+/** Options of {@link createFacilitatorServer}. */
+export interface FacilitatorServerOptions {
+  readonly host: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  /** Most bytes of a body; 65,536 by default. */
+  readonly maxBodyBytes?: number;
+  /** Longest time for a request to arrive; 10,000 by default. */
+  readonly requestTimeoutMs?: number;
+}
+
+/** What {@link createFacilitatorServer} works with. */
+export interface FacilitatorServerModules {
+  readonly facilitator: Facilitator;
+  readonly log: Log;
+  /** Items of `GET /discovery/resources`; none by default. */
+  readonly resources?: (query: DiscoveryQuery) => Promise<DiscoveryPage>;
+}
+
+/** A listening facilitator. */
+export interface FacilitatorServer extends AsyncDisposable {
+  /** `http://<host>:<port>` */
+  readonly url: string;
+  readonly port: number;
+}
+
+const PAGE = { fallback: 100, most: 1_000 };
+
+/**
+ * Serves a facilitator over HTTP: `POST /verify`, `POST /settle`, `GET /supported`, `GET /discovery/resources`,
+ * `GET /health`, `GET /ready`.
+ * @throws what listening throws, with its `code`: EADDRINUSE when the port is taken.
+ */
+export async function createFacilitatorServer(
+  opts: FacilitatorServerOptions,
+  modules: FacilitatorServerModules,
+): Promise<FacilitatorServer> {
+  const { facilitator, log } = modules;
+  const stopping = new AbortController();
+  const app = fastify({
+    bodyLimit: opts.maxBodyBytes ?? 65_536,
+    requestTimeout: opts.requestTimeoutMs ?? 10_000,
+    genReqId: () => randomUUID(),
+    forceCloseConnections: "idle",
+    return503OnClosing: true,
+  });
+  app.removeAllContentTypeParsers();
+  // The handlers read strictly, from the bytes as sent.
+  app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
+  app.addHook("onSend", async (_request, reply) => {
+    reply.header("cache-control", "no-store");
+  });
+  app.setErrorHandler((error, request, reply) => {
+    const code = codeOf(error);
+    if (errorRow(code).http >= 500) log.error({ requestId: request.id, code }, "a facilitator request failed");
+    return fail(request, reply, code);
+  });
+  app.setNotFoundHandler((request, reply) => fail(request, reply, "NOT_FOUND"));
+
+  const answer = <T>(request: FastifyRequest, reply: FastifyReply, result: FacilitatorResult<T>): FastifyReply =>
+    result.kind === "answer" ? reply.send(result.body) : fail(request, reply, result.code, result.message);
+  const bodyOf = ({ body }: FastifyRequest): Uint8Array => (body instanceof Uint8Array ? body : new Uint8Array());
+
+  app.post("/verify", async (request, reply) =>
+    answer(request, reply, await facilitator.verify(bodyOf(request), stopping.signal)),
+  );
+  app.post("/settle", async (request, reply) =>
+    answer(request, reply, await facilitator.settle(bodyOf(request), stopping.signal)),
+  );
+  app.get("/supported", async () => facilitator.supported());
+  app.get("/discovery/resources", async (request, reply) => {
+    const query = readQuery(request.query);
+    if (query === undefined) return fail(request, reply, "MALFORMED_REQUEST");
+    const page = (await modules.resources?.(query)) ?? { items: [], total: 0 };
+    const { limit, offset } = query;
+    return { x402Version: 2, items: page.items, pagination: { limit, offset, total: page.total } };
+  });
+  app.get("/health", async () => ({ status: "ok" }));
+  app.get("/ready", async (_request, reply) => {
+    const missing = await facilitator.missing();
+    return reply.status(missing.length === 0 ? 200 : 503).send({ ready: missing.length === 0, missing });
+  });
+  for (const [path, verb] of Object.entries({ "/verify": "POST", "/settle": "POST" })) otherVerbs(app, path, verb);
+
+  try {
+    await app.listen({ host: opts.host, port: opts.port });
+  } catch (error) {
+    await app.close();
+    throw error;
+  }
+  const { port } = app.server.address() as AddressInfo;
+  return {
+    url: `http://${opts.host}:${port}`,
+    port,
+    async [Symbol.asyncDispose]() {
+      stopping.abort();
+      await app.close();
+    },
+  };
+}
+
+function otherVerbs(app: FastifyInstance, url: string, verb: string): void {
+  const methods = ["GET", "PUT", "PATCH", "DELETE"].filter((method) => method !== verb);
+  app.route({
+    method: methods,
+    url,
+    exposeHeadRoute: false,
+    handler: (request, reply) => fail(request, reply.header("allow", verb), "VERB_NOT_ALLOWED"),
+  });
+}
+
+function fail(request: FastifyRequest, reply: FastifyReply, code: ErrorCode, message?: string): FastifyReply {
+  const { http, retryable } = errorRow(code);
+  if (retryable && http === 503) reply.header("retry-after", "1");
+  return reply.status(http).send(errorBody(code, request.id, message));
+}
+
+function codeOf(error: unknown): ErrorCode {
+  if (isAppError(error)) return error.code;
+  const code = error instanceof Error && "code" in error ? error.code : undefined;
+  if (code === "FST_ERR_CTP_BODY_TOO_LARGE") return "BODY_TOO_LARGE";
+  if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") return "UNSUPPORTED_MEDIA_TYPE";
+  const status = error instanceof Error && "statusCode" in error ? error.statusCode : undefined;
+  return typeof status === "number" && status < 500 ? "MALFORMED_REQUEST" : "INTERNAL";
+}
+
+function readQuery(query: unknown): DiscoveryQuery | undefined {
+  const { type, limit, offset } = query as Readonly<Record<string, unknown>>;
+  const page = readCount(limit, PAGE.fallback);
+  const start = readCount(offset, 0);
+  if (page === undefined || start === undefined || page < 1) return undefined;
+  if (type !== undefined && typeof type !== "string") return undefined;
+  return { type, limit: Math.min(page, PAGE.most), offset: start };
+}
+
+function readCount(value: unknown, fallback: number): number | undefined {
+  if (value === undefined) return fallback;
+  return typeof value === "string" && /^[0-9]{1,9}$/.test(value) ? Number(value) : undefined;
+}

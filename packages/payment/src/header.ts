@@ -1,0 +1,178 @@
+import {
+  type Address,
+  base64ToBytes,
+  bytesToBase64,
+  hexToBytes,
+  isRecord,
+  type NetworkId,
+  parseJson,
+  type SettlementId,
+  utf8ToBytes,
+} from "@turnpike/base";
+import { sha256 } from "@turnpike/crypto";
+import type { Authorization, PaymentRefusal, PresentedPayment, Receipt } from "./types.ts";
+
+/** Bounds of {@link decodePaymentHeader}. */
+export interface HeaderLimits {
+  /** Longest header; 16,384 characters by default. */
+  readonly maxHeaderLength?: number;
+  /** Longest signature; 8,192 bytes by default, for contract wallets (ERC-1271, ERC-6492). */
+  readonly maxSignatureBytes?: number;
+}
+
+const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
+const BYTES32 = /^0x[0-9a-fA-F]{64}$/;
+const UINT = /^(?:0|[1-9][0-9]{0,77})$/;
+const UINT256_END = 1n << 256n;
+// Length and alphabet of the payment-identifier extension (x402 v2, `specs/extensions/payment_identifier.md`).
+const IDENTIFIER = /^[a-zA-Z0-9_-]{16,128}$/;
+const JSON_LIMITS = { maxDepth: 16, maxNodes: 2_000 };
+
+/**
+ * Reads a PAYMENT-SIGNATURE header: standard padded base64 of UTF-8 JSON, one x402 v2 `PaymentPayload` of scheme
+ * `exact` by EIP-3009. Strict and bounded: whatever it lets through has exactly one reading. Unknown members are left
+ * alone at the top, in `resource` and in `extensions`, which are not looked at but for `payment-identifier`.
+ * The refusal's message names the part that is wrong, and never quotes the header.
+ */
+export function decodePaymentHeader(
+  header: string,
+  limits: HeaderLimits = {},
+): { readonly ok: true; readonly payment: PresentedPayment } | PaymentRefusal {
+  const maxHeaderLength = limits.maxHeaderLength ?? 16_384;
+  const maxSignatureBytes = limits.maxSignatureBytes ?? 8_192;
+  if (header.length > maxHeaderLength) return refuse(`is longer than ${maxHeaderLength} characters`);
+  const bytes = base64ToBytes(header);
+  if (bytes === undefined || bytes.length === 0) return refuse("is not standard padded base64");
+  const parsed = parseJson(bytes, JSON_LIMITS);
+  if (!parsed.ok) return refuse(JSON_FAULTS[parsed.reason]);
+  const payload = parsed.value;
+  if (!isRecord(payload)) return refuse("is not a JSON object");
+  if (own(payload, "x402Version") !== 2) return refuse("has an `x402Version` other than 2");
+  const accepted = own(payload, "accepted");
+  if (!isRecord(accepted)) return refuse("has no `accepted` object");
+  const exact = own(payload, "payload");
+  if (!isRecord(exact)) return refuse("has no `payload` object");
+  const signature = readSignature(own(exact, "signature"), maxSignatureBytes);
+  if (signature === undefined) return refuse("has a `payload.signature` that is not a signature in hex");
+  const fields = own(exact, "authorization");
+  if (!isRecord(fields)) return refuse("has no `payload.authorization` object");
+  const authorization = readAuthorization(fields);
+  if (typeof authorization === "string") return refuse(`has a bad \`payload.authorization.${authorization}\``);
+  const identifier = readIdentifier(own(payload, "extensions"));
+  if (!identifier.ok) return refuse("has a bad `payment-identifier` extension");
+  return {
+    ok: true,
+    payment: { accepted, authorization, signature, payloadDigest: sha256(bytes), identifier: identifier.id },
+  };
+}
+
+const JSON_FAULTS = {
+  utf8: "is not base64 of UTF-8",
+  syntax: "is not base64 of JSON",
+  depth: "is nested too deeply",
+  nodes: "has too many members",
+  duplicate: "repeats a key",
+} as const;
+
+function refuse(what: string): PaymentRefusal {
+  return { ok: false, code: "PAYMENT_MALFORMED", message: `The PAYMENT-SIGNATURE header ${what}.` };
+}
+
+/** A member of the object itself, never of its prototype. */
+function own(object: Readonly<Record<string, unknown>>, key: string): unknown {
+  return Object.hasOwn(object, key) ? object[key] : undefined;
+}
+
+function readSignature(value: unknown, maxBytes: number): Uint8Array | undefined {
+  if (typeof value !== "string" || !value.startsWith("0x") || value.length > 2 + maxBytes * 2) return undefined;
+  const bytes = hexToBytes(value);
+  return bytes === undefined || bytes.length === 0 ? undefined : bytes;
+}
+
+/** The authorization, or the name of the member that is wrong. */
+function readAuthorization(fields: Readonly<Record<string, unknown>>): Authorization | string {
+  const from = readAddress(own(fields, "from"));
+  if (from === undefined) return "from";
+  const to = readAddress(own(fields, "to"));
+  if (to === undefined) return "to";
+  const value = readUint(own(fields, "value"));
+  if (value === undefined) return "value";
+  const validAfter = readUint(own(fields, "validAfter"));
+  if (validAfter === undefined) return "validAfter";
+  const validBefore = readUint(own(fields, "validBefore"));
+  if (validBefore === undefined) return "validBefore";
+  const nonce = own(fields, "nonce");
+  if (typeof nonce !== "string" || !BYTES32.test(nonce)) return "nonce";
+  return { from, to, value, validAfter, validBefore, nonce: nonce.toLowerCase() as `0x${string}` };
+}
+
+function readAddress(value: unknown): Address | undefined {
+  return typeof value === "string" && ADDRESS.test(value) ? (value as Address) : undefined;
+}
+
+function readUint(value: unknown): bigint | undefined {
+  if (typeof value !== "string" || !UINT.test(value)) return undefined;
+  const number = BigInt(value);
+  return number < UINT256_END ? number : undefined;
+}
+
+/**
+ * `extensions["payment-identifier"].info.id`. A client that knows the extension but gives no id echoes the offer without
+ * one; an id that is there and bad is refused, since its sender relies on it.
+ */
+function readIdentifier(extensions: unknown): { readonly ok: true; readonly id: string | undefined } | { ok: false } {
+  if (extensions === undefined || extensions === null) return { ok: true, id: undefined };
+  if (!isRecord(extensions)) return { ok: false };
+  const extension = own(extensions, "payment-identifier");
+  if (extension === undefined) return { ok: true, id: undefined };
+  if (!isRecord(extension)) return { ok: false };
+  const info = own(extension, "info");
+  if (!isRecord(info)) return { ok: false };
+  const id = own(info, "id");
+  if (id === undefined) return { ok: true, id: undefined };
+  return typeof id === "string" && IDENTIFIER.test(id) ? { ok: true, id } : { ok: false };
+}
+
+/** A receipt as the PAYMENT-RESPONSE header carries it: base64 of JSON. */
+export function encodeReceipt(receipt: Receipt): string {
+  return bytesToBase64(utf8ToBytes(JSON.stringify(receipt)));
+}
+
+/** Reads a PAYMENT-RESPONSE header, ours or another server's; undefined when it is not a receipt. */
+export function decodeReceipt(header: string): Receipt | undefined {
+  const bytes = header.length > 16_384 ? undefined : base64ToBytes(header);
+  const parsed = bytes === undefined ? undefined : parseJson(bytes, JSON_LIMITS);
+  if (parsed?.ok !== true || !isRecord(parsed.value)) return undefined;
+  const object = parsed.value;
+  const success = own(object, "success");
+  const transaction = own(object, "transaction");
+  const network = own(object, "network");
+  const payer = own(object, "payer");
+  if (typeof success !== "boolean" || typeof transaction !== "string" || typeof network !== "string") return undefined;
+  if (typeof payer !== "string" || !ADDRESS.test(payer)) return undefined;
+  const settlement = readSettlement(own(object, "extensions"));
+  return {
+    success,
+    transaction,
+    network: network as NetworkId,
+    payer: payer as Address,
+    ...text(object, "errorReason"),
+    ...text(object, "errorMessage"),
+    ...text(object, "amount"),
+    ...(settlement === undefined ? {} : { extensions: { settlement } }),
+  };
+}
+
+function text<K extends string>(object: Readonly<Record<string, unknown>>, key: K): { readonly [P in K]?: string } {
+  const value = own(object, key);
+  return typeof value === "string" ? ({ [key]: value } as { [P in K]: string }) : {};
+}
+
+function readSettlement(extensions: unknown): { readonly id: SettlementId; readonly status: string } | undefined {
+  const settlement = isRecord(extensions) ? own(extensions, "settlement") : undefined;
+  if (!isRecord(settlement)) return undefined;
+  const id = own(settlement, "id");
+  const status = own(settlement, "status");
+  if (typeof id !== "string" || typeof status !== "string") return undefined;
+  return { id: id as SettlementId, status };
+}

@@ -1,0 +1,82 @@
+import type { Address, NetworkId, SettlementId } from "@turnpike/base";
+import type { PaymentState } from "../types.ts";
+import { withClient } from "./client.ts";
+import { quoteSchema } from "./statements.ts";
+
+/** Where the payments and their events disagree. */
+export type BooksDifference =
+  /** The sums of one asset's payments in one state. */
+  | {
+      readonly kind: "sum";
+      readonly network: NetworkId;
+      readonly asset: Address;
+      readonly state: PaymentState;
+      readonly payments: { readonly count: number; readonly value: bigint };
+      readonly events: { readonly count: number; readonly value: bigint };
+    }
+  /** A payment whose last event names another state. */
+  | {
+      readonly kind: "payment";
+      readonly id: SettlementId;
+      readonly state: PaymentState;
+      readonly eventState: PaymentState | undefined;
+    };
+
+/** What {@link auditBooks} found. */
+export interface BooksAudit {
+  readonly ok: boolean;
+  /** At most 1,000 of each kind. */
+  readonly differences: readonly BooksDifference[];
+}
+
+interface SumRow {
+  readonly network: string;
+  readonly asset: string;
+  readonly state: string;
+  readonly payments: string;
+  readonly value: string;
+  readonly event_payments: string;
+  readonly event_value: string;
+}
+
+interface StrayRow {
+  readonly id: string;
+  readonly state: string;
+  readonly event_state: string | null;
+}
+
+/**
+ * Sums the books twice, from the payments and from the events alone, in one snapshot. It reads every row: run it on
+ * demand. Throws AppError LEDGER_UNAVAILABLE or LEDGER_SCHEMA.
+ */
+export async function auditBooks(url: string, opts: { readonly schema?: string } = {}): Promise<BooksAudit> {
+  const s = quoteSchema(opts.schema ?? "ledger");
+  return withClient(url, "auditBooks", async (client) => {
+    await client.query("begin isolation level repeatable read read only");
+    await client.query("set local statement_timeout = 0");
+    const sums = await client.query<SumRow>(`select * from ${s}.books_differences limit 1000`);
+    const strays = await client.query<StrayRow>(`select id, state, event_state from ${s}.strayed_payments limit 1000`);
+    await client.query("commit");
+    const differences: BooksDifference[] = [
+      ...sums.rows.map(
+        (row): BooksDifference => ({
+          kind: "sum",
+          network: row.network as NetworkId,
+          asset: row.asset as Address,
+          state: row.state as PaymentState,
+          payments: { count: Number(row.payments), value: BigInt(row.value) },
+          events: { count: Number(row.event_payments), value: BigInt(row.event_value) },
+        }),
+      ),
+      ...strays.rows.map(
+        (row): BooksDifference => ({
+          kind: "payment",
+          id: row.id as SettlementId,
+          state: row.state as PaymentState,
+          eventState: (row.event_state as PaymentState | null) ?? undefined,
+        }),
+      ),
+    ];
+    return { ok: differences.length === 0, differences };
+  });
+}

@@ -1,0 +1,223 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { isAppError, type SettlementId } from "@turnpike/base";
+import type { ClaimResult } from "../ledger-types.ts";
+import {
+  claimed,
+  journaled,
+  leased,
+  NETWORK,
+  newAnswer,
+  newClaim,
+  newEvidence,
+  newKey,
+  newLedger,
+  newPayer,
+  openLedger,
+  sql,
+  startTestServer,
+  type TestServer,
+} from "./test-support.ts";
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer();
+});
+after(() => server[Symbol.asyncDispose]());
+
+const count = (results: readonly ClaimResult[], kind: ClaimResult["kind"]): number =>
+  results.filter((result) => result.kind === kind).length;
+
+test("a payment reads back as it was claimed", async () => {
+  await using ledger = await newLedger(server);
+  const claim = newClaim({
+    value: 2n ** 256n - 1n,
+    balance: 2n ** 256n - 1n,
+    validBefore: 2n ** 256n - 1n,
+    identifier: "order-1",
+    kind: "erc6492",
+  });
+  const shouted = { ...claim.key, from: claim.key.from.toUpperCase().replace("0X", "0x") as `0x${string}` };
+  const result = await ledger.claim({ ...claim, key: shouted });
+  assert.equal(result.kind, "claimed");
+  const record = await ledger.find(shouted);
+  assert.ok(record !== undefined && result.kind === "claimed");
+  const { balance: _balance, balanceBlock: _block, ...kept } = claim;
+  const { id, state, reason, transaction, evidence, answerExpiresAtMs, createdAtMs, updatedAtMs, ...terms } = record;
+  assert.deepEqual(
+    { ...terms, signature: new Uint8Array(terms.signature) },
+    { ...terms, ...kept, signature: new Uint8Array(kept.signature) },
+  );
+  assert.deepEqual([id, state], [result.id, "claimed"]);
+  assert.deepEqual([reason, transaction, evidence, answerExpiresAtMs], [undefined, undefined, undefined, undefined]);
+  assert.ok(Math.abs(createdAtMs - Date.now()) < 60_000 && updatedAtMs >= createdAtMs);
+  assert.deepEqual(await ledger.get(result.id), record);
+  assert.deepEqual(await ledger.findByIdentifier(NETWORK, shouted.from, "order-1"), record);
+  assert.equal(await ledger.get("stl_none" as SettlementId), undefined);
+  assert.equal(await ledger.answer(result.id), undefined);
+});
+
+test("ids cannot be guessed", async () => {
+  await using ledger = await newLedger(server);
+  const ids = await Promise.all(Array.from({ length: 50 }, () => claimed(ledger)));
+  assert.equal(new Set(ids).size, 50);
+  for (const id of ids) assert.match(id, /^stl_[A-Za-z0-9_-]{27}$/);
+});
+
+test("of 10 copies of one claim at once exactly one is claimed", async () => {
+  const url = await server.database();
+  await using one = await openLedger(url);
+  await using two = await openLedger(url);
+  const claim = newClaim({ identifier: "same" });
+  const results = await Promise.all(Array.from({ length: 10 }, (_, i) => (i % 2 === 0 ? one : two).claim(claim)));
+  assert.deepEqual([count(results, "claimed"), count(results, "exists")], [1, 9]);
+});
+
+test("a balance for 1 and 10 fresh nonces: 1 claimed, 9 insufficient", async () => {
+  const url = await server.database();
+  await using one = await openLedger(url);
+  await using two = await openLedger(url);
+  const from = newPayer();
+  const results = await Promise.all(
+    Array.from({ length: 10 }, (_, i) =>
+      (i % 2 === 0 ? one : two).claim(newClaim({ key: newKey(from), value: 5_000n, balance: 9_999n })),
+    ),
+  );
+  assert.deepEqual([count(results, "claimed"), count(results, "insufficient")], [1, 9]);
+});
+
+test("200 random claims from two ledgers never reserve more than a balance", async () => {
+  const url = await server.database();
+  await using one = await openLedger(url);
+  await using two = await openLedger(url);
+  const payers = Array.from({ length: 5 }, newPayer);
+  const balance = 20_000n;
+  const keys = payers.flatMap((from) => Array.from({ length: 20 }, () => newKey(from)));
+  const claims = [...keys, ...keys].map((key, i) =>
+    newClaim({
+      key,
+      value: BigInt((Number.parseInt(key.nonce.slice(2, 6), 16) % 3_000) + 1),
+      balance,
+      serviceId: `s${i}` as never,
+    }),
+  );
+  const results = await Promise.all(claims.map((claim, i) => (i % 2 === 0 ? one : two).claim(claim)));
+  for (const from of payers) {
+    const won = claims.filter((claim, i) => claim.key.from === from && results[i]?.kind === "claimed");
+    const sum = won.reduce((total, claim) => total + claim.value, 0n);
+    assert.ok(sum <= balance && sum > 0n, `${sum}`);
+    assert.equal(new Set(won.map((claim) => claim.key.nonce)).size, won.length);
+    // nothing that fits was refused: each refused key is larger than what was left
+    for (const [i, claim] of claims.entries()) {
+      if (claim.key.from === from && results[i]?.kind === "insufficient" && !won.some((w) => w.key === claim.key)) {
+        assert.ok(sum + claim.value > balance);
+      }
+    }
+  }
+});
+
+test("what counts as in flight", async () => {
+  await using ledger = await newLedger(server);
+  const from = newPayer();
+  const tryAt = async (balanceBlock: bigint): Promise<ClaimResult["kind"]> => {
+    const result = await ledger.claim(newClaim({ key: newKey(from), balance: 5_000n, balanceBlock }));
+    if (result.kind === "claimed") assert.equal(await ledger.release(result.id, "SERVICE_UNAVAILABLE"), true);
+    return result.kind;
+  };
+  const lease = await leased(ledger);
+  const id = await claimed(ledger, { key: newKey(from) });
+  assert.equal(await tryAt(100n), "insufficient");
+  await journaled(ledger, lease, 0, [id]);
+  assert.equal(await tryAt(100n), "insufficient");
+  await ledger.settled(id, newEvidence(101n));
+  assert.equal(await tryAt(100n), "insufficient", "the balance was read before the settlement");
+  assert.equal(await tryAt(101n), "claimed", "the balance has it");
+  await ledger.reorganised(id);
+  assert.equal(await tryAt(101n), "insufficient");
+  await ledger.failed(id, "PAYMENT_SETTLEMENT_FAILED");
+  assert.equal(await tryAt(101n), "claimed");
+  await ledger.owed(id, newEvidence(102n));
+  assert.equal(await tryAt(101n), "insufficient");
+  assert.equal(await tryAt(102n), "claimed");
+  // another asset has a balance of its own
+  const other = { ...newKey(from), asset: newPayer() };
+  assert.equal((await ledger.claim(newClaim({ key: other, balance: 5_000n }))).kind, "claimed");
+});
+
+test("a released payment may be claimed anew, with other terms and another id", async () => {
+  await using ledger = await newLedger(server);
+  const first = newClaim();
+  const old = await claimed(ledger, first);
+  assert.equal(await ledger.release(old, "SERVICE_UNAVAILABLE"), true);
+  assert.equal(await ledger.release(old, "SERVICE_UNAVAILABLE"), false);
+  assert.equal((await ledger.get(old))?.reason, "SERVICE_UNAVAILABLE");
+
+  const second = newClaim({ key: first.key, value: 7n });
+  const id = await claimed(ledger, second);
+  assert.notEqual(id, old);
+  const record = await ledger.get(id);
+  assert.deepEqual(record?.requestHash, second.requestHash);
+  assert.deepEqual([record?.value, record?.state, record?.reason], [7n, "claimed", undefined]);
+  assert.equal((await ledger.get(old))?.id, id, "the old id still leads to the payment");
+
+  // work that was begun under the old id ends with it
+  assert.equal(await ledger.release(old, "SERVICE_UNAVAILABLE"), false);
+  const lease = await leased(ledger);
+  await assert.rejects(journaled(ledger, lease, 0, [old]), (error) => isAppError(error, "LEDGER_FENCED"));
+  await assert.rejects(ledger.journalSubmission(old, newAnswer()), (error) => isAppError(error, "LEDGER_FENCED"));
+  await journaled(ledger, lease, 0, [id]);
+});
+
+test("a payment identifier is bound to its payment until that is released", async () => {
+  await using ledger = await newLedger(server);
+  const from = newPayer();
+  const first = newClaim({ key: newKey(from), identifier: "order" });
+  const id = await claimed(ledger, first);
+  const again = await ledger.claim(newClaim({ key: newKey(from), identifier: "order" }));
+  assert.ok(again.kind === "identifier" && again.record.id === id);
+  assert.equal((await ledger.claim(first)).kind, "exists", "the key goes before the identifier");
+  await claimed(ledger, { identifier: "order" }); // another payer
+
+  await ledger.release(id, "SERVICE_UNAVAILABLE");
+  assert.equal(await ledger.findByIdentifier(NETWORK, from, "order"), undefined);
+  const next = await claimed(ledger, { key: newKey(from), identifier: "order" });
+  assert.equal((await ledger.claim(first)).kind, "identifier", "the first one comes too late");
+  await ledger.owed(id, newEvidence());
+  assert.equal((await ledger.findByIdentifier(NETWORK, from, "order"))?.id, next);
+});
+
+test("one identifier for 10 nonces at once: one is claimed", async () => {
+  const url = await server.database();
+  await using one = await openLedger(url);
+  await using two = await openLedger(url);
+  const from = newPayer();
+  const results = await Promise.all(
+    Array.from({ length: 10 }, (_, i) =>
+      (i % 2 === 0 ? one : two).claim(
+        newClaim({ key: { ...newKey(from), asset: i % 3 === 0 ? newPayer() : newKey().asset }, identifier: "x" }),
+      ),
+    ),
+  );
+  assert.deepEqual([count(results, "claimed"), count(results, "identifier")], [1, 9]);
+});
+
+test("a claim whose outcome its caller never learns is released", async () => {
+  const url = await server.database();
+  const claim = newClaim();
+  await using ledger = await openLedger(
+    url,
+    { heartbeatMs: 50 },
+    {
+      reach(name) {
+        if (name === "ledger.claim.after") throw new TypeError("the connection is gone");
+      },
+    },
+  );
+  await assert.rejects(ledger.claim(claim), TypeError);
+  for (;;) {
+    const [row] = await sql<{ state: string; reason: string }>(url, "select state, reason from payments");
+    if (row?.state === "claimed") continue;
+    assert.deepEqual(row, { state: "released", reason: "LEDGER_UNAVAILABLE" });
+    break;
+  }
+});

@@ -1,0 +1,184 @@
+import { randomBytes } from "node:crypto";
+import { hostname } from "node:os";
+import {
+  type Address,
+  AppError,
+  type ErrorCode,
+  isAppError,
+  type Log,
+  type Metrics,
+  type NetworkId,
+} from "@turnpike/base";
+import type { RelayerLease } from "../ledger-types.ts";
+import type { Database } from "./database.ts";
+import { ledgerHolderLostTotal } from "./metrics.ts";
+import type { LedgerStatements } from "./statements.ts";
+
+/** Options of {@link createHolder}. */
+export interface HolderOptions {
+  /** Time without a renewal after which this process counts as dead. */
+  readonly ttlMs: number;
+  readonly heartbeatMs: number;
+  /** How long a statement whose outcome is unknown may still be running. */
+  readonly statementTimeoutMs: number;
+}
+
+/** What {@link createHolder} works with. */
+export interface HolderModules {
+  /** Connections of its own: a busy pool must not make this process look dead. */
+  readonly database: Database;
+  readonly statements: LedgerStatements;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+/** A relayer that this process has leased. */
+export type LeasedRelayer = Pick<RelayerLease, "network" | "relayer" | "epoch">;
+
+/** This process as the ledger sees it: renewed on a timer, and somebody else once it was late. */
+export interface Holder extends AsyncDisposable {
+  /** What writes name now. */
+  current(): string;
+  /** Registers anew after `dead` was refused; many callers at once make one registration. */
+  replace(dead: string): Promise<string>;
+  /** Renews now. Returns the leases that the ledger still grants; undefined when this holder is dead. */
+  renew(): Promise<ReadonlyMap<string, bigint> | undefined>;
+  /** Keeps trying to release a claim that may or may not have been committed, or whose release failed. */
+  abandon(id: string, holder: string, reason: ErrorCode): void;
+  /** Forgets an abandoned claim that was released. */
+  settle(id: string): void;
+}
+
+/** Names a lease in {@link Holder.renew}. */
+export function leaseName(network: NetworkId, relayer: Address): string {
+  return `${network} ${relayer.toLowerCase()}`;
+}
+
+// More than a process can have claimed within one time to live.
+const ABANDONED_LIMIT = 10_000;
+
+interface Abandoned {
+  readonly holder: string;
+  readonly reason: ErrorCode;
+  readonly untilMs: number;
+}
+
+interface RenewRow {
+  readonly network: string | null;
+  readonly relayer: string | null;
+  readonly epoch: string | null;
+}
+
+/** Registers this process and keeps it alive. Throws as {@link Database.run} does. */
+export async function createHolder(
+  opts: HolderOptions,
+  { database, statements, log, metrics }: HolderModules,
+): Promise<Holder> {
+  const abandoned = new Map<string, Abandoned>();
+  let id = newHolderId();
+  let replacing: Promise<string> | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let beating: Promise<void> = Promise.resolve();
+  let stopped = false;
+
+  const register = async (name: string): Promise<void> => {
+    await database.run(statements.register, [name, opts.ttlMs]);
+  };
+
+  const replace = (dead: string): Promise<string> => {
+    if (dead !== id) return Promise.resolve(id);
+    replacing ??= (async () => {
+      const name = newHolderId();
+      await register(name);
+      log.warn({ holder: name, was: dead }, "this process was late to renew: its claims and leases are lost");
+      metrics.count(ledgerHolderLostTotal);
+      id = name;
+      return name;
+    })().finally(() => {
+      replacing = undefined;
+    });
+    return replacing;
+  };
+
+  const renew = async (): Promise<ReadonlyMap<string, bigint> | undefined> => {
+    const rows = await database.run<RenewRow>(statements.renew, [id, opts.ttlMs]);
+    if (rows.length === 0) return undefined;
+    const leases = new Map<string, bigint>();
+    for (const { network, relayer, epoch } of rows) {
+      if (network !== null && relayer !== null && epoch !== null) leases.set(`${network} ${relayer}`, BigInt(epoch));
+    }
+    return leases;
+  };
+
+  const releaseAbandoned = async (): Promise<void> => {
+    const nowMs = performance.now();
+    for (const holder of new Set([...abandoned.values()].map((entry) => entry.holder))) {
+      const mine = [...abandoned].filter(([, entry]) => entry.holder === holder);
+      await database.run(statements.release, [
+        holder,
+        mine.map(([claim]) => claim),
+        mine.map(([, { reason }]) => reason),
+      ]);
+    }
+    // Kept until a statement that was under way cannot commit any more.
+    for (const [claim, { untilMs }] of abandoned) if (untilMs < nowMs) abandoned.delete(claim);
+  };
+
+  const beat = async (): Promise<void> => {
+    try {
+      const before = id;
+      if ((await renew()) === undefined) await replace(before);
+      if (abandoned.size > 0) await releaseAbandoned();
+    } catch (error) {
+      log.warn({ code: isAppError(error) ? error.code : "INTERNAL" }, "the ledger could not be renewed");
+    }
+  };
+
+  const schedule = (): void => {
+    if (stopped) return;
+    timer = setTimeout(() => {
+      beating = beat().finally(schedule);
+    }, opts.heartbeatMs);
+    timer.unref();
+  };
+
+  await register(id);
+  schedule();
+
+  return {
+    current: () => id,
+    replace,
+    renew,
+    abandon(claim, holder, reason) {
+      if (abandoned.size >= ABANDONED_LIMIT && !abandoned.has(claim)) {
+        log.error({ claim }, "too many claims wait for their release; this one waits for the end of the process");
+        return;
+      }
+      abandoned.set(claim, {
+        holder,
+        reason,
+        untilMs: performance.now() + 2 * opts.statementTimeoutMs + opts.heartbeatMs,
+      });
+    },
+    settle(claim) {
+      abandoned.delete(claim);
+    },
+    async [Symbol.asyncDispose]() {
+      stopped = true;
+      clearTimeout(timer);
+      await beating;
+      try {
+        await database.run(statements.retire, [id, "SHUTTING_DOWN" satisfies ErrorCode]);
+      } catch (error) {
+        log.warn(
+          { code: error instanceof AppError ? error.code : "INTERNAL" },
+          "the ledger could not be told of the end; claims are released when this process counts as dead",
+        );
+      }
+    },
+  };
+}
+
+function newHolderId(): string {
+  return `${hostname()}/${process.pid}/${randomBytes(9).toString("base64url")}`;
+}

@@ -1,0 +1,110 @@
+import { AppError, type Clock, type FaultPoints, type Log, type Metrics, systemClock } from "@turnpike/base";
+import type { Ledger } from "../ledger-types.ts";
+import { type BooksRow, booksOf } from "./books.ts";
+import { createClaims } from "./claims.ts";
+import { type Database, openDatabase } from "./database.ts";
+import { createHolder, type Holder } from "./holder.ts";
+import { createJournal } from "./journal.ts";
+import { checkSchema } from "./migrate.ts";
+import { createOutcomes } from "./outcomes.ts";
+import { ledgerStatements } from "./statements.ts";
+
+/** Options of {@link createLedger}. */
+export interface LedgerOptions {
+  /** `postgres://…` of a direct connection or a session pool. */
+  readonly url: string;
+  /** Schema of the tables; `ledger` by default. */
+  readonly schema?: string;
+  /** Most connections for calls; two more are kept for renewals and for sums. 10 by default. */
+  readonly poolSize?: number;
+  /** How long a sold answer is kept after its settlement. 86,400 by default. */
+  readonly answerRetentionSeconds?: number;
+  /** Time without a renewal after which this process counts as dead. 5,000 by default. */
+  readonly holderTtlMs?: number;
+  /** Time between renewals; at most a third of `holderTtlMs` lets two of them fail. 1,500 by default. */
+  readonly heartbeatMs?: number;
+  /** Longest time of one call in the database. 5,000 by default. */
+  readonly statementTimeoutMs?: number;
+  /** Calls that may wait for a connection; more are refused. 1,000 by default. */
+  readonly queueLimit?: number;
+}
+
+/** What {@link createLedger} works with. */
+export interface LedgerModules {
+  readonly clock?: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly faults: FaultPoints;
+}
+
+const CONNECT_TIMEOUT_MS = 2_000;
+const SUM_TIMEOUT_MS = 120_000;
+
+/**
+ * Opens the ledger and registers this process in it. The tables must be there: see `migrate`. Throws AppError
+ * LEDGER_UNAVAILABLE when the database cannot be reached, LEDGER_SCHEMA when its tables are not those of this version,
+ * and CONFIG_INVALID when its URL turns durable commits off.
+ */
+export async function createLedger(opts: LedgerOptions, modules: LedgerModules): Promise<Ledger> {
+  const { log, metrics, faults } = modules;
+  const clock = modules.clock ?? systemClock;
+  const schema = opts.schema ?? "ledger";
+  const statements = ledgerStatements(schema);
+  const statementTimeoutMs = opts.statementTimeoutMs ?? 5_000;
+  const heartbeatMs = opts.heartbeatMs ?? 1_500;
+  const { asynchronousCommit } = await checkSchema(opts.url, schema);
+  if (asynchronousCommit) log.warn({}, "the database commits before it is on disk by default; the ledger does not");
+
+  const open = (poolSize: number, timeoutMs: number, queueLimit: number): Database =>
+    openDatabase(
+      {
+        url: opts.url,
+        poolSize,
+        queueLimit,
+        connectTimeoutMs: CONNECT_TIMEOUT_MS,
+        statementTimeoutMs: timeoutMs,
+        forceSync: asynchronousCommit,
+      },
+      { clock, log, metrics },
+    );
+
+  await using owned = new AsyncDisposableStack();
+  const database = owned.use(open(opts.poolSize ?? 10, statementTimeoutMs, opts.queueLimit ?? 1_000));
+  if (asynchronousCommit) {
+    const [row] = await database.run<{ sync: string }>(statements.commits, []);
+    if (row?.sync === "off") {
+      throw new AppError("CONFIG_INVALID", { message: "ledger.url: its `options` turn synchronous_commit off." });
+    }
+  }
+  const slow = owned.use(open(1, SUM_TIMEOUT_MS, 16));
+  const renewals = owned.use(open(1, Math.min(statementTimeoutMs, Math.max(heartbeatMs, 500)), 16));
+  const holder: Holder = owned.use(
+    await createHolder(
+      { ttlMs: opts.holderTtlMs ?? 5_000, heartbeatMs, statementTimeoutMs },
+      { database: renewals, statements, log, metrics },
+    ),
+  );
+
+  const answerRetentionMs = (opts.answerRetentionSeconds ?? 86_400) * 1_000;
+  const parts = { database, statements, holder, answerRetentionMs, log, metrics, faults };
+  const resources = owned.move();
+  return {
+    ...createClaims(parts),
+    ...createJournal(parts),
+    ...createOutcomes(parts),
+    async books() {
+      return booksOf(await slow.run<BooksRow>(statements.books, []));
+    },
+    async ready() {
+      try {
+        await database.run(statements.ready, []);
+        return true;
+      } catch {
+        return false;
+      }
+    },
+    async [Symbol.asyncDispose]() {
+      await resources.disposeAsync();
+    },
+  };
+}

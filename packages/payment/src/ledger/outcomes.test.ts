@@ -1,0 +1,220 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { isAppError, type SettlementId } from "@turnpike/base";
+import {
+  claimed,
+  journaled,
+  leased,
+  NETWORK,
+  newAnswer,
+  newEvidence,
+  newKey,
+  newLedger,
+  openLedger,
+  sql,
+  startTestServer,
+  type TestServer,
+} from "./test-support.ts";
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer();
+});
+after(() => server[Symbol.asyncDispose]());
+
+const illegal = (error: unknown): boolean => isAppError(error, "INTERNAL") && error.detail.sqlState === "TP001";
+
+test("a payment from its claim to its end, and back when its block goes", async () => {
+  await using ledger = await newLedger(server);
+  const id = await claimed(ledger);
+  await ledger.journalSubmission(id, newAnswer("sold"));
+  assert.deepEqual(
+    (await ledger.submitted(NETWORK, 10)).map((payment) => payment.id),
+    [id],
+  );
+  const evidence = newEvidence(120n);
+  await ledger.settled(id, evidence);
+  await ledger.settled(id, evidence);
+  let record = await ledger.get(id);
+  assert.deepEqual([record?.state, record?.evidence, record?.transaction], ["settled", evidence, evidence.transaction]);
+  assert.equal(Buffer.from((await ledger.answer(id))?.body ?? []).toString(), "sold");
+
+  await ledger.reorganised(id);
+  record = await ledger.get(id);
+  assert.deepEqual([record?.state, record?.evidence], ["submitted", undefined]);
+  const later = newEvidence(121n);
+  await ledger.settled(id, later);
+  await ledger.settled(id, { ...later, blockNumber: 122n, blockHash: evidence.blockHash });
+  assert.equal((await ledger.get(id))?.evidence?.blockNumber, 122n, "mined again in another block");
+
+  await ledger.disputed(id, "PAYMENT_NONCE_USED");
+  record = await ledger.get(id);
+  assert.deepEqual([record?.state, record?.reason, record?.evidence], ["disputed", "PAYMENT_NONCE_USED", undefined]);
+  await ledger.settled(id, later);
+  record = await ledger.get(id);
+  assert.deepEqual([record?.state, record?.reason, record?.evidence], ["settled", undefined, later]);
+});
+
+test("a failed payment keeps its reason, and settles when evidence comes late", async () => {
+  await using ledger = await newLedger(server);
+  const lease = await leased(ledger);
+  const [late, owed] = [await claimed(ledger), await claimed(ledger)];
+  await journaled(ledger, lease, 0, [late, owed]);
+  for (const id of [late, owed]) {
+    await ledger.failed(id, "PAYMENT_NONCE_USED");
+    await ledger.failed(id, "PAYMENT_SETTLEMENT_FAILED");
+    assert.equal((await ledger.get(id))?.reason, "PAYMENT_NONCE_USED");
+  }
+  await ledger.settled(late, newEvidence());
+  assert.equal((await ledger.get(late))?.state, "settled");
+  assert.ok(await ledger.answer(late));
+  await ledger.owed(owed, newEvidence(130n));
+  const record = await ledger.get(owed);
+  assert.deepEqual(
+    [record?.state, record?.reason, record?.evidence?.blockNumber],
+    ["owed", "PAYMENT_NONCE_USED", 130n],
+  );
+});
+
+test("a change that is not allowed is refused by the database, and changes nothing", async () => {
+  await using ledger = await newLedger(server);
+  const id = await claimed(ledger);
+  await assert.rejects(ledger.settled(id, newEvidence()), illegal);
+  await assert.rejects(ledger.failed(id, "INTERNAL"), illegal);
+  await assert.rejects(ledger.disputed(id, "INTERNAL"), illegal);
+  await assert.rejects(ledger.owed(id, newEvidence()), illegal);
+  await assert.rejects(ledger.reorganised(id), illegal);
+  assert.equal((await ledger.get(id))?.state, "claimed");
+  await ledger.release(id, "SERVICE_UNAVAILABLE");
+  await assert.rejects(ledger.settled(id, newEvidence()), illegal);
+  const stranger = "stl_stranger" as SettlementId;
+  await assert.rejects(ledger.settled(stranger, newEvidence()), (error) => isAppError(error, "LEDGER_FENCED"));
+  await assert.rejects(ledger.reorganised(stranger), (error) => isAppError(error, "LEDGER_FENCED"));
+});
+
+test("the database refuses what an operator types", async () => {
+  const url = await server.database();
+  await using ledger = await openLedger(url);
+  const id = await claimed(ledger);
+  const other = await claimed(ledger);
+  await ledger.release(other, "SERVICE_UNAVAILABLE");
+  const refused: readonly (readonly [text: string, code: string])[] = [
+    [`update payments set state = 'settled', holder = null where id = '${id}'`, "TP001"],
+    [`update payments set value = value + 1 where id = '${id}'`, "TP001"],
+    [`update payments set holder = 'me' where id = '${id}'`, "TP001"],
+    [`update payments set nonce = sha256('') where id = '${other}'`, "TP001"],
+    [`update payments set id = 'stl_mine' where id = '${other}'`, "TP001"],
+    [`update payments set state = 'owed' where id = '${other}'`, "23514"],
+    [`update payments set state = 'signed', holder = null where id = '${id}'`, "23514"],
+    [`update payments set state = 'lost', holder = null where id = '${id}'`, "TP001"],
+    ["delete from payments", "TP002"],
+    ["truncate payments cascade", "TP002"],
+    ["update events set value = 0", "TP002"],
+    ["delete from events", "TP002"],
+    ["truncate events", "TP002"],
+    ["delete from transactions", "TP002"],
+    ["delete from former_ids", "TP002"],
+  ];
+  for (const [text, code] of refused) {
+    await assert.rejects(sql(url, text), (error: Error & { code?: string }) => {
+      assert.equal(error.code, code, `${text}: ${error.message}`);
+      return true;
+    });
+  }
+});
+
+test("every change of state is one event", async () => {
+  const url = await server.database();
+  await using ledger = await openLedger(url);
+  const key = newKey();
+  await ledger.release(await claimed(ledger, { key }), "SERVICE_UNAVAILABLE");
+  const id = await claimed(ledger, { key, value: 7n });
+  await journaled(ledger, await leased(ledger), 0, [id]);
+  const evidence = newEvidence();
+  await ledger.settled(id, evidence);
+  await ledger.settled(id, evidence);
+  await ledger.swept([id]);
+  const events = await sql<{ from_state: string | null; to_state: string; value: string; from_value: string | null }>(
+    url,
+    "select from_state, from_value, to_state, value from events order by seq",
+  );
+  assert.deepEqual(
+    events.map((event) => [event.from_state, event.from_value, event.to_state, event.value]),
+    [
+      [null, null, "claimed", "5000"],
+      ["claimed", "5000", "released", "5000"],
+      ["released", "5000", "claimed", "7"],
+      ["claimed", "7", "signed", "7"],
+      ["signed", "7", "settled", "7"],
+    ],
+  );
+  const [last] = await sql<{ detail: unknown }>(url, "select detail from events order by seq desc limit 1");
+  const [batch] = await sql<{ id: string }>(url, "select id from batches");
+  assert.deepEqual(last?.detail, {
+    id,
+    batch: Number(batch?.id),
+    transaction: evidence.transaction,
+    block: 101,
+    block_hash: evidence.blockHash,
+  });
+});
+
+test("what is to be looked at again: not final, not swept", async () => {
+  await using ledger = await newLedger(server);
+  const lease = await leased(ledger);
+  const ids = await Promise.all(Array.from({ length: 4 }, () => claimed(ledger, { validBefore: 500n })));
+  const [early, late, failed, released] = ids as [SettlementId, SettlementId, SettlementId, SettlementId];
+  await ledger.release(released, "SERVICE_UNAVAILABLE");
+  await journaled(ledger, lease, 0, [early, late, failed]);
+  await ledger.settled(late, newEvidence(20n));
+  await ledger.settled(early, newEvidence(10n));
+  await ledger.failed(failed, "PAYMENT_NONCE_USED");
+  const unfinal = async (block: bigint, limit = 10): Promise<readonly SettlementId[]> =>
+    (await ledger.unfinal(NETWORK, block, limit)).map((payment) => payment.id);
+  assert.deepEqual(await unfinal(10n), [early, late]);
+  assert.deepEqual(await unfinal(10n, 1), [early]);
+  assert.deepEqual(await unfinal(11n), [late]);
+  assert.deepEqual(await unfinal(21n), []);
+
+  const unswept = async (time: number): Promise<readonly SettlementId[]> =>
+    (await ledger.unswept(NETWORK, time, 10)).map((payment) => payment.id).sort();
+  assert.deepEqual(await unswept(499), []);
+  assert.deepEqual(await unswept(500), [failed, released].sort());
+  await ledger.swept([failed, early]);
+  assert.deepEqual(await unswept(500), [released]);
+  await ledger.swept([]);
+});
+
+test("answers are kept for their retention after the settlement, and not deleted before it", async () => {
+  const url = await server.database();
+  await using ledger = await openLedger(url, { answerRetentionSeconds: 100 });
+  const lease = await leased(ledger);
+  const [settled, waiting, failed] = [await claimed(ledger), await claimed(ledger), await claimed(ledger)];
+  await journaled(ledger, lease, 0, [settled, waiting, failed]);
+  const answers = (): Promise<readonly boolean[]> =>
+    Promise.all([settled, waiting, failed].map(async (id) => (await ledger.answer(id)) !== undefined));
+  const letTimePass = async (seconds: number): Promise<void> => {
+    await sql(url, `update answers set expires_at = expires_at - interval '${seconds} seconds'`);
+    await sql(url, `update payments set answer_expires_at = answer_expires_at - interval '${seconds} seconds'`);
+  };
+  assert.deepEqual(await answers(), [true, true, true]);
+  await letTimePass(90);
+  await ledger.failed(failed, "PAYMENT_NONCE_USED");
+  await ledger.settled(settled, newEvidence());
+  const expiry = (await ledger.get(settled))?.answerExpiresAtMs ?? 0;
+  assert.ok(Math.abs(expiry - Date.now() - 100_000) < 30_000);
+  assert.equal(await ledger.expireAnswers(), 0);
+  await letTimePass(20);
+  assert.deepEqual(await answers(), [true, true, false]);
+  assert.equal(await ledger.expireAnswers(), 1);
+  assert.equal(await ledger.expireAnswers(), 0);
+  await letTimePass(90);
+  assert.deepEqual(await answers(), [false, true, false]);
+  assert.equal(await ledger.expireAnswers(), 1);
+  assert.deepEqual(await answers(), [false, true, false], "one that is not settled is kept");
+  await ledger.settled(waiting, newEvidence());
+  assert.deepEqual(await answers(), [false, true, false]);
+  await ledger.settled(failed, newEvidence());
+  const late = await ledger.get(failed);
+  assert.ok((late?.answerExpiresAtMs ?? Number.POSITIVE_INFINITY) < Date.now(), "gone is not said to be there");
+});

@@ -1,0 +1,199 @@
+import assert from "node:assert/strict";
+import { chmod, mkdtemp, rm } from "node:fs/promises";
+import { connect, createServer, type Socket } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, before, test } from "node:test";
+import { isAppError, noFaults, noMetrics, silentLog } from "@turnpike/base";
+import { startPostgres } from "@turnpike/localnet";
+import { createLedger } from "./ledger.ts";
+import { migrate } from "./migrate.ts";
+import { claimed, newClaim, newKey, openLedger, sql, startTestServer, type TestServer } from "./test-support.ts";
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer();
+});
+after(() => server[Symbol.asyncDispose]());
+
+const unavailable = (unknown?: boolean) => (error: unknown) => {
+  assert.ok(isAppError(error, "LEDGER_UNAVAILABLE"), String(error));
+  if (unknown !== undefined) assert.equal(error.detail.unknown ?? false, unknown);
+  return true;
+};
+
+/** A wire to the database that can go silent or be cut. */
+async function openWire(url: string) {
+  const target = new URL(url);
+  const databasePort = Number(target.port);
+  const sockets = new Set<Socket>();
+  let silent = false;
+  const wire = createServer((client) => {
+    const database = connect(databasePort, target.hostname);
+    for (const socket of [client, database]) {
+      sockets.add(socket);
+      socket.on("error", () => undefined);
+      socket.on("close", () => {
+        sockets.delete(socket);
+        client.destroy();
+        database.destroy();
+      });
+    }
+    client.on("data", (data) => database.write(data));
+    database.on("data", (data) => silent || client.write(data));
+  });
+  await new Promise<void>((resolve) => wire.listen(0, "127.0.0.1", resolve));
+  const address = wire.address();
+  target.port = String(typeof address === "object" ? address?.port : address);
+  const cut = (): void => {
+    for (const socket of sockets) socket.destroy();
+  };
+  return {
+    url: target.href,
+    /** The database hears, but its answers are lost. */
+    silence(): void {
+      silent = true;
+    },
+    restore(): void {
+      silent = false;
+    },
+    cut,
+    async [Symbol.asyncDispose]() {
+      cut();
+      await new Promise((resolve) => wire.close(resolve));
+    },
+  };
+}
+
+/** What a call ends with once the database is gone; its sessions outlive a killed server for a moment. */
+async function refusal(call: () => Promise<unknown>): Promise<unknown> {
+  for (;;) {
+    try {
+      await call();
+    } catch (error) {
+      return error;
+    }
+  }
+}
+
+test("a database that is not there", async () => {
+  const open = (url: string) => createLedger({ url }, { log: silentLog, metrics: noMetrics, faults: noFaults });
+  const started = performance.now();
+  await assert.rejects(open("postgres://u:p@127.0.0.1:1/none"), unavailable());
+  await assert.rejects(migrate("postgres://u:p@127.0.0.1:1/none"), unavailable());
+  const wrongDatabase = server.postgres.url.replace(/\/[^/]*$/, "/nowhere");
+  await assert.rejects(open(wrongDatabase), unavailable());
+  await assert.rejects(open(server.postgres.url.replace(/:[^:@]+@/, ":wrong@")), unavailable());
+  assert.ok(performance.now() - started < 10_000);
+});
+
+test("a database that ends: every call says so at once, and it works again after", async () => {
+  const folder = await mkdtemp(join(tmpdir(), "turnpike-ledger-"));
+  await using cleanup = new AsyncDisposableStack();
+  cleanup.defer(() => rm(folder, { recursive: true, force: true }));
+  await chmod(folder, 0o711);
+  const dataDir = join(folder, "data");
+  const first = await startPostgres({ dataDir, durable: false });
+  const { port } = first;
+  const url = await first.createDatabase("mortal");
+  await migrate(url);
+  await using ledger = await openLedger(url, { heartbeatMs: 50 });
+  const id = await claimed(ledger);
+  await first.kill();
+  const started = performance.now();
+  const calls = [
+    () => ledger.claim(newClaim()),
+    () => ledger.get(id),
+    () => ledger.release(id, "SERVICE_UNAVAILABLE"),
+    () => ledger.releaseOrphans(),
+    () => ledger.renewLeases(),
+    () => ledger.books(),
+  ];
+  for (const call of calls) unavailable()(await refusal(call));
+  assert.equal(await ledger.ready(), false);
+  assert.ok(performance.now() - started < 10_000);
+
+  await using _second = await startPostgres({ dataDir, durable: false, port });
+  await claimed(ledger);
+  assert.notEqual(await ledger.get(id), undefined);
+});
+
+test("connections that are cut are replaced", async () => {
+  const url = await server.database();
+  await using ledger = await openLedger(url);
+  await Promise.all(Array.from({ length: 5 }, () => claimed(ledger)));
+  const name = new URL(url).pathname.slice(1);
+  await sql(
+    url,
+    "select pg_terminate_backend(pid) from pg_stat_activity where datname = $1 and pid <> pg_backend_pid()",
+    [name],
+  );
+  // what was idle fails at most once for each connection
+  for (let i = 0; i < 12 && !(await ledger.ready()); i++);
+  await claimed(ledger);
+});
+
+test("a commit whose answer is lost is unknown, and can be read again", async () => {
+  const url = await server.database();
+  await using wire = await openWire(url);
+  await using ledger = await openLedger(wire.url, { statementTimeoutMs: 300, heartbeatMs: 3_600_000 });
+  await claimed(ledger);
+  const claim = newClaim();
+  wire.silence();
+  const started = performance.now();
+  await assert.rejects(ledger.claim(claim), unavailable(true));
+  assert.ok(performance.now() - started < 10_000);
+  wire.restore();
+  assert.equal((await ledger.find(claim.key))?.state, "claimed", "it was committed");
+});
+
+test("a connection that is cut in a commit is unknown", async () => {
+  const url = await server.database();
+  await using wire = await openWire(url);
+  await using ledger = await openLedger(wire.url, { heartbeatMs: 3_600_000 });
+  await claimed(ledger);
+  wire.silence();
+  const claim = ledger.claim(newClaim());
+  setImmediate(wire.cut);
+  await assert.rejects(claim, unavailable(true));
+  wire.restore();
+});
+
+test("a statement that waits too long is ended by the database, and nothing of it stays", async () => {
+  const url = await server.database();
+  await using ledger = await openLedger(url, { statementTimeoutMs: 200 });
+  const key = newKey();
+  const id = await claimed(ledger, { key });
+  const holder = sql(url, "begin; select 1 from payments for update; select pg_sleep(1); rollback");
+  for (;;) {
+    const [row] = await sql<{ sleeping: string }>(
+      url,
+      "select count(*) as sleeping from pg_stat_activity where wait_event = 'PgSleep'",
+    );
+    if (row?.sleeping === "1") break;
+  }
+  await assert.rejects(ledger.release(id, "SERVICE_UNAVAILABLE"), unavailable(false));
+  await holder;
+  assert.equal((await ledger.get(id))?.state, "claimed");
+});
+
+test("more waiting calls than the limit are refused at once", async () => {
+  const url = await server.database();
+  await using ledger = await openLedger(url, { poolSize: 1, queueLimit: 3 });
+  const results = await Promise.allSettled(Array.from({ length: 8 }, () => ledger.claim(newClaim())));
+  const refused = results.filter((result) => result.status === "rejected");
+  assert.ok(refused.length >= 4, `${refused.length}`);
+  for (const result of refused) unavailable(false)(result.reason);
+  assert.ok(results.some((result) => result.status === "fulfilled"));
+});
+
+test("a URL that turns durable commits off is refused", async () => {
+  const url = await server.database();
+  const options = encodeURIComponent("-c synchronous_commit=off");
+  await assert.rejects(openLedger(`${url}?options=${options}`), (error) => isAppError(error, "CONFIG_INVALID"));
+  // the server's own default is off here: the ledger asks for more
+  const [row] = await sql<{ sync: string }>(url, "select current_setting('synchronous_commit') as sync");
+  assert.equal(row?.sync, "off");
+  await using ledger = await openLedger(url);
+  assert.equal(await ledger.ready(), true);
+});

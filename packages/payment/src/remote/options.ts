@@ -1,0 +1,46 @@
+import type { Address, Clock, FaultPoints, Log, Metrics, NetworkId } from "@turnpike/base";
+import type { ChainRules } from "../engine/options.ts";
+import type { EvmRpc } from "../evm/rpc.ts";
+import type { Ledger } from "../ledger-types.ts";
+
+/** One asset that is paid in, as the terms spell it. */
+export interface RemoteAsset {
+  readonly address: Address;
+  /** EIP-712 domain of the token. */
+  readonly name: string;
+  readonly version: string;
+}
+
+/** One network of {@link RemoteSettlerOptions}. */
+export interface RemoteNetwork extends ChainRules {
+  readonly assets: readonly RemoteAsset[];
+  /** `maxTimeoutSeconds` of the terms. */
+  readonly maxTimeoutSeconds: number;
+}
+
+/** Options of `createRemoteSettler`. */
+export interface RemoteSettlerOptions {
+  /** Base URL of an x402 facilitator; `/settle` is appended. */
+  readonly facilitatorUrl: string;
+  readonly networks: readonly RemoteNetwork[];
+  /** Longest time for one answer of the facilitator. */
+  readonly timeoutMs: number;
+  /** Most bytes of one answer; 65,536 by default. */
+  readonly maxAnswerBytes?: number;
+  /** Most requests to the facilitator at once; 64 by default. */
+  readonly maxConnections?: number;
+  /** Slowest polling for evidence on the chain. */
+  readonly pollMs: number;
+  /** How often finality and closed windows are looked at. 5,000 by default. */
+  readonly reconcileMs?: number;
+}
+
+/** What `createRemoteSettler` works with. It owns none of them. */
+export interface RemoteSettlerModules {
+  readonly ledger: Ledger;
+  readonly rpc: ReadonlyMap<NetworkId, EvmRpc>;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly faults: FaultPoints;
+}

@@ -1,0 +1,198 @@
+import assert from "node:assert/strict";
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { after, before, test } from "node:test";
+import type { NetworkId } from "@turnpike/base";
+import { devRpc, type LocalPostgres, USDC_ADDRESS } from "@turnpike/localnet";
+import { PaymentPayloadV2Schema, PaymentRequirementsV2Schema } from "@x402/core/schemas";
+import {
+  ANSWER,
+  type Bed,
+  claim,
+  NETWORK,
+  openBed,
+  PAY_TO,
+  PRICE,
+  startServer,
+  stateOf,
+  timeLimit,
+  untilState,
+} from "../engine/test-support.ts";
+import { encodeTransferVrs } from "../evm/abi.ts";
+import type { PaymentRecord } from "../types.ts";
+import type { RemoteSettlerOptions } from "./options.ts";
+import { createRemoteSettler } from "./remote-settler.ts";
+
+let postgres: LocalPostgres;
+let bed: Bed;
+const DEV = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+before(async () => {
+  postgres = await startServer();
+  bed = await openBed(postgres);
+});
+after(async () => {
+  await bed[Symbol.asyncDispose]();
+  await postgres[Symbol.asyncDispose]();
+});
+
+interface Fake extends AsyncDisposable {
+  readonly url: string;
+  readonly bodies: Record<string, unknown>[];
+}
+
+/** A facilitator that answers as it is told. */
+async function facilitator(
+  handle: (body: Record<string, unknown>, response: ServerResponse) => unknown,
+): Promise<Fake> {
+  const bodies: Record<string, unknown>[] = [];
+  const server = createServer((request: IncomingMessage, response) => {
+    const parts: Buffer[] = [];
+    request.on("data", (part: Buffer) => parts.push(part));
+    request.on("end", () => {
+      const body = JSON.parse(Buffer.concat(parts).toString()) as Record<string, unknown>;
+      bodies.push(body);
+      void handle(body, response);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/x402/`,
+    bodies,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+const yes = (transaction: string) => JSON.stringify({ success: true, transaction, network: NETWORK, payer: PAY_TO });
+
+async function onChain(payment: PaymentRecord): Promise<string> {
+  const { key, payTo, value, validAfter, validBefore, signature } = payment;
+  const data = encodeTransferVrs(
+    { from: key.from, to: payTo, value, validAfter, validBefore, nonce: key.nonce },
+    signature,
+  );
+  const hash = await devRpc(bed.anvil.url, "eth_sendTransaction", [
+    { from: DEV, to: USDC_ADDRESS, data, gas: "0x40000" },
+  ]);
+  return String(hash);
+}
+
+const options = (facilitatorUrl: string, changes: Partial<RemoteSettlerOptions> = {}): RemoteSettlerOptions => ({
+  facilitatorUrl,
+  networks: [
+    {
+      network: NETWORK as NetworkId,
+      confirmations: 1,
+      finalityBlocks: 3,
+      blockTimeSeconds: 1,
+      assets: [{ address: USDC_ADDRESS, name: "USDC", version: "2" }],
+      maxTimeoutSeconds: 60,
+    },
+  ],
+  timeoutMs: 500,
+  pollMs: 100,
+  reconcileMs: 100,
+  ...changes,
+});
+
+test("an honest facilitator's yes is checked on the chain, and is asked in the reference's form", async () => {
+  await using ledger = await bed.openLedger();
+  const payment = await claim(ledger, await bed.payer(PRICE));
+  await using fake = await facilitator(async (_body, response) => response.end(yes(await onChain(payment))));
+  await using settler = await createRemoteSettler(options(fake.url), bed.modules(ledger));
+  await settler.settle(payment, ANSWER, timeLimit());
+  const end = await stateOf(ledger, payment);
+  assert.equal(end.state, "settled");
+  assert.equal((await ledger.answer(payment.id))?.contentType, ANSWER.contentType);
+  const [body] = fake.bodies;
+  assert.equal(body?.x402Version, 2);
+  assert.deepEqual(PaymentRequirementsV2Schema.parse(body.paymentRequirements).asset, USDC_ADDRESS);
+  assert.equal(PaymentPayloadV2Schema.parse(body.paymentPayload).accepted.amount, String(PRICE));
+});
+
+test("a settlement that the facilitator denies, or names wrongly, is found on the chain", async () => {
+  await using ledger = await bed.openLedger();
+  const payments = [await claim(ledger, await bed.payer(PRICE)), await claim(ledger, await bed.payer(PRICE))];
+  const [denied, misnamed] = payments;
+  assert.ok(denied !== undefined && misnamed !== undefined);
+  const other = await onChain(await claim(ledger, await bed.payer(PRICE)));
+  await using fake = await facilitator(async (body, response) => {
+    const { payload } = body.paymentPayload as { payload: { authorization: { nonce: string } } };
+    const isDenied = payload.authorization.nonce === denied.key.nonce;
+    await onChain(isDenied ? denied : misnamed);
+    response.end(
+      isDenied ? JSON.stringify({ success: false, errorReason: "no", transaction: "", network: NETWORK }) : yes(other),
+    );
+  });
+  await using settler = await createRemoteSettler(options(fake.url), bed.modules(ledger));
+  await Promise.all(payments.map((payment) => settler.settle(payment, ANSWER, timeLimit())));
+  for (const payment of payments) {
+    const { state, evidence } = await stateOf(ledger, payment);
+    assert.equal(state, "settled");
+    assert.notEqual(evidence?.transaction, other);
+  }
+});
+
+const hostile: Readonly<Record<string, (response: ServerResponse) => unknown>> = {
+  "says yes to everything": (response) => response.end(yes(`0x${"ab".repeat(32)}`)),
+  "says yes without a hash": (response) => response.end(yes("")),
+  "says no": (response) => response.end(JSON.stringify({ success: false, errorReason: "no", transaction: "" })),
+  "never answers": () => undefined,
+  "answers without an end": (response) => {
+    const timer = setInterval(() => response.write("x".repeat(60_000)), 1);
+    response.on("close", () => clearInterval(timer));
+  },
+  "answers nonsense": (response) => response.end('{"success":"yes","__proto__":{"success":true}}'),
+  "repeats a key": (response) => response.end('{"success":false,"success":true,"transaction":"0x"}'),
+  "hangs up": (response) => response.destroy(),
+};
+
+test(`a facilitator that ${Object.keys(hostile).join(", ")}: settles nothing; pending, then failed when the window has closed`, async () => {
+  await using own = await openBed(postgres);
+  await using ledger = await own.openLedger();
+  await using stack = new AsyncDisposableStack();
+  const validBefore = BigInt((await own.chainTime()) + 60);
+  const cases = [];
+  for (const [name, handle] of Object.entries(hostile)) {
+    const fake = stack.use(await facilitator((_body, response) => handle(response)));
+    const settler = stack.use(await createRemoteSettler(options(fake.url), own.modules(ledger)));
+    cases.push({ name, fake, settler, payment: await claim(ledger, await own.payer(PRICE), { validBefore }) });
+  }
+  await Promise.all(cases.map(({ settler, payment }) => settler.settle(payment, ANSWER, timeLimit(1_000))));
+  for (const { name, fake, payment } of cases) {
+    assert.equal((await stateOf(ledger, payment)).state, "submitted", name);
+    assert.ok(fake.bodies.length > 0, name);
+  }
+  await devRpc(own.anvil.url, "anvil_mine", ["0x2", "0x60"]);
+  for (const { name, payment } of cases) {
+    assert.equal((await untilState(ledger, payment, "failed")).reason, "PAYMENT_EXPIRED", name);
+  }
+  assert.equal(await own.balance(PAY_TO), 0n);
+});
+
+test("a settler that dies after its journal is followed by one that asks again", async () => {
+  const ledger = await bed.openLedger();
+  const payment = await claim(ledger, await bed.payer(PRICE));
+  await using silent = await facilitator(() => undefined);
+  const dead = await createRemoteSettler(options(silent.url), bed.modules(ledger));
+  await dead.settle(payment, ANSWER, timeLimit(100));
+  await dead[Symbol.asyncDispose]();
+  await ledger[Symbol.asyncDispose]();
+  await using again = await bed.openLedger();
+  await using fake = await facilitator(async (_body, response) => response.end(yes(await onChain(payment))));
+  await using settler = await createRemoteSettler(options(fake.url), bed.modules(again));
+  await settler.wait(payment, timeLimit());
+  assert.equal((await stateOf(again, payment)).state, "settled");
+});
+
+test("a claim that is lost before the journal is rejected, and the facilitator is not asked", async () => {
+  await using ledger = await bed.openLedger();
+  await using fake = await facilitator((_body, response) => response.end(yes("")));
+  await using settler = await createRemoteSettler(options(fake.url), bed.modules(ledger));
+  const payment = await claim(ledger, await bed.payer(PRICE));
+  await ledger.release(payment.id, "SERVICE_UNAVAILABLE");
+  await assert.rejects(settler.settle(payment, ANSWER, timeLimit()), { code: "LEDGER_FENCED" });
+  assert.equal(fake.bodies.length, 0);
+});

@@ -1,0 +1,105 @@
+import { AppError, isAppError, type NetworkId, type SettlementId } from "@turnpike/base";
+import { createWaiters, pause, within } from "../engine/waiters.ts";
+import type { Settler } from "../settler.ts";
+import type { PaymentRecord, StoredAnswer } from "../types.ts";
+import { createFacilitatorClient } from "./client.ts";
+import { createRemoteNetwork, type RemoteNetworkWatch } from "./network.ts";
+import type { RemoteSettlerModules, RemoteSettlerOptions } from "./options.ts";
+
+/** How long a commit under way is waited for after its caller's time is up. */
+const GRACE_MS = 2_000;
+
+/**
+ * Settles through a facilitator that is run by somebody else. The checked answer is committed first, then the
+ * facilitator is asked, and whatever it says, only what our own node shows counts: evidence on the chain makes a
+ * payment settled, a closed window without any makes it failed, and until then it is pending.
+ * @throws AppError CONFIG_INVALID when the URL is wrong, or a network has no RPC.
+ */
+export async function createRemoteSettler(opts: RemoteSettlerOptions, modules: RemoteSettlerModules): Promise<Settler> {
+  const { ledger, log, faults } = modules;
+  const client = createFacilitatorClient(
+    {
+      url: opts.facilitatorUrl,
+      timeoutMs: opts.timeoutMs,
+      maxAnswerBytes: opts.maxAnswerBytes ?? 65_536,
+      maxConnections: opts.maxConnections ?? 64,
+    },
+    new Map(opts.networks.map((network) => [network.network, network])),
+  );
+  const stopping = new AbortController();
+  const waiters = createWaiters();
+  const networks = new Map<NetworkId, RemoteNetworkWatch>();
+  for (const network of opts.networks) {
+    networks.set(network.network, await createRemoteNetwork(opts, network, { ...modules, client, waiters }));
+  }
+  const jobs = new Set<Promise<unknown>>();
+  const track = (job: Promise<unknown>): void => {
+    jobs.add(job);
+    void job.finally(() => jobs.delete(job)).catch(() => undefined);
+  };
+
+  const watchOf = ({ key }: PaymentRecord): RemoteNetworkWatch => {
+    const found = networks.get(key.network);
+    if (found === undefined) throw new AppError("SETTLEMENT_UNAVAILABLE", { detail: { network: key.network } });
+    return found;
+  };
+
+  /** True when it is on disk. After an error that does not say, the ledger is asked until it does. */
+  const commit = async (id: SettlementId, answer: StoredAnswer): Promise<boolean> => {
+    try {
+      await ledger.journalSubmission(id, answer);
+      return true;
+    } catch (error) {
+      if (!isAppError(error) || error.detail.unknown !== true) throw error;
+      log.warn({ settlementId: id }, "the journal did not answer");
+    }
+    for (let claimed = 0, delayMs = 100; !stopping.signal.aborted; delayMs = Math.min(delayMs * 2, 2_000)) {
+      await pause(delayMs, stopping.signal);
+      try {
+        const now = await ledger.get(id);
+        if (now?.state !== "claimed") return now?.state === "submitted";
+        if (++claimed >= 3) return false;
+      } catch {
+        claimed = 0;
+      }
+    }
+    return false;
+  };
+
+  return {
+    networks: [...networks.keys()],
+
+    async settle(payment, answer, signal) {
+      if (stopping.signal.aborted) throw new AppError("SHUTTING_DOWN");
+      const watch = watchOf(payment);
+      const either = AbortSignal.any([signal, stopping.signal]);
+      const resolved = waiters.wait(payment.id, either);
+      await faults.reach("remote.journal.before");
+      const committed = commit(payment.id, answer).then((done) => {
+        if (!done) throw new AppError("SETTLEMENT_UNAVAILABLE");
+        watch.ask({ ...payment, state: "submitted" });
+      });
+      let givenUp = false;
+      track(
+        committed.catch(async () => {
+          // The caller was told that the outcome is open; nobody else would let go of the claim.
+          if (givenUp && !stopping.signal.aborted) await ledger.release(payment.id, "SETTLEMENT_UNAVAILABLE");
+        }),
+      );
+      givenUp = !(await within(committed, either, GRACE_MS));
+      await faults.reach("remote.journal.after");
+      await resolved;
+    },
+
+    wait: (payment, signal) => watchOf(payment).wait(payment, AbortSignal.any([signal, stopping.signal])),
+
+    missing: () => [...networks.values()].flatMap((network) => network.missing()),
+
+    async [Symbol.asyncDispose]() {
+      stopping.abort();
+      await Promise.allSettled([...networks.values()].map((network) => network[Symbol.asyncDispose]()));
+      await Promise.allSettled(jobs);
+      await client[Symbol.asyncDispose]();
+    },
+  };
+}

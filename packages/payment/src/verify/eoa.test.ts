@@ -1,0 +1,158 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { bytesToHex0x } from "@turnpike/base";
+import { devRpc, setTokenBalance } from "@turnpike/localnet";
+import { encodeTransferVrs } from "../evm/abi.ts";
+import type { EvmVerifier } from "./options.ts";
+import {
+  type Harness,
+  NETWORK,
+  newKey,
+  sendMined,
+  signAuthorization,
+  startHarness,
+  verdict,
+  verify,
+  withSignature,
+} from "./test-support.ts";
+
+let harness: Harness;
+let verifier: EvmVerifier;
+before(async () => {
+  harness = await startHarness();
+  verifier = harness.open();
+});
+after(async () => {
+  await verifier?.[Symbol.asyncDispose]();
+  await harness?.[Symbol.asyncDispose]();
+});
+const ORDER = BigInt("0xfffffffffffffffffffffffffffffffebaaedce6af48a03bbfd25e8cd0364141");
+
+test("a good payment of a plain account is verified, with its balance and block", async () => {
+  const key = await harness.payer(7_000n);
+  const payment = harness.pay(key);
+  const found = await verify(verifier, payment);
+  assert.ok(found.ok);
+  assert.equal(found.kind, "eoa");
+  assert.equal(found.balance, 7_000n);
+  assert.equal(found.payment, payment);
+  assert.equal(found.blockNumber, BigInt(String(await devRpc(harness.anvil.url, "eth_blockNumber"))));
+  assert.ok(Math.abs(found.chainTimeSeconds - Date.now() / 1_000) < 5);
+});
+
+test("free checks refuse another receiver, price or window before anything is asked", async () => {
+  const key = newKey();
+  const now = BigInt(Math.floor(Date.now() / 1_000));
+  const cases = [
+    [{ to: key.address }, "PAYMENT_RECEIVER_MISMATCH"],
+    [{ value: 4_999n }, "PAYMENT_VALUE_MISMATCH"],
+    [{ value: 5_001n }, "PAYMENT_VALUE_MISMATCH"],
+    [{ validAfter: now + 30n }, "PAYMENT_NOT_YET_VALID"],
+    [{ validAfter: 2n ** 256n - 1n }, "PAYMENT_NOT_YET_VALID"],
+    [{ validBefore: now + 4n }, "PAYMENT_EXPIRED"],
+    [{ validBefore: now - 100n }, "PAYMENT_EXPIRED"],
+    [{ validBefore: 0n }, "PAYMENT_EXPIRED"],
+  ] as const;
+  for (const [more, code] of cases) {
+    const found = await verifier.checkFree(harness.pay(key, more));
+    assert.equal(found.ok ? "ok" : found.code, code);
+  }
+  const spelled = harness.pay(key, { to: harness.option.payTo.toLowerCase() as `0x${string}` });
+  assert.deepEqual(await verifier.checkFree(spelled), { ok: true, signer: "payer" });
+});
+
+test("a signature that is not the payer's in the form tokens take is nobody's", async () => {
+  const key = await harness.payer();
+  const payment = harness.pay(key);
+  const { signature } = payment;
+  const bent = (change: (bytes: Uint8Array) => void): Uint8Array => {
+    const bytes = Uint8Array.from(signature);
+    change(bytes);
+    return bytes;
+  };
+  const s = BigInt(bytesToHex0x(signature.subarray(32, 64)));
+  const highS = bent((bytes) => {
+    bytes.set(Buffer.from((ORDER - s).toString(16).padStart(64, "0"), "hex"), 32);
+    bytes[64] = bytes[64] === 27 ? 28 : 27;
+  });
+  const forms: Record<string, Uint8Array> = {
+    forged: signAuthorization(newKey(), payment.authorization),
+    "high s": highS,
+    "v of 0 or 1": bent((bytes) => bytes.set([(bytes[64] ?? 0) - 27], 64)),
+    "v flipped": bent((bytes) => bytes.set([55 - (bytes[64] ?? 0)], 64)),
+    "v of 29": bent((bytes) => bytes.set([29], 64)),
+    "r of zero": bent((bytes) => bytes.fill(0, 0, 32)),
+    "64 bytes": signature.subarray(0, 64),
+    "66 bytes": Buffer.concat([signature, Uint8Array.of(0)]),
+    "1 byte": Uint8Array.of(27),
+    "other domain": signAuthorization(key, payment.authorization, "USD Coin"),
+    "other nonce": signAuthorization(key, { ...payment.authorization, nonce: `0x${"00".repeat(32)}` }),
+  };
+  for (const [form, other] of Object.entries(forms)) {
+    const copy = withSignature(payment, other);
+    assert.deepEqual(await verifier.checkFree(copy), { ok: true, signer: "unknown" }, form);
+    assert.equal(await verdict(verifier, copy), "PAYMENT_SIGNATURE_INVALID", form);
+  }
+  assert.equal(await verdict(verifier, payment), "eoa");
+});
+
+test("a used nonce, a forged copy of it, and a short balance are told apart", async () => {
+  const key = await harness.payer(5_000n);
+  const payment = harness.pay(key);
+  const later = harness.pay(key);
+  assert.equal(await verdict(verifier, payment), "eoa");
+  const data = encodeTransferVrs(payment.authorization, payment.signature);
+  assert.equal((await sendMined(harness.anvil, { to: NETWORK.asset, data })).status, "0x1");
+  assert.equal(await verdict(verifier, payment), "PAYMENT_NONCE_USED");
+  const forged = withSignature(payment, signAuthorization(newKey(), payment.authorization));
+  assert.equal(await verdict(verifier, forged), "PAYMENT_SIGNATURE_INVALID");
+  assert.equal(await verdict(verifier, later), "PAYMENT_INSUFFICIENT_FUNDS");
+  await setTokenBalance(harness.anvil.url, { address: key.address, units: 4_999n });
+  assert.equal(await verdict(verifier, later), "PAYMENT_INSUFFICIENT_FUNDS");
+  await setTokenBalance(harness.anvil.url, { address: key.address, units: 5_000n });
+  assert.equal(await verdict(verifier, later), "eoa");
+});
+
+test("payments of many and of one payer at once do not see each other", async () => {
+  const many = await Promise.all(Array.from({ length: 60 }, () => harness.payer(5_000n)));
+  const one = await harness.payer(5_000n);
+  const poor = await harness.payer(10n);
+  const payments = [
+    ...many.map((key) => harness.pay(key)),
+    ...Array.from({ length: 20 }, () => harness.pay(one)),
+    harness.pay(poor),
+  ];
+  const copy = payments[0];
+  assert.ok(copy);
+  const copies = Array.from({ length: 10 }, () => ({ ...copy }));
+  const verdicts = await Promise.all([...payments, ...copies].map((payment) => verdict(verifier, payment)));
+  assert.deepEqual(verdicts.splice(80, 1), ["PAYMENT_INSUFFICIENT_FUNDS"]);
+  assert.deepEqual(new Set(verdicts), new Set(["eoa"]));
+});
+
+test("a payment whose window opened after the newest block is taken", async () => {
+  const key = await harness.payer();
+  const blockTime = await harness.blockTime();
+  while (Date.now() / 1_000 < blockTime + 2) await new Promise((resolve) => setTimeout(resolve, 50));
+  const payment = harness.pay(key, { validAfter: BigInt(Math.floor(Date.now() / 1_000)) - 1n });
+  assert.ok(payment.authorization.validAfter > BigInt(await harness.blockTime()));
+  assert.equal(await verdict(verifier, payment), "eoa");
+});
+
+test("an option of an unknown network or token is refused", async () => {
+  const payment = harness.pay(newKey());
+  const option = { ...harness.option, asset: newKey().address };
+  assert.equal(await verdict(verifier, { ...payment, option }), "PAYMENT_OPTION_UNKNOWN");
+});
+
+test("a signal ends the wait of one caller alone", async () => {
+  const payment = harness.pay(await harness.payer());
+  const controller = new AbortController();
+  const gone = verifier.checkChain(payment, "payer", controller.signal);
+  const stays = verifier.checkChain(payment, "payer");
+  const reason = new Error("gone");
+  controller.abort(reason);
+  await assert.rejects(gone, reason);
+  assert.equal((await stays).ok, true);
+  await assert.rejects(verifier.checkChain(payment, "payer", controller.signal), reason);
+});

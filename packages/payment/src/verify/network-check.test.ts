@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { type Address, isAppError, type NetworkId, noMetrics, silentLog, systemClock } from "@turnpike/base";
+import { devRpc } from "@turnpike/localnet";
+import { createEvmRpc } from "../evm/rpc.ts";
+import { chainIdOf } from "./network-check.ts";
+import type { VerifierNetwork } from "./options.ts";
+import { type Harness, NETWORK, newKey, startHarness, verdict } from "./test-support.ts";
+import { createVerifier } from "./verifier.ts";
+
+let harness: Harness;
+before(async () => {
+  harness = await startHarness();
+});
+after(async () => {
+  await harness?.[Symbol.asyncDispose]();
+});
+const modules = { clock: systemClock, log: silentLog, metrics: noMetrics };
+
+test("the configured chain passes", async () => {
+  await using verifier = harness.open();
+  await verifier.checkNetworks();
+});
+
+test("every difference from the configuration is refused by name", async () => {
+  const empty: Address = newKey().address;
+  const other = "eip155:8453" as NetworkId;
+  const cases: readonly [Partial<VerifierNetwork>, RegExp][] = [
+    [{ network: other }, /chain id is 84532/],
+    [{ asset: empty }, new RegExp(`no contract at the asset ${empty}`)],
+    [{ multicall3: empty }, /no Multicall3/],
+    [{ multicall3: NETWORK.asset }, /does not answer as Multicall3/],
+    [{ decimals: 18 }, /has 6 decimals, 18 are configured/],
+    [{ name: "USD Coin" }, /domain.*says name "USDC", version "2"; configured: name "USD Coin"/],
+    [{ version: "1" }, /domain/],
+  ];
+  for (const [more, message] of cases) {
+    const networks = [{ ...NETWORK, ...more }];
+    const rpc = new Map([[networks[0]?.network ?? other, harness.rpc]]);
+    await using verifier = createVerifier({ networks, workers: 0 }, { rpc, ...modules });
+    await assert.rejects(
+      verifier.checkNetworks(),
+      (error) => isAppError(error, "CHAIN_MISMATCH") && message.test(error.message),
+      String(message),
+    );
+  }
+});
+
+test("a chain that does not answer is unavailable, in the check and in a verification", async () => {
+  await using rpc = createEvmRpc({ urls: ["http://127.0.0.1:1/key"], timeoutMs: 1_000 }, modules);
+  const opts = { networks: [NETWORK], workers: 0 };
+  await using verifier = createVerifier(opts, { rpc: new Map([[NETWORK.network, rpc]]), ...modules });
+  await assert.rejects(verifier.checkNetworks(), { code: "SETTLEMENT_UNAVAILABLE" });
+  const payment = harness.pay(newKey());
+  assert.deepEqual(await verifier.checkFree(payment), { ok: true, signer: "payer" });
+  await assert.rejects(verifier.checkChain(payment, "payer"), { code: "SETTLEMENT_UNAVAILABLE" });
+  await assert.rejects(verifier.checkChain(payment, "unknown"), { code: "SETTLEMENT_UNAVAILABLE" });
+});
+
+test("a network without an RPC, or of another kind, is a configuration error", () => {
+  assert.throws(() => createVerifier({ networks: [NETWORK], workers: 0 }, { rpc: new Map(), ...modules }), {
+    code: "CONFIG_INVALID",
+  });
+  assert.equal(chainIdOf("eip155:84532"), 84_532);
+  for (const odd of ["eip155:", "eip155:0", "eip155:x", "solana:1", "eip155:01", "84532"]) {
+    assert.throws(() => chainIdOf(odd), { code: "CONFIG_INVALID" });
+  }
+});
+
+test("a wrong machine clock does not matter where blocks are made", async () => {
+  await using chain = await startHarness(1);
+  const key = await chain.payer();
+  for (const wrongBySeconds of [-3_600, 3_600]) {
+    const clock = { ...systemClock, nowMs: () => Date.now() + wrongBySeconds * 1_000 };
+    await using verifier = chain.open({ pollMs: 200 }, clock);
+    const real = (): number => Math.abs(verifier.chainTimeSeconds(NETWORK.network) - Date.now() / 1_000);
+    const until = performance.now() + 8_000;
+    while (real() > 3 && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 50));
+    assert.ok(real() <= 3, `${verifier.chainTimeSeconds(NETWORK.network)}`);
+    const nowSeconds = BigInt(await chain.blockTime());
+    assert.equal(await verdict(verifier, chain.pay(key, { validAfter: nowSeconds - 3n })), "eoa");
+    assert.equal(await verdict(verifier, chain.pay(key, { validBefore: nowSeconds + 3n })), "PAYMENT_EXPIRED");
+    assert.equal(await verdict(verifier, chain.pay(key, { validAfter: nowSeconds + 20n })), "PAYMENT_NOT_YET_VALID");
+  }
+});
+
+test("a chain whose time is far from the machine's is believed", async () => {
+  await using chain = await startHarness();
+  await devRpc(chain.anvil.url, "evm_increaseTime", [100_000]);
+  await devRpc(chain.anvil.url, "anvil_mine", ["0x1"]);
+  await using verifier = chain.open();
+  const key = await chain.payer();
+  const payment = chain.pay(key);
+  assert.equal((await verifier.checkChain(payment, "payer")).ok, false);
+  assert.equal(await verdict(verifier, payment), "PAYMENT_EXPIRED");
+  const nowSeconds = BigInt(await chain.blockTime());
+  assert.equal(await verdict(verifier, chain.pay(key, { validBefore: nowSeconds + 60n })), "eoa");
+});

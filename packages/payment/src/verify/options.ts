@@ -1,0 +1,64 @@
+import type { Address, Clock, Log, Metrics, NetworkId } from "@turnpike/base";
+import type { EvmRpc } from "../evm/rpc.ts";
+import type { Verifier } from "../types.ts";
+
+/** One network and one token of it that payments are taken in. */
+export interface VerifierNetwork {
+  readonly network: NetworkId;
+  readonly asset: Address;
+  /** EIP-712 domain name of the token. */
+  readonly name: string;
+  /** EIP-712 domain version of the token. */
+  readonly version: string;
+  readonly decimals: number;
+  /** `0xcA11bde05977b3631167028862bE2a173976CA11` by default. */
+  readonly multicall3?: Address;
+  /** Factories that may deploy a payer's wallet (ERC-6492); none by default. */
+  readonly allowedFactories?: readonly Address[];
+}
+
+/** Options of `createVerifier`. */
+export interface VerifierOptions {
+  /** Several entries may share a network. */
+  readonly networks: readonly VerifierNetwork[];
+  /** A payment must be valid for at least this long after its verification; 6 by default. */
+  readonly marginSeconds?: number;
+  /** Threads that recover signers; one less than the machine's cores by default, 0 works on the event loop. */
+  readonly workers?: number;
+  /** Most signatures, and most verifications a network, that wait; 10,000 by default. */
+  readonly maxQueued?: number;
+  /** Most payments in one exchange with the chain; 48 by default, so that each fits one JSON-RPC batch of 100. */
+  readonly maxBatch?: number;
+  /** Most exchanges with one chain at once; 8 by default. */
+  readonly maxExchanges?: number;
+  /** Most checks of contract wallets of one network at once; 32 by default. */
+  readonly maxWalletChecks?: number;
+  /** Gas that a deployed wallet's transfer may use; 400,000 by default. As much as the settlement allows it. */
+  readonly walletGas?: number;
+  /** Gas for deploying a wallet and its transfer; 2,000,000 by default. As much as the settlement allows it. */
+  readonly deploymentGas?: number;
+  /** How long "this account has no code" is believed; 5,000 by default. */
+  readonly codeCacheMs?: number;
+  /** How often the newest block is read; 2,000 by default. */
+  readonly pollMs?: number;
+}
+
+/** What `createVerifier` works with. It owns none of them. */
+export interface VerifierModules {
+  /** One for each network. */
+  readonly rpc: ReadonlyMap<NetworkId, EvmRpc>;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+/** A {@link Verifier} of EIP-3009 payments on EVM chains. */
+export interface EvmVerifier extends Verifier, AsyncDisposable {
+  /**
+   * Compares every network with its configuration; run it before payments are taken.
+   * @throws AppError CHAIN_MISMATCH that names the differences; SETTLEMENT_UNAVAILABLE when a chain does not answer.
+   */
+  checkNetworks(signal?: AbortSignal): Promise<void>;
+  /** Best estimate of a chain's time now, in Unix seconds. @throws AppError CONFIG_INVALID for an unknown network. */
+  chainTimeSeconds(network: NetworkId): number;
+}

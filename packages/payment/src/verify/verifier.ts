@@ -1,0 +1,249 @@
+import { availableParallelism } from "node:os";
+import { type Address, AppError, bytesToHex, isAppError, isRecord, type NetworkId, sameAddress } from "@turnpike/base";
+import { isLowS } from "@turnpike/crypto";
+import { decodeQuantity } from "../evm/abi.ts";
+import type { DecodedPayment, PaymentOption, PaymentRefusal, Verification } from "../types.ts";
+import { createBoundedMap } from "./bounded-map.ts";
+import { createChainClock } from "./chain-time.ts";
+import { domainSeparator, transferDigest } from "./digest.ts";
+import { createEoaChecker, type EoaChecker } from "./eoa-checker.ts";
+import { chainTimeOffsetSeconds, verificationSeconds, verificationsTotal } from "./metrics.ts";
+import { chainIdOf, checkNetwork } from "./network-check.ts";
+import type { EvmVerifier, VerifierModules, VerifierNetwork, VerifierOptions } from "./options.ts";
+import { type ChainAccess, refuse } from "./reading.ts";
+import { createRecoverPool } from "./recover-pool.ts";
+import { createWalletChecker, type WalletChecker } from "./wallet-checker.ts";
+
+const MULTICALL3: Address = "0xcA11bde05977b3631167028862bE2a173976CA11";
+
+interface Chain {
+  readonly access: ChainAccess;
+  readonly eoa: EoaChecker;
+  readonly wallet: WalletChecker;
+}
+
+/** What is worked out once for each offered option. */
+interface Offer {
+  readonly chain: Chain;
+  readonly separator: Uint8Array;
+  readonly amount: bigint;
+}
+
+/**
+ * Verifies payments: free checks first, the signer off the event loop, then one exchange with the chain that
+ * concurrent payments share. Reads the newest blocks in the background until it is disposed of.
+ * @throws AppError CONFIG_INVALID when a network has no RPC or is not of the form `eip155:<chain id>`.
+ */
+export function createVerifier(opts: VerifierOptions, modules: VerifierModules): EvmVerifier {
+  const { clock, log, metrics } = modules;
+  const marginSeconds = opts.marginSeconds ?? 6;
+  const workers = opts.workers ?? Math.max(1, availableParallelism() - 1);
+  const maxQueued = opts.maxQueued ?? 10_000;
+  const pool = createRecoverPool({ workers, maxQueued }, { log, metrics });
+  const stop = new AbortController();
+  const chains = new Map<NetworkId, Chain>();
+  const offers = new WeakMap<PaymentOption, Offer>();
+  // Copies of one payment that come at once are checked once.
+  const checking = new Map<string, Promise<Verification>>();
+  // Payers that had code lately: only a hint which check to try first.
+  const wallets = createBoundedMap<string, true>({ maxEntries: 10_000, ttlMs: 600_000 });
+  const timers: NodeJS.Timeout[] = [];
+
+  for (const config of opts.networks) if (!chains.has(config.network)) chains.set(config.network, openChain(config));
+
+  function openChain(config: VerifierNetwork): Chain {
+    chainIdOf(config.network);
+    const rpc = modules.rpc.get(config.network);
+    if (rpc === undefined) throw new AppError("CONFIG_INVALID", { message: `${config.network} has no RPC URL.` });
+    const access: ChainAccess = {
+      rpc,
+      multicall3: config.multicall3 ?? MULTICALL3,
+      chainTime: createChainClock({}, { clock }),
+      marginSeconds,
+    };
+    const factories = opts.networks
+      .filter((n) => n.network === config.network)
+      .flatMap((n) => n.allowedFactories ?? []);
+    const chain: Chain = {
+      access,
+      eoa: createEoaChecker(
+        {
+          maxBatch: opts.maxBatch ?? 48,
+          maxExchanges: opts.maxExchanges ?? 8,
+          maxQueued,
+          codeCacheMs: opts.codeCacheMs ?? 5_000,
+        },
+        { access, clock, metrics },
+      ),
+      wallet: createWalletChecker(
+        {
+          allowedFactories: new Set(factories.map((factory) => factory.toLowerCase())),
+          walletGas: opts.walletGas ?? 400_000,
+          deploymentGas: opts.deploymentGas ?? 2_000_000,
+          maxChecks: opts.maxWalletChecks ?? 32,
+        },
+        { access },
+      ),
+    };
+    watch(config.network, access);
+    return chain;
+  }
+
+  /** Reads the newest block now and then; more often until one was seen to appear. */
+  function watch(network: NetworkId, access: ChainAccess): void {
+    const pollMs = opts.pollMs ?? 2_000;
+    let busy = false;
+    let failing = false;
+    let round = 0;
+    const poll = async (): Promise<void> => {
+      if (busy) return;
+      busy = true;
+      try {
+        const reply = await access.rpc.call("eth_getBlockByNumber", ["latest", false], stop.signal);
+        const block = reply.ok && isRecord(reply.result) ? reply.result : {};
+        const number = decodeQuantity(block.number);
+        const timestamp = decodeQuantity(block.timestamp);
+        if (number !== undefined && timestamp !== undefined) access.chainTime.sight(number, timestamp);
+        metrics.set(chainTimeOffsetSeconds, access.chainTime.nowSeconds() - clock.nowMs() / 1_000, { network });
+        failing = false;
+      } catch (error) {
+        if (!stop.signal.aborted && !failing)
+          log.warn({ network, error: String(error) }, "newest block cannot be read");
+        failing = true;
+      } finally {
+        busy = false;
+      }
+    };
+    const everyMs = Math.min(pollMs, 500);
+    const eachth = Math.max(1, Math.round(pollMs / everyMs));
+    const timer = setInterval(() => {
+      const eager = !access.chainTime.learnt && round < 60;
+      if (eager || round % eachth === 0) void poll();
+      round++;
+    }, everyMs);
+    timer.unref();
+    timers.push(timer);
+    void poll();
+  }
+
+  function offerOf(option: PaymentOption): Offer | undefined {
+    const known = offers.get(option);
+    if (known !== undefined) return known;
+    const chain = chains.get(option.network);
+    const config = opts.networks.find((n) => n.network === option.network && sameAddress(n.asset, option.asset));
+    if (chain === undefined || config === undefined) return undefined;
+    const offer: Offer = {
+      chain,
+      separator: domainSeparator({ ...option.extra, chainId: chainIdOf(option.network), asset: option.asset }),
+      amount: BigInt(option.amount),
+    };
+    offers.set(option, offer);
+    return offer;
+  }
+
+  async function free(
+    payment: DecodedPayment,
+  ): Promise<{ readonly ok: true; readonly signer: "payer" | "unknown" } | PaymentRefusal> {
+    const { authorization, signature, option } = payment;
+    const offer = offerOf(option);
+    if (offer === undefined) return refuse("PAYMENT_OPTION_UNKNOWN");
+    if (!sameAddress(authorization.to, option.payTo)) return refuse("PAYMENT_RECEIVER_MISMATCH");
+    if (authorization.value !== offer.amount) return refuse("PAYMENT_VALUE_MISMATCH");
+    const nowSeconds = offer.chain.access.chainTime.nowSeconds();
+    if (Number(authorization.validAfter) > nowSeconds) return refuse("PAYMENT_NOT_YET_VALID");
+    if (Number(authorization.validBefore) < nowSeconds + marginSeconds) return refuse("PAYMENT_EXPIRED");
+    const v = signature[64];
+    // No token takes any other form for an account without code.
+    if (signature.length !== 65 || (v !== 27 && v !== 28) || !isLowS(signature.subarray(32, 64))) {
+      return { ok: true, signer: "unknown" };
+    }
+    const signer = await pool.recover(transferDigest(offer.separator, authorization), signature);
+    return { ok: true, signer: signer === authorization.from.toLowerCase() ? "payer" : "unknown" };
+  }
+
+  async function onChain(payment: DecodedPayment, signer: "payer" | "unknown"): Promise<Verification> {
+    const offer = offerOf(payment.option);
+    if (offer === undefined) return refuse("PAYMENT_OPTION_UNKNOWN");
+    const { eoa, wallet } = offer.chain;
+    const payer = `${payment.option.network}:${payment.authorization.from.toLowerCase()}`;
+    const askWallet = (): Promise<Verification | "eoa"> =>
+      wallet.check(payment, transferDigest(offer.separator, payment.authorization), signer);
+    if (signer === "payer" && wallets.get(payer, clock.monotonicMs()) === undefined) {
+      const found = await eoa.check(payment);
+      if (found !== "code") return found;
+      wallets.set(payer, true, clock.monotonicMs());
+      return settled(await askWallet());
+    }
+    const found = await askWallet();
+    if (found !== "eoa") return found;
+    wallets.delete(payer);
+    return settled(await eoa.check(payment));
+  }
+
+  /** An account cannot gain and lose its code within two exchanges but by design of its owner. */
+  function settled(result: Verification | "eoa" | "code"): Verification {
+    return result === "eoa" || result === "code" ? refuse("PAYMENT_SIMULATION_FAILED") : result;
+  }
+
+  async function measured<T extends { readonly ok: true } | PaymentRefusal>(
+    step: "free" | "chain",
+    run: () => Promise<T>,
+  ): Promise<T | PaymentRefusal> {
+    const started = performance.now();
+    let result = "fault";
+    try {
+      const found = await run();
+      result = found.ok ? "ok" : found.code;
+      return found;
+    } catch (error) {
+      if (!isAppError(error, "OVERLOADED")) throw error;
+      result = "OVERLOADED";
+      return refuse("OVERLOADED");
+    } finally {
+      metrics.observe(verificationSeconds, (performance.now() - started) / 1_000, { step });
+      metrics.count(verificationsTotal, { step, result });
+    }
+  }
+
+  return {
+    checkFree: (payment) => measured("free", () => free(payment)),
+    async checkChain(payment, signer, signal) {
+      signal?.throwIfAborted();
+      const { option } = payment;
+      const key = `${signer} ${option.network} ${option.asset} ${bytesToHex(payment.payloadDigest)}`;
+      let shared = checking.get(key);
+      if (shared === undefined) {
+        shared = measured("chain", () => onChain(payment, signer)).finally(() => checking.delete(key));
+        checking.set(key, shared);
+      }
+      const found = await orAborted(shared, signal);
+      return found.ok ? { ...found, payment } : found;
+    },
+    async checkNetworks(signal) {
+      for (const config of opts.networks) {
+        const access = chains.get(config.network)?.access;
+        if (access !== undefined) await checkNetwork(config, access.multicall3, access.rpc, signal);
+      }
+    },
+    chainTimeSeconds(network) {
+      const chain = chains.get(network);
+      if (chain === undefined) throw new AppError("CONFIG_INVALID", { message: `${network} is not configured.` });
+      return Math.floor(chain.access.chainTime.nowSeconds());
+    },
+    async [Symbol.asyncDispose]() {
+      stop.abort();
+      for (const timer of timers) clearInterval(timer);
+      await pool[Symbol.asyncDispose]();
+    },
+  };
+}
+
+/** The shared check goes on for the others when one of them gives up. */
+function orAborted<T>(shared: Promise<T>, signal: AbortSignal | undefined): Promise<T> {
+  if (signal === undefined) return shared;
+  const { promise, resolve, reject } = Promise.withResolvers<T>();
+  const onAbort = (): void => reject(signal.reason);
+  signal.addEventListener("abort", onAbort, { once: true });
+  shared.then(resolve, reject).finally(() => signal.removeEventListener("abort", onAbort));
+  return promise;
+}

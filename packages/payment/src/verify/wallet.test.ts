@@ -1,0 +1,212 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import type { Address } from "@turnpike/base";
+import { hexToBytes } from "@turnpike/base";
+import { devRpc, setCode, setTokenBalance, smartWallet, walletFactory } from "@turnpike/localnet";
+import { encodeDeployData, encodeFunctionData, parseAbi, serializeErc6492Signature } from "viem";
+import { encodeTransferBytes } from "../evm/abi.ts";
+import type { Authorization, DecodedPayment } from "../types.ts";
+import type { EvmVerifier } from "./options.ts";
+import {
+  type Harness,
+  type Key,
+  NETWORK,
+  newKey,
+  sendMined,
+  signAuthorization,
+  startHarness,
+  verdict,
+  verify,
+  withSignature,
+} from "./test-support.ts";
+
+const factoryAbi = parseAbi([
+  "function createWallet(address owner, bytes32 salt) returns (address)",
+  "function walletOf(address owner, bytes32 salt) view returns (address)",
+]);
+const SALT = `0x${"07".repeat(32)}` as const;
+
+let harness: Harness;
+let verifier: EvmVerifier;
+let factory: Address;
+
+before(async () => {
+  harness = await startHarness();
+  factory = await deploy(walletFactory.bytecode);
+  verifier = harness.open({ networks: [{ ...NETWORK, allowedFactories: [factory] }] });
+});
+after(async () => {
+  await verifier?.[Symbol.asyncDispose]();
+  await harness?.[Symbol.asyncDispose]();
+});
+
+const send = (transaction: object): ReturnType<typeof sendMined> => sendMined(harness.anvil, transaction);
+async function deploy(data: `0x${string}`): Promise<Address> {
+  return (await send({ data })).contractAddress;
+}
+async function wallet(owner: Key, units = 1_000_000n): Promise<Address> {
+  const address = await deploy(
+    encodeDeployData({
+      abi: parseAbi(["constructor(address)"]),
+      bytecode: smartWallet.bytecode,
+      args: [owner.address],
+    }),
+  );
+  await setTokenBalance(harness.anvil.url, { address, units });
+  return address;
+}
+async function undeployed(owner: Key, units = 1_000_000n): Promise<Address> {
+  const data = encodeFunctionData({ abi: factoryAbi, functionName: "walletOf", args: [owner.address, SALT] });
+  const word = String(await devRpc(harness.anvil.url, "eth_call", [{ to: factory, data }, "latest"]));
+  const address: Address = `0x${word.slice(-40)}`;
+  await setTokenBalance(harness.anvil.url, { address, units });
+  return address;
+}
+const payFrom = (owner: Key, from: Address, more: Partial<Authorization> = {}): DecodedPayment =>
+  harness.pay(owner, { from, ...more });
+function wrap(payment: DecodedPayment, owner: Key, through = factory, inner = payment.signature): DecodedPayment {
+  const data = encodeFunctionData({ abi: factoryAbi, functionName: "createWallet", args: [owner.address, SALT] });
+  const signature = serializeErc6492Signature({
+    address: through,
+    data,
+    signature: `0x${Buffer.from(inner).toString("hex")}`,
+  });
+  return withSignature(payment, hexToBytes(signature) ?? new Uint8Array());
+}
+
+test("a deployed wallet pays with its owner's signature, and nobody else's", async () => {
+  const owner = newKey();
+  const address = await wallet(owner, 6_000n);
+  const payment = payFrom(owner, address);
+  assert.deepEqual(await verifier.checkFree(payment), { ok: true, signer: "unknown" });
+  const found = await verify(verifier, payment);
+  assert.ok(found.ok);
+  assert.equal(found.kind, "erc1271");
+  assert.equal(found.balance, 6_000n);
+  const forged = withSignature(payment, signAuthorization(newKey(), payment.authorization));
+  assert.equal(await verdict(verifier, forged), "PAYMENT_SIGNATURE_INVALID");
+  assert.equal(await verdict(verifier, withSignature(payment, new Uint8Array(200))), "PAYMENT_SIGNATURE_INVALID");
+});
+
+test("a deployed wallet's nonce, balance and window are told apart", async () => {
+  const owner = newKey();
+  const address = await wallet(owner, 5_000n);
+  const payment = payFrom(owner, address);
+  const data = encodeTransferBytes(payment.authorization, payment.signature);
+  assert.equal((await send({ to: NETWORK.asset, data })).status, "0x1");
+  assert.equal(await verdict(verifier, payment), "PAYMENT_NONCE_USED");
+  assert.equal(await verdict(verifier, payFrom(owner, address)), "PAYMENT_INSUFFICIENT_FUNDS");
+});
+
+test("an account with delegated code (EIP-7702) answers by its code, not by its key", async () => {
+  const key = await harness.payer();
+  const payment = harness.pay(key);
+  assert.equal(await verdict(verifier, payment), "eoa");
+  const owner = newKey();
+  const template = await wallet(owner, 0n);
+  const code = String(await devRpc(harness.anvil.url, "eth_getCode", [template, "latest"])) as `0x${string}`;
+  await setCode(harness.anvil.url, key.address, code);
+  // Another verifier: the first one may believe for some seconds that there is no code, as the simulation does not.
+  await using fresh = harness.open();
+  assert.deepEqual(await fresh.checkFree(payment), { ok: true, signer: "payer" });
+  assert.equal(await verdict(fresh, payment), "PAYMENT_SIGNATURE_INVALID");
+  assert.equal(await verdict(verifier, payment), "PAYMENT_SIGNATURE_INVALID");
+  const byOwner = withSignature(payment, signAuthorization(owner, payment.authorization));
+  assert.equal(await verdict(fresh, byOwner), "erc1271");
+  await setCode(harness.anvil.url, key.address, "0x");
+  assert.equal(await verdict(fresh, payment), "eoa");
+  assert.equal(await verdict(fresh, byOwner), "PAYMENT_SIGNATURE_INVALID");
+});
+
+test("a delegated account whose code accepts its key pays as a wallet", async () => {
+  const key = await harness.payer();
+  const template = await wallet(key, 0n);
+  const code = String(await devRpc(harness.anvil.url, "eth_getCode", [template, "latest"])) as `0x${string}`;
+  await setCode(harness.anvil.url, key.address, code);
+  for (let round = 0; round < 2; round++) assert.equal(await verdict(verifier, harness.pay(key)), "erc1271");
+  await setCode(harness.anvil.url, key.address, "0x");
+  assert.equal(await verdict(verifier, harness.pay(key)), "eoa");
+});
+
+test("a wallet that is not deployed pays through an allowed factory", async () => {
+  const owner = newKey();
+  const address = await undeployed(owner, 5_500n);
+  const bare = payFrom(owner, address);
+  assert.equal(await verdict(verifier, bare), "PAYMENT_SIGNATURE_INVALID");
+  const payment = wrap(bare, owner);
+  const found = await verify(verifier, payment);
+  assert.ok(found.ok);
+  assert.equal(found.kind, "erc6492");
+  assert.equal(found.balance, 5_500n);
+  const forged = wrap(bare, owner, factory, signAuthorization(newKey(), bare.authorization));
+  assert.equal(await verdict(verifier, forged), "PAYMENT_SIGNATURE_INVALID");
+  const otherOwner = wrap(bare, newKey());
+  assert.equal(await verdict(verifier, otherOwner), "PAYMENT_SIGNATURE_INVALID");
+  const priced = wrap(payFrom(owner, await undeployed(owner, 10n)), owner);
+  assert.equal(await verdict(verifier, priced), "PAYMENT_INSUFFICIENT_FUNDS");
+});
+
+test("a factory that is not on the list is refused, whatever it would do", async () => {
+  const owner = newKey();
+  const payment = payFrom(owner, await undeployed(owner));
+  assert.equal(await verdict(verifier, wrap(payment, owner, newKey().address)), "PAYMENT_FACTORY_NOT_ALLOWED");
+  assert.equal(await verdict(verifier, wrap(payment, owner, `0x${"00".repeat(20)}`)), "PAYMENT_FACTORY_NOT_ALLOWED");
+  await using strict = harness.open();
+  assert.equal(await verdict(strict, wrap(payment, owner)), "PAYMENT_FACTORY_NOT_ALLOWED");
+});
+
+test("a plain account does not pass by wrapping its own signature", async () => {
+  const key = await harness.payer();
+  assert.equal(await verdict(verifier, wrap(harness.pay(key), key)), "PAYMENT_SIGNATURE_INVALID");
+});
+
+test("once deployed, the wrapped signature counts for what is inside", async () => {
+  const owner = newKey();
+  const address = await undeployed(owner);
+  const data = encodeFunctionData({ abi: factoryAbi, functionName: "createWallet", args: [owner.address, SALT] });
+  assert.equal((await send({ to: factory, data })).status, "0x1");
+  const payment = payFrom(owner, address);
+  assert.equal(await verdict(verifier, payment), "erc1271");
+  assert.equal(await verdict(verifier, wrap(payment, owner)), "erc1271");
+  assert.equal(await verdict(verifier, wrap(payment, owner, newKey().address)), "erc1271");
+  const forged = wrap(payment, owner, factory, signAuthorization(newKey(), payment.authorization));
+  assert.equal(await verdict(verifier, forged), "PAYMENT_SIGNATURE_INVALID");
+});
+
+test("an ERC-6492 suffix behind anything else is a bad signature", async () => {
+  const key = await harness.payer();
+  const suffix = Buffer.alloc(32, Buffer.from("6492", "hex"));
+  for (const body of [new Uint8Array(1), new Uint8Array(96), Buffer.from(harness.pay(key).signature)]) {
+    const payment = withSignature(harness.pay(key), Buffer.concat([body, suffix]));
+    assert.equal(await verdict(verifier, payment), "PAYMENT_SIGNATURE_INVALID");
+  }
+});
+
+test("a wallet that burns its gas, returns floods or lies is refused and spoils nobody else's check", async () => {
+  const hostile: Record<string, `0x${string}`> = {
+    "burns all gas": "0x5b600056",
+    "returns zeros for ever": "0x620fffff6000f3",
+    "reverts with a flood": "0x620fffff6000fd",
+    "invalid opcode": "0xfe",
+    "returns one": "0x600160005260206000f3",
+  };
+  const good = await harness.payer();
+  for (const [name, code] of Object.entries(hostile)) {
+    const key = newKey();
+    await setTokenBalance(harness.anvil.url, { address: key.address, units: 1_000_000n });
+    await setCode(harness.anvil.url, key.address, code);
+    const [bad, fine] = await Promise.all([
+      verdict(verifier, withSignature(harness.pay(key), new Uint8Array(70))),
+      verdict(verifier, harness.pay(good)),
+    ]);
+    assert.equal(bad, "PAYMENT_SIGNATURE_INVALID", name);
+    assert.equal(fine, "eoa", name);
+  }
+});
+
+test("wallet checks are bounded", async () => {
+  await using narrow = harness.open({ maxWalletChecks: 2 });
+  const payments = Array.from({ length: 5 }, () => withSignature(harness.pay(newKey()), new Uint8Array(70)));
+  const verdicts = await Promise.all(payments.map((payment) => verdict(narrow, payment)));
+  assert.equal(verdicts.filter((code) => code === "OVERLOADED").length, 3);
+});

@@ -1,0 +1,173 @@
+import { bytesToUtf8, isRecord } from "@turnpike/base";
+import type { Service } from "@turnpike/catalogue";
+import type { BackendCall, SchemaCheck } from "@turnpike/protocol";
+import { errorCheck, resultFits } from "./checks.ts";
+import { type ErrorJudgement, type FailureReason, type Family, memberAt, type RpcError } from "./families/family.ts";
+import { familyOf } from "./families.ts";
+import { findMembers, type MemberSpan, replaceSpan } from "./members.ts";
+import type { Blame } from "./types.ts";
+
+/** What came back from a supplier. */
+export interface SupplierAnswer {
+  readonly status: number;
+  readonly contentType: string;
+  readonly body: Uint8Array;
+  /** True when the body is larger than what is taken. */
+  readonly truncated: boolean;
+}
+
+/** The attempt failed: the next supplier is asked. */
+export interface BadAnswer {
+  readonly kind: "bad";
+  readonly blame: Blame;
+  readonly reason: FailureReason;
+  /** A well-formed JSON-RPC error: never sold, but a free call may get it when no supplier has anything better. */
+  readonly errorBody?: Uint8Array;
+}
+
+/** A result or an error that is fixed by the request and the chain's state. */
+export interface GoodAnswer {
+  readonly kind: "good";
+  readonly schemaCheck: SchemaCheck;
+  /** True for an error that is an answer. */
+  readonly isError: boolean;
+  /** The bytes that are passed on: the supplier's, but for the id where the client's own was kept back. */
+  readonly body: Uint8Array;
+  /** Parsed `result` of JSON-RPC, or the parsed body. */
+  readonly result: unknown;
+}
+
+const bad = (blame: Blame, reason: FailureReason): BadAnswer => ({ kind: "bad", blame, reason });
+
+/** Id of every answer of CometBFT's GET routes. */
+const COMET_GET_ID = "-1";
+
+interface Envelope {
+  readonly kind: "envelope";
+  readonly body: Uint8Array;
+  readonly result: unknown;
+  readonly error: RpcError | undefined;
+}
+
+function readError(value: unknown): RpcError | undefined {
+  if (!isRecord(value)) return undefined;
+  const { code, message, data } = value;
+  const cause = memberAt(value, "cause", "name");
+  return typeof code === "number" && Number.isInteger(code) && typeof message === "string"
+    ? { code, message, data, cause: typeof cause === "string" ? cause : undefined }
+    : undefined;
+}
+
+/** Nodes of JSON-RPC 1 style say `error: null` beside a result and leave `jsonrpc` out: the same, as JSON-RPC 2.0. */
+function modernise(body: Uint8Array, members: ReadonlyMap<string, MemberSpan>, key: "result" | "error"): Uint8Array {
+  const raw = (name: string): Uint8Array => {
+    const span = members.get(name);
+    return span === undefined ? Buffer.from("null") : body.subarray(span.start, span.end);
+  };
+  return Buffer.concat([
+    Buffer.from('{"jsonrpc":"2.0","id":'),
+    raw("id"),
+    Buffer.from(`,"${key}":`),
+    raw(key),
+    Buffer.from("}"),
+  ]);
+}
+
+function readEnvelope(family: Family, value: unknown, body: Uint8Array, wantedId: string): Envelope | BadAnswer {
+  const members = findMembers(body);
+  if (!isRecord(value) || members === undefined) return bad("supplier", "no_jsonrpc");
+  const isModern = value.jsonrpc === "2.0";
+  if (!isModern && !(family.isLegacyRpc && (value.jsonrpc === undefined || value.jsonrpc === "1.0"))) {
+    return bad("supplier", "no_jsonrpc");
+  }
+  if (value.id !== (JSON.parse(wantedId) as unknown)) return bad("supplier", "wrong_id");
+  const hasError = Object.hasOwn(value, "error") && !(family.isLegacyRpc && value.error === null);
+  const hasResult = Object.hasOwn(value, "result") && !(family.isLegacyRpc && hasError && value.result === null);
+  if (hasError === hasResult) return bad("supplier", "both_or_neither");
+  const error = hasError ? readError(value.error) : undefined;
+  if (hasError && error === undefined) return bad("supplier", "bad_error");
+  const isPlain = isModern && !(Object.hasOwn(value, "error") && Object.hasOwn(value, "result"));
+  const passed = isPlain ? body : modernise(body, members, hasError ? "error" : "result");
+  return { kind: "envelope", body: passed, result: value.result, error };
+}
+
+function withClientId(call: BackendCall, body: Uint8Array): Uint8Array {
+  if (call.clientId === undefined) return body;
+  const id = findMembers(body)?.get("id");
+  return id === undefined ? body : replaceSpan(body, id, call.clientId);
+}
+
+function isSuccess(status: number): boolean {
+  return status >= 200 && status < 300;
+}
+
+function judgeRpc(family: Family, call: BackendCall, status: number, envelope: Envelope): ErrorJudgement | undefined {
+  const { error } = envelope;
+  if (error === undefined) {
+    return isSuccess(status) ? undefined : { blame: "supplier", reason: "http_status" };
+  }
+  const mayCarry =
+    isSuccess(status) || status === 400 || status === 404 || (status === 500 && family.errorsOverHttp500);
+  return mayCarry ? family.judgeRpcError(error, call) : { blame: "supplier", reason: "http_status" };
+}
+
+/** The question of a search has to come back as it was asked; otherwise it is another request's answer. */
+function isOfOtherRequest(family: Family, call: BackendCall, body: unknown): boolean {
+  if (family.id !== "search" || !isRecord(call.params)) return false;
+  const { query } = call.params;
+  return query !== undefined && (!isRecord(body) || body.query !== query);
+}
+
+/**
+ * Reads an answer and says whether it is good. Good is a result that fits its schema, or an error that is fixed by the
+ * request and the chain's state; `null` and `[]` are results. Everything else is a failed attempt, with who is to blame
+ * for it. Answers over `maxCheckedBytes` are `unchecked`: they are known to be JSON and a right envelope, no more.
+ */
+export function classifyAnswer(
+  service: Service,
+  call: BackendCall,
+  answer: SupplierAnswer,
+  maxCheckedBytes: number,
+): GoodAnswer | BadAnswer {
+  const { status, body } = answer;
+  const family = familyOf(service, call.rpcType);
+  if (answer.truncated) return bad("supplier", "too_large");
+  if (status === 429) return bad("supplier", "rate_limited");
+  if (status === 401 || status === 403 || status === 407) return bad("supplier", "refused");
+  if (body.length === 0) return bad("supplier", isSuccess(status) ? "empty" : "http_status");
+  const text = bytesToUtf8(body);
+  let value: unknown;
+  try {
+    if (text === undefined) return bad("supplier", isSuccess(status) ? "not_json" : "http_status");
+    value = JSON.parse(text);
+  } catch {
+    return bad("supplier", isSuccess(status) ? "not_json" : "http_status");
+  }
+  const isCometGet = call.rpcType === "comet_bft" && call.verb === "GET";
+  const wantedId = isCometGet ? COMET_GET_ID : call.id;
+  let passed = body;
+  let result = value;
+  let judged: ErrorJudgement | undefined;
+  let isRpcError = false;
+  if (wantedId !== undefined) {
+    const envelope = readEnvelope(family, value, body, wantedId);
+    if (envelope.kind === "bad") return isSuccess(status) ? envelope : bad("supplier", "http_status");
+    judged = judgeRpc(family, call, status, envelope);
+    passed = withClientId(call, envelope.body);
+    result = envelope.result;
+    isRpcError = envelope.error !== undefined && isSuccess(status);
+  } else {
+    if (findMembers(body) === undefined && isRecord(value)) return bad("supplier", "not_json");
+    judged = isSuccess(status) ? family.judgeHttpBody?.(value) : family.judgeHttpError(status, value, call);
+    if (judged === undefined && isOfOtherRequest(family, call, value)) return bad("supplier", "other_request");
+  }
+  if (judged === "answer") {
+    return { kind: "good", schemaCheck: errorCheck(service, call.operation), isError: true, body: passed, result };
+  }
+  if (judged !== undefined) {
+    return isRpcError ? { ...bad(judged.blame, judged.reason), errorBody: passed } : bad(judged.blame, judged.reason);
+  }
+  const schemaCheck = body.length > maxCheckedBytes ? "unchecked" : resultFits(service, call.operation, result);
+  if (schemaCheck === "failed") return bad("supplier", "schema");
+  return { kind: "good", schemaCheck, isError: false, body: passed, result };
+}

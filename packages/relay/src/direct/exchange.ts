@@ -1,0 +1,121 @@
+import type { IncomingHttpHeaders } from "node:http";
+import type { Dispatcher } from "undici";
+import type { SupplierAnswer } from "../answer.ts";
+import type { FailureReason } from "../families/family.ts";
+
+/** What one HTTP exchange ended in, when not in an answer. */
+export interface ExchangeFault {
+  readonly ok: false;
+  readonly reason: Extract<FailureReason, "timeout" | "connection" | "overloaded" | "aborted">;
+}
+
+/** Result of {@link exchange}. */
+export type ExchangeResult =
+  | { readonly ok: true; readonly answer: SupplierAnswer; readonly retryAfterMs: number | undefined }
+  | ExchangeFault;
+
+/** Bytes that all exchanges together may hold. */
+export interface ByteBudget {
+  /** Takes bytes; false when there are not enough. */
+  take(bytes: number): boolean;
+  give(bytes: number): void;
+}
+
+/** One request to one supplier. */
+export interface ExchangeRequest {
+  readonly verb: "GET" | "POST";
+  /** Path and query at the origin. */
+  readonly path: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Uint8Array | undefined;
+  readonly timeoutMs: number;
+  /** Larger answers are cut off and come back as truncated. */
+  readonly maxAnswerBytes: number;
+  readonly signal: AbortSignal | undefined;
+}
+
+function headerText(value: string | string[] | undefined): string {
+  return (Array.isArray(value) ? value[0] : value) ?? "";
+}
+
+function readRetryAfterMs(headers: IncomingHttpHeaders): number | undefined {
+  const text = headerText(headers["retry-after"]);
+  return /^[0-9]{1,6}$/.test(text) ? Number(text) * 1_000 : undefined;
+}
+
+/**
+ * Sends one request and takes the whole answer. Never rejects. Ends by the time-out, by the signal, and as soon as the
+ * answer is larger than what is taken (said by `Content-Length` or seen in the bytes), and closes that connection.
+ */
+export function exchange(pool: Dispatcher, request: ExchangeRequest, budget: ByteBudget): Promise<ExchangeResult> {
+  const { promise, resolve } = Promise.withResolvers<ExchangeResult>();
+  const { signal, maxAnswerBytes } = request;
+  if (signal?.aborted === true) return Promise.resolve({ ok: false, reason: "aborted" });
+  let controller: Dispatcher.DispatchController | undefined;
+  let isDone = false;
+  let held = 0;
+  let status = 0;
+  let contentType = "";
+  let retryAfterMs: number | undefined;
+  const chunks: Uint8Array[] = [];
+
+  const finish = (result: ExchangeResult, isComplete: boolean): void => {
+    if (isDone) return;
+    isDone = true;
+    clearTimeout(timer);
+    signal?.removeEventListener("abort", onAbort);
+    budget.give(held);
+    if (!isComplete) controller?.abort(new Error(result.ok ? "answer too large" : result.reason));
+    resolve(result);
+  };
+  const onAbort = (): void => finish({ ok: false, reason: "aborted" }, false);
+  const timer = setTimeout(() => finish({ ok: false, reason: "timeout" }, false), Math.max(1, request.timeoutMs));
+  const cutOff = (): void =>
+    finish({ ok: true, answer: { status, contentType, body: new Uint8Array(), truncated: true }, retryAfterMs }, false);
+  signal?.addEventListener("abort", onAbort, { once: true });
+
+  pool.dispatch(
+    {
+      path: request.path,
+      method: request.verb,
+      headers: request.headers,
+      body: request.body ?? null,
+      headersTimeout: 0,
+      bodyTimeout: 0,
+    },
+    {
+      onRequestStart(started) {
+        controller = started;
+        // The time-out may have passed while the request waited for a connection.
+        if (isDone) started.abort(new Error("too late"));
+      },
+      onResponseStart(_started, statusCode, headers) {
+        status = statusCode;
+        contentType = headerText(headers["content-type"]);
+        retryAfterMs = readRetryAfterMs(headers);
+        if (Number(headerText(headers["content-length"])) > maxAnswerBytes) cutOff();
+      },
+      onResponseData(_started, chunk) {
+        if (isDone) return;
+        if (held + chunk.length > maxAnswerBytes) {
+          cutOff();
+          return;
+        }
+        if (!budget.take(chunk.length)) {
+          finish({ ok: false, reason: "overloaded" }, false);
+          return;
+        }
+        held += chunk.length;
+        chunks.push(chunk);
+      },
+      onResponseEnd() {
+        const body = chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks);
+        finish({ ok: true, answer: { status, contentType, body, truncated: false }, retryAfterMs }, true);
+      },
+      onResponseError() {
+        finish({ ok: false, reason: "connection" }, true);
+      },
+    },
+  );
+  return promise;
+}

@@ -1,0 +1,39 @@
+import { type ErrorCode, isAppError } from "@turnpike/base";
+import type { BadAnswer } from "../answer.ts";
+import type { AttemptResult } from "./target.ts";
+
+/** What has become of one call's attempts. */
+export interface Tally {
+  attempts: number;
+  readonly failures: BadAnswer[];
+}
+
+/** The code of a call that got no good answer. `signal` is that which may have ended it. */
+export function failureCode(tally: Tally, isLate: boolean, signal: AbortSignal | undefined): ErrorCode {
+  const { failures } = tally;
+  const has = (reason: BadAnswer["reason"]): boolean => failures.some((failure) => failure.reason === reason);
+  if (signal?.aborted === true && !isLate) return isAppError(signal.reason) ? signal.reason.code : "SHUTTING_DOWN";
+  if (has("overloaded")) return "OVERLOADED";
+  if (has("too_large")) return "ANSWER_TOO_LARGE";
+  if (isLate) return "DEADLINE_EXCEEDED";
+  if (failures.length === 0) return "NO_SUPPLIERS";
+  if (failures.every((failure) => failure.reason === "timeout")) return "DEADLINE_EXCEEDED";
+  return failures.every((failure) => failure.blame === "wire") ? "SUPPLIERS_UNREACHABLE" : "SUPPLIERS_FAILED";
+}
+
+/** Label of an attempt's outcome. */
+export function outcomeOf(result: AttemptResult): "good" | "error" | "bad" {
+  if (result.kind === "bad") return "bad";
+  return result.good.isError ? "error" : "good";
+}
+
+/** True when the task ends within the time; false when the time is over first. */
+export async function within(task: Promise<void>, timeoutMs: number): Promise<boolean> {
+  const { promise, resolve } = Promise.withResolvers<false>();
+  const timer = setTimeout(() => resolve(false), timeoutMs);
+  try {
+    return await Promise.race([task.then(() => true), promise]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

@@ -1,0 +1,219 @@
+import type { Clock, Log, Metrics, ServiceId } from "@turnpike/base";
+import { hostOf } from "@turnpike/base";
+import type { Service } from "@turnpike/catalogue";
+import type { BackendCall, RpcType } from "@turnpike/protocol";
+import type { Dispatcher } from "undici";
+import { type BadAnswer, classifyAnswer, type GoodAnswer } from "../answer.ts";
+import type { Probe } from "../families/family.ts";
+import { familyOf } from "../families.ts";
+import { HEALTHY, PROBES } from "../metrics.ts";
+import { type ByteBudget, exchange } from "./exchange.ts";
+import { supplierTag } from "./filters.ts";
+import { Quality, type QualityOptions } from "./quality.ts";
+
+/** One way of speaking to one operator of one service. */
+export interface TargetOptions {
+  readonly service: Service;
+  readonly operator: string;
+  readonly rpcType: RpcType;
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  readonly maxAnswerBytes: number;
+  readonly maxCheckedBytes: number;
+  readonly probeTimeoutMs: number;
+  readonly quality: QualityOptions;
+}
+
+/** What a target works with. */
+export interface TargetModules {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly pool: Dispatcher;
+  readonly budget: ByteBudget;
+}
+
+/** How one attempt ended. */
+export type AttemptResult =
+  | { readonly kind: "good"; readonly good: GoodAnswer; readonly status: number; readonly contentType: string }
+  | BadAnswer;
+
+const BLAME = { timeout: "wire", connection: "wire", overloaded: "client", aborted: "client" } as const;
+
+function basicAuth(url: URL): Readonly<Record<string, string>> {
+  if (url.username === "") return {};
+  const pair = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+  return { authorization: `Basic ${Buffer.from(pair).toString("base64")}` };
+}
+
+/** Sends, probes, and remembers how it went. */
+export class Target {
+  readonly operator: string;
+  readonly rpcType: RpcType;
+  readonly tag: string;
+  readonly quality: Quality;
+  readonly #options: TargetOptions;
+  readonly #modules: TargetModules;
+  readonly #probe: Probe | undefined;
+  readonly #url: URL;
+  readonly #headers: Readonly<Record<string, string>>;
+  #chain: "unknown" | "right" | "wrong" = "unknown";
+  #isUp: boolean | undefined;
+  #heightBlocks: number | undefined;
+  #probing: Promise<void> | undefined;
+
+  constructor(options: TargetOptions, modules: TargetModules) {
+    this.#options = options;
+    this.#modules = modules;
+    this.operator = options.operator;
+    this.rpcType = options.rpcType;
+    this.tag = supplierTag(options.service.id, options.operator, options.url);
+    this.quality = new Quality(options.quality);
+    this.#probe = familyOf(options.service, options.rpcType).probe(options.service, options.rpcType);
+    this.#url = new URL(options.url);
+    this.#headers = {
+      accept: "application/json",
+      "accept-encoding": "identity",
+      "user-agent": "turnpike",
+      ...basicAuth(this.#url),
+      ...options.headers,
+    };
+  }
+
+  get serviceId(): ServiceId {
+    return this.#options.service.id;
+  }
+
+  /** It was seen to serve another chain: no call may go to it. */
+  get isWrongChain(): boolean {
+    return this.#chain === "wrong";
+  }
+
+  /** Calls may go to it without a probe before. */
+  get isVerified(): boolean {
+    return this.#probe?.isRequired !== true || this.#chain === "right";
+  }
+
+  /** The last probe or call went well; without a probe, its breaker is closed. */
+  get isHealthy(): boolean {
+    if (this.#chain === "wrong") return false;
+    if (this.#probe === undefined) return this.#isUp ?? !this.quality.isOpen(this.#modules.clock.monotonicMs());
+    return this.#isUp === true;
+  }
+
+  get hasProbe(): boolean {
+    return this.#probe !== undefined;
+  }
+
+  /** Height at the last probe. */
+  get heightBlocks(): number | undefined {
+    return this.#heightBlocks;
+  }
+
+  #pathOf(call: BackendCall): string {
+    const [path = "", query] = call.path.split("?", 2);
+    const base = this.#url.pathname.endsWith("/") ? this.#url.pathname.slice(0, -1) : this.#url.pathname;
+    // The root keeps the spelling of the operator's URL, with or without a slash at its end.
+    const full = path === "" ? this.#url.pathname : `${base}${path}`;
+    const queries = [this.#url.search.slice(1), query ?? ""].filter((part) => part !== "");
+    return queries.length === 0 ? full : `${full}?${queries.join("&")}`;
+  }
+
+  /** Sends one call and classifies what comes back. Never rejects; records nothing but health. */
+  async attempt(
+    call: BackendCall,
+    body: Uint8Array | undefined,
+    timeoutMs: number,
+    signal: AbortSignal | undefined,
+    maxCheckedBytes = this.#options.maxCheckedBytes,
+  ): Promise<AttemptResult & { readonly retryAfterMs?: number | undefined }> {
+    const { service, maxAnswerBytes } = this.#options;
+    const headers = body === undefined ? this.#headers : { ...this.#headers, "content-type": "application/json" };
+    const result = await exchange(
+      this.#modules.pool,
+      { verb: call.verb, path: this.#pathOf(call), headers, body, timeoutMs, maxAnswerBytes, signal },
+      this.#modules.budget,
+    );
+    if (!result.ok) return { kind: "bad", blame: BLAME[result.reason], reason: result.reason };
+    const { answer, retryAfterMs } = result;
+    const read = classifyAnswer(service, call, answer, maxCheckedBytes);
+    if (read.kind === "bad") return { ...read, retryAfterMs };
+    return { kind: "good", good: read, status: answer.status, contentType: answer.contentType };
+  }
+
+  /** A call went well. */
+  markUp(): void {
+    this.#setUp(true);
+  }
+
+  /** Probes once; a second caller waits for the same probe. Never rejects. */
+  probe(signal: AbortSignal): Promise<void> {
+    this.#probing ??= this.#runProbe(signal).finally(() => {
+      this.#probing = undefined;
+    });
+    return this.#probing;
+  }
+
+  async #runProbe(signal: AbortSignal): Promise<void> {
+    const { clock, metrics } = this.#modules;
+    const { service, probeTimeoutMs } = this.#options;
+    for (const step of this.#probe?.steps ?? []) {
+      const startMs = clock.monotonicMs();
+      const result = await this.attempt(step.call, step.call.body, probeTimeoutMs, signal, 0);
+      if (signal.aborted) return;
+      const nowMs = clock.monotonicMs();
+      if (result.kind === "bad" || result.good.isError) {
+        metrics.count(PROBES, {
+          service: service.id,
+          result: result.kind === "bad" && result.blame === "wire" ? "unreachable" : "bad",
+        });
+        if (result.kind === "good" || result.blame === "wire" || result.blame === "supplier")
+          this.quality.failed(nowMs);
+        this.#setUp(false);
+        return;
+      }
+      const reading = step.read(result.good.result);
+      if (!reading.ok) {
+        metrics.count(PROBES, {
+          service: service.id,
+          result: reading.reason === "wrong_chain" ? "wrong_chain" : "bad",
+        });
+        if (reading.reason === "wrong_chain") this.#setChain("wrong");
+        else this.quality.failed(nowMs);
+        this.#setUp(false);
+        return;
+      }
+      this.quality.good(nowMs, nowMs - startMs);
+      if (reading.heightBlocks !== undefined) this.#heightBlocks = reading.heightBlocks;
+    }
+    metrics.count(PROBES, { service: service.id, result: "good" });
+    this.#setChain("right");
+    this.#setUp(true);
+  }
+
+  #setChain(chain: "right" | "wrong"): void {
+    if (chain === this.#chain) return;
+    const wasWrong = this.#chain === "wrong";
+    this.#chain = chain;
+    if (chain === "wrong") this.#modules.log.error(this.#fields(), "supplier serves another chain and is not used");
+    else if (wasWrong) this.#modules.log.info(this.#fields(), "supplier serves the right chain again");
+  }
+
+  #setUp(isUp: boolean): void {
+    if (isUp === this.#isUp) return;
+    const isFirst = this.#isUp === undefined;
+    this.#isUp = isUp;
+    this.#modules.metrics.set(HEALTHY, isUp ? 1 : 0, {
+      service: this.#options.service.id,
+      operator: this.operator,
+      rpc_type: this.rpcType,
+    });
+    if (!isUp) this.#modules.log.warn(this.#fields(), "supplier is down");
+    else if (!isFirst) this.#modules.log.info(this.#fields(), "supplier is up");
+  }
+
+  #fields(): Readonly<Record<string, unknown>> {
+    const { service, url } = this.#options;
+    return { service: service.id, operator: this.operator, rpcType: this.rpcType, host: hostOf(url) };
+  }
+}

@@ -1,0 +1,60 @@
+import type { FamilyId, Service } from "@turnpike/catalogue";
+import type { RpcType } from "@turnpike/protocol";
+import { beacon } from "./families/beacon.ts";
+import { bitcoin } from "./families/bitcoin.ts";
+import { cosmos } from "./families/cosmos.ts";
+import { evm } from "./families/evm.ts";
+import type { CallInput, Family, ParsedCall } from "./families/family.ts";
+import { http } from "./families/http.ts";
+import { near } from "./families/near.ts";
+import { radix } from "./families/radix.ts";
+import { search } from "./families/search.ts";
+import { solana } from "./families/solana.ts";
+import { sui } from "./families/sui.ts";
+import { tron } from "./families/tron.ts";
+import { parsePath } from "./paths.ts";
+import { matchPath } from "./templates.ts";
+
+const FAMILIES: Readonly<Record<FamilyId, Family>> = {
+  evm,
+  cosmos,
+  solana,
+  near,
+  sui,
+  radix,
+  tron,
+  bitcoin,
+  beacon,
+  search,
+  http,
+};
+
+/**
+ * The family of a service, or of one way of speaking to it: on a network that is both, JSON-RPC is EVM and everything
+ * else Cosmos-style.
+ */
+export function familyOf(service: Service, rpcType?: RpcType): Family {
+  const [first = "http"] = service.families;
+  if (service.families.length > 1 && rpcType !== undefined) {
+    const isEvm = rpcType === "json_rpc" || rpcType === "websocket";
+    const wanted = service.families.find((id) => (id === "evm") === isEvm);
+    if (wanted !== undefined) return FAMILIES[wanted];
+  }
+  return FAMILIES[first];
+}
+
+/** Makes the complete back-end call of a paid request, or says why it is refused; nothing is claimed before. */
+export function parsePaid(service: Service, input: CallInput): ParsedCall {
+  return familyOf(service).parse(service, input);
+}
+
+/**
+ * Whether an appended path (raw, without its query) is one of the service's, by either verb; the route itself (`""`)
+ * always is. False for a malformed path: ask `checkPath` first.
+ */
+export function isListed(service: Service, appendedPath: string): boolean {
+  if (appendedPath === "") return true;
+  const segments = parsePath(appendedPath);
+  if (segments === undefined) return false;
+  return matchPath(service, "GET", segments) !== undefined || matchPath(service, "POST", segments) !== undefined;
+}

@@ -1,0 +1,30 @@
+import { isRecord } from "@turnpike/base";
+import { parseChainCall } from "./chain-call.ts";
+import {
+  type ErrorJudgement,
+  type Family,
+  heightProbe,
+  httpProbeCall,
+  judgeHttpStatus,
+  memberAt,
+  supplierFault,
+} from "./family.ts";
+
+function judge(status: number, body: unknown): ErrorJudgement {
+  const isStated = isRecord(body) && body.code === status && typeof body.message === "string";
+  return (status === 400 || status === 404) && isStated ? "answer" : judgeHttpStatus(status);
+}
+
+/** Consensus layer of Ethereum: the Beacon API. */
+export const beacon: Family = {
+  id: "beacon",
+  parse: parseChainCall,
+  judgeRpcError: () => supplierFault("error"),
+  judgeHttpError: judge,
+  errorsOverHttp500: false,
+  isLegacyRpc: false,
+  probe: (_service, rpcType) =>
+    heightProbe(httpProbeCall("GET", "/eth/v1/node/syncing", rpcType), (result) =>
+      memberAt(result, "data", "head_slot"),
+    ),
+};

@@ -1,0 +1,32 @@
+import { parseChainCall } from "./chain-call.ts";
+import {
+  chainFault,
+  type ErrorJudgement,
+  type Family,
+  heightProbe,
+  judgeHttpStatus,
+  type RpcError,
+  rpcProbeCall,
+  supplierFault,
+} from "./family.ts";
+
+/** Codes of Bitcoin Core's `rpc/protocol.h`: type error, invalid address or key, invalid parameter, deserialization, misc (wrong arguments). */
+const FIXED_CODES = new Set([-1, -3, -5, -8, -22, -32602]);
+
+function judge(error: RpcError): ErrorJudgement {
+  const { code, message } = error;
+  if (code === -32601) return supplierFault("unsupported");
+  if (/txindex|pruned|not available|block not found/i.test(message)) return chainFault("state_unavailable");
+  return FIXED_CODES.has(code) ? "answer" : supplierFault("error");
+}
+
+/** Bitcoin-style networks; nodes before Bitcoin Core 28 answer in the manner of JSON-RPC 1. */
+export const bitcoin: Family = {
+  id: "bitcoin",
+  parse: parseChainCall,
+  judgeRpcError: judge,
+  judgeHttpError: judgeHttpStatus,
+  errorsOverHttp500: true,
+  isLegacyRpc: true,
+  probe: () => heightProbe(rpcProbeCall("getblockcount", []), (result) => result),
+};

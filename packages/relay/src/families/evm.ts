@@ -1,0 +1,80 @@
+import type { Service } from "@turnpike/catalogue";
+import { parseChainCall } from "./chain-call.ts";
+import {
+  chainFault,
+  type ErrorJudgement,
+  type Family,
+  judgeHttpStatus,
+  type Probe,
+  type RpcError,
+  readHeight,
+  rpcProbeCall,
+  supplierFault,
+  tooMuch,
+} from "./family.ts";
+
+/** The EVM ran, or the call could never run: every right node says the same. Texts of geth, Erigon, Nethermind, Besu, anvil. */
+const FIXED =
+  /revert|invalid ?opcode|bad instruction|invalid jump|stack ?(?:under|over)flow|out of ?gas|gas required exceeds|insufficient (?:funds|balance)|nonce too (?:low|high)|intrinsic gas|max ?fee ?per ?gas|max ?priority ?fee|fee cap|tip cap|exceeds block gas limit|write protection|static state change|address collision|max (?:code|initcode) ?size|^EVM error|VM execution error|filter not found|invalid argument|missing value for required argument|cannot unmarshal/i;
+/** Another supplier may be further on, or keep more. */
+const STATE =
+  /header not found|block (?:not found|\w+ not found)|unknown block|BlockOutOfRange|beyond current head|trie node|state .{0,40}(?:not|un)available|historical state|not available|pruned|archive/i;
+/** The supplier limits us. */
+const LIMITED = /rate ?limit|too many requests|quota|credits|capacity|throttl|upgrade|plan\b|api key|unauthorized/i;
+/** The supplier takes no request of this size. */
+const TOO_MUCH = /limit|range|too (?:many|large|wide|big)|exceed|more than \d|response size|timed? ?out|timeout/i;
+
+/** Judges an EVM error by EIP-1474 codes and the texts that nodes use. */
+export function judgeEvmError(error: RpcError): ErrorJudgement {
+  const { code, message } = error;
+  if (LIMITED.test(message)) return supplierFault("rate_limited");
+  if (code === 3 || code === -32015) return "answer";
+  if (code === -32601 || code === -32004) return supplierFault("unsupported");
+  if (code === -32602) {
+    if (STATE.test(message)) return chainFault("state_unavailable");
+    return TOO_MUCH.test(message) ? tooMuch : "answer";
+  }
+  if (code === -32700 || code === -32600) return supplierFault("error");
+  if (FIXED.test(message)) return "answer";
+  if (STATE.test(message)) return chainFault("state_unavailable");
+  if (code === -32005 || TOO_MUCH.test(message)) return tooMuch;
+  return supplierFault("error");
+}
+
+/** Asks for the chain's id before anything else, and for the height. */
+export function evmProbe(service: Service): Probe {
+  return {
+    isRequired: service.evmChainId !== undefined,
+    steps: [
+      {
+        call: rpcProbeCall("eth_chainId", []),
+        read: (result) => {
+          const chainId = readHeight(result);
+          if (chainId === undefined) return { ok: false, reason: "bad_answer" };
+          if (service.evmChainId !== undefined && chainId !== service.evmChainId) {
+            return { ok: false, reason: "wrong_chain" };
+          }
+          return { ok: true };
+        },
+      },
+      {
+        call: rpcProbeCall("eth_blockNumber", []),
+        read: (result) => {
+          const heightBlocks = readHeight(result);
+          return heightBlocks === undefined ? { ok: false, reason: "bad_answer" } : { ok: true, heightBlocks };
+        },
+      },
+    ],
+  };
+}
+
+/** EVM networks: Ethereum JSON-RPC. */
+export const evm: Family = {
+  id: "evm",
+  parse: parseChainCall,
+  judgeRpcError: judgeEvmError,
+  judgeHttpError: judgeHttpStatus,
+  errorsOverHttp500: false,
+  isLegacyRpc: false,
+  probe: (service, rpcType) => (rpcType === "json_rpc" ? evmProbe(service) : undefined),
+};

@@ -1,0 +1,40 @@
+import type { Service } from "@turnpike/catalogue";
+import { paramsFault } from "../checks.ts";
+import { parseChainCall, readBody } from "./chain-call.ts";
+import { type CallInput, type Family, judgeHttpStatus, type ParsedCall, supplierFault } from "./family.ts";
+
+/** The operation that is the body of the route itself. */
+const ROOT = "POST /";
+
+function parse(service: Service, input: CallInput): ParsedCall {
+  const root = service.operations.get(ROOT);
+  if (root === undefined || input.appendedPath !== "") return parseChainCall(service, input);
+  if (input.verb === "GET") return { ok: false, code: "VERB_NOT_ALLOWED" };
+  const read = readBody(input.body);
+  if (!read.ok) return read;
+  const fault = paramsFault(service, root, read.value);
+  if (fault !== undefined) return { ok: false, code: "INVALID_PARAMS", message: fault };
+  return {
+    ok: true,
+    call: {
+      rpcType: root.rpcType,
+      operation: ROOT,
+      verb: "POST",
+      path: "",
+      body: Buffer.from(read.text),
+      id: undefined,
+      params: read.value,
+    },
+  };
+}
+
+/** Plain HTTP services with JSON bodies. Nothing is known of their errors, so none is sold. */
+export const http: Family = {
+  id: "http",
+  parse,
+  judgeRpcError: () => supplierFault("error"),
+  judgeHttpError: judgeHttpStatus,
+  errorsOverHttp500: false,
+  isLegacyRpc: false,
+  probe: () => undefined,
+};

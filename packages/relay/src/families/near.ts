@@ -1,0 +1,41 @@
+import { parseChainCall } from "./chain-call.ts";
+import {
+  chainFault,
+  type ErrorJudgement,
+  type Family,
+  heightProbe,
+  judgeHttpStatus,
+  memberAt,
+  type RpcError,
+  rpcProbeCall,
+  supplierFault,
+  tooMuch,
+} from "./family.ts";
+
+/** Causes of nearcore's structured errors that are facts of the request or the chain. */
+const FIXED =
+  /UNKNOWN_ACCOUNT|INVALID_ACCOUNT|UNKNOWN_ACCESS_KEY|NO_CONTRACT_CODE|CONTRACT_EXECUTION_ERROR|PARSE_ERROR|UNKNOWN_VALIDATOR|wasm execution failed|does not exist while viewing/i;
+const STATE =
+  /UNKNOWN_BLOCK|UNKNOWN_CHUNK|UNKNOWN_EPOCH|UNKNOWN_TRANSACTION|GARBAGE_COLLECTED|UNAVAILABLE_SHARD|NOT_SYNCED|NO_SYNCED|TIMEOUT/i;
+
+function judge(error: RpcError): ErrorJudgement {
+  if (error.code === -32601) return supplierFault("unsupported");
+  if (/rate ?limit|too many requests/i.test(error.message)) return supplierFault("rate_limited");
+  const text = `${error.message} ${error.cause ?? ""} ${typeof error.data === "string" ? error.data : ""}`;
+  if (/TOO_LARGE|exceeds/i.test(text)) return tooMuch;
+  if (STATE.test(text)) return chainFault("state_unavailable");
+  if (error.code === -32602 || error.code === -32700 || FIXED.test(text)) return "answer";
+  return supplierFault("error");
+}
+
+/** NEAR-style network. */
+export const near: Family = {
+  id: "near",
+  parse: parseChainCall,
+  judgeRpcError: judge,
+  judgeHttpError: judgeHttpStatus,
+  errorsOverHttp500: false,
+  isLegacyRpc: false,
+  probe: () =>
+    heightProbe(rpcProbeCall("status", []), (result) => memberAt(result, "sync_info", "latest_block_height")),
+};

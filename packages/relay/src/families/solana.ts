@@ -1,0 +1,37 @@
+import { parseChainCall } from "./chain-call.ts";
+import {
+  chainFault,
+  type ErrorJudgement,
+  type Family,
+  heightProbe,
+  judgeHttpStatus,
+  type RpcError,
+  rpcProbeCall,
+  supplierFault,
+  tooMuch,
+} from "./family.ts";
+
+/** Custom codes of Agave's `rpc-client-api`: -32002 simulation failed, -32003 and -32013 signature, -32015 version. */
+const FIXED_CODES = new Set([-32602, -32002, -32003, -32013, -32015]);
+/** Slot or block that this node does not have (yet), node behind, minimum context slot. "Skipped" is not told apart from "missing". */
+const STATE_CODES = new Set([-32001, -32004, -32007, -32008, -32009, -32011, -32014, -32016]);
+
+function judge(error: RpcError): ErrorJudgement {
+  if (/rate ?limit|too many requests/i.test(error.message)) return supplierFault("rate_limited");
+  if (error.code === -32601) return supplierFault("unsupported");
+  if (FIXED_CODES.has(error.code)) return "answer";
+  if (STATE_CODES.has(error.code)) return chainFault("state_unavailable");
+  // -32010: excluded from this node's account indexes, or too many accounts.
+  return error.code === -32010 ? tooMuch : supplierFault("error");
+}
+
+/** Solana-style network. */
+export const solana: Family = {
+  id: "solana",
+  parse: parseChainCall,
+  judgeRpcError: judge,
+  judgeHttpError: judgeHttpStatus,
+  errorsOverHttp500: false,
+  isLegacyRpc: false,
+  probe: () => heightProbe(rpcProbeCall("getBlockHeight", []), (result) => result),
+};

@@ -1,0 +1,34 @@
+import { parseChainCall } from "./chain-call.ts";
+import {
+  chainFault,
+  type ErrorJudgement,
+  type Family,
+  heightProbe,
+  judgeHttpStatus,
+  type RpcError,
+  rpcProbeCall,
+  supplierFault,
+  tooMuch,
+} from "./family.ts";
+
+function judge(error: RpcError): ErrorJudgement {
+  const { code, message } = error;
+  if (/rate ?limit|too many requests/i.test(message)) return supplierFault("rate_limited");
+  if (code === -32601) return supplierFault("unsupported");
+  if (/pruned|checkpoint .* not found|could not find the referenced transaction/i.test(message)) {
+    return chainFault("state_unavailable");
+  }
+  if (/limit|too (?:many|large)/i.test(message)) return tooMuch;
+  return code === -32602 ? "answer" : supplierFault("error");
+}
+
+/** Sui-style network. */
+export const sui: Family = {
+  id: "sui",
+  parse: parseChainCall,
+  judgeRpcError: judge,
+  judgeHttpError: judgeHttpStatus,
+  errorsOverHttp500: false,
+  isLegacyRpc: false,
+  probe: () => heightProbe(rpcProbeCall("sui_getLatestCheckpointSequenceNumber", []), (result) => result),
+};

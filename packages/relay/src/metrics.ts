@@ -1,0 +1,76 @@
+import type { MetricSpec } from "@turnpike/base";
+
+/** Attempts at suppliers. `outcome`: good, error (an error that is an answer) or bad; `blame` is `none` unless bad. */
+export const ATTEMPTS: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_relay_attempts_total",
+  help: "Attempts at suppliers by service, outcome, blame and reason",
+  labels: ["service", "outcome", "blame", "reason"],
+};
+
+/** Time from the start of one attempt to its classified answer. */
+export const ATTEMPT_DURATION: MetricSpec = {
+  kind: "histogram",
+  name: "turnpike_relay_attempt_duration_seconds",
+  help: "Duration of an attempt at a supplier",
+  labels: ["service", "outcome"],
+  buckets: [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30],
+};
+
+/** Relays by how they ended: `ok`, or the error code. */
+export const RELAYS: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_relays_total",
+  help: "Relays by service and result",
+  labels: ["service", "result"],
+};
+
+/** Relays that wait for an answer. */
+export const IN_FLIGHT: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_relay_in_flight",
+  help: "Relays in flight",
+};
+
+/** Bytes of answers that are being received. */
+export const IN_FLIGHT_BYTES: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_relay_in_flight_bytes",
+  help: "Bytes of answers held while they are received",
+};
+
+/** 1 while an operator is passed over because it failed too often. */
+export const BREAKER_OPEN: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_relay_breaker_open",
+  help: "1 while a supplier's breaker is open",
+  labels: ["service", "operator", "rpc_type"],
+};
+
+/** Probes by how they ended: good, bad, wrong_chain or unreachable. */
+export const PROBES: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_relay_probes_total",
+  help: "Health probes by service and result",
+  labels: ["service", "result"],
+};
+
+/** 1 while a supplier counts as healthy. */
+export const HEALTHY: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_relay_supplier_healthy",
+  help: "1 while a supplier counts as healthy",
+  labels: ["service", "operator", "rpc_type"],
+};
+
+/** All metrics of this package, for the test that holds them to the dashboards. */
+export const RELAY_METRICS: readonly MetricSpec[] = [
+  ATTEMPTS,
+  ATTEMPT_DURATION,
+  RELAYS,
+  IN_FLIGHT,
+  IN_FLIGHT_BYTES,
+  BREAKER_OPEN,
+  PROBES,
+  HEALTHY,
+];

@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import { dirname, join, normalize } from "node:path";
+import { suite, test } from "node:test";
+import { files, importsOf, readPackage, readText, withoutComments } from "./sources.ts";
+
+const RANKS = JSON.parse(readText("tools/layers.json")) as Readonly<Record<string, number>>;
+const SCOPE = "@turnpike/";
+
+/** Who may call each function that makes a stage of a request. */
+const MINTS: Readonly<Record<string, string>> = {
+  mintParsed: "gateway",
+  mintPaid: "payment",
+  mintFree: "gateway",
+  mintRelayed: "relay",
+};
+
+/** What tests may use beside what their package declares. */
+const FOR_TESTS = new Set(["testkit", "localnet"]);
+
+const rankOf = (name: string): number => {
+  const rank = RANKS[name];
+  assert.ok(rank !== undefined, `packages/${name} has no rank in tools/layers.json`);
+  return rank;
+};
+
+const isTest = (path: string): boolean => path.endsWith(".test.ts") || /\/(test-|testing\/)/.test(path);
+
+const packages = files("packages/*/package.json").map((path) => {
+  const folder = dirname(path);
+  const json = readPackage(path);
+  return {
+    short: folder.slice("packages/".length),
+    folder,
+    json,
+    declared: new Set([...Object.keys(json.dependencies ?? {}), ...Object.keys(json.optionalDependencies ?? {})]),
+    sources: files(`${folder}/src/**/*.ts`),
+  };
+});
+
+/** `@scope/name` or `name` of an import; undefined for relative and built-in ones. */
+function packageOf(specifier: string): string | undefined {
+  if (specifier.startsWith(".") || specifier.startsWith("node:")) return undefined;
+  return specifier
+    .split("/")
+    .slice(0, specifier.startsWith("@") ? 2 : 1)
+    .join("/");
+}
+
+/** Everything wrong with one import. */
+function importFault(pkg: (typeof packages)[number], path: string, specifier: string): string | undefined {
+  if (specifier.startsWith(".")) {
+    const target = normalize(join(dirname(path), specifier));
+    return target.startsWith(`${pkg.folder}/`) ? undefined : `leaves its package: ${specifier}`;
+  }
+  const name = packageOf(specifier);
+  if (name === undefined) return undefined;
+  if (name === "turnpike") return "imports an app";
+  const short = name.startsWith(SCOPE) ? name.slice(SCOPE.length) : undefined;
+  if (short !== undefined && specifier !== name) return `goes past the door of ${name}: ${specifier}`;
+  if (short === pkg.short) return "imports its own package by name";
+  if (isTest(path)) {
+    if (short === undefined || FOR_TESTS.has(short) || pkg.declared.has(name)) return undefined;
+    return rankOf(short) < rankOf(pkg.short) ? undefined : `imports upward: ${name}`;
+  }
+  if (!pkg.declared.has(name)) return `imports ${name}, which ${pkg.folder}/package.json does not declare`;
+  if (short !== undefined && rankOf(short) >= rankOf(pkg.short)) return `imports upward: ${name}`;
+  return undefined;
+}
+
+suite("layers", () => {
+  test("every package has a rank, and declares only packages below it", () => {
+    assert.ok(packages.length >= 10);
+    for (const { short, json } of packages) {
+      assert.equal(json.name, `${SCOPE}${short}`);
+      for (const name of Object.keys({ ...json.dependencies, ...json.devDependencies, ...json.optionalDependencies })) {
+        assert.notEqual(name, "turnpike", `${short} depends on an app`);
+        if (!name.startsWith(SCOPE)) continue;
+        const other = name.slice(SCOPE.length);
+        assert.ok(
+          rankOf(other) < rankOf(short),
+          `${short} (${rankOf(short)}) depends upward on ${other} (${rankOf(other)})`,
+        );
+      }
+    }
+  });
+
+  test("every import of a package is declared, and goes down through the front door", () => {
+    const faults = packages.flatMap((pkg) =>
+      pkg.sources.flatMap((path) =>
+        importsOf(readText(path)).flatMap((specifier) => {
+          const fault = importFault(pkg, path, specifier);
+          return fault === undefined ? [] : [`${path} ${fault}`];
+        }),
+      ),
+    );
+    assert.deepEqual(faults, []);
+  });
+
+  test("every package has one door, and what it lets out has names", () => {
+    for (const { short, folder, json } of packages) {
+      assert.deepEqual(json.exports, { ".": "./src/index.ts" }, short);
+      assert.doesNotMatch(withoutComments(readText(`${folder}/src/index.ts`)), /export\s+\*|export\s+default/, short);
+    }
+  });
+
+  test("each stage of a request is made by its owner alone", () => {
+    const defined = [...readText("packages/protocol/src/stages.ts").matchAll(/export function (mint\w+)/g)];
+    assert.deepEqual(
+      defined.map(([, name]) => name),
+      ["mintParsed", "mintPaid", "mintFree", "mintRelayed"],
+    );
+    const faults: string[] = [];
+    for (const path of files("packages/*/src/**/*.ts", "apps/*/src/**/*.ts")) {
+      const owner = path.split("/")[1] ?? "";
+      if (isTest(path) || owner === "protocol" || owner === "testkit") continue;
+      const code = withoutComments(readText(path));
+      for (const [mint, by] of Object.entries(MINTS)) {
+        if (owner !== by && new RegExp(`\\b${mint}\\b`).test(code))
+          faults.push(`${path} uses ${mint}, which is for ${by}`);
+      }
+    }
+    assert.deepEqual(faults, []);
+  });
+
+  test("the check itself sees an upward, an undeclared, a deep and an app's import", () => {
+    const relay = packages.find(({ short }) => short === "relay");
+    assert.ok(relay !== undefined);
+    const path = `${relay.folder}/src/x.ts`;
+    const code = [
+      'import { a } from "@turnpike/gateway";',
+      'import type { b } from "@turnpike/base/src/errors.ts";',
+      'import "turnpike";',
+      'export { c } from "../../base/src/index.ts";',
+      'import {\n  d,\n} from "@turnpike/protocol";',
+      '/** import { e } from "@turnpike/gateway"; */',
+      'const f = await import("left-pad");',
+    ].join("\n");
+    const faults = importsOf(code).map((specifier) => importFault(relay, path, specifier));
+    assert.deepEqual(faults, [
+      "imports @turnpike/gateway, which packages/relay/package.json does not declare",
+      "goes past the door of @turnpike/base: @turnpike/base/src/errors.ts",
+      "leaves its package: ../../base/src/index.ts",
+      undefined,
+      "imports an app",
+      "imports left-pad, which packages/relay/package.json does not declare",
+    ]);
+  });
+});

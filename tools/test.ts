@@ -1,0 +1,67 @@
+import { spawnSync } from "node:child_process";
+import { existsSync, statSync } from "node:fs";
+import { join, relative, resolve } from "node:path";
+import { files, ROOT } from "./sources.ts";
+
+/** Where tests are. */
+const PATTERNS = ["packages/*/src/**/*.test.ts", "apps/*/src/**/*.test.ts", "tools/**/*.test.ts", "test/**/*.test.ts"];
+
+/** Time for one test, in milliseconds. Those that start servers set a longer one of their own. */
+const TIMEOUT_MS = 120_000;
+
+/** Test files at once: the machine has two cores, and many tests start a database or a chain of their own. */
+const CONCURRENCY = 2;
+
+/** A program that some tests need and that npm cannot bring. */
+interface Program {
+  readonly name: string;
+  /** What is not tested without it. */
+  readonly tests: string;
+  /** True when it is there. */
+  readonly found: () => boolean;
+}
+
+/** Nothing that is tested today needs a program from outside npm. */
+const PROGRAMS: readonly Program[] = [];
+
+function selected(args: readonly string[]): string[] {
+  const all = files(...PATTERNS);
+  if (args.length === 0) return all;
+  return all.filter((path) =>
+    args.some((arg) => {
+      const wanted = relative(ROOT, resolve(process.cwd(), arg));
+      const folder = existsSync(join(ROOT, wanted)) && statSync(join(ROOT, wanted)).isDirectory();
+      return folder ? path.startsWith(`${wanted}/`) : path === wanted || path.includes(arg);
+    }),
+  );
+}
+
+const args = process.argv.slice(2);
+const flags = args.filter((arg) => arg.startsWith("--"));
+const chosen = selected(args.filter((arg) => !arg.startsWith("--")));
+if (chosen.length === 0) {
+  process.stderr.write(`No test file fits ${args.join(" ")}.\n`);
+  process.exit(2);
+}
+
+const skipped = PROGRAMS.filter((program) => !program.found());
+for (const { name, tests } of skipped) process.stdout.write(`skipped: ${tests} (${name} is not installed)\n`);
+
+const run = spawnSync(
+  process.execPath,
+  [
+    "--test",
+    "--test-reporter=spec",
+    `--test-concurrency=${CONCURRENCY}`,
+    `--test-timeout=${TIMEOUT_MS}`,
+    "--disable-warning=ExperimentalWarning",
+    ...flags,
+    ...chosen,
+  ],
+  { cwd: ROOT, stdio: "inherit" },
+);
+if (skipped.length > 0 && process.env.CI === "true") {
+  process.stderr.write(`In CI a skip is a failure: ${skipped.map(({ name }) => name).join(", ")}\n`);
+  process.exit(1);
+}
+process.exit(run.status ?? 1);
