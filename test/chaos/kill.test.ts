@@ -46,7 +46,7 @@ const FACILITATOR_STEPS = [
 const PRICE = 5_000n;
 const BODY = { method: "eth_chainId", params: [] };
 
-suite("killed at any step", { timeout: 540_000 }, () => {
+suite("killed at any step", { timeout: 540_000, concurrency: 3 }, () => {
   let ground: Ground;
 
   before(async () => {
@@ -68,7 +68,7 @@ suite("killed at any step", { timeout: 540_000 }, () => {
   for (const at of STEPS) {
     test(`the gateway, at ${at}`, async () => {
       const made = ground.config();
-      await made.migrate();
+      await made.prepare();
       const payer = await ground.fundedPayer(PRICE * 3n);
       await using doomed = await startChild({
         role: "gateway",
@@ -95,7 +95,7 @@ suite("killed at any step", { timeout: 540_000 }, () => {
   for (const at of REMOTE_STEPS) {
     test(`the gateway with a remote facilitator, at ${at}`, async () => {
       const made = ground.config();
-      await made.migrate();
+      await made.prepare();
       await using facilitator = await startChild({ role: "facilitator", overrides: made.overrides });
       const payment = { ...(made.overrides.payment as object), ...withRemote(facilitator.url) };
       const overrides = { ...made.overrides, payment };
@@ -115,7 +115,7 @@ suite("killed at any step", { timeout: 540_000 }, () => {
   for (const at of FACILITATOR_STEPS) {
     test(`the facilitator, at ${at}`, async () => {
       const made = ground.config();
-      await made.migrate();
+      await made.prepare();
       let facilitator = await startChild({
         role: "facilitator",
         overrides: made.overrides,
@@ -145,7 +145,7 @@ suite("killed at any step", { timeout: 540_000 }, () => {
     test(`the chain's connection, at ${at}`, async () => {
       await using door = await openDoor(ground.anvil.port);
       const made = ground.config({}, { rpcUrls: [door.url] });
-      await made.migrate();
+      await made.prepare();
       const payer = await ground.fundedPayer(PRICE * 3n);
       await using gateway = await startChild({
         role: "gateway",

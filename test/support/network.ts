@@ -36,7 +36,8 @@ export interface GroundConfig {
   /** Nobody else's address, so that sums are this test's alone. */
   readonly payTo: `0x${string}`;
   readonly schema: string;
-  migrate(): Promise<void>;
+  /** Funds its relayer keys and makes its tables. */
+  prepare(): Promise<void>;
 }
 
 const randomAddress = (): `0x${string}` => `0x${randomBytes(20).toString("hex")}`;
@@ -46,16 +47,15 @@ export async function startGround(options: AnvilOptions = {}): Promise<Ground> {
   const [anvil, postgres] = await Promise.all([startAnvil(options), startPostgres({})]);
   await deployTestToken(anvil.url, { holders: [] });
   const client = createPublicClient({ transport: http(anvil.url), cacheTime: 0 });
-  const keys = Array.from({ length: 3 }, () => generatePrivateKey());
-  for (const key of keys) await fundGas(anvil.url, privateKeyToAddress(key), 10n ** 20n);
-  const relayerKeys = keys.slice(0, 2);
-  const facilitatorKeys = keys.slice(2);
   return {
     anvil,
     postgres,
     config(change = {}, network = {}) {
       const schema = `t_${randomBytes(6).toString("hex")}`;
       const payTo = randomAddress();
+      // Each ledger leases keys of its own: two ledgers with one key would race for its nonces.
+      const relayerKeys = [generatePrivateKey(), generatePrivateKey()];
+      const facilitatorKeys = [generatePrivateKey()];
       const overrides = {
         localnet: true,
         gateway: { port: 0, metrics: { port: 0 } },
@@ -86,7 +86,10 @@ export async function startGround(options: AnvilOptions = {}): Promise<Ground> {
         config,
         payTo,
         schema,
-        async migrate() {
+        async prepare() {
+          for (const key of [...relayerKeys, ...facilitatorKeys]) {
+            await fundGas(anvil.url, privateKeyToAddress(key), 10n ** 20n);
+          }
           await migrateLedger(config, "gateway");
           await migrateLedger(config, "facilitator");
         },

@@ -132,7 +132,7 @@ suite("config", () => {
   });
 
   test("takes keys from the environment in any spelling, above the file and below the overrides", () => {
-    const file = yaml("gateway: { port: 1, maxBodyBytes: 2048 }");
+    const file = yaml("gateway: { port: 1, maxBufferedBytes: 2097152 }");
     const env = {
       TURNPIKE__GATEWAY__PORT: "2",
       TURNPIKE__GATEWAY__MAX_ANSWER_BYTES: "4096",
@@ -144,7 +144,7 @@ suite("config", () => {
     const config = loadConfig({ file, env, overrides: { gateway: { port: 3 } } });
     assert.equal(config.gateway.port, 3);
     assert.equal(loadConfig({ file, env }).gateway.port, 2);
-    assert.equal(config.gateway.maxBodyBytes, 2048);
+    assert.equal(config.gateway.maxBufferedBytes, 2_097_152);
     assert.equal(config.gateway.maxAnswerBytes, 4096);
     assert.equal(config.payment.networks[0]?.asset, NETWORK.asset);
     assert.equal(config.payment.networks[0]?.version, "2");

@@ -93,9 +93,10 @@ create table payments (
 create unique index payments_identifier_bound on payments (network, payer, identifier)
   where identifier is not null and state not in ('released', 'owed');
 create index payments_identifier on payments (network, payer, identifier) where identifier is not null;
-create index payments_in_flight on payments (network, asset, payer) include (value)
+-- On an expression, so that no plan sums a payer's balance over all that it ever paid, by the index of the unique key.
+create index payments_in_flight on payments ((network || ' ' || asset || ' ' || payer))
   where state in ('claimed', 'signed', 'submitted');
-create index payments_paid on payments (network, asset, payer, block_number) include (value)
+create index payments_paid on payments ((network || ' ' || asset || ' ' || payer), block_number)
   where state in ('settled', 'owed');
 create index payments_claimed on payments (holder) where state = 'claimed';
 create index payments_submitted on payments (network, seq) where state = 'submitted';

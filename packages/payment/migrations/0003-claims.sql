@@ -1,6 +1,7 @@
 -- Holders, claims and their release.
 -- Functions on the way of a payment plan without sequential scans: a plan that is made while the tables are empty stays
--- in use while they grow.
+-- in use while they grow. They find rows by unique keys and look at the state after, since a partial index on the state
+-- would hold for every payment that is under way.
 
 create function holder_lives(p_holder text) returns boolean language plpgsql set search_path from current as $$
 begin
@@ -20,6 +21,7 @@ set enable_seqscan to off as $$
 declare
   earlier payments;
   other payments;
+  account text := p_network || ' ' || p_asset || ' ' || p_payer;
   in_flight numeric;
 begin
   select * into earlier from payments
@@ -58,12 +60,11 @@ begin
 
   in_flight := coalesce((
       select sum(value) from payments
-      where network = p_network and asset = p_asset and payer = p_payer
-        and state in ('claimed', 'signed', 'submitted')
+      where network || ' ' || asset || ' ' || payer = account and state in ('claimed', 'signed', 'submitted')
     ), 0) + coalesce((
       select sum(value) from payments
-      where network = p_network and asset = p_asset and payer = p_payer
-        and state in ('settled', 'owed') and block_number > p_balance_block
+      where network || ' ' || asset || ' ' || payer = account and state in ('settled', 'owed')
+        and block_number > p_balance_block
     ), 0);
   if in_flight + p_value > p_balance then
     outcome := 'insufficient';
@@ -100,12 +101,19 @@ $$;
 
 -- Gives claims of p_holder up. Returns the ids that were still its own.
 create function release(p_holder text, p_ids text[], p_reasons text[]) returns setof text
-language sql set search_path from current
+language plpgsql set search_path from current
 set enable_seqscan to off as $$
-  update payments set state = 'released', reason = given.reason, holder = null
-  from unnest(p_ids, p_reasons) as given (id, reason)
-  where payments.id = given.id and payments.state = 'claimed' and payments.holder = p_holder
-  returning payments.id
+declare
+  was payments;
+begin
+  for was in select * from payments where id = any (p_ids) order by seq for update loop
+    if was.state = 'claimed' and was.holder = p_holder then
+      update payments set state = 'released', reason = p_reasons[array_position(p_ids, was.id)], holder = null
+        where seq = was.seq;
+      return next was.id;
+    end if;
+  end loop;
+end
 $$;
 
 -- Releases up to p_limit claims whose holder is dead. A holder is dead once its row is deleted, and it never comes back;

@@ -63,11 +63,18 @@ declare
   expiry timestamptz := clock_timestamp() + p_retention;
   new_batch bigint;
   free_nonce bigint;
-  missing text[];
+  was payments;
+  held text[] := '{}';
+  seqs bigint[] := '{}';
 begin
   free_nonce := check_lease(p_holder, p_network, p_relayer, p_epoch);
   next_nonce := free_nonce;
-  perform 1 from payments where id = any (p_ids) order by seq for update;
+  for was in select * from payments where id = any (p_ids) order by seq for update loop
+    if was.state = 'claimed' and was.holder = p_holder and was.network = p_network then
+      held := held || was.id;
+      seqs := seqs || was.seq;
+    end if;
+  end loop;
 
   if free_nonce is not null then
     select transactions.batch into new_batch from transactions
@@ -81,12 +88,7 @@ begin
     end if;
   end if;
 
-  select array_agg(given.id) into missing from unnest(p_ids) as given (id)
-    where not exists (
-      select 1 from payments
-      where payments.id = given.id and state = 'claimed' and holder = p_holder and network = p_network
-    );
-  lost := coalesce(missing, '{}');
+  lost := array(select given.id from unnest(p_ids) as given (id) where given.id <> all (held));
   if free_nonce is null then
     outcome := 'lease';
     return;
@@ -95,7 +97,7 @@ begin
     outcome := 'nonce';
     return;
   end if;
-  if missing is not null then
+  if lost <> '{}' then
     outcome := 'lost';
     return;
   end if;
@@ -106,17 +108,13 @@ begin
   insert into transactions (batch, position, hash, raw, max_fee_per_gas, max_priority_fee_per_gas)
     values (new_batch, 0, p_hash, p_raw, p_max_fee, p_max_priority_fee);
   insert into answers (payment, content_type, body, expires_at)
-    select payments.seq, given.content_type,
-      substring(p_bodies from given.first for given.length), expiry
-    from (
-      select item.id, item.content_type, item.length,
-        (1 + sum(item.length) over (order by item.place) - item.length)::integer as first
-      from unnest(p_ids, p_content_types, p_lengths) with ordinality as item (id, content_type, length, place)
-    ) as given
-    join payments on payments.id = given.id;
+    select seqs[array_position(held, item.id)], item.content_type,
+      substring(p_bodies from (1 + sum(item.length) over (order by item.place) - item.length)::integer for item.length),
+      expiry
+    from unnest(p_ids, p_content_types, p_lengths) with ordinality as item (id, content_type, length, place);
   update payments set
     state = 'signed', holder = null, batch = new_batch, transaction_hash = p_hash, answer_expires_at = expiry
-  where id = any (p_ids);
+  where seq = any (seqs);
   outcome := 'journaled';
   batch_id := new_batch;
 end
@@ -128,6 +126,9 @@ create function journal_replacement(
   p_hash text, p_raw bytea, p_max_fee numeric, p_max_priority_fee numeric, out outcome text
 ) language plpgsql set search_path from current
 set enable_seqscan to off as $$
+declare
+  was payments;
+  signed bigint[] := '{}';
 begin
   if check_lease(p_holder, p_network, p_relayer, p_epoch) is null then
     outcome := 'lease';
@@ -137,7 +138,11 @@ begin
     outcome := 'journaled';
     return;
   end if;
-  perform 1 from payments where batch = p_batch order by seq for update;
+  for was in select * from payments where batch = p_batch order by seq for update loop
+    if was.state = 'signed' then
+      signed := signed || was.seq;
+    end if;
+  end loop;
   perform 1 from batches
     where id = p_batch and network = p_network and relayer = p_relayer and state = 'open' for update;
   if not found then
@@ -147,7 +152,7 @@ begin
   insert into transactions (batch, position, hash, raw, max_fee_per_gas, max_priority_fee_per_gas)
     select p_batch, 1 + max(position), p_hash, p_raw, p_max_fee, p_max_priority_fee
     from transactions where batch = p_batch;
-  update payments set transaction_hash = p_hash where batch = p_batch and state = 'signed';
+  update payments set transaction_hash = p_hash where seq = any (signed);
   outcome := 'journaled';
 end
 $$;
@@ -158,18 +163,14 @@ returns boolean language plpgsql set search_path from current
 set enable_seqscan to off as $$
 declare
   expiry timestamptz := clock_timestamp() + p_retention;
-  submitted bigint;
+  was payments;
 begin
-  if not holder_lives(p_holder) then
+  select * into was from payments where id = p_id for update;
+  if was.seq is null or was.state <> 'claimed' or was.holder <> p_holder or not holder_lives(p_holder) then
     return false;
   end if;
-  update payments set state = 'submitted', holder = null, answer_expires_at = expiry
-    where id = p_id and state = 'claimed' and holder = p_holder
-    returning seq into submitted;
-  if submitted is null then
-    return false;
-  end if;
-  insert into answers (payment, content_type, body, expires_at) values (submitted, p_content_type, p_body, expiry);
+  update payments set state = 'submitted', holder = null, answer_expires_at = expiry where seq = was.seq;
+  insert into answers (payment, content_type, body, expires_at) values (was.seq, p_content_type, p_body, expiry);
   return true;
 end
 $$;
@@ -186,6 +187,12 @@ begin
   select * into was from payments where id = p_id for update;
   if was.seq is null then
     return 'unknown';
+  end if;
+  -- Its answer was given out when it was settled: what can no longer be settled then is in dispute, not just failed.
+  if p_state = 'failed' and exists (
+    select 1 from events where events.payment = was.seq and events.to_state = 'settled'
+  ) then
+    p_state := 'disputed';
   end if;
   if was.state = p_state and (p_block is null
     or (was.transaction_hash, was.block_number, was.block_hash)

@@ -52,6 +52,7 @@ export {
   type FacilitatorServerOptions,
 } from "./facilitator/server.ts";
 export { decodePaymentHeader, decodeReceipt, encodeReceipt, type HeaderLimits } from "./header.ts";
+export { type HousekeepingOptions, startHousekeeping } from "./housekeeping.ts";
 export { auditBooks, type BooksAudit, type BooksDifference } from "./ledger/audit.ts";
 export { createLedger, type LedgerModules, type LedgerOptions } from "./ledger/ledger.ts";
 export { type MigrationResult, migrate } from "./ledger/migrate.ts";

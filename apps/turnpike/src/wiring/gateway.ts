@@ -36,6 +36,7 @@ export function gatewayOptions(config: Config): GatewayOptions {
     maxHeaderBytes: gateway.maxHeaderBytes,
     headersTimeoutMs: gateway.requestTimeoutMs,
     requestTimeoutMs: gateway.requestTimeoutMs,
+    maxBufferedBytes: gateway.maxBufferedBytes,
     maxConcurrentRequests: gateway.maxConcurrentRequests,
     freeTimeoutMs: gateway.upstreamTimeoutMs,
     drainTimeoutMs: gateway.shutdownTimeoutMs,

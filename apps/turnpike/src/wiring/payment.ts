@@ -10,6 +10,7 @@ import {
   type Ledger,
   type PaymentStage,
   type Settler,
+  startHousekeeping,
 } from "@turnpike/payment";
 import { checkChains } from "./chain-check.ts";
 import { openLedger } from "./ledger.ts";
@@ -56,6 +57,7 @@ export async function openPayments(
   const { config, env } = input;
   requireNetworks(config);
   const ledger = stack.use(await openLedger(config, role, modules));
+  stack.use(startHousekeeping({ everyMs: config.payment.relayer.leaseSeconds * 500 }, { ledger, log: modules.log }));
   const chains = openChains(config, modules);
   for (const rpc of chains.values()) stack.use(rpc);
   const verifier = stack.use(createVerifier(verifierOptions(config), { ...modules, rpc: chains }));

@@ -5,8 +5,6 @@ import { createNetworkEngine, type NetworkEngine } from "./network.ts";
 import type { EngineModules, EngineOptions } from "./options.ts";
 import { pause } from "./waiters.ts";
 
-const HOUSEKEEPING_PASSES = 6;
-
 /**
  * The settlement engine: sends claimed payments to their chains with our own relayer keys, in batches, and follows
  * each to its end. It starts by picking up what an earlier process left open. A chain that cannot be reached does not
@@ -45,15 +43,7 @@ export async function createEngine(opts: EngineOptions, modules: EngineModules):
     }
   };
 
-  const housekeep = async (): Promise<void> => {
-    for (let pass = 0; !stopping.signal.aborted; pass++) {
-      await attempt("the release of orphans", () => ledger.releaseOrphans());
-      if (pass % HOUSEKEEPING_PASSES === 0) await attempt("the deletion of old answers", () => ledger.expireAnswers());
-      await pause(opts.reconcileMs ?? 5_000, stopping.signal);
-    }
-  };
-
-  const loops = [renewForever(), housekeep()];
+  const renewing = renewForever();
 
   return {
     networks: [...engines.keys()],
@@ -62,7 +52,7 @@ export async function createEngine(opts: EngineOptions, modules: EngineModules):
     missing: () => [...engines.values()].flatMap((engine) => engine.missing()),
     async [Symbol.asyncDispose]() {
       stopping.abort();
-      await Promise.allSettled([...loops, ...[...engines.values()].map((engine) => engine[Symbol.asyncDispose]())]);
+      await Promise.allSettled([renewing, ...[...engines.values()].map((engine) => engine[Symbol.asyncDispose]())]);
     },
   };
 }

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { isAppError, type SettlementId } from "@turnpike/base";
+import { auditBooks } from "./audit.ts";
 import {
   claimed,
   journaled,
@@ -10,6 +11,7 @@ import {
   newEvidence,
   newKey,
   newLedger,
+  newTransaction,
   openLedger,
   sql,
   startTestServer,
@@ -74,6 +76,18 @@ test("a failed payment keeps its reason, and settles when evidence comes late", 
     [record?.state, record?.reason, record?.evidence?.blockNumber],
     ["owed", "PAYMENT_NONCE_USED", 130n],
   );
+});
+
+test("what was settled once and fails after a re-organisation is in dispute: its answer was given out", async () => {
+  await using ledger = await newLedger(server);
+  const id = await claimed(ledger);
+  await ledger.journalSubmission(id, newAnswer("sold"));
+  await ledger.settled(id, newEvidence(120n));
+  await ledger.reorganised(id);
+  await ledger.failed(id, "PAYMENT_NONCE_USED");
+  assert.deepEqual((await ledger.get(id))?.state, "disputed");
+  await ledger.failed(id, "PAYMENT_NONCE_USED");
+  assert.deepEqual((await ledger.get(id))?.state, "disputed", "said twice, it stays");
 });
 
 test("a change that is not allowed is refused by the database, and changes nothing", async () => {
@@ -217,4 +231,43 @@ test("answers are kept for their retention after the settlement, and not deleted
   await ledger.settled(failed, newEvidence());
   const late = await ledger.get(failed);
   assert.ok((late?.answerExpiresAtMs ?? Number.POSITIVE_INFINITY) < Date.now(), "gone is not said to be there");
+});
+
+test("the grants of docs/operate/ledger.md are enough for a gateway, and too few to bend the rules", async () => {
+  const url = await server.database();
+  await sql(
+    url,
+    `drop role if exists gateway; create role gateway login password 'g';
+    grant usage on schema ledger to gateway;
+    grant select, insert, update on all tables in schema ledger to gateway;
+    grant delete on answers, holders to gateway;
+    grant execute on all functions in schema ledger to gateway`,
+  );
+  const asGateway = new URL(url);
+  asGateway.username = "gateway";
+  asGateway.password = "g";
+  {
+    await using ledger = await openLedger(asGateway.href);
+    const key = newKey();
+    await ledger.release(await claimed(ledger, { key }), "SERVICE_UNAVAILABLE");
+    const [signed, sent] = [await claimed(ledger, { key }), await claimed(ledger)];
+    const lease = await leased(ledger);
+    const { batchId } = await journaled(ledger, lease, 0, [signed]);
+    await ledger.journalReplacement(lease, batchId, newTransaction());
+    await ledger.journalSubmission(sent, newAnswer());
+    await ledger.settled(signed, newEvidence());
+    await ledger.reorganised(signed);
+    await ledger.failed(sent, "PAYMENT_NONCE_USED");
+    await ledger.swept([sent]);
+    await sql(url, "update payments set answer_expires_at = now()");
+    await sql(url, "update answers set expires_at = now()");
+    assert.equal(await ledger.expireAnswers(), 1);
+    assert.equal(await ledger.releaseOrphans(), 0);
+    assert.equal((await ledger.books()).length, 1);
+    assert.equal((await auditBooks(asGateway.href)).ok, true);
+  }
+  assert.deepEqual(await sql(url, "select 1 from holders"), [], "it could retire");
+  for (const text of ["alter table events disable trigger all", "drop trigger payments_guard on payments"]) {
+    await assert.rejects(sql(asGateway.href, text), /must be owner/);
+  }
 });

@@ -34,6 +34,9 @@ interface Watched {
 
 const LIMIT = 1_000;
 const JUDGE_EVERY_MS = 1_000;
+/** Pauses between two askings about one payment. */
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 15_000;
 
 /** Starts following one network: what an earlier process submitted is asked for again. */
 export async function createRemoteNetwork(
@@ -66,20 +69,29 @@ export async function createRemoteNetwork(
     if (watched.has(payment.id)) return;
     const entry: Watched = { payment, hint: undefined, judgedAtMs: clock.monotonicMs() };
     watched.set(payment.id, entry);
-    track(
-      (async () => {
-        await faults.reach("remote.ask.before");
-        const answer = await client.settle(payment, stopping.signal);
-        await faults.reach("remote.ask.after");
-        metrics.count(facilitatorAnswersTotal, { network, answer: answer.kind });
-        if (answer.kind === "absurd" || answer.kind === "none") {
-          log.warn({ settlementId: payment.id, answer: answer.kind }, "the facilitator did not answer well");
-        }
-        entry.hint = answer.transaction;
-        entry.judgedAtMs = Number.NEGATIVE_INFINITY;
-        pacer.poke();
-      })(),
-    );
+    track(askUntilEnd(entry));
+  };
+
+  /**
+   * Asks until the payment is resolved, ever more slowly: a facilitator that was killed, was not ready or lost the
+   * request must hear of it again. A payload is one settlement however often it is asked for, so this cannot pay twice.
+   */
+  const askUntilEnd = async (entry: Watched): Promise<void> => {
+    const { payment } = entry;
+    for (let delayMs = FIRST_PAUSE_MS; ; delayMs = Math.min(delayMs * 2, LONGEST_PAUSE_MS)) {
+      await faults.reach("remote.ask.before");
+      const answer = await client.settle(payment, stopping.signal);
+      await faults.reach("remote.ask.after");
+      metrics.count(facilitatorAnswersTotal, { network, answer: answer.kind });
+      if (answer.kind === "absurd" || answer.kind === "none") {
+        log.warn({ settlementId: payment.id, answer: answer.kind }, "the facilitator did not answer well");
+      }
+      entry.hint = answer.transaction ?? entry.hint;
+      entry.judgedAtMs = Number.NEGATIVE_INFINITY;
+      pacer.poke();
+      await pause(delayMs, stopping.signal);
+      if (stopping.signal.aborted || watched.get(payment.id) !== entry) return;
+    }
   };
 
   const follow = async (entry: Watched, head: Head, mined: ReturnType<typeof minedOf>): Promise<void> => {
