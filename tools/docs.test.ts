@@ -4,9 +4,12 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
 import { loadConfig } from "@turnpike/config";
-import { files, ROOT } from "./sources.ts";
+import { program } from "../apps/turnpike/src/main.ts";
+import { files, ROOT, readText } from "./sources.ts";
 
 const pages = ["README.md", "CONTRIBUTING.md", "SECURITY.md", ...files("docs/**/*.md")];
+/** PostgreSQL schemas that have names like metrics. */
+const SCHEMAS = new Set(["turnpike_facilitator"]);
 const read = (page: string): string => readFileSync(join(ROOT, page), "utf8");
 
 test("every link between pages leads somewhere", () => {
@@ -23,28 +26,129 @@ test("the configurations that the gateway's page shows are valid, with Base and 
   const blocks = [...read("docs/operate/gateway.md").matchAll(/```yaml\n(.*?)```/gs)].map(([, text = ""]) =>
     text.replaceAll("0xYourAddress", "0x209693Bc6afc0C5328bA36FaF03C514EF312287C"),
   );
-  const [sepolia = "", base = "", suppliers = ""] = blocks;
+  const [sepolia = "", base = "", suppliers = "", facilitator = ""] = blocks;
   const folder = mkdtempSync(join(tmpdir(), "turnpike-docs-"));
   try {
-    for (const [index, text] of [sepolia + suppliers, sepolia + base + suppliers].entries()) {
+    for (const [index, text] of [sepolia + suppliers, sepolia + base + suppliers + facilitator].entries()) {
       const file = join(folder, "turnpike.yaml");
       writeFileSync(file, text);
       const config = loadConfig({ file, env: {} });
       assert.equal(config.payment.networks.length, index + 1);
       assert.equal(config.suppliers.base?.endpoints.length, 2);
+      assert.equal(config.facilitator.metrics.port, index === 0 ? undefined : 9091);
     }
   } finally {
     rmSync(folder, { recursive: true });
   }
 });
 
-test("every key that a page names is in the schema", () => {
-  const schema = readFileSync(join(ROOT, "config.schema.json"), "utf8");
+interface SchemaNode {
+  readonly properties?: Readonly<Record<string, SchemaNode>>;
+  readonly patternProperties?: Readonly<Record<string, SchemaNode>>;
+  readonly items?: SchemaNode;
+}
+
+const schema = JSON.parse(readText("config.schema.json")) as SchemaNode;
+
+/** Walks the schema by a path such as `payment.networks[].asset`; a list may be passed through without its brackets. */
+function isKey(path: string): boolean {
+  let node: SchemaNode | undefined = schema;
+  for (const part of path.replaceAll(/\[[^\]]*\]/g, "").split(".")) {
+    while (node?.items !== undefined) node = node.items;
+    if (node?.properties !== undefined) {
+      node = Object.hasOwn(node.properties, part) ? node.properties[part] : undefined;
+    } else {
+      node = Object.values(node?.patternProperties ?? {})[0];
+    }
+    if (node === undefined) return false;
+  }
+  return true;
+}
+
+test("every key that a page names is in the schema, at that path", () => {
+  assert.ok(isKey("gateway.metrics.port") && isKey("payment.networks[0].asset") && isKey("suppliers.eth.endpoints"));
+  assert.ok(!isKey("gateway.asset") && !isKey("payment.port") && !isKey("port"));
+  const roots = Object.keys(schema.properties ?? {}).join("|");
+  const key = new RegExp(`\`((?:${roots})\\.[a-zA-Z][\\w.<>[\\]-]*)(?:: [^\`]*)?\``, "g");
   const missing = pages.flatMap((page) =>
-    [...read(page).matchAll(/`((?:gateway|ledger|payment|facilitator|catalogue)\.[a-zA-Z.]+)`/g)]
+    [...read(page).matchAll(key)]
       .map(([, path = ""]) => path)
-      .filter((path) => !schema.includes(`"${path.split(".").at(-1)}"`))
+      .filter((path) => !isKey(path))
       .map((path) => `${page}: ${path}`),
   );
   assert.deepEqual(missing, []);
+});
+
+/** What a page shows as code: blocks (a `$ ` before a command taken off), and words between backticks. */
+function codeOf(text: string): string[] {
+  const blocks = [...text.matchAll(/^```[a-z]*\n(.*?)^```/gms)].flatMap(([, code = ""]) => code.split("\n"));
+  const words = [...text.replaceAll(/^```.*?^```/gms, "").matchAll(/`([^`\n]+)`/g)].map(([, code = ""]) => code);
+  return [...blocks.map((line) => line.replace(/^\$ /, "")), ...words];
+}
+
+/** What is wrong with a command line; undefined when the command takes it. */
+function usageFault(line: string): string | undefined {
+  const words = line
+    .replace(/\s#.*$/, "")
+    .replaceAll(/'[^']*'|"[^"]*"/g, "TEXT")
+    .split(/\s+/)
+    .filter((word) => word !== "");
+  let command = program({ env: {}, exitWith() {}, kill: () => assert.fail("nothing is run") });
+  const known = new Set(["--help", "-h", "--verbose", "--version"]);
+  let isName = true;
+  for (const word of words) {
+    const inner = command.commands.find((one) => one.name() === word) as typeof command | undefined;
+    if (isName && inner !== undefined) command = inner;
+    else if (word.startsWith("-")) {
+      const flag = word.split("=", 1)[0] ?? "";
+      const isKnown = known.has(flag) || command.options.some(({ long, short }) => flag === long || flag === short);
+      if (!isKnown) return `${command.name()} has no ${flag}`;
+    } else if (isName && command.commands.length > 0 && /^[a-z]+$/.test(word)) {
+      return `${command.name()} has no command ${word}`;
+    } else {
+      isName = false;
+    }
+  }
+  return undefined;
+}
+
+test("every command that a page shows is one, with the options that it has", () => {
+  assert.equal(usageFault("keys new file --count 2"), undefined);
+  assert.equal(usageFault('pay eth \'{"method":"x"}\' --max=0.01'), undefined);
+  assert.match(usageFault("keys new file --cuont 2") ?? "", /new has no --cuont/);
+  assert.match(usageFault("gateway --count 2") ?? "", /gateway has no --count/);
+  assert.match(usageFault("serve") ?? "", /turnpike has no command serve/);
+  let seen = 0;
+  const wrong = pages.flatMap((page) =>
+    codeOf(read(page)).flatMap((code) => {
+      const line = /^(?:npx )?turnpike(?: (?!up\.)(.*))?$/.exec(code);
+      const start = /^npm start(?: -- (.*))?$/.exec(code);
+      const args = line === null ? (start === null ? undefined : `up ${start[1] ?? ""}`) : (line[1] ?? "");
+      if (args !== undefined) seen++;
+      const fault = args === undefined ? undefined : usageFault(args);
+      return fault === undefined ? [] : [`${page}: ${code}: ${fault}`];
+    }),
+  );
+  assert.deepEqual(wrong, []);
+  assert.ok(seen > 10, `${seen} commands`);
+});
+
+test("every metric that a page names is declared", () => {
+  const sources = files("packages/*/src/**/*.ts", "apps/*/src/**/*.ts").filter((path) => !path.endsWith(".test.ts"));
+  const declared = new Set(
+    sources.flatMap((path) =>
+      [...readText(path).matchAll(/kind: "(?:counter|gauge|histogram)",\s+name: "(turnpike_[a-z0-9_]+)"/g)].map(
+        ([, name = ""]) => name,
+      ),
+    ),
+  );
+  assert.ok(declared.has("turnpike_secp256k1_native") && declared.size > 30, `${declared.size} metrics`);
+  const unknown = pages.flatMap((page) =>
+    [...read(page).matchAll(/`(turnpike_[a-z0-9_]+)(?:\{[^`]*)?`/g)]
+      .map(([, name = ""]) => name)
+      .filter((name) => !declared.has(name) && !declared.has(name.replace(/_(bucket|count|sum)$/, "")))
+      .filter((name) => !SCHEMAS.has(name))
+      .map((name) => `${page}: ${name}`),
+  );
+  assert.deepEqual(unknown, []);
 });

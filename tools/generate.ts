@@ -2,7 +2,10 @@ import { spawnSync } from "node:child_process";
 import { existsSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { configSchemaJson } from "@turnpike/config";
+import { dashboardFiles } from "./dashboards.ts";
 import { errorsDocument } from "./errors-doc.ts";
+import { exportsDocument } from "./exports-file.ts";
+import { relayMethodsDocument } from "./relay-methods-doc.ts";
 import { files, ROOT } from "./sources.ts";
 
 const check = process.argv.includes("--check");
@@ -32,7 +35,10 @@ function runGenerator(path: string): void {
 }
 
 generated("docs/errors.md", errorsDocument());
+generated("docs/relay-methods.md", relayMethodsDocument());
 generated("config.schema.json", configSchemaJson());
+generated("tools/exports.json", exportsDocument());
+for (const { path, text } of dashboardFiles()) generated(path, text);
 for (const path of files("packages/localnet/tools/compile.ts")) runGenerator(path);
 if (stale > 0) process.exitCode = 1;
 else process.stdout.write("generated files are up to date\n");

@@ -1,17 +1,21 @@
 import assert from "node:assert/strict";
 import { dirname, join, normalize } from "node:path";
 import { suite, test } from "node:test";
-import { files, importsOf, readPackage, readText, withoutComments } from "./sources.ts";
+import { files, importsOf, isTestCode, productSources, readPackage, readText, withoutComments } from "./sources.ts";
 
 const RANKS = JSON.parse(readText("tools/layers.json")) as Readonly<Record<string, number>>;
 const SCOPE = "@turnpike/";
 
-/** Who may call each function that makes a stage of a request. */
-const MINTS: Readonly<Record<string, string>> = {
-  mintParsed: "gateway",
-  mintPaid: "payment",
-  mintFree: "gateway",
-  mintRelayed: "relay",
+/** The files that may call each function that makes a stage of a request. */
+const MINTS: Readonly<Record<string, readonly string[]>> = {
+  mintParsed: ["packages/gateway/src/free/relay-calls.ts", "packages/gateway/src/pipeline.ts"],
+  mintPaid: ["packages/payment/src/stage.ts"],
+  mintFree: ["packages/gateway/src/free/relay-calls.ts"],
+  mintRelayed: [
+    "packages/relay/src/direct/batch-relay.ts",
+    "packages/relay/src/direct/direct-relay.ts",
+    "packages/relay/src/direct/flights.ts",
+  ],
 };
 
 /** What tests may use beside what their package declares. */
@@ -22,8 +26,6 @@ const rankOf = (name: string): number => {
   assert.ok(rank !== undefined, `packages/${name} has no rank in tools/layers.json`);
   return rank;
 };
-
-const isTest = (path: string): boolean => path.endsWith(".test.ts") || /\/(test-|testing\/)/.test(path);
 
 const packages = files("packages/*/package.json").map((path) => {
   const folder = dirname(path);
@@ -58,7 +60,7 @@ function importFault(pkg: (typeof packages)[number], path: string, specifier: st
   const short = name.startsWith(SCOPE) ? name.slice(SCOPE.length) : undefined;
   if (short !== undefined && specifier !== name) return `goes past the door of ${name}: ${specifier}`;
   if (short === pkg.short) return "imports its own package by name";
-  if (isTest(path)) {
+  if (isTestCode(path)) {
     if (short === undefined || FOR_TESTS.has(short) || pkg.declared.has(name)) return undefined;
     return rankOf(short) < rankOf(pkg.short) ? undefined : `imports upward: ${name}`;
   }
@@ -107,18 +109,25 @@ suite("layers", () => {
     const defined = [...readText("packages/protocol/src/stages.ts").matchAll(/export function (mint\w+)/g)];
     assert.deepEqual(
       defined.map(([, name]) => name),
-      ["mintParsed", "mintPaid", "mintFree", "mintRelayed"],
+      Object.keys(MINTS),
     );
-    const faults: string[] = [];
-    for (const path of files("packages/*/src/**/*.ts", "apps/*/src/**/*.ts")) {
-      const owner = path.split("/")[1] ?? "";
-      if (isTest(path) || owner === "protocol" || owner === "testkit") continue;
-      const code = withoutComments(readText(path));
-      for (const [mint, by] of Object.entries(MINTS)) {
-        if (owner !== by && new RegExp(`\\b${mint}\\b`).test(code))
-          faults.push(`${path} uses ${mint}, which is for ${by}`);
-      }
+    for (const [mint, allowed] of Object.entries(MINTS)) {
+      const callers = productSources().filter(
+        (path) =>
+          !path.startsWith("packages/protocol/") &&
+          !path.startsWith("packages/testkit/") &&
+          new RegExp(`\\b${mint}\\b`).test(withoutComments(readText(path))),
+      );
+      assert.deepEqual(callers, allowed, `files that call ${mint}`);
     }
+  });
+
+  test("no code of the product imports code that is for tests", () => {
+    const faults = productSources().flatMap((path) =>
+      importsOf(readText(path))
+        .filter((specifier) => specifier.startsWith(".") && isTestCode(normalize(join(dirname(path), specifier))))
+        .map((specifier) => `${path} imports ${specifier}`),
+    );
     assert.deepEqual(faults, []);
   });
 

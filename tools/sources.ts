@@ -19,6 +19,16 @@ export function readText(path: string): string {
   return readFileSync(join(ROOT, path), "utf8");
 }
 
+/** True for code that only tests use: tests themselves, and what supports them. */
+export function isTestCode(path: string): boolean {
+  return /\.test\.ts$|\/testing\/|\/(testing-[^/]*|test-[^/]*)\.ts$/.test(path);
+}
+
+/** Code of the product: every source of a package or an app that is not for tests. */
+export function productSources(): string[] {
+  return files("packages/*/src/**/*.ts", "apps/*/src/**/*.ts").filter((path) => !isTestCode(path));
+}
+
 /** Source without comments, so that an example in a comment is no import. */
 export function withoutComments(source: string): string {
   return source.replaceAll(/\/\*[\s\S]*?\*\//g, "").replaceAll(/^\s*\/\/.*$/gm, "");

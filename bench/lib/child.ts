@@ -25,7 +25,10 @@ const END_TIMEOUT_MS = 10_000;
  */
 export async function startChild<Ops extends Operations>(file: string): Promise<Child<Ops>> {
   const child = fork(file, { serialization: "advanced", stdio: ["ignore", "inherit", "inherit", "ipc"] });
-  const waiting = new Map<number, { readonly resolve: (value: unknown) => void; readonly reject: (error: Error) => void }>();
+  const waiting = new Map<
+    number,
+    { readonly resolve: (value: unknown) => void; readonly reject: (error: Error) => void }
+  >();
   let ended = false;
   let count = 0;
   const exit = new Promise<void>((resolve) => {

@@ -8,13 +8,14 @@ import type { Report } from "../lib/report.ts";
 import { benchAnswers } from "./answers.ts";
 import type { OurGatewayOperations } from "./children/our-gateway.ts";
 import type { ReferenceServerOperations } from "./children/reference-server.ts";
+import { benchGas } from "./gas.ts";
 import { benchLatency } from "./latency.ts";
 import { fundPayers, relayerKey } from "./payers.ts";
-import { benchGas, benchSettle, openSettlers } from "./settle.ts";
+import { benchSettle } from "./settle.ts";
 import { benchVerify } from "./verify.ts";
 
 const CHILDREN = join(import.meta.dirname, "children");
-const RELAYERS = 6;
+const RELAYERS = 9;
 const PAYERS = 500;
 /** As under `turnpike up`, where blocks come at once too. */
 const LATENCY_WINDOW_MS = 25;
@@ -31,7 +32,7 @@ async function run({ quick, only, progress }: BenchOptions): Promise<Report> {
     progress("verifications");
     reports.push(
       await benchVerify(
-        quick ? { rounds: 1, ours: 2_000, reference: 300 } : { rounds: 5, ours: 4_000, reference: 600 },
+        quick ? { rounds: 1, ours: 1_000, reference: 100 } : { rounds: 3, ours: 3_000, reference: 400 },
       ),
     );
   }
@@ -64,14 +65,14 @@ async function run({ quick, only, progress }: BenchOptions): Promise<Report> {
         await using load = await startChild<LoadOperations>(join(import.meta.dirname, "..", "lib", "load.ts"));
         reports.unshift(
           await benchAnswers(
-            { connections: 32, ...(quick ? { rounds: 2, roundMs: 600 } : { rounds: 5, roundMs: 2_000 }) },
+            { connections: 32, ...(quick ? { rounds: 1, roundMs: 500 } : { rounds: 5, roundMs: 1_500 }) },
             { ours: { port: ourPort, child: ours }, reference: { port: referencePort, child: reference }, load },
           ),
         );
       }
       if (wanted("latency")) {
         progress("latency");
-        const calls = quick ? 15 : 60;
+        const calls = quick ? 10 : 60;
         reports.push(
           await benchLatency({ calls, rpcUrl: anvil.url, ourPort, referencePort, batchWindowMs: LATENCY_WINDOW_MS }),
         );
@@ -79,19 +80,24 @@ async function run({ quick, only, progress }: BenchOptions): Promise<Report> {
     }
 
     if (wanted("settle") || wanted("gas")) {
-      progress("settlements");
       await devRpc(anvil.url, "evm_setIntervalMining", [1]);
-      const databaseUrl = await postgres.createDatabase("bench_facilitator");
-      await using settlers = await openSettlers({ rpcUrl: anvil.url, databaseUrl });
       if (wanted("settle")) {
+        progress("settlements");
+        const databaseUrl = await postgres.createDatabase("bench_settle");
         reports.push(
           await benchSettle(
-            quick ? { rounds: 1, count: 200, payers: PAYERS } : { rounds: 3, count: 400, payers: PAYERS },
-            settlers,
+            quick
+              ? { rounds: 1, roundMs: 800, concurrency: 150, managed: 50, warmUp: 20, payers: PAYERS, oneByOne: 1 }
+              : { rounds: 2, roundMs: 5_000, concurrency: 800, managed: 400, warmUp: 150, payers: PAYERS, oneByOne: 5 },
+            { rpcUrl: anvil.url, databaseUrl, relayers: [2, 3, 4, 5, 6] },
           ),
         );
       }
-      if (wanted("gas")) reports.push(await benchGas(anvil.url, settlers));
+      if (wanted("gas")) {
+        progress("gas");
+        const databaseUrl = await postgres.createDatabase("bench_gas");
+        reports.push(await benchGas({ rpcUrl: anvil.url, databaseUrl, relayers: [7, 8] }));
+      }
     }
   }
   return { rows: reports.flatMap(({ rows }) => rows), notes: reports.flatMap(({ notes }) => notes) };

@@ -1,5 +1,4 @@
 import { bytesToHex0x } from "@turnpike/base";
-import { USDC_ADDRESS } from "@turnpike/localnet";
 import { x402Facilitator } from "@x402/core/facilitator";
 import { toFacilitatorEvmSigner } from "@x402/evm";
 import { ExactEvmScheme } from "@x402/evm/exact/facilitator";
@@ -41,8 +40,9 @@ export function createReferenceFacilitator(options: ReferenceOptions): x402Facil
   return new x402Facilitator().register(`eip155:${baseSepolia.id}`, new ExactEvmScheme(signer));
 }
 
-/** viem over HTTP, without its own retries: an error is counted, not hidden. */
-export const referenceHttp = (url: string): Transport => http(url, { retryCount: 0, timeout: 60_000 });
-
-/** The token that is paid in. */
-export const ASSET = USDC_ADDRESS;
+/**
+ * viem over HTTP, without its own retries: an error is counted, not hidden. `batched` puts calls that are made at once
+ * into one JSON-RPC batch, as our own client does.
+ */
+export const referenceHttp = (url: string, batched: boolean): Transport =>
+  http(url, { retryCount: 0, timeout: 60_000, batch: batched });

@@ -4,9 +4,12 @@ import { payerOf, signPayment } from "./payers.ts";
 
 /** One measurement of settlements. */
 export interface SettleRun {
+  /** Most payments; they are signed before. */
   readonly count: number;
-  /** Most payments under way at once. */
+  /** Payments under way at once; as one is settled the next is offered. */
   readonly concurrency: number;
+  /** When no more are offered; those under way are waited for. */
+  readonly durationMs?: number;
   readonly payers: number;
 }
 
@@ -22,11 +25,16 @@ export interface SettleResult {
   readonly failures: Readonly<Record<string, number>>;
 }
 
+/**
+ * How the reference is put together. `documented`: viem's defaults, as its examples have it. `managed`: with viem's
+ * nonce manager. `tuned`: with JSON-RPC batches and quick polling for receipts too.
+ */
+export type ReferenceStyle = "documented" | "managed" | "tuned";
+
 /** How a settling child is put together. */
 export interface SettleFacts extends OurFacts {
-  readonly managedNonces: boolean;
-  /** viem's polling; its default when undefined. */
-  readonly pollMs: number | undefined;
+  /** For the reference only. */
+  readonly style: ReferenceStyle;
 }
 
 /** Operations of a settling child. */
@@ -38,7 +46,7 @@ export type SettleOperations = {
 /** One settlement's end. */
 export type Settled = { readonly transaction: string } | { readonly failure: string };
 
-/** Signs payments, offers as many at once as wanted, and waits for every answer. */
+/** Signs payments, keeps as many under way as wanted, and waits for every answer. */
 export async function measureSettle(
   run: SettleRun,
   settle: (payload: PaymentPayload) => Promise<Settled>,
@@ -47,10 +55,12 @@ export async function measureSettle(
   const cpuBefore = process.cpuUsage();
   const startedMs = performance.now();
   const results: Settled[] = [];
+  const endMs = startedMs + (run.durationMs ?? Number.POSITIVE_INFINITY);
   let next = 0;
   const work = async (): Promise<void> => {
     for (let payload = payloads[next++]; payload !== undefined; payload = payloads[next++]) {
       results.push(await settle(payload));
+      if (performance.now() >= endMs) return;
     }
   };
   await Promise.all(Array.from({ length: run.concurrency }, work));

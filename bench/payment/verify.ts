@@ -1,5 +1,5 @@
 import { join } from "node:path";
-import { startChild } from "../lib/child.ts";
+import { type Child, startChild } from "../lib/child.ts";
 import type { Report, Row } from "../lib/report.ts";
 import { median } from "../lib/stats.ts";
 import type { StandInOperations } from "./children/stand-in-rpc.ts";
@@ -16,26 +16,33 @@ export interface VerifyOptions {
 const CHILDREN = join(import.meta.dirname, "children");
 const CONCURRENCY = 256;
 
+/** The two verifying children, on the same chain. */
+interface Verifiers extends AsyncDisposable {
+  readonly ours: Child<VerifyOperations>;
+  readonly reference: Child<VerifyOperations>;
+}
+
+async function openVerifiers(rpcUrl: string | undefined): Promise<Verifiers> {
+  await using stack = new AsyncDisposableStack();
+  const ours = stack.use(await startChild<VerifyOperations>(join(CHILDREN, "our-verifier.ts")));
+  const reference = stack.use(await startChild<VerifyOperations>(join(CHILDREN, "reference-verifier.ts")));
+  await Promise.all([ours, reference].map((child) => child.ask("open", { rpcUrl })));
+  const owned = stack.move();
+  return { ours, reference, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}
+
 /** Verifications a second of one core: by the CPU time of all threads, against a chain that answers at once. */
 async function compare(
   options: VerifyOptions,
-  shape: {
-    readonly name: string;
-    readonly title: string;
-    readonly rpcUrl: string | undefined;
-    readonly onePayer: boolean;
-  },
+  verifiers: Verifiers,
+  shape: { readonly name: string; readonly title: string; readonly onePayer: boolean },
 ): Promise<Row> {
-  await using ours = await startChild<VerifyOperations>(join(CHILDREN, "our-verifier.ts"));
-  await using reference = await startChild<VerifyOperations>(join(CHILDREN, "reference-verifier.ts"));
   const sides = [
-    { child: ours, count: options.ours, perSecond: [] as number[] },
-    { child: reference, count: options.reference, perSecond: [] as number[] },
+    { child: verifiers.ours, count: options.ours, perSecond: [] as number[] },
+    { child: verifiers.reference, count: options.reference, perSecond: [] as number[] },
   ] as const;
-  for (const { child } of sides) await child.ask("open", { rpcUrl: shape.rpcUrl });
   const run = async (side: (typeof sides)[number], count: number): Promise<number> => {
-    const payers = shape.onePayer ? 1 : count;
-    const wanted: VerifyRun = { count, concurrency: CONCURRENCY, payers };
+    const wanted: VerifyRun = { count, concurrency: CONCURRENCY, payers: shape.onePayer ? 1 : count };
     const { cpuMicros } = await side.child.ask("run", wanted);
     return (count / cpuMicros) * 1_000_000;
   };
@@ -56,30 +63,24 @@ async function compare(
 /** From the text of the header to the verdict, signatures of plain accounts. */
 export async function benchVerify(options: VerifyOptions): Promise<Report> {
   const title = "verifications a second of one core";
-  const inside = { rpcUrl: undefined, onePayer: false };
-  const rows = [
-    await compare(options, { ...inside, name: "payment.verify", title }),
-    await compare(options, {
-      ...inside,
-      name: "payment.verify-one-payer",
-      title: `${title}, one payer`,
-      onePayer: true,
-    }),
-  ];
+  const rows: Row[] = [];
+  {
+    await using verifiers = await openVerifiers(undefined);
+    rows.push(await compare(options, verifiers, { name: "payment.verify", title, onePayer: false }));
+    rows.push(
+      await compare(options, verifiers, { name: "payment.verify-one-payer", title: "  one payer", onePayer: true }),
+    );
+  }
   await using standIn = await startChild<StandInOperations>(join(CHILDREN, "stand-in-rpc.ts"));
   const { url } = await standIn.ask("start", undefined);
+  await using verifiers = await openVerifiers(url);
   rows.push(
-    await compare(options, {
-      name: "payment.verify-http",
-      title: `${title}, chain over HTTP`,
-      rpcUrl: url,
-      onePayer: false,
-    }),
+    await compare(options, verifiers, { name: "payment.verify-http", title: "  chain over HTTP", onePayer: false }),
   );
   return {
     rows,
     notes: [
-      `verify: CPU time of all threads; ${options.rounds} rounds of ${options.ours} (ours) and ${options.reference} (reference) ` +
+      `verify: CPU time of all threads; ${options.rounds} round(s) of ${options.ours} (ours) and ${options.reference} (reference) ` +
         `payments, ${CONCURRENCY} at once, each of another payer where not said otherwise; the chain answers in 0 ms`,
     ],
   };

@@ -29,3 +29,8 @@ export function withConfig(command: Command): Command {
   const otherwise = `else TURNPIKE_CONFIG, else ${DEFAULT_CONFIG_FILE} where there is one`;
   return command.option("-c, --config <file>", `configuration (${otherwise})`);
 }
+
+/** A listening address as a URL has it. */
+export function hostText(host: string): string {
+  return host.includes(":") ? `[${host}]` : host;
+}

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
-import { createServer } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -19,6 +19,8 @@ interface Ran {
   readonly err: string;
 }
 
+const ADDRESS = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+
 /** Runs the command as a user does, in an empty folder and with nothing in its environment but what is given. */
 function run(args: readonly string[], env: Record<string, string> = {}): Promise<Ran> {
   const child = spawn(process.execPath, [BIN, ...args], { cwd: folder, env, stdio: ["ignore", "pipe", "pipe"] });
@@ -34,6 +36,63 @@ function run(args: readonly string[], env: Record<string, string> = {}): Promise
     child.on("close", (code) => resolve({ code, out, err }));
   });
 }
+
+/** What every route of a stand-in asks for. */
+const TERMS = {
+  x402Version: 2,
+  resource: { url: "http://stand-in/v1/eth", description: "d", mimeType: "application/json" },
+  accepts: [
+    {
+      scheme: "exact",
+      network: "eip155:84532",
+      amount: "5000",
+      asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+      payTo: ADDRESS,
+      maxTimeoutSeconds: 60,
+      extra: { name: "USDC", version: "2" },
+    },
+  ],
+};
+
+/** A stand-in for a gateway that lists services and asks for payment; `paid` answers what is paid. */
+async function withStandIn(
+  paid: (response: ServerResponse) => void,
+  work: (env: Record<string, string>, payments: string[]) => Promise<void>,
+): Promise<void> {
+  const payments: string[] = [];
+  const list = [
+    { id: "eth", serves: true, paid: true, example: { method: "eth_blockNumber" } },
+    { id: "osmosis", serves: false, paid: true, example: {} },
+    { id: "free", serves: true, paid: false, relayUrl: "http://relay/free" },
+  ];
+  const text = JSON.stringify(TERMS);
+  const server = createServer((request, response) => {
+    request.resume();
+    const payment = request.headers["payment-signature"];
+    if (request.url === "/services.json") response.end(JSON.stringify(list));
+    else if (typeof payment === "string") {
+      payments.push(payment);
+      paid(response);
+    } else response.writeHead(402, { "payment-required": Buffer.from(text).toString("base64") }).end(text);
+  });
+  await new Promise<void>((resolve) => {
+    server.listen(0, "127.0.0.1", resolve);
+  });
+  const { port } = server.address() as AddressInfo;
+  try {
+    await work({ TURNPIKE_GATEWAY: `http://127.0.0.1:${port}`, TURNPIKE_BUYER_KEY: `0x${"11".repeat(32)}` }, payments);
+  } finally {
+    server.closeAllConnections();
+    server.close();
+  }
+}
+
+const refusing =
+  (status: number, body: Record<string, unknown>, receipt?: Record<string, unknown>) =>
+  (response: ServerResponse): void => {
+    const header = Buffer.from(JSON.stringify(receipt ?? {})).toString("base64");
+    response.writeHead(status, receipt === undefined ? {} : { "payment-response": header }).end(JSON.stringify(body));
+  };
 
 function leaves(command: Command): Command[] {
   return command.commands.length === 0 ? [command] : command.commands.flatMap((inner) => leaves(inner as Command));
@@ -78,7 +137,7 @@ suite("the command", () => {
   test("an unknown command or option is a usage error, told once, without a stack", async () => {
     const unknown = await run(["nope"]);
     assert.deepEqual([unknown.code, unknown.out], [2, ""]);
-    assert.equal(unknown.err, "error USAGE: unknown command 'nope'\nSee turnpike --help.\n");
+    assert.equal(unknown.err, "error USAGE: unknown command 'nope'\nSee npx turnpike --help.\n");
     const option = await run(["pay", "eth", "{}", "--wrong", "--json"]);
     assert.equal(option.code, 2);
     assert.deepEqual(JSON.parse(option.out), { error: { code: "USAGE", message: "unknown option '--wrong'" } });
@@ -87,7 +146,10 @@ suite("the command", () => {
   test("an error says its code and what to do; the stack comes with --verbose only", async () => {
     const short = await run(["gateway"]);
     assert.equal(short.code, 2);
-    assert.match(short.err, /^error CONFIG_INVALID: payment\.networks: empty; .+\n.+\n$/);
+    assert.match(
+      short.err,
+      /^error CONFIG_INVALID: payment\.networks: empty; .+\nledger\.url: missing; .+\npayment\.relayer\.keysFile: .+\n.+\n$/,
+    );
     assert.doesNotMatch(short.err, /\n\s+at /);
     assert.match((await run(["gateway", "--verbose"])).err, /\n\s+at /);
     const json = await run(["db", "migrate", "--json"]);
@@ -103,7 +165,19 @@ suite("the command", () => {
     const suppliers =
       "suppliers: { eth: { endpoints: [{ operator: a, urls: { json_rpc: 'https://h/secret-key' } }] } }";
     writeFileSync(join(folder, "turnpike.yaml"), suppliers);
-    const good = await run(["config", "check", "--json"]);
+    const idle = await run(["config", "check"]);
+    assert.equal(idle.code, 2);
+    for (const path of [
+      /payment\.networks: empty/,
+      /ledger\.url: missing/,
+      /payment\.relayer\.keysFile: there is no/,
+    ]) {
+      assert.match(idle.err, path);
+    }
+    const network = `{ network: 'eip155:1', rpcUrls: ['http://127.0.0.1:1'], asset: '${ADDRESS}', name: T, payTo: '${ADDRESS}' }`;
+    writeFileSync(join(folder, "turnpike.yaml"), `${suppliers}\npayment: { networks: [${network}] }\n`);
+    const env = { DATABASE_URL: "postgres://127.0.0.1/none", TURNPIKE_RELAYER_KEYS: `0x${"11".repeat(32)}` };
+    const good = await run(["config", "check", "--json"], env);
     assert.equal(good.code, 0, good.err);
     assert.match(good.out, /"valid":true,"services":\["eth"\]/);
     assert.doesNotMatch(good.out, /secret-key/);
@@ -146,28 +220,23 @@ suite("the command", () => {
     assert.equal(off.code, 1);
     assert.match(
       off.err,
-      /SERVICE_UNAVAILABLE: The gateway at http:\/\/127\.0\.0\.1:1 cannot be reached; nothing was signed/,
+      /GATEWAY_UNREACHABLE: The gateway at http:\/\/127\.0\.0\.1:1 cannot be reached; nothing was signed\.\nStart one with npm start/,
+    );
+    const cap = await run(["pay", "eth", "{}", "--max", "abc"], key);
+    assert.deepEqual([cap.code, cap.err.split("\n")[1]], [2, "See npx turnpike pay --help."]);
+    assert.match(cap.err, /^error USAGE: --max: "abc" is no amount of US dollars/);
+    const lost = await run(["pay", "eth", "{}", "--key-file", "lost.json"], env);
+    assert.equal(lost.code, 2);
+    assert.match(lost.err, /^error USAGE: --key-file: \/.*\/lost\.json is not there; npx turnpike keys new lost\.json/);
+    assert.match(
+      (await run(["keys", "show", "lost.json"])).err,
+      /^error USAGE: .*\/lost\.json is not there\.\nSee npx turnpike keys show --help/,
     );
   });
 
   test("pay keeps the cap and quotes, against a stand-in that only asks for payment", async () => {
     let paid = 0;
-    const terms = {
-      x402Version: 2,
-      resource: { url: "http://stand-in/v1/eth", description: "d", mimeType: "application/json" },
-      accepts: [
-        {
-          scheme: "exact",
-          network: "eip155:84532",
-          amount: "5000",
-          asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
-          payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
-          maxTimeoutSeconds: 60,
-          extra: { name: "USDC", version: "2" },
-        },
-      ],
-    };
-    const text = JSON.stringify(terms);
+    const text = JSON.stringify(TERMS);
     const standIn = createServer((request, response) => {
       if (request.headers["payment-signature"] !== undefined) paid++;
       request.resume();
@@ -195,5 +264,68 @@ suite("the command", () => {
       standIn.closeAllConnections();
       standIn.close();
     }
+  });
+
+  test("pay looks at the gateway's list before it signs", async () => {
+    const never = (): void => assert.fail("nothing may be signed");
+    await withStandIn(never, async (env, payments) => {
+      const typo = await run(["pay", "etth", "{}"], env);
+      assert.equal(typo.code, 1);
+      assert.match(
+        typo.err,
+        /^error UNKNOWN_SERVICE: .* has no service "etth"; nothing was signed\. Did you mean eth\?/,
+      );
+      const idle = await run(["pay", "osmosis/status", "--get"], env);
+      assert.match(
+        idle.err,
+        /^error NO_SUPPLIERS: No supplier serves osmosis now; .* It serves now: eth\. --anyway asks/,
+      );
+      assert.match(
+        (await run(["pay", "free", "{}"], env)).err,
+        /free is not sold; .* It is free at http:\/\/relay\/free\./,
+      );
+      const body = await run(["pay", "eth"], env);
+      assert.equal(body.code, 2);
+      assert.match(
+        body.err,
+        /The JSON body is missing, or --get\. For example:\nnpx turnpike pay eth '\{"method":"eth_blockNumber"\}'\nSee npx turnpike pay --help/,
+      );
+      assert.equal((await run(["pay", "osmosis", "{}", "--quote"], env)).code, 0, "a quote signs nothing");
+      assert.deepEqual(payments, []);
+    });
+    const gone = refusing(503, { code: "SERVICE_UNAVAILABLE", message: "Not now.", retryable: true });
+    await withStandIn(gone, async (env, payments) => {
+      const asked = await run(["pay", "osmosis", '{"a":"it\'s"}', "--anyway"], env);
+      assert.equal(asked.code, 4);
+      const [error, what, again = ""] = asked.err.split("\n");
+      assert.equal(error, "error SERVICE_UNAVAILABLE: Not now.");
+      assert.match(what ?? "", /^Nothing was charged, and the payment is good until it expires/);
+      const shell = `npx turnpike pay osmosis '{"a":"it'\\''s"}' --gateway ${env.TURNPIKE_GATEWAY} --payment ${payments[0]}`;
+      assert.equal(again, shell);
+      const args = ["pay", "osmosis", '{"a":"it\'s"}', "--payment", payments[0] ?? ""];
+      assert.equal((await run(args, env)).code, 4);
+      assert.equal(new Set(payments).size, 1, "the same payment, and nothing new");
+    });
+  });
+
+  test("pay says what became of a settlement, and its code once", async () => {
+    const error = "PAYMENT_SETTLEMENT_FAILED: The payment could not be settled. Sign a new payment.";
+    const receipt = { success: false, errorReason: "cancelled", transaction: "", network: "eip155:84532" };
+    await withStandIn(refusing(402, { x402Version: 2, error }, receipt), async (env) => {
+      const failed = await run(["pay", "eth", "{}"], env);
+      assert.equal(failed.code, 4);
+      assert.equal(
+        failed.err,
+        "error PAYMENT_SETTLEMENT_FAILED: The payment could not be settled. Sign a new payment.\n",
+      );
+      assert.match(failed.out, /^receipt {2}none: attempted, nothing was charged \(cancelled\)$/m);
+    });
+  });
+
+  test("db books: states and limits are checked before anything is opened", async () => {
+    const states = await run(["db", "books", "--list", "owed,lost"]);
+    assert.deepEqual([states.code, states.err.split("\n")[1]], [2, "See npx turnpike db books --help."]);
+    assert.match(states.err, /^error USAGE: --list: expected states of claimed, /);
+    assert.match((await run(["db", "books", "--limit", "0"])).err, /^error USAGE: --limit: expected an integer/);
   });
 });

@@ -34,19 +34,38 @@ export function program(context: CommandContext): Command {
   return root;
 }
 
+/** The help of the command that was called: of the innermost one that the arguments name. */
+function helpLine(args: readonly string[], context: CommandContext): string {
+  const names = ["turnpike"];
+  let at: Command = program(context);
+  for (const arg of args) {
+    const inner = at.commands.find((command) => command.name() === arg);
+    if (inner === undefined) {
+      if (arg.startsWith("-")) continue;
+      break;
+    }
+    names.push(arg);
+    at = inner as Command;
+  }
+  return `See npx ${names.join(" ")} --help.`;
+}
+
 /** Prints what went wrong and what to do: `error CODE: message`, or JSON on standard output with --json. */
-function report(error: unknown, args: readonly string[]): number {
+function report(error: unknown, args: readonly string[], context: CommandContext): number {
   if (error instanceof CommanderError) {
     if (error.exitCode === 0) return 0;
     const message = error.message.replace(/^error: /, "");
     if (error.code === "commander.help") return 2;
     if (args.includes("--json")) process.stdout.write(`${JSON.stringify({ error: { code: "USAGE", message } })}\n`);
-    else process.stderr.write(`error USAGE: ${message}\nSee turnpike --help.\n`);
+    else process.stderr.write(`error USAGE: ${message}\n${helpLine(args, context)}\n`);
     return 2;
   }
   const failure = failureOf(error);
   if (args.includes("--json")) process.stdout.write(`${JSON.stringify({ error: failure })}\n`);
-  else process.stderr.write(`error ${failure.code}: ${failure.message}\n${failure.advice}\n`);
+  else {
+    const advice = failure.code === "USAGE" ? helpLine(args, context) : failure.advice;
+    process.stderr.write(`error ${failure.code}: ${failure.message}\n${advice}\n`);
+  }
   if (args.includes("--verbose")) {
     for (let at: unknown = error; at instanceof Error; at = at.cause)
       process.stderr.write(`${at.stack ?? at.message}\n`);
@@ -60,7 +79,6 @@ function report(error: unknown, args: readonly string[]): number {
 /** Runs the command line. The only place that ends the process. */
 export async function main(args: readonly string[], env: Environment): Promise<void> {
   const end = (code: number): never => process.exit(code);
-  process.on("uncaughtException", (error) => end(report(error, args)));
   for (const stream of [process.stdout, process.stderr]) {
     // A reader that went away (`| head`) is no fault; a service goes on without its outputs.
     stream.on("error", () => {});
@@ -72,10 +90,11 @@ export async function main(args: readonly string[], env: Environment): Promise<v
     },
     kill: end,
   };
+  process.on("uncaughtException", (error) => end(report(error, args, context)));
   try {
     await program(context).parseAsync([...args], { from: "user" });
   } catch (error) {
-    process.exitCode = report(error, args);
+    process.exitCode = report(error, args, context);
   }
 }
 

@@ -2,23 +2,33 @@ import { readFileSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
 import { type Address, isRecord } from "@turnpike/base";
 
-/** What the buyer's commands read of `.turnpike/up.json`, which a running `turnpike up` writes. */
+/** What `.turnpike/up.json` holds while everything that `turnpike up` runs answers. */
 export interface UpFile {
   readonly gateway: string;
+  /** Relay hosts are `<service id>.<relayDomain>`. */
+  readonly relayDomain: string;
+  readonly metrics: string;
+  readonly facilitator: string;
   readonly settlement: {
     readonly rpc: string;
     readonly network: string;
     readonly asset: Address;
     readonly payTo: Address;
   };
+  /** Holds tokens and gas; used by nothing else. */
   readonly buyer: { readonly address: Address; readonly privateKey: string };
+  /** Ids of services that answer now. */
+  readonly services: readonly string[];
 }
+
+/** What the buyer's commands read of it. */
+export type BuyerFacts = Pick<UpFile, "gateway" | "settlement" | "buyer">;
 
 const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
 const isAddress = (value: unknown): value is Address => isText(value) && /^0x[0-9a-fA-F]{40}$/.test(value);
 
 /** Reads one `up.json`; undefined when it is not there or not one. */
-export function readUpFile(file: string): UpFile | undefined {
+export function readUpFile(file: string): BuyerFacts | undefined {
   let value: unknown;
   try {
     value = JSON.parse(readFileSync(file, "utf8"));
@@ -34,13 +44,31 @@ export function readUpFile(file: string): UpFile | undefined {
   return { gateway: value.gateway, settlement: { rpc, network, asset, payTo }, buyer: { address, privateKey } };
 }
 
-/** The `up.json` of the folder, or of the nearest folder above it that has one. */
-export function findUpFile(folder: string): UpFile | undefined {
+/** An `up.json` and the state folder that it is in. */
+interface FoundUp {
+  readonly folder: string;
+  readonly up: BuyerFacts;
+}
+
+function findUp(folder: string): FoundUp | undefined {
   let at = resolve(folder);
   for (;;) {
-    const found = readUpFile(join(at, ".turnpike", "up.json"));
+    const state = join(at, ".turnpike");
+    const up = readUpFile(join(state, "up.json"));
     const above = dirname(at);
-    if (found !== undefined || above === at) return found;
+    if (up !== undefined) return { folder: state, up };
+    if (above === at) return undefined;
     at = above;
   }
+}
+
+/** The `up.json` of the folder, or of the nearest folder above it that has one. */
+export function findUpFile(folder: string): BuyerFacts | undefined {
+  return findUp(folder)?.up;
+}
+
+/** The configuration of the `turnpike up` that runs in the folder, or in the nearest one above it. */
+export function findUpConfig(folder: string): string | undefined {
+  const found = findUp(folder);
+  return found === undefined ? undefined : join(found.folder, "config", "local.yaml");
 }

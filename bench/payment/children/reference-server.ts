@@ -26,7 +26,7 @@ const owned = new AsyncDisposableStack();
 async function start(facts: ReferenceServerFacts): Promise<{ readonly port: number }> {
   const facilitator = createReferenceFacilitator({
     privateKey: relayerKey(facts.relayer),
-    transport: referenceHttp(facts.rpcUrl),
+    transport: referenceHttp(facts.rpcUrl, false),
     managedNonces: true,
     pollMs: 50,
   });

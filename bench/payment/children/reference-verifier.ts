@@ -16,7 +16,7 @@ serveParent<VerifyOperations>({
       chain(method, Array.isArray(params) ? params : []);
     facilitator = createReferenceFacilitator({
       privateKey: relayerKey(0),
-      transport: rpcUrl === undefined ? custom({ request }) : referenceHttp(rpcUrl),
+      transport: rpcUrl === undefined ? custom({ request }) : referenceHttp(rpcUrl, true),
       managedNonces: true,
     });
   },

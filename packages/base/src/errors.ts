@@ -136,6 +136,20 @@ export const ERRORS = {
     "The stored answer of this settled payment is no longer kept.",
     "Make a new call; ask the operator with the settlement id.",
   ),
+  PAYMENT_OWED: row(
+    410,
+    -32410,
+    false,
+    "This payment is on the chain although no answer was given for it.",
+    "Ask the operator to make it good, with the settlement id; it is in the operator's books as owed.",
+  ),
+  PAYMENT_WINDOW_TOO_LONG: row(
+    402,
+    -32402,
+    false,
+    "The payment is valid for longer than what was asked.",
+    "Sign with `validBefore` at most `maxTimeoutSeconds` from now.",
+  ),
   // the upstream
   SERVICE_UNAVAILABLE: row(
     503,
@@ -159,6 +173,20 @@ export const ERRORS = {
   USAGE: row(500, -32603, false, "The command was called wrongly.", "See --help."),
   PORT_IN_USE: row(500, -32603, false, "A port is in use.", "End the program that holds it, or set another port."),
   DEPENDENCY_MISSING: row(500, -32603, false, "A program that is needed is missing.", "Install it as described."),
+  ALREADY_RUNNING: row(
+    500,
+    -32603,
+    false,
+    "turnpike up is already running in this folder.",
+    "Buy from the one that runs, or stop it first.",
+  ),
+  GATEWAY_UNREACHABLE: row(
+    500,
+    -32603,
+    true,
+    "The gateway cannot be reached.",
+    "Start one with npm start and wait for its `ready`, or name another with --gateway.",
+  ),
   DATA_FOLDER: row(500, -32603, false, "The data folder cannot be used.", "Use --fresh to start over."),
   PART_FAILED: row(
     500,
@@ -175,7 +203,7 @@ export const ERRORS = {
     -32603,
     false,
     "The ledger's tables are not those of this version.",
-    "Run `turnpike db migrate`; tables that are newer need a newer Turnpike.",
+    "Run `npx turnpike db migrate`; tables that are newer need a newer Turnpike.",
   ),
   SPEND_CAP: row(500, -32603, false, "The price is over the spending cap; nothing was signed.", "Raise the cap."),
   FACILITATOR_MISBEHAVED: row(503, -32503, true, "The facilitator gave an answer that is not true.", "Try later."),

@@ -34,5 +34,15 @@ export {
 } from "./errors.ts";
 export { type FaultPoints, noFaults } from "./faults.ts";
 export { isRecord, type JsonFault, type JsonLimits, type JsonMember, type JsonResult, parseJson } from "./json.ts";
+export {
+  type JsonMemberSpan,
+  type JsonSource,
+  type JsonSpan,
+  jsonElementSpans,
+  jsonMemberSpans,
+  jsonText,
+  jsonValueEnd,
+  skipJsonSpace,
+} from "./json-spans.ts";
 export { hostOf, type Log, silentLog } from "./log.ts";
 export { type Labels, type MetricSpec, type Metrics, noMetrics } from "./metrics.ts";

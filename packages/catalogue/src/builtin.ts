@@ -77,3 +77,22 @@ function readNetworks(): readonly ServiceDefinition[] {
 
 /** Every service that the catalogue has before an operator's changes. */
 export const BUILTIN_SERVICES: readonly ServiceDefinition[] = [...HTTP_SERVICES, ...readNetworks()];
+
+let reads: ReadonlyMap<FamilyId, ReadonlySet<string>> | undefined;
+
+/** True for an operation that the catalogue sells as a read on a network of one of these families. */
+export function isKnownRead(name: string, families: readonly FamilyId[]): boolean {
+  if (reads === undefined) {
+    const found = new Map<FamilyId, Set<string>>();
+    for (const definition of BUILTIN_SERVICES) {
+      for (const family of definition.families) {
+        const names = found.get(family) ?? new Set();
+        found.set(family, names);
+        for (const operation of definition.operations ?? []) names.add(operation.name);
+      }
+    }
+    reads = found;
+  }
+  const known = reads;
+  return families.some((family) => known.get(family)?.has(name) === true);
+}

@@ -248,7 +248,7 @@ test("a schema that takes any value counts as undeclared", () => {
   const vacuous = [true, {}, { description: "any" }, { anyOf: [{ type: "object" }, true] }] as const;
   const types = { type: ["null", "boolean", "number", "string", "array", "object"] };
   for (const [index, result] of [...vacuous, types].entries()) {
-    const operation: Operation = { name: "GET /x", rpcType: "rest", description: "x", result };
+    const operation: Operation = { name: "GET /x", rpcType: "rest", description: "x", result, read: true };
     const { services } = createCatalogue({ overrides: { bitcoin: { addOperations: [operation] } } });
     const bitcoin = [...services.values()].find(({ id }) => id === "bitcoin");
     assert.ok(bitcoin);
@@ -261,6 +261,7 @@ test("an operator changes, adds and takes away services", () => {
   const operation: Operation = {
     name: "getthing",
     rpcType: "json_rpc",
+    read: true,
     description: "A thing.",
     result: { type: "string" },
   };
@@ -295,7 +296,7 @@ test("a change that is not valid is refused, naming its path", () => {
     );
   };
   const bad = (eth: unknown): unknown => ({ overrides: { eth } });
-  const operation = { name: "eth_x", rpcType: "json_rpc", description: "x" };
+  const operation = { name: "eth_x", rpcType: "json_rpc", description: "x", read: true };
   refuses({ overrides: { nosuch: {} } }, "catalogue.overrides.nosuch");
   refuses(bad({ prise: "1" }), "catalogue.overrides.eth.prise");
   refuses(bad({ price: "free" }), "catalogue.overrides.eth.price");
@@ -326,6 +327,65 @@ test("a change that is not valid is refused, naming its path", () => {
   refuses({ added: [{ ...added, id: "Not_Slug" }] }, "catalogue.services.Not_Slug.id");
   refuses({ added: [{ ...added, families: ["ftp"] }] }, "catalogue.services.x.families.0");
   refuses({ added: [{ id: "x", name: "X" }] }, "catalogue.services.x.description");
+});
+
+test("a chain's operation is a known read, or the operator says that it is one; a write stays a write", () => {
+  const add = (id: string, name: string, more: object = {}): (() => unknown) => {
+    const operation: Operation = { name, rpcType: "json_rpc", description: "x", ...more };
+    return () => createCatalogue({ overrides: { [id]: { addOperations: [operation] } } });
+  };
+  for (const name of ["eth_unlockEverything", "getblock", "mystery"]) {
+    assert.throws(add("eth", name), /addOperations\[0\]\.name: .* is not known as a read.*read: true/, name);
+    assert.throws(add("eth", name, { read: false }), /not known as a read/);
+    assert.doesNotThrow(add("eth", name, { read: true }), name);
+  }
+  assert.doesNotThrow(add("eth", "eth_getLogs"));
+  assert.doesNotThrow(add("search", "GET /other", { rpcType: "rest" }), "a service that is no chain has no such list");
+  assert.throws(add("eth", "eth_sendRawTransaction", { read: true }), /is a write/);
+  const added = { id: "mine", name: "Mine", description: "x", category: "blockchain", families: ["evm"] } as const;
+  const operation: Operation = { name: "my_doThing", rpcType: "json_rpc", description: "x" };
+  assert.throws(() => createCatalogue({ added: [{ ...added, operations: [operation] }] }), /not known as a read/);
+});
+
+test("other families bring their own operations", () => {
+  const changed = createCatalogue({ overrides: { eth: { families: ["bitcoin"] }, near: { families: ["near"] } } });
+  const eth = changed.get("eth");
+  assert.ok(eth?.operations.has("getblock") && !eth.operations.has("eth_call"));
+  assert.deepEqual(changed.get("near")?.operations, service("near").operations, "the same families change nothing");
+  assert.throws(
+    () => createCatalogue({ overrides: { eth: { families: ["http"] } } }),
+    /catalogue\.overrides\.eth\.operations: is required for this family/,
+  );
+});
+
+test("every change that is not valid is named, not the first alone", () => {
+  assert.throws(
+    () => createCatalogue({ overrides: { nosuch: {}, eth: { price: "0.000000" }, near: { tags: [] } } }),
+    (error) =>
+      isAppError(error, "CONFIG_INVALID") && /nosuch: .*\ncatalogue\.overrides\.eth\.price: /.test(error.message),
+  );
+});
+
+test("schemas of many operations cost one compilation of the meta-schema", () => {
+  const addOperations = Array.from({ length: 60 }, (_, at): Operation => {
+    const result = { type: "object", properties: { [`member${at}`]: { type: "string" } }, required: [`member${at}`] };
+    return { name: `getthing${at}`, rpcType: "json_rpc", description: "x", read: true, result };
+  });
+  const tookMs = (work: () => unknown): number => {
+    const startMs = performance.now();
+    work();
+    return performance.now() - startMs;
+  };
+  const meta = (): unknown => new Ajv2020({ strict: false }).validateSchema({ type: "object" });
+  const add = (operations: readonly Operation[]) => (): unknown =>
+    createCatalogue({ overrides: { bitcoin: { addOperations: operations } } });
+  // all code is warm before the clock runs
+  for (const work of [meta, meta, meta, add(addOperations.slice(0, 3))]) work();
+  const metaMs = tookMs(meta);
+  const allMs = tookMs(add(addOperations.slice(3)));
+  assert.ok(allMs < 25 * metaMs, `${allMs} ms, and ${metaMs} ms for one meta-schema`);
+  const endless: Operation = { name: "getx", rpcType: "json_rpc", description: "x", read: true, result: { $ref: "#" } };
+  assert.throws(() => createCatalogue({ overrides: { bitcoin: { addOperations: [endless] } } }), /is no JSON Schema/);
 });
 
 test("a hostile name is looked up without harm", () => {

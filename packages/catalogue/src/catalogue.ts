@@ -1,8 +1,8 @@
-import { AppError, decimalToUnits, type ServiceId, unitsToDecimal } from "@turnpike/base";
-import { BUILTIN_SERVICES, familyOperations } from "./builtin.ts";
+import { AppError, decimalToUnits, isAppError, type ServiceId, unitsToDecimal } from "@turnpike/base";
+import { BUILTIN_SERVICES, familyOperations, isKnownRead } from "./builtin.ts";
 import { compileSchema, jsonSchemaFault } from "./check.ts";
 import { serviceDefinitionSchema, serviceOverrideSchema } from "./override-schema.ts";
-import type { Catalogue, Operation, Service, ServiceDefinition, ServiceOverride } from "./types.ts";
+import type { Catalogue, FamilyId, Operation, Service, ServiceDefinition, ServiceOverride } from "./types.ts";
 
 /** USD a request (spec §2.1). */
 export const DEFAULT_PRICE = "0.005000";
@@ -55,11 +55,19 @@ function assertFits(schema: Readonly<Record<string, unknown>>, value: unknown, p
   );
 }
 
-function assertOperations(operations: readonly Operation[], path: string): void {
+/** On a chain there are more writes than a list can name: what is not known as a read needs the operator's word. */
+function needsWord(operation: Operation, families: readonly FamilyId[]): boolean {
+  const isChain = families.some((family) => family !== "http" && family !== "search");
+  return isChain && operation.read !== true && !isKnownRead(operation.name, families);
+}
+
+function assertOperations(operations: readonly Operation[], families: readonly FamilyId[], path: string): void {
   for (const [index, operation] of operations.entries()) {
     const at = `${path}[${index}]`;
     if (isWriteOperation(operation.name))
       throw invalid(`${at}.name`, `${operation.name} is a write; only reads are sold`);
+    if (needsWord(operation, families))
+      throw invalid(`${at}.name`, `${operation.name} is not known as a read; if it changes nothing, say read: true`);
     if (operation.name.startsWith("GET ") && operation.params !== undefined) {
       throw invalid(`${at}.params`, "a GET has no body");
     }
@@ -112,9 +120,19 @@ function toService(definition: ServiceDefinition, path: string): Service {
   });
 }
 
+/** The operations that an override starts from: other families speak otherwise, so they bring their own. */
+function baseOperations(service: Service, override: ServiceOverride, path: string): ReadonlyMap<string, Operation> {
+  if (override.operations !== undefined) return byName(override.operations);
+  const { families } = override;
+  if (families === undefined || families.join() === service.families.join()) return service.operations;
+  const operations = familyOperations(service.id, families, { rest: true, wasm: false });
+  if (operations.length === 0) throw invalid(`${path}.operations`, "is required for this family");
+  return byName(operations);
+}
+
 function overridden(service: Service, override: ServiceOverride, path: string): Service {
-  const { operations: replaced, addOperations = [], removeOperations = [], enabled: _, ...plain } = override;
-  const operations = new Map(replaced === undefined ? service.operations : byName(replaced));
+  const { operations: _replaced, addOperations = [], removeOperations = [], enabled: _, ...plain } = override;
+  const operations = new Map(baseOperations(service, override, path));
   for (const operation of addOperations) operations.set(operation.name, operation);
   for (const name of removeOperations) {
     if (!operations.delete(name)) throw invalid(`${path}.removeOperations`, `${service.id} has no ${name}`);
@@ -132,33 +150,63 @@ function overridden(service: Service, override: ServiceOverride, path: string): 
   });
 }
 
-/**
- * The built-in services with an operator's changes.
- * @throws AppError CONFIG_INVALID, naming the path, for a change that is not valid.
- */
-export function createCatalogue(opts: CatalogueOptions = {}): Catalogue {
+/** A catalogue, and what is wrong with an operator's changes: what has a fault is left out of it. */
+export interface ReadCatalogue {
+  readonly catalogue: Catalogue;
+  /** One line for each fault, with its path and what is wrong. */
+  readonly faults: readonly string[];
+}
+
+function addService(services: Map<ServiceId, Service>, definition: ServiceDefinition, path: string): void {
+  assertFits(serviceDefinitionSchema, definition, path);
+  assertOperations(definition.operations ?? [], definition.families, `${path}.operations`);
+  if (services.has(definition.id as ServiceId)) throw invalid(`${path}.id`, `${definition.id} exists; override it`);
+  const service = toService(definition, path);
+  services.set(service.id, service);
+}
+
+function changeService(services: Map<ServiceId, Service>, id: string, override: ServiceOverride, path: string): void {
+  const service = services.get(id as ServiceId);
+  if (service === undefined) throw invalid(path, "no service has this id");
+  assertFits(serviceOverrideSchema, override, path);
+  const families = override.families ?? service.families;
+  assertOperations(override.operations ?? [], families, `${path}.operations`);
+  assertOperations(override.addOperations ?? [], families, `${path}.addOperations`);
+  if (override.enabled === false) services.delete(service.id);
+  else services.set(service.id, overridden(service, override, path));
+}
+
+/** The built-in services with an operator's changes, and one fault for each change that is not valid. */
+export function readCatalogue(opts: CatalogueOptions = {}): ReadCatalogue {
   const services = new Map<ServiceId, Service>();
   for (const definition of BUILTIN_SERVICES) {
     const service = toService(definition, definition.id);
     services.set(service.id, service);
   }
+  const faults: string[] = [];
+  const attempt = (change: () => void): void => {
+    try {
+      change();
+    } catch (error) {
+      if (!isAppError(error, "CONFIG_INVALID")) throw error;
+      faults.push(error.message);
+    }
+  };
   for (const definition of opts.added ?? []) {
-    const path = `catalogue.services.${definition.id}`;
-    assertFits(serviceDefinitionSchema, definition, path);
-    assertOperations(definition.operations ?? [], `${path}.operations`);
-    if (services.has(definition.id as ServiceId)) throw invalid(`${path}.id`, `${definition.id} exists; override it`);
-    const service = toService(definition, path);
-    services.set(service.id, service);
+    attempt(() => addService(services, definition, `catalogue.services.${definition.id}`));
   }
   for (const [id, override] of Object.entries(opts.overrides ?? {})) {
-    const path = `catalogue.overrides.${id}`;
-    const service = services.get(id as ServiceId);
-    if (service === undefined) throw invalid(path, "no service has this id");
-    assertFits(serviceOverrideSchema, override, path);
-    assertOperations(override.operations ?? [], `${path}.operations`);
-    assertOperations(override.addOperations ?? [], `${path}.addOperations`);
-    if (override.enabled === false) services.delete(service.id);
-    else services.set(service.id, overridden(service, override, path));
+    attempt(() => changeService(services, id, override, `catalogue.overrides.${id}`));
   }
-  return { services, get: (id) => services.get(id as ServiceId) };
+  return { catalogue: { services, get: (id) => services.get(id as ServiceId) }, faults };
+}
+
+/**
+ * The built-in services with an operator's changes.
+ * @throws AppError CONFIG_INVALID, naming each change that is not valid by its path.
+ */
+export function createCatalogue(opts: CatalogueOptions = {}): Catalogue {
+  const { catalogue, faults } = readCatalogue(opts);
+  if (faults.length > 0) throw new AppError("CONFIG_INVALID", { message: faults.join("\n"), detail: { faults } });
+  return catalogue;
 }

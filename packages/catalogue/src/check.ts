@@ -18,6 +18,8 @@ const OPTIONS = {
 const WITHOUT_META = { ...OPTIONS, meta: false, validateSchema: false } as const;
 
 let ajv: Ajv2020 | undefined;
+/** Knows the meta-schema; made once, and only when an operator wrote a schema. */
+let metaAjv: Ajv2020 | undefined;
 
 interface Compiled {
   readonly validate: ValidateFunction;
@@ -64,7 +66,9 @@ export function compileSchema(schema: Readonly<Record<string, unknown>>): Compil
  */
 export function jsonSchemaFault(schema: Readonly<Record<string, unknown>>): string | undefined {
   try {
-    new Ajv2020(OPTIONS).compile(schema);
+    metaAjv ??= new Ajv2020(OPTIONS);
+    if (metaAjv.validateSchema(schema) !== true) return metaAjv.errorsText(metaAjv.errors, { dataVar: "schema" });
+    compileSchema(schema);
     return undefined;
   } catch (error) {
     return error instanceof Error ? error.message : "it cannot be compiled";

@@ -1,4 +1,10 @@
-export { type CatalogueOptions, createCatalogue, isWriteOperation } from "./catalogue.ts";
+export {
+  type CatalogueOptions,
+  createCatalogue,
+  isWriteOperation,
+  type ReadCatalogue,
+  readCatalogue,
+} from "./catalogue.ts";
 export { checkParams, checkResult, type ParamsCheck } from "./check.ts";
 export type { DocumentContext, PaymentOptionLike } from "./documents/context.ts";
 export { iconSvg } from "./documents/icon.ts";

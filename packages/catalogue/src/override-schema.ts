@@ -47,6 +47,7 @@ const operation = {
     result: JSON_SCHEMA,
     example: { type: "object" },
     filter: { type: "string", enum: ["create", "use"] },
+    read: { type: "boolean" },
   },
 };
 

@@ -48,6 +48,8 @@ export interface Operation {
   readonly example?: Readonly<Record<string, unknown>>;
   /** Sticks to the supplier that made the filter: `create` makes one, `use` needs its maker. Never retried or hedged. */
   readonly filter?: "create" | "use";
+  /** An operator's word that it changes nothing, for a name that the catalogue does not know as a read. */
+  readonly read?: boolean;
 }
 
 /** One service of the catalogue. */

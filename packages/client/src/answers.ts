@@ -1,4 +1,4 @@
-import { ERRORS, isRecord } from "@turnpike/base";
+import { ERRORS, type ErrorCode, isRecord } from "@turnpike/base";
 import { decodePaymentResponseHeader } from "@x402/fetch";
 import type { PurchaseReceipt } from "./types.ts";
 
@@ -56,6 +56,11 @@ export function receiptOf(headers: Headers): PurchaseReceipt | undefined {
   };
 }
 
+/** True for a code of the product's registry. */
+export function isErrorCode(code: string): code is ErrorCode {
+  return Object.hasOwn(ERRORS, code);
+}
+
 /** Code and sentence of a refusal. */
 export function refusalOf(answer: Answer): {
   readonly code: string;
@@ -65,6 +70,9 @@ export function refusalOf(answer: Answer): {
   const body = isRecord(answer.json) ? answer.json : {};
   if (answer.status === 402) {
     const said = textOf(body.error) ?? ERRORS.PAYMENT_REQUIRED.message;
+    // `CODE: sentence` says more than that payment is required
+    const [, code = "", message = ""] = /^([A-Z][A-Z0-9_]+): (.+)$/s.exec(said) ?? [];
+    if (isErrorCode(code)) return { code, message, retryable: false };
     return { code: "PAYMENT_REQUIRED", message: said, retryable: false };
   }
   if (answer.status === 422) {

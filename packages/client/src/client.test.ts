@@ -5,7 +5,7 @@ import { suite, test } from "node:test";
 import { AppError, type isAppError } from "@turnpike/base";
 import { recoverTypedDataAddress } from "viem";
 import * as api from "./index.ts";
-import { createClient, newPrivateKey, type Signer, signerFromKey } from "./index.ts";
+import { createClient, listServices, newPrivateKey, type Signer, signerFromKey } from "./index.ts";
 
 const USDC = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
 const PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
@@ -155,7 +155,13 @@ const refusesWith = (code: Parameters<typeof isAppError>[1]) => (error: unknown)
 
 suite("client, against a stand-in gateway", () => {
   test("names its exports", () => {
-    assert.deepEqual(Object.keys(api).sort(), ["createClient", "newPrivateKey", "signerFromKey", "tokenBalance"]);
+    assert.deepEqual(Object.keys(api).sort(), [
+      "createClient",
+      "listServices",
+      "newPrivateKey",
+      "signerFromKey",
+      "tokenBalance",
+    ]);
   });
 
   test("buys: asks, signs once for exactly the offer, and gives envelope, receipt and price", async () => {
@@ -298,6 +304,7 @@ suite("client, against a stand-in gateway", () => {
     const first = await client.call({ service: "eth", body: BODY });
     assert.ok(first.kind === "refused");
     assert.equal(first.code, "SETTLEMENT_PENDING");
+    assert.deepEqual([first.retryable, first.open], [true, true]);
     assert.equal(first.receipt?.errorReason, "settlement_pending");
     assert.equal(waits.length, 3);
     assert.ok(first.payment !== undefined);
@@ -328,9 +335,55 @@ suite("client, against a stand-in gateway", () => {
       const result = await testClient(stand.gateway, signer).client.call({ service: "eth", body: BODY });
       assert.ok(result.kind === "refused");
       assert.deepEqual([result.status, result.code, result.message], [status, code, "no"]);
+      assert.deepEqual([result.retryable, result.open], [status === 503, false], "nothing was charged");
       assert.equal(signer.count(), 1);
       assert.equal(stand.payments().length, 1);
     }
+  });
+
+  test("where terms come again, the code is that of the cause", async () => {
+    await using stand = await standInGateway((_, response) => {
+      answerJson(response, 402, {
+        x402Version: 2,
+        error: "PAYMENT_EXPIRED: The payment expires too soon. Sign again.",
+      });
+    });
+    const result = await testClient(stand.gateway, countingSigner()).client.call({ service: "eth", body: BODY });
+    assert.ok(result.kind === "refused");
+    assert.deepEqual([result.code, result.message], ["PAYMENT_EXPIRED", "The payment expires too soon. Sign again."]);
+  });
+
+  test("a quote without terms has the gateway's own code, and its advice once", async () => {
+    const answers = new Map<string, unknown>([
+      ["/v1/no", { code: "UNKNOWN_SERVICE", message: "No service has this id. See /services.json for the ids." }],
+      ["/v1/odd", { code: "HOUSE_RULE", message: "not today" }],
+    ]);
+    const fetch = async (url: string | URL | Request): Promise<Response> =>
+      Response.json(answers.get(new URL(url instanceof Request ? url.url : url).pathname), { status: 404 });
+    const client = createClient({ gateway: "http://g", maxPriceUsd: "1" }, { signer: countingSigner(), fetch });
+    const asked = async (service: string): Promise<unknown> => client.quote({ service, body: BODY }).catch((e) => e);
+    const unknown = await asked("no");
+    assert.ok(unknown instanceof AppError);
+    assert.deepEqual([unknown.code, unknown.message], ["UNKNOWN_SERVICE", "No service has this id."]);
+    const odd = await asked("odd");
+    assert.ok(odd instanceof AppError);
+    assert.deepEqual([odd.code, odd.message], ["INTERNAL", "The gateway gave no terms: not today"]);
+  });
+
+  test("lists what a gateway sells, and nothing where it has no list", async () => {
+    const items = [
+      { id: "eth", serves: true, paid: true, relayUrl: "http://r", example: { a: 1 } },
+      { id: "x", serves: false },
+      7,
+    ];
+    const list = (body: unknown, status = 200) =>
+      listServices({ gateway: "http://g" }, { fetch: async () => Response.json(body, { status }) });
+    assert.deepEqual(await list(items), [
+      { id: "eth", serves: true, paid: true, relayUrl: "http://r", example: { a: 1 } },
+      { id: "x", serves: false, paid: true, relayUrl: undefined, example: undefined },
+    ]);
+    assert.equal(await list({}), undefined);
+    assert.equal(await list([], 404), undefined);
   });
 
   test("a 200 without a receipt is not taken for a purchase", async () => {
@@ -345,7 +398,8 @@ suite("client, against a stand-in gateway", () => {
   test("says so when nothing listens, with nothing signed", async () => {
     const signer = countingSigner();
     const { client } = testClient("http://127.0.0.1:1", signer);
-    await assert.rejects(client.call({ service: "eth", body: BODY }), refusesWith("SERVICE_UNAVAILABLE"));
+    await assert.rejects(client.call({ service: "eth", body: BODY }), refusesWith("GATEWAY_UNREACHABLE"));
+    await assert.rejects(listServices({ gateway: "http://127.0.0.1:1" }), refusesWith("GATEWAY_UNREACHABLE"));
     assert.equal(signer.count(), 0);
   });
 

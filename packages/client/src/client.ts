@@ -1,9 +1,9 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { AppError, decimalToUnits } from "@turnpike/base";
+import { AppError, decimalToUnits, ERRORS } from "@turnpike/base";
 import type { PaymentRequired } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { x402Client, x402HTTPClient } from "@x402/fetch";
-import { type Answer, isOpen, readAnswer, receiptOf, refusalOf, waitMs } from "./answers.ts";
+import { type Answer, isErrorCode, isOpen, readAnswer, receiptOf, refusalOf, waitMs } from "./answers.ts";
 import { type Choice, choose, withinCap } from "./price.ts";
 import type { Client, ClientModules, ClientOptions, Price, Purchase, PurchaseResult, Quote, Signer } from "./types.ts";
 
@@ -17,6 +17,23 @@ function referenceClient(signer: Signer, choice: Choice, maxPriceUsd: string): x
     allowedAssets: [{ network, asset, maxAmountPerPayment: amount }],
   });
   return new x402HTTPClient(client);
+}
+
+/** The error of a gateway that does not answer, while nothing was signed. */
+export function unreachable(gateway: string, cause: unknown): AppError {
+  return new AppError("GATEWAY_UNREACHABLE", {
+    message: `The gateway at ${gateway} cannot be reached; nothing was signed.`,
+    cause,
+  });
+}
+
+/** The error of a gateway that gives no terms: its own, without the advice that the reader of an error adds. */
+function noTerms(answer: Answer): AppError {
+  const { code, message } = refusalOf(answer);
+  if (!isErrorCode(code)) return new AppError("INTERNAL", { message: `The gateway gave no terms: ${message}` });
+  const { advice } = ERRORS[code];
+  const said = message.endsWith(` ${advice}`) ? message.slice(0, -advice.length - 1) : message;
+  return new AppError(code, { message: said });
 }
 
 class GatewayClient implements Client {
@@ -62,10 +79,7 @@ class GatewayClient implements Client {
       return await this.#send(purchase);
     } catch (cause) {
       if (cause instanceof AppError) throw cause;
-      throw new AppError("SERVICE_UNAVAILABLE", {
-        message: `The gateway at ${this.#opts.gateway} cannot be reached; nothing was signed.`,
-        cause,
-      });
+      throw unreachable(this.#opts.gateway, cause);
     }
   }
 
@@ -87,11 +101,7 @@ class GatewayClient implements Client {
 
   async quote(purchase: Purchase): Promise<Quote> {
     const answer = await this.#ask(purchase);
-    if (answer.status !== 402) {
-      const { code, message } = refusalOf(answer);
-      const known = answer.status === 404 ? "UNKNOWN_SERVICE" : "INTERNAL";
-      throw new AppError(known, { message: `No terms: ${code}: ${message}` });
-    }
+    if (answer.status !== 402) throw noTerms(answer);
     const terms = this.#terms(answer);
     const { price } = this.#choose(terms);
     return { terms, price, withinCap: withinCap(price, this.#opts.maxPriceUsd) };
@@ -102,12 +112,11 @@ class GatewayClient implements Client {
     const asked = await this.#ask(purchase);
     if (asked.status !== 402) {
       if (asked.status < 300) return { kind: "free", status: asked.status, answer: asked.json };
-      const { code, message } = refusalOf(asked);
       return {
         kind: "refused",
         status: asked.status,
-        code,
-        message,
+        ...refusalOf(asked),
+        open: false,
         receipt: undefined,
         price: undefined,
         payment: undefined,
@@ -154,7 +163,8 @@ class GatewayClient implements Client {
   #resultOf(answer: Answer | undefined, payment: string, price: Price | undefined): PurchaseResult {
     if (answer === undefined) {
       const message = "The connection was lost and the outcome is unknown; present the same payment again.";
-      return { kind: "refused", status: 0, code: "SETTLEMENT_PENDING", message, receipt: undefined, price, payment };
+      const said = { code: "SETTLEMENT_PENDING", message, retryable: true, open: true };
+      return { kind: "refused", status: 0, ...said, receipt: undefined, price, payment };
     }
     const receipt = receiptOf(answer.headers);
     if (answer.status === 200 && receipt?.success === true) {
@@ -162,10 +172,11 @@ class GatewayClient implements Client {
     }
     if (answer.status === 200) {
       const message = "The gateway answered 200 without a receipt of success.";
-      return { kind: "refused", status: 200, code: "FACILITATOR_MISBEHAVED", message, receipt, price, payment };
+      const said = { code: "FACILITATOR_MISBEHAVED", message, retryable: true, open: true };
+      return { kind: "refused", status: 200, ...said, receipt, price, payment };
     }
-    const { code, message } = refusalOf(answer);
-    return { kind: "refused", status: answer.status, code, message, receipt, price, payment };
+    const said = { ...refusalOf(answer), open: isOpen(answer) };
+    return { kind: "refused", status: answer.status, ...said, receipt, price, payment };
   }
 }
 

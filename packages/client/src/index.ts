@@ -1,5 +1,6 @@
 export { newPrivateKey, signerFromKey, tokenBalance } from "./account.ts";
 export { createClient } from "./client.ts";
+export { type ListedService, listServices } from "./listing.ts";
 export type {
   Client,
   ClientModules,

@@ -85,9 +85,13 @@ export type PurchaseResult =
   | {
       readonly kind: "refused";
       readonly status: number;
-      /** Code of the gateway's error; `PAYMENT_REQUIRED` where it sent terms again. */
+      /** Code of the gateway's error; where it sent terms again the cause that it names, else `PAYMENT_REQUIRED`. */
       readonly code: string;
       readonly message: string;
+      /** True when the same request, with the same payment where there is one, may succeed later. */
+      readonly retryable: boolean;
+      /** True when it is not known whether the payment was taken: only the same payment may be presented again. */
+      readonly open: boolean;
       readonly receipt: PurchaseReceipt | undefined;
       readonly price: Price | undefined;
       /** What was signed, to present it again; undefined when nothing was signed. */
@@ -106,12 +110,13 @@ export interface Quote {
 export interface Client {
   /**
    * Asks what a call costs. Signs nothing.
-   * @throws AppError PAYMENT_OPTION_UNKNOWN when no offered option can be paid; UNKNOWN_SERVICE, INTERNAL.
+   * @throws AppError PAYMENT_OPTION_UNKNOWN when no offered option can be paid; GATEWAY_UNREACHABLE; the gateway's own
+   * code where it gives no terms, INTERNAL where it has none.
    */
   quote(purchase: Purchase): Promise<Quote>;
   /**
    * Buys one call: asks, checks the price against the cap, signs once, and sends until the outcome is known.
-   * @throws AppError SPEND_CAP (nothing was signed), PAYMENT_OPTION_UNKNOWN (the same), SERVICE_UNAVAILABLE when the
+   * @throws AppError SPEND_CAP (nothing was signed), PAYMENT_OPTION_UNKNOWN (the same), GATEWAY_UNREACHABLE when the
    * gateway cannot be reached before anything was signed.
    */
   call(purchase: Purchase): Promise<PurchaseResult>;

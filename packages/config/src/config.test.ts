@@ -56,6 +56,8 @@ const full = () => ({
   payment: { networks: [{ ...NETWORK }], relayer: { batchWindowMs: 5 } },
   facilitator: { port: 3, relayer: { keysFile: "/nowhere" } },
   suppliers: { eth: { endpoints: [{ operator: "a", urls: { json_rpc: "http://a" } }] } },
+  limits: { perClient: { requests: 5 }, perEndpoint: { onStoreFailure: "open" } },
+  redis: { url: "redis://h" },
   catalogue: {
     overrides: { eth: { evmChainId: 84532 } },
     services: {
@@ -77,6 +79,7 @@ suite("config", () => {
       "DANGEROUS",
       "configSchemaJson",
       "loadConfig",
+      "nearest",
       "parseKey",
       "readKeyFile",
       "relayerKeys",
@@ -115,6 +118,30 @@ suite("config", () => {
   test("does not show a password that stands in a wrong value", () => {
     assert.doesNotMatch(refused("ledger: { url: 'mysql://user:hunter2@host/db' }"), /hunter2/);
     assert.doesNotMatch(refused("localnet: true\npayment: { relayer: { keys: ['0xsecret'] } }"), /0xsecret/);
+  });
+
+  test("the limits are those of the specification, and Redis is taken from its usual variable", () => {
+    const { limits, redis } = loadConfig({ env: { REDIS_URL: "rediss://u:p@h:1/2" } });
+    assert.deepEqual(limits.perClient, { requests: 2_000, windowSeconds: 60, onStoreFailure: "local" });
+    assert.deepEqual(limits.perEndpoint, { requests: 10_000, windowSeconds: 1, onStoreFailure: "local" });
+    assert.equal(redis.url, "rediss://u:p@h:1/2");
+    assert.match(
+      refused("redis: { url: 'http://u:hunter2@h' }"),
+      /redis\.url: expected a redis:\/\/ or rediss:\/\/ URL/,
+    );
+    assert.doesNotMatch(refused("redis: { url: 'http://u:hunter2@h' }"), /hunter2/);
+  });
+
+  test("names a trusted proxy that is neither an address nor a block", () => {
+    const good = ["10.0.0.0/8", "192.0.2.1", "2001:db8::/32", "::1", "::ffff:10.0.0.0/104"];
+    assert.deepEqual(
+      loadConfig({ overrides: { gateway: { trustedProxies: good } }, env: {} }).gateway.trustedProxies,
+      good,
+    );
+    for (const text of ["proxy", "10.0.0.0/33", "10.0.0.0/", "::/129", "1.2.3.4/8/8", "fe80::1%eth0", "10.0.0/8"]) {
+      const message = refused(JSON.stringify({ gateway: { trustedProxies: ["::1", text] } }));
+      assert.match(message, /gateway\.trustedProxies\[1\]: .* is no address/, text);
+    }
   });
 
   test("refuses text that is not YAML, that repeats a key, or that is no map", () => {
@@ -192,6 +219,68 @@ suite("config", () => {
     assert.match(refused("suppliers: { eth: { endpoints: [{ operator: a, urls: {} }] } }"), /urls: empty/);
   });
 
+  test("refuses a window that has no room for a block beside the time kept for settling", () => {
+    const config = (change: object, payment: object = {}) =>
+      JSON.stringify({ payment: { ...payment, networks: [{ ...NETWORK, ...change }] } });
+    const slow = refused(config({ blockTimeSeconds: 50 }));
+    assert.match(slow, /payment\.networks\[0\]\.maxTimeoutSeconds: 60 leaves no time for a call .*set at least 61$/m);
+    assert.match(refused(config({ maxTimeoutSeconds: 12 })), /set at least 13/);
+    assert.match(refused(config({ maxTimeoutSeconds: 30 }, { settleMarginMs: 29_000 })), /settleMarginMs \(29000\)/);
+    assert.ok(loadConfig({ file: yaml(config({ blockTimeSeconds: 49 })), env: {} }));
+  });
+
+  test("refuses two tokens of one chain that say different things of the chain", () => {
+    const asset = "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913";
+    const two = (change: object, network = NETWORK.network) =>
+      JSON.stringify({ payment: { networks: [NETWORK, { ...NETWORK, asset, network, ...change }] } });
+    const own = { maxTimeoutSeconds: 120, payTo: asset, multicall3: "0xCA11BDE05977B3631167028862BE2A173976CA11" };
+    assert.equal(loadConfig({ file: yaml(two(own)), env: {} }).payment.networks.length, 2);
+    for (const change of [
+      { rpcUrls: ["http://127.0.0.1:8546"] },
+      { rpcUrls: [...NETWORK.rpcUrls, "http://127.0.0.1:8546"] },
+      { confirmations: 2 },
+      { finalityBlocks: 65 },
+      { blockTimeSeconds: 1 },
+      { multicall3: asset },
+    ]) {
+      const [name = ""] = Object.keys(change);
+      const both = new RegExp(`payment\\.networks\\[1\\]\\.${name}: differs from payment\\.networks\\[0\\]\\.${name};`);
+      assert.match(refused(two(change)), both);
+      assert.ok(loadConfig({ file: yaml(two(change, "eip155:1")), env: {} }), "other chains are other chains");
+    }
+  });
+
+  test("refuses a key that gateway and facilitator share, from whatever files they have it", () => {
+    const key = `0x${"ab".repeat(32)}`;
+    const other = `0x${"cd".repeat(32)}`;
+    const config = (own: string, apart: string) =>
+      loadConfig({
+        env: {},
+        overrides: { payment: { relayer: { keysFile: own } }, facilitator: { relayer: { keysFile: apart } } },
+      });
+    const shared = config(yaml(`${other}\n${key}`), yaml(`# another spelling\n0x${"AB".repeat(32)}`));
+    for (const role of ["gateway", "facilitator"] as const) {
+      assert.match(
+        faults(() => relayerKeys(shared, {}, role)),
+        /has a key of (payment|facilitator)\.relayer\.keysFile too/,
+      );
+    }
+    assert.match(
+      faults(() => relayerKeys(config(yaml(key), "/not/here"), { TURNPIKE_FACILITATOR_KEYS: key }, "gateway")),
+      /payment\.relayer\.keysFile: has a key of TURNPIKE_FACILITATOR_KEYS too/,
+    );
+    assert.deepEqual(relayerKeys(config(yaml(key), yaml(other)), {}, "gateway"), [key]);
+    assert.deepEqual(relayerKeys(config(yaml(key), "/not/here"), {}, "gateway"), [key], "theirs may be elsewhere");
+  });
+
+  test("the facilitator's metrics are off until they have a port, which must be free", () => {
+    assert.equal(loadConfig({ env: {} }).facilitator.metrics.port, undefined);
+    assert.match(
+      refused("facilitator: { metrics: { port: 9090 } }"),
+      /facilitator\.metrics\.port: 9090 is also gateway\.metrics\.port/,
+    );
+  });
+
   test("refuses sample accounts and written keys outside a localnet, and a localnet that leaves this machine", () => {
     const key = DANGEROUS.privateKeys[0] ?? "";
     const keys = { payment: { relayer: { keys: [key] } } };
@@ -259,6 +348,25 @@ suite("config", () => {
     assert.match(
       faults(() => readKeyFile(join(folder, "none"))),
       /cannot be read/,
+    );
+    const full = join(process.cwd(), "not-here.json").replaceAll(/[.\\]/g, "\\$&");
+    assert.match(
+      faults(() => readKeyFile("not-here.json")),
+      new RegExp(`${full} cannot be read`),
+    );
+  });
+
+  test("a key file that a configuration file names is beside it, wherever the command is called", () => {
+    const sections = { payment: { relayer: { keysFile: "own.json" } }, facilitator: { relayer: { keysFile: "/a/b" } } };
+    const file = yaml(JSON.stringify(sections));
+    const config = loadConfig({ file, env: {} });
+    assert.equal(config.payment.relayer.keysFile, join(folder, "own.json"));
+    assert.equal(config.facilitator.relayer.keysFile, "/a/b");
+    const env = { TURNPIKE__PAYMENT__RELAYER__KEYS_FILE: "here.json" };
+    assert.equal(loadConfig({ file, env }).payment.relayer.keysFile, "here.json", "the shell's folder");
+    assert.match(
+      faults(() => relayerKeys(config, {}, "gateway")),
+      new RegExp(`^payment\\.relayer\\.keysFile: ${folder}/own\\.json cannot be read`),
     );
   });
 

@@ -65,7 +65,10 @@ function place(tree: Record<string, unknown>, parts: readonly string[], value: u
 /** Writes the environment's settings into a tree; returns what is wrong with them. */
 export function applyEnvironment(tree: Record<string, unknown>, env: Environment, root: SchemaNode): string[] {
   const faults: string[] = [];
-  const short: readonly (readonly [string, readonly string[]])[] = [["DATABASE_URL", ["ledger", "url"]]];
+  const short: readonly (readonly [string, readonly string[]])[] = [
+    ["DATABASE_URL", ["ledger", "url"]],
+    ["REDIS_URL", ["redis", "url"]],
+  ];
   for (const [name, parts] of short) {
     const value = env[name];
     if (value !== undefined && value !== "") place(tree, parts, value);

@@ -1,4 +1,5 @@
 import { readFileSync, statSync } from "node:fs";
+import { resolve } from "node:path";
 import { AppError, isRecord } from "@turnpike/base";
 
 const KEY = /^0x[0-9a-fA-F]{64}$/;
@@ -45,17 +46,19 @@ function ofText(text: string, where: string): PrivateKey[] {
  * @throws AppError CONFIG_INVALID naming `where`.
  */
 export function readKeyFile(file: string, where: string = file): readonly PrivateKey[] {
+  // in full: who reads the message may not know in which folder the command ran
+  const path = resolve(file);
   let text: string;
   try {
-    if (process.platform !== "win32" && (statSync(file).mode & 0o077) !== 0) {
+    if (process.platform !== "win32" && (statSync(path).mode & 0o077) !== 0) {
       throw new AppError("CONFIG_INVALID", {
-        message: `${where}: other users can read ${file}; run chmod 600 ${file}`,
+        message: `${where}: other users can read ${path}; run chmod 600 ${path}`,
       });
     }
-    text = readFileSync(file, "utf8");
+    text = readFileSync(path, "utf8");
   } catch (cause) {
     if (cause instanceof AppError) throw cause;
-    throw new AppError("CONFIG_INVALID", { message: `${where}: ${file} cannot be read.`, cause });
+    throw new AppError("CONFIG_INVALID", { message: `${where}: ${path} cannot be read.`, cause });
   }
   return ofText(text, where);
 }

@@ -5,8 +5,13 @@ import { type TSchema, Type } from "typebox";
 const URL_PATTERN = "^https?://[^\\s/]+(/\\S*)?$";
 
 /** A TCP port; 0 lets the system choose. */
-export const port = (fallback: number, description: string) =>
-  Type.Integer({ minimum: 0, maximum: 65_535, default: fallback, description });
+export const port = (fallback: number | undefined, description: string) =>
+  Type.Integer({
+    minimum: 0,
+    maximum: 65_535,
+    ...(fallback === undefined ? {} : { default: fallback }),
+    description,
+  });
 
 /** An integer with a default and bounds. */
 export const integer = (fallback: number, minimum: number, maximum: number, description: string) =>

@@ -1,4 +1,5 @@
 import { readFileSync } from "node:fs";
+import { dirname, resolve } from "node:path";
 import { AppError, isRecord } from "@turnpike/base";
 import { Ajv2020, type ErrorObject } from "ajv/dist/2020.js";
 import { parse } from "yaml";
@@ -11,7 +12,7 @@ import { CONFIG_SCHEMA, type Config } from "./schema.ts";
 export interface ConfigSources {
   /** YAML file. Without one all keys have their defaults. */
   readonly file?: string;
-  /** `DATABASE_URL`, `TURNPIKE__SECTION__KEY` and the variables of `${NAME}` in the file. */
+  /** `DATABASE_URL`, `REDIS_URL`, `TURNPIKE__SECTION__KEY` and the variables of `${NAME}` in the file. */
   readonly env: Environment;
   /** Set last: options of the command line. Sections are merged, everything else is replaced. */
   readonly overrides?: Readonly<Record<string, unknown>>;
@@ -48,6 +49,15 @@ function readYaml(file: string): Record<string, unknown> {
   if (value === null || value === undefined) return {};
   if (!isRecord(value)) throw invalid(file, ["expected sections such as gateway: and payment: at the top"]);
   return value;
+}
+
+/** A key file that a configuration file names is beside it, wherever the command is called. */
+function placeKeyFiles(tree: Record<string, unknown>, file: string): void {
+  for (const section of [tree.payment, tree.facilitator]) {
+    const relayer = isRecord(section) ? section.relayer : undefined;
+    if (!isRecord(relayer) || typeof relayer.keysFile !== "string" || relayer.keysFile === "") continue;
+    relayer.keysFile = resolve(dirname(file), relayer.keysFile);
+  }
 }
 
 function merge(into: Record<string, unknown>, from: Readonly<Record<string, unknown>>): void {
@@ -99,6 +109,7 @@ export function loadConfig(sources: ConfigSources): Config {
   // What `turnpike up` wrote is complete: a DATABASE_URL that is meant for something else must not change it.
   const env = tree.localnet === true ? {} : sources.env;
   const faults = expandVariables(tree, env);
+  if (sources.file !== undefined) placeKeyFiles(tree, sources.file);
   faults.push(...applyEnvironment(tree, env, ROOT));
   if (sources.overrides !== undefined) merge(tree, sources.overrides);
   const candidate: unknown = tree;

@@ -1,5 +1,6 @@
 import { DANGEROUS } from "./dangerous.ts";
-import type { Config } from "./schema.ts";
+import { proxyFaults } from "./limit-rules.ts";
+import type { Config, NetworkConfig } from "./schema.ts";
 
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
@@ -18,6 +19,11 @@ function portFaults(config: Config): string[] {
     { path: "gateway.port", host: config.gateway.host, port: config.gateway.port },
     { path: "gateway.metrics.port", host: config.gateway.metrics.host, port: config.gateway.metrics.port },
     { path: "facilitator.port", host: config.facilitator.host, port: config.facilitator.port },
+    {
+      path: "facilitator.metrics.port",
+      host: config.facilitator.metrics.host,
+      port: config.facilitator.metrics.port ?? 0,
+    },
   ];
   const faults: string[] = [];
   for (const [at, a] of taken.entries()) {
@@ -63,9 +69,50 @@ function sampleFaults(config: Config): string[] {
   return faults;
 }
 
+/** What is a chain's own, not a token's: a second token of the chain must say the same. */
+const CHAIN_KEYS = ["rpcUrls", "multicall3", "confirmations", "finalityBlocks", "blockTimeSeconds"] as const;
+
+/** A payment that is settled at the end of its call must still get into a block of its window. */
+function windowFaults(path: string, network: NetworkConfig, settleMarginMs: number): string[] {
+  const { blockTimeSeconds, maxTimeoutSeconds } = network;
+  const needed = Math.floor(blockTimeSeconds + settleMarginMs / 1_000) + 1;
+  if (blockTimeSeconds * 1_000 + settleMarginMs < maxTimeoutSeconds * 1_000) return [];
+  return [
+    `${path}.maxTimeoutSeconds: ${maxTimeoutSeconds} leaves no time for a call beside one block (blockTimeSeconds ${blockTimeSeconds}) and payment.settleMarginMs (${settleMarginMs}); set at least ${needed}`,
+  ];
+}
+
+/** The payment networks: each token once, and each chain with one set of rules. */
+function networkFaults({ payment: { networks, settleMarginMs } }: Config): string[] {
+  const faults: string[] = [];
+  const tokens = new Map<string, number>();
+  const chains = new Map<string, number>();
+  for (const [at, network] of networks.entries()) {
+    const path = `payment.networks[${at}]`;
+    const token = `${network.network} ${network.asset.toLowerCase()}`;
+    const twin = tokens.get(token);
+    if (twin !== undefined) faults.push(`${path}: the same network and asset as payment.networks[${twin}]; remove one`);
+    else tokens.set(token, at);
+    const first = chains.get(network.network) ?? at;
+    chains.set(network.network, first);
+    const other = networks[first] ?? network;
+    faults.push(...windowFaults(path, network, settleMarginMs));
+    for (const key of CHAIN_KEYS) {
+      // of URLs, letter case counts
+      const text = (value: unknown): string =>
+        key === "multicall3" ? String(value).toLowerCase() : JSON.stringify(value);
+      if (text(network[key]) === text(other[key])) continue;
+      faults.push(
+        `${path}.${key}: differs from payment.networks[${first}].${key}; both are tokens of ${network.network}, so write the same in both`,
+      );
+    }
+  }
+  return faults;
+}
+
 /** Rules that a schema cannot say: one line for each fault, with the path and the fix. */
 export function ruleFaults(config: Config): string[] {
-  const faults = [...portFaults(config), ...sampleFaults(config)];
+  const faults = [...portFaults(config), ...sampleFaults(config), ...proxyFaults(config)];
   if (config.payment.mode === "remote" && config.payment.facilitatorUrl === undefined) {
     faults.push("payment.facilitatorUrl: missing; payment.mode remote needs the facilitator's URL");
   }
@@ -75,21 +122,14 @@ export function ruleFaults(config: Config): string[] {
     );
   }
   const { relayer: apart } = config.facilitator;
-  const own = config.payment.relayer;
-  if (apart.keys.some((key) => own.keys.includes(key)) || (apart.keysFile ?? "") === (own.keysFile ?? " ")) {
+  const own = new Set(config.payment.relayer.keys.map((key) => key.toLowerCase()));
+  const sameFile = apart.keysFile !== undefined && apart.keysFile === config.payment.relayer.keysFile;
+  if (sameFile || apart.keys.some((key) => own.has(key.toLowerCase()))) {
     faults.push(
       "facilitator.relayer: has keys of payment.relayer; give it others, or both would use the same nonces of one account",
     );
   }
-  const seen = new Map<string, number>();
-  for (const [at, network] of config.payment.networks.entries()) {
-    const name = `${network.network} ${network.asset.toLowerCase()}`;
-    const first = seen.get(name);
-    if (first !== undefined) {
-      faults.push(`payment.networks[${at}]: the same network and asset as payment.networks[${first}]; remove one`);
-    }
-    seen.set(name, at);
-  }
+  faults.push(...networkFaults(config));
   for (const [id, supplier] of Object.entries(config.suppliers)) {
     for (const [at, endpoint] of supplier.endpoints.entries()) {
       if (Object.keys(endpoint.urls).length === 0) {

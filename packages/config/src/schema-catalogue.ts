@@ -24,6 +24,12 @@ const OPERATION = entry(
         "Makes a filter, or uses one that another call made. No default: most calls do neither.",
       ),
     ),
+    read: Type.Optional(
+      Type.Boolean({
+        description:
+          "True says that it changes nothing. No default: a chain's operation that the catalogue does not know needs it.",
+      }),
+    ),
     example: Type.Optional(
       Type.Unsafe<Record<string, unknown>>({ type: "object", description: "Example of a request body. No default." }),
     ),

@@ -4,138 +4,20 @@ import {
   anyUrl,
   byService,
   databaseUrl,
-  decimal,
   entry,
   flag,
   integer,
   list,
   oneOf,
   port,
-  privateKey,
   section,
   text,
   textOf,
   url,
 } from "./keys.ts";
 import { CATALOGUE } from "./schema-catalogue.ts";
-
-const NETWORK = entry(
-  {
-    network: Type.String({
-      pattern: "^eip155:[1-9][0-9]{0,17}$",
-      description: "CAIP-2 id of the settlement chain: `eip155:8453` is Base. No default: it says where money moves.",
-      "x-expected": "eip155: and a chain id, such as eip155:8453",
-    }),
-    rpcUrls: Type.Array(url("JSON-RPC URL of a node of this chain."), {
-      minItems: 1,
-      maxItems: 8,
-      description:
-        "Nodes of this chain, first choice first. No default: whoever runs the node is trusted with payments.",
-    }),
-    asset: address("Token contract that is paid in (EIP-3009). No default: it is the money."),
-    name: textOf(
-      "EIP-712 domain name of the token. It differs by deployment: `USD Coin` on Base, `USDC` on Base Sepolia. No default.",
-    ),
-    version: text("2", "EIP-712 domain version of the token."),
-    decimals: integer(6, 0, 36, "Decimal places of the token."),
-    payTo: address("Who is paid. No default: it is your account."),
-    multicall3: address(
-      "Multicall3 contract, for batches. The default is its address on almost every chain.",
-      "0xcA11bde05977b3631167028862bE2a173976CA11",
-    ),
-    confirmations: integer(
-      1,
-      1,
-      100,
-      "Blocks that a settlement must have, its own included, before its answer is handed out.",
-    ),
-    finalityBlocks: integer(
-      64,
-      1,
-      100_000,
-      "Blocks after which a settlement is taken as final and no longer looked at.",
-    ),
-    blockTimeSeconds: decimal(2, 0.1, 600, "Usual time between blocks, in seconds."),
-    maxTimeoutSeconds: integer(
-      60,
-      10,
-      3600,
-      "Time that a payer is asked to sign for, in seconds (`maxTimeoutSeconds`).",
-    ),
-    allowedFactories: list(
-      address("Factory contract."),
-      64,
-      "Wallet factories that may be called to check a wallet that is not deployed yet (ERC-6492). Empty: none.",
-    ),
-  },
-  "One token on one chain that payments are taken in.",
-);
-
-const RELAYER_KEYS = {
-  keysFile: Type.Optional(
-    textOf(
-      "File with one private key a line, mode 600. No default: keys belong to the operator. The environment variable TURNPIKE_RELAYER_KEYS (comma separated) does the same.",
-    ),
-  ),
-  keys: list(
-    privateKey("Private key."),
-    64,
-    "Private keys, written here. Only with `localnet: true`: a configuration file is no place for a key.",
-  ),
-};
-
-const RELAYER = section(
-  {
-    ...RELAYER_KEYS,
-    batchWindowMs: integer(
-      100,
-      0,
-      10_000,
-      "How long a settlement waits for others to share its transaction, in milliseconds.",
-    ),
-    maxBatch: integer(50, 1, 200, "Most settlements in one transaction."),
-    maxFeePerGasGwei: decimal(
-      5,
-      0.000001,
-      100_000,
-      "Most that is paid for a unit of gas, in gwei. Settlements wait while the chain asks for more.",
-    ),
-    maxPriorityFeePerGasGwei: decimal(0.001, 0, 10_000, "Tip for a unit of gas, in gwei."),
-    bumpAfterMs: integer(
-      10_000,
-      500,
-      600_000,
-      "Time after which a transaction that is not mined is sent again with a higher fee, in milliseconds.",
-    ),
-    bumpPercent: integer(20, 13, 100, "By how much the fee is then raised, in percent. Nodes refuse less than 12.5."),
-    maxOpenBatches: integer(16, 1, 64, "Most transactions of one key that are not mined."),
-    gasPerTransfer: integer(
-      120_000,
-      50_000,
-      1_000_000,
-      "Gas limit of one transfer of a payer without a contract wallet.",
-    ),
-    reconcileIntervalMs: integer(
-      5_000,
-      100,
-      600_000,
-      "Time between looks at finality, closed windows and free keys, in milliseconds.",
-    ),
-    leaseSeconds: integer(
-      5,
-      2,
-      600,
-      "Time after which a process that is not heard of loses its relayer keys, in seconds.",
-    ),
-    minBalanceGwei: decimal(
-      1_000_000,
-      0,
-      1_000_000_000_000,
-      "Gas money below which a relayer key settles nothing new, in gwei.",
-    ),
-  },
-  "The accounts that send settlements and pay their gas.",
-);
+import { LIMITS, REDIS } from "./schema-limits.ts";
+import { NETWORK, RELAYER, RELAYER_KEYS } from "./schema-payment.ts";
 
 const BACKEND_URLS = entry(
   {
@@ -218,7 +100,7 @@ const GATEWAY = section(
     trustedProxies: list(
       Type.String({ minLength: 2, maxLength: 64, description: "IP address or CIDR block." }),
       64,
-      "Proxies whose X-Forwarded-For is believed. Empty: none.",
+      "Proxies whose X-Forwarded-For is believed, read from the right. Empty: none, and the client is who connects.",
     ),
   },
   "The paid routes, the relay, health and metrics.",
@@ -251,10 +133,10 @@ export const CONFIG_SCHEMA = Type.Object(
         }),
         poolSize: integer(10, 2, 200, "Most connections to the database."),
         answerRetentionSeconds: integer(
-          86_400,
+          3_600,
           60,
           31_536_000,
-          "How long a sold answer is kept for its payer to ask again, in seconds.",
+          "How long a sold answer is kept for its payer to ask again, in seconds. Its signature is public on the chain.",
         ),
       },
       "The durable record of payments.",
@@ -304,6 +186,15 @@ export const CONFIG_SCHEMA = Type.Object(
         host: text("127.0.0.1", "Address to listen on."),
         port: port(8402, "Port of POST /verify, POST /settle, GET /supported and GET /discovery/resources."),
         maxBodyBytes: integer(65_536, 1_024, 1_048_576, "Largest request body, in bytes."),
+        metrics: section(
+          {
+            host: text("127.0.0.1", "Address of the metrics server. It is not meant for the public."),
+            port: Type.Optional(
+              port(undefined, "Port of `GET /metrics`, such as 9091. No default: without one there is no such server."),
+            ),
+          },
+          "Prometheus metrics of the facilitator.",
+        ),
         relayer: section(
           RELAYER_KEYS,
           "Relayer keys of the facilitator. They must be others than those of `payment.relayer`: each ledger leases its own.",
@@ -311,7 +202,20 @@ export const CONFIG_SCHEMA = Type.Object(
         payToAllowed: list(
           address("Receiver."),
           1_000,
-          "Receivers that it settles for; settling costs gas. Empty: any receiver.",
+          "Receivers that it settles for; settling costs gas. Empty: each `payTo` of `payment.networks`.",
+        ),
+        payToAny: flag(false, "True: it settles for any receiver, and pays the gas for whoever asks."),
+        minAmountUnits: integer(
+          1_000,
+          1,
+          1_000_000_000_000,
+          "Least amount that it settles, in the token's smallest unit: every settlement costs gas.",
+        ),
+        maxConcurrentRequests: integer(
+          256,
+          1,
+          10_000,
+          "Verifications and settlements at once; more are answered 503 OVERLOADED.",
         ),
         discoveryUrl: Type.Optional(
           url(
@@ -323,6 +227,8 @@ export const CONFIG_SCHEMA = Type.Object(
     ),
     suppliers: byService(SUPPLIER, "Upstreams by service id. A service without one answers 503."),
     catalogue: CATALOGUE,
+    limits: LIMITS,
+    redis: REDIS,
   },
   { additionalProperties: false },
 );

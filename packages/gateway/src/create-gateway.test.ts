@@ -170,6 +170,17 @@ test("readiness, live services and metrics of the real parts", async () => {
     [200, 200, 200, 503],
   );
   assert.equal(await status("/ready/no-such-service"), 404);
+  const llms = await (await fetch(`${to.url}/llms.txt`)).text();
+  assert.deepEqual(
+    llms
+      .split("\n")
+      .flatMap((line) => /\/v1\/([^)]+)\).* Serves now\.$/.exec(line)?.[1] ?? [])
+      .sort(),
+    ["eth", "pocket"],
+  );
+  const sold = await fetch(`${to.url}/relay/document-digest`, { method: "POST", body: "{}" });
+  assert.equal(sold.status, 404);
+  assert.match(await sold.text(), /The free relay has no network of this id\. See \/services\.json/);
   const list = (await (await fetch(`${to.url}/services.json`)).json()) as { id: string; serves: boolean }[];
   assert.deepEqual(
     list
@@ -210,13 +221,24 @@ test("the free door: by host, by path and by header; the node's bytes with the c
     ["eth", '{"jsonrpc":"2.0","method":', 400, /"id":null,"error":\{"code":-32700/],
     ["eth", "", 400, /-32700/],
     ["eth", "[]", 400, /-32600/],
-    ["eth", `[${call("1")}]`, 400, /-32600/],
+    [
+      "eth",
+      `[${call("1")}, 7]`,
+      200,
+      /^\[\{"jsonrpc":"2.0", "id":1,"result":"0x1b4"\},\{.*"id":null,"error":\{"code":-32600/,
+    ],
     ["eth", "{}", 400, /-32600/],
     ["eth", '{"jsonrpc":"2.0","method":1,"id":1}', 400, /"id":1,"error":\{"code":-32600/],
     ["eth", '{"jsonrpc":"2.0","method":"a","method":"b","id":1}', 400, /-32600/],
     [
       "eth",
       '{"jsonrpc":"2.0","id":5,"method":"eth_sendRawTransaction","params":["0x"]}',
+      200,
+      /"id":5,"result":"0x1b4"/,
+    ],
+    [
+      "eth",
+      '{"jsonrpc":"2.0","id":5,"method":"eth_sendTransaction","params":[{}]}',
       200,
       /"id":5,"error":\{"code":-32601/,
     ],

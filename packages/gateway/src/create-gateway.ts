@@ -32,7 +32,7 @@ export function createGateway(opts: GatewayOptions, modules: GatewayModules): Ga
       documents: {
         openApi: () => openApiDocument(catalogue, context),
         wellKnownX402: () => wellKnownX402(catalogue, context),
-        llmsText: () => llmsText(catalogue, context),
+        llmsText: (serves) => llmsText(catalogue, { ...base, serves }),
         discoveryResources: (page) => discoveryResources(catalogue, context, page),
         services: (serves) => servicesDocument(catalogue, { ...base, serves }),
         icon: iconSvg,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isAppError } from "@turnpike/base";
+import { isAppError, type Log } from "@turnpike/base";
 import { paymentHeader, receipt, startTestGateway, type TestGateway } from "./testing/stand-ins.ts";
 
 const CALL = '{"method":"eth_blockNumber"}';
@@ -145,9 +145,9 @@ test("outcomes: pending 503, failed 402, expired 410, each with its receipt; a f
   to.payment.outcome = () => ({ kind: "failed", receipt: failed, code: "PAYMENT_NONCE_USED", settlementId });
   const fails = await buy(to);
   assert.deepEqual(decode(fails.headers.get("payment-response")), failed);
-  await assertTerms(fails, /^PAYMENT_SETTLEMENT_FAILED/);
+  await assertTerms(fails, /^PAYMENT_NONCE_USED/);
 
-  to.payment.outcome = () => ({ kind: "expired", receipt: receipt(), settlementId });
+  to.payment.outcome = () => ({ kind: "expired", code: "ANSWER_EXPIRED", receipt: receipt(), settlementId });
   const old = await buy(to);
   assert.deepEqual(decode(old.headers.get("payment-response")), receipt());
   await assertError(old, 410, "ANSWER_EXPIRED");
@@ -157,6 +157,8 @@ test("outcomes: pending 503, failed 402, expired 410, each with its receipt; a f
   };
   const fault = await buy(to);
   await assertError(fault, 503, "SETTLEMENT_PENDING");
+  const open = decode(fault.headers.get("payment-response")) as { success: boolean; errorReason: string };
+  assert.deepEqual([open.success, open.errorReason], [false, "settlement_pending"]);
 });
 
 test("a fault before the claim is 500 without internals", async () => {
@@ -168,6 +170,21 @@ test("a fault before the claim is 500 without internals", async () => {
   const text = await answer.clone().text();
   assert.doesNotMatch(text, /secret|TypeError|at /);
   await assertError(answer, 500, "INTERNAL");
+});
+
+test("a sale that ends well is one line for whoever debugs; one that does not is a warning", async () => {
+  const lines: string[] = [];
+  const at = (level: string) => (_fields: unknown, message: string) => void lines.push(`${level}: ${message}`);
+  const log: Log = { debug: at("debug"), info: at("info"), warn: at("warn"), error: at("error"), child: () => log };
+  await using to = await startTestGateway({}, { log });
+  lines.length = 0;
+  assert.equal((await buy(to)).status, 200);
+  assert.deepEqual(lines, ["debug: a paid call has ended"]);
+  const pending = receipt({ success: false, errorReason: "settlement_pending" });
+  const outcome = { kind: "pending", receipt: pending, retryAfterSeconds: 7, settlementId: "s" as never } as const;
+  to.payment.outcome = () => outcome;
+  assert.equal((await buy(to)).status, 503);
+  assert.equal(lines.at(-1), "warn: a paid call has ended without a settlement");
 });
 
 test("a copy of an earlier payment gets its outcome without another run", async () => {
@@ -214,6 +231,8 @@ test("verbs: 405 with Allow, preflight 204, HEAD on documents", async () => {
   assert.equal(preflight.status, 204);
   assert.equal(preflight.headers.get("access-control-allow-origin"), "*");
   assert.match(preflight.headers.get("access-control-allow-headers") ?? "", /PAYMENT-SIGNATURE/);
+  // @x402/fetch and @x402/axios send it with their paid request, so a browser asks for it.
+  assert.match(preflight.headers.get("access-control-allow-headers") ?? "", /Access-Control-Expose-Headers/);
   assert.match(preflight.headers.get("access-control-allow-methods") ?? "", /GET, POST/);
   const head = await fetch(`${to.url}/openapi.json`, { method: "HEAD" });
   assert.equal(head.status, 200);
@@ -314,6 +333,15 @@ test("over the limit of concurrent requests: 503 with Retry-After, while monitor
   assert.equal((await fetch(`${to.url}/v1/eth`, { method: "POST" })).status, 402);
   resolve(undefined);
   assert.equal((await first).status, 503);
+});
+
+test("checked answers that wait for their settlement are bounded: beyond that the call is given up, uncharged", async () => {
+  await using to = await startTestGateway({ maxHeldAnswerBytes: 10 });
+  await assertError(await buy(to), 503, "SERVICE_UNAVAILABLE");
+  assert.ok(
+    to.payment.calls.some((call) => call.startsWith("release")),
+    to.payment.calls.join(),
+  );
 });
 
 test("the end: requests in flight are answered, then both ports are free", async () => {

@@ -5,18 +5,24 @@ import { type Documents, discoveryRoutes } from "./discovery/routes.ts";
 import { createPaidEdge, type MatchPath } from "./edge/paid-edge.ts";
 import type { TermsOf } from "./edge/terms.ts";
 import { createFreeDoor, type FreeDoor } from "./free/door.ts";
+import { createRelayCalls } from "./free/relay-calls.ts";
 import { type Answer, errorAnswer, writeAnswer } from "./http/answer.ts";
 import { createBodyBudget } from "./http/body.ts";
+import { createClientIp } from "./http/client-ip.ts";
 import { type Doors, headFault, openDoor } from "./http/front.ts";
-import { canDiscard, type Desk, type Door, type Exchange } from "./http/request.ts";
+import { canDiscard, type Desk, type Door, type Exchange, type Slot } from "./http/request.ts";
 import { createHttpServer, listenOn } from "./http/server.ts";
 import { hostName, parseTarget } from "./http/target.ts";
-import { inFlight, requestSeconds, requestsTotal, serviceReady } from "./metrics.ts";
+import { noRateLimits } from "./limits/types.ts";
+import { gatewayReady, inFlight, requestSeconds, requestsTotal, serviceReady } from "./metrics.ts";
 import { createMetricsServer } from "./monitoring/metrics-server.ts";
 import { createReadiness } from "./monitoring/readiness.ts";
 import { monitoringRoutes } from "./monitoring/routes.ts";
 import { createPipeline, faultFields, type ParseCall } from "./pipeline.ts";
 import type { Gateway, GatewayModules, GatewayOptions } from "./types.ts";
+import { createSocketCalls } from "./websocket/calls.ts";
+import { createWebSocketDoor, type WebSocketDoor } from "./websocket/door.ts";
+import { noSubscriptions } from "./websocket/no-subscriptions.ts";
 
 /** What the catalogue and the families do for the edges; made when the public address is known. */
 export interface EdgeParts {
@@ -37,12 +43,15 @@ export function assembleGateway(
   modules: GatewayModules & { readonly parts: (publicUrl: string) => EdgeParts },
 ): Gateway {
   const { catalogue, payment, relay, options, clock, log, metrics, random } = modules;
+  const limits = modules.limits ?? noRateLimits;
+  const clientIp = createClientIp(opts.trustedProxies);
   const stopping = new AbortController();
   const budget = createBodyBudget(opts.maxBufferedBytes);
   const works = new Set<Promise<void>>();
   const working: Record<Door, number> = { paid: 0, free: 0, discovery: 0, monitoring: 0 };
   let draining = false;
   let doors: Doors | undefined;
+  let webSockets: WebSocketDoor | undefined;
 
   const idPrefix = bytesToHex(random.bytes(8));
   let idCount = 0;
@@ -66,23 +75,35 @@ export function assembleGateway(
       record(exchange, door, service, answer.status, answer.result);
     },
     work(exchange, door, service, work) {
-      const busy = working.paid + working.free + working.discovery;
-      const shed = draining ? "SHUTTING_DOWN" : busy >= opts.maxConcurrentRequests ? "OVERLOADED" : undefined;
+      const isFull = (): boolean => working[door] >= opts.maxConcurrentRequests;
+      const shed = draining ? "SHUTTING_DOWN" : isFull() ? "OVERLOADED" : undefined;
       if (shed !== undefined && door !== "monitoring") {
         desk.answer(exchange, door, service, shedAnswer(exchange, door, shed));
         return;
       }
       working[door]++;
+      let isInside = true;
+      const slot: Slot = {
+        async outside(wait) {
+          working[door]--;
+          isInside = false;
+          const result = await wait();
+          if (isFull()) return undefined;
+          working[door]++;
+          isInside = true;
+          return result;
+        },
+      };
       const run = async (): Promise<void> => {
         try {
-          const answer = await work();
+          const answer = await work(slot);
           if (answer === undefined) record(exchange, door, service, 499, "gone");
           else desk.answer(exchange, door, service, answer);
         } catch (error) {
           log.error({ ...faultFields(error), requestId: exchange.requestId, door, service }, "a request failed");
           desk.answer(exchange, door, service, errorAnswer("INTERNAL", exchange.requestId, { close: true }));
         } finally {
-          working[door]--;
+          if (isInside) working[door]--;
         }
       };
       const running = run();
@@ -108,8 +129,16 @@ export function assembleGateway(
     else slow(req, res, url);
   };
 
-  const server = createHttpServer(opts, { log, requestId, handle });
-  const flush = (): void => {
+  const server = createHttpServer(opts, {
+    log,
+    requestId,
+    handle,
+    upgrades: {
+      wants: (req) => webSockets?.wants(req) === true,
+      take: (req, socket, head) => webSockets?.handleUpgrade(req, socket, head),
+    },
+  });
+  const flush = async (): Promise<void> => {
     for (const [door, count] of Object.entries(working)) metrics.set(inFlight, count, { door });
     for (const id of catalogue.services.keys())
       metrics.set(serviceReady, readiness.serves(id) ? 1 : 0, { service: id });
@@ -119,6 +148,7 @@ export function assembleGateway(
       metrics.count(requestsTotal, labels, route.unpaid);
       route.unpaid = 0;
     }
+    metrics.set(gatewayReady, doors !== undefined && (await readiness.gateway()).length === 0 ? 1 : 0);
   };
   const metricsServer = createMetricsServer({ metrics, log, requestId, flush });
 
@@ -130,11 +160,32 @@ export function assembleGateway(
       const services = [...catalogue.services.values()];
       const stop = stopping.signal;
       const optionsOf = typeof options === "function" ? options : () => options;
-      const sell = createPipeline({ payment, relay, optionsOf, parse, clock, log, metrics, stopping: stop });
+      const answers = createBodyBudget(opts.maxHeldAnswerBytes);
+      const sell = createPipeline({ payment, relay, optionsOf, parse, answers, clock, log, metrics, stopping: stop });
       const edge = createPaidEdge(opts, { services, termsOf, matchPath, sell, desk, budget });
       const free = createFreeDoor(
-        { relayDomain: opts.relayDomain, requestTimeoutMs: opts.requestTimeoutMs, timeoutMs: opts.freeTimeoutMs },
-        { services, relay, parse, clock, desk, budget, stopping: stop },
+        {
+          relayDomain: opts.relayDomain,
+          requestTimeoutMs: opts.requestTimeoutMs,
+          timeoutMs: opts.freeTimeoutMs,
+          maxBatchItems: opts.maxBatchItems,
+        },
+        { services, relay, clock, desk, budget, limits, clientIp, stopping: stop },
+      );
+      const { subscriptions = noSubscriptions } = modules;
+      const freeCalls = createRelayCalls({ relay, clock, timeoutMs: opts.freeTimeoutMs, stopping: stop });
+      webSockets = createWebSocketDoor(
+        { relayDomain: opts.relayDomain, limits: opts.webSockets },
+        {
+          services,
+          subscriptions,
+          calls: createSocketCalls({ calls: freeCalls, relay, subscriptions, requestId }),
+          limits,
+          clientIp,
+          requestId,
+          random,
+          metrics,
+        },
       );
       const documents = discoveryRoutes({
         services: catalogue.services,
@@ -152,7 +203,7 @@ export function assembleGateway(
       if (draining) return;
       draining = true;
       const closed = [closeServer(server), closeServer(metricsServer)];
-      await settledWithin(works, opts.drainTimeoutMs);
+      await Promise.all([settledWithin(works, opts.drainTimeoutMs), webSockets?.close(opts.drainTimeoutMs)]);
       if (works.size > 0) log.warn({ count: works.size }, "requests in flight are given up");
       stopping.abort();
       await settledWithin(works, ABORT_GRACE_MS);

@@ -1,4 +1,5 @@
 import type { MetricSpec } from "@turnpike/base";
+import { WEBSOCKET_METRICS } from "./websocket/metrics.ts";
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
@@ -36,6 +37,14 @@ export const stageSeconds: MetricSpec = {
   buckets: SECONDS,
 };
 
+/** Requests that are in one stage of the paid pipeline now. */
+export const stageInFlight: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_gateway_stage_in_flight",
+  help: "Requests in a stage of the paid pipeline.",
+  labels: ["stage"],
+};
+
 /** Requests with work in progress. */
 export const inFlight: MetricSpec = {
   kind: "gauge",
@@ -52,6 +61,13 @@ export const soldBytes: MetricSpec = {
   buckets: [256, 1_024, 4_096, 16_384, 65_536, 262_144, 1_048_576, 4_194_304],
 };
 
+/** 1 while `/ready` says that the gateway is ready. */
+export const gatewayReady: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_gateway_ready",
+  help: "1 while the gateway can take payments and at least one service can answer.",
+};
+
 /** 1 while a service has a healthy supplier. */
 export const serviceReady: MetricSpec = {
   kind: "gauge",
@@ -59,3 +75,43 @@ export const serviceReady: MetricSpec = {
   help: "1 while a service can answer.",
   labels: ["service"],
 };
+
+/** Requests that a limit of the free relay refused: `client` or `endpoint`. */
+export const limitedTotal: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_gateway_limited_total",
+  help: "Requests refused by a limit of the free relay.",
+  labels: ["limit"],
+};
+
+/** Failures of the store that limits are shared through, by cause. */
+export const limitStoreFailures: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_gateway_limit_store_failures_total",
+  help: "Failed requests to the shared store of the limits.",
+  labels: ["cause"],
+};
+
+/** 1 while the store that limits are shared through is in use. */
+export const limitStoreUp: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_gateway_limit_store_up",
+  help: "1 while limits are shared through the store.",
+};
+
+/** All metrics of this package, for the test that holds them to the dashboards. */
+export const GATEWAY_METRICS: readonly MetricSpec[] = [
+  requestsTotal,
+  requestSeconds,
+  stageTotal,
+  stageSeconds,
+  stageInFlight,
+  inFlight,
+  soldBytes,
+  gatewayReady,
+  serviceReady,
+  limitedTotal,
+  limitStoreFailures,
+  limitStoreUp,
+  ...WEBSOCKET_METRICS,
+];

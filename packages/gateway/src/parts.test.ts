@@ -1,11 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isAppError, parseJson } from "@turnpike/base";
+import { isAppError } from "@turnpike/base";
 import fc from "fast-check";
 import { sealEnvelope } from "./edge/envelope.ts";
 import { hashRequest } from "./edge/request-hash.ts";
 import { precomputeTerms } from "./edge/terms.ts";
-import { readCall, rpcError } from "./free/jsonrpc.ts";
 import { hostName, parseTarget } from "./http/target.ts";
 import { createPrometheusMetrics } from "./metrics/prometheus.ts";
 import { service } from "./testing/stand-ins.ts";
@@ -71,36 +70,6 @@ test("targets: what is split can be put together again", () => {
   assert.equal(parseTarget("http:///a"), undefined);
   assert.equal(parseTarget("a"), undefined);
   assert.deepEqual(["A.b:1", "a.b.", "[::1]:80", "[::1]"].map(hostName), ["a.b", "a.b", "[::1]", "[::1]"]);
-});
-
-test("free calls: any body is read or refused, and a refusal is a whole JSON-RPC error", () => {
-  const like = fc.record(
-    {
-      jsonrpc: fc.constantFrom("2.0", "1.0", 2),
-      method: fc.oneof(fc.string(), fc.integer()),
-      id: fc.jsonValue(),
-      params: fc.jsonValue(),
-    },
-    { requiredKeys: [] },
-  );
-  const body = fc.oneof(
-    fc.string(),
-    fc.json(),
-    like.map((value) => JSON.stringify(value)),
-  );
-  fc.assert(
-    fc.property(body, (text) => {
-      const read = readCall(Buffer.from(text));
-      if (read.ok) {
-        const value = JSON.parse(text) as Record<string, unknown>;
-        assert.deepEqual([value.jsonrpc, value.method], ["2.0", read.call.method]);
-        return;
-      }
-      const error = parseJson(rpcError(read.id, read.rpcCode, read.message));
-      assert.ok(error.ok);
-    }),
-    RUNS,
-  );
 });
 
 test("Prometheus: labels are fitted, and a name has one meaning", async () => {

@@ -1,4 +1,4 @@
-import type { Clock, ErrorCode, Log, Metrics, RequestId } from "@turnpike/base";
+import type { Clock, ErrorCode, Log, Metrics, NetworkId, RequestId } from "@turnpike/base";
 import { errorRow, isAppError } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { Admission, Outcome, PaymentOption, PaymentStage, PresentedPayment } from "@turnpike/payment";
@@ -6,8 +6,8 @@ import { type BackendCall, mintParsed, type PaidRequest, type ParsedRequest, typ
 import type { Relay, RelayFailure, RelayResult } from "@turnpike/relay";
 import { sealEnvelope } from "./edge/envelope.ts";
 import { hashRequest } from "./edge/request-hash.ts";
-import type { BodyResult } from "./http/body.ts";
-import { soldBytes, stageSeconds, stageTotal } from "./metrics.ts";
+import type { BodyBudget, BodyResult } from "./http/body.ts";
+import { soldBytes, stageInFlight, stageSeconds, stageTotal } from "./metrics.ts";
 
 /** One item of a 422's `detail`. */
 export interface ValidationIssue {
@@ -71,6 +71,8 @@ export interface PipelineModules {
   /** Ways to pay for a service, as its 402 offers them. */
   readonly optionsOf: (service: Service) => readonly PaymentOption[];
   readonly parse: ParseCall;
+  /** Bytes of checked answers that wait for their settlement. */
+  readonly answers: BodyBudget;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -86,11 +88,18 @@ export type Sell = (purchase: Purchase) => Promise<Sale>;
  * no stage knows another. From `admit` on the claim is ours, and ends in exactly one `settle` or `release`.
  */
 export function createPipeline(modules: PipelineModules): Sell {
-  const { payment, relay, optionsOf, parse, clock, log, metrics, stopping } = modules;
+  const { payment, relay, optionsOf, parse, answers, clock, log, metrics, stopping } = modules;
 
+  const inStage = new Map<string, number>();
+  const enter = (stage: string, by: 1 | -1): void => {
+    const count = (inStage.get(stage) ?? 0) + by;
+    inStage.set(stage, count);
+    metrics.set(stageInFlight, count, { stage });
+  };
   const timed = async <T>(stage: string, work: () => T | Promise<T>, outcome: (result: T) => string): Promise<T> => {
     const start = clock.monotonicMs();
     let label = "INTERNAL";
+    enter(stage, 1);
     try {
       const result = await work();
       label = outcome(result);
@@ -99,6 +108,7 @@ export function createPipeline(modules: PipelineModules): Sell {
       if (isAppError(error)) label = error.code;
       throw error;
     } finally {
+      enter(stage, -1);
       metrics.count(stageTotal, { stage, outcome: label });
       metrics.observe(stageSeconds, (clock.monotonicMs() - start) / 1_000, { stage });
     }
@@ -133,25 +143,29 @@ export function createPipeline(modules: PipelineModules): Sell {
     }
   };
 
-  const settle = async (paid: PaidRequest, relayed: Relayed): Promise<Sale> => {
-    const body = sealEnvelope(paid.request.serviceId, relayed.schemaCheck, relayed.body);
-    metrics.observe(soldBytes, body.length);
+  const settle = async (paid: PaidRequest, relayed: Relayed, presented: PresentedPayment): Promise<Sale> => {
+    // The body and its envelope are held until the settlement has ended.
+    const heldBytes = relayed.body.length * 2;
+    if (!answers.take(heldBytes)) return release(paid, { ok: false, code: "OVERLOADED", attempts: 1 });
     try {
+      const body = sealEnvelope(paid.request.serviceId, relayed.schemaCheck, relayed.body);
+      metrics.observe(soldBytes, body.length);
       const outcome = await timed(
         "settle",
         () => payment.settle(paid, relayed, { contentType: "application/json", body }),
         (ended) => ended.kind,
       );
       const { requestId, serviceId } = paid.request;
-      log.info(
-        { requestId, serviceId, settlementId: paid.settlementId, outcome: outcome.kind },
-        "a paid call has ended",
-      );
+      const fields = { requestId, serviceId, settlementId: paid.settlementId, outcome: outcome.kind };
+      if (outcome.kind === "settled") log.debug(fields, "a paid call has ended");
+      else log.warn(fields, "a paid call has ended without a settlement");
       return { kind: "outcome", outcome };
     } catch (error) {
       // Nobody knows what was sent. The one safe advice is the same signature again, so never a 402.
       log.error({ ...faultFields(error), requestId: paid.request.requestId }, "a settlement failed by a fault");
-      return { kind: "refused", code: "SETTLEMENT_PENDING" };
+      return { kind: "outcome", outcome: unknownOutcome(paid, presented) };
+    } finally {
+      answers.give(heldBytes);
     }
   };
 
@@ -174,11 +188,8 @@ export function createPipeline(modules: PipelineModules): Sell {
   return async function sell(purchase) {
     const { service, verb, appendedPath, query, requestId } = purchase;
 
-    const decoded = payment.decode(purchase.paymentHeader);
-    if (!decoded.ok) {
-      metrics.count(stageTotal, { stage: "decode", outcome: decoded.code });
-      return { kind: "refused", code: decoded.code, message: decoded.message };
-    }
+    const decoded = await timed("decode", () => payment.decode(purchase.paymentHeader), resultOf);
+    if (!decoded.ok) return { kind: "refused", code: decoded.code, message: decoded.message };
 
     const body = await timed(
       "read",
@@ -209,8 +220,22 @@ export function createPipeline(modules: PipelineModules): Sell {
     const { paid } = admission;
     const result = await timed("relay", () => send(paid), resultOf);
     if (!result.ok) return release(paid, result);
-    return settle(paid, result.relayed);
+    return settle(paid, result.relayed, decoded.payment);
   };
+}
+
+/** How a payment stands when even that could not be asked: open, with all that its payer needs to come back. */
+function unknownOutcome(paid: PaidRequest, { accepted, authorization }: PresentedPayment): Outcome {
+  const { settlementId } = paid;
+  const receipt = {
+    success: false,
+    transaction: "",
+    network: String(accepted.network) as NetworkId,
+    payer: authorization.from,
+    errorReason: "settlement_pending",
+    extensions: { settlement: { id: settlementId, status: "in_progress" } },
+  };
+  return { kind: "pending", receipt, retryAfterSeconds: 2, settlementId };
 }
 
 function resultOf(result: { readonly ok: boolean; readonly code?: ErrorCode }): string {

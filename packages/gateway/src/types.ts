@@ -1,7 +1,9 @@
 import type { Clock, Log, Metrics } from "@turnpike/base";
 import type { Catalogue, Service } from "@turnpike/catalogue";
 import type { PaymentOption, PaymentStage } from "@turnpike/payment";
-import type { Relay } from "@turnpike/relay";
+import type { Relay, Subscriptions } from "@turnpike/relay";
+import type { RateLimits } from "./limits/types.ts";
+import { type WebSocketLimits, webSocketDefaults } from "./websocket/options.ts";
 
 /** Options of `createGateway`. */
 export interface GatewayOptions {
@@ -31,14 +33,24 @@ export interface GatewayOptions {
   readonly keepAliveTimeoutMs: number;
   /** Most open connections; more are closed at once. */
   readonly maxConnections: number;
-  /** Most requests with work in progress; more are 503 OVERLOADED. The answer to an unpaid request is not work. */
+  /** Most requests with work in progress at each door; more are 503 OVERLOADED. The answer to an unpaid request is not work. */
   readonly maxConcurrentRequests: number;
   /** Most bytes of request bodies that are held at once, over all requests. */
   readonly maxBufferedBytes: number;
+  /** Most bytes of checked answers that wait for their settlement at once, over all requests. */
+  readonly maxHeldAnswerBytes: number;
+  /** How long a connection may show no sign of life while something is due on it, such as a client that does not read. */
+  readonly stallTimeoutMs: number;
   /** Deadline of a free call. */
   readonly freeTimeoutMs: number;
+  /** Most calls of one batch on the free relay; more are 413. */
+  readonly maxBatchItems: number;
   /** How long requests in flight may go on after the gateway was told to stop. */
   readonly drainTimeoutMs: number;
+  /** Addresses and CIDR blocks of proxies whose X-Forwarded-For is believed. */
+  readonly trustedProxies: readonly string[];
+  /** Bounds of the free relay's WebSockets. Their number must be below `maxConnections`. */
+  readonly webSockets: WebSocketLimits;
 }
 
 /** Where randomness comes from. */
@@ -71,6 +83,10 @@ export interface GatewayModules {
   readonly relay: Relay;
   /** Ways to pay, in order of preference; a function where they depend on the service, as prices may. */
   readonly options: OfferedOptions;
+  /** WebSockets of suppliers, for the free relay. Undefined: it has no WebSockets. */
+  readonly subscriptions?: Subscriptions;
+  /** Limits of the free relay. Undefined: none. */
+  readonly limits?: RateLimits;
   readonly readiness: readonly ReadinessCheck[];
   readonly clock: Clock;
   readonly log: Log;
@@ -100,9 +116,14 @@ export const gatewayDefaults: GatewayOptions = {
   headersTimeoutMs: 10_000,
   requestTimeoutMs: 15_000,
   keepAliveTimeoutMs: 65_000,
-  maxConnections: 10_000,
+  maxConnections: 20_000,
   maxConcurrentRequests: 2_000,
   maxBufferedBytes: 256 * 1_048_576,
+  maxHeldAnswerBytes: 512 * 1_048_576,
+  stallTimeoutMs: 120_000,
   freeTimeoutMs: 15_000,
+  maxBatchItems: 1_000,
   drainTimeoutMs: 10_000,
+  trustedProxies: [],
+  webSockets: webSocketDefaults,
 };

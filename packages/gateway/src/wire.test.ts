@@ -49,6 +49,21 @@ test("what the parser refuses: JSON, no stack, the connection ends", async () =>
   assert.equal((await fetch(`${to.url}/health`)).status, 200);
 });
 
+test("slow senders take nobody's place: a paid call goes on while others' bodies trickle in", async () => {
+  await using to = await startTestGateway({ maxConcurrentRequests: 2 });
+  const head = (target: string, more: string): string =>
+    `POST ${target} HTTP/1.1\r\n${HOST}${more}Content-Length: 9\r\n\r\n{`;
+  await using stack = new AsyncDisposableStack();
+  for (let i = 0; i < 3; i++) {
+    stack.use(await openRaw(to.port)).write(head("/relay/eth", "Content-Type: application/json\r\n"));
+    stack.use(await openRaw(to.port)).write(head("/v1/eth", `PAYMENT-SIGNATURE: ${paymentHeader()}\r\n`));
+  }
+  await using raw = await openRaw(to.port);
+  raw.write(paid(CALL));
+  const [response] = await raw.next();
+  assert.equal(response?.status, 200, response?.body ?? "no answer");
+});
+
 test("a payment header that is sent twice is refused", async () => {
   await using to = await startTestGateway();
   await using raw = await openRaw(to.port);

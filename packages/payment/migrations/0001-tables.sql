@@ -72,6 +72,12 @@ create table payments (
   transaction_hash text,
   block_number bigint,
   block_hash text,
+  -- Place of the Transfer among the logs of the block.
+  log_index integer,
+  -- Its block was looked at once no re-organisation could take it any more.
+  final boolean not null default false,
+  -- It was put into a second batch: the first used its nonce up without it.
+  resent boolean not null default false,
   answer_expires_at timestamptz,
   swept boolean not null default false,
   created_at timestamptz not null default clock_timestamp(),
@@ -80,6 +86,7 @@ create table payments (
   constraint evidence_where_paid check (
     (state in ('settled', 'owed')) = (block_number is not null)
     and (block_number is null) = (block_hash is null)
+    and (block_number is null) = (log_index is null)
     and (block_number is null or transaction_hash is not null)
   ),
   constraint batch_where_signed check (
@@ -93,6 +100,8 @@ create table payments (
 create unique index payments_identifier_bound on payments (network, payer, identifier)
   where identifier is not null and state not in ('released', 'owed');
 create index payments_identifier on payments (network, payer, identifier) where identifier is not null;
+-- One transfer pays for one payment, whatever the code above believes. A log is named by its block and its place there.
+create unique index payments_evidence on payments (network, block_hash, log_index) where block_hash is not null;
 -- On an expression, so that no plan sums a payer's balance over all that it ever paid, by the index of the unique key.
 create index payments_in_flight on payments ((network || ' ' || asset || ' ' || payer))
   where state in ('claimed', 'signed', 'submitted');
@@ -100,7 +109,8 @@ create index payments_paid on payments ((network || ' ' || asset || ' ' || payer
   where state in ('settled', 'owed');
 create index payments_claimed on payments (holder) where state = 'claimed';
 create index payments_submitted on payments (network, seq) where state = 'submitted';
-create index payments_settled on payments (network, block_number) where state = 'settled';
+create index payments_unresolved on payments (network, valid_before) where state in ('signed', 'submitted');
+create index payments_unfinal on payments (network, block_number, block_hash) where state = 'settled' and not final;
 create index payments_unswept on payments (network, valid_before)
   where state in ('released', 'failed') and not swept;
 create index payments_batch on payments (batch) where batch is not null;

@@ -57,7 +57,8 @@ begin
       'batch', new.batch,
       'transaction', new.transaction_hash,
       'block', new.block_number,
-      'block_hash', new.block_hash
+      'block_hash', new.block_hash,
+      'log_index', new.log_index
     ))
   );
   return null;
@@ -68,7 +69,8 @@ create trigger payments_event after update on payments for each row
   when (
     old.state <> new.state
     or (old.state in ('settled', 'owed')
-      and (old.transaction_hash, old.block_hash) is distinct from (new.transaction_hash, new.block_hash))
+      and (old.transaction_hash, old.block_hash, old.log_index)
+        is distinct from (new.transaction_hash, new.block_hash, new.log_index))
   )
   execute function record_event();
 

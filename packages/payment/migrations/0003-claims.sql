@@ -9,7 +9,8 @@ begin
 end
 $$;
 
--- outcome: claimed | exists | identifier | insufficient | fenced. standing is the payment that is in the way.
+-- outcome: claimed | exists | identifier | insufficient | unsettled | fenced. `unsettled`: the balance is too small only if
+-- settlements that are under way have not left it yet. standing is the payment that is in the way.
 -- One payer's claims run one after another; everybody else's run beside them.
 create function claim(
   p_holder text, p_id text, p_network text, p_asset text, p_payer text, p_nonce bytea, p_pay_to text,
@@ -23,6 +24,7 @@ declare
   other payments;
   account text := p_network || ' ' || p_asset || ' ' || p_payer;
   in_flight numeric;
+  unsettled numeric;
 begin
   select * into earlier from payments
     where network = p_network and asset = p_asset and payer = p_payer and nonce = p_nonce;
@@ -58,16 +60,16 @@ begin
     return;
   end if;
 
-  in_flight := coalesce((
-      select sum(value) from payments
-      where network || ' ' || asset || ' ' || payer = account and state in ('claimed', 'signed', 'submitted')
-    ), 0) + coalesce((
+  select coalesce(sum(value), 0), coalesce(sum(value) filter (where state <> 'claimed'), 0) into in_flight, unsettled
+    from payments
+    where network || ' ' || asset || ' ' || payer = account and state in ('claimed', 'signed', 'submitted');
+  in_flight := in_flight + coalesce((
       select sum(value) from payments
       where network || ' ' || asset || ' ' || payer = account and state in ('settled', 'owed')
         and block_number > p_balance_block
     ), 0);
   if in_flight + p_value > p_balance then
-    outcome := 'insufficient';
+    outcome := case when in_flight - unsettled + p_value > p_balance then 'insufficient' else 'unsettled' end;
     return;
   end if;
 

@@ -48,7 +48,8 @@ begin
 end
 $$;
 
--- Commits answers and the signed transaction that settles them, all or nothing.
+-- Commits answers and the signed transaction that settles them, all or nothing. A payment whose batch was mined without
+-- settling it may be given once more.
 -- outcome: journaled | lease | nonce | lost. It is idempotent by the transaction's hash. The bodies are given as one
 -- byte string and their lengths: the driver sends a byte string raw, but an array of them as hex.
 create function journal(
@@ -66,6 +67,7 @@ declare
   was payments;
   held text[] := '{}';
   seqs bigint[] := '{}';
+  again bigint[] := '{}';
 begin
   free_nonce := check_lease(p_holder, p_network, p_relayer, p_epoch);
   next_nonce := free_nonce;
@@ -73,6 +75,11 @@ begin
     if was.state = 'claimed' and was.holder = p_holder and was.network = p_network then
       held := held || was.id;
       seqs := seqs || was.seq;
+    elsif was.state = 'signed' and not was.resent and was.network = p_network
+      and exists (select 1 from batches where id = was.batch and state = 'mined') then
+      held := held || was.id;
+      seqs := seqs || was.seq;
+      again := again || was.seq;
     end if;
   end loop;
 
@@ -111,9 +118,11 @@ begin
     select seqs[array_position(held, item.id)], item.content_type,
       substring(p_bodies from (1 + sum(item.length) over (order by item.place) - item.length)::integer for item.length),
       expiry
-    from unnest(p_ids, p_content_types, p_lengths) with ordinality as item (id, content_type, length, place);
+    from unnest(p_ids, p_content_types, p_lengths) with ordinality as item (id, content_type, length, place)
+    on conflict do nothing;
   update payments set
-    state = 'signed', holder = null, batch = new_batch, transaction_hash = p_hash, answer_expires_at = expiry
+    state = 'signed', holder = null, batch = new_batch, transaction_hash = p_hash, answer_expires_at = expiry,
+    resent = seq = any (again)
   where seq = any (seqs);
   outcome := 'journaled';
   batch_id := new_batch;
@@ -178,7 +187,8 @@ $$;
 -- To settled, failed, disputed or owed. done | same (it stood so) | unknown. The guard refuses what is not allowed.
 -- An answer is kept for its whole retention after the settlement.
 create function conclude(
-  p_id text, p_state text, p_reason text, p_transaction text, p_block bigint, p_block_hash text, p_retention interval
+  p_id text, p_state text, p_reason text, p_transaction text, p_block bigint, p_block_hash text, p_log_index integer,
+  p_retention interval
 ) returns text language plpgsql set search_path from current
 set enable_seqscan to off as $$
 declare
@@ -195,8 +205,8 @@ begin
     p_state := 'disputed';
   end if;
   if was.state = p_state and (p_block is null
-    or (was.transaction_hash, was.block_number, was.block_hash)
-      is not distinct from (p_transaction, p_block, p_block_hash)) then
+    or (was.transaction_hash, was.block_number, was.block_hash, was.log_index)
+      is not distinct from (p_transaction, p_block, p_block_hash, p_log_index)) then
     return 'same';
   end if;
   update payments set
@@ -205,6 +215,8 @@ begin
     transaction_hash = coalesce(p_transaction, was.transaction_hash),
     block_number = p_block,
     block_hash = p_block_hash,
+    log_index = p_log_index,
+    final = false,
     answer_expires_at = case
       when p_state = 'settled' and was.state <> 'settled'
         and exists (select 1 from answers where answers.payment = was.seq)
@@ -213,6 +225,49 @@ begin
     end
   where seq = was.seq;
   return 'done';
+end
+$$;
+
+-- Many payments to settled, all or nothing. Returns the ids that are unknown. Those under way, as nearly all are, are
+-- written by one statement; `conclude` decides on the others.
+create function settle_all(
+  p_ids text[], p_transactions text[], p_blocks bigint[], p_block_hashes text[], p_log_indexes integer[],
+  p_retention interval
+) returns setof text language plpgsql set search_path from current
+set enable_seqscan to off as $$
+declare
+  expiry timestamptz := clock_timestamp() + p_retention;
+  was record;
+  under_way text[] := '{}';
+  seqs bigint[] := '{}';
+begin
+  for was in select id, seq, state from payments where id = any (p_ids) order by seq for update loop
+    if was.state in ('signed', 'submitted') then
+      under_way := under_way || was.id;
+      seqs := seqs || was.seq;
+    end if;
+  end loop;
+  update payments set
+    state = 'settled',
+    reason = null,
+    transaction_hash = coalesce(p_transactions[array_position(p_ids, id)], transaction_hash),
+    block_number = p_blocks[array_position(p_ids, id)],
+    block_hash = p_block_hashes[array_position(p_ids, id)],
+    log_index = p_log_indexes[array_position(p_ids, id)],
+    final = false,
+    answer_expires_at = case
+      when exists (select 1 from answers where answers.payment = payments.seq)
+      then greatest(answer_expires_at, expiry)
+      else answer_expires_at
+    end
+  where seq = any (seqs);
+  for place in 1 .. cardinality(p_ids) loop
+    continue when p_ids[place] = any (under_way);
+    if conclude(p_ids[place], 'settled', null, p_transactions[place], p_blocks[place], p_block_hashes[place],
+      p_log_indexes[place], p_retention) = 'unknown' then
+      return next p_ids[place];
+    end if;
+  end loop;
 end
 $$;
 
@@ -241,7 +296,9 @@ begin
       select hash from transactions where transactions.batch = was.batch order by position desc limit 1
     ) end,
     block_number = null,
-    block_hash = null
+    block_hash = null,
+    log_index = null,
+    final = false
   where seq = was.seq;
   return 'done';
 end

@@ -1,3 +1,4 @@
+export { type BooksWatchModules, type BooksWatchOptions, startBooksWatch } from "./books-watch.ts";
 export { createEngine } from "./engine/engine.ts";
 export type { ChainRules, EngineModules, EngineNetwork, EngineOptions } from "./engine/options.ts";
 export {
@@ -57,7 +58,9 @@ export { auditBooks, type BooksAudit, type BooksDifference } from "./ledger/audi
 export { createLedger, type LedgerModules, type LedgerOptions } from "./ledger/ledger.ts";
 export { type MigrationResult, migrate } from "./ledger/migrate.ts";
 export type { Books, Ledger } from "./ledger-types.ts";
+export { PAYMENT_METRICS } from "./metrics.ts";
 export { matchOption, type OptionNetwork, paymentOption } from "./option.ts";
+export { createQuiet, type Quiet } from "./quiet.ts";
 export type { RemoteAsset, RemoteNetwork, RemoteSettlerModules, RemoteSettlerOptions } from "./remote/options.ts";
 export { createRemoteSettler } from "./remote/remote-settler.ts";
 export type { Settler } from "./settler.ts";
@@ -78,6 +81,7 @@ export type {
   Verification,
   Verifier,
 } from "./types.ts";
+export { type BackOff, createBackOff } from "./verify/back-off.ts";
 export { domainSeparator, type TokenDomain, transferDigest } from "./verify/digest.ts";
 export { chainIdOf } from "./verify/network-check.ts";
 export type { EvmVerifier, VerifierModules, VerifierNetwork, VerifierOptions } from "./verify/options.ts";

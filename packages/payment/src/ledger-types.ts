@@ -27,8 +27,11 @@ export type ClaimResult =
   | { readonly kind: "exists"; readonly record: PaymentRecord }
   /** The payer used this payment identifier before; `record` is that payment. */
   | { readonly kind: "identifier"; readonly record: PaymentRecord }
-  /** The balance does not cover this payment and those in flight. */
-  | { readonly kind: "insufficient" };
+  /**
+   * The balance does not cover this payment and those in flight. `unsettled`: it would if those that are being settled
+   * had left it already, which the chain may have done before the ledger could see it.
+   */
+  | { readonly kind: "insufficient"; readonly unsettled: boolean };
 
 /** A relayer key that this process holds, with the fencing token of its lease. */
 export interface RelayerLease {
@@ -62,6 +65,18 @@ export interface BatchRecord {
   readonly state: "open" | "mined";
 }
 
+/** A block of a settlement. */
+export type BlockName = Pick<Evidence, "blockNumber" | "blockHash">;
+
+/** Which payments {@link Ledger.unresolved} lists: `signed` and `submitted` ones. */
+export interface UnresolvedQuery {
+  readonly network: NetworkId;
+  /** Those whose window closed at or before this time of the chain, in Unix seconds, whoever holds the key. */
+  readonly closedBySeconds: number;
+  /** Beside them those whose batch is mined: it has not settled them. */
+  readonly limit: number;
+}
+
 /** What was summed over all payments of one asset, in its smallest unit. */
 export interface Books {
   readonly network: NetworkId;
@@ -92,12 +107,17 @@ export interface Ledger extends AsyncDisposable {
 
   /** Takes a free or abandoned relayer key; undefined while another living process holds it. */
   leaseRelayer(network: NetworkId, relayer: Address, chainNonce: number): Promise<RelayerLease | undefined>;
+  /** Lets go of a key that has nothing under way, so that another process can take it. */
+  returnRelayer(lease: RelayerLease): Promise<void>;
+  /** How many living processes have this ledger open, this one included. */
+  livingHolders(): Promise<number>;
   /** Extends all leases of this process; returns the relayers that it has lost. */
   renewLeases(): Promise<readonly { readonly network: NetworkId; readonly relayer: Address }[]>;
   /**
    * Commits checked answers together with the signed transaction that settles them, before it is sent. Payments whose
    * claim was lost meanwhile make it fail as a whole with AppError LEDGER_FENCED (detail `lost`: their ids), since the
-   * transaction carries them. `nonce` must be the lease's next one.
+   * transaction carries them. `nonce` must be the lease's next one. A `signed` payment whose batch was mined without
+   * settling it may be given once more; then it counts as lost.
    */
   journal(batch: {
     readonly lease: RelayerLease;
@@ -116,6 +136,11 @@ export interface Ledger extends AsyncDisposable {
   openBatches(network: NetworkId, relayer: Address): Promise<readonly BatchRecord[]>;
   /** signed | submitted | failed | disputed → settled. Idempotent. */
   settled(id: SettlementId, evidence: Evidence): Promise<void>;
+  /**
+   * {@link Ledger.settled} for many payments in one transaction. All or nothing, but for payments that the ledger does
+   * not know: they are named by LEDGER_FENCED (detail `lost`), and the others are settled. Idempotent.
+   */
+  settledAll(items: readonly { readonly id: SettlementId; readonly evidence: Evidence }[]): Promise<void>;
   /** signed | submitted → failed: it can never be settled by what we sent, and nothing was charged. Idempotent. */
   failed(id: SettlementId, reason: ErrorCode): Promise<void>;
   /** settled → signed | submitted: the block of its evidence is gone. */
@@ -126,8 +151,16 @@ export interface Ledger extends AsyncDisposable {
   owed(id: SettlementId, evidence: Evidence): Promise<void>;
   /** Payments `submitted` and not resolved, oldest first. */
   submitted(network: NetworkId, limit: number): Promise<readonly PaymentRecord[]>;
-  /** Settled payments whose block is not below `finalBlock` yet: to be looked at again. */
-  unfinal(network: NetworkId, finalBlock: bigint, limit: number): Promise<readonly PaymentRecord[]>;
+  /** Payments that may be for nobody to end but a reconciler; see {@link UnresolvedQuery}. Those that close first, first. */
+  unresolved(query: UnresolvedQuery): Promise<readonly PaymentRecord[]>;
+  /** Open batches with unresolved payments, of keys that no living process holds; by relayer and nonce. */
+  orphanBatches(network: NetworkId, limit: number): Promise<readonly BatchRecord[]>;
+  /** Blocks of settled payments that were not found to be final yet, newest first, below `before` in that order. */
+  unfinalBlocks(network: NetworkId, limit: number, before?: BlockName): Promise<readonly BlockName[]>;
+  /** Settled payments of such a block. */
+  unfinalIn(network: NetworkId, block: BlockName, limit: number): Promise<readonly PaymentRecord[]>;
+  /** Notes that the settlements of these blocks are final. */
+  finalise(network: NetworkId, blocks: readonly BlockName[]): Promise<void>;
   /** Released and failed payments whose window closed before `chainTimeSeconds` and that were not swept yet. */
   unswept(network: NetworkId, chainTimeSeconds: number, limit: number): Promise<readonly PaymentRecord[]>;
   /** Marks payments as swept: their authorization can no longer be used. */
@@ -136,6 +169,8 @@ export interface Ledger extends AsyncDisposable {
   expireAnswers(): Promise<number>;
   /** Sums per asset. */
   books(): Promise<readonly Books[]>;
+  /** Payments in any of these states, newest first: for a person that looks into them. Reads the whole ledger. */
+  list(states: readonly PaymentState[], limit: number): Promise<readonly PaymentRecord[]>;
   /** True when the database answers. */
   ready(): Promise<boolean>;
 }

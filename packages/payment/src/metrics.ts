@@ -1,4 +1,9 @@
 import type { MetricSpec } from "@turnpike/base";
+import { ENGINE_METRICS } from "./engine/metrics.ts";
+import { EVM_METRICS } from "./evm/metrics.ts";
+import { FACILITATOR_METRICS } from "./facilitator/metrics.ts";
+import { LEDGER_METRICS } from "./ledger/metrics.ts";
+import { VERIFY_METRICS } from "./verify/metrics.ts";
 
 /** Presented payments by what they led to: `paid`, `outcome`, or the code of the refusal. */
 export const admissionsTotal: MetricSpec = {
@@ -15,3 +20,14 @@ export const outcomesTotal: MetricSpec = {
   help: "Claims by how they ended.",
   labels: ["outcome"],
 };
+
+/** All metrics of this package, for the test that holds them to the dashboards. */
+export const PAYMENT_METRICS: readonly MetricSpec[] = [
+  admissionsTotal,
+  outcomesTotal,
+  ...VERIFY_METRICS,
+  ...LEDGER_METRICS,
+  ...ENGINE_METRICS,
+  ...EVM_METRICS,
+  ...FACILITATOR_METRICS,
+];

@@ -12,6 +12,6 @@ export interface Settler extends AsyncDisposable {
   settle(payment: PaymentRecord, answer: StoredAnswer, signal: AbortSignal): Promise<void>;
   /** Resolves when a payment that was committed earlier is resolved, or `signal` fires. */
   wait(payment: PaymentRecord, signal: AbortSignal): Promise<void>;
-  /** What is missing before payments can be settled; empty when ready. */
-  missing(): readonly string[];
+  /** What is missing before payments of one network can be settled, or of any; empty when ready. */
+  missing(network?: NetworkId): readonly string[];
 }

@@ -4,6 +4,7 @@ import { after, before, test } from "node:test";
 import { inspect } from "node:util";
 import {
   type Address,
+  AppError,
   bytesToBase64,
   type NetworkId,
   noFaults,
@@ -64,19 +65,24 @@ after(async () => {
 class StandInVerifier implements Verifier {
   balance = 1_000_000n;
   refusal: PaymentRefusal | undefined;
+  /** What asking the chain rejects with. */
+  fault: AppError | undefined;
+  aheadSeconds = 0;
   checks = 0;
   async checkFree() {
     return this.refusal ?? { ok: true as const, signer: "payer" as const };
   }
   async checkChain(payment: Parameters<Verifier["checkChain"]>[0]) {
     this.checks++;
+    if (this.fault !== undefined) throw this.fault;
+    if (this.balance < 5_000n) return { ok: false as const, code: "PAYMENT_INSUFFICIENT_FUNDS" as const };
     return {
       ok: true as const,
       payment,
       kind: "eoa" as const,
       balance: this.balance,
       blockNumber: 1n,
-      chainTimeSeconds: Date.now() / 1000,
+      chainTimeSeconds: Date.now() / 1000 + this.aheadSeconds,
     };
   }
 }
@@ -99,6 +105,7 @@ class StandInSettler implements Settler {
       transaction: `0x${randomBytes(32).toString("hex")}`,
       blockNumber: 2n,
       blockHash: `0x${randomBytes(32).toString("hex")}`,
+      logIndex: 0,
     });
     this.#held.get(payment.id)?.();
   }
@@ -185,10 +192,10 @@ function request(body = "a"): ParsedRequest {
   });
 }
 
-async function present({ stage }: Bench, signed: string, body = "a"): Promise<Admission> {
+async function present({ stage }: Bench, signed: string, body = "a", offered = option): Promise<Admission> {
   const decoded = stage.decode(signed);
   assert.ok(decoded.ok, inspect(decoded));
-  return stage.admit(request(body), decoded.payment, [option], new AbortController().signal);
+  return stage.admit(request(body), decoded.payment, [offered], new AbortController().signal);
 }
 
 const answer = (text: string): StoredAnswer => ({ contentType: "application/json", body: utf8ToBytes(text) });
@@ -322,6 +329,56 @@ test("an unresolved settlement is pending, never refused; the same signature get
   await bench.settler.finish({ id: paid.settlementId });
   assert.equal(answerOf(outcomeOf(await present(bench, signed))), '{"late":true}');
   assert.equal((await bench.stage.status(paid.settlementId))?.answerAvailable, true);
+});
+
+test("while a settlement is open no way in says 402: not a short window, not another offer, not a silent chain", async () => {
+  const bench = stageOf(50);
+  bench.settler.mode = "held";
+  const signed = header(newPayer());
+  const paid = paidOf(await present(bench, signed));
+  await settle(bench, paid, '{"late":true}');
+  const ways: readonly (readonly [string, () => Promise<Admission>])[] = [
+    [
+      "its window is nearly over",
+      () => {
+        bench.verifier.aheadSeconds = 58;
+        return present(bench, signed);
+      },
+    ],
+    ["the price has changed", () => present(bench, signed, "a", { ...option, amount: "6000" })],
+    [
+      "the chain is silent",
+      () => {
+        bench.verifier.fault = new AppError("SETTLEMENT_UNAVAILABLE");
+        return present(bench, signed);
+      },
+    ],
+  ];
+  for (const [name, way] of ways) assert.equal(outcomeOf(await way()).kind, "pending", name);
+  assert.equal(codeOf(await present(bench, header(newPayer()))), "SETTLEMENT_UNAVAILABLE", "nobody else gets it");
+  await bench.settler.finish({ id: paid.settlementId });
+  for (const [name, way] of ways) assert.equal(answerOf(outcomeOf(await way())), '{"late":true}', name);
+});
+
+test("a payment identifier gets the stored outcome also when there is no balance for a second payment", async () => {
+  const bench = stageOf();
+  const identifier = `pay_${randomBytes(16).toString("hex")}`;
+  const payer = newPayer();
+  await settle(bench, paidOf(await present(bench, header(payer, { identifier }))), '{"first":1}');
+  bench.verifier.balance = 0n;
+  assert.equal(answerOf(outcomeOf(await present(bench, header(payer, { identifier })))), '{"first":1}');
+  assert.equal(codeOf(await present(bench, header(payer))), "PAYMENT_INSUFFICIENT_FUNDS");
+});
+
+test("copies beyond what may wait are told to come back, not to sign again", async () => {
+  const bench = stageOf();
+  const signed = header(newPayer());
+  const paid = paidOf(await present(bench, signed));
+  const copies = Array.from({ length: 70 }, () => present(bench, signed));
+  await settle(bench, paid);
+  const codes = (await Promise.all(copies)).map(codeOf);
+  assert.equal(codes.filter((code) => code === "outcome").length, 64);
+  assert.equal(codes.filter((code) => code === "PAYMENT_IN_PROGRESS").length, 6);
 });
 
 test("a settlement that fails for good is refused, with a receipt that says so, and stays so", async () => {

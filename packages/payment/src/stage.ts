@@ -1,19 +1,23 @@
-import type { Address, Clock, ErrorCode, FaultPoints, Log, Metrics, NetworkId, SettlementId } from "@turnpike/base";
-import { bytesEqual, bytesToHex, isAppError } from "@turnpike/base";
+import type { Clock, ErrorCode, FaultPoints, Log, Metrics, NetworkId, SettlementId } from "@turnpike/base";
+import { bytesEqual, bytesToHex, errorRow, isAppError } from "@turnpike/base";
 import { mintPaid, type PaidRequest, type ParsedRequest, type Relayed } from "@turnpike/protocol";
+import { claimFunded, type FundedResult } from "./claim-funded.ts";
+import { pause } from "./engine/waiters.ts";
 import { decodePaymentHeader } from "./header.ts";
-import type { ClaimResult, Ledger } from "./ledger-types.ts";
+import type { Ledger } from "./ledger-types.ts";
 import { admissionsTotal, outcomesTotal } from "./metrics.ts";
 import { matchOption } from "./option.ts";
 import { outcomeOf, pendingOutcome } from "./outcome.ts";
+import { newRecord, presentedKey, samePurpose } from "./record.ts";
 import type { Settler } from "./settler.ts";
-import type { Admission, PaymentStage, SettlementStatus } from "./stage-types.ts";
+import type { Admission, PaymentStage } from "./stage-types.ts";
+import { settlementStatus } from "./status.ts";
 import type {
   DecodedPayment,
   Outcome,
-  PaymentKey,
   PaymentRecord,
   PaymentRefusal,
+  PresentedPayment,
   StoredAnswer,
   Verification,
   VerifiedPayment,
@@ -52,6 +56,15 @@ interface Active {
   readonly finish: (outcome: Outcome) => void;
 }
 
+/** A payment that is worked on, and how many copies of it wait for its end. */
+interface Joined {
+  readonly admission: Promise<Admission>;
+  copies: number;
+}
+
+/** Copies of one payment that may wait at once: each holds a request open. */
+const MAX_COPIES = 64;
+
 /**
  * The payment stage. One presented payment leads to at most one upstream run and one settlement:
  * - byte-equal copies for the same request that arrive together share one promise;
@@ -61,7 +74,7 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
   const { verifier, ledger, clock, log, metrics, faults } = modules;
   const settlers = new Map<NetworkId, Settler>();
   for (const settler of modules.settlers) for (const network of settler.networks) settlers.set(network, settler);
-  const joined = new Map<string, Promise<Admission>>();
+  const joined = new Map<string, Joined>();
   const active = new Map<SettlementId, Active>();
   const stopping = new AbortController();
   const background = new Set<Promise<void>>();
@@ -86,6 +99,13 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
 
   const wait = (): AbortSignal => AbortSignal.any([AbortSignal.timeout(opts.settleWaitMs), stopping.signal]);
 
+  /** The newest record of this payment for this request. */
+  const refresh = async (record: PaymentRecord): Promise<PaymentRecord> => {
+    const now = await ledger.get(record.id);
+    if (now === undefined) return record;
+    return samePurpose(now, record) ? now : { ...record, state: "released" };
+  };
+
   /** What the ledger says of a payment, after waiting a while for it to be resolved. */
   const resolve = async (found: PaymentRecord): Promise<Outcome> => {
     let record = found;
@@ -93,11 +113,11 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
       const signal = wait();
       while (record.state === "claimed" && !signal.aborted) {
         await pause(opts.pollMs, signal);
-        record = (await ledger.get(record.id)) ?? record;
+        record = await refresh(record);
       }
       if (record.state === "signed" || record.state === "submitted") {
         await settlers.get(record.key.network)?.wait(record, signal);
-        record = (await ledger.get(record.id)) ?? record;
+        record = await refresh(record);
       }
       return outcomeOf(record, record.state === "settled" ? await ledger.answer(record.id) : undefined, opts);
     } catch (error) {
@@ -106,27 +126,34 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
     }
   };
 
-  /** A refused payment that is byte-equal to one in the ledger gets that one's outcome, whatever the chain says now. */
+  /**
+   * Every way out before the claim leads through here: a payment that is byte-equal to one in the ledger gets that one's
+   * outcome, whatever the chain, the offer or its window says now. A refusal would make its payer sign again, and pay
+   * twice. `isPayer`: its signature is known to be the payer's own, so its payment identifier counts as well.
+   */
   const earlier = async (
     request: ParsedRequest,
-    payment: DecodedPayment,
+    payment: PresentedPayment,
     refusal: PaymentRefusal,
+    isPayer = false,
   ): Promise<Admission> => {
+    const key = presentedKey(payment);
+    if (key === undefined) return { kind: "refused", ...refusal };
     let record: PaymentRecord | undefined;
+    let named: PaymentRecord | undefined;
     try {
-      record = await ledger.find(keyOf(payment));
+      record = await ledger.find(key);
+      if (isPayer && payment.identifier !== undefined) {
+        named = await ledger.findByIdentifier(key.network, key.from, payment.identifier);
+      }
     } catch (error) {
       log.warn({ code: codeOf(error) }, "the ledger could not be asked for an earlier payment");
-      return { kind: "refused", ok: false, code: "SETTLEMENT_UNAVAILABLE" };
+      return { kind: "refused", ok: false, code: "LEDGER_UNAVAILABLE" };
     }
-    if (
-      record === undefined ||
-      record.state === "released" ||
-      !bytesEqual(record.payloadDigest, payment.payloadDigest)
-    ) {
-      return { kind: "refused", ...refusal };
-    }
-    return copyOf(request, record);
+    const isCopy = record !== undefined && bytesEqual(record.payloadDigest, payment.payloadDigest);
+    if (isCopy && record !== undefined && record.state !== "released") return copyOf(request, record);
+    if (named !== undefined && named.state !== "released") return namedOf(request, named);
+    return { kind: "refused", ...refusal };
   };
 
   const copyOf = async (request: ParsedRequest, record: PaymentRecord): Promise<Admission> =>
@@ -134,9 +161,27 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
       ? { kind: "outcome", outcome: await resolve(record) }
       : { kind: "refused", ok: false, code: "PAYMENT_CONFLICT" };
 
-  const verify = async (payment: DecodedPayment, signal: AbortSignal): Promise<Verification> => {
-    const free = await verifier.checkFree(payment);
-    return free.ok ? verifier.checkChain(payment, free.signer, signal) : free;
+  const namedOf = async (request: ParsedRequest, record: PaymentRecord): Promise<Admission> =>
+    bytesEqual(record.requestHash, request.requestHash)
+      ? { kind: "outcome", outcome: await resolve(record) }
+      : { kind: "refused", ok: false, code: "PAYMENT_IDENTIFIER_CONFLICT" };
+
+  /** Verifies; faults that are about us (a chain that does not answer) are refusals of that code. */
+  const verify = async (
+    payment: DecodedPayment,
+    signal: AbortSignal,
+  ): Promise<{ readonly result: Verification; readonly isPayer: boolean }> => {
+    let isPayer = false;
+    try {
+      const free = await verifier.checkFree(payment);
+      if (!free.ok) return { result: free, isPayer };
+      isPayer = free.signer === "payer";
+      return { result: await verifier.checkChain(payment, free.signer, signal), isPayer };
+    } catch (error) {
+      if (!isAppError(error) || errorRow(error.code).http !== 503) throw error;
+      log.warn({ code: error.code }, "a payment could not be verified");
+      return { result: { ok: false, code: error.code }, isPayer };
+    }
   };
 
   const admitFirst = async (
@@ -145,29 +190,33 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
     signal: AbortSignal,
     finish: (outcome: Outcome) => void,
   ): Promise<Admission> => {
-    const verified = await verify(payment, signal);
-    if (!verified.ok) return earlier(request, payment, verified);
-    const settler = settlers.get(payment.option.network);
-    if (settler === undefined || settler.missing().length > 0) {
-      return earlier(request, payment, { ok: false, code: "SETTLEMENT_UNAVAILABLE" });
+    const { result: verified, isPayer } = await verify(payment, signal);
+    const refuse = (refusal: PaymentRefusal): Promise<Admission> => earlier(request, payment, refusal, isPayer);
+    if (!verified.ok) return refuse(verified);
+    const { network } = payment.option;
+    if ((settlers.get(network)?.missing(network) ?? ["settler"]).length > 0) {
+      return refuse({ ok: false, code: "SETTLEMENT_UNAVAILABLE" });
     }
-    const deadlineMs = deadlineOf(verified, opts, clock);
-    if (deadlineMs <= clock.monotonicMs()) return { kind: "refused", ok: false, code: "PAYMENT_EXPIRED" };
+    if (deadlineOf(verified, opts, clock) <= clock.monotonicMs()) {
+      return refuse({ ok: false, code: "PAYMENT_EXPIRED" });
+    }
 
-    const record = recordOf(request, verified, clock.nowMs());
+    const purpose = { ...request, identifier: payment.identifier };
+    const record = newRecord(verified, purpose, clock.nowMs());
     await faults.reach("stage.claim.before");
-    let claim: ClaimResult;
-    try {
-      claim = await ledger.claim({ ...record, balance: verified.balance, balanceBlock: verified.blockNumber });
-    } catch (error) {
-      if (isAppError(error) && error.detail["unknown"] === true)
-        inBackground(releaseLater(() => dropUnknownClaim(record)));
-      throw error;
-    }
+    const funded: FundedResult = await claimFunded(verified, {
+      claim: ({ balance, blockNumber }) => ledger.claim({ ...record, balance, balanceBlock: blockNumber }),
+      verify: async () => (await verify(payment, signal)).result,
+      pollMs: opts.pollMs,
+      limit: () => AbortSignal.any([signal, wait()]),
+    });
+    if (!funded.ok) return refuse(funded);
     await faults.reach("stage.claim.after");
+    const { claim } = funded;
     switch (claim.kind) {
       case "claimed": {
         active.set(claim.id, { record: { ...record, id: claim.id }, joinName: joinName(payment, request), finish });
+        const deadlineMs = deadlineOf(funded.verified, opts, clock);
         return { kind: "paid", paid: mintPaid({ request, settlementId: claim.id, deadlineMs }) };
       }
       case "exists":
@@ -175,20 +224,10 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
           ? copyOf(request, claim.record)
           : { kind: "refused", ok: false, code: "PAYMENT_CONFLICT" };
       case "identifier":
-        return bytesEqual(claim.record.requestHash, request.requestHash)
-          ? { kind: "outcome", outcome: await resolve(claim.record) }
-          : { kind: "refused", ok: false, code: "PAYMENT_IDENTIFIER_CONFLICT" };
+        return namedOf(request, claim.record);
       case "insufficient":
         return { kind: "refused", ok: false, code: "PAYMENT_INSUFFICIENT_FUNDS" };
     }
-  };
-
-  /** A claim whose commit may or may not have reached the disk: if it did, nobody works on it. */
-  const dropUnknownClaim = async (lost: PaymentRecord): Promise<void> => {
-    const found = await ledger.find(lost.key);
-    const ours =
-      found !== undefined && found.state === "claimed" && bytesEqual(found.payloadDigest, lost.payloadDigest);
-    if (ours && !active.has(found.id)) await ledger.release(found.id, "LEDGER_UNAVAILABLE");
   };
 
   const finished = (id: SettlementId, outcome: Outcome): Outcome => {
@@ -214,16 +253,29 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
     }
   };
 
+  const counted = (admission: Admission): Admission => {
+    metrics.count(admissionsTotal, { result: admission.kind === "refused" ? admission.code : admission.kind });
+    return admission;
+  };
+
   const stage: PaymentStage = {
     decode: (header) => decodePaymentHeader(header),
 
     async admit(request, presented, options, signal) {
       const option = matchOption(presented.accepted, options);
-      if (option === undefined) return { kind: "refused", ok: false, code: "PAYMENT_OPTION_UNKNOWN" };
+      if (option === undefined) {
+        return counted(await earlier(request, presented, { ok: false, code: "PAYMENT_OPTION_UNKNOWN" }));
+      }
       const payment: DecodedPayment = { ...presented, option };
       const name = joinName(payment, request);
       const first = joined.get(name);
-      if (first !== undefined) return first;
+      if (first !== undefined) {
+        if (first.copies >= MAX_COPIES) {
+          return counted({ kind: "refused", ok: false, code: "PAYMENT_IN_PROGRESS" });
+        }
+        first.copies++;
+        return counted(await first.admission);
+      }
 
       const { promise: ended, resolve: finish } = Promise.withResolvers<Outcome>();
       const admission = admitFirst(request, payment, signal, finish);
@@ -232,15 +284,14 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
         async (result): Promise<Admission> =>
           result.kind === "paid" ? { kind: "outcome", outcome: await ended } : result,
       );
-      joined.set(name, forCopies);
+      const entry: Joined = { admission: forCopies, copies: 0 };
+      joined.set(name, entry);
       const forget = (): void => {
-        if (joined.get(name) === forCopies) joined.delete(name);
+        if (joined.get(name) === entry) joined.delete(name);
       };
       forCopies.then(forget, forget);
       try {
-        const result = await admission;
-        metrics.count(admissionsTotal, { result: result.kind === "refused" ? result.code : result.kind });
-        return result;
+        return counted(await admission);
       } catch (error) {
         metrics.count(admissionsTotal, { result: codeOf(error) });
         throw error;
@@ -279,10 +330,14 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
 
     async status(id) {
       const record = await ledger.get(id);
-      return record && statusOf(record, clock.nowMs());
+      return record && settlementStatus(record, clock.nowMs());
     },
 
-    missing: () => [...new Set(modules.settlers.flatMap((settler) => settler.missing()))],
+    missing() {
+      // One network that settles is enough: a payment of another is refused by itself.
+      const each = [...settlers].map(([network, settler]) => settler.missing(network));
+      return each.some((lacking) => lacking.length === 0) ? [] : [...new Set(each.flat())];
+    },
 
     async [Symbol.asyncDispose]() {
       stopping.abort();
@@ -296,86 +351,11 @@ function codeOf(error: unknown): ErrorCode {
   return isAppError(error) ? error.code : "INTERNAL";
 }
 
-function keyOf({ option, authorization }: DecodedPayment): PaymentKey {
-  return {
-    network: option.network,
-    asset: option.asset.toLowerCase() as Address,
-    from: authorization.from.toLowerCase() as Address,
-    nonce: authorization.nonce,
-  };
-}
-
 function joinName(payment: DecodedPayment, request: ParsedRequest): string {
   return `${bytesToHex(payment.payloadDigest)}.${bytesToHex(request.requestHash)}`;
-}
-
-function recordOf(request: ParsedRequest, verified: VerifiedPayment, nowMs: number): PaymentRecord {
-  const { payment, kind } = verified;
-  const { authorization, option } = payment;
-  return {
-    id: "" as SettlementId,
-    key: keyOf(payment),
-    payTo: option.payTo,
-    value: authorization.value,
-    validAfter: authorization.validAfter,
-    validBefore: authorization.validBefore,
-    signature: payment.signature,
-    kind,
-    serviceId: request.serviceId,
-    payloadDigest: payment.payloadDigest,
-    requestHash: request.requestHash,
-    identifier: payment.identifier,
-    state: "claimed",
-    reason: undefined,
-    transaction: undefined,
-    evidence: undefined,
-    answerExpiresAtMs: undefined,
-    createdAtMs: nowMs,
-    updatedAtMs: nowMs,
-  };
 }
 
 function deadlineOf(verified: VerifiedPayment, opts: PaymentStageOptions, clock: Clock): number {
   const windowMs = (Number(verified.payment.authorization.validBefore) - verified.chainTimeSeconds) * 1_000;
   return clock.monotonicMs() + Math.min(opts.upstreamTimeoutMs, windowMs - opts.settleMarginMs);
-}
-
-const STATUS: Readonly<Record<PaymentRecord["state"], SettlementStatus["status"]>> = {
-  claimed: "in_progress",
-  signed: "pending",
-  submitted: "pending",
-  settled: "settled",
-  failed: "failed",
-  released: "released",
-  owed: "owed",
-  disputed: "disputed",
-};
-
-function statusOf(record: PaymentRecord, nowMs: number): SettlementStatus {
-  return {
-    id: record.id,
-    status: STATUS[record.state],
-    network: record.key.network,
-    asset: record.key.asset,
-    payer: record.key.from,
-    payTo: record.payTo,
-    amount: record.value.toString(),
-    transaction: record.evidence?.transaction ?? record.transaction,
-    reason: record.reason,
-    answerAvailable: record.state === "settled" && (record.answerExpiresAtMs ?? 0) > nowMs,
-  };
-}
-
-/** Resolves after a time, or at once when the signal fires; never rejects. */
-function pause(ms: number, signal: AbortSignal): Promise<void> {
-  if (signal.aborted) return Promise.resolve();
-  return new Promise((resolve) => {
-    const done = (): void => {
-      clearTimeout(timer);
-      signal.removeEventListener("abort", done);
-      resolve();
-    };
-    const timer = setTimeout(done, ms);
-    signal.addEventListener("abort", done, { once: true });
-  });
 }

@@ -112,11 +112,13 @@ export interface StoredAnswer {
   readonly body: Uint8Array;
 }
 
-/** Where a settlement was seen on its chain: both `Transfer` and `AuthorizationUsed` were in this transaction. */
+/** Where a settlement was seen on its chain: the `Transfer` that followed its `AuthorizationUsed`. */
 export interface Evidence {
   readonly transaction: `0x${string}`;
   readonly blockNumber: bigint;
   readonly blockHash: `0x${string}`;
+  /** Place of the `Transfer` among the logs of the block; no two payments have the same one. */
+  readonly logIndex: number;
 }
 
 /** One payment as the ledger holds it. */
@@ -165,7 +167,13 @@ export type Outcome =
       readonly answer: StoredAnswer;
       readonly settlementId: SettlementId;
     }
-  | { readonly kind: "expired"; readonly receipt: Receipt; readonly settlementId: SettlementId }
+  | {
+      /** Paid, and there is no answer to hand out: not any more, or there never was one. */
+      readonly kind: "expired";
+      readonly code: "ANSWER_EXPIRED" | "PAYMENT_OWED";
+      readonly receipt: Receipt;
+      readonly settlementId: SettlementId;
+    }
   | {
       readonly kind: "pending";
       readonly receipt: Receipt;

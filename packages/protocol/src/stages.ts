@@ -29,6 +29,10 @@ export interface BackendCall {
   readonly clientId?: string;
   /** JSON-RPC: parsed `params`, for stickiness and schemas. */
   readonly params: unknown;
+  /** Of a call that the catalogue does not declare: true when sending it twice does no harm. Absent: it may write. */
+  readonly isRead?: boolean;
+  /** Further headers that the answer depends on, in lower case. */
+  readonly headers?: Readonly<Record<string, string>>;
 }
 
 /** A request that the edge has matched, bounded and validated. */

@@ -23,6 +23,8 @@ export interface BadAnswer {
   readonly reason: FailureReason;
   /** A well-formed JSON-RPC error: never sold, but a free call may get it when no supplier has anything better. */
   readonly errorBody?: Uint8Array;
+  /** True when nothing of the call was sent: even a write may go to another supplier. */
+  readonly isUnsent?: boolean;
 }
 
 /** A result or an error that is fixed by the request and the chain's state. */
@@ -40,7 +42,7 @@ export interface GoodAnswer {
 const bad = (blame: Blame, reason: FailureReason): BadAnswer => ({ kind: "bad", blame, reason });
 
 /** Id of every answer of CometBFT's GET routes. */
-const COMET_GET_ID = "-1";
+export const COMET_GET_ID = "-1";
 
 interface Envelope {
   readonly kind: "envelope";
@@ -49,7 +51,8 @@ interface Envelope {
   readonly error: RpcError | undefined;
 }
 
-function readError(value: unknown): RpcError | undefined {
+/** The `error` of a JSON-RPC answer; undefined when it is none. */
+export function readError(value: unknown): RpcError | undefined {
   if (!isRecord(value)) return undefined;
   const { code, message, data } = value;
   const cause = memberAt(value, "cause", "name");
@@ -97,7 +100,8 @@ function withClientId(call: BackendCall, body: Uint8Array): Uint8Array {
   return id === undefined ? body : replaceSpan(body, id, call.clientId);
 }
 
-function isSuccess(status: number): boolean {
+/** True for 2xx. */
+export function isSuccess(status: number): boolean {
   return status >= 200 && status < 300;
 }
 

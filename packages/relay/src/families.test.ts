@@ -318,6 +318,14 @@ test("HTTP services: the body is the route's own, held to its schema", () => {
   const made = call("document-digest", { body: { text: "The quick brown fox" } });
   assert.deepEqual([made.verb, made.path, made.operation], ["POST", "", "POST /"]);
   assert.equal(refusal("document-digest", { body: { text: 5 } }), "INVALID_PARAMS");
+  const said = (body: unknown): string => {
+    const parsed = parse("document-digest", { body });
+    return parsed.ok ? "" : (parsed.message ?? "");
+  };
+  const pointer = "A body that it takes is `example` of the service in /services.json.";
+  assert.equal(said({}), `\`text\` is required. ${pointer}`);
+  assert.equal(said({ text: "a", algorithms: "sha1" }).startsWith("`algorithms` must"), true);
+  assert.match(said({ text: "a", algorithms: [7] }), /^`algorithms\[0\]` must/);
   assert.equal(refusal("document-digest", { body: [] }), "BATCH_NOT_SOLD");
   assert.equal(refusal("document-digest", {}), "BODY_REQUIRED");
 });

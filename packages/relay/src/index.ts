@@ -8,6 +8,7 @@ export {
   type DirectSuppliers,
   directRelayDefaults,
 } from "./direct/options.ts";
+export { DENIED, type DeniedMethods, isDenied } from "./families/denied.ts";
 export type {
   CallInput,
   CallRefusal,
@@ -18,8 +19,24 @@ export type {
   RpcError,
   ValidationDetail,
 } from "./families/family.ts";
+export { type FreePath, type FreeRpc, parseFreePath, parseFreeRpc, takesPaths } from "./families/free-call.ts";
 export { MAX_SEARCH_BODY_BYTES, MAX_SEARCH_RESULTS } from "./families/search.ts";
 export { familyOf, isListed, parsePaid } from "./families.ts";
 export { RELAY_METRICS } from "./metrics.ts";
 export { checkPath } from "./paths.ts";
+export { type SocketEndpoint, type SubscriptionOptions, subscriptionDefaults } from "./subscriptions/options.ts";
+export { createSubscriptions, type SubscriptionModules } from "./subscriptions/subscriptions.ts";
+export { cometTopic, evmTopic } from "./subscriptions/topics.ts";
+export type {
+  EndReason,
+  PairedSocket,
+  PairHandlers,
+  SharedEvent,
+  SocketDialect,
+  SubscribeResult,
+  SubscriptionListener,
+  Subscriptions,
+  Topic,
+} from "./subscriptions/types.ts";
+export type { CallOutcome } from "./subscriptions/upstream-socket.ts";
 export type { Blame, Relay, RelayFailure, RelayResult } from "./types.ts";

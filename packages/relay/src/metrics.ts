@@ -1,4 +1,5 @@
 import type { MetricSpec } from "@turnpike/base";
+import { SUBSCRIPTION_METRICS } from "./subscriptions/metrics.ts";
 
 /** Attempts at suppliers. `outcome`: good, error (an error that is an answer) or bad; `blame` is `none` unless bad. */
 export const ATTEMPTS: MetricSpec = {
@@ -73,4 +74,5 @@ export const RELAY_METRICS: readonly MetricSpec[] = [
   BREAKER_OPEN,
   PROBES,
   HEALTHY,
+  ...SUBSCRIPTION_METRICS,
 ];

@@ -32,7 +32,8 @@ export function recordedText(one: Recorded): string {
 }
 
 function keyOf(verb: string, path: string, body: unknown): string {
-  if (verb === "GET") return `GET ${path}`;
+  // Decoded: the recorder sent `"` and its like as they are, and a client may not.
+  if (verb === "GET") return `GET ${decodeURIComponent(path)}`;
   const { method, params } = (typeof body === "object" && body !== null ? body : {}) as Readonly<
     Record<string, unknown>
   >;

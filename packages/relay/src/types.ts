@@ -18,6 +18,13 @@ export type RelayResult = ({ readonly ok: true } & { readonly relayed: Relayed }
 /** Chooses suppliers, sends, and checks what comes back. */
 export interface Relay extends AsyncDisposable {
   send(request: PaidRequest | FreeRequest, signal?: AbortSignal): Promise<RelayResult>;
+  /**
+   * Relays the calls of one client's batch; all of one service. The results stand in the order of the requests. Calls
+   * go upstream in one batch where that is right, and by themselves where it is not.
+   */
+  sendBatch(requests: readonly FreeRequest[], signal?: AbortSignal): Promise<readonly RelayResult[]>;
+  /** Delivers a JSON-RPC notification, once at most. Resolves when that is done or has failed; nobody is told. */
+  notify(request: FreeRequest, signal?: AbortSignal): Promise<void>;
   /** Ids that have at least one supplier configured. */
   served(): readonly ServiceId[];
   /** What is missing before a service can answer; empty when at least one supplier is healthy. Undefined: not served. */

@@ -1,8 +1,10 @@
 import { existsSync } from "node:fs";
-import { createCatalogue } from "@turnpike/catalogue";
-import { type Config, configSchemaJson, loadConfig } from "@turnpike/config";
+import { noFaults, noMetrics, silentLog, systemClock } from "@turnpike/base";
+import { type Config, configSchemaJson, type Environment, loadConfig } from "@turnpike/config";
 import { type CommandContext, DEFAULT_CONFIG_FILE, outputOf } from "../context.ts";
-import { catalogueOptions } from "../wiring/catalogue.ts";
+import { cannotRun, checkRun } from "../wiring/check.ts";
+import type { LedgerRole } from "../wiring/ledger.ts";
+import { createRelay } from "../wiring/relay.ts";
 
 /** Loads the configuration that a command is to run with: --config, else `turnpike.yaml` where there is one. */
 export function configOf(context: CommandContext, file: string | undefined): Config {
@@ -28,19 +30,46 @@ function shown(config: Config): unknown {
   );
 }
 
-/** Checks a configuration and the catalogue's changes in it. @throws AppError CONFIG_INVALID naming each fault. */
-export function check(
-  file: string | undefined,
-  opts: { readonly json?: boolean; readonly config?: string },
-  context: CommandContext,
-): void {
+const counted = (count: number, name: string): string => `${count} ${name}${count === 1 ? "" : "s"}`;
+
+/** Options of `turnpike config check`. */
+export interface CheckOptions {
+  readonly json?: boolean;
+  readonly config?: string;
+  /** Checks what `turnpike facilitator` needs, and nothing of the gateway. */
+  readonly facilitator?: boolean;
+}
+
+/** A facilitator without keys is one that never runs. */
+function hasFacilitator(config: Config, env: Environment): boolean {
+  const { keys, keysFile } = config.facilitator.relayer;
+  const inEnvironment = !config.localnet && (env.TURNPIKE_FACILITATOR_KEYS ?? "") !== "";
+  return keys.length > 0 || keysFile !== undefined || inEnvironment;
+}
+
+/**
+ * Checks that a configuration can run: the gateway, and the facilitator where it has keys.
+ * @throws AppError CONFIG_INVALID naming each fault.
+ */
+export async function check(file: string | undefined, opts: CheckOptions, context: CommandContext): Promise<void> {
   const output = outputOf(opts);
+  const { env } = context;
   const config = configOf(context, file ?? opts.config);
-  const catalogue = createCatalogue(catalogueOptions(config));
-  const services = Object.keys(config.suppliers).filter((id) => catalogue.get(id) !== undefined);
+  const roles: LedgerRole[] = opts.facilitator === true ? [] : ["gateway"];
+  if (opts.facilitator === true || hasFacilitator(config, env)) roles.push("facilitator");
+  const checks = roles.map((role) => checkRun(config, env, role));
+  const faults = [...new Set(checks.flatMap((one) => one.faults))];
+  if (faults.length > 0) throw cannotRun(faults);
+  const catalogue = checks[0]?.catalogue;
+  if (catalogue !== undefined) {
+    // what the start builds may still refuse something
+    const modules = { clock: systemClock, log: silentLog, metrics: noMetrics, faults: noFaults };
+    await using _relay = createRelay(config, catalogue, modules);
+  }
+  const services = Object.keys(config.suppliers).filter((id) => catalogue?.get(id) !== undefined);
   output.result({ valid: true, services, config: shown(config) });
   output.line(
-    `The configuration is valid: ${config.payment.networks.length} payment networks, ${services.length} services with suppliers.`,
+    `The configuration is valid: ${counted(config.payment.networks.length, "payment network")}, ${counted(services.length, "service")} with suppliers.`,
   );
 }
 

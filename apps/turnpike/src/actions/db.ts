@@ -1,7 +1,10 @@
-import { unitsToDecimal } from "@turnpike/base";
+import { existsSync } from "node:fs";
+import { AppError, unitsToDecimal } from "@turnpike/base";
 import { type Config, relayerKeys } from "@turnpike/config";
-import { type CommandContext, outputOf } from "../context.ts";
-import { type LedgerRole, ledgerBooks, migrateLedger } from "../wiring/ledger.ts";
+import type { PaymentRecord, PaymentState } from "@turnpike/payment";
+import { type CommandContext, DEFAULT_CONFIG_FILE, outputOf } from "../context.ts";
+import { findUpConfig } from "../up-file.ts";
+import { type LedgerRole, ledgerBooks, ledgerPayments, migrateLedger } from "../wiring/ledger.ts";
 import { configOf } from "./config.ts";
 
 /** Options of `turnpike db`. */
@@ -9,6 +12,13 @@ export interface DbOptions {
   readonly json?: boolean;
   readonly config?: string;
   readonly facilitator?: boolean;
+}
+
+/** Options of `turnpike db books`. */
+export interface BooksOptions extends DbOptions {
+  /** States, with commas between. */
+  readonly list?: string;
+  readonly limit: string;
 }
 
 /** Makes or updates the ledgers' tables. */
@@ -34,11 +44,67 @@ function decimalsOf(config: Config, network: string, asset: string): number | un
   )?.decimals;
 }
 
-/** Sums a ledger. */
-export async function books(opts: DbOptions, context: CommandContext): Promise<void> {
+const STATES: readonly PaymentState[] = [
+  "claimed",
+  "released",
+  "signed",
+  "submitted",
+  "settled",
+  "failed",
+  "owed",
+  "disputed",
+];
+
+function statesOf(text: string): readonly PaymentState[] {
+  const names = text.split(",").map((name) => name.trim());
+  const states = names.flatMap((name) => STATES.find((state) => state === name) ?? []);
+  if (states.length === names.length) return states;
+  throw new AppError("USAGE", { message: `--list: expected states of ${STATES.join(", ")}, with commas.` });
+}
+
+function limitOf(text: string): number {
+  if (/^[1-9]\d{0,3}$/.test(text)) return Number(text);
+  throw new AppError("USAGE", { message: "--limit: expected an integer 1..9999." });
+}
+
+/** The configuration of the ledger to look at: where none is named, that of a running `turnpike up`. */
+function booksConfig(opts: DbOptions, context: CommandContext): { readonly config: Config; readonly of?: string } {
+  const named = opts.config ?? context.env.TURNPIKE_CONFIG;
+  const local = named === undefined && !existsSync(DEFAULT_CONFIG_FILE) ? findUpConfig(process.cwd()) : undefined;
+  if (local === undefined) return { config: configOf(context, opts.config) };
+  return { config: configOf(context, local), of: local };
+}
+
+function listPayments(config: Config, payments: readonly PaymentRecord[], opts: BooksOptions): void {
   const output = outputOf(opts);
-  const config = configOf(context, opts.config);
-  const sums = await ledgerBooks(config, opts.facilitator === true ? "facilitator" : "gateway");
+  output.result(
+    payments.map(({ id, state, reason, key, value, transaction, serviceId, createdAtMs }) => {
+      const { network, asset, from: payer } = key;
+      const created = new Date(createdAtMs).toISOString();
+      return { id, state, reason, network, asset, payer, value, transaction, serviceId, created };
+    }),
+  );
+  if (payments.length === 0) output.line("There is none.");
+  for (const { id, state, key, value, transaction } of payments) {
+    const decimals = decimalsOf(config, key.network, key.asset);
+    const amount = decimals === undefined ? `${value} units` : unitsToDecimal(value, decimals);
+    output.line(`${id}  ${state}  payer ${key.from}  ${amount}  transaction ${transaction ?? "-"}  ${key.network}`);
+  }
+}
+
+/** Sums a ledger, or lists its payments of some states. @throws AppError USAGE and those of the ledger. */
+export async function books(opts: BooksOptions, context: CommandContext): Promise<void> {
+  const output = outputOf(opts);
+  const states = opts.list === undefined ? undefined : statesOf(opts.list);
+  const limit = limitOf(opts.limit);
+  const { config, of } = booksConfig(opts, context);
+  const role = opts.facilitator === true ? "facilitator" : "gateway";
+  if (of !== undefined) output.progress(`The ledger of the turnpike up that runs here (${of}).`);
+  if (states !== undefined) {
+    listPayments(config, await ledgerPayments(config, role, states, limit), opts);
+    return;
+  }
+  const sums = await ledgerBooks(config, role);
   output.result(sums);
   if (sums.length === 0) output.line("No payment was ever presented.");
   for (const { network, asset, states } of sums) {

@@ -1,4 +1,4 @@
-import { type CommandContext, outputOf } from "../context.ts";
+import { type CommandContext, hostText, outputOf } from "../context.ts";
 import { serve } from "../lifecycle.ts";
 import { createLog } from "../logging.ts";
 import { startFacilitator } from "../wiring/facilitator.ts";
@@ -17,8 +17,12 @@ export async function run(flags: FacilitatorFlags, context: CommandContext): Pro
   const log = createLog({ level: config.log.level, name: "facilitator" });
   await serve(context, { log }, async () => {
     const service = await startFacilitator({ config, env: context.env, log });
-    output.result({ ready: true, facilitator: service.url });
+    const { host } = config.facilitator.metrics;
+    const metrics =
+      service.metricsPort === undefined ? undefined : `http://${hostText(host)}:${service.metricsPort}/metrics`;
+    output.result({ ready: true, facilitator: service.url, ...(metrics === undefined ? {} : { metrics }) });
     output.line(`facilitator  ${service.url}`);
+    if (metrics !== undefined) output.line(`metrics      ${metrics}`);
     return service;
   });
 }

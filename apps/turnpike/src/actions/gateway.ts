@@ -1,4 +1,4 @@
-import { type CommandContext, outputOf } from "../context.ts";
+import { type CommandContext, hostText, outputOf } from "../context.ts";
 import { serve } from "../lifecycle.ts";
 import { createLog } from "../logging.ts";
 import { startGateway } from "../wiring/gateway.ts";
@@ -10,8 +10,6 @@ export interface GatewayFlags {
   readonly config?: string;
 }
 
-const host = (text: string): string => (text.includes(":") ? `[${text}]` : text);
-
 /** Runs the gateway until a signal ends it. */
 export async function run(flags: GatewayFlags, context: CommandContext): Promise<void> {
   const config = configOf(context, flags.config);
@@ -21,8 +19,8 @@ export async function run(flags: GatewayFlags, context: CommandContext): Promise
   await serve(context, { log, drainMs: gateway.shutdownTimeoutMs }, async () => {
     const service = await startGateway({ config, env: context.env, log });
     const urls = {
-      gateway: `http://${host(gateway.host)}:${service.gatewayPort}`,
-      metrics: `http://${host(gateway.metrics.host)}:${service.metricsPort}/metrics`,
+      gateway: `http://${hostText(gateway.host)}:${service.gatewayPort}`,
+      metrics: `http://${hostText(gateway.metrics.host)}:${service.metricsPort}/metrics`,
     };
     output.result({ ready: true, ...urls, ledgerSchema: ledger.schema });
     output.line(`gateway  ${urls.gateway}\nmetrics  ${urls.metrics}`);

@@ -1,4 +1,5 @@
-import { writeFileSync } from "node:fs";
+import { existsSync, writeFileSync } from "node:fs";
+import { resolve } from "node:path";
 import { AppError } from "@turnpike/base";
 import { newPrivateKey, signerFromKey } from "@turnpike/client";
 import { readKeyFile } from "@turnpike/config";
@@ -49,8 +50,9 @@ export function create(file: string, opts: KeyOptions & { readonly count: string
   show(accounts, opts);
 }
 
-/** Shows the accounts of a key file; with `first`, of its first key only. @throws AppError CONFIG_INVALID. */
+/** Shows the accounts of a key file; with `first`, of its first key only. @throws AppError USAGE, CONFIG_INVALID. */
 export function showFile(file: string, opts: KeyOptions & { readonly first?: boolean }): void {
+  if (!existsSync(file)) throw new AppError("USAGE", { message: `${resolve(file)} is not there.` });
   const keys = readKeyFile(file);
   show((opts.first === true ? keys.slice(0, 1) : keys).map(accountOf), opts);
 }

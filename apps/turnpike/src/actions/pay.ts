@@ -1,8 +1,12 @@
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
 import { AppError, parseJson, sameAddress, unitsToDecimal } from "@turnpike/base";
-import type { DollarAsset, Price, PurchaseReceipt, PurchaseResult } from "@turnpike/client";
+import type { DollarAsset, ListedService, Price, PurchaseResult } from "@turnpike/client";
 import { type CommandContext, outputOf } from "../context.ts";
-import { type Output, prettyJson } from "../output.ts";
-import { findUpFile, type UpFile } from "../up-file.ts";
+import { prettyJson } from "../output.ts";
+import { type BuyerFacts, findUpFile } from "../up-file.ts";
+import { assertServed, exampleOf } from "./pay-listing.ts";
+import { type Balance, payCommandLine, priceText, REFUSED, resultLines, UNKNOWN, whatNext } from "./pay-text.ts";
 
 /** Options of `turnpike pay`. */
 export interface PayOptions {
@@ -10,17 +14,14 @@ export interface PayOptions {
   readonly max: string;
   readonly quote?: boolean;
   readonly get?: boolean;
+  readonly anyway?: boolean;
   readonly gateway?: string;
   readonly keyFile?: string;
   readonly rpc?: string;
   readonly payment?: string;
 }
 
-/** Exit codes beside those of errors: refused with nothing charged, and outcome unknown. */
-const REFUSED = 4;
-const UNKNOWN = 5;
-
-function gatewayOf(opts: PayOptions, context: CommandContext, up: UpFile | undefined): string {
+function gatewayOf(opts: PayOptions, context: CommandContext, up: BuyerFacts | undefined): string {
   const gateway = opts.gateway ?? context.env.TURNPIKE_GATEWAY ?? up?.gateway;
   if (gateway === undefined) {
     throw new AppError("USAGE", {
@@ -33,9 +34,14 @@ function gatewayOf(opts: PayOptions, context: CommandContext, up: UpFile | undef
   return gateway.replace(/\/+$/, "");
 }
 
-async function keyOf(opts: PayOptions, context: CommandContext, up: UpFile | undefined): Promise<string> {
+async function keyOf(opts: PayOptions, context: CommandContext, up: BuyerFacts | undefined): Promise<string> {
   if (opts.keyFile !== undefined) {
     const { readKeyFile } = await import("@turnpike/config");
+    if (!existsSync(opts.keyFile)) {
+      throw new AppError("USAGE", {
+        message: `--key-file: ${resolve(opts.keyFile)} is not there; npx turnpike keys new ${opts.keyFile} makes one.`,
+      });
+    }
     const [key, more] = readKeyFile(opts.keyFile);
     if (key === undefined || more !== undefined) {
       throw new AppError("USAGE", { message: `${opts.keyFile} must hold exactly one key.` });
@@ -45,7 +51,8 @@ async function keyOf(opts: PayOptions, context: CommandContext, up: UpFile | und
   const key = context.env.TURNPIKE_BUYER_KEY ?? up?.buyer.privateKey;
   if (key === undefined) {
     throw new AppError("USAGE", {
-      message: "There is no key to pay with: give --key-file or TURNPIKE_BUYER_KEY. turnpike keys new makes one.",
+      message:
+        "There is no key to pay with: give --key-file or TURNPIKE_BUYER_KEY. npx turnpike keys new <file> makes one.",
     });
   }
   return key;
@@ -56,7 +63,7 @@ function bodyOf(opts: PayOptions, json: string | undefined): string | undefined 
     if (json !== undefined) throw new AppError("USAGE", { message: "A GET has no body: leave the JSON out." });
     return undefined;
   }
-  if (json === undefined) throw new AppError("USAGE", { message: "The JSON body is missing, or --get." });
+  if (json === undefined) return undefined;
   const parsed = parseJson(json);
   if (!parsed.ok) {
     const why = parsed.reason === "duplicate" ? `it repeats the key ${JSON.stringify(parsed.key)}` : parsed.reason;
@@ -68,26 +75,8 @@ function bodyOf(opts: PayOptions, json: string | undefined): string | undefined 
 }
 
 /** The local token, in case that the reference client does not know it. */
-function localAssets(up: UpFile | undefined): DollarAsset[] {
+function localAssets(up: BuyerFacts | undefined): DollarAsset[] {
   return up === undefined ? [] : [{ network: up.settlement.network, asset: up.settlement.asset, decimals: 6 }];
-}
-
-function priceText(price: Price): string {
-  return `${price.usd} USD: ${price.amount} units of ${price.asset} on ${price.network}, to ${price.payTo}`;
-}
-
-function receiptLines(receipt: PurchaseReceipt): string[] {
-  return [
-    `receipt  transaction ${receipt.transaction === "" ? "-" : receipt.transaction} on ${receipt.network}`,
-    ...(receipt.payer === undefined ? [] : [`payer    ${receipt.payer}`]),
-    ...(receipt.settlementId === undefined ? [] : [`payment  ${receipt.settlementId}`]),
-  ];
-}
-
-interface Balance {
-  readonly address: string;
-  readonly units: bigint;
-  readonly usd: string;
 }
 
 async function balanceOf(
@@ -105,28 +94,33 @@ async function balanceOf(
   }
 }
 
-function show(result: PurchaseResult, balance: Balance | undefined, output: Output): number {
+/** Looks the service up in the gateway's list; undefined when there is no list. */
+async function listingOf(gateway: string): Promise<readonly ListedService[] | undefined> {
+  const { listServices } = await import("@turnpike/client");
+  return listServices({ gateway });
+}
+
+/** The error of a call without a body, with one that the service takes where the gateway can be asked. */
+async function bodyMissing(service: string, gateway: string): Promise<AppError> {
+  const listing = await listingOf(gateway).catch(() => undefined);
+  if (listing !== undefined) await assertServed(service, listing, { gateway, anyway: true });
+  const example = exampleOf(service, listing);
+  const line = example === undefined ? "" : ` For example:\n${payCommandLine(service, JSON.stringify(example))}`;
+  return new AppError("USAGE", { message: `The JSON body is missing, or --get.${line}` });
+}
+
+function show(result: PurchaseResult, balance: Balance | undefined, again: string, opts: PayOptions): number {
+  const output = outputOf(opts);
   output.result({ ...result, ...(balance === undefined ? {} : { balance }) });
-  if (result.kind === "free") {
-    output.line(prettyJson(result.answer));
-    output.line("free     nothing was asked for this call");
-    return 0;
-  }
-  if (result.price !== undefined) output.line(`price    ${priceText(result.price)}`);
-  if (result.kind === "bought") output.line(`answer   ${prettyJson(result.envelope)}`);
-  for (const line of result.receipt === undefined ? [] : receiptLines(result.receipt)) output.line(line);
-  if (balance !== undefined) output.line(`balance  ${balance.usd} USD of ${balance.address}`);
-  if (result.kind === "bought") return 0;
-  const open = result.code === "SETTLEMENT_PENDING" || result.code === "PAYMENT_IN_PROGRESS";
-  if (!output.json) {
-    process.stderr.write(`error ${result.code}: ${result.message}\n`);
-    if (open && result.payment !== undefined) {
-      process.stderr.write(
-        `Ask again for the same payment, never with a new one:\nturnpike pay … --payment ${result.payment}\n`,
-      );
-    }
-  }
-  return open ? UNKNOWN : REFUSED;
+  for (const line of resultLines(result, balance)) output.line(line);
+  if (result.kind !== "refused") return 0;
+  if (!output.json) process.stderr.write(`${whatNext(result, again).join("\n")}\n`);
+  return result.open ? UNKNOWN : REFUSED;
+}
+
+function assertCap(max: string): void {
+  if (/^\d{1,12}(\.\d{1,18})?$/.test(max)) return;
+  throw new AppError("USAGE", { message: `--max: ${JSON.stringify(max)} is no amount of US dollars such as 0.05.` });
 }
 
 /** Buys one call, or quotes it. @throws AppError USAGE, SPEND_CAP and those of the client. */
@@ -137,13 +131,21 @@ export async function pay(
   context: CommandContext,
 ): Promise<void> {
   const output = outputOf(opts);
+  assertCap(opts.max);
   const body = bodyOf(opts, json);
   const found = findUpFile(process.cwd());
   const gateway = gatewayOf(opts, context, found);
+  if (body === undefined && opts.get !== true) throw await bodyMissing(service, gateway);
   // The sample buyer and the local node are for the local gateway alone.
   const up = found?.gateway === gateway ? found : undefined;
   const assets = localAssets(up);
   const key = await keyOf(opts, context, up);
+  // A payment that is signed already goes where it was meant to go, whatever the list says.
+  if (opts.payment === undefined) {
+    const listing = await listingOf(gateway);
+    const anyway = opts.anyway === true || opts.quote === true;
+    if (listing !== undefined) await assertServed(service, listing, { gateway, anyway });
+  }
   // Loaded when everything is there: a mistake in the call is answered at once.
   const { createClient, signerFromKey } = await import("@turnpike/client");
   const signer = signerFromKey(key);
@@ -170,5 +172,10 @@ export async function pay(
     (price !== undefined && up !== undefined && sameAddress(price.asset, up.settlement.asset)
       ? up.settlement.rpc
       : undefined);
-  context.exitWith(show(result, await balanceOf(rpcUrl, price, signer.address), output));
+  const again = payCommandLine(service, body, {
+    ...opts,
+    ...(up === undefined ? { gateway } : {}),
+    ...(result.kind === "refused" && result.payment !== undefined ? { payment: result.payment } : {}),
+  });
+  context.exitWith(show(result, await balanceOf(rpcUrl, price, signer.address), again, opts));
 }

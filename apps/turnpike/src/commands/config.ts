@@ -1,4 +1,5 @@
 import { Command } from "commander";
+import type { CheckOptions } from "../actions/config.ts";
 import { type CommandContext, withConfig, withJson } from "../context.ts";
 
 /** `turnpike config`: checks a configuration, prints its schema. */
@@ -12,9 +13,10 @@ export function configCommand(context: CommandContext): Command {
         new Command("check")
           .description("Names every fault of a configuration with its path and what to do.")
           .argument("[file]", "configuration")
-          .action(async (file: string | undefined, opts: { json?: boolean; config?: string }) => {
+          .option("--facilitator", "check what turnpike facilitator needs, and nothing of the gateway")
+          .action(async (file: string | undefined, opts: CheckOptions) => {
             const { check } = await import("../actions/config.ts");
-            check(file, opts, context);
+            await check(file, opts, context);
           }),
       ),
     ),

@@ -1,5 +1,5 @@
 import { Command } from "commander";
-import type { DbOptions } from "../actions/db.ts";
+import type { BooksOptions, DbOptions } from "../actions/db.ts";
 import { type CommandContext, withConfig, withJson } from "../context.ts";
 
 /** `turnpike db`: the ledger's tables and books. */
@@ -26,9 +26,14 @@ export function dbCommand(context: CommandContext): Command {
     withJson(
       withConfig(
         new Command("books")
-          .description("Sums the ledger: payments by token and state.")
+          .description(
+            "Sums the ledger: payments by token and state. Without a configuration it is the ledger of the turnpike up " +
+              "that runs here.",
+          )
+          .option("--list <states>", "list payments of these states instead, newest first: owed,disputed")
+          .option("--limit <number>", "most payments to list", "100")
           .option("--facilitator", "the ledger of the facilitator that runs alone")
-          .action(async (opts: DbOptions) => {
+          .action(async (opts: BooksOptions) => {
             const { books } = await import("../actions/db.ts");
             await books(opts, context);
           }),

@@ -14,6 +14,7 @@ export function payCommand(context: CommandContext): Command {
     .argument("[json]", 'JSON body: \'{"method":"eth_blockNumber"}\'')
     .option("--max <usd>", "most that the call may cost, in US dollars", "0.05")
     .option("--quote", "show the terms and sign nothing")
+    .option("--anyway", "ask also for a service that the gateway's list says is not served now")
     .option("--get", "send GET instead of POST")
     .option("--gateway <url>", "gateway to buy from (else TURNPIKE_GATEWAY, else the one of a running turnpike up)")
     .option("--key-file <file>", "key to pay with (else TURNPIKE_BUYER_KEY, else the sample buyer of turnpike up)")

@@ -20,6 +20,11 @@ export function chainUrl(ports: UpPorts): string {
   return `http://127.0.0.1:${ports.chain}`;
 }
 
+/** Address of the local chain's WebSocket. */
+export function chainSocketUrl(ports: UpPorts): string {
+  return `ws://127.0.0.1:${ports.chain}`;
+}
+
 /** One configuration for all children; each reads its own sections. */
 export function localConfig(facts: ConfigFacts): Readonly<Record<string, unknown>> {
   const { ports, keys } = facts;
@@ -45,7 +50,7 @@ export function localConfig(facts: ConfigFacts): Readonly<Record<string, unknown
         },
       ],
       // A killed gateway's keys are free again only when its lease has ended: shorter than the default, to be back soon.
-      relayer: { keys: keysOf(keys.gatewayRelayers), batchWindowMs: 25, leaseSeconds: 6 },
+      relayer: { keys: keysOf(keys.gatewayRelayers), batchWindowMs: 25, leaseSeconds: 3 },
     },
     facilitator: {
       host,
@@ -54,7 +59,9 @@ export function localConfig(facts: ConfigFacts): Readonly<Record<string, unknown
       discoveryUrl: `http://${host}:${ports.gateway}`,
     },
     suppliers: {
-      eth: { endpoints: [{ operator: "local", urls: { json_rpc: chainUrl(ports) } }] },
+      eth: {
+        endpoints: [{ operator: "local", urls: { json_rpc: chainUrl(ports), websocket: chainSocketUrl(ports) } }],
+      },
       "document-digest": { endpoints: [{ operator: "local", urls: { rest: `http://${host}:${ports.tools}` } }] },
     },
     catalogue: { overrides: { eth: { evmChainId: LOCAL_CHAIN_ID } } },

@@ -1,6 +1,6 @@
 import type { Log } from "@turnpike/base";
+import type { UpFile } from "../up-file.ts";
 import type { PartEvent } from "./supervisor.ts";
-import type { UpFile } from "./up-file.ts";
 
 /** Where `up` writes. */
 export interface Output {
@@ -50,8 +50,8 @@ export function createProgress(options: ProgressOptions, modules: { output: Outp
     notice,
     part: (event) => {
       const name = NAMES[event.part] ?? event.part;
-      if (event.kind === "ready") step(`${name} is there${seconds(event.tookMs)}`);
-      else if (event.kind === "stopped") step(`${name} has stopped`);
+      if (event.kind === "ready") step(`${name} ready${seconds(event.tookMs)}`);
+      else if (event.kind === "stopped") step(`${name} stopped`);
       else if (event.kind === "failed") notice(event.text ?? `${name} failed`);
       else if (event.kind === "died") notice(`${name} ${event.text ?? "ended"}; starting it again`);
       else if (event.kind === "restarted") notice(`${name} is back${seconds(event.tookMs)}`);
@@ -71,6 +71,7 @@ export function createProgress(options: ProgressOptions, modules: { output: Outp
         ["paid to", up.settlement.payTo],
         ["buyer", up.buyer.address],
         ["services", up.services.join(", ")],
+        ...(up.services.includes("eth") ? [["", "eth is the local chain here, not Ethereum's mainnet"]] : []),
         ["details", upFile],
       ];
       for (const [name, value] of lines) output.write(`${(name ?? "").padEnd(12)} ${value}\n`);

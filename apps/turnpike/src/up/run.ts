@@ -9,7 +9,7 @@ import { anvilPart, childPart, postgresPart, toolsPart } from "./parts.ts";
 import type { Progress } from "./progress.ts";
 import { clearFolder, endLeftovers, lockFolder, markStarted, openFolder } from "./state-folder.ts";
 import { type Part, Supervisor } from "./supervisor.ts";
-import { upFileOf, writeUpFile } from "./up-file.ts";
+import { upFileOf, writeUpFile } from "./write-up-file.ts";
 
 /** Options of {@link runUp}. */
 export interface UpOptions {
@@ -71,7 +71,7 @@ function children(layout: StateLayout, ports: UpPorts): Part[][] {
   return [
     [child("migrate", ["db", "migrate"])],
     [
-      child("facilitator", ["facilitator"], `http://127.0.0.1:${ports.facilitator}/supported`),
+      child("facilitator", ["facilitator"], `http://127.0.0.1:${ports.facilitator}/ready`),
       child("gateway", ["gateway"], `http://127.0.0.1:${ports.gateway}/ready`),
     ],
   ];
@@ -79,7 +79,7 @@ function children(layout: StateLayout, ports: UpPorts): Part[][] {
 
 /**
  * Runs everything on this machine until `stop` fires.
- * @throws AppError PORT_IN_USE, DATA_FOLDER or DEPENDENCY_MISSING before anything is started; else that of the part
+ * @throws AppError ALREADY_RUNNING, PORT_IN_USE, DATA_FOLDER or DEPENDENCY_MISSING before anything is started; else that of the part
  * that did not start, after the others have been stopped.
  */
 export async function runUp(options: UpOptions, modules: UpModules): Promise<void> {

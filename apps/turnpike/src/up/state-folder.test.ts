@@ -6,12 +6,13 @@ import { afterEach, beforeEach, suite, test } from "node:test";
 import { type ErrorCode, isAppError } from "@turnpike/base";
 import { loadConfig, relayerKeys } from "@turnpike/config";
 import { freePort, isAlive, startAnvil, writePidFile } from "@turnpike/localnet";
+import type { UpFile } from "../up-file.ts";
 import { configText, localConfig } from "./configs.ts";
 import { localKeys } from "./keys.ts";
 import { DEFAULT_PORTS, type StateLayout, stateLayout } from "./layout.ts";
 import { createProgress } from "./progress.ts";
 import { clearFolder, endLeftovers, lockFolder, markStarted, openFolder } from "./state-folder.ts";
-import { servedIds } from "./up-file.ts";
+import { servedIds } from "./write-up-file.ts";
 
 const withCode = (code: ErrorCode, text: RegExp) => (error: unknown) =>
   isAppError(error, code) && text.test(error.message);
@@ -27,12 +28,12 @@ suite("state folder", () => {
 
   test("one at a time; a lock whose holder has died does not count", async () => {
     const lock = await lockFolder(layout);
-    await assert.rejects(lockFolder(layout), withCode("DATA_FOLDER", new RegExp(`process ${process.pid}`)));
+    await assert.rejects(lockFolder(layout), withCode("ALREADY_RUNNING", new RegExp(`process ${process.pid}`)));
     await lock[Symbol.asyncDispose]();
     await writeFile(layout.lockFile, JSON.stringify({ pid: process.pid, started: "in another life" }));
     await using again = await lockFolder(layout);
     assert.ok(again);
-    await assert.rejects(lockFolder(layout), withCode("DATA_FOLDER", /already running/));
+    await assert.rejects(lockFolder(layout), withCode("ALREADY_RUNNING", /already running/));
   });
 
   test("a folder of another version, or with a part missing, is refused with the way out", async () => {
@@ -116,7 +117,7 @@ suite("state folder", () => {
   });
 
   test("a pipe gets the addresses and `ready`; --json one line without keys", () => {
-    const up = {
+    const up: UpFile = {
       gateway: "http://127.0.0.1:3069",
       relayDomain: "localhost",
       metrics: "http://127.0.0.1:9090",
@@ -133,9 +134,9 @@ suite("state folder", () => {
       progress.ready(up, "/x/up.json");
       return text;
     };
-    assert.match(said(false, true), /local chain is there \(1\.2 s\)/);
+    assert.match(said(false, true), /local chain ready \(1\.2 s\)/);
     const piped = said(false, false);
-    assert.doesNotMatch(piped, /is there|secret/);
+    assert.doesNotMatch(piped, /local chain ready|secret/);
     assert.match(piped, /gateway +http:\/\/127\.0\.0\.1:3069\n/);
     assert.equal(piped.trimEnd().split("\n").at(-1), "ready");
     const json = said(true, true);

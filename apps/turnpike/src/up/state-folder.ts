@@ -34,7 +34,7 @@ async function exists(path: string): Promise<boolean> {
 
 /**
  * Takes the folder for this process until the lock is released.
- * @throws AppError DATA_FOLDER when another `up` that is alive has it.
+ * @throws AppError ALREADY_RUNNING when another `up` that is alive has it.
  */
 export async function lockFolder(layout: StateLayout): Promise<AsyncDisposable> {
   await mkdir(layout.folder, { recursive: true });
@@ -47,7 +47,7 @@ export async function lockFolder(layout: StateLayout): Promise<AsyncDisposable> 
     }
     const holder = await readPidFile(layout.lockFile);
     if (holder !== undefined) {
-      throw new AppError("DATA_FOLDER", {
+      throw new AppError("ALREADY_RUNNING", {
         message:
           `turnpike up is already running with ${layout.folder} (process ${holder.pid}). ` +
           `Stop it with Ctrl-C where it runs (or \`kill ${holder.pid}\`), or use another folder: --state <folder>.`,

@@ -183,8 +183,12 @@ suite("supervisor", () => {
   test("stopping while starting ends what was started", async () => {
     const events = new Events();
     const slow = child("slow", "setInterval(() => {}, 1000)", [], "http://127.0.0.1:1/");
+    const other = child("other", "setInterval(() => {}, 1000)", [], "http://127.0.0.1:1/");
     const later: Part = { name: "later", start: () => assert.fail("it was started") };
-    const supervisor = new Supervisor({ stages: [[slow], [later]] }, { clock: systemClock, onEvent: events.add });
+    const supervisor = new Supervisor(
+      { stages: [[slow, other], [later]] },
+      { clock: systemClock, onEvent: events.add },
+    );
     const started = assert.rejects(supervisor.start(), (error) => isAppError(error, "SHUTTING_DOWN"));
     await events.until("slow", "starting");
     while ((await readPidFile(join(folder, "slow.json"))) === undefined) await new Promise(setImmediate);
@@ -192,6 +196,7 @@ suite("supervisor", () => {
     await supervisor.stop();
     await started;
     assert.ok(!isAlive(pid));
+    assert.ok(!events.texts.some((text) => text.endsWith(" failed")), "whoever stops it knows");
   });
 
   test("a part that was still being started when everything stopped is stopped too", async () => {

@@ -93,7 +93,9 @@ export class Supervisor implements AsyncDisposable {
       const results = await Promise.allSettled(stage.map((slot) => this.#startFirst(slot)));
       const faults = results.filter((result) => result.status === "rejected").map((result): unknown => result.reason);
       for (const fault of faults.slice(1)) {
-        if (isAppError(fault)) onEvent({ part: "up", kind: "failed", text: fault.message });
+        // whoever stops it knows
+        if (isAppError(fault) && fault.code !== "SHUTTING_DOWN")
+          onEvent({ part: "up", kind: "failed", text: fault.message });
       }
       if (faults.length > 0) throw faults[0];
     }

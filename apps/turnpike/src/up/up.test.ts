@@ -8,8 +8,8 @@ import { createInterface } from "node:readline";
 import { after, before, suite, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { devRpc, endProcess, freePort, isAlive, readPidFile, USDC_ADDRESS } from "@turnpike/localnet";
+import type { UpFile } from "../up-file.ts";
 import { type StateLayout, stateLayout } from "./layout.ts";
-import type { UpFile } from "./up-file.ts";
 
 const COMMAND = fileURLToPath(new URL("../../bin/turnpike.js", import.meta.url));
 const PORTS = ["gateway", "metrics", "facilitator", "chain", "tools"] as const;
@@ -26,8 +26,8 @@ interface Run {
   notice(pattern: RegExp): Promise<void>;
 }
 
-function run(args: readonly string[]): Run {
-  const child = spawn(process.execPath, [COMMAND, ...args], { stdio: ["ignore", "pipe", "pipe"] });
+function run(args: readonly string[], cwd = process.cwd()): Run {
+  const child = spawn(process.execPath, [COMMAND, ...args], { cwd, stdio: ["ignore", "pipe", "pipe"] });
   const notices: string[] = [];
   const waiting = new Set<() => void>();
   const lines = createInterface(child.stderr);
@@ -103,10 +103,25 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
 
     const second = await run(args).exit;
     assert.notEqual(second.code, 0);
-    assert.match(second.output, /already running/);
+    assert.match(second.output, /"ALREADY_RUNNING".*already running/);
+    assert.doesNotMatch(second.output, /--fresh/, "it must not lose the state of the one that runs");
     const other = await run(args.with(3, join(folder, "other"))).exit;
     assert.match(other.output, /PORT_IN_USE/);
     assert.equal(await ready(up), 200);
+
+    const bought = await run(["pay", "eth", '{"method":"eth_blockNumber"}', "--json"], folder).exit;
+    assert.equal(bought.code, 0, bought.output);
+    const settled = await run(["db", "books", "--list", "settled", "--json"], folder).exit;
+    const [payment] = JSON.parse(settled.output) as { payer: string; value: string; transaction: string }[];
+    assert.equal(
+      payment?.payer.toLowerCase(),
+      up.buyer.address.toLowerCase(),
+      "the ledger of what runs in this folder",
+    );
+    assert.equal(payment.value, "5000");
+    assert.ok(bought.output.includes(payment.transaction));
+    assert.match((await run(["db", "books", "--list", "owed,disputed"], folder).exit).output, /^There is none\.$/m);
+    assert.match((await run(["db", "books"], folder).exit).output, /^ {2}settled +1 +0\.005000$/m);
 
     const gateway = await pidOf("gateway");
     process.kill(gateway, "SIGKILL");

@@ -1,11 +1,11 @@
 import { AppError, type NetworkId } from "@turnpike/base";
-import { createCatalogue, discoveryResources } from "@turnpike/catalogue";
+import { type Catalogue, discoveryResources } from "@turnpike/catalogue";
 import { signerFromKey } from "@turnpike/client";
 import { type Config, relayerKeys } from "@turnpike/config";
-import { createPrometheusMetrics } from "@turnpike/gateway";
+import { createPrometheusMetrics, serveMetrics } from "@turnpike/gateway";
 import { createFacilitator, createFacilitatorServer, type DiscoveryPage, type DiscoveryQuery } from "@turnpike/payment";
 import { productVersion } from "../version.ts";
-import { catalogueOptions } from "./catalogue.ts";
+import { requireRunnable } from "./check.ts";
 import { partModules, type ServiceInput } from "./modules.ts";
 import { offeredOptions } from "./offers.ts";
 import { openPayments } from "./payment.ts";
@@ -13,16 +13,20 @@ import { openPayments } from "./payment.ts";
 /** A running facilitator with all its parts. */
 export interface FacilitatorService extends AsyncDisposable {
   readonly url: string;
+  /** Undefined when there is no metrics server. */
+  readonly metricsPort: number | undefined;
 }
 
 /** The reference client waits 90 seconds for a settlement; it must hear of a pending one before. */
 const MAX_SETTLE_WAIT_MS = 60_000;
 
 /** The gateway's services as `GET /discovery/resources` lists them; made from the same configuration. */
-function discovery(config: Config): ((query: DiscoveryQuery) => Promise<DiscoveryPage>) | undefined {
+function discovery(
+  config: Config,
+  catalogue: Catalogue,
+): ((query: DiscoveryQuery) => Promise<DiscoveryPage>) | undefined {
   const publicUrl = config.facilitator.discoveryUrl?.replace(/\/+$/, "");
   if (publicUrl === undefined) return undefined;
-  const catalogue = createCatalogue(catalogueOptions(config));
   const context = {
     publicUrl,
     options: offeredOptions(config),
@@ -48,11 +52,15 @@ function isPortTaken(error: unknown): boolean {
  */
 export async function startFacilitator(input: ServiceInput): Promise<FacilitatorService> {
   const { config, env, log } = input;
+  const catalogue = requireRunnable(config, env, "facilitator");
   await using stack = new AsyncDisposableStack();
-  const metrics = createPrometheusMetrics({ processMetrics: false });
+  const watched = config.facilitator.metrics;
+  const metrics = createPrometheusMetrics({ processMetrics: watched.port !== undefined });
   const modules = partModules(input, metrics);
   const { ledger, verifier, settler } = await openPayments(input, "facilitator", modules, stack);
-  const { payToAllowed, host, port, maxBodyBytes } = config.facilitator;
+  const { payToAny, payToAllowed, minAmountUnits, maxConcurrentRequests, host, port, maxBodyBytes } =
+    config.facilitator;
+  const receivers = payToAllowed.length > 0 ? payToAllowed : config.payment.networks.map(({ payTo }) => payTo);
   const facilitator = createFacilitator(
     {
       assets: config.payment.networks.map(({ network, asset, name, version }) => ({
@@ -61,22 +69,27 @@ export async function startFacilitator(input: ServiceInput): Promise<Facilitator
         name,
         version,
       })),
-      ...(payToAllowed.length === 0 ? {} : { payToAllowed }),
+      ...(payToAny ? {} : { payToAllowed: receivers }),
+      minAmountUnits: BigInt(minAmountUnits),
       settleWaitMs: Math.min(config.payment.settleWaitMs, MAX_SETTLE_WAIT_MS),
       signers: relayerKeys(config, env, "facilitator").map((key) => signerFromKey(key).address),
     },
     { ...modules, verifier, ledger, settler },
   );
-  const resources = discovery(config);
+  const metricsPort =
+    watched.port === undefined
+      ? undefined
+      : stack.use(await serveMetrics({ host: watched.host, port: watched.port }, { metrics, log })).port;
+  const resources = discovery(config, catalogue);
   try {
     const server = stack.use(
       await createFacilitatorServer(
-        { host, port, maxBodyBytes },
+        { host, port, maxBodyBytes, maxConcurrent: maxConcurrentRequests },
         { facilitator, log, ...(resources === undefined ? {} : { resources }) },
       ),
     );
     const owned = stack.move();
-    return { url: server.url, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+    return { url: server.url, metricsPort, [Symbol.asyncDispose]: () => owned.disposeAsync() };
   } catch (cause) {
     if (!isPortTaken(cause)) throw cause;
     throw new AppError("PORT_IN_USE", { message: `facilitator.port: ${port} is in use by another program.`, cause });

@@ -14,6 +14,7 @@ import {
   startPostgres,
   USDC_ADDRESS,
 } from "@turnpike/localnet";
+import { startFacilitator } from "./facilitator.ts";
 import { type GatewayService, startGateway } from "./gateway.ts";
 import { ledgerBooks, migrateLedger } from "./ledger.ts";
 
@@ -82,8 +83,24 @@ suite("a wired gateway, on a real chain and a real ledger", () => {
     const [book] = await ledgerBooks(configWith({}), "gateway");
     assert.deepEqual(book?.states.settled, { count: 1, value: 5_000n });
     const metrics = await fetch(`http://127.0.0.1:${gateway.metricsPort}/metrics`);
-    assert.match(await metrics.text(), /turnpike_/);
+    const samples = await metrics.text();
+    assert.match(samples, /^turnpike_gateway_ready 1$/m);
+    assert.match(samples, /^turnpike_ledger_books_timestamp_seconds [1-9]/m);
     assert.equal((await fetch(`${base}/ready`)).status, 200);
+  });
+
+  test("a facilitator serves its metrics by a port of their own", { timeout: 30_000 }, async () => {
+    const relayer = { keys: [newPrivateKey()] };
+    const apart = (metrics: Record<string, unknown>) =>
+      configWith({ facilitator: { port: 0, relayer, ...(Object.keys(metrics).length === 0 ? {} : { metrics }) } });
+    await migrateLedger(apart({}), "facilitator");
+    await using watched = await startFacilitator({ config: apart({ port: 0 }), env: {}, log: silentLog });
+    const answer = await fetch(`http://127.0.0.1:${watched.metricsPort}/metrics`);
+    assert.equal(answer.status, 200);
+    assert.match(await answer.text(), /turnpike_secp256k1_native 1/);
+    assert.equal((await fetch(`${watched.url}/metrics`)).status, 404);
+    await using quiet = await startFacilitator({ config: apart({}), env: {}, log: silentLog });
+    assert.equal(quiet.metricsPort, undefined);
   });
 
   test("does not start on a token whose EIP-712 name is another one", { timeout: 30_000 }, async () => {

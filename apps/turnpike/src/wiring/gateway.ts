@@ -1,5 +1,4 @@
 import { randomBytes } from "node:crypto";
-import { createCatalogue } from "@turnpike/catalogue";
 import type { Config } from "@turnpike/config";
 import {
   createGateway,
@@ -9,11 +8,12 @@ import {
   type ReadinessCheck,
 } from "@turnpike/gateway";
 import { productVersion } from "../version.ts";
-import { catalogueOptions } from "./catalogue.ts";
+import { requireRunnable } from "./check.ts";
+import { createLimits } from "./limits.ts";
 import { partModules, type ServiceInput } from "./modules.ts";
 import { offeredOptions } from "./offers.ts";
 import { createStage, openPayments } from "./payment.ts";
-import { createRelay } from "./relay.ts";
+import { createRelay, createSockets } from "./relay.ts";
 
 /** A running gateway with all its parts. */
 export interface GatewayService extends AsyncDisposable {
@@ -40,6 +40,7 @@ export function gatewayOptions(config: Config): GatewayOptions {
     maxConcurrentRequests: gateway.maxConcurrentRequests,
     freeTimeoutMs: gateway.upstreamTimeoutMs,
     drainTimeoutMs: gateway.shutdownTimeoutMs,
+    trustedProxies: gateway.trustedProxies,
   };
 }
 
@@ -49,13 +50,14 @@ export function gatewayOptions(config: Config): GatewayOptions {
  * @throws AppError CONFIG_INVALID, CHAIN_MISMATCH, LEDGER_UNAVAILABLE, LEDGER_SCHEMA, PORT_IN_USE.
  */
 export async function startGateway(input: ServiceInput): Promise<GatewayService> {
-  const { config, log } = input;
+  const { config, env, log } = input;
+  const catalogue = requireRunnable(config, env, "gateway");
   await using stack = new AsyncDisposableStack();
   const metrics = createPrometheusMetrics({ processMetrics: true });
   const modules = partModules(input, metrics);
-  const catalogue = createCatalogue(catalogueOptions(config));
   const payments = await openPayments(input, "gateway", modules, stack);
   const relay = stack.use(createRelay(config, catalogue, modules));
+  const subscriptions = stack.use(createSockets(config, catalogue, modules));
   const payment = stack.use(createStage(config, payments, modules));
   const ledgerReady: ReadinessCheck = { name: "ledger", ready: () => payments.ledger.ready() };
   const gateway = stack.use(
@@ -64,6 +66,8 @@ export async function startGateway(input: ServiceInput): Promise<GatewayService>
       catalogue,
       payment,
       relay,
+      subscriptions,
+      limits: createLimits(config, modules, stack),
       options: offeredOptions(config),
       readiness: [ledgerReady],
       metrics,

@@ -1,6 +1,14 @@
 import { AppError, noFaults, noMetrics, silentLog } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
-import { type Books, createLedger, type Ledger, type MigrationResult, migrate } from "@turnpike/payment";
+import {
+  type Books,
+  createLedger,
+  type Ledger,
+  type MigrationResult,
+  migrate,
+  type PaymentRecord,
+  type PaymentState,
+} from "@turnpike/payment";
 import type { PartModules } from "./modules.ts";
 
 /** Whose ledger: the gateway's claims are for requests, the facilitator's for requirements, so each has its own. */
@@ -51,4 +59,15 @@ export function migrateLedger(config: Config, role: LedgerRole): Promise<Migrati
 export async function ledgerBooks(config: Config, role: LedgerRole): Promise<readonly Books[]> {
   await using ledger = await openLedger(config, role, { log: silentLog, metrics: noMetrics, faults: noFaults });
   return await ledger.books();
+}
+
+/** Payments of a ledger that are in any of these states, newest first. */
+export async function ledgerPayments(
+  config: Config,
+  role: LedgerRole,
+  states: readonly PaymentState[],
+  limit: number,
+): Promise<readonly PaymentRecord[]> {
+  await using ledger = await openLedger(config, role, { log: silentLog, metrics: noMetrics, faults: noFaults });
+  return await ledger.list(states, limit);
 }

@@ -1,6 +1,7 @@
-import { AppError, hexToBytes, type NetworkId } from "@turnpike/base";
+import { type Address, AppError, hexToBytes, type NetworkId } from "@turnpike/base";
 import type { Config, NetworkConfig, PrivateKey } from "@turnpike/config";
 import {
+  chainIdOf,
   createEvmRpc,
   type EngineNetwork,
   type EngineOptions,
@@ -16,7 +17,7 @@ const gweiToWei = (gwei: number): bigint => BigInt(Math.round(gwei * 1_000_000_0
 
 const idOf = (network: NetworkConfig): NetworkId => network.network as NetworkId;
 
-/** The configuration's networks, each chain once: several tokens of one chain share its rules. */
+/** The configuration's networks, each chain once: several tokens of one chain say the same of it. */
 function chains(config: Config): NetworkConfig[] {
   const byId = new Map<string, NetworkConfig>();
   for (const network of config.payment.networks) if (!byId.has(network.network)) byId.set(network.network, network);
@@ -45,12 +46,15 @@ export function openChains(
 ): ReadonlyMap<NetworkId, EvmRpc> {
   const timeoutMs = config.payment.rpcTimeoutMs;
   return new Map(
-    chains(config).map((network) => [idOf(network), createEvmRpc({ urls: network.rpcUrls, timeoutMs }, modules)]),
+    chains(config).map((network) => {
+      const opts = { urls: network.rpcUrls, timeoutMs, expectedChainId: chainIdOf(network.network) };
+      return [idOf(network), createEvmRpc(opts, modules)];
+    }),
   );
 }
 
-/** Options of the verifier. */
-export function verifierOptions(config: Config): VerifierOptions {
+/** Options of the verifier; contract wallets are asked as if the first of `relayers` did. */
+export function verifierOptions(config: Config, relayers: readonly Address[] = []): VerifierOptions {
   return {
     networks: config.payment.networks.map(
       (network): VerifierNetwork => ({
@@ -64,6 +68,11 @@ export function verifierOptions(config: Config): VerifierOptions {
       }),
     ),
     workers: config.payment.verifyThreads,
+    relayers,
+    priorityFeeWei: gweiToWei(config.payment.relayer.maxPriorityFeePerGasGwei),
+    // as much as the settlement allows: see engineOptions
+    walletGas: config.payment.relayer.gasPerWallet,
+    deploymentGas: config.payment.relayer.gasPerDeployment,
   };
 }
 
@@ -73,7 +82,7 @@ export function engineOptions(config: Config, keys: readonly PrivateKey[], keysP
   const relayerKeys = keys.flatMap((key) => hexToBytes(key, 32) ?? []);
   if (relayerKeys.length === 0) {
     throw new AppError("CONFIG_INVALID", {
-      message: `${keysPath}: there is no key to send settlements with; make one with turnpike keys new, and set keysFile.`,
+      message: `${keysPath}: there is no key to send settlements with; make one with npx turnpike keys new, and set keysFile.`,
     });
   }
   return {
@@ -93,6 +102,8 @@ export function engineOptions(config: Config, keys: readonly PrivateKey[], keysP
     batchWindowMs: relayer.batchWindowMs,
     maxBatch: relayer.maxBatch,
     gasPerTransfer: BigInt(relayer.gasPerTransfer),
+    gasPerWallet: BigInt(relayer.gasPerWallet),
+    gasPerDeployment: BigInt(relayer.gasPerDeployment),
     bumpAfterMs: relayer.bumpAfterMs,
     bumpPercent: relayer.bumpPercent,
     maxOpenBatchesPerKey: relayer.maxOpenBatches,
@@ -113,7 +124,7 @@ export function remoteOptions(config: Config, facilitatorUrl: string): RemoteSet
       blockTimeSeconds: chain.blockTimeSeconds,
       assets: config.payment.networks
         .filter(({ network }) => network === chain.network)
-        .map(({ asset, name, version }) => ({ address: asset, name, version })),
+        .map(({ asset, name, version, maxTimeoutSeconds }) => ({ address: asset, name, version, maxTimeoutSeconds })),
       maxTimeoutSeconds: chain.maxTimeoutSeconds,
     })),
     timeoutMs: config.payment.facilitatorTimeoutMs,

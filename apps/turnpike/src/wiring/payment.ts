@@ -1,6 +1,9 @@
 import type { NetworkId } from "@turnpike/base";
+import { signerFromKey } from "@turnpike/client";
 import { type Config, type Environment, relayerKeys } from "@turnpike/config";
 import {
+  type BackOff,
+  createBackOff,
   createEngine,
   createPaymentStage,
   createRemoteSettler,
@@ -10,15 +13,19 @@ import {
   type Ledger,
   type PaymentStage,
   type Settler,
+  startBooksWatch,
   startHousekeeping,
 } from "@turnpike/payment";
 import { checkChains } from "./chain-check.ts";
+import { reportCurve } from "./curve.ts";
 import { openLedger } from "./ledger.ts";
 import type { PartModules, ServiceInput } from "./modules.ts";
-import { engineOptions, openChains, remoteOptions, requireNetworks, verifierOptions } from "./networks.ts";
+import { engineOptions, openChains, remoteOptions, verifierOptions } from "./networks.ts";
 
 /** `Retry-After` of a settlement that is pending. */
 const RETRY_AFTER_SECONDS = 2;
+/** Least time between two sums of the books for the gauges. */
+const BOOKS_EVERY_MS = 30_000;
 /** How often a payment that another process works on is looked at. */
 const POLL_MS = 100;
 
@@ -30,14 +37,21 @@ export interface Payments {
   readonly chains: ReadonlyMap<NetworkId, EvmRpc>;
 }
 
+const isRemote = ({ payment }: Config, role: "gateway" | "facilitator"): boolean =>
+  role === "gateway" && payment.mode === "remote";
+
 async function createSettler(
   config: Config,
   env: Environment,
   role: "gateway" | "facilitator",
-  modules: PartModules & { readonly ledger: Ledger; readonly rpc: ReadonlyMap<NetworkId, EvmRpc> },
+  modules: PartModules & {
+    readonly ledger: Ledger;
+    readonly rpc: ReadonlyMap<NetworkId, EvmRpc>;
+    readonly backOff: BackOff;
+  },
 ): Promise<Settler> {
-  const { mode, facilitatorUrl } = config.payment;
-  if (role === "gateway" && mode === "remote" && facilitatorUrl !== undefined) {
+  const { facilitatorUrl } = config.payment;
+  if (isRemote(config, role) && facilitatorUrl !== undefined) {
     return createRemoteSettler(remoteOptions(config, facilitatorUrl), modules);
   }
   const path = role === "facilitator" ? "facilitator.relayer.keysFile" : "payment.relayer.keysFile";
@@ -55,14 +69,20 @@ export async function openPayments(
   stack: AsyncDisposableStack,
 ): Promise<Payments> {
   const { config, env } = input;
-  requireNetworks(config);
+  reportCurve(modules);
   const ledger = stack.use(await openLedger(config, role, modules));
   stack.use(startHousekeeping({ everyMs: config.payment.relayer.leaseSeconds * 500 }, { ledger, log: modules.log }));
+  stack.use(startBooksWatch({ everyMs: BOOKS_EVERY_MS }, { ...modules, ledger }));
   const chains = openChains(config, modules);
   for (const rpc of chains.values()) stack.use(rpc);
-  const verifier = stack.use(createVerifier(verifierOptions(config), { ...modules, rpc: chains }));
-  const check = stack.use(await checkChains(verifier, modules));
-  const settler = stack.use(check.guard(await createSettler(config, env, role, { ...modules, ledger, rpc: chains })));
+  const backOff = createBackOff(modules);
+  const keys = isRemote(config, role) ? [] : relayerKeys(config, env, role);
+  const relayers = keys.map((key) => signerFromKey(key).address);
+  const verifier = stack.use(createVerifier(verifierOptions(config, relayers), { ...modules, rpc: chains, backOff }));
+  const check = stack.use(await checkChains([...chains.keys()], verifier, modules));
+  const settler = stack.use(
+    check.guard(await createSettler(config, env, role, { ...modules, ledger, rpc: chains, backOff })),
+  );
   return { ledger, verifier, settler, chains };
 }
 

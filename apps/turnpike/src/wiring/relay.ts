@@ -1,9 +1,18 @@
 import type { Catalogue } from "@turnpike/catalogue";
 import type { Config, SupplierConfig } from "@turnpike/config";
-import { createDirectRelay, type DirectRelay, type DirectSuppliers, directRelayDefaults } from "@turnpike/relay";
+import {
+  createDirectRelay,
+  createSubscriptions,
+  type DirectRelay,
+  type DirectSuppliers,
+  directRelayDefaults,
+  type SocketEndpoint,
+  type Subscriptions,
+  subscriptionDefaults,
+} from "@turnpike/relay";
 import type { PartModules } from "./modules.ts";
 
-/** The relay speaks HTTP; WebSocket addresses are for a door that is not built yet. */
+/** The relay speaks HTTP; WebSocket addresses are for the subscriptions. */
 function overHttp(supplier: SupplierConfig): DirectSuppliers {
   const endpoints = supplier.endpoints.map((endpoint) => {
     const urls = Object.entries(endpoint.urls).filter(([rpcType]) => rpcType !== "websocket");
@@ -17,6 +26,23 @@ export function createRelay(config: Config, catalogue: Catalogue, modules: PartM
   const suppliers = Object.fromEntries(Object.entries(config.suppliers).map(([id, one]) => [id, overHttp(one)]));
   return createDirectRelay(
     { ...directRelayDefaults, suppliers, maxAnswerBytes: config.gateway.maxAnswerBytes },
+    { ...modules, catalogue: catalogue.services, random: () => Math.random() },
+  );
+}
+
+/** WebSocket addresses of a supplier; those with http count as ws. */
+function overSockets(supplier: SupplierConfig): readonly SocketEndpoint[] {
+  return supplier.endpoints.flatMap(({ operator, urls, headers }) => {
+    const url = urls.websocket?.replace(/^http/i, "ws");
+    return url === undefined ? [] : [{ operator, url, ...(headers === undefined ? {} : { headers }) }];
+  });
+}
+
+/** The subscriptions of a configuration's suppliers. @throws AppError CONFIG_INVALID. */
+export function createSockets(config: Config, catalogue: Catalogue, modules: PartModules): Subscriptions {
+  const suppliers = Object.fromEntries(Object.entries(config.suppliers).map(([id, one]) => [id, overSockets(one)]));
+  return createSubscriptions(
+    { ...subscriptionDefaults, suppliers },
     { ...modules, catalogue: catalogue.services, random: () => Math.random() },
   );
 }

@@ -297,6 +297,9 @@ test("llms.txt follows llmstxt.org: title, summary, sections of links", () => {
   assert.match(text, /^# Turnpike\n\n> /);
   for (const category of CATEGORIES) assert.ok(text.includes(`\n## ${category}\n`), category);
   for (const { id } of all) assert.ok(text.includes(`(https://gw.example/v1/${id}):`), id);
+  const now = text.split("\n").filter((line) => line.startsWith("- ") && line.endsWith(" Serves now."));
+  assert.equal(now.length, 1);
+  assert.match(now[0] ?? "", /\/v1\/eth\)/, "the one that serves");
   const sections = text.slice(text.indexOf("\n## ")).split("\n");
   for (const line of sections) assert.match(line, /^$|^## [a-zA-Z]+$|^- \[[^\]]+\]\(https:\/\/[^)]+\): /);
 });

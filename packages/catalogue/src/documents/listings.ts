@@ -164,7 +164,8 @@ export function discoveryResources(
 function llmsLine(service: Service, context: DocumentContext): string {
   const free = service.free ? ` Free relay: ${relayUrl(service, context)}` : "";
   const url = service.paid ? routeUrl(service, context) : relayUrl(service, context);
-  return `- [${service.name}](${url}): ${service.description}${free}`;
+  const now = context.serves(service.id) ? " Serves now." : "";
+  return `- [${service.name}](${url}): ${service.description}${free}${now}`;
 }
 
 /** `GET /llms.txt`: the service in words, for language models (llmstxt.org). */
@@ -204,7 +205,8 @@ export function llmsText(catalogue: Catalogue, context: DocumentContext): string
       "charged once.",
     ...example,
     "",
-    "Services marked with a free relay also answer JSON-RPC there without payment, within limits.",
+    "Services marked with a free relay also answer JSON-RPC there without payment, within limits. Those that are marked " +
+      "`Serves now` answer at the moment; a call of another one is refused with 503 and not charged.",
     "",
     "## Documents",
     "",

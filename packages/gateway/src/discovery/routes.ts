@@ -3,14 +3,17 @@ import type { Service } from "@turnpike/catalogue";
 import type { SystemRoute } from "../http/system-routes.ts";
 import { createDocument, type Document, documentAnswer } from "./documents.ts";
 
+/** Tells which services answer now. */
+type Serves = (id: ServiceId) => boolean;
+
 /** The generated documents, as JSON values and texts. */
 export interface Documents {
   openApi(): unknown;
   wellKnownX402(): unknown;
-  llmsText(): string;
+  llmsText(serves: Serves): string;
   /** `page` may hold anything a client sends: values out of range are brought into it. */
   discoveryResources(page: { readonly limit?: number; readonly offset?: number }): unknown;
-  services(serves: (id: ServiceId) => boolean): unknown;
+  services(serves: Serves): unknown;
   icon(service: Service): string;
 }
 
@@ -18,13 +21,13 @@ export interface Documents {
 export interface DiscoveryModules {
   readonly services: ReadonlyMap<ServiceId, Service>;
   readonly documents: Documents;
-  readonly serves: (id: ServiceId) => boolean;
+  readonly serves: Serves;
 }
 
 const MAX_AGE_SECONDS = 60;
 const ICON_AGE_SECONDS = 86_400;
 
-/** Routes of the generated documents. All but the list of services, which says who answers now, are made once. */
+/** Routes of the generated documents. All but those that say who answers now are made once. */
 export function discoveryRoutes(modules: DiscoveryModules): ReadonlyMap<string, SystemRoute> {
   const { services, documents, serves } = modules;
   const routes = new Map<string, SystemRoute>();
@@ -35,7 +38,6 @@ export function discoveryRoutes(modules: DiscoveryModules): ReadonlyMap<string, 
 
   fixed("/openapi.json", json(documents.openApi()));
   fixed("/.well-known/x402", json(documents.wellKnownX402()));
-  fixed("/llms.txt", createDocument("text/plain; charset=utf-8", documents.llmsText(), MAX_AGE_SECONDS));
   for (const service of services.values()) {
     fixed(`/icons/${service.id}.svg`, createDocument("image/svg+xml", documents.icon(service), ICON_AGE_SECONDS));
   }
@@ -53,19 +55,30 @@ export function discoveryRoutes(modules: DiscoveryModules): ReadonlyMap<string, 
     },
   });
 
-  let live: { readonly serving: string; readonly document: Document } | undefined;
-  routes.set("/services.json", {
-    door: "discovery",
-    get(exchange) {
-      const ids = new Set([...services.keys()].filter(serves));
-      const serving = [...ids].join();
-      if (live?.serving !== serving) {
-        const text = JSON.stringify(documents.services((id) => ids.has(id)));
-        live = { serving, document: createDocument("application/json", text, 0) };
-      }
-      return documentAnswer(live.document, exchange);
-    },
-  });
+  /** A document that is made anew when other services answer. */
+  const live = (path: string, type: string, maxAgeSeconds: number, text: (serves: Serves) => string): void => {
+    let made: { readonly serving: string; readonly document: Document } | undefined;
+    routes.set(path, {
+      door: "discovery",
+      get(exchange) {
+        const ids = new Set([...services.keys()].filter(serves));
+        const serving = [...ids].join();
+        if (made?.serving !== serving) {
+          made = {
+            serving,
+            document: createDocument(
+              type,
+              text((id) => ids.has(id)),
+              maxAgeSeconds,
+            ),
+          };
+        }
+        return documentAnswer(made.document, exchange);
+      },
+    });
+  };
+  live("/services.json", "application/json", 0, (now) => JSON.stringify(documents.services(now)));
+  live("/llms.txt", "text/plain; charset=utf-8", MAX_AGE_SECONDS, (now) => documents.llmsText(now));
   return routes;
 }
 

@@ -1,7 +1,7 @@
 import type { ErrorCode, RequestId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import { type Answer, errorAnswer, preflightAnswer } from "../http/answer.ts";
-import { type BodyBudget, readBody } from "../http/body.ts";
+import { type BodyBudget, type BodyResult, readBody } from "../http/body.ts";
 import { canDiscard, type Desk, type Exchange } from "../http/request.ts";
 import { sendContinue } from "../http/server.ts";
 import type { Sell } from "../pipeline.ts";
@@ -77,7 +77,7 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
     const { req, res, requestId, target } = exchange;
     const { service } = route;
     let held = 0;
-    desk.work(exchange, "paid", service.id, async (): Promise<Answer | undefined> => {
+    desk.work(exchange, "paid", service.id, async (slot): Promise<Answer | undefined> => {
       try {
         const sale = await sell({
           requestId,
@@ -92,9 +92,12 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
               timeoutMs: opts.requestTimeoutMs,
               wanted: () => sendContinue(req, res),
             };
-            const body = await readBody(req, limits, budget);
-            if (body.ok) held = body.bytes.length;
-            return body;
+            const read = async (): Promise<BodyResult> => {
+              const body = await readBody(req, limits, budget);
+              if (body.ok) held = body.bytes.length;
+              return body;
+            };
+            return (await slot.outside(read)) ?? { ok: false, reason: "OVERLOADED" };
           },
           gone: () => req.socket.destroyed,
         });

@@ -1,14 +1,9 @@
-import { bytesToBase64, type ErrorCode, errorRow, type RequestId, utf8ToBytes } from "@turnpike/base";
+import { type ErrorCode, errorRow, type RequestId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
-import type { Outcome, Receipt } from "@turnpike/payment";
+import { encodeReceipt, type Outcome } from "@turnpike/payment";
 import { type Answer, errorAnswer } from "../http/answer.ts";
 import type { Sale } from "../pipeline.ts";
 import { refusedTerms, type TermsOf } from "./terms.ts";
-
-/** The PAYMENT-RESPONSE header's value. */
-export function encodeReceipt(receipt: Receipt): string {
-  return bytesToBase64(utf8ToBytes(JSON.stringify(receipt)));
-}
 
 /** The response that a sale becomes; undefined when nobody is there to take it. */
 export function saleAnswer(service: Service, termsOf: TermsOf, requestId: RequestId, sale: Sale): Answer | undefined {
@@ -51,14 +46,14 @@ function outcomeAnswer(service: Service, termsOf: TermsOf, requestId: RequestId,
         headers: ["Cache-Control", "private", ...receipt],
       };
     case "expired":
-      return errorAnswer("ANSWER_EXPIRED", requestId, { headers: receipt });
+      return errorAnswer(outcome.code, requestId, { headers: receipt });
     case "pending": {
       const answer = errorAnswer("SETTLEMENT_PENDING", requestId);
       const headers = ["Cache-Control", "no-store", "Retry-After", String(outcome.retryAfterSeconds), ...receipt];
       return { ...answer, headers };
     }
     case "failed":
-      return refusedTerms(service, termsOf, "PAYMENT_SETTLEMENT_FAILED", undefined, receipt);
+      return refusedTerms(service, termsOf, failure(outcome.code), undefined, receipt);
   }
 }
 
@@ -66,4 +61,9 @@ function outcomeAnswer(service: Service, termsOf: TermsOf, requestId: RequestId,
 function unavailable(code: ErrorCode): ErrorCode {
   const told: readonly ErrorCode[] = ["ANSWER_TOO_LARGE", "SETTLEMENT_UNAVAILABLE", "SHUTTING_DOWN"];
   return told.includes(code) ? code : "SERVICE_UNAVAILABLE";
+}
+
+/** The cause of a settlement that failed, where it says more than that. */
+function failure(code: ErrorCode): ErrorCode {
+  return errorRow(code).http === 402 ? code : "PAYMENT_SETTLEMENT_FAILED";
 }

@@ -1,15 +1,15 @@
+import type { IncomingMessage } from "node:http";
 import type { Clock } from "@turnpike/base";
-import { type ErrorCode, errorRow } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
-import { mintFree, mintParsed } from "@turnpike/protocol";
-import type { Relay } from "@turnpike/relay";
-import { hashRequest } from "../edge/request-hash.ts";
-import { type Answer, preflightAnswer } from "../http/answer.ts";
+import { type Relay, takesPaths } from "@turnpike/relay";
+import type { Answer } from "../http/answer.ts";
 import { type BodyBudget, readBody } from "../http/body.ts";
-import type { Desk, Exchange } from "../http/request.ts";
+import type { Desk, Exchange, Slot } from "../http/request.ts";
 import { sendContinue } from "../http/server.ts";
-import type { ParseCall } from "../pipeline.ts";
-import { readCall, rpcError } from "./jsonrpc.ts";
+import type { RateLimits, RateVerdict } from "../limits/types.ts";
+import { codeAnswer, freePreflight, rpcAnswer, withHeaders } from "./answers.ts";
+import { type RpcBody, readRpcBody, rpcError } from "./jsonrpc.ts";
+import { createRelayCalls } from "./relay-calls.ts";
 
 /** Options of {@link createFreeDoor}. */
 export interface FreeDoorOptions {
@@ -17,20 +17,24 @@ export interface FreeDoorOptions {
   readonly requestTimeoutMs: number;
   /** Deadline of a call. */
   readonly timeoutMs: number;
+  /** Most calls of a batch; more are 413. */
+  readonly maxBatchItems: number;
 }
 
 /** What {@link createFreeDoor} works with. */
 export interface FreeDoorModules {
   readonly services: Iterable<Service>;
   readonly relay: Relay;
-  readonly parse: ParseCall;
   readonly clock: Clock;
   readonly desk: Desk;
   readonly budget: BodyBudget;
+  readonly limits: RateLimits;
+  /** Address of the client. */
+  readonly clientIp: (req: IncomingMessage) => string;
   readonly stopping: AbortSignal;
 }
 
-/** The free relay's door: single JSON-RPC reads. Batches, WebSocket, REST paths and limits are not in it yet. */
+/** The free relay's door: JSON-RPC at the root, and the paths of the families that have some. */
 export interface FreeDoor {
   /** True when requests to this host belong to a chain, whatever their path; `host` as {@link hostName} gives it. */
   isRelayHost(host: string): boolean;
@@ -39,78 +43,131 @@ export interface FreeDoor {
   handleId(exchange: Exchange, id: string, path: string): void;
 }
 
+/** A request, and its place among the concurrent ones. */
+interface Place {
+  readonly exchange: Exchange;
+  readonly slot: Slot;
+}
+
+const UNKNOWN_MAX_BYTES = 65_536;
+
 /** The door of the free relay. Every error is a JSON-RPC object with the call's id. */
 export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules): FreeDoor {
-  const { relay, parse, clock, desk, budget, stopping } = modules;
-  const suffix = `.${opts.relayDomain}`;
+  const { desk, budget, limits } = modules;
+  const calls = createRelayCalls({ ...modules, timeoutMs: opts.timeoutMs });
+  const suffix = `.${opts.relayDomain.toLowerCase()}`;
   const services = new Map<string, Service>();
-  for (const service of modules.services) if (service.free) services.set(service.id, service);
+  const hosts = new Map<string, Service>();
+  for (const service of modules.services) {
+    if (!service.free) continue;
+    services.set(service.id, service);
+    hosts.set(`${service.id}${suffix}`, service);
+  }
 
-  const serve = async (exchange: Exchange, service: Service | undefined, path: string): Promise<Answer | undefined> => {
+  const take = (exchange: Exchange, service: Service, items: number): Promise<RateVerdict> | RateVerdict =>
+    limits.take({ clientIp: modules.clientIp(exchange.req), serviceId: service.id, items });
+
+  /** Reads the body and hands it on; it counts against the budget until the answer is there. */
+  const withBody = async (
+    { exchange, slot }: Place,
+    maxBytes: number,
+    work: (body: Uint8Array) => Promise<Answer> | Answer,
+  ): Promise<Answer | undefined> => {
     const { req, res } = exchange;
-    const limits = {
-      maxBytes: service?.maxBodyBytes ?? 65_536,
-      timeoutMs: opts.requestTimeoutMs,
-      wanted: () => sendContinue(req, res),
-    };
-    const body = await readBody(req, limits, budget);
-    if (!body.ok) return body.reason === "gone" ? undefined : { ...errorAnswer("null", body.reason), close: true };
+    const wanted = (): void => sendContinue(req, res);
+    let held = 0;
     try {
-      const read = readCall(body.bytes);
-      // The host is wrong whatever the body says; the body only gives the id.
-      if (service === undefined) {
-        return errorAnswer(read.ok ? (read.call.id ?? "null") : read.id, "UNKNOWN_SERVICE");
-      }
-      if (!read.ok) return rpcAnswer(400, "MALFORMED_REQUEST", rpcError(read.id, read.rpcCode, read.message));
-      const { call } = read;
-      if (path !== "" && path !== "/") return errorAnswer(call.id ?? "null", "NOT_FOUND");
-      // Only reads are offered: without anybody to answer there is nothing to do.
-      if (call.id === undefined) return silence();
-      return await relayCall(exchange, service, call.id, body.bytes);
+      const body = await slot.outside(async () => {
+        const read = await readBody(req, { maxBytes, timeoutMs: opts.requestTimeoutMs, wanted }, budget);
+        if (read.ok) held = read.bytes.length;
+        return read;
+      });
+      if (body === undefined) return codeAnswer("null", "OVERLOADED", { close: true });
+      if (!body.ok) return body.reason === "gone" ? undefined : codeAnswer("null", body.reason, { close: true });
+      return await work(body.bytes);
     } finally {
-      budget.give(body.bytes.length);
+      budget.give(held);
     }
   };
 
-  const relayCall = async (exchange: Exchange, service: Service, id: string, body: Uint8Array): Promise<Answer> => {
-    const parsed = parse(service, { verb: "POST", appendedPath: "", query: "", body });
-    if (!parsed.ok) {
-      const { rpc, message } = errorRow(parsed.code);
-      const status = parsed.code === "METHOD_NOT_ALLOWED" || parsed.code === "INVALID_PARAMS" ? 200 : 400;
-      return rpcAnswer(status, parsed.code, rpcError(id, rpc, parsed.message ?? message));
-    }
-    // Paths in the place of a method are sold, but their answers are no JSON-RPC.
-    if (parsed.call.id === undefined) return errorAnswer(id, "METHOD_NOT_ALLOWED");
-    const route = `/relay/${service.id}`;
-    const request = mintParsed({
-      requestId: exchange.requestId,
-      serviceId: service.id,
-      call: parsed.call,
-      requestHash: hashRequest({ verb: "POST", route, path: "", body }),
-    });
-    const free = mintFree({ request, deadlineMs: clock.monotonicMs() + opts.timeoutMs });
-    const result = await relay.send(free, AbortSignal.any([AbortSignal.timeout(opts.timeoutMs), stopping]));
-    return result.ok ? rpcAnswer(200, "ok", result.relayed.body) : errorAnswer(id, result.code);
+  const limited = async (
+    exchange: Exchange,
+    service: Service,
+    id: string,
+    items: number,
+    work: () => Promise<Answer> | Answer,
+  ): Promise<Answer> => {
+    const verdict = await take(exchange, service, items);
+    if (verdict.ok) return withHeaders(await work(), verdict.headers);
+    const headers = ["Retry-After", String(Math.max(1, verdict.retryAfterSeconds)), ...verdict.headers];
+    return codeAnswer(id, "RATE_LIMITED", { headers });
   };
+
+  const serveRpc = (place: Place, service: Service): Promise<Answer | undefined> =>
+    withBody(place, service.maxBodyBytes, (bytes) => {
+      const { exchange } = place;
+      const body = readRpcBody(bytes, opts.maxBatchItems);
+      if (body.kind === "too_many") {
+        const message = `The batch has ${body.count} calls; at most ${opts.maxBatchItems} are taken.`;
+        return codeAnswer("null", "BODY_TOO_LARGE", { message });
+      }
+      const items = body.kind === "batch" ? body.items.length : 1;
+      return limited(exchange, service, idOf(body), items, () => {
+        if (body.kind === "refused") {
+          const result = body.rpcCode === -32700 ? "INVALID_JSON" : "MALFORMED_REQUEST";
+          return rpcAnswer(400, result, rpcError("null", body.rpcCode, body.message));
+        }
+        return body.kind === "single"
+          ? calls.single(exchange, service, body.item)
+          : calls.batch(exchange, service, body.items);
+      });
+    });
+
+  const servePath = (place: Place, service: Service, path: string): Promise<Answer | undefined> => {
+    const { exchange } = place;
+    const { req, target } = exchange;
+    const verb = req.method === "POST" ? "POST" : "GET";
+    const height = req.headers["x-cosmos-block-height"];
+    const blockHeight = typeof height === "string" ? height : undefined;
+    return withBody(place, verb === "POST" ? service.maxBodyBytes : 0, (body) =>
+      limited(exchange, service, "null", 1, () =>
+        calls.path(exchange, service, { verb, path, query: target.query, body, blockHeight }),
+      ),
+    );
+  };
+
+  /** The host is wrong whatever the body says; the body only gives the id. */
+  const serveUnknown = (place: Place): Promise<Answer | undefined> =>
+    withBody(place, UNKNOWN_MAX_BYTES, (bytes) => {
+      return codeAnswer(idOf(readRpcBody(bytes, opts.maxBatchItems)), "UNKNOWN_SERVICE", { message: NOT_FREE });
+    });
 
   const handle = (exchange: Exchange, service: Service | undefined, path: string): void => {
+    const { method, headers } = exchange.req;
+    const hasPaths = service !== undefined && takesPaths(service);
+    const verbs = hasPaths ? "GET, HEAD, POST, OPTIONS" : "POST, OPTIONS";
+    const isRoot = path === "" || path === "/";
+    const isRead = method === "GET" || method === "HEAD";
     const label = service?.id ?? "unknown";
-    const { method } = exchange.req;
-    if (method === "OPTIONS") desk.answer(exchange, "free", label, preflightAnswer("POST, OPTIONS"));
-    else if (method === "POST") desk.work(exchange, "free", label, () => serve(exchange, service, path));
-    else {
-      const answer =
-        service === undefined
-          ? errorAnswer("null", "UNKNOWN_SERVICE")
-          : errorAnswer("null", "VERB_NOT_ALLOWED", ["Allow", "POST, OPTIONS"]);
-      desk.answer(exchange, "free", label, answer);
-    }
+    const answer = (made: Answer): void => desk.answer(exchange, "free", label, made);
+    const work = (run: (place: Place) => Promise<Answer | undefined>): void =>
+      desk.work(exchange, "free", label, (slot) => run({ exchange, slot }));
+    if (method === "OPTIONS") answer(freePreflight(verbs, headers["access-control-request-headers"]));
+    else if (service === undefined) {
+      if (method === "POST") work(serveUnknown);
+      else answer(codeAnswer("null", "UNKNOWN_SERVICE", { message: NOT_FREE }));
+    } else if (method === "POST" && isRoot) work((place) => serveRpc(place, service));
+    else if (hasPaths && !isRoot && (isRead || method === "POST")) work((place) => servePath(place, service, path));
+    else if (method === "POST") work((place) => withBody(place, service.maxBodyBytes, notFound));
+    else answer(codeAnswer("null", "VERB_NOT_ALLOWED", { headers: ["Allow", verbs] }));
   };
+
+  const notFound = (bytes: Uint8Array): Answer => codeAnswer(idOf(readRpcBody(bytes, opts.maxBatchItems)), "NOT_FOUND");
 
   return {
     isRelayHost: (host) => host.endsWith(suffix),
     handleHost(exchange, host) {
-      handle(exchange, services.get(host.slice(0, -suffix.length)), exchange.target.path);
+      handle(exchange, hosts.get(host), exchange.target.path);
     },
     handleId(exchange, id, path) {
       handle(exchange, services.get(id), path);
@@ -118,22 +175,11 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
   };
 }
 
-function errorAnswer(id: string, code: ErrorCode, headers: readonly string[] = []): Answer {
-  const { http, rpc, message, advice, retryable } = errorRow(code);
-  const wait = retryable && http === 503 ? ["Retry-After", "1"] : [];
-  return rpcAnswer(http, code, rpcError(id, rpc, `${message} ${advice}`), [...wait, ...headers]);
-}
+/** Some ids that are no part of the free relay are sold. */
+const NOT_FREE = "The free relay has no network of this id.";
 
-function rpcAnswer(status: number, result: string, body: Uint8Array | string, headers: readonly string[] = []): Answer {
-  return {
-    status,
-    result,
-    contentType: "application/json",
-    body,
-    headers: ["Cache-Control", "no-store", ...headers],
-  };
-}
-
-function silence(): Answer {
-  return { status: 204, result: "ok", contentType: undefined, body: "" };
+/** The id to answer a whole body with. */
+function idOf(body: RpcBody): string {
+  if (body.kind !== "single" || body.item.kind === "notification") return "null";
+  return body.item.id;
 }

@@ -1,45 +1,104 @@
-import { isRecord, parseJson } from "@turnpike/base";
+import { isUtf8 } from "node:buffer";
+import { isRecord, type JsonMemberSpan, jsonElementSpans, jsonMemberSpans, skipJsonSpace } from "@turnpike/base";
+import type { FreeRpc } from "@turnpike/relay";
 
-/** A JSON-RPC 2.0 call as the free door takes it. */
-export interface FreeCall {
-  readonly method: string;
-  readonly params: unknown;
-  /** Raw JSON text of the id; undefined for a notification. */
-  readonly id: string | undefined;
+/** One entry of a JSON-RPC body. `id` is raw JSON text, as the client sent it. */
+export type RpcItem =
+  | { readonly kind: "call"; readonly rpc: FreeRpc; readonly id: string }
+  | { readonly kind: "notification"; readonly rpc: FreeRpc }
+  | { readonly kind: "invalid"; readonly id: string; readonly message: string };
+
+/** What a body is. */
+export type RpcBody =
+  | { readonly kind: "single"; readonly item: RpcItem }
+  | { readonly kind: "batch"; readonly items: readonly RpcItem[] }
+  | { readonly kind: "refused"; readonly rpcCode: number; readonly message: string }
+  | { readonly kind: "too_many"; readonly count: number };
+
+/** Longest raw id, in characters. */
+const MAX_ID_LENGTH = 1_024;
+
+const invalid = (message: string, id = "null"): RpcItem => ({
+  kind: "invalid",
+  id,
+  message: `Invalid Request: ${message}`,
+});
+const refused = (rpcCode: number, message: string): RpcBody => ({ kind: "refused", rpcCode, message });
+
+const PARSE_ERROR = refused(-32700, "Parse error: the body is not one JSON document in UTF-8.");
+
+/**
+ * Reads a JSON-RPC 2.0 body: one request object (§4) or a batch of them (§6). Only the members of the request objects
+ * themselves are looked at, and their bytes kept. An object that says `id`, `method`, `params` or `jsonrpc` twice is
+ * refused: two readers may see two different calls.
+ */
+export function readRpcBody(body: Uint8Array, maxItems: number): RpcBody {
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  if (bytes.length === 0 || !isUtf8(bytes)) return PARSE_ERROR;
+  let value: unknown;
+  try {
+    value = JSON.parse(bytes.toString("utf8")) as unknown;
+  } catch {
+    return PARSE_ERROR;
+  }
+  const start = skipJsonSpace(bytes, 0);
+  if (!Array.isArray(value)) {
+    const members = jsonMemberSpans(bytes, start);
+    if (members === undefined && isRecord(value)) return refused(-32600, "Invalid Request: it is nested too deeply.");
+    return { kind: "single", item: readItem(value, bytes, start, members) };
+  }
+  if (value.length === 0) return refused(-32600, "Invalid Request: the batch is empty.");
+  if (value.length > maxItems) return { kind: "too_many", count: value.length };
+  const found = jsonElementSpans(bytes, start);
+  if (found === undefined) return refused(-32600, "Invalid Request: it is nested too deeply.");
+  const items = found.elements.map((span, index) => {
+    const own = bytes.subarray(span.start, span.end);
+    return readItem((value as readonly unknown[])[index], own, 0, jsonMemberSpans(own, 0));
+  });
+  return { kind: "batch", items };
 }
 
-/** Result of {@link readCall}. `id` is the raw text to answer with. */
-export type ReadCall =
-  | { readonly ok: true; readonly call: FreeCall }
-  | { readonly ok: false; readonly rpcCode: number; readonly message: string; readonly id: string };
+const KNOWN = new Set(["jsonrpc", "id", "method", "params"]);
 
-const refuse = (rpcCode: number, message: string, id = "null"): ReadCall => ({ ok: false, rpcCode, message, id });
-
-/** Reads one JSON-RPC 2.0 request object (§4). A repeated key is refused: two readers may see two different calls. */
-export function readCall(body: Uint8Array): ReadCall {
-  const parsed = parseJson(body);
-  if (!parsed.ok) {
-    return parsed.reason === "syntax" || parsed.reason === "utf8"
-      ? refuse(-32700, "Parse error: the body is not one JSON document in UTF-8.")
-      : refuse(-32600, "Invalid Request: the body is too deep, too large, or repeats a key.");
+function readItem(
+  value: unknown,
+  bytes: Buffer,
+  start: number,
+  found: { readonly members: readonly JsonMemberSpan[]; readonly end: number } | undefined,
+): RpcItem {
+  if (!isRecord(value) || found === undefined) return invalid("it is not an object.");
+  let id: JsonMemberSpan | undefined;
+  let paramsSpan: JsonMemberSpan | undefined;
+  const seen = new Set<string>();
+  let isPlain = true;
+  for (const member of found.members) {
+    if (!KNOWN.has(member.key)) isPlain = false;
+    else if (seen.has(member.key)) return invalid(`it repeats \`${member.key}\`.`);
+    else seen.add(member.key);
+    if (member.key === "id") id = member;
+    else if (member.key === "params") paramsSpan = member;
   }
-  const { value, members } = parsed;
-  if (Array.isArray(value)) {
-    return refuse(-32600, value.length === 0 ? "Invalid Request: the batch is empty." : "Batches are not served yet.");
-  }
-  if (!isRecord(value)) return refuse(-32600, "Invalid Request: the body is not an object.");
-  const raw = members.find((member) => member.key === "id")?.raw;
-  const id: unknown = value.id;
-  const goodId = id === undefined || id === null || typeof id === "string" || typeof id === "number";
-  const echo = goodId ? (raw ?? "null") : "null";
-  if (!goodId) return refuse(-32600, "Invalid Request: `id` is neither a string, a number nor null.");
-  if (value.jsonrpc !== "2.0") return refuse(-32600, 'Invalid Request: `jsonrpc` is not "2.0".', echo);
+  const isGoodId =
+    id === undefined || value.id === null || typeof value.id === "string" || typeof value.id === "number";
+  if (!isGoodId) return invalid("`id` is neither a string, a number nor null.");
+  const raw = id === undefined ? undefined : bytes.toString("utf8", id.start, id.end);
+  if (raw !== undefined && raw.length > MAX_ID_LENGTH) return invalid("`id` is too long.");
+  if (value.jsonrpc !== "2.0") return invalid('`jsonrpc` is not "2.0".', raw);
   const { method, params } = value;
-  if (typeof method !== "string") return refuse(-32600, "Invalid Request: `method` is not a string.", echo);
+  if (typeof method !== "string") return invalid("`method` is not a string.", raw);
   if (params !== undefined && (typeof params !== "object" || params === null)) {
-    return refuse(-32600, "Invalid Request: `params` is neither an array nor an object.", echo);
+    return invalid("`params` is neither an array nor an object.", raw);
   }
-  return { ok: true, call: { method, params, id: raw } };
+  const isWhole = start === 0 && found.end === bytes.length;
+  const shift = isWhole ? 0 : start;
+  const body = isWhole ? bytes : bytes.subarray(start, found.end);
+  const rpc: FreeRpc = { method, params, body, id: moved(id, shift), paramsSpan: moved(paramsSpan, shift), isPlain };
+  return raw === undefined ? { kind: "notification", rpc } : { kind: "call", rpc, id: raw };
+}
+
+function moved(span: JsonMemberSpan | undefined, by: number): JsonMemberSpan | undefined {
+  if (span === undefined || by === 0) return span;
+  return { key: span.key, start: span.start - by, end: span.end - by };
 }
 
 /** An error object with the id's raw text. */

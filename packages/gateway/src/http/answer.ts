@@ -20,7 +20,7 @@ export const CORS: readonly string[] = [
   "Access-Control-Allow-Origin",
   "*",
   "Access-Control-Expose-Headers",
-  "PAYMENT-REQUIRED, PAYMENT-RESPONSE, Retry-After, X-Request-Id",
+  "PAYMENT-REQUIRED, PAYMENT-RESPONSE, RateLimit, RateLimit-Policy, Retry-After, X-Request-Id",
 ];
 
 const NO_STORE = ["Cache-Control", "no-store"];
@@ -65,7 +65,8 @@ export function preflightAnswer(verbs: string): Answer {
       "Access-Control-Allow-Methods",
       verbs,
       "Access-Control-Allow-Headers",
-      "Content-Type, PAYMENT-SIGNATURE, Target-Service-Id",
+      // The reference clients send the last one, a response header, with their paid request.
+      "Content-Type, PAYMENT-SIGNATURE, Target-Service-Id, Access-Control-Expose-Headers",
       "Access-Control-Max-Age",
       "86400",
       "Vary",

@@ -16,15 +16,25 @@ export interface Exchange {
   readonly startMs: number;
 }
 
+/** A place among the concurrent requests of a door. */
+export interface Slot {
+  /**
+   * Waits for the client without holding the place: a slow sender must not keep others from working. Undefined when
+   * there is no place left afterwards.
+   */
+  outside<T>(wait: () => Promise<T>): Promise<T | undefined>;
+}
+
 /** What a door needs of the server that it is in. */
 export interface Desk {
   /** Writes an answer, and counts it. */
   answer(exchange: Exchange, door: Door, service: string, answer: Answer): void;
   /**
-   * Does work that may go on after its client has left. All doors but monitoring share the limit of concurrent
-   * requests. An answer of `undefined` writes nothing; a rejection becomes 500 INTERNAL.
+   * Does work that may go on after its client has left. Each door but monitoring has its own limit of concurrent
+   * requests, so that free calls cannot take the place of paid ones. An answer of `undefined` writes nothing; a
+   * rejection becomes 500 INTERNAL.
    */
-  work(exchange: Exchange, door: Door, service: string, work: () => Promise<Answer | undefined>): void;
+  work(exchange: Exchange, door: Door, service: string, work: (slot: Slot) => Promise<Answer | undefined>): void;
 }
 
 /**

@@ -7,6 +7,7 @@ import {
   type ServerResponse,
 } from "node:http";
 import type { Socket } from "node:net";
+import type { Duplex } from "node:stream";
 import { AppError, type ErrorCode, errorBody, type Log, type RequestId } from "@turnpike/base";
 import { linger } from "./linger.ts";
 
@@ -17,6 +18,14 @@ export interface HttpLimits {
   readonly requestTimeoutMs: number;
   readonly keepAliveTimeoutMs: number;
   readonly maxConnections: number;
+  readonly stallTimeoutMs: number;
+}
+
+/** What is done with upgrades to other protocols. */
+export interface Upgrades {
+  /** False: the request is an ordinary one. */
+  wants(req: IncomingMessage): boolean;
+  take(req: IncomingMessage, socket: Duplex, head: Buffer): void;
 }
 
 /** The state of one connection, kept by {@link watchConnection}. */
@@ -46,9 +55,14 @@ export function sendContinue(req: IncomingMessage, res: ServerResponse): void {
  */
 export function createHttpServer(
   limits: HttpLimits,
-  modules: { readonly log: Log; readonly requestId: () => RequestId; readonly handle: RequestListener },
+  modules: {
+    readonly log: Log;
+    readonly requestId: () => RequestId;
+    readonly handle: RequestListener;
+    readonly upgrades?: Upgrades;
+  },
 ): Server {
-  const { log, requestId, handle } = modules;
+  const { log, requestId, handle, upgrades } = modules;
   const options: ServerOptions = {
     insecureHTTPParser: false,
     requireHostHeader: false,
@@ -59,6 +73,8 @@ export function createHttpServer(
     keepAliveTimeout: limits.keepAliveTimeoutMs,
     connectionsCheckingInterval: Math.min(1_000, limits.headersTimeoutMs),
     noDelay: true,
+    // Without it every request that offers an upgrade would go unanswered, such as the h2c of Java's client.
+    shouldUpgradeCallback: (req) => upgrades?.wants(req) === true,
   };
   const server = createServer(options);
   // Header lines beyond this limit would be dropped in silence, and with them a repeated one; the edge counts them.
@@ -66,6 +82,8 @@ export function createHttpServer(
   // A client that has half-closed its side still waits for its answer, which may be paid for.
   Object.assign(server, { httpAllowHalfOpen: true });
   server.maxConnections = limits.maxConnections;
+  // Longer than any answer takes. Without it a client that stops reading would keep its connection for ever.
+  server.timeout = limits.stallTimeoutMs;
   server.on("connection", (socket) => {
     connections.set(socket, { open: 0, res: undefined, last: undefined });
   });
@@ -86,6 +104,11 @@ export function createHttpServer(
   server.on("checkContinue", (req: IncomingMessage, res: ServerResponse) => {
     awaiting.add(req);
     onRequest(req, res);
+  });
+  server.on("upgrade", (req, socket, head) => {
+    // An answer that is still due on this connection would stand in the middle of the new protocol.
+    if (upgrades?.wants(req) !== true || (connections.get(socket)?.open ?? 0) > 0) socket.destroy();
+    else upgrades.take(req, socket, head);
   });
   server.on("clientError", (error: Error & { code?: string }, stream) => {
     const socket = stream as Socket;

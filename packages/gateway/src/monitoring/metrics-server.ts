@@ -8,7 +8,7 @@ export function createMetricsServer(modules: {
   readonly metrics: MetricsRegistry;
   readonly log: Log;
   readonly requestId: () => RequestId;
-  readonly flush: () => void;
+  readonly flush: () => void | Promise<void>;
 }): Server {
   const { metrics, log, requestId, flush } = modules;
   const server = createServer({ headersTimeout: 5_000, requestTimeout: 10_000, maxHeaderSize: 16_384 });
@@ -23,8 +23,11 @@ export function createMetricsServer(modules: {
       res.end(JSON.stringify(errorBody(code, requestId())));
       return;
     }
-    flush();
-    metrics.render().then(
+    const render = async (): Promise<string> => {
+      await flush();
+      return await metrics.render();
+    };
+    render().then(
       (text) => {
         res.writeHead(200, ["Content-Type", metrics.contentType, "Cache-Control", "no-store"]);
         res.end(req.method === "HEAD" ? undefined : text);

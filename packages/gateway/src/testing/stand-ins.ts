@@ -89,7 +89,8 @@ export function standInPayment(): StandInPayment {
       if (bytes === undefined || parsed?.ok !== true || !isRecord(parsed.value)) {
         return { ok: false, code: "PAYMENT_MALFORMED" };
       }
-      return { ok: true, payment: { accepted: parsed.value } as unknown as PresentedPayment };
+      const authorization = { from: `0x${"11".repeat(20)}` };
+      return { ok: true, payment: { accepted: parsed.value, authorization } as unknown as PresentedPayment };
     },
     async admit(request) {
       calls.push("admit");
@@ -166,6 +167,10 @@ export function standInRelay(ids: readonly string[]): StandInRelay {
         operator: "stand-in",
       });
       return { ok: true, relayed };
+    },
+    sendBatch: (requests, signal) => Promise.all(requests.map((request) => relay.send(request, signal))),
+    async notify(request, signal) {
+      await relay.send(request, signal);
     },
     served: () => [...relay.lacking.keys()] as ServiceId[],
     missing: (id) => relay.lacking.get(id),

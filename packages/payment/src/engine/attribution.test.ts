@@ -6,6 +6,7 @@ import {
   devRpc,
   type LocalPostgres,
   lyingToken,
+  MULTICALL3_ADDRESS,
   setTokenBalance,
   smartWallet,
   USDC_ADDRESS,
@@ -13,7 +14,7 @@ import {
 } from "@turnpike/localnet";
 import { createWalletClient, encodeAbiParameters, encodeDeployData, encodeFunctionData, http, parseAbi } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
-import { encodeTransferVrs } from "../evm/abi.ts";
+import { encodeAggregate3, encodeTransferVrs, type Hex } from "../evm/abi.ts";
 import type { PaymentRecord } from "../types.ts";
 import { createEngine } from "./engine.ts";
 import {
@@ -25,6 +26,7 @@ import {
   PAY_TO,
   type Payer,
   PRICE,
+  signPayment,
   startServer,
   stateOf,
   timeLimit,
@@ -82,10 +84,14 @@ async function cancel(payer: Payer, payment: PaymentRecord): Promise<void> {
   assert.equal(receipt.status, "0x1");
 }
 
-function transferData({ key, payTo, value, validAfter, validBefore, signature }: PaymentRecord): string {
+function transferData({ key, payTo, value, validAfter, validBefore, signature }: Omit<PaymentRecord, "id">): Hex {
   const fields = { from: key.from, to: payTo, value, validAfter, validBefore, nonce: key.nonce };
   return encodeTransferVrs(fields, signature);
 }
+
+/** Closes all windows that end within a minute. */
+const closeWindows = (): Promise<unknown> => devRpc(bed.anvil.url, "anvil_mine", ["0x2", "0x28"]);
+const shortly = async (): Promise<bigint> => BigInt((await bed.chainTime()) + 60);
 
 test("in one batch, a cancelled, an unfunded and a front-run payment each get their own end", async () => {
   await using ledger = await bed.openLedger();
@@ -93,8 +99,9 @@ test("in one batch, a cancelled, an unfunded and a front-run payment each get th
   const payers = await Promise.all(Array.from({ length: 5 }, () => bed.payer(PRICE)));
   const [cancels, moves, frontRun, good, alsoGood] = payers as [Payer, Payer, Payer, Payer, Payer];
   const paid = await bed.balance(PAY_TO);
-  const payments = await Promise.all(payers.map((payer) => claim(ledger, payer)));
-  const [cancelled, , taken, first, second] = payments as [
+  const validBefore = await shortly();
+  const payments = await Promise.all(payers.map((payer) => claim(ledger, payer, { validBefore })));
+  const [cancelled, unfunded, taken, first, second] = payments as [
     PaymentRecord,
     PaymentRecord,
     PaymentRecord,
@@ -104,14 +111,18 @@ test("in one batch, a cancelled, an unfunded and a front-run payment each get th
   await cancel(cancels, cancelled);
   await setTokenBalance(bed.anvil.url, { address: moves.address, units: 1n });
   const foreign = await send(USDC_ADDRESS, transferData(taken));
-  await Promise.all(payments.map((payment) => engine.settle(payment, ANSWER, timeLimit())));
+  const settling = payments.map((payment) => engine.settle(payment, ANSWER, timeLimit()));
+  await Promise.all(settling.filter((_, at) => at !== 1));
+  assert.equal((await stateOf(ledger, unfunded)).state, "signed", "anybody may still put it through");
+  await closeWindows();
+  await settling[1];
 
   const ends = await Promise.all(payments.map((payment) => stateOf(ledger, payment)));
   assert.deepEqual(
     ends.map(({ state, reason }) => [state, reason]),
     [
       ["failed", "PAYMENT_NONCE_USED"],
-      ["failed", "PAYMENT_INSUFFICIENT_FUNDS"],
+      ["failed", "PAYMENT_EXPIRED"],
       ["settled", undefined],
       ["settled", undefined],
       ["settled", undefined],
@@ -128,12 +139,45 @@ test("in one batch, a cancelled, an unfunded and a front-run payment each get th
   assert.equal(await bed.balance(frontRun.address), 0n);
 });
 
+test("one transfer settles one payment, whatever else its transaction does with the payer's nonces", async () => {
+  await using ledger = await bed.openLedger();
+  await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
+  const payer = await bed.payer(5n * PRICE);
+  const paid = await bed.balance(PAY_TO);
+  const payments = await Promise.all(Array.from({ length: 5 }, () => claim(ledger, payer)));
+  const [honest, ...cheats] = payments;
+  assert.ok(honest !== undefined);
+  // The nonces of the others, with the payer's own authorizations: nothing, to itself.
+  const nothing = await Promise.all(
+    cheats.map(({ key }) => signPayment(payer, { nonce: key.nonce, to: payer.address, value: 0n })),
+  );
+  const half = nothing.length / 2;
+  const calls = [...nothing.slice(0, half), honest, ...nothing.slice(half)].map((payment) => ({
+    target: USDC_ADDRESS,
+    allowFailure: false,
+    callData: transferData(payment),
+  }));
+  const receipt = await send(MULTICALL3_ADDRESS, encodeAggregate3(calls));
+  assert.equal(receipt.status, "0x1");
+  await Promise.all(payments.map((payment) => engine.settle(payment, ANSWER, timeLimit())));
+  assert.equal((await bed.balance(PAY_TO)) - paid, PRICE);
+  const ends = await Promise.all(payments.map((payment) => stateOf(ledger, payment)));
+  assert.deepEqual(
+    ends.map(({ state }) => state),
+    ["settled", "failed", "failed", "failed", "failed"],
+  );
+});
+
 test("two equal payments of one payer in one batch need two transfers", async () => {
   await using ledger = await bed.openLedger();
   await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
   const payer = await bed.payer(PRICE);
-  const payments = [await claim(ledger, payer), await claim(ledger, payer)];
-  await Promise.all(payments.map((payment) => engine.settle(payment, ANSWER, timeLimit())));
+  const validBefore = await shortly();
+  const payments = [await claim(ledger, payer, { validBefore }), await claim(ledger, payer, { validBefore })];
+  const settling = payments.map((payment) => engine.settle(payment, ANSWER, timeLimit()));
+  await Promise.race(settling);
+  await closeWindows();
+  await Promise.all(settling);
   const ends = await Promise.all(payments.map((payment) => stateOf(ledger, payment)));
   assert.deepEqual(ends.map(({ state }) => state).sort(), ["failed", "settled"]);
 });
@@ -148,10 +192,12 @@ test("a token that says yes without moving anything settles nothing", async () =
   });
   await using ledger = await bed.openLedger();
   await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
-  const payment = await claim(ledger, payer, { asset });
-  await engine.settle(payment, ANSWER, timeLimit());
-  const end = await stateOf(ledger, payment);
-  assert.deepEqual([end.state, end.reason], ["failed", "PAYMENT_SETTLEMENT_FAILED"]);
+  const payment = await claim(ledger, payer, { asset, validBefore: await shortly() });
+  await engine.settle(payment, ANSWER, timeLimit(1_000));
+  assert.equal((await stateOf(ledger, payment)).state, "signed");
+  await closeWindows();
+  const end = await untilState(ledger, payment, "failed");
+  assert.equal(end.reason, "PAYMENT_EXPIRED");
 });
 
 test("contract wallets settle: deployed ones by themselves, others are deployed first", async () => {
@@ -213,17 +259,15 @@ test("contract wallets settle: deployed ones by themselves, others are deployed 
 
 test("a released payment that somebody puts on the chain is reported as owed, a failed one gets its answer", async () => {
   await using ledger = await bed.openLedger();
-  await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
+  await using _engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
   const validBefore = BigInt((await bed.chainTime()) + 60);
   const released = await claim(ledger, await bed.payer(PRICE), { validBefore });
   assert.equal(await ledger.release(released.id, "SERVICE_UNAVAILABLE"), true);
   await send(USDC_ADDRESS, transferData(released));
 
-  const poor = await bed.payer(0n);
-  const failed = await claim(ledger, poor, { validBefore });
-  await engine.settle(failed, ANSWER, timeLimit());
-  assert.equal((await stateOf(ledger, failed)).state, "failed");
-  await setTokenBalance(bed.anvil.url, { address: poor.address, units: PRICE });
+  const failed = await claim(ledger, await bed.payer(PRICE), { validBefore });
+  await ledger.journalSubmission(failed.id, ANSWER);
+  await ledger.failed(failed.id, "PAYMENT_SETTLEMENT_FAILED");
   assert.equal((await send(USDC_ADDRESS, transferData(failed))).status, "0x1");
 
   const unused = await claim(ledger, await bed.payer(PRICE), { validBefore });
@@ -232,4 +276,21 @@ test("a released payment that somebody puts on the chain is reported as owed, a 
   await untilState(ledger, released, "owed");
   await untilState(ledger, failed, "settled");
   assert.equal((await stateOf(ledger, unused)).state, "released");
+});
+
+test("a payment whose transaction was mined in vain goes into one more batch once its payer can pay", async () => {
+  await using ledger = await bed.openLedger();
+  await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
+  const payer = await bed.payer(0n);
+  const payment = await claim(ledger, payer);
+  await engine.settle(payment, ANSWER, timeLimit(1_000));
+  const first = await stateOf(ledger, payment);
+  assert.equal(first.state, "signed");
+  await setTokenBalance(bed.anvil.url, { address: payer.address, units: PRICE });
+  // What a node says of a block does not change: the payer's balance counts in the next one.
+  await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
+  await engine.wait(payment, timeLimit());
+  const end = await stateOf(ledger, payment);
+  assert.equal(end.state, "settled");
+  assert.notEqual(end.transaction, first.transaction);
 });

@@ -1,6 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { classify } from "./chain.ts";
+import { isAppError } from "@turnpike/base";
+import type { EvmRpc, RpcCall, RpcReply } from "../evm/rpc.ts";
+import { classify, createSettlementChain } from "./chain.ts";
+import { NETWORK } from "./test-support.ts";
 
 test("refusals of the known nodes are read as what they mean", () => {
   const cases: Readonly<Record<string, ReturnType<typeof classify>>> = {
@@ -19,4 +22,35 @@ test("refusals of the known nodes are read as what they mean", () => {
     "execution aborted": "refused",
   };
   for (const [message, kind] of Object.entries(cases)) assert.equal(classify(message), kind, message);
+});
+
+/** A node that answers calls at these blocks only, and otherwise with this error. */
+function nodeWith(known: readonly unknown[], refusal: Extract<RpcReply, { ok: false }>) {
+  const asked: unknown[] = [];
+  const reply = ({ params }: RpcCall): RpcReply => {
+    asked.push(params[1]);
+    const has = known.some((block) => JSON.stringify(block) === JSON.stringify(params[1]));
+    return has ? { ok: true, result: `0x${"1".padStart(64, "0")}` } : refusal;
+  };
+  const rpc: EvmRpc = {
+    host: "node",
+    call: async (method, params) => reply({ method, params }),
+    batch: async (calls) => calls.map(reply),
+    [Symbol.asyncDispose]: async () => undefined,
+  };
+  return { chain: createSettlementChain(rpc), asked };
+}
+
+test("an authorization is read at one block, by its hash; a node that lags gives no answer", async () => {
+  const head = { number: 16n, hash: `0x${"ab".repeat(32)}`, timeSeconds: 1, baseFee: 0n } as const;
+  const key = { network: NETWORK, asset: "0x01", from: "0x02", nonce: `0x${"03".repeat(32)}` } as const;
+  const byHash = { blockHash: head.hash, requireCanonical: true };
+  const lags = { ok: false, code: -32_000, message: "header not found" } as const;
+  const good = nodeWith([byHash], lags);
+  assert.deepEqual(await good.chain.authorization(key, head), { used: true, balance: 1n });
+  assert.deepEqual(good.asked, [byHash, byHash]);
+  const behind = nodeWith(["latest"], lags);
+  await assert.rejects(behind.chain.authorization(key, head), (error) => isAppError(error, "SETTLEMENT_UNAVAILABLE"));
+  const old = nodeWith(["0x10"], { ok: false, code: -32_602, message: "invalid argument 1: hex string" });
+  assert.deepEqual(await old.chain.authorization(key, head), { used: true, balance: 1n });
 });

@@ -21,7 +21,7 @@ export interface Head {
 }
 
 /** A mined transaction. */
-export interface MinedTransaction extends Evidence {
+export interface MinedTransaction extends Omit<Evidence, "logIndex"> {
   readonly succeeded: boolean;
   readonly logs: readonly EvmLog[];
 }
@@ -57,8 +57,15 @@ export interface SettlementChain {
   pendingNonce(relayer: Address, signal?: AbortSignal): Promise<number>;
   /** Native balances in wei. */
   balances(relayers: readonly Address[], signal?: AbortSignal): Promise<readonly bigint[]>;
-  /** True when the token says that the authorization is used or cancelled; with the payer's balance of it. */
-  authorization(key: PaymentKey, signal?: AbortSignal): Promise<{ readonly used: boolean; readonly balance: bigint }>;
+  /**
+   * True when the token says that the authorization is used or cancelled; with the payer's balance of it. Both at one
+   * block, named by its hash: a node that does not have it says so, instead of answering from an older state.
+   */
+  authorization(
+    key: PaymentKey,
+    at: Head,
+    signal?: AbortSignal,
+  ): Promise<{ readonly used: boolean; readonly balance: bigint }>;
   /** Hash and time of a block; undefined when there is none of that number. */
   block(number: bigint, signal?: AbortSignal): Promise<Head | undefined>;
   /** Hashes of some blocks, in one exchange; undefined where there is none. */
@@ -122,16 +129,20 @@ export function createSettlementChain(rpc: EvmRpc): SettlementChain {
       return replies.map((reply) => decodeQuantity(okResult(reply)) ?? unreadable(rpc.host, "eth_getBalance"));
     },
 
-    async authorization(key, signal) {
-      const [state, balance] = await rpc.batch(
-        [
-          ethCall(key.asset, encodeAuthorizationState(key.from, key.nonce)),
-          ethCall(key.asset, encodeBalanceOf(key.from)),
-        ],
-        signal,
-      );
-      const used = decodeBool(okResult(state));
-      const units = decodeUint(okResult(balance));
+    async authorization(key, at, signal) {
+      const ask = (block: unknown): Promise<readonly RpcReply[]> =>
+        rpc.batch(
+          [
+            ethCall(key.asset, encodeAuthorizationState(key.from, key.nonce), block),
+            ethCall(key.asset, encodeBalanceOf(key.from), block),
+          ],
+          signal,
+        );
+      let [state, balance] = await ask({ blockHash: at.hash, requireCanonical: true });
+      if (refusesForm(state) || refusesForm(balance)) [state, balance] = await ask(quantity(at.number));
+      if (state === undefined || balance === undefined) return unreadable(rpc.host, "eth_call");
+      const used = decodeBool(resultOf(state, rpc.host, "eth_call"));
+      const units = decodeUint(resultOf(balance, rpc.host, "eth_call"));
       if (used === undefined || units === undefined) return unreadable(rpc.host, "eth_call");
       return { used, balance: units };
     },
@@ -176,8 +187,15 @@ export function classify(message: string): Broadcast {
   return "refused";
 }
 
-function ethCall(to: Address, data: string): RpcCall {
-  return { method: "eth_call", params: [{ to, data }, "latest"] };
+function ethCall(to: Address, data: string, block: unknown): RpcCall {
+  return { method: "eth_call", params: [{ to, data }, block] };
+}
+
+/** True when the node seems not to take a block's hash (EIP-1898): invalid params, or its parser's complaint. */
+function refusesForm(reply: RpcReply | undefined): boolean {
+  return (
+    reply?.ok === false && (reply.code === -32_602 || /unmarshal|invalid (argument|type|param)/i.test(reply.message))
+  );
 }
 
 function quantity(value: bigint): string {

@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import type { SettlementId } from "@turnpike/base";
 import { devRpc, fundGas, type LocalPostgres } from "@turnpike/localnet";
 import { createEngine } from "./engine.ts";
 import { ANSWER, type Bed, claim, openBed, PAY_TO, PRICE, startServer, stateOf, timeLimit } from "./test-support.ts";
@@ -45,6 +46,36 @@ test("twenty payments at once with two keys all settle, each once, several to a 
   assert.deepEqual(new Set(records.map(({ state }) => state)), new Set(["settled"]));
   assert.equal((await bed.balance(PAY_TO)) - paid, 20n * PRICE);
   assert.ok(new Set(records.map(({ evidence }) => evidence?.transaction)).size <= 4);
+});
+
+test("a lone payment does not wait for others; while one is under way, those that follow share a transaction", async () => {
+  await using quiet = await openBed(postgres, { noMining: true });
+  await using ledger = await quiet.openLedger();
+  const options = quiet.options([await quiet.relayerKey()], { batchWindowMs: 1_000 });
+  await using engine = await createEngine(options, quiet.modules(ledger));
+  const settle = async (): Promise<{ readonly id: SettlementId; readonly settling: Promise<void> }> => {
+    const payment = await claim(ledger, await quiet.payer(PRICE));
+    return { id: payment.id, settling: engine.settle(payment, ANSWER, timeLimit()) };
+  };
+  const committed = async (id: SettlementId): Promise<string> => {
+    for (const end = Date.now() + 5_000; Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 5))) {
+      const transaction = (await ledger.get(id))?.transaction;
+      if (transaction !== undefined) return transaction;
+    }
+    return assert.fail("not committed");
+  };
+  const start = performance.now();
+  const first = await settle();
+  const alone = await committed(first.id);
+  assert.ok(performance.now() - start < 900, "it waited for the window");
+  const others = [await settle(), await settle()];
+  const [second, third] = await Promise.all(others.map(({ id }) => committed(id)));
+  assert.notEqual(second, alone);
+  assert.equal(second, third);
+  for (const { settling } of [first, ...others]) {
+    await devRpc(quiet.anvil.url, "anvil_mine", ["0x1"]);
+    await settling;
+  }
 });
 
 test("the queue gives a payment back unharmed when no key can take it", async () => {

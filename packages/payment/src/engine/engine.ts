@@ -49,7 +49,8 @@ export async function createEngine(opts: EngineOptions, modules: EngineModules):
     networks: [...engines.keys()],
     settle: async (payment, answer, signal) => engineOf(payment).settle(payment, answer, signal),
     wait: async (payment, signal) => engineOf(payment).wait(payment, signal),
-    missing: () => [...engines.values()].flatMap((engine) => engine.missing()),
+    missing: (network) =>
+      [...engines].flatMap(([id, engine]) => (network === undefined || network === id ? engine.missing() : [])),
     async [Symbol.asyncDispose]() {
       stopping.abort();
       await Promise.allSettled([renewing, ...[...engines.values()].map((engine) => engine[Symbol.asyncDispose]())]);

@@ -33,8 +33,8 @@ export interface OpenBatch {
   sentAtMs: number;
   /** Monotonic milliseconds since when its fees could have got it mined. */
   waitingSinceMs: number;
-  /** Polls in a row that saw its nonce used up, and none of its transactions mined. */
-  lostPolls: number;
+  /** Monotonic milliseconds since when its nonce is used up and none of its transactions is seen as mined. */
+  usedSinceMs: number | undefined;
 }
 
 /** Options of {@link createLane}. */
@@ -61,6 +61,8 @@ export interface LaneModules {
   readonly signal: AbortSignal;
   /** Called after a transaction was sent: its receipt may be there at once. */
   readonly onSent: () => void;
+  /** Called when a node refuses a transaction because the relayer cannot pay its gas. */
+  readonly onNoGas: () => void;
 }
 
 /** One relayer key that this process holds: the only place that gives its nonces out. */
@@ -75,6 +77,10 @@ export interface Lane {
   readonly held: boolean;
   /** True when it can take a batch now. */
   ready(minBalance: bigint): boolean;
+  /** True when its balance is below this, or below what a node wanted for the batches that it refused to take. */
+  outOfGas(minBalance: bigint): boolean;
+  /** Open batches of contract wallets. */
+  readonly openWallets: number;
   /** Signs, journals and sends one batch. Items that could not be committed are given back or rejected. */
   settle(
     items: readonly QueueItem[],
@@ -108,6 +114,8 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
   let balance = 0n;
   let lastSend: Promise<void> = Promise.resolve();
   let sending = 0;
+  /** A node said that the balance does not cover what is open. */
+  let refusedForGas = false;
 
   const sign = (
     payments: readonly PaymentRecord[],
@@ -135,7 +143,11 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
           transaction.raw,
           AbortSignal.any([signal, AbortSignal.timeout(opts.sendTimeoutMs)]),
         );
-        if (reply.kind === "no-gas") balance = 0n;
+        if (reply.kind === "no-gas") {
+          balance = 0n;
+          refusedForGas = true;
+          modules.onNoGas();
+        }
         if (reply.kind === "refused" || reply.kind === "no-gas") {
           log.warn({ relayer, nonce: batch.nonce, answer: reply.message }, "the node refuses a settlement");
         }
@@ -168,7 +180,7 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
       unresolved: new Map(record.payments.filter(isPending).map((payment) => [payment.id, payment])),
       sentAtMs: waitingSinceMs,
       waitingSinceMs,
-      lostPolls: 0,
+      usedSinceMs: undefined,
     };
     open.set(batch.nonce, batch);
     return batch;
@@ -178,6 +190,18 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
     let first: OpenBatch | undefined;
     for (const batch of open.values()) if (first === undefined || batch.nonce < first.nonce) first = batch;
     return first;
+  };
+
+  /** Nodes count all transactions of an account that are not mined. */
+  const openCost = (): bigint =>
+    [...open.values()].reduce(
+      (sum, { gasLimit, transactions }) => sum + gasLimit * (transactions.at(-1)?.maxFeePerGas ?? 0n),
+      0n,
+    );
+
+  const outOfGas = (minBalance: bigint): boolean => {
+    if (refusedForGas && balance > 0n && balance >= openCost()) refusedForGas = false;
+    return refusedForGas || balance < minBalance;
   };
 
   const adopt = (batches: readonly BatchRecord[]): void => {
@@ -203,7 +227,11 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
     set balance(wei) {
       balance = wei;
     },
-    ready: (minBalance) => held && !busy && open.size < opts.maxOpenBatches && balance >= minBalance,
+    get openWallets() {
+      return [...open.values()].filter(({ payments }) => payments.some(({ kind }) => kind !== "eoa")).length;
+    },
+    ready: (minBalance) => held && !busy && open.size < opts.maxOpenBatches && !outOfGas(minBalance),
+    outOfGas,
 
     async settle(all, gasLimitOf, fees) {
       busy = true;

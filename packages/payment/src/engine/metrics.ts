@@ -8,6 +8,14 @@ export const relayerBalance: MetricSpec = {
   labels: ["network", "relayer"],
 };
 
+/** Native balance below which a relayer key takes no payments. */
+export const relayerMinBalance: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_settlement_relayer_min_balance_wei",
+  help: "Native balance below which a relayer key takes no payments.",
+  labels: ["network"],
+};
+
 /** Batches that are journaled and not mined. */
 export const openBatchesGauge: MetricSpec = {
   kind: "gauge",
@@ -58,6 +66,14 @@ export const settlementsTotal: MetricSpec = {
   labels: ["network", "outcome"],
 };
 
+/** Payments that are late: their window is closed, or their batch was mined without settling them. */
+export const unresolvedGauge: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_settlement_unresolved",
+  help: "Payments that are neither settled nor failed although their window is closed or their batch is mined.",
+  labels: ["network"],
+};
+
 /** Transactions sent to the chain. */
 export const broadcastsTotal: MetricSpec = {
   kind: "counter",
@@ -73,3 +89,18 @@ export const facilitatorAnswersTotal: MetricSpec = {
   help: "Answers of the remote facilitator: true, false, pending, absurd or none.",
   labels: ["network", "answer"],
 };
+
+/** All metrics of this folder. */
+export const ENGINE_METRICS: readonly MetricSpec[] = [
+  relayerBalance,
+  relayerMinBalance,
+  openBatchesGauge,
+  queueGauge,
+  leasedKeysGauge,
+  batchSize,
+  settlementSeconds,
+  settlementsTotal,
+  unresolvedGauge,
+  broadcastsTotal,
+  facilitatorAnswersTotal,
+];

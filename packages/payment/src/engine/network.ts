@@ -1,16 +1,26 @@
 import { AppError, type ErrorCode, isAppError, type NetworkId } from "@turnpike/base";
-import { privateKeyToAddress } from "@turnpike/crypto";
+import type { RelayerLease } from "../ledger-types.ts";
+import { createQuiet } from "../quiet.ts";
 import type { PaymentRecord, StoredAnswer } from "../types.ts";
 import { settlementGas } from "./calls.ts";
 import { createSettlementChain, type Head } from "./chain.ts";
 import { firstFees } from "./fees.ts";
+import { createKeyring, type RelayerKey } from "./keyring.ts";
 import { createLane, type Lane } from "./lane.ts";
-import { leasedKeysGauge, openBatchesGauge, queueGauge, relayerBalance, settlementSeconds } from "./metrics.ts";
+import {
+  leasedKeysGauge,
+  openBatchesGauge,
+  queueGauge,
+  relayerBalance,
+  relayerMinBalance,
+  settlementSeconds,
+} from "./metrics.ts";
 import type { EngineModules, EngineNetwork, EngineOptions } from "./options.ts";
 import { createPacer } from "./pacer.ts";
 import { createSettleQueue, type QueueItem } from "./queue.ts";
 import { createReconciler } from "./reconciler.ts";
 import { createResolver } from "./resolver.ts";
+import { movable } from "./simulation.ts";
 import { createWaiters, pause, waitForEnd, within } from "./waiters.ts";
 import { createWatcher } from "./watcher.ts";
 
@@ -26,6 +36,8 @@ export interface NetworkEngine extends AsyncDisposable {
 /** Chains refuse transactions with a higher gas limit (EIP-7825: 2^24). */
 const MAX_TRANSACTION_GAS = 16_777_216n;
 const SEND_TIMEOUT_MS = 5_000;
+/** How long a batch waits for others while nothing is under way: payments that came together share it. */
+const GATHER_MS = 3;
 /** How long a settlement under way is waited for after its caller's time is up. */
 const GRACE_MS = 2_000;
 
@@ -44,12 +56,29 @@ export async function createNetworkEngine(
   const stopping = new AbortController();
   const waiters = createWaiters();
   const queue = createSettleQueue();
-  const lanes = new Map<string, Lane>();
+  /** Those that a batch is being made for. */
+  const taken = new Set<Lane>();
   const resolver = createResolver(net, { chain, ledger, waiters, log, metrics, faults });
-  const held = (): readonly Lane[] => [...lanes.values()].filter((lane) => lane.held);
-  const watcher = createWatcher(net, { chain, ledger, resolver, lanes: held, log, faults });
-  const reconciler = createReconciler(net, { chain, ledger, resolver, log, metrics });
-  const keys = net.relayerKeys.map((privateKey) => ({ privateKey, relayer: privateKeyToAddress(privateKey) }));
+  /** Rejects when the payment did not get into another batch. */
+  const resend = async (payment: PaymentRecord): Promise<void> => {
+    const answer = await ledger.answer(payment.id);
+    if (answer === undefined) return;
+    const { promise, resolve: commit, reject } = Promise.withResolvers<void>();
+    queue.push({ payment, answer, queuedAtMs: clock.monotonicMs(), commit, reject });
+    pump();
+    await promise;
+  };
+  const watcher = createWatcher(net, {
+    chain,
+    ledger,
+    resolver,
+    lanes: () => keyring.held(),
+    clock,
+    log,
+    faults,
+    onUnpaid: ({ key }) => modules.backOff?.failed(key),
+  });
+  const reconciler = createReconciler(net, { chain, ledger, resolver, log, metrics, resend });
   const gas = {
     perTransfer: opts.gasPerTransfer,
     perWallet: opts.gasPerWallet ?? 400_000n,
@@ -66,6 +95,13 @@ export async function createNetworkEngine(
   const idleMs = Math.max(slowestMs, 2_000);
   const pacer = createPacer(slowestMs, idleMs);
   const reconcileMs = opts.reconcileMs ?? 5_000;
+  /** Contract wallets may hold up their batches, so some places are left to the others. */
+  const maxOpenWallets = Math.max(1, Math.floor(opts.maxOpenBatchesPerKey / 2));
+  const quiet = {
+    chain: createQuiet(() => clock.monotonicMs()),
+    reconcile: createQuiet(() => clock.monotonicMs()),
+    baseFee: createQuiet(() => clock.monotonicMs()),
+  };
   const maxQueueMs = opts.maxQueueMs ?? 10_000;
   const jobs = new Set<Promise<unknown>>();
   let head: Head | undefined;
@@ -73,6 +109,7 @@ export async function createNetworkEngine(
   let nonces: ReadonlyMap<string, number> = new Map();
   let gaps = new Map<string, number>();
   let turn = 0;
+  let committing = 0;
   let windowTimer: NodeJS.Timeout | undefined;
 
   const track = (job: Promise<unknown>): void => {
@@ -80,24 +117,8 @@ export async function createNetworkEngine(
     void job.finally(() => jobs.delete(job)).catch(() => undefined);
   };
 
-  const saw = (newest: Head): void => {
-    head = newest;
-    headAtMs = clock.monotonicMs();
-  };
-
-  const freshHead = async (): Promise<Head> => {
-    if (head !== undefined && clock.monotonicMs() - headAtMs < Math.min(1_000, net.blockTimeSeconds * 1_000))
-      return head;
-    const newest = await chain.head(AbortSignal.any([stopping.signal, AbortSignal.timeout(SEND_TIMEOUT_MS)]));
-    saw(newest);
-    return newest;
-  };
-
-  const lease = async (key: (typeof keys)[number]): Promise<void> => {
-    const chainNonce = await chain.pendingNonce(key.relayer, stopping.signal);
-    const granted = await ledger.leaseRelayer(network, key.relayer, chainNonce);
-    if (granted === undefined) return;
-    const lane = createLane(
+  const openLane = (lease: RelayerLease, key: RelayerKey): Lane => {
+    return createLane(
       {
         chainId: Number(network.slice("eip155:".length)),
         multicall3: net.multicall3,
@@ -108,7 +129,7 @@ export async function createNetworkEngine(
         sendTimeoutMs: SEND_TIMEOUT_MS,
       },
       {
-        lease: granted,
+        lease,
         privateKey: key.privateKey,
         ledger,
         chain,
@@ -118,26 +139,42 @@ export async function createNetworkEngine(
         faults,
         signal: stopping.signal,
         onSent: () => pacer.poke(),
+        onNoGas: () => track(keyring.readBalances()),
       },
     );
-    const [balance = 0n] = await chain.balances([key.relayer], stopping.signal);
-    lane.balance = balance;
-    lane.adopt(await ledger.openBatches(network, key.relayer));
-    lanes.set(key.relayer, lane);
-    log.info({ relayer: key.relayer, nonce: lane.nextNonce, open: lane.open.size }, "holds a relayer key");
   };
 
-  /** Takes the configured keys that are not held: at start, and again as other processes let go of them. */
-  const leaseAll = async (): Promise<void> => {
-    for (const key of keys) {
-      if (lanes.get(key.relayer)?.held === true) continue;
-      try {
-        await lease(key);
-      } catch (error) {
-        log.warn({ relayer: key.relayer, code: codeOf(error) }, "a relayer key could not be leased yet");
-      }
-    }
-    pump();
+  const keyring = createKeyring(net, {
+    ledger,
+    chain,
+    clock,
+    log,
+    signal: stopping.signal,
+    open: openLane,
+    isIdle: (lane) => !taken.has(lane),
+  });
+  const held = (): readonly Lane[] => keyring.held();
+
+  const saw = (newest: Head): void => {
+    const isNew = head?.hash !== newest.hash;
+    head = newest;
+    headAtMs = clock.monotonicMs();
+    if (isNew) track(keyring.readBalances());
+  };
+
+  /** What the next transaction takes at least. A key that has less settles nothing new. */
+  const leastBalance = (): bigint => {
+    const next = head && firstFees(head.baseFee, fees);
+    const cost = (settlementGas([], gas) + gas.perTransfer) * (next?.maxFeePerGas ?? 0n);
+    return cost > net.minRelayerBalanceWei ? cost : net.minRelayerBalanceWei;
+  };
+
+  const freshHead = async (): Promise<Head> => {
+    if (head !== undefined && clock.monotonicMs() - headAtMs < Math.min(1_000, net.blockTimeSeconds * 1_000))
+      return head;
+    const newest = await chain.head(AbortSignal.any([stopping.signal, AbortSignal.timeout(SEND_TIMEOUT_MS)]));
+    saw(newest);
+    return newest;
   };
 
   const sendItems = async (lane: Lane, items: readonly QueueItem[]): Promise<void> => {
@@ -146,15 +183,29 @@ export async function createNetworkEngine(
     };
     try {
       const newest = await freshHead();
-      const late = items.filter(({ payment }) => BigInt(newest.timeSeconds) + 1n >= payment.validBefore);
+      // The block that it gets into is at least one block time away.
+      const soonest = BigInt(newest.timeSeconds + Math.ceil(net.blockTimeSeconds));
+      const late = items.filter(({ payment }) => soonest >= payment.validBefore);
       reject(late, "PAYMENT_EXPIRED");
       const inTime = items.filter((item) => !late.includes(item));
       const first = firstFees(newest.baseFee, fees);
       if (first === undefined) {
-        log.error({ baseFee: newest.baseFee.toString() }, "the chain's base fee is over the cap: nothing is settled");
+        if (quiet.baseFee.fails()) {
+          log.error({ baseFee: newest.baseFee.toString() }, "the chain's base fee is over the cap: nothing is settled");
+        }
         return reject(inTime, "SETTLEMENT_UNAVAILABLE");
       }
-      queue.unshift(await lane.settle(inTime, (payments) => settlementGas(payments, gas), first));
+      quiet.baseFee.works();
+      const good = await movable(
+        inTime,
+        { multicall3: net.multicall3, relayer: lane.relayer, gas, fees: first, head: newest },
+        { rpc, backOff: modules.backOff, signal: stopping.signal },
+      );
+      reject(
+        inTime.filter((item) => !good.includes(item)),
+        "PAYMENT_SIMULATION_FAILED",
+      );
+      queue.unshift(await lane.settle(good, (payments) => settlementGas(payments, gas), first));
     } catch (error) {
       log.warn({ relayer: lane.relayer, code: codeOf(error) }, "a batch was not committed");
       // When the ledger cannot say, neither can we: the callers' own time limits end their wait.
@@ -167,19 +218,31 @@ export async function createNetworkEngine(
     clearTimeout(windowTimer);
     windowTimer = undefined;
     for (;;) {
-      const oldestMs = queue.oldestMs;
+      const ready = held().filter((lane) => !taken.has(lane) && lane.ready(leastBalance()));
+      const roomy = ready.filter((lane) => lane.openWallets < maxOpenWallets);
+      // Without a ready key all wait, and their time is that of the oldest of all.
+      const wallets = ready.length === 0 || roomy.length > 0;
+      const oldestMs = queue.oldestMs(wallets);
       if (oldestMs === undefined || stopping.signal.aborted) return;
-      const waitMs = opts.batchWindowMs - (clock.monotonicMs() - oldestMs);
-      if (queue.takeable(maxBatch) < maxBatch && waitMs > 0) {
+      const busy = committing > 0 || held().some((lane) => lane.open.size > 0);
+      const windowMs = busy ? opts.batchWindowMs : Math.min(opts.batchWindowMs, GATHER_MS);
+      const waitMs = windowMs - (clock.monotonicMs() - oldestMs);
+      if (queue.takeable(maxBatch, wallets) < maxBatch && waitMs > 0) {
         windowTimer = setTimeout(pump, Math.ceil(waitMs));
         return;
       }
-      const all = held();
-      const order = all.map((_, at) => all[(turn + at) % all.length]).filter((lane) => lane !== undefined);
-      const lane = order.find((one) => one.ready(net.minRelayerBalanceWei));
+      const able = roomy.length > 0 ? roomy : ready;
+      const lane = able[turn % able.length];
       if (lane === undefined) return;
       turn++;
-      track(sendItems(lane, queue.take(maxBatch)).finally(() => pump()));
+      committing++;
+      taken.add(lane);
+      const sent = sendItems(lane, queue.take(maxBatch, wallets)).finally(() => {
+        committing--;
+        taken.delete(lane);
+        pump();
+      });
+      track(sent);
     }
   };
 
@@ -195,9 +258,12 @@ export async function createNetworkEngine(
       try {
         const view = await watcher.look(stopping.signal);
         saw(view.head);
+        if (quiet.chain.works()) log.info({}, "the chain answers again");
         nonces = view.nonces;
       } catch (error) {
-        if (!stopping.signal.aborted) log.warn({ code: codeOf(error) }, "the chain could not be asked");
+        if (!stopping.signal.aborted && quiet.chain.fails()) {
+          log.warn({ code: codeOf(error) }, "the chain could not be asked");
+        }
       }
       dropStale();
       pump();
@@ -232,9 +298,11 @@ export async function createNetworkEngine(
 
   const reconcile = async (): Promise<void> => {
     const signal = AbortSignal.any([stopping.signal, AbortSignal.timeout(60_000)]);
-    await leaseAll();
+    await keyring.leaseShare();
+    pump();
     const mine = held();
     metrics.set(leasedKeysGauge, mine.length, { network });
+    metrics.set(relayerMinBalance, Number(net.minRelayerBalanceWei), { network });
     const balances = await chain.balances(
       mine.map(({ relayer }) => relayer),
       signal,
@@ -251,6 +319,7 @@ export async function createNetworkEngine(
       lane.adopt(await ledger.openBatches(network, lane.relayer));
     }
     await closeGaps(newest);
+    await reconciler.resolve(newest, signal);
     await reconciler.sweep(newest, signal);
   };
 
@@ -260,8 +329,9 @@ export async function createNetworkEngine(
       if (stopping.signal.aborted) return;
       try {
         await reconcile();
+        quiet.reconcile.works();
       } catch (error) {
-        log.warn({ code: codeOf(error) }, "a reconciliation did not end");
+        if (quiet.reconcile.fails()) log.warn({ code: codeOf(error) }, "a reconciliation did not end");
       }
     }
   };
@@ -271,7 +341,8 @@ export async function createNetworkEngine(
   } catch (error) {
     log.warn({ code: codeOf(error) }, "the chain could not be asked");
   }
-  await leaseAll();
+  await keyring.leaseShare();
+  pump();
   track(watch());
   track(reconcileForever());
 
@@ -322,15 +393,16 @@ export async function createNetworkEngine(
       const missing: string[] = [];
       const mine = held();
       if (clock.monotonicMs() - headAtMs > idleMs * 3 + SEND_TIMEOUT_MS) missing.push(`chain unreachable (${network})`);
+      if (head !== undefined && firstFees(head.baseFee, fees) === undefined) {
+        missing.push(`base fee over the cap (${network})`);
+      }
+      const least = leastBalance();
       if (mine.length === 0) missing.push(`relayer key (${network})`);
-      else if (mine.every(({ balance }) => balance < net.minRelayerBalanceWei))
-        missing.push(`relayer gas (${network})`);
+      else if (mine.every((lane) => lane.outOfGas(least))) missing.push(`relayer gas (${network})`);
       return missing;
     },
 
-    lost(relayer) {
-      lanes.get(relayer.toLowerCase())?.stop();
-    },
+    lost: (relayer) => keyring.lost(relayer),
 
     async [Symbol.asyncDispose]() {
       clearTimeout(windowTimer);

@@ -1,6 +1,7 @@
 import type { Address, Clock, FaultPoints, Log, Metrics, NetworkId } from "@turnpike/base";
 import type { EvmRpc } from "../evm/rpc.ts";
 import type { Ledger } from "../ledger-types.ts";
+import type { BackOff } from "../verify/back-off.ts";
 
 /** What judging payments on one chain takes. */
 export interface ChainRules {
@@ -49,7 +50,7 @@ export interface EngineOptions {
   readonly bumpAfterMs: number;
   /** By how much; at least 12.5. */
   readonly bumpPercent: number;
-  /** Most transactions of one key that are not mined. */
+  /** Most transactions of one key that are not mined; contract wallets may take half of them. */
   readonly maxOpenBatchesPerKey: number;
   /** Slowest polling for receipts. */
   readonly pollMs: number;
@@ -67,4 +68,6 @@ export interface EngineModules {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly faults: FaultPoints;
+  /** Told of payers whose settlements fail; the verifier refuses them. */
+  readonly backOff?: BackOff;
 }

@@ -16,34 +16,53 @@ export interface QueueItem {
 /** Payments of one network in the order of their arrival. */
 export interface SettleQueue {
   readonly size: number;
-  /** When the oldest arrived; undefined when empty. */
-  readonly oldestMs: number | undefined;
+  /** When the oldest arrived that may be taken; undefined when there is none. */
+  oldestMs(wallets?: boolean): number | undefined;
   push(item: QueueItem): void;
   /** Puts items back in front. */
   unshift(items: readonly QueueItem[]): void;
   /** True when it was still waiting. */
   remove(item: QueueItem): boolean;
   /**
-   * The next transaction's payments: up to `max` of externally owned accounts, or one contract wallet by itself, since
-   * a wallet's code may burn the gas of everything that shares its transaction.
+   * The next transaction's payments, with answers of {@link MAX_BATCH_BYTES} at most: up to `max` of externally owned
+   * accounts, or one contract wallet by itself, since a wallet's code may burn the gas of everything that shares its
+   * transaction. With `wallets` false, wallets wait and those behind them go first.
    */
-  take(max: number): readonly QueueItem[];
+  take(max: number, wallets?: boolean): readonly QueueItem[];
   /** Takes out what arrived before this time (monotonic milliseconds). */
   takeBefore(timeMs: number): readonly QueueItem[];
-  /** How many one transaction would take now. */
-  takeable(max: number): number;
+  /** How many one transaction would take now; `max` when no more fit into it. */
+  takeable(max: number, wallets?: boolean): number;
 }
+
+/** Most bytes of answers that are journaled together; a larger answer is journaled by itself. */
+export const MAX_BATCH_BYTES = 8 * 1_024 * 1_024;
 
 /** Creates an empty queue. */
 export function createSettleQueue(): SettleQueue {
   let items: QueueItem[] = [];
+
+  const firstOf = (wallets = true): QueueItem | undefined =>
+    wallets ? items[0] : items.find(({ payment }) => payment.kind === "eoa");
+
+  /** Those of the next transaction, when its first payment is of an externally owned account. */
+  const next = (max: number): { readonly taken: ReadonlySet<QueueItem>; readonly full: boolean } => {
+    const taken = new Set<QueueItem>();
+    let bytes = 0;
+    for (const item of items) {
+      if (item.payment.kind !== "eoa") continue;
+      bytes += item.answer.body.length;
+      if (taken.size >= max || (taken.size > 0 && bytes > MAX_BATCH_BYTES)) return { taken, full: true };
+      taken.add(item);
+    }
+    return { taken, full: taken.size >= max };
+  };
+
   return {
     get size() {
       return items.length;
     },
-    get oldestMs() {
-      return items[0]?.queuedAtMs;
-    },
+    oldestMs: (wallets) => firstOf(wallets)?.queuedAtMs,
     push(item) {
       items.push(item);
     },
@@ -56,14 +75,14 @@ export function createSettleQueue(): SettleQueue {
       items.splice(at, 1);
       return true;
     },
-    take(max) {
-      const first = items[0];
+    take(max, wallets) {
+      const first = firstOf(wallets);
       if (first === undefined) return [];
       if (first.payment.kind !== "eoa") {
         items = items.slice(1);
         return [first];
       }
-      const taken = new Set(items.filter(({ payment }) => payment.kind === "eoa").slice(0, max));
+      const { taken } = next(max);
       items = items.filter((item) => !taken.has(item));
       return [...taken];
     },
@@ -72,11 +91,11 @@ export function createSettleQueue(): SettleQueue {
       if (old.length > 0) items = items.filter(({ queuedAtMs }) => queuedAtMs >= timeMs);
       return old;
     },
-    takeable(max) {
-      if (items[0] !== undefined && items[0].payment.kind !== "eoa") return max;
-      let count = 0;
-      for (const { payment } of items) if (payment.kind === "eoa" && ++count >= max) break;
-      return count;
+    takeable(max, wallets) {
+      const first = firstOf(wallets);
+      if (first !== undefined && first.payment.kind !== "eoa") return max;
+      const { taken, full } = next(max);
+      return full ? max : taken.size;
     },
   };
 }

@@ -1,20 +1,22 @@
 import { isAppError, type Log, type Metrics, type SettlementId } from "@turnpike/base";
-import type { Ledger } from "../ledger-types.ts";
+import type { BlockName, Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import type { Head, SettlementChain } from "./chain.ts";
-import { settlementsTotal } from "./metrics.ts";
+import { settlementsTotal, unresolvedGauge } from "./metrics.ts";
 import type { ChainRules } from "./options.ts";
 import type { Resolver } from "./resolver.ts";
-import { evidenceIn, findUse } from "./search.ts";
+import { blockBelow, evidenceIn, findUse } from "./search.ts";
 
-/** Most payments in one pass of each kind. */
+/** Most payments in one pass of each kind, and most blocks that are asked for together. */
 const LIMIT = 2_000;
 /** Most payments that are looked at together. */
 const AT_ONCE = 16;
-/** Passes that must miss a settlement's transaction before its block counts as gone: nodes lag behind each other. */
-const MISSED_PASSES = 2;
-/** Passes after which an authorization that is used, by no log that a node shows, is given up. */
-const UNSEEN_PASSES = 5;
+/** Most batches of abandoned keys in one pass: more than a node keeps of one account. */
+const ORPHAN_LIMIT = 64;
+/** Chain time after its window for which a used authorization is looked for, when no node shows a log of it. */
+const UNSEEN_SECONDS = 3_600;
+/** A payment is sent again only when its window is open for longer than this. */
+const RESEND_SECONDS = 10;
 
 /** What {@link createReconciler} works with. */
 export interface ReconcilerModules {
@@ -23,12 +25,23 @@ export interface ReconcilerModules {
   readonly resolver: Resolver;
   readonly log: Log;
   readonly metrics: Metrics;
+  /** Puts a payment into another batch; rejects when that was not to be. Without it nothing is sent again. */
+  readonly resend?: (payment: PaymentRecord) => Promise<void>;
 }
 
 /** Compares the ledger with the chain, over and over. */
 export interface Reconciler {
-  /** Settled payments whose block is not final. Returns how many lost their block and can be settled again. */
+  /**
+   * All settled payments whose block was not final when it was looked at last. Returns how many lost their block and can
+   * be settled again.
+   */
   checkFinality(head: Head, signal: AbortSignal): Promise<number>;
+  /**
+   * Payments that nobody else brings to an end: those whose batch was mined without settling them, and whatever its mode
+   * or its key, each one whose window is closed for good. Batches of keys that no process holds are sent again as they
+   * were journaled.
+   */
+  resolve(head: Head, signal: AbortSignal): Promise<void>;
   /** Released and failed payments whose window is closed for good: were they paid after all? */
   sweep(head: Head, signal: AbortSignal): Promise<void>;
 }
@@ -37,8 +50,7 @@ export interface Reconciler {
 export function createReconciler(rules: ChainRules, modules: ReconcilerModules): Reconciler {
   const { chain, ledger, resolver, log, metrics } = modules;
   const { network } = rules;
-  let missed = new Map<SettlementId, number>();
-  const unseen = new Map<SettlementId, number>();
+  let resending = new Set<SettlementId>();
 
   /** True when the payment is to be settled again. */
   const recheck = async (payment: PaymentRecord, head: Head, signal: AbortSignal): Promise<boolean> => {
@@ -47,6 +59,8 @@ export function createReconciler(rules: ChainRules, modules: ReconcilerModules):
     const mined = await chain.mined(evidence.transaction, signal);
     if (mined !== undefined) {
       if (mined.blockHash === evidence.blockHash) return false;
+      const [canonical] = await chain.blockHashes([mined.blockNumber], signal);
+      if (canonical !== mined.blockHash) return false;
       const moved = evidenceIn(mined, payment);
       if (moved !== undefined) {
         await resolver.reorganise(payment);
@@ -54,12 +68,10 @@ export function createReconciler(rules: ChainRules, modules: ReconcilerModules):
         return false;
       }
     }
-    const passes = (missed.get(payment.id) ?? 0) + 1;
-    missed.set(payment.id, passes);
-    if (passes < MISSED_PASSES) return false;
+    // A node that lags does not have the settlement's block yet.
+    if (head.number - BigInt(rules.confirmations) + 1n < evidence.blockNumber) return false;
     const verdict = await resolver.judge(payment, head, signal);
     if (verdict.kind === "unclear") return false;
-    missed.delete(payment.id);
     if (verdict.kind === "failed") {
       await resolver.fail(payment, verdict.reason);
       return false;
@@ -70,17 +82,15 @@ export function createReconciler(rules: ChainRules, modules: ReconcilerModules):
     return false;
   };
 
-  const sweepOne = async (payment: PaymentRecord, head: Head, signal: AbortSignal): Promise<boolean> => {
-    const { used } = await chain.authorization(payment.key, signal);
+  const sweepOne = async (
+    payment: PaymentRecord,
+    { deep, final }: { readonly deep: Head; readonly final: Head },
+    signal: AbortSignal,
+  ): Promise<boolean> => {
+    const { used } = await chain.authorization(payment.key, deep, signal);
     if (!used) return true;
-    const found = await findUse(chain, payment, head, rules.maxLogBlocks ?? 1_000, signal);
-    if (found.kind === "unseen") {
-      const passes = (unseen.get(payment.id) ?? 0) + 1;
-      if (passes < UNSEEN_PASSES) unseen.set(payment.id, passes);
-      else unseen.delete(payment.id);
-      return passes >= UNSEEN_PASSES;
-    }
-    unseen.delete(payment.id);
+    const found = await findUse(chain, payment, deep, rules.maxLogBlocks ?? 1_000, signal);
+    if (found.kind === "unseen") return BigInt(final.timeSeconds - UNSEEN_SECONDS) >= payment.validBefore;
     if (found.kind === "unpaid") return true;
     // The payer paid. Give the answer that was kept, or say that it is owed.
     const answer = payment.state === "failed" ? await ledger.answer(payment.id) : undefined;
@@ -109,28 +119,85 @@ export function createReconciler(rules: ChainRules, modules: ReconcilerModules):
     return done;
   };
 
+  const tendOrphans = async (head: Head, signal: AbortSignal): Promise<void> => {
+    const batches = await ledger.orphanBatches(network, ORPHAN_LIMIT);
+    if (batches.length === 0) return;
+    const hashes = batches.flatMap(({ transactions }) => transactions.map(({ hash }) => hash));
+    const view = await chain.poll(hashes, [], signal);
+    for (const { id, relayer, nonce, transactions } of batches) {
+      const mined = transactions.map(({ hash }) => view.mined.get(hash)).find((found) => found !== undefined);
+      const last = transactions.at(-1);
+      if (mined !== undefined) {
+        if (head.number - mined.blockNumber + 1n >= BigInt(rules.confirmations)) {
+          await ledger.closeBatch(id, mined.transaction);
+        }
+      } else if (last !== undefined) {
+        const { kind } = await chain.send(last.raw, signal);
+        log.warn({ relayer, nonce, answer: kind }, "sent a settlement of a key that nobody holds");
+      }
+    }
+  };
+
+  const resolveOne = async (payment: PaymentRecord, head: Head, signal: AbortSignal): Promise<void> => {
+    const verdict = await resolver.judge(payment, head, signal);
+    if (verdict.kind === "settled") return resolver.settle(payment, verdict.evidence);
+    if (verdict.kind === "failed") return resolver.fail(payment, verdict.reason);
+    const { id, validBefore, state } = payment;
+    if (verdict.kind !== "open" || !verdict.funded || state !== "signed" || resending.has(id)) return;
+    if (BigInt(head.timeSeconds + RESEND_SECONDS) >= validBefore || modules.resend === undefined) return;
+    resending.add(id);
+    modules.resend(payment).catch((error: unknown) => {
+      // The ledger takes a payment into a second batch once.
+      if (!isAppError(error, "LEDGER_FENCED")) resending.delete(id);
+    });
+  };
+
+  const lookAt = async (blocks: readonly BlockName[], head: Head, signal: AbortSignal): Promise<number> => {
+    const numbers = [...new Set(blocks.map(({ blockNumber }) => blockNumber))];
+    const hashes = await chain.blockHashes(numbers, signal);
+    const now = new Map(numbers.map((number, at) => [number, hashes[at]]));
+    const kept = (block: BlockName): boolean => now.get(block.blockNumber) === block.blockHash;
+    const finalBlock = head.number - BigInt(rules.finalityBlocks);
+    const final = blocks.filter((block) => kept(block) && block.blockNumber <= finalBlock);
+    if (final.length > 0) await ledger.finalise(network, final);
+    let open = 0;
+    for (const block of blocks) {
+      if (kept(block)) continue;
+      const payments = await ledger.unfinalIn(network, block, LIMIT);
+      const results = await each(payments, (payment) => recheck(payment, head, signal));
+      open += [...results.values()].filter(Boolean).length;
+    }
+    return open;
+  };
+
   return {
     async checkFinality(head, signal) {
-      const finalBlock = head.number - BigInt(rules.finalityBlocks);
-      const payments = await ledger.unfinal(network, finalBlock > 0n ? finalBlock : 0n, LIMIT);
-      const numbers = [...new Set(payments.flatMap(({ evidence }) => evidence?.blockNumber ?? []))];
-      const hashes = await chain.blockHashes(numbers, signal);
-      const now = new Map(numbers.map((number, at) => [number, hashes[at]]));
-      const doubtful = payments.filter(
-        ({ evidence }) => evidence && now.get(evidence.blockNumber) !== evidence.blockHash,
-      );
-      const doubted = new Set(doubtful.map(({ id }) => id));
-      missed = new Map([...missed].filter(([id]) => doubted.has(id)));
-      const results = await each(doubtful, (payment) => recheck(payment, head, signal));
-      return [...results.values()].filter(Boolean).length;
+      let open = 0;
+      let page = await ledger.unfinalBlocks(network, LIMIT);
+      while (page.length > 0) {
+        open += await lookAt(page, head, signal);
+        page = page.length < LIMIT ? [] : await ledger.unfinalBlocks(network, LIMIT, page.at(-1));
+      }
+      return open;
+    },
+
+    async resolve(head, signal) {
+      await tendOrphans(head, signal);
+      const final = await blockBelow(chain, head, rules.finalityBlocks, signal);
+      const query = { network, closedBySeconds: final?.timeSeconds ?? 0, limit: LIMIT };
+      const payments = await ledger.unresolved(query);
+      metrics.set(unresolvedGauge, payments.length, { network });
+      const ids = new Set(payments.map(({ id }) => id));
+      resending = new Set([...resending].filter((id) => ids.has(id)));
+      await each(payments, (payment) => resolveOne(payment, head, signal));
     },
 
     async sweep(head, signal) {
-      const finalBlock = head.number - BigInt(rules.finalityBlocks);
-      const final = finalBlock <= 0n ? undefined : await chain.block(finalBlock, signal);
-      if (final === undefined) return;
+      const final = await blockBelow(chain, head, rules.finalityBlocks, signal);
+      const deep = await blockBelow(chain, head, rules.confirmations - 1, signal);
+      if (final === undefined || deep === undefined) return;
       const payments = await ledger.unswept(network, final.timeSeconds, LIMIT);
-      const results = await each(payments, (payment) => sweepOne(payment, head, signal));
+      const results = await each(payments, (payment) => sweepOne(payment, { deep, final }, signal));
       const ids = [...results].filter(([, done]) => done).map(([id]) => id);
       if (ids.length > 0) await ledger.swept(ids);
     },

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { type FaultPoints, isAppError } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
-import { devRpc, type LocalPostgres } from "@turnpike/localnet";
+import { devRpc, fundGas, type LocalPostgres, USDC_ADDRESS } from "@turnpike/localnet";
+import { encodeTransferVrs } from "../evm/abi.ts";
 import { createEngine } from "./engine.ts";
 import {
   ANSWER,
@@ -181,6 +182,7 @@ test("a settled payment whose block is re-organised away is sent again and settl
   const before = (await stateOf(ledger, second)).evidence;
   await devRpc(bed.anvil.url, "anvil_rollback", [2]);
   assert.equal(await bed.balance(PAY_TO), 0n);
+  await devRpc(bed.anvil.url, "anvil_mine", ["0x2"]);
   for (const payment of payments) {
     for (const end = Date.now() + 10_000; ; ) {
       const { state, evidence } = await stateOf(ledger, payment);
@@ -261,8 +263,7 @@ test("a key that something else used goes on behind the chain's nonce", async ()
   await devRpc(bed.anvil.url, "eth_sendTransaction", [{ from: relayer, to: relayer }]);
   const payment = await claim(ledger, await bed.payer(PRICE));
   await engine.settle(payment, ANSWER, timeLimit());
-  const { state } = await stateOf(ledger, payment);
-  assert.ok(state === "settled" || state === "failed", state);
+  assert.equal((await stateOf(ledger, payment)).state, "settled", "in a batch of another nonce");
   const next = await claim(ledger, await bed.payer(PRICE));
   await engine.settle(next, ANSWER, timeLimit());
   assert.equal((await stateOf(ledger, next)).state, "settled");
@@ -282,4 +283,76 @@ test("a chain that lost its newest blocks with the ledger intact gets its missin
   await engine.settle(payment, ANSWER, timeLimit());
   assert.equal((await stateOf(again, payment)).state, "settled");
   assert.equal(await devRpc(bed.anvil.url, "eth_getTransactionCount", [relayer, "latest"]), "0x4");
+});
+
+test("a settlement that is lost while nothing runs is found however deep the chain is by then", async () => {
+  await using bed = await openBed(postgres);
+  const key = await bed.relayerKey();
+  await using ledger = await bed.openLedger();
+  const engine = await createEngine(bed.options([key]), bed.modules(ledger));
+  await devRpc(bed.anvil.url, "anvil_mine", ["0x5"]);
+  const payment = await claim(ledger, await bed.payer(PRICE));
+  await engine.settle(payment, ANSWER, timeLimit());
+  const before = (await stateOf(ledger, payment)).evidence;
+  await engine[Symbol.asyncDispose]();
+  await devRpc(bed.anvil.url, "anvil_rollback", [1]);
+  await devRpc(bed.anvil.url, "anvil_mine", ["0x20"]);
+  assert.equal(await bed.balance(PAY_TO), 0n);
+  await using again = await createEngine(bed.options([key]), bed.modules(ledger));
+  for (const end = Date.now() + 10_000; (await bed.balance(PAY_TO)) === 0n; ) {
+    assert.ok(Date.now() < end);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  await again.wait(payment, timeLimit());
+  const { state, evidence } = await untilState(ledger, payment, "settled");
+  assert.equal(state, "settled");
+  assert.notEqual(evidence?.blockHash, before?.blockHash);
+  await devRpc(bed.anvil.url, "anvil_mine", ["0x5"]);
+  for (const end = Date.now() + 10_000; (await ledger.unfinalBlocks(NETWORK, 1)).length > 0; ) {
+    assert.ok(Date.now() < end, "it is not noted as final");
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+});
+
+test("what was journaled with a key that is configured no more is sent, and settles", async () => {
+  await using bed = await openBed(postgres);
+  const ledger = await bed.openLedger();
+  const faults = stopAt("engine.broadcast.before");
+  const dead = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger, faults));
+  const payment = await claim(ledger, await bed.payer(PRICE));
+  const patience = new AbortController();
+  const settling = dead.settle(payment, ANSWER, patience.signal);
+  await faults.reached;
+  patience.abort();
+  await settling;
+  await dead[Symbol.asyncDispose]();
+  await ledger[Symbol.asyncDispose]();
+  assert.equal(await bed.balance(PAY_TO), 0n);
+
+  await using again = await bed.openLedger();
+  await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(again));
+  await engine.wait(payment, timeLimit());
+  assert.equal((await stateOf(again, payment)).state, "settled");
+  assert.equal(await bed.balance(PAY_TO), PRICE);
+});
+
+test("what a facilitator was asked for in another mode ends by the chain when its window has closed", async () => {
+  await using bed = await openBed(postgres);
+  await using ledger = await bed.openLedger();
+  const validBefore = BigInt((await bed.chainTime()) + 60);
+  const [unpaid, paid] = [
+    await claim(ledger, await bed.payer(PRICE), { validBefore }),
+    await claim(ledger, await bed.payer(PRICE), { validBefore }),
+  ];
+  for (const payment of [unpaid, paid]) await ledger.journalSubmission(payment.id, ANSWER);
+  const { key, payTo, value, validAfter, signature } = paid;
+  const fields = { from: key.from, to: payTo, value, validAfter, validBefore, nonce: key.nonce };
+  const data = encodeTransferVrs(fields, signature);
+  await devRpc(bed.anvil.url, "anvil_impersonateAccount", [paid.payTo]);
+  await fundGas(bed.anvil.url, paid.payTo, 10n ** 18n);
+  await devRpc(bed.anvil.url, "eth_sendTransaction", [{ from: paid.payTo, to: USDC_ADDRESS, data, gas: "0x40000" }]);
+  await using _engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
+  await devRpc(bed.anvil.url, "anvil_mine", ["0x6", "0x28"]);
+  await untilState(ledger, paid, "settled");
+  assert.equal((await untilState(ledger, unpaid, "failed")).reason, "PAYMENT_EXPIRED");
 });

@@ -11,7 +11,7 @@ import type { Evidence, PaymentRecord } from "../types.ts";
 import type { Head, SettlementChain } from "./chain.ts";
 import { settlementsTotal } from "./metrics.ts";
 import type { ChainRules } from "./options.ts";
-import { findUse } from "./search.ts";
+import { blockBelow, findUse } from "./search.ts";
 import type { Waiters } from "./waiters.ts";
 
 /** How a payment without evidence in our own transaction stands on the chain. */
@@ -19,15 +19,27 @@ export type Verdict =
   | { readonly kind: "settled"; readonly evidence: Evidence }
   /** It can no longer be settled. */
   | { readonly kind: "failed"; readonly reason: ErrorCode }
-  /** It is unused and within its window; `funded` says whether the payer could pay now. */
+  /** It is unused and within its window; `funded` says whether the payer could pay. */
   | { readonly kind: "open"; readonly funded: boolean }
   /** The chain does not say clearly yet: look again. */
   | { readonly kind: "unclear" };
 
+/** A payment, and what shows that it was paid. */
+export interface Settlement {
+  readonly payment: PaymentRecord;
+  readonly evidence: Evidence;
+}
+
 /** Judges payments by the chain and writes the ledger; the only writer of ends. */
 export interface Resolver {
+  /**
+   * What the chain says as of the block that `confirmations` make deep enough. Whatever is for good is read at that very
+   * block: a node that lags, or answers from another fork, gives no verdict.
+   */
   judge(payment: PaymentRecord, head: Head, signal?: AbortSignal): Promise<Verdict>;
   settle(payment: PaymentRecord, evidence: Evidence): Promise<void>;
+  /** The same for many, in one transaction of the ledger if it can. Throws when some could not be brought to an end. */
+  settleAll(items: readonly Settlement[]): Promise<void>;
   /** Failed; or disputed, when its answer was already handed out as settled. */
   fail(payment: PaymentRecord, reason: ErrorCode): Promise<void>;
   /** Notes that a payment was settled once, and that its block is gone. */
@@ -44,26 +56,11 @@ export interface ResolverModules {
   readonly faults: FaultPoints;
 }
 
-/** Looks that find no log of a used authorization before it counts as not paid to us. */
-const UNSEEN_LOOKS = 5;
-/** Most payments whose earlier looks are remembered. */
-const MAX_REMEMBERED = 10_000;
-
 /** Creates the resolver of one network. */
 export function createResolver(rules: ChainRules, modules: ResolverModules): Resolver {
   const { chain, ledger, waiters, log, metrics, faults } = modules;
   const { network } = rules;
-  const looks = new Map<SettlementId, number>();
   const onceSettled = new Set<SettlementId>();
-
-  const unseen = (id: SettlementId): Verdict => {
-    const count = (looks.get(id) ?? 0) + 1;
-    if (looks.size >= MAX_REMEMBERED) looks.clear();
-    looks.set(id, count);
-    if (count < UNSEEN_LOOKS) return { kind: "unclear" };
-    looks.delete(id);
-    return { kind: "failed", reason: "PAYMENT_NONCE_USED" };
-  };
 
   /** A payment that another process has brought to its end meanwhile has one: the ledger refuses a second. */
   const conclude = async (payment: PaymentRecord, write: () => Promise<void>): Promise<void> => {
@@ -75,35 +72,59 @@ export function createResolver(rules: ChainRules, modules: ResolverModules): Res
       if (now === undefined || now.state === "signed" || now.state === "submitted") throw error;
       log.warn({ settlementId: payment.id, state: now.state }, "a payment had come to another end");
     }
+    ended(payment);
+  };
+
+  const ended = (payment: PaymentRecord): void => {
     onceSettled.delete(payment.id);
     waiters.resolved(payment.id);
   };
 
+  const settleEach = async (items: readonly Settlement[]): Promise<void> => {
+    const results = await Promise.allSettled(
+      items.map(({ payment, evidence }) => conclude(payment, () => ledger.settled(payment.id, evidence))),
+    );
+    for (const result of results) if (result.status === "rejected") throw result.reason;
+  };
+
+  const settleAll = async (items: readonly Settlement[]): Promise<void> => {
+    for (const _ of items) await faults.reach("engine.settled.before");
+    try {
+      await ledger.settledAll(items.map(({ payment, evidence }) => ({ id: payment.id, evidence })));
+      for (const { payment } of items) ended(payment);
+    } catch (error) {
+      // One of them stands in the way of all; or it is not known whether the ledger has them, which it says if asked
+      // again. When the ledger does not answer at all, the next look does.
+      if (!isAppError(error, "INTERNAL") && !isAppError(error, "LEDGER_FENCED")) throw error;
+      await settleEach(items);
+    }
+    metrics.count(settlementsTotal, { network, outcome: "settled" }, items.length);
+    for (const _ of items) await faults.reach("engine.settled.after");
+  };
+
   return {
     async judge(payment, head, signal) {
-      const { used, balance } = await chain.authorization(payment.key, signal);
-      if (used) {
-        // The authorization may have been used in a block after `head`.
-        const newest = await chain.head(signal);
-        const found = await findUse(chain, payment, newest, rules.maxLogBlocks ?? 1_000, signal);
-        if (found.kind === "unseen") return unseen(payment.id);
-        if (found.kind === "unpaid") return { kind: "failed", reason: "PAYMENT_NONCE_USED" };
-        const depth = newest.number - found.evidence.blockNumber + 1n;
-        return depth < BigInt(rules.confirmations)
-          ? { kind: "unclear" }
-          : { kind: "settled", evidence: found.evidence };
+      const deep = await blockBelow(chain, head, rules.confirmations - 1, signal);
+      if (deep === undefined) return { kind: "unclear" };
+      const { used, balance } = await chain.authorization(payment.key, deep, signal);
+      if (!used) {
+        // EIP-3009: the block's time must be below `validBefore`, and block times never go down. Until then anybody may
+        // put the authorization through, whatever became of our own transaction.
+        if (BigInt(deep.timeSeconds) >= payment.validBefore) return { kind: "failed", reason: "PAYMENT_EXPIRED" };
+        return { kind: "open", funded: balance >= payment.value };
       }
-      // EIP-3009: the block's time must be below `validBefore`, and block times never go down.
-      if (BigInt(head.timeSeconds) >= payment.validBefore) return { kind: "failed", reason: "PAYMENT_EXPIRED" };
-      return { kind: "open", funded: balance >= payment.value };
+      const found = await findUse(chain, payment, deep, rules.maxLogBlocks ?? 1_000, signal);
+      if (found.kind === "paid") return { kind: "settled", evidence: found.evidence };
+      if (found.kind === "unpaid") return { kind: "failed", reason: "PAYMENT_NONCE_USED" };
+      // Nodes that lag have caught up by the time that the window's end is final.
+      const final = await blockBelow(chain, head, rules.finalityBlocks, signal);
+      const over = final !== undefined && BigInt(final.timeSeconds) >= payment.validBefore;
+      return over ? { kind: "failed", reason: "PAYMENT_NONCE_USED" } : { kind: "unclear" };
     },
 
-    async settle(payment, evidence) {
-      await faults.reach("engine.settled.before");
-      await conclude(payment, () => ledger.settled(payment.id, evidence));
-      metrics.count(settlementsTotal, { network, outcome: "settled" });
-      await faults.reach("engine.settled.after");
-    },
+    settle: (payment, evidence) => settleAll([{ payment, evidence }]),
+
+    settleAll,
 
     async fail(payment, reason) {
       const disputed = payment.evidence !== undefined || onceSettled.has(payment.id);

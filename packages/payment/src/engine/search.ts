@@ -1,4 +1,10 @@
-import { addressToTopic, findEvidence, TOPIC_AUTHORIZATION_CANCELED, TOPIC_AUTHORIZATION_USED } from "../evm/logs.ts";
+import {
+  addressToTopic,
+  findEvidence,
+  isSpentIn,
+  TOPIC_AUTHORIZATION_CANCELED,
+  TOPIC_AUTHORIZATION_USED,
+} from "../evm/logs.ts";
 import type { Evidence, PaymentRecord } from "../types.ts";
 import type { Head, MinedTransaction, SettlementChain } from "./chain.ts";
 
@@ -9,16 +15,20 @@ const CLOCK_SLACK_SECONDS = 900;
 export type UseFound =
   /** A transaction used it and moved the money to where it was signed for. */
   | { readonly kind: "paid"; readonly evidence: Evidence }
-  /** It was cancelled, or used without moving the money. */
+  /** It was cancelled, or used without moving the money, in a block of this chain. */
   | { readonly kind: "unpaid" }
   /** No log says how: a node that lags, or a token without these events. */
   | { readonly kind: "unseen" };
 
 /** The evidence for a payment in a mined transaction; undefined when it is not there. */
 export function evidenceIn(mined: MinedTransaction, payment: PaymentRecord): Evidence | undefined {
-  if (!mined.succeeded || !findEvidence(mined.logs, wantedOf(payment))) return undefined;
-  const { transaction, blockNumber, blockHash } = mined;
-  return { transaction, blockNumber, blockHash };
+  const logIndex = mined.succeeded ? findEvidence(mined.logs, wantedOf(payment)) : undefined;
+  return logIndex === undefined ? undefined : evidenceAt(mined, logIndex);
+}
+
+/** The evidence that a log of a mined transaction is. */
+export function evidenceAt({ transaction, blockNumber, blockHash }: MinedTransaction, logIndex: number): Evidence {
+  return { transaction, blockNumber, blockHash, logIndex };
 }
 
 /** What {@link findEvidence} looks for on behalf of a payment. */
@@ -28,26 +38,30 @@ export function wantedOf({ key, payTo, value }: PaymentRecord): Parameters<typeo
 
 /**
  * Looks for the transaction that used an authorization: from shortly before its claim, or the start of its window, to
- * its end or the newest block. At most `maxLogBlocks` blocks at once.
+ * the block `last`. At most `maxLogBlocks` blocks at once.
  */
 export async function findUse(
   chain: SettlementChain,
   payment: PaymentRecord,
-  head: Head,
+  last: Head,
   maxLogBlocks: number,
   signal?: AbortSignal,
 ): Promise<UseFound> {
   const { key, validAfter, createdAtMs } = payment;
   const claimed = Math.floor(createdAtMs / 1_000) - CLOCK_SLACK_SECONDS;
   const start = Math.max(Number(validAfter), claimed);
-  const first = await firstBlockAt(chain, start, head, signal);
+  const first = await firstBlockAt(chain, start, last, signal);
   const topics = [[TOPIC_AUTHORIZATION_USED, TOPIC_AUTHORIZATION_CANCELED], addressToTopic(key.from), key.nonce];
   // Newest first: an authorization is used about when it is looked for.
-  for (let to = head.number; to >= first; to -= BigInt(maxLogBlocks)) {
+  for (let to = last.number; to >= first; to -= BigInt(maxLogBlocks)) {
     const from = to - BigInt(maxLogBlocks) + 1n;
     for (const hash of await chain.logs(key.asset, topics, from > first ? from : first, to, signal)) {
       const mined = await chain.mined(hash, signal);
-      if (mined === undefined) return { kind: "unseen" };
+      // Logs and receipts may come from different nodes, of which one is behind or on a fork.
+      if (mined === undefined || mined.blockNumber > last.number) return { kind: "unseen" };
+      if (!mined.succeeded || !isSpentIn(mined.logs, wantedOf(payment))) return { kind: "unseen" };
+      const [canonical] = await chain.blockHashes([mined.blockNumber], signal);
+      if (canonical !== mined.blockHash) return { kind: "unseen" };
       const evidence = evidenceIn(mined, payment);
       return evidence === undefined ? { kind: "unpaid" } : { kind: "paid", evidence };
     }
@@ -72,4 +86,16 @@ async function firstBlockAt(
     else high = middle;
   }
   return low;
+}
+
+/** The block so many below another one; undefined when there is none, or the node does not have it. */
+export async function blockBelow(
+  chain: SettlementChain,
+  head: Head,
+  depth: number,
+  signal?: AbortSignal,
+): Promise<Head | undefined> {
+  if (depth === 0) return head;
+  const number = head.number - BigInt(depth);
+  return number < 0n ? undefined : chain.block(number, signal);
 }

@@ -177,12 +177,15 @@ export interface ClaimChanges {
   readonly validBefore?: bigint;
   readonly value?: bigint;
   readonly asset?: Address;
+  readonly to?: Address;
+  readonly nonce?: `0x${string}`;
 }
 
 /** Signs a payment as a client does. */
 export async function signPayment(payer: Payer, changes: ClaimChanges = {}): Promise<Omit<PaymentRecord, "id">> {
   const from = changes.from ?? payer.address;
-  const nonce = randomNonce();
+  const nonce = changes.nonce ?? randomNonce();
+  const to = changes.to ?? PAY_TO;
   const value = changes.value ?? PRICE;
   const validBefore = changes.validBefore ?? BigInt(Math.floor(Date.now() / 1_000) + 600);
   const asset = changes.asset ?? USDC_ADDRESS;
@@ -199,13 +202,13 @@ export async function signPayment(payer: Payer, changes: ClaimChanges = {}): Pro
       ],
     },
     primaryType: "TransferWithAuthorization",
-    message: { from, to: PAY_TO, value, validAfter: 0n, validBefore, nonce },
+    message: { from, to, value, validAfter: 0n, validBefore, nonce },
   });
   const raw = hexToBytes(signature) ?? new Uint8Array();
   const nowMs = Date.now();
   return {
     key: { network: NETWORK, asset: asset.toLowerCase() as Address, from: from.toLowerCase() as Address, nonce },
-    payTo: PAY_TO,
+    payTo: to,
     value,
     validAfter: 0n,
     validBefore,

@@ -1,15 +1,19 @@
-import { type Address, type FaultPoints, isAppError, type Log } from "@turnpike/base";
+import { type Address, type Clock, type FaultPoints, isAppError, type Log } from "@turnpike/base";
 import { matchEvidence } from "../evm/logs.ts";
 import type { Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import type { ChainView, Head, MinedTransaction, SettlementChain } from "./chain.ts";
 import type { Lane, OpenBatch } from "./lane.ts";
 import type { ChainRules } from "./options.ts";
-import type { Resolver } from "./resolver.ts";
-import { wantedOf } from "./search.ts";
+import type { Resolver, Settlement } from "./resolver.ts";
+import { evidenceAt, wantedOf } from "./search.ts";
 
-/** Polls in a row after which a used-up nonce without a receipt of ours counts as taken by a foreign transaction. */
-const LOST_POLLS = 8;
+/**
+ * Block times for which a nonce must be used up without a receipt of ours before it counts as taken by a foreign
+ * transaction. Nodes lag behind each other; to be wrong here costs the gas of a second transaction, never a payment.
+ */
+const LOST_BLOCKS = 3;
+const LEAST_LOST_MS = 2_000;
 
 /** What {@link createWatcher} works with. */
 export interface WatcherModules {
@@ -17,6 +21,9 @@ export interface WatcherModules {
   readonly ledger: Ledger;
   readonly resolver: Resolver;
   readonly lanes: () => readonly Lane[];
+  /** Called for a payment that a mined transaction of ours carried and did not settle: its gas is lost. */
+  readonly onUnpaid?: (payment: PaymentRecord) => void;
+  readonly clock: Clock;
   readonly log: Log;
   readonly faults: FaultPoints;
 }
@@ -29,55 +36,63 @@ export interface Watcher {
 
 /** Creates the watcher of one network. Not reentrant: one look at a time. */
 export function createWatcher(rules: ChainRules, modules: WatcherModules): Watcher {
-  const { chain, ledger, resolver, log, faults } = modules;
+  const { chain, ledger, resolver, clock, log, faults } = modules;
+  const lostMs = Math.max(LEAST_LOST_MS, rules.blockTimeSeconds * 1_000 * (rules.confirmations + LOST_BLOCKS));
 
+  /** The batch's nonce is used up. What it has not settled is the reconciler's, which judges it until its window closes. */
   const end = async (lane: Lane, batch: OpenBatch, hash: `0x${string}`): Promise<void> => {
-    if (batch.unresolved.size > 0) return;
     await ledger.closeBatch(batch.id, hash);
     lane.close(batch);
   };
 
-  /** Ends one payment for which our own transaction is no evidence. */
-  const judge = async (batch: OpenBatch, payment: PaymentRecord, head: Head, dead: boolean): Promise<void> => {
+  /** Ends one payment for which our own transaction is no evidence, if the chain says how. */
+  const judge = async (batch: OpenBatch, payment: PaymentRecord, head: Head, carried = false): Promise<void> => {
     const verdict = await resolver.judge(payment, head);
-    if (verdict.kind === "unclear" || (verdict.kind === "open" && !dead)) return;
+    // What a plain account could still pay was not held up by it.
+    const couldPay = verdict.kind === "open" && verdict.funded && payment.kind === "eoa";
+    if (carried && !couldPay && verdict.kind !== "settled" && verdict.kind !== "unclear") modules.onUnpaid?.(payment);
     if (verdict.kind === "settled") await resolver.settle(payment, verdict.evidence);
     else if (verdict.kind === "failed") await resolver.fail(payment, verdict.reason);
-    else await resolver.fail(payment, verdict.funded ? "PAYMENT_SETTLEMENT_FAILED" : "PAYMENT_INSUFFICIENT_FUNDS");
+    else return;
     batch.unresolved.delete(payment.id);
   };
 
   const onMined = async (lane: Lane, batch: OpenBatch, mined: MinedTransaction, head: Head): Promise<void> => {
     await faults.reach("engine.receipt.seen");
-    const { transaction, blockNumber, blockHash } = mined;
     const matches = mined.succeeded ? matchEvidence(mined.logs, batch.payments.map(wantedOf)) : [];
-    await all(
-      batch.payments.map(async ({ id }, at) => {
-        const payment = batch.unresolved.get(id);
-        if (payment === undefined) return;
-        if (matches[at] !== true) return judge(batch, payment, head, true);
-        await resolver.settle(payment, { transaction, blockNumber, blockHash });
-        batch.unresolved.delete(id);
-      }),
-    );
-    await end(lane, batch, transaction);
+    const paid: Settlement[] = [];
+    const unpaid: PaymentRecord[] = [];
+    for (const [at, { id }] of batch.payments.entries()) {
+      const payment = batch.unresolved.get(id);
+      if (payment === undefined) continue;
+      const logIndex = matches[at];
+      if (logIndex === undefined) unpaid.push(payment);
+      else paid.push({ payment, evidence: evidenceAt(mined, logIndex) });
+    }
+    const settle = async (): Promise<void> => {
+      if (paid.length === 0) return;
+      await resolver.settleAll(paid);
+      for (const { payment } of paid) batch.unresolved.delete(payment.id);
+    };
+    await all([settle(), ...unpaid.map((payment) => judge(batch, payment, head, true))]);
+    await end(lane, batch, mined.transaction);
   };
 
   const follow = async (lane: Lane, batch: OpenBatch, view: ChainView): Promise<void> => {
     const { head } = view;
     const mined = batch.transactions.map(({ hash }) => view.mined.get(hash)).find((found) => found !== undefined);
     if (mined !== undefined) {
-      batch.lostPolls = 0;
+      batch.usedSinceMs = undefined;
       if (head.number - mined.blockNumber + 1n >= BigInt(rules.confirmations)) await onMined(lane, batch, mined, head);
       return;
     }
     const used = (view.nonces.get(lane.relayer) ?? 0) > batch.nonce;
-    batch.lostPolls = used ? batch.lostPolls + 1 : 0;
-    const dead = batch.lostPolls >= LOST_POLLS;
+    const nowMs = clock.monotonicMs();
+    batch.usedSinceMs = used ? (batch.usedSinceMs ?? nowMs) : undefined;
     const late = [...batch.unresolved.values()].filter(({ validBefore }) => BigInt(head.timeSeconds) >= validBefore);
-    await all((dead ? [...batch.unresolved.values()] : late).map((payment) => judge(batch, payment, head, dead)));
+    await all(late.map((payment) => judge(batch, payment, head)));
     const last = batch.transactions.at(-1);
-    if (dead && last !== undefined) {
+    if (batch.usedSinceMs !== undefined && nowMs - batch.usedSinceMs >= lostMs && last !== undefined) {
       log.error({ relayer: lane.relayer, nonce: batch.nonce }, "a foreign transaction used a relayer's nonce");
       await end(lane, batch, last.hash);
     }

@@ -1,5 +1,5 @@
 import { type Address, isRecord } from "@turnpike/base";
-import { type Hex, isHex } from "./abi.ts";
+import { decodeQuantity, type Hex, isHex } from "./abi.ts";
 
 /** ERC-20 `Transfer(address indexed from, address indexed to, uint256 value)`. */
 export const TOPIC_TRANSFER: Hex = "0xddf252ad1be2c89b69c2b068fc378daa952ba7f163c4a11628f55a4df523b3ef";
@@ -13,6 +13,8 @@ export interface EvmLog {
   readonly address: Hex;
   readonly topics: readonly Hex[];
   readonly data: Hex;
+  /** Place among all logs of its block. */
+  readonly index: number;
 }
 
 /** The transfer that is looked for. */
@@ -31,12 +33,15 @@ export function decodeLogs(value: unknown): readonly EvmLog[] | undefined {
   for (const item of value as readonly unknown[]) {
     if (!isRecord(item)) return undefined;
     const { address, topics, data, removed } = item;
-    if (!isHex(address) || !isHex(data) || !Array.isArray(topics) || !topics.every(isHex)) return undefined;
+    const index = decodeQuantity(item.logIndex);
+    if (index === undefined || !isHex(address) || !isHex(data) || !Array.isArray(topics) || !topics.every(isHex))
+      return undefined;
     if (removed === true) continue;
     logs.push({
       address: address.toLowerCase() as Hex,
       topics: topics.map((topic) => topic.toLowerCase() as Hex),
       data: data.toLowerCase() as Hex,
+      index: Number(index),
     });
   }
   return logs;
@@ -48,42 +53,48 @@ export function addressToTopic(address: Address): Hex {
 }
 
 /**
- * True when these logs of one transaction show that the asset used the authorization and moved the money: both
- * `AuthorizationUsed(from, nonce)` and `Transfer(from, to, value)`, from the asset itself. A token may return true
- * without moving anything, so nothing less is evidence. For several payments of one transaction use
- * {@link matchEvidence}: here one `Transfer` would serve for all of them.
+ * Index of the `Transfer(from, to, value)` that these logs of one transaction show for an authorization; undefined when
+ * they do not. It is the asset's very next log after `AuthorizationUsed(from, nonce)`: by its place each transfer belongs
+ * to one use, so that a transaction which uses several nonces of a payer pays for no more of them than it moves money.
+ * FiatToken (v2 to v2.2) logs the two in this order with nothing of its own between; tokens that log them otherwise are
+ * not taken. A token may return true without moving anything, so nothing less is evidence.
  */
-export function findEvidence(logs: readonly EvmLog[], wanted: WantedEvidence): boolean {
-  return matchEvidence(logs, [wanted])[0] === true;
+export function findEvidence(logs: readonly EvmLog[], wanted: WantedEvidence): number | undefined {
+  return matchEvidence(logs, [wanted])[0];
 }
 
-/** {@link findEvidence} for several payments of one transaction: each `Transfer` and each use counts once. */
-export function matchEvidence(logs: readonly EvmLog[], wanted: readonly WantedEvidence[]): readonly boolean[] {
-  const counts = new Map<string, number>();
-  for (const log of logs) {
-    const [topic, first, second] = log.topics;
-    if (first === undefined || second === undefined || log.topics.length !== 3) continue;
-    // Fixed lengths, so that keys of two events never run together.
-    if (topic === TOPIC_TRANSFER && log.data.length === 66) {
-      add(counts, `t${log.address}${first}${second}${log.data}`);
-    } else if (topic === TOPIC_AUTHORIZATION_USED) {
-      add(counts, `u${log.address}${first}${second}`);
-    }
+/** {@link findEvidence} for several payments of one transaction. */
+export function matchEvidence(
+  logs: readonly EvmLog[],
+  wanted: readonly WantedEvidence[],
+): readonly (number | undefined)[] {
+  const paid = new Map<string, number>();
+  const lastOf = new Map<Hex, EvmLog>();
+  for (const log of logs.toSorted((a, b) => a.index - b.index)) {
+    const use = lastOf.get(log.address);
+    lastOf.set(log.address, log);
+    if (use?.topics[0] !== TOPIC_AUTHORIZATION_USED || use.topics.length !== 3) continue;
+    if (log.topics[0] !== TOPIC_TRANSFER || log.topics.length !== 3 || log.data.length !== 66) continue;
+    paid.set([log.address, ...use.topics.slice(1), ...log.topics.slice(1), log.data].join(), log.index);
   }
   return wanted.map(({ asset, from, to, value, nonce }) => {
-    const address = asset.toLowerCase();
-    const used = `u${address}${addressToTopic(from)}${nonce.toLowerCase()}`;
+    const payer = addressToTopic(from);
     const data = `0x${value.toString(16).padStart(64, "0")}`;
-    const moved = `t${address}${addressToTopic(from)}${addressToTopic(to)}${data}`;
-    const found = (counts.get(used) ?? 0) > 0 && (counts.get(moved) ?? 0) > 0;
-    if (found) {
-      add(counts, used, -1);
-      add(counts, moved, -1);
-    }
-    return found;
+    return paid.get([asset.toLowerCase(), payer, nonce.toLowerCase(), payer, addressToTopic(to), data].join());
   });
 }
 
-function add(counts: Map<string, number>, key: string, by = 1): void {
-  counts.set(key, (counts.get(key) ?? 0) + by);
+/** True when these logs of one transaction show that the asset has used or cancelled the authorization. */
+export function isSpentIn(
+  logs: readonly EvmLog[],
+  { asset, from, nonce }: Omit<WantedEvidence, "to" | "value">,
+): boolean {
+  const [address, payer, name] = [asset.toLowerCase(), addressToTopic(from), nonce.toLowerCase()];
+  return logs.some(
+    ({ address: emitter, topics: [event, first, second] }) =>
+      emitter === address &&
+      (event === TOPIC_AUTHORIZATION_USED || event === TOPIC_AUTHORIZATION_CANCELED) &&
+      first === payer &&
+      second === name,
+  );
 }

@@ -24,3 +24,6 @@ export const rpcFailoversTotal: MetricSpec = {
   help: "Exchanges that were repeated at another node because the one before failed on the wire",
   labels: ["host"],
 };
+
+/** All metrics of this folder. */
+export const EVM_METRICS: readonly MetricSpec[] = [rpcSeconds, rpcCallsTotal, rpcFailoversTotal];

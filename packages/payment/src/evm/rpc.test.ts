@@ -177,3 +177,81 @@ test("URLs that are none are refused without being shown", () => {
     );
   }
 });
+
+const onChain =
+  (chainId: number, then: Handler = echo): Handler =>
+  (body, response, request) => {
+    if (Array.isArray(body) || body.method !== "eth_chainId") return then(body, response, request);
+    response.end(JSON.stringify({ jsonrpc: "2.0", id: body.id, result: `0x${chainId.toString(16)}` }));
+  };
+const methodsOf = ({ bodies }: Node): string[] => bodies.flat().map(({ method }) => method);
+
+test("a node of another chain is never used, and is an error in the log", async () => {
+  await using wrong = await node(onChain(1));
+  await using right = await node(onChain(8453));
+  const errors: object[] = [];
+  const log = { ...silentLog, error: (fields: object) => void errors.push(fields) };
+  await using rpc = createEvmRpc(
+    { urls: [wrong.url, right.url], timeoutMs: 2_000, expectedChainId: 8453, restMs: 0 },
+    { log, metrics: noMetrics },
+  );
+  for (let round = 0; round < 3; round++) {
+    const replies = await Promise.all([rpc.call("a", []), rpc.batch([call("b"), call("c")])]);
+    assert.deepEqual(replies[0], { ok: true, result: "a" });
+  }
+  assert.deepEqual(new Set(methodsOf(wrong)), new Set(["eth_chainId"]));
+  assert.equal(methodsOf(right).filter((method) => method === "eth_chainId").length, 1, "it is asked once");
+  assert.equal(errors.length, 1);
+  assert.deepEqual(Object.keys(errors[0] ?? {}).sort(), ["expected", "found", "host"]);
+});
+
+test("with nodes of another chain only, the call says so", async () => {
+  await using wrong = await node(onChain(1));
+  await using rpc = open([wrong.url], { expectedChainId: 8453 });
+  await assert.rejects(rpc.call("a", []), (error) => {
+    assert.ok(isAppError(error, "SETTLEMENT_UNAVAILABLE"));
+    assert.equal(error.detail.foundChainId, "1");
+    return true;
+  });
+});
+
+test("a node that was unreachable is asked for its chain again", async () => {
+  let chainId = 8453;
+  let broken = false;
+  await using first = await node((body, response, request) => {
+    if (broken) return void response.destroy();
+    onChain(chainId)(body, response, request);
+  });
+  await using second = await node(onChain(8453));
+  await using rpc = open([first.url, second.url], { expectedChainId: 8453, restMs: 0 });
+  await rpc.call("a", []);
+  assert.deepEqual(methodsOf(first), ["eth_chainId", "a"]);
+  broken = true;
+  await rpc.call("b", []);
+  broken = false;
+  chainId = 1;
+  await rpc.call("c", []);
+  assert.deepEqual(methodsOf(first).slice(-1), ["eth_chainId"]);
+  assert.deepEqual(methodsOf(second).slice(-1), ["c"]);
+});
+
+test("a dead node is one line in the log, and one more when it is back", async () => {
+  let broken = true;
+  await using only = await node((body, response, request) => {
+    if (broken) return void response.destroy();
+    echo(body, response, request);
+  });
+  const lines: string[] = [];
+  const log = {
+    ...silentLog,
+    warn: (_fields: object, message: string) => void lines.push(message),
+    info: (_fields: object, message: string) => void lines.push(message),
+  };
+  await using rpc = createEvmRpc({ urls: [only.url], timeoutMs: 2_000 }, { log, metrics: noMetrics });
+  for (let round = 0; round < 5; round++) await assertUnavailable(rpc.call("a", []));
+  assert.deepEqual(lines, ["settlement node failed"]);
+  broken = false;
+  await rpc.call("a", []);
+  await rpc.call("a", []);
+  assert.deepEqual(lines, ["settlement node failed", "settlement node works again"]);
+});

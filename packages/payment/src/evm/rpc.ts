@@ -1,5 +1,7 @@
 import { AppError, hostOf, isAppError, isRecord, type Log, type Metrics } from "@turnpike/base";
 import { type Dispatcher, Pool } from "undici";
+import { createQuiet, type Quiet } from "../quiet.ts";
+import { decodeQuantity } from "./abi.ts";
 import { rpcCallsTotal, rpcFailoversTotal, rpcSeconds } from "./metrics.ts";
 
 /** One JSON-RPC call. */
@@ -17,7 +19,10 @@ export type RpcReply =
 export interface EvmRpc extends AsyncDisposable {
   /** Host of the first URL, for logs. */
   readonly host: string;
-  /** One call. @throws AppError SETTLEMENT_UNAVAILABLE when no node answered; the signal's reason when it fired. */
+  /**
+   * One call. @throws AppError SETTLEMENT_UNAVAILABLE when no node answered (detail `foundChainId` when all are of
+   * another chain); the signal's reason when it fired.
+   */
   call(method: string, params: readonly unknown[], signal?: AbortSignal): Promise<RpcReply>;
   /** Several calls in one exchange, replies in their order. Throws as `call` does; never returns a part. */
   batch(calls: readonly RpcCall[], signal?: AbortSignal): Promise<readonly RpcReply[]>;
@@ -37,7 +42,15 @@ export interface EvmRpcOptions {
   readonly maxConnections?: number;
   /** How long a node that failed on the wire is asked last; 5,000 by default. */
   readonly restMs?: number;
+  /**
+   * Chain that every node must be of: each is asked before it is used, and again after it could not be reached. Without
+   * one nothing is compared.
+   */
+  readonly expectedChainId?: number;
 }
+
+/** How long a node of another chain is left alone before it is asked again. */
+const FOREIGN_REST_MS = 60_000;
 
 interface Node {
   readonly host: string;
@@ -47,6 +60,11 @@ interface Node {
   /** Monotonic milliseconds until which others are asked first. */
   restUntilMs: number;
   takesBatches: boolean;
+  /** The comparison of its chain, while it runs and after it went well; undefined when it has to be made. */
+  sameChain: Promise<void> | undefined;
+  /** Until when it is known to be of another chain, and of which. */
+  foreign: { readonly chainId: string; readonly untilMs: number } | undefined;
+  readonly faults: Quiet;
 }
 
 /**
@@ -96,6 +114,34 @@ export function createEvmRpc(opts: EvmRpcOptions, modules: { readonly log: Log; 
     return calls.map((_, id) => readReply(byId.get(id), id, node.host));
   }
 
+  /** Throws SETTLEMENT_UNAVAILABLE unless the node is of the expected chain. */
+  async function requireChain(node: Node, signal: AbortSignal | undefined): Promise<void> {
+    const { expectedChainId: expected } = opts;
+    if (expected === undefined) return;
+    if (node.foreign !== undefined && node.foreign.untilMs > performance.now())
+      throw foreign(node, node.foreign.chainId);
+    // One comparison for all that wait, so none of them may end it for the others.
+    node.sameChain ??= compare(node, expected).catch((error: unknown) => {
+      node.sameChain = undefined;
+      throw error;
+    });
+    await node.sameChain;
+    signal?.throwIfAborted();
+  }
+
+  async function compare(node: Node, expected: number): Promise<void> {
+    const [reply] = await ask(node, [{ method: "eth_chainId", params: [] }]);
+    const found = reply?.ok === true ? decodeQuantity(reply.result) : undefined;
+    if (found === undefined) throw unavailable(node.host, "says no chain id");
+    if (found === BigInt(expected)) {
+      node.foreign = undefined;
+      return;
+    }
+    node.foreign = { chainId: found.toString(), untilMs: performance.now() + FOREIGN_REST_MS };
+    log.error({ host: node.host, expected, found: node.foreign.chainId }, "settlement node of another chain: not used");
+    throw foreign(node, node.foreign.chainId);
+  }
+
   async function askAny(calls: readonly RpcCall[], signal?: AbortSignal): Promise<readonly RpcReply[]> {
     const nowMs = performance.now();
     const order = [...nodes.filter((n) => n.restUntilMs <= nowMs), ...nodes.filter((n) => n.restUntilMs > nowMs)];
@@ -104,14 +150,19 @@ export function createEvmRpc(opts: EvmRpcOptions, modules: { readonly log: Log; 
       signal?.throwIfAborted();
       if (at > 0) metrics.count(rpcFailoversTotal, { host: node.host });
       try {
+        await requireChain(node, signal);
         const replies = await ask(node, calls, signal);
         node.restUntilMs = 0;
+        if (node.faults.works()) log.info({ host: node.host }, "settlement node works again");
         return replies;
       } catch (error) {
         if (signal?.aborted === true || !isAppError(error, "SETTLEMENT_UNAVAILABLE")) throw error;
-        last = error;
+        // A call fails for a wrong chain only when there is no other node: one that is down may be the right one.
+        if (last === undefined || !isForeign(error)) last = error;
         node.restUntilMs = performance.now() + restMs;
-        log.warn({ ...error.detail }, "settlement node failed");
+        if (isForeign(error)) continue;
+        node.sameChain = undefined;
+        if (node.faults.fails()) log.warn({ ...error.detail }, "settlement node failed");
       }
     }
     throw last;
@@ -151,6 +202,9 @@ function openNode(text: string, opts: EvmRpcOptions): Node {
     },
     restUntilMs: 0,
     takesBatches: true,
+    sameChain: undefined,
+    foreign: undefined,
+    faults: createQuiet(),
   };
 }
 
@@ -228,6 +282,14 @@ function readReply(value: unknown, id: number | undefined, host: string): RpcRep
 
 function unavailable(host: string, reason: string): AppError {
   return new AppError("SETTLEMENT_UNAVAILABLE", { detail: { host, reason } });
+}
+
+function foreign({ host }: Node, foundChainId: string): AppError {
+  return new AppError("SETTLEMENT_UNAVAILABLE", { detail: { host, reason: "another chain", foundChainId } });
+}
+
+function isForeign(error: unknown): boolean {
+  return isAppError(error) && error.detail.foundChainId !== undefined;
 }
 
 function reasonOf(error: unknown): string {

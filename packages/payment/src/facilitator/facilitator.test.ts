@@ -15,12 +15,15 @@ import {
   signPayment,
   startServer,
 } from "../engine/test-support.ts";
+import type { Ledger } from "../ledger-types.ts";
 import { createVerifier } from "../verify/verifier.ts";
-import { createFacilitator } from "./facilitator.ts";
+import { createFacilitator, type Facilitator } from "./facilitator.ts";
 import { createFacilitatorServer, type FacilitatorServer } from "./server.ts";
 
 let postgres: LocalPostgres;
 let bed: Bed;
+/** How often the ledger was asked for a payment. */
+let finds = 0;
 let server: FacilitatorServer;
 let client: HTTPFacilitatorClient;
 const owned = new AsyncDisposableStack();
@@ -28,7 +31,14 @@ const owned = new AsyncDisposableStack();
 before(async () => {
   postgres = owned.use(await startServer());
   bed = owned.use(await openBed(postgres));
-  const ledger = owned.use(await bed.openLedger());
+  const opened = owned.use(await bed.openLedger());
+  const ledger: Ledger = {
+    ...opened,
+    find(key) {
+      finds++;
+      return opened.find(key);
+    },
+  };
   const key = await bed.relayerKey();
   const modules = { ...bed.modules(ledger), clock: systemClock, log: silentLog, metrics: noMetrics };
   const asset = { network: NETWORK, asset: USDC_ADDRESS, name: "USDC", version: "2", decimals: 6 };
@@ -37,6 +47,7 @@ before(async () => {
   const facilitator = createFacilitator(
     {
       assets: [{ network: NETWORK, address: USDC_ADDRESS, name: "USDC", version: "2" }],
+      payToAllowed: [PAY_TO],
       settleWaitMs: 10_000,
       signers: [privateKeyToAddress(key)],
     },
@@ -60,9 +71,13 @@ const requirements: Requirements = {
   extra: { name: "USDC", version: "2" },
 };
 
-async function pay(payer: Payer, changes: { readonly value?: bigint } = {}): Promise<Payload> {
-  const signed = await signPayment(payer, changes);
-  const { key, payTo, value, validAfter, validBefore, signature } = signed;
+async function pay(
+  payer: Payer,
+  changes: { readonly value?: bigint; readonly to?: `0x${string}` } = {},
+): Promise<Payload> {
+  const validBefore = BigInt(Math.floor(Date.now() / 1_000) + 60);
+  const signed = await signPayment(payer, { validBefore, ...changes });
+  const { key, payTo, value, validAfter, signature } = signed;
   return {
     x402Version: 2,
     accepted: requirements,
@@ -185,4 +200,56 @@ test("discovery is a page, health and readiness answer", async () => {
   assert.equal((await fetch(`${server.url}/discovery/resources?limit=-1`)).status, 400);
   assert.equal((await fetch(`${server.url}/health`)).status, 200);
   assert.deepEqual(await (await fetch(`${server.url}/ready`)).json(), { ready: true, missing: [] });
+});
+
+test("junk signatures are refused before the ledger is asked", async () => {
+  const payload = await pay(await bed.payer(PRICE));
+  const before = finds;
+  for (const signature of [`0x${"11".repeat(64)}1b`, "0x01", `0x${"22".repeat(200)}`]) {
+    const answer = await client.settle({ ...payload, payload: { ...payload.payload, signature } }, requirements);
+    assert.deepEqual([answer.success, answer.errorReason], [false, "invalid_exact_evm_signature"]);
+  }
+  assert.equal(finds, before);
+});
+
+test("what is not worth its gas, or for somebody else, is not settled", async () => {
+  const payer = await bed.payer(PRICE);
+  for (const amount of ["0", "999"]) {
+    const little = { ...requirements, amount };
+    const payload = { ...(await pay(payer, { value: BigInt(amount) })), accepted: little };
+    const settled = await client.settle(payload, little);
+    assert.deepEqual([settled.success, settled.errorReason], [false, "invalid_payment_requirements"]);
+    assert.equal((await client.verify(payload, little)).isValid, false);
+  }
+  const elsewhere = { ...requirements, payTo: "0x00000000000000000000000000000000000000aa" };
+  const other = { ...(await pay(payer, { to: "0x00000000000000000000000000000000000000aa" })), accepted: elsewhere };
+  const answer = await client.settle(other, elsewhere);
+  assert.deepEqual([answer.success, answer.errorReason], [false, "invalid_exact_evm_recipient_mismatch"]);
+});
+
+test("more requests at once than it takes are answered 503", async () => {
+  const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
+  const busy: Facilitator = {
+    verify: async () => {
+      await held;
+      return { kind: "answer", body: { isValid: true } };
+    },
+    settle: () => assert.fail("not asked"),
+    supported: () => assert.fail("not asked"),
+    missing: () => Promise.resolve([]),
+  };
+  await using narrow = await createFacilitatorServer(
+    { host: "127.0.0.1", port: 0, maxConcurrent: 2 },
+    { facilitator: busy, log: silentLog },
+  );
+  const ask = (path: string) =>
+    fetch(`${narrow.url}${path}`, { method: "POST", body: "{}", headers: { "content-type": "application/json" } });
+  const first = [ask("/verify"), ask("/verify")];
+  let refused = await ask("/settle");
+  // The first two may still be on their way.
+  for (let round = 0; refused.status !== 503 && round < 50; round++) refused = await ask("/settle");
+  assert.equal(refused.status, 503);
+  assert.equal(((await refused.json()) as { code: string }).code, "OVERLOADED");
+  letGo();
+  for (const response of await Promise.all(first)) assert.equal(response.status, 200);
 });

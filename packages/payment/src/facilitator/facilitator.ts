@@ -9,22 +9,22 @@ import {
   type Metrics,
   type NetworkId,
   type ServiceId,
-  type SettlementId,
   sameAddress,
 } from "@turnpike/base";
+import { claimFunded } from "../claim-funded.ts";
 import { pause } from "../engine/waiters.ts";
 import type { Ledger } from "../ledger-types.ts";
+import { newRecord, type PaymentPurpose, paymentKey } from "../record.ts";
 import type { Settler } from "../settler.ts";
 import type {
   DecodedPayment,
-  PaymentKey,
   PaymentRecord,
   PaymentRefusal,
   StoredAnswer,
   Verification,
   VerifiedPayment,
-  Verifier,
 } from "../types.ts";
+import type { EvmVerifier } from "../verify/options.ts";
 import { facilitatorRequestsTotal } from "./metrics.ts";
 import { reasonOf } from "./reasons.ts";
 import { type FacilitatorAsset, type FacilitatorRequest, readRequest } from "./request.ts";
@@ -67,6 +67,8 @@ export interface FacilitatorOptions {
   readonly assets: readonly FacilitatorAsset[];
   /** Receivers that are served; any when undefined. */
   readonly payToAllowed?: readonly Address[];
+  /** Least amount that is settled, in the asset's smallest unit, since each costs gas; 1,000 by default, never below 1. */
+  readonly minAmountUnits?: bigint;
   /** How long `/settle` waits before it says that the settlement is pending; below the client's 90 seconds. */
   readonly settleWaitMs: number;
   /** Addresses of the relayer keys, for `/supported`. */
@@ -75,7 +77,7 @@ export interface FacilitatorOptions {
 
 /** What {@link createFacilitator} works with. It owns none of them. */
 export interface FacilitatorModules {
-  readonly verifier: Verifier;
+  readonly verifier: Pick<EvmVerifier, "checkFree" | "checkChain" | "checkSigner">;
   /** A ledger of its own: the gateway's claims are for requests, these are for requirements. */
   readonly ledger: Ledger;
   readonly settler: Settler;
@@ -104,11 +106,23 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
   const { verifier, ledger, settler, clock, log, metrics } = modules;
   const networks = [...new Set(opts.assets.map(({ network }) => network))];
 
-  const check = async (payment: DecodedPayment, signal: AbortSignal): Promise<Verification> => {
+  const wanted = opts.minAmountUnits ?? 1_000n;
+  const minAmountUnits = wanted > 1n ? wanted : 1n;
+
+  /** What is not settled here, whoever asks: every settlement costs this facilitator gas. */
+  const unserved = ({ option }: DecodedPayment): PaymentRefusal | undefined => {
     const { payToAllowed } = opts;
-    if (payToAllowed !== undefined && !payToAllowed.some((one) => sameAddress(one, payment.option.payTo))) {
+    if (payToAllowed !== undefined && !payToAllowed.some((one) => sameAddress(one, option.payTo))) {
       return { ok: false, code: "PAYMENT_RECEIVER_MISMATCH", message: "This receiver is not served here." };
     }
+    if (BigInt(option.amount) >= minAmountUnits) return undefined;
+    const message = `Amounts below ${minAmountUnits} units are not settled here.`;
+    return { ok: false, code: "PAYMENT_OPTION_UNKNOWN", message };
+  };
+
+  const check = async (payment: DecodedPayment, signal: AbortSignal): Promise<Verification> => {
+    const refused = unserved(payment);
+    if (refused !== undefined) return refused;
     const free = await verifier.checkFree(payment);
     return free.ok ? verifier.checkChain(payment, free.signer, signal) : free;
   };
@@ -196,8 +210,19 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
   ): Promise<FacilitatorResult<SettleResponse>> => {
     const { payment } = request;
     if (settler.missing().length > 0) return { kind: "error", code: "SETTLEMENT_UNAVAILABLE" };
-    const record = recordOf(verified, request, clock.nowMs());
-    const claim = await ledger.claim({ ...record, balance: verified.balance, balanceBlock: verified.blockNumber });
+    const record = newRecord(verified, purposeOf(request), clock.nowMs());
+    const funded = await claimFunded(verified, {
+      claim: ({ balance, blockNumber }) => ledger.claim({ ...record, balance, balanceBlock: blockNumber }),
+      verify: () => check(payment, signal),
+      pollMs: CLAIM_POLL_MS,
+      limit: () => signal,
+    });
+    if (!funded.ok) {
+      return isOurs(funded)
+        ? { kind: "error", code: funded.code }
+        : failedWith(partiesOf(payment), funded.code, funded.message);
+    }
+    const { claim } = funded;
     if (claim.kind === "insufficient") return failedWith(partiesOf(payment), "PAYMENT_INSUFFICIENT_FUNDS");
     if (claim.kind !== "claimed") return join(claim.record, request, signal);
     const claimed = { ...record, id: claim.id };
@@ -213,6 +238,27 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
         : { kind: "error", code: "SETTLEMENT_UNAVAILABLE" };
     }
     return standing((await ledger.get(claim.id)) ?? claimed, payment);
+  };
+
+  const refusedWith = (payment: DecodedPayment, refusal: PaymentRefusal): FacilitatorResult<SettleResponse> =>
+    isOurs(refusal)
+      ? { kind: "error", code: refusal.code }
+      : failedWith(partiesOf(payment), refusal.code, refusal.message);
+
+  const settleRead = async (
+    request: FacilitatorRequest,
+    limit: AbortSignal,
+  ): Promise<FacilitatorResult<SettleResponse>> => {
+    const { payment } = request;
+    const refused = unserved(payment);
+    if (refused !== undefined) return refusedWith(payment, refused);
+    // Before the ledger: what anybody can make up must not cost a query.
+    const signed = await verifier.checkSigner(payment);
+    if (!signed.ok) return refusedWith(payment, signed);
+    const known = await ledger.find(paymentKey(payment.option, payment));
+    if (known !== undefined && known.state !== "released") return join(known, request, limit);
+    const verified = await check(payment, limit);
+    return verified.ok ? start(verified, request, limit) : refusedWith(payment, verified);
   };
 
   return {
@@ -243,16 +289,7 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
       }
       const { request } = read;
       const limit = AbortSignal.any([signal, AbortSignal.timeout(opts.settleWaitMs)]);
-      const known = await ledger.find(keyOf(request.payment));
-      let result: FacilitatorResult<SettleResponse>;
-      if (known !== undefined && known.state !== "released") {
-        result = await join(known, request, limit);
-      } else {
-        const verified = await check(request.payment, limit);
-        if (verified.ok) result = await start(verified, request, limit);
-        else if (isOurs(verified)) result = { kind: "error", code: verified.code };
-        else result = failedWith(partiesOf(request.payment), verified.code, verified.message);
-      }
+      const result = await settleRead(request, limit);
       count("settle", result.kind === "error" ? result.code : (result.body.errorReason ?? "success"));
       return result;
     },
@@ -274,37 +311,6 @@ function partiesOf({ option, authorization }: DecodedPayment): { network: Networ
   return { network: option.network, payer: authorization.from };
 }
 
-function keyOf({ option, authorization }: DecodedPayment): PaymentKey {
-  return {
-    network: option.network,
-    asset: option.asset.toLowerCase() as Address,
-    from: authorization.from.toLowerCase() as Address,
-    nonce: authorization.nonce,
-  };
-}
-
-function recordOf(verified: VerifiedPayment, request: FacilitatorRequest, nowMs: number): PaymentRecord {
-  const { payment, kind } = verified;
-  const { authorization, option } = payment;
-  return {
-    id: "" as SettlementId,
-    key: keyOf(payment),
-    payTo: option.payTo,
-    value: authorization.value,
-    validAfter: authorization.validAfter,
-    validBefore: authorization.validBefore,
-    signature: payment.signature,
-    kind,
-    serviceId: SERVICE,
-    payloadDigest: payment.payloadDigest,
-    requestHash: request.requirementsDigest,
-    identifier: undefined,
-    state: "claimed",
-    reason: undefined,
-    transaction: undefined,
-    evidence: undefined,
-    answerExpiresAtMs: undefined,
-    createdAtMs: nowMs,
-    updatedAtMs: nowMs,
-  };
+function purposeOf(request: FacilitatorRequest): PaymentPurpose {
+  return { serviceId: SERVICE, requestHash: request.requirementsDigest, identifier: undefined };
 }

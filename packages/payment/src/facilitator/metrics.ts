@@ -7,3 +7,6 @@ export const facilitatorRequestsTotal: MetricSpec = {
   help: "Requests to the facilitator by what they led to: valid, success, malformed, settlement_pending, or a reason.",
   labels: ["endpoint", "result"],
 };
+
+/** All metrics of this folder. */
+export const FACILITATOR_METRICS: readonly MetricSpec[] = [facilitatorRequestsTotal];

@@ -8,6 +8,7 @@ const REASONS: Partial<Readonly<Record<ErrorCode, string>>> = {
   PAYMENT_VALUE_MISMATCH: "invalid_exact_evm_payload_authorization_value_mismatch",
   PAYMENT_NOT_YET_VALID: "invalid_exact_evm_payload_authorization_valid_after",
   PAYMENT_EXPIRED: "invalid_exact_evm_payload_authorization_valid_before",
+  PAYMENT_WINDOW_TOO_LONG: "invalid_exact_evm_payload_authorization_valid_before",
   PAYMENT_SIGNATURE_INVALID: "invalid_exact_evm_signature",
   PAYMENT_NONCE_USED: "invalid_exact_evm_nonce_already_used",
   PAYMENT_CONFLICT: "invalid_exact_evm_nonce_already_used",

@@ -28,6 +28,8 @@ export interface FacilitatorServerOptions {
   readonly maxBodyBytes?: number;
   /** Longest time for a request to arrive; 10,000 by default. */
   readonly requestTimeoutMs?: number;
+  /** Most verifications and settlements at once; more are answered 503 OVERLOADED. 256 by default. */
+  readonly maxConcurrent?: number;
 }
 
 /** What {@link createFacilitatorServer} works with. */
@@ -82,11 +84,23 @@ export async function createFacilitatorServer(
     result.kind === "answer" ? reply.send(result.body) : fail(request, reply, result.code, result.message);
   const bodyOf = ({ body }: FastifyRequest): Uint8Array => (body instanceof Uint8Array ? body : new Uint8Array());
 
+  const maxConcurrent = opts.maxConcurrent ?? 256;
+  let running = 0;
+  const bounded = async <T>(work: () => Promise<FacilitatorResult<T>>): Promise<FacilitatorResult<T>> => {
+    if (running >= maxConcurrent) return { kind: "error", code: "OVERLOADED" };
+    running++;
+    try {
+      return await work();
+    } finally {
+      running--;
+    }
+  };
+
   app.post("/verify", async (request, reply) =>
-    answer(request, reply, await facilitator.verify(bodyOf(request), stopping.signal)),
+    answer(request, reply, await bounded(() => facilitator.verify(bodyOf(request), stopping.signal))),
   );
   app.post("/settle", async (request, reply) =>
-    answer(request, reply, await facilitator.settle(bodyOf(request), stopping.signal)),
+    answer(request, reply, await bounded(() => facilitator.settle(bodyOf(request), stopping.signal))),
   );
   app.get("/supported", async () => facilitator.supported());
   app.get("/discovery/resources", async (request, reply) => {

@@ -116,27 +116,56 @@ test("200 random claims from two ledgers never reserve more than a balance", asy
   }
 });
 
+test("claims that share a statement each get their own result", async () => {
+  await using ledger = await newLedger(server);
+  const taken = newClaim();
+  assert.equal((await ledger.claim(taken)).kind, "claimed");
+  const wanted = [
+    ...Array.from({ length: 12 }, () => newClaim()),
+    taken,
+    newClaim({ value: 5_000n, balance: 4_999n }),
+    ...Array.from({ length: 12 }, () => newClaim()),
+  ];
+  const results = await Promise.all(wanted.map((claim) => ledger.claim(claim)));
+  const kinds = results.map(({ kind }) => kind);
+  assert.deepEqual([kinds[12], kinds[13], count(results, "claimed")], ["exists", "insufficient", 24]);
+  const exists = results[12];
+  assert.ok(exists?.kind === "exists");
+  assert.equal(exists.record.key.nonce, taken.key.nonce);
+  const records = await Promise.all(
+    results.map(async (result) => (result.kind === "claimed" ? await ledger.get(result.id) : undefined)),
+  );
+  const found = await Promise.all(wanted.map(({ key }) => ledger.find(key)));
+  for (const [at, { key }] of wanted.entries()) {
+    if (at === 13) assert.equal(found[at], undefined);
+    else assert.deepEqual(found[at]?.key, key);
+    if (kinds[at] === "claimed") assert.deepEqual(records[at]?.key, key);
+  }
+});
+
 test("what counts as in flight", async () => {
   await using ledger = await newLedger(server);
   const from = newPayer();
-  const tryAt = async (balanceBlock: bigint): Promise<ClaimResult["kind"]> => {
+  const tryAt = async (balanceBlock: bigint): Promise<ClaimResult["kind"] | "unsettled"> => {
     const result = await ledger.claim(newClaim({ key: newKey(from), balance: 5_000n, balanceBlock }));
     if (result.kind === "claimed") assert.equal(await ledger.release(result.id, "SERVICE_UNAVAILABLE"), true);
-    return result.kind;
+    return result.kind === "insufficient" && result.unsettled ? "unsettled" : result.kind;
   };
   const lease = await leased(ledger);
   const id = await claimed(ledger, { key: newKey(from) });
   assert.equal(await tryAt(100n), "insufficient");
   await journaled(ledger, lease, 0, [id]);
-  assert.equal(await tryAt(100n), "insufficient");
+  assert.equal(await tryAt(100n), "unsettled", "the balance may have it already");
   await ledger.settled(id, newEvidence(101n));
   assert.equal(await tryAt(100n), "insufficient", "the balance was read before the settlement");
   assert.equal(await tryAt(101n), "claimed", "the balance has it");
   await ledger.reorganised(id);
-  assert.equal(await tryAt(101n), "insufficient");
+  assert.equal(await tryAt(101n), "unsettled");
   await ledger.failed(id, "PAYMENT_SETTLEMENT_FAILED");
   assert.equal(await tryAt(101n), "claimed");
-  await ledger.owed(id, newEvidence(102n));
+  const lost = await claimed(ledger, { key: newKey(from) });
+  assert.equal(await ledger.release(lost, "SERVICE_UNAVAILABLE"), true);
+  await ledger.owed(lost, newEvidence(102n));
   assert.equal(await tryAt(101n), "insufficient");
   assert.equal(await tryAt(102n), "claimed");
   // another asset has a balance of its own

@@ -1,16 +1,24 @@
 import { randomBytes } from "node:crypto";
-import { AppError, type ErrorCode, hexToBytes, type SettlementId } from "@turnpike/base";
+import { AppError, bytesToHex, type ErrorCode, hexToBytes, type SettlementId } from "@turnpike/base";
 import type { ClaimResult, Ledger, NewClaim } from "../ledger-types.ts";
 import type { PaymentKey } from "../types.ts";
-import type { SqlValue } from "./database.ts";
+import { createGroup } from "./group.ts";
 import { ledgerOrphansTotal } from "./metrics.ts";
 import { committing, type LedgerParts, onlyRow } from "./parts.ts";
 import { type PaymentRow, rowToRecord } from "./rows.ts";
 
 type ClaimRow = { readonly [Name in keyof PaymentRow]: PaymentRow[Name] } & {
-  readonly outcome: "claimed" | "exists" | "identifier" | "insufficient" | "fenced";
+  readonly outcome: "claimed" | "exists" | "identifier" | "insufficient" | "unsettled" | "fenced";
 };
 
+interface PlacedRow extends PaymentRow {
+  /** Place of what was asked for, from 1. */
+  readonly place: number;
+}
+
+/** Few under way, so that those that come meanwhile share one commit. */
+const CLAIM_GROUP = { maxItems: 25, maxUnderWay: 2 };
+const READ_GROUP = { maxItems: 100, maxUnderWay: 2 };
 const ORPHAN_PAGE = 500;
 const ORPHAN_REASON: ErrorCode = "SERVICE_UNAVAILABLE";
 
@@ -25,42 +33,87 @@ function nonceBytes(nonce: string): Uint8Array {
   return bytes;
 }
 
-function keyValues({ network, asset, from, nonce }: PaymentKey): SqlValue[] {
-  return [network, asset.toLowerCase(), from.toLowerCase(), nonceBytes(nonce)];
+/** A claim as the statement reads it; the names are those of its columns. */
+interface WantedRow {
+  readonly holder: string;
+  readonly id: SettlementId;
+  readonly network: string;
+  readonly payer: string;
+  readonly [column: string]: string | null;
 }
 
-function claimValues(claim: NewClaim): SqlValue[] {
-  return [
-    ...keyValues(claim.key),
-    claim.payTo,
-    claim.value.toString(),
-    claim.validAfter.toString(),
-    claim.validBefore.toString(),
-    claim.signature,
-    claim.kind,
-    claim.serviceId,
-    claim.payloadDigest,
-    claim.requestHash,
-    claim.identifier ?? null,
-    claim.balance.toString(),
-    claim.balanceBlock.toString(),
-  ];
+function bytea(bytes: Uint8Array): string {
+  return `\\x${bytesToHex(bytes)}`;
+}
+
+function wantedRow(claim: NewClaim, holder: string, id: SettlementId): WantedRow {
+  const { network, asset, from, nonce } = claim.key;
+  return {
+    holder,
+    id,
+    network,
+    asset: asset.toLowerCase(),
+    payer: from.toLowerCase(),
+    nonce: bytea(nonceBytes(nonce)),
+    pay_to: claim.payTo,
+    value: claim.value.toString(),
+    valid_after: claim.validAfter.toString(),
+    valid_before: claim.validBefore.toString(),
+    signature: bytea(claim.signature),
+    kind: claim.kind,
+    service_id: claim.serviceId,
+    payload_digest: bytea(claim.payloadDigest),
+    request_hash: bytea(claim.requestHash),
+    identifier: claim.identifier ?? null,
+    balance: claim.balance.toString(),
+    balance_block: claim.balanceBlock.toString(),
+  };
+}
+
+/** One order for all processes, so that groups which wait for each other's payers cannot wait in a circle. */
+function byPayer(a: WantedRow, b: WantedRow): number {
+  if (a.payer !== b.payer) return a.payer < b.payer ? -1 : 1;
+  return a.network === b.network ? 0 : a.network < b.network ? -1 : 1;
+}
+
+function placed(asked: readonly unknown[], rows: readonly PlacedRow[]): readonly (PaymentRow | undefined)[] {
+  const byPlace = new Map(rows.map((row) => [row.place, row]));
+  return asked.map((_, at) => byPlace.get(at + 1));
 }
 
 /** Claims, their release, and looking payments up. */
 export function createClaims(
   parts: LedgerParts,
 ): Pick<Ledger, "claim" | "find" | "findByIdentifier" | "get" | "answer" | "release" | "releaseOrphans"> {
-  const { database, statements, holder, faults, log, metrics } = parts;
+  const { database, statements, holder, queueLimit, faults, log, metrics } = parts;
+  const claimGroup = { ...CLAIM_GROUP, maxWaiting: queueLimit };
+  const readGroup = { ...READ_GROUP, maxWaiting: queueLimit };
 
-  const claimAs = async (name: string, id: SettlementId, values: readonly SqlValue[]): Promise<ClaimRow> =>
-    onlyRow(await database.run<ClaimRow>(statements.claim, [name, id, ...values]), "claim");
+  const claimAs = createGroup<WantedRow, ClaimRow>(claimGroup, async (wanted) => {
+    const sorted = wanted.toSorted(byPayer);
+    const rows = await database.run<ClaimRow>(statements.claim, [JSON.stringify(sorted)]);
+    const results = new Map(sorted.map((row, at) => [row, rows[at]]));
+    return wanted.flatMap((row) => results.get(row) ?? []);
+  });
+
+  const findOne = createGroup<PaymentKey, PaymentRow | undefined>(readGroup, async (keys) => {
+    const rows = await database.run<PlacedRow>(statements.find, [
+      keys.map(({ network }) => network),
+      keys.map(({ asset }) => asset.toLowerCase()),
+      keys.map(({ from }) => from.toLowerCase()),
+      keys.map(({ nonce }) => bytesToHex(nonceBytes(nonce))),
+    ]);
+    return placed(keys, rows);
+  });
+
+  const getOne = createGroup<SettlementId, PaymentRow | undefined>(readGroup, async (ids) =>
+    placed(ids, await database.run<PlacedRow>(statements.get, [ids])),
+  );
 
   const claim = async (wanted: NewClaim, id: SettlementId): Promise<ClaimResult> => {
-    const values = claimValues(wanted);
     const name = holder.current();
-    let row = await claimAs(name, id, values);
-    if (row.outcome === "fenced") row = await claimAs(await holder.replace(name), id, values);
+    let row = await claimAs(wantedRow(wanted, name, id));
+    if (row.outcome === "fenced") row = await claimAs(wantedRow(wanted, await holder.replace(name), id));
     switch (row.outcome) {
       case "claimed":
         return { kind: "claimed", id };
@@ -68,7 +121,8 @@ export function createClaims(
       case "identifier":
         return { kind: row.outcome, record: rowToRecord(row) };
       case "insufficient":
-        return { kind: "insufficient" };
+      case "unsettled":
+        return { kind: "insufficient", unsettled: row.outcome === "unsettled" };
       case "fenced":
         throw new AppError("LEDGER_FENCED", { detail: { method: "claim" } });
     }
@@ -87,7 +141,7 @@ export function createClaims(
     },
 
     async find(key) {
-      const [row] = await database.run<PaymentRow>(statements.find, keyValues(key));
+      const row = await findOne(key);
       return row && rowToRecord(row);
     },
 
@@ -98,7 +152,7 @@ export function createClaims(
     },
 
     async get(id) {
-      const [row] = await database.run<PaymentRow>(statements.get, [id]);
+      const row = await getOne(id);
       return row && rowToRecord(row);
     },
 

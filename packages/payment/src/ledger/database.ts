@@ -17,6 +17,8 @@ export type SqlValue = string | number | boolean | Uint8Array | null | readonly 
 
 /** Options of {@link openDatabase}. */
 export interface DatabaseOptions {
+  /** Names the pool in metrics: `calls`, `sums` or `renewals`. Sums are cut off at the end, since nobody needs them. */
+  readonly pool: "calls" | "sums" | "renewals";
   readonly url: string;
   readonly poolSize: number;
   /** Calls that may wait for a connection; more are refused. */
@@ -58,6 +60,8 @@ export function openDatabase(opts: DatabaseOptions, { clock, log, metrics }: Dat
   });
   pool.on("error", (error) => log.warn({ error: error.message }, "an idle connection to the ledger was lost"));
 
+  const busy = new Set<pg.PoolClient>();
+
   const connect = async (statement: Statement): Promise<pg.PoolClient> => {
     if (pool.waitingCount >= opts.queueLimit) {
       throw new AppError("LEDGER_UNAVAILABLE", { detail: { method: statement.name, queue: pool.waitingCount } });
@@ -80,6 +84,7 @@ export function openDatabase(opts: DatabaseOptions, { clock, log, metrics }: Dat
     };
     // A connection that fails while it is checked out says so here as well; unheard it would end the process.
     client.on("error", onError);
+    busy.add(client);
     try {
       const result = await client.query<Row>({ name, text, values: [...values] });
       return result.rows;
@@ -87,6 +92,7 @@ export function openDatabase(opts: DatabaseOptions, { clock, log, metrics }: Dat
       if (!keepsConnection(error)) broken ??= error instanceof Error ? error : new AppError("LEDGER_UNAVAILABLE");
       throw ledgerError(error, { method: name, sent: true, writes });
     } finally {
+      busy.delete(client);
       client.release(broken);
       client.off("error", onError);
     }
@@ -102,13 +108,15 @@ export function openDatabase(opts: DatabaseOptions, { clock, log, metrics }: Dat
         return rows;
       } finally {
         metrics.observe(ledgerQuerySeconds, (clock.monotonicMs() - start) / 1_000, { method: statement.name, outcome });
-        metrics.set(ledgerConnections, pool.totalCount - pool.idleCount, { state: "busy" });
-        metrics.set(ledgerConnections, pool.idleCount, { state: "idle" });
-        metrics.set(ledgerConnections, pool.waitingCount, { state: "waiting" });
+        metrics.set(ledgerConnections, pool.totalCount - pool.idleCount, { pool: opts.pool, state: "busy" });
+        metrics.set(ledgerConnections, pool.idleCount, { pool: opts.pool, state: "idle" });
+        metrics.set(ledgerConnections, pool.waitingCount, { pool: opts.pool, state: "waiting" });
       }
     },
     async [Symbol.asyncDispose]() {
-      await pool.end();
+      const ended = pool.end();
+      if (opts.pool === "sums") for (const client of busy) void client.end().catch(() => undefined);
+      await ended;
     },
   };
 }

@@ -36,7 +36,16 @@ export function createJournal(
   parts: LedgerParts,
 ): Pick<
   Ledger,
-  "leaseRelayer" | "renewLeases" | "journal" | "journalReplacement" | "journalSubmission" | "closeBatch" | "openBatches"
+  | "leaseRelayer"
+  | "returnRelayer"
+  | "livingHolders"
+  | "renewLeases"
+  | "journal"
+  | "journalReplacement"
+  | "journalSubmission"
+  | "closeBatch"
+  | "openBatches"
+  | "orphanBatches"
 > {
   const { database, statements, holder, faults, answerRetentionMs } = parts;
   const leases = new Map<string, Leased>();
@@ -56,7 +65,7 @@ export function createJournal(
 
   const batchRecords = async (
     network: NetworkId,
-    relayer: Address,
+    relayer: Address | undefined,
     rows: readonly BatchRow[],
   ): Promise<readonly BatchRecord[]> => {
     const byBatch = Map.groupBy(rows, (row) => row.id);
@@ -69,7 +78,7 @@ export function createJournal(
       return {
         id: BigInt(id),
         network,
-        relayer,
+        relayer: relayer ?? (first.relayer as Address),
         nonce: Number(first.nonce),
         gasLimit: BigInt(first.gas_limit),
         transactions: transactions.map((row) => ({
@@ -97,6 +106,17 @@ export function createJournal(
         leases.set(leaseName(network, relayer), lease);
         return lease;
       }),
+
+    returnRelayer: (lease) =>
+      committing(faults, "returnRelayer", async () => {
+        leases.delete(leaseName(lease.network, lease.relayer));
+        await database.run(statements.returnRelayer, leaseValues(lease));
+      }),
+
+    async livingHolders() {
+      const rows = await database.run<{ living: number }>(statements.livingHolders, []);
+      return onlyRow(rows, "livingHolders").living;
+    },
 
     renewLeases: () =>
       committing(faults, "renewLeases", async () => {
@@ -162,6 +182,11 @@ export function createJournal(
       const values = [network, relayer.toLowerCase(), OPEN_BATCH_LIMIT, holder.current()];
       const rows = await database.run<BatchRow>(statements.openBatches, values);
       return rows.length === 0 ? [] : await batchRecords(network, relayer, rows);
+    },
+
+    async orphanBatches(network, limit) {
+      const rows = await database.run<BatchRow>(statements.orphanBatches, [network, limit]);
+      return rows.length === 0 ? [] : await batchRecords(network, undefined, rows);
     },
   };
 }

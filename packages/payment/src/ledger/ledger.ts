@@ -7,6 +7,7 @@ import { createHolder, type Holder } from "./holder.ts";
 import { createJournal } from "./journal.ts";
 import { checkSchema } from "./migrate.ts";
 import { createOutcomes } from "./outcomes.ts";
+import { type PaymentRow, rowToRecord } from "./rows.ts";
 import { ledgerStatements } from "./statements.ts";
 
 /** Options of {@link createLedger}. */
@@ -17,7 +18,7 @@ export interface LedgerOptions {
   readonly schema?: string;
   /** Most connections for calls; two more are kept for renewals and for sums. 10 by default. */
   readonly poolSize?: number;
-  /** How long a sold answer is kept after its settlement. 86,400 by default. */
+  /** How long a sold answer is kept after its settlement. 3,600 by default. */
   readonly answerRetentionSeconds?: number;
   /** Time without a renewal after which this process counts as dead. 5,000 by default. */
   readonly holderTtlMs?: number;
@@ -51,13 +52,20 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
   const schema = opts.schema ?? "ledger";
   const statements = ledgerStatements(schema);
   const statementTimeoutMs = opts.statementTimeoutMs ?? 5_000;
+  const queueLimit = opts.queueLimit ?? 1_000;
   const heartbeatMs = opts.heartbeatMs ?? 1_500;
   const { asynchronousCommit } = await checkSchema(opts.url, schema);
   if (asynchronousCommit) log.warn({}, "the database commits before it is on disk by default; the ledger does not");
 
-  const open = (poolSize: number, timeoutMs: number, queueLimit: number): Database =>
+  const open = (
+    pool: "calls" | "sums" | "renewals",
+    poolSize: number,
+    timeoutMs: number,
+    queueLimit: number,
+  ): Database =>
     openDatabase(
       {
+        pool,
         url: opts.url,
         poolSize,
         queueLimit,
@@ -69,15 +77,15 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
     );
 
   await using owned = new AsyncDisposableStack();
-  const database = owned.use(open(opts.poolSize ?? 10, statementTimeoutMs, opts.queueLimit ?? 1_000));
+  const database = owned.use(open("calls", opts.poolSize ?? 10, statementTimeoutMs, queueLimit));
   if (asynchronousCommit) {
     const [row] = await database.run<{ sync: string }>(statements.commits, []);
     if (row?.sync === "off") {
       throw new AppError("CONFIG_INVALID", { message: "ledger.url: its `options` turn synchronous_commit off." });
     }
   }
-  const slow = owned.use(open(1, SUM_TIMEOUT_MS, 16));
-  const renewals = owned.use(open(1, Math.min(statementTimeoutMs, Math.max(heartbeatMs, 500)), 16));
+  const slow = owned.use(open("sums", 1, SUM_TIMEOUT_MS, 16));
+  const renewals = owned.use(open("renewals", 1, Math.min(statementTimeoutMs, Math.max(heartbeatMs, 500)), 16));
   const holder: Holder = owned.use(
     await createHolder(
       { ttlMs: opts.holderTtlMs ?? 5_000, heartbeatMs, statementTimeoutMs },
@@ -85,8 +93,8 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
     ),
   );
 
-  const answerRetentionMs = (opts.answerRetentionSeconds ?? 86_400) * 1_000;
-  const parts = { database, statements, holder, answerRetentionMs, log, metrics, faults };
+  const answerRetentionMs = (opts.answerRetentionSeconds ?? 3_600) * 1_000;
+  const parts = { database, statements, holder, answerRetentionMs, queueLimit, log, metrics, faults };
   const resources = owned.move();
   return {
     ...createClaims(parts),
@@ -94,6 +102,9 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
     ...createOutcomes(parts),
     async books() {
       return booksOf(await slow.run<BooksRow>(statements.books, []));
+    },
+    async list(states, limit) {
+      return (await slow.run<PaymentRow>(statements.list, [states, limit])).map(rowToRecord);
     },
     async ready() {
       try {

@@ -1,5 +1,28 @@
 import type { MetricSpec } from "@turnpike/base";
 
+/** Payments in each state, by asset. */
+export const ledgerPayments: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_ledger_payments",
+  help: "Payments in the ledger by state.",
+  labels: ["network", "asset", "state"],
+};
+
+/** What the payments of each state sum to, in the asset's smallest unit. */
+export const ledgerValueUnits: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_ledger_value_units",
+  help: "Sum of the payments in the ledger by state, in the asset's smallest unit.",
+  labels: ["network", "asset", "state"],
+};
+
+/** When the two sums above were read last, in Unix seconds. */
+export const ledgerBooksTimestampSeconds: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_ledger_books_timestamp_seconds",
+  help: "Time at which the ledger was summed last, in Unix seconds.",
+};
+
 /** Time of one call to the database, waiting for a connection included. */
 export const ledgerQuerySeconds: MetricSpec = {
   kind: "histogram",
@@ -9,12 +32,12 @@ export const ledgerQuerySeconds: MetricSpec = {
   buckets: [0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5],
 };
 
-/** Connections of the pool, by `busy`, `idle`, and calls `waiting` for one. */
+/** Connections of a pool (`calls`, `sums`, `renewals`), by `busy`, `idle`, and calls `waiting` for one. */
 export const ledgerConnections: MetricSpec = {
   kind: "gauge",
   name: "turnpike_ledger_connections",
   help: "Connections to the ledger's database, and calls that wait for one.",
-  labels: ["state"],
+  labels: ["pool", "state"],
 };
 
 /** Claims of dead processes that this process released. */
@@ -30,3 +53,14 @@ export const ledgerHolderLostTotal: MetricSpec = {
   name: "turnpike_ledger_holder_lost_total",
   help: "Times that this process did not renew in time and lost its claims and leases.",
 };
+
+/** All metrics of this folder. */
+export const LEDGER_METRICS: readonly MetricSpec[] = [
+  ledgerPayments,
+  ledgerValueUnits,
+  ledgerBooksTimestampSeconds,
+  ledgerQuerySeconds,
+  ledgerConnections,
+  ledgerOrphansTotal,
+  ledgerHolderLostTotal,
+];

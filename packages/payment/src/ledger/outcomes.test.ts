@@ -57,6 +57,64 @@ test("a payment from its claim to its end, and back when its block goes", async 
   assert.deepEqual([record?.state, record?.reason, record?.evidence], ["settled", undefined, later]);
 });
 
+test("many payments are settled in one transaction, as one by one", async () => {
+  const url = await server.database();
+  await using ledger = await openLedger(url);
+  const lease = await leased(ledger);
+  const ids = await Promise.all(Array.from({ length: 5 }, () => claimed(ledger)));
+  const [first, second, third, fourth, fifth] = ids;
+  assert.ok(first && second && third && fourth && fifth);
+  await journaled(ledger, lease, 0, [first, second, third]);
+  await ledger.journalSubmission(fourth, newAnswer("sold"));
+  await ledger.journalSubmission(fifth, newAnswer("late"));
+  await ledger.failed(fifth, "PAYMENT_EXPIRED");
+  const items = ids.map((id) => ({ id, evidence: newEvidence(120n) }));
+  await ledger.settledAll(items.slice(2, 3));
+  await ledger.settledAll(items.toReversed());
+  await ledger.settledAll(items);
+  for (const { id, evidence } of items) {
+    const record = await ledger.get(id);
+    assert.deepEqual([record?.state, record?.reason, record?.evidence], ["settled", undefined, evidence]);
+    assert.ok((record?.answerExpiresAtMs ?? 0) > Date.now() + 3_500_000);
+  }
+  const [events] = await sql<{ count: string }>(url, "select count(*) from events where to_state = 'settled'");
+  assert.equal(events?.count, "5", "one for each");
+  assert.deepEqual((await auditBooks(url)).differences, []);
+  await ledger.settledAll([]);
+});
+
+test("one payment that cannot be settled stops all of its call; one that is unknown is named", async () => {
+  await using ledger = await newLedger(server);
+  const [good, released] = [await claimed(ledger), await claimed(ledger)];
+  await ledger.journalSubmission(good, newAnswer("sold"));
+  assert.equal(await ledger.release(released, "SERVICE_UNAVAILABLE"), true);
+  const items = [good, released].map((id) => ({ id, evidence: newEvidence() }));
+  await assert.rejects(ledger.settledAll(items), illegal);
+  assert.equal((await ledger.get(good))?.state, "submitted");
+  const stranger = { id: "stl_unknown" as SettlementId, evidence: newEvidence() };
+  await assert.rejects(ledger.settledAll([stranger, ...items.slice(0, 1)]), (error) => {
+    assert.ok(isAppError(error, "LEDGER_FENCED"));
+    assert.deepEqual(error.detail.lost, [stranger.id]);
+    return true;
+  });
+  assert.equal((await ledger.get(good))?.state, "settled");
+});
+
+test("payments are listed by state, newest first and bounded", async () => {
+  await using ledger = await newLedger(server);
+  const ids = [await claimed(ledger), await claimed(ledger), await claimed(ledger), await claimed(ledger)] as const;
+  for (const id of ids.slice(0, 3)) await ledger.release(id, "SERVICE_UNAVAILABLE");
+  const evidence = newEvidence(130n);
+  await ledger.owed(ids[0], newEvidence(131n));
+  await ledger.owed(ids[1], evidence);
+  const listed = async (limit: number) => (await ledger.list(["owed", "released"], limit)).map(({ id }) => id);
+  assert.deepEqual(await listed(10), ids.slice(0, 3).toReversed());
+  assert.deepEqual(await listed(1), [ids[2]]);
+  assert.deepEqual(await ledger.list(["disputed"], 10), []);
+  const [owed] = await ledger.list(["owed"], 1);
+  assert.deepEqual([owed?.id, owed?.state, owed?.transaction], [ids[1], "owed", evidence.transaction]);
+});
+
 test("a failed payment keeps its reason, and settles when evidence comes late", async () => {
   await using ledger = await newLedger(server);
   const lease = await leased(ledger);
@@ -170,7 +228,77 @@ test("every change of state is one event", async () => {
     transaction: evidence.transaction,
     block: 101,
     block_hash: evidence.blockHash,
+    log_index: evidence.logIndex,
   });
+});
+
+test("one log is evidence for one payment", async () => {
+  await using ledger = await newLedger(server);
+  const ids = [await claimed(ledger), await claimed(ledger)] as const;
+  for (const id of ids) await ledger.journalSubmission(id, newAnswer());
+  const evidence = newEvidence();
+  await ledger.settled(ids[0], evidence);
+  const taken = (error: unknown): boolean => isAppError(error, "INTERNAL") && error.detail.sqlState === "23505";
+  await assert.rejects(ledger.settled(ids[1], evidence), taken);
+  await assert.rejects(ledger.settledAll([{ id: ids[1], evidence }]), taken);
+  assert.equal((await ledger.get(ids[1]))?.state, "submitted");
+  await ledger.settled(ids[1], { ...evidence, logIndex: evidence.logIndex + 2 });
+});
+
+test("what only a reconciler ends: a batch that was mined in vain, and windows that are closed", async () => {
+  await using ledger = await newLedger(server);
+  const lease = await leased(ledger);
+  const [inVain, waiting, closed, settled] = [
+    await claimed(ledger, { validBefore: 900n }),
+    await claimed(ledger, { validBefore: 900n }),
+    await claimed(ledger, { validBefore: 500n }),
+    await claimed(ledger, { validBefore: 500n }),
+  ];
+  const mined = newTransaction();
+  const { batchId } = await journaled(ledger, lease, 0, [inVain, settled], mined);
+  await ledger.settled(settled, newEvidence());
+  await journaled(ledger, lease, 1, [waiting]);
+  await ledger.journalSubmission(closed, newAnswer());
+  const unresolved = async (closedBySeconds: number, limit = 10): Promise<readonly SettlementId[]> =>
+    (await ledger.unresolved({ network: NETWORK, closedBySeconds, limit })).map(({ id }) => id);
+  assert.deepEqual(await unresolved(499), []);
+  await ledger.closeBatch(batchId, mined.hash);
+  assert.deepEqual(await unresolved(499), [inVain]);
+  assert.deepEqual(await unresolved(500), [closed, inVain]);
+  assert.deepEqual(await unresolved(900, 2), [closed, inVain]);
+  assert.deepEqual(await unresolved(900), [closed, inVain, waiting]);
+
+  // Once more, and no more than once; never what is still in an open batch.
+  const lost = (id: SettlementId) => (error: unknown) => {
+    assert.ok(isAppError(error, "LEDGER_FENCED"));
+    assert.deepEqual(error.detail.lost, [id]);
+    return true;
+  };
+  await assert.rejects(journaled(ledger, lease, 2, [waiting]), lost(waiting));
+  const second = newTransaction();
+  const again = await journaled(ledger, lease, 2, [inVain], second);
+  assert.deepEqual(await unresolved(499), []);
+  assert.equal((await ledger.get(inVain))?.transaction, second.hash);
+  assert.equal(Buffer.from((await ledger.answer(inVain))?.body ?? []).toString(), inVain, "the answer of the first");
+  await ledger.closeBatch(again.batchId, second.hash);
+  await assert.rejects(journaled(ledger, lease, 3, [inVain]), lost(inVain));
+});
+
+test("open batches of keys that nobody holds", async () => {
+  const url = await server.database();
+  const id = await (async () => {
+    await using ledger = await openLedger(url);
+    const one = await claimed(ledger);
+    await journaled(ledger, await leased(ledger), 0, [one]);
+    assert.deepEqual(await ledger.orphanBatches(NETWORK, 10), [], "it is held");
+    return one;
+  })();
+  await using ledger = await openLedger(url);
+  const [batch, ...others] = await ledger.orphanBatches(NETWORK, 10);
+  assert.ok(batch !== undefined && others.length === 0);
+  assert.deepEqual([batch.nonce, batch.transactions.length, batch.payments[0]?.id], [0, 1, id]);
+  await ledger.settled(id, newEvidence());
+  assert.deepEqual(await ledger.orphanBatches(NETWORK, 10), [], "nothing of it is unresolved");
 });
 
 test("what is to be looked at again: not final, not swept", async () => {
@@ -183,12 +311,21 @@ test("what is to be looked at again: not final, not swept", async () => {
   await ledger.settled(late, newEvidence(20n));
   await ledger.settled(early, newEvidence(10n));
   await ledger.failed(failed, "PAYMENT_NONCE_USED");
-  const unfinal = async (block: bigint, limit = 10): Promise<readonly SettlementId[]> =>
-    (await ledger.unfinal(NETWORK, block, limit)).map((payment) => payment.id);
-  assert.deepEqual(await unfinal(10n), [early, late]);
-  assert.deepEqual(await unfinal(10n, 1), [early]);
-  assert.deepEqual(await unfinal(11n), [late]);
-  assert.deepEqual(await unfinal(21n), []);
+  const blockOf = async (id: SettlementId) => {
+    const evidence = (await ledger.get(id))?.evidence;
+    assert.ok(evidence !== undefined);
+    return { blockNumber: evidence.blockNumber, blockHash: evidence.blockHash };
+  };
+  const [newer, older] = [await blockOf(late), await blockOf(early)];
+  assert.deepEqual(await ledger.unfinalBlocks(NETWORK, 10), [newer, older]);
+  assert.deepEqual(await ledger.unfinalBlocks(NETWORK, 1), [newer]);
+  assert.deepEqual(await ledger.unfinalBlocks(NETWORK, 1, newer), [older]);
+  const inBlock = async (block: typeof newer) => (await ledger.unfinalIn(NETWORK, block, 10)).map(({ id }) => id);
+  assert.deepEqual(await inBlock(older), [early]);
+  assert.deepEqual(await inBlock({ ...older, blockHash: newer.blockHash }), []);
+  await ledger.finalise(NETWORK, [older, { ...newer, blockHash: older.blockHash }]);
+  assert.deepEqual(await ledger.unfinalBlocks(NETWORK, 10), [newer]);
+  await ledger.finalise(NETWORK, []);
 
   const unswept = async (time: number): Promise<readonly SettlementId[]> =>
     (await ledger.unswept(NETWORK, time, 10)).map((payment) => payment.id).sort();

@@ -5,6 +5,12 @@ import { committing, type LedgerParts, onlyRow } from "./parts.ts";
 import { type PaymentRow, rowToRecord } from "./rows.ts";
 
 const ANSWER_PAGE = 500;
+const MAX_BIGINT = 2n ** 63n - 1n;
+
+interface BlockRow {
+  readonly block_number: string;
+  readonly block_hash: `0x${string}`;
+}
 
 /** What becomes of payments on the chain, and the lists that are worked through until nothing can change any more. */
 export function createOutcomes(
@@ -12,12 +18,16 @@ export function createOutcomes(
 ): Pick<
   Ledger,
   | "settled"
+  | "settledAll"
   | "failed"
   | "reorganised"
   | "disputed"
   | "owed"
   | "submitted"
-  | "unfinal"
+  | "unresolved"
+  | "unfinalBlocks"
+  | "unfinalIn"
+  | "finalise"
   | "unswept"
   | "swept"
   | "expireAnswers"
@@ -44,6 +54,7 @@ export function createOutcomes(
         evidence?.transaction ?? null,
         evidence?.blockNumber.toString() ?? null,
         evidence?.blockHash ?? null,
+        evidence?.logIndex ?? null,
         answerRetentionMs,
       ]);
       known(method, id, rows);
@@ -51,6 +62,20 @@ export function createOutcomes(
 
   return {
     settled: (id, evidence) => conclude("settled", "settled", id, undefined, evidence),
+    settledAll: (items) =>
+      committing(faults, "settled", async () => {
+        if (items.length === 0) return;
+        const rows = await database.run<{ id: SettlementId }>(statements.settleAll, [
+          items.map(({ id }) => id),
+          items.map(({ evidence }) => evidence.transaction),
+          items.map(({ evidence }) => evidence.blockNumber.toString()),
+          items.map(({ evidence }) => evidence.blockHash),
+          items.map(({ evidence }) => evidence.logIndex),
+          answerRetentionMs,
+        ]);
+        const lost = rows.map(({ id }) => id);
+        if (lost.length > 0) throw new AppError("LEDGER_FENCED", { detail: { method: "settled", lost } });
+      }),
     failed: (id, reason) => conclude("failed", "failed", id, reason, undefined),
     disputed: (id, reason) => conclude("disputed", "disputed", id, reason, undefined),
     owed: (id, evidence) => conclude("owed", "owed", id, undefined, evidence),
@@ -64,10 +89,30 @@ export function createOutcomes(
       return (await database.run<PaymentRow>(statements.submitted, [network, limit])).map(rowToRecord);
     },
 
-    async unfinal(network, finalBlock, limit) {
-      const values = [network, finalBlock.toString(), limit];
-      return (await database.run<PaymentRow>(statements.unfinal, values)).map(rowToRecord);
+    async unresolved({ network, closedBySeconds, limit }) {
+      const values = [network, Math.floor(closedBySeconds), limit];
+      return (await database.run<PaymentRow>(statements.unresolved, values)).map(rowToRecord);
     },
+
+    async unfinalBlocks(network, limit, before) {
+      const values = [network, (before?.blockNumber ?? MAX_BIGINT).toString(), before?.blockHash ?? "", limit];
+      const rows = await database.run<BlockRow>(statements.unfinalBlocks, values);
+      return rows.map(({ block_number, block_hash }) => ({ blockNumber: BigInt(block_number), blockHash: block_hash }));
+    },
+
+    async unfinalIn(network, { blockNumber, blockHash }, limit) {
+      const values = [network, blockNumber.toString(), blockHash, limit];
+      return (await database.run<PaymentRow>(statements.unfinalIn, values)).map(rowToRecord);
+    },
+
+    finalise: (network, blocks) =>
+      committing(faults, "finalise", async () => {
+        await database.run(statements.finalise, [
+          network,
+          blocks.map(({ blockNumber }) => blockNumber.toString()),
+          blocks.map(({ blockHash }) => blockHash),
+        ]);
+      }),
 
     async unswept(network, chainTimeSeconds, limit) {
       const values = [network, Math.floor(chainTimeSeconds), limit];

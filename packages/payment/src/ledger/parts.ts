@@ -9,6 +9,8 @@ export interface LedgerParts {
   readonly statements: LedgerStatements;
   readonly holder: Holder;
   readonly answerRetentionMs: number;
+  /** Calls that may wait for the database; more are refused. */
+  readonly queueLimit: number;
   readonly log: Log;
   readonly metrics: Metrics;
   readonly faults: FaultPoints;

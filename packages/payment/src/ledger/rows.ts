@@ -30,6 +30,7 @@ export interface PaymentRow {
   readonly transaction_hash: string | null;
   readonly block_number: string | null;
   readonly block_hash: string | null;
+  readonly log_index: number | null;
   readonly answer_expires_ms: number | null;
   readonly created_ms: number;
   readonly updated_ms: number;
@@ -56,6 +57,7 @@ const PLAIN = [
   "transaction_hash",
   "block_number",
   "block_hash",
+  "log_index",
 ] as const;
 
 const milliseconds = (column: string): string => `floor(extract(epoch from ${column}) * 1000)::float8`;
@@ -70,8 +72,10 @@ export function paymentColumns(source: string): string {
   ].join(", ");
 }
 
-const isBlock = (row: PaymentRow): row is PaymentRow & { block_number: string; block_hash: string } =>
-  row.block_number !== null && row.block_hash !== null;
+const isBlock = (
+  row: PaymentRow,
+): row is PaymentRow & { block_number: string; block_hash: string; log_index: number } =>
+  row.block_number !== null && row.block_hash !== null && row.log_index !== null;
 
 // The table's checks hold these texts to what the types say.
 export function rowToRecord(row: PaymentRow): PaymentRecord {
@@ -99,7 +103,12 @@ export function rowToRecord(row: PaymentRow): PaymentRecord {
     transaction,
     evidence:
       isBlock(row) && transaction !== undefined
-        ? { transaction, blockNumber: BigInt(row.block_number), blockHash: row.block_hash as `0x${string}` }
+        ? {
+            transaction,
+            blockNumber: BigInt(row.block_number),
+            blockHash: row.block_hash as `0x${string}`,
+            logIndex: row.log_index,
+          }
         : undefined,
     answerExpiresAtMs: row.answer_expires_ms ?? undefined,
     createdAtMs: row.created_ms,
@@ -111,6 +120,8 @@ export function rowToRecord(row: PaymentRow): PaymentRecord {
 export interface BatchRow {
   readonly id: string;
   readonly nonce: string;
+  /** Only where batches of several keys are listed. */
+  readonly relayer?: string;
   readonly gas_limit: string;
   readonly created_ms: number;
   readonly hash: string;

@@ -30,14 +30,25 @@ export function ledgerStatements(schema: string) {
     ),
     renew: write("renew", `select network, relayer, epoch from ${s}.renew($1, ${ms("$2")})`),
     retire: write("retire", `select ${s}.retire($1, $2)`),
+    // One row for each wanted claim, in their order. They are made one after another, in one transaction.
     claim: write(
       "claim",
-      `select c.outcome, ${paymentColumns("(c.standing)")} from ${s}.claim($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-        $11, $12, $13, $14, $15, $16, $17, $18) c`,
+      `select c.outcome, ${paymentColumns("(c.standing)")} from rows from (jsonb_to_recordset($1::jsonb) as (
+          holder text, id text, network text, asset text, payer text, nonce bytea, pay_to text, value numeric,
+          valid_after numeric, valid_before numeric, signature bytea, kind text, service_id text,
+          payload_digest bytea, request_hash bytea, identifier text, balance numeric, balance_block bigint
+        )) with ordinality w,
+        lateral ${s}.claim(w.holder, w.id, w.network, w.asset, w.payer, w.nonce, w.pay_to, w.value, w.valid_after,
+          w.valid_before, w.signature, w.kind, w.service_id, w.payload_digest, w.request_hash, w.identifier,
+          w.balance, w.balance_block) c
+        order by w.ordinality`,
     ),
     find: read(
       "find",
-      `select ${p} from ${s}.payments p where network = $1 and asset = $2 and payer = $3 and nonce = $4`,
+      `select w.place::integer, ${p} from unnest($1::text[], $2::text[], $3::text[], $4::text[])
+          with ordinality w (network, asset, payer, nonce, place),
+        lateral (select * from ${s}.payments p where p.network = w.network and p.asset = w.asset
+          and p.payer = w.payer and p.nonce = decode(w.nonce, 'hex') limit 1) p`,
     ),
     findByIdentifier: read(
       "findByIdentifier",
@@ -46,8 +57,10 @@ export function ledgerStatements(schema: string) {
     ),
     get: read(
       "get",
-      `select ${p} from ${s}.payments p where seq = coalesce(
-        (select seq from ${s}.payments where id = $1), (select payment from ${s}.former_ids where id = $1))`,
+      `select w.place::integer, ${p} from unnest($1::text[]) with ordinality w (id, place),
+        lateral (select * from ${s}.payments p where p.seq = coalesce(
+          (select seq from ${s}.payments where id = w.id),
+          (select payment from ${s}.former_ids where id = w.id)) limit 1) p`,
     ),
     answer: read(
       "answer",
@@ -71,6 +84,14 @@ export function ledgerStatements(schema: string) {
       "closeBatch",
       `update ${s}.batches set state = 'mined', mined_by = $2 where id = $1 and mined_by is distinct from $2`,
     ),
+    returnRelayer: write(
+      "returnRelayer",
+      `update ${s}.relayers set holder = null where holder = $1 and network = $2 and address = $3 and epoch = $4`,
+    ),
+    livingHolders: read(
+      "livingHolders",
+      `select count(*)::integer as living from ${s}.holders where expires_at > clock_timestamp()`,
+    ),
     openBatches: read(
       "openBatches",
       `select b.id, b.nonce, b.gas_limit, floor(extract(epoch from b.created_at) * 1000)::float8 as created_ms,
@@ -79,20 +100,56 @@ export function ledgerStatements(schema: string) {
         where b.id in (${batchWindow}) and ${heldByUs}
         order by b.nonce, t.position`,
     ),
+    orphanBatches: read(
+      "orphanBatches",
+      `select b.id, b.relayer, b.nonce, b.gas_limit, floor(extract(epoch from b.created_at) * 1000)::float8 as created_ms,
+          t.hash, t.raw, t.max_fee_per_gas, t.max_priority_fee_per_gas
+        from ${s}.batches b join ${s}.transactions t on t.batch = b.id
+        where b.id in (
+          select b.id from ${s}.batches b join ${s}.relayers r on r.network = b.network and r.address = b.relayer
+          where b.network = $1 and b.state = 'open' and not ${s}.holder_lives(r.holder)
+            and exists (select 1 from ${s}.payments p where p.batch = b.id and p.state = 'signed')
+          order by b.relayer, b.nonce limit $2
+        )
+        order by b.relayer, b.nonce, t.position`,
+    ),
     openBatchPayments: read(
       "openBatchPayments",
       `select p.batch, ${p} from ${s}.payments p where p.batch = any ($1::bigint[]) order by p.seq`,
     ),
-    conclude: write("conclude", `select ${s}.conclude($1, $2, $3, $4, $5, $6, ${ms("$7")}) as outcome`),
+    conclude: write("conclude", `select ${s}.conclude($1, $2, $3, $4, $5, $6, $7, ${ms("$8")}) as outcome`),
+    settleAll: write("settled", `select settle_all as id from ${s}.settle_all($1, $2, $3, $4, $5, ${ms("$6")})`),
     reorganise: write("reorganised", `select ${s}.reorganise($1) as outcome`),
     submitted: read(
       "submitted",
       `select ${p} from ${s}.payments p where network = $1 and state = 'submitted' order by seq limit $2`,
     ),
-    unfinal: read(
-      "unfinal",
-      `select ${p} from ${s}.payments p where network = $1 and state = 'settled' and block_number >= $2
-        order by block_number limit $3`,
+    unresolved: read(
+      "unresolved",
+      `select ${p} from ${s}.payments p where p.network = $1 and p.state in ('signed', 'submitted')
+        and (p.valid_before <= $2 or exists (select 1 from ${s}.batches b where b.id = p.batch and b.state = 'mined'))
+        order by p.valid_before, p.seq limit $3`,
+    ),
+    unfinalBlocks: read(
+      "unfinalBlocks",
+      `select distinct block_number, block_hash from ${s}.payments
+        where network = $1 and state = 'settled' and not final and (block_number, block_hash) < ($2::bigint, $3)
+        order by block_number desc, block_hash desc limit $4`,
+    ),
+    unfinalIn: read(
+      "unfinalIn",
+      `select ${p} from ${s}.payments p where network = $1 and state = 'settled' and not final
+        and block_number = $2 and block_hash = $3 order by seq limit $4`,
+    ),
+    // One that is locked is being changed: it is looked at again.
+    finalise: write(
+      "finalise",
+      `with due as (
+          select p.seq from ${s}.payments p join unnest($2::bigint[], $3::text[]) as w (block, hash)
+            on p.block_number = w.block and p.block_hash = w.hash
+            where p.network = $1 and p.state = 'settled' and not p.final
+            order by p.seq for update of p skip locked
+        ) update ${s}.payments set final = true from due where payments.seq = due.seq`,
     ),
     unswept: read(
       "unswept",
@@ -107,6 +164,7 @@ export function ledgerStatements(schema: string) {
     ),
     expireAnswers: write("expireAnswers", `select deleted, looked from ${s}.expire_answers($1)`),
     books: read("books", `select network, asset, state, payments, value from ${s}.books order by network, asset`),
+    list: read("list", `select ${p} from ${s}.payments p where p.state = any ($1) order by p.seq desc limit $2`),
     commits: read("commits", "select current_setting('synchronous_commit') as sync"),
     ready: read("ready", "select 1 as one"),
   };

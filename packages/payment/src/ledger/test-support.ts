@@ -131,6 +131,7 @@ export const newEvidence = (blockNumber = 101n): Evidence => ({
   transaction: bytes32(),
   blockNumber,
   blockHash: bytes32(),
+  logIndex: 3,
 });
 
 /** Journals one batch of these payments. */

@@ -6,6 +6,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { isAppError, noFaults, noMetrics, silentLog } from "@turnpike/base";
 import { startPostgres } from "@turnpike/localnet";
+import pg from "pg";
 import { createLedger } from "./ledger.ts";
 import { migrate } from "./migrate.ts";
 import { claimed, newClaim, newKey, openLedger, sql, startTestServer, type TestServer } from "./test-support.ts";
@@ -21,6 +22,28 @@ const unavailable = (unknown?: boolean) => (error: unknown) => {
   if (unknown !== undefined) assert.equal(error.detail.unknown ?? false, unknown);
   return true;
 };
+
+test("who starts without a database is told host, port and cause, and no password", async () => {
+  const good = new URL(await server.database());
+  const cases: readonly [(url: URL) => void, RegExp][] = [
+    [(url) => (url.port = "1"), /at 127\.0\.0\.1:1 cannot be reached: nothing listens there/],
+    [(url) => (url.hostname = "db.invalid"), /at db\.invalid:\d+ cannot be reached: .*name/],
+    [(url) => (url.pathname = "/nothing_here"), /cannot be reached: there is no database of this name/],
+    [(url) => (url.password = "sesame"), /cannot be reached: authentication failed/],
+  ];
+  for (const [change, message] of cases) {
+    const url = new URL(good);
+    url.hostname = "127.0.0.1";
+    change(url);
+    const options = { url: url.href };
+    await assert.rejects(createLedger(options, { log: silentLog, metrics: noMetrics, faults: noFaults }), (error) => {
+      assert.ok(isAppError(error, "LEDGER_UNAVAILABLE"), String(error));
+      assert.match(error.message, message);
+      assert.ok(!`${error.message} ${JSON.stringify(error.detail)}`.includes(url.password));
+      return true;
+    });
+  }
+});
 
 /** A wire to the database that can go silent or be cut. */
 async function openWire(url: string) {
@@ -196,4 +219,25 @@ test("a URL that turns durable commits off is refused", async () => {
   assert.equal(row?.sync, "off");
   await using ledger = await openLedger(url);
   assert.equal(await ledger.ready(), true);
+});
+
+test("the end of a ledger does not wait for a sum", async () => {
+  const url = await server.database();
+  const ledger = await openLedger(url);
+  const locker = new pg.Client({ connectionString: url, options: "-c search_path=ledger" });
+  await locker.connect();
+  try {
+    await locker.query("begin; lock table payments in access exclusive mode");
+    const sum = assert.rejects(ledger.books(), unavailable());
+    for (;;) {
+      const waiting = await locker.query(
+        "select 1 from pg_locks where not granted and relation = 'payments'::regclass",
+      );
+      if (waiting.rows.length > 0) break;
+    }
+    await ledger[Symbol.asyncDispose]();
+    await sum;
+  } finally {
+    await locker.end();
+  }
 });

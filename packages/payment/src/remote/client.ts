@@ -13,6 +13,8 @@ export type FacilitatorAnswer =
 export interface FacilitatorClient extends AsyncDisposable {
   /** Never throws, and never takes longer than its time-out. */
   settle(payment: PaymentRecord, signal: AbortSignal): Promise<FacilitatorAnswer>;
+  /** True when `GET /supported` is answered with JSON. Never throws, and never takes longer than its time-out. */
+  alive(signal: AbortSignal): Promise<boolean>;
 }
 
 const HASH = /^0x[0-9a-fA-F]{64}$/;
@@ -32,7 +34,8 @@ export function createFacilitatorClient(
     throw new AppError("CONFIG_INVALID", { message: "The facilitator's URL is not http or https." });
   }
   const pool = new Pool(url.origin, { connections: opts.maxConnections, connect: { timeout: opts.timeoutMs } });
-  const path = `${url.pathname.replace(/\/+$/, "")}/settle${url.search}`;
+  const pathOf = (name: string): string => `${url.pathname.replace(/\/+$/, "")}/${name}${url.search}`;
+  const path = pathOf("settle");
 
   return {
     async settle(payment, signal) {
@@ -52,6 +55,17 @@ export function createFacilitatorClient(
         return { kind: error instanceof RangeError ? "absurd" : "none", transaction: undefined };
       }
     },
+    async alive(signal) {
+      const limit = AbortSignal.any([signal, AbortSignal.timeout(opts.timeoutMs)]);
+      try {
+        const response = await pool.request({ path: pathOf("supported"), method: "GET", signal: limit });
+        const body = await readBody(response, opts.maxAnswerBytes);
+        const parsed = parseJson(body, { maxDepth: 16, maxNodes: 2_000 });
+        return response.statusCode === 200 && parsed.ok && isRecord(parsed.value);
+      } catch {
+        return false;
+      }
+    },
     [Symbol.asyncDispose]: () => pool.destroy(),
   };
 }
@@ -67,7 +81,7 @@ export function settleRequest(payment: PaymentRecord, network: RemoteNetwork): R
     amount: value.toString(),
     asset: asset.address,
     payTo,
-    maxTimeoutSeconds: network.maxTimeoutSeconds,
+    maxTimeoutSeconds: asset.maxTimeoutSeconds ?? network.maxTimeoutSeconds,
     extra: { name: asset.name, version: asset.version },
   };
   const authorization = {

@@ -6,6 +6,7 @@ import { createReconciler } from "../engine/reconciler.ts";
 import { createResolver } from "../engine/resolver.ts";
 import { evidenceIn } from "../engine/search.ts";
 import { pause, type Waiters, waitForEnd } from "../engine/waiters.ts";
+import { createQuiet } from "../quiet.ts";
 import type { PaymentRecord } from "../types.ts";
 import type { FacilitatorClient } from "./client.ts";
 import type { RemoteNetwork, RemoteSettlerModules, RemoteSettlerOptions } from "./options.ts";
@@ -33,6 +34,8 @@ interface Watched {
 }
 
 const LIMIT = 1_000;
+/** Bad answers in a row after which a facilitator counts as missing, until it answers well again. */
+const SILENT_ANSWERS = 3;
 const JUDGE_EVERY_MS = 1_000;
 /** Pauses between two askings about one payment. */
 const FIRST_PAUSE_MS = 1_000;
@@ -59,6 +62,13 @@ export async function createRemoteNetwork(
   const watched = new Map<SettlementId, Watched>();
   const jobs = new Set<Promise<unknown>>();
   let headAtMs = Number.NEGATIVE_INFINITY;
+  /** Answers in a row that were none, or absurd. */
+  let badAnswers = 0;
+  const quiet = {
+    chain: createQuiet(() => clock.monotonicMs()),
+    reconcile: createQuiet(() => clock.monotonicMs()),
+    facilitator: createQuiet(() => clock.monotonicMs()),
+  };
 
   const track = (job: Promise<unknown>): void => {
     jobs.add(job);
@@ -82,8 +92,11 @@ export async function createRemoteNetwork(
       await faults.reach("remote.ask.before");
       const answer = await client.settle(payment, stopping.signal);
       await faults.reach("remote.ask.after");
+      if (stopping.signal.aborted) return;
       metrics.count(facilitatorAnswersTotal, { network, answer: answer.kind });
-      if (answer.kind === "absurd" || answer.kind === "none") {
+      badAnswers = answer.kind === "absurd" || answer.kind === "none" ? badAnswers + 1 : 0;
+      if (badAnswers === 0 && quiet.facilitator.works()) log.info({}, "the facilitator answers again");
+      if (badAnswers > 0 && quiet.facilitator.fails()) {
         log.warn({ settlementId: payment.id, answer: answer.kind }, "the facilitator did not answer well");
       }
       entry.hint = answer.transaction ?? entry.hint;
@@ -128,11 +141,14 @@ export async function createRemoteNetwork(
           stopping.signal,
         );
         headAtMs = clock.monotonicMs();
+        if (quiet.chain.works()) log.info({}, "the chain answers again");
         for (const result of await Promise.allSettled(entries.map((e) => follow(e, view.head, minedOf(view, e))))) {
           if (result.status === "rejected") log.warn({ code: codeOf(result.reason) }, "look again later");
         }
       } catch (error) {
-        if (!stopping.signal.aborted) log.warn({ code: codeOf(error) }, "the chain could not be asked");
+        if (!stopping.signal.aborted && quiet.chain.fails()) {
+          log.warn({ code: codeOf(error) }, "the chain could not be asked");
+        }
       }
       await pacer.next(watched.size > 0, stopping.signal);
     }
@@ -152,9 +168,15 @@ export async function createRemoteNetwork(
         await adopt(ageMs);
         const head = await chain.head(signal);
         if ((await reconciler.checkFinality(head, signal)) > 0) await adopt(0);
+        await reconciler.resolve(head, signal);
         await reconciler.sweep(head, signal);
+        quiet.reconcile.works();
+        // Nothing is asked of it while it is missing, so it is looked at here; its next bad answer counts again.
+        if (badAnswers >= SILENT_ANSWERS && (await client.alive(stopping.signal))) badAnswers = SILENT_ANSWERS - 1;
       } catch (error) {
-        if (!stopping.signal.aborted) log.warn({ code: codeOf(error) }, "a reconciliation did not end");
+        if (!stopping.signal.aborted && quiet.reconcile.fails()) {
+          log.warn({ code: codeOf(error) }, "a reconciliation did not end");
+        }
       }
       await pause(opts.reconcileMs ?? 5_000, stopping.signal);
     }
@@ -175,7 +197,10 @@ export async function createRemoteNetwork(
     wait: (payment, signal) =>
       waitForEnd(payment, AbortSignal.any([signal, stopping.signal]), { ledger, waiters, log }),
 
-    missing: () => (clock.monotonicMs() - headAtMs > idleMs * 3 + 5_000 ? [`chain unreachable (${network})`] : []),
+    missing: () => [
+      ...(clock.monotonicMs() - headAtMs > idleMs * 3 + 5_000 ? [`chain unreachable (${network})`] : []),
+      ...(badAnswers >= SILENT_ANSWERS ? [`facilitator silent (${network})`] : []),
+    ],
 
     async [Symbol.asyncDispose]() {
       stopping.abort();

@@ -9,12 +9,14 @@ export interface RemoteAsset {
   /** EIP-712 domain of the token. */
   readonly name: string;
   readonly version: string;
+  /** `maxTimeoutSeconds` of the terms in this asset; that of the network by default. */
+  readonly maxTimeoutSeconds?: number;
 }
 
 /** One network of {@link RemoteSettlerOptions}. */
 export interface RemoteNetwork extends ChainRules {
   readonly assets: readonly RemoteAsset[];
-  /** `maxTimeoutSeconds` of the terms. */
+  /** `maxTimeoutSeconds` of the terms, where an asset has none of its own. */
   readonly maxTimeoutSeconds: number;
 }
 

@@ -49,8 +49,9 @@ async function facilitator(
     const parts: Buffer[] = [];
     request.on("data", (part: Buffer) => parts.push(part));
     request.on("end", () => {
-      const body = JSON.parse(Buffer.concat(parts).toString()) as Record<string, unknown>;
-      bodies.push(body);
+      const text = Buffer.concat(parts).toString();
+      const body = (text === "" ? {} : JSON.parse(text)) as Record<string, unknown>;
+      if (text !== "") bodies.push(body);
       void handle(body, response);
     });
   });
@@ -195,4 +196,27 @@ test("a claim that is lost before the journal is rejected, and the facilitator i
   await ledger.release(payment.id, "SERVICE_UNAVAILABLE");
   await assert.rejects(settler.settle(payment, ANSWER, timeLimit()), { code: "LEDGER_FENCED" });
   assert.equal(fake.bodies.length, 0);
+});
+
+test("a facilitator that is silent three times is missing until it answers again", async () => {
+  let broken = true;
+  await using fake = await facilitator((_body, response) => {
+    if (broken) response.writeHead(502).end("<html>");
+    else response.end(JSON.stringify({ kinds: [] }));
+  });
+  await using ledger = await bed.openLedger();
+  await using settler = await createRemoteSettler(options(fake.url), bed.modules(ledger));
+  assert.deepEqual(settler.missing(), []);
+  const payments = await Promise.all([1, 2, 3].map(async () => claim(ledger, await bed.payer(PRICE))));
+  await Promise.all(payments.map((payment) => settler.settle(payment, ANSWER, timeLimit(300))));
+  const until = async (holds: () => boolean): Promise<void> => {
+    for (const end = Date.now() + 5_000; !holds() && Date.now() < end; ) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+  };
+  await until(() => settler.missing().length > 0);
+  assert.deepEqual(settler.missing(), ["facilitator silent (eip155:84532)"]);
+  broken = false;
+  await until(() => settler.missing().length === 0);
+  assert.deepEqual(settler.missing(), []);
 });

@@ -93,7 +93,8 @@ export async function createRemoteSettler(opts: RemoteSettlerOptions, modules: R
 
     wait: (payment, signal) => watchOf(payment).wait(payment, AbortSignal.any([signal, stopping.signal])),
 
-    missing: () => [...networks.values()].flatMap((network) => network.missing()),
+    missing: (wanted) =>
+      [...networks].flatMap(([id, network]) => (wanted === undefined || wanted === id ? network.missing() : [])),
 
     async [Symbol.asyncDispose]() {
       stopping.abort();

@@ -2,7 +2,7 @@ import { AppError, type Clock, type Metrics } from "@turnpike/base";
 import { type Call3, decodeAggregate3, encodeAggregate3, encodeTransferVrs } from "../evm/abi.ts";
 import type { RpcCall } from "../evm/rpc.ts";
 import type { DecodedPayment, PaymentRefusal, Verification } from "../types.ts";
-import { createBoundedMap } from "./bounded-map.ts";
+import type { BoundedMap } from "./bounded-map.ts";
 import { verificationBatch } from "./metrics.ts";
 import {
   blockCalls,
@@ -34,8 +34,6 @@ export interface EoaCheckerOptions {
   readonly maxExchanges: number;
   /** Most payments that wait. */
   readonly maxQueued: number;
-  /** How long "this account has no code" is believed. */
-  readonly codeCacheMs: number;
 }
 
 interface Waiter {
@@ -52,10 +50,15 @@ const GAS_PER_PAYMENT = 200_000;
 /** Makes the checker of one chain. */
 export function createEoaChecker(
   opts: EoaCheckerOptions,
-  modules: { readonly access: ChainAccess; readonly clock: Clock; readonly metrics: Metrics },
+  modules: {
+    readonly access: ChainAccess;
+    /** Accounts, in lower case, that had no code lately. */
+    readonly noCode: BoundedMap<string, true>;
+    readonly clock: Clock;
+    readonly metrics: Metrics;
+  },
 ): EoaChecker {
-  const { access, clock, metrics } = modules;
-  const noCode = createBoundedMap<string, true>({ maxEntries: 10_000, ttlMs: opts.codeCacheMs });
+  const { access, noCode, clock, metrics } = modules;
   let waiting: Waiter[] = [];
   let running = 0;
   let scheduled = false;

@@ -52,6 +52,8 @@ test("free checks refuse another receiver, price or window before anything is as
     [{ validBefore: now + 4n }, "PAYMENT_EXPIRED"],
     [{ validBefore: now - 100n }, "PAYMENT_EXPIRED"],
     [{ validBefore: 0n }, "PAYMENT_EXPIRED"],
+    [{ validBefore: now + 60n + 300n + 30n }, "PAYMENT_WINDOW_TOO_LONG"],
+    [{ validBefore: 2n ** 256n - 1n }, "PAYMENT_WINDOW_TOO_LONG"],
   ] as const;
   for (const [more, code] of cases) {
     const found = await verifier.checkFree(harness.pay(key, more));
@@ -59,6 +61,8 @@ test("free checks refuse another receiver, price or window before anything is as
   }
   const spelled = harness.pay(key, { to: harness.option.payTo.toLowerCase() as `0x${string}` });
   assert.deepEqual(await verifier.checkFree(spelled), { ok: true, signer: "payer" });
+  const skewed = harness.pay(key, { validBefore: now + 60n + 270n });
+  assert.deepEqual(await verifier.checkFree(skewed), { ok: true, signer: "payer" }, "a payer's clock may be ahead");
 });
 
 test("a signature that is not the payer's in the form tokens take is nobody's", async () => {

@@ -46,3 +46,13 @@ export const chainTimeOffsetSeconds: MetricSpec = {
   help: "Estimate of the chain's time less the machine's clock",
   labels: ["network"],
 };
+
+/** All metrics of this folder. */
+export const VERIFY_METRICS: readonly MetricSpec[] = [
+  verificationsTotal,
+  verificationSeconds,
+  verificationBatch,
+  recoverWorkerExits,
+  recoverQueue,
+  chainTimeOffsetSeconds,
+];

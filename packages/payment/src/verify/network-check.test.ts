@@ -46,6 +46,20 @@ test("every difference from the configuration is refused by name", async () => {
   }
 });
 
+test("an RPC whose nodes are all of another chain is a mismatch", async () => {
+  const opts = { urls: [harness.anvil.url], timeoutMs: 2_000, expectedChainId: 8453 };
+  await using rpc = createEvmRpc(opts, modules);
+  const networks = [{ ...NETWORK, network: "eip155:8453" as NetworkId }];
+  await using verifier = createVerifier(
+    { networks, workers: 0 },
+    { rpc: new Map([[networks[0]?.network ?? NETWORK.network, rpc]]), ...modules },
+  );
+  await assert.rejects(
+    verifier.checkNetworks(),
+    (error) => isAppError(error, "CHAIN_MISMATCH") && /its chain id is 84532/.test(error.message),
+  );
+});
+
 test("a chain that does not answer is unavailable, in the check and in a verification", async () => {
   await using rpc = createEvmRpc({ urls: ["http://127.0.0.1:1/key"], timeoutMs: 1_000 }, modules);
   const opts = { networks: [NETWORK], workers: 0 };

@@ -1,4 +1,4 @@
-import { AppError, bytesToHex0x } from "@turnpike/base";
+import { AppError, bytesToHex0x, isAppError } from "@turnpike/base";
 import {
   CALLS,
   decodeAggregate3,
@@ -43,16 +43,17 @@ export async function checkNetwork(
     callData,
   }));
   const height = { target: multicall3, allowFailure: true, callData: CALLS.getBlockNumber };
-  const [id, assetCode, multicallCode, block, reads] = await rpc.batch(
-    [
-      { method: "eth_chainId", params: [] },
-      { method: "eth_getCode", params: [asset, "latest"] },
-      { method: "eth_getCode", params: [multicall3, "latest"] },
-      { method: "eth_blockNumber", params: [] },
-      { method: "eth_call", params: [{ to: multicall3, data: encodeAggregate3([...token, height]) }, "latest"] },
-    ],
-    signal,
-  );
+  const calls = [
+    { method: "eth_chainId", params: [] },
+    { method: "eth_getCode", params: [asset, "latest"] },
+    { method: "eth_getCode", params: [multicall3, "latest"] },
+    { method: "eth_blockNumber", params: [] },
+    { method: "eth_call", params: [{ to: multicall3, data: encodeAggregate3([...token, height]) }, "latest"] },
+  ];
+  const [id, assetCode, multicallCode, block, reads] = await rpc.batch(calls, signal).catch((error: unknown) => {
+    const other = isAppError(error) ? error.detail.foundChainId : undefined;
+    throw typeof other === "string" ? mismatch(config, rpc, [`its chain id is ${other}`]) : error;
+  });
   const found = id?.ok === true ? decodeQuantity(id.result) : undefined;
   if (found === undefined) {
     throw new AppError("SETTLEMENT_UNAVAILABLE", { detail: { host: rpc.host, reason: "no chain id" } });
@@ -85,12 +86,14 @@ export async function checkNetwork(
       }
     }
   }
-  if (faults.length > 0) {
-    throw new AppError("CHAIN_MISMATCH", {
-      message: `The chain at ${rpc.host} is not the configured ${config.network}: ${faults.join("; ")}.`,
-      detail: { network: config.network, host: rpc.host, faults },
-    });
-  }
+  if (faults.length > 0) throw mismatch(config, rpc, faults);
+}
+
+function mismatch({ network }: VerifierNetwork, { host }: EvmRpc, faults: readonly string[]): AppError {
+  return new AppError("CHAIN_MISMATCH", {
+    message: `The chain at ${host} is not the configured ${network}: ${faults.join("; ")}.`,
+    detail: { network, host, faults },
+  });
 }
 
 function differ(a: bigint, b: bigint): boolean {

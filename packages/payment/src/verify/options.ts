@@ -1,6 +1,7 @@
 import type { Address, Clock, Log, Metrics, NetworkId } from "@turnpike/base";
 import type { EvmRpc } from "../evm/rpc.ts";
-import type { Verifier } from "../types.ts";
+import type { DecodedPayment, PaymentRefusal, Verifier } from "../types.ts";
+import type { BackOff } from "./back-off.ts";
 
 /** One network and one token of it that payments are taken in. */
 export interface VerifierNetwork {
@@ -39,6 +40,13 @@ export interface VerifierOptions {
   readonly deploymentGas?: number;
   /** How long "this account has no code" is believed; 5,000 by default. */
   readonly codeCacheMs?: number;
+  /**
+   * Accounts that send settlements. Contract wallets are asked as if the first of them did, at the chain's gas price: a
+   * wallet could otherwise agree in simulations only. Without one they are asked by nobody.
+   */
+  readonly relayers?: readonly Address[];
+  /** First tip of a settlement for one gas, in wei; 0 by default. */
+  readonly priorityFeeWei?: bigint;
   /** How often the newest block is read; 2,000 by default. */
   readonly pollMs?: number;
 }
@@ -50,15 +58,22 @@ export interface VerifierModules {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
+  /** Payers that are refused for a while, as the engine tells; nobody by default. */
+  readonly backOff?: BackOff;
 }
 
 /** A {@link Verifier} of EIP-3009 payments on EVM chains. */
 export interface EvmVerifier extends Verifier, AsyncDisposable {
   /**
+   * Whether the signature can be the payer's at all: its own key's, or of an account that is, or can become, a wallet.
+   * Nothing else is looked at.
+   */
+  checkSigner(payment: DecodedPayment): Promise<{ readonly ok: true } | PaymentRefusal>;
+  /**
    * Compares every network with its configuration; run it before payments are taken.
    * @throws AppError CHAIN_MISMATCH that names the differences; SETTLEMENT_UNAVAILABLE when a chain does not answer.
    */
-  checkNetworks(signal?: AbortSignal): Promise<void>;
+  checkNetworks(signal?: AbortSignal, network?: NetworkId): Promise<void>;
   /** Best estimate of a chain's time now, in Unix seconds. @throws AppError CONFIG_INVALID for an unknown network. */
   chainTimeSeconds(network: NetworkId): number;
 }

@@ -1,4 +1,4 @@
-import { AppError } from "@turnpike/base";
+import { type Address, AppError } from "@turnpike/base";
 import {
   CALLS,
   type Call3,
@@ -21,6 +21,15 @@ export interface ChainAccess {
   readonly multicall3: `0x${string}`;
   readonly chainTime: ChainClock;
   readonly marginSeconds: number;
+  /** Sender and fees of a settlement, for the `eth_call` of a contract wallet; empty while nothing is known of them. */
+  sender(): CallSender;
+}
+
+/** See {@link ChainAccess.sender}. */
+export interface CallSender {
+  readonly from?: Address;
+  readonly maxFeePerGas?: Hex;
+  readonly maxPriorityFeePerGas?: Hex;
 }
 
 /** The block that a simulation ran on. */
@@ -99,7 +108,7 @@ export function readSimulation(success: boolean, returnData: unknown): Simulatio
 }
 
 /** Reads a simulated transfer from the reply of its own `eth_call`. */
-export function replyToSimulation(reply: RpcReply | undefined, access: ChainAccess): Simulation {
+export function replyToSimulation(reply: RpcReply | undefined, access: Pick<ChainAccess, "rpc">): Simulation {
   if (reply === undefined) throw oddAnswer(access, "eth_call");
   if (reply.ok) return readSimulation(true, reply.result);
   const revert = decodeRevert(revertData(reply.data));
@@ -143,10 +152,11 @@ export async function simulateNow(
   callData: Hex,
   gas: number,
   access: ChainAccess,
+  sender: CallSender = {},
 ): Promise<Simulation | undefined> {
   const opens = Number(payment.authorization.validAfter) + 1;
   const time = Math.max(Math.floor(access.chainTime.nowSeconds()), opens);
-  const call = { to: payment.option.asset, data: callData, gas: quantity(gas) };
+  const call = { ...sender, to: payment.option.asset, data: callData, gas: quantity(gas) };
   const reply = await access.rpc.call("eth_call", [call, "latest", {}, { time: quantity(time) }]);
   // A node without block overrides ignores or refuses them: then the payment must come again when its window is open.
   if (!reply.ok) return undefined;
@@ -160,6 +170,6 @@ export function quantity(value: number): Hex {
 }
 
 /** A node that answers what cannot be. */
-export function oddAnswer(access: ChainAccess, what: string): AppError {
+export function oddAnswer(access: Pick<ChainAccess, "rpc">, what: string): AppError {
   return new AppError("SETTLEMENT_UNAVAILABLE", { detail: { host: access.rpc.host, reason: `odd answer: ${what}` } });
 }

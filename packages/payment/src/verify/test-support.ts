@@ -22,6 +22,7 @@ import {
 import { createEvmRpc, type EvmRpc } from "../evm/rpc.ts";
 import { paymentOption } from "../option.ts";
 import type { Authorization, DecodedPayment, PaymentOption, Verification } from "../types.ts";
+import type { BackOff } from "./back-off.ts";
 import { domainSeparator, transferDigest } from "./digest.ts";
 import type { EvmVerifier, VerifierNetwork, VerifierOptions } from "./options.ts";
 import { createVerifier } from "./verifier.ts";
@@ -31,7 +32,7 @@ export interface Harness extends AsyncDisposable {
   readonly anvil: Anvil;
   readonly rpc: EvmRpc;
   readonly option: PaymentOption;
-  open(more?: Partial<VerifierOptions>, clock?: Clock): EvmVerifier;
+  open(more?: Partial<VerifierOptions>, clock?: Clock, rpc?: EvmRpc, backOff?: BackOff): EvmVerifier;
   /** A new key with this balance. */
   payer(units?: bigint): Promise<Key>;
   pay(key: Key, more?: Partial<Authorization>, name?: string): DecodedPayment;
@@ -111,10 +112,11 @@ export async function startHarness(blockTimeSeconds?: number): Promise<Harness> 
     anvil,
     rpc,
     option,
-    open(more = {}, clock = systemClock) {
+    open(more = {}, clock = systemClock, chainRpc = rpc, backOff) {
       const opts = { networks: [NETWORK], workers: 0, ...more };
       return createVerifier(opts, {
-        rpc: new Map([[NETWORK.network, rpc]]),
+        rpc: new Map([[NETWORK.network, chainRpc]]),
+        ...(backOff === undefined ? {} : { backOff }),
         clock,
         log: silentLog,
         metrics: noMetrics,

@@ -2,15 +2,17 @@ import { availableParallelism } from "node:os";
 import { type Address, AppError, bytesToHex, isAppError, isRecord, type NetworkId, sameAddress } from "@turnpike/base";
 import { isLowS } from "@turnpike/crypto";
 import { decodeQuantity } from "../evm/abi.ts";
+import { isErc6492, unwrapErc6492 } from "../evm/erc6492.ts";
 import type { DecodedPayment, PaymentOption, PaymentRefusal, Verification } from "../types.ts";
 import { createBoundedMap } from "./bounded-map.ts";
 import { createChainClock } from "./chain-time.ts";
+import { type CodeReader, createCodeReader } from "./code-reader.ts";
 import { domainSeparator, transferDigest } from "./digest.ts";
 import { createEoaChecker, type EoaChecker } from "./eoa-checker.ts";
 import { chainTimeOffsetSeconds, verificationSeconds, verificationsTotal } from "./metrics.ts";
 import { chainIdOf, checkNetwork } from "./network-check.ts";
 import type { EvmVerifier, VerifierModules, VerifierNetwork, VerifierOptions } from "./options.ts";
-import { type ChainAccess, refuse } from "./reading.ts";
+import { type CallSender, type ChainAccess, refuse } from "./reading.ts";
 import { createRecoverPool } from "./recover-pool.ts";
 import { createWalletChecker, type WalletChecker } from "./wallet-checker.ts";
 
@@ -20,7 +22,13 @@ interface Chain {
   readonly access: ChainAccess;
   readonly eoa: EoaChecker;
   readonly wallet: WalletChecker;
+  readonly code: CodeReader;
+  /** Wei for one gas in the newest block; undefined before one was read, and on chains without it. */
+  baseFee: bigint | undefined;
 }
+
+/** How far a payer's clock may be ahead. */
+const WINDOW_SLACK_SECONDS = 300;
 
 /** What is worked out once for each offered option. */
 interface Offer {
@@ -43,6 +51,8 @@ export function createVerifier(opts: VerifierOptions, modules: VerifierModules):
   const stop = new AbortController();
   const chains = new Map<NetworkId, Chain>();
   const offers = new WeakMap<PaymentOption, Offer>();
+  // A facilitator reads an option anew with every request; these are few.
+  const separators = createBoundedMap<string, Uint8Array>({ maxEntries: 1_000, ttlMs: Number.POSITIVE_INFINITY });
   // Copies of one payment that come at once are checked once.
   const checking = new Map<string, Promise<Verification>>();
   // Payers that had code lately: only a hint which check to try first.
@@ -60,7 +70,10 @@ export function createVerifier(opts: VerifierOptions, modules: VerifierModules):
       multicall3: config.multicall3 ?? MULTICALL3,
       chainTime: createChainClock({}, { clock }),
       marginSeconds,
+      sender: () => senderOf(chain),
     };
+    const noCode = createBoundedMap<string, true>({ maxEntries: 10_000, ttlMs: opts.codeCacheMs ?? 5_000 });
+    const maxExchanges = opts.maxExchanges ?? 8;
     const factories = opts.networks
       .filter((n) => n.network === config.network)
       .flatMap((n) => n.allowedFactories ?? []);
@@ -69,11 +82,10 @@ export function createVerifier(opts: VerifierOptions, modules: VerifierModules):
       eoa: createEoaChecker(
         {
           maxBatch: opts.maxBatch ?? 48,
-          maxExchanges: opts.maxExchanges ?? 8,
+          maxExchanges,
           maxQueued,
-          codeCacheMs: opts.codeCacheMs ?? 5_000,
         },
-        { access, clock, metrics },
+        { access, noCode, clock, metrics },
       ),
       wallet: createWalletChecker(
         {
@@ -84,13 +96,25 @@ export function createVerifier(opts: VerifierOptions, modules: VerifierModules):
         },
         { access },
       ),
+      code: createCodeReader({ maxExchanges, maxQueued }, { access, noCode, clock }),
+      baseFee: undefined,
     };
-    watch(config.network, access);
+    watch(config.network, chain);
     return chain;
   }
 
+  /** As a settlement would be sent now: room for the base fee to double, as the engine leaves it. */
+  function senderOf({ baseFee }: Chain): CallSender {
+    const [from] = opts.relayers ?? [];
+    if (from === undefined) return {};
+    if (baseFee === undefined) return { from };
+    const tip = opts.priorityFeeWei ?? 0n;
+    return { from, maxFeePerGas: hexOf(baseFee * 2n + tip), maxPriorityFeePerGas: hexOf(tip) };
+  }
+
   /** Reads the newest block now and then; more often until one was seen to appear. */
-  function watch(network: NetworkId, access: ChainAccess): void {
+  function watch(network: NetworkId, chain: Chain): void {
+    const { access } = chain;
     const pollMs = opts.pollMs ?? 2_000;
     let busy = false;
     let failing = false;
@@ -104,6 +128,7 @@ export function createVerifier(opts: VerifierOptions, modules: VerifierModules):
         const number = decodeQuantity(block.number);
         const timestamp = decodeQuantity(block.timestamp);
         if (number !== undefined && timestamp !== undefined) access.chainTime.sight(number, timestamp);
+        chain.baseFee = decodeQuantity(block.baseFeePerGas);
         metrics.set(chainTimeOffsetSeconds, access.chainTime.nowSeconds() - clock.nowMs() / 1_000, { network });
         failing = false;
       } catch (error) {
@@ -126,6 +151,15 @@ export function createVerifier(opts: VerifierOptions, modules: VerifierModules):
     void poll();
   }
 
+  function separatorOf({ network, asset, extra }: PaymentOption): Uint8Array {
+    const key = JSON.stringify([network, asset.toLowerCase(), extra.name, extra.version]);
+    const known = separators.get(key, 0);
+    if (known !== undefined) return known;
+    const made = domainSeparator({ ...extra, chainId: chainIdOf(network), asset });
+    separators.set(key, made, 0);
+    return made;
+  }
+
   function offerOf(option: PaymentOption): Offer | undefined {
     const known = offers.get(option);
     if (known !== undefined) return known;
@@ -134,7 +168,7 @@ export function createVerifier(opts: VerifierOptions, modules: VerifierModules):
     if (chain === undefined || config === undefined) return undefined;
     const offer: Offer = {
       chain,
-      separator: domainSeparator({ ...option.extra, chainId: chainIdOf(option.network), asset: option.asset }),
+      separator: separatorOf(option),
       amount: BigInt(option.amount),
     };
     offers.set(option, offer);
@@ -144,7 +178,7 @@ export function createVerifier(opts: VerifierOptions, modules: VerifierModules):
   async function free(
     payment: DecodedPayment,
   ): Promise<{ readonly ok: true; readonly signer: "payer" | "unknown" } | PaymentRefusal> {
-    const { authorization, signature, option } = payment;
+    const { authorization, option } = payment;
     const offer = offerOf(option);
     if (offer === undefined) return refuse("PAYMENT_OPTION_UNKNOWN");
     if (!sameAddress(authorization.to, option.payTo)) return refuse("PAYMENT_RECEIVER_MISMATCH");
@@ -152,20 +186,40 @@ export function createVerifier(opts: VerifierOptions, modules: VerifierModules):
     const nowSeconds = offer.chain.access.chainTime.nowSeconds();
     if (Number(authorization.validAfter) > nowSeconds) return refuse("PAYMENT_NOT_YET_VALID");
     if (Number(authorization.validBefore) < nowSeconds + marginSeconds) return refuse("PAYMENT_EXPIRED");
+    // A window without end would let its payer use the authorization long after the answer was given up.
+    if (Number(authorization.validBefore) > nowSeconds + option.maxTimeoutSeconds + WINDOW_SLACK_SECONDS) {
+      return refuse("PAYMENT_WINDOW_TOO_LONG");
+    }
+    return { ok: true, signer: await signerOf(payment, offer) };
+  }
+
+  async function signerOf({ signature, authorization }: DecodedPayment, offer: Offer): Promise<"payer" | "unknown"> {
     const v = signature[64];
     // No token takes any other form for an account without code.
-    if (signature.length !== 65 || (v !== 27 && v !== 28) || !isLowS(signature.subarray(32, 64))) {
-      return { ok: true, signer: "unknown" };
-    }
+    if (signature.length !== 65 || (v !== 27 && v !== 28) || !isLowS(signature.subarray(32, 64))) return "unknown";
     const signer = await pool.recover(transferDigest(offer.separator, authorization), signature);
-    return { ok: true, signer: signer === authorization.from.toLowerCase() ? "payer" : "unknown" };
+    return signer === authorization.from.toLowerCase() ? "payer" : "unknown";
+  }
+
+  /** Junk must not take the place of a wallet: without code, and without a way to it, nobody can vouch for a signature. */
+  async function junk(payment: DecodedPayment, { wallet, code }: Chain): Promise<PaymentRefusal | undefined> {
+    const wrapped = unwrapErc6492(payment.signature);
+    if (wrapped === undefined && isErc6492(payment.signature)) return refuse("PAYMENT_SIGNATURE_INVALID");
+    if (wrapped !== undefined && wallet.allows(wrapped.factory)) return undefined;
+    if (await code.hasCode(payment.authorization.from)) return undefined;
+    return refuse(wrapped === undefined ? "PAYMENT_SIGNATURE_INVALID" : "PAYMENT_FACTORY_NOT_ALLOWED");
   }
 
   async function onChain(payment: DecodedPayment, signer: "payer" | "unknown"): Promise<Verification> {
     const offer = offerOf(payment.option);
     if (offer === undefined) return refuse("PAYMENT_OPTION_UNKNOWN");
     const { eoa, wallet } = offer.chain;
-    const payer = `${payment.option.network}:${payment.authorization.from.toLowerCase()}`;
+    const { from } = payment.authorization;
+    if (modules.backOff?.refuses({ network: payment.option.network, from }) === true) {
+      const message = "Several payments of this account could not be settled; pay again in ten minutes.";
+      return { ok: false, code: "PAYMENT_SIMULATION_FAILED", message };
+    }
+    const payer = `${payment.option.network}:${from.toLowerCase()}`;
     const askWallet = (): Promise<Verification | "eoa"> =>
       wallet.check(payment, transferDigest(offer.separator, payment.authorization), signer);
     if (signer === "payer" && wallets.get(payer, clock.monotonicMs()) === undefined) {
@@ -174,6 +228,8 @@ export function createVerifier(opts: VerifierOptions, modules: VerifierModules):
       wallets.set(payer, true, clock.monotonicMs());
       return settled(await askWallet());
     }
+    const refused = signer === "unknown" ? await junk(payment, offer.chain) : undefined;
+    if (refused !== undefined) return refused;
     const found = await askWallet();
     if (found !== "eoa") return found;
     wallets.delete(payer);
@@ -207,6 +263,14 @@ export function createVerifier(opts: VerifierOptions, modules: VerifierModules):
 
   return {
     checkFree: (payment) => measured("free", () => free(payment)),
+    async checkSigner(payment) {
+      const offer = offerOf(payment.option);
+      if (offer === undefined) return refuse("PAYMENT_OPTION_UNKNOWN");
+      return measured("free", async () => {
+        const signer = await signerOf(payment, offer);
+        return (signer === "unknown" ? await junk(payment, offer.chain) : undefined) ?? { ok: true };
+      });
+    },
     async checkChain(payment, signer, signal) {
       signal?.throwIfAborted();
       const { option } = payment;
@@ -219,8 +283,9 @@ export function createVerifier(opts: VerifierOptions, modules: VerifierModules):
       const found = await orAborted(shared, signal);
       return found.ok ? { ...found, payment } : found;
     },
-    async checkNetworks(signal) {
+    async checkNetworks(signal, network) {
       for (const config of opts.networks) {
+        if (network !== undefined && config.network !== network) continue;
         const access = chains.get(config.network)?.access;
         if (access !== undefined) await checkNetwork(config, access.multicall3, access.rpc, signal);
       }
@@ -236,6 +301,10 @@ export function createVerifier(opts: VerifierOptions, modules: VerifierModules):
       await pool[Symbol.asyncDispose]();
     },
   };
+}
+
+function hexOf(wei: bigint): `0x${string}` {
+  return `0x${wei.toString(16)}`;
 }
 
 /** The shared check goes on for the others when one of them gives up. */

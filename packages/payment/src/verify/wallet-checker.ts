@@ -32,6 +32,8 @@ import {
 export interface WalletChecker {
   /** `eoa` when the payer has no code after all and the signature is its own. */
   check(payment: DecodedPayment, digest: Uint8Array, signer: "payer" | "unknown"): Promise<Verification | "eoa">;
+  /** True when this factory, in lower case, may deploy a payer's wallet. */
+  allows(factory: string): boolean;
 }
 
 /** Options of {@link createWalletChecker}. */
@@ -77,7 +79,9 @@ export function createWalletChecker(
         transfer: () => replyToSimulation(transfer, access),
         retry: async () => {
           const callData = encodeTransferBytes(payment.authorization, signature);
-          return (await simulateNow(payment, callData, opts.walletGas + GAS_BASE, access)) !== undefined;
+          return (
+            (await simulateNow(payment, callData, opts.walletGas + GAS_BASE, access, access.sender())) !== undefined
+          );
         },
       });
     }
@@ -135,17 +139,18 @@ export function createWalletChecker(
     const reads = encodeAggregate3([...blockCalls(access.multicall3), ...stateCalls(payment)]);
     const gas = quantity(opts.walletGas + GAS_BASE);
     const asked = encodeIsValidSignature(digest, signature);
+    const sender = access.sender();
     return [
       { method: "eth_getCode", params: [from, "latest"] },
       { method: "eth_call", params: [{ to: access.multicall3, data: reads, gas: quantity(GAS_READS) }, "latest"] },
       {
         method: "eth_call",
         params: [
-          { to: payment.option.asset, data: encodeTransferBytes(payment.authorization, signature), gas },
+          { ...sender, to: payment.option.asset, data: encodeTransferBytes(payment.authorization, signature), gas },
           "latest",
         ],
       },
-      { method: "eth_call", params: [{ to: from, data: asked, gas }, "latest"] },
+      { method: "eth_call", params: [{ ...sender, to: from, data: asked, gas }, "latest"] },
     ];
   }
 
@@ -165,10 +170,12 @@ export function createWalletChecker(
       },
     ];
     const gas = quantity(opts.deploymentGas + GAS_BASE);
-    return { method: "eth_call", params: [{ to: access.multicall3, data: encodeAggregate3(calls), gas }, "latest"] };
+    const call = { ...access.sender(), to: access.multicall3, data: encodeAggregate3(calls), gas };
+    return { method: "eth_call", params: [call, "latest"] };
   }
 
   return {
+    allows: (factory) => opts.allowedFactories.has(factory),
     async check(payment, digest, signer) {
       if (running >= opts.maxChecks) return refuse("OVERLOADED");
       running++;

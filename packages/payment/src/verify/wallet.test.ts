@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { Address } from "@turnpike/base";
-import { hexToBytes } from "@turnpike/base";
-import { devRpc, setCode, setTokenBalance, smartWallet, walletFactory } from "@turnpike/localnet";
+import { type Address, hexToBytes, systemClock } from "@turnpike/base";
+import { devRpc, fundGas, setCode, setTokenBalance, smartWallet, walletFactory } from "@turnpike/localnet";
 import { encodeDeployData, encodeFunctionData, parseAbi, serializeErc6492Signature } from "viem";
 import { encodeTransferBytes } from "../evm/abi.ts";
+import type { EvmRpc } from "../evm/rpc.ts";
 import type { Authorization, DecodedPayment } from "../types.ts";
+import { createBackOff } from "./back-off.ts";
 import type { EvmVerifier } from "./options.ts";
 import {
   type Harness,
@@ -72,6 +73,22 @@ function wrap(payment: DecodedPayment, owner: Key, through = factory, inner = pa
     signature: `0x${Buffer.from(inner).toString("hex")}`,
   });
   return withSignature(payment, hexToBytes(signature) ?? new Uint8Array());
+}
+
+/** The harness's RPC, which notes each method, and `batch` for each exchange of several. Block polling is left out. */
+function countingRpc(methods: string[]): EvmRpc {
+  const { rpc } = harness;
+  return {
+    ...rpc,
+    call(method, params, signal) {
+      if (method !== "eth_getBlockByNumber") methods.push(method);
+      return rpc.call(method, params, signal);
+    },
+    batch(calls, signal) {
+      methods.push("batch", ...calls.map(({ method }) => method));
+      return rpc.batch(calls, signal);
+    },
+  };
 }
 
 test("a deployed wallet pays with its owner's signature, and nobody else's", async () => {
@@ -206,7 +223,66 @@ test("a wallet that burns its gas, returns floods or lies is refused and spoils 
 
 test("wallet checks are bounded", async () => {
   await using narrow = harness.open({ maxWalletChecks: 2 });
-  const payments = Array.from({ length: 5 }, () => withSignature(harness.pay(newKey()), new Uint8Array(70)));
+  const payments = await Promise.all(
+    Array.from({ length: 5 }, async () => {
+      const key = newKey();
+      await setCode(harness.anvil.url, key.address, "0xfe");
+      return withSignature(harness.pay(key), new Uint8Array(70));
+    }),
+  );
   const verdicts = await Promise.all(payments.map((payment) => verdict(narrow, payment)));
   assert.equal(verdicts.filter((code) => code === "OVERLOADED").length, 3);
+});
+
+test("junk signatures cost one shared look at the payers' code, and take no wallet's place", async () => {
+  const methods: string[] = [];
+  const watched = countingRpc(methods);
+  await using narrow = harness.open({ maxWalletChecks: 1 }, undefined, watched);
+  const key = newKey();
+  const junk = Array.from({ length: 20 }, () => withSignature(harness.pay(newKey()), new Uint8Array(70)));
+  junk.push(withSignature(harness.pay(key), signAuthorization(newKey(), harness.pay(key).authorization)));
+  const codes = await Promise.all(junk.map((payment) => verdict(narrow, payment)));
+  assert.deepEqual(new Set(codes), new Set(["PAYMENT_SIGNATURE_INVALID"]));
+  assert.deepEqual(
+    methods.filter((method) => method === "eth_call"),
+    [],
+  );
+  assert.equal(methods.filter((method) => method === "eth_getCode").length, 21);
+  assert.equal(methods.filter((method) => method === "batch").length, 1);
+  assert.equal(await verdict(narrow, withSignature(harness.pay(key), new Uint8Array(70))), "PAYMENT_SIGNATURE_INVALID");
+  assert.equal(methods.filter((method) => method === "eth_getCode").length, 21, "what is known is not asked again");
+});
+
+test("a wallet that agrees only in a simulation is refused: it is asked as a relayer would", async () => {
+  const relayer = newKey().address;
+  await fundGas(harness.anvil.url, relayer, 10n ** 18n);
+  await using strict = harness.open({ relayers: [relayer], priorityFeeWei: 1_000_000n });
+  // Answers ERC-1271's magic value when the opcode in front gives zero: ORIGIN, GASPRICE.
+  const answers = "601457631626ba7e60e01b60005260206000f35b60206000f3";
+  for (const opcode of ["32", "3a"]) {
+    const key = newKey();
+    await setTokenBalance(harness.anvil.url, { address: key.address, units: 1_000_000n });
+    await setCode(harness.anvil.url, key.address, `0x${opcode}${answers}`);
+    const payment = withSignature(harness.pay(key), new Uint8Array(70));
+    assert.equal(await verdict(verifier, payment), "erc1271", "without a relayer nothing is noticed");
+    assert.equal(await verdict(strict, payment), "PAYMENT_SIGNATURE_INVALID", opcode);
+  }
+  const owner = newKey();
+  assert.equal(await verdict(strict, payFrom(owner, await wallet(owner))), "erc1271");
+});
+
+test("a payer whose settlements failed is refused for a while", async () => {
+  const backOff = createBackOff({ clock: systemClock });
+  await using careful = harness.open({}, undefined, harness.rpc, backOff);
+  const key = await harness.payer();
+  const payer = { network: NETWORK.network, from: key.address };
+  for (let round = 0; round < 3; round++) {
+    assert.equal(await verdict(careful, harness.pay(key)), "eoa");
+    backOff.failed(payer);
+  }
+  const found = await verify(careful, harness.pay(key));
+  assert.ok(!found.ok);
+  assert.equal(found.code, "PAYMENT_SIMULATION_FAILED");
+  assert.match(found.message ?? "", /ten minutes/);
+  assert.equal(await verdict(careful, harness.pay(await harness.payer())), "eoa");
 });

@@ -3,16 +3,20 @@ import type { Operation, Service } from "@turnpike/catalogue";
 import type { BackendCall, FreeRequest, PaidRequest, RpcType } from "@turnpike/protocol";
 import { mintRelayed } from "@turnpike/protocol";
 import { Pool } from "undici";
+import type { BadAnswer } from "../answer.ts";
 import { findMembers, replaceSpan } from "../members.ts";
 import { ATTEMPT_DURATION, ATTEMPTS, BREAKER_OPEN, IN_FLIGHT, IN_FLIGHT_BYTES, RELAYS } from "../metrics.ts";
 import type { Relay, RelayFailure, RelayResult } from "../types.ts";
+import { type EarlierAttempt, relayBatch } from "./batch-relay.ts";
 import type { ByteBudget } from "./exchange.ts";
 import { failureCode, outcomeOf, type Tally, within } from "./failure.ts";
 import { bodyForMaker, filterIdHash, firstParam, tagFilterId, untagFilterId } from "./filters.ts";
+import { Flights, flightKey } from "./flights.ts";
 import type { DirectRelayOptions, DirectSuppliers } from "./options.ts";
 import { createProber, type Prober } from "./prober.ts";
 import { DEFAULT_QUALITY } from "./quality.ts";
 import { neededHeight, orderTargets, takeNext } from "./selection.ts";
+import { errorOf, isSentOnce, mayBatch, removeWhere } from "./sending.ts";
 import { type AttemptResult, Target } from "./target.ts";
 
 /** What `createDirectRelay` works with. */
@@ -35,6 +39,7 @@ interface SupplierSet {
   readonly service: Service;
   readonly config: DirectSuppliers;
   readonly targets: ReadonlyMap<RpcType, readonly Target[]>;
+  readonly flights: Flights;
 }
 
 const MIN_SHARE_MS = 250;
@@ -114,7 +119,7 @@ class SupplierSets implements DirectRelay {
         );
       }
     }
-    this.#sets.set(id, { service, config, targets });
+    this.#sets.set(id, { service, config, targets, flights: new Flights() });
   }
 
   #poolOf(id: ServiceId, url: string): Pool {
@@ -151,19 +156,83 @@ class SupplierSets implements DirectRelay {
 
   async send(request: PaidRequest | FreeRequest, signal?: AbortSignal): Promise<RelayResult> {
     const { serviceId } = request.request;
-    const { metrics } = this.#modules;
+    const admitted = this.#admit(serviceId);
+    if (!("targets" in admitted)) return admitted;
+    this.#countInFlight(1);
+    try {
+      return this.#counted(serviceId, await this.#shared(admitted, request, signal));
+    } finally {
+      this.#countInFlight(-1);
+    }
+  }
+
+  async sendBatch(requests: readonly FreeRequest[], signal?: AbortSignal): Promise<readonly RelayResult[]> {
+    const [first] = requests;
+    if (first === undefined) return [];
+    const { serviceId } = first.request;
+    const admitted = this.#admit(serviceId);
+    if (!("targets" in admitted)) return requests.map(() => admitted);
+    this.#countInFlight(1);
+    try {
+      const { config, service } = admitted;
+      const results = await relayBatch(requests, {
+        timeoutMs: config.timeoutMs,
+        maxAttempts: config.maxAttempts,
+        clock: this.#modules.clock,
+        mayBatch: (call) => mayBatch(call, service),
+        ended: () => signal?.aborted === true || this.#closing.signal.aborted,
+        closing: () => (this.#closing.signal.aborted ? this.#closing.signal : signal),
+        order: (call) => {
+          const usable = this.#usable(admitted, call.rpcType);
+          return this.#candidates(admitted, usable, call, undefined).filter(({ family }) => !family.isLegacyRpc);
+        },
+        single: (request, before) => this.#relay(admitted, request, signal, before),
+        verify: (target, timeoutMs) => this.#verify(target, timeoutMs),
+        exchange: (target, call, body, timeoutMs, scale) => target.exchange(call, body, timeoutMs, signal, scale),
+        record: (target, call, startMs, result) => void this.#record(target, call, startMs, result),
+      });
+      return results.map((result) => this.#counted(serviceId, result));
+    } finally {
+      this.#countInFlight(-1);
+    }
+  }
+
+  async notify(request: FreeRequest, signal?: AbortSignal): Promise<void> {
+    const { serviceId, call } = request.request;
+    const admitted = this.#admit(serviceId);
+    if (!("targets" in admitted)) return;
+    const { clock } = this.#modules;
+    const ordered = this.#candidates(admitted, this.#usable(admitted, call.rpcType), call, undefined);
+    this.#countInFlight(1);
+    try {
+      for (const target of ordered.slice(0, admitted.config.maxAttempts)) {
+        const leftMs = Math.min(admitted.config.timeoutMs, request.deadlineMs - clock.monotonicMs());
+        if (leftMs <= 0 || signal?.aborted === true) return;
+        if ((await this.#verify(target, leftMs)) !== undefined) continue;
+        const result = await target.exchange(call, call.body, leftMs, signal);
+        if (result.ok || !result.isUnsent) return;
+      }
+    } finally {
+      this.#countInFlight(-1);
+    }
+  }
+
+  /** The service's suppliers; or why nothing is sent now. */
+  #admit(serviceId: ServiceId): SupplierSet | RelayFailure {
     const set = this.#sets.get(serviceId);
     if (this.#closing.signal.aborted) return this.#refuse(serviceId, "SHUTTING_DOWN");
     if (set === undefined) return this.#refuse(serviceId, "NO_SUPPLIERS");
-    if (this.#inFlight >= this.#options.maxInFlight) return this.#refuse(serviceId, "OVERLOADED");
-    metrics.set(IN_FLIGHT, ++this.#inFlight);
-    try {
-      const result = await this.#relay(set, request, signal);
-      metrics.count(RELAYS, { service: serviceId, result: result.ok ? "ok" : result.code });
-      return result;
-    } finally {
-      metrics.set(IN_FLIGHT, --this.#inFlight);
-    }
+    return this.#inFlight >= this.#options.maxInFlight ? this.#refuse(serviceId, "OVERLOADED") : set;
+  }
+
+  #countInFlight(change: 1 | -1): void {
+    this.#inFlight += change;
+    this.#modules.metrics.set(IN_FLIGHT, this.#inFlight);
+  }
+
+  #counted(service: ServiceId, result: RelayResult): RelayResult {
+    this.#modules.metrics.count(RELAYS, { service, result: result.ok ? "ok" : result.code });
+    return result;
   }
 
   #refuse(serviceId: ServiceId, code: ErrorCode): RelayFailure {
@@ -176,21 +245,24 @@ class SupplierSets implements DirectRelay {
     set: SupplierSet,
     request: PaidRequest | FreeRequest,
     signal: AbortSignal | undefined,
+    before?: EarlierAttempt,
   ): Promise<RelayResult> {
     const { call } = request.request;
     const { clock, random } = this.#modules;
     const { service, config } = set;
+    const isFree = !("settlementId" in request);
     const operation = service.operations.get(call.operation);
-    const usable = (set.targets.get(call.rpcType) ?? []).filter((target) => !target.isWrongChain);
+    const usable = this.#usable(set, call.rpcType);
     const ordered = this.#candidates(set, usable, call, operation);
-    if (ordered.length === 0) return { ok: false, code: "NO_SUPPLIERS", attempts: 0 };
+    let last = before?.error;
+    if (last !== undefined) removeWhere(ordered, (target) => target.operator === before?.operator);
+    else if (ordered.length === 0) return { ok: false, code: "NO_SUPPLIERS", attempts: 0 };
     const body = operation?.filter === "use" ? bodyForMaker(call) : call.body;
-    const maxAttempts = operation === undefined || operation.filter !== undefined ? 1 : config.maxAttempts;
+    const isOnce = isSentOnce(call, operation);
+    const { maxAttempts } = config;
     const tally: Tally = { attempts: 0, failures: [] };
-    const asked = new Set<string>();
-    let lastError: Uint8Array | undefined;
-    let lastOperator = "";
-    let again = usable.length > 0 && maxAttempts > 1;
+    const asked = new Set<string>(before === undefined ? [] : [before.operator]);
+    let again = usable.length > 0 && !isOnce && maxAttempts > 1 && last === undefined;
     while (tally.attempts < maxAttempts && signal?.aborted !== true && !this.#closing.signal.aborted) {
       const nowMs = clock.monotonicMs();
       if (nowMs >= request.deadlineMs) break;
@@ -206,31 +278,43 @@ class SupplierSets implements DirectRelay {
       const target = takeNext(ordered, asked);
       if (target === undefined) break;
       asked.add(target.operator);
-      const attemptsLeft = Math.min(maxAttempts - tally.attempts, ordered.length + 1);
+      const attemptsLeft = isOnce ? 1 : Math.min(maxAttempts - tally.attempts, ordered.length + 1);
       const leftMs = request.deadlineMs - nowMs;
       const shareMs = Math.min(config.timeoutMs, leftMs, Math.max(MIN_SHARE_MS, leftMs / attemptsLeft));
-      const result = await this.#attempt(target, call, operation, body, shareMs, signal);
+      const result = await this.#attempt(target, call, operation, body, shareMs, signal, isFree);
       if (result === "wrong_chain") continue;
       tally.attempts++;
-      if (result.kind === "bad") {
-        tally.failures.push(result);
-        lastError = result.errorBody ?? lastError;
-        lastOperator = target.operator;
-        if (result.reason === "overloaded") break;
-        continue;
-      }
-      const { status, contentType } = result;
-      const { body: answer, schemaCheck } = result.good;
       const { operator } = target;
-      return { ok: true, relayed: mintRelayed({ request, status, body: answer, contentType, schemaCheck, operator }) };
+      if (result.kind === "good") {
+        const { status, contentType, good } = result;
+        const type = call.id === undefined ? contentType : "application/json";
+        const answer = { status: call.id === undefined ? status : 200, contentType: type, body: good.body };
+        return { ok: true, relayed: mintRelayed({ request, ...answer, schemaCheck: good.schemaCheck, operator }) };
+      }
+      tally.failures.push(result);
+      if (result.errorBody !== undefined) last = errorOf(call, result, result.errorBody, operator);
+      if (result.reason === "overloaded" || (isOnce && result.isUnsent !== true)) break;
     }
-    if (lastError !== undefined && !("settlementId" in request)) {
-      const answer = { status: 200, body: lastError, contentType: "application/json", operator: lastOperator };
-      return { ok: true, relayed: mintRelayed({ request, ...answer, schemaCheck: "unchecked" }) };
+    if (last !== undefined && isFree) {
+      return { ok: true, relayed: mintRelayed({ request, ...last, schemaCheck: "unchecked" }) };
     }
     const isLate = clock.monotonicMs() >= request.deadlineMs;
     const closing = this.#closing.signal.aborted ? this.#closing.signal : signal;
     return { ok: false, code: failureCode(tally, isLate, closing), attempts: tally.attempts };
+  }
+
+  /** Relays a call; equal reads of the free relay that are in flight together are one. */
+  #shared(set: SupplierSet, request: PaidRequest | FreeRequest, signal: AbortSignal | undefined): Promise<RelayResult> {
+    const { call } = request.request;
+    const run = (): Promise<RelayResult> => this.#relay(set, request, signal);
+    if ("settlementId" in request) return run();
+    if (!mayBatch(call, set.service)) return run().finally(() => set.flights.forget());
+    const key = flightKey(call);
+    return key === undefined ? run() : set.flights.join(key, request, signal, run);
+  }
+
+  #usable(set: SupplierSet, rpcType: RpcType): readonly Target[] {
+    return (set.targets.get(rpcType) ?? []).filter((target) => !target.isWrongChain);
   }
 
   #candidates(
@@ -242,7 +326,11 @@ class SupplierSets implements DirectRelay {
     if (operation?.filter === "use" && usable.length > 0) {
       const id = firstParam(call);
       const tagged = untagFilterId(id);
-      const maker = usable.find((target) => target.tag === tagged?.tag) ?? usable[filterIdHash(id) % usable.length];
+      // Never another supplier than the maker: its filter of the same id would be somebody else's.
+      const maker =
+        tagged === undefined
+          ? usable[filterIdHash(id) % usable.length]
+          : usable.find((target) => target.tag === tagged.tag);
       return maker === undefined ? [] : [maker];
     }
     return orderTargets({
@@ -261,19 +349,15 @@ class SupplierSets implements DirectRelay {
     body: Uint8Array | undefined,
     shareMs: number,
     signal: AbortSignal | undefined,
+    isFree: boolean,
   ): Promise<AttemptResult | "wrong_chain"> {
     const { clock } = this.#modules;
     const startMs = clock.monotonicMs();
-    if (!target.isVerified) {
-      const isProbed = await within(target.probe(this.#closing.signal), shareMs);
-      if (target.isWrongChain) return "wrong_chain";
-      if (!target.isVerified) {
-        const reason = isProbed ? "connection" : "timeout";
-        return this.#record(target, call, startMs, { kind: "bad", blame: "wire", reason });
-      }
-    }
+    const unverified = await this.#verify(target, shareMs);
+    if (unverified === "wrong_chain") return unverified;
+    if (unverified !== undefined) return this.#record(target, call, startMs, unverified);
     const leftMs = shareMs - (clock.monotonicMs() - startMs);
-    let result = await target.attempt(call, body, leftMs, signal);
+    let result = await target.attempt(call, body, leftMs, signal, { isFree });
     if (result.kind === "good" && operation?.filter === "create" && !result.good.isError) {
       const id = tagFilterId(target.tag, result.good.result);
       const span = findMembers(result.good.body)?.get("result");
@@ -286,6 +370,15 @@ class SupplierSets implements DirectRelay {
       target.quality.restUntil(clock.monotonicMs(), result.retryAfterMs);
     }
     return this.#record(target, call, startMs, result);
+  }
+
+  /** Probes a supplier that no call may go to before; undefined when calls may. */
+  async #verify(target: Target, timeoutMs: number): Promise<BadAnswer | "wrong_chain" | undefined> {
+    if (target.isVerified) return undefined;
+    const isProbed = await within(target.probe(this.#closing.signal), timeoutMs);
+    if (target.isWrongChain) return "wrong_chain";
+    if (target.isVerified) return undefined;
+    return { kind: "bad", blame: "wire", reason: isProbed ? "connection" : "timeout", isUnsent: true };
   }
 
   #record(target: Target, call: BackendCall, startMs: number, result: AttemptResult): AttemptResult {

@@ -7,6 +7,8 @@ import type { FailureReason } from "../families/family.ts";
 export interface ExchangeFault {
   readonly ok: false;
   readonly reason: Extract<FailureReason, "timeout" | "connection" | "overloaded" | "aborted">;
+  /** True when the request did not get a connection: nothing of it was sent. */
+  readonly isUnsent: boolean;
 }
 
 /** Result of {@link exchange}. */
@@ -50,7 +52,7 @@ function readRetryAfterMs(headers: IncomingHttpHeaders): number | undefined {
 export function exchange(pool: Dispatcher, request: ExchangeRequest, budget: ByteBudget): Promise<ExchangeResult> {
   const { promise, resolve } = Promise.withResolvers<ExchangeResult>();
   const { signal, maxAnswerBytes } = request;
-  if (signal?.aborted === true) return Promise.resolve({ ok: false, reason: "aborted" });
+  if (signal?.aborted === true) return Promise.resolve({ ok: false, reason: "aborted", isUnsent: true });
   let controller: Dispatcher.DispatchController | undefined;
   let isDone = false;
   let held = 0;
@@ -68,8 +70,10 @@ export function exchange(pool: Dispatcher, request: ExchangeRequest, budget: Byt
     if (!isComplete) controller?.abort(new Error(result.ok ? "answer too large" : result.reason));
     resolve(result);
   };
-  const onAbort = (): void => finish({ ok: false, reason: "aborted" }, false);
-  const timer = setTimeout(() => finish({ ok: false, reason: "timeout" }, false), Math.max(1, request.timeoutMs));
+  const fail = (reason: ExchangeFault["reason"], isComplete = false): void =>
+    finish({ ok: false, reason, isUnsent: controller === undefined }, isComplete);
+  const onAbort = (): void => fail("aborted");
+  const timer = setTimeout(() => fail("timeout"), Math.max(1, request.timeoutMs));
   const cutOff = (): void =>
     finish({ ok: true, answer: { status, contentType, body: new Uint8Array(), truncated: true }, retryAfterMs }, false);
   signal?.addEventListener("abort", onAbort, { once: true });
@@ -102,7 +106,7 @@ export function exchange(pool: Dispatcher, request: ExchangeRequest, budget: Byt
           return;
         }
         if (!budget.take(chunk.length)) {
-          finish({ ok: false, reason: "overloaded" }, false);
+          fail("overloaded");
           return;
         }
         held += chunk.length;
@@ -113,7 +117,7 @@ export function exchange(pool: Dispatcher, request: ExchangeRequest, budget: Byt
         finish({ ok: true, answer: { status, contentType, body, truncated: false }, retryAfterMs }, true);
       },
       onResponseError() {
-        finish({ ok: false, reason: "connection" }, true);
+        fail("connection", true);
       },
     },
   );

@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { hostOf } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
 
 /**
@@ -9,10 +10,13 @@ import type { BackendCall } from "@turnpike/protocol";
 const TAGGED = /^0x1([0-9a-f]{8})([0-9a-f]{1,48})$/i;
 const HEX_ID = /^0x[0-9a-fA-F]{1,48}$/;
 
-/** Tag of a supplier: the same wherever the service, the operator's name and its URL are the same. */
+/**
+ * Tag of a supplier: the same wherever the service, the operator's name and its URL's host are the same. Paths and
+ * queries hold API keys, which are rotated while filters live.
+ */
 export function supplierTag(serviceId: string, operator: string, url: string): string {
   return createHash("sha256")
-    .update(JSON.stringify([serviceId, operator, url]))
+    .update(JSON.stringify([serviceId, operator, hostOf(url)]))
     .digest("hex")
     .slice(0, 8);
 }

@@ -4,10 +4,11 @@ import type { Service } from "@turnpike/catalogue";
 import type { BackendCall, RpcType } from "@turnpike/protocol";
 import type { Dispatcher } from "undici";
 import { type BadAnswer, classifyAnswer, type GoodAnswer } from "../answer.ts";
-import type { Probe } from "../families/family.ts";
+import type { Family, Probe } from "../families/family.ts";
 import { familyOf } from "../families.ts";
+import { classifyFreeAnswer } from "../free-answer.ts";
 import { HEALTHY, PROBES } from "../metrics.ts";
-import { type ByteBudget, exchange } from "./exchange.ts";
+import { type ByteBudget, type ExchangeFault, type ExchangeResult, exchange } from "./exchange.ts";
 import { supplierTag } from "./filters.ts";
 import { Quality, type QualityOptions } from "./quality.ts";
 
@@ -36,7 +37,28 @@ export interface TargetModules {
 /** How one attempt ended. */
 export type AttemptResult =
   | { readonly kind: "good"; readonly good: GoodAnswer; readonly status: number; readonly contentType: string }
-  | BadAnswer;
+  | FailedAttempt;
+
+/** A failed attempt; status and type of the answer, where there was one. */
+export interface FailedAttempt extends BadAnswer {
+  readonly status?: number;
+  readonly contentType?: string;
+}
+
+/** How an answer is read: for sale, or for the free relay. */
+export interface AnswerCheck {
+  readonly isFree?: boolean;
+  /** Larger answers that are sold are not held against their schema. */
+  readonly maxCheckedBytes?: number;
+}
+
+const SMALL_BATCH_MS = 300_000;
+
+/** An exchange without an answer, as a failed attempt. */
+export function faultOf(fault: ExchangeFault): BadAnswer {
+  const { reason, isUnsent } = fault;
+  return { kind: "bad", blame: BLAME[reason], reason, ...(isUnsent ? { isUnsent } : {}) };
+}
 
 const BLAME = { timeout: "wire", connection: "wire", overloaded: "client", aborted: "client" } as const;
 
@@ -52,11 +74,15 @@ export class Target {
   readonly rpcType: RpcType;
   readonly tag: string;
   readonly quality: Quality;
+  readonly family: Family;
   readonly #options: TargetOptions;
   readonly #modules: TargetModules;
   readonly #probe: Probe | undefined;
   readonly #url: URL;
   readonly #headers: Readonly<Record<string, string>>;
+  readonly #postHeaders: Readonly<Record<string, string>>;
+  #maxBatch = Number.POSITIVE_INFINITY;
+  #smallBatchUntilMs = 0;
   #chain: "unknown" | "right" | "wrong" = "unknown";
   #isUp: boolean | undefined;
   #heightBlocks: number | undefined;
@@ -69,7 +95,8 @@ export class Target {
     this.rpcType = options.rpcType;
     this.tag = supplierTag(options.service.id, options.operator, options.url);
     this.quality = new Quality(options.quality);
-    this.#probe = familyOf(options.service, options.rpcType).probe(options.service, options.rpcType);
+    this.family = familyOf(options.service, options.rpcType);
+    this.#probe = this.family.probe(options.service, options.rpcType);
     this.#url = new URL(options.url);
     this.#headers = {
       accept: "application/json",
@@ -78,6 +105,7 @@ export class Target {
       ...basicAuth(this.#url),
       ...options.headers,
     };
+    this.#postHeaders = { ...this.#headers, "content-type": "application/json" };
   }
 
   get serviceId(): ServiceId {
@@ -119,26 +147,51 @@ export class Target {
     return queries.length === 0 ? full : `${full}?${queries.join("&")}`;
   }
 
+  /** Sends bytes to the root, or to a call's own path. Never rejects. `scale` multiplies the largest answer that is taken. */
+  exchange(
+    call: BackendCall,
+    body: Uint8Array | undefined,
+    timeoutMs: number,
+    signal: AbortSignal | undefined,
+    scale = 1,
+  ): Promise<ExchangeResult> {
+    const maxAnswerBytes = this.#options.maxAnswerBytes * scale;
+    const base = body === undefined ? this.#headers : this.#postHeaders;
+    const headers = call.headers === undefined ? base : { ...base, ...call.headers };
+    const request = { verb: call.verb, path: this.#pathOf(call), headers, body, timeoutMs, maxAnswerBytes, signal };
+    return exchange(this.#modules.pool, request, this.#modules.budget);
+  }
+
   /** Sends one call and classifies what comes back. Never rejects; records nothing but health. */
   async attempt(
     call: BackendCall,
     body: Uint8Array | undefined,
     timeoutMs: number,
     signal: AbortSignal | undefined,
-    maxCheckedBytes = this.#options.maxCheckedBytes,
+    check: AnswerCheck = {},
   ): Promise<AttemptResult & { readonly retryAfterMs?: number | undefined }> {
-    const { service, maxAnswerBytes } = this.#options;
-    const headers = body === undefined ? this.#headers : { ...this.#headers, "content-type": "application/json" };
-    const result = await exchange(
-      this.#modules.pool,
-      { verb: call.verb, path: this.#pathOf(call), headers, body, timeoutMs, maxAnswerBytes, signal },
-      this.#modules.budget,
-    );
-    if (!result.ok) return { kind: "bad", blame: BLAME[result.reason], reason: result.reason };
+    const { service } = this.#options;
+    const result = await this.exchange(call, body, timeoutMs, signal);
+    if (!result.ok) return faultOf(result);
     const { answer, retryAfterMs } = result;
-    const read = classifyAnswer(service, call, answer, maxCheckedBytes);
-    if (read.kind === "bad") return { ...read, retryAfterMs };
-    return { kind: "good", good: read, status: answer.status, contentType: answer.contentType };
+    const read =
+      check.isFree === true && !this.family.isLegacyRpc
+        ? classifyFreeAnswer(service, call, answer)
+        : classifyAnswer(service, call, answer, check.maxCheckedBytes ?? this.#options.maxCheckedBytes);
+    const { status, contentType } = answer;
+    if (read.kind === "bad") return { ...read, status, contentType, retryAfterMs };
+    return { kind: "good", good: read, status, contentType };
+  }
+
+  /** True while it is thought to take a batch of so many calls. */
+  takesBatch(size: number): boolean {
+    return size <= this.#maxBatch || this.#modules.clock.monotonicMs() >= this.#smallBatchUntilMs;
+  }
+
+  /** It refused a batch of so many calls: for some minutes it gets smaller ones. */
+  refusedBatch(size: number): void {
+    this.#maxBatch = Math.floor(size / 2);
+    this.#smallBatchUntilMs = this.#modules.clock.monotonicMs() + SMALL_BATCH_MS;
   }
 
   /** A call went well. */
@@ -159,7 +212,7 @@ export class Target {
     const { service, probeTimeoutMs } = this.#options;
     for (const step of this.#probe?.steps ?? []) {
       const startMs = clock.monotonicMs();
-      const result = await this.attempt(step.call, step.call.body, probeTimeoutMs, signal, 0);
+      const result = await this.attempt(step.call, step.call.body, probeTimeoutMs, signal, { maxCheckedBytes: 0 });
       if (signal.aborted) return;
       const nowMs = clock.monotonicMs();
       if (result.kind === "bad" || result.good.isError) {

@@ -51,7 +51,7 @@ function isEmptyParams(params: unknown): boolean {
  * The id that is sent on. One that nodes are known to change or refuse (a float, a big integer, null: to CometBFT a
  * notification) is replaced by 1, and relay puts the client's back into the answer byte for byte.
  */
-function sentId(raw: string | undefined): { readonly id: string; readonly clientId?: string } {
+export function sentId(raw: string | undefined): { readonly id: string; readonly clientId?: string } {
   if (raw === undefined) return { id: "1" };
   if (SAFE_INTEGER_ID.test(raw) || SAFE_TEXT_ID.test(raw)) return { id: raw };
   return { id: "1", clientId: raw };

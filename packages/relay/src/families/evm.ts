@@ -16,6 +16,8 @@ import {
 /** The EVM ran, or the call could never run: every right node says the same. Texts of geth, Erigon, Nethermind, Besu, anvil. */
 const FIXED =
   /revert|invalid ?opcode|bad instruction|invalid jump|stack ?(?:under|over)flow|out of ?gas|gas required exceeds|insufficient (?:funds|balance)|nonce too (?:low|high)|intrinsic gas|max ?fee ?per ?gas|max ?priority ?fee|fee cap|tip cap|exceeds block gas limit|write protection|static state change|address collision|max (?:code|initcode) ?size|^EVM error|VM execution error|filter not found|invalid argument|missing value for required argument|cannot unmarshal/i;
+/** A revert with its reason after it, at nodes that say it with a code of their own. */
+const REVERTED = /^(?:VM Exception while processing transaction: )?(?:execution )?revert(?:ed)?\b/i;
 /** Another supplier may be further on, or keep more. */
 const STATE =
   /header not found|block (?:not found|\w+ not found)|unknown block|BlockOutOfRange|beyond current head|trie node|state .{0,40}(?:not|un)available|historical state|not available|pruned|archive/i;
@@ -27,8 +29,9 @@ const TOO_MUCH = /limit|range|too (?:many|large|wide|big)|exceed|more than \d|re
 /** Judges an EVM error by EIP-1474 codes and the texts that nodes use. */
 export function judgeEvmError(error: RpcError): ErrorJudgement {
   const { code, message } = error;
+  // Before any text is looked at: a contract chooses what its revert says ("Unauthorized", "rate limit exceeded").
+  if (code === 3 || code === -32015 || REVERTED.test(message)) return "answer";
   if (LIMITED.test(message)) return supplierFault("rate_limited");
-  if (code === 3 || code === -32015) return "answer";
   if (code === -32601 || code === -32004) return supplierFault("unsupported");
   if (code === -32602) {
     if (STATE.test(message)) return chainFault("state_unavailable");

@@ -6,6 +6,15 @@ import { type CallInput, type Family, judgeHttpStatus, type ParsedCall, supplier
 /** The operation that is the body of the route itself. */
 const ROOT = "POST /";
 
+/** A fault as the buyer sees it: here the parameters are the body itself. */
+function bodyFault(fault: string): string {
+  const named = fault.replace(/^`params(?:\.([^`]+)|(\[[^`]*))?`/, (_, key?: string, index?: string) => {
+    const inner = key ?? index;
+    return inner === undefined ? "The body" : `\`${inner}\``;
+  });
+  return `${named} A body that it takes is \`example\` of the service in /services.json.`;
+}
+
 function parse(service: Service, input: CallInput): ParsedCall {
   const root = service.operations.get(ROOT);
   if (root === undefined || input.appendedPath !== "") return parseChainCall(service, input);
@@ -13,7 +22,7 @@ function parse(service: Service, input: CallInput): ParsedCall {
   const read = readBody(input.body);
   if (!read.ok) return read;
   const fault = paramsFault(service, root, read.value);
-  if (fault !== undefined) return { ok: false, code: "INVALID_PARAMS", message: fault };
+  if (fault !== undefined) return { ok: false, code: "INVALID_PARAMS", message: bodyFault(fault) };
   return {
     ok: true,
     call: {

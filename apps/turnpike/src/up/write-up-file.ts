@@ -1,28 +1,10 @@
 import { AppError, isRecord } from "@turnpike/base";
 import { LOCAL_NETWORK, USDC_ADDRESS, writeAtomically } from "@turnpike/localnet";
+import type { UpFile } from "../up-file.ts";
 import { chainUrl } from "./configs.ts";
 import { localGet } from "./http-ready.ts";
 import type { LocalKeys } from "./keys.ts";
 import type { UpPorts } from "./layout.ts";
-
-/** What `.turnpike/up.json` holds while everything answers (design §6). Parts that do not exist are left out. */
-export interface UpFile {
-  readonly gateway: string;
-  /** Relay hosts are `<service id>.<relayDomain>`. */
-  readonly relayDomain: string;
-  readonly metrics: string;
-  readonly facilitator: string;
-  readonly settlement: {
-    readonly rpc: string;
-    readonly network: string;
-    readonly asset: string;
-    readonly payTo: string;
-  };
-  /** Holds tokens and gas; used by nothing else. */
-  readonly buyer: { readonly address: string; readonly privateKey: string };
-  /** Ids of services that answer now. */
-  readonly services: readonly string[];
-}
 
 /** Ids of the services that the gateway's list says are served. */
 export function servedIds(text: string): readonly string[] {

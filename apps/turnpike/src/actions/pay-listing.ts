@@ -1,0 +1,49 @@
+import { AppError } from "@turnpike/base";
+import type { ListedService } from "@turnpike/client";
+
+/** The id of a service that may have an appended path and query. */
+const idOf = (service: string): string => service.split(/[/?]/, 1)[0] ?? "";
+
+/** A body that a service takes, by the gateway's list; undefined where it shows none. */
+export function exampleOf(service: string, listing: readonly ListedService[] | undefined): unknown {
+  return listing?.find(({ id }) => id === idOf(service))?.example;
+}
+
+function servedText(listing: readonly ListedService[]): string {
+  const ids = listing.filter(({ serves, paid }) => serves && paid).map(({ id }) => id);
+  if (ids.length === 0) return "It serves nothing now.";
+  return `It serves now: ${ids.slice(0, 10).join(", ")}${ids.length > 10 ? ` and ${ids.length - 10} more` : ""}.`;
+}
+
+/**
+ * Holds that a gateway's list has a service that is sold and, unless `anyway`, that it is served now.
+ * @throws AppError UNKNOWN_SERVICE, NO_SUPPLIERS; nothing was signed.
+ */
+export async function assertServed(
+  service: string,
+  listing: readonly ListedService[],
+  opts: { readonly gateway: string; readonly anyway: boolean },
+): Promise<void> {
+  const id = idOf(service);
+  const found = listing.find((one) => one.id === id);
+  if (found === undefined) {
+    const { nearest } = await import("@turnpike/config");
+    const guess = nearest(
+      id,
+      listing.map((one) => one.id),
+    );
+    throw new AppError("UNKNOWN_SERVICE", {
+      message:
+        `${opts.gateway} has no service ${JSON.stringify(id)}; nothing was signed.` +
+        `${guess === undefined ? "" : ` Did you mean ${guess}?`}`,
+    });
+  }
+  if (!found.paid) {
+    const free = found.relayUrl === undefined ? "" : ` It is free at ${found.relayUrl}.`;
+    throw new AppError("UNKNOWN_SERVICE", { message: `${id} is not sold; nothing was signed.${free}` });
+  }
+  if (found.serves || opts.anyway) return;
+  throw new AppError("NO_SUPPLIERS", {
+    message: `No supplier serves ${id} now; nothing was signed. ${servedText(listing)} --anyway asks all the same.`,
+  });
+}

@@ -1,0 +1,87 @@
+import type { Price, PurchaseReceipt, PurchaseResult } from "@turnpike/client";
+import { prettyJson } from "../output.ts";
+
+/** Exit code of a refusal whose outcome is known. */
+export const REFUSED = 4;
+/** Exit code where it is not known whether the payment was taken. */
+export const UNKNOWN = 5;
+
+/** What a payer still has. */
+export interface Balance {
+  readonly address: string;
+  readonly units: bigint;
+  readonly usd: string;
+}
+
+type Refused = Extract<PurchaseResult, { kind: "refused" }>;
+
+/** A price in words. */
+export function priceText(price: Price): string {
+  return `${price.usd} USD: ${price.amount} units of ${price.asset} on ${price.network}, to ${price.payTo}`;
+}
+
+function settlementText({ transaction, network }: PurchaseReceipt): string {
+  return transaction === "" ? "" : ` transaction ${transaction} on ${network}`;
+}
+
+function receiptLines(receipt: PurchaseReceipt, status: number, open: boolean): string[] {
+  const { settlementId, payer, success, errorReason } = receipt;
+  const id = settlementId === undefined ? [] : [`payment  ${settlementId}`];
+  if (success) {
+    return [`receipt  ${settlementText(receipt).trim()}`, ...(payer === undefined ? [] : [`payer    ${payer}`]), ...id];
+  }
+  const tried = settlementText(receipt);
+  if (open) return [`receipt  not yet${tried === "" ? "" : `:${tried}`}`, ...id];
+  const why = errorReason === undefined ? "" : ` (${errorReason})`;
+  // 402 is the one refusal after an attempt that says so; a 410 was paid, in one way or another
+  const charged = status === 402 ? ", nothing was charged" : "";
+  return [`receipt  none: attempted${charged}${why}${tried === "" ? "" : `;${tried}`}`, ...id];
+}
+
+const stateOf = (result: PurchaseResult): [status: number, open: boolean] =>
+  result.kind === "refused" ? [result.status, result.open] : [200, false];
+
+/** What a person sees of a result, on standard output. */
+export function resultLines(result: PurchaseResult, balance: Balance | undefined): string[] {
+  if (result.kind === "free") return [prettyJson(result.answer), "free     nothing was asked for this call"];
+  const { price, receipt } = result;
+  return [
+    ...(price === undefined ? [] : [`price    ${priceText(price)}`]),
+    ...(result.kind === "bought" ? [`answer   ${prettyJson(result.envelope)}`] : []),
+    ...(receipt === undefined ? [] : receiptLines(receipt, ...stateOf(result))),
+    ...(balance === undefined ? [] : [`balance  ${balance.usd} USD of ${balance.address}`]),
+  ];
+}
+
+/** What went wrong, and the command that presents the same payment again where that may help. */
+export function whatNext({ code, message, payment, open, retryable }: Refused, again: string): string[] {
+  const lines = [`error ${code}: ${message}`];
+  if (payment === undefined || !(open || retryable)) return lines;
+  const what = open
+    ? "It may have been charged, once. Ask again for the same payment, never with a new one:"
+    : "Nothing was charged, and the payment is good until it expires. To present the same one again:";
+  return [...lines, what, again];
+}
+
+const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);
+
+/** A command line of `pay`, ready for a shell. */
+export function payCommandLine(
+  service: string,
+  body: string | undefined,
+  opts: {
+    readonly gateway?: string;
+    readonly keyFile?: string;
+    readonly rpc?: string;
+    readonly payment?: string;
+  } = {},
+): string {
+  const flags = [
+    ["--gateway", opts.gateway],
+    ["--key-file", opts.keyFile],
+    ["--rpc", opts.rpc],
+    ["--payment", opts.payment],
+  ] as const;
+  const given = flags.flatMap(([flag, value]) => (value === undefined ? [] : [flag, quoted(value)]));
+  return ["npx turnpike pay", quoted(service), body === undefined ? "--get" : quoted(body), ...given].join(" ");
+}

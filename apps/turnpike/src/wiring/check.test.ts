@@ -1,0 +1,143 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import type { Labels, MetricSpec } from "@turnpike/base";
+import { newPrivateKey } from "@turnpike/client";
+import { type Config, loadConfig } from "@turnpike/config";
+import { checkRun } from "./check.ts";
+import { reportCurve } from "./curve.ts";
+import type { LedgerRole } from "./ledger.ts";
+import { engineOptions, remoteOptions, verifierOptions } from "./networks.ts";
+
+const key = newPrivateKey();
+
+const NETWORK = {
+  network: "eip155:84532",
+  rpcUrls: ["http://127.0.0.1:1"],
+  asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
+  name: "USDC",
+  payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
+};
+
+function configOf(change: Record<string, unknown> = {}): Config {
+  const overrides = {
+    ledger: { url: "postgres://127.0.0.1:1/x" },
+    payment: { networks: [NETWORK] },
+    suppliers: { eth: { endpoints: [{ operator: "a", urls: { json_rpc: "http://127.0.0.1:1" } }] } },
+    ...change,
+  };
+  return loadConfig({ env: {}, overrides });
+}
+
+const ENV = { TURNPIKE_RELAYER_KEYS: key };
+
+const faultsOf = (change: Record<string, unknown>, env: Record<string, string> = ENV, role: LedgerRole = "gateway") =>
+  checkRun(configOf(change), env, role).faults;
+
+/** The one fault that a change makes. */
+function only(change: Record<string, unknown>, env?: Record<string, string>, role?: LedgerRole): string {
+  const faults = faultsOf(change, env, role);
+  assert.equal(faults.length, 1, faults.join("\n"));
+  return faults[0] ?? "";
+}
+
+const endpoint = (urls: Record<string, string>) => ({ endpoints: [{ operator: "a", urls }] });
+
+suite("what keeps a configuration from running", () => {
+  test("a whole one has no fault", () => {
+    assert.deepEqual(faultsOf({}), []);
+    assert.deepEqual(faultsOf({}, { TURNPIKE_FACILITATOR_KEYS: newPrivateKey() }, "facilitator"), []);
+    const remote = { payment: { networks: [NETWORK], mode: "remote", facilitatorUrl: "http://127.0.0.1:1" } };
+    assert.deepEqual(faultsOf(remote, {}), [], "whoever settles through another needs no keys");
+  });
+
+  test("each is named by its path", () => {
+    assert.match(only({ ledger: {} }), /^ledger\.url: missing; set it/);
+    assert.match(only({}, {}), /^payment\.relayer\.keysFile: there is no key .*turnpike keys new/);
+    assert.match(only({}, {}, "facilitator"), /^facilitator\.relayer\.keysFile: there is no key/);
+    assert.match(
+      only({ suppliers: { ethereum: endpoint({ json_rpc: "http://x" }) } }),
+      /^suppliers\.ethereum: .*no such/,
+    );
+    const off = { overrides: { eth: { enabled: false } } };
+    assert.match(only({ catalogue: off }), /^suppliers\.eth: .*switched off/);
+    assert.match(only({ catalogue: { overrides: { nosuch: {} } } }), /^catalogue\.overrides\.nosuch: /);
+    const coarse = { payment: { networks: [NETWORK, { ...NETWORK, network: "eip155:1", decimals: 2 }] } };
+    assert.match(
+      only(coarse),
+      /^payment\.networks\[1\]\.decimals: .*2 decimal places cannot pay 0\.005000 \(.* more\)/,
+    );
+  });
+
+  test("suppliers whose URLs nothing of the service speaks to", () => {
+    const wrong = only({ suppliers: { eth: endpoint({ comet_bft: "http://x" }) } });
+    assert.match(wrong, /^suppliers\.eth\.endpoints: none has a URL .*urls\.json_rpc/);
+    assert.match(only({ suppliers: { "document-digest": endpoint({ json_rpc: "http://x" }) } }), /set urls\.rest/);
+    assert.match(only({ suppliers: { eth: endpoint({ json_rpc: "ws://x" }) } }), /urls\.json_rpc: expected an http/);
+    assert.deepEqual(faultsOf({ suppliers: { eth: endpoint({ comet_bft: "http://x", json_rpc: "http://x" }) } }), []);
+  });
+
+  test("all of them at once, not the first alone", () => {
+    const suppliers = { one: endpoint({ rest: "http://x" }), two: endpoint({ rest: "http://x" }) };
+    const faults = faultsOf({ payment: { networks: [] }, ledger: {}, suppliers }, {});
+    assert.equal(faults.length, 5, faults.join("\n"));
+    for (const path of [/^payment\.networks: /, /^ledger\.url: /, /^payment\.relayer/, /\.one: /, /\.two: /]) {
+      assert.ok(
+        faults.some((fault) => path.test(fault)),
+        String(path),
+      );
+    }
+  });
+
+  test("a key that both roles have, wherever they have it from", () => {
+    const upper = key.toUpperCase().replace("0X", "0x");
+    const env = { TURNPIKE_RELAYER_KEYS: key, TURNPIKE_FACILITATOR_KEYS: `${newPrivateKey()},${upper}` };
+    assert.match(only({}, env), /^TURNPIKE_RELAYER_KEYS: has a key of TURNPIKE_FACILITATOR_KEYS too/);
+    assert.match(only({}, env, "facilitator"), /^TURNPIKE_FACILITATOR_KEYS: has a key of TURNPIKE_RELAYER_KEYS too/);
+  });
+});
+
+suite("what the parts are told of the networks", () => {
+  test("verifier and engine allow a wallet the same gas", () => {
+    const config = configOf({
+      payment: { networks: [NETWORK], relayer: { gasPerWallet: 333_333, gasPerDeployment: 1_111_111 } },
+    });
+    const { walletGas, deploymentGas } = verifierOptions(config);
+    const engine = engineOptions(config, [`0x${"11".repeat(32)}`], "x");
+    assert.deepEqual([walletGas, deploymentGas], [333_333, 1_111_111]);
+    assert.deepEqual([engine.gasPerWallet, engine.gasPerDeployment], [333_333n, 1_111_111n]);
+  });
+
+  test("each token of a chain has its own maxTimeoutSeconds", () => {
+    const other = { ...NETWORK, asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913", maxTimeoutSeconds: 120 };
+    const { networks } = remoteOptions(configOf({ payment: { networks: [NETWORK, other] } }), "http://127.0.0.1:1");
+    assert.deepEqual(
+      networks[0]?.assets.map(({ maxTimeoutSeconds }) => maxTimeoutSeconds),
+      [60, 120],
+    );
+  });
+});
+
+test("a process without the native curve says so in its log and its metrics", () => {
+  const warned: string[] = [];
+  const gauges: [string, number][] = [];
+  const log = {
+    debug() {},
+    info() {},
+    error() {},
+    warn: (_fields: unknown, message: string) => void warned.push(message),
+    child: () => log,
+  };
+  const metrics = {
+    count() {},
+    observe() {},
+    set: (spec: MetricSpec, value: number, _labels?: Labels) => void gauges.push([spec.name, value]),
+  };
+  reportCurve({ log, metrics }, "native");
+  assert.equal(warned.length, 0);
+  reportCurve({ log, metrics }, "pure");
+  assert.match(warned[0] ?? "", /native secp256k1 is not there/);
+  assert.deepEqual(gauges, [
+    ["turnpike_secp256k1_native", 1],
+    ["turnpike_secp256k1_native", 0],
+  ]);
+});

@@ -1,0 +1,115 @@
+import { AppError, decimalToUnits, isAppError } from "@turnpike/base";
+import { type Catalogue, readCatalogue, type Service } from "@turnpike/catalogue";
+import { type Config, type Environment, relayerKeys, type SupplierConfig } from "@turnpike/config";
+import { catalogueOptions } from "./catalogue.ts";
+import { type LedgerRole, ledgerUrl } from "./ledger.ts";
+import { engineOptions, requireNetworks } from "./networks.ts";
+
+/** Most services that one fault names. */
+const NAMED = 3;
+
+/** What a configuration gives to run a role with, and what keeps it from running. */
+export interface RunCheck {
+  readonly catalogue: Catalogue;
+  /** One line for each fault, with its path and its fix; empty when the role can start. */
+  readonly faults: readonly string[];
+}
+
+function several(names: readonly string[]): string {
+  const rest = names.length - NAMED;
+  return rest > 0 ? `${names.slice(0, NAMED).join(", ")} and ${rest} more` : names.join(", ");
+}
+
+/** Prices that a token's units cannot say. */
+function priceFaults(config: Config, catalogue: Catalogue): string[] {
+  const byPrice = new Map<string, string[]>();
+  for (const { id, price, paid } of catalogue.services.values()) {
+    if (paid) byPrice.set(price, [...(byPrice.get(price) ?? []), id]);
+  }
+  return config.payment.networks.flatMap(({ decimals }, at) =>
+    [...byPrice].flatMap(([price, ids]) => {
+      try {
+        decimalToUnits(price, decimals);
+        return [];
+      } catch {
+        const path = `payment.networks[${at}].decimals`;
+        return [
+          `${path}: a token with ${decimals} decimal places cannot pay ${price} (${several(ids)}); correct it, or the price`,
+        ];
+      }
+    }),
+  );
+}
+
+function urlFaults(path: string, urls: Readonly<Record<string, string | undefined>>): string[] {
+  return Object.entries(urls).flatMap(([rpcType, url]) => {
+    if (url === undefined) return [];
+    const wanted = rpcType === "websocket" ? /^(wss?|https?):$/ : /^https?:$/;
+    if (URL.canParse(url) && wanted.test(new URL(url).protocol)) return [];
+    // The URL is not shown: it may hold a key.
+    return [
+      `${path}.${rpcType}: expected ${rpcType === "websocket" ? "a ws:// or wss://" : "an http:// or https://"} URL`,
+    ];
+  });
+}
+
+function supplierFaults(id: string, supplier: SupplierConfig, service: Service): string[] {
+  const path = `suppliers.${id}.endpoints`;
+  const faults = supplier.endpoints.flatMap(({ urls }, at) => urlFaults(`${path}[${at}].urls`, urls));
+  const spoken = new Set<string>([...service.operations.values()].map(({ rpcType }) => rpcType));
+  const wanted = [...spoken].sort().join(" or ");
+  // the free relay alone speaks WebSocket
+  if (service.free && (spoken.has("json_rpc") || spoken.has("comet_bft"))) spoken.add("websocket");
+  const usable = supplier.endpoints.some(({ urls }) => Object.keys(urls).some((rpcType) => spoken.has(rpcType)));
+  if (!usable) faults.push(`${path}: none has a URL that ${id} is spoken to by; set urls.${wanted}`);
+  return faults;
+}
+
+function suppliersFaults(config: Config, catalogue: Catalogue): string[] {
+  return Object.entries(config.suppliers).flatMap(([id, supplier]) => {
+    const service = catalogue.get(id);
+    if (service !== undefined) return supplierFaults(id, supplier, service);
+    // its own fault is told already
+    if (Object.hasOwn(config.catalogue.services, id)) return [];
+    const isOff = config.catalogue.overrides[id]?.enabled === false;
+    return [
+      `suppliers.${id}: ${isOff ? "this service is switched off by catalogue.overrides" : "the catalogue has no such service"}; remove it, or ${isOff ? "switch it on" : `add ${id} to catalogue.services`}`,
+    ];
+  });
+}
+
+/** Goes through everything that a start of this role needs of the configuration; asks no network. */
+export function checkRun(config: Config, env: Environment, role: LedgerRole): RunCheck {
+  const faults: string[] = [];
+  const attempt = (build: () => unknown): void => {
+    try {
+      build();
+    } catch (error) {
+      if (!isAppError(error, "CONFIG_INVALID")) throw error;
+      faults.push(error.message);
+    }
+  };
+  attempt(() => requireNetworks(config));
+  attempt(() => ledgerUrl(config));
+  if (role === "facilitator" || config.payment.mode === "local") {
+    const path = role === "facilitator" ? "facilitator.relayer.keysFile" : "payment.relayer.keysFile";
+    attempt(() => engineOptions(config, relayerKeys(config, env, role), path));
+  }
+  const { catalogue, faults: changes } = readCatalogue(catalogueOptions(config));
+  const sells = role === "gateway" || config.facilitator.discoveryUrl !== undefined;
+  if (sells) faults.push(...changes, ...priceFaults(config, catalogue));
+  if (role === "gateway") faults.push(...suppliersFaults(config, catalogue));
+  return { catalogue, faults };
+}
+
+/** The error of a configuration that cannot run: one line for each fault. */
+export function cannotRun(faults: readonly string[]): AppError {
+  return new AppError("CONFIG_INVALID", { message: faults.join("\n"), detail: { faults } });
+}
+
+/** The catalogue of a role that can start. @throws AppError CONFIG_INVALID that names every fault. */
+export function requireRunnable(config: Config, env: Environment, role: LedgerRole): Catalogue {
+  const { catalogue, faults } = checkRun(config, env, role);
+  if (faults.length > 0) throw cannotRun(faults);
+  return catalogue;
+}

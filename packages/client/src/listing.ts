@@ -1,0 +1,54 @@
+import { isRecord } from "@turnpike/base";
+import { readAnswer } from "./answers.ts";
+import { unreachable } from "./client.ts";
+
+/** A service as the gateway's `/services.json` lists it. */
+export interface ListedService {
+  readonly id: string;
+  /** False when nothing answers for it now. */
+  readonly serves: boolean;
+  /** False for one that is only on the free relay. */
+  readonly paid: boolean;
+  /** Address of the free relay; undefined where it is not on it. */
+  readonly relayUrl: string | undefined;
+  /** A body that it takes. */
+  readonly example: unknown;
+}
+
+function listed(item: unknown): ListedService[] {
+  if (!isRecord(item) || typeof item.id !== "string") return [];
+  const { id, serves, paid, relayUrl, example } = item;
+  return [
+    {
+      id,
+      serves: serves !== false,
+      paid: paid !== false,
+      relayUrl: typeof relayUrl === "string" ? relayUrl : undefined,
+      example,
+    },
+  ];
+}
+
+/**
+ * What a gateway sells; undefined when it has no such list, as other makers' gateways.
+ * @throws AppError GATEWAY_UNREACHABLE when nobody answers.
+ */
+export async function listServices(
+  opts: {
+    /** Base URL of the gateway, without a slash at its end. */
+    readonly gateway: string;
+    /** Time for the request; 10,000 by default. */
+    readonly requestTimeoutMs?: number;
+  },
+  modules: { readonly fetch?: typeof globalThis.fetch } = {},
+): Promise<readonly ListedService[] | undefined> {
+  const { gateway } = opts;
+  const ask = modules.fetch ?? globalThis.fetch;
+  try {
+    const signal = AbortSignal.timeout(opts.requestTimeoutMs ?? 10_000);
+    const answer = await readAnswer(await ask(`${gateway}/services.json`, { redirect: "error", signal }));
+    return answer.status === 200 && Array.isArray(answer.json) ? answer.json.flatMap(listed) : undefined;
+  } catch (cause) {
+    throw unreachable(gateway, cause);
+  }
+}

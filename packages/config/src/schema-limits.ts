@@ -1,0 +1,54 @@
+import { Type } from "typebox";
+import { integer, oneOf, section, text } from "./keys.ts";
+
+const rule = (requests: number, windowSeconds: number, description: string) =>
+  section(
+    {
+      requests: integer(requests, 1, 1_000_000_000, "Most requests in any window. A batch counts its items."),
+      windowSeconds: integer(windowSeconds, 1, 3_600, "Length of the window, in seconds. It slides."),
+      onStoreFailure: oneOf(
+        ["local", "open", "closed"],
+        "While Redis does not answer: `local` counts in this process, `open` refuses nothing, `closed` refuses everything. Without Redis it does nothing.",
+        "local",
+      ),
+    },
+    description,
+  );
+
+/** Limits of the free relay. */
+export const LIMITS = section(
+  {
+    perClient: rule(2_000, 60, "For each client address (IPv6: each /64), over all services together."),
+    perEndpoint: rule(10_000, 1, "For each service, over all clients together."),
+    maxClients: integer(
+      100_000,
+      1_000,
+      10_000_000,
+      "Most clients that one process counts one by one, about 300 bytes each; those beyond share counts.",
+    ),
+  },
+  "Limits of the free relay. They count in this process, or in Redis for several.",
+);
+
+/** The store that several processes share. */
+export const REDIS = section(
+  {
+    url: Type.Optional(
+      Type.String({
+        pattern: "^rediss?://\\S+$",
+        maxLength: 2048,
+        description:
+          "Redis that several processes share their limits through; REDIS_URL sets it too. No default: without one each process counts for itself.",
+        "x-expected": "a redis:// or rediss:// URL",
+      }),
+    ),
+    keyPrefix: text("turnpike", "Start of every key in Redis."),
+    timeoutMs: integer(
+      100,
+      5,
+      10_000,
+      "Longest wait for one answer of Redis, in milliseconds. After three failures in a row it is left alone until it answers again.",
+    ),
+  },
+  "What several processes share beside the ledger.",
+);

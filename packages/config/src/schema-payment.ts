@@ -1,0 +1,135 @@
+import { Type } from "typebox";
+import { address, decimal, entry, integer, list, privateKey, section, text, textOf, url } from "./keys.ts";
+
+/** One payment option. */
+export const NETWORK = entry(
+  {
+    network: Type.String({
+      pattern: "^eip155:[1-9][0-9]{0,17}$",
+      description: "CAIP-2 id of the settlement chain: `eip155:8453` is Base. No default: it says where money moves.",
+      "x-expected": "eip155: and a chain id, such as eip155:8453",
+    }),
+    rpcUrls: Type.Array(url("JSON-RPC URL of a node of this chain."), {
+      minItems: 1,
+      maxItems: 8,
+      description:
+        "Nodes of this chain, first choice first. No default: whoever runs the node is trusted with payments.",
+    }),
+    asset: address("Token contract that is paid in (EIP-3009). No default: it is the money."),
+    name: textOf(
+      "EIP-712 domain name of the token. It differs by deployment: `USD Coin` on Base, `USDC` on Base Sepolia. No default.",
+    ),
+    version: text("2", "EIP-712 domain version of the token."),
+    decimals: integer(6, 0, 36, "Decimal places of the token."),
+    payTo: address("Who is paid. No default: it is your account."),
+    multicall3: address(
+      "Multicall3 contract, for batches. The default is its address on almost every chain.",
+      "0xcA11bde05977b3631167028862bE2a173976CA11",
+    ),
+    confirmations: integer(
+      1,
+      1,
+      100,
+      "Blocks that a settlement must have, its own included, before its answer is handed out.",
+    ),
+    finalityBlocks: integer(
+      64,
+      1,
+      100_000,
+      "Blocks after which a settlement is taken as final and no longer looked at.",
+    ),
+    blockTimeSeconds: decimal(2, 0.1, 600, "Usual time between blocks, in seconds."),
+    maxTimeoutSeconds: integer(
+      60,
+      10,
+      3600,
+      "Time that a payer is asked to sign for, in seconds (`maxTimeoutSeconds`).",
+    ),
+    allowedFactories: list(
+      address("Factory contract."),
+      64,
+      "Wallet factories that may be called to check a wallet that is not deployed yet (ERC-6492). Empty: none.",
+    ),
+  },
+  "One token on one chain that payments are taken in.",
+);
+
+/** Where relayer keys come from. */
+export const RELAYER_KEYS = {
+  keysFile: Type.Optional(
+    textOf(
+      "File with one private key a line, mode 600; a relative path starts at the folder of the configuration file. No default: keys belong to the operator. The environment variable TURNPIKE_RELAYER_KEYS (comma separated) does the same.",
+    ),
+  ),
+  keys: list(
+    privateKey("Private key."),
+    64,
+    "Private keys, written here. Only with `localnet: true`: a configuration file is no place for a key.",
+  ),
+};
+
+/** The relayer keys of the gateway, and how they settle. */
+export const RELAYER = section(
+  {
+    ...RELAYER_KEYS,
+    batchWindowMs: integer(
+      100,
+      0,
+      10_000,
+      "How long a settlement waits for others to share its transaction, in milliseconds.",
+    ),
+    maxBatch: integer(50, 1, 200, "Most settlements in one transaction."),
+    maxFeePerGasGwei: decimal(
+      5,
+      0.000001,
+      100_000,
+      "Most that is paid for a unit of gas, in gwei. While the chain asks for more, payments are refused before they are served, with 503.",
+    ),
+    maxPriorityFeePerGasGwei: decimal(0.001, 0, 10_000, "Tip for a unit of gas, in gwei."),
+    bumpAfterMs: integer(
+      10_000,
+      500,
+      600_000,
+      "Time after which a transaction that is not mined is sent again with a higher fee, in milliseconds.",
+    ),
+    bumpPercent: integer(20, 13, 100, "By how much the fee is then raised, in percent. Nodes refuse less than 12.5."),
+    maxOpenBatches: integer(16, 1, 64, "Most transactions of one key that are not mined."),
+    gasPerTransfer: integer(
+      120_000,
+      50_000,
+      1_000_000,
+      "Gas limit of one transfer of a payer without a contract wallet.",
+    ),
+    gasPerWallet: integer(
+      400_000,
+      100_000,
+      10_000_000,
+      "Gas limit of a transfer of a payer's contract wallet. A wallet that needs more is refused before it is served.",
+    ),
+    gasPerDeployment: integer(
+      2_000_000,
+      200_000,
+      15_000_000,
+      "Gas limit of a transfer that first deploys the payer's contract wallet (ERC-6492). More is refused.",
+    ),
+    reconcileIntervalMs: integer(
+      5_000,
+      100,
+      600_000,
+      "Time between looks at finality, closed windows and free keys, in milliseconds.",
+    ),
+    leaseSeconds: integer(
+      5,
+      2,
+      600,
+      "Time after which a process that is not heard of loses its relayer keys, in seconds.",
+    ),
+    minBalanceGwei: decimal(
+      1_000_000,
+      0,
+      1_000_000_000_000,
+      "Gas money below which a relayer key settles nothing new, in gwei.",
+    ),
+  },
+  "The accounts that send settlements and pay their gas.",
+);

@@ -1,0 +1,185 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { createClient } from "@redis/client";
+import { noMetrics, type ServiceId, silentLog, systemClock } from "@turnpike/base";
+import { createRateLimits, type LimitRule, type RateLimitsOptions } from "./rate-limits.ts";
+import { createRedisStore, type LimitStore } from "./redis-store.ts";
+import { startRedis, withoutRedis } from "./testing/redis.ts";
+import type { RateLimits } from "./types.ts";
+
+const rule = (requests: number, windowSeconds: number, change: Partial<LimitRule> = {}): LimitRule => ({
+  requests,
+  windowSeconds,
+  onStoreFailure: "local",
+  ...change,
+});
+
+/** Time for a store to notice something; far more than it needs. */
+const PATIENCE_MS = 15_000;
+
+async function until(what: string, holds: () => boolean): Promise<void> {
+  const end = performance.now() + PATIENCE_MS;
+  while (!holds()) {
+    assert.ok(performance.now() < end, what);
+    await delay(5);
+  }
+}
+
+const storeOf = (url: string, timeoutMs = 200): LimitStore =>
+  createRedisStore({ url, keyPrefix: "t", timeoutMs }, { log: silentLog, metrics: noMetrics });
+
+const limitsOf = (store: LimitStore, change: Partial<RateLimitsOptions> = {}): RateLimits =>
+  createRateLimits(
+    { perClient: rule(2_000, 60), perEndpoint: rule(10_000, 1), maxClients: 1_000, hashSeed: 1, ...change },
+    { clock: systemClock, metrics: noMetrics, store },
+  );
+
+const ask = (clientIp: string, items = 1) => ({ clientIp, serviceId: "eth" as ServiceId, items });
+
+suite("limits through Redis", { skip: withoutRedis }, () => {
+  test("two gateways have one count, and 2,000 of 2,400 at once are served", async () => {
+    await using redis = await startRedis();
+    await using a = storeOf(redis.url, 10_000);
+    await using b = storeOf(redis.url, 10_000);
+    await until("both connect", () => a.isUp() && b.isUp());
+    const gateways = [limitsOf(a), limitsOf(b)];
+    const verdicts = await Promise.all(
+      Array.from({ length: 2_400 }, async (_, at) => await gateways[at % 2]?.take(ask("1.1.1.1"))),
+    );
+    assert.equal(verdicts.filter((verdict) => verdict?.ok === true).length, 2_000);
+    const last = await gateways[0]?.take(ask("1.1.1.1"));
+    assert.ok(last?.ok === false && last.retryAfterSeconds > 50 && last.retryAfterSeconds <= 60);
+    assert.ok((await gateways[1]?.take(ask("1.1.1.2")))?.ok);
+  });
+
+  test("batches, the endpoint's limit, and that refused requests take nothing", async () => {
+    await using redis = await startRedis();
+    await using store = storeOf(redis.url, 10_000);
+    await until("it connects", () => store.isUp());
+    const limits = [
+      { key: "c", requests: 10, windowMs: 60_000 },
+      { key: "s", requests: 12, windowMs: 60_000 },
+    ];
+    const other = limits.map((limit) => (limit.key === "c" ? { ...limit, key: "d" } : limit));
+    const usedOf = async (items: number, of = limits) => {
+      const verdict = await store.take(of, items);
+      return [verdict?.refusedBy, ...(verdict?.standings.map(({ used }) => used) ?? [])];
+    };
+    assert.deepEqual(await usedOf(9), [-1, 0, 0]);
+    assert.deepEqual(await usedOf(2), [0, 9, 9]);
+    assert.deepEqual(await usedOf(11), [0, 9, 9]);
+    assert.deepEqual(await usedOf(1), [-1, 9, 9]);
+    assert.deepEqual(await usedOf(3, other), [1, 0, 10]);
+    assert.deepEqual(await usedOf(2, other), [-1, 0, 10]);
+    assert.deepEqual(await usedOf(1, other), [1, 2, 12]);
+  });
+
+  test("the wait of a batch is that of the last item that must leave first", async () => {
+    await using redis = await startRedis();
+    await using store = storeOf(redis.url, 10_000);
+    await until("it connects", () => store.isUp());
+    const limits = [{ key: "c", requests: 10, windowMs: 60_000 }];
+    for (const items of [2, 2, 2, 2]) {
+      await store.take(limits, items);
+      await delay(30);
+    }
+    const waits: number[] = [];
+    for (const items of [3, 4, 5, 6, 7, 8, 9, 10]) waits.push((await store.take(limits, items))?.waitMs ?? 0);
+    const oldest = (await store.take(limits, 10))?.standings[0]?.oldestLeavesMs ?? 0;
+    const steps = waits.map((wait) => Math.round((wait - oldest) / 30));
+    for (let at = 0; at < 8; at += 2) assert.ok(Math.abs((waits[at] ?? 0) - (waits[at + 1] ?? 0)) < 20, waits.join());
+    for (let at = 1; at < 7; at += 2) assert.ok((waits[at + 1] ?? 0) - (waits[at] ?? 0) > 20, waits.join());
+    assert.ok(steps.every((step) => step >= 0));
+  });
+
+  test("the window slides: what has left it makes room, and the wait says when", async () => {
+    await using redis = await startRedis();
+    await using store = storeOf(redis.url, 10_000);
+    await until("it connects", () => store.isUp());
+    const windowMs = 600;
+    const limits = [{ key: "c", requests: 10, windowMs }];
+    const served: number[] = [];
+    const end = performance.now() + 3 * windowMs;
+    let early = 0;
+    while (performance.now() < end) {
+      const sentMs = performance.now();
+      const verdict = await store.take(limits, 2);
+      if (verdict?.refusedBy === -1) served.push(sentMs);
+      else if (verdict !== undefined) {
+        assert.ok(verdict.waitMs > 0 && verdict.waitMs <= windowMs + 1, String(verdict.waitMs));
+        await delay(Math.max(0, verdict.waitMs - 3));
+        early++;
+      }
+      await delay(7);
+    }
+    assert.ok(early > 0);
+    for (const at of served) {
+      // Times are those of sending, so the server's may lie a little closer together.
+      const inWindow = served.filter((other) => other >= at && other < at + windowMs - 20).length;
+      assert.ok(inWindow <= 5, `${inWindow * 2} within a window`);
+    }
+    assert.ok(served.length >= 12, `${served.length * 2} served in three windows`);
+    const raw = createClient({ url: redis.url });
+    await raw.connect();
+    assert.ok((await raw.pTTL("t:c")) > 0, "what nobody uses goes away");
+    assert.ok((await raw.lLen("t:c")) <= 10);
+    await raw.flushAll();
+    await raw.scriptFlush();
+    raw.destroy();
+    assert.equal((await store.take(limits, 1))?.standings[0]?.used, 0, "a server without the script is given it again");
+  });
+
+  test("Redis killed in the middle: nothing fails, no request waits, and the counts go on", async () => {
+    const redis = await startRedis();
+    await using store = storeOf(redis.url);
+    await until("it connects", () => store.isUp());
+    const limits = limitsOf(store, { perClient: rule(100, 60) });
+    for (let at = 0; at < 60; at++) assert.ok((await limits.take(ask("1.1.1.1"))).ok);
+    const inFlight = Array.from({ length: 20 }, async () => await limits.take(ask("1.1.1.1")));
+    await redis.kill();
+    assert.ok((await Promise.all(inFlight)).every(({ ok }) => ok));
+    await until("it is found out", () => !store.isUp());
+    const start = performance.now();
+    let served = 0;
+    for (let at = 0; at < 1_000; at++) {
+      const verdict = limits.take(ask("1.1.1.1"));
+      assert.ok(!(verdict instanceof Promise), "without the store the answer is there at once");
+      if (verdict.ok) served++;
+    }
+    assert.ok(performance.now() - start < 500);
+    assert.ok(served <= 20, `${served} beyond the 80 before`);
+    await using again = await startRedis(redis.port);
+    await until("it is used again", () => store.isUp());
+    assert.equal(again.port, redis.port);
+    assert.ok(!(await limits.take(ask("1.1.1.1"))).ok, "an empty Redis gives nobody a second quota");
+    assert.ok((await limits.take(ask("1.1.1.2"))).ok);
+  });
+
+  test("a Redis that hangs costs a few requests their time-out, and the rest nothing", async () => {
+    await using redis = await startRedis();
+    await using store = storeOf(redis.url);
+    await until("it connects", () => store.isUp());
+    const limits = limitsOf(store, { perEndpoint: rule(10_000, 1, { onStoreFailure: "closed" }) });
+    redis.hang();
+    const start = performance.now();
+    const verdicts = await Promise.all([1, 2, 3, 4].map(async () => await limits.take(ask("1.1.1.1"))));
+    assert.ok(performance.now() - start < 2_000);
+    assert.ok(
+      verdicts.every(({ ok }) => !ok),
+      "`closed` refuses what could not be counted",
+    );
+    assert.equal(store.isUp(), false);
+    assert.ok(!(limits.take(ask("1.1.1.1")) instanceof Promise));
+    redis.resume();
+    await until("it is used again", () => store.isUp());
+    assert.ok((await limits.take(ask("1.1.1.1"))).ok);
+  });
+
+  test("a store that is never there ends when it is told to", async () => {
+    const store = storeOf("redis://127.0.0.1:1");
+    assert.equal(store.isUp(), false);
+    assert.equal(await store.take([], 1), undefined);
+    await store[Symbol.asyncDispose]();
+  });
+});

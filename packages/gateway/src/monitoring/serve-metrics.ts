@@ -1,0 +1,34 @@
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import type { Log, RequestId } from "@turnpike/base";
+import { listenOn } from "../http/server.ts";
+import type { MetricsRegistry } from "../types.ts";
+import { createMetricsServer } from "./metrics-server.ts";
+
+/** A metrics server that listens. */
+export interface MetricsService extends AsyncDisposable {
+  readonly port: number;
+}
+
+/**
+ * Serves `GET /metrics` by itself, for a process that is no gateway. Port 0 takes a free one.
+ * @throws AppError PORT_IN_USE
+ */
+export async function serveMetrics(
+  opts: { readonly host: string; readonly port: number },
+  modules: { readonly metrics: MetricsRegistry; readonly log: Log },
+): Promise<MetricsService> {
+  const requestId = (): RequestId => randomUUID() as string as RequestId;
+  const server = createMetricsServer({ ...modules, requestId, flush() {} });
+  const port = await listenOn(server, opts.host, opts.port);
+  return {
+    port,
+    async [Symbol.asyncDispose]() {
+      if (!server.listening) return;
+      const closed = once(server, "close");
+      server.close();
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}

@@ -1,0 +1,342 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import type { WebSocket } from "ws";
+import type { RateLimits } from "../limits/types.ts";
+import { openRaw } from "../testing/raw.ts";
+import { openSocket, refusedUpgrade, type SocketClient } from "../testing/socket-client.ts";
+import { type SocketGateway, type SocketGatewayInput, startSocketGateway } from "../testing/socket-gateway.ts";
+import { type SocketStub, type StubCall, startSocketStub } from "../testing/socket-stub.ts";
+import { type WebSocketLimits, webSocketDefaults } from "./options.ts";
+
+const HEAD = { number: "0x1", hash: "0xb1", parentHash: "0xb0" };
+
+/** A supplier that has nothing but WebSockets. */
+function evmAnswer({ id, method, params }: StubCall, socket: WebSocket): string {
+  if (JSON.stringify(params) === '["early"]') {
+    const event = '{"subscription":"0xs-[\\"early\\"]","result":1}';
+    socket.send(`{"jsonrpc":"2.0","method":"eth_subscription","params":${event}}`);
+  }
+  const result: Readonly<Record<string, unknown>> = {
+    eth_chainId: "0x1",
+    eth_subscribe: `0xs-${JSON.stringify(params)}`,
+    eth_getBlockByNumber: HEAD,
+    eth_echo: params,
+  };
+  if (method in result) return JSON.stringify({ jsonrpc: "2.0", id, result: result[method] ?? null });
+  return JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32601, message: `no ${method}`, data: 7 } });
+}
+
+interface Stage extends AsyncDisposable {
+  readonly here: SocketGateway;
+  readonly stub: SocketStub;
+}
+
+async function stage(limits: Partial<WebSocketLimits> = {}, change: Partial<SocketGatewayInput> = {}): Promise<Stage> {
+  const stub = await startSocketStub(evmAnswer);
+  const here = await startSocketGateway({
+    chainId: 1,
+    socketUrls: [stub.url],
+    ...change,
+    options: { webSockets: { ...webSocketDefaults, ...limits }, ...change.options },
+  });
+  return {
+    here,
+    stub,
+    async [Symbol.asyncDispose]() {
+      await here[Symbol.asyncDispose]();
+      await stub[Symbol.asyncDispose]();
+    },
+  };
+}
+
+const pending = (value: string): string =>
+  `{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0xs-[\\"newPendingTransactions\\"]","result":${value}}}`;
+
+async function subscribed(client: SocketClient, id = 1): Promise<string> {
+  return String((await client.call(id, "eth_subscribe", ["newPendingTransactions"])).result);
+}
+
+async function counted(here: SocketGateway, name: string): Promise<number> {
+  const lines = (await here.metrics()).split("\n").filter((line) => line.startsWith(name));
+  return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" "))), 0);
+}
+
+describe("upgrades", () => {
+  test("unknown 404, no supplier 503, no WebSocket 400, bad handshake 400; each a JSON-RPC error", async () => {
+    await using at = await stage();
+    const base = at.here.gateway.url.replace("http", "ws");
+    const cases: readonly (readonly [string, number, number])[] = [
+      [`${base}/relay/no-such-network`, 404, -32601],
+      [`${base}/relay/eth/elsewhere`, 404, -32601],
+      [`${base}/relay/poly`, 503, -32503],
+      [`${base}/relay/near`, 400, -32600],
+    ];
+    for (const [url, status, code] of cases) {
+      const refused = await refusedUpgrade(url);
+      const body = JSON.parse(refused.body) as { id: unknown; error: { code: number } };
+      assert.deepEqual([refused.status, body.id, body.error.code], [status, null, code], url);
+      if (status === 503) assert.equal(refused.headers["retry-after"], "1");
+    }
+    await using raw = await openRaw(at.here.gateway.port);
+    raw.write("GET /relay/eth HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    const [answer] = await raw.next();
+    assert.equal(answer?.status, 400);
+    assert.equal(answer?.headers.get("sec-websocket-version"), "13, 8");
+  });
+
+  test("by host, and by path; an upgrade elsewhere or to another protocol is an ordinary request", async () => {
+    await using at = await stage();
+    const base = at.here.gateway.url.replace("http", "ws");
+    await using byHost = await openSocket(base, { host: "ETH.localhost:1" });
+    assert.equal((await byHost.call(1, "eth_chainId")).result, "0x1");
+    await using raw = await openRaw(at.here.gateway.port);
+    raw.write("GET /health HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n");
+    assert.equal((await raw.next())[0]?.status, 200);
+    raw.write("GET /relay/eth HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: h2c\r\n\r\n");
+    assert.equal((await raw.next())[0]?.status, 405);
+  });
+
+  test("over the cap 503, over the client's cap 429, over the rate 429; a place is free again after a close", async () => {
+    await using at = await stage({ maxWebSockets: 2 });
+    const first = await openSocket(at.here.url);
+    await using second = await openSocket(at.here.url);
+    const refused = await refusedUpgrade(at.here.url);
+    assert.deepEqual([refused.status, refused.headers["retry-after"]], [503, "1"]);
+    first.socket.close(1000);
+    await first.closed;
+    await using third = await openSocket(at.here.url);
+    assert.ok(second.socket.readyState === 1 && third.socket.readyState === 1);
+
+    await using narrow = await stage({ maxWebSocketsPerClient: 1 });
+    await using only = await openSocket(narrow.here.url);
+    assert.equal((await refusedUpgrade(narrow.here.url)).status, 429);
+    assert.equal(only.socket.readyState, 1);
+
+    const limits: RateLimits = { take: () => ({ ok: false, retryAfterSeconds: 7, headers: [] }) };
+    await using slow = await stage({}, { modules: { limits } });
+    const limited = await refusedUpgrade(slow.here.url);
+    assert.deepEqual([limited.status, limited.headers["retry-after"]], [429, "7"]);
+  });
+});
+
+describe("messages", () => {
+  test("ids byte for byte, batches in order, notifications silent, denied and invalid refused, errors passed on", async () => {
+    await using at = await stage();
+    await using client = await openSocket(at.here.url);
+    let count = 0;
+    const answer = async (text: string): Promise<string> => {
+      client.send(text);
+      await client.until(++count);
+      return client.texts[count - 1] ?? "";
+    };
+    for (const id of ["1.50", "12345678901234567890", '"\\u00e9"', "null", "-0"]) {
+      const text = await answer(`{"jsonrpc":"2.0","id":${id},"method":"eth_echo","params":[1e2]}`);
+      assert.equal(text, `{"jsonrpc":"2.0","id":${id},"result":[100]}`);
+    }
+    const batch = await answer(
+      `[{"jsonrpc":"2.0","id":3,"method":"eth_echo"},{"jsonrpc":"2.0","method":"eth_echo"},7,
+        {"jsonrpc":"2.0","id":3,"method":"anvil_setBalance"},{"jsonrpc":"2.0","id":"s","method":"eth_subscribe","params":["newHeads"]}]`,
+    );
+    const items = JSON.parse(batch) as { id: unknown; error?: { code: number }; result?: unknown }[];
+    assert.deepEqual(
+      items.map(({ id, error }) => [id, error?.code]),
+      [
+        [3, undefined],
+        [null, -32600],
+        [3, -32601],
+        ["s", undefined],
+      ],
+    );
+    assert.match(await answer("{"), /"id":null,"error":\{"code":-32700/);
+    assert.match(await answer("[]"), /"id":null,"error":\{"code":-32600/);
+    assert.equal(
+      await answer('{"jsonrpc":"2.0","id":9,"method":"eth_nothing"}'),
+      '{"jsonrpc":"2.0","id":9,"error":{"code":-32601,"message":"no eth_nothing","data":7}}',
+    );
+    client.send('[{"jsonrpc":"2.0","method":"eth_echo"}]');
+    assert.match(await answer('{"jsonrpc":"2.0","id":10,"method":"eth_subscribe","params":{}}'), /-32602/);
+    assert.equal(at.stub.calls.includes("anvil_setBalance undefined"), false);
+  });
+
+  test("over the rate: each item gets its error, and the connection stays", async () => {
+    let isOver = false;
+    const limits: RateLimits = {
+      take: ({ items }) =>
+        isOver && items > 0 ? { ok: false, retryAfterSeconds: 3, headers: [] } : { ok: true, headers: [] },
+    };
+    await using at = await stage({}, { modules: { limits } });
+    await using client = await openSocket(at.here.url);
+    isOver = true;
+    client.send('[{"jsonrpc":"2.0","id":1,"method":"eth_echo"},{"jsonrpc":"2.0","id":1.0,"method":"eth_echo"}]');
+    await client.until(1);
+    assert.match(client.texts[0] ?? "", /^\[\{"jsonrpc":"2.0","id":1,"error":\{"code":-32005,.*"id":1\.0,"error"/);
+    isOver = false;
+    assert.equal((await client.call(5, "eth_chainId")).result, "0x1");
+  });
+
+  test("too large a message closes with 1009; too many subscriptions are refused", async () => {
+    await using at = await stage({ maxMessageBytes: 1_000, maxSubscriptionsPerClient: 2 });
+    await using client = await openSocket(at.here.url);
+    await subscribed(client, 1);
+    await subscribed(client, 2);
+    assert.equal((await client.call(3, "eth_subscribe", ["newHeads"])).result, undefined);
+    client.send(" ".repeat(1_001));
+    assert.equal((await client.closed).code, 1009);
+  });
+});
+
+describe("subscriptions of clients", () => {
+  test("events carry the client's own id and the supplier's bytes; unsubscribed ones end", async () => {
+    await using at = await stage();
+    await using client = await openSocket(at.here.url);
+    const [a, b] = [await subscribed(client, 1), await subscribed(client, 2)];
+    assert.notEqual(a, b);
+    at.stub.broadcast(pending('{ "x":1e3 }'));
+    await client.until(4);
+    const text = (id: string, raw: string): string =>
+      `{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"${id}","result":${raw}}}`;
+    assert.deepEqual(client.texts.slice(2), [text(a, '{ "x":1e3 }'), text(b, '{ "x":1e3 }')]);
+    assert.equal((await client.call(3, "eth_unsubscribe", [a])).result, true);
+    at.stub.broadcast(pending("2"));
+    await client.until(6);
+    assert.equal(client.texts[5], text(b, "2"));
+    const again = await client.call(4, "eth_unsubscribe", [a]);
+    assert.deepEqual(again.error, { code: -32000, message: "subscription not found" });
+  });
+
+  test("an event never comes before the answer that names its subscription", async () => {
+    await using at = await stage();
+    await using client = await openSocket(at.here.url);
+    const { result } = await client.call(1, "eth_subscribe", ["early"]);
+    await client.until(2);
+    assert.match(client.texts[0] ?? "", /"id":1/);
+    assert.ok(client.texts[1]?.includes(String(result)));
+  });
+
+  test("a client that does not read is closed, and the others lose nothing", async () => {
+    await using at = await stage({ maxQueuedBytes: 65_536, closeTimeoutMs: 50 });
+    await using slow = await openSocket(at.here.url);
+    await using quick = await openSocket(at.here.url);
+    await subscribed(slow);
+    await subscribed(quick);
+    slow.socket.pause();
+    const large = `"${"x".repeat(200_000)}"`;
+    let sent = 0;
+    while ((await counted(at.here, 'turnpike_gateway_websocket_closed_total{service="eth",reason="slow"}')) === 0) {
+      at.stub.broadcast(pending(large));
+      sent++;
+      await quick.until(1 + sent);
+      assert.ok(sent < 500, "a client that reads nothing is served for ever");
+    }
+    assert.equal(quick.texts.length, 1 + sent);
+    assert.equal(await counted(at.here, "turnpike_gateway_websocket_subscriptions"), 1);
+    slow.socket.resume();
+    assert.ok([1006, 1013].includes((await slow.closed).code));
+  });
+
+  test("a client that answers no ping is ended; one that does stays", async () => {
+    await using at = await stage({ pingIntervalMs: 90 });
+    await using deaf = await openSocket(at.here.url);
+    await using alive = await openSocket(at.here.url);
+    deaf.socket.pause();
+    while ((await counted(at.here, 'turnpike_gateway_websocket_closed_total{service="eth",reason="silent"}')) === 0) {
+      await new Promise((resolve) => setTimeout(resolve, 20));
+    }
+    assert.equal((await alive.call(1, "eth_chainId")).result, "0x1");
+  });
+
+  test("no supplier is left: 1011", async () => {
+    await using at = await stage({}, { subscriptions: { recoveryTimeoutMs: 100 } });
+    await using client = await openSocket(at.here.url);
+    await subscribed(client);
+    await at.stub[Symbol.asyncDispose]();
+    assert.deepEqual(await client.closed, { code: 1011, reason: "no supplier can be reached" });
+  });
+
+  test("shutdown: what is worked on is answered, then 1001; new upgrades are refused", async () => {
+    const at = await stage();
+    const client = await openSocket(at.here.url);
+    await subscribed(client);
+    const answer = client.call(2, "eth_chainId");
+    await new Promise((resolve) => setImmediate(resolve));
+    const done = at[Symbol.asyncDispose]();
+    assert.deepEqual(await client.closed, { code: 1001, reason: "the gateway is stopping" });
+    await done;
+    await Promise.race([answer, client.closed]);
+  });
+});
+
+describe("CometBFT", () => {
+  const cometAnswer = ({ id, method, params }: StubCall): string => {
+    const result: Readonly<Record<string, unknown>> = {
+      status: { node_info: { network: "osmosis-1" } },
+      abci_info: params,
+    };
+    return JSON.stringify({ jsonrpc: "2.0", id, result: result[method] ?? {} });
+  };
+
+  test("queries are shared, events carry the id of the client's call, and move to the next supplier", async () => {
+    await using comet = await startSocketStub(cometAnswer);
+    await using at = await stage({}, { others: { osmosis: comet.url } });
+    const url = at.here.url.replace("/eth", "/osmosis/websocket");
+    await using one = await openSocket(url);
+    await using two = await openSocket(url);
+    const query = "tm.event='NewBlock'";
+    assert.deepEqual((await one.call(11, "subscribe", { query })).result, {});
+    assert.deepEqual((await two.call(22, "subscribe", [query])).result, {});
+    assert.deepEqual(comet.calls, ["status {}", `subscribe ${JSON.stringify({ query })}`]);
+    const event = (height: number): string => `{"jsonrpc":"2.0","id":2,"result":{"query":"q", "height":${height}}}`;
+    comet.broadcast(event(1));
+    await Promise.all([one.until(2), two.until(2)]);
+    assert.equal(one.texts[1], '{"jsonrpc":"2.0","id":11,"result":{"query":"q", "height":1}}');
+    assert.equal(two.texts[1], '{"jsonrpc":"2.0","id":22,"result":{"query":"q", "height":1}}');
+    const twice = await one.call(12, "subscribe", { query });
+    assert.deepEqual(twice.error, { code: -32603, message: "Internal error", data: "already subscribed" });
+    assert.deepEqual((await one.call(13, "abci_info", {})).result, {});
+
+    comet.drop();
+    while (comet.calls.filter((call) => call.startsWith("subscribe")).length < 2) {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+    comet.broadcast(event(1));
+    comet.broadcast(event(2));
+    await two.until(3);
+    assert.match(two.texts[2] ?? "", /"height":2/);
+
+    assert.deepEqual((await one.call(14, "unsubscribe", { query })).result, {});
+    assert.equal(comet.calls.at(-1)?.startsWith("unsubscribe"), false);
+    assert.deepEqual((await two.call(23, "unsubscribe_all", {})).result, {});
+    while (comet.calls.at(-1) !== `unsubscribe ${JSON.stringify({ query })}`) {
+      await new Promise((resolve) => setTimeout(resolve, 5));
+    }
+  });
+});
+
+describe("networks whose clients have a supplier's WebSocket of their own", () => {
+  test("bytes pass both ways, denied methods do not; the supplier's end is the client's", async () => {
+    await using solana = await startSocketStub(({ id }) => `{"jsonrpc": "2.0", "result":${id},"id":${id}}`);
+    await using at = await stage({}, { others: { solana: solana.url } });
+    const url = at.here.url.replace("/eth", "/solana");
+    await using one = await openSocket(url);
+    await using two = await openSocket(url);
+    assert.equal(solana.connections, 2);
+    one.send('{"jsonrpc":"2.0", "id":5,"method":"slotSubscribe"}');
+    await one.until(1);
+    assert.deepEqual([one.texts, two.texts], [['{"jsonrpc": "2.0", "result":5,"id":5}'], []]);
+    assert.match(JSON.stringify(await two.call(6, "validatorExit")), /-32601/);
+    assert.equal(solana.calls.length, 1);
+    one.socket.close(1000);
+    await one.closed;
+    while (solana.connections > 1) await new Promise((resolve) => setTimeout(resolve, 5));
+    solana.drop();
+    assert.deepEqual(await two.closed, { code: 1011, reason: "the supplier ended the connection" });
+  });
+
+  test("no supplier that can be reached: 502 before the upgrade", async () => {
+    await using solana = await startSocketStub(() => "");
+    await using at = await stage({}, { others: { solana: solana.url } });
+    await solana[Symbol.asyncDispose]();
+    const refused = await refusedUpgrade(at.here.url.replace("/eth", "/solana"));
+    assert.equal(refused.status, 502);
+  });
+});

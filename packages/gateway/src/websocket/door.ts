@@ -1,0 +1,313 @@
+import type { IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
+import type { ErrorCode, Metrics, RequestId, ServiceId } from "@turnpike/base";
+import type { FamilyId, Service } from "@turnpike/catalogue";
+import type { PairedSocket, SocketDialect, Subscriptions } from "@turnpike/relay";
+import { type WebSocket, WebSocketServer } from "ws";
+import { codeAnswer } from "../free/answers.ts";
+import type { Answer } from "../http/answer.ts";
+import { hostName, parseTarget } from "../http/target.ts";
+import type { RateLimits } from "../limits/types.ts";
+import { requestsTotal } from "../metrics.ts";
+import type { Random } from "../types.ts";
+import type { SocketCalls } from "./calls.ts";
+import { createCometFrames, createEvmFrames } from "./frames.ts";
+import { cometLocal, evmLocal } from "./methods.ts";
+import {
+  webSocketClosed,
+  webSocketConnections,
+  webSocketEvents,
+  webSocketMessages,
+  webSocketSubscriptions,
+} from "./metrics.ts";
+import type { WebSocketLimits } from "./options.ts";
+import { pairLocal } from "./pair.ts";
+import { refuseUpgrade } from "./refuse.ts";
+import { Session, type SessionParts } from "./session.ts";
+
+/** Options of {@link createWebSocketDoor}. */
+export interface WebSocketDoorOptions {
+  readonly relayDomain: string;
+  readonly limits: WebSocketLimits;
+}
+
+/** What {@link createWebSocketDoor} works with. */
+export interface WebSocketDoorModules {
+  readonly services: Iterable<Service>;
+  readonly subscriptions: Subscriptions;
+  readonly calls: SocketCalls;
+  readonly limits: RateLimits;
+  /** Address of the client. */
+  readonly clientIp: (req: IncomingMessage) => string;
+  readonly requestId: () => RequestId;
+  readonly random: Random;
+  readonly metrics: Metrics;
+}
+
+/** The free relay's door for WebSockets. */
+export interface WebSocketDoor {
+  /** True for an upgrade to WebSocket on a relay host or below `/relay/`: all others are ordinary requests. */
+  wants(req: IncomingMessage): boolean;
+  /** Takes an upgrade, or refuses it with a JSON-RPC error. */
+  handleUpgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void;
+  /** Refuses upgrades, lets messages that are worked on be answered within the time, and closes all with 1001. */
+  close(timeoutMs: number): Promise<void>;
+}
+
+/** Where an upgrade leads. */
+interface Place {
+  readonly service: Service | undefined;
+  /** Raw path after the service. */
+  readonly path: string;
+}
+
+type Refused = { readonly code: ErrorCode; readonly message?: string; readonly headers?: readonly string[] };
+
+const RELAY = "/relay/";
+const KEY = /^[+/0-9A-Za-z]{22}==$/;
+/** Families whose nodes have WebSockets. */
+const CAPABLE: ReadonlySet<FamilyId> = new Set(["evm", "cosmos", "solana", "sui"]);
+const PING_TICKS = 30;
+const EVM_PATHS = new Set(["", "/", "/ws"]);
+
+/** How the WebSocket at a path of a service is spoken to; undefined where there is none. */
+function dialectOf(service: Service, path: string): SocketDialect | undefined {
+  const { families } = service;
+  if (families.includes("cosmos") && (path === "/websocket" || (!families.includes("evm") && path.length < 2))) {
+    return "comet";
+  }
+  if (families.includes("evm")) return EVM_PATHS.has(path) ? "evm" : undefined;
+  return path.length < 2 && !families.includes("cosmos") ? "pair" : undefined;
+}
+
+/** The door of the free relay for WebSockets: `wss://{id}.<relayDomain>` and `{gateway}/relay/{id}`. */
+export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSocketDoorModules): WebSocketDoor {
+  const { subscriptions, calls, metrics, random } = modules;
+  const { limits } = opts;
+  const suffix = `.${opts.relayDomain.toLowerCase()}`;
+  const services = new Map<string, Service>();
+  for (const service of modules.services) if (service.free) services.set(service.id, service);
+  const evmFrame = createEvmFrames();
+  const cometFrame = createCometFrames();
+  const server = new WebSocketServer({
+    noServer: true,
+    clientTracking: false,
+    perMessageDeflate: false,
+    maxPayload: limits.maxMessageBytes,
+  });
+  const sessions = new Set<Session>();
+  const open = new Map<ServiceId, number>();
+  const held = new Map<ServiceId, number>();
+  const byClient = new Map<string, number>();
+  const groups: Set<Session>[] = Array.from({ length: PING_TICKS }, () => new Set());
+  let taken = 0;
+  let tick = 0;
+  let nextGroup = 0;
+  let isClosing = false;
+  let emptied: (() => void) | undefined;
+  const opening = new AbortController();
+
+  const gauge = (of: Map<ServiceId, number>, spec: typeof webSocketConnections, id: ServiceId, by: number): void => {
+    const count = (of.get(id) ?? 0) + by;
+    of.set(id, count);
+    metrics.set(spec, count, { service: id });
+  };
+
+  const timer = setInterval(() => {
+    for (const session of groups[tick % PING_TICKS] ?? []) session.ping();
+    tick++;
+    let queuedBytes = 0;
+    for (const session of sessions) queuedBytes += session.queuedBytes;
+    if (queuedBytes <= limits.maxTotalQueuedBytes) return;
+    const slowest = [...sessions].sort((a, b) => b.queuedBytes - a.queuedBytes);
+    for (const session of slowest) {
+      if (queuedBytes <= limits.maxTotalQueuedBytes) return;
+      queuedBytes -= session.queuedBytes;
+      session.drop("slow");
+    }
+  }, limits.pingIntervalMs / PING_TICKS);
+  timer.unref();
+
+  const placeOf = (req: IncomingMessage): Place | undefined => {
+    const target = parseTarget(req.url ?? "");
+    if (target === undefined) return undefined;
+    const host = hostName(target.authority ?? req.headers.host ?? "");
+    if (host.endsWith(suffix)) return { service: services.get(host.slice(0, -suffix.length)), path: target.path };
+    if (!target.path.startsWith(RELAY)) return undefined;
+    const slash = target.path.indexOf("/", RELAY.length);
+    const end = slash === -1 ? target.path.length : slash;
+    return { service: services.get(target.path.slice(RELAY.length, end)), path: target.path.slice(end) };
+  };
+
+  const faultOf = (req: IncomingMessage, { service, path }: Place): Refused | undefined => {
+    if (service === undefined) return { code: "UNKNOWN_SERVICE" };
+    const version = req.headers["sec-websocket-version"];
+    if (!KEY.test(req.headers["sec-websocket-key"] ?? "") || (version !== "13" && version !== "8")) {
+      const headers = ["Sec-WebSocket-Version", "13, 8"];
+      return { code: "MALFORMED_REQUEST", message: "This is no upgrade to a WebSocket.", headers };
+    }
+    const offers = subscriptions.offers(service.id);
+    if (!offers && !service.families.some((family) => CAPABLE.has(family))) {
+      return { code: "MALFORMED_REQUEST", message: "This service has no WebSocket." };
+    }
+    if (dialectOf(service, path) === undefined) return { code: "NOT_FOUND" };
+    if (isClosing) return { code: "SHUTTING_DOWN" };
+    if (!offers) return { code: "NO_SUPPLIERS" };
+    return taken >= limits.maxWebSockets ? { code: "OVERLOADED" } : undefined;
+  };
+
+  const refuse = (socket: Duplex, place: Place | undefined, answer: Answer): void => {
+    const service = place?.service?.id ?? "unknown";
+    metrics.count(requestsTotal, { door: "free", service, status: String(answer.status), result: answer.result });
+    refuseUpgrade(socket, answer, modules.requestId());
+  };
+
+  const partsOf = (service: Service, clientIp: string, dialect: SocketDialect, pair: PairSlot): SessionParts => {
+    const label = { service: service.id };
+    return {
+      limits,
+      frame: dialect === "comet" ? cometFrame : evmFrame,
+      take: (items) => modules.limits.take({ clientIp, serviceId: service.id, items }),
+      relay: (items, isBatch) => calls(service, dialect === "comet" ? "comet" : "evm", items, isBatch),
+      local: (session, item, after, isBatch) => {
+        if (dialect === "comet") return cometLocal(session, item, after);
+        if (dialect === "evm") return evmLocal(session, item, after, random);
+        const { paired } = pair;
+        return paired && pairLocal(session, item, isBatch, { service, paired, maxQueuedBytes: limits.maxQueuedBytes });
+      },
+      subscribe: (topic, listener) => subscriptions.subscribe(service.id, topic, listener),
+      message: (result) => metrics.count(webSocketMessages, { ...label, result }),
+      sent: (events) => metrics.count(webSocketEvents, label, events),
+      subscriptions: (by) => gauge(held, webSocketSubscriptions, service.id, by),
+      closed: (reason) => {
+        metrics.count(webSocketClosed, { ...label, reason });
+        pair.paired?.close();
+      },
+    };
+  };
+
+  const begin = (socket: WebSocket, session: Session): void => {
+    const group = groups[nextGroup++ % PING_TICKS];
+    sessions.add(session);
+    group?.add(session);
+    gauge(open, webSocketConnections, session.service.id, 1);
+    socket.on("message", (data: Buffer) => session.receive(data));
+    socket.on("pong", () => {
+      session.isAlive = true;
+    });
+    // A fault of the protocol is answered by a close frame of its own; an error without listener would end the process.
+    socket.on("error", () => {});
+    socket.on("close", () => {
+      session.gone();
+      sessions.delete(session);
+      group?.delete(session);
+      gauge(open, webSocketConnections, session.service.id, -1);
+      if (sessions.size === 0) emptied?.();
+    });
+  };
+
+  /** After the checks: what takes time, with the place already taken. */
+  const upgrade = async (
+    req: IncomingMessage,
+    socket: Duplex,
+    head: Buffer,
+    place: Place & { readonly service: Service },
+    clientIp: string,
+  ): Promise<void> => {
+    const { service, path } = place;
+    const dialect = dialectOf(service, path) ?? "evm";
+    const verdict = await modules.limits.take({ clientIp, serviceId: service.id, items: 1 });
+    if (!verdict.ok) {
+      const wait = ["Retry-After", String(verdict.retryAfterSeconds)];
+      refuse(socket, place, codeAnswer("null", "RATE_LIMITED", { headers: [...verdict.headers, ...wait] }));
+      return;
+    }
+    const pair: PairSlot = { paired: undefined, session: undefined };
+    if (dialect === "pair") {
+      const handlers = {
+        message: (bytes: Buffer) => pair.session?.forward(bytes),
+        lost: () => {
+          pair.paired = undefined;
+          pair.session?.drop("supplier");
+        },
+      };
+      pair.paired = await subscriptions.pair(service.id, handlers, opening.signal);
+      if (pair.paired === undefined) {
+        refuse(socket, place, codeAnswer("null", isClosing ? "SHUTTING_DOWN" : "SUPPLIERS_UNREACHABLE"));
+        return;
+      }
+    }
+    if (socket.destroyed || isClosing) {
+      pair.paired?.close();
+      if (isClosing) refuse(socket, place, codeAnswer("null", "SHUTTING_DOWN"));
+      return;
+    }
+    server.handleUpgrade(req, socket, head, (opened) => {
+      const session = new Session(opened, service, clientIp, partsOf(service, clientIp, dialect, pair));
+      pair.session = session;
+      begin(opened, session);
+      if (dialect === "pair" && pair.paired === undefined) session.drop("supplier");
+    });
+  };
+
+  return {
+    wants: (req) =>
+      req.method === "GET" && req.headers.upgrade?.toLowerCase() === "websocket" && placeOf(req) !== undefined,
+
+    handleUpgrade(req, socket, head) {
+      socket.on("error", () => socket.destroy());
+      const place = placeOf(req);
+      const fault: Refused | undefined = place === undefined ? { code: "NOT_FOUND" } : faultOf(req, place);
+      const service = place?.service;
+      if (fault !== undefined || place === undefined || service === undefined) {
+        const { code, ...change } = fault ?? { code: "NOT_FOUND" as const };
+        refuse(socket, place, codeAnswer("null", code, change));
+        return;
+      }
+      const clientIp = modules.clientIp(req);
+      const own = (byClient.get(clientIp) ?? 0) + 1;
+      if (own > limits.maxWebSocketsPerClient) {
+        const message = "This client has as many WebSockets as it may have.";
+        refuse(socket, place, codeAnswer("null", "RATE_LIMITED", { message }));
+        return;
+      }
+      byClient.set(clientIp, own);
+      taken++;
+      socket.once("close", () => {
+        taken--;
+        const left = (byClient.get(clientIp) ?? 1) - 1;
+        if (left === 0) byClient.delete(clientIp);
+        else byClient.set(clientIp, left);
+      });
+      upgrade(req, socket, head, { service, path: place.path }, clientIp).catch(() => {
+        refuse(socket, place, codeAnswer("null", "INTERNAL"));
+      });
+    },
+
+    async close(timeoutMs) {
+      if (isClosing) return;
+      isClosing = true;
+      clearInterval(timer);
+      opening.abort();
+      for (const session of sessions) session.pause();
+      await within(Promise.all([...sessions].map((session) => session.settled())), timeoutMs);
+      const gone = new Promise<void>((resolve) => {
+        emptied = resolve;
+      });
+      for (const session of sessions) session.drop("stopping");
+      if (sessions.size > 0) await within(gone, limits.closeTimeoutMs + 500);
+    },
+  };
+}
+
+interface PairSlot {
+  paired: PairedSocket | undefined;
+  session: Session | undefined;
+}
+
+async function within(work: Promise<unknown>, timeoutMs: number): Promise<void> {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const timer = setTimeout(resolve, timeoutMs);
+  await Promise.race([work, promise]);
+  clearTimeout(timer);
+}

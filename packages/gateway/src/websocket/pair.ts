@@ -1,0 +1,28 @@
+import type { Service } from "@turnpike/catalogue";
+import { isDenied, type PairedSocket } from "@turnpike/relay";
+import type { RpcItem } from "../free/jsonrpc.ts";
+import { codeReply, type Reply, type Session } from "./session.ts";
+
+const SENT: Reply = { body: "", result: "ok" };
+
+/**
+ * A call of a client that has a supplier's WebSocket of its own: valid calls of allowed methods are passed on as they
+ * came, and answered by the supplier.
+ */
+export function pairLocal(
+  session: Session,
+  item: RpcItem,
+  isBatch: boolean,
+  to: { readonly service: Service; readonly paired: PairedSocket; readonly maxQueuedBytes: number },
+): Reply {
+  const id = item.kind === "notification" ? undefined : item.id;
+  const refuse = (code: "MALFORMED_REQUEST" | "METHOD_NOT_ALLOWED", message?: string): Reply =>
+    id === undefined ? { body: "", result: code } : codeReply(id, code, message);
+  if (item.kind === "invalid") return refuse("MALFORMED_REQUEST", item.message);
+  if (isBatch) return refuse("MALFORMED_REQUEST", "This network's WebSocket takes one call a message.");
+  if (isDenied(to.service, item.rpc.method)) return refuse("METHOD_NOT_ALLOWED");
+  const { body } = item.rpc;
+  to.paired.send(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8"));
+  if (to.paired.bufferedBytes > to.maxQueuedBytes) session.drop("supplier");
+  return SENT;
+}

@@ -1,0 +1,59 @@
+import { type Clock, isAppError, type Log, type Metrics } from "@turnpike/base";
+import { pause } from "./engine/waiters.ts";
+import { ledgerBooksTimestampSeconds, ledgerPayments, ledgerValueUnits } from "./ledger/metrics.ts";
+import type { Ledger } from "./ledger-types.ts";
+
+/** A sum reads every payment: it may take at most this part of the time. */
+const SHARE = 1 / 20;
+
+/** Options of {@link startBooksWatch}. */
+export interface BooksWatchOptions {
+  /** Least time between two sums. A slow sum is followed by a longer pause. */
+  readonly everyMs: number;
+}
+
+/** What {@link startBooksWatch} works with. */
+export interface BooksWatchModules {
+  readonly ledger: Pick<Ledger, "books">;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+/** Keeps the gauges of payments and their value by state up to date, from the ledger's sums, until it is disposed of. */
+export function startBooksWatch(opts: BooksWatchOptions, modules: BooksWatchModules): AsyncDisposable {
+  const { ledger, clock, log, metrics } = modules;
+  const stopping = new AbortController();
+
+  const read = async (): Promise<void> => {
+    for (const { network, asset, states } of await ledger.books()) {
+      for (const [state, { count, value }] of Object.entries(states)) {
+        const labels = { network, asset, state };
+        metrics.set(ledgerPayments, count, labels);
+        metrics.set(ledgerValueUnits, Number(value), labels);
+      }
+    }
+    metrics.set(ledgerBooksTimestampSeconds, clock.nowMs() / 1_000);
+  };
+
+  const run = async (): Promise<void> => {
+    while (!stopping.signal.aborted) {
+      const startMs = clock.monotonicMs();
+      try {
+        await read();
+      } catch (error) {
+        log.warn({ code: isAppError(error) ? error.code : "unknown" }, "the books could not be summed");
+      }
+      const tookMs = clock.monotonicMs() - startMs;
+      await pause(Math.max(opts.everyMs, tookMs / SHARE), stopping.signal);
+    }
+  };
+  const running = run();
+
+  return {
+    async [Symbol.asyncDispose]() {
+      stopping.abort();
+      await running;
+    },
+  };
+}

@@ -1,0 +1,206 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { systemClock } from "@turnpike/base";
+import { privateKeyToAddress } from "@turnpike/crypto";
+import { devRpc, fundGas, type LocalPostgres, setCode, setTokenBalance } from "@turnpike/localnet";
+import type { Ledger } from "../ledger-types.ts";
+import type { PaymentRecord } from "../types.ts";
+import { createBackOff } from "../verify/back-off.ts";
+import { createEngine } from "./engine.ts";
+import type { EngineNetwork } from "./options.ts";
+import {
+  ANSWER,
+  type Bed,
+  claim,
+  NETWORK,
+  newKey,
+  newPayer,
+  openBed,
+  PRICE,
+  startServer,
+  stateOf,
+  timeLimit,
+  untilState,
+} from "./test-support.ts";
+
+let postgres: LocalPostgres;
+before(async () => {
+  postgres = await startServer();
+});
+after(() => postgres[Symbol.asyncDispose]());
+
+async function until(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
+  for (const end = Date.now() + 8_000; !(await holds()); ) {
+    assert.ok(Date.now() < end, what);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+const network = (bed: Bed, keys: readonly Uint8Array[], changes: Partial<EngineNetwork>) => ({
+  networks: bed.options(keys).networks.map((one) => ({ ...one, ...changes })),
+});
+
+/** Runtime code that says yes to every signature, or fails. */
+const YES = "0x631626ba7e60e01b60005260206000f3";
+const FAILS = "0xfe";
+
+async function walletClaim(bed: Bed, ledger: Ledger, code: string): Promise<PaymentRecord> {
+  const wallet = newPayer();
+  await setCode(bed.anvil.url, wallet.address, code as `0x${string}`);
+  await setTokenBalance(bed.anvil.url, { address: wallet.address, units: PRICE });
+  return claim(ledger, wallet, { kind: "erc1271", signature: () => new Uint8Array(70) });
+}
+
+test("a base fee over the cap is missing with the next block, and payments are refused until it falls", async () => {
+  await using bed = await openBed(postgres);
+  await using ledger = await bed.openLedger();
+  const keys = [await bed.relayerKey()];
+  const options = bed.options(keys, network(bed, keys, { maxFeePerGasWei: 10_000_000_000n }));
+  await using engine = await createEngine(options, bed.modules(ledger));
+  assert.deepEqual(engine.missing(), []);
+  const mineAt = async (gwei: bigint): Promise<void> => {
+    await devRpc(bed.anvil.url, "anvil_setNextBlockBaseFeePerGas", [`0x${(gwei * 1_000_000_000n).toString(16)}`]);
+    await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
+  };
+  await mineAt(20n);
+  await until(() => engine.missing(NETWORK).length > 0, "nothing is missing");
+  assert.deepEqual(engine.missing(NETWORK), ["base fee over the cap (eip155:84532)"]);
+  await mineAt(1n);
+  await until(() => engine.missing(NETWORK).length === 0, "it stays missing");
+});
+
+test("a relayer whose balance does not pay one transaction is missing, whatever the configured least is", async () => {
+  await using bed = await openBed(postgres);
+  await using ledger = await bed.openLedger();
+  const key = newKey();
+  await fundGas(bed.anvil.url, privateKeyToAddress(key), 1_000_000n);
+  await using engine = await createEngine(bed.options([key]), bed.modules(ledger));
+  assert.deepEqual(engine.missing(), ["relayer gas (eip155:84532)"]);
+  await fundGas(bed.anvil.url, privateKeyToAddress(key), 10n ** 18n);
+  await until(() => engine.missing().length === 0, "it stays missing");
+});
+
+test("gas that runs out under way is missing at once, and no payment is taken until there is more", async () => {
+  await using bed = await openBed(postgres);
+  await using ledger = await bed.openLedger();
+  const key = await bed.relayerKey();
+  // Nothing but the broadcast itself can tell.
+  await using engine = await createEngine(bed.options([key], { reconcileMs: 60_000 }), bed.modules(ledger));
+  await fundGas(bed.anvil.url, privateKeyToAddress(key), 1_000_000n);
+  const payment = await claim(ledger, await bed.payer(PRICE));
+  const settling = engine.settle(payment, ANSWER, timeLimit());
+  await until(() => engine.missing().includes("relayer gas (eip155:84532)"), "nothing is missing");
+  await fundGas(bed.anvil.url, privateKeyToAddress(key), 10n ** 18n);
+  await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
+  await settling;
+  assert.equal((await stateOf(ledger, payment)).state, "settled");
+  await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
+  await until(() => engine.missing().length === 0, "it stays missing");
+});
+
+test("a wallet that changed its mind after its verification costs no gas, and is backed off", async () => {
+  await using bed = await openBed(postgres);
+  await using ledger = await bed.openLedger();
+  const backOff = createBackOff({ clock: systemClock });
+  const key = await bed.relayerKey();
+  await using engine = await createEngine(bed.options([key]), { ...bed.modules(ledger), backOff });
+  const payment = await walletClaim(bed, ledger, FAILS);
+  for (let round = 0; round < 3; round++) {
+    assert.equal(backOff.refuses(payment.key), false);
+    await assert.rejects(engine.settle(payment, ANSWER, timeLimit()), { code: "PAYMENT_SIMULATION_FAILED" });
+  }
+  assert.equal((await stateOf(ledger, payment)).state, "claimed");
+  assert.equal(backOff.refuses(payment.key), true);
+  assert.equal(await devRpc(bed.anvil.url, "eth_getTransactionCount", [privateKeyToAddress(key), "pending"]), "0x0");
+  const good = await walletClaim(bed, ledger, YES);
+  await engine.settle(good, ANSWER, timeLimit());
+  assert.equal((await stateOf(ledger, good)).state, "settled");
+});
+
+test("a wallet that changes its mind behind the signed transaction is backed off with the third", async () => {
+  await using bed = await openBed(postgres, { noMining: true });
+  await using ledger = await bed.openLedger();
+  const backOff = createBackOff({ clock: systemClock });
+  const key = await bed.relayerKey();
+  await using engine = await createEngine(bed.options([key]), { ...bed.modules(ledger), backOff });
+  const wallet = newPayer();
+  await setTokenBalance(bed.anvil.url, { address: wallet.address, units: 10n * PRICE });
+  for (let round = 0; round < 3; round++) {
+    assert.equal(backOff.refuses({ network: NETWORK, from: wallet.address }), false);
+    await setCode(bed.anvil.url, wallet.address, YES);
+    const payment = await claim(ledger, wallet, { kind: "erc1271", signature: () => new Uint8Array(70) });
+    const ending = new AbortController();
+    const settling = engine.settle(payment, ANSWER, ending.signal);
+    await untilState(ledger, payment, "signed");
+    await setCode(bed.anvil.url, wallet.address, FAILS);
+    await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
+    await until(async () => (await ledger.openBatches(NETWORK, privateKeyToAddress(key))).length === 0, "still open");
+    ending.abort();
+    await settling;
+  }
+  await until(() => backOff.refuses({ network: NETWORK, from: wallet.address }), "it is not backed off");
+});
+
+test("wallets take half of a key's open batches, and plain accounts behind them go first", async () => {
+  await using bed = await openBed(postgres, { noMining: true });
+  await using ledger = await bed.openLedger();
+  const options = bed.options([await bed.relayerKey()], { maxOpenBatchesPerKey: 2 });
+  await using engine = await createEngine(options, bed.modules(ledger));
+  const wallets = [await walletClaim(bed, ledger, YES), await walletClaim(bed, ledger, YES)];
+  const settling = wallets.map((payment) => engine.settle(payment, ANSWER, timeLimit()));
+  await untilState(ledger, wallets[0] ?? assert.fail(), "signed");
+  const plain = await claim(ledger, await bed.payer(PRICE));
+  settling.push(engine.settle(plain, ANSWER, timeLimit()));
+  await untilState(ledger, plain, "signed");
+  assert.equal((await stateOf(ledger, wallets[1] ?? assert.fail())).state, "claimed");
+  const mining = setInterval(() => void devRpc(bed.anvil.url, "anvil_mine", ["0x1"]), 100);
+  try {
+    await Promise.all(settling);
+  } finally {
+    clearInterval(mining);
+  }
+  for (const payment of [...wallets, plain]) assert.equal((await stateOf(ledger, payment)).state, "settled");
+});
+
+test("two gateways with the same two keys have one each, and the one that is left has both", async () => {
+  await using bed = await openBed(postgres);
+  await using ledgerA = await bed.openLedger();
+  const keys = [await bed.relayerKey(), await bed.relayerKey()];
+  await using a = await createEngine(bed.options(keys), bed.modules(ledgerA));
+  assert.deepEqual(a.missing(), []);
+  await using other = new AsyncDisposableStack();
+  const ledgerB = other.use(await bed.openLedger());
+  assert.equal(await ledgerA.livingHolders(), 2);
+  const b = other.use(await createEngine(bed.options(keys), bed.modules(ledgerB)));
+  await until(() => b.missing().length === 0, "the second one has no key");
+  assert.deepEqual(a.missing(), []);
+  const payments = [await claim(ledgerA, await bed.payer(PRICE)), await claim(ledgerB, await bed.payer(PRICE))];
+  const [first, second] = payments;
+  await Promise.all([
+    a.settle(first ?? assert.fail(), ANSWER, timeLimit()),
+    b.settle(second ?? assert.fail(), ANSWER, timeLimit()),
+  ]);
+  for (const payment of payments) assert.equal((await stateOf(ledgerA, payment)).state, "settled");
+  const counts = (): Promise<readonly unknown[]> =>
+    Promise.all(
+      keys.map((key) => devRpc(bed.anvil.url, "eth_getTransactionCount", [privateKeyToAddress(key), "latest"])),
+    );
+  assert.deepEqual(await counts(), ["0x1", "0x1"]);
+  await other.disposeAsync();
+  await until(async () => {
+    await a.settle(await claim(ledgerA, await bed.payer(PRICE)), ANSWER, timeLimit());
+    return (await counts()).every((count) => Number(count) >= 2);
+  }, "a key stays idle");
+});
+
+test("a window that closes before the next block is not settled", async () => {
+  await using bed = await openBed(postgres);
+  await using ledger = await bed.openLedger();
+  const keys = [await bed.relayerKey()];
+  const options = bed.options(keys, network(bed, keys, { blockTimeSeconds: 12 }));
+  await using engine = await createEngine(options, bed.modules(ledger));
+  await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
+  const validBefore = BigInt((await bed.chainTime()) + 11);
+  const payment = await claim(ledger, await bed.payer(PRICE), { validBefore });
+  await assert.rejects(engine.settle(payment, ANSWER, timeLimit()), { code: "PAYMENT_EXPIRED" });
+});

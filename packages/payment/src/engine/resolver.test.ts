@@ -1,0 +1,131 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { AppError, isAppError, noFaults, noMetrics, silentLog } from "@turnpike/base";
+import {
+  addressToTopic,
+  type EvmLog,
+  TOPIC_AUTHORIZATION_CANCELED,
+  TOPIC_AUTHORIZATION_USED,
+  TOPIC_TRANSFER,
+} from "../evm/logs.ts";
+import type { Ledger } from "../ledger-types.ts";
+import type { PaymentRecord } from "../types.ts";
+import type { Head, MinedTransaction, SettlementChain } from "./chain.ts";
+import { createResolver } from "./resolver.ts";
+import { NETWORK, newPayer, signPayment } from "./test-support.ts";
+import { createWaiters } from "./waiters.ts";
+
+const CONFIRMATIONS = 3;
+const FINALITY = 10;
+const START = 1_000;
+const hashOf = (number: bigint): `0x${string}` => `0x${number.toString(16).padStart(64, "0")}`;
+/** One block a second. */
+const blockAt = (number: bigint): Head => ({
+  number,
+  hash: hashOf(number),
+  timeSeconds: START + Number(number),
+  baseFee: 0n,
+});
+
+/** A chain where the authorization was spent in one block, by these logs; nodes may lag behind or show no logs. */
+function chainWith(bend: {
+  readonly spentIn?: bigint;
+  readonly logs?: readonly EvmLog[];
+  readonly known?: bigint;
+  readonly noLogs?: boolean;
+  readonly fork?: boolean;
+}): SettlementChain {
+  const { spentIn, logs = [] } = bend;
+  const mined: MinedTransaction | undefined =
+    spentIn === undefined
+      ? undefined
+      : {
+          transaction: hashOf(99n),
+          blockNumber: spentIn,
+          blockHash: bend.fork === true ? hashOf(77n) : hashOf(spentIn),
+          succeeded: true,
+          logs,
+        };
+  const stub: Partial<SettlementChain> = {
+    block: async (number) => blockAt(number),
+    blockHashes: async (numbers) => numbers.map(hashOf),
+    async authorization(_key, at) {
+      assert.equal(at.hash, hashOf(at.number));
+      if (bend.known !== undefined && at.number > bend.known) throw new AppError("SETTLEMENT_UNAVAILABLE");
+      return { used: spentIn !== undefined && at.number >= spentIn, balance: 0n };
+    },
+    logs: async (_asset, _topics, from, to) =>
+      mined !== undefined && bend.noLogs !== true && from <= mined.blockNumber && mined.blockNumber <= to
+        ? [mined.transaction]
+        : [],
+    mined: async () => mined,
+  };
+  return stub as SettlementChain;
+}
+
+const payer = newPayer();
+async function newPayment(validBefore: bigint): Promise<PaymentRecord> {
+  const signed = await signPayment(payer, { validBefore });
+  return { ...signed, id: "stl_x" as PaymentRecord["id"], createdAtMs: START * 1_000 };
+}
+
+const judge = (chain: SettlementChain, payment: PaymentRecord, head: bigint) =>
+  createResolver(
+    {
+      network: NETWORK,
+      confirmations: CONFIRMATIONS,
+      finalityBlocks: FINALITY,
+      blockTimeSeconds: 1,
+    },
+    {
+      chain,
+      ledger: {} as Ledger,
+      waiters: createWaiters(),
+      log: silentLog,
+      metrics: noMetrics,
+      faults: noFaults,
+    },
+  ).judge(payment, blockAt(head));
+
+test("an unused authorization fails when a block deep enough is past its window, and a lagging node says nothing", async () => {
+  const payment = await newPayment(BigInt(START + 50));
+  assert.deepEqual(await judge(chainWith({}), payment, 51n), { kind: "open", funded: false });
+  assert.deepEqual(await judge(chainWith({}), payment, 52n), { kind: "failed", reason: "PAYMENT_EXPIRED" });
+  const unavailable = (error: unknown): boolean => isAppError(error, "SETTLEMENT_UNAVAILABLE");
+  await assert.rejects(judge(chainWith({ spentIn: 49n, known: 48n }), payment, 52n), unavailable);
+});
+
+test("a used one ends by a log deep enough: paid, or cancelled, or used for something else", async () => {
+  const payment = await newPayment(BigInt(START + 500));
+  const { asset, from, nonce } = payment.key;
+  const log = (index: number, topics: EvmLog["topics"], data: EvmLog["data"] = "0x"): EvmLog => ({
+    address: asset,
+    topics,
+    data,
+    index,
+  });
+  const used = log(4, [TOPIC_AUTHORIZATION_USED, addressToTopic(from), nonce]);
+  const data: `0x${string}` = `0x${payment.value.toString(16).padStart(64, "0")}`;
+  const moved = log(5, [TOPIC_TRANSFER, addressToTopic(from), addressToTopic(payment.payTo)], data);
+  const paid = chainWith({ spentIn: 50n, logs: [used, moved] });
+  assert.equal((await judge(paid, payment, 51n)).kind, "open", "not deep enough");
+  assert.deepEqual(await judge(paid, payment, 52n), {
+    kind: "settled",
+    evidence: { transaction: hashOf(99n), blockNumber: 50n, blockHash: hashOf(50n), logIndex: 5 },
+  });
+  const failed = { kind: "failed", reason: "PAYMENT_NONCE_USED" } as const;
+  const cancelled = log(4, [TOPIC_AUTHORIZATION_CANCELED, addressToTopic(from), nonce]);
+  assert.deepEqual(await judge(chainWith({ spentIn: 50n, logs: [cancelled] }), payment, 52n), failed);
+  assert.deepEqual(await judge(chainWith({ spentIn: 50n, logs: [used] }), payment, 52n), failed);
+  // A receipt without the event, or of another fork, is no verdict.
+  assert.deepEqual(await judge(chainWith({ spentIn: 50n, logs: [moved] }), payment, 52n), { kind: "unclear" });
+  const fork = chainWith({ spentIn: 50n, logs: [used], fork: true });
+  assert.deepEqual(await judge(fork, payment, 52n), { kind: "unclear" });
+});
+
+test("a used one of which no node shows a log fails when its window is closed for good, and not before", async () => {
+  const payment = await newPayment(BigInt(START + 50));
+  const silent = chainWith({ spentIn: 40n, noLogs: true });
+  for (let look = 0; look < 20; look++) assert.equal((await judge(silent, payment, 59n)).kind, "unclear");
+  assert.deepEqual(await judge(silent, payment, 60n), { kind: "failed", reason: "PAYMENT_NONCE_USED" });
+});

@@ -1,0 +1,68 @@
+import { type Address, bytesEqual, type NetworkId, type ServiceId, type SettlementId } from "@turnpike/base";
+import type { DecodedPayment, PaymentKey, PaymentRecord, PresentedPayment, VerifiedPayment } from "./types.ts";
+
+/** What names a payment on the chain: the parts in the ledger's spelling. */
+export function paymentKey(
+  option: { readonly network: NetworkId; readonly asset: Address },
+  { authorization }: PresentedPayment,
+): PaymentKey {
+  return {
+    network: option.network,
+    asset: option.asset.toLowerCase() as Address,
+    from: authorization.from.toLowerCase() as Address,
+    nonce: authorization.nonce,
+  };
+}
+
+/**
+ * The same for a payment whose `accepted` is not (or no longer) an offer of ours; undefined when it cannot name one.
+ * For looking up what was accepted when the offer was another, and for nothing else.
+ */
+export function presentedKey(payment: PresentedPayment): PaymentKey | undefined {
+  const { network, asset } = payment.accepted;
+  if (typeof network !== "string" || typeof asset !== "string") return undefined;
+  return paymentKey({ network: network as NetworkId, asset: asset as Address }, payment);
+}
+
+/** What a payment is for, beside itself. */
+export interface PaymentPurpose {
+  readonly serviceId: ServiceId;
+  /** What the payment is bound to. */
+  readonly requestHash: Uint8Array;
+  readonly identifier: string | undefined;
+}
+
+/** A verified payment as the ledger will hold it; its id is given by the claim. */
+export function newRecord(verified: VerifiedPayment, purpose: PaymentPurpose, nowMs: number): PaymentRecord {
+  const { payment, kind } = verified;
+  const { authorization, option }: DecodedPayment = payment;
+  return {
+    id: "" as SettlementId,
+    key: paymentKey(option, payment),
+    payTo: option.payTo,
+    value: authorization.value,
+    validAfter: authorization.validAfter,
+    validBefore: authorization.validBefore,
+    signature: payment.signature,
+    kind,
+    serviceId: purpose.serviceId,
+    payloadDigest: payment.payloadDigest,
+    requestHash: purpose.requestHash,
+    identifier: purpose.identifier,
+    state: "claimed",
+    reason: undefined,
+    transaction: undefined,
+    evidence: undefined,
+    answerExpiresAtMs: undefined,
+    createdAtMs: nowMs,
+    updatedAtMs: nowMs,
+  };
+}
+
+/** True when both are one payment for one request: a released nonce may be claimed again for another. */
+export function samePurpose(
+  a: Pick<PaymentRecord, "payloadDigest" | "requestHash">,
+  b: Pick<PaymentRecord, "payloadDigest" | "requestHash">,
+): boolean {
+  return bytesEqual(a.payloadDigest, b.payloadDigest) && bytesEqual(a.requestHash, b.requestHash);
+}

@@ -1,0 +1,34 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { type NetworkId, systemClock } from "@turnpike/base";
+import { createBackOff } from "./back-off.ts";
+
+const network = "eip155:1" as NetworkId;
+const payer = (n: number) => ({ network, from: `0x${n.toString(16).padStart(40, "0")}` }) as const;
+
+test("three failures within ten minutes refuse a payer until the oldest of them is ten minutes ago", () => {
+  let nowMs = 1_000_000;
+  const backOff = createBackOff({ clock: { ...systemClock, monotonicMs: () => nowMs } });
+  const upper = { network, from: `0x${"AB".repeat(20)}` } as const;
+  const lower = { network, from: `0x${"ab".repeat(20)}` } as const;
+  for (const atMs of [0, 60_000, 120_000]) {
+    assert.equal(backOff.refuses(lower), false);
+    nowMs = 1_000_000 + atMs;
+    backOff.failed(upper);
+  }
+  assert.equal(backOff.refuses(lower), true);
+  assert.equal(backOff.refuses({ ...lower, network: "eip155:2" as NetworkId }), false);
+  nowMs = 1_000_000 + 599_999;
+  assert.equal(backOff.refuses(lower), true);
+  nowMs = 1_000_000 + 600_001;
+  assert.equal(backOff.refuses(lower), false);
+});
+
+test("it forgets who failed first when it is full", () => {
+  const backOff = createBackOff({ clock: systemClock, maxPayers: 2 });
+  for (const n of [1, 2, 3]) for (let i = 0; i < 3; i++) backOff.failed(payer(n));
+  assert.deepEqual(
+    [1, 2, 3].map((n) => backOff.refuses(payer(n))),
+    [false, true, true],
+  );
+});

@@ -1,0 +1,225 @@
+import type { Clock } from "@turnpike/base";
+import { type BackendCall, type FreeRequest, mintRelayed } from "@turnpike/protocol";
+import type { BadAnswer } from "../answer.ts";
+import type { RelayResult } from "../types.ts";
+import { joinBatch, readBatch } from "./batch.ts";
+import type { ExchangeResult } from "./exchange.ts";
+import { failureCode, type Tally } from "./failure.ts";
+import { takeNext } from "./selection.ts";
+import { type AttemptResult, faultOf, type Target } from "./target.ts";
+
+/** An error of the chain that the client gets when nobody has anything better. */
+export interface LastError {
+  readonly status: number;
+  readonly body: Uint8Array;
+  readonly contentType: string;
+  readonly operator: string;
+}
+
+/** What a batch has shown of one of its calls: who was asked, and the error that it gave, if it did. */
+export interface EarlierAttempt {
+  readonly operator: string;
+  readonly error: LastError | undefined;
+}
+
+/** What {@link relayBatch} needs of the relay that it is part of. */
+export interface BatchTools {
+  /** Longest time for one attempt. */
+  readonly timeoutMs: number;
+  readonly maxAttempts: number;
+  readonly clock: Clock;
+  mayBatch(call: BackendCall): boolean;
+  /** True when nothing new may be begun. */
+  ended(): boolean;
+  /** The signal that says why. */
+  closing(): AbortSignal | undefined;
+  /** Suppliers for a call like this, the best first. */
+  order(call: BackendCall): Target[];
+  single(request: FreeRequest, before?: EarlierAttempt): Promise<RelayResult>;
+  verify(target: Target, timeoutMs: number): Promise<BadAnswer | "wrong_chain" | undefined>;
+  exchange(
+    target: Target,
+    call: BackendCall,
+    body: Uint8Array,
+    timeoutMs: number,
+    scale: number,
+  ): Promise<ExchangeResult>;
+  record(target: Target, call: BackendCall, startMs: number, result: AttemptResult): void;
+}
+
+/** Calls of one upstream batch. More become several batches. */
+const MAX_UPSTREAM_ITEMS = 250;
+/** Calls of one client's batch that are in flight by themselves at once. */
+const MAX_SINGLES = 16;
+/** The answer to a batch may be so many times larger than that to one call. */
+const MAX_SCALE = 8;
+
+type Slots = (RelayResult | undefined)[];
+type Indexed = readonly [index: number, request: FreeRequest];
+
+/** Runs tasks, so many at once. */
+function createLanes(width: number): (task: () => Promise<void>) => Promise<void> {
+  const waiting: (() => void)[] = [];
+  let active = 0;
+  return async (task) => {
+    if (active >= width) await new Promise<void>((resolve) => waiting.push(resolve));
+    active++;
+    try {
+      await task();
+    } finally {
+      active--;
+      waiting.shift()?.();
+    }
+  };
+}
+
+/**
+ * Relays a client's batch. Reads of one way of speaking go upstream together; filter calls, and what may write, go by
+ * themselves. What a supplier leaves out or gets wrong is asked of another, call by call.
+ */
+export async function relayBatch(requests: readonly FreeRequest[], tools: BatchTools): Promise<RelayResult[]> {
+  const results: Slots = Array.from({ length: requests.length });
+  const groups = new Map<string, Indexed[]>();
+  const alone: Indexed[] = [];
+  for (const [index, request] of requests.entries()) {
+    const { call } = request.request;
+    if (!tools.mayBatch(call)) alone.push([index, request]);
+    else {
+      const group = groups.get(call.rpcType);
+      if (group === undefined) groups.set(call.rpcType, [[index, request]]);
+      else group.push([index, request]);
+    }
+  }
+  const lane = createLanes(MAX_SINGLES);
+  const single = ([index, request]: Indexed, before?: EarlierAttempt): Promise<void> =>
+    lane(async () => {
+      results[index] = await tools.single(request, before);
+    });
+  const work: Promise<void>[] = [];
+  for (const group of groups.values()) {
+    if (group.length === 1) alone.push(...group);
+    else {
+      for (let from = 0; from < group.length; from += MAX_UPSTREAM_ITEMS) {
+        work.push(relayTogether(group.slice(from, from + MAX_UPSTREAM_ITEMS), results, tools, single));
+      }
+    }
+  }
+  for (const item of alone) work.push(single(item));
+  await Promise.all(work);
+  return results.map((result) => result ?? { ok: false, code: "INTERNAL", attempts: 0 });
+}
+
+async function relayTogether(
+  items: readonly Indexed[],
+  results: Slots,
+  tools: BatchTools,
+  single: (item: Indexed, before?: EarlierAttempt) => Promise<void>,
+): Promise<void> {
+  const { clock } = tools;
+  const [first] = items;
+  if (first === undefined) return;
+  const [, { deadlineMs, request }] = first;
+  const joined = joinBatch(items.map(([, item]) => item.request.call));
+  const ordered = tools.order(request.call).filter((target) => target.takesBatch(items.length));
+  const all = [...ordered];
+  const asked = new Set<string>();
+  const tally: Tally = { attempts: 0, failures: [] };
+  const failed = (target: Target, startMs: number, result: BadAnswer): void => {
+    tally.failures.push(result);
+    tools.record(target, request.call, startMs, result);
+  };
+  let isRefused = ordered.length === 0;
+  for (let rounds = 0; !isRefused && tally.attempts < tools.maxAttempts && !tools.ended(); ) {
+    const startMs = clock.monotonicMs();
+    if (startMs >= deadlineMs) break;
+    if (ordered.length === 0) {
+      // A kept connection may have been closed as the batch was sent: one more round.
+      if (rounds++ > 0 || tally.failures.at(-1)?.reason !== "connection") break;
+      asked.clear();
+      ordered.push(...all);
+    }
+    const target = takeNext(ordered, asked);
+    if (target === undefined) break;
+    asked.add(target.operator);
+    // Half of what is left stays for those who are asked after this one.
+    const leftMs = deadlineMs - startMs;
+    const shareMs = Math.min(tools.timeoutMs, ordered.length === 0 ? leftMs : leftMs / 2);
+    const unverified = await tools.verify(target, shareMs);
+    if (unverified === "wrong_chain") continue;
+    tally.attempts++;
+    if (unverified !== undefined) {
+      failed(target, startMs, unverified);
+      continue;
+    }
+    const restMs = shareMs - (clock.monotonicMs() - startMs);
+    const scale = Math.min(MAX_SCALE, items.length);
+    const exchanged = await tools.exchange(target, request.call, joined.body, restMs, scale);
+    if (!exchanged.ok) {
+      failed(target, startMs, faultOf(exchanged));
+      if (exchanged.reason === "overloaded") break;
+      continue;
+    }
+    if (exchanged.retryAfterMs !== undefined) target.quality.restUntil(clock.monotonicMs(), exchanged.retryAfterMs);
+    const read = readBatch(target.family, joined, exchanged.answer);
+    if (read.kind === "refused") {
+      target.refusedBatch(items.length);
+      isRefused = true;
+    } else if (read.kind === "bad") failed(target, startMs, read);
+    else {
+      await finish(items, read.answers, { target, startMs, results, tools, single });
+      return;
+    }
+  }
+  if (isRefused) {
+    await Promise.all(items.map((item) => single(item)));
+    return;
+  }
+  const code = failureCode(tally, clock.monotonicMs() >= deadlineMs, tools.closing());
+  for (const [index] of items) results[index] = { ok: false, code, attempts: tally.attempts };
+}
+
+interface Finishing {
+  readonly target: Target;
+  readonly startMs: number;
+  readonly results: Slots;
+  readonly tools: BatchTools;
+  readonly single: (item: Indexed, before?: EarlierAttempt) => Promise<void>;
+}
+
+/** Takes the good answers, and asks others for the rest. One batch is one signal about its supplier. */
+async function finish(
+  items: readonly Indexed[],
+  answers: readonly (AttemptAnswer | undefined)[],
+  { target, startMs, results, tools, single }: Finishing,
+): Promise<void> {
+  const { operator } = target;
+  const again: Promise<void>[] = [];
+  let signal: AttemptAnswer | undefined;
+  let signalCall: BackendCall | undefined;
+  for (const [at, item] of items.entries()) {
+    const [index, request] = item;
+    const { call } = request.request;
+    const answer = answers[at];
+    if (answer?.kind === "good") {
+      const { body, schemaCheck } = answer;
+      const fields = { status: 200, body, contentType: "application/json", schemaCheck, operator };
+      results[index] = { ok: true, relayed: mintRelayed({ request, ...fields }) };
+      if (signal === undefined || signal.kind !== "bad") [signal, signalCall] = [answer, call];
+      continue;
+    }
+    if (answer !== undefined && (signal?.kind !== "bad" || answer.blame === "supplier")) {
+      [signal, signalCall] = [answer, call];
+    }
+    const body = answer?.errorBody;
+    const error = body && { status: 200, body, contentType: "application/json", operator };
+    again.push(single(item, { operator, error }));
+  }
+  if (signal !== undefined && signalCall !== undefined) {
+    const result: AttemptResult =
+      signal.kind === "good" ? { kind: "good", good: signal, status: 200, contentType: "application/json" } : signal;
+    tools.record(target, signalCall, startMs, result);
+  }
+  await Promise.all(again);
+}
+
+type AttemptAnswer = Extract<ReturnType<typeof readBatch>, { kind: "answers" }>["answers"][number];

@@ -1,0 +1,98 @@
+import type { BackendCall } from "@turnpike/protocol";
+import type { BadAnswer, GoodAnswer, SupplierAnswer } from "../answer.ts";
+import { isSuccess } from "../answer.ts";
+import type { Family } from "../families/family.ts";
+import {
+  classifyRpcObject,
+  rawMember,
+  refusedAnswer,
+  type ScannedObject,
+  scanObject,
+  scanObjects,
+} from "../free-answer.ts";
+import { findMembers, replaceSpan } from "../members.ts";
+
+/** Calls of one batch as they are sent upstream. */
+export interface JoinedBatch {
+  readonly body: Uint8Array;
+  /** The calls, with the ids that are sent. */
+  readonly calls: readonly BackendCall[];
+}
+
+const OPEN = Buffer.from("[");
+const COMMA = Buffer.from(",");
+const CLOSE = Buffer.from("]");
+
+function renumbered(call: BackendCall, id: string): BackendCall {
+  const body = call.body ?? Buffer.alloc(0);
+  const span = findMembers(body)?.get("id");
+  if (span === undefined || call.id === undefined) return call;
+  return { ...call, id, clientId: call.clientId ?? call.id, body: replaceSpan(body, span, id) };
+}
+
+/** One upstream body of many calls. The clients' own bytes, unless two ids are the same: then all are numbered. */
+export function joinBatch(calls: readonly BackendCall[]): JoinedBatch {
+  const isDistinct = new Set(calls.map((call) => call.id)).size === calls.length;
+  const sent = isDistinct ? calls : calls.map((call, index) => renumbered(call, String(index + 1)));
+  const parts: Uint8Array[] = [OPEN];
+  for (const [index, call] of sent.entries()) {
+    if (index > 0) parts.push(COMMA);
+    parts.push(call.body ?? Buffer.alloc(0));
+  }
+  parts.push(CLOSE);
+  return { body: Buffer.concat(parts), calls: sent };
+}
+
+/** What an upstream batch came to. `refused`: this supplier does not take the batch, and has run none of it. */
+export type BatchReading =
+  | { readonly kind: "answers"; readonly answers: readonly (GoodAnswer | BadAnswer)[] }
+  | { readonly kind: "refused" }
+  | BadAnswer;
+
+const MISSING: BadAnswer = { kind: "bad", blame: "supplier", reason: "wrong_id" };
+const REFUSING = new Set([400, 404, 405, 413, 415, 422, 501]);
+
+/**
+ * Reads the answer to a batch: by id, whatever the order. Calls without an answer, or with two, are failed attempts;
+ * what answers nothing that was asked is left out.
+ */
+export function readBatch(family: Family, joined: JoinedBatch, answer: SupplierAnswer): BatchReading {
+  const refused = refusedAnswer(answer);
+  if (refused !== undefined) return refused.reason === "too_large" ? { kind: "refused" } : refused;
+  const { status, body } = answer;
+  if (REFUSING.has(status)) return { kind: "refused" };
+  if (!isSuccess(status)) return { kind: "bad", blame: "supplier", reason: "http_status" };
+  const objects = scanObjects(body);
+  if (objects === undefined) {
+    // One error object in the place of an array is a refusal of the batch.
+    const single = scanObject(body);
+    return single !== undefined && rawMember(single, "error") !== undefined
+      ? { kind: "refused" }
+      : { kind: "bad", blame: "supplier", reason: body.length === 0 ? "empty" : "not_json" };
+  }
+  const byId = new Map<string, ScannedObject | "twice">();
+  for (const object of objects) {
+    const id = idKey(rawMember(object, "id"));
+    if (id !== undefined) byId.set(id, byId.has(id) ? "twice" : object);
+  }
+  const answers = joined.calls.map((call) => {
+    const id = call.id ?? "";
+    const object = byId.get(idKey(id) ?? "");
+    return object === undefined || object === "twice"
+      ? MISSING
+      : classifyRpcObject(family, call, 200, object, id, false);
+  });
+  return answers.includes(MISSING) && answers.every((one) => one === MISSING)
+    ? { kind: "bad", blame: "supplier", reason: "wrong_id" }
+    : { kind: "answers", answers };
+}
+
+/** One spelling for ids of one value. */
+function idKey(raw: string | undefined): string | undefined {
+  if (raw === undefined || !raw.includes("\\")) return raw;
+  try {
+    return JSON.stringify(JSON.parse(raw));
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,158 @@
+import type { JsonSpan } from "@turnpike/base";
+import type { FamilyId, Operation, Service } from "@turnpike/catalogue";
+import type { BackendCall, RpcType } from "@turnpike/protocol";
+import { replaceSpan } from "../members.ts";
+import { formatPath, formatQuery, parsePath } from "../paths.ts";
+import { matchPath } from "../templates.ts";
+import { sentId } from "./chain-call.ts";
+import { isDenied } from "./denied.ts";
+import type { ParsedCall } from "./family.ts";
+
+/** A valid JSON-RPC 2.0 request object of a free call. Spans are places in `body`. */
+export interface FreeRpc {
+  readonly method: string;
+  readonly params: unknown;
+  /** Bytes of the object, as the client sent them. */
+  readonly body: Uint8Array;
+  /** Undefined: a notification. */
+  readonly id: JsonSpan | undefined;
+  readonly paramsSpan: JsonSpan | undefined;
+  /** True when it has no members but `jsonrpc`, `id`, `method` and `params`. */
+  readonly isPlain: boolean;
+}
+
+/** A free call by path. */
+export interface FreePath {
+  readonly verb: "GET" | "POST";
+  /** Raw, without the query. */
+  readonly path: string;
+  /** Raw, with its `?`; `""` when there is none. */
+  readonly query: string;
+  readonly body: Uint8Array;
+  /** `x-cosmos-block-height`, as received. */
+  readonly blockHeight?: string | undefined;
+}
+
+/** What a call is called in metrics when the catalogue does not declare it. */
+export const UNDECLARED = "undeclared";
+
+const RPC_FAMILIES: ReadonlySet<FamilyId> = new Set(["evm", "cosmos", "solana", "near", "sui", "tron", "bitcoin"]);
+const PATH_FAMILIES: ReadonlySet<FamilyId> = new Set(["cosmos", "radix", "tron", "beacon", "http", "search"]);
+
+/** Names of CometBFT's RPC; everything else with two families is the EVM's. */
+const COMET =
+  /^(?:abci_|block|broadcast_|check_tx$|commit$|consensus_|dump_consensus_state$|genesis|header|health$|net_info$|num_unconfirmed_txs$|status$|(?:un)?subscribe|tx$|tx_search$|unconfirmed_txs?$|validators$)/;
+
+/** Undeclared methods that are reads by their name, so that one that fails may be asked again. */
+const READS: Readonly<Partial<Record<FamilyId, RegExp>>> = {
+  evm: /^(?:eth_(?:get|call|estimate|simulate|create|fee|gas|max|blob|chain|block|sync|protocol)(?!.*[Ff]ilter)|net_|web3_|trace_|debug_(?:get|trace)|txpool_|ots_|erigon_get|bor_get|zks_(?:get|estimate)|arbtrace_|parity_)/,
+  solana: /^(?:get|is|minimum|simulate)[A-Z]/,
+  near: /^(?:block|chunk|gas_price|query|status|tx|changes|validators|EXPERIMENTAL_(?!.*broadcast).*)$/,
+  sui: /^suix?_(?:get|query|multiGet|tryGet|tryMultiGet|dryRun|devInspect|resolve|verify)/,
+  cosmos: /^(?!broadcast_|subscribe|unsubscribe)/,
+  bitcoin: /^(?:get|decode|estimate|list|test|validate|verify|scan)/,
+};
+
+function rpcTypeOf(service: Service, method: string, operation: Operation | undefined): RpcType | undefined {
+  if (operation !== undefined) return operation.rpcType;
+  const { families } = service;
+  if (families.includes("cosmos") && (families.length === 1 || COMET.test(method))) return "comet_bft";
+  return families.some((family) => RPC_FAMILIES.has(family)) ? "json_rpc" : undefined;
+}
+
+function isRead(service: Service, rpcType: RpcType, method: string): boolean {
+  const speaks = (family: FamilyId): boolean => (family === "cosmos") === (rpcType === "comet_bft");
+  return service.families.some((family) => {
+    const reads = READS[family === "tron" ? "evm" : family];
+    return speaks(family) && reads?.test(method) === true;
+  });
+}
+
+/**
+ * Makes the call of one JSON-RPC request on the free relay. Every method of the chain is forwarded but those that
+ * `isDenied` names. The client's bytes are sent untouched, unless a member could be read in two ways, the id is one
+ * that nodes change, or CometBFT lacks `params`.
+ */
+export function parseFreeRpc(service: Service, rpc: FreeRpc): ParsedCall {
+  const { method, params } = rpc;
+  const declared = method.includes(" ") ? undefined : service.operations.get(method);
+  const rpcType = rpcTypeOf(service, method, declared);
+  const isRpc = rpcType === "json_rpc" || rpcType === "comet_bft";
+  if (!isRpc || isDenied(service, method)) return { ok: false, code: "METHOD_NOT_ALLOWED" };
+  const raw = rpc.id === undefined ? undefined : textOf(rpc.body, rpc.id);
+  const sent = raw === undefined ? undefined : sentId(raw);
+  const call: BackendCall = {
+    rpcType,
+    operation: declared === undefined ? UNDECLARED : method,
+    verb: "POST",
+    path: "",
+    body: bodyOf(rpc, sent, rpcType),
+    id: sent?.id,
+    params: params ?? (rpcType === "comet_bft" ? {} : []),
+    ...(sent?.clientId === undefined ? {} : { clientId: sent.clientId }),
+    ...(declared === undefined && isRead(service, rpcType, method) ? { isRead: true } : {}),
+  };
+  return { ok: true, call };
+}
+
+function textOf(bytes: Uint8Array, span: JsonSpan): string {
+  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8", span.start, span.end);
+}
+
+function bodyOf(rpc: FreeRpc, sent: ReturnType<typeof sentId> | undefined, rpcType: RpcType): Uint8Array {
+  const { body, id, paramsSpan } = rpc;
+  const lacksParams = rpcType === "comet_bft" && paramsSpan === undefined;
+  if (rpc.isPlain && !lacksParams) {
+    return id === undefined || sent?.clientId === undefined ? body : replaceSpan(body, id, sent.id);
+  }
+  const params = paramsSpan === undefined ? (lacksParams ? "{}" : undefined) : textOf(body, paramsSpan);
+  const idPart = sent === undefined ? "" : `"id":${sent.id},`;
+  const paramsPart = params === undefined ? "" : `,"params":${params}`;
+  return Buffer.from(`{"jsonrpc":"2.0",${idPart}"method":${JSON.stringify(rpc.method)}${paramsPart}}`);
+}
+
+/** CometBFT's GET routes that take part in consensus or may write. */
+const COMET_WRITES = /^\/broadcast_/;
+/** POST paths that read. */
+const POST_READS =
+  /^\/(?:eth\/v1\/beacon\/states\/|eth\/v1\/validator\/duties\/|wallet(?:solidity)?\/(?:get|list|trigger(?:constant|smart))|state\/|stream\/|statistics\/|status\/|transaction\/(?!submit))/;
+
+/** True for a service that has a family with paths. */
+export function takesPaths(service: Service): boolean {
+  return service.families.some((family) => PATH_FAMILIES.has(family));
+}
+
+/** Makes the call of a path on the free relay: REST or CometBFT's GET routes, with its query, as it came. */
+export function parseFreePath(service: Service, input: FreePath): ParsedCall {
+  const { verb, path, query, body } = input;
+  const segments = parsePath(path);
+  const formatted = formatQuery(query);
+  if (segments === undefined || formatted === undefined) return { ok: false, code: "BAD_PATH" };
+  if (!takesPaths(service) || isDenied(service, `/${segments.join("/")}`)) return { ok: false, code: "NOT_FOUND" };
+  const operation = matchPath(service, verb, segments);
+  const [first = ""] = segments;
+  const isCosmos = service.families.includes("cosmos");
+  const isComet = verb === "GET" && isCosmos && segments.length === 1;
+  if (isComet && isDenied(service, first)) return { ok: false, code: "NOT_FOUND" };
+  const isDeclaredOnly = service.families.every((family) => family === "http" || family === "search");
+  if (operation === undefined && isDeclaredOnly) return { ok: false, code: "NOT_FOUND" };
+  const rpcType = operation?.rpcType ?? (isComet ? "comet_bft" : "rest");
+  const reads = verb === "GET" ? !(isComet && COMET_WRITES.test(path)) : POST_READS.test(path);
+  const height = input.blockHeight;
+  return {
+    ok: true,
+    call: {
+      rpcType,
+      operation: operation?.name ?? UNDECLARED,
+      verb,
+      path: `${formatPath(segments)}${formatted}`,
+      body: verb === "POST" ? body : undefined,
+      id: undefined,
+      params: undefined,
+      ...(operation === undefined && reads ? { isRead: true } : {}),
+      ...(height !== undefined && isCosmos && /^[0-9]{1,15}$/.test(height)
+        ? { headers: { "x-cosmos-block-height": height } }
+        : {}),
+    },
+  };
+}

@@ -1,0 +1,219 @@
+import { isUtf8 } from "node:buffer";
+import { isRecord, type JsonMemberSpan, jsonMemberSpans, jsonText, jsonValueEnd, skipJsonSpace } from "@turnpike/base";
+import type { Service } from "@turnpike/catalogue";
+import type { BackendCall } from "@turnpike/protocol";
+import { type BadAnswer, COMET_GET_ID, type GoodAnswer, isSuccess, readError, type SupplierAnswer } from "./answer.ts";
+import type { ErrorJudgement, FailureReason, Family } from "./families/family.ts";
+import { familyOf } from "./families.ts";
+import { replaceSpan } from "./members.ts";
+import type { Blame } from "./types.ts";
+
+/** One JSON-RPC response object within bytes, scanned. */
+export interface ScannedObject {
+  readonly bytes: Buffer;
+  readonly start: number;
+  readonly end: number;
+  readonly members: readonly JsonMemberSpan[];
+}
+
+const bad = (blame: Blame, reason: FailureReason): BadAnswer => ({ kind: "bad", blame, reason });
+const JSON_TYPE = /^application\/(?:[a-z0-9.+-]+\+)?json\b/i;
+
+const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+
+function good(body: Uint8Array, isError: boolean, result?: unknown): GoodAnswer {
+  return { kind: "good", schemaCheck: "unchecked", isError, body, result };
+}
+
+/** Statuses that are the supplier's refusal whatever the body says; empty bodies too. */
+export function refusedAnswer(answer: SupplierAnswer): BadAnswer | undefined {
+  const { status } = answer;
+  if (answer.truncated) return bad("supplier", "too_large");
+  if (status === 429) return bad("supplier", "rate_limited");
+  if (status === 401 || status === 403 || status === 407) return bad("supplier", "refused");
+  return undefined;
+}
+
+/** Scans an answer that should be one JSON object and nothing else; undefined when it is not. */
+export function scanObject(body: Uint8Array): ScannedObject | undefined {
+  const bytes = asBuffer(body);
+  const start = skipJsonSpace(bytes, 0);
+  const found = jsonMemberSpans(bytes, start);
+  if (found === undefined || skipJsonSpace(bytes, found.end) !== bytes.length) return undefined;
+  return { bytes, start, end: found.end, members: found.members };
+}
+
+/** Scans an answer that should be an array of JSON objects; undefined when it is not whole. Others than objects are left out. */
+export function scanObjects(body: Uint8Array): readonly ScannedObject[] | undefined {
+  const bytes = asBuffer(body);
+  const objects: ScannedObject[] = [];
+  let at = skipJsonSpace(bytes, 0);
+  if (bytes[at] !== 0x5b || !isUtf8(bytes)) return undefined;
+  const text = jsonText(bytes);
+  at = skipJsonSpace(bytes, at + 1);
+  if (bytes[at] === 0x5d) return skipJsonSpace(bytes, at + 1) === bytes.length ? objects : undefined;
+  for (;;) {
+    const found = jsonMemberSpans(text, at);
+    if (found !== undefined) objects.push({ bytes, start: at, end: found.end, members: found.members });
+    const end = found?.end ?? jsonValueEnd(text, at);
+    if (end === -1) return undefined;
+    at = skipJsonSpace(bytes, end);
+    if (bytes[at] === 0x5d) return skipJsonSpace(bytes, at + 1) === bytes.length ? objects : undefined;
+    if (bytes[at] !== 0x2c) return undefined;
+    at = skipJsonSpace(bytes, at + 1);
+  }
+}
+
+/** Raw text of a member; undefined when it is not there. */
+export function rawMember(object: ScannedObject, key: string): string | undefined {
+  const member = object.members.find((one) => one.key === key);
+  return member === undefined ? undefined : object.bytes.toString("utf8", member.start, member.end);
+}
+
+function sameValue(raw: string, wanted: string): boolean {
+  if (raw === wanted) return true;
+  try {
+    return JSON.parse(raw) === JSON.parse(wanted);
+  } catch {
+    return false;
+  }
+}
+
+function parseSpan(object: ScannedObject, span: { readonly start: number; readonly end: number }): unknown {
+  try {
+    return JSON.parse(object.bytes.toString("utf8", span.start, span.end)) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+/** The object's bytes with the id's value as `id`. */
+function withId(object: ScannedObject, id: JsonMemberSpan, raw: string | undefined): Uint8Array {
+  const { bytes, start, end } = object;
+  const own = start === 0 && end === bytes.length ? bytes : bytes.subarray(start, end);
+  if (raw === undefined) return own;
+  return replaceSpan(own, { start: id.start - start, end: id.end - start }, raw);
+}
+
+/**
+ * Reads one JSON-RPC response by its top-level members. The result is passed on as it is: known to be whole, and not
+ * parsed, but for the id of a new filter.
+ */
+export function classifyRpcObject(
+  family: Family,
+  call: BackendCall,
+  status: number,
+  object: ScannedObject,
+  wantedId: string,
+  parsesResult: boolean,
+): GoodAnswer | BadAnswer {
+  let version: JsonMemberSpan | undefined;
+  let id: JsonMemberSpan | undefined;
+  let result: JsonMemberSpan | undefined;
+  let error: JsonMemberSpan | undefined;
+  for (const member of object.members) {
+    if (member.key === "jsonrpc") {
+      if (version !== undefined) return bad("supplier", "not_json");
+      version = member;
+    } else if (member.key === "id") {
+      if (id !== undefined) return bad("supplier", "not_json");
+      id = member;
+    } else if (member.key === "result") {
+      if (result !== undefined) return bad("supplier", "not_json");
+      result = member;
+    } else if (member.key === "error") {
+      if (error !== undefined) return bad("supplier", "not_json");
+      error = member;
+    }
+  }
+  const { bytes } = object;
+  const isModern = version !== undefined && bytes.toString("latin1", version.start, version.end) === '"2.0"';
+  if (!isModern) return bad("supplier", "no_jsonrpc");
+  if (id === undefined) return bad("supplier", "wrong_id");
+  const rawId = bytes.toString("utf8", id.start, id.end);
+  if (!sameValue(rawId, wantedId)) return bad("supplier", "wrong_id");
+  if ((result === undefined) === (error === undefined)) return bad("supplier", "both_or_neither");
+  const clientId = call.clientId ?? (rawId === wantedId ? undefined : wantedId);
+  const body = withId(object, id, clientId);
+  if (error === undefined) {
+    if (!isSuccess(status)) return bad("supplier", "http_status");
+    return good(body, false, parsesResult && result !== undefined ? parseSpan(object, result) : undefined);
+  }
+  const stated = readError(parseSpan(object, error));
+  if (stated === undefined) return bad("supplier", "bad_error");
+  const mayCarry =
+    isSuccess(status) || status === 400 || status === 404 || (status === 500 && family.errorsOverHttp500);
+  if (!mayCarry) return bad("supplier", "http_status");
+  const judged = family.judgeRpcError(stated, call);
+  return judged === "answer" ? good(body, true) : { ...bad(judged.blame, judged.reason), errorBody: body };
+}
+
+function classifyRpc(
+  family: Family,
+  call: BackendCall,
+  answer: SupplierAnswer,
+  wantedId: string,
+  parsesResult: boolean,
+): GoodAnswer | BadAnswer {
+  const { status, body } = answer;
+  if (body.length === 0) return bad("supplier", isSuccess(status) ? "empty" : "http_status");
+  const object = isUtf8(body) ? scanObject(body) : undefined;
+  if (object === undefined) return bad("supplier", isSuccess(status) ? "not_json" : "http_status");
+  const read = classifyRpcObject(family, call, status, object, wantedId, parsesResult);
+  return read.kind === "bad" && read.errorBody === undefined && !isSuccess(status)
+    ? bad("supplier", "http_status")
+    : read;
+}
+
+function judgeHttp(family: Family, call: BackendCall, status: number, value: unknown): ErrorJudgement | undefined {
+  return isSuccess(status) ? family.judgeHttpBody?.(value) : family.judgeHttpError(status, value, call);
+}
+
+/** Reads an answer of a path: JSON has to be whole, a page of HTML is never an answer, other types pass as they came. */
+function classifyPath(family: Family, call: BackendCall, answer: SupplierAnswer): GoodAnswer | BadAnswer {
+  const { status, body, contentType } = answer;
+  const fault = bad("supplier", isSuccess(status) ? "not_json" : "http_status");
+  if (body.length === 0) {
+    const mayBeEmpty = isSuccess(status) && family.id === "beacon";
+    return mayBeEmpty ? good(body, false) : bad("supplier", isSuccess(status) ? "empty" : "http_status");
+  }
+  const first = skipJsonSpace(body, 0);
+  if (body[first] === 0x3c || /html/i.test(contentType)) return fault;
+  if (!JSON_TYPE.test(contentType) && body[first] !== 0x7b && body[first] !== 0x5b) {
+    return isSuccess(status) ? good(body, false) : fault;
+  }
+  const end = isUtf8(body) ? jsonValueEnd(body, first) : -1;
+  if (end === -1 || skipJsonSpace(body, end) !== body.length) return fault;
+  if (isSuccess(status) && family.judgeHttpBody === undefined) return good(body, false);
+  let value: unknown;
+  try {
+    value = JSON.parse(asBuffer(body).toString()) as unknown;
+  } catch {
+    return fault;
+  }
+  const judged = judgeHttp(family, call, status, value);
+  if (judged === undefined || judged === "answer") return good(body, judged === "answer");
+  // What the back-end says for itself is passed on when nobody has anything better; a proxy's page is not.
+  const isStated = isRecord(value) && (typeof value.message === "string" || Object.hasOwn(value, "code"));
+  const failed = bad(judged.blame, judged.reason);
+  return isStated ? { ...failed, errorBody: body } : failed;
+}
+
+/**
+ * Reads the answer to a free call: `classifyAnswer` for bytes that are passed on. Envelope, id and wholeness are held
+ * against the supplier as there; results are neither parsed nor held against a schema.
+ */
+export function classifyFreeAnswer(
+  service: Service,
+  call: BackendCall,
+  answer: SupplierAnswer,
+): GoodAnswer | BadAnswer {
+  const refused = refusedAnswer(answer);
+  if (refused !== undefined) return refused;
+  const family = familyOf(service, call.rpcType);
+  const isCometGet = call.rpcType === "comet_bft" && call.verb === "GET";
+  const wantedId = isCometGet ? COMET_GET_ID : call.id;
+  if (wantedId === undefined) return classifyPath(family, call, answer);
+  const parsesResult = service.operations.get(call.operation)?.filter === "create";
+  return classifyRpc(family, call, answer, wantedId, parsesResult);
+}

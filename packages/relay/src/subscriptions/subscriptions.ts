@@ -1,0 +1,206 @@
+import { AppError, type Clock, type Log, type Metrics, type ServiceId } from "@turnpike/base";
+import type { Service } from "@turnpike/catalogue";
+import { WebSocket } from "ws";
+import { cometDialect, type Dialect, evmDialect } from "./dialect.ts";
+import { Lane } from "./lane.ts";
+import {
+  REPEATED_EVENTS,
+  REPLAYED_EVENTS,
+  UPSTREAM_LOSSES,
+  UPSTREAM_SOCKETS,
+  UPSTREAM_SUBSCRIPTIONS,
+} from "./metrics.ts";
+import type { SocketEndpoint, SubscriptionOptions } from "./options.ts";
+import { SocketSuppliers } from "./socket-suppliers.ts";
+import type {
+  PairedSocket,
+  PairHandlers,
+  SubscribeResult,
+  SubscriptionListener,
+  Subscriptions,
+  Topic,
+} from "./types.ts";
+import { type CallOutcome, connectSocket } from "./upstream-socket.ts";
+
+/** What `createSubscriptions` works with. */
+export interface SubscriptionModules {
+  readonly catalogue: ReadonlyMap<ServiceId, Service>;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** A number of [0, 1). */
+  readonly random: () => number;
+}
+
+interface Hub {
+  readonly service: Service;
+  readonly suppliers: SocketSuppliers;
+  readonly lanes: Set<Lane>;
+}
+
+/** The way in which clients of a service subscribe; a network of two families is EVM unless its path says otherwise. */
+const DIALECTS: Readonly<Record<"evm" | "comet", Dialect>> = { evm: evmDialect, comet: cometDialect };
+
+/**
+ * Subscriptions at the suppliers' WebSockets. Equal ones are shared. When a supplier is lost, another takes over: heads
+ * and logs that were missed are fetched, and none is delivered twice; for other topics this is a best effort.
+ *
+ * @throws AppError CONFIG_INVALID for a URL that is none, or a service that the catalogue does not have
+ */
+export function createSubscriptions(options: SubscriptionOptions, modules: SubscriptionModules): Subscriptions {
+  return new SharedSubscriptions(options, modules);
+}
+
+class SharedSubscriptions implements Subscriptions {
+  readonly #options: SubscriptionOptions;
+  readonly #modules: SubscriptionModules;
+  readonly #hubs = new Map<ServiceId, Hub>();
+  readonly #paired = new Set<WebSocket>();
+  #isClosing = false;
+
+  constructor(options: SubscriptionOptions, modules: SubscriptionModules) {
+    this.#options = options;
+    this.#modules = modules;
+    for (const [id, endpoints] of Object.entries(options.suppliers)) this.#addHub(id as ServiceId, endpoints);
+  }
+
+  #addHub(id: ServiceId, endpoints: readonly SocketEndpoint[]): void {
+    if (endpoints.length === 0) return;
+    const service = this.#modules.catalogue.get(id);
+    if (service === undefined) {
+      throw new AppError("CONFIG_INVALID", { message: `suppliers.${id}: the catalogue has no such service.` });
+    }
+    for (const { url } of endpoints) {
+      if (URL.canParse(url) && /^wss?:$/.test(new URL(url).protocol)) continue;
+      // The URL is not shown: it may hold a key.
+      throw new AppError("CONFIG_INVALID", { message: `suppliers.${id}: a websocket URL is not a ws or wss URL.` });
+    }
+    this.#hubs.set(id, { service, suppliers: new SocketSuppliers(endpoints, this.#modules), lanes: new Set() });
+  }
+
+  offers(id: ServiceId): boolean {
+    return this.#hubs.has(id);
+  }
+
+  subscribe(id: ServiceId, topic: Topic, listener: SubscriptionListener): Promise<SubscribeResult> {
+    const hub = this.#hubs.get(id);
+    if (this.#isClosing) return Promise.resolve({ ok: false, code: "SHUTTING_DOWN" });
+    if (hub === undefined) return Promise.resolve({ ok: false, code: "NO_SUPPLIERS" });
+    const name = topic.kind === "query" ? "comet" : "evm";
+    const lane = this.#laneOf(hub, name, topic);
+    if (lane === undefined) return Promise.resolve({ ok: false, code: "OVERLOADED" });
+    return lane.add(topic, listener);
+  }
+
+  call(id: ServiceId, dialect: "evm" | "comet", method: string, params: string): Promise<CallOutcome> {
+    const hub = this.#hubs.get(id);
+    if (hub === undefined || this.#isClosing) return Promise.resolve({ kind: "lost" });
+    for (const [lane, name] of this.#names)
+      if (name === dialect && hub.lanes.has(lane)) return lane.call(method, params);
+    return this.#newLane(hub, dialect).call(method, params);
+  }
+
+  readonly #names = new Map<Lane, "evm" | "comet">();
+
+  #laneOf(hub: Hub, name: "evm" | "comet", topic: Topic): Lane | undefined {
+    const { maxTopics, maxTopicsPerSocket, maxCometTopicsPerSocket } = this.#options;
+    const perSocket = name === "comet" ? maxCometTopicsPerSocket : maxTopicsPerSocket;
+    const lanes = [...hub.lanes].filter((lane) => this.#names.get(lane) === name);
+    const sharing = lanes.find((lane) => lane.feeds.has(topic.key));
+    if (sharing !== undefined) return sharing;
+    if (lanes.reduce((sum, lane) => sum + lane.feeds.size, 0) >= maxTopics) return undefined;
+    return lanes.find((lane) => lane.feeds.size < perSocket) ?? this.#newLane(hub, name);
+  }
+
+  #newLane(hub: Hub, name: "evm" | "comet"): Lane {
+    const { service, suppliers, lanes } = hub;
+    const { metrics, clock, log, random } = this.#modules;
+    const label = { service: service.id };
+    const lane = new Lane(this.#options, {
+      service,
+      suppliers,
+      dialect: DIALECTS[name],
+      clock,
+      log,
+      random,
+      replayed: (kind, count) => count > 0 && metrics.count(REPLAYED_EVENTS, { ...label, kind }, count),
+      repeated: (kind) => metrics.count(REPEATED_EVENTS, { ...label, kind }),
+      lossOf: (reason) => metrics.count(UPSTREAM_LOSSES, { ...label, reason }),
+      changed: () => {
+        const all = [...lanes];
+        metrics.set(UPSTREAM_SOCKETS, all.filter((one) => one.isOpen).length, label);
+        metrics.set(
+          UPSTREAM_SUBSCRIPTIONS,
+          all.reduce((sum, one) => sum + one.subscriptions, 0),
+          label,
+        );
+      },
+      idle: (one) => {
+        lanes.delete(one);
+        this.#names.delete(one);
+      },
+    });
+    lanes.add(lane);
+    this.#names.set(lane, name);
+    return lane;
+  }
+
+  async pair(id: ServiceId, handlers: PairHandlers, signal: AbortSignal): Promise<PairedSocket | undefined> {
+    const hub = this.#hubs.get(id);
+    for (const endpoint of hub?.suppliers.order() ?? []) {
+      if (this.#isClosing || signal.aborted) return undefined;
+      const socket = await connectSocket({ endpoint, ...this.#options }, signal);
+      if (socket?.readyState === WebSocket.OPEN) {
+        hub?.suppliers.good(endpoint);
+        return this.#pairWith(socket, handlers);
+      }
+      if (!signal.aborted) hub?.suppliers.failed(endpoint);
+    }
+    return undefined;
+  }
+
+  #pairWith(socket: WebSocket, handlers: PairHandlers): PairedSocket {
+    this.#paired.add(socket);
+    let isOver = false;
+    let isSilent = false;
+    const ping = setInterval(() => {
+      if (isSilent) socket.terminate();
+      isSilent = true;
+      socket.ping();
+    }, this.#options.pingIntervalMs);
+    ping.unref();
+    const awake = (): void => {
+      isSilent = false;
+    };
+    socket.on("pong", awake);
+    socket.on("message", (data: Buffer) => {
+      awake();
+      handlers.message(data);
+    });
+    socket.on("close", () => {
+      clearInterval(ping);
+      this.#paired.delete(socket);
+      if (!isOver) handlers.lost();
+      isOver = true;
+    });
+    socket.resume();
+    return {
+      send: (text) => socket.readyState === WebSocket.OPEN && socket.send(text),
+      get bufferedBytes() {
+        return socket.bufferedAmount;
+      },
+      pause: () => socket.pause(),
+      resume: () => socket.resume(),
+      close: () => {
+        isOver = true;
+        socket.terminate();
+      },
+    };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isClosing = true;
+    for (const { lanes } of this.#hubs.values()) for (const lane of lanes) lane.close("stopping");
+    for (const socket of this.#paired) socket.terminate();
+  }
+}

@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { files, isTestCode, productSources, readText, withoutComments } from "./sources.ts";
+
+/** What product code must not say, where, and what to do instead. What Biome can ban is banned in biome.json. */
+interface Ban {
+  readonly pattern: RegExp;
+  readonly folders: readonly string[];
+  readonly instead: string;
+}
+
+const BANS: readonly Ban[] = [
+  { pattern: /\bthrow new Error\(/, folders: ["packages/", "apps/"], instead: "use AppError with a code" },
+  {
+    pattern: /\bDate\.now\b|\bnew Date\(\)/,
+    folders: ["packages/payment/", "packages/protocol/"],
+    instead: "use the Clock that is passed in",
+  },
+  {
+    pattern: /\bMath\.random\b/,
+    folders: ["packages/payment/", "packages/protocol/"],
+    instead: "use the randomness that is passed in",
+  },
+];
+
+/** Every ban that a source breaks, with its line. */
+function faultsOf(path: string, source: string): string[] {
+  // Comments give way to as many lines, so that the numbers stay right.
+  const code = source.replaceAll(/\/\*[\s\S]*?\*\//g, (comment) => comment.replaceAll(/[^\n]/g, ""));
+  return code.split("\n").flatMap((text, at) =>
+    BANS.flatMap(({ pattern, folders, instead }) => {
+      const applies = folders.some((folder) => path.startsWith(folder)) && pattern.test(withoutComments(text));
+      return applies ? [`${path}:${at + 1}: ${instead}`] : [];
+    }),
+  );
+}
+
+suite("bans", () => {
+  test("code of the product throws coded errors, and payments own neither time nor chance", () => {
+    const tools = files("packages/*/tools/**/*.ts").filter((path) => !isTestCode(path));
+    const sources = [...productSources(), ...tools];
+    assert.ok(sources.length > 100);
+    assert.deepEqual(
+      sources.flatMap((path) => faultsOf(path, readText(path))),
+      [],
+    );
+  });
+
+  test("the check itself sees each of them, and no comment", () => {
+    const source = [
+      "/* throw new Error(",
+      "*/ // Date.now",
+      'throw new Error("x");',
+      "const a = Date.now();",
+      "const b = Math.random() + new Date().getTime();",
+      'throw new TypeError("y");',
+    ].join("\n");
+    assert.deepEqual(faultsOf("packages/payment/src/x.ts", source), [
+      "packages/payment/src/x.ts:3: use AppError with a code",
+      "packages/payment/src/x.ts:4: use the Clock that is passed in",
+      "packages/payment/src/x.ts:5: use the Clock that is passed in",
+      "packages/payment/src/x.ts:5: use the randomness that is passed in",
+    ]);
+    assert.deepEqual(faultsOf("packages/relay/src/x.ts", source), [
+      "packages/relay/src/x.ts:3: use AppError with a code",
+    ]);
+    assert.deepEqual(faultsOf("bench/x.ts", source), []);
+  });
+});

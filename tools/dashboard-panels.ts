@@ -1,0 +1,260 @@
+/** One line of a panel: an expression, and how it is named in the legend. */
+export type Query = readonly [expr: string, legend: string];
+
+/** One panel. `unit` is one of Grafana's. */
+export interface Panel {
+  readonly title: string;
+  readonly unit: string;
+  readonly queries: readonly Query[];
+  /** A number instead of a graph. */
+  readonly isStat?: true;
+}
+
+/** One dashboard: rows of panels. */
+export interface Dashboard {
+  readonly file: string;
+  readonly title: string;
+  readonly rows: readonly { readonly title: string; readonly panels: readonly Panel[] }[];
+}
+
+const RATE = "[$__rate_interval]";
+
+const graph = (title: string, unit: string, ...queries: readonly Query[]): Panel => ({ title, unit, queries });
+const stat = (title: string, unit: string, expr: string, legend = ""): Panel => ({
+  title,
+  unit,
+  queries: [[expr, legend]],
+  isStat: true,
+});
+const legendOf = (by: string): string =>
+  by
+    .split(", ")
+    .map((label) => `{{${label}}}`)
+    .join(" ");
+
+/** Rate of a counter by labels (`a, b`); `where` is what stands between its braces. */
+const rate = (title: string, metric: string, by: string, where = ""): Panel =>
+  graph(title, "ops", [`sum by (${by}) (rate(${metric}${where && `{${where}}`}${RATE}))`, legendOf(by)]);
+/** Sum of a gauge by labels. */
+const level = (title: string, metric: string, by: string, unit = "short"): Panel =>
+  graph(title, unit, [`sum by (${by}) (${metric})`, legendOf(by)]);
+/** Growth of a rare counter. */
+const events = (title: string, metric: string, by = "instance"): Panel =>
+  graph(title, "short", [`sum by (${by}) (increase(${metric}${RATE}))`, legendOf(by)]);
+/** p50, p95 and p99 of a histogram. */
+const quantiles = (title: string, metric: string, unit = "s", where = ""): Panel => ({
+  title,
+  unit,
+  queries: [0.5, 0.95, 0.99].map((q) => [
+    `histogram_quantile(${q}, sum by (le) (rate(${metric}_bucket${where && `{${where}}`}${RATE})))`,
+    `p${q * 100}`,
+  ]),
+});
+/** p95 of a histogram by labels. */
+const p95 = (title: string, metric: string, by: string, unit = "s"): Panel =>
+  graph(title, unit, [`histogram_quantile(0.95, sum by (le, ${by}) (rate(${metric}_bucket${RATE})))`, legendOf(by)]);
+/** Mean of a histogram by labels. */
+const mean = (title: string, metric: string, by: string): Panel =>
+  graph(title, "short", [
+    `sum by (${by}) (rate(${metric}_sum${RATE})) / sum by (${by}) (rate(${metric}_count${RATE}))`,
+    legendOf(by),
+  ]);
+
+const GATEWAY: Dashboard = {
+  file: "gateway",
+  title: "Turnpike: gateway",
+  rows: [
+    {
+      title: "Now",
+      panels: [
+        stat("Gateways ready", "short", "sum(turnpike_gateway_ready)"),
+        stat("Services that answer", "short", "count(max by (service) (turnpike_gateway_service_ready) == 1)"),
+        level("In flight", "turnpike_gateway_in_flight", "door"),
+      ],
+    },
+    {
+      title: "Requests",
+      panels: [
+        rate("Answers by door and status", "turnpike_gateway_requests_total", "door, status"),
+        rate("Paid calls by result", "turnpike_gateway_requests_total", "result", 'door="paid"'),
+        rate("Free calls by result", "turnpike_gateway_requests_total", "result", 'door="free"'),
+        quantiles("Time of paid calls", "turnpike_gateway_request_seconds", "s", 'door="paid"'),
+        quantiles("Time of free calls", "turnpike_gateway_request_seconds", "s", 'door="free"'),
+        rate("Sold calls by service", "turnpike_gateway_requests_total", "service", 'door="paid",result="ok"'),
+        level("Services ready", "turnpike_gateway_service_ready", "service"),
+        quantiles("Size of sold answers", "turnpike_gateway_sold_bytes", "bytes"),
+      ],
+    },
+    {
+      title: "Stages of a paid call",
+      panels: [
+        rate("Runs by stage and outcome", "turnpike_gateway_stage_total", "stage, outcome"),
+        p95("p95 by stage", "turnpike_gateway_stage_seconds", "stage"),
+        level("In flight by stage", "turnpike_gateway_stage_in_flight", "stage"),
+      ],
+    },
+    {
+      title: "Limits",
+      panels: [
+        rate("Refused by limit", "turnpike_gateway_limited_total", "limit"),
+        level("Shared store in use", "turnpike_gateway_limit_store_up", "instance"),
+        rate("Failures of the shared store", "turnpike_gateway_limit_store_failures_total", "cause"),
+      ],
+    },
+    {
+      title: "WebSockets",
+      panels: [
+        level("Connections", "turnpike_gateway_websocket_connections", "service"),
+        level("Subscriptions", "turnpike_gateway_websocket_subscriptions", "service"),
+        rate("Messages by result", "turnpike_gateway_websocket_messages_total", "result"),
+        rate("Events sent", "turnpike_gateway_websocket_events_total", "service"),
+        rate("Ended by reason", "turnpike_gateway_websocket_closed_total", "reason"),
+      ],
+    },
+    {
+      title: "Process",
+      panels: [
+        graph("Event-loop delay, p99", "s", ["max by (instance) (nodejs_eventloop_lag_p99_seconds)", "{{instance}}"]),
+        graph("CPU", "percentunit", [`sum by (instance) (rate(process_cpu_seconds_total${RATE}))`, "{{instance}}"]),
+        graph(
+          "Memory",
+          "bytes",
+          ["sum by (instance) (process_resident_memory_bytes)", "{{instance}} resident"],
+          ["sum by (instance) (nodejs_heap_size_used_bytes)", "{{instance}} heap"],
+        ),
+        graph("Time in garbage collection", "percentunit", [
+          `sum by (instance) (rate(nodejs_gc_duration_seconds_sum${RATE}))`,
+          "{{instance}}",
+        ]),
+        level("Open files", "process_open_fds", "instance"),
+        level("Native code for signatures", "turnpike_secp256k1_native", "instance"),
+      ],
+    },
+  ],
+};
+
+const PAYMENT: Dashboard = {
+  file: "payment",
+  title: "Turnpike: payments",
+  rows: [
+    {
+      title: "Books",
+      panels: [
+        stat("Owed", "short", 'sum(max by (job, network, asset) (turnpike_ledger_payments{state="owed"}))'),
+        stat("Disputed", "short", 'sum(max by (job, network, asset) (turnpike_ledger_payments{state="disputed"}))'),
+        stat("Age of the books", "s", "time() - max(turnpike_ledger_books_timestamp_seconds)"),
+        graph("Open payments by state", "short", [
+          'max by (job, network, asset, state) (turnpike_ledger_payments{state=~"claimed|signed|submitted"})',
+          "{{job}} {{network}} {{asset}} {{state}}",
+        ]),
+        graph("Ended payments by state", "short", [
+          'max by (job, network, asset, state) (turnpike_ledger_payments{state!~"claimed|signed|submitted"})',
+          "{{job}} {{network}} {{asset}} {{state}}",
+        ]),
+        graph("Value by state, in smallest units", "short", [
+          "max by (job, network, asset, state) (turnpike_ledger_value_units)",
+          "{{job}} {{network}} {{asset}} {{state}}",
+        ]),
+      ],
+    },
+    {
+      title: "Presented payments",
+      panels: [
+        rate("Admissions by result", "turnpike_payment_admissions_total", "result"),
+        rate("Claims by outcome", "turnpike_payment_outcomes_total", "outcome"),
+        rate("Verifications by step and result", "turnpike_payment_verifications_total", "step, result"),
+        p95("Verification, p95 by step", "turnpike_payment_verification_seconds", "step"),
+        mean("Payments per exchange with the chain", "turnpike_payment_verification_batch_payments", "instance"),
+        level("Signatures that wait", "turnpike_payment_recover_queue", "instance"),
+        events("Lost signature threads", "turnpike_payment_recover_worker_exits_total"),
+      ],
+    },
+    {
+      title: "Settlement",
+      panels: [
+        rate("Settlements by outcome", "turnpike_settlements_total", "network, outcome"),
+        quantiles("Time of a settlement", "turnpike_settlement_duration_seconds"),
+        level("Payments that wait", "turnpike_settlement_queue", "network"),
+        level("Open transactions", "turnpike_settlement_open_batches", "network"),
+        graph("Payments that are late", "short", ["max by (network) (turnpike_settlement_unresolved)", "{{network}}"]),
+        mean("Payments per transaction", "turnpike_settlement_batch_payments", "network"),
+        rate("Transactions sent by kind", "turnpike_settlement_broadcasts_total", "network, kind"),
+        level("Relayer keys held", "turnpike_settlement_leased_keys", "network"),
+        graph(
+          "Gas of relayer keys, in wei",
+          "short",
+          ["max by (network, relayer) (turnpike_settlement_relayer_balance_wei)", "{{network}} {{relayer}}"],
+          ["max by (network) (turnpike_settlement_relayer_min_balance_wei)", "{{network}} least"],
+        ),
+        rate("Answers of a remote facilitator", "turnpike_remote_facilitator_answers_total", "network, answer"),
+        rate("Requests to this facilitator", "turnpike_facilitator_requests_total", "endpoint, result"),
+      ],
+    },
+    {
+      title: "Chain nodes",
+      panels: [
+        rate("Exchanges by host and outcome", "turnpike_settlement_rpc_seconds_count", "host, outcome"),
+        p95("Exchange, p95 by host", "turnpike_settlement_rpc_seconds", "host"),
+        rate("Calls by method", "turnpike_settlement_rpc_calls_total", "method"),
+        rate("Repeated at another node", "turnpike_settlement_rpc_failovers_total", "host"),
+        graph("Chain's time less the machine's", "s", [
+          "max by (instance, network) (turnpike_chain_time_offset_seconds)",
+          "{{instance}} {{network}}",
+        ]),
+      ],
+    },
+    {
+      title: "Ledger",
+      panels: [
+        quantiles("Time of a call", "turnpike_ledger_query_seconds", "s", 'method!="books"'),
+        p95("Call, p95 by method", "turnpike_ledger_query_seconds", "method"),
+        rate("Failed calls", "turnpike_ledger_query_seconds_count", "method", 'outcome="failed"'),
+        level("Connections", "turnpike_ledger_connections", "pool, state"),
+        events("Claims of dead processes released", "turnpike_ledger_orphans_released_total"),
+        events("Claims and leases lost", "turnpike_ledger_holder_lost_total"),
+      ],
+    },
+  ],
+};
+
+const RELAY: Dashboard = {
+  file: "relay",
+  title: "Turnpike: relay",
+  rows: [
+    {
+      title: "Relays",
+      panels: [
+        rate("Relays by result", "turnpike_relays_total", "result"),
+        rate("Relays by service", "turnpike_relays_total", "service"),
+        level("In flight", "turnpike_relay_in_flight", "instance"),
+        level("Answers being received", "turnpike_relay_in_flight_bytes", "instance", "bytes"),
+      ],
+    },
+    {
+      title: "Suppliers",
+      panels: [
+        rate("Attempts by outcome", "turnpike_relay_attempts_total", "outcome"),
+        rate("Bad attempts by blame", "turnpike_relay_attempts_total", "blame", 'outcome="bad"'),
+        rate("Bad attempts by reason", "turnpike_relay_attempts_total", "service, reason", 'outcome="bad"'),
+        quantiles("Time of an attempt", "turnpike_relay_attempt_duration_seconds"),
+        p95("Attempt, p95 by service", "turnpike_relay_attempt_duration_seconds", "service"),
+        level("Healthy suppliers", "turnpike_relay_supplier_healthy", "service, operator, rpc_type"),
+        level("Open breakers", "turnpike_relay_breaker_open", "service, operator, rpc_type"),
+        rate("Probes by result", "turnpike_relay_probes_total", "service, result"),
+      ],
+    },
+    {
+      title: "Subscriptions",
+      panels: [
+        level("WebSockets to suppliers", "turnpike_relay_upstream_websockets", "service"),
+        level("Subscriptions at suppliers", "turnpike_relay_upstream_subscriptions", "service"),
+        rate("Lost by reason", "turnpike_relay_upstream_websocket_losses_total", "service, reason"),
+        rate("Events fetched to fill a gap", "turnpike_relay_replayed_events_total", "service, kind"),
+        rate("Events held back as repeated", "turnpike_relay_repeated_events_total", "service, kind"),
+      ],
+    },
+  ],
+};
+
+/** All dashboards. */
+export const DASHBOARDS: readonly Dashboard[] = [GATEWAY, PAYMENT, RELAY];
