@@ -155,14 +155,22 @@ interface Launch {
   readonly options: PostgresOptions;
 }
 
+/** What a server says while children of its killed predecessor are still there, and how long they may be. */
+const HELD_MEMORY = "pre-existing shared memory block";
+const PREDECESSOR_MS = 10_000;
+
 async function launch(parts: Launch): Promise<LocalPostgres> {
   const port = parts.options.port ?? 0;
-  // a free port may be taken by another program before the server has it
+  const untilMs = performance.now() + PREDECESSOR_MS;
   for (let attempt = 1; ; attempt++) {
     try {
       return await launchOn(port === 0 ? await freePort() : port, parts);
     } catch (error) {
-      if (port !== 0 || attempt === 3) throw error;
+      // the children of a killed server see its end a moment later, and hold its shared memory until then
+      const isHeld = error instanceof AppError && error.message.includes(HELD_MEMORY);
+      if (isHeld && performance.now() < untilMs) await delay(100);
+      // a free port may be taken by another program before the server has it
+      else if (port !== 0 || attempt >= 3) throw error;
     }
   }
 }
