@@ -198,6 +198,10 @@ begin
   if was.seq is null then
     return 'unknown';
   end if;
+  -- Whoever settled it saw the evidence; whoever did not must not take it away. A block that goes is said by reorganise.
+  if p_state = 'failed' and was.state = 'settled' then
+    raise exception 'payment % is settled', was.seq using errcode = 'TP001';
+  end if;
   -- Its answer was given out when it was settled: what can no longer be settled then is in dispute, not just failed.
   if p_state = 'failed' and exists (
     select 1 from events where events.payment = was.seq and events.to_state = 'settled'

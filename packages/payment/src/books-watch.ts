@@ -42,18 +42,19 @@ export function startBooksWatch(opts: BooksWatchOptions, modules: BooksWatchModu
       try {
         await read();
       } catch (error) {
+        if (stopping.signal.aborted) return;
         log.warn({ code: isAppError(error) ? error.code : "unknown" }, "the books could not be summed");
       }
       const tookMs = clock.monotonicMs() - startMs;
       await pause(Math.max(opts.everyMs, tookMs / SHARE), stopping.signal);
     }
   };
-  const running = run();
+  void run();
 
   return {
     async [Symbol.asyncDispose]() {
+      // A sum under way is not waited for: it may take minutes, and the ledger, which is closed after this, cuts it off.
       stopping.abort();
-      await running;
     },
   };
 }

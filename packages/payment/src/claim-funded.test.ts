@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { claimFunded } from "./claim-funded.ts";
+import { createFundedClaims } from "./claim-funded.ts";
 import type { ClaimResult } from "./ledger-types.ts";
 import type { Verification, VerifiedPayment } from "./types.ts";
 
-const verified = { balance: 1n } as VerifiedPayment;
+const verified = {
+  balance: 1n,
+  payment: { option: { network: "eip155:1", asset: "0xa" }, authorization: { from: "0xF" } },
+} as unknown as VerifiedPayment;
 const UNSETTLED: ClaimResult = { kind: "insufficient", unsettled: true };
 const CLAIMED = { kind: "claimed", id: "s" } as ClaimResult;
 
@@ -13,6 +16,7 @@ function run(
   claims: readonly ClaimResult[],
   looks: readonly Verification[] = [],
   limit = new AbortController().signal,
+  claimFunded = createFundedClaims(),
 ) {
   const seen: bigint[] = [];
   let at = 0;
@@ -57,4 +61,20 @@ test("the waiting ends with its limit", async () => {
   const ended = await result;
   assert.ok(ended.ok);
   assert.deepEqual(ended.claim, UNSETTLED);
+});
+
+test("of one payer only so many wait; the others are refused at once", async () => {
+  const stop = new AbortController();
+  const claims = createFundedClaims();
+  const waiting = Array.from({ length: 32 }, () => run([], [], stop.signal, claims).result);
+  // Those have made their first claim when this one, begun after them, has.
+  const { result, seen } = run([], [], stop.signal, claims);
+  assert.deepEqual(await result, { ok: true, claim: UNSETTLED, verified });
+  assert.deepEqual(seen, [1n]);
+  stop.abort();
+  await Promise.all(waiting);
+  const later = run([UNSETTLED, CLAIMED], [], new AbortController().signal, claims);
+  const ended = await later.result;
+  assert.ok(ended.ok);
+  assert.equal(ended.claim, CLAIMED);
 });

@@ -1,6 +1,9 @@
 import { type Address, bytesEqual, type NetworkId, type ServiceId, type SettlementId } from "@turnpike/base";
 import type { DecodedPayment, PaymentKey, PaymentRecord, PresentedPayment, VerifiedPayment } from "./types.ts";
 
+const NETWORK = /^eip155:[1-9][0-9]{0,31}$/;
+const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
+
 /** What names a payment on the chain: the parts in the ledger's spelling. */
 export function paymentKey(
   option: { readonly network: NetworkId; readonly asset: Address },
@@ -21,6 +24,7 @@ export function paymentKey(
 export function presentedKey(payment: PresentedPayment): PaymentKey | undefined {
   const { network, asset } = payment.accepted;
   if (typeof network !== "string" || typeof asset !== "string") return undefined;
+  if (!NETWORK.test(network) || !ADDRESS.test(asset)) return undefined;
   return paymentKey({ network: network as NetworkId, asset: asset as Address }, payment);
 }
 

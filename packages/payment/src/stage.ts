@@ -1,7 +1,7 @@
 import type { Clock, ErrorCode, FaultPoints, Log, Metrics, NetworkId, SettlementId } from "@turnpike/base";
 import { bytesEqual, bytesToHex, errorRow, isAppError } from "@turnpike/base";
 import { mintPaid, type PaidRequest, type ParsedRequest, type Relayed } from "@turnpike/protocol";
-import { claimFunded, type FundedResult } from "./claim-funded.ts";
+import { createFundedClaims, type FundedResult } from "./claim-funded.ts";
 import { pause } from "./engine/waiters.ts";
 import { decodePaymentHeader } from "./header.ts";
 import type { Ledger } from "./ledger-types.ts";
@@ -74,6 +74,7 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
   const { verifier, ledger, clock, log, metrics, faults } = modules;
   const settlers = new Map<NetworkId, Settler>();
   for (const settler of modules.settlers) for (const network of settler.networks) settlers.set(network, settler);
+  const claimFunded = createFundedClaims();
   const joined = new Map<string, Joined>();
   const active = new Map<SettlementId, Active>();
   const stopping = new AbortController();

@@ -133,8 +133,11 @@ test("a wallet that changes its mind behind the signed transaction is backed off
     const settling = engine.settle(payment, ANSWER, ending.signal);
     await untilState(ledger, payment, "signed");
     await setCode(bed.anvil.url, wallet.address, FAILS);
-    await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
-    await until(async () => (await ledger.openBatches(NETWORK, privateKeyToAddress(key))).length === 0, "still open");
+    await until(async () => {
+      // Signed is not sent yet: the first of these blocks may be too early for it.
+      await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
+      return (await ledger.openBatches(NETWORK, privateKeyToAddress(key))).length === 0;
+    }, "still open");
     ending.abort();
     await settling;
   }

@@ -48,8 +48,9 @@ export function createWatcher(rules: ChainRules, modules: WatcherModules): Watch
   /** Ends one payment for which our own transaction is no evidence, if the chain says how. */
   const judge = async (batch: OpenBatch, payment: PaymentRecord, head: Head, carried = false): Promise<void> => {
     const verdict = await resolver.judge(payment, head);
-    // What a plain account could still pay was not held up by it.
-    const couldPay = verdict.kind === "open" && verdict.funded && payment.kind === "eoa";
+    // A plain account is not to blame for what it could still pay, nor for a transaction that was mined too late.
+    const isLate = verdict.kind === "failed" && verdict.reason === "PAYMENT_EXPIRED";
+    const couldPay = payment.kind === "eoa" && (isLate || (verdict.kind === "open" && verdict.funded));
     if (carried && !couldPay && verdict.kind !== "settled" && verdict.kind !== "unclear") modules.onUnpaid?.(payment);
     if (verdict.kind === "settled") await resolver.settle(payment, verdict.evidence);
     else if (verdict.kind === "failed") await resolver.fail(payment, verdict.reason);

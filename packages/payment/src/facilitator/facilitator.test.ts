@@ -24,6 +24,8 @@ let postgres: LocalPostgres;
 let bed: Bed;
 /** How often the ledger was asked for a payment. */
 let finds = 0;
+/** Looks that come before the claim of another request, as a race would have it: they find nothing. */
+let early = 0;
 let server: FacilitatorServer;
 let client: HTTPFacilitatorClient;
 const owned = new AsyncDisposableStack();
@@ -36,6 +38,10 @@ before(async () => {
     ...opened,
     find(key) {
       finds++;
+      if (early > 0) {
+        early--;
+        return Promise.resolve(undefined);
+      }
       return opened.find(key);
     },
   };
@@ -128,6 +134,15 @@ test("ten copies of one settle request have one settlement and ten equal answers
   assert.equal(answers[0]?.success, true);
   assert.deepEqual(await client.settle(payload, requirements), answers[0]);
   assert.equal((await bed.balance(PAY_TO)) - paid, PRICE);
+});
+
+test("a request that looked before another one's claim gets that one's settlement, not a refusal", async () => {
+  const payload = await pay(await bed.payer(PRICE));
+  const settled = await client.settle(payload, requirements);
+  assert.equal(settled.success, true);
+  early = 1;
+  assert.deepEqual(await client.settle(payload, requirements), settled);
+  assert.equal(early, 0);
 });
 
 test("twenty payments at once all settle", async () => {

@@ -11,7 +11,7 @@ import {
   type ServiceId,
   sameAddress,
 } from "@turnpike/base";
-import { claimFunded } from "../claim-funded.ts";
+import { createFundedClaims } from "../claim-funded.ts";
 import { pause } from "../engine/waiters.ts";
 import type { Ledger } from "../ledger-types.ts";
 import { newRecord, type PaymentPurpose, paymentKey } from "../record.ts";
@@ -104,6 +104,7 @@ const CLAIM_POLL_MS = 100;
 /** Creates a facilitator. */
 export function createFacilitator(opts: FacilitatorOptions, modules: FacilitatorModules): Facilitator {
   const { verifier, ledger, settler, clock, log, metrics } = modules;
+  const claimFunded = createFundedClaims();
   const networks = [...new Set(opts.assets.map(({ network }) => network))];
 
   const wanted = opts.minAmountUnits ?? 1_000n;
@@ -209,7 +210,7 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
     signal: AbortSignal,
   ): Promise<FacilitatorResult<SettleResponse>> => {
     const { payment } = request;
-    if (settler.missing().length > 0) return { kind: "error", code: "SETTLEMENT_UNAVAILABLE" };
+    if (settler.missing(payment.option.network).length > 0) return { kind: "error", code: "SETTLEMENT_UNAVAILABLE" };
     const record = newRecord(verified, purposeOf(request), clock.nowMs());
     const funded = await claimFunded(verified, {
       claim: ({ balance, blockNumber }) => ledger.claim({ ...record, balance, balanceBlock: blockNumber }),
@@ -217,13 +218,11 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
       pollMs: CLAIM_POLL_MS,
       limit: () => signal,
     });
-    if (!funded.ok) {
-      return isOurs(funded)
-        ? { kind: "error", code: funded.code }
-        : failedWith(partiesOf(payment), funded.code, funded.message);
-    }
+    if (!funded.ok) return refusedAfter(request, funded, signal);
     const { claim } = funded;
-    if (claim.kind === "insufficient") return failedWith(partiesOf(payment), "PAYMENT_INSUFFICIENT_FUNDS");
+    if (claim.kind === "insufficient") {
+      return refusedAfter(request, { ok: false, code: "PAYMENT_INSUFFICIENT_FUNDS" }, signal);
+    }
     if (claim.kind !== "claimed") return join(claim.record, request, signal);
     const claimed = { ...record, id: claim.id };
     try {
@@ -258,7 +257,21 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
     const known = await ledger.find(paymentKey(payment.option, payment));
     if (known !== undefined && known.state !== "released") return join(known, request, limit);
     const verified = await check(payment, limit);
-    return verified.ok ? start(verified, request, limit) : refusedWith(payment, verified);
+    return verified.ok ? start(verified, request, limit) : refusedAfter(request, verified, limit);
+  };
+
+  /**
+   * A refusal of a payment that was not in the ledger when it was looked for. The same payload may have been claimed and
+   * settled meanwhile by another request, which is what the chain refuses: said as failed, its payer would pay twice.
+   */
+  const refusedAfter = async (
+    request: FacilitatorRequest,
+    refusal: PaymentRefusal,
+    signal: AbortSignal,
+  ): Promise<FacilitatorResult<SettleResponse>> => {
+    const { payment } = request;
+    const now = await ledger.find(paymentKey(payment.option, payment));
+    return now === undefined || now.state === "released" ? refusedWith(payment, refusal) : join(now, request, signal);
   };
 
   return {
@@ -302,7 +315,10 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
 
     async missing() {
       const ledgerReady = await ledger.ready();
-      return [...(ledgerReady ? [] : ["ledger"]), ...settler.missing()];
+      // One network that settles is enough: a payment of another is refused by itself.
+      const each = networks.map((network) => settler.missing(network));
+      const lacking = each.some((what) => what.length === 0) ? [] : [...new Set(each.flat())];
+      return [...(ledgerReady ? [] : ["ledger"]), ...lacking];
     },
   };
 }

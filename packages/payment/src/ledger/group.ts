@@ -73,7 +73,12 @@ export function createGroup<Item, Result>(
   };
 }
 
-/** The database itself refused the statement: see `ledgerError`. */
+/** Refusals of an overloaded or closing database: asking it once more for each item would make that worse. */
+const OVERLOAD = /^(?:53|57|58|08)/;
+
+/** The database itself refused the statement for what is in it: see `ledgerError`. */
 function rolledBack(error: unknown): boolean {
-  return isAppError(error) && error.detail.unknown !== true && error.detail.sqlState !== undefined;
+  if (!isAppError(error) || error.detail.unknown === true) return false;
+  const { sqlState } = error.detail;
+  return typeof sqlState === "string" && !OVERLOAD.test(sqlState);
 }

@@ -52,7 +52,7 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
   const schema = opts.schema ?? "ledger";
   const statements = ledgerStatements(schema);
   const statementTimeoutMs = opts.statementTimeoutMs ?? 5_000;
-  const queueLimit = opts.queueLimit ?? 1_000;
+  const queueLimit = opts.queueLimit ?? 4_000;
   const heartbeatMs = opts.heartbeatMs ?? 1_500;
   const { asynchronousCommit } = await checkSchema(opts.url, schema);
   if (asynchronousCommit) log.warn({}, "the database commits before it is on disk by default; the ledger does not");

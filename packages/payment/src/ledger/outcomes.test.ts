@@ -136,6 +136,17 @@ test("a failed payment keeps its reason, and settles when evidence comes late", 
   );
 });
 
+test("who did not see the evidence cannot take a settlement away", async () => {
+  await using ledger = await newLedger(server);
+  const id = await claimed(ledger);
+  await ledger.journalSubmission(id, newAnswer("sold"));
+  const evidence = newEvidence(120n);
+  await ledger.settled(id, evidence);
+  await assert.rejects(ledger.failed(id, "PAYMENT_NONCE_USED"), illegal);
+  const record = await ledger.get(id);
+  assert.deepEqual([record?.state, record?.evidence], ["settled", evidence]);
+});
+
 test("what was settled once and fails after a re-organisation is in dispute: its answer was given out", async () => {
   await using ledger = await newLedger(server);
   const id = await claimed(ledger);
