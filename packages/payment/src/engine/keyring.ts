@@ -1,4 +1,4 @@
-import { type Clock, isAppError, type Log } from "@turnpike/base";
+import { type Clock, isAppError, type Log, sameAddress } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
 import type { Ledger, RelayerLease } from "../ledger-types.ts";
 import { createQuiet } from "../quiet.ts";
@@ -47,32 +47,53 @@ export function createKeyring(net: EngineNetwork, modules: KeyringModules): Keyr
   const { network } = net;
   const keys = net.relayerKeys.map((privateKey) => ({ privateKey, relayer: privateKeyToAddress(privateKey) }));
   const lanes = new Map<string, { readonly lane: Lane; readonly lease: RelayerLease }>();
+  /** Leases that are ours in the ledger and that no lane uses. */
+  const returning: RelayerLease[] = [];
   const quiet = createQuiet(() => clock.monotonicMs());
   let reading = false;
 
   const held = (): readonly Lane[] => [...lanes.values()].flatMap(({ lane }) => (lane.held ? [lane] : []));
 
   const lease = async (key: RelayerKey): Promise<void> => {
-    const chainNonce = await chain.pendingNonce(key.relayer, signal);
+    const [chainNonce, [balance = 0n]] = await Promise.all([
+      chain.pendingNonce(key.relayer, signal),
+      chain.balances([key.relayer], signal),
+    ]);
     const granted = await ledger.leaseRelayer(network, key.relayer, chainNonce);
     if (granted === undefined) return;
-    const lane = modules.open(granted, key);
-    const [balance = 0n] = await chain.balances([key.relayer], signal);
-    lane.balance = balance;
-    lane.adopt(await ledger.openBatches(network, key.relayer));
-    lanes.set(key.relayer, { lane, lease: granted });
-    log.info({ relayer: key.relayer, nonce: lane.nextNonce, open: lane.open.size }, "holds a relayer key");
+    try {
+      const open = await ledger.openBatches(network, key.relayer);
+      const lane = modules.open(granted, key);
+      lane.balance = balance;
+      lane.adopt(open);
+      lanes.set(key.relayer, { lane, lease: granted });
+      log.info({ relayer: key.relayer, nonce: lane.nextNonce, open: lane.open.size }, "holds a relayer key");
+    } catch (error) {
+      // Held and not used, its open batches would be nobody's.
+      returning.push(granted);
+      throw error;
+    }
+  };
+
+  /** Gives back what is not used any more; what the ledger does not take now is tried again. */
+  const returnUnused = async (): Promise<void> => {
+    for (const lease of [...returning]) {
+      await ledger.returnRelayer(lease);
+      returning.splice(returning.indexOf(lease), 1);
+      log.info({ relayer: lease.relayer }, "gave a relayer key back");
+    }
   };
 
   /** Gives keys back beyond this process's share, those that have nothing under way: others wait for them. */
   const giveBack = async (share: number): Promise<void> => {
     const mine = [...lanes.values()].filter(({ lane }) => lane.held);
     const idle = mine.filter(({ lane }) => lane.open.size === 0 && lane.ready(0n) && modules.isIdle(lane));
+    // Stopped here, all at once: while one is given back, another could be taken for a batch.
     for (const { lane, lease } of idle.slice(0, Math.max(0, mine.length - share))) {
       lane.stop();
-      await ledger.returnRelayer(lease);
-      log.info({ relayer: lane.relayer }, "gave a relayer key back for another process");
+      returning.push(lease);
     }
+    await returnUnused();
   };
 
   const complain = (error: unknown, relayer?: string): void => {
@@ -92,6 +113,7 @@ export function createKeyring(net: EngineNetwork, modules: KeyringModules): Keyr
         for (const key of keys) {
           if (held().length >= share) break;
           if (lanes.get(key.relayer)?.lane.held === true) continue;
+          if (returning.some(({ relayer }) => sameAddress(relayer, key.relayer))) continue;
           await lease(key).catch((error: unknown) => {
             failed = true;
             complain(error, key.relayer);

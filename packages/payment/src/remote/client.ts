@@ -106,6 +106,9 @@ export function settleRequest(payment: PaymentRecord, network: RemoteNetwork): R
 function readAnswer(body: Uint8Array): FacilitatorAnswer {
   const parsed = parseJson(body, { maxDepth: 16, maxNodes: 2_000 });
   const value = parsed.ok ? parsed.value : undefined;
+  // An error in its own words, as ours has when it is not ready: it answers, and is asked again.
+  const isError = isRecord(value) && typeof value.code === "string" && typeof value.message === "string";
+  if (isError && value.success === undefined) return { kind: "no", transaction: undefined };
   if (!isRecord(value) || typeof value.success !== "boolean") return { kind: "absurd", transaction: undefined };
   const named = value.transaction;
   const transaction =
