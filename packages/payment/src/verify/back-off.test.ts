@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type NetworkId, systemClock } from "@turnpike/base";
+import { randomNonce } from "@turnpike/localnet";
 import { createBackOff } from "./back-off.ts";
 
 const network = "eip155:1" as NetworkId;
@@ -14,7 +15,7 @@ test("three failures within ten minutes refuse a payer until the oldest of them 
   for (const atMs of [0, 60_000, 120_000]) {
     assert.equal(backOff.refuses(lower), false);
     nowMs = 1_000_000 + atMs;
-    backOff.failed(upper);
+    backOff.failed({ ...upper, nonce: randomNonce() });
   }
   assert.equal(backOff.refuses(lower), true);
   assert.equal(backOff.refuses({ ...lower, network: "eip155:2" as NetworkId }), false);
@@ -24,9 +25,16 @@ test("three failures within ten minutes refuse a payer until the oldest of them 
   assert.equal(backOff.refuses(lower), false);
 });
 
+test("one payment counts once, however often it was tried", () => {
+  const backOff = createBackOff({ clock: systemClock });
+  const nonce = randomNonce();
+  for (let i = 0; i < 5; i++) backOff.failed({ ...payer(1), nonce });
+  assert.equal(backOff.refuses(payer(1)), false);
+});
+
 test("it forgets who failed first when it is full", () => {
   const backOff = createBackOff({ clock: systemClock, maxPayers: 2 });
-  for (const n of [1, 2, 3]) for (let i = 0; i < 3; i++) backOff.failed(payer(n));
+  for (const n of [1, 2, 3]) for (let i = 0; i < 3; i++) backOff.failed({ ...payer(n), nonce: randomNonce() });
   assert.deepEqual(
     [1, 2, 3].map((n) => backOff.refuses(payer(n))),
     [false, true, true],

@@ -6,10 +6,15 @@ export type PayerName = Pick<PaymentKey, "network" | "from">;
 
 /** Remembers payers whose settlements failed: each cost a call that nobody paid for, and often gas. */
 export interface BackOff {
-  /** A settlement of this payer failed by its own doing. */
-  failed(payer: PayerName): void;
+  /** A settlement of this payer failed by its own doing. One payment counts once, however often it was tried. */
+  failed(payment: PayerName & Pick<PaymentKey, "nonce">): void;
   /** True while too many have failed lately. */
   refuses(payer: PayerName): boolean;
+}
+
+interface Failure {
+  readonly nonce: string;
+  readonly atMs: number;
 }
 
 const MAX_FAILURES = 3;
@@ -20,14 +25,16 @@ const MAX_PAYERS = 10_000;
 export function createBackOff(modules: { readonly clock: Clock; readonly maxPayers?: number }): BackOff {
   const { clock } = modules;
   const maxPayers = modules.maxPayers ?? MAX_PAYERS;
-  const failures = new Map<string, readonly number[]>();
+  const failures = new Map<string, readonly Failure[]>();
   const nameOf = ({ network, from }: PayerName): string => `${network} ${from.toLowerCase()}`;
-  const recent = (name: string): readonly number[] =>
-    (failures.get(name) ?? []).filter((atMs) => atMs > clock.monotonicMs() - WINDOW_MS);
+  const recent = (name: string): readonly Failure[] =>
+    (failures.get(name) ?? []).filter(({ atMs }) => atMs > clock.monotonicMs() - WINDOW_MS);
   return {
-    failed(payer) {
-      const name = nameOf(payer);
-      const times = [...recent(name), clock.monotonicMs()].slice(-MAX_FAILURES);
+    failed(payment) {
+      const name = nameOf(payment);
+      const { nonce } = payment;
+      const others = recent(name).filter((failure) => failure.nonce !== nonce);
+      const times = [...others, { nonce, atMs: clock.monotonicMs() }].slice(-MAX_FAILURES);
       failures.delete(name);
       failures.set(name, times);
       if (failures.size <= maxPayers) return;

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { type Address, hexToBytes, systemClock } from "@turnpike/base";
-import { devRpc, fundGas, setCode, setTokenBalance, smartWallet, walletFactory } from "@turnpike/localnet";
+import { devRpc, fundGas, randomNonce, setCode, setTokenBalance, smartWallet, walletFactory } from "@turnpike/localnet";
 import { encodeDeployData, encodeFunctionData, parseAbi, serializeErc6492Signature } from "viem";
 import { encodeTransferBytes } from "../evm/abi.ts";
 import type { EvmRpc } from "../evm/rpc.ts";
@@ -278,7 +278,7 @@ test("a payer whose settlements failed is refused for a while", async () => {
   const payer = { network: NETWORK.network, from: key.address };
   for (let round = 0; round < 3; round++) {
     assert.equal(await verdict(careful, harness.pay(key)), "eoa");
-    backOff.failed(payer);
+    backOff.failed({ ...payer, nonce: randomNonce() });
   }
   const found = await verify(careful, harness.pay(key));
   assert.ok(!found.ok);
