@@ -88,7 +88,15 @@ async function run({ quick, only, progress }: BenchOptions): Promise<Report> {
           await benchSettle(
             quick
               ? { rounds: 1, roundMs: 800, concurrency: 150, managed: 50, warmUp: 20, payers: PAYERS, oneByOne: 1 }
-              : { rounds: 2, roundMs: 5_000, concurrency: 2_000, managed: 400, warmUp: 150, payers: PAYERS, oneByOne: 5 },
+              : {
+                  rounds: 2,
+                  roundMs: 5_000,
+                  concurrency: 2_000,
+                  managed: 400,
+                  warmUp: 150,
+                  payers: PAYERS,
+                  oneByOne: 5,
+                },
             { rpcUrl: anvil.url, databaseUrl, relayers: [2, 3, 4, 5, 6] },
           ),
         );

@@ -77,9 +77,9 @@ export function createKeyring(net: EngineNetwork, modules: KeyringModules): Keyr
 
   /** Gives back what is not used any more; what the ledger does not take now is tried again. */
   const returnUnused = async (): Promise<void> => {
-    for (const lease of [...returning]) {
+    for (let lease = returning[0]; lease !== undefined; lease = returning[0]) {
       await ledger.returnRelayer(lease);
-      returning.splice(returning.indexOf(lease), 1);
+      returning.shift();
       log.info({ relayer: lease.relayer }, "gave a relayer key back");
     }
   };

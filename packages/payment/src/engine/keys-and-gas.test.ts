@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { systemClock } from "@turnpike/base";
+import { type SettlementId, systemClock } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
 import { devRpc, fundGas, type LocalPostgres, setCode, setTokenBalance } from "@turnpike/localnet";
 import type { Ledger } from "../ledger-types.ts";
@@ -107,7 +107,9 @@ test("a wallet that changed its mind after its verification costs no gas, and is
   const payment = await walletClaim(bed, ledger, FAILS);
   for (let round = 0; round < 3; round++) {
     assert.equal(backOff.refuses(payment.key), false);
-    await assert.rejects(engine.settle(payment, ANSWER, timeLimit()), { code: "PAYMENT_SIMULATION_FAILED" });
+    // The same authorization, presented again after its release, is another claim.
+    const again = { ...payment, id: `stl_${round}` as SettlementId };
+    await assert.rejects(engine.settle(again, ANSWER, timeLimit()), { code: "PAYMENT_SIMULATION_FAILED" });
   }
   assert.equal((await stateOf(ledger, payment)).state, "claimed");
   assert.equal(backOff.refuses(payment.key), true);

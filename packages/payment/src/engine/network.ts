@@ -76,7 +76,7 @@ export async function createNetworkEngine(
     clock,
     log,
     faults,
-    onUnpaid: ({ key }) => modules.backOff?.failed(key),
+    onUnpaid: (payment) => modules.backOff?.failed(payment),
   });
   const reconciler = createReconciler(net, { chain, ledger, resolver, log, metrics, resend });
   const gas = {

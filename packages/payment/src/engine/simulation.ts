@@ -67,7 +67,7 @@ export async function movable(
     const limit = AbortSignal.any([modules.signal, AbortSignal.timeout(TIMEOUT_MS)]);
     if (payment.kind === "eoa" || (await simulates(payment, opts, modules.rpc, limit))) good.push(item);
     // One that is sent a second time has been counted when its transaction was mined in vain.
-    else if (payment.state === "claimed") modules.backOff?.failed(payment.key);
+    else if (payment.state === "claimed") modules.backOff?.failed(payment);
   }
   return good;
 }

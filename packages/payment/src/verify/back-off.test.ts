@@ -15,7 +15,7 @@ test("three failures within ten minutes refuse a payer until the oldest of them 
   for (const atMs of [0, 60_000, 120_000]) {
     assert.equal(backOff.refuses(lower), false);
     nowMs = 1_000_000 + atMs;
-    backOff.failed({ ...upper, nonce: randomNonce() });
+    backOff.failed({ id: randomNonce(), key: upper });
   }
   assert.equal(backOff.refuses(lower), true);
   assert.equal(backOff.refuses({ ...lower, network: "eip155:2" as NetworkId }), false);
@@ -25,16 +25,15 @@ test("three failures within ten minutes refuse a payer until the oldest of them 
   assert.equal(backOff.refuses(lower), false);
 });
 
-test("one payment counts once, however often it was tried", () => {
+test("one claim counts once, however often its settlement was tried", () => {
   const backOff = createBackOff({ clock: systemClock });
-  const nonce = randomNonce();
-  for (let i = 0; i < 5; i++) backOff.failed({ ...payer(1), nonce });
+  for (let i = 0; i < 5; i++) backOff.failed({ id: "stl_1", key: payer(1) });
   assert.equal(backOff.refuses(payer(1)), false);
 });
 
 test("it forgets who failed first when it is full", () => {
   const backOff = createBackOff({ clock: systemClock, maxPayers: 2 });
-  for (const n of [1, 2, 3]) for (let i = 0; i < 3; i++) backOff.failed({ ...payer(n), nonce: randomNonce() });
+  for (const n of [1, 2, 3]) for (let i = 0; i < 3; i++) backOff.failed({ id: randomNonce(), key: payer(n) });
   assert.deepEqual(
     [1, 2, 3].map((n) => backOff.refuses(payer(n))),
     [false, true, true],

@@ -6,14 +6,17 @@ export type PayerName = Pick<PaymentKey, "network" | "from">;
 
 /** Remembers payers whose settlements failed: each cost a call that nobody paid for, and often gas. */
 export interface BackOff {
-  /** A settlement of this payer failed by its own doing. One payment counts once, however often it was tried. */
-  failed(payment: PayerName & Pick<PaymentKey, "nonce">): void;
+  /**
+   * A settlement failed by its payer's own doing. One claim counts once, however often its settlement was tried; the
+   * same authorization presented again is another claim, and cost another call.
+   */
+  failed(payment: { readonly id: string; readonly key: PayerName }): void;
   /** True while too many have failed lately. */
   refuses(payer: PayerName): boolean;
 }
 
 interface Failure {
-  readonly nonce: string;
+  readonly id: string;
   readonly atMs: number;
 }
 
@@ -30,11 +33,10 @@ export function createBackOff(modules: { readonly clock: Clock; readonly maxPaye
   const recent = (name: string): readonly Failure[] =>
     (failures.get(name) ?? []).filter(({ atMs }) => atMs > clock.monotonicMs() - WINDOW_MS);
   return {
-    failed(payment) {
-      const name = nameOf(payment);
-      const { nonce } = payment;
-      const others = recent(name).filter((failure) => failure.nonce !== nonce);
-      const times = [...others, { nonce, atMs: clock.monotonicMs() }].slice(-MAX_FAILURES);
+    failed({ id, key }) {
+      const name = nameOf(key);
+      const others = recent(name).filter((failure) => failure.id !== id);
+      const times = [...others, { id, atMs: clock.monotonicMs() }].slice(-MAX_FAILURES);
       failures.delete(name);
       failures.set(name, times);
       if (failures.size <= maxPayers) return;

@@ -278,7 +278,7 @@ test("a payer whose settlements failed is refused for a while", async () => {
   const payer = { network: NETWORK.network, from: key.address };
   for (let round = 0; round < 3; round++) {
     assert.equal(await verdict(careful, harness.pay(key)), "eoa");
-    backOff.failed({ ...payer, nonce: randomNonce() });
+    backOff.failed({ id: randomNonce(), key: payer });
   }
   const found = await verify(careful, harness.pay(key));
   assert.ok(!found.ok);
