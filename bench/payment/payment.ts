@@ -73,9 +73,7 @@ async function run({ quick, only, progress }: BenchOptions): Promise<Report> {
       if (wanted("latency")) {
         progress("latency");
         const calls = quick ? 10 : 60;
-        reports.push(
-          await benchLatency({ calls, rpcUrl: anvil.url, ourPort, referencePort, batchWindowMs: LATENCY_WINDOW_MS }),
-        );
+        reports.push(await benchLatency({ calls, rpcUrl: anvil.url, ourPort, referencePort }));
       }
     }
 
