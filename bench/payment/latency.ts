@@ -12,7 +12,6 @@ export interface LatencyOptions {
   readonly rpcUrl: string;
   readonly ourPort: number;
   readonly referencePort: number;
-  /** Of our settlement engine: part of the added time. */
 }
 
 const BODY = '{"method":"eth_blockNumber","params":[]}';
