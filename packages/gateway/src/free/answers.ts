@@ -1,5 +1,5 @@
 import { type ErrorCode, errorRow } from "@turnpike/base";
-import type { Answer } from "../http/answer.ts";
+import { type Answer, preflightAnswer } from "../http/answer.ts";
 import { rpcError } from "./jsonrpc.ts";
 
 const NO_STORE = ["Cache-Control", "no-store"];
@@ -53,22 +53,5 @@ const HEADER_NAMES = /^[A-Za-z0-9!#$%&'*+.^_`|~-]+(?:[ \t]*,[ \t]*[A-Za-z0-9!#$%
 /** Answers the preflight of a page of any origin: clients of the chains send headers of their own, and all may. */
 export function freePreflight(verbs: string, wanted: string | undefined): Answer {
   const isList = wanted !== undefined && wanted.length <= 1_024 && HEADER_NAMES.test(wanted);
-  return {
-    status: 204,
-    result: "ok",
-    contentType: undefined,
-    body: "",
-    headers: [
-      "Allow",
-      verbs,
-      "Access-Control-Allow-Methods",
-      verbs,
-      "Access-Control-Allow-Headers",
-      isList ? wanted : "Content-Type, Target-Service-Id",
-      "Access-Control-Max-Age",
-      "86400",
-      "Vary",
-      "Access-Control-Request-Method, Access-Control-Request-Headers",
-    ],
-  };
+  return preflightAnswer(verbs, isList ? wanted : "Content-Type, Target-Service-Id");
 }

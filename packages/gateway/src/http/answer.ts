@@ -52,8 +52,11 @@ export function jsonAnswer(status: number, value: unknown, headers: readonly str
   return { status, result: "ok", contentType: "application/json", body: JSON.stringify(value), headers };
 }
 
+/** Headers that a paid request has. The reference clients send the last one, a response header, with theirs. */
+const PAID_HEADERS = "Content-Type, PAYMENT-SIGNATURE, Target-Service-Id, Access-Control-Expose-Headers";
+
 /** Answers a CORS preflight: these verbs and headers are allowed, for a day. */
-export function preflightAnswer(verbs: string): Answer {
+export function preflightAnswer(verbs: string, allowed = PAID_HEADERS): Answer {
   return {
     status: 204,
     result: "ok",
@@ -65,8 +68,7 @@ export function preflightAnswer(verbs: string): Answer {
       "Access-Control-Allow-Methods",
       verbs,
       "Access-Control-Allow-Headers",
-      // The reference clients send the last one, a response header, with their paid request.
-      "Content-Type, PAYMENT-SIGNATURE, Target-Service-Id, Access-Control-Expose-Headers",
+      allowed,
       "Access-Control-Max-Age",
       "86400",
       "Vary",

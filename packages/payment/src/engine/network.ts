@@ -1,4 +1,4 @@
-import { AppError, type ErrorCode, isAppError, type NetworkId } from "@turnpike/base";
+import { AppError, type ErrorCode, isAppError } from "@turnpike/base";
 import type { RelayerLease } from "../ledger-types.ts";
 import { createQuiet } from "../quiet.ts";
 import type { PaymentRecord, StoredAnswer } from "../types.ts";
@@ -423,6 +423,3 @@ export async function createNetworkEngine(
 function codeOf(error: unknown): string {
   return isAppError(error) ? error.code : error instanceof Error ? error.name : "unknown";
 }
-
-/** Networks by their engines; see `createEngine`. */
-export type NetworkEngines = ReadonlyMap<NetworkId, NetworkEngine>;

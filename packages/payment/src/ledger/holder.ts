@@ -45,8 +45,6 @@ export interface Holder extends AsyncDisposable {
   renew(): Promise<ReadonlyMap<string, bigint> | undefined>;
   /** Keeps trying to release a claim that may or may not have been committed, or whose release failed. */
   abandon(id: string, holder: string, reason: ErrorCode): void;
-  /** Forgets an abandoned claim that was released. */
-  settle(id: string): void;
 }
 
 /** Names a lease in {@link Holder.renew}. */
@@ -159,9 +157,6 @@ export async function createHolder(
         reason,
         untilMs: performance.now() + 2 * opts.statementTimeoutMs + opts.heartbeatMs,
       });
-    },
-    settle(claim) {
-      abandoned.delete(claim);
     },
     async [Symbol.asyncDispose]() {
       stopped = true;
