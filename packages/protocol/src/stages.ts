@@ -18,6 +18,8 @@ export interface BackendCall {
    * path template (`GET /cosmos/bank/v1beta1/balances/{address}`).
    */
   readonly operation: string;
+  /** JSON-RPC: name of the method as the client sent it, also where the catalogue does not declare it. Never a label. */
+  readonly method?: string;
   readonly verb: "GET" | "POST";
   /** Path and query that follow the back-end's base URL; empty for its root. */
   readonly path: string;

@@ -1,5 +1,5 @@
 import type { ErrorCode, ServiceId } from "@turnpike/base";
-import type { FreeRequest, PaidRequest, Relayed } from "@turnpike/protocol";
+import type { FreeRequest, PaidRequest, Relayed, RpcType } from "@turnpike/protocol";
 
 /** Who is to blame when an attempt fails. */
 export type Blame = "client" | "supplier" | "chain" | "wire";
@@ -14,6 +14,54 @@ export interface RelayFailure {
 
 /** Result of a relay. */
 export type RelayResult = ({ readonly ok: true } & { readonly relayed: Relayed }) | RelayFailure;
+
+/** How a supplier stands. `open`: its breaker keeps calls away; `probation`: it gets few, until it has shown itself. */
+export type BreakerState = "closed" | "open" | "probation";
+
+/** What is known of one supplier's way of speaking. */
+export interface SupplierView {
+  readonly operator: string;
+  readonly rpcType: RpcType;
+  /** Host of its URL; nothing that may hold a key. */
+  readonly host: string;
+  /** 0 (worst) to 100. */
+  readonly score: number;
+  readonly breaker: BreakerState;
+  /** An operator of this gateway has taken it out of service. */
+  readonly isDrained: boolean;
+  readonly isHealthy: boolean;
+  readonly isWrongChain: boolean;
+  /** Smoothed; 0 while nothing is known. */
+  readonly latencyMs: number;
+  readonly heightBlocks: number | undefined;
+}
+
+/** What is known of one service. */
+export interface ServiceView {
+  readonly id: ServiceId;
+  /** Newest block that its suppliers together vouch for. */
+  readonly tipBlocks: number | undefined;
+  /** Newest block that cannot be undone. */
+  readonly finalBlocks: number | undefined;
+  readonly suppliers: readonly SupplierView[];
+}
+
+/** Parts of the relay that an operator can turn off while it runs. */
+export type RelayFlag = "cache" | "hedging" | "cross_validation" | "log_splitting";
+
+/** What an operator sees of a relay, and may change while it runs. */
+export interface RelayControl {
+  /** All services with suppliers, or one; empty when there is none of this id. */
+  inspect(id?: ServiceId): readonly ServiceView[];
+  /** Takes an operator's suppliers out of a service, or puts them back. False: there are none. */
+  setDrained(id: ServiceId, operator: string, isDrained: boolean): boolean;
+  /** Forgets what is held against an operator's suppliers: score and breaker. False: there are none. */
+  forgive(id: ServiceId, operator: string): boolean;
+  flags(): Readonly<Record<RelayFlag, boolean>>;
+  setFlag(flag: RelayFlag, isOn: boolean): void;
+  /** Drops all kept answers, or those of one service. */
+  clearCache(id?: ServiceId): void;
+}
 
 /** Chooses suppliers, sends, and checks what comes back. */
 export interface Relay extends AsyncDisposable {

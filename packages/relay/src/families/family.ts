@@ -2,6 +2,7 @@ import type { ErrorCode } from "@turnpike/base";
 import type { FamilyId, Service } from "@turnpike/catalogue";
 import type { BackendCall, RpcType } from "@turnpike/protocol";
 import type { Blame } from "../types.ts";
+import type { MethodTraits } from "./method-traits.ts";
 
 /** What a paid route received. */
 export interface CallInput {
@@ -73,9 +74,23 @@ export type FailureReason =
   | "overloaded"
   | "aborted";
 
+/** A block by which a chain's history is told apart from another. */
+export interface SeenBlock {
+  readonly heightBlocks: number;
+  readonly hash: string;
+  readonly parentHash: string | undefined;
+}
+
 /** What a probe learned. `wrong_chain`: this is a supplier of another chain. */
 export type ProbeReading =
-  | { readonly ok: true; readonly heightBlocks?: number }
+  | {
+      readonly ok: true;
+      readonly heightBlocks?: number;
+      /** The newest block, where the family has hashes. */
+      readonly head?: SeenBlock;
+      /** The newest block that cannot be undone. */
+      readonly finalBlocks?: number;
+    }
   | { readonly ok: false; readonly reason: "wrong_chain" | "bad_answer" };
 
 /** One native question of a family that shows whether a supplier lives. */
@@ -107,6 +122,8 @@ export interface Family {
   readonly errorsOverHttp500: boolean;
   /** Answers of JSON-RPC 1 style (`error: null`, no `jsonrpc`) are made into JSON-RPC 2.0. */
   readonly isLegacyRpc: boolean;
+  /** What it knows of a method, or of a call by path; undefined when it knows nothing. */
+  traits?(call: BackendCall): MethodTraits | undefined;
   /** Undefined: there is nothing to ask; calls alone show health. */
   probe(service: Service, rpcType: RpcType): Probe | undefined;
 }
