@@ -161,6 +161,7 @@ export const ERRORS = {
   NO_SUPPLIERS: row(503, -32503, true, "No supplier serves this service now.", "Try again later."),
   SUPPLIERS_UNREACHABLE: row(502, -32502, true, "No supplier could be reached.", "Try again."),
   SUPPLIERS_FAILED: row(502, -32502, true, "No supplier gave a good answer.", "Try again."),
+  SUPPLIERS_DISAGREE: row(502, -32502, true, "Suppliers give different answers.", "Try again."),
   DEADLINE_EXCEEDED: row(504, -32504, true, "No answer came in time.", "Try again, or ask for less."),
   ANSWER_TOO_LARGE: row(503, -32503, false, "The answer is larger than what is sold.", "Ask for less at once."),
   OVERLOADED: row(503, -32503, true, "The gateway is at its limit.", "Wait as long as `Retry-After` says."),
@@ -168,6 +169,22 @@ export const ERRORS = {
   NOT_READY: row(503, -32503, true, "Not ready yet.", "See what `missing` names."),
   SHUTTING_DOWN: row(503, -32503, true, "The gateway is stopping.", "Send the request again."),
   INTERNAL: row(500, -32603, true, "Something failed on our side.", "Try again; report the request id."),
+  // the admin API
+  UNAUTHORIZED: row(401, -32600, false, "The admin token is missing or wrong.", "Send Authorization: Bearer <token>."),
+  RELOAD_REFUSED: row(
+    409,
+    -32603,
+    false,
+    "The configuration was refused; the old one stays in effect.",
+    "Mend what `faults` names, or restart where it says so.",
+  ),
+  ADMIN_UNREACHABLE: row(
+    503,
+    -32503,
+    true,
+    "The gateway's admin API cannot be reached.",
+    "Set admin.port and a token and start the gateway, or name its address with --admin.",
+  ),
   // the command and its configuration
   CONFIG_INVALID: row(500, -32603, false, "The configuration is not valid.", "Mend the paths that are named."),
   USAGE: row(500, -32603, false, "The command was called wrongly.", "See --help."),

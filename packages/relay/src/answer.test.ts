@@ -92,6 +92,17 @@ const ERRORS: readonly (readonly [number, string, string])[] = [
   [-32603, "Internal error", "supplier:error"],
   [-32600, "Invalid request", "supplier:error"],
   [-32000, "service temporarily down", "supplier:error"],
+  [-32602, "invalid block range params", "client:too_much"],
+  [-32000, "genesis is not traceable", "error:unchecked"],
+  [-32000, "transaction not found", "chain:state_unavailable"],
+  [-32000, "already known", "error:unchecked"],
+  [-32000, "replacement transaction underpriced", "error:unchecked"],
+  [-32000, "account 0x0100000000000000000000000000000000000000 is not a precompile", "error:unchecked"],
+  [-32603, "err: nonce has max value: address 0xc0, nonce: 18446744073709551615", "error:unchecked"],
+  [-38010, "rate limit", "error:unchecked"],
+  [-38021, "block timestamps must be in order: 550 <= 588", "error:unchecked"],
+  [-38025, "max initcode size exceeded", "error:unchecked"],
+  [-38026, "too many blocks", "client:too_much"],
 ];
 for (const [code, message, expected] of ERRORS) {
   test(`EVM error ${code} ${message} is ${expected}`, () => {

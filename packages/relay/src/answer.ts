@@ -35,8 +35,11 @@ export interface GoodAnswer {
   readonly isError: boolean;
   /** The bytes that are passed on: the supplier's, but for the id where the client's own was kept back. */
   readonly body: Uint8Array;
-  /** Parsed `result` of JSON-RPC, or the parsed body. */
+  /** Parsed `result` of JSON-RPC, or the parsed body. Undefined where it was not parsed. */
   readonly result: unknown;
+  /** JSON-RPC: where id and result stand in `body`, where that is known. */
+  readonly idAt?: MemberSpan;
+  readonly resultAt?: MemberSpan;
 }
 
 const bad = (blame: Blame, reason: FailureReason): BadAnswer => ({ kind: "bad", blame, reason });

@@ -135,10 +135,16 @@ export function classifyRpcObject(
   if ((result === undefined) === (error === undefined)) return bad("supplier", "both_or_neither");
   const clientId = call.clientId ?? (rawId === wantedId ? undefined : wantedId);
   const body = withId(object, id, clientId);
-  if (error === undefined) {
+  if (result !== undefined) {
     if (!isSuccess(status)) return bad("supplier", "http_status");
-    return good(body, false, parsesResult && result !== undefined ? parseSpan(object, result) : undefined);
+    const grown = clientId === undefined ? 0 : Buffer.byteLength(clientId) - (id.end - id.start);
+    const idAt = { start: id.start - object.start, end: id.end - object.start + grown };
+    const shift = (result.start > id.start ? grown : 0) - object.start;
+    const resultAt = { start: result.start + shift, end: result.end + shift };
+    const parsed = parsesResult ? parseSpan(object, result) : undefined;
+    return { ...good(body, false, parsed), idAt, resultAt };
   }
+  if (error === undefined) return bad("supplier", "both_or_neither");
   const stated = readError(parseSpan(object, error));
   if (stated === undefined) return bad("supplier", "bad_error");
   const mayCarry =

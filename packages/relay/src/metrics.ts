@@ -64,6 +64,30 @@ export const HEALTHY: MetricSpec = {
   labels: ["service", "operator", "rpc_type"],
 };
 
+/** Calls that were asked of a second supplier because the first was slow. `won`: the second was quicker. */
+export const HEDGES: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_relay_hedges_total",
+  help: "Hedged calls by service and result",
+  labels: ["service", "result"],
+};
+
+/** Calls whose answers were compared: agreed, disagreed, unconfirmed (nobody could contradict) or too_few operators. */
+export const CROSS_CHECKS: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_relay_cross_checks_total",
+  help: "Cross-checked calls by service and result",
+  labels: ["service", "result"],
+};
+
+/** Questions for logs that were asked in parts: joined or failed. */
+export const LOG_PARTS: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_relay_split_logs_total",
+  help: "eth_getLogs calls that were split, by service and result",
+  labels: ["service", "result"],
+};
+
 /** All metrics of this package, for the test that holds them to the dashboards. */
 export const RELAY_METRICS: readonly MetricSpec[] = [
   ATTEMPTS,
@@ -74,5 +98,8 @@ export const RELAY_METRICS: readonly MetricSpec[] = [
   BREAKER_OPEN,
   PROBES,
   HEALTHY,
+  HEDGES,
+  CROSS_CHECKS,
+  LOG_PARTS,
   ...SUBSCRIPTION_METRICS,
 ];

@@ -1,25 +1,19 @@
 import type { Clock } from "@turnpike/base";
-import { type BackendCall, type FreeRequest, mintRelayed } from "@turnpike/protocol";
+import type { BackendCall } from "@turnpike/protocol";
 import type { BadAnswer } from "../answer.ts";
-import type { RelayResult } from "../types.ts";
 import { joinBatch, readBatch } from "./batch.ts";
 import type { ExchangeResult } from "./exchange.ts";
 import { failureCode, type Tally } from "./failure.ts";
+import type { Finding, FoundAnswer } from "./found.ts";
+import type { Job } from "./job.ts";
 import { takeNext } from "./selection.ts";
+import { errorOf } from "./sending.ts";
 import { type AttemptResult, faultOf, type Target } from "./target.ts";
-
-/** An error of the chain that the client gets when nobody has anything better. */
-export interface LastError {
-  readonly status: number;
-  readonly body: Uint8Array;
-  readonly contentType: string;
-  readonly operator: string;
-}
 
 /** What a batch has shown of one of its calls: who was asked, and the error that it gave, if it did. */
 export interface EarlierAttempt {
   readonly operator: string;
-  readonly error: LastError | undefined;
+  readonly error: FoundAnswer | undefined;
 }
 
 /** What {@link relayBatch} needs of the relay that it is part of. */
@@ -28,14 +22,14 @@ export interface BatchTools {
   readonly timeoutMs: number;
   readonly maxAttempts: number;
   readonly clock: Clock;
-  mayBatch(call: BackendCall): boolean;
+  mayBatch(job: Job): boolean;
   /** True when nothing new may be begun. */
   ended(): boolean;
   /** The signal that says why. */
   closing(): AbortSignal | undefined;
-  /** Suppliers for a call like this, the best first. */
-  order(call: BackendCall): Target[];
-  single(request: FreeRequest, before?: EarlierAttempt): Promise<RelayResult>;
+  /** Suppliers for a job like this, the best first. */
+  order(job: Job): Target[];
+  single(job: Job, before?: EarlierAttempt): Promise<Finding>;
   verify(target: Target, timeoutMs: number): Promise<BadAnswer | "wrong_chain" | undefined>;
   exchange(
     target: Target,
@@ -54,8 +48,8 @@ const MAX_SINGLES = 16;
 /** The answer to a batch may be so many times larger than that to one call. */
 const MAX_SCALE = 8;
 
-type Slots = (RelayResult | undefined)[];
-type Indexed = readonly [index: number, request: FreeRequest];
+type Slots = (Finding | undefined)[];
+type Indexed = readonly [index: number, job: Job];
 
 /** Runs tasks, so many at once. */
 function createLanes(width: number): (task: () => Promise<void>) => Promise<void> {
@@ -77,23 +71,23 @@ function createLanes(width: number): (task: () => Promise<void>) => Promise<void
  * Relays a client's batch. Reads of one way of speaking go upstream together; filter calls, and what may write, go by
  * themselves. What a supplier leaves out or gets wrong is asked of another, call by call.
  */
-export async function relayBatch(requests: readonly FreeRequest[], tools: BatchTools): Promise<RelayResult[]> {
-  const results: Slots = Array.from({ length: requests.length });
+export async function relayBatch(jobs: readonly Job[], tools: BatchTools): Promise<Finding[]> {
+  const results: Slots = Array.from({ length: jobs.length });
   const groups = new Map<string, Indexed[]>();
   const alone: Indexed[] = [];
-  for (const [index, request] of requests.entries()) {
-    const { call } = request.request;
-    if (!tools.mayBatch(call)) alone.push([index, request]);
+  for (const [index, job] of jobs.entries()) {
+    const { rpcType } = job.call;
+    if (!tools.mayBatch(job)) alone.push([index, job]);
     else {
-      const group = groups.get(call.rpcType);
-      if (group === undefined) groups.set(call.rpcType, [[index, request]]);
-      else group.push([index, request]);
+      const group = groups.get(rpcType);
+      if (group === undefined) groups.set(rpcType, [[index, job]]);
+      else group.push([index, job]);
     }
   }
   const lane = createLanes(MAX_SINGLES);
-  const single = ([index, request]: Indexed, before?: EarlierAttempt): Promise<void> =>
+  const single = ([index, job]: Indexed, before?: EarlierAttempt): Promise<void> =>
     lane(async () => {
-      results[index] = await tools.single(request, before);
+      results[index] = await tools.single(job, before);
     });
   const work: Promise<void>[] = [];
   for (const group of groups.values()) {
@@ -118,15 +112,16 @@ async function relayTogether(
   const { clock } = tools;
   const [first] = items;
   if (first === undefined) return;
-  const [, { deadlineMs, request }] = first;
-  const joined = joinBatch(items.map(([, item]) => item.request.call));
-  const ordered = tools.order(request.call).filter((target) => target.takesBatch(items.length));
+  const [, firstJob] = first;
+  const { deadlineMs, call } = firstJob;
+  const joined = joinBatch(items.map(([, item]) => item.call));
+  const ordered = tools.order(firstJob).filter((target) => target.takesBatch(items.length));
   const all = [...ordered];
   const asked = new Set<string>();
   const tally: Tally = { attempts: 0, failures: [] };
   const failed = (target: Target, startMs: number, result: BadAnswer): void => {
     tally.failures.push(result);
-    tools.record(target, request.call, startMs, result);
+    tools.record(target, call, startMs, result);
   };
   let isRefused = ordered.length === 0;
   for (let rounds = 0; !isRefused && tally.attempts < tools.maxAttempts && !tools.ended(); ) {
@@ -153,7 +148,7 @@ async function relayTogether(
     }
     const restMs = shareMs - (clock.monotonicMs() - startMs);
     const scale = Math.min(MAX_SCALE, items.length);
-    const exchanged = await tools.exchange(target, request.call, joined.body, restMs, scale);
+    const exchanged = await tools.exchange(target, call, joined.body, restMs, scale);
     if (!exchanged.ok) {
       failed(target, startMs, faultOf(exchanged));
       if (exchanged.reason === "overloaded") break;
@@ -197,21 +192,18 @@ async function finish(
   let signal: AttemptAnswer | undefined;
   let signalCall: BackendCall | undefined;
   for (const [at, item] of items.entries()) {
-    const [index, request] = item;
-    const { call } = request.request;
+    const [index, { call }] = item;
     const answer = answers[at];
     if (answer?.kind === "good") {
-      const { body, schemaCheck } = answer;
-      const fields = { status: 200, body, contentType: "application/json", schemaCheck, operator };
-      results[index] = { ok: true, relayed: mintRelayed({ request, ...fields }) };
+      const { kind: _, ...good } = answer;
+      results[index] = { ok: true, found: { status: 200, contentType: "application/json", operator, ...good } };
       if (signal === undefined || signal.kind !== "bad") [signal, signalCall] = [answer, call];
       continue;
     }
     if (answer !== undefined && (signal?.kind !== "bad" || answer.blame === "supplier")) {
       [signal, signalCall] = [answer, call];
     }
-    const body = answer?.errorBody;
-    const error = body && { status: 200, body, contentType: "application/json", operator };
+    const error = answer?.errorBody && errorOf(call, answer, answer.errorBody, operator);
     again.push(single(item, { operator, error }));
   }
   if (signal !== undefined && signalCall !== undefined) {

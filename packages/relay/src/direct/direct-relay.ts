@@ -1,23 +1,24 @@
 import { AppError, type Clock, type ErrorCode, type Log, type Metrics, type ServiceId } from "@turnpike/base";
-import type { Operation, Service } from "@turnpike/catalogue";
-import type { BackendCall, FreeRequest, PaidRequest, RpcType } from "@turnpike/protocol";
-import { mintRelayed } from "@turnpike/protocol";
+import type { Service } from "@turnpike/catalogue";
+import { type BackendCall, type FreeRequest, mintRelayed, type PaidRequest, type RpcType } from "@turnpike/protocol";
 import { Pool } from "undici";
-import type { BadAnswer } from "../answer.ts";
-import { findMembers, replaceSpan } from "../members.ts";
-import { ATTEMPT_DURATION, ATTEMPTS, BREAKER_OPEN, IN_FLIGHT, IN_FLIGHT_BYTES, RELAYS } from "../metrics.ts";
-import type { Relay, RelayFailure, RelayResult } from "../types.ts";
-import { type EarlierAttempt, relayBatch } from "./batch-relay.ts";
+import { familyOf } from "../families.ts";
+import { IN_FLIGHT, IN_FLIGHT_BYTES, RELAYS } from "../metrics.ts";
+import type { Relay, RelayFailure, RelayFlag, RelayResult } from "../types.ts";
+import { Answering } from "./answering.ts";
+import { Attempts } from "./attempts.ts";
+import { relayBatch } from "./batch-relay.ts";
 import type { ByteBudget } from "./exchange.ts";
-import { failureCode, outcomeOf, type Tally, within } from "./failure.ts";
-import { bodyForMaker, filterIdHash, firstParam, tagFilterId, untagFilterId } from "./filters.ts";
-import { Flights, flightKey } from "./flights.ts";
+import { Flights } from "./flights.ts";
+import type { Finding } from "./found.ts";
+import type { Job } from "./job.ts";
 import type { DirectRelayOptions, DirectSuppliers } from "./options.ts";
 import { createProber, type Prober } from "./prober.ts";
+import type { PursuitTools } from "./pursuit.ts";
 import { DEFAULT_QUALITY } from "./quality.ts";
-import { neededHeight, orderTargets, takeNext } from "./selection.ts";
-import { errorOf, isSentOnce, mayBatch, removeWhere } from "./sending.ts";
-import { type AttemptResult, Target } from "./target.ts";
+import { isSentOnce, mayBatch } from "./sending.ts";
+import { SupplierSet } from "./supplier-set.ts";
+import { Target } from "./target.ts";
 
 /** What `createDirectRelay` works with. */
 export interface DirectRelayModules {
@@ -35,25 +36,19 @@ export interface DirectRelay extends Relay {
   start(): Promise<void>;
 }
 
-interface SupplierSet {
-  readonly service: Service;
-  readonly config: DirectSuppliers;
-  readonly targets: ReadonlyMap<RpcType, readonly Target[]>;
-  readonly flights: Flights;
-}
-
-const MIN_SHARE_MS = 250;
-
 /**
- * The supplier set of operator-given URLs. Each call goes to one supplier after another, by cause, until a good answer
- * is there or attempts or time run out; a free call then gets the last error that a supplier gave, if one did. Filter calls and calls that the catalogue does not declare (they may write) are
- * sent once.
+ * The supplier sets of operator-given URLs. Each call goes to one supplier after another, by cause, until a good answer
+ * is there or attempts or time run out; a free call then gets the last error that a supplier gave, if one did. Filter
+ * calls, and calls that may write, are sent once.
  *
  * @throws AppError CONFIG_INVALID for a URL that is none, or a service that the catalogue does not have
  */
 export function createDirectRelay(options: DirectRelayOptions, modules: DirectRelayModules): DirectRelay {
   return new SupplierSets(options, modules);
 }
+
+/** Share of the calls in flight that free ones may be. */
+const FREE_SHARE = 0.9;
 
 class SupplierSets implements DirectRelay {
   readonly #options: DirectRelayOptions;
@@ -63,27 +58,56 @@ class SupplierSets implements DirectRelay {
   readonly #prober: Prober;
   readonly #closing = new AbortController();
   readonly #budget: ByteBudget;
+  readonly #attempts: Attempts;
+  readonly #answering: Answering;
+  readonly #pursuit: PursuitTools;
+  readonly #flags: Record<RelayFlag, boolean> = {
+    cache: true,
+    hedging: true,
+    cross_validation: true,
+    log_splitting: true,
+  };
   #inFlight = 0;
   #heldBytes = 0;
 
   constructor(options: DirectRelayOptions, modules: DirectRelayModules) {
+    const { clock, metrics } = modules;
     this.#options = options;
     this.#modules = modules;
     this.#budget = {
       take: (bytes) => {
         if (this.#heldBytes + bytes > options.maxInFlightBytes) return false;
         this.#heldBytes += bytes;
-        modules.metrics.set(IN_FLIGHT_BYTES, this.#heldBytes);
+        metrics.set(IN_FLIGHT_BYTES, this.#heldBytes);
         return true;
       },
       give: (bytes) => {
         if (bytes === 0) return;
         this.#heldBytes -= bytes;
-        modules.metrics.set(IN_FLIGHT_BYTES, this.#heldBytes);
+        metrics.set(IN_FLIGHT_BYTES, this.#heldBytes);
       },
     };
+    this.#attempts = new Attempts({ ...modules, closing: this.#closing.signal });
     for (const [id, config] of Object.entries(options.suppliers)) this.#addSet(id as ServiceId, config);
-    const targets = [...this.#sets.values()].flatMap((set) => [...set.targets.values()].flat());
+    this.#pursuit = {
+      clock,
+      metrics,
+      closing: this.#closing.signal,
+      order: (job) => job.set.order(job),
+      attempt: (target, job, shareMs, handle) => this.#attempts.attempt(target, job, shareMs, handle),
+      lost: () => undefined,
+      hedgeDelayMs: () => undefined,
+      takeHedge: () => false,
+    };
+    this.#answering = new Answering({
+      pursuit: this.#pursuit,
+      metrics,
+      flags: this.#flags,
+      maxAnswerBytes: options.maxAnswerBytes,
+      tip: () => undefined,
+      contradicted: () => undefined,
+    });
+    const targets = [...this.#sets.values()].flatMap((set) => set.all());
     this.#prober = createProber(
       { intervalMs: options.probeIntervalMs, maxAtOnce: options.maxProbes },
       { targets, random: modules.random, signal: this.#closing.signal },
@@ -101,25 +125,13 @@ class SupplierSets implements DirectRelay {
         const list = targets.get(rpcType) ?? [];
         targets.set(rpcType, list);
         const { maxAnswerBytes, maxCheckedBytes, probeTimeoutMs } = this.#options;
-        list.push(
-          new Target(
-            {
-              service,
-              operator,
-              rpcType,
-              url,
-              headers,
-              maxAnswerBytes,
-              maxCheckedBytes,
-              probeTimeoutMs,
-              quality: DEFAULT_QUALITY,
-            },
-            { ...this.#modules, pool: this.#poolOf(id, url), budget: this.#budget },
-          ),
-        );
+        const bounds = { maxAnswerBytes, maxCheckedBytes, probeTimeoutMs, quality: DEFAULT_QUALITY };
+        const modules = { ...this.#modules, pool: this.#poolOf(id, url), budget: this.#budget };
+        list.push(new Target({ service, operator, rpcType, url, headers, ...bounds }, modules));
       }
     }
-    this.#sets.set(id, { service, config, targets, flights: new Flights() });
+    const { clock, random } = this.#modules;
+    this.#sets.set(id, new SupplierSet({ service, config, targets, flights: new Flights(), clock, random }));
   }
 
   #poolOf(id: ServiceId, url: string): Pool {
@@ -148,7 +160,7 @@ class SupplierSets implements DirectRelay {
   }
 
   missing(id: ServiceId): readonly string[] | undefined {
-    const targets = [...(this.#sets.get(id)?.targets.values() ?? [])].flat();
+    const targets = this.#sets.get(id)?.all() ?? [];
     if (targets.length === 0) return undefined;
     if (targets.some((target) => target.isHealthy)) return [];
     return [targets.every((target) => target.isWrongChain) ? "a supplier of the right chain" : "a healthy supplier"];
@@ -156,11 +168,11 @@ class SupplierSets implements DirectRelay {
 
   async send(request: PaidRequest | FreeRequest, signal?: AbortSignal): Promise<RelayResult> {
     const { serviceId } = request.request;
-    const admitted = this.#admit(serviceId);
-    if (!("targets" in admitted)) return admitted;
+    const set = this.#admit(serviceId, isFree(request));
+    if (!("service" in set)) return set;
     this.#countInFlight(1);
     try {
-      return this.#counted(serviceId, await this.#shared(admitted, request, signal));
+      return this.#finish(request, await this.#answering.answer(this.#job(set, request, signal)));
     } finally {
       this.#countInFlight(-1);
     }
@@ -169,29 +181,31 @@ class SupplierSets implements DirectRelay {
   async sendBatch(requests: readonly FreeRequest[], signal?: AbortSignal): Promise<readonly RelayResult[]> {
     const [first] = requests;
     if (first === undefined) return [];
-    const { serviceId } = first.request;
-    const admitted = this.#admit(serviceId);
-    if (!("targets" in admitted)) return requests.map(() => admitted);
+    const set = this.#admit(first.request.serviceId, true);
+    if (!("service" in set)) return requests.map(() => set);
     this.#countInFlight(1);
     try {
-      const { config, service } = admitted;
-      const results = await relayBatch(requests, {
-        timeoutMs: config.timeoutMs,
-        maxAttempts: config.maxAttempts,
-        clock: this.#modules.clock,
-        mayBatch: (call) => mayBatch(call, service),
+      const { clock } = this.#modules;
+      const attempts = this.#attempts;
+      const jobs = requests.map((request) => this.#job(set, request, signal));
+      const findings = await relayBatch(jobs, {
+        timeoutMs: set.config.timeoutMs,
+        maxAttempts: set.config.maxAttempts,
+        clock,
+        mayBatch: ({ call }) => mayBatch(call, set.service),
         ended: () => signal?.aborted === true || this.#closing.signal.aborted,
         closing: () => (this.#closing.signal.aborted ? this.#closing.signal : signal),
-        order: (call) => {
-          const usable = this.#usable(admitted, call.rpcType);
-          return this.#candidates(admitted, usable, call, undefined).filter(({ family }) => !family.isLegacyRpc);
-        },
-        single: (request, before) => this.#relay(admitted, request, signal, before),
-        verify: (target, timeoutMs) => this.#verify(target, timeoutMs),
+        order: (job) => set.order(job).filter(({ family }) => !family.isLegacyRpc),
+        single: (job, before) =>
+          this.#answering.pursue(job, before && { asked: new Set([before.operator]), last: before.error }),
+        verify: (target, timeoutMs) => attempts.verify(target, timeoutMs),
         exchange: (target, call, body, timeoutMs, scale) => target.exchange(call, body, timeoutMs, signal, scale),
-        record: (target, call, startMs, result) => void this.#record(target, call, startMs, result),
+        record: (target, call, startMs, result) => void attempts.record(target, call, startMs, result),
       });
-      return results.map((result) => this.#counted(serviceId, result));
+      return requests.map((request, at) => {
+        const finding = findings[at];
+        return this.#finish(request, finding ?? { ok: false, code: "INTERNAL", attempts: 0 });
+      });
     } finally {
       this.#countInFlight(-1);
     }
@@ -199,16 +213,16 @@ class SupplierSets implements DirectRelay {
 
   async notify(request: FreeRequest, signal?: AbortSignal): Promise<void> {
     const { serviceId, call } = request.request;
-    const admitted = this.#admit(serviceId);
-    if (!("targets" in admitted)) return;
+    const set = this.#admit(serviceId, true);
+    if (!("service" in set)) return;
     const { clock } = this.#modules;
-    const ordered = this.#candidates(admitted, this.#usable(admitted, call.rpcType), call, undefined);
     this.#countInFlight(1);
     try {
-      for (const target of ordered.slice(0, admitted.config.maxAttempts)) {
-        const leftMs = Math.min(admitted.config.timeoutMs, request.deadlineMs - clock.monotonicMs());
+      const job = this.#job(set, request, signal);
+      for (const target of set.order({ ...job, operation: undefined }).slice(0, set.config.maxAttempts)) {
+        const leftMs = Math.min(set.config.timeoutMs, request.deadlineMs - clock.monotonicMs());
         if (leftMs <= 0 || signal?.aborted === true) return;
-        if ((await this.#verify(target, leftMs)) !== undefined) continue;
+        if ((await this.#attempts.verify(target, leftMs)) !== undefined) continue;
         const result = await target.exchange(call, call.body, leftMs, signal);
         if (result.ok || !result.isUnsent) return;
       }
@@ -217,12 +231,28 @@ class SupplierSets implements DirectRelay {
     }
   }
 
+  #job(set: SupplierSet, request: PaidRequest | FreeRequest, signal: AbortSignal | undefined): Job {
+    const { call } = request.request;
+    const operation = set.service.operations.get(call.operation);
+    return {
+      set,
+      call,
+      operation,
+      traits: traitsOf(set.service, call),
+      isFree: isFree(request),
+      isOnce: isSentOnce(call, operation),
+      deadlineMs: request.deadlineMs,
+      signal,
+    };
+  }
+
   /** The service's suppliers; or why nothing is sent now. */
-  #admit(serviceId: ServiceId): SupplierSet | RelayFailure {
+  #admit(serviceId: ServiceId, isForFree: boolean): SupplierSet | RelayFailure {
     const set = this.#sets.get(serviceId);
     if (this.#closing.signal.aborted) return this.#refuse(serviceId, "SHUTTING_DOWN");
     if (set === undefined) return this.#refuse(serviceId, "NO_SUPPLIERS");
-    return this.#inFlight >= this.#options.maxInFlight ? this.#refuse(serviceId, "OVERLOADED") : set;
+    const most = isForFree ? this.#options.maxInFlight * FREE_SHARE : this.#options.maxInFlight;
+    return this.#inFlight >= most ? this.#refuse(serviceId, "OVERLOADED") : set;
   }
 
   #countInFlight(change: 1 | -1): void {
@@ -230,9 +260,13 @@ class SupplierSets implements DirectRelay {
     this.#modules.metrics.set(IN_FLIGHT, this.#inFlight);
   }
 
-  #counted(service: ServiceId, result: RelayResult): RelayResult {
-    this.#modules.metrics.count(RELAYS, { service, result: result.ok ? "ok" : result.code });
-    return result;
+  #finish(request: PaidRequest | FreeRequest, finding: Finding): RelayResult {
+    const { metrics } = this.#modules;
+    const service = request.request.serviceId;
+    metrics.count(RELAYS, { service, result: finding.ok ? "ok" : finding.code });
+    if (!finding.ok) return { ok: false, code: finding.code, attempts: finding.attempts };
+    const { status, contentType, body, schemaCheck, operator } = finding.found;
+    return { ok: true, relayed: mintRelayed({ request, status, contentType, body, schemaCheck, operator }) };
   }
 
   #refuse(serviceId: ServiceId, code: ErrorCode): RelayFailure {
@@ -241,174 +275,17 @@ class SupplierSets implements DirectRelay {
     return { ok: false, code, attempts: 0 };
   }
 
-  async #relay(
-    set: SupplierSet,
-    request: PaidRequest | FreeRequest,
-    signal: AbortSignal | undefined,
-    before?: EarlierAttempt,
-  ): Promise<RelayResult> {
-    const { call } = request.request;
-    const { clock, random } = this.#modules;
-    const { service, config } = set;
-    const isFree = !("settlementId" in request);
-    const operation = service.operations.get(call.operation);
-    const usable = this.#usable(set, call.rpcType);
-    const ordered = this.#candidates(set, usable, call, operation);
-    let last = before?.error;
-    if (last !== undefined) removeWhere(ordered, (target) => target.operator === before?.operator);
-    else if (ordered.length === 0) return { ok: false, code: "NO_SUPPLIERS", attempts: 0 };
-    const body = operation?.filter === "use" ? bodyForMaker(call) : call.body;
-    const isOnce = isSentOnce(call, operation);
-    const { maxAttempts } = config;
-    const tally: Tally = { attempts: 0, failures: [] };
-    const asked = new Set<string>(before === undefined ? [] : [before.operator]);
-    let again = usable.length > 0 && !isOnce && maxAttempts > 1 && last === undefined;
-    while (tally.attempts < maxAttempts && signal?.aborted !== true && !this.#closing.signal.aborted) {
-      const nowMs = clock.monotonicMs();
-      if (nowMs >= request.deadlineMs) break;
-      if (ordered.length === 0) {
-        // A kept connection may have been closed as the call was sent: one more round, after failures on the wire only.
-        if (!again || tally.failures.at(-1)?.reason !== "connection") break;
-        again = false;
-        asked.clear();
-        ordered.push(
-          ...orderTargets({ targets: usable, operation: call.operation, neededHeightBlocks: undefined, nowMs, random }),
-        );
-      }
-      const target = takeNext(ordered, asked);
-      if (target === undefined) break;
-      asked.add(target.operator);
-      const attemptsLeft = isOnce ? 1 : Math.min(maxAttempts - tally.attempts, ordered.length + 1);
-      const leftMs = request.deadlineMs - nowMs;
-      const shareMs = Math.min(config.timeoutMs, leftMs, Math.max(MIN_SHARE_MS, leftMs / attemptsLeft));
-      const result = await this.#attempt(target, call, operation, body, shareMs, signal, isFree);
-      if (result === "wrong_chain") continue;
-      tally.attempts++;
-      const { operator } = target;
-      if (result.kind === "good") {
-        const { status, contentType, good } = result;
-        const type = call.id === undefined ? contentType : "application/json";
-        const answer = { status: call.id === undefined ? status : 200, contentType: type, body: good.body };
-        return { ok: true, relayed: mintRelayed({ request, ...answer, schemaCheck: good.schemaCheck, operator }) };
-      }
-      tally.failures.push(result);
-      if (result.errorBody !== undefined) last = errorOf(call, result, result.errorBody, operator);
-      if (result.reason === "overloaded" || (isOnce && result.isUnsent !== true)) break;
-    }
-    if (last !== undefined && isFree) {
-      return { ok: true, relayed: mintRelayed({ request, ...last, schemaCheck: "unchecked" }) };
-    }
-    const isLate = clock.monotonicMs() >= request.deadlineMs;
-    const closing = this.#closing.signal.aborted ? this.#closing.signal : signal;
-    return { ok: false, code: failureCode(tally, isLate, closing), attempts: tally.attempts };
-  }
-
-  /** Relays a call; equal reads of the free relay that are in flight together are one. */
-  #shared(set: SupplierSet, request: PaidRequest | FreeRequest, signal: AbortSignal | undefined): Promise<RelayResult> {
-    const { call } = request.request;
-    const run = (): Promise<RelayResult> => this.#relay(set, request, signal);
-    if ("settlementId" in request) return run();
-    if (!mayBatch(call, set.service)) return run().finally(() => set.flights.forget());
-    const key = flightKey(call);
-    return key === undefined ? run() : set.flights.join(key, request, signal, run);
-  }
-
-  #usable(set: SupplierSet, rpcType: RpcType): readonly Target[] {
-    return (set.targets.get(rpcType) ?? []).filter((target) => !target.isWrongChain);
-  }
-
-  #candidates(
-    set: SupplierSet,
-    usable: readonly Target[],
-    call: BackendCall,
-    operation: Operation | undefined,
-  ): Target[] {
-    if (operation?.filter === "use" && usable.length > 0) {
-      const id = firstParam(call);
-      const tagged = untagFilterId(id);
-      // Never another supplier than the maker: its filter of the same id would be somebody else's.
-      const maker =
-        tagged === undefined
-          ? usable[filterIdHash(id) % usable.length]
-          : usable.find((target) => target.tag === tagged.tag);
-      return maker === undefined ? [] : [maker];
-    }
-    return orderTargets({
-      targets: usable,
-      operation: call.operation,
-      neededHeightBlocks: neededHeight(usable, set.service.syncAllowanceBlocks),
-      nowMs: this.#modules.clock.monotonicMs(),
-      random: this.#modules.random,
-    });
-  }
-
-  async #attempt(
-    target: Target,
-    call: BackendCall,
-    operation: Operation | undefined,
-    body: Uint8Array | undefined,
-    shareMs: number,
-    signal: AbortSignal | undefined,
-    isFree: boolean,
-  ): Promise<AttemptResult | "wrong_chain"> {
-    const { clock } = this.#modules;
-    const startMs = clock.monotonicMs();
-    const unverified = await this.#verify(target, shareMs);
-    if (unverified === "wrong_chain") return unverified;
-    if (unverified !== undefined) return this.#record(target, call, startMs, unverified);
-    const leftMs = shareMs - (clock.monotonicMs() - startMs);
-    let result = await target.attempt(call, body, leftMs, signal, { isFree });
-    if (result.kind === "good" && operation?.filter === "create" && !result.good.isError) {
-      const id = tagFilterId(target.tag, result.good.result);
-      const span = findMembers(result.good.body)?.get("result");
-      result =
-        id === undefined || span === undefined
-          ? { kind: "bad", blame: "supplier", reason: "schema" }
-          : { ...result, good: { ...result.good, body: replaceSpan(result.good.body, span, JSON.stringify(id)) } };
-    }
-    if (result.kind === "bad" && result.retryAfterMs !== undefined) {
-      target.quality.restUntil(clock.monotonicMs(), result.retryAfterMs);
-    }
-    return this.#record(target, call, startMs, result);
-  }
-
-  /** Probes a supplier that no call may go to before; undefined when calls may. */
-  async #verify(target: Target, timeoutMs: number): Promise<BadAnswer | "wrong_chain" | undefined> {
-    if (target.isVerified) return undefined;
-    const isProbed = await within(target.probe(this.#closing.signal), timeoutMs);
-    if (target.isWrongChain) return "wrong_chain";
-    if (target.isVerified) return undefined;
-    return { kind: "bad", blame: "wire", reason: isProbed ? "connection" : "timeout", isUnsent: true };
-  }
-
-  #record(target: Target, call: BackendCall, startMs: number, result: AttemptResult): AttemptResult {
-    const { clock, metrics, log } = this.#modules;
-    const nowMs = clock.monotonicMs();
-    const service = target.serviceId;
-    const outcome = outcomeOf(result);
-    const blame = result.kind === "bad" ? result.blame : "none";
-    const reason = result.kind === "bad" ? result.reason : "none";
-    metrics.count(ATTEMPTS, { service, outcome, blame, reason });
-    metrics.observe(ATTEMPT_DURATION, (nowMs - startMs) / 1_000, { service, outcome });
-    if (result.kind === "good") {
-      target.quality.good(nowMs, nowMs - startMs);
-      target.markUp();
-    } else {
-      if (reason === "unsupported") target.quality.lacks(call.operation, nowMs);
-      else if ((blame === "supplier" && reason !== "too_large") || blame === "wire") target.quality.failed(nowMs);
-      log.debug({ service, operator: target.operator, operation: call.operation, blame, reason }, "attempt failed");
-    }
-    metrics.set(BREAKER_OPEN, target.quality.isOpen(nowMs) ? 1 : 0, {
-      service,
-      operator: target.operator,
-      rpc_type: target.rpcType,
-    });
-    return result;
-  }
-
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new AppError("SHUTTING_DOWN"));
     await this.#prober[Symbol.asyncDispose]();
     await Promise.all([...this.#pools.values()].map((pool) => pool.destroy()));
   }
+}
+
+function isFree(request: PaidRequest | FreeRequest): request is FreeRequest {
+  return !("settlementId" in request);
+}
+
+function traitsOf(service: Service, call: BackendCall): Job["traits"] {
+  return familyOf(service, call.rpcType).traits?.(call);
 }

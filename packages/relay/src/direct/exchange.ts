@@ -2,6 +2,7 @@ import type { IncomingHttpHeaders } from "node:http";
 import type { Dispatcher } from "undici";
 import type { SupplierAnswer } from "../answer.ts";
 import type { FailureReason } from "../families/family.ts";
+import { unwatchAbort, watchAbort } from "./abort-watch.ts";
 
 /** What one HTTP exchange ended in, when not in an answer. */
 export interface ExchangeFault {
@@ -34,6 +35,13 @@ export interface ExchangeRequest {
   /** Larger answers are cut off and come back as truncated. */
   readonly maxAnswerBytes: number;
   readonly signal: AbortSignal | undefined;
+  /** Gets a way to end the exchange as `aborted`. */
+  readonly handle?: AttemptHandle | undefined;
+}
+
+/** A way to end an exchange early; the exchange fills it in. */
+export interface AttemptHandle {
+  cancel?: () => void;
 }
 
 function headerText(value: string | string[] | undefined): string {
@@ -65,7 +73,7 @@ export function exchange(pool: Dispatcher, request: ExchangeRequest, budget: Byt
     if (isDone) return;
     isDone = true;
     clearTimeout(timer);
-    signal?.removeEventListener("abort", onAbort);
+    if (signal !== undefined) unwatchAbort(signal, onAbort);
     budget.give(held);
     if (!isComplete) controller?.abort(new Error(result.ok ? "answer too large" : result.reason));
     resolve(result);
@@ -76,7 +84,8 @@ export function exchange(pool: Dispatcher, request: ExchangeRequest, budget: Byt
   const timer = setTimeout(() => fail("timeout"), Math.max(1, request.timeoutMs));
   const cutOff = (): void =>
     finish({ ok: true, answer: { status, contentType, body: new Uint8Array(), truncated: true }, retryAfterMs }, false);
-  signal?.addEventListener("abort", onAbort, { once: true });
+  if (signal !== undefined) watchAbort(signal, onAbort);
+  if (request.handle !== undefined) request.handle.cancel = onAbort;
 
   pool.dispatch(
     {

@@ -1,8 +1,6 @@
 import { jsonMemberSpans } from "@turnpike/base";
-import { type BackendCall, type FreeRequest, mintRelayed } from "@turnpike/protocol";
-import { scanObject } from "../free-answer.ts";
-import { replaceSpan } from "../members.ts";
-import type { RelayResult } from "../types.ts";
+import type { BackendCall } from "@turnpike/protocol";
+import { type Finding, withOwnId } from "./found.ts";
 
 /** Longer bodies are not compared. */
 const MAX_KEY_BYTES = 4_096;
@@ -22,25 +20,34 @@ export function flightKey(call: BackendCall): string | undefined {
 
 interface Flight {
   readonly signal: AbortSignal | undefined;
-  readonly result: Promise<RelayResult>;
+  readonly finding: Promise<Finding>;
 }
 
 /** Equal reads that are in flight at the same time are sent once, and each gets the answer with its own id. */
 export class Flights {
   readonly #flights = new Map<string, Flight>();
 
+  /**
+   * Joins the read of this key that is in flight, or begins it. `id` is the asker's own, undefined for calls without
+   * one. Those who may be given up at different times do not wait for each other.
+   */
   async join(
     key: string,
-    request: FreeRequest,
+    id: string | undefined,
     signal: AbortSignal | undefined,
-    run: () => Promise<RelayResult>,
-  ): Promise<RelayResult> {
+    run: () => Promise<Finding>,
+  ): Promise<Finding> {
     const known = this.#flights.get(key);
-    if (known !== undefined && known.signal === signal) return withOwnId(await known.result, request);
-    const flight: Flight = { signal, result: run() };
+    if (known !== undefined && known.signal === signal) {
+      const finding = await known.finding;
+      if (!finding.ok || id === undefined) return finding;
+      const found = withOwnId(finding.found, id);
+      return found === undefined ? run() : { ok: true, found };
+    }
+    const flight: Flight = { signal, finding: run() };
     this.#flights.set(key, flight);
     try {
-      return await flight.result;
+      return await flight.finding;
     } finally {
       if (this.#flights.get(key) === flight) this.#flights.delete(key);
     }
@@ -50,16 +57,4 @@ export class Flights {
   forget(): void {
     this.#flights.clear();
   }
-}
-
-function withOwnId(result: RelayResult, request: FreeRequest): RelayResult {
-  if (!result.ok) return result;
-  const { body } = result.relayed;
-  const { call } = request.request;
-  const id = scanObject(body)?.members.find(({ key }) => key === "id");
-  const own = call.clientId ?? call.id;
-  if (id === undefined || own === undefined) return { ok: false, code: "INTERNAL", attempts: 0 };
-  const { status, contentType, schemaCheck, operator } = result.relayed;
-  const fields = { status, contentType, schemaCheck, operator, body: replaceSpan(body, id, own) };
-  return { ok: true, relayed: mintRelayed({ request, ...fields }) };
 }

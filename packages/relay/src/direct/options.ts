@@ -1,4 +1,6 @@
 import type { RpcType } from "@turnpike/protocol";
+import type { CrossCheckRules } from "./cross-check.ts";
+import type { LogRangeRules } from "./log-ranges.ts";
 
 /** One operator's back-end of a service. */
 export interface DirectEndpoint {
@@ -17,6 +19,10 @@ export interface DirectSuppliers {
   readonly timeoutMs: number;
   /** Most attempts for one call. */
   readonly maxAttempts: number;
+  /** How answers are compared. */
+  readonly crossCheck?: CrossCheckRules;
+  /** How questions for logs are taken apart. */
+  readonly logRanges?: LogRangeRules;
 }
 
 /** Options of `createDirectRelay`. */
@@ -35,10 +41,16 @@ export interface DirectRelayOptions {
   readonly connectTimeoutMs: number;
   /** Connections to one origin; more calls wait for one. */
   readonly maxConnectionsPerOrigin: number;
-  /** Calls in flight; more are OVERLOADED. */
+  /** Calls in flight; more are OVERLOADED. Free calls may take nine tenths, so that there is room for paid ones. */
   readonly maxInFlight: number;
   /** Bytes of answers that are held while they are received, over all calls; more are OVERLOADED. */
   readonly maxInFlightBytes: number;
+  /** Bytes of kept answers; 0 keeps none. */
+  readonly maxCacheBytes: number;
+  /** A second supplier is asked when a call takes longer than this share of the calls like it; 1 never does. */
+  readonly hedgeQuantile: number;
+  /** Most hedges for each call, on average. */
+  readonly maxHedgeShare: number;
 }
 
 /** Bounds that suit one process. */
@@ -52,6 +64,9 @@ export const directRelayDefaults: Omit<DirectRelayOptions, "suppliers"> = {
   maxConnectionsPerOrigin: 64,
   maxInFlight: 2_000,
   maxInFlightBytes: 256 * 1_048_576,
+  maxCacheBytes: 64 * 1_048_576,
+  hedgeQuantile: 0.95,
+  maxHedgeShare: 0.1,
 };
 
 /** Time for one attempt at a service that sets none. */

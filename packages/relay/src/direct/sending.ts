@@ -1,6 +1,6 @@
 import type { Operation, Service } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
-import type { LastError } from "./batch-relay.ts";
+import type { FoundAnswer } from "./found.ts";
 import type { FailedAttempt } from "./target.ts";
 
 /** Filter calls, and calls that the catalogue does not declare and that are no reads by their name: they may write. */
@@ -15,10 +15,17 @@ export function mayBatch(call: BackendCall, service: Service): boolean {
 }
 
 /** An error that the client gets when nobody has anything better. */
-export function errorOf(call: BackendCall, failed: FailedAttempt, body: Uint8Array, operator: string): LastError {
+export function errorOf(call: BackendCall, failed: FailedAttempt, body: Uint8Array, operator: string): FoundAnswer {
   const isRpc = call.id !== undefined;
-  const contentType = isRpc ? "application/json" : (failed.contentType ?? "application/json");
-  return { status: isRpc ? 200 : (failed.status ?? 502), body, contentType, operator };
+  return {
+    status: isRpc ? 200 : (failed.status ?? 502),
+    contentType: isRpc ? "application/json" : (failed.contentType ?? "application/json"),
+    body,
+    schemaCheck: "unchecked",
+    operator,
+    isError: true,
+    lastResort: failed.reason,
+  };
 }
 
 /** Takes out of the list what is not wanted. */

@@ -8,8 +8,9 @@ import type { Family, Probe } from "../families/family.ts";
 import { familyOf } from "../families.ts";
 import { classifyFreeAnswer } from "../free-answer.ts";
 import { HEALTHY, PROBES } from "../metrics.ts";
-import { type ByteBudget, type ExchangeFault, type ExchangeResult, exchange } from "./exchange.ts";
+import { type AttemptHandle, type ByteBudget, type ExchangeFault, type ExchangeResult, exchange } from "./exchange.ts";
 import { supplierTag } from "./filters.ts";
+import type { FoundAnswer } from "./found.ts";
 import { Quality, type QualityOptions } from "./quality.ts";
 
 /** One way of speaking to one operator of one service. */
@@ -41,6 +42,8 @@ export type AttemptResult =
 
 /** A failed attempt; status and type of the answer, where there was one. */
 export interface FailedAttempt extends BadAnswer {
+  /** A good answer from behind: it is given when nobody has a newer one. */
+  readonly stale?: FoundAnswer;
   readonly status?: number;
   readonly contentType?: string;
 }
@@ -154,11 +157,21 @@ export class Target {
     timeoutMs: number,
     signal: AbortSignal | undefined,
     scale = 1,
+    handle?: AttemptHandle,
   ): Promise<ExchangeResult> {
     const maxAnswerBytes = this.#options.maxAnswerBytes * scale;
     const base = body === undefined ? this.#headers : this.#postHeaders;
     const headers = call.headers === undefined ? base : { ...base, ...call.headers };
-    const request = { verb: call.verb, path: this.#pathOf(call), headers, body, timeoutMs, maxAnswerBytes, signal };
+    const request = {
+      verb: call.verb,
+      path: this.#pathOf(call),
+      headers,
+      body,
+      timeoutMs,
+      maxAnswerBytes,
+      signal,
+      handle,
+    };
     return exchange(this.#modules.pool, request, this.#modules.budget);
   }
 
@@ -169,9 +182,10 @@ export class Target {
     timeoutMs: number,
     signal: AbortSignal | undefined,
     check: AnswerCheck = {},
+    handle?: AttemptHandle,
   ): Promise<AttemptResult & { readonly retryAfterMs?: number | undefined }> {
     const { service } = this.#options;
-    const result = await this.exchange(call, body, timeoutMs, signal);
+    const result = await this.exchange(call, body, timeoutMs, signal, 1, handle);
     if (!result.ok) return faultOf(result);
     const { answer, retryAfterMs } = result;
     const read =

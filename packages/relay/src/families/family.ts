@@ -68,6 +68,7 @@ export type FailureReason =
   | "state_unavailable"
   | "error"
   | "too_large"
+  | "behind"
   | "timeout"
   | "connection"
   | "wrong_chain"

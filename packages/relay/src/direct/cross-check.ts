@@ -1,0 +1,166 @@
+import { isRecord, type Metrics } from "@turnpike/base";
+import { CROSS_CHECKS } from "../metrics.ts";
+import type { Finding, FoundAnswer } from "./found.ts";
+import type { Job } from "./job.ts";
+import type { PursuitOptions } from "./pursuit.ts";
+
+/** How answers of a service are compared. */
+export interface CrossCheckRules {
+  /** Suppliers of how many operators must agree on what is sold. 1: one answer is enough. */
+  readonly sold: number;
+  /** The same for the free relay. */
+  readonly free: number;
+  /** The same by method, for both. */
+  readonly methods: Readonly<Record<string, number>>;
+  /** True: without so many who agree there is no answer. False: the best checked answer is given, and counted. */
+  readonly strict: boolean;
+}
+
+/** What is sold is confirmed by a second operator where there is one. */
+export const DEFAULT_CROSS_CHECK: CrossCheckRules = { sold: 2, free: 1, methods: {}, strict: false };
+
+/** What {@link crossCheck} needs of the relay that it is part of. */
+export interface CrossCheckTools {
+  readonly metrics: Metrics;
+  /** Operators that could be asked. */
+  operators(job: Job): number;
+  pursue(job: Job, options: PursuitOptions): Promise<Finding>;
+  /** An operator gave an answer that most of the others contradict. */
+  contradicted(job: Job, operator: string): void;
+}
+
+/** How many must agree on the answer to a job; 1 when its answers cannot be compared. */
+export function wantedAnswers({ call, traits, isFree, isOnce, set }: Job, isOn: boolean): number {
+  if (!isOn || isOnce || traits?.kind !== "read" || !traits.isComparable) return 1;
+  const { crossCheck } = set.config;
+  const { method = call.operation } = call;
+  const own = Object.hasOwn(crossCheck.methods, method) ? crossCheck.methods[method] : undefined;
+  return own ?? (isFree ? crossCheck.free : crossCheck.sold);
+}
+
+/** Deepest value that is compared. */
+const MAX_DEPTH = 64;
+
+/**
+ * Whether two results say the same. Nodes leave fields out or add some, and spell hex in either case: what both state
+ * has to be equal.
+ */
+export function agree(a: unknown, b: unknown, depth = 0): boolean {
+  if (a === b) return true;
+  if (depth > MAX_DEPTH) return false;
+  if (typeof a === "string" && typeof b === "string") {
+    return a.startsWith("0x") && b.startsWith("0x") && a.toLowerCase() === b.toLowerCase();
+  }
+  if (Array.isArray(a) && Array.isArray(b)) {
+    return a.length === b.length && a.every((one, at) => agree(one, b[at], depth + 1));
+  }
+  if (!isRecord(a) || !isRecord(b)) return false;
+  const shared = Object.keys(a).filter((key) => Object.hasOwn(b, key));
+  const isEmpty = Object.keys(a).length === 0 || Object.keys(b).length === 0;
+  if (shared.length === 0) return isEmpty && Object.keys(a).length === Object.keys(b).length;
+  return shared.every((key) => agree(a[key], b[key], depth + 1));
+}
+
+interface Opinion {
+  readonly found: FoundAnswer;
+  readonly result: unknown;
+}
+
+function readResult({ result, resultAt, body, isError }: FoundAnswer): unknown {
+  if (result !== undefined || isError) return result;
+  try {
+    const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+    return JSON.parse(bytes.toString("utf8", resultAt?.start ?? 0, resultAt?.end ?? bytes.length)) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Both errors are the same kind of answer: nodes word them differently. */
+function sameOpinion(a: Opinion, b: Opinion): boolean {
+  return a.found.isError || b.found.isError ? a.found.isError && b.found.isError : agree(a.result, b.result);
+}
+
+/**
+ * Asks several operators, and gives the answer that so many of them agree on. Those who contradict it are told on.
+ * Answers about the newest block may differ because one supplier is a block ahead: they contradict nobody.
+ */
+export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTools): Promise<Finding> {
+  const service = job.set.service.id;
+  const { strict } = job.set.config.crossCheck;
+  const count = (result: string): void => tools.metrics.count(CROSS_CHECKS, { service, result });
+  const available = tools.operators(job);
+  if (available < wanted) {
+    count("too_few");
+    return strict ? disagreement(0) : tools.pursue(job, {});
+  }
+  const asked = new Set<string>();
+  const options = { asked, freshOnly: true };
+  const groups: Opinion[][] = [];
+  let attempts = 0;
+  let failure: Finding | undefined;
+  const ask = async (): Promise<void> => {
+    const finding = await tools.pursue(job, options);
+    if (!finding.ok || finding.found.lastResort !== undefined) {
+      failure ??= finding;
+      return;
+    }
+    attempts++;
+    const opinion = { found: finding.found, result: readResult(finding.found) };
+    const group = groups.find(([first]) => first !== undefined && sameOpinion(first, opinion));
+    if (group === undefined) groups.push([opinion]);
+    else group.push(opinion);
+  };
+  await Promise.all(Array.from({ length: wanted }, ask));
+  const largest = (): Opinion[] => groups.reduce((best, group) => (group.length > best.length ? group : best), []);
+  while (largest().length < wanted && asked.size < available && attempts > 0 && failure === undefined) await ask();
+  const best = largest();
+  const [first] = best;
+  if (first === undefined) return failure ?? disagreement(attempts);
+  if (best.length >= wanted) {
+    count("agreed");
+    const isMajority = groups.length > 1 && !isAboutHead(job);
+    for (const group of isMajority ? groups : []) {
+      if (group !== best) for (const { found } of group) tools.contradicted(job, found.operator);
+    }
+    return { ok: true, found: first.found };
+  }
+  if (groups.length === 1 || isAboutHead(job)) {
+    // Nobody contradicts: fewer answered than were asked, or one of them has a newer block.
+    count("unconfirmed");
+    return strict ? disagreement(attempts) : { ok: true, found: newest(job, groups) ?? first.found };
+  }
+  const known = groups.filter(([one]) => one !== undefined && !isNothing(one));
+  if (known.length === 1 && job.traits?.cache.by === "found") {
+    // One has found the thing and another has not heard of it yet.
+    count("unconfirmed");
+    return strict ? disagreement(attempts) : { ok: true, found: known[0]?.[0]?.found ?? first.found };
+  }
+  count("disagreed");
+  return disagreement(attempts);
+}
+
+function isNothing({ result, found }: Opinion): boolean {
+  return found.isError || result === null;
+}
+
+/** The answer that states the highest newest block, where answers state one. */
+function newest(job: Job, groups: readonly Opinion[][]): FoundAnswer | undefined {
+  let best: { readonly found: FoundAnswer; readonly height: number } | undefined;
+  for (const { found, result } of groups.flat()) {
+    const height = job.traits?.tipOf?.(result);
+    if (height !== undefined && (best === undefined || height > best.height)) best = { found, height };
+  }
+  return best?.found;
+}
+
+/** True when the answer may change with the next block. */
+export function isAboutHead({ traits, call }: Job): boolean {
+  if (traits === undefined) return false;
+  const { cache } = traits;
+  if (cache.by === "head") return true;
+  if (cache.by !== "block") return cache.by === "never" && traits.tipOf !== undefined;
+  return cache.blocks(call.params)?.some((ref) => "tag" in ref && ref.tag !== "earliest") ?? true;
+}
+
+const disagreement = (attempts: number): Finding => ({ ok: false, code: "SUPPLIERS_DISAGREE", attempts });

@@ -1,0 +1,202 @@
+import { isRecord, type Metrics } from "@turnpike/base";
+import type { BackendCall } from "@turnpike/protocol";
+import { LOG_PARTS } from "../metrics.ts";
+import { type Finding, type FoundAnswer, wasTooMuch } from "./found.ts";
+import type { Job } from "./job.ts";
+
+/** How large questions for logs are taken apart. */
+export interface LogRangeRules {
+  /** Ranges of more blocks are asked in parts from the start; undefined: only when suppliers refuse the whole. */
+  readonly maxBlocks: number | undefined;
+  /** Most parts of one question; a question that needs more gets the supplier's own refusal. */
+  readonly maxParts: number;
+}
+
+/** Suppliers are asked for the whole first. */
+export const DEFAULT_LOG_RANGES: LogRangeRules = { maxBlocks: undefined, maxParts: 32 };
+
+/** What {@link askInParts} needs of the relay that it is part of. */
+export interface LogTools {
+  readonly metrics: Metrics;
+  /** Largest answer, all parts together. */
+  readonly maxAnswerBytes: number;
+  /** The newest block, where it is known. */
+  tip(job: Job): number | undefined;
+  ask(job: Job): Promise<Finding>;
+}
+
+/** Parts that are asked at once. */
+const AT_ONCE = 4;
+
+interface Range {
+  readonly from: number;
+  /** Last block, inclusive. `isOpen`: the range ends at whatever is newest then. */
+  readonly to: number;
+  readonly isOpen: boolean;
+}
+
+function readHeight(value: unknown): number | undefined {
+  if (typeof value !== "string" || !/^0x[0-9a-fA-F]{1,12}$/.test(value)) return undefined;
+  return Number(value);
+}
+
+/** The blocks that a question for logs is about; undefined when it cannot be taken apart. */
+export function logRange(params: unknown, tip: number | undefined): Range | undefined {
+  const filter = Array.isArray(params) ? (params as readonly unknown[])[0] : undefined;
+  if (!isRecord(filter) || filter.blockHash !== undefined) return undefined;
+  const { fromBlock, toBlock = "latest" } = filter;
+  const from = fromBlock === "earliest" ? 0 : readHeight(fromBlock);
+  const isOpen = toBlock === "latest";
+  const to = isOpen ? tip : readHeight(toBlock);
+  if (from === undefined || to === undefined || to <= from) return undefined;
+  return { from, to, isOpen };
+}
+
+function partOf(call: BackendCall, range: Range): BackendCall {
+  const [filter, ...rest] = call.params as readonly Readonly<Record<string, unknown>>[];
+  const fromBlock = `0x${range.from.toString(16)}`;
+  const toBlock = range.isOpen ? "latest" : `0x${range.to.toString(16)}`;
+  const params = [{ ...filter, fromBlock, toBlock }, ...rest];
+  const { clientId: _, ...own } = call;
+  const body = Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"eth_getLogs","params":${JSON.stringify(params)}}`);
+  return { ...own, id: "1", params, body };
+}
+
+const isSpace = (byte: number | undefined): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
+
+/** The inside of an answer's list; undefined when it is no list. */
+function insideOf({ body, resultAt, result }: FoundAnswer): Uint8Array | undefined {
+  if (resultAt === undefined)
+    return Array.isArray(result) ? Buffer.from(JSON.stringify(result).slice(1, -1)) : undefined;
+  let { start, end } = resultAt;
+  if (body[start] !== 0x5b || body[end - 1] !== 0x5d) return undefined;
+  start++;
+  end--;
+  while (start < end && isSpace(body[start])) start++;
+  while (end > start && isSpace(body[end - 1])) end--;
+  return body.subarray(start, end);
+}
+
+function halves({ from, to, isOpen }: Range): readonly [Range, Range] {
+  const middle = from + Math.floor((to - from) / 2);
+  return [
+    { from, to: middle, isOpen: false },
+    { from: middle + 1, to, isOpen },
+  ];
+}
+
+function slices(range: Range, maxBlocks: number, maxParts: number): Range[] | undefined {
+  const count = Math.ceil((range.to - range.from + 1) / maxBlocks);
+  if (count > maxParts) return undefined;
+  return Array.from({ length: count }, (_, at) => {
+    const from = range.from + at * maxBlocks;
+    const isLast = at === count - 1;
+    return { from, to: isLast ? range.to : from + maxBlocks - 1, isOpen: isLast && range.isOpen };
+  });
+}
+
+class Parts {
+  readonly #job: Job;
+  readonly #tools: LogTools;
+  #left: number;
+  #bytes = 0;
+  failed: Finding | undefined;
+  schemaCheck: FoundAnswer["schemaCheck"] = "passed";
+  operator = "";
+
+  constructor(job: Job, tools: LogTools, maxParts: number) {
+    this.#job = job;
+    this.#tools = tools;
+    this.#left = maxParts;
+  }
+
+  /** The logs of a range as the insides of lists, in order; undefined when `failed` is set. */
+  async ask(range: Range): Promise<readonly Uint8Array[] | undefined> {
+    if (this.failed !== undefined) return undefined;
+    if (this.#left-- <= 0) return this.#fail({ ok: false, code: "ANSWER_TOO_LARGE", attempts: 0 });
+    const finding = await this.#tools.ask({ ...this.#job, call: partOf(this.#job.call, range) });
+    if (wasTooMuch(finding) && range.to > range.from) return this.askAll(halves(range));
+    if (!finding.ok || finding.found.isError || finding.found.lastResort !== undefined) return this.#fail(finding);
+    const { found } = finding;
+    const inside = insideOf(found);
+    if (inside === undefined) return this.#fail({ ok: false, code: "SUPPLIERS_FAILED", attempts: 1 });
+    this.#bytes += inside.length;
+    if (this.#bytes > this.#tools.maxAnswerBytes) {
+      return this.#fail({ ok: false, code: "ANSWER_TOO_LARGE", attempts: 1 });
+    }
+    if (found.schemaCheck !== "passed") this.schemaCheck = found.schemaCheck;
+    this.operator = found.operator;
+    return inside.length === 0 ? [] : [inside];
+  }
+
+  /** All ranges, some at once. */
+  async askAll(ranges: readonly Range[]): Promise<readonly Uint8Array[] | undefined> {
+    const results: (readonly Uint8Array[] | undefined)[] = [];
+    let next = 0;
+    const lane = async (): Promise<void> => {
+      while (next < ranges.length && this.failed === undefined) {
+        const at = next++;
+        const range = ranges[at];
+        if (range !== undefined) results[at] = await this.ask(range);
+      }
+    };
+    await Promise.all(Array.from({ length: Math.min(AT_ONCE, ranges.length) }, lane));
+    if (this.failed !== undefined) return undefined;
+    return results.flatMap((part) => part ?? []);
+  }
+
+  #fail(finding: Finding): undefined {
+    this.failed ??= finding;
+    return undefined;
+  }
+}
+
+function join(parts: readonly Uint8Array[], job: Job, { schemaCheck, operator }: Parts): Finding {
+  const id = job.call.clientId ?? job.call.id ?? "null";
+  const head = Buffer.from(`{"jsonrpc":"2.0","id":${id},"result":[`);
+  const body = Buffer.concat([head, ...parts.flatMap((part, at) => (at === 0 ? [part] : [COMMA, part])), END]);
+  const start = head.length - 1;
+  return {
+    ok: true,
+    found: {
+      status: 200,
+      contentType: "application/json",
+      body,
+      schemaCheck,
+      operator,
+      isError: false,
+      idAt: { start: ID_AT, end: ID_AT + Buffer.byteLength(id) },
+      resultAt: { start, end: body.length - 1 },
+    },
+  };
+}
+
+const COMMA = Buffer.from(",");
+const END = Buffer.from("]}");
+const ID_AT = '{"jsonrpc":"2.0","id":'.length;
+
+/** True for a question that {@link askInParts} can take apart. */
+export function isForLogs({ call }: Job): boolean {
+  return call.method === "eth_getLogs" && call.rpcType === "json_rpc";
+}
+
+/**
+ * Asks for logs: the whole range where suppliers take it, otherwise halves, and halves of halves, and joins their lists
+ * in order. A question that needs more than `maxParts` gets what a supplier said of the whole.
+ */
+export async function askInParts(job: Job, tools: LogTools): Promise<Finding> {
+  const rules = job.set.config.logRanges;
+  const range = logRange(job.call.params, tools.tip(job));
+  const { maxBlocks, maxParts } = rules;
+  const planned =
+    range && maxBlocks && range.to - range.from >= maxBlocks ? slices(range, maxBlocks, maxParts) : undefined;
+  const whole = planned === undefined ? await tools.ask(job) : undefined;
+  if (whole !== undefined && (range === undefined || !wasTooMuch(whole))) return whole;
+  if (range === undefined) return tools.ask(job);
+  const parts = new Parts(job, tools, maxParts);
+  const lists = await parts.askAll(planned ?? halves(range));
+  tools.metrics.count(LOG_PARTS, { service: job.set.service.id, result: lists === undefined ? "failed" : "joined" });
+  if (lists !== undefined) return join(lists, job, parts);
+  // The parts' errors have ids of ours; the whole's has the client's.
+  return whole ?? (parts.failed?.ok === false ? parts.failed : tools.ask(job));
+}

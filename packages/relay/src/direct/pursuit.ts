@@ -1,0 +1,228 @@
+import type { Clock, Metrics } from "@turnpike/base";
+import type { FailureReason } from "../families/family.ts";
+import { HEDGES } from "../metrics.ts";
+import type { AttemptHandle } from "./exchange.ts";
+import { failureCode, type Tally } from "./failure.ts";
+import type { Finding, FoundAnswer } from "./found.ts";
+import type { Job } from "./job.ts";
+import { errorOf, removeWhere } from "./sending.ts";
+import type { AttemptResult, Target } from "./target.ts";
+
+/** What {@link pursue} needs of the relay that it is part of. */
+export interface PursuitTools {
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  /** Fires when the relay ends. */
+  readonly closing: AbortSignal;
+  /** Suppliers for a job, the best first. The list is the caller's own. */
+  order(job: Job): Target[];
+  /** Never rejects. */
+  attempt(target: Target, job: Job, shareMs: number, handle: AttemptHandle): Promise<AttemptResult | "wrong_chain">;
+  /** An attempt was ended because another was quicker. */
+  lost(target: Target, job: Job, startMs: number): void;
+  /** After how long another supplier is asked beside; undefined: not at all. */
+  hedgeDelayMs(job: Job): number | undefined;
+  /** Takes one of the hedges that load allows; false when there are none. */
+  takeHedge(job: Job): boolean;
+}
+
+/** How a call is pursued beside others for the same job. */
+export interface PursuitOptions {
+  /** Operators that were asked already; those asked here are added. */
+  readonly asked?: Set<string>;
+  /** True: no operator is asked twice. */
+  readonly freshOnly?: boolean;
+  /** An error that the client gets when nobody has anything better. */
+  readonly last?: FoundAnswer | undefined;
+}
+
+interface Running {
+  readonly target: Target;
+  readonly handle: AttemptHandle;
+  readonly startMs: number;
+  readonly isHedge: boolean;
+}
+
+const MIN_SHARE_MS = 250;
+
+/**
+ * Asks one supplier after another, by cause, until a good answer is there or attempts or time run out. A read that takes
+ * longer than most gets a second supplier beside the first, and the quicker answer wins. A free call that nobody answers
+ * well gets the last error that a supplier gave, if one did.
+ */
+export function pursue(job: Job, tools: PursuitTools, options: PursuitOptions = {}): Promise<Finding> {
+  const { promise, resolve, reject } = Promise.withResolvers<Finding>();
+  new Pursuit(job, tools, options, resolve, reject).start();
+  return promise;
+}
+
+class Pursuit {
+  readonly #job: Job;
+  readonly #tools: PursuitTools;
+  readonly #options: PursuitOptions;
+  readonly #resolve: (finding: Finding) => void;
+  readonly #reject: (fault: unknown) => void;
+  readonly #asked: Set<string>;
+  readonly #tally: Tally = { attempts: 0, failures: [] };
+  readonly #running = new Set<Running>();
+  #ordered: Target[] = [];
+  #last: FoundAnswer | undefined;
+  #mayGoRound: boolean;
+  #hedgeTimer: NodeJS.Timeout | undefined;
+  #isOver = false;
+  #mayAskMore = true;
+
+  constructor(
+    job: Job,
+    tools: PursuitTools,
+    options: PursuitOptions,
+    resolve: (finding: Finding) => void,
+    reject: (fault: unknown) => void,
+  ) {
+    this.#job = job;
+    this.#tools = tools;
+    this.#options = options;
+    this.#resolve = resolve;
+    this.#reject = reject;
+    this.#asked = options.asked ?? new Set();
+    this.#last = options.last;
+    const { isOnce, set } = job;
+    this.#mayGoRound = !isOnce && set.config.maxAttempts > 1 && options.freshOnly !== true && this.#last === undefined;
+  }
+
+  start(): void {
+    this.#ordered = this.#tools.order(this.#job);
+    if (this.#last !== undefined) removeWhere(this.#ordered, ({ operator }) => this.#asked.has(operator));
+    if (this.#ordered.length === 0 && this.#last === undefined) {
+      this.#resolve({ ok: false, code: "NO_SUPPLIERS", attempts: 0 });
+    } else if (this.#askNext(false)) this.#planHedge();
+    else this.#fail();
+  }
+
+  /** Asks the next supplier; false when there is none, or nothing more may be asked. */
+  #askNext(isHedge: boolean): boolean {
+    const { job } = this;
+    const { clock, closing } = this.#tools;
+    const { config } = job.set;
+    if (!this.#mayAskMore || this.#tally.attempts >= config.maxAttempts) return false;
+    if (job.signal?.aborted === true || closing.aborted) return false;
+    const nowMs = clock.monotonicMs();
+    const leftMs = job.deadlineMs - nowMs;
+    if (leftMs <= 0) return false;
+    const target = this.#take(isHedge);
+    if (target === undefined) return false;
+    this.#asked.add(target.operator);
+    const attemptsLeft = job.isOnce ? 1 : Math.min(config.maxAttempts - this.#tally.attempts, this.#ordered.length + 1);
+    const shareMs = Math.min(config.timeoutMs, leftMs, Math.max(MIN_SHARE_MS, leftMs / attemptsLeft));
+    this.#tally.attempts++;
+    const running: Running = { target, handle: {}, startMs: nowMs, isHedge };
+    this.#running.add(running);
+    this.#tools.attempt(target, job, shareMs, running.handle).then(
+      (result) => this.#ended(running, result),
+      (fault: unknown) => this.#reject(fault),
+    );
+    return true;
+  }
+
+  #take(isHedge: boolean): Target | undefined {
+    const ordered = this.#ordered;
+    const isFreshOnly = isHedge || this.#options.freshOnly === true;
+    const fresh = ordered.findIndex(({ operator }) => !this.#asked.has(operator));
+    if (fresh !== -1) return ordered.splice(fresh, 1)[0];
+    if (isFreshOnly) return undefined;
+    if (ordered.length > 0) return ordered.shift();
+    // A kept connection may have been closed as the call was sent: one more round, after failures on the wire only.
+    if (!this.#mayGoRound || this.#tally.failures.at(-1)?.reason !== "connection") return undefined;
+    this.#mayGoRound = false;
+    this.#asked.clear();
+    this.#ordered = this.#tools.order(this.#job);
+    return this.#ordered.shift();
+  }
+
+  get job(): Job {
+    return this.#job;
+  }
+
+  #planHedge(): void {
+    if (this.#job.isOnce || this.#isOver || this.#ordered.length === 0) return;
+    const delayMs = this.#tools.hedgeDelayMs(this.#job);
+    if (delayMs === undefined) return;
+    this.#hedgeTimer = setTimeout(() => {
+      if (this.#isOver || this.#running.size !== 1 || !this.#hasFresh() || !this.#tools.takeHedge(this.#job)) return;
+      this.#askNext(true);
+    }, delayMs);
+  }
+
+  #hasFresh(): boolean {
+    return this.#ordered.some(({ operator }) => !this.#asked.has(operator));
+  }
+
+  #ended(running: Running, result: AttemptResult | "wrong_chain"): void {
+    this.#running.delete(running);
+    if (this.#isOver) return;
+    const { job } = this;
+    const { target } = running;
+    if (result === "wrong_chain") this.#tally.attempts--;
+    else if (result.kind === "good") {
+      this.#win(running, result);
+      return;
+    } else {
+      this.#tally.failures.push(result);
+      if (result.stale !== undefined) this.#last ??= { ...result.stale, lastResort: result.reason };
+      else if (result.errorBody !== undefined && this.#last?.isError !== false) {
+        this.#last = errorOf(job.call, result, result.errorBody, target.operator);
+      }
+      if (result.reason === "overloaded" || (job.isOnce && result.isUnsent !== true)) this.#mayAskMore = false;
+    }
+    if (!this.#askNext(false) && this.#running.size === 0) this.#fail();
+  }
+
+  #win(running: Running, { good, status, contentType }: Extract<AttemptResult, { kind: "good" }>): void {
+    const { job } = this;
+    const isRpc = job.call.id !== undefined;
+    const { body, schemaCheck, isError, result, idAt, resultAt } = good;
+    this.#countHedge(running.isHedge ? "won" : "lost");
+    this.#over({
+      ok: true,
+      found: {
+        status: isRpc ? 200 : status,
+        contentType: isRpc ? "application/json" : contentType,
+        body,
+        schemaCheck,
+        operator: running.target.operator,
+        isError,
+        result,
+        ...(idAt === undefined ? {} : { idAt }),
+        ...(resultAt === undefined ? {} : { resultAt }),
+      },
+    });
+  }
+
+  #countHedge(result: "won" | "lost"): void {
+    const isHedged = result === "won" || [...this.#running].some(({ isHedge }) => isHedge);
+    if (isHedged) this.#tools.metrics.count(HEDGES, { service: this.#job.set.service.id, result });
+  }
+
+  #fail(): void {
+    const { job } = this;
+    const { clock, closing } = this.#tools;
+    if (this.#last !== undefined && (job.isFree || !this.#last.isError)) {
+      this.#over({ ok: true, found: this.#last });
+      return;
+    }
+    const isLate = clock.monotonicMs() >= job.deadlineMs;
+    const code = failureCode(this.#tally, isLate, closing.aborted ? closing : job.signal);
+    const reasons: readonly FailureReason[] = this.#tally.failures.map(({ reason }) => reason);
+    this.#over({ ok: false, code, attempts: this.#tally.attempts, reasons });
+  }
+
+  #over(finding: Finding): void {
+    this.#isOver = true;
+    clearTimeout(this.#hedgeTimer);
+    for (const { target, handle, startMs } of this.#running) {
+      this.#tools.lost(target, this.#job, startMs);
+      handle.cancel?.();
+    }
+    this.#resolve(finding);
+  }
+}
