@@ -1,4 +1,4 @@
-import type { RequestId, ServiceId, SettlementId } from "@turnpike/base";
+import type { RequestId, ServiceId, SettlementId, Span } from "@turnpike/base";
 
 /**
  * The order of a request is in these types: the edge makes a {@link ParsedRequest}; payment makes a {@link PaidRequest}
@@ -45,6 +45,8 @@ export interface ParsedRequest {
   readonly call: BackendCall;
   /** SHA-256 over verb, route, appended path with query, and body bytes as received: what a payment is bound to. */
   readonly requestHash: Uint8Array;
+  /** The request's span, where it is traced: attempts at suppliers are its children. */
+  readonly span?: Span;
 }
 
 /** A parsed request whose payment is verified and claimed. */
@@ -60,6 +62,8 @@ export interface PaidRequest {
 export interface FreeRequest {
   readonly [stage]: "free";
   readonly request: ParsedRequest;
+  /** True when a large answer may be passed on while it arrives. */
+  readonly mayStream?: boolean;
   /** Monotonic milliseconds by which the answer must be here. */
   readonly deadlineMs: number;
 }
@@ -73,8 +77,10 @@ export interface Relayed {
   readonly request: PaidRequest | FreeRequest;
   /** The back-end's HTTP status. */
   readonly status: number;
-  /** The back-end's body, untouched. */
+  /** The back-end's body, untouched. Empty when there is a `stream`. */
   readonly body: Uint8Array;
+  /** A large body, passed on while it arrives; only where the request says that it may be. Rejects when it breaks off. */
+  readonly stream?: AsyncIterable<Uint8Array>;
   readonly contentType: string;
   readonly schemaCheck: SchemaCheck;
   /** Which operator answered: host only, for logs and metrics. */

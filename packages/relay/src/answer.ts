@@ -40,6 +40,8 @@ export interface GoodAnswer {
   /** JSON-RPC: where id and result stand in `body`, where that is known. */
   readonly idAt?: MemberSpan;
   readonly resultAt?: MemberSpan;
+  /** The bytes of a large answer, passed on while they arrive; `body` is empty then. */
+  readonly stream?: AsyncIterable<Uint8Array>;
 }
 
 const bad = (blame: Blame, reason: FailureReason): BadAnswer => ({ kind: "bad", blame, reason });

@@ -11,6 +11,7 @@ import type { Blame } from "./types.ts";
 /** One JSON-RPC response object within bytes, scanned. */
 export interface ScannedObject {
   readonly bytes: Buffer;
+  /** Where what is passed on begins and ends: the object, with the white space around one that came alone. */
   readonly start: number;
   readonly end: number;
   readonly members: readonly JsonMemberSpan[];
@@ -40,7 +41,7 @@ export function scanObject(body: Uint8Array): ScannedObject | undefined {
   const start = skipJsonSpace(bytes, 0);
   const found = jsonMemberSpans(bytes, start);
   if (found === undefined || skipJsonSpace(bytes, found.end) !== bytes.length) return undefined;
-  return { bytes, start, end: found.end, members: found.members };
+  return { bytes, start: 0, end: bytes.length, members: found.members };
 }
 
 /** Scans an answer that should be an array of JSON objects; undefined when it is not whole. Others than objects are left out. */

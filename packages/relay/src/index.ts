@@ -1,5 +1,7 @@
 export { type BadAnswer, classifyAnswer, type GoodAnswer, type SupplierAnswer } from "./answer.ts";
+export { type CrossCheckRules, DEFAULT_CROSS_CHECK } from "./direct/cross-check.ts";
 export { createDirectRelay, type DirectRelay, type DirectRelayModules } from "./direct/direct-relay.ts";
+export { DEFAULT_LOG_RANGES, type LogRangeRules } from "./direct/log-ranges.ts";
 export {
   DEFAULT_ATTEMPT_TIMEOUT_MS,
   DEFAULT_MAX_ATTEMPTS,
@@ -19,7 +21,7 @@ export type {
   RpcError,
   ValidationDetail,
 } from "./families/family.ts";
-export { type FreePath, type FreeRpc, parseFreePath, parseFreeRpc, takesPaths } from "./families/free-call.ts";
+export { type FreePath, type FreeRpc, isRpcPath, parseFreePath, parseFreeRpc, takesPaths } from "./families/free-call.ts";
 export { MAX_SEARCH_BODY_BYTES, MAX_SEARCH_RESULTS } from "./families/search.ts";
 export { familyOf, isListed, parsePaid } from "./families.ts";
 export { RELAY_METRICS } from "./metrics.ts";
@@ -39,4 +41,14 @@ export type {
   Topic,
 } from "./subscriptions/types.ts";
 export type { CallOutcome } from "./subscriptions/upstream-socket.ts";
-export type { Blame, Relay, RelayFailure, RelayResult } from "./types.ts";
+export type {
+  Blame,
+  BreakerState,
+  Relay,
+  RelayControl,
+  RelayFailure,
+  RelayFlag,
+  RelayResult,
+  ServiceView,
+  SupplierView,
+} from "./types.ts";

@@ -1,6 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { type ErrorCode, errorBody, errorRow, type RequestId } from "@turnpike/base";
 import { linger } from "./linger.ts";
+import { leaveBody, streamBody } from "./stream-body.ts";
 
 /** A whole response, before it is written. */
 export interface Answer {
@@ -9,6 +10,8 @@ export interface Answer {
   readonly result: string;
   readonly contentType: string | undefined;
   readonly body: Uint8Array | string;
+  /** A body that is written while it arrives, in the place of `body`. */
+  readonly stream?: AsyncIterable<Uint8Array>;
   /** Further headers: name, value, name, value. */
   readonly headers?: readonly string[];
   /** True when the rest of the request must not be read: the connection is closed after this answer. */
@@ -53,7 +56,8 @@ export function jsonAnswer(status: number, value: unknown, headers: readonly str
 }
 
 /** Headers that a paid request has. The reference clients send the last one, a response header, with theirs. */
-const PAID_HEADERS = "Content-Type, PAYMENT-SIGNATURE, Target-Service-Id, Access-Control-Expose-Headers";
+const PAID_HEADERS =
+  "Content-Type, PAYMENT-SIGNATURE, Target-Service-Id, Access-Control-Expose-Headers, X-Request-Id, traceparent";
 
 /** Answers a CORS preflight: these verbs and headers are allowed, for a day. */
 export function preflightAnswer(verbs: string, allowed = PAID_HEADERS): Answer {
@@ -79,10 +83,12 @@ export function preflightAnswer(verbs: string, allowed = PAID_HEADERS): Answer {
 
 /** Writes a whole answer; `head` leaves its body out. Does nothing when the response is already written or gone. */
 export function writeAnswer(res: ServerResponse, answer: Answer, requestId: RequestId, head = false): void {
+  const { stream } = answer;
+  if (stream !== undefined && (head || res.headersSent || res.destroyed)) leaveBody(stream);
   if (res.headersSent || res.destroyed) return;
   const headers = [...(answer.headers ?? []), ...CORS, "X-Content-Type-Options", "nosniff", "X-Request-Id", requestId];
   if (answer.contentType !== undefined) headers.push("Content-Type", answer.contentType);
-  if (answer.status !== 204 && answer.status !== 304) {
+  if (answer.status !== 204 && answer.status !== 304 && stream === undefined) {
     const length = typeof answer.body === "string" ? Buffer.byteLength(answer.body) : answer.body.length;
     headers.push("Content-Length", String(length));
   }
@@ -91,7 +97,8 @@ export function writeAnswer(res: ServerResponse, answer: Answer, requestId: Requ
     lingerOnClose(res);
   }
   res.writeHead(answer.status, headers);
-  if (head || answer.body.length === 0) res.end();
+  if (stream !== undefined && !head) void streamBody(res, stream);
+  else if (head || answer.body.length === 0) res.end();
   else res.end(answer.body);
 }
 

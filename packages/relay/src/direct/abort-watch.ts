@@ -10,7 +10,10 @@ export function watchAbort(signal: AbortSignal, callback: () => void): void {
     const all = new Set<() => void>();
     callbacks = all;
     watches.set(signal, all);
-    signal.addEventListener("abort", () => [...all].forEach((one) => void one()), { once: true });
+    const fire = (): void => {
+      for (const one of [...all]) one();
+    };
+    signal.addEventListener("abort", fire, { once: true });
   }
   callbacks.add(callback);
 }

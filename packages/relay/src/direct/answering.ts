@@ -15,9 +15,9 @@ export interface AnsweringModules {
   /** Largest answer that is made of parts. */
   readonly maxAnswerBytes: number;
   /** The newest block, where it is known. */
-  tip(job: Job): number | undefined;
+  readonly tip: (job: Job) => number | undefined;
   /** An operator gave an answer that most of the others contradict. */
-  contradicted(job: Job, operator: string): void;
+  readonly contradicted: (job: Job, operator: string) => void;
 }
 
 /** How a call gets its answer: shared with equal calls, taken apart, compared, and pursued. */
@@ -48,7 +48,7 @@ export class Answering {
     const { flags, metrics, pursuit, contradicted } = this.#modules;
     const wanted = wantedAnswers(job, flags.cross_validation);
     if (wanted <= 1) return this.pursue(job);
-    return crossCheck(job, wanted, {
+    return crossCheck({ ...job, mayStream: false }, wanted, {
       metrics,
       contradicted,
       operators: (one) => new Set(pursuit.order(one).map(({ operator }) => operator)).size,

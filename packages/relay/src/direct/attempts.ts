@@ -34,7 +34,7 @@ export class Attempts {
     handle: AttemptHandle,
   ): Promise<AttemptResult | "wrong_chain"> {
     const { clock } = this.#modules;
-    const { call, operation, isFree, signal } = job;
+    const { call, operation, isFree, mayStream, signal } = job;
     const startMs = clock.monotonicMs();
     if (!target.isVerified) {
       const unverified = await this.verify(target, shareMs);
@@ -43,7 +43,7 @@ export class Attempts {
     }
     const body = operation?.filter === "use" ? bodyForMaker(call) : call.body;
     const leftMs = shareMs - (clock.monotonicMs() - startMs);
-    let result = await target.attempt(call, body, leftMs, signal, { isFree }, handle);
+    let result = await target.attempt(call, body, leftMs, signal, { isFree, mayStream }, handle);
     if (result.kind === "good" && operation?.filter === "create" && !result.good.isError) {
       result = withTaggedFilter(target, result);
     }

@@ -1,4 +1,4 @@
-import type { Clock } from "@turnpike/base";
+import { AppError, type Clock } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
 import type { BadAnswer } from "../answer.ts";
 import { joinBatch, readBatch } from "./batch.ts";
@@ -154,6 +154,7 @@ async function relayTogether(
       if (exchanged.reason === "overloaded") break;
       continue;
     }
+    if ("streamed" in exchanged) throw new AppError("INTERNAL", { message: "A batch was streamed." });
     if (exchanged.retryAfterMs !== undefined) target.quality.restUntil(clock.monotonicMs(), exchanged.retryAfterMs);
     const read = readBatch(target.family, joined, exchanged.answer);
     if (read.kind === "refused") {

@@ -53,8 +53,8 @@ const MISSING: BadAnswer = { kind: "bad", blame: "supplier", reason: "wrong_id" 
 const REFUSING = new Set([400, 404, 405, 413, 415, 422, 501]);
 
 /**
- * Reads the answer to a batch: by id, whatever the order. Calls without an answer, or with two, are failed attempts;
- * what answers nothing that was asked is left out.
+ * Reads the answer to a batch: by id, whatever the order. Calls without an answer, or with two that differ, are failed
+ * attempts; what answers nothing that was asked is left out.
  */
 export function readBatch(family: Family, joined: JoinedBatch, answer: SupplierAnswer): BatchReading {
   const refused = refusedAnswer(answer);
@@ -73,7 +73,10 @@ export function readBatch(family: Family, joined: JoinedBatch, answer: SupplierA
   const byId = new Map<string, ScannedObject | "twice">();
   for (const object of objects) {
     const id = idKey(rawMember(object, "id"));
-    if (id !== undefined) byId.set(id, byId.has(id) ? "twice" : object);
+    if (id === undefined) continue;
+    const known = byId.get(id);
+    if (known === undefined) byId.set(id, object);
+    else if (known === "twice" || !isSame(known, object)) byId.set(id, "twice");
   }
   const answers = joined.calls.map((call) => {
     const id = call.id ?? "";
@@ -87,9 +90,15 @@ export function readBatch(family: Family, joined: JoinedBatch, answer: SupplierA
     : { kind: "answers", answers };
 }
 
+function isSame(one: ScannedObject, other: ScannedObject): boolean {
+  return one.bytes.compare(other.bytes, other.start, other.end, one.start, one.end) === 0;
+}
+
+const PLAIN_ID = /^(?:"[^\\]*"|0|-?[1-9][0-9]{0,14})$/;
+
 /** One spelling for ids of one value. */
 function idKey(raw: string | undefined): string | undefined {
-  if (raw === undefined || !raw.includes("\\")) return raw;
+  if (raw === undefined || PLAIN_ID.test(raw)) return raw;
   try {
     return JSON.stringify(JSON.parse(raw));
   } catch {

@@ -125,7 +125,9 @@ class SupplierSets implements DirectRelay {
         const list = targets.get(rpcType) ?? [];
         targets.set(rpcType, list);
         const { maxAnswerBytes, maxCheckedBytes, probeTimeoutMs } = this.#options;
-        const bounds = { maxAnswerBytes, maxCheckedBytes, probeTimeoutMs, quality: DEFAULT_QUALITY };
+        const { streamAfterBytes: afterBytes, maxStreamedBytes: maxBytes, streamTimeoutMs: timeoutMs } = this.#options;
+        const streaming = { afterBytes, maxBytes, timeoutMs };
+        const bounds = { maxAnswerBytes, maxCheckedBytes, probeTimeoutMs, streaming, quality: DEFAULT_QUALITY };
         const modules = { ...this.#modules, pool: this.#poolOf(id, url), budget: this.#budget };
         list.push(new Target({ service, operator, rpcType, url, headers, ...bounds }, modules));
       }
@@ -192,7 +194,7 @@ class SupplierSets implements DirectRelay {
         timeoutMs: set.config.timeoutMs,
         maxAttempts: set.config.maxAttempts,
         clock,
-        mayBatch: ({ call }) => mayBatch(call, set.service),
+        mayBatch,
         ended: () => signal?.aborted === true || this.#closing.signal.aborted,
         closing: () => (this.#closing.signal.aborted ? this.#closing.signal : signal),
         order: (job) => set.order(job).filter(({ family }) => !family.isLegacyRpc),
@@ -234,13 +236,15 @@ class SupplierSets implements DirectRelay {
   #job(set: SupplierSet, request: PaidRequest | FreeRequest, signal: AbortSignal | undefined): Job {
     const { call } = request.request;
     const operation = set.service.operations.get(call.operation);
+    const traits = traitsOf(set.service, call);
     return {
       set,
       call,
       operation,
-      traits: traitsOf(set.service, call),
+      traits,
       isFree: isFree(request),
-      isOnce: isSentOnce(call, operation),
+      isOnce: isSentOnce(call, operation, traits),
+      mayStream: isFree(request) && request.mayStream === true,
       deadlineMs: request.deadlineMs,
       signal,
     };
@@ -265,8 +269,9 @@ class SupplierSets implements DirectRelay {
     const service = request.request.serviceId;
     metrics.count(RELAYS, { service, result: finding.ok ? "ok" : finding.code });
     if (!finding.ok) return { ok: false, code: finding.code, attempts: finding.attempts };
-    const { status, contentType, body, schemaCheck, operator } = finding.found;
-    return { ok: true, relayed: mintRelayed({ request, status, contentType, body, schemaCheck, operator }) };
+    const { status, contentType, body, schemaCheck, operator, stream } = finding.found;
+    const relayed = { request, status, contentType, body, schemaCheck, operator };
+    return { ok: true, relayed: mintRelayed(stream === undefined ? relayed : { ...relayed, stream }) };
   }
 
   #refuse(serviceId: ServiceId, code: ErrorCode): RelayFailure {

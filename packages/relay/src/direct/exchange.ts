@@ -3,6 +3,7 @@ import type { Dispatcher } from "undici";
 import type { SupplierAnswer } from "../answer.ts";
 import type { FailureReason } from "../families/family.ts";
 import { unwatchAbort, watchAbort } from "./abort-watch.ts";
+import { AnswerPipe } from "./answer-pipe.ts";
 
 /** What one HTTP exchange ended in, when not in an answer. */
 export interface ExchangeFault {
@@ -15,7 +16,28 @@ export interface ExchangeFault {
 /** Result of {@link exchange}. */
 export type ExchangeResult =
   | { readonly ok: true; readonly answer: SupplierAnswer; readonly retryAfterMs: number | undefined }
+  | { readonly ok: true; readonly streamed: StreamedAnswer }
   | ExchangeFault;
+
+/** An answer that is passed on while it arrives. */
+export interface StreamedAnswer {
+  readonly status: number;
+  readonly contentType: string;
+  /** All its bytes. Rejects when the supplier breaks off. Ends the exchange when it is left. */
+  readonly body: AsyncIterable<Uint8Array>;
+}
+
+/** When an answer is passed on while it arrives. */
+export interface StreamRules {
+  /** Smaller answers are taken whole. */
+  readonly afterBytes: number;
+  /** Larger answers are cut off. */
+  readonly maxBytes: number;
+  /** Longest time from its first byte passed on to its last. */
+  readonly timeoutMs: number;
+  /** Reads the beginning of an answer; what to pass on in its place, or undefined: this one is taken whole. */
+  head(beginning: Buffer, status: number, contentType: string): Uint8Array | undefined;
+}
 
 /** Bytes that all exchanges together may hold. */
 export interface ByteBudget {
@@ -35,6 +57,7 @@ export interface ExchangeRequest {
   /** Larger answers are cut off and come back as truncated. */
   readonly maxAnswerBytes: number;
   readonly signal: AbortSignal | undefined;
+  readonly stream?: StreamRules | undefined;
   /** Gets a way to end the exchange as `aborted`. */
   readonly handle?: AttemptHandle | undefined;
 }
@@ -59,7 +82,7 @@ function readRetryAfterMs(headers: IncomingHttpHeaders): number | undefined {
  */
 export function exchange(pool: Dispatcher, request: ExchangeRequest, budget: ByteBudget): Promise<ExchangeResult> {
   const { promise, resolve } = Promise.withResolvers<ExchangeResult>();
-  const { signal, maxAnswerBytes } = request;
+  const { signal, maxAnswerBytes, stream } = request;
   if (signal?.aborted === true) return Promise.resolve({ ok: false, reason: "aborted", isUnsent: true });
   let controller: Dispatcher.DispatchController | undefined;
   let isDone = false;
@@ -67,6 +90,9 @@ export function exchange(pool: Dispatcher, request: ExchangeRequest, budget: Byt
   let status = 0;
   let contentType = "";
   let retryAfterMs: number | undefined;
+  let saidBytes = 0;
+  let mayStream = stream !== undefined;
+  let pipe: AnswerPipe | undefined;
   const chunks: Uint8Array[] = [];
 
   const finish = (result: ExchangeResult, isComplete: boolean): void => {
@@ -106,9 +132,14 @@ export function exchange(pool: Dispatcher, request: ExchangeRequest, budget: Byt
         status = statusCode;
         contentType = headerText(headers["content-type"]);
         retryAfterMs = readRetryAfterMs(headers);
-        if (Number(headerText(headers["content-length"])) > maxAnswerBytes) cutOff();
+        saidBytes = Number(headerText(headers["content-length"]));
+        if (saidBytes > (mayStream && stream !== undefined ? stream.maxBytes : maxAnswerBytes)) cutOff();
       },
       onResponseData(_started, chunk) {
+        if (pipe !== undefined) {
+          pipe.push(chunk);
+          return;
+        }
         if (isDone) return;
         if (held + chunk.length > maxAnswerBytes) {
           cutOff();
@@ -120,13 +151,30 @@ export function exchange(pool: Dispatcher, request: ExchangeRequest, budget: Byt
         }
         held += chunk.length;
         chunks.push(chunk);
+        if (mayStream && stream !== undefined && controller !== undefined && held >= stream.afterBytes) {
+          mayStream = false;
+          const head = stream.head(Buffer.concat(chunks), status, contentType);
+          if (head === undefined) {
+            if (saidBytes > maxAnswerBytes) cutOff();
+            return;
+          }
+          const taken = held;
+          held = 0;
+          pipe = new AnswerPipe(stream, controller, head, () => budget.give(taken));
+          finish({ ok: true, streamed: { status, contentType, body: pipe.readable } }, true);
+        }
       },
       onResponseEnd() {
+        if (pipe !== undefined) {
+          pipe.end();
+          return;
+        }
         const body = chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks);
         finish({ ok: true, answer: { status, contentType, body, truncated: false }, retryAfterMs }, true);
       },
       onResponseError() {
-        fail("connection", true);
+        if (pipe !== undefined) pipe.breakOff();
+        else fail("connection", true);
       },
     },
   );

@@ -40,7 +40,8 @@ export class Flights {
     const known = this.#flights.get(key);
     if (known !== undefined && known.signal === signal) {
       const finding = await known.finding;
-      if (!finding.ok || id === undefined) return finding;
+      if (!finding.ok) return finding;
+      if (id === undefined) return finding.found.stream === undefined ? finding : run();
       const found = withOwnId(finding.found, id);
       return found === undefined ? run() : { ok: true, found };
     }

@@ -17,6 +17,8 @@ export interface FoundAnswer {
   /** JSON-RPC: where id and result stand in `body`, where that is known. */
   readonly idAt?: MemberSpan;
   readonly resultAt?: MemberSpan;
+  /** The bytes of a large answer, passed on while they arrive; `body` is empty then. */
+  readonly stream?: AsyncIterable<Uint8Array>;
   /** Set on what the client gets because nobody had anything better: an error, or an answer from behind. */
   readonly lastResort?: FailureReason;
 }
@@ -26,9 +28,10 @@ export type Finding =
   | { readonly ok: true; readonly found: FoundAnswer }
   | (RelayFailure & { readonly reasons?: readonly FailureReason[] });
 
-/** The same answer for another asker, by its own id; undefined when it has none. */
+/** The same answer for another asker, by its own id; undefined when that cannot be made. */
 export function withOwnId(found: FoundAnswer, id: string): FoundAnswer | undefined {
-  const { body, resultAt } = found;
+  const { body, resultAt, stream } = found;
+  if (stream !== undefined) return undefined;
   const idAt = found.idAt ?? findMembers(body)?.get("id");
   if (idAt === undefined) return undefined;
   const grown = Buffer.byteLength(id) - (idAt.end - idAt.start);

@@ -14,6 +14,8 @@ export interface Job {
   readonly isFree: boolean;
   /** It may write, or is about a filter: it is sent once. */
   readonly isOnce: boolean;
+  /** Its asker takes a large answer while it arrives. */
+  readonly mayStream: boolean;
   /** Monotonic milliseconds. */
   readonly deadlineMs: number;
   readonly signal: AbortSignal | undefined;

@@ -31,6 +31,12 @@ export interface DirectRelayOptions {
   readonly suppliers: Readonly<Record<string, DirectSuppliers>>;
   /** Largest answer that is taken. */
   readonly maxAnswerBytes: number;
+  /** Free answers that are larger are passed on while they arrive, where their asker takes that. */
+  readonly streamAfterBytes: number;
+  /** Largest answer that is passed on while it arrives. */
+  readonly maxStreamedBytes: number;
+  /** Longest time for that. */
+  readonly streamTimeoutMs: number;
   /** Larger answers are not held against their schema (`unchecked`). */
   readonly maxCheckedBytes: number;
   /** Time between two probes of one supplier; 20 % more or less at random. */
@@ -56,6 +62,9 @@ export interface DirectRelayOptions {
 /** Bounds that suit one process. */
 export const directRelayDefaults: Omit<DirectRelayOptions, "suppliers"> = {
   maxAnswerBytes: 4 * 1_048_576,
+  streamAfterBytes: 1_048_576,
+  maxStreamedBytes: 64 * 1_048_576,
+  streamTimeoutMs: 60_000,
   maxCheckedBytes: 1_048_576,
   probeIntervalMs: 10_000,
   probeTimeoutMs: 5_000,

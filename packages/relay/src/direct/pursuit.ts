@@ -180,20 +180,15 @@ class Pursuit {
   #win(running: Running, { good, status, contentType }: Extract<AttemptResult, { kind: "good" }>): void {
     const { job } = this;
     const isRpc = job.call.id !== undefined;
-    const { body, schemaCheck, isError, result, idAt, resultAt } = good;
+    const { kind: _, ...rest } = good;
     this.#countHedge(running.isHedge ? "won" : "lost");
     this.#over({
       ok: true,
       found: {
         status: isRpc ? 200 : status,
         contentType: isRpc ? "application/json" : contentType,
-        body,
-        schemaCheck,
         operator: running.target.operator,
-        isError,
-        result,
-        ...(idAt === undefined ? {} : { idAt }),
-        ...(resultAt === undefined ? {} : { resultAt }),
+        ...rest,
       },
     });
   }

@@ -1,17 +1,29 @@
-import type { Operation, Service } from "@turnpike/catalogue";
+import type { Operation } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
+import type { MethodTraits } from "../families/method-traits.ts";
 import type { FoundAnswer } from "./found.ts";
+import type { Job } from "./job.ts";
 import type { FailedAttempt } from "./target.ts";
 
-/** Filter calls, and calls that the catalogue does not declare and that are no reads by their name: they may write. */
-export function isSentOnce(call: BackendCall, operation: Operation | undefined): boolean {
-  return operation === undefined ? call.isRead !== true : operation.filter !== undefined;
+/**
+ * True for what is no read by its family's table: writes, filter calls, and what nobody knows. What the catalogue
+ * declares is a read where the table does not say otherwise, and always by an operator's word.
+ */
+export function isSentOnce(
+  call: BackendCall,
+  operation: Operation | undefined,
+  traits: MethodTraits | undefined,
+): boolean {
+  if (operation?.filter !== undefined) return true;
+  if (operation?.read === true) return false;
+  if (traits !== undefined) return traits.kind !== "read";
+  return operation === undefined && call.isRead !== true;
 }
 
 /** True for a call that may go upstream with others: it may be sent again, and needs no certain supplier. */
-export function mayBatch(call: BackendCall, service: Service): boolean {
+export function mayBatch({ call, isOnce }: Job): boolean {
   const isRpc = call.rpcType === "json_rpc" || call.rpcType === "comet_bft";
-  return isRpc && call.id !== undefined && !isSentOnce(call, service.operations.get(call.operation));
+  return isRpc && call.id !== undefined && !isOnce;
 }
 
 /** An error that the client gets when nobody has anything better. */

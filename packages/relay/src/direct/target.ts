@@ -8,7 +8,15 @@ import type { Family, Probe } from "../families/family.ts";
 import { familyOf } from "../families.ts";
 import { classifyFreeAnswer } from "../free-answer.ts";
 import { HEALTHY, PROBES } from "../metrics.ts";
-import { type AttemptHandle, type ByteBudget, type ExchangeFault, type ExchangeResult, exchange } from "./exchange.ts";
+import { streamHead } from "./answer-pipe.ts";
+import {
+  type AttemptHandle,
+  type ByteBudget,
+  type ExchangeFault,
+  type ExchangeResult,
+  exchange,
+  type StreamRules,
+} from "./exchange.ts";
 import { supplierTag } from "./filters.ts";
 import type { FoundAnswer } from "./found.ts";
 import { Quality, type QualityOptions } from "./quality.ts";
@@ -23,6 +31,7 @@ export interface TargetOptions {
   readonly maxAnswerBytes: number;
   readonly maxCheckedBytes: number;
   readonly probeTimeoutMs: number;
+  readonly streaming: StreamBounds;
   readonly quality: QualityOptions;
 }
 
@@ -48,13 +57,19 @@ export interface FailedAttempt extends BadAnswer {
   readonly contentType?: string;
 }
 
+/** When large answers are passed on while they arrive. */
+export type StreamBounds = Omit<StreamRules, "head">;
+
 /** How an answer is read: for sale, or for the free relay. */
 export interface AnswerCheck {
   readonly isFree?: boolean;
+  /** A large answer may be passed on while it arrives. */
+  readonly mayStream?: boolean;
   /** Larger answers that are sold are not held against their schema. */
   readonly maxCheckedBytes?: number;
 }
 
+const NO_BYTES = new Uint8Array(0);
 const SMALL_BATCH_MS = 300_000;
 
 /** An exchange without an answer, as a failed attempt. */
@@ -90,6 +105,7 @@ export class Target {
   #isUp: boolean | undefined;
   #heightBlocks: number | undefined;
   #probing: Promise<void> | undefined;
+  #probeRounds = 0;
 
   constructor(options: TargetOptions, modules: TargetModules) {
     this.#options = options;
@@ -158,6 +174,7 @@ export class Target {
     signal: AbortSignal | undefined,
     scale = 1,
     handle?: AttemptHandle,
+    stream?: StreamRules,
   ): Promise<ExchangeResult> {
     const maxAnswerBytes = this.#options.maxAnswerBytes * scale;
     const base = body === undefined ? this.#headers : this.#postHeaders;
@@ -171,6 +188,7 @@ export class Target {
       maxAnswerBytes,
       signal,
       handle,
+      stream,
     };
     return exchange(this.#modules.pool, request, this.#modules.budget);
   }
@@ -185,8 +203,21 @@ export class Target {
     handle?: AttemptHandle,
   ): Promise<AttemptResult & { readonly retryAfterMs?: number | undefined }> {
     const { service } = this.#options;
-    const result = await this.exchange(call, body, timeoutMs, signal, 1, handle);
+    const { id } = call;
+    const stream: StreamRules | undefined =
+      check.mayStream === true && id !== undefined && !this.family.isLegacyRpc
+        ? {
+            ...this.#options.streaming,
+            head: (beginning, status) => (status === 200 ? streamHead(beginning, id, call.clientId) : undefined),
+          }
+        : undefined;
+    const result = await this.exchange(call, body, timeoutMs, signal, 1, handle, stream);
     if (!result.ok) return faultOf(result);
+    if ("streamed" in result) {
+      const { status, contentType, body: bytes } = result.streamed;
+      const whole = { schemaCheck: "unchecked", isError: false, body: NO_BYTES, result: undefined } as const;
+      return { kind: "good", good: { kind: "good", ...whole, stream: bytes }, status, contentType };
+    }
     const { answer, retryAfterMs } = result;
     const read =
       check.isFree === true && !this.family.isLegacyRpc
@@ -224,12 +255,19 @@ export class Target {
   async #runProbe(signal: AbortSignal): Promise<void> {
     const { clock, metrics } = this.#modules;
     const { service, probeTimeoutMs } = this.#options;
-    for (const step of this.#probe?.steps ?? []) {
+    const round = this.#probeRounds++;
+    const steps = (this.#probe?.steps ?? []).filter(({ every = 1 }) => round % every === 0);
+    for (let step = steps.shift(); step !== undefined; step = steps.shift()) {
       const startMs = clock.monotonicMs();
       const result = await this.attempt(step.call, step.call.body, probeTimeoutMs, signal, { maxCheckedBytes: 0 });
       if (signal.aborted) return;
       const nowMs = clock.monotonicMs();
       if (result.kind === "bad" || result.good.isError) {
+        if (step.isOptional === true) continue;
+        if (step.instead !== undefined && !(result.kind === "bad" && result.blame === "wire")) {
+          steps.unshift(step.instead);
+          continue;
+        }
         metrics.count(PROBES, {
           service: service.id,
           result: result.kind === "bad" && result.blame === "wire" ? "unreachable" : "bad",
@@ -241,6 +279,11 @@ export class Target {
       }
       const reading = step.read(result.good.result);
       if (!reading.ok) {
+        if (step.isOptional === true) continue;
+        if (step.instead !== undefined) {
+          steps.unshift(step.instead);
+          continue;
+        }
         metrics.count(PROBES, {
           service: service.id,
           result: reading.reason === "wrong_chain" ? "wrong_chain" : "bad",

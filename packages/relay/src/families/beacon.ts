@@ -3,12 +3,14 @@ import { parseChainCall } from "./chain-call.ts";
 import {
   type ErrorJudgement,
   type Family,
+  finalStep,
   heightProbe,
   httpProbeCall,
   judgeHttpStatus,
   memberAt,
   supplierFault,
 } from "./family.ts";
+import { beaconTraits } from "./methods/beacon-methods.ts";
 
 function judge(status: number, body: unknown): ErrorJudgement {
   const isStated = isRecord(body) && body.code === status && typeof body.message === "string";
@@ -23,8 +25,14 @@ export const beacon: Family = {
   judgeHttpError: judge,
   errorsOverHttp500: false,
   isLegacyRpc: false,
+  traits: beaconTraits,
   probe: (_service, rpcType) =>
-    heightProbe(httpProbeCall("GET", "/eth/v1/node/syncing", rpcType), (result) =>
-      memberAt(result, "data", "head_slot"),
+    heightProbe(
+      httpProbeCall("GET", "/eth/v1/node/syncing", rpcType),
+      (result) => memberAt(result, "data", "head_slot"),
+      undefined,
+      finalStep(httpProbeCall("GET", "/eth/v1/beacon/headers/finalized", rpcType), (result) =>
+        memberAt(result, "data", "header", "message", "slot"),
+      ),
     ),
 };

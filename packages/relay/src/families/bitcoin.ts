@@ -9,6 +9,8 @@ import {
   rpcProbeCall,
   supplierFault,
 } from "./family.ts";
+import { BITCOIN_METHODS } from "./methods/bitcoin-methods.ts";
+import { traitsOf } from "./methods/rules.ts";
 
 /** Codes of Bitcoin Core's `rpc/protocol.h`: type error, invalid address or key, invalid parameter, deserialization, misc (wrong arguments). */
 const FIXED_CODES = new Set([-1, -3, -5, -8, -22, -32602]);
@@ -20,6 +22,9 @@ function judge(error: RpcError): ErrorJudgement {
   return FIXED_CODES.has(code) ? "answer" : supplierFault("error");
 }
 
+/** Nothing is ever final. After so many blocks even the network's own rewards may be spent (`COINBASE_MATURITY`). */
+const FINALITY_BLOCKS = 100;
+
 /** Bitcoin-style networks; nodes before Bitcoin Core 28 answer in the manner of JSON-RPC 1. */
 export const bitcoin: Family = {
   id: "bitcoin",
@@ -28,5 +33,6 @@ export const bitcoin: Family = {
   judgeHttpError: judgeHttpStatus,
   errorsOverHttp500: true,
   isLegacyRpc: true,
-  probe: () => heightProbe(rpcProbeCall("getblockcount", []), (result) => result),
+  traits: (call) => traitsOf(BITCOIN_METHODS, call.method ?? call.operation, call.params),
+  probe: () => heightProbe(rpcProbeCall("getblockcount", []), (result) => result, FINALITY_BLOCKS),
 };

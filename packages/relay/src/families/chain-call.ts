@@ -81,6 +81,7 @@ function rpcCall(service: Service, operation: Operation, read: ReadBody): Parsed
     call: {
       rpcType: operation.rpcType,
       operation: operation.name,
+      method: operation.name,
       verb: "POST",
       path: "",
       body: Buffer.from(`{"jsonrpc":"2.0","id":${sent.id},"method":${method},"params":${rawParams}}`),

@@ -13,6 +13,7 @@ import {
   readHeight,
   supplierFault,
 } from "./family.ts";
+import { cosmosTraits } from "./methods/cosmos-methods.ts";
 
 /** Texts of CometBFT 0.38 and the Cosmos SDK 0.5x that a right node gives to a wrong question; see `test/spec/recorded-cosmos`. */
 const FIXED =
@@ -68,7 +69,10 @@ function chainProbe(service: Service, path: string, rpcType: "rest" | "comet_bft
             return { ok: false, reason: "wrong_chain" };
           }
           const heightBlocks = readHeight(memberAt(result, ...height));
-          return heightBlocks === undefined ? { ok: false, reason: "bad_answer" } : { ok: true, heightBlocks };
+          // A block is committed when it is final.
+          return heightBlocks === undefined
+            ? { ok: false, reason: "bad_answer" }
+            : { ok: true, heightBlocks, finalBlocks: heightBlocks };
         },
       },
     ],
@@ -83,6 +87,7 @@ export const cosmos: Family = {
   judgeHttpError: judgeLcdError,
   errorsOverHttp500: true,
   isLegacyRpc: false,
+  traits: cosmosTraits,
   probe: (service, rpcType) => {
     if (rpcType === "comet_bft") return chainProbe(service, "/status", "comet_bft");
     if (rpcType === "rest") return chainProbe(service, "/cosmos/base/tendermint/v1beta1/blocks/latest", "rest");

@@ -4,23 +4,30 @@ import {
   chainFault,
   type ErrorJudgement,
   type Family,
+  finalStep,
   judgeHttpStatus,
+  memberAt,
   type Probe,
+  type ProbeStep,
   type RpcError,
   readHeight,
   rpcProbeCall,
   supplierFault,
   tooMuch,
 } from "./family.ts";
+import { EVM_METHODS } from "./methods/evm-methods.ts";
+import { traitsOf } from "./methods/rules.ts";
 
 /** The EVM ran, or the call could never run: every right node says the same. Texts of geth, Erigon, Nethermind, Besu, anvil. */
 const FIXED =
-  /revert|invalid ?opcode|bad instruction|invalid jump|stack ?(?:under|over)flow|out of ?gas|gas required exceeds|insufficient (?:funds|balance)|nonce too (?:low|high)|intrinsic gas|max ?fee ?per ?gas|max ?priority ?fee|fee cap|tip cap|exceeds block gas limit|write protection|static state change|address collision|max (?:code|initcode) ?size|^EVM error|VM execution error|filter not found|invalid argument|missing value for required argument|cannot unmarshal/i;
+  /revert|invalid ?opcode|bad instruction|invalid jump|stack ?(?:under|over)flow|out of ?gas|gas required exceeds|insufficient (?:funds|balance)|nonce too (?:low|high)|intrinsic gas|max ?fee ?per ?gas|max ?priority ?fee|fee cap|tip cap|exceeds block gas limit|write protection|static state change|address collision|max (?:code|initcode) ?size|^EVM error|VM execution error|filter not found|invalid argument|missing value for required argument|cannot unmarshal|must be in order|not a precompile|nonce has max value|not traceable|already (?:known|imported|exists)|known transaction|underpriced|transaction type not supported|invalid (?:sender|signature|chain id)|only replay-protected|^rlp: |typed transaction too short/i;
 /** A revert with its reason after it, at nodes that say it with a code of their own. */
 const REVERTED = /^(?:VM Exception while processing transaction: )?(?:execution )?revert(?:ed)?\b/i;
 /** Another supplier may be further on, or keep more. */
 const STATE =
-  /header not found|block (?:not found|\w+ not found)|unknown block|BlockOutOfRange|beyond current head|trie node|state .{0,40}(?:not|un)available|historical state|not available|pruned|archive/i;
+  /(?:header|transaction|tx|receipt) (?:0x\w+ )?not found|block (?:not found|\w+ not found)|unknown block|BlockOutOfRange|beyond current head|trie node|state .{0,40}(?:not|un)available|historical state|not available|pruned|archive/i;
+/** What `eth_simulateV1` says of its own blocks and calls (ethereum/execution-apis); below them is "too many blocks". */
+const SIMULATION = { lowest: -38_025, highest: -38_010 };
 /** The supplier limits us. */
 const LIMITED = /rate ?limit|too many requests|quota|credits|capacity|throttl|upgrade|plan\b|api key|unauthorized/i;
 /** The supplier takes no request of this size. */
@@ -31,6 +38,7 @@ export function judgeEvmError(error: RpcError): ErrorJudgement {
   const { code, message } = error;
   // Before any text is looked at: a contract chooses what its revert says ("Unauthorized", "rate limit exceeded").
   if (code === 3 || code === -32015 || REVERTED.test(message)) return "answer";
+  if (code >= SIMULATION.lowest && code <= SIMULATION.highest) return "answer";
   if (LIMITED.test(message)) return supplierFault("rate_limited");
   if (code === -32601 || code === -32004) return supplierFault("unsupported");
   if (code === -32602) {
@@ -44,7 +52,37 @@ export function judgeEvmError(error: RpcError): ErrorJudgement {
   return supplierFault("error");
 }
 
-/** Asks for the chain's id before anything else, and for the height. */
+const HASH = /^0x[0-9a-f]{64}$/i;
+
+/** For suppliers that do not give the newest block. */
+const HEIGHT_STEP: ProbeStep = {
+  call: rpcProbeCall("eth_blockNumber", []),
+  read: (result) => {
+    const heightBlocks = readHeight(result);
+    return heightBlocks === undefined ? { ok: false, reason: "bad_answer" } : { ok: true, heightBlocks };
+  },
+};
+
+const HEAD_STEP: ProbeStep = {
+  call: rpcProbeCall("eth_getBlockByNumber", ["latest", false]),
+  instead: HEIGHT_STEP,
+  read: (result) => {
+    const heightBlocks = readHeight(memberAt(result, "number"));
+    const hash = memberAt(result, "hash");
+    const parent = memberAt(result, "parentHash");
+    if (heightBlocks === undefined || typeof hash !== "string" || !HASH.test(hash)) {
+      return { ok: false, reason: "bad_answer" };
+    }
+    const parentHash = typeof parent === "string" && HASH.test(parent) ? parent.toLowerCase() : undefined;
+    return { ok: true, heightBlocks, head: { heightBlocks, hash: hash.toLowerCase(), parentHash } };
+  },
+};
+
+const FINAL_STEP = finalStep(rpcProbeCall("eth_getBlockByNumber", ["finalized", false]), (result) =>
+  memberAt(result, "number"),
+);
+
+/** Asks for the chain's id before anything else, for the newest block, and for the newest that cannot be undone. */
 export function evmProbe(service: Service): Probe {
   return {
     isRequired: service.evmChainId !== undefined,
@@ -60,13 +98,8 @@ export function evmProbe(service: Service): Probe {
           return { ok: true };
         },
       },
-      {
-        call: rpcProbeCall("eth_blockNumber", []),
-        read: (result) => {
-          const heightBlocks = readHeight(result);
-          return heightBlocks === undefined ? { ok: false, reason: "bad_answer" } : { ok: true, heightBlocks };
-        },
-      },
+      HEAD_STEP,
+      FINAL_STEP,
     ],
   };
 }
@@ -79,5 +112,6 @@ export const evm: Family = {
   judgeHttpError: judgeHttpStatus,
   errorsOverHttp500: false,
   isLegacyRpc: false,
+  traits: (call) => traitsOf(EVM_METHODS, call.method ?? call.operation, call.params),
   probe: (service, rpcType) => (rpcType === "json_rpc" ? evmProbe(service) : undefined),
 };

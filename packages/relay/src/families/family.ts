@@ -99,6 +99,12 @@ export interface ProbeStep {
   readonly call: BackendCall;
   /** Reads `result` of a JSON-RPC answer, or the body of a plain HTTP answer. */
   read(result: unknown): ProbeReading;
+  /** Asked when this one gets no good answer. */
+  readonly instead?: ProbeStep;
+  /** A failure says nothing about the supplier: it is as if it had not been asked. */
+  readonly isOptional?: boolean;
+  /** Asked in every so many-th round of probes, the first among them; 1 by default. */
+  readonly every?: number;
 }
 
 /** How a supplier of a service is probed. */
@@ -141,6 +147,7 @@ export function rpcProbeCall(method: string, params: unknown, rpcType: RpcType =
   return {
     rpcType,
     operation: method,
+    method,
     verb: "POST",
     path: "",
     body: Buffer.from(JSON.stringify({ jsonrpc: "2.0", id: 1, method, params })),
@@ -170,8 +177,16 @@ export function readHeight(value: unknown): number | undefined {
   return Number.isSafeInteger(height) && height >= 0 ? height : undefined;
 }
 
-/** A probe that asks for a height at one place of the answer. */
-export function heightProbe(call: BackendCall, at: (result: unknown) => unknown): Probe {
+/**
+ * A probe that asks for a height at one place of the answer. `finalityBlocks`: so far behind it is the newest block that
+ * cannot be undone; undefined: that is not known.
+ */
+export function heightProbe(
+  call: BackendCall,
+  at: (result: unknown) => unknown,
+  finalityBlocks?: number,
+  ...further: readonly ProbeStep[]
+): Probe {
   return {
     isRequired: false,
     steps: [
@@ -179,10 +194,29 @@ export function heightProbe(call: BackendCall, at: (result: unknown) => unknown)
         call,
         read: (result) => {
           const heightBlocks = readHeight(at(result));
-          return heightBlocks === undefined ? { ok: false, reason: "bad_answer" } : { ok: true, heightBlocks };
+          if (heightBlocks === undefined) return { ok: false, reason: "bad_answer" };
+          if (finalityBlocks === undefined) return { ok: true, heightBlocks };
+          return { ok: true, heightBlocks, finalBlocks: Math.max(0, heightBlocks - finalityBlocks) };
         },
       },
+      ...further,
     ],
+  };
+}
+
+/** Finality moves slowly, and a supplier that does not tell should not be asked again and again. */
+const FINAL_EVERY = 4;
+
+/** Asks for the newest block that cannot be undone, where suppliers tell. */
+export function finalStep(call: BackendCall, at: (result: unknown) => unknown): ProbeStep {
+  return {
+    call,
+    isOptional: true,
+    every: FINAL_EVERY,
+    read: (result) => {
+      const finalBlocks = readHeight(at(result));
+      return finalBlocks === undefined ? { ok: false, reason: "bad_answer" } : { ok: true, finalBlocks };
+    },
   };
 }
 

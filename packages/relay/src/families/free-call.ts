@@ -1,6 +1,7 @@
 import type { JsonSpan } from "@turnpike/base";
 import type { FamilyId, Operation, Service } from "@turnpike/catalogue";
 import type { BackendCall, RpcType } from "@turnpike/protocol";
+import { familyOf } from "../families.ts";
 import { replaceSpan } from "../members.ts";
 import { formatPath, formatQuery, parsePath } from "../paths.ts";
 import { matchPath } from "../templates.ts";
@@ -31,6 +32,8 @@ export interface FreePath {
   readonly body: Uint8Array;
   /** `x-cosmos-block-height`, as received. */
   readonly blockHeight?: string | undefined;
+  /** `accept`, as received. */
+  readonly accept?: string | undefined;
 }
 
 /** What a call is called in metrics when the catalogue does not declare it. */
@@ -43,16 +46,6 @@ const PATH_FAMILIES: ReadonlySet<FamilyId> = new Set(["cosmos", "radix", "tron",
 const COMET =
   /^(?:abci_|block|broadcast_|check_tx$|commit$|consensus_|dump_consensus_state$|genesis|header|health$|net_info$|num_unconfirmed_txs$|status$|(?:un)?subscribe|tx$|tx_search$|unconfirmed_txs?$|validators$)/;
 
-/** Undeclared methods that are reads by their name, so that one that fails may be asked again. */
-const READS: Readonly<Partial<Record<FamilyId, RegExp>>> = {
-  evm: /^(?:eth_(?:get|call|estimate|simulate|create|fee|gas|max|blob|chain|block|sync|protocol)(?!.*[Ff]ilter)|net_|web3_|trace_|debug_(?:get|trace)|txpool_|ots_|erigon_get|bor_get|zks_(?:get|estimate)|arbtrace_|parity_)/,
-  solana: /^(?:get|is|minimum|simulate)[A-Z]/,
-  near: /^(?:block|chunk|gas_price|query|status|tx|changes|validators|EXPERIMENTAL_(?!.*broadcast).*)$/,
-  sui: /^suix?_(?:get|query|multiGet|tryGet|tryMultiGet|dryRun|devInspect|resolve|verify)/,
-  cosmos: /^(?!broadcast_|subscribe|unsubscribe)/,
-  bitcoin: /^(?:get|decode|estimate|list|test|validate|verify|scan)/,
-};
-
 function rpcTypeOf(service: Service, method: string, operation: Operation | undefined): RpcType | undefined {
   if (operation !== undefined) return operation.rpcType;
   const { families } = service;
@@ -60,12 +53,12 @@ function rpcTypeOf(service: Service, method: string, operation: Operation | unde
   return families.some((family) => RPC_FAMILIES.has(family)) ? "json_rpc" : undefined;
 }
 
-function isRead(service: Service, rpcType: RpcType, method: string): boolean {
-  const speaks = (family: FamilyId): boolean => (family === "cosmos") === (rpcType === "comet_bft");
-  return service.families.some((family) => {
-    const reads = READS[family === "tron" ? "evm" : family];
-    return speaks(family) && reads?.test(method) === true;
-  });
+/** The call, and that it only reads, where the catalogue does not say so and the family knows. */
+function withKind(service: Service, call: BackendCall, declared: Operation | undefined): BackendCall {
+  if (declared !== undefined) return call;
+  const family = familyOf(service, call.rpcType);
+  const reads = family.traits === undefined ? call.verb === "GET" : family.traits(call)?.kind === "read";
+  return reads ? { ...call, isRead: true } : call;
 }
 
 /**
@@ -84,15 +77,15 @@ export function parseFreeRpc(service: Service, rpc: FreeRpc): ParsedCall {
   const call: BackendCall = {
     rpcType,
     operation: declared === undefined ? UNDECLARED : method,
+    method,
     verb: "POST",
     path: "",
     body: bodyOf(rpc, sent, rpcType),
     id: sent?.id,
     params: params ?? (rpcType === "comet_bft" ? {} : []),
     ...(sent?.clientId === undefined ? {} : { clientId: sent.clientId }),
-    ...(declared === undefined && isRead(service, rpcType, method) ? { isRead: true } : {}),
   };
-  return { ok: true, call };
+  return { ok: true, call: withKind(service, call, declared) };
 }
 
 function textOf(bytes: Uint8Array, span: JsonSpan): string {
@@ -110,12 +103,6 @@ function bodyOf(rpc: FreeRpc, sent: ReturnType<typeof sentId> | undefined, rpcTy
   const paramsPart = params === undefined ? "" : `,"params":${params}`;
   return Buffer.from(`{"jsonrpc":"2.0",${idPart}"method":${JSON.stringify(rpc.method)}${paramsPart}}`);
 }
-
-/** CometBFT's GET routes that take part in consensus or may write. */
-const COMET_WRITES = /^\/broadcast_/;
-/** POST paths that read. */
-const POST_READS =
-  /^\/(?:eth\/v1\/beacon\/states\/|eth\/v1\/validator\/duties\/|wallet(?:solidity)?\/(?:get|list|trigger(?:constant|smart))|state\/|stream\/|statistics\/|status\/|transaction\/(?!submit))/;
 
 /** True for a service that has a family with paths. */
 export function takesPaths(service: Service): boolean {
@@ -137,22 +124,47 @@ export function parseFreePath(service: Service, input: FreePath): ParsedCall {
   const isDeclaredOnly = service.families.every((family) => family === "http" || family === "search");
   if (operation === undefined && isDeclaredOnly) return { ok: false, code: "NOT_FOUND" };
   const rpcType = operation?.rpcType ?? (isComet ? "comet_bft" : "rest");
-  const reads = verb === "GET" ? !(isComet && COMET_WRITES.test(path)) : POST_READS.test(path);
-  const height = input.blockHeight;
-  return {
-    ok: true,
-    call: {
-      rpcType,
-      operation: operation?.name ?? UNDECLARED,
-      verb,
-      path: `${formatPath(segments)}${formatted}`,
-      body: verb === "POST" ? body : undefined,
-      id: undefined,
-      params: undefined,
-      ...(operation === undefined && reads ? { isRead: true } : {}),
-      ...(height !== undefined && isCosmos && /^[0-9]{1,15}$/.test(height)
-        ? { headers: { "x-cosmos-block-height": height } }
-        : {}),
-    },
+  const headers = passedHeaders(service, input);
+  const call: BackendCall = {
+    rpcType,
+    operation: operation?.name ?? UNDECLARED,
+    verb,
+    path: `${formatPath(segments)}${formatted}`,
+    body: verb === "POST" ? body : undefined,
+    id: undefined,
+    params: undefined,
+    ...(headers === undefined ? {} : { headers }),
   };
+  return { ok: true, call: withKind(service, call, operation) };
+}
+
+/** The consensus layer's binary form (SSZ). */
+const SSZ = "application/octet-stream";
+
+function passedHeaders(service: Service, input: FreePath): Readonly<Record<string, string>> | undefined {
+  const { blockHeight, accept } = input;
+  if (blockHeight !== undefined && service.families.includes("cosmos") && /^[0-9]{1,15}$/.test(blockHeight)) {
+    return { "x-cosmos-block-height": blockHeight };
+  }
+  if (accept === undefined || !service.families.includes("beacon")) return undefined;
+  return prefersSsz(accept) ? { accept: `${SSZ}, application/json;q=0.9` } : undefined;
+}
+
+/** RFC 9110 §12.5.1: binary is named, and weighs no less than JSON. */
+function prefersSsz(accept: string): boolean {
+  if (accept.length > 256) return false;
+  const weights = new Map(
+    accept.split(",").map((part) => {
+      const [type = "", ...parameters] = part.split(";").map((text) => text.trim().toLowerCase());
+      const weight = parameters.find((text) => text.startsWith("q="))?.slice(2);
+      return [type, weight === undefined ? 1 : Number(weight)];
+    }),
+  );
+  const binary = weights.get(SSZ) ?? 0;
+  return binary > 0 && binary >= (weights.get("application/json") ?? 0);
+}
+
+/** True for paths where a service takes JSON-RPC: its root, and on Tron also `/jsonrpc`, as its own nodes do. */
+export function isRpcPath(service: Service | undefined, path: string): boolean {
+  return path === "" || path === "/" || (path === "/jsonrpc" && service?.families.includes("tron") === true);
 }

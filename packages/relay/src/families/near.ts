@@ -3,6 +3,7 @@ import {
   chainFault,
   type ErrorJudgement,
   type Family,
+  finalStep,
   heightProbe,
   judgeHttpStatus,
   memberAt,
@@ -11,10 +12,12 @@ import {
   supplierFault,
   tooMuch,
 } from "./family.ts";
+import { NEAR_METHODS } from "./methods/near-methods.ts";
+import { traitsOf } from "./methods/rules.ts";
 
 /** Causes of nearcore's structured errors that are facts of the request or the chain. */
 const FIXED =
-  /UNKNOWN_ACCOUNT|INVALID_ACCOUNT|UNKNOWN_ACCESS_KEY|NO_CONTRACT_CODE|CONTRACT_EXECUTION_ERROR|PARSE_ERROR|UNKNOWN_VALIDATOR|wasm execution failed|does not exist while viewing/i;
+  /UNKNOWN_ACCOUNT|INVALID_ACCOUNT|INVALID_SHARD_ID|INVALID_TRANSACTION|UNKNOWN_ACCESS_KEY|NO_CONTRACT_CODE|CONTRACT_EXECUTION_ERROR|PARSE_ERROR|UNKNOWN_VALIDATOR|wasm execution failed|does not exist while viewing/i;
 const STATE =
   /UNKNOWN_BLOCK|UNKNOWN_CHUNK|UNKNOWN_EPOCH|UNKNOWN_TRANSACTION|GARBAGE_COLLECTED|UNAVAILABLE_SHARD|NOT_SYNCED|NO_SYNCED|TIMEOUT/i;
 
@@ -36,6 +39,12 @@ export const near: Family = {
   judgeHttpError: judgeHttpStatus,
   errorsOverHttp500: false,
   isLegacyRpc: false,
+  traits: (call) => traitsOf(NEAR_METHODS, call.method ?? call.operation, call.params),
   probe: () =>
-    heightProbe(rpcProbeCall("status", []), (result) => memberAt(result, "sync_info", "latest_block_height")),
+    heightProbe(
+      rpcProbeCall("status", []),
+      (result) => memberAt(result, "sync_info", "latest_block_height"),
+      undefined,
+      finalStep(rpcProbeCall("block", { finality: "final" }), (result) => memberAt(result, "header", "height")),
+    ),
 };

@@ -9,6 +9,7 @@ import {
   memberAt,
   supplierFault,
 } from "./family.ts";
+import { radixTraits } from "./methods/radix-methods.ts";
 
 function judge(status: number, body: unknown): ErrorJudgement {
   const isStated = isRecord(body) && Number.isInteger(body.code) && typeof body.message === "string";
@@ -26,12 +27,17 @@ export const radix: Family = {
   judgeHttpError: judge,
   errorsOverHttp500: false,
   isLegacyRpc: false,
+  traits: radixTraits,
   probe: (service, rpcType) =>
     service.operations.has(GATEWAY_STATUS)
-      ? heightProbe(httpProbeCall("POST", "/status/gateway-status", rpcType), (result) =>
-          memberAt(result, "ledger_state", "state_version"),
+      ? heightProbe(
+          httpProbeCall("POST", "/status/gateway-status", rpcType),
+          (result) => memberAt(result, "ledger_state", "state_version"),
+          0,
         )
-      : heightProbe(httpProbeCall("POST", "/status/network-status", rpcType), (result) =>
-          memberAt(result, "current_state_identifier", "state_version"),
+      : heightProbe(
+          httpProbeCall("POST", "/status/network-status", rpcType),
+          (result) => memberAt(result, "current_state_identifier", "state_version"),
+          0,
         ),
 };

@@ -10,6 +10,8 @@ import {
   supplierFault,
   tooMuch,
 } from "./family.ts";
+import { traitsOf } from "./methods/rules.ts";
+import { SOLANA_METHODS } from "./methods/solana-methods.ts";
 
 /** Custom codes of Agave's `rpc-client-api`: -32002 simulation failed, -32003 and -32013 signature, -32015 version. */
 const FIXED_CODES = new Set([-32602, -32002, -32003, -32013, -32015]);
@@ -33,5 +35,7 @@ export const solana: Family = {
   judgeHttpError: judgeHttpStatus,
   errorsOverHttp500: false,
   isLegacyRpc: false,
-  probe: () => heightProbe(rpcProbeCall("getBlockHeight", []), (result) => result),
+  traits: (call) => traitsOf(SOLANA_METHODS, call.method ?? call.operation, call.params),
+  // Without a commitment: the newest finalised slot.
+  probe: () => heightProbe(rpcProbeCall("getSlot", []), (result) => result, 0),
 };

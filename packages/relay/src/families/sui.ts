@@ -10,11 +10,17 @@ import {
   supplierFault,
   tooMuch,
 } from "./family.ts";
+import { traitsOf } from "./methods/rules.ts";
+import { SUI_METHODS } from "./methods/sui-methods.ts";
+
+/** Sui's own code for a transaction that cannot be executed, whichever node is asked. */
+const TRANSACTION_CODE = -32002;
 
 function judge(error: RpcError): ErrorJudgement {
   const { code, message } = error;
   if (/rate ?limit|too many requests/i.test(message)) return supplierFault("rate_limited");
   if (code === -32601) return supplierFault("unsupported");
+  if (code === TRANSACTION_CODE) return "answer";
   if (/pruned|checkpoint .* not found|could not find the referenced transaction/i.test(message)) {
     return chainFault("state_unavailable");
   }
@@ -30,5 +36,6 @@ export const sui: Family = {
   judgeHttpError: judgeHttpStatus,
   errorsOverHttp500: false,
   isLegacyRpc: false,
-  probe: () => heightProbe(rpcProbeCall("sui_getLatestCheckpointSequenceNumber", []), (result) => result),
+  traits: (call) => traitsOf(SUI_METHODS, call.method ?? call.operation, call.params),
+  probe: () => heightProbe(rpcProbeCall("sui_getLatestCheckpointSequenceNumber", []), (result) => result, 0),
 };

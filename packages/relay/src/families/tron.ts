@@ -1,10 +1,24 @@
 import { isRecord } from "@turnpike/base";
 import { parseChainCall } from "./chain-call.ts";
 import { evmProbe, judgeEvmError } from "./evm.ts";
-import { type Family, heightProbe, httpProbeCall, judgeHttpStatus, memberAt, supplierFault } from "./family.ts";
+import {
+  type Family,
+  finalStep,
+  heightProbe,
+  httpProbeCall,
+  judgeHttpStatus,
+  memberAt,
+  supplierFault,
+} from "./family.ts";
+import { tronTraits } from "./methods/tron-methods.ts";
 
-/** java-tron's exceptions for a wrong question. */
-const FIXED = /invalid|parse|NumberFormat|IllegalArgument|DecoderException|class java\.lang|not exist|null/i;
+/** java-tron's exceptions for a wrong question, and for one that the chain's state refuses. */
+const FIXED =
+  /invalid|parse|NumberFormat|IllegalArgument|DecoderException|class java\.lang|not exist|null|Contract(?:Validate|Exe)Exception/i;
+/** What java-tron says, with status 200, when it has no room for another request. */
+const BUSY = /lack of computing resources/i;
+
+const height = (result: unknown): unknown => memberAt(result, "block_header", "raw_data", "number");
 
 /** Tron-style network: Ethereum JSON-RPC at the root, its own REST API on paths. */
 export const tron: Family = {
@@ -16,14 +30,19 @@ export const tron: Family = {
   judgeHttpBody: (body) => {
     const error = isRecord(body) ? body.Error : undefined;
     if (typeof error !== "string") return undefined;
+    if (BUSY.test(error)) return supplierFault("rate_limited");
     return FIXED.test(error) ? "answer" : supplierFault("error");
   },
   errorsOverHttp500: false,
+  traits: tronTraits,
   isLegacyRpc: false,
   probe: (service, rpcType) =>
     rpcType === "json_rpc"
       ? evmProbe(service)
-      : heightProbe(httpProbeCall("POST", "/wallet/getnowblock", rpcType), (result) =>
-          memberAt(result, "block_header", "raw_data", "number"),
+      : heightProbe(
+          httpProbeCall("POST", "/wallet/getnowblock", rpcType),
+          height,
+          undefined,
+          finalStep(httpProbeCall("POST", "/walletsolidity/getnowblock", rpcType), height),
         ),
 };

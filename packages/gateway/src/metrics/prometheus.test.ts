@@ -1,0 +1,47 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { MetricSpec } from "@turnpike/base";
+import { Counter, Gauge, Histogram, Registry } from "prom-client";
+import { createPrometheusMetrics } from "./prometheus.ts";
+
+const COUNT: MetricSpec = { kind: "counter", name: "a_total", help: "A.", labels: ["x", "y"] };
+const GAUGE: MetricSpec = { kind: "gauge", name: "b", help: 'B "quoted"\nlines.' };
+const TIME: MetricSpec = { kind: "histogram", name: "c_seconds", help: "C.", labels: ["x"], buckets: [0.1, 1] };
+
+test("samples are written as prom-client writes its own", async () => {
+  const ours = createPrometheusMetrics({ processMetrics: false });
+  const registry = new Registry();
+  const registers = [registry];
+  const count = new Counter({ name: "a_total", help: "A.", labelNames: ["x", "y"], registers });
+  const gauge = new Gauge({ name: "b", help: 'B "quoted"\nlines.', registers });
+  const time = new Histogram({ name: "c_seconds", help: "C.", labelNames: ["x"], buckets: [0.1, 1], registers });
+  for (const [x, y, by] of [
+    ["1", "2", 1],
+    ['q"\\\n', "", 2],
+    ["1", "2", 3],
+  ] as const) {
+    ours.count(COUNT, { x, y }, by);
+    count.inc({ x, y }, by);
+  }
+  ours.set(GAUGE, 7);
+  gauge.set(7);
+  for (const value of [0.05, 0.1, 0.5, 1, 2]) {
+    ours.observe(TIME, value, { x: "1" });
+    time.observe({ x: "1" }, value);
+  }
+  assert.equal(await ours.render(), await registry.metrics());
+});
+
+test("a label that the spec does not name is left out, and one that the sample lacks is empty", async () => {
+  const metrics = createPrometheusMetrics({ processMetrics: false });
+  metrics.count(COUNT, { x: "1", z: "2" });
+  assert.match(await metrics.render(), /^a_total\{x="1",y=""\} 1$/m);
+});
+
+test("a spec of one name and other labels, or a sample of another kind, is a fault", () => {
+  const metrics = createPrometheusMetrics({ processMetrics: false });
+  metrics.count(COUNT, { x: "1", y: "2" });
+  assert.throws(() => metrics.count({ ...COUNT, labels: ["x"] }), /declared twice/);
+  assert.throws(() => metrics.set(COUNT, 1), /not a gauge/);
+  metrics.count({ ...COUNT }, { x: "1", y: "2" });
+});

@@ -1,0 +1,25 @@
+/** Options of an answer cache. */
+export interface AnswerCacheOptions {
+  /** Bytes that all kept answers together may take, keys and overhead counted; 0 keeps nothing. */
+  readonly maxBytes: number;
+  /** Larger answers are not kept. */
+  readonly maxEntryBytes: number;
+  /** Answers about final blocks are asked for again after this: a wrong one must not stay until it is evicted. */
+  readonly maxAgeMs: number;
+  /** Answers about blocks that are not final, for reorganisations that nobody showed us. */
+  readonly unfinalAgeMs: number;
+  /** Most for answers about the newest block; less where blocks are quicker. */
+  readonly headAgeMs: number;
+  /** Answers that wait to be stored. */
+  readonly maxWaiting: number;
+}
+
+/** Bounds that suit one process. */
+export const answerCacheDefaults: AnswerCacheOptions = {
+  maxBytes: 64 * 1_048_576,
+  maxEntryBytes: 1_048_576,
+  maxAgeMs: 3_600_000,
+  unfinalAgeMs: 15_000,
+  headAgeMs: 2_000,
+  maxWaiting: 256,
+};

@@ -1,0 +1,49 @@
+/** One operator's word on a height. */
+export interface HeightVote {
+  readonly heightBlocks: number;
+  /** Monotonic milliseconds. */
+  readonly atMs: number;
+}
+
+/** What is known of a chain whose suppliers are asked. */
+export interface AgreementFacts {
+  /** The height that was agreed on before; undefined at the start. */
+  readonly beforeBlocks: number | undefined;
+  /** Blocks by which honest operators may differ now. */
+  readonly headroomBlocks: number;
+}
+
+/** With no past to go by, a second operator's height is absurd when it is further above the first's than this and twice as high. */
+const ABSURD_BLOCKS = 100_000;
+
+const byHeight = (a: number, b: number): number => a - b;
+
+function agreedByTwo(low: number, high: number, facts: AgreementFacts): number {
+  const { beforeBlocks, headroomBlocks } = facts;
+  if (high - low <= headroomBlocks) return high;
+  if (beforeBlocks !== undefined) return high <= beforeBlocks + headroomBlocks ? high : low;
+  return high > 2 * low + ABSURD_BLOCKS ? low : high;
+}
+
+/**
+ * The height that operators agree on, one vote each.
+ * - None: undefined. One: its word, there is nobody to hold it against.
+ * - Two: the higher one, because suppliers fall behind and hardly ever run ahead; unless it does not follow from the
+ *   height before, or is absurd where there is none before.
+ * - More: the median, the upper one of two. It is an honest operator's, or lies between two, while liars are fewer.
+ *
+ * A height of 0 is "unknown" while another operator knows better: a node that starts says so.
+ */
+export function agreedHeight(heights: readonly number[], facts: AgreementFacts): number | undefined {
+  const positive = heights.filter((height) => height > 0);
+  const known = positive.length > 0 ? positive : heights;
+  const [first, second] = known;
+  if (first === undefined || second === undefined) return first;
+  if (known.length === 2) return agreedByTwo(Math.min(first, second), Math.max(first, second), facts);
+  return known.toSorted(byHeight)[Math.floor(known.length / 2)];
+}
+
+/** The height that operators agree is final: the median, the lower one of two. */
+export function agreedFinal(heights: readonly number[]): number | undefined {
+  return heights.toSorted(byHeight)[Math.floor((heights.length - 1) / 2)];
+}

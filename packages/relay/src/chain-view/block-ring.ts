@@ -1,0 +1,131 @@
+import type { SeenBlock } from "../families/family.ts";
+
+/** Bounds of a {@link BlockRing}. */
+export interface BlockRingOptions {
+  /** Heights that are kept. */
+  readonly keptBlocks: number;
+  /** An operator's word counts for so long. */
+  readonly maxAgeMs: number;
+}
+
+interface Word {
+  readonly hash: string;
+  readonly atMs: number;
+}
+
+interface Slot {
+  /** Hash of the block that counts as the chain's. */
+  hash: string;
+  readonly words: Map<string, Word>;
+}
+
+interface Patience {
+  tokens: number;
+  atMs: number;
+}
+
+const MAX_HASH_CHARS = 128;
+const MAX_OPERATORS = 64;
+const PATIENCE = 16;
+const PATIENCE_REFILL_MS = 5_000;
+
+/**
+ * Hashes of the newest blocks, as operators show them: each has one word a height, and a block is also a word on its
+ * parent. Another hash takes a height over when more operators stand by it than by the one before, two at least, or when
+ * there is only one operator. One that changes its word again and again is not listened to for a while, so that it cannot
+ * tip the scales between honest operators at will.
+ */
+export class BlockRing {
+  readonly #options: BlockRingOptions;
+  readonly #slots = new Map<number, Slot>();
+  readonly #patience = new Map<string, Patience>();
+
+  constructor(options: BlockRingOptions) {
+    this.#options = options;
+  }
+
+  /** Heights whose hash is known. */
+  get size(): number {
+    return this.#slots.size;
+  }
+
+  /** Hash of the chain's block at a height. */
+  hashAt(heightBlocks: number): string | undefined {
+    return this.#slots.get(heightBlocks)?.hash;
+  }
+
+  /**
+   * An operator showed a block. Returns the lowest height that another block has taken over by it, and whether the block
+   * below that one is known to be still the chain's; undefined where nothing changed.
+   */
+  saw(
+    operator: string,
+    block: SeenBlock,
+    operators: number,
+    nowMs: number,
+  ): { readonly heightBlocks: number; readonly isFork: boolean } | undefined {
+    const { heightBlocks, hash, parentHash } = block;
+    if (hash.length > MAX_HASH_CHARS || (parentHash?.length ?? 0) > MAX_HASH_CHARS) return undefined;
+    const below = heightBlocks - 1;
+    const changedBelow =
+      parentHash !== undefined && below >= 0 && this.#word(operator, below, parentHash, operators, nowMs);
+    const changed = this.#word(operator, heightBlocks, hash, operators, nowMs);
+    this.#prune();
+    if (changedBelow) return { heightBlocks: below, isFork: false };
+    if (!changed) return undefined;
+    return { heightBlocks, isFork: parentHash !== undefined && this.hashAt(below) === parentHash };
+  }
+
+  /** Forgets heights outside of these. */
+  keep(fromBlocks: number, toBlocks: number): void {
+    for (const height of this.#slots.keys()) {
+      if (height < fromBlocks || height > toBlocks) this.#slots.delete(height);
+    }
+  }
+
+  #word(operator: string, height: number, hash: string, operators: number, nowMs: number): boolean {
+    const slot = this.#slots.get(height);
+    if (slot === undefined) {
+      this.#slots.set(height, { hash, words: new Map([[operator, { hash, atMs: nowMs }]]) });
+      return false;
+    }
+    const before = slot.words.get(operator);
+    if (before === undefined && slot.words.size >= MAX_OPERATORS) return false;
+    if (before !== undefined && before.hash !== hash && operators > 1 && !this.#hasPatience(operator, nowMs)) {
+      slot.words.delete(operator);
+      return false;
+    }
+    slot.words.set(operator, { hash, atMs: nowMs });
+    if (hash === slot.hash) return false;
+    let rival = 0;
+    let standing = 0;
+    for (const word of slot.words.values()) {
+      if (nowMs - word.atMs > this.#options.maxAgeMs) continue;
+      if (word.hash === hash) rival++;
+      else if (word.hash === slot.hash) standing++;
+    }
+    if (operators > 1 && (rival < 2 || rival <= standing)) return false;
+    slot.hash = hash;
+    return true;
+  }
+
+  #hasPatience(operator: string, nowMs: number): boolean {
+    const known = this.#patience.get(operator) ?? { tokens: PATIENCE, atMs: nowMs };
+    if (!this.#patience.has(operator)) {
+      if (this.#patience.size >= MAX_OPERATORS) return false;
+      this.#patience.set(operator, known);
+    }
+    known.tokens = Math.min(PATIENCE, known.tokens + (nowMs - known.atMs) / PATIENCE_REFILL_MS);
+    known.atMs = nowMs;
+    if (known.tokens < 1) return false;
+    known.tokens--;
+    return true;
+  }
+
+  #prune(): void {
+    const { keptBlocks } = this.#options;
+    if (this.#slots.size <= keptBlocks * 2) return;
+    const heights = [...this.#slots.keys()].sort((a, b) => a - b);
+    for (const height of heights.slice(0, heights.length - keptBlocks)) this.#slots.delete(height);
+  }
+}

@@ -1,0 +1,317 @@
+import type { SeenBlock } from "../families/family.ts";
+import { agreedFinal, agreedHeight, type HeightVote } from "./agreed-height.ts";
+import { BlockRing } from "./block-ring.ts";
+import { type ChainViewOptions, chainViewDefaults } from "./options.ts";
+import { Pace } from "./pace.ts";
+
+interface Operator {
+  height: HeightVote;
+  /** Blocks that it was behind the tip when it said its height. */
+  lagBlocks: number;
+  final: HeightVote | undefined;
+}
+
+/** A height that only goes down when the chain did. */
+interface Held {
+  readonly heightBlocks: number;
+  /** When it was last agreed to, or shown first. */
+  readonly atMs: number;
+  /** Operators whose heights were known then. */
+  readonly voters: number;
+}
+
+/** Told from which height on blocks were replaced; 0: all that is known may be wrong. */
+export type ReorgListener = (fromBlocks: number) => void;
+
+const MAX_OPERATORS = 64;
+/** The view is made anew so often without news, because heights age. */
+const RECHECK_MS = 250;
+/** Blocks that a height may be ahead of the tip, besides what the chain grew since. */
+const MIN_LEAD_BLOCKS = 2;
+const MAX_LEAD_BLOCKS = 64;
+
+/**
+ * What is known of one service's chain, from what its operators say: which block is the newest, which are final, who is
+ * behind, what clients were shown, and when blocks were replaced. Heights are agreed on by operator, so that a minority of
+ * liars moves nothing; with two operators see {@link agreedHeight}, and one is believed. Times are monotonic milliseconds.
+ */
+export class ChainView {
+  readonly #options: ChainViewOptions;
+  readonly #operators = new Map<string, Operator>();
+  readonly #ring: BlockRing;
+  readonly #pace: Pace;
+  readonly #listeners = new Set<ReorgListener>();
+  #tip: Held | undefined;
+  #served: Held | undefined;
+  #final: Held | undefined;
+  #headMark = 0;
+  #forkMark = 0;
+  #isNew = false;
+  #recheckAtMs = 0;
+
+  constructor(options: Partial<ChainViewOptions> = {}) {
+    this.#options = { ...chainViewDefaults, ...options };
+    const { keptBlocks, maxAgeMs, syncAllowanceBlocks } = this.#options;
+    this.#ring = new BlockRing({ keptBlocks, maxAgeMs });
+    this.#pace = new Pace({ syncAllowanceBlocks, maxAgeMs });
+  }
+
+  /** An operator said that this is its newest height: by a probe, or by an answer. What is no height is left out. */
+  reported(operator: string, heightBlocks: number, nowMs: number): void {
+    if (!Number.isSafeInteger(heightBlocks) || heightBlocks < 0) return;
+    const height = { heightBlocks, atMs: nowMs };
+    const known = this.#operators.get(operator);
+    if (known === undefined) {
+      if (this.#operators.size >= MAX_OPERATORS) return;
+      this.#operators.set(operator, { height, lagBlocks: 0, final: undefined });
+    } else known.height = height;
+    this.#isNew = true;
+    this.#refresh(nowMs);
+    const own = this.#operators.get(operator);
+    if (own !== undefined) own.lagBlocks = heightBlocks === 0 ? 0 : (this.#tip?.heightBlocks ?? 0) - heightBlocks;
+  }
+
+  /** An operator showed a block; its own height is at least this. */
+  sawBlock(operator: string, block: SeenBlock, nowMs: number): void {
+    const { heightBlocks } = block;
+    if (!Number.isSafeInteger(heightBlocks) || heightBlocks < 0) return;
+    const known = this.#operators.get(operator)?.height;
+    if (known === undefined || known.heightBlocks < heightBlocks) this.reported(operator, heightBlocks, nowMs);
+    this.#refresh(nowMs);
+    const tip = this.#tip;
+    if (tip === undefined || !this.#isNear(tip.heightBlocks, heightBlocks, nowMs)) return;
+    const change = this.#ring.saw(operator, block, this.#operators.size, nowMs);
+    if (change === undefined) return;
+    // Where the fork began is known only when the block below is; it was not below what was final, else nothing is sure.
+    const firstOpen = (this.#final?.heightBlocks ?? -1) + 1;
+    const isDeep = change.heightBlocks < firstOpen;
+    const from = change.isFork ? change.heightBlocks : isDeep ? 0 : firstOpen;
+    if (isDeep) this.#final = undefined;
+    if (isDeep || this.#operators.size === 1) this.#restart();
+    this.#replaced(from);
+    this.#isNew = true;
+    this.#refresh(nowMs);
+  }
+
+  /** An operator whose height was {@link reported} said that this block cannot be undone. */
+  sawFinal(operator: string, heightBlocks: number, nowMs: number): void {
+    const known = this.#operators.get(operator);
+    if (known === undefined || !Number.isSafeInteger(heightBlocks) || heightBlocks < 0) return;
+    known.final = { heightBlocks, atMs: nowMs };
+    this.#isNew = true;
+  }
+
+  /** Height of the newest block that the operators agree on; undefined while nobody says. */
+  tip(nowMs: number): number | undefined {
+    this.#refresh(nowMs);
+    return this.#tip?.heightBlocks;
+  }
+
+  /** The newest height that is known to be real: the tip, or what a client was shown. */
+  newest(nowMs: number): number | undefined {
+    this.#refresh(nowMs);
+    return this.#tip === undefined ? undefined : this.#newestBlocks();
+  }
+
+  /** Height up to which blocks cannot be undone; never above the tip. Undefined: none is known to be. */
+  final(nowMs: number): number | undefined {
+    this.#refresh(nowMs);
+    return this.#final?.heightBlocks;
+  }
+
+  /** The height that an operator said last; undefined when it said none lately. */
+  heightOf(operator: string, nowMs: number): number | undefined {
+    const height = this.#operators.get(operator)?.height;
+    return height === undefined || nowMs - height.atMs > this.#options.maxAgeMs ? undefined : height.heightBlocks;
+  }
+
+  /** True when an operator was further behind the tip than it may be when it said its height. Unknown is not behind. */
+  isBehind(operator: string, nowMs: number): boolean {
+    this.#refresh(nowMs);
+    const lag = this.#operators.get(operator)?.lagBlocks;
+    return lag !== undefined && lag > this.#options.syncAllowanceBlocks;
+  }
+
+  /**
+   * True when a block is in the chain, and an operator's height is below it: its `null` or `[]` for that block says
+   * nothing about the chain.
+   */
+  isBeyond(operator: string, heightBlocks: number, nowMs: number): boolean {
+    const height = this.heightOf(operator, nowMs);
+    const newest = this.newest(nowMs);
+    return height !== undefined && newest !== undefined && heightBlocks <= newest && heightBlocks > height;
+  }
+
+  /** The highest height that a client was shown; undefined while none was. */
+  served(nowMs: number): number | undefined {
+    this.#refresh(nowMs);
+    return this.#served?.heightBlocks;
+  }
+
+  /**
+   * False when an answer with this height as the newest would go back behind what a client was shown, or is too high to be
+   * true: another supplier is asked. Call {@link reported} before. When nobody has a better one, the lower is served.
+   */
+  mayServe(heightBlocks: number, nowMs: number): boolean {
+    this.#refresh(nowMs);
+    if (this.#served !== undefined && heightBlocks < this.#served.heightBlocks) return false;
+    return this.#tip === undefined || heightBlocks <= this.#tip.heightBlocks + this.#headroomBlocks(nowMs);
+  }
+
+  /** A client was shown this height as the newest. Heights that cannot be true are left out. */
+  wasServed(heightBlocks: number, nowMs: number): void {
+    this.#refresh(nowMs);
+    const tip = this.#tip;
+    if (tip === undefined || heightBlocks > tip.heightBlocks + this.#headroomBlocks(nowMs)) return;
+    if (this.#served !== undefined && heightBlocks <= this.#served.heightBlocks) return;
+    const before = this.#newestBlocks();
+    this.#served = { heightBlocks, atMs: nowMs, voters: this.#operators.size };
+    if (this.#newestBlocks() !== before) this.#headMark++;
+  }
+
+  /** Another number whenever what is known about the newest block may no longer be true. */
+  headMark(nowMs: number): number {
+    this.#refresh(nowMs);
+    return this.#headMark;
+  }
+
+  /** Another number whenever blocks were replaced. */
+  get forkMark(): number {
+    return this.#forkMark;
+  }
+
+  /** Something was written through us: what is known about the newest block may no longer be true. */
+  wrote(): void {
+    this.#headMark++;
+  }
+
+  /** Time between two blocks, measured or guessed. */
+  get blockTimeMs(): number {
+    return this.#pace.blockTimeMs;
+  }
+
+  /** Calls a listener whenever blocks were replaced; the result ends it. */
+  onReorg(listener: ReorgListener): () => void {
+    this.#listeners.add(listener);
+    return () => {
+      this.#listeners.delete(listener);
+    };
+  }
+
+  #newestBlocks(): number {
+    return Math.max(this.#tip?.heightBlocks ?? -1, this.#served?.heightBlocks ?? -1);
+  }
+
+  /** Blocks by which a true height may be above the tip now: operators differ, and the chain grew since it was said. */
+  #headroomBlocks(nowMs: number): number {
+    const lead = Math.min(MAX_LEAD_BLOCKS, Math.max(MIN_LEAD_BLOCKS, this.#options.syncAllowanceBlocks));
+    return lead + this.#pace.growthBlocks(nowMs);
+  }
+
+  #isNear(tipBlocks: number, heightBlocks: number, nowMs: number): boolean {
+    return heightBlocks > tipBlocks - this.#options.keptBlocks && heightBlocks <= tipBlocks + this.#headroomBlocks(nowMs);
+  }
+
+  #replaced(fromBlocks: number): void {
+    this.#headMark++;
+    this.#forkMark++;
+    for (const listener of this.#listeners) listener(fromBlocks);
+  }
+
+  /** The chain began anew: what was held is worth no more than what operators say now. */
+  #restart(): void {
+    const atMs = Number.NEGATIVE_INFINITY;
+    if (this.#tip !== undefined) this.#tip = { ...this.#tip, atMs };
+    if (this.#served !== undefined) this.#served = { ...this.#served, atMs };
+  }
+
+  #refresh(nowMs: number): void {
+    if (!this.#isNew && nowMs < this.#recheckAtMs) return;
+    const isNew = this.#isNew;
+    this.#isNew = false;
+    this.#recheckAtMs = nowMs + RECHECK_MS;
+    const { maxAgeMs } = this.#options;
+    for (const [name, { height }] of this.#operators) {
+      if (nowMs - height.atMs > maxAgeMs) this.#operators.delete(name);
+    }
+    const before = this.#newestBlocks();
+    this.#followTip(nowMs, isNew);
+    this.#followServed(nowMs);
+    this.#followFinal(nowMs);
+    if (this.#newestBlocks() !== before) this.#headMark++;
+  }
+
+  #agreed(sinceMs: number, beforeBlocks: number | undefined, nowMs: number): number | undefined {
+    const heights: number[] = [];
+    for (const { height } of this.#operators.values()) if (height.atMs >= sinceMs) heights.push(height.heightBlocks);
+    const isMajority = heights.length > this.#operators.size / 2;
+    if (!isMajority) return undefined;
+    return agreedHeight(heights, { beforeBlocks, headroomBlocks: this.#headroomBlocks(nowMs) });
+  }
+
+  #followTip(nowMs: number, isNew: boolean): void {
+    const agreed = this.#agreed(Number.NEGATIVE_INFINITY, this.#tip?.heightBlocks, nowMs);
+    const voters = this.#operators.size;
+    const tip = this.#tip;
+    if (agreed === undefined) {
+      this.#tip = undefined;
+    } else if (tip === undefined || agreed >= tip.heightBlocks) {
+      const isChanged = agreed !== tip?.heightBlocks;
+      if (isNew || isChanged) this.#tip = { heightBlocks: agreed, atMs: nowMs, voters };
+      if (isChanged) {
+        this.#pace.advanced(agreed, nowMs);
+        this.#ring.keep(agreed - this.#options.keptBlocks, agreed + MAX_LEAD_BLOCKS);
+      }
+    } else {
+      const lower = this.#lower(tip, agreed, nowMs);
+      if (lower === undefined) return;
+      this.#tip = { heightBlocks: lower, atMs: nowMs, voters };
+      this.#pace.restart(lower, nowMs);
+      if (this.#final !== undefined && lower < this.#final.heightBlocks) {
+        this.#final = undefined;
+        this.#replaced(0);
+      }
+    }
+  }
+
+  /** What a held height has to go down to; undefined: it stays. */
+  #lower(held: Held, agreed: number | undefined, nowMs: number): number | undefined {
+    // It was taken when fewer were known, and cannot be true by what more of them say.
+    const isMajority = this.#operators.size >= 3 && held.voters < 3;
+    if (isMajority && agreed !== undefined && held.heightBlocks > agreed + this.#headroomBlocks(nowMs)) return agreed;
+    const later = this.#agreed(held.atMs + this.#options.followDownMs, held.heightBlocks, nowMs);
+    return later !== undefined && later < held.heightBlocks ? later : undefined;
+  }
+
+  #followServed(nowMs: number): void {
+    const served = this.#served;
+    const tip = this.#tip?.heightBlocks;
+    if (served === undefined || tip === undefined) return;
+    const lower = served.heightBlocks > tip ? this.#lower(served, tip, nowMs) : undefined;
+    if (lower === undefined && served.atMs !== Number.NEGATIVE_INFINITY) return;
+    this.#served = { ...served, heightBlocks: lower ?? served.heightBlocks, atMs: nowMs };
+  }
+
+  #followFinal(nowMs: number): void {
+    const tip = this.#tip?.heightBlocks;
+    if (tip === undefined) {
+      this.#final = undefined;
+      return;
+    }
+    const { maxAgeMs, finalDepthBlocks } = this.#options;
+    const said: number[] = [];
+    for (const { final } of this.#operators.values()) {
+      if (final !== undefined && nowMs - final.atMs <= maxAgeMs) said.push(final.heightBlocks);
+    }
+    // One of several may lie; then only the depth counts.
+    const isEnough = said.length >= Math.min(2, this.#operators.size);
+    const agreed = (isEnough ? agreedFinal(said) : undefined) ?? tip - finalDepthBlocks;
+    const held = this.#final;
+    const voters = this.#operators.size;
+    // What one or two said is not held against more of them.
+    const isHeld = held !== undefined && (held.voters >= 3 || voters <= held.voters);
+    const next = Math.min(tip, isHeld ? Math.max(agreed, held.heightBlocks) : agreed);
+    if (next < 0) this.#final = undefined;
+    else if (!isHeld || next !== held.heightBlocks) this.#final = { heightBlocks: next, atMs: nowMs, voters };
+  }
+}

@@ -1,0 +1,244 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import * as fc from "fast-check";
+import { type Candidate, DEFAULT_SELECTION, type SelectionOptions, SupplierPool, takeNext } from "./selection.ts";
+import { sharesOf } from "./shares.ts";
+import { DEFAULT_QUALITY, SupplierQuality } from "./supplier-quality.ts";
+import { seededRandom } from "./testing-random.ts";
+
+interface Member extends Candidate {
+  readonly name: string;
+  isDrained: boolean;
+  isWrongChain: boolean;
+  isVerified: boolean;
+  heightBlocks: number | undefined;
+}
+
+const NOW = 1_000_000;
+
+function member(name: string, latencyMs = 20, fields: Partial<Member> = {}): Member {
+  const quality = new SupplierQuality(DEFAULT_QUALITY);
+  if (latencyMs > 0) for (let i = 300; i > 0; i--) quality.good(NOW - i * 1_000, latencyMs);
+  const [operator = name] = name.split(":");
+  return {
+    name,
+    operator,
+    quality,
+    isDrained: false,
+    isWrongChain: false,
+    isVerified: true,
+    heightBlocks: 100,
+    ...fields,
+  };
+}
+
+function open({ quality }: Candidate): void {
+  for (let i = 0; i < 20; i++) quality.failed(NOW, "timeout");
+}
+
+function poolOf(members: readonly Member[], random = seededRandom(1), options: Partial<SelectionOptions> = {}) {
+  return new SupplierPool({ ...DEFAULT_SELECTION, ...options, members }, { random });
+}
+
+/** Part of the first attempts by name, of 20,000 calls. */
+function firsts(pool: SupplierPool<Member>, operation = "op", needed?: number): Map<string, number> {
+  const counts = new Map<string, number>();
+  for (let i = 0; i < 20_000; i++) {
+    const [first] = pool.order(operation, needed, NOW);
+    if (first !== undefined) counts.set(first.name, (counts.get(first.name) ?? 0) + 1 / 20_000);
+  }
+  return counts;
+}
+
+const isNear = (part: number | undefined, wanted: number): void =>
+  assert.ok(Math.abs((part ?? 0) - wanted) < 0.015, `${part} is not near ${wanted}`);
+const names = (list: readonly Member[]): string => list.map(({ name }) => name).join(" ");
+
+test("shares sum to 1, none is above the cap while more than 1/cap healthy operators are there", () => {
+  const endpoint = fc.record({
+    operator: fc.constantFrom("a", "b", "c", "d", "e", "f"),
+    weight: fc.double({ min: 0.001, max: 5, noNaN: true }),
+    isHealthy: fc.boolean(),
+  });
+  fc.assert(
+    fc.property(
+      fc.array(endpoint, { minLength: 1, maxLength: 12 }),
+      fc.double({ min: 0.1, max: 1, noNaN: true }),
+      (list, cap) => {
+        const shares = sharesOf(list, cap);
+        assert.ok(Math.abs(shares.reduce((sum, share) => sum + share, 0) - 1) < 1e-9);
+        assert.ok(shares.every((share) => share >= 0));
+        const healthy = new Set(list.filter(({ isHealthy }) => isHealthy).map(({ operator }) => operator));
+        if (healthy.size * cap <= 1) return;
+        for (const operator of healthy) {
+          const own = shares.reduce((sum, share, i) => sum + (list[i]?.operator === operator ? share : 0), 0);
+          assert.ok(own <= cap + 1e-9, `${operator} has ${own} of ${cap}`);
+        }
+      },
+    ),
+  );
+});
+
+test("equal suppliers get equal parts, a quicker one more; nobody gets more than the cap", () => {
+  const even = firsts(poolOf([member("a"), member("b"), member("c")]));
+  for (const name of ["a", "b", "c"]) isNear(even.get(name), 1 / 3);
+  const uneven = firsts(poolOf([member("a", 20), member("b", 40)]));
+  // The median of two is the quicker one: 1/(20+10) to 1/(40+10).
+  isNear(uneven.get("a"), 50 / 80);
+  const capped = firsts(poolOf([member("a", 10), member("b", 1_000), member("c", 1_000), member("d", 1_000)]));
+  isNear(capped.get("a"), 0.5);
+  const uncapped = firsts(poolOf([member("a", 10), member("b", 1_000)]));
+  assert.ok((uncapped.get("a") ?? 0) > 0.9);
+});
+
+test("a long list of endpoints is no larger part: the endpoints of an operator share it", () => {
+  const pool = poolOf([member("a:1"), member("a:2"), member("a:3"), member("a:4"), member("b"), member("c")]);
+  const found = firsts(pool);
+  for (const name of ["a:1", "a:2", "a:3", "a:4"]) isNear(found.get(name), 1 / 12);
+  isNear(found.get("b"), 1 / 3);
+  assert.deepEqual([...pool.shares(NOW).keys()], ["a", "b", "c"]);
+  for (const part of pool.shares(NOW).values()) isNear(part, 1 / 3);
+});
+
+test("the cap is a setting, and holds while enough others are healthy, whatever their latencies", () => {
+  for (const maxOperatorShare of [0.3, 0.5, 0.65]) {
+    const random = seededRandom(7);
+    for (let round = 0; round < 5; round++) {
+      const members = ["a", "b", "c", "d"].map((name) => member(name, 1 + 500 * random() ** 4));
+      const found = firsts(poolOf(members, random, { maxOperatorShare }));
+      for (const part of found.values()) assert.ok(part <= maxOperatorShare + 0.015, `${part}`);
+    }
+  }
+});
+
+test("a supplier in probation gets a tenth of the first attempts, and is no last resort", () => {
+  const [a, b, c] = [member("a"), member("b"), member("c")];
+  open(c);
+  assert.equal(c.quality.state(NOW), "open");
+  const later = NOW + c.quality.view(NOW).openForMs;
+  const pool = poolOf([a, b, c]);
+  let first = 0;
+  for (let i = 0; i < 20_000; i++) {
+    const ordered = pool.order("op", undefined, later);
+    if (ordered[0] === c) first += 1 / 20_000;
+    else assert.equal(ordered[2], c);
+  }
+  isNear(first, 0.1);
+  isNear(pool.shares(later).get("c"), 0.1);
+  const alone = poolOf([c]);
+  assert.equal(names(alone.order("op", undefined, later)), "c");
+  assert.equal(alone.shares(later).get("c"), 1);
+});
+
+test("behind, lacking and open suppliers come last, in this order; drained and wrong ones do not come", () => {
+  const lacking = member("lacking");
+  lacking.quality.lacks("op", NOW);
+  const down = member("open");
+  open(down);
+  const members = [
+    down,
+    lacking,
+    member("behind", 20, { heightBlocks: 80 }),
+    member("unverified", 20, { isVerified: false }),
+    member("drained", 20, { isDrained: true }),
+    member("wrong", 20, { isWrongChain: true }),
+    member("silent", 20, { heightBlocks: undefined }),
+    member("good"),
+  ];
+  const pool = poolOf(members);
+  for (let i = 0; i < 100; i++) {
+    const ordered = pool.order("op", 90, NOW);
+    assert.equal(names(ordered.slice(2)), "unverified behind lacking open");
+    assert.equal(names(ordered.slice(0, 2)).split(" ").sort().join(" "), "good silent");
+  }
+  assert.equal(
+    names(pool.order("other", 90, NOW))
+      .split(" ")
+      .slice(-2)
+      .join(" "),
+    "behind open",
+  );
+});
+
+test("the list is never empty while anybody may be asked, and nobody stands in it twice", () => {
+  const kind = fc.record({
+    isDrained: fc.boolean(),
+    isWrongChain: fc.boolean(),
+    isVerified: fc.boolean(),
+    heightBlocks: fc.option(fc.integer({ min: 0, max: 100 }), { nil: undefined }),
+    operator: fc.constantFrom("a", "b", "c"),
+    trouble: fc.constantFrom("none", "open", "probation", "resting", "lacking"),
+  });
+  fc.assert(
+    fc.property(
+      fc.array(kind, { maxLength: 40 }),
+      fc.integer({ min: 0, max: 100 }),
+      fc.nat(),
+      (kinds, needed, seed) => {
+        const members = kinds.map(({ trouble, ...fields }, i) => {
+          const one = member(`m${i}`, 0, fields);
+          if (trouble === "open") open(one);
+          if (trouble === "probation") for (let n = 0; n < 20; n++) one.quality.failed(NOW - 1_000, "timeout");
+          if (trouble === "resting") one.quality.rest(NOW, 5_000);
+          if (trouble === "lacking") one.quality.lacks("op", NOW);
+          return one;
+        });
+        const pool = poolOf(members, seededRandom(seed));
+        const wanted = members.filter((one) => !one.isDrained && !one.isWrongChain);
+        for (let i = 0; i < 5; i++) {
+          const ordered = pool.order("op", needed, NOW);
+          assert.deepEqual(new Set(ordered), new Set(wanted));
+          assert.equal(ordered.length, wanted.length);
+        }
+      },
+    ),
+  );
+});
+
+test("a change counts at the next call: drained, opened, behind", () => {
+  const [a, b] = [member("a"), member("b")];
+  const pool = poolOf([a, b]);
+  pool.order("op", undefined, NOW);
+  a.isDrained = true;
+  assert.equal(names(pool.order("op", undefined, NOW)), "b");
+  b.isDrained = true;
+  assert.equal(names(pool.order("op", undefined, NOW)), "");
+  a.isDrained = false;
+  b.isDrained = false;
+  open(a);
+  assert.equal(names(pool.order("op", undefined, NOW)), "b a");
+  b.heightBlocks = 5;
+  assert.equal(names(pool.order("op", 50, NOW)), "b a");
+  a.quality.forgive(NOW);
+  assert.equal(names(pool.order("op", 50, NOW)), "a b");
+});
+
+test("scores count: one in ten wrong costs most of a part", () => {
+  const [a, b, c] = [member("a"), member("b"), member("c")];
+  for (let i = 200; i > 0; i--) c.quality.failed(NOW - i * 1_000, "http_status", 20);
+  for (let i = 200; i > 0; i--) for (let n = 0; n < 9; n++) c.quality.good(NOW - i, 20);
+  const part = firsts(poolOf([a, b, c])).get("c") ?? 0;
+  assert.ok(part > 0.001 && part < 0.25, `${part}`);
+});
+
+test("a random number of 0 gives the plain order; suppliers that nothing is known of are equal", () => {
+  const members = ["a", "b", "c", "d"].map((name) => member(name, 0));
+  assert.equal(names(poolOf(members, () => 0).order("op", undefined, NOW)), "a b c d");
+  for (const part of firsts(poolOf(members)).values()) isNear(part, 0.25);
+  const seconds = new Map<string, number>();
+  const pool = poolOf(members);
+  for (let i = 0; i < 20_000; i++) {
+    const pair = names(pool.order("op", undefined, NOW).slice(0, 2));
+    seconds.set(pair, (seconds.get(pair) ?? 0) + 1 / 20_000);
+  }
+  assert.equal(seconds.size, 12);
+  for (const part of seconds.values()) isNear(part, 1 / 12);
+});
+
+test("the next supplier is of an operator that was not asked yet, where there is one", () => {
+  const list = [member("a:1"), member("a:2"), member("b")];
+  const asked = new Set(["a"]);
+  assert.equal(takeNext(list, asked)?.name, "b");
+  assert.equal(takeNext(list, asked)?.name, "a:1");
+  assert.equal(takeNext([], asked), undefined);
+});
