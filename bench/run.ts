@@ -5,21 +5,24 @@ import type { Benchmark } from "./lib/benchmark.ts";
 import { readMachine } from "./lib/machine.ts";
 import { reportJson, reportText } from "./lib/report.ts";
 import { paymentBenchmark } from "./payment/payment.ts";
+import { relayBenchmark } from "./relay/relay.ts";
 
-const BENCHMARKS: Readonly<Record<string, Benchmark>> = { payment: paymentBenchmark };
+const BENCHMARKS: Readonly<Record<string, Benchmark>> = { payment: paymentBenchmark, relay: relayBenchmark };
 
 const HELP = `Side-by-side benchmarks. Each runs ours and a reference in one run, on one machine, and prints ratios.
 
-  npm run bench -- <name…> [--quick] [--json] [--only part,part]
+  npm run bench -- <name…> [--quick] [--seconds n] [--json] [--only part,part] [--peer name=path]
 
 ${Object.entries(BENCHMARKS)
   .map(([name, { what, parts }]) => `  ${name.padEnd(10)}${what}\n${" ".repeat(12)}parts: ${parts.join(", ")}`)
   .join("\n")}
 
-  --quick   fewer rounds, under half a minute: shows that it runs, not how fast it is
-  --json    the report as JSON on the standard output
-  --only    only these parts
-  --help    this text
+  --quick     fewer rounds, under half a minute: shows that it runs, not how fast it is
+  --seconds   relay: length of each measurement, for steadier figures
+  --json      the report as JSON on the standard output
+  --only      only these parts
+  --peer      relay: a gateway to measure too, erpc, nodecore or proxyd, by the path of its program; may be repeated
+  --help      this text
 
 How to read it: bench/README.md.
 `;
@@ -36,6 +39,8 @@ async function main(args: readonly string[]): Promise<void> {
       quick: { type: "boolean", default: false },
       json: { type: "boolean", default: false },
       only: { type: "string", default: "" },
+      seconds: { type: "string" },
+      peer: { type: "string", multiple: true, default: [] },
       help: { type: "boolean", short: "h", default: false },
     },
   });
@@ -44,6 +49,16 @@ async function main(args: readonly string[]): Promise<void> {
     return;
   }
   const only = values.only.split(",").filter((part) => part !== "");
+  const seconds = values.seconds === undefined ? undefined : Number(values.seconds);
+  if (seconds !== undefined && !(seconds >= 0.1 && seconds <= 3_600)) {
+    throw new AppError("USAGE", { message: "--seconds wants a number from 0.1 to 3600." });
+  }
+  const peers = Object.fromEntries(
+    values.peer.map((text) => {
+      const [name = "", ...path] = text.split("=");
+      return [name, path.join("=")];
+    }),
+  );
   for (const name of positionals) {
     const benchmark = Object.hasOwn(BENCHMARKS, name) ? BENCHMARKS[name] : undefined;
     if (benchmark === undefined) {
@@ -51,8 +66,8 @@ async function main(args: readonly string[]): Promise<void> {
         message: `${name} is no benchmark; there are: ${Object.keys(BENCHMARKS).join(", ")}.`,
       });
     }
-    const machine = await readMachine(benchmark.packages, await findAnvil());
-    const report = await benchmark.run({ quick: values.quick, only, progress });
+    const machine = await readMachine(benchmark.packages, benchmark.usesAnvil === true ? await findAnvil() : undefined);
+    const report = await benchmark.run({ quick: values.quick, only, progress, seconds, peers });
     process.stdout.write(values.json ? `${reportJson(name, machine, report)}\n` : reportText(machine, report));
   }
 }

@@ -112,6 +112,14 @@ const GATEWAY: Dashboard = {
       ],
     },
     {
+      title: "Operation",
+      panels: [
+        events("Reloads by outcome", "turnpike_config_reloads_total", "outcome"),
+        level("Old configurations in use", "turnpike_gateway_config_old", "instance"),
+        rate("Admin requests by status", "turnpike_gateway_admin_requests_total", "status"),
+      ],
+    },
+    {
       title: "Process",
       panels: [
         graph("Event-loop delay, p99", "s", ["max by (instance) (nodejs_eventloop_lag_p99_seconds)", "{{instance}}"]),
@@ -241,6 +249,19 @@ const RELAY: Dashboard = {
         level("Healthy suppliers", "turnpike_relay_supplier_healthy", "service, operator, rpc_type"),
         level("Open breakers", "turnpike_relay_breaker_open", "service, operator, rpc_type"),
         rate("Probes by result", "turnpike_relay_probes_total", "service, result"),
+      ],
+    },
+    {
+      title: "Cache",
+      panels: [
+        rate("Answers from the cache", "turnpike_relay_cache_hits_total", "service, rule"),
+        graph("Share of cacheable calls", "percentunit", [
+          `sum by (service) (rate(turnpike_relay_cache_hits_total${RATE})) / (sum by (service) (rate(turnpike_relay_cache_hits_total${RATE})) + sum by (service) (rate(turnpike_relay_cache_misses_total${RATE})))`,
+          "{{service}}",
+        ]),
+        level("Memory of kept answers", "turnpike_relay_cache_bytes", "instance", "bytes"),
+        level("Kept answers", "turnpike_relay_cache_entries", "instance"),
+        rate("Answers that left by reason", "turnpike_relay_cache_removals_total", "reason"),
       ],
     },
     {

@@ -8,6 +8,10 @@ export interface BenchOptions {
   readonly only: readonly string[];
   /** Says what is going on; silent in a pipe. */
   readonly progress: (text: string) => void;
+  /** Seconds of one measurement; the benchmark's own choice when undefined. */
+  readonly seconds?: number | undefined;
+  /** Programs to measure beside ours: paths by name. */
+  readonly peers?: Readonly<Record<string, string>>;
 }
 
 /** One benchmark. */
@@ -17,5 +21,7 @@ export interface Benchmark {
   readonly parts: readonly string[];
   /** Packages whose versions belong to the result. */
   readonly packages: readonly string[];
+  /** True when anvil takes part. */
+  readonly usesAnvil?: boolean;
   readonly run: (options: BenchOptions) => Promise<Report>;
 }

@@ -1,4 +1,6 @@
 import { type ChildProcess, fork } from "node:child_process";
+import { setFlagsFromString } from "node:v8";
+import { runInNewContext } from "node:vm";
 import { AppError, isRecord } from "@turnpike/base";
 
 /** What a child process can be asked: operations by name, each of one structured-clone argument. */
@@ -14,9 +16,19 @@ export interface Child<Ops extends Operations> extends AsyncDisposable {
   ask<Name extends keyof Ops & string>(name: Name, params: ParamsOf<Ops[Name]>): Promise<ResultOf<Ops[Name]>>;
   /** CPU time of all threads of the child since it started, in microseconds. */
   cpuMicros(): Promise<number>;
+  /** Bytes of the child; `collect` collects its garbage first. */
+  memory(collect: boolean): Promise<ProcessMemory>;
+}
+
+/** Bytes of a process. */
+export interface ProcessMemory {
+  readonly rssBytes: number;
+  /** What its objects and buffers take; with what is garbage when that was not collected. */
+  readonly liveBytes: number;
 }
 
 const CPU = "process.cpu";
+const MEMORY = "process.memory";
 const END_TIMEOUT_MS = 10_000;
 
 /**
@@ -62,6 +74,7 @@ export async function startChild<Ops extends Operations>(file: string): Promise<
     pid: child.pid ?? 0,
     ask: (name, params) => ask(name, params) as Promise<never>,
     cpuMicros: async () => Number(await ask(CPU, undefined)),
+    memory: (collect) => ask(MEMORY, collect) as Promise<ProcessMemory>,
     [Symbol.asyncDispose]: () => end(child, exit),
   };
 }
@@ -79,14 +92,30 @@ export function ownCpuMicros(): number {
   return user + system;
 }
 
+function ownMemory(collect: boolean): ProcessMemory {
+  if (collect) {
+    setFlagsFromString("--expose-gc");
+    const gc = runInNewContext("gc") as () => void;
+    gc();
+    gc();
+  }
+  const { rss, heapUsed, external } = process.memoryUsage();
+  return { rssBytes: rss, liveBytes: heapUsed + external };
+}
+
+const OWN: Readonly<Record<string, (params: unknown) => unknown>> = {
+  [CPU]: ownCpuMicros,
+  [MEMORY]: (collect) => ownMemory(collect === true),
+};
+
 /** The child's side: answers its parent until that lets go of it, then releases what it owns and ends. */
 export function serveParent<Ops extends Operations>(operations: Ops, owned?: AsyncDisposable): Ops {
   const answer = async (message: unknown): Promise<void> => {
     if (!isRecord(message)) return;
     const { id, name, params } = message;
     try {
-      const operation = operations[String(name)];
-      const value = name === CPU ? ownCpuMicros() : await operation?.(params as never);
+      const own = OWN[String(name)];
+      const value = own === undefined ? await operations[String(name)]?.(params as never) : own(params);
       process.send?.({ id, ok: true, value });
     } catch (error) {
       process.send?.({ id, ok: false, error: error instanceof Error ? (error.stack ?? error.message) : String(error) });

@@ -27,12 +27,14 @@ function packageVersion(name: string): string {
   }
 }
 
-/** Reads the facts of this machine and the versions of `packages` and of `program`. */
-export async function readMachine(packages: readonly string[], program: string): Promise<Machine> {
+/** Reads the facts of this machine and the versions of `packages`, and of anvil where its path is given. */
+export async function readMachine(packages: readonly string[], anvil: string | undefined): Promise<Machine> {
   const versions: Record<string, string> = {};
   for (const name of packages) versions[name] = packageVersion(name);
-  const { stdout } = await promisify(execFile)(program, ["--version"]);
-  versions.anvil = /\d+\.\d+\.\d+\S*/.exec(stdout)?.[0] ?? "unknown";
+  if (anvil !== undefined) {
+    const { stdout } = await promisify(execFile)(anvil, ["--version"]);
+    versions.anvil = /\d+\.\d+\.\d+\S*/.exec(stdout)?.[0] ?? "unknown";
+  }
   return {
     date: new Date().toISOString(),
     cores: availableParallelism(),

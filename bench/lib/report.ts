@@ -16,17 +16,29 @@ export interface Row {
   /** How the ratio is meant, for a reader. */
   readonly ratioOf: "ours / reference" | "reference / ours";
   readonly aim?: { readonly op: ">=" | "<="; readonly value: number };
+  /** The middle of the rounds' own ratios, where it was taken; otherwise the ratio is that of the two figures. */
+  readonly ratio?: number;
+}
+
+/** A table of more than two sides. */
+export interface Table {
+  readonly title: string;
+  readonly head: readonly string[];
+  readonly lines: readonly (readonly string[])[];
 }
 
 /** What a benchmark found. */
 export interface Report {
   readonly rows: readonly Row[];
+  /** Further tables, after the rows. */
+  readonly tables?: readonly Table[];
   /** Facts beside the table, one line each. */
   readonly notes: readonly string[];
 }
 
 /** The ratio of a row. */
 export function ratioOf(row: Row): number {
+  if (row.ratio !== undefined) return row.ratio;
   return row.ratioOf === "ours / reference"
     ? row.ours.value / row.reference.value
     : row.reference.value / row.ours.value;
@@ -58,8 +70,11 @@ function table(rows: readonly Row[]): string {
   for (const row of rows) {
     lines.push([row.title, amount(row.ours), amount(row.reference), ratioText(row), row.ratioOf, aimText(row)]);
   }
+  return aligned(lines, (column) => column >= 1 && column <= 3);
+}
+
+function aligned(lines: readonly (readonly string[])[], isNumber: (column: number) => boolean): string {
   const widths = (lines[0] ?? []).map((_, column) => Math.max(...lines.map((line) => line[column]?.length ?? 0)));
-  const isNumber = (column: number): boolean => column >= 1 && column <= 3;
   return lines
     .map((line) =>
       line
@@ -83,6 +98,11 @@ export function reportText(machine: Machine, report: Report): string {
     "",
     table(report.rows),
     "",
+    ...(report.tables ?? []).flatMap(({ title, head, lines }) => [
+      title,
+      aligned([head, ...lines], (column) => column > 0),
+      "",
+    ]),
     ...report.notes.map((note) => `note  ${note}`),
     "",
     ...report.rows.map(ratioLine),
@@ -93,5 +113,9 @@ export function reportText(machine: Machine, report: Report): string {
 /** The report for programs. */
 export function reportJson(name: string, machine: Machine, report: Report): string {
   const rows = report.rows.map((row) => ({ ...row, ratio: ratioOf(row) }));
-  return JSON.stringify({ benchmark: name, machine, rows, notes: report.notes }, undefined, 2);
+  return JSON.stringify(
+    { benchmark: name, machine, rows, tables: report.tables ?? [], notes: report.notes },
+    undefined,
+    2,
+  );
 }

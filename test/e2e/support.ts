@@ -9,7 +9,13 @@ import { auditBooks } from "@turnpike/payment";
 import { privateKeyToAddress } from "viem/accounts";
 import { startGateway } from "../../apps/turnpike/src/wiring/gateway.ts";
 import { ledgerBooks } from "../../apps/turnpike/src/wiring/ledger.ts";
-import { rpcAnswer, startUpstream, type Upstream } from "../../packages/relay/src/testing-upstream.ts";
+import {
+  isProbe,
+  probeResult,
+  rpcAnswer,
+  startUpstream,
+  type Upstream,
+} from "../../packages/relay/src/testing-upstream.ts";
 import type { Ground, GroundConfig } from "../support/network.ts";
 
 /** The price of every route that no test changes, in units of the token. */
@@ -118,8 +124,7 @@ export async function startStandIn(hold = false): Promise<StandIn> {
   if (!hold) release();
   let failing = false;
   const upstream: Upstream = await startUpstream((call, response) => {
-    if (call.method === "eth_chainId") response.end(rpcAnswer(call, `"result":"${CHAIN_ID_HEX}"`));
-    else if (call.method === "eth_blockNumber") response.end(rpcAnswer(call, '"result":"0x64"'));
+    if (isProbe(call)) response.end(rpcAnswer(call, probeResult(call, CHAIN_ID_HEX, "0x64")));
     else if (failing) response.writeHead(500).end("no");
     else {
       sayHeld();

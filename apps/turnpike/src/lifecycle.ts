@@ -16,19 +16,33 @@ function firstSignal(): { readonly signal: Promise<NodeJS.Signals>; readonly sto
   return { signal: promise, stop };
 }
 
+/** A service that {@link serve} runs. */
+export interface Running extends AsyncDisposable {
+  readonly onHangUp?: () => void;
+  /** Rejects when it cannot go on. */
+  readonly failed?: Promise<never>;
+}
+
 /**
  * Runs a service until SIGTERM or SIGINT, then disposes of it: calls under way end first. A second signal ends the process
- * at once, and so does the watchdog. A signal during the start ends the service as soon as it has started.
+ * at once, and so does the watchdog. SIGHUP is for the service, where it has a use for it. A signal during the start ends the service as soon as it has started.
  */
 export async function serve(
   context: CommandContext,
   modules: { readonly log: Log; readonly drainMs?: number },
-  start: () => Promise<AsyncDisposable>,
+  start: () => Promise<Running>,
 ): Promise<void> {
   const { signal, stop } = firstSignal();
   try {
     await using running = await start();
-    modules.log.info({ signal: await signal }, "stopping");
+    const { onHangUp, failed } = running;
+    await using stack = new AsyncDisposableStack();
+    if (onHangUp !== undefined) {
+      process.on("SIGHUP", onHangUp);
+      stack.defer(() => void process.off("SIGHUP", onHangUp));
+    }
+    const cause = await (failed === undefined ? signal : Promise.race([signal, failed]));
+    modules.log.info({ signal: cause }, "stopping");
     const kill = (): void => context.kill(1);
     process.once("SIGTERM", kill);
     process.once("SIGINT", kill);

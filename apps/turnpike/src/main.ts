@@ -7,6 +7,7 @@ import { facilitatorCommand } from "./commands/facilitator.ts";
 import { gatewayCommand } from "./commands/gateway.ts";
 import { keysCommand } from "./commands/keys.ts";
 import { payCommand } from "./commands/pay.ts";
+import { relayCommand } from "./commands/relay.ts";
 import { upCommand } from "./commands/up.ts";
 import type { CommandContext } from "./context.ts";
 import { exitCodeOf, failureOf } from "./output.ts";
@@ -22,6 +23,7 @@ export function program(context: CommandContext): Command {
     .addCommand(payCommand(context))
     .addCommand(keysCommand())
     .addCommand(gatewayCommand(context))
+    .addCommand(relayCommand(context))
     .addCommand(facilitatorCommand(context))
     .addCommand(configCommand(context))
     .addCommand(dbCommand(context));

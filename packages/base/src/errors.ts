@@ -171,6 +171,13 @@ export const ERRORS = {
   INTERNAL: row(500, -32603, true, "Something failed on our side.", "Try again; report the request id."),
   // the admin API
   UNAUTHORIZED: row(401, -32600, false, "The admin token is missing or wrong.", "Send Authorization: Bearer <token>."),
+  ADMIN_NOT_FOUND: row(
+    404,
+    -32601,
+    false,
+    "There is no such service, operator, flag or admin route.",
+    "See npx turnpike relay suppliers, and npx turnpike relay flags.",
+  ),
   RELOAD_REFUSED: row(
     409,
     -32603,

@@ -8,6 +8,7 @@ export {
   type SettlementId,
   sameAddress,
 } from "./brand.ts";
+export { type Bus, type BusListener, BusListeners, joinBuses, MAX_BUS_MESSAGE_BYTES, noBus } from "./bus.ts";
 export {
   base64ToBytes,
   bytesEqual,
@@ -34,6 +35,7 @@ export {
 } from "./errors.ts";
 export { type FaultPoints, noFaults } from "./faults.ts";
 export { isRecord, type JsonFault, type JsonLimits, type JsonMember, type JsonResult, parseJson } from "./json.ts";
+export { hopJsonMembers } from "./json-hops.ts";
 export {
   type JsonMemberSpan,
   type JsonSource,
@@ -46,3 +48,4 @@ export {
 } from "./json-spans.ts";
 export { hostOf, type Log, silentLog } from "./log.ts";
 export { type Labels, type MetricSpec, type Metrics, noMetrics } from "./metrics.ts";
+export { noSpan, noTracer, type Span, type SpanAttributes, type Tracer } from "./tracing.ts";

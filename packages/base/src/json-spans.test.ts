@@ -74,3 +74,70 @@ test("keys are decoded, repeated ones are all told", () => {
     ["id", "id", "é"],
   );
 });
+
+/** Pieces of texts that are nearly, but often not quite, JSON. */
+const nearlyJson = fc
+  .array(
+    fc.constantFrom(
+      ...'{}[],:"\\ \t\n'.split(""),
+      ..."0 1 -1 01 1. .5 1e5 1E+ -0 - true fals null nul NaN".split(" "),
+      '"a":',
+      '"b"',
+      '"\\u0061":',
+      '"\\"":',
+      '"}"',
+      "{}",
+      "[1]",
+      '{"id":[]}',
+      "é",
+      "//",
+      "'a'",
+    ),
+    { maxLength: 10 },
+  )
+  .chain((parts) =>
+    fc.constantFrom(parts.join(""), `{${parts.join("")}}`, `[${parts.join("")}]`, `{"a":${parts.join("")}}`),
+  );
+
+const parses = (text: string): boolean => {
+  try {
+    JSON.parse(text);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+test("what JSON.parse takes is found whole, and scalars, separators and keys are held to as it holds them", () => {
+  let taken = 0;
+  fc.assert(
+    fc.property(nearlyJson, (text) => {
+      const bytes = Buffer.from(text);
+      const start = skipJsonSpace(bytes, 0);
+      const end = jsonValueEnd(bytes, start);
+      const isWhole = end !== -1 && skipJsonSpace(bytes, end) === bytes.length;
+      const isJson = parses(text);
+      if (isJson) {
+        taken++;
+        assert.ok(isWhole, text);
+      }
+      const first = text.charAt(start);
+      if (first !== "{" && first !== "[" && first !== '"') assert.equal(isWhole, isJson, text);
+      const members = first === "{" ? jsonMemberSpans(bytes, start) : undefined;
+      const elements = first === "[" ? jsonElementSpans(bytes, start) : undefined;
+      const spans = members?.members ?? elements?.elements;
+      if (isJson && (first === "{" || first === "[")) assert.ok(spans !== undefined, text);
+      const found = members ?? elements;
+      if (spans === undefined || found === undefined) return;
+      // With something simple in the place of each nested value or string, it is JSON: only what is in them is not read.
+      let simple = bytes.toString("latin1", 0, found.end);
+      for (const span of spans.toReversed()) {
+        const isRead = !/["{[]/.test(simple.charAt(span.start));
+        if (!isRead) simple = `${simple.slice(0, span.start)}0${simple.slice(span.end)}`;
+      }
+      assert.ok(parses(simple), text);
+    }),
+    { numRuns: 20_000 },
+  );
+  assert.ok(taken > 1_000, String(taken));
+});

@@ -114,12 +114,17 @@ function valueEnd(text: string, at: number): number {
   if (kind === OPEN) return afterNested(text, at);
   let i = at;
   while (classAt(text, i) === SCALAR) i++;
-  return i === at ? -1 : i;
+  if (i === at + 1 && kind === SCALAR && DIGIT.test(text.charAt(at))) return i;
+  return NUMBER_OR_WORD.test(text.slice(at, i)) ? i : -1;
 }
+
+const DIGIT = /[0-9]/;
+const NUMBER_OR_WORD = /^(?:true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)$/;
 
 /**
  * First byte after the JSON value that starts at `at`; -1 when it does not end, its brackets do not match or it is
- * nested deeper than 128. What stands between brackets is not parsed: the value is known to be whole, not to be valid.
+ * nested deeper than 128. What stands between brackets or quotes is not parsed: such a value is known to be whole, not to
+ * be valid.
  */
 export function jsonValueEnd(source: JsonSource, at: number): number {
   return valueEnd(textOf(source), at);
@@ -142,7 +147,7 @@ export function jsonMemberSpans(
     if (text.charCodeAt(at) !== QUOTE) return undefined;
     const keyEnd = afterString(text, at);
     if (keyEnd === -1) return undefined;
-    const key = keyText(text.slice(at, keyEnd));
+    const key = keyText(text, at, keyEnd);
     if (key === undefined) return undefined;
     at = spaceEnd(text, keyEnd);
     if (text.charCodeAt(at) !== COLON) return undefined;
@@ -157,12 +162,26 @@ export function jsonMemberSpans(
   }
 }
 
-const PLAIN_KEY = /^"[\x20\x21\x23-\x5b\x5d-\x7e]*"$/;
+const PLAIN_KEY = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;
+/** Keys of JSON-RPC, by their length. */
+const RPC_KEYS: readonly (readonly string[])[] = [
+  [],
+  [],
+  ["id"],
+  [],
+  [],
+  ["error"],
+  ["method", "params", "result"],
+  ["jsonrpc"],
+];
 
-function keyText(token: string): string | undefined {
-  if (PLAIN_KEY.test(token)) return token.slice(1, -1);
+/** The key whose token is from `at` to `end`; undefined when it is no string of JSON. */
+function keyText(text: string, at: number, end: number): string | undefined {
+  for (const known of RPC_KEYS[end - at - 2] ?? []) if (text.startsWith(known, at + 1)) return known;
+  const inner = text.slice(at + 1, end - 1);
+  if (PLAIN_KEY.test(inner)) return inner;
   try {
-    return JSON.parse(Buffer.from(token, "latin1").toString("utf8")) as string;
+    return JSON.parse(`"${Buffer.from(inner, "latin1").toString("utf8")}"`) as string;
   } catch {
     return undefined;
   }

@@ -32,6 +32,7 @@ test("base names its exports", () => {
       "errorBody",
       "errorRow",
       "hexToBytes",
+      "hopJsonMembers",
       "hostOf",
       "isAppError",
       "isRecord",

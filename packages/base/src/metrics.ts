@@ -10,6 +10,8 @@ export interface MetricSpec {
   readonly labels?: readonly string[];
   /** Upper bounds of a histogram's buckets. */
   readonly buckets?: readonly number[];
+  /** How a gauge's values of several processes become one; `sum` by default. Counters and histograms are always summed. */
+  readonly across?: "sum" | "max" | "min";
 }
 
 /** Where samples go. */

@@ -6,10 +6,12 @@ import { after, suite, test } from "node:test";
 import { isAppError, isRecord } from "@turnpike/base";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import fc from "fast-check";
+import { RESTART_KEYS } from "./changes.ts";
 import * as api from "./index.ts";
 import {
   CONFIG_SCHEMA,
   type Config,
+  configChanges,
   configSchemaJson,
   DANGEROUS,
   loadConfig,
@@ -77,6 +79,7 @@ suite("config", () => {
     assert.deepEqual(Object.keys(api).sort(), [
       "CONFIG_SCHEMA",
       "DANGEROUS",
+      "configChanges",
       "configSchemaJson",
       "loadConfig",
       "nearest",
@@ -279,6 +282,60 @@ suite("config", () => {
       refused("facilitator: { metrics: { port: 9090 } }"),
       /facilitator\.metrics\.port: 9090 is also gateway\.metrics\.port/,
     );
+  });
+
+  test("an admin API needs a port of its own, and a token that is a secret", () => {
+    assert.equal(loadConfig({ env: {} }).admin.port, undefined);
+    const port = "admin: { port: 9091 }";
+    assert.match(refused(port), /admin\.token: missing; .*TURNPIKE_ADMIN_TOKEN/);
+    const token = "3b1f0c9d7e5a2468";
+    assert.equal(loadConfig({ file: yaml(port), env: { TURNPIKE_ADMIN_TOKEN: token } }).admin.token, token);
+    for (const sample of ["aaaaaaaaaaaaaaaaaaaa", "change-me-change-me", "my-admin-password-1"]) {
+      assert.match(refused(port, { TURNPIKE_ADMIN_TOKEN: sample }), /admin\.token: this is a sample/);
+    }
+    for (const bad of ["short", "with spaces in it 123"]) {
+      const text = refused(port, { TURNPIKE_ADMIN_TOKEN: bad });
+      assert.match(text, /admin\.token: expected at least 16 printable characters/);
+      assert.ok(!text.includes(bad));
+    }
+    assert.match(refused(`admin: { port: 3069, token: ${token} }`), /admin\.port: 3069 is also gateway\.port/);
+  });
+
+  test("traces go where the usual variable says; WebSockets leave room for other connections", () => {
+    const config = loadConfig({ env: { OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318" } });
+    assert.equal(config.tracing.endpoint, "http://collector:4318");
+    assert.match(refused("gateway: { maxConnections: 100 }"), /gateway\.webSockets\.max: 10000 leaves no connection/);
+  });
+
+  test("changes are named by key, never by value; those that need a restart apart", () => {
+    const before = loadConfig({ env: {} });
+    assert.deepEqual(configChanges(before, loadConfig({ env: {} })), { changed: [], fixed: [] });
+    const after = loadConfig({
+      env: {},
+      overrides: {
+        gateway: { port: 1_234, maxBatchItems: 5, trustedProxies: ["10.0.0.0/8"] },
+        ledger: { url: "postgres://u:hunter2@h/d" },
+        suppliers: { eth: { endpoints: [{ operator: "a", urls: { json_rpc: "http://h/SECRET" } }] } },
+        facilitator: { port: 8_500 },
+      },
+    });
+    const { changed, fixed } = configChanges(before, after);
+    const all = ["gateway.port", "gateway.trustedProxies", "gateway.maxBatchItems", "ledger.url", "suppliers.eth"];
+    assert.deepEqual([...changed].sort(), [...all].sort());
+    assert.deepEqual(fixed, ["gateway.port", "ledger.url"]);
+    assert.deepEqual(configChanges(after, before).fixed, ["gateway.port", "ledger.url"]);
+  });
+
+  test("every key that needs a restart is one of the schema", () => {
+    const root: unknown = CONFIG_SCHEMA;
+    for (const path of RESTART_KEYS) {
+      let node = root;
+      for (const part of path.split(".")) {
+        assert.ok(isRecord(node) && isRecord(node.properties), path);
+        node = node.properties[part];
+      }
+      assert.ok(isRecord(node), path);
+    }
   });
 
   test("refuses sample accounts and written keys outside a localnet, and a localnet that leaves this machine", () => {

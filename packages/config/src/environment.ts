@@ -68,6 +68,8 @@ export function applyEnvironment(tree: Record<string, unknown>, env: Environment
   const short: readonly (readonly [string, readonly string[]])[] = [
     ["DATABASE_URL", ["ledger", "url"]],
     ["REDIS_URL", ["redis", "url"]],
+    ["TURNPIKE_ADMIN_TOKEN", ["admin", "token"]],
+    ["OTEL_EXPORTER_OTLP_ENDPOINT", ["tracing", "endpoint"]],
   ];
   for (const [name, parts] of short) {
     const value = env[name];

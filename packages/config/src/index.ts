@@ -1,3 +1,4 @@
+export { type ConfigChanges, configChanges } from "./changes.ts";
 export { DANGEROUS } from "./dangerous.ts";
 export { nearest } from "./describe.ts";
 export { configSchemaJson } from "./emit.ts";

@@ -12,7 +12,7 @@ import { CONFIG_SCHEMA, type Config } from "./schema.ts";
 export interface ConfigSources {
   /** YAML file. Without one all keys have their defaults. */
   readonly file?: string;
-  /** `DATABASE_URL`, `REDIS_URL`, `TURNPIKE__SECTION__KEY` and the variables of `${NAME}` in the file. */
+  /** `DATABASE_URL`, `REDIS_URL` and their like, `TURNPIKE__SECTION__KEY` and the variables of `${NAME}` in the file. */
   readonly env: Environment;
   /** Set last: options of the command line. Sections are merged, everything else is replaced. */
   readonly overrides?: Readonly<Record<string, unknown>>;

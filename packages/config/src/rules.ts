@@ -24,6 +24,7 @@ function portFaults(config: Config): string[] {
       host: config.facilitator.metrics.host,
       port: config.facilitator.metrics.port ?? 0,
     },
+    { path: "admin.port", host: config.admin.host, port: config.admin.port ?? 0 },
   ];
   const faults: string[] = [];
   for (const [at, a] of taken.entries()) {
@@ -69,6 +70,24 @@ function sampleFaults(config: Config): string[] {
   return faults;
 }
 
+/** Words of tokens that stand in examples. */
+const SAMPLE_TOKEN = /^(.)\1*$|change[-_]?me|choose[-_]?one|secret|password|example/i;
+
+/** The admin API is never open. */
+function adminFaults({ admin }: Config): string[] {
+  if (admin.port === undefined) return [];
+  const how = "set TURNPIKE_ADMIN_TOKEN to one of your own, such as of openssl rand -hex 32";
+  if (admin.token === undefined) return [`admin.token: missing; the admin API needs one: ${how}`];
+  return SAMPLE_TOKEN.test(admin.token) ? [`admin.token: this is a sample, not a secret; ${how}`] : [];
+}
+
+function socketFaults({ gateway: { webSockets, maxConnections } }: Config): string[] {
+  if (webSockets.max < maxConnections) return [];
+  return [
+    `gateway.webSockets.max: ${webSockets.max} leaves no connection for other requests; set it below gateway.maxConnections (${maxConnections})`,
+  ];
+}
+
 /** What is a chain's own, not a token's: a second token of the chain must say the same. */
 const CHAIN_KEYS = ["rpcUrls", "multicall3", "confirmations", "finalityBlocks", "blockTimeSeconds"] as const;
 
@@ -112,7 +131,13 @@ function networkFaults({ payment: { networks, settleMarginMs } }: Config): strin
 
 /** Rules that a schema cannot say: one line for each fault, with the path and the fix. */
 export function ruleFaults(config: Config): string[] {
-  const faults = [...portFaults(config), ...sampleFaults(config), ...proxyFaults(config)];
+  const faults = [
+    ...portFaults(config),
+    ...adminFaults(config),
+    ...socketFaults(config),
+    ...sampleFaults(config),
+    ...proxyFaults(config),
+  ];
   if (config.payment.mode === "remote" && config.payment.facilitatorUrl === undefined) {
     faults.push("payment.facilitatorUrl: missing; payment.mode remote needs the facilitator's URL");
   }

@@ -16,8 +16,11 @@ import {
   url,
 } from "./keys.ts";
 import { CATALOGUE } from "./schema-catalogue.ts";
+import { GATEWAY } from "./schema-gateway.ts";
 import { LIMITS, REDIS } from "./schema-limits.ts";
+import { ADMIN, LOG, TRACING } from "./schema-operate.ts";
 import { NETWORK, RELAYER, RELAYER_KEYS } from "./schema-payment.ts";
+import { RELAY } from "./schema-relay.ts";
 
 const BACKEND_URLS = entry(
   {
@@ -63,49 +66,6 @@ const SUPPLIER = entry(
   "Upstreams of one service.",
 );
 
-const GATEWAY = section(
-  {
-    host: text("127.0.0.1", "Address to listen on. `0.0.0.0` is every interface."),
-    port: port(3069, "Port of paid routes, relay and health."),
-    publicUrl: Type.Optional(
-      url(
-        "Address that buyers see, without a slash at its end: the start of `resource.url`. No default: it is made of `host` and `port`.",
-      ),
-    ),
-    relayDomain: text("localhost", "Domain of the relay hosts: `<service id>.<relayDomain>`."),
-    metrics: section(
-      {
-        host: text("127.0.0.1", "Address of the metrics server. It is not meant for the public."),
-        port: port(9090, "Port of `GET /metrics`."),
-      },
-      "Prometheus metrics.",
-    ),
-    maxBufferedBytes: integer(
-      268_435_456,
-      1_048_576,
-      17_179_869_184,
-      "Most bytes of request bodies that are held at once, over all requests. Each service limits its own body.",
-    ),
-    maxHeaderBytes: integer(32_768, 8_192, 262_144, "Largest header block of a request, in bytes."),
-    maxAnswerBytes: integer(4_194_304, 1_024, 67_108_864, "Largest upstream answer that is sold, in bytes."),
-    requestTimeoutMs: integer(10_000, 100, 300_000, "Time in which a whole request must arrive, in milliseconds."),
-    upstreamTimeoutMs: integer(20_000, 100, 120_000, "Time for all attempts of a call together, in milliseconds."),
-    shutdownTimeoutMs: integer(
-      8_000,
-      0,
-      300_000,
-      "Time that calls under way have to end at shutdown, in milliseconds.",
-    ),
-    maxConcurrentRequests: integer(1_000, 1, 100_000, "Paid calls at once; more are answered 503 OVERLOADED."),
-    trustedProxies: list(
-      Type.String({ minLength: 2, maxLength: 64, description: "IP address or CIDR block." }),
-      64,
-      "Proxies whose X-Forwarded-For is believed, read from the right. Empty: none, and the client is who connects.",
-    ),
-  },
-  "The paid routes, the relay, health and metrics.",
-);
-
 /** The whole configuration. One definition gives the types, the validation and `config.schema.json`. */
 export const CONFIG_SCHEMA = Type.Object(
   {
@@ -113,11 +73,11 @@ export const CONFIG_SCHEMA = Type.Object(
       false,
       "True only in a configuration that `turnpike up` wrote: allows sample keys, on loopback chains only.",
     ),
-    log: section(
-      { level: oneOf(["debug", "info", "warn", "error", "silent"], "Lowest level that is logged.", "info") },
-      "Logs, as JSON lines on the error output.",
-    ),
+    log: LOG,
+    admin: ADMIN,
+    tracing: TRACING,
     gateway: GATEWAY,
+    relay: RELAY,
     ledger: section(
       {
         url: Type.Optional(

@@ -8,7 +8,7 @@ import {
   wellKnownX402,
 } from "@turnpike/catalogue";
 import { checkPath, isListed, parsePaid } from "@turnpike/relay";
-import { assembleGateway, type EdgeParts } from "./gateway.ts";
+import { assembleGateway, type PartsOf } from "./gateway.ts";
 import type { Gateway, GatewayModules, GatewayOptions } from "./types.ts";
 
 /**
@@ -16,11 +16,9 @@ import type { Gateway, GatewayModules, GatewayOptions } from "./types.ts";
  * payment nor relay: dispose it before them.
  */
 export function createGateway(opts: GatewayOptions, modules: GatewayModules): Gateway {
-  const { catalogue, options } = modules;
-  const updatedAt = new Date(modules.clock.nowMs()).toISOString();
-
-  const parts = (publicUrl: string): EdgeParts => {
-    const base = { publicUrl, options, version: opts.version, relayDomain: opts.relayDomain, updatedAt };
+  const parts: PartsOf = (publicUrl, { version, relayDomain }, { catalogue, options }) => {
+    const updatedAt = new Date(modules.clock.nowMs()).toISOString();
+    const base = { publicUrl, options, version, relayDomain, updatedAt };
     const context = { ...base, serves: () => false };
     return {
       termsOf: (service, error) => paymentRequired(service, context, error),

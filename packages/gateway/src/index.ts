@@ -1,4 +1,7 @@
+export { type AdminModules, type AdminOptions, type AdminService, serveAdmin } from "./admin/serve-admin.ts";
+export type { AdminTarget, ReloadResult } from "./admin/types.ts";
 export { createGateway } from "./create-gateway.ts";
+export { createPortStore, type PortStore, type PortStoreOptions, withFallback } from "./limits/port-store.ts";
 export {
   createRateLimits,
   type LimitRule,
@@ -6,14 +9,12 @@ export {
   type RateLimitsModules,
   type RateLimitsOptions,
 } from "./limits/rate-limits.ts";
-export {
-  createRedisStore,
-  type LimitStore,
-  type RedisStoreOptions,
-  type StoreLimit,
-  type StoreVerdict,
-} from "./limits/redis-store.ts";
+export { createRedisStore, type RedisStoreOptions } from "./limits/redis-store.ts";
+export { createSharedCounts, type SharedCounts, type SharedCountsOptions } from "./limits/shared-counts.ts";
+export type { LimitStore, StoreLimit, StoreVerdict } from "./limits/store.ts";
 export { noRateLimits, type RateLimits, type RateRequest, type RateVerdict } from "./limits/types.ts";
+export { createMetricsAcross, type MetricsAcross, readMetricsDump } from "./metrics/across.ts";
+export type { CellsDump } from "./metrics/cells.ts";
 export { createPrometheusMetrics, type PrometheusOptions } from "./metrics/prometheus.ts";
 export {
   GATEWAY_METRICS,
@@ -28,12 +29,18 @@ export {
   stageSeconds,
   stageTotal,
 } from "./metrics.ts";
+export type { AccessLogOptions } from "./monitoring/access-log.ts";
 export { type MetricsService, serveMetrics } from "./monitoring/serve-metrics.ts";
+export type { Port } from "./sharing/port.ts";
+export { createRedisBus, type RedisBus, type RedisBusOptions } from "./sharing/redis-bus.ts";
+export { createWorkerBus, passOn } from "./sharing/worker-bus.ts";
 export {
   type Gateway,
   type GatewayModules,
   type GatewayOptions,
+  type GatewayParts,
   gatewayDefaults,
+  type MetricsDump,
   type MetricsRegistry,
   type OfferedOptions,
   type Random,

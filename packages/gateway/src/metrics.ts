@@ -1,4 +1,5 @@
 import type { MetricSpec } from "@turnpike/base";
+import { SHARING_METRICS } from "./sharing/metrics.ts";
 import { WEBSOCKET_METRICS } from "./websocket/metrics.ts";
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
@@ -99,6 +100,21 @@ export const limitStoreUp: MetricSpec = {
   help: "1 while limits are shared through the store.",
 };
 
+/** Configurations that requests still use although others are in effect. */
+export const oldGenerations: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_gateway_config_old",
+  help: "Replaced configurations that requests in flight still use.",
+};
+
+/** Answers of the admin API, by status. */
+export const adminRequestsTotal: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_gateway_admin_requests_total",
+  help: "Answers of the admin API.",
+  labels: ["status"],
+};
+
 /** All metrics of this package, for the test that holds them to the dashboards. */
 export const GATEWAY_METRICS: readonly MetricSpec[] = [
   requestsTotal,
@@ -113,5 +129,8 @@ export const GATEWAY_METRICS: readonly MetricSpec[] = [
   limitedTotal,
   limitStoreFailures,
   limitStoreUp,
+  oldGenerations,
+  adminRequestsTotal,
+  ...SHARING_METRICS,
   ...WEBSOCKET_METRICS,
 ];

@@ -1,5 +1,5 @@
 import type { Clock, ErrorCode, Log, Metrics, NetworkId, RequestId } from "@turnpike/base";
-import { errorRow, isAppError } from "@turnpike/base";
+import { errorRow, isAppError, noSpan, type Span } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { Admission, Outcome, PaymentOption, PaymentStage, PresentedPayment } from "@turnpike/payment";
 import { type BackendCall, mintParsed, type PaidRequest, type ParsedRequest, type Relayed } from "@turnpike/protocol";
@@ -7,6 +7,7 @@ import type { Relay, RelayFailure, RelayResult } from "@turnpike/relay";
 import { sealEnvelope } from "./edge/envelope.ts";
 import { hashRequest } from "./edge/request-hash.ts";
 import type { BodyBudget, BodyResult } from "./http/body.ts";
+import type { Trail } from "./http/request.ts";
 import { soldBytes, stageInFlight, stageSeconds, stageTotal } from "./metrics.ts";
 
 /** One item of a 422's `detail`. */
@@ -50,6 +51,7 @@ export interface Purchase {
   /** As received, with its question mark; empty without one. */
   readonly query: string;
   readonly paymentHeader: string;
+  readonly trail: Trail;
   readBody(): Promise<BodyResult>;
   /** True when the client has left. Nothing new is begun for it; what is claimed goes on to its end. */
   gone(): boolean;
@@ -96,8 +98,14 @@ export function createPipeline(modules: PipelineModules): Sell {
     inStage.set(stage, count);
     metrics.set(stageInFlight, count, { stage });
   };
-  const timed = async <T>(stage: string, work: () => T | Promise<T>, outcome: (result: T) => string): Promise<T> => {
+  const timed = async <T>(
+    stage: string,
+    parent: Span | undefined,
+    work: () => T | Promise<T>,
+    outcome: (result: T) => string,
+  ): Promise<T> => {
     const start = clock.monotonicMs();
+    const span = parent?.child(stage, "internal") ?? noSpan;
     let label = "INTERNAL";
     enter(stage, 1);
     try {
@@ -109,6 +117,11 @@ export function createPipeline(modules: PipelineModules): Sell {
       throw error;
     } finally {
       enter(stage, -1);
+      if (span !== noSpan) {
+        span.set({ "turnpike.outcome": label });
+        if (label === "INTERNAL") span.fail(label);
+        span.end();
+      }
       metrics.count(stageTotal, { stage, outcome: label });
       metrics.observe(stageSeconds, (clock.monotonicMs() - start) / 1_000, { stage });
     }
@@ -132,6 +145,7 @@ export function createPipeline(modules: PipelineModules): Sell {
     try {
       return await timed(
         "admit",
+        request.span,
         () => payment.admit(request, presented, optionsOf(service), stopping),
         (admitted) => (admitted.kind === "refused" ? admitted.code : admitted.kind),
       );
@@ -152,6 +166,7 @@ export function createPipeline(modules: PipelineModules): Sell {
       metrics.observe(soldBytes, body.length);
       const outcome = await timed(
         "settle",
+        paid.request.span,
         () => payment.settle(paid, relayed, { contentType: "application/json", body }),
         (ended) => ended.kind,
       );
@@ -175,6 +190,7 @@ export function createPipeline(modules: PipelineModules): Sell {
     try {
       const outcome = await timed(
         "release",
+        paid.request.span,
         () => payment.release(paid, result.code),
         (ended) => ended.kind,
       );
@@ -186,13 +202,15 @@ export function createPipeline(modules: PipelineModules): Sell {
   };
 
   return async function sell(purchase) {
-    const { service, verb, appendedPath, query, requestId } = purchase;
+    const { service, verb, appendedPath, query, requestId, trail } = purchase;
+    const { span } = trail;
 
-    const decoded = await timed("decode", () => payment.decode(purchase.paymentHeader), resultOf);
+    const decoded = await timed("decode", span, () => payment.decode(purchase.paymentHeader), resultOf);
     if (!decoded.ok) return { kind: "refused", code: decoded.code, message: decoded.message };
 
     const body = await timed(
       "read",
+      span,
       () => purchase.readBody(),
       (read) => (read.ok ? "ok" : read.reason),
     );
@@ -200,6 +218,7 @@ export function createPipeline(modules: PipelineModules): Sell {
 
     const parsed = await timed(
       "parse",
+      span,
       () => parse(service, { verb, appendedPath, query, body: body.bytes }),
       resultOf,
     );
@@ -210,7 +229,9 @@ export function createPipeline(modules: PipelineModules): Sell {
     }
     const route = `/v1/${service.id}`;
     const requestHash = hashRequest({ verb, route, path: appendedPath + query, body: body.bytes });
-    const request = mintParsed({ requestId, serviceId: service.id, call: parsed.call, requestHash });
+    trail.operation = parsed.call.operation;
+    const traced = span === noSpan ? {} : { span };
+    const request = mintParsed({ requestId, serviceId: service.id, call: parsed.call, requestHash, ...traced });
 
     if (purchase.gone()) return { kind: "gone" };
     const admission = await admit(service, request, decoded.payment);
@@ -218,7 +239,7 @@ export function createPipeline(modules: PipelineModules): Sell {
     if (admission.kind === "outcome") return { kind: "outcome", outcome: admission.outcome };
 
     const { paid } = admission;
-    const result = await timed("relay", () => send(paid), resultOf);
+    const result = await timed("relay", span, () => send(paid), resultOf);
     if (!result.ok) return release(paid, result);
     return settle(paid, result.relayed, decoded.payment);
   };

@@ -1,8 +1,10 @@
-import type { Clock, Log, Metrics } from "@turnpike/base";
+import type { Clock, Log, Metrics, Tracer } from "@turnpike/base";
 import type { Catalogue, Service } from "@turnpike/catalogue";
 import type { PaymentOption, PaymentStage } from "@turnpike/payment";
 import type { Relay, Subscriptions } from "@turnpike/relay";
 import type { RateLimits } from "./limits/types.ts";
+import type { CellsDump } from "./metrics/cells.ts";
+import type { AccessLogOptions } from "./monitoring/access-log.ts";
 import { type WebSocketLimits, webSocketDefaults } from "./websocket/options.ts";
 
 /** Options of `createGateway`. */
@@ -13,8 +15,10 @@ export interface GatewayOptions {
   readonly metricsHost?: string;
   /** Port of the paid routes, the relay and monitoring; 0 takes a free one. */
   readonly gatewayPort: number;
-  /** Port of `GET /metrics`; 0 takes a free one. */
-  readonly metricsPort: number;
+  /** Port of `GET /metrics`; 0 takes a free one. Undefined: another process shows the metrics, see {@link Gateway.flush}. */
+  readonly metricsPort: number | undefined;
+  /** True: other processes listen on the same address, and the system spreads connections over them. */
+  readonly reusePort?: boolean;
   /** Address that clients use, without a trailing slash. Undefined: the one that is listened on. */
   readonly publicUrl: string | undefined;
   /** Relay hosts are `{service_id}.<relayDomain>`; without a port. */
@@ -51,6 +55,8 @@ export interface GatewayOptions {
   readonly trustedProxies: readonly string[];
   /** Bounds of the free relay's WebSockets. Their number must be below `maxConnections`. */
   readonly webSockets: WebSocketLimits;
+  /** Which requests are logged. */
+  readonly accessLog: AccessLogOptions;
 }
 
 /** Where randomness comes from. */
@@ -64,6 +70,15 @@ export interface MetricsRegistry extends Metrics {
   /** All samples, in the format of `contentType`. */
   render(): Promise<string>;
   readonly contentType: string;
+  /** All samples as a JSON value, for a process that adds up those of several. */
+  dump(): Promise<MetricsDump>;
+}
+
+/** What a process has counted. */
+export interface MetricsDump {
+  readonly cells: readonly CellsDump[];
+  /** Of the process itself, as prom-client has them. */
+  readonly process: readonly unknown[];
 }
 
 /** Something beside payment and relay that must be ready before the gateway is. */
@@ -76,10 +91,9 @@ export interface ReadinessCheck {
 /** Ways to pay: the same on every route, or by service. */
 export type OfferedOptions = readonly PaymentOption[] | ((service: Service) => readonly PaymentOption[]);
 
-/** What `createGateway` works with. */
-export interface GatewayModules {
+/** Parts that another configuration replaces while the gateway runs. */
+export interface GatewayParts {
   readonly catalogue: Catalogue;
-  readonly payment: PaymentStage;
   readonly relay: Relay;
   /** Ways to pay, in order of preference; a function where they depend on the service, as prices may. */
   readonly options: OfferedOptions;
@@ -87,6 +101,13 @@ export interface GatewayModules {
   readonly subscriptions?: Subscriptions;
   /** Limits of the free relay. Undefined: none. */
   readonly limits?: RateLimits;
+}
+
+/** What `createGateway` works with. */
+export interface GatewayModules extends GatewayParts {
+  readonly payment: PaymentStage;
+  /** Where spans of requests go. Undefined: nothing is traced. */
+  readonly tracer?: Tracer;
   readonly readiness: readonly ReadinessCheck[];
   readonly clock: Clock;
   readonly log: Log;
@@ -97,10 +118,20 @@ export interface GatewayModules {
 /** The running gateway. Disposing it drains requests in flight, within a limit, and closes both servers. */
 export interface Gateway extends AsyncDisposable {
   /**
-   * Starts both servers.
+   * Starts both servers. A metrics port of 0 means that there is none.
    * @throws AppError PORT_IN_USE
    */
   listen(): Promise<{ readonly gatewayPort: number; readonly metricsPort: number }>;
+  /** Tells the metrics what is counted only when somebody reads them. */
+  flush(): Promise<void>;
+  /**
+   * Serves every request from now on by other options and parts; requests that are here already go on with the old
+   * ones. `released` resolves when nothing uses the old ones any more, so that their owner may dispose of them.
+   * WebSockets stay open while catalogue, subscriptions and their limits are the same objects; else they are closed with
+   * 1012. Address, ports and `maxHeaderBytes` stay as they were.
+   * @throws AppError CONFIG_INVALID, or SHUTTING_DOWN, with nothing changed.
+   */
+  replace(opts: GatewayOptions, parts: GatewayParts): { readonly released: Promise<void> };
 }
 
 /** Bounds that suit one process. */
@@ -126,4 +157,5 @@ export const gatewayDefaults: GatewayOptions = {
   drainTimeoutMs: 10_000,
   trustedProxies: [],
   webSockets: webSocketDefaults,
+  accessLog: { sample: 0, errors: false },
 };

@@ -82,6 +82,8 @@ export interface Relayed {
   /** A large body, passed on while it arrives; only where the request says that it may be. Rejects when it breaks off. */
   readonly stream?: AsyncIterable<Uint8Array>;
   readonly contentType: string;
+  /** `Eth-Consensus-Version`: of which fork a binary answer of the consensus layer is. */
+  readonly consensusVersion?: string;
   readonly schemaCheck: SchemaCheck;
   /** Which operator answered: host only, for logs and metrics. */
   readonly operator: string;

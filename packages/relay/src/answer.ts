@@ -14,6 +14,8 @@ export interface SupplierAnswer {
   readonly body: Uint8Array;
   /** True when the body is larger than what is taken. */
   readonly truncated: boolean;
+  /** `Eth-Consensus-Version`: of which fork a binary answer of the consensus layer is. */
+  readonly consensusVersion?: string;
 }
 
 /** The attempt failed: the next supplier is asked. */
@@ -42,6 +44,8 @@ export interface GoodAnswer {
   readonly resultAt?: MemberSpan;
   /** The bytes of a large answer, passed on while they arrive; `body` is empty then. */
   readonly stream?: AsyncIterable<Uint8Array>;
+  /** `Eth-Consensus-Version`: of which fork a binary answer of the consensus layer is. */
+  readonly consensusVersion?: string;
 }
 
 const bad = (blame: Blame, reason: FailureReason): BadAnswer => ({ kind: "bad", blame, reason });

@@ -1,5 +1,13 @@
 import { isUtf8 } from "node:buffer";
-import { isRecord, type JsonMemberSpan, jsonMemberSpans, jsonText, jsonValueEnd, skipJsonSpace } from "@turnpike/base";
+import {
+  hopJsonMembers,
+  isRecord,
+  type JsonMemberSpan,
+  jsonMemberSpans,
+  jsonText,
+  jsonValueEnd,
+  skipJsonSpace,
+} from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
 import { type BadAnswer, COMET_GET_ID, type GoodAnswer, isSuccess, readError, type SupplierAnswer } from "./answer.ts";
@@ -11,6 +19,8 @@ import type { Blame } from "./types.ts";
 /** One JSON-RPC response object within bytes, scanned. */
 export interface ScannedObject {
   readonly bytes: Buffer;
+  /** All the bytes as `jsonText` gives them. */
+  readonly text: string;
   /** Where what is passed on begins and ends: the object, with the white space around one that came alone. */
   readonly start: number;
   readonly end: number;
@@ -35,13 +45,21 @@ export function refusedAnswer(answer: SupplierAnswer): BadAnswer | undefined {
   return undefined;
 }
 
+/** Members of a usual answer. */
+const ENVELOPE_KEYS = ["jsonrpc", "id", "result", "error"] as const;
+/** Larger answers are read by their brackets first. */
+const LARGE_BYTES = 2_048;
+
 /** Scans an answer that should be one JSON object and nothing else; undefined when it is not. */
 export function scanObject(body: Uint8Array): ScannedObject | undefined {
   const bytes = asBuffer(body);
-  const start = skipJsonSpace(bytes, 0);
-  const found = jsonMemberSpans(bytes, start);
-  if (found === undefined || skipJsonSpace(bytes, found.end) !== bytes.length) return undefined;
-  return { bytes, start: 0, end: bytes.length, members: found.members };
+  const text = jsonText(bytes);
+  const end = bytes.length;
+  const hopped = end > LARGE_BYTES ? hopJsonMembers(text, ENVELOPE_KEYS) : undefined;
+  if (hopped !== undefined) return { bytes, text, start: 0, end, members: hopped };
+  const found = jsonMemberSpans(text, skipJsonSpace(text, 0));
+  if (found === undefined || skipJsonSpace(text, found.end) !== end) return undefined;
+  return { bytes, text, start: 0, end, members: found.members };
 }
 
 /** Scans an answer that should be an array of JSON objects; undefined when it is not whole. Others than objects are left out. */
@@ -51,24 +69,31 @@ export function scanObjects(body: Uint8Array): readonly ScannedObject[] | undefi
   let at = skipJsonSpace(bytes, 0);
   if (bytes[at] !== 0x5b || !isUtf8(bytes)) return undefined;
   const text = jsonText(bytes);
-  at = skipJsonSpace(bytes, at + 1);
-  if (bytes[at] === 0x5d) return skipJsonSpace(bytes, at + 1) === bytes.length ? objects : undefined;
+  at = skipJsonSpace(text, at + 1);
+  if (bytes[at] === 0x5d) return skipJsonSpace(text, at + 1) === bytes.length ? objects : undefined;
   for (;;) {
     const found = jsonMemberSpans(text, at);
-    if (found !== undefined) objects.push({ bytes, start: at, end: found.end, members: found.members });
+    if (found !== undefined) objects.push({ bytes, text, start: at, end: found.end, members: found.members });
     const end = found?.end ?? jsonValueEnd(text, at);
     if (end === -1) return undefined;
-    at = skipJsonSpace(bytes, end);
-    if (bytes[at] === 0x5d) return skipJsonSpace(bytes, at + 1) === bytes.length ? objects : undefined;
+    at = skipJsonSpace(text, end);
+    if (bytes[at] === 0x5d) return skipJsonSpace(text, at + 1) === bytes.length ? objects : undefined;
     if (bytes[at] !== 0x2c) return undefined;
-    at = skipJsonSpace(bytes, at + 1);
+    at = skipJsonSpace(text, at + 1);
   }
+}
+
+const NOT_ASCII = /[\x80-\xff]/;
+
+function rawText({ bytes, text }: ScannedObject, { start, end }: JsonMemberSpan): string {
+  const raw = text.slice(start, end);
+  return NOT_ASCII.test(raw) ? bytes.toString("utf8", start, end) : raw;
 }
 
 /** Raw text of a member; undefined when it is not there. */
 export function rawMember(object: ScannedObject, key: string): string | undefined {
-  const member = object.members.find((one) => one.key === key);
-  return member === undefined ? undefined : object.bytes.toString("utf8", member.start, member.end);
+  for (const member of object.members) if (member.key === key) return rawText(object, member);
+  return undefined;
 }
 
 function sameValue(raw: string, wanted: string): boolean {
@@ -127,19 +152,19 @@ export function classifyRpcObject(
       error = member;
     }
   }
-  const { bytes } = object;
-  const isModern = version !== undefined && bytes.toString("latin1", version.start, version.end) === '"2.0"';
+  const isModern =
+    version !== undefined && version.end - version.start === 5 && object.text.startsWith('"2.0"', version.start);
   if (!isModern) return bad("supplier", "no_jsonrpc");
   if (id === undefined) return bad("supplier", "wrong_id");
-  const rawId = bytes.toString("utf8", id.start, id.end);
+  const rawId = rawText(object, id);
   if (!sameValue(rawId, wantedId)) return bad("supplier", "wrong_id");
   if ((result === undefined) === (error === undefined)) return bad("supplier", "both_or_neither");
   const clientId = call.clientId ?? (rawId === wantedId ? undefined : wantedId);
   const body = withId(object, id, clientId);
+  const grown = clientId === undefined ? 0 : Buffer.byteLength(clientId) - (id.end - id.start);
+  const idAt = { start: id.start - object.start, end: id.end - object.start + grown };
   if (result !== undefined) {
     if (!isSuccess(status)) return bad("supplier", "http_status");
-    const grown = clientId === undefined ? 0 : Buffer.byteLength(clientId) - (id.end - id.start);
-    const idAt = { start: id.start - object.start, end: id.end - object.start + grown };
     const shift = (result.start > id.start ? grown : 0) - object.start;
     const resultAt = { start: result.start + shift, end: result.end + shift };
     const parsed = parsesResult ? parseSpan(object, result) : undefined;
@@ -152,7 +177,7 @@ export function classifyRpcObject(
     isSuccess(status) || status === 400 || status === 404 || (status === 500 && family.errorsOverHttp500);
   if (!mayCarry) return bad("supplier", "http_status");
   const judged = family.judgeRpcError(stated, call);
-  return judged === "answer" ? good(body, true) : { ...bad(judged.blame, judged.reason), errorBody: body };
+  return judged === "answer" ? { ...good(body, true), idAt } : { ...bad(judged.blame, judged.reason), errorBody: body };
 }
 
 function classifyRpc(
@@ -176,6 +201,12 @@ function judgeHttp(family: Family, call: BackendCall, status: number, value: unk
   return isSuccess(status) ? family.judgeHttpBody?.(value) : family.judgeHttpError(status, value, call);
 }
 
+/** Binary, where the client asked for that: any byte may come first. */
+function isSsz({ headers }: BackendCall, { status, contentType }: SupplierAnswer): boolean {
+  const isAsked = headers?.accept?.includes("application/octet-stream") === true;
+  return isAsked && isSuccess(status) && /^application\/octet-stream\b/i.test(contentType);
+}
+
 /** Reads an answer of a path: JSON has to be whole, a page of HTML is never an answer, other types pass as they came. */
 function classifyPath(family: Family, call: BackendCall, answer: SupplierAnswer): GoodAnswer | BadAnswer {
   const { status, body, contentType } = answer;
@@ -183,6 +214,10 @@ function classifyPath(family: Family, call: BackendCall, answer: SupplierAnswer)
   if (body.length === 0) {
     const mayBeEmpty = isSuccess(status) && family.id === "beacon";
     return mayBeEmpty ? good(body, false) : bad("supplier", isSuccess(status) ? "empty" : "http_status");
+  }
+  if (isSsz(call, answer)) {
+    const { consensusVersion: version = "" } = answer;
+    return /^[a-z0-9]{1,32}$/i.test(version) ? { ...good(body, false), consensusVersion: version } : good(body, false);
   }
   const first = skipJsonSpace(body, 0);
   if (body[first] === 0x3c || /html/i.test(contentType)) return fault;

@@ -1,4 +1,5 @@
 import type { MetricSpec } from "@turnpike/base";
+import { CACHE_METRICS } from "./cache/metrics.ts";
 import { SUBSCRIPTION_METRICS } from "./subscriptions/metrics.ts";
 
 /** Attempts at suppliers. `outcome`: good, error (an error that is an answer) or bad; `blame` is `none` unless bad. */
@@ -101,5 +102,6 @@ export const RELAY_METRICS: readonly MetricSpec[] = [
   HEDGES,
   CROSS_CHECKS,
   LOG_PARTS,
+  ...CACHE_METRICS,
   ...SUBSCRIPTION_METRICS,
 ];

@@ -5,29 +5,17 @@ import { type CommandContext, DEFAULT_CONFIG_FILE, outputOf } from "../context.t
 import { cannotRun, checkRun } from "../wiring/check.ts";
 import type { LedgerRole } from "../wiring/ledger.ts";
 import { createRelay } from "../wiring/relay.ts";
+import { shownConfig } from "../wiring/shown-config.ts";
+
+/** The configuration file that a command is to use; undefined: there is none. */
+export function configFileOf(context: CommandContext, file: string | undefined): string | undefined {
+  return file ?? context.env.TURNPIKE_CONFIG ?? (existsSync(DEFAULT_CONFIG_FILE) ? DEFAULT_CONFIG_FILE : undefined);
+}
 
 /** Loads the configuration that a command is to run with: --config, else `turnpike.yaml` where there is one. */
 export function configOf(context: CommandContext, file: string | undefined): Config {
-  const chosen =
-    file ?? context.env.TURNPIKE_CONFIG ?? (existsSync(DEFAULT_CONFIG_FILE) ? DEFAULT_CONFIG_FILE : undefined);
+  const chosen = configFileOf(context, file);
   return loadConfig({ env: context.env, ...(chosen === undefined ? {} : { file: chosen }) });
-}
-
-/** The configuration without what nobody should see on a screen. */
-function shown(config: Config): unknown {
-  return JSON.parse(
-    JSON.stringify(config, (key, value: unknown) => {
-      if (key === "keys" && Array.isArray(value)) return value.map(() => "[hidden]");
-      if (key === "headers") return "[hidden]";
-      if (typeof value !== "string" || !value.includes("://")) return value;
-      try {
-        const url = new URL(value);
-        return `${url.protocol}//${url.host}${url.pathname.length > 1 || url.search !== "" ? "/…" : ""}`;
-      } catch {
-        return "[hidden]";
-      }
-    }),
-  );
 }
 
 const counted = (count: number, name: string): string => `${count} ${name}${count === 1 ? "" : "s"}`;
@@ -67,7 +55,7 @@ export async function check(file: string | undefined, opts: CheckOptions, contex
     await using _relay = createRelay(config, catalogue, modules);
   }
   const services = Object.keys(config.suppliers).filter((id) => catalogue?.get(id) !== undefined);
-  output.result({ valid: true, services, config: shown(config) });
+  output.result({ valid: true, services, config: shownConfig(config) });
   output.line(
     `The configuration is valid: ${counted(config.payment.networks.length, "payment network")}, ${counted(services.length, "service")} with suppliers.`,
   );

@@ -1,8 +1,13 @@
+import { loadConfig } from "@turnpike/config";
+import { watchConfigFile } from "../config-watch.ts";
 import { type CommandContext, hostText, outputOf } from "../context.ts";
 import { serve } from "../lifecycle.ts";
 import { createLog } from "../logging.ts";
 import { startGateway } from "../wiring/gateway.ts";
-import { configOf } from "./config.ts";
+import { startWorkers } from "../workers/primary.ts";
+import { workersOf } from "../workers/share.ts";
+import { isWorker, runWorker } from "../workers/worker.ts";
+import { configFileOf } from "./config.ts";
 
 /** Options of `turnpike gateway`. */
 export interface GatewayFlags {
@@ -10,20 +15,53 @@ export interface GatewayFlags {
   readonly config?: string;
 }
 
-/** Runs the gateway until a signal ends it. */
+const WATCH_EVERY_MS = 1_000;
+const SETTLE_MS = 500;
+
+/** Runs the gateway until a signal ends it. SIGHUP, or a change of its file, reloads the configuration. */
 export async function run(flags: GatewayFlags, context: CommandContext): Promise<void> {
-  const config = configOf(context, flags.config);
+  if (isWorker()) return runWorker(context);
+  const file = configFileOf(context, flags.config);
+  const load = () => loadConfig({ env: context.env, ...(file === undefined ? {} : { file }) });
+  const config = load();
   const output = outputOf(flags);
   const log = createLog({ level: config.log.level, name: "gateway" });
   const { gateway, ledger } = config;
   await serve(context, { log, drainMs: gateway.shutdownTimeoutMs }, async () => {
-    const service = await startGateway({ config, env: context.env, log });
+    const onReload = (next: typeof config): void => log.setLevel(next.log.level);
+    const { env } = context;
+    const workers = workersOf(config);
+    const service =
+      workers > 1
+        ? await startWorkers({ config, env, log, workers, load })
+        : await startGateway({ config, env, log, load, onReload });
+    const reload = (cause: "signal" | "file"): void => {
+      service
+        .reload(cause)
+        .catch((error: unknown) => log.error({ error: String(error) }, "a reload failed by a fault"));
+    };
+    const admin =
+      service.adminPort === undefined ? {} : { admin: `http://${hostText(config.admin.host)}:${service.adminPort}` };
     const urls = {
       gateway: `http://${hostText(gateway.host)}:${service.gatewayPort}`,
       metrics: `http://${hostText(gateway.metrics.host)}:${service.metricsPort}/metrics`,
+      ...admin,
     };
     output.result({ ready: true, ...urls, ledgerSchema: ledger.schema });
-    output.line(`gateway  ${urls.gateway}\nmetrics  ${urls.metrics}`);
-    return service;
+    for (const [name, url] of Object.entries(urls)) output.line(`${name.padEnd(8)} ${url}`);
+    const stack = new AsyncDisposableStack();
+    stack.use(service);
+    if (file !== undefined) {
+      const onChange = (): void => {
+        if (service.config().gateway.watchConfig) reload("file");
+      };
+      stack.use(watchConfigFile({ file, intervalMs: WATCH_EVERY_MS, settleMs: SETTLE_MS }, onChange));
+    }
+    const { failed } = service;
+    return {
+      ...(failed === undefined ? {} : { failed }),
+      onHangUp: () => reload("signal"),
+      [Symbol.asyncDispose]: () => stack.disposeAsync(),
+    };
   });
 }

@@ -1,6 +1,7 @@
 import { AppError, decimalToUnits, isAppError } from "@turnpike/base";
 import { type Catalogue, readCatalogue, type Service } from "@turnpike/catalogue";
 import { type Config, type Environment, relayerKeys, type SupplierConfig } from "@turnpike/config";
+import { workersOf } from "../workers/share.ts";
 import { catalogueOptions } from "./catalogue.ts";
 import { type LedgerRole, ledgerUrl } from "./ledger.ts";
 import { engineOptions, requireNetworks } from "./networks.ts";
@@ -78,6 +79,18 @@ function suppliersFaults(config: Config, catalogue: Catalogue): string[] {
   });
 }
 
+/** Each worker is a gateway of its own to the ledger, and sells nothing without a relayer key that it holds. */
+function workerFaults(config: Config, env: Environment): string[] {
+  const workers = workersOf(config);
+  if (workers === 1 || config.payment.mode !== "local") return [];
+  const keys = relayerKeys(config, env, "gateway").length;
+  // its own fault is told already
+  if (keys === 0 || workers <= keys) return [];
+  return [
+    `gateway.workers: ${workers} workers need a relayer key each, and there ${keys === 1 ? "is 1" : `are ${keys}`}; add keys (npx turnpike keys new) to payment.relayer.keysFile, or set gateway.workers to ${keys}`,
+  ];
+}
+
 /** Goes through everything that a start of this role needs of the configuration; asks no network. */
 export function checkRun(config: Config, env: Environment, role: LedgerRole): RunCheck {
   const faults: string[] = [];
@@ -95,6 +108,7 @@ export function checkRun(config: Config, env: Environment, role: LedgerRole): Ru
     const path = role === "facilitator" ? "facilitator.relayer.keysFile" : "payment.relayer.keysFile";
     attempt(() => engineOptions(config, relayerKeys(config, env, role), path));
   }
+  if (role === "gateway") attempt(() => faults.push(...workerFaults(config, env)));
   const { catalogue, faults: changes } = readCatalogue(catalogueOptions(config));
   const sells = role === "gateway" || config.facilitator.discoveryUrl !== undefined;
   if (sells) faults.push(...changes, ...priceFaults(config, catalogue));

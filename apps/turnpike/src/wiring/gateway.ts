@@ -1,29 +1,60 @@
 import { randomBytes } from "node:crypto";
+import { noMetrics } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
 import {
   createGateway,
   createPrometheusMetrics,
   type GatewayOptions,
   gatewayDefaults,
+  type MetricsDump,
+  type Random,
   type ReadinessCheck,
 } from "@turnpike/gateway";
 import { productVersion } from "../version.ts";
+import { openAdmin } from "./admin.ts";
 import { requireRunnable } from "./check.ts";
-import { createLimits } from "./limits.ts";
 import { partModules, type ServiceInput } from "./modules.ts";
 import { offeredOptions } from "./offers.ts";
+import { createParts } from "./parts.ts";
 import { createStage, openPayments } from "./payment.ts";
-import { createRelay, createSockets } from "./relay.ts";
+import { createReloader, type Reload } from "./reload.ts";
+import { openBus, openLimitStore, openRelaySharing, type WorkerPart } from "./sharing.ts";
+import { openTracer } from "./tracing.ts";
+
+/** Elsewhere workers share one handle: see docs/decisions/0005-processes.md. */
+const CAN_REUSE_PORT = ["linux", "freebsd", "sunos", "aix"].includes(process.platform);
+
+/** What a gateway is built from. */
+export interface GatewayInput extends ServiceInput {
+  /** Reads the configuration again. Undefined: it cannot be reloaded. */
+  readonly load?: () => Config;
+  /** Called with each configuration that was put into effect. */
+  readonly onReload?: (config: Config) => void;
+  /** Undefined: the gateway is one process. */
+  readonly worker?: WorkerPart;
+}
 
 /** A running gateway with all its parts. */
 export interface GatewayService extends AsyncDisposable {
   readonly gatewayPort: number;
+  /** 0: another process shows the metrics. */
   readonly metricsPort: number;
+  /** Undefined: there is no admin API. */
+  readonly adminPort: number | undefined;
+  /** Reads the configuration again and puts it into effect without dropping a request, or refuses it. */
+  readonly reload: Reload;
+  /** The configuration in effect. */
+  config(): Config;
+  /** Rejects when it cannot go on. Undefined: it always can. */
+  readonly failed?: Promise<never>;
+  /** What was counted until now. */
+  dumpMetrics(): Promise<MetricsDump>;
 }
 
 /** Options of the gateway package. */
 export function gatewayOptions(config: Config): GatewayOptions {
   const { gateway } = config;
+  const { max, maxPerClient, maxSubscriptionsPerSocket, ...bounds } = gateway.webSockets;
   return {
     ...gatewayDefaults,
     host: gateway.host,
@@ -36,11 +67,22 @@ export function gatewayOptions(config: Config): GatewayOptions {
     maxHeaderBytes: gateway.maxHeaderBytes,
     headersTimeoutMs: gateway.requestTimeoutMs,
     requestTimeoutMs: gateway.requestTimeoutMs,
+    maxConnections: gateway.maxConnections,
     maxBufferedBytes: gateway.maxBufferedBytes,
     maxConcurrentRequests: gateway.maxConcurrentRequests,
+    maxBatchItems: gateway.maxBatchItems,
     freeTimeoutMs: gateway.upstreamTimeoutMs,
     drainTimeoutMs: gateway.shutdownTimeoutMs,
     trustedProxies: gateway.trustedProxies,
+    webSockets: {
+      ...gatewayDefaults.webSockets,
+      ...bounds,
+      maxWebSockets: max,
+      maxWebSocketsPerClient: maxPerClient,
+      maxSubscriptionsPerClient: maxSubscriptionsPerSocket,
+      maxBatchItems: gateway.maxBatchItems,
+    },
+    accessLog: config.log.access,
   };
 }
 
@@ -49,35 +91,73 @@ export function gatewayOptions(config: Config): GatewayOptions {
  * first, and the ledger is closed last.
  * @throws AppError CONFIG_INVALID, CHAIN_MISMATCH, LEDGER_UNAVAILABLE, LEDGER_SCHEMA, PORT_IN_USE.
  */
-export async function startGateway(input: ServiceInput): Promise<GatewayService> {
-  const { config, env, log } = input;
-  const catalogue = requireRunnable(config, env, "gateway");
+export async function startGateway(input: GatewayInput): Promise<GatewayService> {
+  const { env, log, worker } = input;
+  const start = input.config;
+  let config = start;
+  const catalogue = requireRunnable(start, env, "gateway");
   await using stack = new AsyncDisposableStack();
   const metrics = createPrometheusMetrics({ processMetrics: true });
   const modules = partModules(input, metrics);
-  const payments = await openPayments(input, "gateway", modules, stack);
-  const relay = stack.use(createRelay(config, catalogue, modules));
-  const subscriptions = stack.use(createSockets(config, catalogue, modules));
-  const payment = stack.use(createStage(config, payments, modules));
+  const random: Random = { bytes: (length) => new Uint8Array(randomBytes(length)) };
+  const tracer = await openTracer(start, { log, random: () => Math.random() }, stack);
+  const payments = await openPayments({ ...input, config: start }, "gateway", modules, stack);
+  const store = openLimitStore(() => config, modules, stack, worker);
+  const bus = openBus(start, modules, stack, worker);
+  // Payment networks need a restart, so the ways to pay are those of the start.
+  const parts = stack.use(createParts(start, catalogue, { ...modules, store, options: offeredOptions(start) }));
+  const payment = stack.use(createStage(start, payments, modules));
+  // The primary shows the metrics of its workers, and the system spreads connections over them.
+  const asWorker = worker === undefined ? {} : { metricsPort: undefined, reusePort: CAN_REUSE_PORT };
+  const optionsOf = (of: Config): GatewayOptions => ({ ...gatewayOptions(of), ...asWorker });
   const ledgerReady: ReadinessCheck = { name: "ledger", ready: () => payments.ledger.ready() };
   const gateway = stack.use(
-    createGateway(gatewayOptions(config), {
+    createGateway(optionsOf(start), {
       ...modules,
-      catalogue,
+      ...parts.current,
       payment,
-      relay,
-      subscriptions,
-      limits: createLimits(config, modules, stack),
-      options: offeredOptions(config),
+      ...(tracer === undefined ? {} : { tracer }),
       readiness: [ledgerReady],
       metrics,
-      random: { bytes: (length) => new Uint8Array(randomBytes(length)) },
+      random,
     }),
   );
+  const reload = createReloader(start, {
+    load: input.load ?? (() => start),
+    async apply(next) {
+      const prepared = await parts.prepare(next, requireRunnable(next, env, "gateway"));
+      try {
+        const { released } = gateway.replace(optionsOf(next), prepared);
+        parts.put(prepared, next, released);
+      } catch (error) {
+        await parts.drop(prepared);
+        throw error;
+      }
+      config = next;
+      input.onReload?.(next);
+    },
+    log,
+    // The primary counts what its workers do together.
+    metrics: worker === undefined ? metrics : noMetrics,
+  });
   const ports = await gateway.listen();
+  const { control } = openRelaySharing(() => parts.current.relay, { ...modules, bus }, stack);
+  const reloadAll = worker?.reload ?? (() => reload("admin"));
+  const adminPort = await openAdmin(() => config, { ...modules, control, reload: reloadAll, random }, stack);
+  const { relay } = parts.current;
   void relay.start().catch((error: unknown) => {
     log.warn({ error: String(error) }, "the suppliers could not be probed");
   });
   const owned = stack.move();
-  return { ...ports, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return {
+    ...ports,
+    adminPort,
+    reload,
+    config: () => config,
+    async dumpMetrics() {
+      await gateway.flush();
+      return metrics.dump();
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
 }

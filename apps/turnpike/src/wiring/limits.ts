@@ -1,11 +1,22 @@
 import { randomInt } from "node:crypto";
 import type { Config } from "@turnpike/config";
-import { createRateLimits, createRedisStore, type RateLimits } from "@turnpike/gateway";
+import { createRateLimits, createRedisStore, type LimitStore, type RateLimits } from "@turnpike/gateway";
 import type { PartModules } from "./modules.ts";
 
-/** The limits of the free relay: in this process, or with `redis.url` shared. The stack owns the connection. */
-export function createLimits(config: Config, modules: PartModules, stack: AsyncDisposableStack): RateLimits {
+/** The store in Redis; undefined without `redis.url`. The stack owns the connection. */
+export function createLimitStore(
+  config: Config,
+  modules: PartModules,
+  stack: AsyncDisposableStack,
+): LimitStore | undefined {
   const { url, keyPrefix, timeoutMs } = config.redis;
-  const store = url === undefined ? undefined : stack.use(createRedisStore({ url, keyPrefix, timeoutMs }, modules));
-  return createRateLimits({ ...config.limits, hashSeed: randomInt(2 ** 32) }, { ...modules, store });
+  return url === undefined ? undefined : stack.use(createRedisStore({ url, keyPrefix, timeoutMs }, modules));
+}
+
+/** The limits of the free relay: in this process, or with a store shared. */
+export function createLimits(
+  config: Config,
+  modules: PartModules & { readonly store: LimitStore | undefined },
+): RateLimits {
+  return createRateLimits({ ...config.limits, hashSeed: randomInt(2 ** 32) }, modules);
 }

@@ -21,12 +21,25 @@ function overHttp(supplier: SupplierConfig): DirectSuppliers {
   return { ...supplier, endpoints };
 }
 
-/** The relay of a configuration's suppliers. @throws AppError CONFIG_INVALID. */
-export function createRelay(config: Config, catalogue: Catalogue, modules: PartModules): DirectRelay {
+/**
+ * The relay of a configuration's suppliers. What another one knows of the suppliers that stay is not forgotten.
+ * @throws AppError CONFIG_INVALID.
+ */
+export function createRelay(
+  config: Config,
+  catalogue: Catalogue,
+  modules: PartModules,
+  previous?: DirectRelay,
+): DirectRelay {
   const suppliers = Object.fromEntries(Object.entries(config.suppliers).map(([id, one]) => [id, overHttp(one)]));
   return createDirectRelay(
-    { ...directRelayDefaults, suppliers, maxAnswerBytes: config.gateway.maxAnswerBytes },
-    { ...modules, catalogue: catalogue.services, random: () => Math.random() },
+    { ...directRelayDefaults, ...config.relay, suppliers, maxAnswerBytes: config.gateway.maxAnswerBytes },
+    {
+      ...modules,
+      catalogue: catalogue.services,
+      random: () => Math.random(),
+      ...(previous === undefined ? {} : { memory: previous.memory }),
+    },
   );
 }
 

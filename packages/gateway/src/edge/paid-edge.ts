@@ -74,7 +74,7 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
     appendedPath: string,
     paymentHeader: string,
   ): void => {
-    const { req, res, requestId, target } = exchange;
+    const { req, res, requestId, target, trail } = exchange;
     const { service } = route;
     let held = 0;
     desk.work(exchange, "paid", service.id, async (slot): Promise<Answer | undefined> => {
@@ -86,6 +86,7 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
           appendedPath,
           query: target.query,
           paymentHeader,
+          trail,
           async readBody() {
             const limits = {
               maxBytes: service.maxBodyBytes,
@@ -133,7 +134,11 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
       }
       const header = req.headers["payment-signature"];
       if (header === undefined) {
-        if (canDiscard(req)) return unpaid(route, exchange.res, requestId);
+        if (canDiscard(req)) {
+          unpaid(route, exchange.res, requestId);
+          const ending = { status: 402, result: "PAYMENT_REQUIRED", bytes: route.terms.body.length };
+          return desk.told(exchange, "paid", service.id, ending);
+        }
         return desk.answer(exchange, "paid", service.id, unpaidAnswer(route.terms));
       }
       // Node joins repeated headers with a comma, which no base64 text holds.

@@ -7,6 +7,9 @@ const NO_STORE = ["Cache-Control", "no-store"];
 /** Statuses after which the same request may soon succeed. */
 const WAITS = new Set([429, 502, 503]);
 
+/** Some ids that are no part of the free relay are sold. */
+export const NOT_FREE = "The free relay has no network of this id.";
+
 /** A JSON-RPC answer of the free door. */
 export function rpcAnswer(
   status: number,

@@ -1,13 +1,13 @@
 import type { IncomingMessage } from "node:http";
 import type { Clock } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
-import { type Relay, takesPaths } from "@turnpike/relay";
+import { isRpcPath, type Relay, takesPaths } from "@turnpike/relay";
 import type { Answer } from "../http/answer.ts";
 import { type BodyBudget, readBody } from "../http/body.ts";
 import type { Desk, Exchange, Slot } from "../http/request.ts";
 import { sendContinue } from "../http/server.ts";
 import type { RateLimits, RateVerdict } from "../limits/types.ts";
-import { codeAnswer, freePreflight, rpcAnswer, withHeaders } from "./answers.ts";
+import { codeAnswer, freePreflight, NOT_FREE, rpcAnswer, withHeaders } from "./answers.ts";
 import { type RpcBody, readRpcBody, rpcError } from "./jsonrpc.ts";
 import { createRelayCalls } from "./relay-calls.ts";
 
@@ -54,7 +54,7 @@ const UNKNOWN_MAX_BYTES = 65_536;
 /** The door of the free relay. Every error is a JSON-RPC object with the call's id. */
 export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules): FreeDoor {
   const { desk, budget, limits } = modules;
-  const calls = createRelayCalls({ ...modules, timeoutMs: opts.timeoutMs });
+  const calls = createRelayCalls({ ...modules, timeoutMs: opts.timeoutMs, mayStream: true });
   const suffix = `.${opts.relayDomain.toLowerCase()}`;
   const services = new Map<string, Service>();
   const hosts = new Map<string, Service>();
@@ -131,7 +131,14 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
     const blockHeight = typeof height === "string" ? height : undefined;
     return withBody(place, verb === "POST" ? service.maxBodyBytes : 0, (body) =>
       limited(exchange, service, "null", 1, () =>
-        calls.path(exchange, service, { verb, path, query: target.query, body, blockHeight }),
+        calls.path(exchange, service, {
+          verb,
+          path,
+          query: target.query,
+          body,
+          blockHeight,
+          accept: req.headers.accept,
+        }),
       ),
     );
   };
@@ -146,7 +153,7 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
     const { method, headers } = exchange.req;
     const hasPaths = service !== undefined && takesPaths(service);
     const verbs = hasPaths ? "GET, HEAD, POST, OPTIONS" : "POST, OPTIONS";
-    const isRoot = path === "" || path === "/";
+    const isRoot = isRpcPath(service, path);
     const isRead = method === "GET" || method === "HEAD";
     const label = service?.id ?? "unknown";
     const answer = (made: Answer): void => desk.answer(exchange, "free", label, made);
@@ -174,9 +181,6 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
     },
   };
 }
-
-/** Some ids that are no part of the free relay are sold. */
-const NOT_FREE = "The free relay has no network of this id.";
 
 /** The id to answer a whole body with. */
 function idOf(body: RpcBody): string {

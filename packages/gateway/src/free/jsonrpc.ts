@@ -1,5 +1,5 @@
-import { isUtf8 } from "node:buffer";
-import { isRecord, type JsonMemberSpan, jsonElementSpans, jsonMemberSpans, skipJsonSpace } from "@turnpike/base";
+import { isAscii, isUtf8 } from "node:buffer";
+import { isRecord, type JsonMemberSpan, jsonMemberSpans, jsonText, jsonValueEnd, skipJsonSpace } from "@turnpike/base";
 import type { FreeRpc } from "@turnpike/relay";
 
 /** One entry of a JSON-RPC body. `id` is raw JSON text, as the client sent it. */
@@ -34,54 +34,93 @@ const PARSE_ERROR = refused(-32700, "Parse error: the body is not one JSON docum
  */
 export function readRpcBody(body: Uint8Array, maxItems: number): RpcBody {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-  if (bytes.length === 0 || !isUtf8(bytes)) return PARSE_ERROR;
+  if (bytes.length === 0) return PARSE_ERROR;
+  // One character a byte: of ASCII, that is the text itself.
+  const text = jsonText(bytes);
+  const source: Source = { bytes, text, isAscii: isAscii(bytes) };
   let value: unknown;
   try {
-    value = JSON.parse(bytes.toString("utf8")) as unknown;
+    if (!source.isAscii && !isUtf8(bytes)) return PARSE_ERROR;
+    value = JSON.parse(source.isAscii ? text : bytes.toString("utf8")) as unknown;
   } catch {
     return PARSE_ERROR;
   }
-  const start = skipJsonSpace(bytes, 0);
+  const start = skipJsonSpace(text, 0);
   if (!Array.isArray(value)) {
-    const members = jsonMemberSpans(bytes, start);
-    if (members === undefined && isRecord(value)) return refused(-32600, "Invalid Request: it is nested too deeply.");
-    return { kind: "single", item: readItem(value, bytes, start, members) };
+    const found = jsonMemberSpans(text, start);
+    if (found === undefined && isRecord(value)) return TOO_DEEP;
+    return { kind: "single", item: readItem(value, source, start, found) };
   }
   if (value.length === 0) return refused(-32600, "Invalid Request: the batch is empty.");
   if (value.length > maxItems) return { kind: "too_many", count: value.length };
-  const found = jsonElementSpans(bytes, start);
-  if (found === undefined) return refused(-32600, "Invalid Request: it is nested too deeply.");
-  const items = found.elements.map((span, index) => {
-    const own = bytes.subarray(span.start, span.end);
-    return readItem((value as readonly unknown[])[index], own, 0, jsonMemberSpans(own, 0));
-  });
+  const items: RpcItem[] = [];
+  let at = start;
+  for (const one of value as readonly unknown[]) {
+    // The bracket, or the comma.
+    at = skipJsonSpace(text, at + 1);
+    const found = jsonMemberSpans(text, at);
+    const end = found?.end ?? jsonValueEnd(text, at);
+    if (end === -1) return TOO_DEEP;
+    items.push(readItem(one, source, at, found));
+    at = skipJsonSpace(text, end);
+  }
   return { kind: "batch", items };
 }
 
-const KNOWN = new Set(["jsonrpc", "id", "method", "params"]);
+const TOO_DEEP = refused(-32600, "Invalid Request: it is nested too deeply.");
+
+/** A body, and its text with one character a byte. */
+interface Source {
+  readonly bytes: Buffer;
+  readonly text: string;
+  readonly isAscii: boolean;
+}
 
 function readItem(
   value: unknown,
-  bytes: Buffer,
+  { bytes, text, isAscii: isPlainText }: Source,
   start: number,
   found: { readonly members: readonly JsonMemberSpan[]; readonly end: number } | undefined,
 ): RpcItem {
   if (!isRecord(value) || found === undefined) return invalid("it is not an object.");
   let id: JsonMemberSpan | undefined;
   let paramsSpan: JsonMemberSpan | undefined;
-  const seen = new Set<string>();
+  let versionSpan: JsonMemberSpan | undefined;
+  let methodSpan: JsonMemberSpan | undefined;
   let isPlain = true;
   for (const member of found.members) {
-    if (!KNOWN.has(member.key)) isPlain = false;
-    else if (seen.has(member.key)) return invalid(`it repeats \`${member.key}\`.`);
-    else seen.add(member.key);
-    if (member.key === "id") id = member;
-    else if (member.key === "params") paramsSpan = member;
+    let known: JsonMemberSpan | undefined;
+    switch (member.key) {
+      case "id":
+        known = id;
+        id = member;
+        break;
+      case "params":
+        known = paramsSpan;
+        paramsSpan = member;
+        break;
+      case "method":
+        known = methodSpan;
+        methodSpan = member;
+        break;
+      case "jsonrpc":
+        known = versionSpan;
+        versionSpan = member;
+        break;
+      default:
+        isPlain = false;
+    }
+    if (known !== undefined) return invalid(`it repeats \`${member.key}\`.`);
   }
   const isGoodId =
     id === undefined || value.id === null || typeof value.id === "string" || typeof value.id === "number";
   if (!isGoodId) return invalid("`id` is neither a string, a number nor null.");
-  const raw = id === undefined ? undefined : bytes.toString("utf8", id.start, id.end);
+  const raw =
+    id === undefined
+      ? undefined
+      : isPlainText
+        ? text.slice(id.start, id.end)
+        : bytes.toString("utf8", id.start, id.end);
   if (raw !== undefined && raw.length > MAX_ID_LENGTH) return invalid("`id` is too long.");
   if (value.jsonrpc !== "2.0") return invalid('`jsonrpc` is not "2.0".', raw);
   const { method, params } = value;
@@ -90,9 +129,8 @@ function readItem(
     return invalid("`params` is neither an array nor an object.", raw);
   }
   const isWhole = start === 0 && found.end === bytes.length;
-  const shift = isWhole ? 0 : start;
   const body = isWhole ? bytes : bytes.subarray(start, found.end);
-  const rpc: FreeRpc = { method, params, body, id: moved(id, shift), paramsSpan: moved(paramsSpan, shift), isPlain };
+  const rpc: FreeRpc = { method, params, body, id: moved(id, start), paramsSpan: moved(paramsSpan, start), isPlain };
   return raw === undefined ? { kind: "notification", rpc } : { kind: "call", rpc, id: raw };
 }
 

@@ -1,4 +1,4 @@
-import { type Clock, type ErrorCode, errorRow } from "@turnpike/base";
+import { type Clock, type ErrorCode, errorRow, noSpan, type RequestId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import { type BackendCall, type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
 import {
@@ -10,8 +10,8 @@ import {
   type RelayResult,
 } from "@turnpike/relay";
 import type { Answer } from "../http/answer.ts";
-import type { Exchange } from "../http/request.ts";
-import { codeAnswer, codeError, rpcAnswer, SILENCE } from "./answers.ts";
+import type { Trail } from "../http/request.ts";
+import { codeAnswer, codeError, rpcAnswer, SILENCE, withHeaders } from "./answers.ts";
 import { type RpcItem, rpcError } from "./jsonrpc.ts";
 
 /** What {@link createRelayCalls} works with. */
@@ -21,13 +21,21 @@ export interface RelayCallsModules {
   /** Deadline of a call. */
   readonly timeoutMs: number;
   readonly stopping: AbortSignal;
+  /** True when a large answer to a single call may be passed on while it arrives. */
+  readonly mayStream?: boolean;
+}
+
+/** Where calls come from: a request, or a message over a WebSocket, which has no trail. */
+export interface CallOrigin {
+  readonly requestId: RequestId;
+  readonly trail?: Trail;
 }
 
 /** Free calls, from what was read to what is answered. Limits are behind them. */
 export interface RelayCalls {
-  single(exchange: Exchange, service: Service, item: RpcItem): Promise<Answer>;
-  batch(exchange: Exchange, service: Service, items: readonly RpcItem[]): Promise<Answer>;
-  path(exchange: Exchange, service: Service, input: FreePath): Promise<Answer>;
+  single(from: CallOrigin, service: Service, item: RpcItem): Promise<Answer>;
+  batch(from: CallOrigin, service: Service, items: readonly RpcItem[]): Promise<Answer>;
+  path(from: CallOrigin, service: Service, input: FreePath): Promise<Answer>;
 }
 
 /** Nothing is paid for, so nothing is bound to the request's bytes. */
@@ -40,46 +48,53 @@ type Slot = { readonly text: string } | { readonly id: string; readonly at: numb
 export function createRelayCalls(modules: RelayCallsModules): RelayCalls {
   const { relay, clock, stopping } = modules;
 
-  const mint = (exchange: Exchange, service: Service, call: BackendCall): FreeRequest => {
-    const { requestId } = exchange;
-    const request = mintParsed({ requestId, serviceId: service.id, call, requestHash: NO_HASH });
-    return mintFree({ request, deadlineMs: clock.monotonicMs() + modules.timeoutMs });
+  const mint = (from: CallOrigin, service: Service, call: BackendCall, mayStream = false): FreeRequest => {
+    const { requestId, trail } = from;
+    const traced = trail === undefined || trail.span === noSpan ? {} : { span: trail.span };
+    const request = mintParsed({ requestId, serviceId: service.id, call, requestHash: NO_HASH, ...traced });
+    const deadlineMs = clock.monotonicMs() + modules.timeoutMs;
+    return mintFree(mayStream ? { request, deadlineMs, mayStream } : { request, deadlineMs });
   };
 
-  const notify = async (exchange: Exchange, service: Service, rpc: FreeRpc): Promise<void> => {
+  const notify = async (from: CallOrigin, service: Service, rpc: FreeRpc): Promise<void> => {
     const parsed = parseFreeRpc(service, rpc);
-    if (parsed.ok) await relay.notify(mint(exchange, service, parsed.call), stopping);
+    if (parsed.ok) await relay.notify(mint(from, service, parsed.call), stopping);
   };
 
   return {
-    async single(exchange, service, item) {
+    async single(from, service, item) {
       if (item.kind === "invalid") {
         return rpcAnswer(400, "MALFORMED_REQUEST", rpcError(item.id, -32600, item.message));
       }
       if (item.kind === "notification") {
-        await notify(exchange, service, item.rpc);
+        await notify(from, service, item.rpc);
         return SILENCE;
       }
       const parsed = parseFreeRpc(service, item.rpc);
       if (!parsed.ok) {
         return rpcAnswer(200, parsed.code, refusal(item.id, parsed.code, parsed.message));
       }
-      const result = await relay.send(mint(exchange, service, parsed.call), stopping);
-      return result.ok ? rpcAnswer(200, "ok", result.relayed.body) : codeAnswer(item.id, result.code);
+      name(from, parsed.call.operation);
+      const result = await relay.send(mint(from, service, parsed.call, modules.mayStream), stopping);
+      if (!result.ok) return codeAnswer(item.id, result.code);
+      const { body, stream } = result.relayed;
+      const answer = rpcAnswer(200, "ok", body);
+      return stream === undefined ? answer : { ...answer, stream };
     },
 
-    async batch(exchange, service, items) {
+    async batch(from, service, items) {
+      name(from, "batch");
       const slots: Slot[] = [];
       const requests: FreeRequest[] = [];
       const notified: Promise<void>[] = [];
       for (const item of items) {
         if (item.kind === "invalid") slots.push({ text: rpcError(item.id, -32600, item.message) });
-        else if (item.kind === "notification") notified.push(notify(exchange, service, item.rpc));
+        else if (item.kind === "notification") notified.push(notify(from, service, item.rpc));
         else {
           const parsed = parseFreeRpc(service, item.rpc);
           if (parsed.ok) {
             slots.push({ id: item.id, at: requests.length });
-            requests.push(mint(exchange, service, parsed.call));
+            requests.push(mint(from, service, parsed.call));
           } else slots.push({ text: refusal(item.id, parsed.code, parsed.message) });
         }
       }
@@ -90,15 +105,21 @@ export function createRelayCalls(modules: RelayCallsModules): RelayCalls {
       return slots.length === 0 ? SILENCE : batchAnswer(slots, results);
     },
 
-    async path(exchange, service, input) {
+    async path(from, service, input) {
       const parsed = parseFreePath(service, input);
       if (!parsed.ok) return codeAnswer("null", parsed.code);
-      const result = await relay.send(mint(exchange, service, parsed.call), stopping);
+      name(from, parsed.call.operation);
+      const result = await relay.send(mint(from, service, parsed.call), stopping);
       if (!result.ok) return codeAnswer("null", result.code);
-      const { status, contentType, body } = result.relayed;
-      return { ...rpcAnswer(status, "ok", body), contentType: safeType(contentType) };
+      const { status, contentType, body, consensusVersion } = result.relayed;
+      const answer = { ...rpcAnswer(status, "ok", body), contentType: safeType(contentType) };
+      return consensusVersion === undefined ? answer : withHeaders(answer, ["Eth-Consensus-Version", consensusVersion]);
     },
   };
+}
+
+function name({ trail }: CallOrigin, operation: string): void {
+  if (trail !== undefined) trail.operation = operation;
 }
 
 function refusal(id: string, code: ErrorCode, message: string | undefined): string {

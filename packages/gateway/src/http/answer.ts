@@ -81,11 +81,19 @@ export function preflightAnswer(verbs: string, allowed = PAID_HEADERS): Answer {
   };
 }
 
-/** Writes a whole answer; `head` leaves its body out. Does nothing when the response is already written or gone. */
-export function writeAnswer(res: ServerResponse, answer: Answer, requestId: RequestId, head = false): void {
+/**
+ * Writes a whole answer; `head` leaves its body out. Does nothing when the response is already written or gone. Gives the
+ * bytes of a body that is written while it arrives, once that has ended.
+ */
+export function writeAnswer(
+  res: ServerResponse,
+  answer: Answer,
+  requestId: RequestId,
+  head = false,
+): Promise<number> | undefined {
   const { stream } = answer;
   if (stream !== undefined && (head || res.headersSent || res.destroyed)) leaveBody(stream);
-  if (res.headersSent || res.destroyed) return;
+  if (res.headersSent || res.destroyed) return undefined;
   const headers = [...(answer.headers ?? []), ...CORS, "X-Content-Type-Options", "nosniff", "X-Request-Id", requestId];
   if (answer.contentType !== undefined) headers.push("Content-Type", answer.contentType);
   if (answer.status !== 204 && answer.status !== 304 && stream === undefined) {
@@ -97,9 +105,10 @@ export function writeAnswer(res: ServerResponse, answer: Answer, requestId: Requ
     lingerOnClose(res);
   }
   res.writeHead(answer.status, headers);
-  if (stream !== undefined && !head) void streamBody(res, stream);
-  else if (head || answer.body.length === 0) res.end();
+  if (stream !== undefined && !head) return streamBody(res, stream);
+  if (head || answer.body.length === 0) res.end();
   else res.end(answer.body);
+  return undefined;
 }
 
 /** After its last answer the connection is half-closed, and not reset while the client still sends. */

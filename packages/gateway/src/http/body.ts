@@ -23,12 +23,12 @@ export interface BodyBudget {
   give(bytes: number): void;
 }
 
-/** A budget of `maxBytes`. */
-export function createBodyBudget(maxBytes: number): BodyBudget {
+/** A budget of `maxBytes`, which may change. */
+export function createBodyBudget(maxBytes: () => number): BodyBudget {
   let held = 0;
   return {
     take(bytes) {
-      if (held + bytes > maxBytes) return false;
+      if (held + bytes > maxBytes()) return false;
       held += bytes;
       return true;
     },

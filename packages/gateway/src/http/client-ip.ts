@@ -90,6 +90,20 @@ function parseHop(text: string): { readonly text: string; readonly ip: Ip } | un
   return bare === undefined || ip === undefined ? undefined : { text: bare, ip };
 }
 
+/** The network that an address is in, for logs: /24 of IPv4, /64 of IPv6; empty for text that is no address. */
+export function truncateIp(text: string): string {
+  const ip = parseIp(text);
+  if (ip === undefined) return "";
+  const { isV4, words } = ip;
+  if (!isV4)
+    return `${words
+      .slice(0, 4)
+      .map((word) => word.toString(16))
+      .join(":")}::/64`;
+  const [high = 0, low = 0] = words.slice(6);
+  return `${high >> 8}.${high & 255}.${low >> 8}.0/24`;
+}
+
 /** Tells the address of the client that a request is from. */
 export type ClientIpOf = (req: Pick<IncomingMessage, "headers" | "socket">) => string;
 

@@ -1,10 +1,20 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { RequestId } from "@turnpike/base";
+import type { RequestId, Span } from "@turnpike/base";
+import type { Ending } from "../monitoring/watch.ts";
 import type { Answer } from "./answer.ts";
 import type { Target } from "./target.ts";
 
 /** Doors of the gateway, as metrics call them. */
 export type Door = "paid" | "free" | "discovery" | "monitoring";
+
+/** What logs and traces tell of a request; its operation is filled in on the way. */
+export interface Trail {
+  /** What was called: a declared name, `batch`, or undefined. */
+  operation: string | undefined;
+  readonly span: Span;
+  /** True when it is in the sample of the access log. */
+  readonly isSampled: boolean;
+}
 
 /** One request on its way through a door. */
 export interface Exchange {
@@ -14,6 +24,7 @@ export interface Exchange {
   readonly target: Target;
   /** Monotonic milliseconds at which its head was here. */
   readonly startMs: number;
+  readonly trail: Trail;
 }
 
 /** A place among the concurrent requests of a door. */
@@ -29,6 +40,8 @@ export interface Slot {
 export interface Desk {
   /** Writes an answer, and counts it. */
   answer(exchange: Exchange, door: Door, service: string, answer: Answer): void;
+  /** Tells logs and traces of an answer that a door has written and counted itself. */
+  told(exchange: Exchange, door: Door, service: string, ending: Ending): void;
   /**
    * Does work that may go on after its client has left. Each door but monitoring has its own limit of concurrent
    * requests, so that free calls cannot take the place of paid ones. An answer of `undefined` writes nothing; a

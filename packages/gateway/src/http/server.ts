@@ -67,10 +67,6 @@ export function createHttpServer(
     insecureHTTPParser: false,
     requireHostHeader: false,
     maxHeaderSize: limits.maxHeaderBytes,
-    headersTimeout: limits.headersTimeoutMs,
-    // Ours end a slow body first, with a fitting answer; the parser's own limit stands behind them.
-    requestTimeout: limits.headersTimeoutMs + limits.requestTimeoutMs + 1_000,
-    keepAliveTimeout: limits.keepAliveTimeoutMs,
     connectionsCheckingInterval: Math.min(1_000, limits.headersTimeoutMs),
     noDelay: true,
     // Without it every request that offers an upgrade would go unanswered, such as the h2c of Java's client.
@@ -81,9 +77,7 @@ export function createHttpServer(
   server.maxHeadersCount = 0;
   // A client that has half-closed its side still waits for its answer, which may be paid for.
   Object.assign(server, { httpAllowHalfOpen: true });
-  server.maxConnections = limits.maxConnections;
-  // Longer than any answer takes. Without it a client that stops reading would keep its connection for ever.
-  server.timeout = limits.stallTimeoutMs;
+  applyHttpLimits(server, limits);
   server.on("connection", (socket) => {
     connections.set(socket, { open: 0, res: undefined, last: undefined });
   });
@@ -131,6 +125,17 @@ export function createHttpServer(
   return server;
 }
 
+/** Gives a server other limits while it runs; all but `maxHeaderBytes`, which is fixed when it is made. */
+export function applyHttpLimits(server: Server, limits: HttpLimits): void {
+  server.headersTimeout = limits.headersTimeoutMs;
+  // Ours end a slow body first, with a fitting answer; the parser's own limit stands behind them.
+  server.requestTimeout = limits.headersTimeoutMs + limits.requestTimeoutMs + 1_000;
+  server.keepAliveTimeout = limits.keepAliveTimeoutMs;
+  server.maxConnections = limits.maxConnections;
+  // Longer than any answer takes. Without it a client that stops reading would keep its connection for ever.
+  server.timeout = limits.stallTimeoutMs;
+}
+
 function refusal(cause: string | undefined, requestId: RequestId): string {
   const [status, reason, code]: [number, string, ErrorCode] =
     cause === "HPE_HEADER_OVERFLOW"
@@ -152,10 +157,11 @@ function refusal(cause: string | undefined, requestId: RequestId): string {
 }
 
 /**
- * Listens, and resolves with the port.
+ * Listens, and resolves with the port. With `reusePort` other processes of this user may listen on it too, and the system
+ * spreads connections over them.
  * @throws AppError PORT_IN_USE
  */
-export function listenOn(server: Server, host: string, port: number): Promise<number> {
+export function listenOn(server: Server, host: string, port: number, reusePort = false): Promise<number> {
   return new Promise((resolve, reject) => {
     const onError = (error: Error & { code?: string }): void => {
       const busy = error.code === "EADDRINUSE" || error.code === "EACCES";
@@ -163,7 +169,7 @@ export function listenOn(server: Server, host: string, port: number): Promise<nu
       reject(busy ? new AppError("PORT_IN_USE", { message, detail: { port }, cause: error }) : error);
     };
     server.once("error", onError);
-    server.listen({ host, port }, () => {
+    server.listen({ host, port, ...(reusePort ? { reusePort } : {}) }, () => {
       server.off("error", onError);
       const address = server.address();
       resolve(typeof address === "object" && address !== null ? address.port : port);

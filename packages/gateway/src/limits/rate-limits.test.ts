@@ -3,7 +3,7 @@ import { suite, test } from "node:test";
 import { type Labels, type MetricSpec, noMetrics, type ServiceId } from "@turnpike/base";
 import { clientKey } from "./client-key.ts";
 import { createRateLimits, type LimitRule, type RateLimitsOptions } from "./rate-limits.ts";
-import type { LimitStore, StoreVerdict } from "./redis-store.ts";
+import type { LimitStore, StoreVerdict } from "./store.ts";
 import type { RateVerdict } from "./types.ts";
 
 const rule = (requests: number, windowSeconds: number, change: Partial<LimitRule> = {}): LimitRule => ({

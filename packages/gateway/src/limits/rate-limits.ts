@@ -1,9 +1,9 @@
 import type { Clock, Metrics } from "@turnpike/base";
 import { limitedTotal } from "../metrics.ts";
 import { clientKey } from "./client-key.ts";
-import type { LimitStore, StoreVerdict } from "./redis-store.ts";
 import { createRefusals } from "./refusals.ts";
 import { createSlidingWindow, type SlidingWindow } from "./sliding-window.ts";
+import type { LimitStore, StoreVerdict } from "./store.ts";
 import type { RateLimits, RateRequest, RateVerdict } from "./types.ts";
 
 /**

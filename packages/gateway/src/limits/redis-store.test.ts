@@ -4,7 +4,8 @@ import { setTimeout as delay } from "node:timers/promises";
 import { createClient } from "@redis/client";
 import { noMetrics, type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import { createRateLimits, type LimitRule, type RateLimitsOptions } from "./rate-limits.ts";
-import { createRedisStore, type LimitStore } from "./redis-store.ts";
+import { createRedisStore } from "./redis-store.ts";
+import type { LimitStore } from "./store.ts";
 import { startRedis, withoutRedis } from "./testing/redis.ts";
 import type { RateLimits } from "./types.ts";
 

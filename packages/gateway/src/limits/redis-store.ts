@@ -4,6 +4,8 @@ import { isRecord, type Log, type Metrics } from "@turnpike/base";
 import { limitStoreFailures, limitStoreUp } from "../metrics.ts";
 import { TAKE_SCRIPT } from "./script.ts";
 import { tickMsOf } from "./sliding-window.ts";
+import type { LimitStore, StoreVerdict } from "./store.ts";
+import { readVerdict as readNumbers } from "./take-wire.ts";
 
 /** Options of {@link createRedisStore}. */
 export interface RedisStoreOptions {
@@ -13,31 +15,6 @@ export interface RedisStoreOptions {
   readonly keyPrefix: string;
   /** Longest wait for one answer. */
   readonly timeoutMs: number;
-}
-
-/** One limit of a request, as the store counts it. */
-export interface StoreLimit {
-  readonly key: string;
-  readonly requests: number;
-  readonly windowMs: number;
-}
-
-/** What the store says of a request. */
-export interface StoreVerdict {
-  /** Place of the limit that refuses; -1 when all of them took the items. */
-  readonly refusedBy: number;
-  /** Time until it would fit, with `refusedBy`. */
-  readonly waitMs: number;
-  /** For each limit: items before this request, and the time until the oldest leaves. */
-  readonly standings: readonly { readonly used: number; readonly oldestLeavesMs: number }[];
-}
-
-/** Counts that several processes share. */
-export interface LimitStore extends AsyncDisposable {
-  /** False while it does not answer: then nothing is asked of it, so that it costs no time. */
-  isUp(): boolean;
-  /** Counts the items in all limits or in none; undefined when the store failed. Never rejects. */
-  take(limits: readonly StoreLimit[], items: number): Promise<StoreVerdict | undefined>;
 }
 
 const SHA = createHash("sha1").update(TAKE_SCRIPT).digest("hex");
@@ -206,15 +183,7 @@ function destroy(client: Client): void {
 }
 
 function readVerdict(reply: unknown, limits: number): StoreVerdict | undefined {
-  if (!Array.isArray(reply)) return undefined;
-  const numbers = reply.map(Number);
-  const [refused, waitMs, ...rest] = numbers;
-  if (refused === undefined || waitMs === undefined || rest.length !== 2 * limits || !numbers.every(Number.isFinite)) {
-    return undefined;
-  }
-  const standings = Array.from({ length: limits }, (_, at) => ({
-    used: rest[2 * at] ?? 0,
-    oldestLeavesMs: rest[2 * at + 1] ?? 0,
-  }));
-  return { refusedBy: refused - 1, waitMs, standings };
+  const verdict = Array.isArray(reply) ? readNumbers(reply.map(Number), limits) : undefined;
+  // Lua counts from one.
+  return verdict === undefined ? undefined : { ...verdict, refusedBy: verdict.refusedBy - 1 };
 }

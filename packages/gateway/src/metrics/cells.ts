@@ -9,6 +9,12 @@ export interface Cell {
   readonly buckets: Float64Array | undefined;
 }
 
+/** The cells of one metric as a JSON value: its spec, and for each cell its label values, its value, its buckets. */
+export interface CellsDump {
+  readonly spec: MetricSpec;
+  readonly cells: readonly (readonly [labels: readonly string[], value: number, buckets?: readonly number[]])[];
+}
+
 interface Branch {
   readonly next: Map<string, Branch>;
   cell: Cell | undefined;
@@ -76,5 +82,30 @@ export class Cells {
     while (at < bounds.length && value > (bounds[at] ?? 0)) at++;
     cell.buckets[at] = (cell.buckets[at] ?? 0) + 1;
     cell.value += value;
+  }
+
+  /** All cells, for another process. */
+  dump(): CellsDump {
+    const cells = this.#all.map(({ labels, value, buckets }): CellsDump["cells"][number] => {
+      const values = this.#names.map((name) => labels[name] ?? "");
+      return buckets === undefined ? [values, value] : [values, value, [...buckets]];
+    });
+    return { spec: this.spec, cells };
+  }
+
+  /** Adds the cells of another process: sums, but gauges as their spec says. Each process once, into empty cells. */
+  merge({ cells }: CellsDump): void {
+    const { kind, across = "sum" } = this.spec;
+    for (const [values, value, buckets = []] of cells) {
+      const before = this.#all.length;
+      const cell = this.at(Object.fromEntries(this.#names.map((name, at) => [name, values[at] ?? ""])));
+      const isFirst = this.#all.length > before;
+      if (kind !== "gauge" || across === "sum" || isFirst) cell.value += value;
+      else cell.value = across === "max" ? Math.max(cell.value, value) : Math.min(cell.value, value);
+      for (const [at, observed] of buckets.entries()) {
+        if (cell.buckets !== undefined && at < cell.buckets.length)
+          cell.buckets[at] = (cell.buckets[at] ?? 0) + observed;
+      }
+    }
   }
 }

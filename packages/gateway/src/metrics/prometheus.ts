@@ -48,6 +48,10 @@ export function createPrometheusMetrics(
     observe(spec, value, labels) {
       find(spec, "histogram").observe(value, labels);
     },
+    async dump() {
+      const process = (await registry.getMetricsAsJSON()).filter(({ name }) => !byName.has(name));
+      return { cells: [...byName.values()].map((cells) => cells.dump()), process };
+    },
     render: () => registry.metrics(),
     contentType: registry.contentType,
   };
@@ -75,7 +79,7 @@ function samplesOf({ spec, bounds }: Cells, cell: Cell): readonly Sample[] {
 }
 
 /** Cells as prom-client's registry reads a metric: by name, and by `get`. */
-function asMetric(cells: Cells): Metric {
+export function asMetric(cells: Cells): Metric {
   const { name, help, kind } = cells.spec;
   const metric = {
     name,

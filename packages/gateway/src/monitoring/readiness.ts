@@ -1,7 +1,7 @@
 import type { Clock, ServiceId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { PaymentStage } from "@turnpike/payment";
-import type { Relay } from "@turnpike/relay";
+import type { Relay, Subscriptions } from "@turnpike/relay";
 import type { ReadinessCheck } from "../types.ts";
 
 /** Options of {@link createReadiness}. */
@@ -16,7 +16,8 @@ export interface ReadinessOptions {
 export interface ReadinessModules {
   readonly services: ReadonlyMap<ServiceId, Service>;
   readonly payment: PaymentStage;
-  readonly relay: Relay;
+  readonly relay: Pick<Relay, "missing">;
+  readonly subscriptions: Pick<Subscriptions, "offers">;
   readonly checks: readonly ReadinessCheck[];
   readonly clock: Clock;
 }
@@ -27,13 +28,15 @@ export interface Readiness {
   gateway(): Promise<readonly string[]>;
   /** What one service lacks; undefined when there is no such service. */
   service(id: string): Promise<readonly string[] | undefined>;
-  /** True when a service has a healthy supplier. */
+  /** True when a service has a healthy supplier over HTTP, so that its calls can be sold. */
   serves(id: ServiceId): boolean;
+  /** True when a service serves, or has nothing but WebSockets, which the free relay speaks. */
+  answers(id: ServiceId): boolean;
 }
 
 /** Readiness of the gateway and of its services. */
 export function createReadiness(opts: ReadinessOptions, modules: ReadinessModules): Readiness {
-  const { services, payment, relay, checks, clock } = modules;
+  const { services, payment, relay, subscriptions, checks, clock } = modules;
   let kept: { readonly untilMs: number; readonly missing: Promise<readonly string[]> } | undefined;
 
   const failedChecks = (): Promise<readonly string[]> => {
@@ -49,16 +52,23 @@ export function createReadiness(opts: ReadinessOptions, modules: ReadinessModule
   const forPayment = async (): Promise<readonly string[]> => [...(await failedChecks()), ...payment.missing()];
   const serves = (id: ServiceId): boolean => relay.missing(id)?.length === 0;
 
+  /** A service that is configured with nothing but WebSockets; they are opened when somebody needs one. */
+  const hasOnlySockets = (id: ServiceId): boolean =>
+    services.get(id)?.free === true && relay.missing(id) === undefined && subscriptions.offers(id);
+  const answers = (id: ServiceId): boolean => serves(id) || hasOnlySockets(id);
+
   return {
     serves,
+    answers,
     async gateway() {
       const missing = [...(await forPayment())];
-      if (!relay.served().some(serves)) missing.push("service");
+      if (![...services.keys()].some(answers)) missing.push("service");
       return [...new Set(missing)];
     },
     async service(id) {
       const service = services.get(id as ServiceId);
       if (service === undefined) return undefined;
+      if (hasOnlySockets(service.id)) return [];
       const missing = relay.missing(service.id) ?? ["supplier"];
       return service.paid ? [...new Set([...missing, ...(await forPayment())])] : missing;
     },

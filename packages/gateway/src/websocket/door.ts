@@ -1,16 +1,18 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
-import type { ErrorCode, Metrics, RequestId, ServiceId } from "@turnpike/base";
+import type { ErrorCode, Metrics, RequestId } from "@turnpike/base";
 import type { FamilyId, Service } from "@turnpike/catalogue";
 import type { PairedSocket, SocketDialect, Subscriptions } from "@turnpike/relay";
 import { type WebSocket, WebSocketServer } from "ws";
-import { codeAnswer } from "../free/answers.ts";
+import { codeAnswer, NOT_FREE } from "../free/answers.ts";
 import type { Answer } from "../http/answer.ts";
 import { hostName, parseTarget } from "../http/target.ts";
 import type { RateLimits } from "../limits/types.ts";
 import { requestsTotal } from "../metrics.ts";
+import type { Watch } from "../monitoring/watch.ts";
 import type { Random } from "../types.ts";
 import type { SocketCalls } from "./calls.ts";
+import type { SocketCounts } from "./counts.ts";
 import { createCometFrames, createEvmFrames } from "./frames.ts";
 import { cometLocal, evmLocal } from "./methods.ts";
 import {
@@ -39,9 +41,11 @@ export interface WebSocketDoorModules {
   readonly limits: RateLimits;
   /** Address of the client. */
   readonly clientIp: (req: IncomingMessage) => string;
-  readonly requestId: () => RequestId;
+  readonly requestId: (req?: IncomingMessage) => RequestId;
   readonly random: Random;
   readonly metrics: Metrics;
+  readonly counts: SocketCounts;
+  readonly watch: Pick<Watch, "upgraded">;
 }
 
 /** The free relay's door for WebSockets. */
@@ -50,8 +54,8 @@ export interface WebSocketDoor {
   wants(req: IncomingMessage): boolean;
   /** Takes an upgrade, or refuses it with a JSON-RPC error. */
   handleUpgrade(req: IncomingMessage, socket: Duplex, head: Buffer): void;
-  /** Refuses upgrades, lets messages that are worked on be answered within the time, and closes all with 1001. */
-  close(timeoutMs: number): Promise<void>;
+  /** Refuses upgrades, lets messages that are worked on be answered within the time, and closes all by the reason. */
+  close(timeoutMs: number, reason?: "stopping" | "reloaded"): Promise<void>;
 }
 
 /** Where an upgrade leads. */
@@ -82,7 +86,8 @@ function dialectOf(service: Service, path: string): SocketDialect | undefined {
 
 /** The door of the free relay for WebSockets: `wss://{id}.<relayDomain>` and `{gateway}/relay/{id}`. */
 export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSocketDoorModules): WebSocketDoor {
-  const { subscriptions, calls, metrics, random } = modules;
+  const { subscriptions, calls, metrics, random, counts } = modules;
+  const { byClient } = counts;
   const { limits } = opts;
   const suffix = `.${opts.relayDomain.toLowerCase()}`;
   const services = new Map<string, Service>();
@@ -96,22 +101,13 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
     maxPayload: limits.maxMessageBytes,
   });
   const sessions = new Set<Session>();
-  const open = new Map<ServiceId, number>();
-  const held = new Map<ServiceId, number>();
-  const byClient = new Map<string, number>();
+  const upgrades = new Set<Promise<void>>();
   const groups: Set<Session>[] = Array.from({ length: PING_TICKS }, () => new Set());
-  let taken = 0;
   let tick = 0;
   let nextGroup = 0;
   let isClosing = false;
   let emptied: (() => void) | undefined;
   const opening = new AbortController();
-
-  const gauge = (of: Map<ServiceId, number>, spec: typeof webSocketConnections, id: ServiceId, by: number): void => {
-    const count = (of.get(id) ?? 0) + by;
-    of.set(id, count);
-    metrics.set(spec, count, { service: id });
-  };
 
   const timer = setInterval(() => {
     for (const session of groups[tick % PING_TICKS] ?? []) session.ping();
@@ -140,7 +136,7 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
   };
 
   const faultOf = (req: IncomingMessage, { service, path }: Place): Refused | undefined => {
-    if (service === undefined) return { code: "UNKNOWN_SERVICE" };
+    if (service === undefined) return { code: "UNKNOWN_SERVICE", message: NOT_FREE };
     const version = req.headers["sec-websocket-version"];
     if (!KEY.test(req.headers["sec-websocket-key"] ?? "") || (version !== "13" && version !== "8")) {
       const headers = ["Sec-WebSocket-Version", "13, 8"];
@@ -153,13 +149,16 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
     if (dialectOf(service, path) === undefined) return { code: "NOT_FOUND" };
     if (isClosing) return { code: "SHUTTING_DOWN" };
     if (!offers) return { code: "NO_SUPPLIERS" };
-    return taken >= limits.maxWebSockets ? { code: "OVERLOADED" } : undefined;
+    return counts.taken >= limits.maxWebSockets ? { code: "OVERLOADED" } : undefined;
   };
 
-  const refuse = (socket: Duplex, place: Place | undefined, answer: Answer): void => {
+  const refuse = (req: IncomingMessage, socket: Duplex, place: Place | undefined, answer: Answer): void => {
     const service = place?.service?.id ?? "unknown";
-    metrics.count(requestsTotal, { door: "free", service, status: String(answer.status), result: answer.result });
-    refuseUpgrade(socket, answer, modules.requestId());
+    const { status, result, body } = answer;
+    const requestId = modules.requestId(req);
+    metrics.count(requestsTotal, { door: "free", service, status: String(status), result });
+    refuseUpgrade(socket, answer, requestId);
+    modules.watch.upgraded(req, requestId, service, { status, result, bytes: body.length });
   };
 
   const partsOf = (service: Service, clientIp: string, dialect: SocketDialect, pair: PairSlot): SessionParts => {
@@ -178,7 +177,7 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
       subscribe: (topic, listener) => subscriptions.subscribe(service.id, topic, listener),
       message: (result) => metrics.count(webSocketMessages, { ...label, result }),
       sent: (events) => metrics.count(webSocketEvents, label, events),
-      subscriptions: (by) => gauge(held, webSocketSubscriptions, service.id, by),
+      subscriptions: (by) => counts.add(webSocketSubscriptions, service.id, by),
       closed: (reason) => {
         metrics.count(webSocketClosed, { ...label, reason });
         pair.paired?.close();
@@ -190,7 +189,7 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
     const group = groups[nextGroup++ % PING_TICKS];
     sessions.add(session);
     group?.add(session);
-    gauge(open, webSocketConnections, session.service.id, 1);
+    counts.add(webSocketConnections, session.service.id, 1);
     socket.on("message", (data: Buffer) => session.receive(data));
     socket.on("pong", () => {
       session.isAlive = true;
@@ -201,7 +200,7 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
       session.gone();
       sessions.delete(session);
       group?.delete(session);
-      gauge(open, webSocketConnections, session.service.id, -1);
+      counts.add(webSocketConnections, session.service.id, -1);
       if (sessions.size === 0) emptied?.();
     });
   };
@@ -219,7 +218,7 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
     const verdict = await modules.limits.take({ clientIp, serviceId: service.id, items: 1 });
     if (!verdict.ok) {
       const wait = ["Retry-After", String(verdict.retryAfterSeconds)];
-      refuse(socket, place, codeAnswer("null", "RATE_LIMITED", { headers: [...verdict.headers, ...wait] }));
+      refuse(req, socket, place, codeAnswer("null", "RATE_LIMITED", { headers: [...verdict.headers, ...wait] }));
       return;
     }
     const pair: PairSlot = { paired: undefined, session: undefined };
@@ -233,18 +232,19 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
       };
       pair.paired = await subscriptions.pair(service.id, handlers, opening.signal);
       if (pair.paired === undefined) {
-        refuse(socket, place, codeAnswer("null", isClosing ? "SHUTTING_DOWN" : "SUPPLIERS_UNREACHABLE"));
+        refuse(req, socket, place, codeAnswer("null", isClosing ? "SHUTTING_DOWN" : "SUPPLIERS_UNREACHABLE"));
         return;
       }
     }
     if (socket.destroyed || isClosing) {
       pair.paired?.close();
-      if (isClosing) refuse(socket, place, codeAnswer("null", "SHUTTING_DOWN"));
+      if (isClosing) refuse(req, socket, place, codeAnswer("null", "SHUTTING_DOWN"));
       return;
     }
     server.handleUpgrade(req, socket, head, (opened) => {
       const session = new Session(opened, service, clientIp, partsOf(service, clientIp, dialect, pair));
       pair.session = session;
+      modules.watch.upgraded(req, modules.requestId(req), service.id, { status: 101, result: "ok", bytes: 0 });
       begin(opened, session);
       if (dialect === "pair" && pair.paired === undefined) session.drop("supplier");
     });
@@ -261,31 +261,35 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
       const service = place?.service;
       if (fault !== undefined || place === undefined || service === undefined) {
         const { code, ...change } = fault ?? { code: "NOT_FOUND" as const };
-        refuse(socket, place, codeAnswer("null", code, change));
+        refuse(req, socket, place, codeAnswer("null", code, change));
         return;
       }
       const clientIp = modules.clientIp(req);
       const own = (byClient.get(clientIp) ?? 0) + 1;
       if (own > limits.maxWebSocketsPerClient) {
         const message = "This client has as many WebSockets as it may have.";
-        refuse(socket, place, codeAnswer("null", "RATE_LIMITED", { message }));
+        refuse(req, socket, place, codeAnswer("null", "RATE_LIMITED", { message }));
         return;
       }
       byClient.set(clientIp, own);
-      taken++;
+      counts.taken++;
       socket.once("close", () => {
-        taken--;
+        counts.taken--;
         const left = (byClient.get(clientIp) ?? 1) - 1;
         if (left === 0) byClient.delete(clientIp);
         else byClient.set(clientIp, left);
       });
-      upgrade(req, socket, head, { service, path: place.path }, clientIp).catch(() => {
-        refuse(socket, place, codeAnswer("null", "INTERNAL"));
+      const upgrading = upgrade(req, socket, head, { service, path: place.path }, clientIp).catch(() => {
+        refuse(req, socket, place, codeAnswer("null", "INTERNAL"));
       });
+      upgrades.add(upgrading);
+      void upgrading.finally(() => upgrades.delete(upgrading));
     },
 
-    async close(timeoutMs) {
+    async close(timeoutMs, reason = "stopping") {
       if (isClosing) return;
+      // New upgrades go to another door, so those that are on their way here need not be refused.
+      if (reason === "reloaded") await within(Promise.all(upgrades), timeoutMs);
       isClosing = true;
       clearInterval(timer);
       opening.abort();
@@ -294,7 +298,7 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
       const gone = new Promise<void>((resolve) => {
         emptied = resolve;
       });
-      for (const session of sessions) session.drop("stopping");
+      for (const session of sessions) session.drop(reason);
       if (sessions.size > 0) await within(gone, limits.closeTimeoutMs + 500);
     },
   };

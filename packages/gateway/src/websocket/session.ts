@@ -10,7 +10,7 @@ import type { EventFrame } from "./frames.ts";
 import type { WebSocketLimits } from "./options.ts";
 
 /** Why a WebSocket was ended. */
-export type DropReason = "slow" | "silent" | "exhausted" | "missed" | "stopping" | "supplier";
+export type DropReason = "slow" | "silent" | "exhausted" | "missed" | "stopping" | "reloaded" | "supplier";
 
 /** How a message was answered; an empty body is not sent. */
 export interface Reply {
@@ -51,6 +51,7 @@ const CLOSE: Readonly<Record<DropReason, readonly [number, string]>> = {
   silent: [1008, "no answer to a ping"],
   exhausted: [1011, "no supplier can be reached"],
   missed: [1012, "events are missing: connect and subscribe again"],
+  reloaded: [1012, "the gateway has another configuration: connect again"],
   stopping: [1001, "the gateway is stopping"],
   supplier: [1011, "the supplier ended the connection"],
 };

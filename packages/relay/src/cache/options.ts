@@ -12,6 +12,8 @@ export interface AnswerCacheOptions {
   readonly headAgeMs: number;
   /** Answers that wait to be stored. */
   readonly maxWaiting: number;
+  /** Bytes of answers that wait to be stored. */
+  readonly maxWaitingBytes: number;
 }
 
 /** Bounds that suit one process. */
@@ -22,4 +24,5 @@ export const answerCacheDefaults: AnswerCacheOptions = {
   unfinalAgeMs: 15_000,
   headAgeMs: 2_000,
   maxWaiting: 256,
+  maxWaitingBytes: 8 * 1_048_576,
 };

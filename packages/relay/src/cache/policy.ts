@@ -1,6 +1,6 @@
 import { skipJsonSpace } from "@turnpike/base";
-import type { MemberSpan } from "../members.ts";
 import type { BlockRef, CacheRule } from "../families/method-traits.ts";
+import type { MemberSpan } from "../members.ts";
 
 /** Under which rule an answer is kept; a label of metrics. */
 export type RuleName = "forever" | "head" | "block" | "found";
@@ -94,7 +94,7 @@ export function lifeOf(subject: Subject, facts: ChainFacts, isEmpty: boolean): L
   return isFinal && operatorBlocks !== undefined && operatorBlocks >= heightBlocks ? "final" : undefined;
 }
 
-const EMPTIES: ReadonlySet<string> = new Set(["null", "[]", "{}", '""', '"0x"', '"0x0"']);
+const EMPTIES: ReadonlySet<string> = new Set(["null", "[]", "{}", '""', '"0x"']);
 
 /** True for a result that says that there is nothing. */
 export function isEmptyResult(body: Uint8Array, at: MemberSpan): boolean {

@@ -13,7 +13,7 @@ export interface StoredBody {
 }
 
 function keep(bytes: Buffer): string | Buffer {
-  if (bytes.length <= MAX_TEXT_BYTES) return bytes.latin1Slice(0, bytes.length);
+  if (bytes.length <= MAX_TEXT_BYTES) return bytes.toString("latin1");
   const own = Buffer.allocUnsafeSlow(bytes.length);
   bytes.copy(own);
   return own;
@@ -29,7 +29,7 @@ export function storeBody(body: Uint8Array, idAt: MemberSpan | undefined): Store
 }
 
 function write(part: string | Buffer, to: Buffer, at: number): void {
-  if (typeof part === "string") to.latin1Write(part, at);
+  if (typeof part === "string") to.write(part, at, "latin1");
   else part.copy(to, at);
 }
 
@@ -39,7 +39,7 @@ export function loadBody(stored: StoredBody, id: string): Buffer {
   const idBytes = Buffer.byteLength(id);
   const body = Buffer.allocUnsafe(length + idBytes);
   write(before, body, 0);
-  if (idBytes > 0) body.utf8Write(id, before.length);
+  if (idBytes > 0) body.write(id, before.length);
   write(after, body, before.length + idBytes);
   return body;
 }

@@ -77,19 +77,24 @@ export class Archive {
       known.lowestHadBlocks = heightBlocks;
       known.hadAtMs = nowMs;
     }
-    // The newer word counts.
+    // The newer word counts; here it has to be said, as what is lacked is looked at first.
     known.highestLackedBlocks = Math.min(known.highestLackedBlocks, heightBlocks - 1);
   }
 
   /** An operator said that it has no state or block of this height. */
-  lacked(operator: string, kind: HistoryKind, heightBlocks: number, tipBlocks: number | undefined, nowMs: number): void {
+  lacked(
+    operator: string,
+    kind: HistoryKind,
+    heightBlocks: number,
+    tipBlocks: number | undefined,
+    nowMs: number,
+  ): void {
     if (!this.isOld(heightBlocks, tipBlocks)) return;
     const known = this.#of(operator, kind);
     if (heightBlocks >= known.highestLackedBlocks || this.#isStale(known.lackedAtMs, nowMs)) {
       known.highestLackedBlocks = heightBlocks;
       known.lackedAtMs = nowMs;
     }
-    known.lowestHadBlocks = Math.max(known.lowestHadBlocks, heightBlocks + 1);
   }
 
   /** What an operator is known to hold at a height; ask it for heights that {@link isOld} says so of. */

@@ -209,7 +209,9 @@ export class ChainView {
   }
 
   #isNear(tipBlocks: number, heightBlocks: number, nowMs: number): boolean {
-    return heightBlocks > tipBlocks - this.#options.keptBlocks && heightBlocks <= tipBlocks + this.#headroomBlocks(nowMs);
+    return (
+      heightBlocks > tipBlocks - this.#options.keptBlocks && heightBlocks <= tipBlocks + this.#headroomBlocks(nowMs)
+    );
   }
 
   #replaced(fromBlocks: number): void {
@@ -250,7 +252,9 @@ export class ChainView {
   }
 
   #followTip(nowMs: number, isNew: boolean): void {
-    const agreed = this.#agreed(Number.NEGATIVE_INFINITY, this.#tip?.heightBlocks, nowMs);
+    // One operator's word is no past that a second one's has to follow from.
+    const past = this.#tip !== undefined && this.#tip.voters >= 2 ? this.#tip.heightBlocks : undefined;
+    const agreed = this.#agreed(Number.NEGATIVE_INFINITY, past, nowMs);
     const voters = this.#operators.size;
     const tip = this.#tip;
     if (agreed === undefined) {
@@ -276,9 +280,9 @@ export class ChainView {
 
   /** What a held height has to go down to; undefined: it stays. */
   #lower(held: Held, agreed: number | undefined, nowMs: number): number | undefined {
-    // It was taken when fewer were known, and cannot be true by what more of them say.
-    const isMajority = this.#operators.size >= 3 && held.voters < 3;
-    if (isMajority && agreed !== undefined && held.heightBlocks > agreed + this.#headroomBlocks(nowMs)) return agreed;
+    // It was taken when one or two were known, and cannot be true by what more of them say.
+    const isMore = held.voters < 3 && this.#operators.size > held.voters;
+    if (isMore && agreed !== undefined && held.heightBlocks > agreed + this.#headroomBlocks(nowMs)) return agreed;
     const later = this.#agreed(held.atMs + this.#options.followDownMs, held.heightBlocks, nowMs);
     return later !== undefined && later < held.heightBlocks ? later : undefined;
   }

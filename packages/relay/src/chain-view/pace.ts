@@ -54,7 +54,8 @@ export class Pace {
   growthBlocks(nowMs: number): number {
     if (this.#from === undefined) return 0;
     const elapsedMs = Math.min(this.#options.maxAgeMs, Math.max(0, nowMs - this.#atMs));
-    const perSecond = this.#blockMs === undefined ? FIRST_BLOCKS_PER_SECOND : (SLACK * 1_000) / Math.max(1, this.#blockMs);
+    const perSecond =
+      this.#blockMs === undefined ? FIRST_BLOCKS_PER_SECOND : (SLACK * 1_000) / Math.max(1, this.#blockMs);
     return Math.ceil((elapsedMs / 1_000) * perSecond);
   }
 }

@@ -1,7 +1,8 @@
-import type { Metrics } from "@turnpike/base";
+import type { Clock, Metrics } from "@turnpike/base";
+import type { CacheMiss } from "../cache/types.ts";
+import { callKey } from "../cache/call-key.ts";
 import type { RelayFlag } from "../types.ts";
 import { crossCheck, wantedAnswers } from "./cross-check.ts";
-import { flightKey } from "./flights.ts";
 import type { Finding } from "./found.ts";
 import type { Job } from "./job.ts";
 import { askInParts, isForLogs } from "./log-ranges.ts";
@@ -10,17 +11,21 @@ import { type PursuitOptions, type PursuitTools, pursue } from "./pursuit.ts";
 /** What {@link Answering} works with. */
 export interface AnsweringModules {
   readonly pursuit: PursuitTools;
+  readonly clock: Clock;
   readonly metrics: Metrics;
   readonly flags: Readonly<Record<RelayFlag, boolean>>;
   /** Largest answer that is made of parts. */
   readonly maxAnswerBytes: number;
-  /** The newest block, where it is known. */
-  readonly tip: (job: Job) => number | undefined;
-  /** An operator gave an answer that most of the others contradict. */
-  readonly contradicted: (job: Job, operator: string) => void;
 }
 
-/** How a call gets its answer: shared with equal calls, taken apart, compared, and pursued. */
+/** A read that may be shared with equal ones, and kept. */
+export interface SharedRead {
+  readonly key: string;
+  /** Nothing is kept for it, but its answer may be. */
+  readonly miss: CacheMiss | undefined;
+}
+
+/** How a call gets its answer: kept, shared with equal calls, taken apart, compared, and pursued. */
 export class Answering {
   readonly #modules: AnsweringModules;
 
@@ -28,31 +33,72 @@ export class Answering {
     this.#modules = modules;
   }
 
-  /** Answers a job; equal free reads that are in flight together are one. */
-  answer(job: Job): Promise<Finding> {
-    const { call, set, isFree, isOnce, signal } = job;
-    if (!isFree) return this.#ask(job);
-    if (isOnce) return this.#ask(job).finally(() => set.flights.forget());
-    const key = flightKey(call);
-    if (key === undefined) return this.#ask(job);
-    return set.flights.join(key, call.clientId ?? call.id, signal, () => this.#ask(job));
+  /** Answers a job. Free reads are answered from what is kept; equal ones that are in flight together are one. */
+  answer(job: Job): Promise<Finding> | Finding {
+    const { set, isOnce } = job;
+    if (isOnce) return this.ask(job).finally(() => set.wrote());
+    const read = this.look(job);
+    if (read === undefined) return this.ask(job);
+    if ("ok" in read) return read;
+    return this.share(job, read, () => this.ask(job));
   }
 
-  #ask(job: Job): Promise<Finding> {
-    const { flags, metrics, maxAnswerBytes, tip } = this.#modules;
+  /** Looks a free read up: its kept answer, or how it is shared; undefined: it is by itself. */
+  look(job: Job): Extract<Finding, { ok: true }> | SharedRead | undefined {
+    const { call, set, traits, isFree, isOnce } = job;
+    if (!isFree || isOnce) return undefined;
+    const key = callKey(call);
+    if (key === undefined) return undefined;
+    const rule = traits?.cache;
+    if (rule === undefined || rule.by === "never" || !this.#modules.flags.cache) return { key, miss: undefined };
+    const id = call.clientId ?? call.id;
+    const kept = set.memory.cache.get({ key, rule, params: call.params, id }, this.#modules.clock.monotonicMs());
+    return kept?.kind === "hit" ? { ok: true, found: kept.found } : { key, miss: kept };
+  }
+
+  /** Joins equal reads that are in flight, or runs this one and keeps its answer. */
+  share({ call, set, signal }: Job, { key, miss }: SharedRead, run: () => Promise<Finding>): Promise<Finding> {
+    return set.flights.join(key, call.clientId ?? call.id, signal, async () => {
+      const finding = await run();
+      if (finding.ok && miss !== undefined) set.memory.cache.put(miss, finding.found);
+      return finding;
+    });
+  }
+
+  /** Asks suppliers, whatever is kept or in flight. */
+  ask(job: Job): Promise<Finding> {
+    const { flags, metrics, clock, maxAnswerBytes } = this.#modules;
     if (!flags.log_splitting || !isForLogs(job)) return this.#compare(job);
-    return askInParts(job, { metrics, maxAnswerBytes, tip, ask: (part) => this.#compare(part) });
+    return askInParts(job, {
+      metrics,
+      maxAnswerBytes,
+      tip: ({ set }) => set.memory.view.newest(clock.monotonicMs()),
+      ask: (part) => this.#compare(part),
+    });
+  }
+
+  /** True for a job that needs more than one supplier's good answer, or may. */
+  needsCare(job: Job): boolean {
+    const { flags } = this.#modules;
+    return (flags.log_splitting && isForLogs(job)) || wantedAnswers(job, flags.cross_validation) > 1;
   }
 
   #compare(job: Job): Promise<Finding> {
-    const { flags, metrics, pursuit, contradicted } = this.#modules;
+    const { flags, metrics, clock } = this.#modules;
     const wanted = wantedAnswers(job, flags.cross_validation);
     if (wanted <= 1) return this.pursue(job);
     return crossCheck({ ...job, mayStream: false }, wanted, {
       metrics,
-      contradicted,
-      operators: (one) => new Set(pursuit.order(one).map(({ operator }) => operator)).size,
+      operators: ({ set }) => set.fit(job),
       pursue: (one, options) => this.pursue(one, options),
+      contradicted({ set, call }, operator) {
+        set.memory.cache.dropOperator(operator);
+        for (const target of set.all()) {
+          if (target.operator !== operator || target.rpcType !== call.rpcType) continue;
+          target.quality.failed(clock.monotonicMs(), "minority");
+          return;
+        }
+      },
     });
   }
 

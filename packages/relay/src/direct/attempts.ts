@@ -2,7 +2,9 @@ import type { Clock, Log, Metrics } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
 import type { BadAnswer } from "../answer.ts";
 import { findMembers, replaceSpan } from "../members.ts";
-import { ATTEMPT_DURATION, ATTEMPTS, BREAKER_OPEN } from "../metrics.ts";
+import { ATTEMPT_DURATION, ATTEMPTS } from "../metrics.ts";
+import { isHeldAgainst } from "../quality/score.ts";
+import { checkAgainstChain, learnFromFailure } from "./chain-check.ts";
 import type { AttemptHandle } from "./exchange.ts";
 import { outcomeOf, within } from "./failure.ts";
 import { bodyForMaker, tagFilterId } from "./filters.ts";
@@ -14,8 +16,8 @@ export interface AttemptsModules {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Fires when the relay ends. */
-  readonly closing: AbortSignal;
+  /** Probes a supplier now. */
+  readonly probe: (target: Target) => Promise<void>;
 }
 
 /** Attempts at one supplier each: sent, checked, and held for or against it. */
@@ -43,21 +45,41 @@ export class Attempts {
     }
     const body = operation?.filter === "use" ? bodyForMaker(call) : call.body;
     const leftMs = shareMs - (clock.monotonicMs() - startMs);
-    let result = await target.attempt(call, body, leftMs, signal, { isFree, mayStream }, handle);
-    if (result.kind === "good" && operation?.filter === "create" && !result.good.isError) {
-      result = withTaggedFilter(target, result);
+    const span = job.span?.child("relay.attempt", "client", { operator: target.operator });
+    let result: AttemptResult & { readonly retryAfterMs?: number | undefined } = await target.attempt(
+      call,
+      body,
+      leftMs,
+      signal,
+      { isFree, mayStream },
+      handle,
+    );
+    const nowMs = clock.monotonicMs();
+    if (result.kind === "good") {
+      if (operation?.filter === "create" && !result.good.isError) result = withTaggedFilter(target, result);
+      else result = checkAgainstChain(target, job, result, nowMs);
+    } else {
+      if (result.retryAfterMs !== undefined) target.quality.rest(nowMs, result.retryAfterMs);
+      if (result.reason === "state_unavailable") learnFromFailure(target, job, nowMs);
+      span?.fail(result.reason);
     }
-    if (result.kind === "bad" && result.retryAfterMs !== undefined) {
-      target.quality.restUntil(clock.monotonicMs(), result.retryAfterMs);
-    }
+    span?.end();
     if (result.kind === "bad" && result.reason === "aborted") return result;
     return this.record(target, call, startMs, result);
+  }
+
+  /** An attempt was ended because another was quicker. */
+  lost(target: Target, { call, set }: Job, startMs: number): void {
+    const nowMs = this.#modules.clock.monotonicMs();
+    target.quality.failed(nowMs, "hedge_lost", nowMs - startMs);
+    // Without those who lost, slow answers would vanish from the book, and hedges come ever earlier.
+    set.memory.latency.add(call.operation, nowMs, nowMs - startMs);
   }
 
   /** Probes a supplier that no call may go to before; undefined when calls may. */
   async verify(target: Target, timeoutMs: number): Promise<BadAnswer | "wrong_chain" | undefined> {
     if (target.isVerified) return undefined;
-    const isProbed = await within(target.probe(this.#modules.closing), timeoutMs);
+    const isProbed = await within(this.#modules.probe(target), timeoutMs);
     if (target.isWrongChain) return "wrong_chain";
     if (target.isVerified) return undefined;
     return { kind: "bad", blame: "wire", reason: isProbed ? "connection" : "timeout", isUnsent: true };
@@ -73,19 +95,17 @@ export class Attempts {
     const reason = result.kind === "bad" ? result.reason : "none";
     metrics.count(ATTEMPTS, { service, outcome, blame, reason });
     metrics.observe(ATTEMPT_DURATION, (nowMs - startMs) / 1_000, { service, outcome });
+    const latencyMs = nowMs - startMs;
     if (result.kind === "good") {
-      target.quality.good(nowMs, nowMs - startMs);
-      target.markUp();
+      target.quality.good(nowMs, latencyMs);
+      target.latency.add(call.operation, nowMs, latencyMs);
+      target.health.markUp();
     } else {
+      const { blame, reason } = result;
       if (reason === "unsupported") target.quality.lacks(call.operation, nowMs);
-      else if ((blame === "supplier" && reason !== "too_large") || blame === "wire") target.quality.failed(nowMs);
+      else if (isHeldAgainst(blame, reason)) target.quality.failed(nowMs, reason, latencyMs);
       log.debug({ service, operator: target.operator, operation: call.operation, blame, reason }, "attempt failed");
     }
-    metrics.set(BREAKER_OPEN, target.quality.isOpen(nowMs) ? 1 : 0, {
-      service,
-      operator: target.operator,
-      rpc_type: target.rpcType,
-    });
     return result;
   }
 }

@@ -1,14 +1,14 @@
 import { AppError, type Clock } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
-import type { BadAnswer } from "../answer.ts";
+import type { BadAnswer, GoodAnswer } from "../answer.ts";
+import { takeNext } from "../quality/selection.ts";
 import { joinBatch, readBatch } from "./batch.ts";
 import type { ExchangeResult } from "./exchange.ts";
 import { failureCode, type Tally } from "./failure.ts";
 import type { Finding, FoundAnswer } from "./found.ts";
 import type { Job } from "./job.ts";
-import { takeNext } from "./selection.ts";
 import { errorOf } from "./sending.ts";
-import { type AttemptResult, faultOf, type Target } from "./target.ts";
+import { type AttemptResult, type FailedAttempt, faultOf, type Target } from "./target.ts";
 
 /** What a batch has shown of one of its calls: who was asked, and the error that it gave, if it did. */
 export interface EarlierAttempt {
@@ -38,6 +38,8 @@ export interface BatchTools {
     timeoutMs: number,
     scale: number,
   ): Promise<ExchangeResult>;
+  /** Holds a good answer against what is known of the chain. */
+  check(target: Target, job: Job, answer: GoodAnswer): GoodAnswer | FailedAttempt;
   record(target: Target, call: BackendCall, startMs: number, result: AttemptResult): void;
 }
 
@@ -155,7 +157,7 @@ async function relayTogether(
       continue;
     }
     if ("streamed" in exchanged) throw new AppError("INTERNAL", { message: "A batch was streamed." });
-    if (exchanged.retryAfterMs !== undefined) target.quality.restUntil(clock.monotonicMs(), exchanged.retryAfterMs);
+    if (exchanged.retryAfterMs !== undefined) target.quality.rest(clock.monotonicMs(), exchanged.retryAfterMs);
     const read = readBatch(target.family, joined, exchanged.answer);
     if (read.kind === "refused") {
       target.refusedBatch(items.length);
@@ -185,7 +187,7 @@ interface Finishing {
 /** Takes the good answers, and asks others for the rest. One batch is one signal about its supplier. */
 async function finish(
   items: readonly Indexed[],
-  answers: readonly (AttemptAnswer | undefined)[],
+  answers: readonly (GoodAnswer | BadAnswer | undefined)[],
   { target, startMs, results, tools, single }: Finishing,
 ): Promise<void> {
   const { operator } = target;
@@ -193,8 +195,10 @@ async function finish(
   let signal: AttemptAnswer | undefined;
   let signalCall: BackendCall | undefined;
   for (const [at, item] of items.entries()) {
-    const [index, { call }] = item;
-    const answer = answers[at];
+    const [index, job] = item;
+    const { call } = job;
+    const given = answers[at];
+    const answer: AttemptAnswer | undefined = given?.kind === "good" ? tools.check(target, job, given) : given;
     if (answer?.kind === "good") {
       const { kind: _, ...good } = answer;
       results[index] = { ok: true, found: { status: 200, contentType: "application/json", operator, ...good } };
@@ -204,15 +208,20 @@ async function finish(
     if (answer !== undefined && (signal?.kind !== "bad" || answer.blame === "supplier")) {
       [signal, signalCall] = [answer, call];
     }
-    const error = answer?.errorBody && errorOf(call, answer, answer.errorBody, operator);
+    const error =
+      answer?.stale !== undefined
+        ? { ...answer.stale, lastResort: answer.reason }
+        : answer?.errorBody && errorOf(call, answer, answer.errorBody, operator);
     again.push(single(item, { operator, error }));
   }
   if (signal !== undefined && signalCall !== undefined) {
     const result: AttemptResult =
       signal.kind === "good" ? { kind: "good", good: signal, status: 200, contentType: "application/json" } : signal;
-    tools.record(target, signalCall, startMs, result);
+    // Its time says nothing about how long one of its calls takes.
+    const call = signal.kind === "good" ? { ...signalCall, operation: "batch" } : signalCall;
+    tools.record(target, call, startMs, result);
   }
   await Promise.all(again);
 }
 
-type AttemptAnswer = Extract<ReturnType<typeof readBatch>, { kind: "answers" }>["answers"][number];
+type AttemptAnswer = GoodAnswer | FailedAttempt;

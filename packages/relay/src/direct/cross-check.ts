@@ -1,7 +1,7 @@
 import { isRecord, type Metrics } from "@turnpike/base";
 import { CROSS_CHECKS } from "../metrics.ts";
 import type { Finding, FoundAnswer } from "./found.ts";
-import type { Job } from "./job.ts";
+import { isAboutHead, type Job } from "./job.ts";
 import type { PursuitOptions } from "./pursuit.ts";
 
 /** How answers of a service are compared. */
@@ -22,7 +22,7 @@ export const DEFAULT_CROSS_CHECK: CrossCheckRules = { sold: 2, free: 1, methods:
 /** What {@link crossCheck} needs of the relay that it is part of. */
 export interface CrossCheckTools {
   readonly metrics: Metrics;
-  /** Operators that could be asked. */
+  /** Operators that may be asked with good hope. */
   operators(job: Job): number;
   pursue(job: Job, options: PursuitOptions): Promise<Finding>;
   /** An operator gave an answer that most of the others contradict. */
@@ -101,11 +101,11 @@ export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTool
   let failure: Finding | undefined;
   const ask = async (): Promise<void> => {
     const finding = await tools.pursue(job, options);
+    attempts += finding.ok ? 1 : finding.attempts;
     if (!finding.ok || finding.found.lastResort !== undefined) {
       failure ??= finding;
       return;
     }
-    attempts++;
     const opinion = { found: finding.found, result: readResult(finding.found) };
     const group = groups.find(([first]) => first !== undefined && sameOpinion(first, opinion));
     if (group === undefined) groups.push([opinion]);
@@ -113,10 +113,10 @@ export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTool
   };
   await Promise.all(Array.from({ length: wanted }, ask));
   const largest = (): Opinion[] => groups.reduce((best, group) => (group.length > best.length ? group : best), []);
-  while (largest().length < wanted && asked.size < available && attempts > 0 && failure === undefined) await ask();
+  while (largest().length < wanted && asked.size < available && failure === undefined) await ask();
   const best = largest();
   const [first] = best;
-  if (first === undefined) return failure ?? disagreement(attempts);
+  if (first === undefined) return failure?.ok === false ? { ...failure, attempts } : (failure ?? disagreement(attempts));
   if (best.length >= wanted) {
     count("agreed");
     const isMajority = groups.length > 1 && !isAboutHead(job);
@@ -152,15 +152,6 @@ function newest(job: Job, groups: readonly Opinion[][]): FoundAnswer | undefined
     if (height !== undefined && (best === undefined || height > best.height)) best = { found, height };
   }
   return best?.found;
-}
-
-/** True when the answer may change with the next block. */
-export function isAboutHead({ traits, call }: Job): boolean {
-  if (traits === undefined) return false;
-  const { cache } = traits;
-  if (cache.by === "head") return true;
-  if (cache.by !== "block") return cache.by === "never" && traits.tipOf !== undefined;
-  return cache.blocks(call.params)?.some((ref) => "tag" in ref && ref.tag !== "earliest") ?? true;
 }
 
 const disagreement = (attempts: number): Finding => ({ ok: false, code: "SUPPLIERS_DISAGREE", attempts });

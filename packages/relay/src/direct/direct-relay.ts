@@ -2,21 +2,22 @@ import { AppError, type Clock, type ErrorCode, type Log, type Metrics, type Serv
 import type { Service } from "@turnpike/catalogue";
 import { type BackendCall, type FreeRequest, mintRelayed, type PaidRequest, type RpcType } from "@turnpike/protocol";
 import { Pool } from "undici";
+import type { BlockRef } from "../families/method-traits.ts";
 import { familyOf } from "../families.ts";
+import { RelayMemory } from "../memory.ts";
 import { IN_FLIGHT, IN_FLIGHT_BYTES, RELAYS } from "../metrics.ts";
-import type { Relay, RelayFailure, RelayFlag, RelayResult } from "../types.ts";
+import { createProber, DEFAULT_PROBER, type Prober } from "../quality/prober.ts";
+import type { Relay, RelayControl, RelayFailure, RelayFlag, RelayResult, ServiceView } from "../types.ts";
 import { Answering } from "./answering.ts";
 import { Attempts } from "./attempts.ts";
-import { relayBatch } from "./batch-relay.ts";
+import { answerBatch } from "./batch-answering.ts";
 import type { ByteBudget } from "./exchange.ts";
-import { Flights } from "./flights.ts";
 import type { Finding } from "./found.ts";
+import { Hedging } from "./hedging.ts";
+import type { ProbeSeen } from "./health.ts";
 import type { Job } from "./job.ts";
 import type { DirectRelayOptions, DirectSuppliers } from "./options.ts";
-import { createProber, type Prober } from "./prober.ts";
-import type { PursuitTools } from "./pursuit.ts";
-import { DEFAULT_QUALITY } from "./quality.ts";
-import { isSentOnce, mayBatch } from "./sending.ts";
+import { isSentOnce } from "./sending.ts";
 import { SupplierSet } from "./supplier-set.ts";
 import { Target } from "./target.ts";
 
@@ -28,10 +29,14 @@ export interface DirectRelayModules {
   readonly metrics: Metrics;
   /** A number of [0, 1). */
   readonly random: () => number;
+  /** What a relay before this one has learned; without it, this one begins with nothing. */
+  readonly memory?: RelayMemory;
 }
 
 /** A relay whose probes run once it was started. */
-export interface DirectRelay extends Relay {
+export interface DirectRelay extends Relay, RelayControl {
+  /** What it learns, for the relay that follows it. */
+  readonly memory: RelayMemory;
   /** Begins to probe the suppliers; resolves when each was probed once. Without it, each is probed at its first call. */
   start(): Promise<void>;
 }
@@ -51,29 +56,24 @@ export function createDirectRelay(options: DirectRelayOptions, modules: DirectRe
 const FREE_SHARE = 0.9;
 
 class SupplierSets implements DirectRelay {
+  readonly memory: RelayMemory;
   readonly #options: DirectRelayOptions;
   readonly #modules: DirectRelayModules;
   readonly #pools = new Map<string, Pool>();
   readonly #sets = new Map<ServiceId, SupplierSet>();
-  readonly #prober: Prober;
+  readonly #prober: Prober<ProbeSeen>;
   readonly #closing = new AbortController();
   readonly #budget: ByteBudget;
   readonly #attempts: Attempts;
   readonly #answering: Answering;
-  readonly #pursuit: PursuitTools;
-  readonly #flags: Record<RelayFlag, boolean> = {
-    cache: true,
-    hedging: true,
-    cross_validation: true,
-    log_splitting: true,
-  };
   #inFlight = 0;
   #heldBytes = 0;
 
   constructor(options: DirectRelayOptions, modules: DirectRelayModules) {
-    const { clock, metrics } = modules;
+    const { clock, metrics, random } = modules;
     this.#options = options;
     this.#modules = modules;
+    this.memory = modules.memory ?? new RelayMemory(options, modules);
     this.#budget = {
       take: (bytes) => {
         if (this.#heldBytes + bytes > options.maxInFlightBytes) return false;
@@ -87,31 +87,30 @@ class SupplierSets implements DirectRelay {
         metrics.set(IN_FLIGHT_BYTES, this.#heldBytes);
       },
     };
-    this.#attempts = new Attempts({ ...modules, closing: this.#closing.signal });
     for (const [id, config] of Object.entries(options.suppliers)) this.#addSet(id as ServiceId, config);
-    this.#pursuit = {
+    const targets = [...this.#sets.values()].flatMap((set) => set.all());
+    this.#prober = createProber<ProbeSeen>(
+      { ...DEFAULT_PROBER, intervalMs: options.probeIntervalMs, maxAtOnce: options.maxProbes },
+      { targets: targets.filter(({ health }) => health.hasProbe), clock, random, signal: this.#closing.signal },
+    );
+    this.#attempts = new Attempts({ ...modules, probe: (target) => this.#prober.probe(target) });
+    const hedging = new Hedging(options, { clock, flags: this.memory.flags, isBusy: () => this.#isHalfFull() });
+    this.#answering = new Answering({
       clock,
       metrics,
-      closing: this.#closing.signal,
-      order: (job) => job.set.order(job),
-      attempt: (target, job, shareMs, handle) => this.#attempts.attempt(target, job, shareMs, handle),
-      lost: () => undefined,
-      hedgeDelayMs: () => undefined,
-      takeHedge: () => false,
-    };
-    this.#answering = new Answering({
-      pursuit: this.#pursuit,
-      metrics,
-      flags: this.#flags,
+      flags: this.memory.flags,
       maxAnswerBytes: options.maxAnswerBytes,
-      tip: () => undefined,
-      contradicted: () => undefined,
+      pursuit: {
+        clock,
+        metrics,
+        closing: this.#closing.signal,
+        order: (job) => job.set.order(job),
+        attempt: (target, job, shareMs, handle) => this.#attempts.attempt(target, job, shareMs, handle),
+        lost: (target, job, startMs) => this.#attempts.lost(target, job, startMs),
+        hedgeDelayMs: (job) => hedging.delayMs(job),
+        takeHedge: () => hedging.take(),
+      },
     });
-    const targets = [...this.#sets.values()].flatMap((set) => set.all());
-    this.#prober = createProber(
-      { intervalMs: options.probeIntervalMs, maxAtOnce: options.maxProbes },
-      { targets, random: modules.random, signal: this.#closing.signal },
-    );
   }
 
   #addSet(id: ServiceId, config: DirectSuppliers): void {
@@ -119,21 +118,23 @@ class SupplierSets implements DirectRelay {
     if (service === undefined) {
       throw new AppError("CONFIG_INVALID", { message: `suppliers.${id}: the catalogue has no such service.` });
     }
+    const { maxAnswerBytes, maxCheckedBytes, probeTimeoutMs, maxOperatorShare } = this.#options;
+    const { streamAfterBytes: afterBytes, maxStreamedBytes: maxBytes, streamTimeoutMs: timeoutMs } = this.#options;
+    const bounds = { maxAnswerBytes, maxCheckedBytes, probeTimeoutMs, streaming: { afterBytes, maxBytes, timeoutMs } };
+    const { clock, random } = this.#modules;
+    const memory = this.memory.of(service);
     const targets = new Map<RpcType, Target[]>();
     for (const { operator, urls, headers = {} } of config.endpoints) {
       for (const [rpcType, url] of Object.entries(urls) as [RpcType, string][]) {
         const list = targets.get(rpcType) ?? [];
         targets.set(rpcType, list);
-        const { maxAnswerBytes, maxCheckedBytes, probeTimeoutMs } = this.#options;
-        const { streamAfterBytes: afterBytes, maxStreamedBytes: maxBytes, streamTimeoutMs: timeoutMs } = this.#options;
-        const streaming = { afterBytes, maxBytes, timeoutMs };
-        const bounds = { maxAnswerBytes, maxCheckedBytes, probeTimeoutMs, streaming, quality: DEFAULT_QUALITY };
-        const modules = { ...this.#modules, pool: this.#poolOf(id, url), budget: this.#budget };
+        const quality = this.memory.quality(service, operator, rpcType);
+        const modules = { ...this.#modules, pool: this.#poolOf(id, url), budget: this.#budget, memory, quality };
         list.push(new Target({ service, operator, rpcType, url, headers, ...bounds }, modules));
       }
     }
-    const { clock, random } = this.#modules;
-    this.#sets.set(id, new SupplierSet({ service, config, targets, flights: new Flights(), clock, random }));
+    const set = new SupplierSet({ service, config, maxOperatorShare }, { targets, memory, clock, random });
+    this.#sets.set(id, set);
   }
 
   #poolOf(id: ServiceId, url: string): Pool {
@@ -158,14 +159,68 @@ class SupplierSets implements DirectRelay {
   }
 
   served(): readonly ServiceId[] {
-    return [...this.#sets].filter(([, set]) => set.targets.size > 0).map(([id]) => id);
+    return [...this.#sets].filter(([, set]) => set.all().length > 0).map(([id]) => id);
   }
 
   missing(id: ServiceId): readonly string[] | undefined {
     const targets = this.#sets.get(id)?.all() ?? [];
     if (targets.length === 0) return undefined;
-    if (targets.some((target) => target.isHealthy)) return [];
+    if (targets.some(({ health, isDrained }) => health.isHealthy && !isDrained)) return [];
+    if (targets.every(({ isDrained }) => isDrained)) return ["a supplier that is not drained"];
     return [targets.every((target) => target.isWrongChain) ? "a supplier of the right chain" : "a healthy supplier"];
+  }
+
+  inspect(id?: ServiceId): readonly ServiceView[] {
+    const sets = id === undefined ? [...this.#sets.values()] : [this.#sets.get(id)];
+    return sets.flatMap((set) => (set === undefined ? [] : [this.#view(set)]));
+  }
+
+  #view(set: SupplierSet): ServiceView {
+    const nowMs = this.#modules.clock.monotonicMs();
+    const { view } = set.memory;
+    return {
+      id: set.service.id,
+      tipBlocks: view.tip(nowMs),
+      finalBlocks: view.final(nowMs),
+      suppliers: set.all().map(({ operator, rpcType, host, quality, health, isDrained }) => {
+        const { score, breaker, latencyMs } = quality.view(nowMs);
+        const { isHealthy, isWrongChain } = health;
+        const heightBlocks = view.heightOf(operator, nowMs);
+        return { operator, rpcType, host, score, breaker, isDrained, isHealthy, isWrongChain, latencyMs, heightBlocks };
+      }),
+    };
+  }
+
+  setDrained(id: ServiceId, operator: string, isDrained: boolean): boolean {
+    const set = this.#sets.get(id);
+    if (set?.all().some((target) => target.operator === operator) !== true) return false;
+    if (isDrained) set.memory.drained.add(operator);
+    else set.memory.drained.delete(operator);
+    return true;
+  }
+
+  forgive(id: ServiceId, operator: string): boolean {
+    const nowMs = this.#modules.clock.monotonicMs();
+    const targets = (this.#sets.get(id)?.all() ?? []).filter((target) => target.operator === operator);
+    for (const { quality } of targets) quality.forgive(nowMs);
+    return targets.length > 0;
+  }
+
+  flags(): Readonly<Record<RelayFlag, boolean>> {
+    return { ...this.memory.flags };
+  }
+
+  setFlag(flag: RelayFlag, isOn: boolean): void {
+    this.memory.flags[flag] = isOn;
+    if (flag === "cache" && !isOn) this.memory.cache.clear();
+  }
+
+  clearCache(id?: ServiceId): void {
+    this.memory.cache.clear(id);
+  }
+
+  #isHalfFull(): boolean {
+    return this.#inFlight > this.#options.maxInFlight / 2;
   }
 
   async send(request: PaidRequest | FreeRequest, signal?: AbortSignal): Promise<RelayResult> {
@@ -187,22 +242,14 @@ class SupplierSets implements DirectRelay {
     if (!("service" in set)) return requests.map(() => set);
     this.#countInFlight(1);
     try {
-      const { clock } = this.#modules;
-      const attempts = this.#attempts;
       const jobs = requests.map((request) => this.#job(set, request, signal));
-      const findings = await relayBatch(jobs, {
-        timeoutMs: set.config.timeoutMs,
-        maxAttempts: set.config.maxAttempts,
-        clock,
-        mayBatch,
-        ended: () => signal?.aborted === true || this.#closing.signal.aborted,
-        closing: () => (this.#closing.signal.aborted ? this.#closing.signal : signal),
-        order: (job) => set.order(job).filter(({ family }) => !family.isLegacyRpc),
-        single: (job, before) =>
-          this.#answering.pursue(job, before && { asked: new Set([before.operator]), last: before.error }),
-        verify: (target, timeoutMs) => attempts.verify(target, timeoutMs),
-        exchange: (target, call, body, timeoutMs, scale) => target.exchange(call, body, timeoutMs, signal, scale),
-        record: (target, call, startMs, result) => void attempts.record(target, call, startMs, result),
+      const findings = await answerBatch(jobs, {
+        set,
+        clock: this.#modules.clock,
+        signal,
+        closing: this.#closing.signal,
+        attempts: this.#attempts,
+        answering: this.#answering,
       });
       return requests.map((request, at) => {
         const finding = findings[at];
@@ -221,7 +268,7 @@ class SupplierSets implements DirectRelay {
     this.#countInFlight(1);
     try {
       const job = this.#job(set, request, signal);
-      for (const target of set.order({ ...job, operation: undefined }).slice(0, set.config.maxAttempts)) {
+      for (const target of set.order({ ...job, operation: undefined, refs: undefined }).slice(0, set.config.maxAttempts)) {
         const leftMs = Math.min(set.config.timeoutMs, request.deadlineMs - clock.monotonicMs());
         if (leftMs <= 0 || signal?.aborted === true) return;
         if ((await this.#attempts.verify(target, leftMs)) !== undefined) continue;
@@ -234,19 +281,21 @@ class SupplierSets implements DirectRelay {
   }
 
   #job(set: SupplierSet, request: PaidRequest | FreeRequest, signal: AbortSignal | undefined): Job {
-    const { call } = request.request;
+    const { call, span } = request.request;
     const operation = set.service.operations.get(call.operation);
-    const traits = traitsOf(set.service, call);
+    const traits = familyOf(set.service, call.rpcType).traits?.(call);
     return {
       set,
       call,
       operation,
       traits,
+      refs: refsOf(traits, call),
       isFree: isFree(request),
       isOnce: isSentOnce(call, operation, traits),
       mayStream: isFree(request) && request.mayStream === true,
       deadlineMs: request.deadlineMs,
       signal,
+      span,
     };
   }
 
@@ -269,9 +318,18 @@ class SupplierSets implements DirectRelay {
     const service = request.request.serviceId;
     metrics.count(RELAYS, { service, result: finding.ok ? "ok" : finding.code });
     if (!finding.ok) return { ok: false, code: finding.code, attempts: finding.attempts };
-    const { status, contentType, body, schemaCheck, operator, stream } = finding.found;
-    const relayed = { request, status, contentType, body, schemaCheck, operator };
-    return { ok: true, relayed: mintRelayed(stream === undefined ? relayed : { ...relayed, stream }) };
+    const { status, contentType, body, schemaCheck, operator, stream, consensusVersion } = finding.found;
+    const relayed = {
+      request,
+      status,
+      contentType,
+      body,
+      schemaCheck,
+      operator,
+      ...(stream === undefined ? {} : { stream }),
+      ...(consensusVersion === undefined ? {} : { consensusVersion }),
+    };
+    return { ok: true, relayed: mintRelayed(relayed) };
   }
 
   #refuse(serviceId: ServiceId, code: ErrorCode): RelayFailure {
@@ -291,6 +349,6 @@ function isFree(request: PaidRequest | FreeRequest): request is FreeRequest {
   return !("settlementId" in request);
 }
 
-function traitsOf(service: Service, call: BackendCall): Job["traits"] {
-  return familyOf(service, call.rpcType).traits?.(call);
+function refsOf(traits: Job["traits"], { params }: BackendCall): readonly BlockRef[] | undefined {
+  return traits?.cache.by === "block" ? traits.cache.blocks(params) : undefined;
 }

@@ -89,6 +89,7 @@ export function exchange(pool: Dispatcher, request: ExchangeRequest, budget: Byt
   let held = 0;
   let status = 0;
   let contentType = "";
+  let consensusVersion = "";
   let retryAfterMs: number | undefined;
   let saidBytes = 0;
   let mayStream = stream !== undefined;
@@ -131,6 +132,7 @@ export function exchange(pool: Dispatcher, request: ExchangeRequest, budget: Byt
       onResponseStart(_started, statusCode, headers) {
         status = statusCode;
         contentType = headerText(headers["content-type"]);
+        consensusVersion = headerText(headers["eth-consensus-version"]);
         retryAfterMs = readRetryAfterMs(headers);
         saidBytes = Number(headerText(headers["content-length"]));
         if (saidBytes > (mayStream && stream !== undefined ? stream.maxBytes : maxAnswerBytes)) cutOff();
@@ -170,7 +172,9 @@ export function exchange(pool: Dispatcher, request: ExchangeRequest, budget: Byt
           return;
         }
         const body = chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks);
-        finish({ ok: true, answer: { status, contentType, body, truncated: false }, retryAfterMs }, true);
+        const answer = { status, contentType, body, truncated: false };
+        const whole = consensusVersion === "" ? answer : { ...answer, consensusVersion };
+        finish({ ok: true, answer: whole, retryAfterMs }, true);
       },
       onResponseError() {
         if (pipe !== undefined) pipe.breakOff();

@@ -19,6 +19,8 @@ export interface FoundAnswer {
   readonly resultAt?: MemberSpan;
   /** The bytes of a large answer, passed on while they arrive; `body` is empty then. */
   readonly stream?: AsyncIterable<Uint8Array>;
+  /** `Eth-Consensus-Version`: of which fork a binary answer of the consensus layer is. */
+  readonly consensusVersion?: string;
   /** Set on what the client gets because nobody had anything better: an error, or an answer from behind. */
   readonly lastResort?: FailureReason;
 }

@@ -1,6 +1,7 @@
+import type { Span } from "@turnpike/base";
 import type { Operation } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
-import type { MethodTraits } from "../families/method-traits.ts";
+import type { BlockRef, MethodTraits } from "../families/method-traits.ts";
 import type { SupplierSet } from "./supplier-set.ts";
 
 /** One call on its way to an answer. */
@@ -11,6 +12,8 @@ export interface Job {
   readonly operation: Operation | undefined;
   /** What the family knows of its method. */
   readonly traits: MethodTraits | undefined;
+  /** The blocks that it names; undefined where its family does not say. */
+  readonly refs: readonly BlockRef[] | undefined;
   readonly isFree: boolean;
   /** It may write, or is about a filter: it is sent once. */
   readonly isOnce: boolean;
@@ -19,4 +22,15 @@ export interface Job {
   /** Monotonic milliseconds. */
   readonly deadlineMs: number;
   readonly signal: AbortSignal | undefined;
+  /** The request's span, where it is traced. */
+  readonly span: Span | undefined;
+}
+
+/** True for a job whose answer may change with the next block. */
+export function isAboutHead({ traits, refs }: Pick<Job, "traits" | "refs">): boolean {
+  if (traits === undefined) return false;
+  const { by } = traits.cache;
+  if (by === "head") return true;
+  if (by === "block") return refs?.some((ref) => "tag" in ref && ref.tag !== "earliest") ?? true;
+  return by === "never" && traits.tipOf !== undefined;
 }

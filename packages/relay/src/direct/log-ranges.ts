@@ -114,7 +114,7 @@ class Parts {
   async ask(range: Range): Promise<readonly Uint8Array[] | undefined> {
     if (this.failed !== undefined) return undefined;
     if (this.#left-- <= 0) return this.#fail({ ok: false, code: "ANSWER_TOO_LARGE", attempts: 0 });
-    const finding = await this.#tools.ask({ ...this.#job, mayStream: false, call: partOf(this.#job.call, range) });
+    const finding = await this.#tools.ask(this.#partOf(range));
     if (wasTooMuch(finding) && range.to > range.from) return this.askAll(halves(range));
     if (!finding.ok || finding.found.isError || finding.found.lastResort !== undefined) return this.#fail(finding);
     const { found } = finding;
@@ -127,6 +127,12 @@ class Parts {
     if (found.schemaCheck !== "passed") this.schemaCheck = found.schemaCheck;
     this.operator = found.operator;
     return inside.length === 0 ? [] : [inside];
+  }
+
+  #partOf(range: Range): Job {
+    const call = partOf(this.#job.call, range);
+    const refs = [{ height: range.from }, range.isOpen ? ({ tag: "latest" } as const) : { height: range.to }];
+    return { ...this.#job, mayStream: false, call, refs };
   }
 
   /** All ranges, some at once. */

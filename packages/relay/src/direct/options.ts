@@ -53,6 +53,10 @@ export interface DirectRelayOptions {
   readonly maxInFlightBytes: number;
   /** Bytes of kept answers; 0 keeps none. */
   readonly maxCacheBytes: number;
+  /** Longest time for which an answer about the newest block is kept; 0: not at all. */
+  readonly maxHeadAgeMs: number;
+  /** Part of a service's first attempts that one operator gets at most, while enough others are healthy. */
+  readonly maxOperatorShare: number;
   /** A second supplier is asked when a call takes longer than this share of the calls like it; 1 never does. */
   readonly hedgeQuantile: number;
   /** Most hedges for each call, on average. */
@@ -74,6 +78,8 @@ export const directRelayDefaults: Omit<DirectRelayOptions, "suppliers"> = {
   maxInFlight: 2_000,
   maxInFlightBytes: 256 * 1_048_576,
   maxCacheBytes: 64 * 1_048_576,
+  maxHeadAgeMs: 500,
+  maxOperatorShare: 0.5,
   hedgeQuantile: 0.95,
   maxHedgeShare: 0.1,
 };

@@ -1,71 +1,106 @@
 import type { Clock } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { RpcType } from "@turnpike/protocol";
+import { historyKindOf, neededHeights } from "../chain-view/archive.ts";
+import type { ServiceMemory } from "../memory.ts";
+import { DEFAULT_SELECTION, SupplierPool } from "../quality/selection.ts";
 import { DEFAULT_CROSS_CHECK } from "./cross-check.ts";
 import { filterIdHash, firstParam, untagFilterId } from "./filters.ts";
-import type { Flights } from "./flights.ts";
+import { Flights } from "./flights.ts";
 import type { Job } from "./job.ts";
 import { DEFAULT_LOG_RANGES } from "./log-ranges.ts";
 import type { DirectSuppliers } from "./options.ts";
-import { neededHeight, orderTargets } from "./selection.ts";
 import type { Target } from "./target.ts";
+
+/** Options of a {@link SupplierSet}. */
+export interface SupplierSetOptions {
+  readonly service: Service;
+  readonly config: DirectSuppliers;
+  /** Part of the first attempts that one operator gets at most. */
+  readonly maxOperatorShare: number;
+}
 
 /** What a {@link SupplierSet} works with. */
 export interface SupplierSetModules {
-  readonly service: Service;
-  readonly config: DirectSuppliers;
   readonly targets: ReadonlyMap<RpcType, readonly Target[]>;
-  readonly flights: Flights;
+  readonly memory: ServiceMemory;
   readonly clock: Clock;
   /** A number of [0, 1). */
   readonly random: () => number;
 }
 
-/** The suppliers of one service, and in which order they are asked. */
+/** The suppliers of one service, what is known of them and their chain, and in which order they are asked. */
 export class SupplierSet {
   readonly service: Service;
   readonly config: Required<DirectSuppliers>;
-  readonly targets: ReadonlyMap<RpcType, readonly Target[]>;
-  readonly flights: Flights;
-  readonly #modules: SupplierSetModules;
+  readonly memory: ServiceMemory;
+  readonly flights = new Flights();
+  readonly #pools = new Map<RpcType, SupplierPool<Target>>();
+  readonly #clock: Clock;
 
-  constructor(modules: SupplierSetModules) {
-    this.service = modules.service;
-    this.config = { crossCheck: DEFAULT_CROSS_CHECK, logRanges: DEFAULT_LOG_RANGES, ...modules.config };
-    this.targets = modules.targets;
-    this.flights = modules.flights;
-    this.#modules = modules;
+  constructor(options: SupplierSetOptions, modules: SupplierSetModules) {
+    const { targets, memory, clock, random } = modules;
+    this.service = options.service;
+    this.config = { crossCheck: DEFAULT_CROSS_CHECK, logRanges: DEFAULT_LOG_RANGES, ...options.config };
+    this.memory = memory;
+    this.#clock = clock;
+    const selection = { ...DEFAULT_SELECTION, maxOperatorShare: options.maxOperatorShare };
+    for (const [rpcType, members] of targets) {
+      this.#pools.set(rpcType, new SupplierPool({ ...selection, members }, { random }));
+    }
   }
 
   /** All suppliers, of every way of speaking. */
   all(): readonly Target[] {
-    return [...this.targets.values()].flat();
-  }
-
-  /** Suppliers that a call of this kind may go to. */
-  usable(rpcType: RpcType): readonly Target[] {
-    return (this.targets.get(rpcType) ?? []).filter((target) => !target.isWrongChain);
+    return [...this.#pools.values()].flatMap(({ members }) => members);
   }
 
   /** Suppliers for a job, the best first; of a call that uses a filter, the one that holds it. The caller's own list. */
-  order({ call, operation }: Pick<Job, "call" | "operation">): Target[] {
-    const usable = this.usable(call.rpcType);
-    if (operation?.filter === "use" && usable.length > 0) {
-      const id = firstParam(call);
-      const tagged = untagFilterId(id);
-      // Never another supplier than the maker: its filter of the same id would be somebody else's.
-      const maker =
-        tagged === undefined
-          ? usable[filterIdHash(id) % usable.length]
-          : usable.find((target) => target.tag === tagged.tag);
-      return maker === undefined ? [] : [maker];
-    }
-    return orderTargets({
-      targets: usable,
-      operation: call.operation,
-      neededHeightBlocks: neededHeight(usable, this.service.syncAllowanceBlocks),
-      nowMs: this.#modules.clock.monotonicMs(),
-      random: this.#modules.random,
-    });
+  order(job: Pick<Job, "call" | "operation" | "refs">): Target[] {
+    const { call, operation, refs } = job;
+    const pool = this.#pools.get(call.rpcType);
+    if (pool === undefined) return [];
+    if (operation?.filter === "use") return makerOf(job, pool.members);
+    const nowMs = this.#clock.monotonicMs();
+    const ordered = pool.order(call.operation, nowMs);
+    if (refs === undefined || ordered.length < 2) return ordered;
+    const { view, archive } = this.memory;
+    const tip = view.newest(nowMs);
+    const needed = tip === undefined ? undefined : neededHeights(refs, tip);
+    if (tip === undefined || needed === undefined) return ordered;
+    const { lowestBlocks, highestBlocks } = needed;
+    const isOld = archive.isOld(lowestBlocks, tip);
+    if (!isOld && highestBlocks >= tip && !refs.some((ref) => "height" in ref)) return ordered;
+    const kind = historyKindOf(call.operation);
+    const rankOf = ({ operator }: Target): number => {
+      if (view.isBeyond(operator, highestBlocks, nowMs)) return 2;
+      if (!isOld) return 0;
+      const holding = archive.holding(operator, kind, lowestBlocks, nowMs);
+      return holding === "has" ? 0 : holding === "unknown" ? 1 : 2;
+    };
+    const ranks = new Map(ordered.map((target) => [target, rankOf(target)]));
+    return ordered.sort((a, b) => (ranks.get(a) ?? 0) - (ranks.get(b) ?? 0));
   }
+
+  /** Operators that a job may go to with good hope. */
+  fit({ call }: Pick<Job, "call">): number {
+    return this.#pools.get(call.rpcType)?.fit(call.operation, this.#clock.monotonicMs()) ?? 0;
+  }
+
+  /** Something was written: what is asked from now on must not get an answer from before. */
+  wrote(): void {
+    this.flights.forget();
+    this.memory.view.wrote();
+  }
+}
+
+/** The supplier that holds a filter: never another, whose filter of the same id would be somebody else's. */
+function makerOf({ call }: Pick<Job, "call">, members: readonly Target[]): Target[] {
+  const usable = members.filter(({ isWrongChain }) => !isWrongChain);
+  if (usable.length === 0) return [];
+  const id = firstParam(call);
+  const tagged = untagFilterId(id);
+  const maker =
+    tagged === undefined ? usable[filterIdHash(id) % usable.length] : usable.find(({ tag }) => tag === tagged.tag);
+  return maker === undefined ? [] : [maker];
 }

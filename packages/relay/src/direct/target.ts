@@ -4,10 +4,13 @@ import type { Service } from "@turnpike/catalogue";
 import type { BackendCall, RpcType } from "@turnpike/protocol";
 import type { Dispatcher } from "undici";
 import { type BadAnswer, classifyAnswer, type GoodAnswer } from "../answer.ts";
-import type { Family, Probe } from "../families/family.ts";
+import type { Family } from "../families/family.ts";
 import { familyOf } from "../families.ts";
 import { classifyFreeAnswer } from "../free-answer.ts";
-import { HEALTHY, PROBES } from "../metrics.ts";
+import type { ServiceMemory } from "../memory.ts";
+import type { LatencyBook } from "../quality/latency.ts";
+import type { ProbeTarget } from "../quality/prober.ts";
+import type { ProbeNeed, SupplierQuality } from "../quality/supplier-quality.ts";
 import { streamHead } from "./answer-pipe.ts";
 import {
   type AttemptHandle,
@@ -19,7 +22,7 @@ import {
 } from "./exchange.ts";
 import { supplierTag } from "./filters.ts";
 import type { FoundAnswer } from "./found.ts";
-import { Quality, type QualityOptions } from "./quality.ts";
+import { Health, type ProbeSeen } from "./health.ts";
 
 /** One way of speaking to one operator of one service. */
 export interface TargetOptions {
@@ -32,7 +35,6 @@ export interface TargetOptions {
   readonly maxCheckedBytes: number;
   readonly probeTimeoutMs: number;
   readonly streaming: StreamBounds;
-  readonly quality: QualityOptions;
 }
 
 /** What a target works with. */
@@ -42,6 +44,9 @@ export interface TargetModules {
   readonly metrics: Metrics;
   readonly pool: Dispatcher;
   readonly budget: ByteBudget;
+  /** What was learned of its service, and of itself. */
+  readonly memory: ServiceMemory;
+  readonly quality: SupplierQuality;
 }
 
 /** How one attempt ended. */
@@ -86,26 +91,23 @@ function basicAuth(url: URL): Readonly<Record<string, string>> {
   return { authorization: `Basic ${Buffer.from(pair).toString("base64")}` };
 }
 
-/** Sends, probes, and remembers how it went. */
-export class Target {
+/** One operator's back-end for one way of speaking: sends, and reads what comes back. */
+export class Target implements ProbeTarget<ProbeSeen> {
   readonly operator: string;
   readonly rpcType: RpcType;
   readonly tag: string;
-  readonly quality: Quality;
+  /** Host of its URL. */
+  readonly host: string;
+  readonly quality: SupplierQuality;
+  readonly health: Health;
   readonly family: Family;
   readonly #options: TargetOptions;
   readonly #modules: TargetModules;
-  readonly #probe: Probe | undefined;
   readonly #url: URL;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #postHeaders: Readonly<Record<string, string>>;
   #maxBatch = Number.POSITIVE_INFINITY;
   #smallBatchUntilMs = 0;
-  #chain: "unknown" | "right" | "wrong" = "unknown";
-  #isUp: boolean | undefined;
-  #heightBlocks: number | undefined;
-  #probing: Promise<void> | undefined;
-  #probeRounds = 0;
 
   constructor(options: TargetOptions, modules: TargetModules) {
     this.#options = options;
@@ -113,9 +115,15 @@ export class Target {
     this.operator = options.operator;
     this.rpcType = options.rpcType;
     this.tag = supplierTag(options.service.id, options.operator, options.url);
-    this.quality = new Quality(options.quality);
+    this.host = hostOf(options.url);
+    this.quality = modules.quality;
     this.family = familyOf(options.service, options.rpcType);
-    this.#probe = this.family.probe(options.service, options.rpcType);
+    this.health = new Health(options, {
+      ...modules,
+      view: modules.memory.view,
+      probe: this.family.probe(options.service, options.rpcType),
+      ask: (call, signal) => this.#ask(call, signal),
+    });
     this.#url = new URL(options.url);
     this.#headers = {
       accept: "application/json",
@@ -131,30 +139,31 @@ export class Target {
     return this.#options.service.id;
   }
 
-  /** It was seen to serve another chain: no call may go to it. */
+  get probeKey(): string {
+    return this.health.probeKey;
+  }
+
   get isWrongChain(): boolean {
-    return this.#chain === "wrong";
+    return this.health.isWrongChain;
   }
 
-  /** Calls may go to it without a probe before. */
   get isVerified(): boolean {
-    return this.#probe?.isRequired !== true || this.#chain === "right";
+    return this.health.isVerified;
   }
 
-  /** The last probe or call went well; without a probe, its breaker is closed. */
-  get isHealthy(): boolean {
-    if (this.#chain === "wrong") return false;
-    if (this.#probe === undefined) return this.#isUp ?? !this.quality.isOpen(this.#modules.clock.monotonicMs());
-    return this.#isUp === true;
+  /** Latencies of its service's good answers. */
+  get latency(): LatencyBook {
+    return this.#modules.memory.latency;
   }
 
-  get hasProbe(): boolean {
-    return this.#probe !== undefined;
+  /** Taken out of service by hand. */
+  get isDrained(): boolean {
+    return this.#modules.memory.drained.has(this.operator);
   }
 
-  /** Height at the last probe. */
-  get heightBlocks(): number | undefined {
-    return this.#heightBlocks;
+  /** Further behind the others than the service allows. */
+  isBehind(nowMs: number): boolean {
+    return this.#modules.memory.view.isBehind(this.operator, nowMs);
   }
 
   #pathOf(call: BackendCall): string {
@@ -239,91 +248,23 @@ export class Target {
     this.#smallBatchUntilMs = this.#modules.clock.monotonicMs() + SMALL_BATCH_MS;
   }
 
-  /** A call went well. */
-  markUp(): void {
-    this.#setUp(true);
+  /** Asks one question of a probe. Never rejects. */
+  #ask(call: BackendCall, signal: AbortSignal): Promise<AttemptResult> {
+    return this.attempt(call, call.body, this.#options.probeTimeoutMs, signal, { maxCheckedBytes: 0 });
   }
 
-  /** Probes once; a second caller waits for the same probe. Never rejects. */
-  probe(signal: AbortSignal): Promise<void> {
-    this.#probing ??= this.#runProbe(signal).finally(() => {
-      this.#probing = undefined;
-    });
-    return this.#probing;
+  /** @inheritdoc */
+  exchangeProbe(signal: AbortSignal): Promise<ProbeSeen> {
+    return this.health.exchange(signal);
   }
 
-  async #runProbe(signal: AbortSignal): Promise<void> {
-    const { clock, metrics } = this.#modules;
-    const { service, probeTimeoutMs } = this.#options;
-    const round = this.#probeRounds++;
-    const steps = (this.#probe?.steps ?? []).filter(({ every = 1 }) => round % every === 0);
-    for (let step = steps.shift(); step !== undefined; step = steps.shift()) {
-      const startMs = clock.monotonicMs();
-      const result = await this.attempt(step.call, step.call.body, probeTimeoutMs, signal, { maxCheckedBytes: 0 });
-      if (signal.aborted) return;
-      const nowMs = clock.monotonicMs();
-      if (result.kind === "bad" || result.good.isError) {
-        if (step.isOptional === true) continue;
-        if (step.instead !== undefined && !(result.kind === "bad" && result.blame === "wire")) {
-          steps.unshift(step.instead);
-          continue;
-        }
-        metrics.count(PROBES, {
-          service: service.id,
-          result: result.kind === "bad" && result.blame === "wire" ? "unreachable" : "bad",
-        });
-        if (result.kind === "good" || result.blame === "wire" || result.blame === "supplier")
-          this.quality.failed(nowMs);
-        this.#setUp(false);
-        return;
-      }
-      const reading = step.read(result.good.result);
-      if (!reading.ok) {
-        if (step.isOptional === true) continue;
-        if (step.instead !== undefined) {
-          steps.unshift(step.instead);
-          continue;
-        }
-        metrics.count(PROBES, {
-          service: service.id,
-          result: reading.reason === "wrong_chain" ? "wrong_chain" : "bad",
-        });
-        if (reading.reason === "wrong_chain") this.#setChain("wrong");
-        else this.quality.failed(nowMs);
-        this.#setUp(false);
-        return;
-      }
-      this.quality.good(nowMs, nowMs - startMs);
-      if (reading.heightBlocks !== undefined) this.#heightBlocks = reading.heightBlocks;
-    }
-    metrics.count(PROBES, { service: service.id, result: "good" });
-    this.#setChain("right");
-    this.#setUp(true);
+  /** @inheritdoc */
+  readProbe(seen: ProbeSeen): void {
+    this.health.read(seen);
   }
 
-  #setChain(chain: "right" | "wrong"): void {
-    if (chain === this.#chain) return;
-    const wasWrong = this.#chain === "wrong";
-    this.#chain = chain;
-    if (chain === "wrong") this.#modules.log.error(this.#fields(), "supplier serves another chain and is not used");
-    else if (wasWrong) this.#modules.log.info(this.#fields(), "supplier serves the right chain again");
-  }
-
-  #setUp(isUp: boolean): void {
-    if (isUp === this.#isUp) return;
-    const isFirst = this.#isUp === undefined;
-    this.#isUp = isUp;
-    this.#modules.metrics.set(HEALTHY, isUp ? 1 : 0, {
-      service: this.#options.service.id,
-      operator: this.operator,
-      rpc_type: this.rpcType,
-    });
-    if (!isUp) this.#modules.log.warn(this.#fields(), "supplier is down");
-    else if (!isFirst) this.#modules.log.info(this.#fields(), "supplier is up");
-  }
-
-  #fields(): Readonly<Record<string, unknown>> {
-    const { service, url } = this.#options;
-    return { service: service.id, operator: this.operator, rpcType: this.rpcType, host: hostOf(url) };
+  /** @inheritdoc */
+  probeNeed(nowMs: number): ProbeNeed {
+    return this.health.probeNeed(nowMs);
   }
 }

@@ -133,6 +133,17 @@ test("calls of last resort end the open time when they are good; probes do not, 
   assert.equal(breaker.state(30), "closed");
 });
 
+test("a good probe ends the open time of one that could not be reached", () => {
+  const breaker = fresh();
+  for (let i = 0; i < 3; i++) breaker.failed(0, 0, 1, true);
+  breaker.good(10, -5, true);
+  assert.equal(breaker.state(10), "open");
+  breaker.good(20, 15, true);
+  assert.equal(breaker.state(20), "probation");
+  breaker.failed(30, 25, 1, true);
+  assert.deepEqual([breaker.state(30), breaker.openForMs(30)], ["open", 2_000]);
+});
+
 test("a hint of a weight below one does not end a probation, and opens it only in numbers", () => {
   const breaker = fresh();
   for (let i = 0; i < 11; i++) breaker.failed(0, 0, 0.25);

@@ -58,6 +58,7 @@ export class Breaker {
   #inRow = 0;
   #lastFailureMs = Number.NEGATIVE_INFINITY;
   #goods = 0;
+  #isUnreached = false;
 
   constructor(options: BreakerOptions) {
     this.#options = options;
@@ -88,18 +89,22 @@ export class Breaker {
     }
     if (startMs < this.#changedMs) return;
     if (state === "open") {
-      // A node may answer probes and fail calls: a probe does not make the time shorter.
-      if (isProbe) return;
+      // A node may answer probes and fail calls: then a probe does not make the time shorter.
+      if (isProbe && !this.#isUnreached) return;
       this.#turn("probation", nowMs);
     }
     this.#goods += isProbe ? 0.5 : 1;
     if (this.#goods >= this.#options.goodToClose) this.#turn("closed", nowMs);
   }
 
-  /** A call failed that began at `startMs`; `weight` is 1, or less for what is only a hint. */
-  failed(nowMs: number, startMs: number, weight = 1): void {
+  /**
+   * A call failed that began at `startMs`; `weight` is 1, or less for what is only a hint. `isUnreached`: there was no
+   * answer; if that opens the breaker, a good probe ends it.
+   */
+  failed(nowMs: number, startMs: number, weight = 1, isUnreached = false): void {
     const state = this.state(nowMs);
     if (startMs < this.#changedMs || state === "open") return;
+    this.#isUnreached = isUnreached;
     if (state === "probation") {
       if (weight >= 1) this.#open(nowMs);
       return;

@@ -102,7 +102,7 @@ test("a probe on demand joins the one that runs, and needs no start", async () =
   close();
 });
 
-test("no more run at once than are allowed; a probe on demand does not queue", async () => {
+test("no more run at once than are allowed; a place is given on when it is free", async () => {
   const targets = ["a", "b", "c", "d"].map((key) => fake(key, "normal", true));
   const { prober, close } = proberOf(targets, { maxAtOnce: 2 });
   await using _ = prober;
@@ -127,6 +127,31 @@ test("no more run at once than are allowed; a probe on demand does not queue", a
     targets.map(({ sent }) => sent),
     [1, 1, 1, 1],
   );
+  close();
+});
+
+test("a probe on demand needs no place, and leaves the queue where it stands in it", async () => {
+  const [first, queued, idle] = ["a", "b", "c"].map((key) => fake(key, "normal", true));
+  assert.ok(first !== undefined && queued !== undefined && idle !== undefined);
+  const { prober, close } = proberOf([first, queued, idle], { maxAtOnce: 1 });
+  await using _ = prober;
+  const asked = prober.probe(idle);
+  await turn();
+  idle.answer();
+  await asked;
+  const started = prober.start();
+  await turn();
+  assert.deepEqual([first.sent, queued.sent, idle.sent], [1, 0, 1]);
+  const probed = prober.probe(queued);
+  await turn();
+  assert.equal(queued.sent, 1);
+  queued.answer();
+  await probed;
+  assert.deepEqual([first.read.length, queued.read.length], [0, 1]);
+  first.answer();
+  await turn();
+  idle.answer();
+  await started;
   close();
 });
 
@@ -155,6 +180,12 @@ test("those that fail are retried soon, then later and later; the others keep th
   t.mock.timers.tick(10_000);
   await turn();
   assert.equal(bad.sent, before + 1);
+  bad.need = "soon";
+  t.mock.timers.tick(10_000);
+  await turn();
+  t.mock.timers.tick(1_000);
+  await turn();
+  assert.equal(bad.sent, before + 3);
   close();
   await prober[Symbol.asyncDispose]();
 });

@@ -93,6 +93,12 @@ interface Group<S> {
   failures: number;
 }
 
+interface Waiting {
+  readonly group: unknown;
+  readonly isFailing: boolean;
+  readonly resolve: () => void;
+}
+
 /** Makes a prober. Nothing is sent before `start` or `probe`. */
 export function createProber<S>(options: ProberOptions, modules: ProberModules<S>): Prober<S> {
   return new GroupProber(options, modules);
@@ -102,7 +108,7 @@ class GroupProber<S> implements Prober<S> {
   readonly #options: ProberOptions;
   readonly #modules: ProberModules<S>;
   readonly #groups = new Map<string, Group<S>>();
-  readonly #waiting: { readonly isFailing: boolean; readonly resolve: () => void }[] = [];
+  readonly #waiting: Waiting[] = [];
   #active = 0;
   #activeFailing = 0;
   #started: Promise<void> | undefined;
@@ -124,8 +130,11 @@ class GroupProber<S> implements Prober<S> {
 
   probe(target: ProbeTarget<S>): Promise<void> {
     const group = this.#groups.get(target.probeKey);
-    // Somebody waits for it: it does not queue.
-    return group === undefined ? Promise.resolve() : this.#run(group, true);
+    if (group === undefined) return Promise.resolve();
+    // A call waits for it: it needs no place, and leaves the queue if it stands there.
+    const at = this.#waiting.findIndex((one) => one.group === group);
+    if (at !== -1) this.#admit(at);
+    return this.#run(group, true);
   }
 
   #run(group: Group<S>, isUrgent = false): Promise<void> {
@@ -141,7 +150,7 @@ class GroupProber<S> implements Prober<S> {
   async #probe(group: Group<S>, isUrgent: boolean): Promise<void> {
     const { signal } = this.#modules;
     const isFailing = group.failures > 1;
-    if (!isUrgent) await this.#enter(isFailing);
+    if (!isUrgent) await this.#enter(group, isFailing);
     try {
       if (signal.aborted) return;
       const seen = await group.targets[0]?.exchangeProbe(signal);
@@ -175,13 +184,19 @@ class GroupProber<S> implements Prober<S> {
     return this.#active < maxAtOnce && (!isFailing || this.#activeFailing < Math.max(1, Math.floor(maxAtOnce / 2)));
   }
 
-  async #enter(isFailing: boolean): Promise<void> {
-    if (!this.#mayEnter(isFailing)) {
-      await new Promise<void>((resolve) => this.#waiting.push({ isFailing, resolve }));
-      return;
-    }
+  async #enter(group: Group<S>, isFailing: boolean): Promise<void> {
+    const mayEnter = this.#mayEnter(isFailing);
+    const entered = new Promise<void>((resolve) => this.#waiting.push({ group, isFailing, resolve }));
+    if (mayEnter) this.#admit(this.#waiting.length - 1);
+    await entered;
+  }
+
+  #admit(at: number): void {
+    const [next] = this.#waiting.splice(at, 1);
+    if (next === undefined) return;
     this.#active++;
-    if (isFailing) this.#activeFailing++;
+    if (next.isFailing) this.#activeFailing++;
+    next.resolve();
   }
 
   #leave(isFailing: boolean): void {
@@ -189,18 +204,15 @@ class GroupProber<S> implements Prober<S> {
     if (isFailing) this.#activeFailing--;
     for (;;) {
       const at = this.#waiting.findIndex((one) => this.#mayEnter(one.isFailing));
-      const [next] = at === -1 ? [] : this.#waiting.splice(at, 1);
-      if (next === undefined) return;
-      this.#active++;
-      if (next.isFailing) this.#activeFailing++;
-      next.resolve();
+      if (at === -1) return;
+      this.#admit(at);
     }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     const groups = [...this.#groups.values()];
     for (const { timer } of groups) clearTimeout(timer);
-    await Promise.all(groups.map(({ running }) => running));
+    await Promise.all(groups.map(async ({ running }) => running));
     for (const { timer } of groups) clearTimeout(timer);
   }
 }

@@ -11,7 +11,7 @@ interface Member extends Candidate {
   isDrained: boolean;
   isWrongChain: boolean;
   isVerified: boolean;
-  heightBlocks: number | undefined;
+  behind: boolean;
 }
 
 const NOW = 1_000_000;
@@ -27,7 +27,10 @@ function member(name: string, latencyMs = 20, fields: Partial<Member> = {}): Mem
     isDrained: false,
     isWrongChain: false,
     isVerified: true,
-    heightBlocks: 100,
+    behind: false,
+    isBehind() {
+      return this.behind;
+    },
     ...fields,
   };
 }
@@ -41,10 +44,10 @@ function poolOf(members: readonly Member[], random = seededRandom(1), options: P
 }
 
 /** Part of the first attempts by name, of 20,000 calls. */
-function firsts(pool: SupplierPool<Member>, operation = "op", needed?: number): Map<string, number> {
+function firsts(pool: SupplierPool<Member>, operation = "op"): Map<string, number> {
   const counts = new Map<string, number>();
   for (let i = 0; i < 20_000; i++) {
-    const [first] = pool.order(operation, needed, NOW);
+    const [first] = pool.order(operation, NOW);
     if (first !== undefined) counts.set(first.name, (counts.get(first.name) ?? 0) + 1 / 20_000);
   }
   return counts;
@@ -119,44 +122,47 @@ test("a supplier in probation gets a tenth of the first attempts, and is no last
   const pool = poolOf([a, b, c]);
   let first = 0;
   for (let i = 0; i < 20_000; i++) {
-    const ordered = pool.order("op", undefined, later);
+    const ordered = pool.order("op", later);
+    assert.equal(ordered.length, 3);
     if (ordered[0] === c) first += 1 / 20_000;
     else assert.equal(ordered[2], c);
   }
   isNear(first, 0.1);
   isNear(pool.shares(later).get("c"), 0.1);
   const alone = poolOf([c]);
-  assert.equal(names(alone.order("op", undefined, later)), "c");
+  assert.equal(names(alone.order("op", later)), "c");
   assert.equal(alone.shares(later).get("c"), 1);
 });
 
-test("behind, lacking and open suppliers come last, in this order; drained and wrong ones do not come", () => {
+test("behind, open and lacking suppliers come last, in this order; drained and wrong ones do not come", () => {
   const lacking = member("lacking");
   lacking.quality.lacks("op", NOW);
-  const down = member("open");
-  open(down);
+  const [dead, down] = [member("failing"), member("open")];
+  for (const one of [dead, down]) open(one);
+  down.quality.probeGood(NOW, 1);
   const members = [
+    dead,
     down,
     lacking,
-    member("behind", 20, { heightBlocks: 80 }),
+    member("behind", 20, { behind: true }),
     member("unverified", 20, { isVerified: false }),
     member("drained", 20, { isDrained: true }),
     member("wrong", 20, { isWrongChain: true }),
-    member("silent", 20, { heightBlocks: undefined }),
+    member("silent"),
     member("good"),
   ];
   const pool = poolOf(members);
   for (let i = 0; i < 100; i++) {
-    const ordered = pool.order("op", 90, NOW);
-    assert.equal(names(ordered.slice(2)), "unverified behind lacking open");
+    const ordered = pool.order("op", NOW);
+    assert.equal(names(ordered.slice(2)), "unverified behind open failing lacking");
     assert.equal(names(ordered.slice(0, 2)).split(" ").sort().join(" "), "good silent");
   }
   assert.equal(
-    names(pool.order("other", 90, NOW))
+    names(pool.order("other", NOW))
       .split(" ")
-      .slice(-2)
+      .slice(-3)
       .join(" "),
-    "behind open",
+    "behind open failing",
   );
 });
 
@@ -165,16 +171,15 @@ test("the list is never empty while anybody may be asked, and nobody stands in i
     isDrained: fc.boolean(),
     isWrongChain: fc.boolean(),
     isVerified: fc.boolean(),
-    heightBlocks: fc.option(fc.integer({ min: 0, max: 100 }), { nil: undefined }),
+    behind: fc.boolean(),
     operator: fc.constantFrom("a", "b", "c"),
     trouble: fc.constantFrom("none", "open", "probation", "resting", "lacking"),
   });
   fc.assert(
     fc.property(
       fc.array(kind, { maxLength: 40 }),
-      fc.integer({ min: 0, max: 100 }),
       fc.nat(),
-      (kinds, needed, seed) => {
+      (kinds, seed) => {
         const members = kinds.map(({ trouble, ...fields }, i) => {
           const one = member(`m${i}`, 0, fields);
           if (trouble === "open") open(one);
@@ -183,12 +188,14 @@ test("the list is never empty while anybody may be asked, and nobody stands in i
           if (trouble === "lacking") one.quality.lacks("op", NOW);
           return one;
         });
-        const pool = poolOf(members, seededRandom(seed));
         const wanted = members.filter((one) => !one.isDrained && !one.isWrongChain);
-        for (let i = 0; i < 5; i++) {
-          const ordered = pool.order("op", needed, NOW);
-          assert.deepEqual(new Set(ordered), new Set(wanted));
-          assert.equal(ordered.length, wanted.length);
+        for (const random of [seededRandom(seed), () => 0, () => 0.97, () => 1 - 2 ** -32]) {
+          const pool = poolOf(members, random);
+          for (let i = 0; i < 2; i++) {
+            const ordered = pool.order("op", NOW);
+            assert.deepEqual(new Set(ordered), new Set(wanted));
+            assert.equal(ordered.length, wanted.length);
+          }
         }
       },
     ),
@@ -198,19 +205,19 @@ test("the list is never empty while anybody may be asked, and nobody stands in i
 test("a change counts at the next call: drained, opened, behind", () => {
   const [a, b] = [member("a"), member("b")];
   const pool = poolOf([a, b]);
-  pool.order("op", undefined, NOW);
+  pool.order("op", NOW);
   a.isDrained = true;
-  assert.equal(names(pool.order("op", undefined, NOW)), "b");
+  assert.equal(names(pool.order("op", NOW)), "b");
   b.isDrained = true;
-  assert.equal(names(pool.order("op", undefined, NOW)), "");
+  assert.equal(names(pool.order("op", NOW)), "");
   a.isDrained = false;
   b.isDrained = false;
   open(a);
-  assert.equal(names(pool.order("op", undefined, NOW)), "b a");
-  b.heightBlocks = 5;
-  assert.equal(names(pool.order("op", 50, NOW)), "b a");
+  assert.equal(names(pool.order("op", NOW)), "b a");
+  b.behind = true;
+  assert.equal(names(pool.order("op", NOW)), "b a");
   a.quality.forgive(NOW);
-  assert.equal(names(pool.order("op", 50, NOW)), "a b");
+  assert.equal(names(pool.order("op", NOW)), "a b");
 });
 
 test("scores count: one in ten wrong costs most of a part", () => {
@@ -223,12 +230,12 @@ test("scores count: one in ten wrong costs most of a part", () => {
 
 test("a random number of 0 gives the plain order; suppliers that nothing is known of are equal", () => {
   const members = ["a", "b", "c", "d"].map((name) => member(name, 0));
-  assert.equal(names(poolOf(members, () => 0).order("op", undefined, NOW)), "a b c d");
+  assert.equal(names(poolOf(members, () => 0).order("op", NOW)), "a b c d");
   for (const part of firsts(poolOf(members)).values()) isNear(part, 0.25);
   const seconds = new Map<string, number>();
   const pool = poolOf(members);
   for (let i = 0; i < 20_000; i++) {
-    const pair = names(pool.order("op", undefined, NOW).slice(0, 2));
+    const pair = names(pool.order("op", NOW).slice(0, 2));
     seconds.set(pair, (seconds.get(pair) ?? 0) + 1 / 20_000);
   }
   assert.equal(seconds.size, 12);

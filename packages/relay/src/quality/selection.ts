@@ -10,7 +10,8 @@ export interface Candidate {
   readonly isWrongChain: boolean;
   /** Calls may go to it without a probe before. */
   readonly isVerified: boolean;
-  readonly heightBlocks: number | undefined;
+  /** Further behind the others than the service allows. */
+  isBehind(nowMs: number): boolean;
   readonly quality: SupplierQuality;
 }
 
@@ -34,9 +35,9 @@ export const DEFAULT_SELECTION: SelectionOptions = {
   refreshMs: 100,
 };
 
-/** Places in the list, the best first. `out`: no place. */
-const TIER = { closed: 0, probation: 1, unverified: 2, behind: 3, lacking: 4, open: 5, out: 6 } as const;
-const LAST_TIER = TIER.open;
+/** Places in the list, the best first. `failing`: open, and its last call or probe failed. `out`: no place. */
+const TIER = { closed: 0, probation: 1, unverified: 2, behind: 3, open: 4, failing: 5, lacking: 6, out: 7 } as const;
+const LAST_TIER = TIER.lacking;
 /** So much weight is left to the worst, so that it is seen when it has become better. */
 const MIN_WEIGHT = 0.001;
 const MAX_PLANS = 32;
@@ -83,11 +84,10 @@ export class SupplierPool<T extends Candidate> {
   }
 
   /**
-   * The order for one call; the caller's own list. Those below `neededHeightBlocks` are behind; one that states no
-   * height is not.
+   * The order for one call; the caller's own list.
    */
-  order(operation: string, neededHeightBlocks: number | undefined, nowMs: number): T[] {
-    const plan = this.#plan(operation, neededHeightBlocks, nowMs);
+  order(operation: string, nowMs: number): T[] {
+    const plan = this.#plan(operation, nowMs);
     const { byTier } = plan;
     const ordered: T[] = [];
     let point = this.#random();
@@ -113,9 +113,20 @@ export class SupplierPool<T extends Candidate> {
     return ordered;
   }
 
+  /** Operators that an ordinary call may go to with good hope: not open, behind, or lacking the operation. */
+  fit(operation: string, nowMs: number): number {
+    const { tiers } = this.#plan(operation, nowMs);
+    const operators = new Set<string>();
+    for (const [at, tier] of tiers.entries()) {
+      const operator = this.members[at]?.operator;
+      if (tier <= TIER.unverified && operator !== undefined) operators.add(operator);
+    }
+    return operators.size;
+  }
+
   /** Each operator's part of the first attempts of an ordinary call now; for metrics. Without any part: not listed. */
   shares(nowMs: number): ReadonlyMap<string, number> {
-    const { byTier, shares } = this.#plan("", undefined, nowMs);
+    const { byTier, shares } = this.#plan("", nowMs);
     const parts = new Map<string, number>();
     const add = (at: number, part: number): void => {
       const operator = this.members[at]?.operator;
@@ -167,13 +178,13 @@ export class SupplierPool<T extends Candidate> {
     this.#point = point;
   }
 
-  #plan(operation: string, neededHeightBlocks: number | undefined, nowMs: number): Plan {
+  #plan(operation: string, nowMs: number): Plan {
     if (!(nowMs - this.#refreshedMs < this.#options.refreshMs)) this.#refresh(nowMs);
     const tiers = this.#tiers;
     let key = 0;
     for (let i = 0; i < tiers.length; i++) {
       const member = this.members[i];
-      const tier = member === undefined ? TIER.out : tierOf(member, operation, neededHeightBlocks, nowMs);
+      const tier = member === undefined ? TIER.out : tierOf(member, operation, nowMs);
       tiers[i] = tier;
       key = (Math.imul(key, 31) + tier) | 0;
     }
@@ -220,15 +231,14 @@ export class SupplierPool<T extends Candidate> {
   }
 }
 
-function tierOf(member: Candidate, operation: string, neededHeightBlocks: number | undefined, nowMs: number): number {
+function tierOf(member: Candidate, operation: string, nowMs: number): number {
   if (member.isDrained || member.isWrongChain) return TIER.out;
-  const { quality, heightBlocks } = member;
+  const { quality } = member;
   const state = quality.state(nowMs);
-  if (state === "open") return TIER.open;
+  // Last of all: it would certainly fail.
   if (quality.isLacking(operation, nowMs)) return TIER.lacking;
-  if (neededHeightBlocks !== undefined && heightBlocks !== undefined && heightBlocks < neededHeightBlocks) {
-    return TIER.behind;
-  }
+  if (state === "open") return quality.isFailing ? TIER.failing : TIER.open;
+  if (member.isBehind(nowMs)) return TIER.behind;
   if (!member.isVerified) return TIER.unverified;
   return state === "probation" ? TIER.probation : TIER.closed;
 }

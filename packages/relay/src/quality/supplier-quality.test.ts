@@ -46,13 +46,13 @@ test("a flapping supplier gets its score back slowly, a steady one has it", () =
   const quality = new SupplierQuality(DEFAULT_QUALITY, { onBreaker: (state) => changes.push(state) });
   let nowMs = 0;
   for (let round = 0; round < 6; round++) {
-    for (let i = 0; i < 900; i++) quality.good((nowMs += 100), 20);
+    for (let i = 0; i < 900; i++, nowMs += 100) quality.good(nowMs, 20);
     for (const untilMs = nowMs + 60_000; nowMs < untilMs; nowMs += 100) {
       if (quality.state(nowMs) !== "open") quality.failed(nowMs, "timeout", 50);
     }
     nowMs += quality.view(nowMs).openForMs;
   }
-  for (let i = 0; i < 450; i++) quality.good((nowMs += 100), 20);
+  for (let i = 0; i < 450; i++, nowMs += 100) quality.good(nowMs, 20);
   assert.equal(quality.view(nowMs).breaker, "closed");
   assert.ok(quality.score(nowMs) < 70, String(quality.score(nowMs)));
   assert.deepEqual(changes.slice(0, 3), ["open", "probation", "open"]);

@@ -122,12 +122,12 @@ export class SupplierQuality {
   rest(nowMs: number, pauseMs: number): void {
     if (!(pauseMs > 0)) return;
     this.#restUntilMs = Math.max(this.#restUntilMs, nowMs + Math.min(pauseMs, this.#options.maxRestMs));
-    this.#show(nowMs);
+    this.#look(nowMs);
   }
 
   /** Forgets what is held against it. Its latency stays. */
   forgive(nowMs: number): void {
-    this.#accrue(nowMs);
+    this.#look(nowMs);
     this.#score.clear();
     this.#breaker.forgive(nowMs);
     this.#peers.clear();
@@ -135,7 +135,7 @@ export class SupplierQuality {
     this.#restUntilMs = 0;
     this.#rests = 0;
     this.#isFailing = false;
-    this.#show(nowMs);
+    this.#look(nowMs);
   }
 
   /** It does not serve an operation that we list. */
@@ -164,9 +164,14 @@ export class SupplierQuality {
     return this.#breaker.state(nowMs);
   }
 
+  /** The last thing that was seen of it, by a call or a probe, was a failure. */
+  get isFailing(): boolean {
+    return this.#isFailing;
+  }
+
   /** 0 (worst) to 100. */
   score(nowMs: number): number {
-    this.#accrue(nowMs);
+    this.#look(nowMs);
     return this.#score.value(nowMs, this.#peers.evidence(nowMs), slownessOf(this.#latencyMs, this.#medianMs));
   }
 
@@ -181,7 +186,7 @@ export class SupplierQuality {
   }
 
   view(nowMs: number): QualityView {
-    this.#show(nowMs);
+    this.#look(nowMs);
     const openForMs = Math.max(0, this.#restUntilMs - nowMs, this.#breaker.openForMs(nowMs));
     return { score: this.score(nowMs), breaker: this.state(nowMs), latencyMs: this.latencyMs, openForMs };
   }
@@ -196,7 +201,7 @@ export class SupplierQuality {
 
   /** What was seen here, for other gateways; nothing that was heard from them. */
   snapshot(nowMs: number): QualitySnapshot {
-    this.#accrue(nowMs);
+    this.#look(nowMs);
     const { fast, chronic } = this.#score.evidence(nowMs);
     return { fast, chronic, breaker: this.#breaker.state(nowMs), latencyMs: this.#latencyMs };
   }
@@ -207,30 +212,32 @@ export class SupplierQuality {
    * breaker is open, and no call was good here a short time ago, ours goes to probation: so we soon see for ourselves.
    */
   absorb(snapshot: QualitySnapshot, fromId: string, nowMs: number): void {
+    this.#look(nowMs);
     const isHint = this.#peers.hear(snapshot, fromId, nowMs);
     if (isHint && nowMs - this.#goodCallMs > OWN_WORD_MS) this.#breaker.suspect(nowMs);
-    this.#show(nowMs);
+    this.#look(nowMs);
   }
 
   #good(nowMs: number, latencyMs: number, isProbe: boolean): void {
     this.#knownMs = nowMs;
     this.#isFailing = false;
-    this.#accrue(nowMs);
+    this.#look(nowMs);
     this.#score.good(nowMs);
     this.#breaker.good(nowMs, nowMs - latencyMs, isProbe);
-    this.#show(nowMs);
+    this.#look(nowMs);
   }
 
   #failed(nowMs: number, reason: QualityReason, latencyMs: number): void {
     this.#knownMs = nowMs;
-    this.#accrue(nowMs);
+    this.#look(nowMs);
     this.#score.failed(nowMs, reason);
     if (reason === "rate_limited") this.#limited(nowMs, latencyMs);
     else {
       if (SEVERITY[reason] >= 1) this.#isFailing = true;
-      this.#breaker.failed(nowMs, nowMs - latencyMs, Math.min(1, SEVERITY[reason]));
+      const isUnreached = reason === "timeout" || reason === "connection";
+      this.#breaker.failed(nowMs, nowMs - latencyMs, Math.min(1, SEVERITY[reason]), isUnreached);
     }
-    this.#show(nowMs);
+    this.#look(nowMs);
   }
 
   /** It lives and wants fewer calls. Many refusals at once are one. */
@@ -245,20 +252,17 @@ export class SupplierQuality {
     this.#latencyMs = this.#latencyMs === 0 ? latencyMs : this.#latencyMs * 0.8 + latencyMs * 0.2;
   }
 
-  /** Counts the time that the breaker was open since the last look. */
-  #accrue(nowMs: number): void {
+  /** Counts the time that the breaker was open since the last look, and tells when it has changed. */
+  #look(nowMs: number): void {
+    const state = this.#breaker.state(nowMs);
+    const { changedMs } = this.#breaker;
     if (this.#shown === "open") {
-      const toMs = this.#breaker.state(nowMs) === "open" ? nowMs : this.#breaker.changedMs;
+      const toMs = state === "open" ? nowMs : changedMs;
       this.#score.down(this.#downMs, toMs);
       this.#downMs = toMs;
     }
-    this.#show(nowMs);
-  }
-
-  #show(nowMs: number): void {
-    const state = this.#breaker.state(nowMs);
     if (state === this.#shown) return;
-    if (state === "open") this.#downMs = this.#breaker.changedMs;
+    if (state === "open") this.#downMs = changedMs;
     this.#shown = state;
     this.#modules.onBreaker?.(state, this.#breaker.openForMs(nowMs));
   }

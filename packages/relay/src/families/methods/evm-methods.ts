@@ -137,7 +137,7 @@ export const EVM_METHODS = methodTable(
 
     ["eth_sendRawTransaction eth_sendRawTransactionSync eth_sendRawTransactionConditional", WRITE],
     ["eth_sendBundle eth_cancelBundle eth_sendPrivateTransaction eth_sendPrivateRawTransaction", WRITE],
-    ["eth_cancelPrivateTransaction eth_sendUserOperation eth_sendTransaction eth_submitTransaction", WRITE],
+    ["eth_cancelPrivateTransaction eth_sendUserOperation eth_submitTransaction", WRITE],
     ["zks_sendRawTransactionWithDetailedOutput", WRITE],
     ["eth_newFilter eth_newBlockFilter eth_newPendingTransactionFilter", FILTER],
     ["eth_getFilterChanges eth_getFilterLogs eth_uninstallFilter", FILTER],

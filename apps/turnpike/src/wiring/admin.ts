@@ -1,0 +1,34 @@
+import type { Config } from "@turnpike/config";
+import { type Random, type ReloadResult, serveAdmin } from "@turnpike/gateway";
+import type { RelayControl } from "@turnpike/relay";
+import { productVersion } from "../version.ts";
+import type { PartModules } from "./modules.ts";
+import { shownConfig } from "./shown-config.ts";
+
+/** What {@link openAdmin} works with. */
+export interface AdminInput extends PartModules {
+  readonly reload: () => Promise<ReloadResult>;
+  /** What an operator may see and change, in all processes. */
+  readonly control: RelayControl;
+  readonly random: Random;
+}
+
+/** Starts the admin API of a configuration, and gives its port; undefined where it has none. The stack owns it. */
+export async function openAdmin(
+  config: () => Config,
+  modules: AdminInput,
+  stack: AsyncDisposableStack,
+): Promise<number | undefined> {
+  const { host, port } = config().admin;
+  if (port === undefined) return undefined;
+  const target = {
+    control: () => modules.control,
+    reload: modules.reload,
+    config: () => shownConfig(config()),
+  };
+  // Nobody has the empty token: a check of the configuration stands before.
+  const options = { host, port, token: () => config().admin.token ?? "", version: productVersion() };
+  const service = stack.use(await serveAdmin(options, { ...modules, target }));
+  modules.log.info({ host, port: service.port }, "the admin API listens");
+  return service.port;
+}

@@ -1,0 +1,131 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { isDeepStrictEqual } from "node:util";
+import type { Catalogue } from "@turnpike/catalogue";
+import type { Config } from "@turnpike/config";
+import type { GatewayParts, LimitStore, OfferedOptions } from "@turnpike/gateway";
+import type { DirectRelay, Subscriptions } from "@turnpike/relay";
+import { createLimits } from "./limits.ts";
+import type { PartModules } from "./modules.ts";
+import { createRelay, createSockets } from "./relay.ts";
+
+/** Longest wait for the first probes of new suppliers. */
+const PROBE_WAIT_MS = 3_000;
+
+/** Replaced configurations that requests may still use; another reload waits until there are fewer. */
+const MAX_OLD = 8;
+
+/** The parts of one configuration. */
+export interface LiveParts extends GatewayParts {
+  readonly relay: DirectRelay;
+  readonly subscriptions: Subscriptions;
+}
+
+/** The parts that a running gateway uses, over its configurations. Owns relays and subscriptions. */
+export interface PartsOwner extends AsyncDisposable {
+  readonly current: LiveParts;
+  /**
+   * Builds the parts of another configuration; what it does not change is used again. New suppliers are probed first.
+   * @throws AppError CONFIG_INVALID, with nothing changed.
+   */
+  prepare(config: Config, catalogue: Catalogue): Promise<LiveParts>;
+  /** Puts prepared parts in the place of the current ones, which end once `released` has resolved. */
+  put(parts: LiveParts, config: Config, released: Promise<void>): void;
+  /** Ends prepared parts that are not put into place. */
+  drop(parts: LiveParts): Promise<void>;
+}
+
+/** What {@link createParts} works with. */
+export interface PartsModules extends PartModules {
+  readonly store: LimitStore | undefined;
+  readonly options: OfferedOptions;
+}
+
+const same = (a: Config, b: Config, read: (config: Config) => unknown): boolean => isDeepStrictEqual(read(a), read(b));
+
+function operatorsOf({ suppliers }: Config): Map<string, ReadonlySet<string>> {
+  return new Map(
+    Object.entries(suppliers).map(([id, { endpoints }]) => [id, new Set(endpoints.map(({ operator }) => operator))]),
+  );
+}
+
+/** The parts of a gateway's first configuration. @throws AppError CONFIG_INVALID. */
+export function createParts(start: Config, catalogue: Catalogue, modules: PartsModules): PartsOwner {
+  const { store, options } = modules;
+  const users = new Map<AsyncDisposable, number>();
+  const retiring = new Set<Promise<void>>();
+  let config = start;
+
+  const hold = (parts: LiveParts): void => {
+    for (const part of [parts.relay, parts.subscriptions]) users.set(part, (users.get(part) ?? 0) + 1);
+  };
+  const release = async (parts: LiveParts): Promise<void> => {
+    for (const part of [parts.subscriptions, parts.relay]) {
+      const left = (users.get(part) ?? 1) - 1;
+      if (left > 0) users.set(part, left);
+      else {
+        users.delete(part);
+        await part[Symbol.asyncDispose]();
+      }
+    }
+  };
+  let current: LiveParts = {
+    catalogue,
+    relay: createRelay(start, catalogue, modules),
+    subscriptions: createSockets(start, catalogue, modules),
+    limits: createLimits(start, { ...modules, store }),
+    options,
+  };
+  hold(current);
+
+  return {
+    get current() {
+      return current;
+    },
+    async prepare(next, nextCatalogue) {
+      while (retiring.size >= MAX_OLD) await Promise.race(retiring);
+      const isSame = (read: (one: Config) => unknown): boolean => same(config, next, read);
+      const keepsCatalogue = isSame((one) => one.catalogue);
+      const kept = keepsCatalogue ? current.catalogue : nextCatalogue;
+      const keepsRelay = keepsCatalogue && isSame((one) => [one.suppliers, one.relay, one.gateway.maxAnswerBytes]);
+      const sockets = ({ suppliers }: Config): unknown =>
+        Object.entries(suppliers).map(([id, { endpoints }]) => [
+          id,
+          endpoints.flatMap((one) =>
+            one.urls.websocket === undefined ? [] : [[one.operator, one.urls.websocket, one.headers]],
+          ),
+        ]);
+      await using made = new AsyncDisposableStack();
+      const relay = keepsRelay ? current.relay : made.use(createRelay(next, kept, modules, current.relay));
+      const subscriptions =
+        keepsCatalogue && isSame(sockets) ? current.subscriptions : made.use(createSockets(next, kept, modules));
+      const limits = isSame((one) => one.limits) ? current.limits : createLimits(next, { ...modules, store });
+      if (relay !== current.relay) {
+        await Promise.race([relay.start(), delay(PROBE_WAIT_MS, undefined, { ref: false })]);
+      }
+      made.move();
+      const parts = { catalogue: kept, relay, subscriptions, options, ...(limits === undefined ? {} : { limits }) };
+      hold(parts);
+      return parts;
+    },
+    put(parts, nextConfig, released) {
+      const before = current;
+      current = parts;
+      config = nextConfig;
+      const retired = released
+        .then(async () => {
+          await release(before);
+          current.relay.memory.keepOnly(operatorsOf(config));
+        })
+        .catch((error: unknown) => {
+          modules.log.error({ error: String(error) }, "the parts of an old configuration could not be ended");
+        });
+      retiring.add(retired);
+      void retired.finally(() => retiring.delete(retired));
+    },
+    drop: release,
+    async [Symbol.asyncDispose]() {
+      await Promise.all(retiring);
+      await release(current);
+    },
+  };
+}

@@ -1,0 +1,101 @@
+import { randomUUID } from "node:crypto";
+import { type Bus, joinBuses, noBus } from "@turnpike/base";
+import type { Config } from "@turnpike/config";
+import {
+  createPortStore,
+  createRedisBus,
+  createWorkerBus,
+  type LimitStore,
+  type Port,
+  type ReloadResult,
+  withFallback,
+} from "@turnpike/gateway";
+import {
+  createSharedControl,
+  Gossip,
+  type GossipSource,
+  gossipDefaults,
+  type Relay,
+  type RelayControl,
+  type SharedControl,
+} from "@turnpike/relay";
+import { createLimitStore } from "./limits.ts";
+import type { PartModules } from "./modules.ts";
+
+/** What makes a gateway one of several workers. */
+export interface WorkerPart {
+  /** Its id among all processes. */
+  readonly id: string;
+  /** Name of the workers of this machine. */
+  readonly group: string;
+  /** To the primary. */
+  readonly port: Port;
+  /** Asks the primary to reload all workers. */
+  readonly reload: () => Promise<ReloadResult>;
+}
+
+/** Longest wait for the counts that the primary holds. It does little else, so it answers within a millisecond or is gone. */
+const COUNTS_TIMEOUT_MS = 1_000;
+
+/** The bus to the other processes of the deployment: workers of this machine, and whoever uses the same Redis. */
+export function openBus(
+  config: Config,
+  modules: PartModules,
+  stack: AsyncDisposableStack,
+  worker: WorkerPart | undefined,
+): Bus {
+  const { url, keyPrefix, timeoutMs } = config.redis;
+  const id = worker?.id ?? randomUUID();
+  const local = worker === undefined ? undefined : createWorkerBus({ id }, { ...modules, port: worker.port });
+  if (url === undefined) return local ?? noBus;
+  const group = worker === undefined ? {} : { group: worker.group };
+  const remote = stack.use(createRedisBus({ url, keyPrefix, id, timeoutMs, ...group }, modules));
+  return local === undefined ? remote : joinBuses(local, remote);
+}
+
+/** The store that limits are shared through: Redis, the primary, or Redis with the primary behind it. Undefined: none. */
+export function openLimitStore(
+  config: () => Config,
+  modules: PartModules,
+  stack: AsyncDisposableStack,
+  worker: WorkerPart | undefined,
+): LimitStore | undefined {
+  const redis = createLimitStore(config(), modules, stack);
+  if (worker === undefined) return redis;
+  const counts = stack.use(createPortStore({ timeoutMs: COUNTS_TIMEOUT_MS }, { ...modules, port: worker.port }));
+  if (redis === undefined) return counts;
+  const isLocal = (): boolean => {
+    const { perClient, perEndpoint } = config().limits;
+    return perClient.onStoreFailure === "local" && perEndpoint.onStoreFailure === "local";
+  };
+  return withFallback(redis, counts, isLocal);
+}
+
+/** What a relay shares; a relay that shares nothing has nothing to list. */
+function sourceOf(relay: Relay & Partial<GossipSource>): GossipSource {
+  return { qualities: () => relay.qualities?.() ?? [], heights: () => relay.heights?.() ?? [] };
+}
+
+/** Shares what the relay learns and what operators change, while it runs. */
+export interface RelaySharing {
+  readonly control: SharedControl;
+  readonly gossip: Gossip;
+}
+
+/** Begins to share. `relay` is the one in effect: a reload replaces it. */
+export function openRelaySharing(
+  relay: () => Relay & RelayControl,
+  modules: PartModules & { readonly bus: Bus },
+  stack: AsyncDisposableStack,
+): RelaySharing {
+  const source: GossipSource = {
+    qualities: () => sourceOf(relay()).qualities(),
+    heights: () => sourceOf(relay()).heights(),
+  };
+  const gossip = stack.use(new Gossip(gossipDefaults, { ...modules, source }));
+  const { refreshMs } = gossipDefaults;
+  const control = stack.use(createSharedControl({ refreshMs }, { ...modules, control: relay }));
+  gossip.start();
+  control.start();
+  return { control, gossip };
+}

@@ -1,0 +1,157 @@
+import cluster, { type Worker } from "node:cluster";
+import { randomUUID } from "node:crypto";
+import { once } from "node:events";
+import { AppError, type Clock, isRecord, type Log } from "@turnpike/base";
+import type { Config } from "@turnpike/config";
+import type { Port } from "@turnpike/gateway";
+import { type CallHandler, type Calls, createCalls } from "./calls.ts";
+import { processPort } from "./process-port.ts";
+
+/** A worker that runs. */
+export interface LiveWorker {
+  /** Its own, not its place's: another one after each start. */
+  readonly id: string;
+  readonly port: Port;
+  readonly calls: Calls;
+  /** Where it listens. */
+  readonly gatewayPort: number;
+  readonly adminPort: number | undefined;
+}
+
+/** What {@link WorkerSlot} works with. */
+export interface SlotModules {
+  readonly clock: Clock;
+  readonly log: Log;
+  /** The configuration for workers that is in effect now. */
+  readonly config: () => Config;
+  /** What workers call. */
+  readonly handlers: Readonly<Record<string, CallHandler>>;
+  /** Told of each process before it is started: messages may come at once. */
+  readonly onFork: (id: string, port: Port) => void;
+  /** Told when a process has ended. */
+  readonly onExit: (id: string) => void;
+  /** Told when it was started again. */
+  readonly onRestart: () => void;
+  /** Told when it cannot be started, each time. */
+  readonly onFailure: (error: unknown, inRow: number) => void;
+}
+
+/** Options of {@link WorkerSlot}. */
+export interface SlotOptions {
+  /** From 1; for logs. */
+  readonly index: number;
+  /** Name of this machine's workers among those of other machines. */
+  readonly group: string;
+  /** Time for a worker to end by itself. */
+  readonly stopTimeoutMs: number;
+}
+
+const START_TIMEOUT_MS = 120_000;
+const RELOAD_TIMEOUT_MS = 60_000;
+const BACKOFF_MS = { least: 100, most: 30_000 };
+/** A worker that lived for so long did not die of its start. */
+const SETTLED_MS = 10_000;
+
+/** One place for a worker: starts a process, and another one when that ends. */
+export class WorkerSlot implements AsyncDisposable {
+  readonly #options: SlotOptions;
+  readonly #modules: SlotModules;
+  #live: LiveWorker | undefined;
+  #worker: Worker | undefined;
+  #exited: Promise<unknown> = Promise.resolve();
+  #timer: NodeJS.Timeout | undefined;
+  #inRow = 0;
+  #isStopping = false;
+
+  constructor(options: SlotOptions, modules: SlotModules) {
+    this.#options = options;
+    this.#modules = modules;
+  }
+
+  /** The worker that serves now; undefined while there is none. */
+  get live(): LiveWorker | undefined {
+    return this.#live;
+  }
+
+  /** Starts the worker for the first time. @throws AppError why it cannot. */
+  async start(): Promise<LiveWorker> {
+    const live = await this.#launch();
+    this.#live = live;
+    return live;
+  }
+
+  async #launch(): Promise<LiveWorker> {
+    const { onFork, onExit, handlers, config, clock, log } = this.#modules;
+    const { index, group } = this.#options;
+    const id = randomUUID();
+    const worker = cluster.fork();
+    const port = processPort(worker.process);
+    const calls = createCalls(port, handlers);
+    const startMs = clock.monotonicMs();
+    this.#worker = worker;
+    this.#exited = once(worker, "exit").then(([code, signal]: unknown[]) => {
+      calls.close();
+      onExit(id);
+      const isServing = this.#live?.id === id;
+      if (isServing) this.#live = undefined;
+      if (this.#isStopping) return;
+      log.warn({ worker: index, pid: worker.process.pid, code, signal }, "a worker ended");
+      if (clock.monotonicMs() - startMs >= SETTLED_MS) this.#inRow = 0;
+      if (isServing) this.#again();
+    });
+    // A child that cannot be spawned, or is killed while it is written to.
+    worker.on("error", (error) => log.error({ worker: index, error: String(error) }, "a worker failed"));
+    onFork(id, port);
+    try {
+      let told = config();
+      const where = await calls.call("start", { id, index, group, config: told }, START_TIMEOUT_MS);
+      // A reload that came meanwhile.
+      while (told !== config()) {
+        told = config();
+        await calls.call("reload", { config: told }, RELOAD_TIMEOUT_MS);
+      }
+      const { gatewayPort, adminPort } = isRecord(where) ? where : {};
+      if (typeof gatewayPort !== "number") throw new AppError("PART_FAILED", { message: "A worker did not start." });
+      return { id, port, calls, gatewayPort, adminPort: typeof adminPort === "number" ? adminPort : undefined };
+    } catch (error) {
+      worker.process.kill("SIGKILL");
+      await this.#exited;
+      throw error;
+    }
+  }
+
+  /** Starts a worker in the place of one that ended, the later the more often that was needed. */
+  #again(): void {
+    const { least, most } = BACKOFF_MS;
+    const delayMs = Math.min(most, least * 2 ** Math.min(this.#inRow, 16));
+    this.#inRow++;
+    this.#timer = setTimeout(() => {
+      void this.#restart();
+    }, delayMs);
+  }
+
+  async #restart(): Promise<void> {
+    const { onRestart, onFailure, log } = this.#modules;
+    try {
+      this.#live = await this.#launch();
+      onRestart();
+      log.info({ worker: this.#options.index }, "a worker was started again");
+    } catch (error) {
+      if (this.#isStopping) return;
+      onFailure(error, this.#inRow);
+      if (!this.#isStopping) this.#again();
+    }
+  }
+
+  /** Lets the worker end: calls under way first, within the time. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isStopping = true;
+    clearTimeout(this.#timer);
+    const worker = this.#worker;
+    if (worker === undefined || worker.isDead()) return;
+    worker.process.send?.({ to: "stop" }, undefined, undefined, () => {});
+    const cut = setTimeout(() => worker.process.kill("SIGKILL"), this.#options.stopTimeoutMs);
+    await this.#exited;
+    clearTimeout(cut);
+  }
+}

@@ -1,0 +1,125 @@
+import type { Clock, Log, RequestId } from "@turnpike/base";
+import type { PaymentStage } from "@turnpike/payment";
+import { type Documents, discoveryRoutes } from "./discovery/routes.ts";
+import { createPaidEdge, type MatchPath } from "./edge/paid-edge.ts";
+import type { TermsOf } from "./edge/terms.ts";
+import { createFreeDoor } from "./free/door.ts";
+import { createRelayCalls } from "./free/relay-calls.ts";
+import type { BodyBudget } from "./http/body.ts";
+import type { ClientIpOf } from "./http/client-ip.ts";
+import { settledWithin } from "./http/closing.ts";
+import { createDesk, type Working } from "./http/desk.ts";
+import type { Doors } from "./http/front.ts";
+import type { Desk } from "./http/request.ts";
+import { noRateLimits } from "./limits/types.ts";
+import { createReadiness, type Readiness } from "./monitoring/readiness.ts";
+import { monitoringRoutes } from "./monitoring/routes.ts";
+import type { Watch } from "./monitoring/watch.ts";
+import { createPipeline, type ParseCall } from "./pipeline.ts";
+import type { GatewayOptions, GatewayParts, MetricsRegistry, ReadinessCheck } from "./types.ts";
+import { createSocketCalls, type SocketCalls } from "./websocket/calls.ts";
+import { noSubscriptions } from "./websocket/no-subscriptions.ts";
+
+/** What the catalogue and the families do for the edges; made when the public address is known. */
+export interface EdgeParts {
+  readonly termsOf: TermsOf;
+  readonly documents: Documents;
+  readonly parse: ParseCall;
+  readonly matchPath: MatchPath;
+}
+
+/** What all configurations of a running gateway have in common. */
+export interface Shared {
+  readonly payment: PaymentStage;
+  readonly checks: readonly ReadinessCheck[];
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: MetricsRegistry;
+  readonly watch: Watch;
+  readonly requestId: () => RequestId;
+  readonly clientIp: ClientIpOf;
+  /** Bytes of request bodies. */
+  readonly budget: BodyBudget;
+  /** Bytes of answers that wait for their settlement. */
+  readonly answers: BodyBudget;
+  readonly working: Working;
+  readonly isDraining: () => boolean;
+}
+
+/** Everything that was built from one configuration, and the work that still uses it. */
+export interface Generation {
+  readonly opts: GatewayOptions;
+  readonly parts: GatewayParts;
+  readonly desk: Desk;
+  readonly doors: Doors;
+  readonly readiness: Readiness;
+  readonly socketCalls: SocketCalls;
+  /** Work that has not ended. */
+  readonly works: Set<Promise<void>>;
+  /** Tells the work to stop. */
+  stop(): void;
+}
+
+const CHECK_TIMEOUT_MS = 2_000;
+const CHECK_KEEP_MS = 1_000;
+/** How long work that was told to stop may take to release what it holds. */
+const ABORT_GRACE_MS = 3_000;
+
+/** Builds the doors of one configuration. */
+export function createGeneration(
+  opts: GatewayOptions,
+  parts: GatewayParts,
+  made: EdgeParts,
+  shared: Shared,
+): Generation {
+  const { payment, clock, log, metrics, clientIp, budget, requestId } = shared;
+  const { catalogue, relay, subscriptions = noSubscriptions, limits = noRateLimits, options } = parts;
+  const { parse, matchPath, termsOf } = made;
+  const stopping = new AbortController();
+  const stop = stopping.signal;
+  const works = new Set<Promise<void>>();
+  const services = [...catalogue.services.values()];
+  const optionsOf = typeof options === "function" ? options : () => options;
+
+  const desk = createDesk({ ...shared, works, maxConcurrentRequests: () => opts.maxConcurrentRequests });
+  const readiness = createReadiness(
+    { checkTimeoutMs: CHECK_TIMEOUT_MS, keepMs: CHECK_KEEP_MS },
+    { services: catalogue.services, payment, relay, subscriptions, checks: shared.checks, clock },
+  );
+  const { answers } = shared;
+  const sell = createPipeline({ payment, relay, optionsOf, parse, answers, clock, log, metrics, stopping: stop });
+  const edge = createPaidEdge(opts, { services, termsOf, matchPath, sell, desk, budget });
+  const { relayDomain, requestTimeoutMs, freeTimeoutMs, maxBatchItems } = opts;
+  const free = createFreeDoor(
+    { relayDomain, requestTimeoutMs, timeoutMs: freeTimeoutMs, maxBatchItems },
+    { services, relay, clock, desk, budget, limits, clientIp, stopping: stop },
+  );
+  const documents = discoveryRoutes({
+    services: catalogue.services,
+    documents: made.documents,
+    serves: (id) => readiness.serves(id),
+  });
+  const monitoring = monitoringRoutes({ readiness, payment });
+  const system = { exact: new Map([...documents, ...monitoring.exact]), folders: monitoring.folders };
+  const calls = createRelayCalls({ relay, clock, timeoutMs: freeTimeoutMs, stopping: stop });
+
+  return {
+    opts,
+    parts,
+    desk,
+    doors: { edge, free, system },
+    readiness,
+    socketCalls: createSocketCalls({ calls, relay, subscriptions, requestId }),
+    works,
+    stop: () => stopping.abort(),
+  };
+}
+
+/** Lets the work of a configuration end: within the time, and after that by being told to stop. */
+export async function endWork(generation: Generation, timeoutMs: number, log: Log): Promise<void> {
+  const { works } = generation;
+  await settledWithin(works, timeoutMs);
+  if (works.size > 0) log.warn({ count: works.size }, "requests in flight are given up");
+  generation.stop();
+  await settledWithin(works, ABORT_GRACE_MS);
+}

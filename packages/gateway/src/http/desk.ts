@@ -1,0 +1,115 @@
+import { type Clock, errorRow, type Log, type Metrics } from "@turnpike/base";
+import { inFlight, requestSeconds, requestsTotal } from "../metrics.ts";
+import type { Watch } from "../monitoring/watch.ts";
+import { faultFields } from "../pipeline.ts";
+import { type Answer, errorAnswer, writeAnswer } from "./answer.ts";
+import { canDiscard, type Desk, type Door, type Exchange, type Slot } from "./request.ts";
+
+/** Requests with work in progress at each door, over all configurations. */
+export type Working = Record<Door, number>;
+
+/** What {@link createDesk} works with. */
+export interface DeskModules {
+  /** Most requests with work in progress at each door. */
+  readonly maxConcurrentRequests: () => number;
+  readonly working: Working;
+  /** Work that has not ended. */
+  readonly works: Set<Promise<void>>;
+  readonly isDraining: () => boolean;
+  readonly watch: Watch;
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+/** The desk that the doors of one configuration answer over. */
+export function createDesk(modules: DeskModules): Desk {
+  const { working, works, isDraining, watch, clock, log, metrics } = modules;
+
+  const record = (exchange: Exchange, door: Door, service: string, status: number, result: string): void => {
+    metrics.count(requestsTotal, { door, service, status: String(status), result });
+    metrics.observe(requestSeconds, (clock.monotonicMs() - exchange.startMs) / 1_000, { door, result });
+  };
+
+  /** Gives a promise for a body that is still on its way. */
+  const respond = (exchange: Exchange, door: Door, service: string, answer: Answer): Promise<void> | undefined => {
+    const { req, res } = exchange;
+    const { status, result, body } = answer;
+    const close = answer.close === true || isDraining() || (!req.complete && !canDiscard(req));
+    const rest = writeAnswer(res, close ? { ...answer, close } : answer, exchange.requestId, req.method === "HEAD");
+    const ended = (bytes: number): void => {
+      record(exchange, door, service, status, result);
+      watch.ended(exchange, door, service, { status, result, bytes });
+    };
+    if (rest !== undefined) return rest.then(ended);
+    ended(body.length);
+    return undefined;
+  };
+
+  const desk: Desk = {
+    answer(exchange, door, service, answer) {
+      void respond(exchange, door, service, answer);
+    },
+    told: (exchange, door, service, ending) => watch.ended(exchange, door, service, ending),
+    work(exchange, door, service, work) {
+      const isFull = (): boolean => working[door] >= modules.maxConcurrentRequests();
+      const shed = isDraining() ? "SHUTTING_DOWN" : isFull() ? "OVERLOADED" : undefined;
+      if (shed !== undefined && door !== "monitoring") {
+        desk.answer(exchange, door, service, shedAnswer(exchange, door, shed));
+        return;
+      }
+      working[door]++;
+      let isInside = true;
+      const leave = (): void => {
+        if (isInside) working[door]--;
+        isInside = false;
+      };
+      const slot: Slot = {
+        async outside(wait) {
+          leave();
+          const result = await wait();
+          if (isFull()) return undefined;
+          working[door]++;
+          isInside = true;
+          return result;
+        },
+      };
+      const run = async (): Promise<void> => {
+        try {
+          const answer = await work(slot);
+          if (answer !== undefined) {
+            const rest = respond(exchange, door, service, answer);
+            // A client that reads slowly takes nobody's place, but its supplier is still needed.
+            leave();
+            await rest;
+            return;
+          }
+          record(exchange, door, service, 499, "gone");
+          watch.ended(exchange, door, service, { status: 499, result: "gone", bytes: 0 });
+        } catch (error) {
+          log.error({ ...faultFields(error), requestId: exchange.requestId, door, service }, "a request failed");
+          desk.answer(exchange, door, service, errorAnswer("INTERNAL", exchange.requestId, { close: true }));
+        } finally {
+          leave();
+        }
+      };
+      const running = run();
+      works.add(running);
+      void running.finally(() => works.delete(running));
+    },
+  };
+  return desk;
+}
+
+/** Tells how many requests are worked on. */
+export function tellWorking(working: Working, metrics: Metrics): void {
+  for (const [door, count] of Object.entries(working)) metrics.set(inFlight, count, { door });
+}
+
+function shedAnswer(exchange: Exchange, door: Door, code: "OVERLOADED" | "SHUTTING_DOWN"): Answer {
+  const answer = errorAnswer(code, exchange.requestId, { close: true });
+  if (door !== "free") return answer;
+  // The call was not read, so its id is not known.
+  const { rpc, message } = errorRow(code);
+  return { ...answer, body: JSON.stringify({ jsonrpc: "2.0", id: null, error: { code: rpc, message } }) };
+}

@@ -1,0 +1,153 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { noMetrics, type ServiceId, silentLog, systemClock } from "@turnpike/base";
+import fc from "fast-check";
+import { portPair } from "../sharing/testing-ports.ts";
+import { createPortStore, withFallback } from "./port-store.ts";
+import { createRateLimits, type OnStoreFailure } from "./rate-limits.ts";
+import { createSharedCounts } from "./shared-counts.ts";
+import type { LimitStore, StoreLimit } from "./store.ts";
+
+const eth = "eth" as ServiceId;
+
+function primary(nowMs: () => number = () => systemClock.monotonicMs()) {
+  return createSharedCounts({ maxKeys: 1_000, hashSeed: 1 }, { clock: { nowMs, monotonicMs: nowMs } });
+}
+
+/** A worker of a primary: its store, and the two ends between them. */
+function workerOf(counts: ReturnType<typeof primary>, timeoutMs = 2_000) {
+  const [worker, main] = portPair();
+  main.subscribe((message) => {
+    const answer = counts.answer(message);
+    if (answer !== undefined) main.send(answer);
+  });
+  return { worker, main, store: createPortStore({ timeoutMs }, { port: worker, log: silentLog, metrics: noMetrics }) };
+}
+
+function limitsOf(store: LimitStore, requests = 2_000, onStoreFailure: OnStoreFailure = "local") {
+  const rule = { requests, windowSeconds: 60, onStoreFailure };
+  return createRateLimits(
+    { perClient: rule, perEndpoint: { ...rule, requests: 1_000_000 }, maxClients: 1_000, hashSeed: 1 },
+    { clock: systemClock, metrics: noMetrics, store },
+  );
+}
+
+test("four workers let exactly 2,000 of one client's 2,500 requests pass, and the takes of a turn go in one message", async () => {
+  const counts = primary();
+  const workers = Array.from({ length: 4 }, () => workerOf(counts));
+  const limits = workers.map(({ store }) => limitsOf(store));
+  const asked = Array.from({ length: 2_500 }, async (_, at) => {
+    await new Promise((resolve) => setTimeout(resolve, at % 20));
+    const verdict = await limits[at % 4]?.take({ clientIp: "9.9.9.9", serviceId: eth, items: 1 });
+    return verdict?.ok === true;
+  });
+  const passed = (await Promise.all(asked)).filter(Boolean).length;
+  assert.equal(passed, 2_000);
+  const messages = workers.reduce((sum, { worker }) => sum + worker.sent.length, 0);
+  assert.ok(messages < 500, `${messages} messages for 2,500 requests`);
+  for (const { store } of workers) await store[Symbol.asyncDispose]();
+});
+
+test("the counts are a sliding window over client and endpoint; what is no message is answered with nothing", () => {
+  let nowMs = 0;
+  const counts = primary(() => nowMs);
+  const limits: StoreLimit[] = [
+    { key: "c:1.1.1.1", requests: 5, windowMs: 1_000 },
+    { key: "s:eth", requests: 8, windowMs: 1_000 },
+  ];
+  assert.equal(counts.take(limits, 5).refusedBy, -1);
+  nowMs = 400;
+  assert.deepEqual(counts.take(limits, 1), {
+    refusedBy: 0,
+    waitMs: 600,
+    standings: [
+      { used: 5, oldestLeavesMs: 600 },
+      { used: 5, oldestLeavesMs: 600 },
+    ],
+  });
+  const [, endpoint] = limits;
+  assert.ok(endpoint !== undefined);
+  assert.equal(
+    counts.take([{ ...limits[0], key: "c:2.2.2.2", requests: 5, windowMs: 1_000 }, endpoint], 4).refusedBy,
+    1,
+  );
+  counts.note(limits, 3);
+  nowMs = 1_000;
+  assert.equal(counts.take(limits, 2).refusedBy, -1);
+  assert.equal(counts.take(limits, 1).refusedBy, 0);
+  for (const nonsense of [null, 1, {}, { to: "limits" }, { to: "limits", id: 1, takes: 1, notes: [] }]) {
+    assert.equal(counts.answer(nonsense), undefined);
+  }
+  fc.assert(
+    fc.property(fc.array(fc.oneof(fc.jsonValue(), fc.array(fc.oneof(fc.integer(), fc.string())))), (takes) => {
+      const answer = counts.answer({ to: "limits", id: 1, takes, notes: takes });
+      assert.equal(answer?.verdicts.length, takes.length);
+    }),
+  );
+});
+
+test("a primary that hangs costs some requests their time-out, then none; the policy decides meanwhile", async () => {
+  const counts = primary();
+  const { store, main } = workerOf(counts, 20);
+  const closed = limitsOf(store, 10, "closed");
+  const local = limitsOf(store, 10);
+  const ask = { clientIp: "9.9.9.9", serviceId: eth, items: 1 };
+  assert.ok((await local.take(ask)).ok);
+  main.isHung = true;
+  for (let at = 0; at < 3; at++) assert.ok(!(await closed.take(ask)).ok);
+  assert.equal(store.isUp(), false);
+  const verdict = local.take(ask);
+  assert.ok(!(verdict instanceof Promise) && verdict.ok);
+  main.isHung = false;
+  for (const end = performance.now() + 5_000; !store.isUp(); ) {
+    assert.ok(performance.now() < end, "it is asked again");
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+  assert.ok((await closed.take(ask)).ok);
+  const waits = closed.take(ask);
+  await store[Symbol.asyncDispose]();
+  assert.ok(!(await waits).ok, "what waits at the end is not left waiting");
+  assert.equal(store.isUp(), false);
+});
+
+test("a port that is closed refuses at once", async () => {
+  const { store, worker } = workerOf(primary());
+  worker.isOpen = false;
+  const closed = limitsOf(store, 10, "closed");
+  assert.ok(!(await closed.take({ clientIp: "9.9.9.9", serviceId: eth, items: 1 })).ok);
+  await store[Symbol.asyncDispose]();
+});
+
+test("while Redis fails, the machine's counts go on from what Redis let pass", async () => {
+  const counts = primary();
+  let isUp = true;
+  let mayFallBack = true;
+  const redis: LimitStore = {
+    isUp: () => isUp,
+    take: async (limits) => ({
+      refusedBy: -1,
+      waitMs: 0,
+      standings: limits.map(() => ({ used: 0, oldestLeavesMs: 9 })),
+    }),
+    async [Symbol.asyncDispose]() {},
+  };
+  const workers = [workerOf(counts), workerOf(counts)];
+  const limits = workers.map(({ store }) =>
+    limitsOf(
+      withFallback(redis, store, () => mayFallBack),
+      10,
+    ),
+  );
+  const [one, two] = limits;
+  assert.ok(one !== undefined && two !== undefined);
+  const ask = { clientIp: "9.9.9.9", serviceId: eth, items: 1 };
+  for (let at = 0; at < 4; at++) assert.ok((await one.take(ask)).ok);
+  isUp = false;
+  let passed = 0;
+  for (let at = 0; at < 20; at++) if ((await two.take(ask)).ok) passed++;
+  assert.equal(passed, 6);
+  mayFallBack = false;
+  const alone = two.take(ask);
+  assert.ok(!(alone instanceof Promise), "another policy does not ask the machine's counts");
+  for (const { store } of workers) await store[Symbol.asyncDispose]();
+});

@@ -1,0 +1,79 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { MetricSpec } from "@turnpike/base";
+import { createMetricsAcross, readMetricsDump } from "./across.ts";
+import { createPrometheusMetrics } from "./prometheus.ts";
+
+const COUNTER: MetricSpec = { kind: "counter", name: "t_total", help: "T.", labels: ["a"] };
+const GAUGE: MetricSpec = { kind: "gauge", name: "t_now", help: "T." };
+const MOST: MetricSpec = { kind: "gauge", name: "t_most", help: "T.", labels: ["a"], across: "max" };
+const LEAST: MetricSpec = { kind: "gauge", name: "t_least", help: "T.", across: "min" };
+const TIME: MetricSpec = { kind: "histogram", name: "t_seconds", help: "T.", buckets: [1, 2] };
+
+function processOf(value: number) {
+  const metrics = createPrometheusMetrics({ processMetrics: true });
+  metrics.count(COUNTER, { a: "x" }, value);
+  metrics.count(COUNTER, { a: `own-${value}` });
+  metrics.set(GAUGE, value);
+  metrics.set(MOST, -value, { a: "x" });
+  metrics.set(LEAST, value);
+  metrics.observe(TIME, value);
+  return metrics;
+}
+
+const valueOf = (text: string, sample: string): number | undefined => {
+  const line = text.split("\n").find((one) => one.startsWith(`${sample} `));
+  return line === undefined ? undefined : Number(line.slice(sample.length + 1));
+};
+
+test("samples of several processes become one, by kind and by what the spec says", async () => {
+  const across = createMetricsAcross();
+  for (const value of [1, 2, 3]) {
+    const dump = readMetricsDump(JSON.parse(JSON.stringify(await processOf(value).dump())));
+    assert.ok(dump !== undefined);
+    across.put(`w${value}`, dump);
+    across.put(`w${value}`, dump);
+  }
+  const text = await across.render();
+  const values = ['t_total{a="x"}', 't_total{a="own-2"}', "t_now", 't_most{a="x"}', "t_least"].map((one) =>
+    valueOf(text, one),
+  );
+  assert.deepEqual(values, [6, 1, 6, -1, 1]);
+  const buckets = ['t_seconds_bucket{le="1"}', 't_seconds_bucket{le="2"}', 't_seconds_bucket{le="+Inf"}'];
+  assert.deepEqual(
+    [...buckets, "t_seconds_sum", "t_seconds_count"].map((one) => valueOf(text, one)),
+    [1, 2, 3, 6, 3],
+  );
+  const names: readonly string[] = text.match(/^# TYPE (\S+)/gm) ?? [];
+  assert.equal(names.length, new Set(names).size, "each metric is declared once");
+  assert.ok(names.includes("# TYPE process_cpu_seconds_total"));
+});
+
+test("a process that ended leaves its counters, and takes its gauges with it", async () => {
+  const across = createMetricsAcross();
+  across.put("w1", await processOf(4).dump());
+  across.put("w2", await processOf(5).dump());
+  const before = await across.render();
+  across.ended("w1");
+  across.ended("w1");
+  across.ended("never there");
+  across.put("w3", await processOf(1).dump());
+  across.ended("w3");
+  const text = await across.render();
+  assert.deepEqual(
+    ['t_total{a="x"}', "t_now", 't_most{a="x"}', "t_least", "t_seconds_count"].map((one) => valueOf(text, one)),
+    [10, 5, -5, 5, 3],
+  );
+  const cpu = "process_cpu_seconds_total";
+  assert.ok((valueOf(text, cpu) ?? 0) >= (valueOf(before, cpu) ?? Number.POSITIVE_INFINITY));
+});
+
+test("what is no dump is not taken", () => {
+  for (const nonsense of [null, 1, {}, { cells: [] }, { cells: 1, process: [] }]) {
+    assert.equal(readMetricsDump(nonsense), undefined);
+  }
+  assert.deepEqual(readMetricsDump({ cells: [null, {}, { spec: {} }], process: [null, { name: 1 }] }), {
+    cells: [],
+    process: [],
+  });
+});

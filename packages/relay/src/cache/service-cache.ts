@@ -1,0 +1,222 @@
+import type { Clock, Labels, Metrics, ServiceId } from "@turnpike/base";
+import type { FoundAnswer } from "../direct/found.ts";
+import { findMembers } from "../members.ts";
+import { answerOf, type Entry, type EntryOwner, entryBytes, parseResult, type RemovalReason } from "./entry.ts";
+import { CACHE_HITS, CACHE_MISSES } from "./metrics.ts";
+import type { AnswerCacheOptions } from "./options.ts";
+import { isEmptyResult, type Life, lifeOf, type RuleName, subjectOf } from "./policy.ts";
+import { storeBody } from "./stored-body.ts";
+import type { CacheHit, CacheMiss, CacheQuery, ChainFactsSource, ServiceCache } from "./types.ts";
+
+/** What the caches of all services share. */
+export interface StoreTools {
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly options: AnswerCacheOptions;
+  /** Runs something that holds bytes when nobody waits for it; not at all when too much waits. */
+  later(bytes: number, run: () => void): void;
+  /** Makes room for an entry, and counts it. */
+  added(entry: Entry): void;
+  removed(entry: Entry, reason: RemovalReason): void;
+}
+
+const RULES: readonly RuleName[] = ["forever", "head", "block", "found"];
+const MIN_HEAD_AGE_MS = 50;
+
+/** Makes the cache of one service. */
+export function createServiceCache(service: ServiceId, chain: ChainFactsSource, tools: StoreTools): ServiceCache {
+  return new OneServiceCache(service, chain, tools);
+}
+
+class OneServiceCache implements ServiceCache, EntryOwner {
+  readonly #chain: ChainFactsSource;
+  readonly #tools: StoreTools;
+  readonly #labels: ReadonlyMap<RuleName, Labels>;
+  readonly #entries = new Map<string, Entry>();
+  /** Those that a reorganisation may make wrong. */
+  readonly #open = new Set<Entry>();
+  readonly #unsubscribe: () => void;
+  #highestFinalBlocks = -1;
+  #clearMark = 0;
+  #isClosed = false;
+
+  constructor(service: ServiceId, chain: ChainFactsSource, tools: StoreTools) {
+    this.#chain = chain;
+    this.#tools = tools;
+    this.#labels = new Map(RULES.map((rule) => [rule, { service, rule }]));
+    this.#unsubscribe = chain.onReorg((fromBlocks) => this.dropFrom(fromBlocks));
+  }
+
+  get(query: CacheQuery, nowMs: number): CacheHit | CacheMiss | undefined {
+    const { key, rule, params, id } = query;
+    if (rule.by === "never" || this.#isClosed || this.#tools.options.maxBytes === 0) return undefined;
+    // First: a look at the chain may show that blocks were replaced.
+    const headMark = this.#chain.headMark(nowMs);
+    const entry = this.#entries.get(key);
+    if (entry !== undefined) {
+      const found = this.#use(entry, id, nowMs);
+      if (found !== undefined) {
+        this.#tools.metrics.count(CACHE_HITS, this.#labels.get(entry.rule));
+        return { kind: "hit", found, ageMs: nowMs - entry.storedMs };
+      }
+    }
+    const subject = subjectOf(rule, params);
+    if (subject === undefined) return undefined;
+    this.#tools.metrics.count(CACHE_MISSES, this.#labels.get(subject.rule));
+    const { forkMark } = this.#chain;
+    const finalBlocks = this.#chain.final(nowMs);
+    const hasId = id !== undefined;
+    return { kind: "miss", key, hasId, subject, headMark, forkMark, clearMark: this.#clearMark, finalBlocks };
+  }
+
+  put(miss: CacheMiss, found: FoundAnswer): void {
+    const { maxEntryBytes } = this.#tools.options;
+    if (found.isError || found.stream !== undefined || found.lastResort !== undefined) return;
+    if (found.status < 200 || found.status > 299) return;
+    if (found.body.length === 0 || found.body.length > maxEntryBytes) return;
+    this.#tools.later(found.body.length, () => this.#store(miss, found));
+  }
+
+  dropFrom(heightBlocks: number): void {
+    const all = heightBlocks <= this.#highestFinalBlocks ? this.#entries.values() : this.#open;
+    for (const entry of all) if (entry.heightBlocks >= heightBlocks) this.remove(entry, "reorg");
+  }
+
+  dropOperator(operator: string): void {
+    // What it sent is also on its way.
+    this.#clearMark++;
+    for (const entry of this.#entries.values()) if (entry.operator === operator) this.remove(entry, "operator");
+  }
+
+  clear(): void {
+    this.#clearMark++;
+    for (const entry of this.#entries.values()) this.remove(entry, "cleared");
+    this.#highestFinalBlocks = -1;
+  }
+
+  close(): void {
+    this.#isClosed = true;
+    this.#unsubscribe();
+    this.clear();
+  }
+
+  isDead(entry: Entry, nowMs: number): boolean {
+    if (nowMs >= entry.expiresMs) return true;
+    if (entry.life === "head" && entry.headMark !== this.#chain.headMark(nowMs)) return true;
+    return entry.isOfFinalTag && entry.finalBlocks !== this.#chain.final(nowMs);
+  }
+
+  remove(entry: Entry, reason: RemovalReason): void {
+    this.#entries.delete(entry.key);
+    this.#open.delete(entry);
+    this.#tools.removed(entry, reason);
+  }
+
+  #use(entry: Entry, id: string | undefined, nowMs: number): FoundAnswer | undefined {
+    if (this.isDead(entry, nowMs)) {
+      this.remove(entry, nowMs >= entry.expiresMs ? "expired" : "head");
+      return undefined;
+    }
+    if (entry.hasId !== (id !== undefined)) return undefined;
+    const found = answerOf(entry, id ?? "");
+    if (entry.heightOf !== undefined && !this.#settle(entry, found, nowMs)) return undefined;
+    entry.isUsed = true;
+    return found;
+  }
+
+  /** Reads the height of an answer that is used for the first time: most are never used, and it has to be parsed. */
+  #settle(entry: Entry, found: FoundAnswer, nowMs: number): boolean {
+    const { maxAgeMs, unfinalAgeMs } = this.#tools.options;
+    const height = entry.heightOf?.(parseResult(found));
+    const newest = this.#chain.newest(nowMs);
+    entry.heightOf = undefined;
+    const isKnown = height !== undefined && Number.isSafeInteger(height) && height >= 0;
+    const isFinal = isKnown && entry.finalBlocks !== undefined && height <= entry.finalBlocks;
+    entry.expiresMs = entry.storedMs + (isFinal ? maxAgeMs : unfinalAgeMs);
+    if (!isKnown || newest === undefined || height > newest || nowMs >= entry.expiresMs) {
+      this.remove(entry, "expired");
+      return false;
+    }
+    entry.heightBlocks = height;
+    if (!isFinal) return true;
+    entry.life = "final";
+    this.#open.delete(entry);
+    this.#highestFinalBlocks = Math.max(this.#highestFinalBlocks, height);
+    return true;
+  }
+
+  #store(miss: CacheMiss, found: FoundAnswer): void {
+    if (this.#isClosed || miss.clearMark !== this.#clearMark) return;
+    const { clock, options } = this.#tools;
+    const nowMs = clock.monotonicMs();
+    const members = miss.hasId && found.idAt === undefined ? findMembers(found.body) : undefined;
+    const idAt = miss.hasId ? (found.idAt ?? members?.get("id")) : undefined;
+    const resultAt = miss.hasId ? (found.resultAt ?? (members ?? findMembers(found.body))?.get("result")) : undefined;
+    if (miss.hasId && (idAt === undefined || resultAt === undefined)) return;
+    const isEmpty = isEmptyResult(found.body, resultAt ?? { start: 0, end: found.body.length });
+    const life = this.#lifeNow(miss, found.operator, isEmpty, nowMs);
+    if (life === undefined) return;
+    const { subject, key } = miss;
+    const { heightBlocks, rule, heightOf } = subject;
+    const stored = storeBody(found.body, idAt);
+    const bytes = entryBytes(key, stored, life);
+    if (bytes > Math.min(options.maxBytes, options.maxEntryBytes)) return;
+    const idStart = idAt?.start ?? 0;
+    const shift = idAt !== undefined && resultAt !== undefined && resultAt.start > idStart ? idAt.end - idAt.start : 0;
+    const entry: Entry = {
+      owner: this,
+      key,
+      rule,
+      stored,
+      bytes,
+      idStart,
+      hasId: miss.hasId,
+      resultAt: resultAt === undefined ? undefined : { start: resultAt.start - shift, end: resultAt.end - shift },
+      status: found.status,
+      contentType: found.contentType,
+      schemaCheck: found.schemaCheck,
+      operator: found.operator,
+      storedMs: nowMs,
+      headMark: miss.headMark,
+      finalBlocks: miss.finalBlocks,
+      life,
+      heightBlocks: life === "head" || life === "tag" ? Number.POSITIVE_INFINITY : heightBlocks,
+      expiresMs: nowMs + this.#ageOf(life, heightOf !== undefined),
+      isOfFinalTag: subject.isFinalTag,
+      heightOf,
+      isUsed: false,
+      newer: undefined,
+      older: undefined,
+    };
+    const before = this.#entries.get(key);
+    if (before !== undefined) this.remove(before, "replaced");
+    this.#tools.added(entry);
+    this.#entries.set(key, entry);
+    if (life !== "final") this.#open.add(entry);
+    else this.#highestFinalBlocks = Math.max(this.#highestFinalBlocks, heightBlocks);
+  }
+
+  /** How long an answer lives, if what was known when the call was sent is still so. */
+  #lifeNow(miss: CacheMiss, operator: string, isEmpty: boolean, nowMs: number): Life | undefined {
+    const chain = this.#chain;
+    const headMark = chain.headMark(nowMs);
+    const facts = {
+      newestBlocks: chain.newest(nowMs),
+      finalBlocks: miss.finalBlocks,
+      operatorBlocks: chain.heightOf(operator, nowMs),
+    };
+    // Something found has a block; nothing found may have one tomorrow.
+    const life = miss.subject.heightOf !== undefined && isEmpty ? undefined : lifeOf(miss.subject, facts, isEmpty);
+    if (life === "head" && headMark !== miss.headMark) return undefined;
+    // An answer that was on its way while blocks were replaced may be about one of them.
+    if (chain.forkMark !== miss.forkMark && miss.subject.rule !== "forever") return undefined;
+    return miss.subject.isFinalTag && chain.final(nowMs) !== miss.finalBlocks ? undefined : life;
+  }
+
+  #ageOf(life: Life, isUnread: boolean): number {
+    const { maxAgeMs, unfinalAgeMs, headAgeMs } = this.#tools.options;
+    if (life === "final" || isUnread) return maxAgeMs;
+    if (life === "unfinal") return unfinalAgeMs;
+    return Math.min(headAgeMs, Math.max(MIN_HEAD_AGE_MS, this.#chain.blockTimeMs));
+  }
+}

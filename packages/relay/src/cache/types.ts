@@ -1,0 +1,61 @@
+import type { ReorgListener } from "../chain-view/chain-view.ts";
+import type { FoundAnswer } from "../direct/found.ts";
+import type { CacheRule } from "../families/method-traits.ts";
+import type { Subject } from "./policy.ts";
+
+/** What the cache has to know of a chain; a `ChainView` is one. */
+export interface ChainFactsSource {
+  newest(nowMs: number): number | undefined;
+  final(nowMs: number): number | undefined;
+  heightOf(operator: string, nowMs: number): number | undefined;
+  headMark(nowMs: number): number;
+  readonly forkMark: number;
+  readonly blockTimeMs: number;
+  onReorg(listener: ReorgListener): () => void;
+}
+
+/** One call, as the cache sees it. */
+export interface CacheQuery {
+  /** `callKey` of the call. */
+  readonly key: string;
+  readonly rule: CacheRule;
+  readonly params: unknown;
+  /** Raw JSON text of the asker's own id; undefined for calls without one. */
+  readonly id: string | undefined;
+}
+
+/** Nothing is kept for a call; hand it back with the answer. It holds what was known when the call was sent. */
+export interface CacheMiss {
+  readonly kind: "miss";
+  readonly key: string;
+  readonly hasId: boolean;
+  readonly subject: Subject;
+  readonly headMark: number;
+  readonly forkMark: number;
+  readonly clearMark: number;
+  readonly finalBlocks: number | undefined;
+}
+
+/** A kept answer, with the asker's id. */
+export interface CacheHit {
+  readonly kind: "hit";
+  readonly found: FoundAnswer;
+  /** Time since the answer came. */
+  readonly ageMs: number;
+}
+
+/** The kept answers of one service. */
+export interface ServiceCache {
+  /** Looks a call up. Undefined: its answer is never kept. Times are monotonic milliseconds. */
+  get(query: CacheQuery, nowMs: number): CacheHit | CacheMiss | undefined;
+  /** Takes an answer; it is stored later, when nobody waits for it, if it is still true then. */
+  put(miss: CacheMiss, found: FoundAnswer): void;
+  /** Forgets what is about blocks from this height on; 0: about any block. A chain view that has a reorganisation does this. */
+  dropFrom(heightBlocks: number): void;
+  /** Forgets what an operator answered: it turned out to be wrong. */
+  dropOperator(operator: string): void;
+  /** Forgets everything of this service. */
+  clear(): void;
+  /** {@link clear}, and takes no more. */
+  close(): void;
+}

@@ -1,0 +1,58 @@
+import type { Clock } from "@turnpike/base";
+import type { RelayFlag } from "../types.ts";
+import type { Job } from "./job.ts";
+
+/** Options of {@link Hedging}. */
+export interface HedgingOptions {
+  /** A second supplier is asked when a call takes longer than this share of the calls like it; 1 never does. */
+  readonly hedgeQuantile: number;
+  /** Most hedges for each call, on average. */
+  readonly maxHedgeShare: number;
+}
+
+/** What {@link Hedging} works with. */
+export interface HedgingModules {
+  readonly clock: Clock;
+  readonly flags: Readonly<Record<RelayFlag, boolean>>;
+  /** True when there is no room for calls that are not needed. */
+  readonly isBusy: () => boolean;
+}
+
+/** While nothing is known of an operation: a supplier that takes so long hangs. */
+const UNKNOWN_MS = 1_000;
+/** Quicker calls are over before a hedge helps. */
+const MIN_MS = 20;
+/** Hedges that may be saved up. */
+const MAX_SAVED = 10;
+/** Delays are rounded up to this, since the runtime keeps a list for each length of timer. */
+const STEP_MS = 10;
+
+/** When a second supplier is asked beside the first. Hedges are paid for by calls, so that they cannot double the load. */
+export class Hedging {
+  readonly #options: HedgingOptions;
+  readonly #modules: HedgingModules;
+  #saved = MAX_SAVED;
+
+  constructor(options: HedgingOptions, modules: HedgingModules) {
+    this.#options = options;
+    this.#modules = modules;
+  }
+
+  /** After how long; undefined: not at all. Counts the call. */
+  delayMs({ call, set }: Job): number | undefined {
+    const { hedgeQuantile, maxHedgeShare } = this.#options;
+    const { flags, clock } = this.#modules;
+    this.#saved = Math.min(MAX_SAVED, this.#saved + maxHedgeShare);
+    if (!flags.hedging || hedgeQuantile >= 1) return undefined;
+    const known = set.memory.latency.quantileMs(call.operation, hedgeQuantile, clock.monotonicMs());
+    const delayMs = Math.max(MIN_MS, Math.min(known ?? UNKNOWN_MS, set.config.timeoutMs / 2));
+    return Math.ceil(delayMs / STEP_MS) * STEP_MS;
+  }
+
+  /** Takes one; false when there are none left, or no room. */
+  take(): boolean {
+    if (this.#saved < 1 || this.#modules.isBusy()) return false;
+    this.#saved--;
+    return true;
+  }
+}

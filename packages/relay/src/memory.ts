@@ -1,0 +1,115 @@
+import type { Clock, Log, Metrics } from "@turnpike/base";
+import type { Service } from "@turnpike/catalogue";
+import type { RpcType } from "@turnpike/protocol";
+import { AnswerCache } from "./cache/answer-cache.ts";
+import type { ServiceCache } from "./cache/types.ts";
+import { Archive } from "./chain-view/archive.ts";
+import { ChainView } from "./chain-view/chain-view.ts";
+import { BREAKER_OPEN } from "./metrics.ts";
+import { DEFAULT_LATENCY, LatencyBook } from "./quality/latency.ts";
+import { DEFAULT_QUALITY, SupplierQuality } from "./quality/supplier-quality.ts";
+import type { RelayFlag } from "./types.ts";
+
+/** Options of {@link RelayMemory}. */
+export interface RelayMemoryOptions {
+  /** Bytes of kept answers; 0 keeps none. */
+  readonly maxCacheBytes: number;
+  /** Longest time for which an answer about the newest block is kept; 0: not at all. */
+  readonly maxHeadAgeMs: number;
+}
+
+/** What {@link RelayMemory} works with. */
+export interface RelayMemoryModules {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+/** What was learned of one service. */
+export interface ServiceMemory {
+  readonly view: ChainView;
+  readonly archive: Archive;
+  readonly latency: LatencyBook;
+  readonly cache: ServiceCache;
+  /** Operators that were taken out by hand. */
+  readonly drained: Set<string>;
+  readonly qualities: Map<string, SupplierQuality>;
+}
+
+/**
+ * What a relay has learned, and what its operator has set while it runs. It outlives the relay: after a change of the
+ * configuration the next one goes on from here.
+ */
+export class RelayMemory {
+  readonly cache: AnswerCache;
+  readonly flags: Record<RelayFlag, boolean> = {
+    cache: true,
+    hedging: true,
+    cross_validation: true,
+    log_splitting: true,
+  };
+  readonly #modules: RelayMemoryModules;
+  readonly #services = new Map<string, { readonly identity: string; readonly memory: ServiceMemory }>();
+
+  constructor(options: RelayMemoryOptions, modules: RelayMemoryModules) {
+    this.#modules = modules;
+    const { maxCacheBytes: maxBytes, maxHeadAgeMs: headAgeMs } = options;
+    this.cache = new AnswerCache({ maxBytes, headAgeMs }, modules);
+  }
+
+  /** What was learned of a service. When it has become another chain, everything begins anew. */
+  of(service: Service): ServiceMemory {
+    const { id, evmChainId, chainId, families, syncAllowanceBlocks } = service;
+    const identity = JSON.stringify([families, evmChainId, chainId, syncAllowanceBlocks]);
+    const known = this.#services.get(id);
+    if (known?.identity === identity) return known.memory;
+    const view = new ChainView(syncAllowanceBlocks === undefined ? {} : { syncAllowanceBlocks });
+    const memory: ServiceMemory = {
+      view,
+      archive: new Archive(),
+      latency: new LatencyBook(DEFAULT_LATENCY),
+      cache: this.cache.open(id, view),
+      drained: new Set(),
+      qualities: new Map(),
+    };
+    this.#services.set(id, { identity, memory });
+    return memory;
+  }
+
+  /** All that is held for or against an operator's way of speaking to a service. */
+  quality(service: Service, operator: string, rpcType: RpcType): SupplierQuality {
+    const { qualities } = this.of(service);
+    const key = `${rpcType} ${operator}`;
+    const known = qualities.get(key);
+    if (known !== undefined) return known;
+    const { metrics, log } = this.#modules;
+    const labels = { service: service.id, operator, rpc_type: rpcType };
+    metrics.set(BREAKER_OPEN, 0, labels);
+    const made = new SupplierQuality(DEFAULT_QUALITY, {
+      onBreaker(state, openForMs) {
+        metrics.set(BREAKER_OPEN, state === "open" ? 1 : 0, labels);
+        const fields = { service: service.id, operator, rpcType, breaker: state, openForMs: Math.round(openForMs) };
+        if (state === "open") log.warn(fields, "a supplier's breaker has opened");
+        else log.info(fields, "a supplier's breaker has changed");
+      },
+    });
+    qualities.set(key, made);
+    return made;
+  }
+
+  /** Forgets services, and operators, that are not there any more. */
+  keepOnly(services: ReadonlyMap<string, ReadonlySet<string>>): void {
+    for (const [id, { memory }] of this.#services) {
+      const operators = services.get(id);
+      if (operators === undefined) {
+        memory.cache.close();
+        this.#services.delete(id);
+        continue;
+      }
+      for (const key of memory.qualities.keys()) {
+        if (!operators.has(key.slice(key.indexOf(" ") + 1))) memory.qualities.delete(key);
+      }
+      for (const operator of memory.drained) if (!operators.has(operator)) memory.drained.delete(operator);
+    }
+  }
+}

@@ -1,0 +1,148 @@
+import assert from "node:assert/strict";
+import { Agent } from "node:http";
+import { after, before, suite, test } from "node:test";
+import { isProbe, probeResult, rpcAnswer, startUpstream, type Upstream } from "../../packages/relay/src/testing-upstream.ts";
+import { type Ground, startGround } from "../support/network.ts";
+import { CHAIN_ID_HEX, until } from "./support.ts";
+import { sampleOf, send, startTree } from "./workers-rig.ts";
+
+const TOKEN = "a-token-of-this-test-only-0123456789";
+
+suite("a gateway of several processes", { concurrency: false }, () => {
+  let ground: Ground;
+  let upstream: Upstream;
+  /** Resolved: the supplier answers; else it keeps its callers waiting. */
+  let gate = Promise.resolve();
+
+  before(async () => {
+    ground = await startGround();
+    upstream = await startUpstream((call, response) => {
+      if (isProbe(call)) response.end(rpcAnswer(call, probeResult(call, CHAIN_ID_HEX, "0x64")));
+      else void gate.then(() => response.end(rpcAnswer(call, '"result":"0x5"')));
+    });
+  });
+  after(async () => {
+    await upstream[Symbol.asyncDispose]();
+    await ground[Symbol.asyncDispose]();
+  });
+
+  const treeOf = async (change: Readonly<Record<string, unknown>> = {}) => {
+    const made = ground.config({
+      gateway: {
+        port: 0,
+        metrics: { port: 0 },
+        workers: 2,
+        trustedProxies: ["127.0.0.1"],
+        shutdownTimeoutMs: 3_000,
+      },
+      admin: { port: 0, token: TOKEN },
+      log: { level: "info", access: { sample: 1 } },
+      suppliers: { eth: { endpoints: [{ operator: "one", urls: { json_rpc: upstream.url } }] } },
+      ...change,
+    });
+    await made.prepare();
+    return { tree: await startTree(made.overrides), config: made.overrides };
+  };
+  const admin = async (url: string, method: string, path: string, body = "") => {
+    const headers = { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" };
+    const answer = await send(`${url}${path}`, { method, headers, body });
+    return { status: answer.status, value: JSON.parse(answer.text) as Readonly<Record<string, unknown>> };
+  };
+
+  test("both workers answer; one client has one count; metrics are one; a killed worker costs its calls in flight only; SIGTERM drains", async () => {
+    const { tree } = await treeOf();
+    await using _tree = tree;
+    const agent = new Agent({ keepAlive: true, maxSockets: 40 });
+    const answers = await Promise.all(Array.from({ length: 2_500 }, () => tree.ask("192.0.2.1", agent)));
+    const count = (status: number): number => answers.filter((one) => one.status === status).length;
+    assert.deepEqual([count(200), count(429)], [2_000, 500]);
+    const answered = new Set(tree.lines.filter(({ msg }) => msg.includes("request")).map(({ worker }) => worker));
+    assert.deepEqual([...answered].sort(), [1, 2], "both answered");
+
+    const before = await tree.metrics();
+    const requests = 'turnpike_gateway_requests_total{door="free"';
+    assert.equal(sampleOf(before, requests), 2_500);
+    assert.equal(sampleOf(before, "turnpike_workers_up"), 2);
+
+    const [victim] = tree.workers();
+    assert.ok(victim !== undefined);
+    let inFlight = 0;
+    let lost = 0;
+    let worst = 0;
+    let isOver = false;
+    const client = async (at: number): Promise<void> => {
+      const own = new Agent({ keepAlive: true, maxSockets: 1 });
+      for (let n = 0; !isOver; n++) {
+        inFlight++;
+        worst = Math.max(worst, inFlight);
+        // A reader that finds its connection gone opens another, as HTTP clients do.
+        const { status } = await tree.ask(`198.51.100.${at}`, own);
+        inFlight--;
+        if (status === 0) lost++;
+        else assert.equal(status, 200);
+        if (n % 20 === 19) await new Promise((resolve) => setTimeout(resolve, 5));
+      }
+      own.destroy();
+    };
+    const clients = Array.from({ length: 10 }, (_, at) => client(at));
+    await new Promise((resolve) => setTimeout(resolve, 100));
+    process.kill(victim, "SIGKILL");
+    await until("another worker listens", async () => tree.workers().length === 2 && !tree.workers().includes(victim));
+    isOver = true;
+    await Promise.all(clients);
+    assert.ok(lost <= worst, `${lost} lost with ${worst} in flight`);
+    await until("it is counted", async () => sampleOf(await tree.metrics(), "turnpike_worker_restarts_total") === 1);
+    const afterwards = await tree.metrics();
+    assert.ok(sampleOf(afterwards, requests) >= 2_500, "counters do not go back");
+    assert.equal((await tree.ask("192.0.2.1")).status, 429, "the count outlives a worker");
+
+    const { promise, resolve: open } = Promise.withResolvers<void>();
+    gate = promise;
+    using _gate = { [Symbol.dispose]: open };
+    const held = upstream.paid().length;
+    const waiting = Array.from({ length: 20 }, (_, at) => tree.ask(`203.0.113.${at}`));
+    await until("all calls are at the supplier", async () => upstream.paid().length === held + 20);
+    tree.signal("SIGTERM");
+    await until("the workers drain", async () => tree.lines.filter(({ msg }) => msg === "stopping").length === 3);
+    open();
+    gate = Promise.resolve();
+    assert.deepEqual([...new Set((await Promise.all(waiting)).map(({ status }) => status))], [200]);
+    assert.equal(await tree.exited, 0);
+    assert.deepEqual(tree.noise, [], "lines of several processes stay whole");
+    agent.destroy();
+  });
+
+  test("what an operator changes reaches all workers, and so does another configuration, or none", async () => {
+    const { tree, config } = await treeOf();
+    await using _tree = tree;
+    const { adminUrl } = tree;
+    assert.equal((await admin(adminUrl, "POST", "/services/eth/suppliers/one/drain")).status, 200);
+    assert.equal((await admin(adminUrl, "PUT", "/flags/hedging", '{"on":false}')).status, 200);
+    // Each of these goes to whichever worker takes the connection.
+    const views = async () => await Promise.all(Array.from({ length: 20 }, () => admin(adminUrl, "GET", "/services/eth")));
+    const areDrained = async (): Promise<boolean> =>
+      (await views()).every(({ value }) => JSON.stringify(value).includes('"isDrained":true'));
+    await until("all workers know of the drain", areDrained);
+    const flags = await Promise.all(Array.from({ length: 20 }, () => admin(adminUrl, "GET", "/flags")));
+    for (const { value } of flags) assert.equal((value.flags as { hedging: boolean }).hedging, false);
+    const [victim] = tree.workers();
+    assert.ok(victim !== undefined);
+    process.kill(victim, "SIGKILL");
+    await until("another worker listens", async () => tree.workers().length === 2 && !tree.workers().includes(victim));
+    await until("a worker that starts later learns it", areDrained);
+    assert.equal((await admin(adminUrl, "POST", "/services/eth/suppliers/one/undrain")).status, 200);
+
+    const gateway = config.gateway as Readonly<Record<string, unknown>>;
+    tree.write({ ...config, limits: { perClient: { requests: 3 } }, gateway: { ...gateway, port: 1 } });
+    const refused = await admin(adminUrl, "POST", "/reload");
+    assert.equal(refused.status, 409);
+    assert.match(JSON.stringify(refused.value), /gateway\.port: a running gateway cannot change it/);
+    tree.write({ ...config, limits: { perClient: { requests: 3 } } });
+    const taken = await admin(adminUrl, "POST", "/reload");
+    assert.deepEqual([taken.status, taken.value], [200, { changed: ["limits.perClient.requests"] }]);
+    const statuses = await Promise.all(Array.from({ length: 20 }, () => tree.ask("192.0.2.9")));
+    assert.deepEqual(statuses.map(({ status }) => status).sort(), [...Array(3).fill(200), ...Array(17).fill(429)]);
+    const total = sampleOf(await tree.metrics(), 'turnpike_config_reloads_total{outcome="reloaded"}');
+    assert.equal(total, 1, "a reload of all is one");
+  });
+});
