@@ -120,6 +120,15 @@ const GATEWAY: Dashboard = {
       ],
     },
     {
+      title: "Several processes",
+      panels: [
+        level("Workers that serve", "turnpike_workers_up", "instance"),
+        events("Workers started again", "turnpike_worker_restarts_total", "instance"),
+        level("Shares through Redis", "turnpike_gateway_bus_up", "instance"),
+        rate("Messages between processes", "turnpike_gateway_bus_messages_total", "outcome"),
+      ],
+    },
+    {
       title: "Process",
       panels: [
         graph("Event-loop delay, p99", "s", ["max by (instance) (nodejs_eventloop_lag_p99_seconds)", "{{instance}}"]),
@@ -249,6 +258,14 @@ const RELAY: Dashboard = {
         level("Healthy suppliers", "turnpike_relay_supplier_healthy", "service, operator, rpc_type"),
         level("Open breakers", "turnpike_relay_breaker_open", "service, operator, rpc_type"),
         rate("Probes by result", "turnpike_relay_probes_total", "service, result"),
+      ],
+    },
+    {
+      title: "Ways to an answer",
+      panels: [
+        rate("Hedged calls by result", "turnpike_relay_hedges_total", "service, result"),
+        rate("Compared answers by result", "turnpike_relay_cross_checks_total", "service, result"),
+        rate("Questions for logs that were split", "turnpike_relay_split_logs_total", "service, result"),
       ],
     },
     {

@@ -11,11 +11,7 @@ const MINTS: Readonly<Record<string, readonly string[]>> = {
   mintParsed: ["packages/gateway/src/free/relay-calls.ts", "packages/gateway/src/pipeline.ts"],
   mintPaid: ["packages/payment/src/stage.ts"],
   mintFree: ["packages/gateway/src/free/relay-calls.ts"],
-  mintRelayed: [
-    "packages/relay/src/direct/batch-relay.ts",
-    "packages/relay/src/direct/direct-relay.ts",
-    "packages/relay/src/direct/flights.ts",
-  ],
+  mintRelayed: ["packages/relay/src/direct/direct-relay.ts"],
 };
 
 /** What tests may use beside what their package declares. */

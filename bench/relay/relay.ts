@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { AppError } from "@turnpike/base";
 import type { Benchmark, BenchOptions } from "../lib/benchmark.ts";
 import { startChild } from "../lib/child.ts";
 import type { LoadOperations } from "../lib/load.ts";
@@ -6,7 +7,7 @@ import type { Report, Row, Table } from "../lib/report.ts";
 import type { BackendOperations } from "./children/backend.ts";
 import { benchIdle } from "./idle.ts";
 import { benchLatency } from "./latency.ts";
-import { findNginx, startProgram } from "./programs.ts";
+import { findNginx, PROGRAM_NAMES, startProgram } from "./programs.ts";
 import { type Measured, type RoundsOptions, runRounds } from "./rounds.ts";
 import { type Side, startBare, startOurs } from "./sides.ts";
 import { WORKLOADS, type Workload } from "./workloads.ts";
@@ -76,6 +77,10 @@ async function startOthers(
 
 async function run({ quick, only, progress, seconds, peers = {} }: BenchOptions): Promise<Report> {
   const wanted = (part: string): boolean => only.length === 0 || only.includes(part);
+  const unknown = Object.keys(peers).find((name) => !PROGRAM_NAMES.includes(name));
+  if (unknown !== undefined) {
+    throw new AppError("USAGE", { message: `${unknown} is no peer; there are: ${PROGRAM_NAMES.join(", ")}.` });
+  }
   await using owned = new AsyncDisposableStack();
   progress("starting the stand-in back-end");
   const backend = owned.use(await startChild<BackendOperations>(join(import.meta.dirname, "children", "backend.ts")));

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
-import { silentLog, systemClock } from "@turnpike/base";
+import { type Clock, silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import {
   createGateway,
@@ -12,7 +12,14 @@ import {
   type GatewayOptions,
   gatewayDefaults,
 } from "@turnpike/gateway";
-import { createDirectRelay, type DirectEndpoint, type DirectRelayOptions, directRelayDefaults } from "@turnpike/relay";
+import {
+  createDirectRelay,
+  type DirectEndpoint,
+  type DirectRelay,
+  type DirectRelayOptions,
+  type DirectSuppliers,
+  directRelayDefaults,
+} from "@turnpike/relay";
 import { option, standInPayment } from "../../packages/gateway/src/testing/stand-ins.ts";
 import { isProbe, probeResult } from "../../packages/relay/src/testing-upstream.ts";
 
@@ -20,6 +27,7 @@ import { isProbe, probeResult } from "../../packages/relay/src/testing-upstream.
 export interface RelayRig extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
+  readonly relay: DirectRelay;
   metrics(): Promise<string>;
 }
 
@@ -33,6 +41,10 @@ export interface RelayBend {
   readonly timeoutMs?: number;
   readonly maxAttempts?: number;
   readonly random?: () => number;
+  /** The clock of all. */
+  readonly clock?: Clock;
+  /** Of every service. */
+  readonly set?: Partial<DirectSuppliers>;
 }
 
 /** Suppliers of JSON-RPC, an operator each. */
@@ -50,10 +62,19 @@ export async function startRelay(
     bend.chainId === undefined ? {} : { overrides: { eth: { evmChainId: bend.chainId } } },
   );
   const { timeoutMs = 1_000, maxAttempts = 3 } = bend;
-  const sets = Object.entries(suppliers).map(([id, endpoints]) => [id, { endpoints, timeoutMs, maxAttempts }]);
+  const sets = Object.entries(suppliers).map(([id, endpoints]) => [
+    id,
+    { endpoints, timeoutMs, maxAttempts, ...bend.set },
+  ]);
   const relay = createDirectRelay(
     { ...directRelayDefaults, suppliers: Object.fromEntries(sets), probeIntervalMs: 60_000, ...bend.relay },
-    { catalogue: catalogue.services, clock: systemClock, log: silentLog, metrics, random: bend.random ?? Math.random },
+    {
+      catalogue: catalogue.services,
+      clock: bend.clock ?? systemClock,
+      log: silentLog,
+      metrics,
+      random: bend.random ?? Math.random,
+    },
   );
   await relay.start();
   const gateway = createGateway(
@@ -64,7 +85,7 @@ export async function startRelay(
       relay,
       options: [option],
       readiness: [],
-      clock: systemClock,
+      clock: bend.clock ?? systemClock,
       log: silentLog,
       metrics,
       random: { bytes: (length) => new Uint8Array(randomBytes(length)) },
@@ -75,6 +96,7 @@ export async function startRelay(
   return {
     url: `http://127.0.0.1:${gatewayPort}`,
     port: gatewayPort,
+    relay,
     metrics: () => metrics.render(),
     async [Symbol.asyncDispose]() {
       await gateway[Symbol.asyncDispose]();
@@ -127,6 +149,10 @@ export interface TestNode extends AsyncDisposable {
 export interface NodeBehaviour {
   readonly chainIdHex?: string;
   readonly heightHex?: string;
+  /** Its newest final block; left out: its newest. */
+  readonly finalHex?: string;
+  /** A hex digit that its blocks' hashes begin with. */
+  readonly fork?: string;
   /** Text of a `result`; or of the members that follow the id, when it starts with `,`. Undefined: no answer. */
   answer?(call: NodeCall): string | undefined;
   /** Takes the whole response over, for what is no probe. */
@@ -137,12 +163,13 @@ const ID = /"id":\s*("(?:[^"\\]|\\.)*"|[^,}\s]+)/;
 
 /** Starts a {@link TestNode}. */
 export async function startNode(behaviour: NodeBehaviour = {}): Promise<TestNode> {
-  const { chainIdHex = "0x1", heightHex = "0x64" } = behaviour;
+  const { chainIdHex = "0x1" } = behaviour;
+  const heightNow = (): string => behaviour.heightHex ?? "0x64";
   const bodies: string[] = [];
   const calls: NodeCall[] = [];
   const answerOf = (call: NodeCall): string | undefined => {
     if (call.method === "eth_chainId" && behaviour.answer === undefined) return `"${chainIdHex}"`;
-    return behaviour.answer === undefined ? `"${heightHex}"` : behaviour.answer(call);
+    return behaviour.answer === undefined ? `"${heightNow()}"` : behaviour.answer(call);
   };
   const show = (call: NodeCall): string | undefined => {
     if (call.id === undefined) return undefined;
@@ -164,7 +191,8 @@ export async function startNode(behaviour: NodeBehaviour = {}): Promise<TestNode
     if (!Array.isArray(value) && first?.id === "1" && body.startsWith('{"jsonrpc":"2.0","id":1,"method":"eth_')) {
       // The relay's own probes have this form; tests write theirs another way.
       if (isProbe({ method: first.method, params: first.params })) {
-        res.end(`{"jsonrpc":"2.0","id":1,${probeResult(first, chainIdHex, heightHex)}}`);
+        const probed = first.params[0] === "finalized" ? (behaviour.finalHex ?? heightNow()) : heightNow();
+        res.end(`{"jsonrpc":"2.0","id":1,${probeResult(first, chainIdHex, probed, behaviour.fork)}}`);
         return;
       }
     }

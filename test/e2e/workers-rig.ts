@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { Agent, type IncomingMessage, request } from "node:http";
+import { type Agent, type IncomingMessage, request } from "node:http";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -41,6 +41,8 @@ export interface Tree extends AsyncDisposable {
   signal(name: NodeJS.Signals): void;
   /** One free call of a client. */
   ask(client: string, via?: Agent): Promise<TreeAnswer>;
+  /** Another one. */
+  call(method: string, ...params: readonly unknown[]): Promise<TreeAnswer>;
   metrics(): Promise<string>;
   /** Replaces the configuration file. */
   write(config: Readonly<Record<string, unknown>>): void;
@@ -51,7 +53,12 @@ let nextAddress = 1;
 /** Sends one request; a connection that breaks is status 0. */
 export async function send(
   url: string,
-  opts: { readonly agent?: Agent; readonly method?: string; readonly body?: string; readonly headers?: Record<string, string> },
+  opts: {
+    readonly agent?: Agent;
+    readonly method?: string;
+    readonly body?: string;
+    readonly headers?: Record<string, string>;
+  },
 ): Promise<TreeAnswer> {
   const { agent = false, method = "POST", body = "", headers = {} } = opts;
   try {
@@ -66,6 +73,15 @@ export async function send(
 
 /** Starts a tree and waits until it is ready. */
 export async function startTree(config: Readonly<Record<string, unknown>>): Promise<Tree> {
+  const started = await tryTree(config);
+  assert.ok("url" in started, JSON.stringify(started));
+  return started;
+}
+
+/** The same of one that may end instead: then what it said. */
+export async function tryTree(
+  config: Readonly<Record<string, unknown>>,
+): Promise<Tree | { readonly code: number | null; readonly said: string; readonly noise: readonly string[] }> {
   const folder = mkdtempSync(join(tmpdir(), "turnpike-workers-"));
   const file = join(folder, "turnpike.yaml");
   const write = (next: Readonly<Record<string, unknown>>): void => writeFileSync(file, JSON.stringify(next));
@@ -88,9 +104,13 @@ export async function startTree(config: Readonly<Record<string, unknown>>): Prom
   });
   const first = createInterface({ input: stdout });
   const said = once(first, "line").then(([line]: unknown[]) => String(line));
-  const line = await Promise.race([said, exited.then((code) => `{"code":${code}}`)]);
+  const line = await Promise.race([said, exited.then(() => "{}")]);
   const ready = JSON.parse(line) as { ready?: boolean; gateway: string; metrics: string; admin: string };
-  assert.equal(ready.ready, true, `${line}\n${noise.join("\n")}\n${JSON.stringify(lines.slice(-5), undefined, 1)}`);
+  if (ready.ready !== true) {
+    const code = await exited;
+    rmSync(folder, { recursive: true, force: true });
+    return { code, said: line, noise };
+  }
   return {
     url: ready.gateway,
     metricsUrl: ready.metrics,
@@ -120,6 +140,11 @@ export async function startTree(config: Readonly<Record<string, unknown>>): Prom
         // No two alike, or they would be asked as one.
         body: `{"jsonrpc":"2.0","id":1,"method":"eth_getBalance","params":["0x${(nextAddress++).toString(16).padStart(40, "0")}","latest"]}`,
         headers: { "content-type": "application/json", "x-forwarded-for": client },
+      }),
+    call: (method, ...params) =>
+      send(`${ready.gateway}/relay/eth`, {
+        body: JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }),
+        headers: { "content-type": "application/json" },
       }),
     metrics: async () => (await send(ready.metrics, { method: "GET" })).text,
     async [Symbol.asyncDispose]() {

@@ -21,6 +21,7 @@ export {
   utf8ToBytes,
 } from "./bytes.ts";
 export { type Clock, systemClock } from "./clock.ts";
+export { type Deadline, Deadlines } from "./deadlines.ts";
 export {
   AppError,
   type AppErrorDetail,

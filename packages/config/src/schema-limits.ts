@@ -8,7 +8,7 @@ const rule = (requests: number, windowSeconds: number, description: string) =>
       windowSeconds: integer(windowSeconds, 1, 3_600, "Length of the window, in seconds. It slides."),
       onStoreFailure: oneOf(
         ["local", "open", "closed"],
-        "While Redis does not answer: `local` counts in this process, `open` refuses nothing, `closed` refuses everything. Without Redis it does nothing.",
+        "While Redis (without it, with several workers: their primary) does not answer: `local` counts without it, `open` refuses nothing, `closed` refuses everything.",
         "local",
       ),
     },
@@ -27,7 +27,7 @@ export const LIMITS = section(
       "Most clients that one process counts one by one, about 300 bytes each; those beyond share counts.",
     ),
   },
-  "Limits of the free relay. They count in this process, or in Redis for several.",
+  "Limits of the free relay. They count for this machine, or in Redis for several.",
 );
 
 /** The store that several processes share. */
@@ -38,7 +38,7 @@ export const REDIS = section(
         pattern: "^rediss?://\\S+$",
         maxLength: 2048,
         description:
-          "Redis that several processes share their limits through; REDIS_URL sets it too. No default: without one each process counts for itself.",
+          "Redis that gateways share limits and what they learn of suppliers through; REDIS_URL sets it too. No default: without one each machine is for itself.",
         "x-expected": "a redis:// or rediss:// URL",
       }),
     ),

@@ -1,4 +1,5 @@
-import { decimal, integer, section } from "./keys.ts";
+import { Type } from "typebox";
+import { decimal, flag, integer, section } from "./keys.ts";
 
 /** Bounds of the relay, over all services together. */
 export const RELAY = section(
@@ -30,6 +31,12 @@ export const RELAY = section(
       "A second supplier is asked when a read takes longer than this share of the calls like it; 1 never does.",
     ),
     maxHedgeShare: decimal(0.1, 0, 1, "Most second askings for each call, on average."),
+    streamAfterBytes: integer(
+      1_048_576,
+      1_024,
+      1_073_741_824,
+      "Free answers that are larger are passed on while they arrive, in bytes.",
+    ),
     maxStreamedBytes: integer(
       67_108_864,
       1_024,
@@ -44,4 +51,46 @@ export const RELAY = section(
     ),
   },
   "How suppliers are asked, over all services.",
+);
+
+/** How answers of one service are compared. */
+export const CROSS_CHECK = section(
+  {
+    sold: integer(2, 1, 10, "Operators that must agree on an answer that is sold; 1 compares nothing."),
+    free: integer(1, 1, 10, "The same for the free relay."),
+    methods: Type.Unsafe<Record<string, number>>({
+      type: "object",
+      patternProperties: { "^[A-Za-z0-9_.:/{} -]{1,128}$": { type: "integer", minimum: 1, maximum: 10 } },
+      additionalProperties: false,
+      default: {},
+      description: "The same by method, for both.",
+      "x-map": "a method",
+    }),
+    strict: flag(
+      false,
+      "Without so many operators who agree: true gives no answer, false gives the best checked one and counts it.",
+    ),
+  },
+  "How answers of several operators are compared, where they can be.",
+);
+
+/** How one service's questions for logs are taken apart. */
+export const LOGS = section(
+  {
+    maxBlocks: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 100_000_000,
+        description:
+          "`eth_getLogs` of more blocks is asked in parts from the start. No default: only when suppliers refuse the whole.",
+      }),
+    ),
+    maxParts: integer(
+      32,
+      1,
+      1_000,
+      "Most parts of one `eth_getLogs`; one that needs more gets the supplier's refusal.",
+    ),
+  },
+  "How `eth_getLogs` of many blocks is taken apart.",
 );

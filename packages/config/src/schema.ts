@@ -20,7 +20,7 @@ import { GATEWAY } from "./schema-gateway.ts";
 import { LIMITS, REDIS } from "./schema-limits.ts";
 import { ADMIN, LOG, TRACING } from "./schema-operate.ts";
 import { NETWORK, RELAYER, RELAYER_KEYS } from "./schema-payment.ts";
-import { RELAY } from "./schema-relay.ts";
+import { CROSS_CHECK, LOGS, RELAY } from "./schema-relay.ts";
 
 const BACKEND_URLS = entry(
   {
@@ -62,6 +62,8 @@ const SUPPLIER = entry(
     ),
     timeoutMs: integer(10_000, 50, 120_000, "Time for one attempt, in milliseconds."),
     maxAttempts: integer(3, 1, 10, "Most upstreams that one call tries."),
+    crossCheck: CROSS_CHECK,
+    logs: LOGS,
   },
   "Upstreams of one service.",
 );

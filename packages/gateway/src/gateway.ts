@@ -1,17 +1,18 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { AppError, noTracer } from "@turnpike/base";
+import { AppError, Deadlines, noTracer } from "@turnpike/base";
 import type { FreeDoor } from "./free/door.ts";
 import { createGeneration, type EdgeParts, endWork, type Generation, type Shared } from "./generation.ts";
 import { errorAnswer } from "./http/answer.ts";
 import { createBodyBudget } from "./http/body.ts";
 import { type ClientIpOf, createClientIp } from "./http/client-ip.ts";
-import { closeServer, settledWithin } from "./http/closing.ts";
+import { closeServer } from "./http/closing.ts";
 import { createDesk, tellWorking, type Working } from "./http/desk.ts";
 import { headFault, openDoor } from "./http/front.ts";
 import { canDiscard, type Trail } from "./http/request.ts";
 import { createRequestIds } from "./http/request-id.ts";
 import { applyHttpLimits, createHttpServer, listenOn } from "./http/server.ts";
 import { hostName, parseTarget } from "./http/target.ts";
+import { Works } from "./http/works.ts";
 import { noRateLimits } from "./limits/types.ts";
 import { oldGenerations } from "./metrics.ts";
 import { createAccessLog } from "./monitoring/access-log.ts";
@@ -22,6 +23,9 @@ import type { Gateway, GatewayModules, GatewayOptions, GatewayParts } from "./ty
 import { createSocketCounts } from "./websocket/counts.ts";
 import { createWebSocketDoor, type WebSocketDoor } from "./websocket/door.ts";
 import { noSubscriptions } from "./websocket/no-subscriptions.ts";
+
+/** How late a body's time-out may come. */
+const BODY_STEP_MS = 100;
 
 /** Makes the edges' parts of one configuration. */
 export type PartsOf = (publicUrl: string, opts: GatewayOptions, parts: GatewayParts) => EdgeParts;
@@ -57,6 +61,7 @@ export function assembleGateway(
     requestId,
     clientIp,
     budget: createBodyBudget(() => opts.maxBufferedBytes),
+    deadlines: new Deadlines({ stepMs: BODY_STEP_MS }, { clock }),
     answers: createBodyBudget(() => opts.maxHeldAnswerBytes),
     working,
     isDraining: () => draining,
@@ -64,7 +69,7 @@ export function assembleGateway(
   /** For what comes before there are doors. */
   const frontDesk = createDesk({
     ...shared,
-    works: new Set(),
+    works: new Works(),
     maxConcurrentRequests: () => opts.maxConcurrentRequests,
   });
 
@@ -120,9 +125,7 @@ export function assembleGateway(
           const generation = live;
           if (generation === undefined) return { body: "", result: "SHUTTING_DOWN" };
           const reply = generation.socketCalls(...call);
-          const held = reply.then(ignore, ignore);
-          generation.works.add(held);
-          void held.finally(() => generation.works.delete(held));
+          generation.works.hold(reply);
           return reply;
         },
         limits: { take: (request) => (live?.parts.limits ?? noRateLimits).take(request) },
@@ -191,8 +194,10 @@ export function assembleGateway(
       draining = true;
       const closed = [closeServer(server), closeServer(metricsServer)];
       const generations = live === undefined ? [...old] : [...old, live];
-      const works = new Set(generations.flatMap((generation) => [...generation.works]));
-      await Promise.all([settledWithin(works, opts.drainTimeoutMs), webSockets?.close(opts.drainTimeoutMs)]);
+      await Promise.all([
+        ...generations.map(({ works }) => works.settled(opts.drainTimeoutMs)),
+        webSockets?.close(opts.drainTimeoutMs),
+      ]);
       await Promise.all(generations.map((generation) => endWork(generation, 0, log)));
       server.closeAllConnections();
       metricsServer.closeAllConnections();
@@ -227,5 +232,3 @@ function isPlain(req: IncomingMessage, opts: GatewayOptions, free: FreeDoor | un
 function hostText(host: string): string {
   return host.includes(":") ? `[${host}]` : host;
 }
-
-function ignore(): void {}

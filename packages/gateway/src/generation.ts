@@ -1,4 +1,4 @@
-import type { Clock, Log, RequestId } from "@turnpike/base";
+import type { Clock, Deadlines, Log, RequestId } from "@turnpike/base";
 import type { PaymentStage } from "@turnpike/payment";
 import { type Documents, discoveryRoutes } from "./discovery/routes.ts";
 import { createPaidEdge, type MatchPath } from "./edge/paid-edge.ts";
@@ -7,10 +7,10 @@ import { createFreeDoor } from "./free/door.ts";
 import { createRelayCalls } from "./free/relay-calls.ts";
 import type { BodyBudget } from "./http/body.ts";
 import type { ClientIpOf } from "./http/client-ip.ts";
-import { settledWithin } from "./http/closing.ts";
 import { createDesk, type Working } from "./http/desk.ts";
 import type { Doors } from "./http/front.ts";
 import type { Desk } from "./http/request.ts";
+import { Works } from "./http/works.ts";
 import { noRateLimits } from "./limits/types.ts";
 import { createReadiness, type Readiness } from "./monitoring/readiness.ts";
 import { monitoringRoutes } from "./monitoring/routes.ts";
@@ -40,6 +40,8 @@ export interface Shared {
   readonly clientIp: ClientIpOf;
   /** Bytes of request bodies. */
   readonly budget: BodyBudget;
+  /** For bodies that do not come. */
+  readonly deadlines: Deadlines;
   /** Bytes of answers that wait for their settlement. */
   readonly answers: BodyBudget;
   readonly working: Working;
@@ -55,7 +57,7 @@ export interface Generation {
   readonly readiness: Readiness;
   readonly socketCalls: SocketCalls;
   /** Work that has not ended. */
-  readonly works: Set<Promise<void>>;
+  readonly works: Works;
   /** Tells the work to stop. */
   stop(): void;
 }
@@ -72,12 +74,12 @@ export function createGeneration(
   made: EdgeParts,
   shared: Shared,
 ): Generation {
-  const { payment, clock, log, metrics, clientIp, budget, requestId } = shared;
+  const { payment, clock, log, metrics, clientIp, budget, deadlines, requestId } = shared;
   const { catalogue, relay, subscriptions = noSubscriptions, limits = noRateLimits, options } = parts;
   const { parse, matchPath, termsOf } = made;
   const stopping = new AbortController();
   const stop = stopping.signal;
-  const works = new Set<Promise<void>>();
+  const works = new Works();
   const services = [...catalogue.services.values()];
   const optionsOf = typeof options === "function" ? options : () => options;
 
@@ -88,11 +90,11 @@ export function createGeneration(
   );
   const { answers } = shared;
   const sell = createPipeline({ payment, relay, optionsOf, parse, answers, clock, log, metrics, stopping: stop });
-  const edge = createPaidEdge(opts, { services, termsOf, matchPath, sell, desk, budget });
+  const edge = createPaidEdge(opts, { services, termsOf, matchPath, sell, desk, budget, deadlines });
   const { relayDomain, requestTimeoutMs, freeTimeoutMs, maxBatchItems } = opts;
   const free = createFreeDoor(
     { relayDomain, requestTimeoutMs, timeoutMs: freeTimeoutMs, maxBatchItems },
-    { services, relay, clock, desk, budget, limits, clientIp, stopping: stop },
+    { services, relay, clock, desk, budget, deadlines, limits, clientIp, stopping: stop },
   );
   const documents = discoveryRoutes({
     services: catalogue.services,
@@ -118,8 +120,8 @@ export function createGeneration(
 /** Lets the work of a configuration end: within the time, and after that by being told to stop. */
 export async function endWork(generation: Generation, timeoutMs: number, log: Log): Promise<void> {
   const { works } = generation;
-  await settledWithin(works, timeoutMs);
+  await works.settled(timeoutMs);
   if (works.size > 0) log.warn({ count: works.size }, "requests in flight are given up");
   generation.stop();
-  await settledWithin(works, ABORT_GRACE_MS);
+  await works.settled(ABORT_GRACE_MS);
 }

@@ -67,6 +67,7 @@ export const gatewayReady: MetricSpec = {
   kind: "gauge",
   name: "turnpike_gateway_ready",
   help: "1 while the gateway can take payments and at least one service can answer.",
+  across: "min",
 };
 
 /** 1 while a service has a healthy supplier. */
@@ -75,6 +76,7 @@ export const serviceReady: MetricSpec = {
   name: "turnpike_gateway_service_ready",
   help: "1 while a service can answer.",
   labels: ["service"],
+  across: "min",
 };
 
 /** Requests that a limit of the free relay refused: `client` or `endpoint`. */
@@ -98,6 +100,7 @@ export const limitStoreUp: MetricSpec = {
   kind: "gauge",
   name: "turnpike_gateway_limit_store_up",
   help: "1 while limits are shared through the store.",
+  across: "min",
 };
 
 /** Configurations that requests still use although others are in effect. */

@@ -27,6 +27,8 @@ export interface BackendCall {
   readonly body: Uint8Array | undefined;
   /** JSON-RPC: the id's raw JSON text as in `body`. The answer must carry the same. */
   readonly id: string | undefined;
+  /** JSON-RPC: where the id stands in `body`, where that is known. */
+  readonly idAt?: { readonly start: number; readonly end: number };
   /** JSON-RPC: raw JSON text of the id that the client sent, when another had to be sent on; relay puts it into the answer. */
   readonly clientId?: string;
   /** JSON-RPC: parsed `params`, for stickiness and schemas. */

@@ -19,8 +19,8 @@ import type { Blame } from "./types.ts";
 /** One JSON-RPC response object within bytes, scanned. */
 export interface ScannedObject {
   readonly bytes: Buffer;
-  /** All the bytes as `jsonText` gives them. */
-  readonly text: string;
+  /** All the bytes as `jsonText` gives them; undefined where they were not made into a text. */
+  readonly text: string | undefined;
   /** Where what is passed on begins and ends: the object, with the white space around one that came alone. */
   readonly start: number;
   readonly end: number;
@@ -53,10 +53,10 @@ const LARGE_BYTES = 2_048;
 /** Scans an answer that should be one JSON object and nothing else; undefined when it is not. */
 export function scanObject(body: Uint8Array): ScannedObject | undefined {
   const bytes = asBuffer(body);
-  const text = jsonText(bytes);
   const end = bytes.length;
-  const hopped = end > LARGE_BYTES ? hopJsonMembers(text, ENVELOPE_KEYS) : undefined;
-  if (hopped !== undefined) return { bytes, text, start: 0, end, members: hopped };
+  const hopped = end > LARGE_BYTES ? hopJsonMembers(bytes, ENVELOPE_KEYS) : undefined;
+  if (hopped !== undefined) return { bytes, text: undefined, start: 0, end, members: hopped };
+  const text = jsonText(bytes);
   const found = jsonMemberSpans(text, skipJsonSpace(text, 0));
   if (found === undefined || skipJsonSpace(text, found.end) !== end) return undefined;
   return { bytes, text, start: 0, end, members: found.members };
@@ -86,6 +86,7 @@ export function scanObjects(body: Uint8Array): readonly ScannedObject[] | undefi
 const NOT_ASCII = /[\x80-\xff]/;
 
 function rawText({ bytes, text }: ScannedObject, { start, end }: JsonMemberSpan): string {
+  if (text === undefined) return bytes.toString("utf8", start, end);
   const raw = text.slice(start, end);
   return NOT_ASCII.test(raw) ? bytes.toString("utf8", start, end) : raw;
 }
@@ -152,8 +153,7 @@ export function classifyRpcObject(
       error = member;
     }
   }
-  const isModern =
-    version !== undefined && version.end - version.start === 5 && object.text.startsWith('"2.0"', version.start);
+  const isModern = version !== undefined && version.end - version.start === 5 && rawText(object, version) === '"2.0"';
   if (!isModern) return bad("supplier", "no_jsonrpc");
   if (id === undefined) return bad("supplier", "wrong_id");
   const rawId = rawText(object, id);

@@ -21,14 +21,34 @@ export type {
   RpcError,
   ValidationDetail,
 } from "./families/family.ts";
-export { type FreePath, type FreeRpc, isRpcPath, parseFreePath, parseFreeRpc, takesPaths } from "./families/free-call.ts";
+export {
+  type FreePath,
+  type FreeRpc,
+  isRpcPath,
+  parseFreePath,
+  parseFreeRpc,
+  takesPaths,
+} from "./families/free-call.ts";
 export { LISTED_METHODS, type ListedMethod } from "./families/methods/listing.ts";
 export { MAX_SEARCH_BODY_BYTES, MAX_SEARCH_RESULTS } from "./families/search.ts";
 export { familyOf, isListed, parsePaid } from "./families.ts";
 export { RELAY_METRICS } from "./metrics.ts";
 export { checkPath } from "./paths.ts";
-export { Gossip, type GossipModules, type GossipOptions, type GossipSource, gossipDefaults, type SharedHeight, type SharedQuality, supplierKey } from "./quality/gossip.ts";
-export { createSharedControl, type SharedControl, type SharedControlModules, type SharedControlOptions } from "./shared-control.ts";
+export {
+  Gossip,
+  type GossipModules,
+  type GossipOptions,
+  type GossipSource,
+  gossipDefaults,
+  type SharedHeight,
+  type SharedQuality,
+} from "./quality/gossip.ts";
+export {
+  createSharedControl,
+  type SharedControl,
+  type SharedControlModules,
+  type SharedControlOptions,
+} from "./shared-control.ts";
 export { type SocketEndpoint, type SubscriptionOptions, subscriptionDefaults } from "./subscriptions/options.ts";
 export { createSubscriptions, type SubscriptionModules } from "./subscriptions/subscriptions.ts";
 export { cometTopic, evmTopic } from "./subscriptions/topics.ts";

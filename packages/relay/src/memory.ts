@@ -1,4 +1,4 @@
-import type { Clock, Log, Metrics } from "@turnpike/base";
+import type { Clock, Log, Metrics, ServiceId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { RpcType } from "@turnpike/protocol";
 import { AnswerCache } from "./cache/answer-cache.ts";
@@ -6,6 +6,7 @@ import type { ServiceCache } from "./cache/types.ts";
 import { Archive } from "./chain-view/archive.ts";
 import { ChainView } from "./chain-view/chain-view.ts";
 import { BREAKER_OPEN } from "./metrics.ts";
+import type { GossipSource, SharedHeight, SharedQuality } from "./quality/gossip.ts";
 import { DEFAULT_LATENCY, LatencyBook } from "./quality/latency.ts";
 import { DEFAULT_QUALITY, SupplierQuality } from "./quality/supplier-quality.ts";
 import type { RelayFlag } from "./types.ts";
@@ -36,11 +37,21 @@ export interface ServiceMemory {
   readonly qualities: Map<string, SupplierQuality>;
 }
 
+/** Told what other processes should know at once. A `Gossip` is one. */
+export interface MemoryListener {
+  /** A client was shown a higher block than any before. */
+  showed(serviceId: ServiceId, heightBlocks: number): void;
+  /** A breaker has changed. */
+  hurry(): void;
+}
+
 /**
  * What a relay has learned, and what its operator has set while it runs. It outlives the relay: after a change of the
  * configuration the next one goes on from here.
  */
-export class RelayMemory {
+export class RelayMemory implements GossipSource {
+  /** Undefined: nobody is told. */
+  listener: MemoryListener | undefined;
   readonly cache: AnswerCache;
   readonly flags: Record<RelayFlag, boolean> = {
     cache: true,
@@ -63,7 +74,9 @@ export class RelayMemory {
     const identity = JSON.stringify([families, evmChainId, chainId, syncAllowanceBlocks]);
     const known = this.#services.get(id);
     if (known?.identity === identity) return known.memory;
-    const view = new ChainView(syncAllowanceBlocks === undefined ? {} : { syncAllowanceBlocks });
+    const view = new ChainView(syncAllowanceBlocks === undefined ? {} : { syncAllowanceBlocks }, (heightBlocks) =>
+      this.listener?.showed(id, heightBlocks),
+    );
     const memory: ServiceMemory = {
       view,
       archive: new Archive(),
@@ -86,7 +99,8 @@ export class RelayMemory {
     const labels = { service: service.id, operator, rpc_type: rpcType };
     metrics.set(BREAKER_OPEN, 0, labels);
     const made = new SupplierQuality(DEFAULT_QUALITY, {
-      onBreaker(state, openForMs) {
+      onBreaker: (state, openForMs) => {
+        this.listener?.hurry();
         metrics.set(BREAKER_OPEN, state === "open" ? 1 : 0, labels);
         const fields = { service: service.id, operator, rpcType, breaker: state, openForMs: Math.round(openForMs) };
         if (state === "open") log.warn(fields, "a supplier's breaker has opened");
@@ -95,6 +109,31 @@ export class RelayMemory {
     });
     qualities.set(key, made);
     return made;
+  }
+
+  /** What other processes are told of suppliers. */
+  *qualities(): Iterable<SharedQuality> {
+    for (const [id, { memory }] of this.#services) {
+      for (const [name, quality] of memory.qualities) {
+        yield {
+          key: JSON.stringify([id, name]),
+          snapshot: (nowMs) => quality.snapshot(nowMs),
+          absorb: (snapshot, fromId, nowMs) => quality.absorb(snapshot, fromId, nowMs),
+        };
+      }
+    }
+  }
+
+  /** What other processes are told of chains. */
+  *heights(): Iterable<SharedHeight> {
+    for (const [id, { memory }] of this.#services) {
+      const { view } = memory;
+      yield {
+        serviceId: id as ServiceId,
+        served: (nowMs) => view.served(nowMs),
+        wasServed: (heightBlocks, nowMs) => view.wasServed(heightBlocks, nowMs),
+      };
+    }
   }
 
   /** Forgets services, and operators, that are not there any more. */

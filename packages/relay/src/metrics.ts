@@ -47,6 +47,7 @@ export const BREAKER_OPEN: MetricSpec = {
   name: "turnpike_relay_breaker_open",
   help: "1 while a supplier's breaker is open",
   labels: ["service", "operator", "rpc_type"],
+  across: "max",
 };
 
 /** Probes by how they ended: good, bad, wrong_chain or unreachable. */
@@ -63,6 +64,7 @@ export const HEALTHY: MetricSpec = {
   name: "turnpike_relay_supplier_healthy",
   help: "1 while a supplier counts as healthy",
   labels: ["service", "operator", "rpc_type"],
+  across: "min",
 };
 
 /** Calls that were asked of a second supplier because the first was slow. `won`: the second was quicker. */

@@ -60,6 +60,8 @@ test("what an operator changes in one process is changed in all, and in those th
   assert.deepEqual([...three.drained], ["bad"]);
   assert.equal(three.flags.hedging, false);
   assert.deepEqual(three.done, [], "what is done once is not done again");
+  const asked = buses.said.filter(({ channel, from }) => channel === "control.ask" && from === "p2");
+  assert.equal(asked.length, 1);
   for (const { shared } of [one, two, three]) await shared[Symbol.asyncDispose]();
 });
 
@@ -80,7 +82,13 @@ test("the later word counts, whatever order it comes in and however a clock goes
     null,
     { settings: 1 },
     { settings: [null, 1, { ...flag, atMs: Number.MAX_SAFE_INTEGER }, { ...flag, target: { flag: "__proto__" } }] },
-    { settings: [{ ...setting, isOn: 1 }, { ...setting, from: "" }, { ...setting, target: { service: eth } }] },
+    {
+      settings: [
+        { ...setting, isOn: 1 },
+        { ...setting, from: "" },
+        { ...setting, target: { service: eth } },
+      ],
+    },
     { settings: Array.from({ length: 101 }, () => setting) },
   ]) {
     stranger.publish("control.settings", nonsense);

@@ -37,6 +37,8 @@ const CLEAR = "control.clear";
 const MAX_SETTINGS = 10_000;
 /** Some 300 bytes each at most. */
 const IN_A_MESSAGE = 100;
+const ASKS = 6;
+const ASK_EVERY_MS = 1_000;
 const MAX_NAME = 256;
 /** A time further ahead than this is a peer's fault, and would stand above all that is set here. */
 const MAX_AHEAD_MS = 3_600_000;
@@ -54,6 +56,8 @@ export function createSharedControl(opts: SharedControlOptions, modules: SharedC
   const settings = new Map<string, Setting>();
   const ends: (() => void)[] = [];
   let timer: NodeJS.Timeout | undefined;
+  let asking: NodeJS.Timeout | undefined;
+  let hasHeard = false;
 
   const read = (value: unknown): Setting | undefined => {
     if (!isRecord(value) || typeof value.isOn !== "boolean" || !isName(value.from)) return undefined;
@@ -84,6 +88,14 @@ export function createSharedControl(opts: SharedControlOptions, modules: SharedC
     return true;
   };
 
+  /** Asks again for some seconds: the bus may not be there yet, or nobody else. */
+  const ask = (left: number): void => {
+    if (hasHeard || left === 0) return;
+    bus.publish(ASK, {});
+    asking = setTimeout(ask, ASK_EVERY_MS, left - 1);
+    asking.unref();
+  };
+
   const tell = (some: readonly Setting[]): void => {
     for (let at = 0; at < some.length; at += IN_A_MESSAGE) {
       bus.publish(SETTINGS, { settings: some.slice(at, at + IN_A_MESSAGE) });
@@ -92,6 +104,7 @@ export function createSharedControl(opts: SharedControlOptions, modules: SharedC
 
   const hear = (message: unknown): void => {
     if (!isRecord(message) || !Array.isArray(message.settings) || message.settings.length > IN_A_MESSAGE) return;
+    hasHeard = true;
     for (const value of message.settings as readonly unknown[]) {
       const setting = read(value);
       if (setting === undefined || !keep(setting)) continue;
@@ -129,7 +142,10 @@ export function createSharedControl(opts: SharedControlOptions, modules: SharedC
       if (timer !== undefined) return;
       ends.push(
         bus.subscribe(SETTINGS, hear),
-        bus.subscribe(ASK, () => tell([...settings.values()])),
+        bus.subscribe(ASK, () => {
+          if (settings.size > 0) tell([...settings.values()]);
+          else bus.publish(SETTINGS, { settings: [] });
+        }),
         bus.subscribe(FORGIVE, (message) => {
           if (!isRecord(message) || !isName(message.service) || !isName(message.operator)) return;
           control().forgive(message.service as ServiceId, message.operator);
@@ -142,10 +158,11 @@ export function createSharedControl(opts: SharedControlOptions, modules: SharedC
       );
       timer = setInterval(() => tell([...settings.values()]), opts.refreshMs);
       timer.unref();
-      bus.publish(ASK, {});
+      ask(ASKS);
     },
     async [Symbol.asyncDispose]() {
       clearInterval(timer);
+      clearTimeout(asking);
       for (const end of ends.splice(0)) end();
     },
   };

@@ -28,11 +28,19 @@ export function isProbe({ method, params }: Pick<UpstreamCall, "method" | "param
   return isBlock || method === "eth_chainId" || method === "eth_blockNumber";
 }
 
-/** `"result":…` of a probe, as a node at a height says it; `chainIdHex` and `heightHex` are hex quantities. */
-export function probeResult({ method }: Pick<UpstreamCall, "method">, chainIdHex: string, heightHex: string): string {
+/**
+ * `"result":…` of a probe, as a node at a height says it; `chainIdHex` and `heightHex` are hex quantities, `fork` is a hex
+ * digit that hashes begin with.
+ */
+export function probeResult(
+  { method }: Pick<UpstreamCall, "method">,
+  chainIdHex: string,
+  heightHex: string,
+  fork = "b",
+): string {
   if (method === "eth_chainId") return `"result":"${chainIdHex}"`;
   if (method === "eth_blockNumber") return `"result":"${heightHex}"`;
-  const hash = (height: bigint): string => `0x${height.toString(16).padStart(64, "b")}`;
+  const hash = (height: bigint): string => `0x${height.toString(16).padStart(64, fork)}`;
   const height = BigInt(heightHex);
   const block = { number: heightHex, hash: hash(height), parentHash: hash(height - 1n) };
   return `"result":${JSON.stringify(block)}`;

@@ -40,7 +40,7 @@ class Running {
     const { stderr } = this.child;
     assert.ok(stderr !== null);
     createInterface({ input: stderr }).on("line", (line) => {
-      this.lines.push(JSON.parse(line) as Fields);
+      this.lines.push(line.startsWith("{") ? (JSON.parse(line) as Fields) : { msg: line });
       for (const wake of this.#wakes) wake();
     });
     this.child.on("exit", () => {
@@ -110,8 +110,23 @@ suite("turnpike gateway, reloaded while it serves", { timeout: 180_000 }, () => 
     });
   });
 
+  /** A stand-in for an OpenTelemetry collector; it keeps the newest texts. */
+  const spans: string[] = [];
+  const collector: Server = createServer((req, res) => {
+    let text = "";
+    req.on("data", (part) => {
+      text += String(part);
+    });
+    req.on("end", () => {
+      spans.push(text);
+      if (spans.length > 50) spans.shift();
+      res.writeHead(200, { "content-type": "application/json" }).end("{}");
+    });
+  });
+
   const configWith = (change: Fields): Fields => ({
     localnet: true,
+    tracing: { endpoint: `http://127.0.0.1:${(collector.address() as AddressInfo).port}`, sample: 1 },
     gateway: { port: 0, metrics: { port: 0 } },
     admin: { port: 0, token: TOKEN },
     log: { access: { sample: 0 } },
@@ -159,7 +174,9 @@ suite("turnpike gateway, reloaded while it serves", { timeout: 180_000 }, () => 
 
   before(async () => {
     slowNode.listen(0, "127.0.0.1");
-    [anvil, postgres] = await Promise.all([startAnvil({}), startPostgres({}), once(slowNode, "listening")]);
+    collector.listen(0, "127.0.0.1");
+    const listening = Promise.all([once(slowNode, "listening"), once(collector, "listening")]);
+    [anvil, postgres] = await Promise.all([startAnvil({}), startPostgres({}), listening]);
     await deployTestToken(anvil.url, { holders: [] });
     await fundGas(anvil.url, signerFromKey(relayerKey).address, 10n ** 18n);
     write(configWith({}));
@@ -167,7 +184,9 @@ suite("turnpike gateway, reloaded while it serves", { timeout: 180_000 }, () => 
     running = new Running(["gateway", "--json", "--config", file]);
     const { stdout } = running.child;
     assert.ok(stdout !== null);
-    const [text] = (await once(stdout, "data")) as [Buffer];
+    const died = once(running.child, "exit").then(() => assert.fail(JSON.stringify(running.lines)));
+    const [text] = (await Promise.race([once(stdout, "data"), died])) as [Buffer];
+    died.catch(() => {});
     const ready = JSON.parse(text.toString()) as { readonly gateway: string; readonly admin: string };
     port = Number(new URL(ready.gateway).port);
     admin = ready.admin;
@@ -180,6 +199,8 @@ suite("turnpike gateway, reloaded while it serves", { timeout: 180_000 }, () => 
     }
     slowNode.closeAllConnections();
     slowNode.close();
+    collector.closeAllConnections();
+    collector.close();
     await postgres[Symbol.asyncDispose]();
     await anvil[Symbol.asyncDispose]();
     rmSync(folder, { recursive: true, force: true });
@@ -282,13 +303,24 @@ suite("turnpike gateway, reloaded while it serves", { timeout: 180_000 }, () => 
     assert.equal(line.client, "127.0.0.0/24");
   });
 
-  test("SIGTERM ends it in good order after all that", async () => {
+  test("SIGTERM ends it in good order after all that, and the last spans reach the collector", async () => {
+    assert.equal((await rpc(port, "/relay/eth?token=hunter2", "eth_chainId")).status, 200);
     running.child.kill("SIGTERM");
     const [code] = (await once(running.child, "exit")) as [number];
     assert.equal(code, 0);
-    assert.deepEqual(
-      running.lines.filter(({ level }) => level === "error").filter(({ faults }) => faults === undefined),
-      [],
+    const faults = running.lines.filter((line) => line.level === "error" && line.faults === undefined);
+    assert.deepEqual(faults, []);
+    type Body = {
+      resourceSpans: { scopeSpans: { spans: { name: string; spanId: string; parentSpanId?: string }[] }[] }[];
+    };
+    const bodies = spans.map((text) => JSON.parse(text) as Body);
+    const told = bodies.flatMap((body) =>
+      body.resourceSpans.flatMap((one) => one.scopeSpans.flatMap((inner) => inner.spans)),
     );
+    const attempts = told.filter(({ name }) => name === "relay.attempt");
+    const requests = new Set(told.filter(({ name }) => name === "HTTP POST").map(({ spanId }) => spanId));
+    assert.ok(attempts.some(({ parentSpanId = "" }) => requests.has(parentSpanId)));
+    assert.match(spans.join(), /"turnpike\.operation","value":\{"stringValue":"eth_chainId"/);
+    assert.doesNotMatch(spans.join(), /hunter2|127\.0\.0\.1|\/relay\//);
   });
 });

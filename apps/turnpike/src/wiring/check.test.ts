@@ -50,6 +50,19 @@ suite("what keeps a configuration from running", () => {
     assert.deepEqual(faultsOf(remote, {}), [], "whoever settles through another needs no keys");
   });
 
+  test("workers without a relayer key each are refused, unless somebody else settles", () => {
+    const three = { gateway: { workers: 3 } };
+    const two = { TURNPIKE_RELAYER_KEYS: `${key},${newPrivateKey()}` };
+    assert.match(
+      only(three, two),
+      /^gateway\.workers: 3 workers need a relayer key each, and there are 2; .* set gateway\.workers to 2$/,
+    );
+    assert.match(only(three), /there is 1; /);
+    assert.deepEqual(faultsOf({ gateway: { workers: 2 } }, two), []);
+    const remote = { ...three, payment: { networks: [NETWORK], mode: "remote", facilitatorUrl: "http://127.0.0.1:1" } };
+    assert.deepEqual(faultsOf(remote, {}), []);
+  });
+
   test("each is named by its path", () => {
     assert.match(only({ ledger: {} }), /^ledger\.url: missing; set it/);
     assert.match(only({}, {}), /^payment\.relayer\.keysFile: there is no key .*turnpike keys new/);

@@ -21,8 +21,8 @@ import { createReloader, type Reload } from "./reload.ts";
 import { openBus, openLimitStore, openRelaySharing, type WorkerPart } from "./sharing.ts";
 import { openTracer } from "./tracing.ts";
 
-/** Elsewhere workers share one handle: see docs/decisions/0005-processes.md. */
-const CAN_REUSE_PORT = ["linux", "freebsd", "sunos", "aix"].includes(process.platform);
+/** True where several processes may listen on one port. Elsewhere workers share one handle: see docs/decisions/0005-processes.md. */
+export const CAN_REUSE_PORT: boolean = ["linux", "freebsd", "sunos", "aix"].includes(process.platform);
 
 /** What a gateway is built from. */
 export interface GatewayInput extends ServiceInput {

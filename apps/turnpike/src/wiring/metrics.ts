@@ -31,4 +31,4 @@ export const workerRestartsTotal: MetricSpec = {
 };
 
 /** Every metric that the command declares itself. */
-export const APP_METRICS: readonly MetricSpec[] = [secp256k1Native, reloadsTotal];
+export const APP_METRICS: readonly MetricSpec[] = [secp256k1Native, reloadsTotal, workersUp, workerRestartsTotal];

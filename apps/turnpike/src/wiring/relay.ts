@@ -18,7 +18,9 @@ function overHttp(supplier: SupplierConfig): DirectSuppliers {
     const urls = Object.entries(endpoint.urls).filter(([rpcType]) => rpcType !== "websocket");
     return { ...endpoint, urls: Object.fromEntries(urls) };
   });
-  return { ...supplier, endpoints };
+  const { timeoutMs, maxAttempts, crossCheck, logs } = supplier;
+  const logRanges = { maxBlocks: logs.maxBlocks, maxParts: logs.maxParts };
+  return { endpoints, timeoutMs, maxAttempts, crossCheck, logRanges };
 }
 
 /**

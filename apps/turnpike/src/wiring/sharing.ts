@@ -10,15 +10,7 @@ import {
   type ReloadResult,
   withFallback,
 } from "@turnpike/gateway";
-import {
-  createSharedControl,
-  Gossip,
-  type GossipSource,
-  gossipDefaults,
-  type Relay,
-  type RelayControl,
-  type SharedControl,
-} from "@turnpike/relay";
+import { createSharedControl, type DirectRelay, Gossip, gossipDefaults, type SharedControl } from "@turnpike/relay";
 import { createLimitStore } from "./limits.ts";
 import type { PartModules } from "./modules.ts";
 
@@ -71,11 +63,6 @@ export function openLimitStore(
   return withFallback(redis, counts, isLocal);
 }
 
-/** What a relay shares; a relay that shares nothing has nothing to list. */
-function sourceOf(relay: Relay & Partial<GossipSource>): GossipSource {
-  return { qualities: () => relay.qualities?.() ?? [], heights: () => relay.heights?.() ?? [] };
-}
-
 /** Shares what the relay learns and what operators change, while it runs. */
 export interface RelaySharing {
   readonly control: SharedControl;
@@ -84,15 +71,14 @@ export interface RelaySharing {
 
 /** Begins to share. `relay` is the one in effect: a reload replaces it. */
 export function openRelaySharing(
-  relay: () => Relay & RelayControl,
+  relay: () => DirectRelay,
   modules: PartModules & { readonly bus: Bus },
   stack: AsyncDisposableStack,
 ): RelaySharing {
-  const source: GossipSource = {
-    qualities: () => sourceOf(relay()).qualities(),
-    heights: () => sourceOf(relay()).heights(),
-  };
-  const gossip = stack.use(new Gossip(gossipDefaults, { ...modules, source }));
+  // A reload's relay goes on with the memory of the one before.
+  const { memory } = relay();
+  const gossip = stack.use(new Gossip(gossipDefaults, { ...modules, source: memory }));
+  memory.listener = gossip;
   const { refreshMs } = gossipDefaults;
   const control = stack.use(createSharedControl({ refreshMs }, { ...modules, control: relay }));
   gossip.start();

@@ -31,7 +31,7 @@ function wireToError(wire: unknown): AppError {
   const { code, message, faults } = isRecord(wire) ? wire : {};
   const known = typeof code === "string" && Object.hasOwn(ERRORS, code) ? (code as ErrorCode) : "INTERNAL";
   return new AppError(known, {
-    message: String(message ?? "A part failed."),
+    message: typeof message === "string" ? message : "A part failed.",
     ...(Array.isArray(faults) ? { detail: { faults } } : {}),
   });
 }
@@ -77,7 +77,7 @@ export function createCalls(port: Port, handlers: Readonly<Record<string, CallHa
       return promise;
     },
     close() {
-      for (const id of [...pending.keys()]) {
+      for (const id of pending.keys()) {
         settle(id)?.reject(new AppError("PART_FAILED", { message: "A worker ended before it answered." }));
       }
     },

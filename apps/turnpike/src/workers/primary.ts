@@ -16,7 +16,7 @@ import {
 } from "@turnpike/gateway";
 import type { LeveledLog } from "../logging.ts";
 import { requireRunnable } from "../wiring/check.ts";
-import type { GatewayService } from "../wiring/gateway.ts";
+import { CAN_REUSE_PORT, type GatewayService } from "../wiring/gateway.ts";
 import { workerRestartsTotal, workersUp } from "../wiring/metrics.ts";
 import { createReloader } from "../wiring/reload.ts";
 import { shareOf } from "./share.ts";
@@ -82,9 +82,9 @@ export async function startWorkers(input: PrimaryInput): Promise<WorkersService>
   const group = randomUUID();
   const { promise: failed, reject: giveUp } = Promise.withResolvers<never>();
   failed.catch(() => {});
-  let gatewayPort = start.gateway.port;
+  let portOfAll = start.gateway.port;
   let config = start;
-  let forWorkers = shareOf(start, workers, gatewayPort);
+  let forWorkers = shareOf(start, workers, portOfAll);
 
   const hear = (id: string, port: Port, message: unknown): void => {
     const verdicts = counts.answer(message);
@@ -135,7 +135,7 @@ export async function startWorkers(input: PrimaryInput): Promise<WorkersService>
   const apply = async (next: Config): Promise<void> => {
     requireRunnable(next, env, "gateway");
     const before = forWorkers;
-    const after = shareOf(next, workers, gatewayPort);
+    const after = shareOf(next, workers, portOfAll);
     // Workers that start from now on have it from the start.
     forWorkers = after;
     const told = live();
@@ -178,11 +178,14 @@ export async function startWorkers(input: PrimaryInput): Promise<WorkersService>
   });
   const [first, ...others] = slots;
   if (first === undefined) throw new AppError("INTERNAL", { message: "There are no workers to start." });
-  // The first one says which port was taken, and what is wrong with the configuration is said once.
-  const { gatewayPort: taken, adminPort } = await first.start();
-  gatewayPort = taken;
-  forWorkers = { ...forWorkers, gateway: { ...forWorkers.gateway, port: taken } };
-  await Promise.all(others.map((slot) => slot.start()));
+  const starting = start.gateway.port === 0 ? [] : others.map((slot) => slot.start());
+  const [{ gatewayPort, adminPort }] = await Promise.all([first.start(), ...starting]);
+  if (starting.length === 0) {
+    // The first one was given a port that was free: the others need the same. With a shared handle they get it anyway.
+    if (CAN_REUSE_PORT) portOfAll = gatewayPort;
+    forWorkers = shareOf(start, workers, portOfAll);
+    await Promise.all(others.map((slot) => slot.start()));
+  }
   log.info({ workers, gatewayPort, metricsPort: metricsService.port }, "all workers listen");
   const owned = stack.move();
   return {

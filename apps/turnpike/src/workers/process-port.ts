@@ -2,7 +2,7 @@ import type { ChildProcess } from "node:child_process";
 import type { Port } from "@turnpike/gateway";
 
 /** Messages that may wait for a process that does not read; more are dropped. */
-const MAX_WAITING = 10_000;
+const MAX_WAITING = 2_000;
 
 /** The channel to a child process, or (given the process itself) to the one that started it. */
 export function processPort(end: ChildProcess | NodeJS.Process): Port {

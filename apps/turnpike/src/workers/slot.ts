@@ -49,6 +49,9 @@ export interface SlotOptions {
 const START_TIMEOUT_MS = 120_000;
 const RELOAD_TIMEOUT_MS = 60_000;
 const BACKOFF_MS = { least: 100, most: 30_000 };
+const BEAT_EVERY_MS = 5_000;
+/** Time without an answer after which a worker hangs: far above what any work of one turn takes. */
+const HUNG_MS = 20_000;
 /** A worker that lived for so long did not die of its start. */
 const SETTLED_MS = 10_000;
 
@@ -60,6 +63,7 @@ export class WorkerSlot implements AsyncDisposable {
   #worker: Worker | undefined;
   #exited: Promise<unknown> = Promise.resolve();
   #timer: NodeJS.Timeout | undefined;
+  #pulse: NodeJS.Timeout | undefined;
   #inRow = 0;
   #isStopping = false;
 
@@ -76,8 +80,26 @@ export class WorkerSlot implements AsyncDisposable {
   /** Starts the worker for the first time. @throws AppError why it cannot. */
   async start(): Promise<LiveWorker> {
     const live = await this.#launch();
-    this.#live = live;
+    this.#adopt(live);
     return live;
+  }
+
+  /** A worker that hangs would keep its share of the connections waiting: it is ended, and another one started. */
+  #adopt(live: LiveWorker): void {
+    this.#live = live;
+    const worker = this.#worker;
+    const beat = async (): Promise<void> => {
+      try {
+        await live.calls.call("ping", {}, HUNG_MS);
+      } catch {
+        if (this.#isStopping || this.#live !== live) return;
+        this.#modules.log.error({ worker: this.#options.index }, "a worker hangs, and is ended");
+        worker?.process.kill("SIGKILL");
+      }
+    };
+    clearInterval(this.#pulse);
+    this.#pulse = setInterval(() => void beat(), BEAT_EVERY_MS);
+    this.#pulse.unref();
   }
 
   async #launch(): Promise<LiveWorker> {
@@ -95,9 +117,11 @@ export class WorkerSlot implements AsyncDisposable {
       const isServing = this.#live?.id === id;
       if (isServing) this.#live = undefined;
       if (this.#isStopping) return;
+      // One that did not come to serve is told of by whoever started it.
+      if (!isServing) return;
       log.warn({ worker: index, pid: worker.process.pid, code, signal }, "a worker ended");
       if (clock.monotonicMs() - startMs >= SETTLED_MS) this.#inRow = 0;
-      if (isServing) this.#again();
+      this.#again();
     });
     // A child that cannot be spawned, or is killed while it is written to.
     worker.on("error", (error) => log.error({ worker: index, error: String(error) }, "a worker failed"));
@@ -133,7 +157,7 @@ export class WorkerSlot implements AsyncDisposable {
   async #restart(): Promise<void> {
     const { onRestart, onFailure, log } = this.#modules;
     try {
-      this.#live = await this.#launch();
+      this.#adopt(await this.#launch());
       onRestart();
       log.info({ worker: this.#options.index }, "a worker was started again");
     } catch (error) {
@@ -147,6 +171,7 @@ export class WorkerSlot implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isStopping = true;
     clearTimeout(this.#timer);
+    clearInterval(this.#pulse);
     const worker = this.#worker;
     if (worker === undefined || worker.isDead()) return;
     worker.process.send?.({ to: "stop" }, undefined, undefined, () => {});

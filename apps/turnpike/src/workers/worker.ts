@@ -78,6 +78,7 @@ export async function runWorker(context: CommandContext): Promise<void> {
       if (isRecord(body) && isRecord(body.config)) config = body.config as unknown as Config;
       return await reload("signal");
     },
+    ping: () => ({}),
     metrics: async () => (await running()).dumpMetrics(),
   });
   port.subscribe((message) => {

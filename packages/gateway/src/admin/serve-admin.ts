@@ -1,6 +1,7 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import {
   type Clock,
+  Deadlines,
   type ErrorCode,
   errorBody,
   errorRow,
@@ -64,6 +65,7 @@ export async function serveAdmin(opts: AdminOptions, modules: AdminModules): Pro
   const isOperator = createTokenCheck(opts.token);
   const routes = adminRoutes(target, { version: opts.version });
   const budget = createBodyBudget(() => MAX_HELD_BYTES);
+  const deadlines = new Deadlines({ stepMs: 100 }, { clock });
   let warnedMs = Number.NEGATIVE_INFINITY;
   let wrongTokens = 0;
 
@@ -108,7 +110,7 @@ export async function serveAdmin(opts: AdminOptions, modules: AdminModules): Pro
       if (found.length === 0) return fail(req, res, requestId, "ADMIN_NOT_FOUND");
       return fail(req, res, requestId, "VERB_NOT_ALLOWED", { headers: ["Allow", verbs] });
     }
-    const read = await readBody(req, { maxBytes: MAX_BODY_BYTES, timeoutMs: BODY_TIMEOUT_MS }, budget);
+    const read = await readBody(req, { maxBytes: MAX_BODY_BYTES, timeoutMs: BODY_TIMEOUT_MS }, { budget, deadlines });
     if (!read.ok) return read.reason === "gone" ? undefined : fail(req, res, requestId, read.reason);
     budget.give(read.bytes.length);
     const parsed = read.bytes.length === 0 ? undefined : parseJson(read.bytes, { maxDepth: 8, maxNodes: 100 });

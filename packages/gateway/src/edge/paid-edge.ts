@@ -1,7 +1,7 @@
-import type { ErrorCode, RequestId } from "@turnpike/base";
+import type { Deadlines, ErrorCode, RequestId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import { type Answer, errorAnswer, preflightAnswer } from "../http/answer.ts";
-import { type BodyBudget, type BodyResult, readBody } from "../http/body.ts";
+import { type BodyBudget, readBody } from "../http/body.ts";
 import { canDiscard, type Desk, type Exchange } from "../http/request.ts";
 import { sendContinue } from "../http/server.ts";
 import type { Sell } from "../pipeline.ts";
@@ -24,6 +24,8 @@ export interface PaidEdgeModules {
   readonly sell: Sell;
   readonly desk: Desk;
   readonly budget: BodyBudget;
+  /** For bodies that do not come. */
+  readonly deadlines: Deadlines;
 }
 
 /** One paid service's route. */
@@ -50,7 +52,7 @@ const PATH_VERBS = "GET, POST, OPTIONS";
 
 /** The paid door. */
 export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules): PaidEdge {
-  const { termsOf, matchPath, sell, desk, budget } = modules;
+  const { termsOf, matchPath, sell, desk, budget, deadlines } = modules;
   const routes = new Map<string, PaidRoute>();
   for (const service of modules.services) {
     if (!service.paid) continue;
@@ -93,12 +95,10 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
               timeoutMs: opts.requestTimeoutMs,
               wanted: () => sendContinue(req, res),
             };
-            const read = async (): Promise<BodyResult> => {
-              const body = await readBody(req, limits, budget);
-              if (body.ok) held = body.bytes.length;
-              return body;
-            };
-            return (await slot.outside(read)) ?? { ok: false, reason: "OVERLOADED" };
+            slot.leave();
+            const body = await readBody(req, limits, { budget, deadlines });
+            if (body.ok) held = body.bytes.length;
+            return slot.enter() ? body : { ok: false, reason: "OVERLOADED" };
           },
           gone: () => req.socket.destroyed,
         });

@@ -1,12 +1,12 @@
 import type { IncomingMessage } from "node:http";
-import type { Clock } from "@turnpike/base";
+import type { Clock, Deadlines } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import { isRpcPath, type Relay, takesPaths } from "@turnpike/relay";
 import type { Answer } from "../http/answer.ts";
 import { type BodyBudget, readBody } from "../http/body.ts";
 import type { Desk, Exchange, Slot } from "../http/request.ts";
 import { sendContinue } from "../http/server.ts";
-import type { RateLimits, RateVerdict } from "../limits/types.ts";
+import type { RateLimits } from "../limits/types.ts";
 import { codeAnswer, freePreflight, NOT_FREE, rpcAnswer, withHeaders } from "./answers.ts";
 import { type RpcBody, readRpcBody, rpcError } from "./jsonrpc.ts";
 import { createRelayCalls } from "./relay-calls.ts";
@@ -28,6 +28,8 @@ export interface FreeDoorModules {
   readonly clock: Clock;
   readonly desk: Desk;
   readonly budget: BodyBudget;
+  /** For bodies that do not come. */
+  readonly deadlines: Deadlines;
   readonly limits: RateLimits;
   /** Address of the client. */
   readonly clientIp: (req: IncomingMessage) => string;
@@ -43,6 +45,16 @@ export interface FreeDoor {
   handleId(exchange: Exchange, id: string, path: string): void;
 }
 
+/** A service of the free relay. */
+interface Served {
+  readonly service: Service;
+  readonly hasPaths: boolean;
+  /** What `Allow` says. */
+  readonly verbs: string;
+}
+
+const NOT_SERVED = { service: undefined, hasPaths: false, verbs: "POST, OPTIONS" } as const;
+
 /** A request, and its place among the concurrent ones. */
 interface Place {
   readonly exchange: Exchange;
@@ -53,19 +65,19 @@ const UNKNOWN_MAX_BYTES = 65_536;
 
 /** The door of the free relay. Every error is a JSON-RPC object with the call's id. */
 export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules): FreeDoor {
-  const { desk, budget, limits } = modules;
+  const { desk, budget, deadlines, limits } = modules;
+  const bodies = { budget, deadlines };
   const calls = createRelayCalls({ ...modules, timeoutMs: opts.timeoutMs, mayStream: true });
   const suffix = `.${opts.relayDomain.toLowerCase()}`;
-  const services = new Map<string, Service>();
-  const hosts = new Map<string, Service>();
+  const services = new Map<string, Served>();
+  const hosts = new Map<string, Served>();
   for (const service of modules.services) {
     if (!service.free) continue;
-    services.set(service.id, service);
-    hosts.set(`${service.id}${suffix}`, service);
+    const hasPaths = takesPaths(service);
+    const served = { service, hasPaths, verbs: hasPaths ? "GET, HEAD, POST, OPTIONS" : "POST, OPTIONS" };
+    services.set(service.id, served);
+    hosts.set(`${service.id}${suffix}`, served);
   }
-
-  const take = (exchange: Exchange, service: Service, items: number): Promise<RateVerdict> | RateVerdict =>
-    limits.take({ clientIp: modules.clientIp(exchange.req), serviceId: service.id, items });
 
   /** Reads the body and hands it on; it counts against the budget until the answer is there. */
   const withBody = async (
@@ -75,18 +87,13 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
   ): Promise<Answer | undefined> => {
     const { req, res } = exchange;
     const wanted = (): void => sendContinue(req, res);
-    let held = 0;
+    slot.leave();
+    const body = await readBody(req, { maxBytes, timeoutMs: opts.requestTimeoutMs, wanted }, bodies);
+    if (!body.ok) return body.reason === "gone" ? undefined : codeAnswer("null", body.reason, { close: true });
     try {
-      const body = await slot.outside(async () => {
-        const read = await readBody(req, { maxBytes, timeoutMs: opts.requestTimeoutMs, wanted }, budget);
-        if (read.ok) held = read.bytes.length;
-        return read;
-      });
-      if (body === undefined) return codeAnswer("null", "OVERLOADED", { close: true });
-      if (!body.ok) return body.reason === "gone" ? undefined : codeAnswer("null", body.reason, { close: true });
-      return await work(body.bytes);
+      return slot.enter() ? await work(body.bytes) : codeAnswer("null", "OVERLOADED", { close: true });
     } finally {
-      budget.give(held);
+      budget.give(body.bytes.length);
     }
   };
 
@@ -97,7 +104,8 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
     items: number,
     work: () => Promise<Answer> | Answer,
   ): Promise<Answer> => {
-    const verdict = await take(exchange, service, items);
+    const taken = limits.take({ clientIp: modules.clientIp(exchange.req), serviceId: service.id, items });
+    const verdict = taken instanceof Promise ? await taken : taken;
     if (verdict.ok) return withHeaders(await work(), verdict.headers);
     const headers = ["Retry-After", String(Math.max(1, verdict.retryAfterSeconds)), ...verdict.headers];
     return codeAnswer(id, "RATE_LIMITED", { headers });
@@ -149,11 +157,10 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
       return codeAnswer(idOf(readRpcBody(bytes, opts.maxBatchItems)), "UNKNOWN_SERVICE", { message: NOT_FREE });
     });
 
-  const handle = (exchange: Exchange, service: Service | undefined, path: string): void => {
+  const handle = (exchange: Exchange, served: Served | undefined, path: string): void => {
     const { method, headers } = exchange.req;
-    const hasPaths = service !== undefined && takesPaths(service);
-    const verbs = hasPaths ? "GET, HEAD, POST, OPTIONS" : "POST, OPTIONS";
-    const isRoot = isRpcPath(service, path);
+    const { service, hasPaths, verbs } = served ?? NOT_SERVED;
+    const isRoot = path === "" || path === "/" || isRpcPath(service, path);
     const isRead = method === "GET" || method === "HEAD";
     const label = service?.id ?? "unknown";
     const answer = (made: Answer): void => desk.answer(exchange, "free", label, made);

@@ -1,4 +1,5 @@
 import type { IncomingMessage } from "node:http";
+import type { Deadlines } from "@turnpike/base";
 
 /** Bounds of {@link readBody}. */
 export interface BodyLimits {
@@ -38,12 +39,18 @@ export function createBodyBudget(maxBytes: () => number): BodyBudget {
   };
 }
 
+/** What {@link readBody} works with. */
+export interface BodyModules {
+  readonly budget: BodyBudget;
+  readonly deadlines: Deadlines;
+}
+
 /**
  * Reads a body of at most `maxBytes` within `timeoutMs`. Bytes beyond a bound are never stored; the caller must close
  * the connection after any failure, since the rest of the body is still to come. What a failure held is given back to
  * the budget here; after a success the caller gives `bytes.length` back when it no longer holds the body.
  */
-export function readBody(req: IncomingMessage, limits: BodyLimits, budget: BodyBudget): Promise<BodyResult> {
+export function readBody(req: IncomingMessage, limits: BodyLimits, modules: BodyModules): Promise<BodyResult> {
   const encoding = req.headers["content-encoding"];
   if (encoding !== undefined && encoding.toLowerCase() !== "identity") {
     return Promise.resolve({ ok: false, reason: "UNSUPPORTED_MEDIA_TYPE" });
@@ -52,34 +59,41 @@ export function readBody(req: IncomingMessage, limits: BodyLimits, budget: BodyB
     return Promise.resolve({ ok: false, reason: "BODY_TOO_LARGE" });
   }
   if (req.destroyed && !req.readableEnded) return Promise.resolve({ ok: false, reason: "gone" });
+  const { budget, deadlines } = modules;
   return new Promise((resolve) => {
-    const parts: Buffer[] = [];
+    let first: Buffer | undefined;
+    let more: Buffer[] | undefined;
     let size = 0;
+    let isDone = false;
     const finish = (result: BodyResult): void => {
-      clearTimeout(timer);
-      req.off("data", onData).off("end", onEnd).off("close", onClose);
+      if (isDone) return;
+      isDone = true;
+      deadlines.cancel(deadline);
       if (!result.ok) budget.give(size);
       resolve(result);
     };
     const onData = (part: Buffer): void => {
+      // What comes after a failure is not stored: the connection is closed, and the rest read away.
+      if (isDone) return;
       if (size + part.length > limits.maxBytes) finish({ ok: false, reason: "BODY_TOO_LARGE" });
       else if (!budget.take(part.length)) finish({ ok: false, reason: "OVERLOADED" });
       else {
         size += part.length;
-        parts.push(part);
+        if (first === undefined) first = part;
+        else if (more === undefined) more = [first, part];
+        else more.push(part);
       }
     };
-    const onEnd = (): void => {
-      const only = parts[0];
-      finish({ ok: true, bytes: parts.length === 1 && only !== undefined ? only : Buffer.concat(parts) });
-    };
-    const onClose = (): void => finish({ ok: false, reason: "gone" });
-    const timer = setTimeout(() => finish({ ok: false, reason: "REQUEST_TIMEOUT" }), limits.timeoutMs);
+    const deadline = deadlines.after(limits.timeoutMs, () => finish({ ok: false, reason: "REQUEST_TIMEOUT" }));
     // A broken upload is `gone`, told by `close`; the error itself says nothing more.
     req.on("error", ignore);
-    req.on("data", onData).on("end", onEnd).on("close", onClose);
+    req.on("data", onData);
+    req.on("end", () => finish({ ok: true, bytes: more === undefined ? (first ?? NOTHING) : Buffer.concat(more) }));
+    req.on("close", () => finish({ ok: false, reason: "gone" }));
     limits.wanted?.();
   });
 }
+
+const NOTHING = Buffer.alloc(0);
 
 function ignore(): void {}

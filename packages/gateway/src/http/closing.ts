@@ -9,12 +9,3 @@ export async function closeServer(server: Server): Promise<void> {
   server.closeIdleConnections();
   await closed;
 }
-
-/** Resolves when all of them have ended, or the time is over. */
-export async function settledWithin(works: ReadonlySet<Promise<void>>, timeoutMs: number): Promise<void> {
-  if (works.size === 0) return;
-  const { promise: late, resolve } = Promise.withResolvers<void>();
-  const timer = setTimeout(resolve, timeoutMs);
-  await Promise.race([Promise.allSettled(works), late]);
-  clearTimeout(timer);
-}

@@ -4,6 +4,7 @@ import type { Watch } from "../monitoring/watch.ts";
 import { faultFields } from "../pipeline.ts";
 import { type Answer, errorAnswer, writeAnswer } from "./answer.ts";
 import { canDiscard, type Desk, type Door, type Exchange, type Slot } from "./request.ts";
+import type { Works } from "./works.ts";
 
 /** Requests with work in progress at each door, over all configurations. */
 export type Working = Record<Door, number>;
@@ -14,7 +15,7 @@ export interface DeskModules {
   readonly maxConcurrentRequests: () => number;
   readonly working: Working;
   /** Work that has not ended. */
-  readonly works: Set<Promise<void>>;
+  readonly works: Works;
   readonly isDraining: () => boolean;
   readonly watch: Watch;
   readonly clock: Clock;
@@ -65,13 +66,12 @@ export function createDesk(modules: DeskModules): Desk {
         isInside = false;
       };
       const slot: Slot = {
-        async outside(wait) {
-          leave();
-          const result = await wait();
-          if (isFull()) return undefined;
+        leave,
+        enter() {
+          if (isFull()) return false;
           working[door]++;
           isInside = true;
-          return result;
+          return true;
         },
       };
       const run = async (): Promise<void> => {
@@ -91,11 +91,11 @@ export function createDesk(modules: DeskModules): Desk {
           desk.answer(exchange, door, service, errorAnswer("INTERNAL", exchange.requestId, { close: true }));
         } finally {
           leave();
+          works.end();
         }
       };
-      const running = run();
-      works.add(running);
-      void running.finally(() => works.delete(running));
+      works.begin();
+      void run();
     },
   };
   return desk;

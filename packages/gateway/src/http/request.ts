@@ -29,11 +29,10 @@ export interface Exchange {
 
 /** A place among the concurrent requests of a door. */
 export interface Slot {
-  /**
-   * Waits for the client without holding the place: a slow sender must not keep others from working. Undefined when
-   * there is no place left afterwards.
-   */
-  outside<T>(wait: () => Promise<T>): Promise<T | undefined>;
+  /** Gives the place up while the client is waited for: a slow sender must not keep others from working. */
+  leave(): void;
+  /** Takes a place again; false when there is none left. */
+  enter(): boolean;
 }
 
 /** What a door needs of the server that it is in. */

@@ -21,7 +21,7 @@ function processOf(value: number) {
   return metrics;
 }
 
-const valueOf = (text: string, sample: string): number | undefined => {
+const sampleIn = (text: string, sample: string): number | undefined => {
   const line = text.split("\n").find((one) => one.startsWith(`${sample} `));
   return line === undefined ? undefined : Number(line.slice(sample.length + 1));
 };
@@ -36,12 +36,12 @@ test("samples of several processes become one, by kind and by what the spec says
   }
   const text = await across.render();
   const values = ['t_total{a="x"}', 't_total{a="own-2"}', "t_now", 't_most{a="x"}', "t_least"].map((one) =>
-    valueOf(text, one),
+    sampleIn(text, one),
   );
   assert.deepEqual(values, [6, 1, 6, -1, 1]);
   const buckets = ['t_seconds_bucket{le="1"}', 't_seconds_bucket{le="2"}', 't_seconds_bucket{le="+Inf"}'];
   assert.deepEqual(
-    [...buckets, "t_seconds_sum", "t_seconds_count"].map((one) => valueOf(text, one)),
+    [...buckets, "t_seconds_sum", "t_seconds_count"].map((one) => sampleIn(text, one)),
     [1, 2, 3, 6, 3],
   );
   const names: readonly string[] = text.match(/^# TYPE (\S+)/gm) ?? [];
@@ -61,11 +61,11 @@ test("a process that ended leaves its counters, and takes its gauges with it", a
   across.ended("w3");
   const text = await across.render();
   assert.deepEqual(
-    ['t_total{a="x"}', "t_now", 't_most{a="x"}', "t_least", "t_seconds_count"].map((one) => valueOf(text, one)),
+    ['t_total{a="x"}', "t_now", 't_most{a="x"}', "t_least", "t_seconds_count"].map((one) => sampleIn(text, one)),
     [10, 5, -5, 5, 3],
   );
   const cpu = "process_cpu_seconds_total";
-  assert.ok((valueOf(text, cpu) ?? 0) >= (valueOf(before, cpu) ?? Number.POSITIVE_INFINITY));
+  assert.ok((sampleIn(text, cpu) ?? 0) >= (sampleIn(before, cpu) ?? Number.POSITIVE_INFINITY));
 });
 
 test("what is no dump is not taken", () => {

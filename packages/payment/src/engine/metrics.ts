@@ -6,6 +6,7 @@ export const relayerBalance: MetricSpec = {
   name: "turnpike_settlement_relayer_balance_wei",
   help: "Native balance of a relayer key.",
   labels: ["network", "relayer"],
+  across: "max",
 };
 
 /** Native balance below which a relayer key takes no payments. */
@@ -14,6 +15,7 @@ export const relayerMinBalance: MetricSpec = {
   name: "turnpike_settlement_relayer_min_balance_wei",
   help: "Native balance below which a relayer key takes no payments.",
   labels: ["network"],
+  across: "max",
 };
 
 /** Batches that are journaled and not mined. */
@@ -72,6 +74,7 @@ export const unresolvedGauge: MetricSpec = {
   name: "turnpike_settlement_unresolved",
   help: "Payments that are neither settled nor failed although their window is closed or their batch is mined.",
   labels: ["network"],
+  across: "max",
 };
 
 /** Transactions sent to the chain. */

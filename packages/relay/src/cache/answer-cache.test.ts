@@ -31,7 +31,7 @@ function bench(options: Partial<AnswerCacheOptions> = {}, isLazy = false): Bench
     if (isLazy) waiting.push(run);
     else run();
   };
-  const cache = new AnswerCache(options, { clock, metrics: noMetrics, defer });
+  const cache = new AnswerCache({ waitsForSecond: false, ...options }, { clock, metrics: noMetrics, defer });
   const view = new ChainView({ syncAllowanceBlocks: 5 });
   speak(view, TIP, 0);
   for (const operator of OPERATORS) view.sawFinal(operator, FINAL, 0);
@@ -468,4 +468,25 @@ suite("defaults", () => {
     assert.ok(answerCacheDefaults.headAgeMs <= chainViewDefaults.followDownMs);
     assert.ok(answerCacheDefaults.unfinalAgeMs <= chainViewDefaults.maxAgeMs);
   });
+});
+
+test("what is about the newest block, or large, is kept when the same was asked for before; the rest at once", () => {
+  const one = bench({ waitsForSecond: true });
+  const isKept = (rule: CacheRule, key: string): boolean => one.eth.get(query(rule, key), 0)?.kind === "hit";
+  const ask = (rule: CacheRule, key: string, result: string): void => {
+    const got = one.eth.get(query(rule, key), 0);
+    if (got?.kind === "miss") one.eth.put(got, found(result));
+  };
+  ask(at(FINAL), "small", '"0x1"');
+  assert.ok(isKept(at(FINAL), "small"));
+  for (const [rule, key, result] of [
+    [{ by: "head" }, "head", '"0x1"'],
+    [at(FINAL), "large", `"${"x".repeat(10_000)}"`],
+  ] as const) {
+    ask(rule, key, result);
+    assert.ok(one.cache.entries <= 2);
+    assert.equal(one.eth.get(query(rule, `${key} of another`), 0)?.kind === "hit", false);
+    ask(rule, key, result);
+    assert.ok(isKept(rule, key), key);
+  }
 });

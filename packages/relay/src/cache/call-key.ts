@@ -7,9 +7,13 @@ export const MAX_KEYED_BYTES = 65_536;
 /** Longer keys are hashed. */
 const MAX_KEY_CHARS = 1_024;
 
+const without = (bytes: Buffer, id: { readonly start: number; readonly end: number }): string =>
+  `${bytes.toString("latin1", 0, id.start)}\n${bytes.toString("latin1", id.end)}`;
+
 /** The bytes of a JSON-RPC call without its id's; undefined when it has none, or two. */
-function bodyWithoutId(body: Uint8Array): string | undefined {
+function bodyWithoutId({ idAt }: BackendCall, body: Uint8Array): string | undefined {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  if (idAt !== undefined) return without(bytes, idAt);
   let id: { readonly start: number; readonly end: number } | undefined;
   for (const member of jsonMemberSpans(bytes, 0)?.members ?? []) {
     if (member.key !== "id") continue;
@@ -17,7 +21,7 @@ function bodyWithoutId(body: Uint8Array): string | undefined {
     id = member;
   }
   if (id === undefined) return undefined;
-  return `${bytes.toString("latin1", 0, id.start)}\n${bytes.toString("latin1", id.end)}`;
+  return without(bytes, id);
 }
 
 /** Header lines, in one order. No value of a header holds a line feed. */
@@ -36,7 +40,7 @@ export function callKey(call: BackendCall): string | undefined {
   let text = "";
   if (body !== undefined) {
     if (body.length > MAX_KEYED_BYTES) return undefined;
-    const own = call.id === undefined ? Buffer.from(body).toString("latin1") : bodyWithoutId(body);
+    const own = call.id === undefined ? Buffer.from(body).toString("latin1") : bodyWithoutId(call, body);
     if (own === undefined) return undefined;
     text = own;
   }

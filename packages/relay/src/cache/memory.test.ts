@@ -36,7 +36,10 @@ for (const [name, heightBlocks, minBytes, maxBytes] of [
   test(`memory stays within the budget, by a third at most: ${name}`, () => {
     const view = new ChainView();
     for (const operator of ["a", "b", "c"]) view.reported(operator, 1_000, 0);
-    const cache = new AnswerCache({ maxBytes: MAX_BYTES }, { clock, metrics: noMetrics, defer: (run) => run() });
+    const cache = new AnswerCache(
+      { maxBytes: MAX_BYTES, waitsForSecond: false },
+      { clock, metrics: noMetrics, defer: (run) => run() },
+    );
     const service = cache.open("eth" as ServiceId, view);
     const rule: CacheRule = { by: "block", blocks: () => [{ height: heightBlocks }] };
     const next = numbers();

@@ -10,6 +10,8 @@ export interface AnswerCacheOptions {
   readonly unfinalAgeMs: number;
   /** Most for answers about the newest block; less where blocks are quicker. */
   readonly headAgeMs: number;
+  /** Answers about the newest block, and large ones, are kept only when the same was asked for shortly before. */
+  readonly waitsForSecond: boolean;
   /** Answers that wait to be stored. */
   readonly maxWaiting: number;
   /** Bytes of answers that wait to be stored. */
@@ -23,6 +25,7 @@ export const answerCacheDefaults: AnswerCacheOptions = {
   maxAgeMs: 3_600_000,
   unfinalAgeMs: 15_000,
   headAgeMs: 2_000,
+  waitsForSecond: true,
   maxWaiting: 256,
   maxWaitingBytes: 8 * 1_048_576,
 };

@@ -1,6 +1,7 @@
 import type { Clock, Labels, Metrics, ServiceId } from "@turnpike/base";
 import type { FoundAnswer } from "../direct/found.ts";
 import { findMembers } from "../members.ts";
+import { Doorkeeper } from "./doorkeeper.ts";
 import { answerOf, type Entry, type EntryOwner, entryBytes, parseResult, type RemovalReason } from "./entry.ts";
 import { CACHE_HITS, CACHE_MISSES } from "./metrics.ts";
 import type { AnswerCacheOptions } from "./options.ts";
@@ -22,6 +23,10 @@ export interface StoreTools {
 
 const RULES: readonly RuleName[] = ["forever", "head", "block", "found"];
 const MIN_HEAD_AGE_MS = 50;
+/** Larger answers are kept only when they are asked for again: storing one costs as much as relaying it. */
+const LARGE_BYTES = 4_096;
+/** 16 KiB a service. */
+const DOORKEEPER_SLOTS = 4_096;
 
 /** Makes the cache of one service. */
 export function createServiceCache(service: ServiceId, chain: ChainFactsSource, tools: StoreTools): ServiceCache {
@@ -35,6 +40,7 @@ class OneServiceCache implements ServiceCache, EntryOwner {
   readonly #entries = new Map<string, Entry>();
   /** Those that a reorganisation may make wrong. */
   readonly #open = new Set<Entry>();
+  readonly #doorkeeper = new Doorkeeper(DOORKEEPER_SLOTS);
   readonly #unsubscribe: () => void;
   #highestFinalBlocks = -1;
   #clearMark = 0;
@@ -63,6 +69,7 @@ class OneServiceCache implements ServiceCache, EntryOwner {
     const subject = subjectOf(rule, params);
     if (subject === undefined) return undefined;
     this.#tools.metrics.count(CACHE_MISSES, this.#labels.get(subject.rule));
+    if (subject.isHead && this.#isFirst(key)) return undefined;
     const { forkMark } = this.#chain;
     const finalBlocks = this.#chain.final(nowMs);
     const hasId = id !== undefined;
@@ -74,7 +81,12 @@ class OneServiceCache implements ServiceCache, EntryOwner {
     if (found.isError || found.stream !== undefined || found.lastResort !== undefined) return;
     if (found.status < 200 || found.status > 299) return;
     if (found.body.length === 0 || found.body.length > maxEntryBytes) return;
+    if (found.body.length > LARGE_BYTES && this.#isFirst(miss.key)) return;
     this.#tools.later(found.body.length, () => this.#store(miss, found));
+  }
+
+  #isFirst(key: string): boolean {
+    return this.#tools.options.waitsForSecond && !this.#doorkeeper.wasSeen(key);
   }
 
   dropFrom(heightBlocks: number): void {

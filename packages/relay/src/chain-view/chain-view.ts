@@ -37,6 +37,7 @@ const MAX_LEAD_BLOCKS = 64;
  */
 export class ChainView {
   readonly #options: ChainViewOptions;
+  readonly #onServed: (heightBlocks: number) => void;
   readonly #operators = new Map<string, Operator>();
   readonly #ring: BlockRing;
   readonly #pace: Pace;
@@ -49,7 +50,9 @@ export class ChainView {
   #isNew = false;
   #recheckAtMs = 0;
 
-  constructor(options: Partial<ChainViewOptions> = {}) {
+  /** `onServed` is told when a client was shown a higher block than any before. */
+  constructor(options: Partial<ChainViewOptions> = {}, onServed: (heightBlocks: number) => void = () => {}) {
+    this.#onServed = onServed;
     this.#options = { ...chainViewDefaults, ...options };
     const { keptBlocks, maxAgeMs, syncAllowanceBlocks } = this.#options;
     this.#ring = new BlockRing({ keptBlocks, maxAgeMs });
@@ -167,6 +170,7 @@ export class ChainView {
     const before = this.#newestBlocks();
     this.#served = { heightBlocks, atMs: nowMs, voters: this.#operators.size };
     if (this.#newestBlocks() !== before) this.#headMark++;
+    this.#onServed(heightBlocks);
   }
 
   /** Another number whenever what is known about the newest block may no longer be true. */

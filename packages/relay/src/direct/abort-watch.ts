@@ -11,7 +11,7 @@ export function watchAbort(signal: AbortSignal, callback: () => void): void {
     callbacks = all;
     watches.set(signal, all);
     const fire = (): void => {
-      for (const one of [...all]) one();
+      for (const one of all) one();
     };
     signal.addEventListener("abort", fire, { once: true });
   }

@@ -1,6 +1,6 @@
 import type { Clock, Metrics } from "@turnpike/base";
-import type { CacheMiss } from "../cache/types.ts";
 import { callKey } from "../cache/call-key.ts";
+import type { CacheMiss } from "../cache/types.ts";
 import type { RelayFlag } from "../types.ts";
 import { crossCheck, wantedAnswers } from "./cross-check.ts";
 import type { Finding } from "./found.ts";
@@ -58,10 +58,8 @@ export class Answering {
 
   /** Joins equal reads that are in flight, or runs this one and keeps its answer. */
   share({ call, set, signal }: Job, { key, miss }: SharedRead, run: () => Promise<Finding>): Promise<Finding> {
-    return set.flights.join(key, call.clientId ?? call.id, signal, async () => {
-      const finding = await run();
+    return set.flights.join(key, call.clientId ?? call.id, signal, run, (finding) => {
       if (finding.ok && miss !== undefined) set.memory.cache.put(miss, finding.found);
-      return finding;
     });
   }
 

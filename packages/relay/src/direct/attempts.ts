@@ -38,28 +38,26 @@ export class Attempts {
     const { clock } = this.#modules;
     const { call, operation, isFree, mayStream, signal } = job;
     const startMs = clock.monotonicMs();
+    let leftMs = shareMs;
     if (!target.isVerified) {
       const unverified = await this.verify(target, shareMs);
       if (unverified === "wrong_chain") return unverified;
       if (unverified !== undefined) return this.record(target, call, startMs, unverified);
+      if (handle.isOver === true) return { kind: "bad", blame: "client", reason: "aborted", isUnsent: true };
+      leftMs = shareMs - (clock.monotonicMs() - startMs);
     }
     const body = operation?.filter === "use" ? bodyForMaker(call) : call.body;
-    const leftMs = shareMs - (clock.monotonicMs() - startMs);
     const span = job.span?.child("relay.attempt", "client", { operator: target.operator });
-    let result: AttemptResult & { readonly retryAfterMs?: number | undefined } = await target.attempt(
-      call,
-      body,
-      leftMs,
-      signal,
-      { isFree, mayStream },
-      handle,
-    );
+    const stream = mayStream ? target.streaming(call) : undefined;
+    const exchanged = await target.exchange(call, body, leftMs, signal, 1, handle, stream);
+    let result = target.read(call, exchanged, { isFree });
     const nowMs = clock.monotonicMs();
     if (result.kind === "good") {
       if (operation?.filter === "create" && !result.good.isError) result = withTaggedFilter(target, result);
       else result = checkAgainstChain(target, job, result, nowMs);
     } else {
-      if (result.retryAfterMs !== undefined) target.quality.rest(nowMs, result.retryAfterMs);
+      const restMs = exchanged.ok && "answer" in exchanged ? exchanged.retryAfterMs : undefined;
+      if (restMs !== undefined) target.quality.rest(nowMs, restMs);
       if (result.reason === "state_unavailable") learnFromFailure(target, job, nowMs);
       span?.fail(result.reason);
     }

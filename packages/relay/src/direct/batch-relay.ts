@@ -5,7 +5,7 @@ import { takeNext } from "../quality/selection.ts";
 import { joinBatch, readBatch } from "./batch.ts";
 import type { ExchangeResult } from "./exchange.ts";
 import { failureCode, type Tally } from "./failure.ts";
-import type { Finding, FoundAnswer } from "./found.ts";
+import { type Finding, type FoundAnswer, foundOf } from "./found.ts";
 import type { Job } from "./job.ts";
 import { errorOf } from "./sending.ts";
 import { type AttemptResult, type FailedAttempt, faultOf, type Target } from "./target.ts";
@@ -200,8 +200,7 @@ async function finish(
     const given = answers[at];
     const answer: AttemptAnswer | undefined = given?.kind === "good" ? tools.check(target, job, given) : given;
     if (answer?.kind === "good") {
-      const { kind: _, ...good } = answer;
-      results[index] = { ok: true, found: { status: 200, contentType: "application/json", operator, ...good } };
+      results[index] = { ok: true, found: foundOf(answer, 200, "application/json", operator) };
       if (signal === undefined || signal.kind !== "bad") [signal, signalCall] = [answer, call];
       continue;
     }

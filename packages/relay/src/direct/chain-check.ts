@@ -3,6 +3,7 @@ import type { GoodAnswer } from "../answer.ts";
 import { isEmptyResult } from "../cache/policy.ts";
 import { historyKindOf, neededHeights } from "../chain-view/archive.ts";
 import { replaceSpan } from "../members.ts";
+import { type FoundAnswer, foundOf } from "./found.ts";
 import { isAboutHead, type Job } from "./job.ts";
 import type { AttemptResult, Target } from "./target.ts";
 
@@ -29,18 +30,30 @@ function shallowResult({ result, resultAt, body }: GoodAnswer): unknown {
   }
 }
 
+/** True when no member was left out of {@link shallowResult}. */
+function isReadWhole({ result, resultAt }: GoodAnswer): boolean {
+  return result !== undefined || (resultAt !== undefined && resultAt.end - resultAt.start <= MAX_MEMBER_BYTES);
+}
+
 /**
  * Holds a good answer against what is known of the chain: a height that goes back behind what clients were shown, or
- * cannot be true, and "nothing" from a supplier that is below the block it was asked about, are no answers.
+ * cannot be true, a newest block without a height, and "nothing" from a supplier that is below the block it was asked about, are no answers.
  */
 export function checkAgainstChain(target: Target, job: Job, result: Good, nowMs: number): AttemptResult {
   const { traits, refs, set, call } = job;
   const { good } = result;
   if (good.isError || good.stream !== undefined || traits === undefined) return result;
   const { view, archive } = set.memory;
-  if (traits.tipOf !== undefined && isAboutHead(job) && refs?.some((ref) => !("tag" in ref && ref.tag === "latest")) !== true) {
+  if (
+    traits.tipOf !== undefined &&
+    isAboutHead(job) &&
+    refs?.some((ref) => !("tag" in ref && ref.tag === "latest")) !== true
+  ) {
     const height = traits.tipOf(shallowResult(good));
     if (height !== undefined) return checkTip(target, job, result, height, nowMs);
+    if (isReadWhole(good)) {
+      return { kind: "bad", blame: "supplier", reason: "schema", stale: staleOf(target, result) };
+    }
   }
   if (refs === undefined) return result;
   const tip = view.newest(nowMs);
@@ -66,9 +79,9 @@ function isNothing(result: unknown): boolean {
   return result === null || (Array.isArray(result) && result.length === 0);
 }
 
-function staleOf(target: Target, { good, status, contentType }: Good) {
-  const { kind: _, ...rest } = good;
-  return { status, contentType, operator: target.operator, ...rest };
+function staleOf(target: Target, { good, status, contentType }: Good, tipBlocks?: number): FoundAnswer {
+  const found = foundOf(good, status, contentType, target.operator);
+  return tipBlocks === undefined ? found : { ...found, tipBlocks };
 }
 
 const HEX = /^"0x[0-9a-fA-F]{1,14}"$/;
@@ -78,18 +91,25 @@ function checkTip(target: Target, { set }: Job, result: Good, height: number, no
   const { view } = set.memory;
   const { operator } = target;
   view.reported(operator, height, nowMs);
-  if (view.mayServe(height, nowMs)) {
+  // 0 is what a node says that has just begun.
+  const isBehind = view.isBehind(operator, nowMs) || (height === 0 && (view.tip(nowMs) ?? 0) > 0);
+  if (!isBehind && view.mayServe(height, nowMs)) {
     view.wasServed(height, nowMs);
     return result;
   }
   const served = view.served(nowMs);
-  const isBehind = view.isBehind(operator, nowMs);
   if (served !== undefined && height < served && !isBehind) {
     const raised = raise(result, served);
     if (raised !== undefined) return raised;
   }
-  if (served === undefined || height > served) return { kind: "bad", blame: "supplier", reason: "behind" };
-  return { kind: "bad", blame: isBehind ? "supplier" : "chain", reason: "behind", stale: staleOf(target, result) };
+  const isTooHigh = !isBehind && (served === undefined || height > served);
+  if (isTooHigh) return { kind: "bad", blame: "supplier", reason: "behind" };
+  return {
+    kind: "bad",
+    blame: isBehind ? "supplier" : "chain",
+    reason: "behind",
+    stale: staleOf(target, result, height),
+  };
 }
 
 /**
@@ -100,7 +120,11 @@ function raise(result: Good, served: number): Good | undefined {
   const { good } = result;
   const { body, resultAt, idAt } = good;
   if (resultAt === undefined || resultAt.end - resultAt.start > 20) return undefined;
-  const raw = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("latin1", resultAt.start, resultAt.end);
+  const raw = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString(
+    "latin1",
+    resultAt.start,
+    resultAt.end,
+  );
   const text = HEX.test(raw) ? `"0x${served.toString(16)}"` : DECIMAL.test(raw) ? String(served) : undefined;
   if (text === undefined) return undefined;
   const grown = text.length - raw.length;

@@ -1,4 +1,4 @@
-import { isRecord, type Metrics } from "@turnpike/base";
+import { AppError, isRecord, type Metrics } from "@turnpike/base";
 import { CROSS_CHECKS } from "../metrics.ts";
 import type { Finding, FoundAnswer } from "./found.ts";
 import { isAboutHead, type Job } from "./job.ts";
@@ -116,14 +116,15 @@ export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTool
   while (largest().length < wanted && asked.size < available && failure === undefined) await ask();
   const best = largest();
   const [first] = best;
-  if (first === undefined) return failure?.ok === false ? { ...failure, attempts } : (failure ?? disagreement(attempts));
+  if (first === undefined)
+    return failure?.ok === false ? { ...failure, attempts } : (failure ?? disagreement(attempts));
   if (best.length >= wanted) {
     count("agreed");
     const isMajority = groups.length > 1 && !isAboutHead(job);
     for (const group of isMajority ? groups : []) {
       if (group !== best) for (const { found } of group) tools.contradicted(job, found.operator);
     }
-    return { ok: true, found: first.found };
+    return { ok: true, found: fullest(best) };
   }
   if (groups.length === 1 || isAboutHead(job)) {
     // Nobody contradicts: fewer answered than were asked, or one of them has a newer block.
@@ -138,6 +139,13 @@ export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTool
   }
   count("disagreed");
   return disagreement(attempts);
+}
+
+/** Those who agree may each leave fields out: the answer with the most in it. */
+function fullest(group: readonly Opinion[]): FoundAnswer {
+  const [first, ...others] = group.map(({ found }) => found);
+  if (first === undefined) throw new AppError("INTERNAL", { message: "Nobody agreed." });
+  return others.reduce((best, one) => (one.body.length > best.body.length ? one : best), first);
 }
 
 function isNothing({ result, found }: Opinion): boolean {

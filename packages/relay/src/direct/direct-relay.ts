@@ -1,4 +1,12 @@
-import { AppError, type Clock, type ErrorCode, type Log, type Metrics, type ServiceId } from "@turnpike/base";
+import {
+  AppError,
+  type Clock,
+  Deadlines,
+  type ErrorCode,
+  type Log,
+  type Metrics,
+  type ServiceId,
+} from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import { type BackendCall, type FreeRequest, mintRelayed, type PaidRequest, type RpcType } from "@turnpike/protocol";
 import { Pool } from "undici";
@@ -13,8 +21,8 @@ import { Attempts } from "./attempts.ts";
 import { answerBatch } from "./batch-answering.ts";
 import type { ByteBudget } from "./exchange.ts";
 import type { Finding } from "./found.ts";
-import { Hedging } from "./hedging.ts";
 import type { ProbeSeen } from "./health.ts";
+import { Hedging } from "./hedging.ts";
 import type { Job } from "./job.ts";
 import type { DirectRelayOptions, DirectSuppliers } from "./options.ts";
 import { isSentOnce } from "./sending.ts";
@@ -52,6 +60,9 @@ export function createDirectRelay(options: DirectRelayOptions, modules: DirectRe
   return new SupplierSets(options, modules);
 }
 
+/** Time-outs and hedges come so late at most. */
+const DEADLINE_STEP_MS = 10;
+
 /** Share of the calls in flight that free ones may be. */
 const FREE_SHARE = 0.9;
 
@@ -64,6 +75,7 @@ class SupplierSets implements DirectRelay {
   readonly #prober: Prober<ProbeSeen>;
   readonly #closing = new AbortController();
   readonly #budget: ByteBudget;
+  readonly #deadlines: Deadlines;
   readonly #attempts: Attempts;
   readonly #answering: Answering;
   #inFlight = 0;
@@ -73,6 +85,7 @@ class SupplierSets implements DirectRelay {
     const { clock, metrics, random } = modules;
     this.#options = options;
     this.#modules = modules;
+    this.#deadlines = new Deadlines({ stepMs: DEADLINE_STEP_MS }, { clock });
     this.memory = modules.memory ?? new RelayMemory(options, modules);
     this.#budget = {
       take: (bytes) => {
@@ -104,6 +117,7 @@ class SupplierSets implements DirectRelay {
         clock,
         metrics,
         closing: this.#closing.signal,
+        deadlines: this.#deadlines,
         order: (job) => job.set.order(job),
         attempt: (target, job, shareMs, handle) => this.#attempts.attempt(target, job, shareMs, handle),
         lost: (target, job, startMs) => this.#attempts.lost(target, job, startMs),
@@ -129,7 +143,14 @@ class SupplierSets implements DirectRelay {
         const list = targets.get(rpcType) ?? [];
         targets.set(rpcType, list);
         const quality = this.memory.quality(service, operator, rpcType);
-        const modules = { ...this.#modules, pool: this.#poolOf(id, url), budget: this.#budget, memory, quality };
+        const modules = {
+          ...this.#modules,
+          pool: this.#poolOf(id, url),
+          budget: this.#budget,
+          deadlines: this.#deadlines,
+          memory,
+          quality,
+        };
         list.push(new Target({ service, operator, rpcType, url, headers, ...bounds }, modules));
       }
     }
@@ -266,9 +287,11 @@ class SupplierSets implements DirectRelay {
     if (!("service" in set)) return;
     const { clock } = this.#modules;
     this.#countInFlight(1);
+    const job = this.#job(set, request, signal);
     try {
-      const job = this.#job(set, request, signal);
-      for (const target of set.order({ ...job, operation: undefined, refs: undefined }).slice(0, set.config.maxAttempts)) {
+      for (const target of set
+        .order({ ...job, operation: undefined, refs: undefined })
+        .slice(0, set.config.maxAttempts)) {
         const leftMs = Math.min(set.config.timeoutMs, request.deadlineMs - clock.monotonicMs());
         if (leftMs <= 0 || signal?.aborted === true) return;
         if ((await this.#attempts.verify(target, leftMs)) !== undefined) continue;
@@ -276,6 +299,7 @@ class SupplierSets implements DirectRelay {
         if (result.ok || !result.isUnsent) return;
       }
     } finally {
+      if (job.isOnce) set.wrote();
       this.#countInFlight(-1);
     }
   }

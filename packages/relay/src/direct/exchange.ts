@@ -1,4 +1,5 @@
 import type { IncomingHttpHeaders } from "node:http";
+import type { Deadlines } from "@turnpike/base";
 import type { Dispatcher } from "undici";
 import type { SupplierAnswer } from "../answer.ts";
 import type { FailureReason } from "../families/family.ts";
@@ -46,6 +47,13 @@ export interface ByteBudget {
   give(bytes: number): void;
 }
 
+/** What {@link exchange} works with. */
+export interface ExchangeModules {
+  readonly pool: Dispatcher;
+  readonly budget: ByteBudget;
+  readonly deadlines: Deadlines;
+}
+
 /** One request to one supplier. */
 export interface ExchangeRequest {
   readonly verb: "GET" | "POST";
@@ -65,6 +73,8 @@ export interface ExchangeRequest {
 /** A way to end an exchange early; the exchange fills it in. */
 export interface AttemptHandle {
   cancel?: () => void;
+  /** Nobody waits for it any more. */
+  isOver?: boolean;
 }
 
 function headerText(value: string | string[] | undefined): string {
@@ -80,7 +90,8 @@ function readRetryAfterMs(headers: IncomingHttpHeaders): number | undefined {
  * Sends one request and takes the whole answer. Never rejects. Ends by the time-out, by the signal, and as soon as the
  * answer is larger than what is taken (said by `Content-Length` or seen in the bytes), and closes that connection.
  */
-export function exchange(pool: Dispatcher, request: ExchangeRequest, budget: ByteBudget): Promise<ExchangeResult> {
+export function exchange(request: ExchangeRequest, modules: ExchangeModules): Promise<ExchangeResult> {
+  const { pool, budget, deadlines } = modules;
   const { promise, resolve } = Promise.withResolvers<ExchangeResult>();
   const { signal, maxAnswerBytes, stream } = request;
   if (signal?.aborted === true) return Promise.resolve({ ok: false, reason: "aborted", isUnsent: true });
@@ -99,7 +110,7 @@ export function exchange(pool: Dispatcher, request: ExchangeRequest, budget: Byt
   const finish = (result: ExchangeResult, isComplete: boolean): void => {
     if (isDone) return;
     isDone = true;
-    clearTimeout(timer);
+    deadlines.cancel(deadline);
     if (signal !== undefined) unwatchAbort(signal, onAbort);
     budget.give(held);
     if (!isComplete) controller?.abort(new Error(result.ok ? "answer too large" : result.reason));
@@ -108,7 +119,7 @@ export function exchange(pool: Dispatcher, request: ExchangeRequest, budget: Byt
   const fail = (reason: ExchangeFault["reason"], isComplete = false): void =>
     finish({ ok: false, reason, isUnsent: controller === undefined }, isComplete);
   const onAbort = (): void => fail("aborted");
-  const timer = setTimeout(() => fail("timeout"), Math.max(1, request.timeoutMs));
+  const deadline = deadlines.after(request.timeoutMs, () => fail("timeout"));
   const cutOff = (): void =>
     finish({ ok: true, answer: { status, contentType, body: new Uint8Array(), truncated: true }, retryAfterMs }, false);
   if (signal !== undefined) watchAbort(signal, onAbort);

@@ -14,7 +14,11 @@ const eth = service;
 test("an answer that is shared is the same but for the id, wherever that stands", () => {
   const space = fc.constantFrom("", " ", "\n", "\t ");
   const id = fc.constantFrom("1", '"a"', "null", "1.50", '"\\u00e9"', "12345678901234567890");
-  const outcome = fc.constantFrom('"result":"0x1"', '"result":{"id":1}', '"error":{"code":3,"message":"execution reverted"}');
+  const outcome = fc.constantFrom(
+    '"result":"0x1"',
+    '"result":{"id":1}',
+    '"error":{"code":3,"message":"execution reverted"}',
+  );
   const shape = fc.record({ sent: id, client: fc.option(id, { nil: undefined }), other: id, outcome });
   const order = fc.shuffledSubarray([0, 1, 2], { minLength: 3, maxLength: 3 });
   fc.assert(

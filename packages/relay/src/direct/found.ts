@@ -1,4 +1,5 @@
 import type { SchemaCheck } from "@turnpike/protocol";
+import type { GoodAnswer } from "../answer.ts";
 import type { FailureReason } from "../families/family.ts";
 import { findMembers, type MemberSpan, replaceSpan } from "../members.ts";
 import type { RelayFailure } from "../types.ts";
@@ -15,20 +16,40 @@ export interface FoundAnswer {
   /** Parsed result, where it was parsed. */
   readonly result?: unknown;
   /** JSON-RPC: where id and result stand in `body`, where that is known. */
-  readonly idAt?: MemberSpan;
-  readonly resultAt?: MemberSpan;
+  readonly idAt?: MemberSpan | undefined;
+  readonly resultAt?: MemberSpan | undefined;
   /** The bytes of a large answer, passed on while they arrive; `body` is empty then. */
-  readonly stream?: AsyncIterable<Uint8Array>;
+  readonly stream?: AsyncIterable<Uint8Array> | undefined;
   /** `Eth-Consensus-Version`: of which fork a binary answer of the consensus layer is. */
-  readonly consensusVersion?: string;
+  readonly consensusVersion?: string | undefined;
   /** Set on what the client gets because nobody had anything better: an error, or an answer from behind. */
   readonly lastResort?: FailureReason;
+  /** Of an answer from behind: the height that it states as the newest. */
+  readonly tipBlocks?: number;
 }
 
 /** What became of a call. A failure says for what reasons its attempts failed. */
 export type Finding =
   | { readonly ok: true; readonly found: FoundAnswer }
   | (RelayFailure & { readonly reasons?: readonly FailureReason[] });
+
+/** A good answer as a found one. All members are there, so that all found answers are alike to the engine. */
+export function foundOf(good: GoodAnswer, status: number, contentType: string, operator: string): FoundAnswer {
+  const { body, schemaCheck, isError, result, idAt, resultAt, stream, consensusVersion } = good;
+  return {
+    status,
+    contentType,
+    body,
+    schemaCheck,
+    operator,
+    isError,
+    result,
+    idAt,
+    resultAt,
+    stream,
+    consensusVersion,
+  };
+}
 
 /** The same answer for another asker, by its own id; undefined when that cannot be made. */
 export function withOwnId(found: FoundAnswer, id: string): FoundAnswer | undefined {
@@ -47,9 +68,8 @@ export function withOwnId(found: FoundAnswer, id: string): FoundAnswer | undefin
   };
 }
 
-/** True when an attempt failed because the call was too much for the supplier. */
+/** True when a supplier said that the call was too much for it. */
 export function wasTooMuch(finding: Finding): boolean {
-  const isMuch = (reason: FailureReason): boolean => reason === "too_much" || reason === "too_large";
-  if (finding.ok) return finding.found.lastResort !== undefined && isMuch(finding.found.lastResort);
-  return finding.reasons?.some(isMuch) === true;
+  if (finding.ok) return finding.found.lastResort === "too_much";
+  return finding.reasons?.includes("too_much") === true;
 }

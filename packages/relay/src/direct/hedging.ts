@@ -24,8 +24,6 @@ const UNKNOWN_MS = 1_000;
 const MIN_MS = 20;
 /** Hedges that may be saved up. */
 const MAX_SAVED = 10;
-/** Delays are rounded up to this, since the runtime keeps a list for each length of timer. */
-const STEP_MS = 10;
 
 /** When a second supplier is asked beside the first. Hedges are paid for by calls, so that they cannot double the load. */
 export class Hedging {
@@ -45,8 +43,7 @@ export class Hedging {
     this.#saved = Math.min(MAX_SAVED, this.#saved + maxHedgeShare);
     if (!flags.hedging || hedgeQuantile >= 1) return undefined;
     const known = set.memory.latency.quantileMs(call.operation, hedgeQuantile, clock.monotonicMs());
-    const delayMs = Math.max(MIN_MS, Math.min(known ?? UNKNOWN_MS, set.config.timeoutMs / 2));
-    return Math.ceil(delayMs / STEP_MS) * STEP_MS;
+    return Math.max(MIN_MS, Math.min(known ?? UNKNOWN_MS, set.config.timeoutMs / 2));
   }
 
   /** Takes one; false when there are none left, or no room. */

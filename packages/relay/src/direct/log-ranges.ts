@@ -1,5 +1,6 @@
 import { isRecord, type Metrics } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
+import { findMembers } from "../members.ts";
 import { LOG_PARTS } from "../metrics.ts";
 import { type Finding, type FoundAnswer, wasTooMuch } from "./found.ts";
 import type { Job } from "./job.ts";
@@ -25,7 +26,7 @@ export interface LogTools {
   ask(job: Job): Promise<Finding>;
 }
 
-/** Parts that are asked at once. */
+/** Parts of one question that are asked at once. */
 const AT_ONCE = 4;
 
 interface Range {
@@ -65,9 +66,8 @@ function partOf(call: BackendCall, range: Range): BackendCall {
 const isSpace = (byte: number | undefined): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 
 /** The inside of an answer's list; undefined when it is no list. */
-function insideOf({ body, resultAt, result }: FoundAnswer): Uint8Array | undefined {
-  if (resultAt === undefined)
-    return Array.isArray(result) ? Buffer.from(JSON.stringify(result).slice(1, -1)) : undefined;
+function insideOf({ body, resultAt = findMembers(body)?.get("result") }: FoundAnswer): Uint8Array | undefined {
+  if (resultAt === undefined) return undefined;
   let { start, end } = resultAt;
   if (body[start] !== 0x5b || body[end - 1] !== 0x5d) return undefined;
   start++;
@@ -77,8 +77,10 @@ function insideOf({ body, resultAt, result }: FoundAnswer): Uint8Array | undefin
   return body.subarray(start, end);
 }
 
-function halves({ from, to, isOpen }: Range): readonly [Range, Range] {
-  const middle = from + Math.floor((to - from) / 2);
+/** Two halves; of a range that goes beyond the newest block, of what is there. */
+function halves({ from, to, isOpen }: Range, tip: number | undefined): readonly [Range, Range] {
+  const last = tip === undefined || tip <= from ? to : Math.min(to, tip);
+  const middle = from + Math.floor((last - from) / 2);
   return [
     { from, to: middle, isOpen: false },
     { from: middle + 1, to, isOpen },
@@ -98,15 +100,19 @@ function slices(range: Range, maxBlocks: number, maxParts: number): Range[] | un
 class Parts {
   readonly #job: Job;
   readonly #tools: LogTools;
+  readonly #tip: number | undefined;
   #left: number;
   #bytes = 0;
+  #asking = 0;
+  readonly #waiting: (() => void)[] = [];
   failed: Finding | undefined;
   schemaCheck: FoundAnswer["schemaCheck"] = "passed";
   operator = "";
 
-  constructor(job: Job, tools: LogTools, maxParts: number) {
+  constructor(job: Job, tools: LogTools, maxParts: number, tip: number | undefined) {
     this.#job = job;
     this.#tools = tools;
+    this.#tip = tip;
     this.#left = maxParts;
   }
 
@@ -114,8 +120,9 @@ class Parts {
   async ask(range: Range): Promise<readonly Uint8Array[] | undefined> {
     if (this.failed !== undefined) return undefined;
     if (this.#left-- <= 0) return this.#fail({ ok: false, code: "ANSWER_TOO_LARGE", attempts: 0 });
-    const finding = await this.#tools.ask(this.#partOf(range));
-    if (wasTooMuch(finding) && range.to > range.from) return this.askAll(halves(range));
+    const finding = await this.#askPart(range);
+    if (finding === undefined) return undefined;
+    if (wasTooMuch(finding) && range.to > range.from) return this.askAll(halves(range, this.#tip));
     if (!finding.ok || finding.found.isError || finding.found.lastResort !== undefined) return this.#fail(finding);
     const { found } = finding;
     const inside = insideOf(found);
@@ -127,6 +134,19 @@ class Parts {
     if (found.schemaCheck !== "passed") this.schemaCheck = found.schemaCheck;
     this.operator = found.operator;
     return inside.length === 0 ? [] : [inside];
+  }
+
+  /** Asks suppliers for a range when few others are asked for; undefined when that is of no use any more. */
+  async #askPart(range: Range): Promise<Finding | undefined> {
+    if (this.#asking >= AT_ONCE) await new Promise<void>((resolve) => this.#waiting.push(resolve));
+    else this.#asking++;
+    try {
+      return this.failed === undefined ? await this.#tools.ask(this.#partOf(range)) : undefined;
+    } finally {
+      const next = this.#waiting.shift();
+      if (next === undefined) this.#asking--;
+      else next();
+    }
   }
 
   #partOf(range: Range): Job {
@@ -192,17 +212,19 @@ export function isForLogs({ call }: Job): boolean {
  */
 export async function askInParts(job: Job, tools: LogTools): Promise<Finding> {
   const rules = job.set.config.logRanges;
-  const range = logRange(job.call.params, tools.tip(job));
+  const tip = tools.tip(job);
+  const range = logRange(job.call.params, tip);
   const { maxBlocks, maxParts } = rules;
   const planned =
     range && maxBlocks && range.to - range.from >= maxBlocks ? slices(range, maxBlocks, maxParts) : undefined;
   const whole = planned === undefined ? await tools.ask(job) : undefined;
   if (whole !== undefined && (range === undefined || !wasTooMuch(whole))) return whole;
   if (range === undefined) return tools.ask(job);
-  const parts = new Parts(job, tools, maxParts);
-  const lists = await parts.askAll(planned ?? halves(range));
+  const parts = new Parts(job, tools, maxParts, tip);
+  const lists = await parts.askAll(planned ?? halves(range, tip));
   tools.metrics.count(LOG_PARTS, { service: job.set.service.id, result: lists === undefined ? "failed" : "joined" });
   if (lists !== undefined) return join(lists, job, parts);
   // The parts' errors have ids of ours; the whole's has the client's.
-  return whole ?? (parts.failed?.ok === false ? parts.failed : tools.ask(job));
+  if (parts.failed?.ok === false && whole?.ok !== true) return parts.failed;
+  return whole ?? tools.ask(job);
 }

@@ -1,9 +1,9 @@
-import type { Clock, Metrics } from "@turnpike/base";
+import type { Clock, Deadline, Deadlines, Metrics } from "@turnpike/base";
 import type { FailureReason } from "../families/family.ts";
 import { HEDGES } from "../metrics.ts";
 import type { AttemptHandle } from "./exchange.ts";
 import { failureCode, type Tally } from "./failure.ts";
-import type { Finding, FoundAnswer } from "./found.ts";
+import { type Finding, type FoundAnswer, foundOf } from "./found.ts";
 import type { Job } from "./job.ts";
 import { errorOf, removeWhere } from "./sending.ts";
 import type { AttemptResult, Target } from "./target.ts";
@@ -14,6 +14,7 @@ export interface PursuitTools {
   readonly metrics: Metrics;
   /** Fires when the relay ends. */
   readonly closing: AbortSignal;
+  readonly deadlines: Deadlines;
   /** Suppliers for a job, the best first. The list is the caller's own. */
   order(job: Job): Target[];
   /** Never rejects. */
@@ -68,7 +69,7 @@ class Pursuit {
   #ordered: Target[] = [];
   #last: FoundAnswer | undefined;
   #mayGoRound: boolean;
-  #hedgeTimer: NodeJS.Timeout | undefined;
+  #hedge: Deadline | undefined;
   #isOver = false;
   #mayAskMore = true;
 
@@ -92,7 +93,10 @@ class Pursuit {
 
   start(): void {
     this.#ordered = this.#tools.order(this.#job);
-    if (this.#last !== undefined) removeWhere(this.#ordered, ({ operator }) => this.#asked.has(operator));
+    if (this.#last !== undefined) {
+      removeWhere(this.#ordered, ({ operator }) => this.#asked.has(operator));
+      this.#preferNewest();
+    }
     if (this.#ordered.length === 0 && this.#last === undefined) {
       this.#resolve({ ok: false, code: "NO_SUPPLIERS", attempts: 0 });
     } else if (this.#askNext(false)) this.#planHedge();
@@ -147,10 +151,10 @@ class Pursuit {
     if (this.#job.isOnce || this.#isOver || this.#ordered.length === 0) return;
     const delayMs = this.#tools.hedgeDelayMs(this.#job);
     if (delayMs === undefined) return;
-    this.#hedgeTimer = setTimeout(() => {
+    this.#hedge = this.#tools.deadlines.after(delayMs, () => {
       if (this.#isOver || this.#running.size !== 1 || !this.#hasFresh() || !this.#tools.takeHedge(this.#job)) return;
       this.#askNext(true);
-    }, delayMs);
+    });
   }
 
   #hasFresh(): boolean {
@@ -168,8 +172,8 @@ class Pursuit {
       return;
     } else {
       this.#tally.failures.push(result);
-      if (result.stale !== undefined) this.#last ??= { ...result.stale, lastResort: result.reason };
-      else if (result.errorBody !== undefined && this.#last?.isError !== false) {
+      if (result.stale !== undefined) this.#keepStale({ ...result.stale, lastResort: result.reason });
+      else if (result.errorBody !== undefined && !this.#hasBetterThan(result.reason)) {
         this.#last = errorOf(job.call, result, result.errorBody, target.operator);
       }
       if (result.reason === "overloaded" || (job.isOnce && result.isUnsent !== true)) this.#mayAskMore = false;
@@ -177,25 +181,39 @@ class Pursuit {
     if (!this.#askNext(false) && this.#running.size === 0) this.#fail();
   }
 
+  /** An answer from behind is better than an error, and that a call is too much says more than another's trouble. */
+  #hasBetterThan(reason: FailureReason): boolean {
+    const last = this.#last;
+    return last !== undefined && (!last.isError || (last.lastResort === "too_much" && reason !== "too_much"));
+  }
+
+  /** Keeps the first answer from behind, or a newer one. */
+  #keepStale(stale: FoundAnswer): void {
+    const last = this.#last;
+    if (last === undefined || last.isError || (stale.tipBlocks ?? -1) > (last.tipBlocks ?? -1)) this.#last = stale;
+    this.#preferNewest();
+  }
+
+  /** Few have the newest block: they are asked next. */
+  #preferNewest(): void {
+    const nowMs = this.#tools.clock.monotonicMs();
+    const { view } = this.#job.set.memory;
+    const hasIt = ({ operator }: Target): number => Number(view.mayServe(view.heightOf(operator, nowMs) ?? -1, nowMs));
+    if (this.#last?.lastResort === "behind") this.#ordered.sort((a, b) => hasIt(b) - hasIt(a));
+  }
+
   #win(running: Running, { good, status, contentType }: Extract<AttemptResult, { kind: "good" }>): void {
     const { job } = this;
     const isRpc = job.call.id !== undefined;
-    const { kind: _, ...rest } = good;
+    const { operator } = running.target;
     this.#countHedge(running.isHedge ? "won" : "lost");
-    this.#over({
-      ok: true,
-      found: {
-        status: isRpc ? 200 : status,
-        contentType: isRpc ? "application/json" : contentType,
-        operator: running.target.operator,
-        ...rest,
-      },
-    });
+    const found = foundOf(good, isRpc ? 200 : status, isRpc ? "application/json" : contentType, operator);
+    this.#over({ ok: true, found }, running.startMs);
   }
 
   #countHedge(result: "won" | "lost"): void {
-    const isHedged = result === "won" || [...this.#running].some(({ isHedge }) => isHedge);
-    if (isHedged) this.#tools.metrics.count(HEDGES, { service: this.#job.set.service.id, result });
+    if (result === "won" || (this.#running.size > 0 && [...this.#running].some(({ isHedge }) => isHedge)))
+      this.#tools.metrics.count(HEDGES, { service: this.#job.set.service.id, result });
   }
 
   #fail(): void {
@@ -211,11 +229,13 @@ class Pursuit {
     this.#over({ ok: false, code, attempts: this.#tally.attempts, reasons });
   }
 
-  #over(finding: Finding): void {
+  /** Ends what still runs. Who was asked after the winner, at `wonMs`, has not lost: it had less time. */
+  #over(finding: Finding, wonMs = Number.NEGATIVE_INFINITY): void {
     this.#isOver = true;
-    clearTimeout(this.#hedgeTimer);
+    if (this.#hedge !== undefined) this.#tools.deadlines.cancel(this.#hedge);
     for (const { target, handle, startMs } of this.#running) {
-      this.#tools.lost(target, this.#job, startMs);
+      if (startMs < wonMs) this.#tools.lost(target, this.#job, startMs);
+      handle.isOver = true;
       handle.cancel?.();
     }
     this.#resolve(finding);

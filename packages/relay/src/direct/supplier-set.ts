@@ -102,5 +102,5 @@ function makerOf({ call }: Pick<Job, "call">, members: readonly Target[]): Targe
   const tagged = untagFilterId(id);
   const maker =
     tagged === undefined ? usable[filterIdHash(id) % usable.length] : usable.find(({ tag }) => tag === tagged.tag);
-  return maker === undefined ? [] : [maker];
+  return maker === undefined || maker.isDrained ? [] : [maker];
 }

@@ -1,5 +1,4 @@
-import type { Clock, Log, Metrics, ServiceId } from "@turnpike/base";
-import { hostOf } from "@turnpike/base";
+import { type Clock, type Deadlines, hostOf, type Log, type Metrics, type ServiceId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { BackendCall, RpcType } from "@turnpike/protocol";
 import type { Dispatcher } from "undici";
@@ -44,6 +43,7 @@ export interface TargetModules {
   readonly metrics: Metrics;
   readonly pool: Dispatcher;
   readonly budget: ByteBudget;
+  readonly deadlines: Deadlines;
   /** What was learned of its service, and of itself. */
   readonly memory: ServiceMemory;
   readonly quality: SupplierQuality;
@@ -68,8 +68,6 @@ export type StreamBounds = Omit<StreamRules, "head">;
 /** How an answer is read: for sale, or for the free relay. */
 export interface AnswerCheck {
   readonly isFree?: boolean;
-  /** A large answer may be passed on while it arrives. */
-  readonly mayStream?: boolean;
   /** Larger answers that are sold are not held against their schema. */
   readonly maxCheckedBytes?: number;
 }
@@ -104,6 +102,7 @@ export class Target implements ProbeTarget<ProbeSeen> {
   readonly #options: TargetOptions;
   readonly #modules: TargetModules;
   readonly #url: URL;
+  readonly #root: string;
   readonly #headers: Readonly<Record<string, string>>;
   readonly #postHeaders: Readonly<Record<string, string>>;
   #maxBatch = Number.POSITIVE_INFINITY;
@@ -125,6 +124,8 @@ export class Target implements ProbeTarget<ProbeSeen> {
       ask: (call, signal) => this.#ask(call, signal),
     });
     this.#url = new URL(options.url);
+    // The root keeps the spelling of the operator's URL, with or without a slash at its end.
+    this.#root = `${this.#url.pathname}${this.#url.search}`;
     this.#headers = {
       accept: "application/json",
       "accept-encoding": "identity",
@@ -167,9 +168,9 @@ export class Target implements ProbeTarget<ProbeSeen> {
   }
 
   #pathOf(call: BackendCall): string {
+    if (call.path === "") return this.#root;
     const [path = "", query] = call.path.split("?", 2);
     const base = this.#url.pathname.endsWith("/") ? this.#url.pathname.slice(0, -1) : this.#url.pathname;
-    // The root keeps the spelling of the operator's URL, with or without a slash at its end.
     const full = path === "" ? this.#url.pathname : `${base}${path}`;
     const queries = [this.#url.search.slice(1), query ?? ""].filter((part) => part !== "");
     return queries.length === 0 ? full : `${full}?${queries.join("&")}`;
@@ -199,42 +200,34 @@ export class Target implements ProbeTarget<ProbeSeen> {
       handle,
       stream,
     };
-    return exchange(this.#modules.pool, request, this.#modules.budget);
+    return exchange(request, this.#modules);
   }
 
-  /** Sends one call and classifies what comes back. Never rejects; records nothing but health. */
-  async attempt(
-    call: BackendCall,
-    body: Uint8Array | undefined,
-    timeoutMs: number,
-    signal: AbortSignal | undefined,
-    check: AnswerCheck = {},
-    handle?: AttemptHandle,
-  ): Promise<AttemptResult & { readonly retryAfterMs?: number | undefined }> {
-    const { service } = this.#options;
-    const { id } = call;
-    const stream: StreamRules | undefined =
-      check.mayStream === true && id !== undefined && !this.family.isLegacyRpc
-        ? {
-            ...this.#options.streaming,
-            head: (beginning, status) => (status === 200 ? streamHead(beginning, id, call.clientId) : undefined),
-          }
-        : undefined;
-    const result = await this.exchange(call, body, timeoutMs, signal, 1, handle, stream);
+  /** How a large answer to a call is passed on while it arrives; undefined: it is taken whole. */
+  streaming({ id, clientId }: BackendCall): StreamRules | undefined {
+    if (id === undefined || this.family.isLegacyRpc) return undefined;
+    return {
+      ...this.#options.streaming,
+      head: (beginning, status) => (status === 200 ? streamHead(beginning, id, clientId) : undefined),
+    };
+  }
+
+  /** Reads what an exchange came to. */
+  read(call: BackendCall, result: ExchangeResult, check: AnswerCheck): AttemptResult {
     if (!result.ok) return faultOf(result);
     if ("streamed" in result) {
       const { status, contentType, body: bytes } = result.streamed;
       const whole = { schemaCheck: "unchecked", isError: false, body: NO_BYTES, result: undefined } as const;
       return { kind: "good", good: { kind: "good", ...whole, stream: bytes }, status, contentType };
     }
-    const { answer, retryAfterMs } = result;
+    const { service } = this.#options;
+    const { answer } = result;
     const read =
       check.isFree === true && !this.family.isLegacyRpc
         ? classifyFreeAnswer(service, call, answer)
         : classifyAnswer(service, call, answer, check.maxCheckedBytes ?? this.#options.maxCheckedBytes);
     const { status, contentType } = answer;
-    if (read.kind === "bad") return { ...read, status, contentType, retryAfterMs };
-    return { kind: "good", good: read, status, contentType };
+    return read.kind === "bad" ? { ...read, status, contentType } : { kind: "good", good: read, status, contentType };
   }
 
   /** True while it is thought to take a batch of so many calls. */
@@ -249,8 +242,9 @@ export class Target implements ProbeTarget<ProbeSeen> {
   }
 
   /** Asks one question of a probe. Never rejects. */
-  #ask(call: BackendCall, signal: AbortSignal): Promise<AttemptResult> {
-    return this.attempt(call, call.body, this.#options.probeTimeoutMs, signal, { maxCheckedBytes: 0 });
+  async #ask(call: BackendCall, signal: AbortSignal): Promise<AttemptResult> {
+    const result = await this.exchange(call, call.body, this.#options.probeTimeoutMs, signal);
+    return this.read(call, result, { maxCheckedBytes: 0 });
   }
 
   /** @inheritdoc */

@@ -221,6 +221,8 @@ interface Rules {
   readonly exact: ReadonlySet<string>;
   readonly prefixes: readonly string[];
   readonly but: ReadonlySet<string>;
+  /** Verdicts by name as it was sent. */
+  readonly told: Map<string, boolean>;
 }
 
 /** What a lenient reader may drop or fold: white space, control and format characters, letter case, wide forms. */
@@ -238,6 +240,7 @@ function rulesOf(families: readonly FamilyId[]): Rules {
     exact: new Set(names.filter((name) => !name.endsWith("*"))),
     prefixes: names.filter((name) => name.endsWith("*")).map((name) => name.slice(0, -1)),
     but: new Set(groups.flatMap((group) => group.but ?? []).map(normalise)),
+    told: new Map(),
   };
 }
 
@@ -250,7 +253,14 @@ export function isDenied(service: Service, name: string): boolean {
     rules = rulesOf(service.families);
     known.set(service, rules);
   }
+  const told = rules.told.get(name);
+  if (told !== undefined) return told;
   const text = normalise(name);
-  if (rules.exact.has(text)) return true;
-  return rules.prefixes.some((prefix) => text.startsWith(prefix)) && !rules.but.has(text);
+  const isIn = rules.exact.has(text) || (rules.prefixes.some((one) => text.startsWith(one)) && !rules.but.has(text));
+  if (rules.told.size < MAX_TOLD && name.length <= MAX_TOLD_CHARS) rules.told.set(name, isIn);
+  return isIn;
 }
+
+/** Names whose verdict is kept: callers use few, and may send any. */
+const MAX_TOLD = 512;
+const MAX_TOLD_CHARS = 64;

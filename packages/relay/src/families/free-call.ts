@@ -36,6 +36,8 @@ export interface FreePath {
   readonly accept?: string | undefined;
 }
 
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
 /** What a call is called in metrics when the catalogue does not declare it. */
 export const UNDECLARED = "undeclared";
 
@@ -74,17 +76,19 @@ export function parseFreeRpc(service: Service, rpc: FreeRpc): ParsedCall {
   if (!isRpc || isDenied(service, method)) return { ok: false, code: "METHOD_NOT_ALLOWED" };
   const raw = rpc.id === undefined ? undefined : textOf(rpc.body, rpc.id);
   const sent = raw === undefined ? undefined : sentId(raw);
-  const call: BackendCall = {
+  const body = bodyOf(rpc, sent, rpcType);
+  const call: Mutable<BackendCall> = {
     rpcType,
     operation: declared === undefined ? UNDECLARED : method,
     method,
     verb: "POST",
     path: "",
-    body: bodyOf(rpc, sent, rpcType),
+    body,
     id: sent?.id,
     params: params ?? (rpcType === "comet_bft" ? {} : []),
-    ...(sent?.clientId === undefined ? {} : { clientId: sent.clientId }),
   };
+  if (sent?.clientId !== undefined) call.clientId = sent.clientId;
+  else if (body === rpc.body && rpc.id !== undefined) call.idAt = rpc.id;
   return { ok: true, call: withKind(service, call, declared) };
 }
 

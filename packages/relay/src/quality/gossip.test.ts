@@ -3,17 +3,19 @@ import { type TestContext, test } from "node:test";
 import { type Bus, type ServiceId, silentLog } from "@turnpike/base";
 import { ChainView } from "../chain-view/chain-view.ts";
 import { connectBuses } from "../testing-buses.ts";
-import { Gossip, gossipDefaults, type SharedQuality, supplierKey } from "./gossip.ts";
+import { Gossip, gossipDefaults, type SharedQuality } from "./gossip.ts";
 import { DEFAULT_QUALITY, SupplierQuality } from "./supplier-quality.ts";
 
 const eth = "eth" as ServiceId;
+
+const keyOf = (operator: string): string => JSON.stringify(["eth", operator]);
 
 /** One process: its suppliers' qualities, its view of one chain, and its gossip, on the test's clock. */
 function processOf(bus: Bus, clock: { nowMs: number }, operators: readonly string[] = ["a", "b"]) {
   const qualities = new Map(operators.map((name) => [name, new SupplierQuality(DEFAULT_QUALITY)]));
   const chain = new ChainView();
   const shared: SharedQuality[] = [...qualities].map(([name, quality]) => ({
-    key: supplierKey(eth, name, "json_rpc"),
+    key: keyOf(name),
     snapshot: (nowMs) => quality.snapshot(nowMs),
     absorb: (snapshot, from, nowMs) => quality.absorb(snapshot, from, nowMs),
   }));
@@ -45,7 +47,7 @@ function ownTime(t: TestContext) {
   const clock = { nowMs: 100_000 };
   return {
     clock,
-    pass(ms: number): void {
+    pass: (ms: number): void => {
       clock.nowMs += ms;
       t.mock.timers.tick(ms);
     },
@@ -115,7 +117,7 @@ test("hundreds of suppliers go out in messages that a bus takes; nonsense is lef
   assert.ok(sent.every(({ message }) => JSON.stringify(message).length < 65_536));
   assert.notEqual(two.quality("operator-449").state(clock.nowMs), "closed");
 
-  const key = supplierKey(eth, "operator-0", "json_rpc");
+  const key = keyOf("operator-0");
   const before = two.quality("operator-0").view(clock.nowMs);
   const good = { fast: { bad: 0, all: 50 }, chronic: { bad: 0, all: 900 }, breaker: "closed", latencyMs: 1 };
   for (const nonsense of [

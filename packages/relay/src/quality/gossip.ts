@@ -3,7 +3,7 @@ import { type QualitySnapshot, readQualitySnapshot } from "./peers.ts";
 
 /** What is shared of one supplier; a `SupplierQuality` has both functions. */
 export interface SharedQuality {
-  /** Names the supplier, alike in all processes: see {@link supplierKey}. */
+  /** Names the supplier, alike in all processes: its service, operator and rpc type. No URL, which may hold a key. */
   readonly key: string;
   /** What was seen in this process. */
   snapshot(nowMs: number): QualitySnapshot;
@@ -56,11 +56,6 @@ const MAX_KEY = 512;
 const ASKS = 5;
 /** Least time between two looks out of turn. */
 const HURRY_EVERY_MS = 50;
-
-/** The name of a supplier in messages: what the score belongs to. No URL, which may hold a key. */
-export function supplierKey(serviceId: ServiceId, operator: string, rpcType: string): string {
-  return JSON.stringify([serviceId, operator, rpcType]);
-}
 
 interface Sent {
   readonly snapshot: QualitySnapshot;
@@ -239,9 +234,13 @@ export class Gossip implements AsyncDisposable {
       const id = height.serviceId;
       const said = Object.hasOwn(heights, id) ? heights[id] : undefined;
       if (typeof said !== "number" || !Number.isSafeInteger(said) || said < 0) continue;
+      const before = this.#heights.get(id);
+      // Said by another, so it need not be said by us; unless it is not believed.
+      if (said > (before ?? -1)) this.#heights.set(id, said);
       height.wasServed(said, nowMs);
-      // Said by another, so it need not be said by us; unless it was not believed.
-      if (height.served(nowMs) === said) this.#heights.set(id, said);
+      if (height.served(nowMs) === said) continue;
+      if (before === undefined) this.#heights.delete(id);
+      else this.#heights.set(id, before);
     }
   }
 

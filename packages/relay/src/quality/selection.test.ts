@@ -157,13 +157,7 @@ test("behind, open and lacking suppliers come last, in this order; drained and w
     assert.equal(names(ordered.slice(2)), "unverified behind open failing lacking");
     assert.equal(names(ordered.slice(0, 2)).split(" ").sort().join(" "), "good silent");
   }
-  assert.equal(
-    names(pool.order("other", NOW))
-      .split(" ")
-      .slice(-3)
-      .join(" "),
-    "behind open failing",
-  );
+  assert.equal(names(pool.order("other", NOW)).split(" ").slice(-3).join(" "), "behind open failing");
 });
 
 test("the list is never empty while anybody may be asked, and nobody stands in it twice", () => {
@@ -176,29 +170,25 @@ test("the list is never empty while anybody may be asked, and nobody stands in i
     trouble: fc.constantFrom("none", "open", "probation", "resting", "lacking"),
   });
   fc.assert(
-    fc.property(
-      fc.array(kind, { maxLength: 40 }),
-      fc.nat(),
-      (kinds, seed) => {
-        const members = kinds.map(({ trouble, ...fields }, i) => {
-          const one = member(`m${i}`, 0, fields);
-          if (trouble === "open") open(one);
-          if (trouble === "probation") for (let n = 0; n < 20; n++) one.quality.failed(NOW - 1_000, "timeout");
-          if (trouble === "resting") one.quality.rest(NOW, 5_000);
-          if (trouble === "lacking") one.quality.lacks("op", NOW);
-          return one;
-        });
-        const wanted = members.filter((one) => !one.isDrained && !one.isWrongChain);
-        for (const random of [seededRandom(seed), () => 0, () => 0.97, () => 1 - 2 ** -32]) {
-          const pool = poolOf(members, random);
-          for (let i = 0; i < 2; i++) {
-            const ordered = pool.order("op", NOW);
-            assert.deepEqual(new Set(ordered), new Set(wanted));
-            assert.equal(ordered.length, wanted.length);
-          }
+    fc.property(fc.array(kind, { maxLength: 40 }), fc.nat(), (kinds, seed) => {
+      const members = kinds.map(({ trouble, ...fields }, i) => {
+        const one = member(`m${i}`, 0, fields);
+        if (trouble === "open") open(one);
+        if (trouble === "probation") for (let n = 0; n < 20; n++) one.quality.failed(NOW - 1_000, "timeout");
+        if (trouble === "resting") one.quality.rest(NOW, 5_000);
+        if (trouble === "lacking") one.quality.lacks("op", NOW);
+        return one;
+      });
+      const wanted = members.filter((one) => !one.isDrained && !one.isWrongChain);
+      for (const random of [seededRandom(seed), () => 0, () => 0.97, () => 1 - 2 ** -32]) {
+        const pool = poolOf(members, random);
+        for (let i = 0; i < 2; i++) {
+          const ordered = pool.order("op", NOW);
+          assert.deepEqual(new Set(ordered), new Set(wanted));
+          assert.equal(ordered.length, wanted.length);
         }
-      },
-    ),
+      }
+    }),
   );
 });
 

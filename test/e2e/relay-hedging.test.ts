@@ -1,0 +1,323 @@
+import assert from "node:assert/strict";
+import { describe, test } from "node:test";
+import {
+  type ChainNode,
+  call,
+  callAll,
+  hex,
+  metricOf,
+  type RpcReply,
+  sold,
+  startChain,
+  type TestClock,
+  testClock,
+} from "./relay-chain.ts";
+import { type RelayBend, type RelayRig, rpc, rpcAt, send, startRelay } from "./relay-rig.ts";
+
+const ADDRESS = `0x${"1".repeat(40)}`;
+const at = (height: number): string => JSON.stringify([ADDRESS, hex(height)]);
+
+/** In the order of their list while nothing is held against any. */
+const rigOf = (nodes: readonly ChainNode[], bend: RelayBend = {}): Promise<RelayRig> =>
+  startRelay({ eth: rpcAt(...nodes.map(({ url }) => url)) }, { random: () => 0, ...bend });
+
+const asked = (nodes: readonly ChainNode[]): number => nodes.reduce((sum, { calls }) => sum + calls.length, 0);
+
+/** Makes the relay know how long these calls take. */
+async function warm(rig: RelayRig, clock: TestClock): Promise<void> {
+  for (let i = 0; i < 60; i++) await call(rig, "eth_getBalance", at(i));
+  // What is usual is not reckoned anew with each call.
+  clock.addMs(300);
+}
+
+const hedges = (rig: RelayRig, result: string): Promise<number> =>
+  metricOf(rig, "turnpike_relay_hedges_total", `result="${result}"`);
+
+/** The attempt's time is so long that a test which waits for it fails by the runner's. */
+const LONG = { timeoutMs: 60_000, gateway: { freeTimeoutMs: 60_000 } } as const;
+
+describe("a supplier that hangs", () => {
+  test("is overtaken by another after the usual time, let go, and held to account", { timeout: 20_000 }, async () => {
+    await using a = await startChain();
+    await using b = await startChain();
+    const clock = testClock();
+    await using rig = await rigOf([a, b], { ...LONG, clock });
+    rig.relay.setFlag("cache", false);
+    await warm(rig, clock);
+    const before = rig.relay.inspect()[0]?.suppliers[0]?.score ?? 0;
+    a.isHanging = true;
+    assert.equal((await call(rig, "eth_getBalance", at(200))).result, "0x5");
+    assert.equal(a.hung.length, 1);
+    await Promise.all(a.hung);
+    assert.equal(await hedges(rig, "won"), 1);
+    const [first] = rig.relay.inspect()[0]?.suppliers ?? [];
+    assert.ok((first?.score ?? 0) < before, `${first?.score} after ${before}`);
+  });
+
+  test("is overtaken before anything is known of such calls, too", { timeout: 20_000 }, async () => {
+    await using a = await startChain();
+    await using b = await startChain();
+    a.isHanging = true;
+    await using rig = await rigOf([a, b], LONG);
+    assert.equal((await call(rig, "eth_getBalance", at(1))).result, "0x5");
+    await Promise.all(a.hung);
+  });
+
+  test("does not hold up what is sold", { timeout: 20_000 }, async () => {
+    await using a = await startChain();
+    await using b = await startChain();
+    await using c = await startChain();
+    await using rig = await rigOf([a, b, c], LONG);
+    a.isHanging = true;
+    for (let i = 0; i < 5; i++) {
+      const result = await rig.relay.send(sold("eth_getBalance", [ADDRESS, hex(i)], 60_000));
+      assert.ok(result.ok, JSON.stringify(result));
+    }
+    await Promise.all(a.hung);
+  });
+
+  test("does not hold up a batch for longer than half of its time", { timeout: 20_000 }, async () => {
+    await using a = await startChain();
+    await using b = await startChain();
+    await using rig = await rigOf([a, b], { timeoutMs: 300 });
+    a.isHanging = true;
+    const replies = await callAll(rig, [rpc("1", "eth_getBalance", at(1)), rpc('"b"', "eth_getBalance", at(2))]);
+    assert.deepEqual(
+      replies.map(({ id, result }) => [id, result]),
+      [
+        [1, "0x5"],
+        ["b", "0x5"],
+      ],
+    );
+  });
+});
+
+describe("hedges", () => {
+  test("are never for writes and filter calls: each is delivered exactly once", { timeout: 20_000 }, async () => {
+    await using a = await startChain();
+    await using b = await startChain();
+    const clock = testClock();
+    await using rig = await rigOf([a, b], { timeoutMs: 1_500, clock });
+    await warm(rig, clock);
+    const before = asked([a, b]);
+    for (const node of [a, b]) node.isHanging = true;
+    const once = [
+      rpc("1", "eth_sendRawTransaction", '["0x02"]'),
+      rpc("2", "eth_newFilter", "[{}]"),
+      rpc("3", "eth_getFilterChanges", '["0x1"]'),
+      rpc("4", "eth_uninstallFilter", '["0x1"]'),
+      rpc("5", "made_upMethod", "[]"),
+    ];
+    const replies = await Promise.all(once.map(async (one) => JSON.parse((await send(rig, one)).text) as RpcReply));
+    for (const [index, { id, error }] of replies.entries()) {
+      assert.equal(id, index + 1);
+      assert.ok(error !== undefined);
+    }
+    assert.equal(asked([a, b]) - before, once.length);
+    assert.equal((await hedges(rig, "won")) + (await hedges(rig, "lost")), 0);
+  });
+
+  test("are few when all suppliers have become slow", { timeout: 30_000 }, async () => {
+    await using a = await startChain();
+    await using b = await startChain();
+    const nodes = [a, b];
+    const clock = testClock();
+    await using rig = await rigOf(nodes, { timeoutMs: 5_000, clock });
+    rig.relay.setFlag("cache", false);
+    await warm(rig, clock);
+    for (const node of nodes) node.isHanging = true;
+    const timer = setInterval(() => {
+      for (const node of nodes) node.release();
+    }, 150);
+    const before = asked(nodes);
+    const calls = 300;
+    try {
+      for (let from = 0; from < calls; from += 50) {
+        await Promise.all(Array.from({ length: 50 }, (_, i) => call(rig, "eth_getBalance", at(from + i + 1_000_000))));
+      }
+    } finally {
+      clearInterval(timer);
+    }
+    const extra = asked(nodes) - before - calls;
+    assert.ok(extra > 0 && extra <= 10 + calls / 10, `${extra} more calls`);
+  });
+
+  test("that come too late are let go", { timeout: 20_000 }, async () => {
+    await using a = await startChain();
+    await using b = await startChain();
+    const clock = testClock();
+    await using rig = await rigOf([a, b], { ...LONG, clock });
+    await warm(rig, clock);
+    for (const node of [a, b]) node.isHanging = true;
+    const answer = call(rig, "eth_getBalance", at(200));
+    while (b.hung.length === 0) await new Promise((resolve) => setImmediate(resolve));
+    a.release();
+    assert.equal((await answer).result, "0x5");
+    await Promise.all(b.hung);
+    assert.equal(await hedges(rig, "lost"), 1);
+  });
+
+  for (const way of ["flag", "quantile"]) {
+    test(`are none with the ${way} off`, { timeout: 20_000 }, async () => {
+      await using a = await startChain();
+      await using b = await startChain();
+      const clock = testClock();
+      const hedgeQuantile = way === "quantile" ? 1 : 0.95;
+      await using rig = await rigOf([a, b], { timeoutMs: 400, clock, relay: { hedgeQuantile } });
+      if (way === "flag") rig.relay.setFlag("hedging", false);
+      await warm(rig, clock);
+      const before = b.calls.length;
+      a.isHanging = true;
+      const answer = call(rig, "eth_getBalance", at(200));
+      while (a.hung.length === 0) await new Promise((resolve) => setImmediate(resolve));
+      // The attempt's own end: until then nobody else is asked.
+      await Promise.all(a.hung);
+      assert.equal(b.calls.length, before);
+      assert.equal((await answer).result, "0x5");
+    });
+  }
+});
+
+describe("what an operator can do", () => {
+  const ETH = "eth" as Parameters<RelayRig["relay"]["forgive"]>[0];
+
+  test("takes a supplier out and puts it back", async () => {
+    await using a = await startChain();
+    await using b = await startChain();
+    await using rig = await rigOf([a, b]);
+    const round = async (from: number): Promise<void> => {
+      for (let i = 0; i < 5; i++) await call(rig, "eth_getBalance", at(from + i));
+      await callAll(rig, [rpc("1", "eth_getBalance", at(from + 10)), rpc("2", "eth_getBalance", at(from + 11))]);
+      await call(rig, "eth_sendRawTransaction", '["0x02"]');
+      await send(rig, rpc(undefined, "eth_sendRawTransaction", '["0x03"]'));
+      const result = await rig.relay.send(sold("eth_getBalance", [ADDRESS, hex(from + 12)]));
+      assert.ok(result.ok);
+    };
+    assert.equal(rig.relay.setDrained(ETH, "op0", true), true);
+    assert.equal(rig.relay.setDrained(ETH, "nobody", true), false);
+    assert.equal(rig.relay.setDrained("base" as typeof ETH, "op0", true), false);
+    await round(0);
+    assert.equal(a.calls.length, 0);
+    assert.ok(b.calls.length > 0);
+    assert.equal(rig.relay.setDrained(ETH, "op0", false), true);
+    await round(100);
+    assert.ok(a.calls.length > 0);
+  });
+
+  test("takes them all out: 503, and /ready says so", async () => {
+    await using a = await startChain();
+    await using b = await startChain();
+    await using rig = await rigOf([a, b]);
+    const made = await call(rig, "eth_newFilter", "[{}]");
+    for (const operator of ["op0", "op1"]) rig.relay.setDrained(ETH, operator, true);
+    const before = asked([a, b]);
+    const got = await send(rig, rpc('"x"', "eth_getBalance", at(1)));
+    assert.equal(got.status, 503);
+    const { id, error } = JSON.parse(got.text) as RpcReply;
+    assert.equal(id, "x");
+    assert.ok(error !== undefined);
+    const [one, two] = await callAll(rig, [rpc("1", "eth_gasPrice"), rpc("2", "eth_getBalance", at(2))]);
+    assert.ok(one?.error !== undefined && two?.error !== undefined);
+    const used = await call(rig, "eth_getFilterChanges", JSON.stringify([made.result]));
+    assert.ok(used.error !== undefined);
+    assert.equal(asked([a, b]), before);
+    assert.deepEqual(rig.relay.missing(ETH), ["a supplier that is not drained"]);
+    const ready = await send(rig, "", { host: "127.0.0.1", path: "/ready/eth", method: "GET" });
+    assert.equal(ready.status, 503, ready.text);
+    assert.match(ready.text, /not drained/);
+    rig.relay.setDrained(ETH, "op1", false);
+    assert.equal((await call(rig, "eth_getBalance", at(3))).result, "0x5");
+  });
+
+  test("forgives, and the breaker is closed", async () => {
+    await using a = await startChain();
+    await using b = await startChain();
+    a.say = () => ',"jsonrpc":"1.0"';
+    await using rig = await rigOf([a, b]);
+    rig.relay.setDrained(ETH, "op1", true);
+    for (let i = 0; i < 3; i++) await call(rig, "eth_getBalance", at(i));
+    rig.relay.setDrained(ETH, "op1", false);
+    const standing = (): unknown => {
+      const { breaker, score } = rig.relay.inspect(ETH)[0]?.suppliers[0] ?? {};
+      return { breaker, isGood: (score ?? 0) > 75 };
+    };
+    assert.deepEqual(standing(), { breaker: "open", isGood: false });
+    a.say = undefined;
+    assert.equal(rig.relay.forgive(ETH, "op0"), true);
+    assert.equal(rig.relay.forgive(ETH, "nobody"), false);
+    assert.deepEqual(standing(), { breaker: "closed", isGood: true });
+    const before = a.calls.length;
+    assert.equal((await call(rig, "eth_getBalance", at(100))).result, "0x5");
+    assert.equal(a.calls.length, before + 1);
+  });
+
+  test("sees heights and hosts, and nothing that may hold a key", async () => {
+    await using a = await startChain(1_000);
+    const { host } = new URL(a.url);
+    const endpoints = [
+      {
+        operator: "keyed",
+        urls: { json_rpc: `http://user:secret1@${host}/v3/secret2?key=secret3` },
+        headers: { "x-key": "secret4" },
+      },
+    ];
+    await using rig = await startRelay({ eth: endpoints });
+    assert.equal((await call(rig, "eth_getBalance", at(1))).result, "0x5");
+    const views = rig.relay.inspect();
+    assert.doesNotMatch(JSON.stringify(views), /secret|v3|user/);
+    assert.deepEqual(rig.relay.inspect("base" as typeof ETH), []);
+    const [view] = views;
+    assert.equal(view?.tipBlocks, 1_000);
+    const [supplier] = view?.suppliers ?? [];
+    assert.equal(supplier?.heightBlocks, 1_000);
+    assert.equal(supplier?.isHealthy, true);
+    assert.match(supplier?.host ?? "", /^127\.0\.0\.1/);
+    assert.doesNotMatch(await rig.metrics(), /secret/);
+  });
+});
+
+describe("a shutdown while calls are in flight", () => {
+  test("gives every client an error with its id, and nothing hangs", { timeout: 20_000 }, async () => {
+    await using a = await startChain();
+    await using b = await startChain();
+    const rig = await rigOf([a, b], LONG);
+    for (const node of [a, b]) node.isHanging = true;
+    const singles = Array.from({ length: 10 }, (_, i) => call(rig, "eth_getBalance", at(i), String(i)));
+    const batch = callAll(rig, [
+      rpc('"a"', "eth_getBalance", at(50)),
+      rpc('"b"', "eth_getBalance", at(51)),
+      rpc('"c"', "eth_sendRawTransaction", '["0x1"]'),
+      rpc('"d"', "eth_getLogs", '[{"fromBlock":"0x1","toBlock":"0x2"}]'),
+    ]);
+    while (asked([a, b]) < 14) await new Promise((resolve) => setImmediate(resolve));
+    await Promise.all([rig[Symbol.asyncDispose](), ...a.hung, ...b.hung]);
+    for (const [i, reply] of (await Promise.all(singles)).entries()) {
+      assert.equal(reply.id, i);
+      assert.ok(reply.error !== undefined);
+    }
+    assert.deepEqual(
+      (await batch).map(({ id, error }) => [id, error !== undefined]),
+      ["a", "b", "c", "d"].map((id) => [id, true]),
+    );
+  });
+
+  test("of the relay alone ends what it has sent", { timeout: 20_000 }, async () => {
+    await using a = await startChain();
+    await using b = await startChain();
+    await using rig = await rigOf([a, b], LONG);
+    for (const node of [a, b]) node.isHanging = true;
+    const results = [
+      rig.relay.send(sold("eth_getBalance", [ADDRESS, "0x1"], 60_000)),
+      rig.relay.send(sold("eth_getLogs", [{ fromBlock: "0x1", toBlock: "0x9" }], 60_000)),
+    ];
+    while (asked([a, b]) < 4) await new Promise((resolve) => setImmediate(resolve));
+    await rig.relay[Symbol.asyncDispose]();
+    for (const result of await Promise.all(results)) {
+      assert.ok(!result.ok);
+      assert.equal(result.code, "SHUTTING_DOWN");
+    }
+    const late = await rig.relay.send(sold("eth_getBalance", [ADDRESS, "0x1"]));
+    assert.ok(!late.ok);
+    assert.equal(late.code, "SHUTTING_DOWN");
+  });
+});
