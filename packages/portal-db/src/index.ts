@@ -1,0 +1,1 @@
+export type { Caller, Plan, PlanResult, RoleView, Statement, TableRequest, TableView } from "./types.ts";
