@@ -3,8 +3,11 @@ import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "no
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { test } from "node:test";
+import { readCatalogue, type ServiceDefinition, serviceDefinitionSchema } from "@turnpike/catalogue";
 import { loadConfig } from "@turnpike/config";
+import { parse } from "yaml";
 import { program } from "../apps/turnpike/src/main.ts";
+import { checkRun } from "../apps/turnpike/src/wiring/check.ts";
 import { files, ROOT, readText } from "./sources.ts";
 
 const pages = ["README.md", "CONTRIBUTING.md", "SECURITY.md", ...files("docs/**/*.md")];
@@ -20,6 +23,30 @@ test("every link between pages leads somewhere", () => {
       .map((target) => `${page} → ${target}`),
   );
   assert.deepEqual(broken, []);
+});
+
+test("the operators' index names every page of theirs", () => {
+  const index = read("docs/operate/README.md");
+  const missing = files("docs/operate/*.md").filter(
+    (page) => !index.includes(`(${page.replace("docs/operate/", "")})`),
+  );
+  assert.deepEqual(missing, ["docs/operate/README.md"]);
+});
+
+test("every folder that the architecture's page names is there", () => {
+  const text = read("docs/ARCHITECTURE.md");
+  const [, relay = "", gateway = ""] = /## Inside the relay(.*?)## Inside the gateway(.*?)## /s.exec(text) ?? [];
+  const named = (part: string, folder: string): string[] =>
+    [...part.matchAll(/`([a-z-]+)\/`/g)].map(([, name = ""]) => `packages/${folder}/src/${name}`);
+  const inside = [...named(relay, "relay"), ...named(gateway, "gateway")].filter((path) => !path.endsWith("/methods"));
+  const whole = [...text.matchAll(/`((?:packages|apps|test|tools|bench|ops)\/[a-zA-Z0-9/._-]*)`/g)].map(
+    ([, at = ""]) => at,
+  );
+  assert.ok(inside.length > 14 && whole.length > 20, `${inside.length} and ${whole.length}`);
+  assert.deepEqual(
+    [...inside, ...whole].filter((path) => !existsSync(join(ROOT, path))),
+    [],
+  );
 });
 
 test("the configurations that the gateway's page shows are valid, with Base and with Base Sepolia", () => {
@@ -40,6 +67,46 @@ test("the configurations that the gateway's page shows are valid, with Base and 
   } finally {
     rmSync(folder, { recursive: true });
   }
+});
+
+/** Variables that the pages' configurations take from the environment. */
+const PAGE_ENV = { TURNPIKE_ADMIN_TOKEN: "0f1e2d3c4b5a69788796a5b4c3d2e1f0", ANOTHER_KEY: "k", REDIS_PASSWORD: "p" };
+
+test("every configuration on the operators' other pages is valid, and can run beside a payment network", () => {
+  let seen = 0;
+  const folder = mkdtempSync(join(tmpdir(), "turnpike-docs-"));
+  const file = join(folder, "turnpike.yaml");
+  try {
+    for (const page of files("docs/operate/*.md").filter((one) => one !== "docs/operate/gateway.md")) {
+      for (const [, text = ""] of read(page).matchAll(/```yaml\n(.*?)```/gs)) {
+        writeFileSync(file, text);
+        const config = loadConfig({ file, env: PAGE_ENV });
+        const { faults } = checkRun(config, PAGE_ENV, "gateway");
+        assert.deepEqual(
+          faults.filter((fault) => !/^(payment|ledger)\./.test(fault)),
+          [],
+          page,
+        );
+        seen++;
+      }
+    }
+  } finally {
+    rmSync(folder, { recursive: true });
+  }
+  assert.ok(seen > 8, `${seen} configurations`);
+});
+
+test("the page about networks shows a new one that is served on both doors, and every family", () => {
+  const blocks = [...read("docs/operate/networks.md").matchAll(/```yaml\n(.*?)```/gs)].map(([, text = ""]) => text);
+  const added = parse(blocks[1] ?? "") as { catalogue: { services: Record<string, Omit<ServiceDefinition, "id">> } };
+  const services = Object.entries(added.catalogue.services).map(([id, service]) => ({ ...service, id }));
+  const { catalogue, faults } = readCatalogue({ added: services });
+  assert.deepEqual(faults, []);
+  const service = catalogue.get("example-chain");
+  assert.ok(service?.free === true && service.paid && service.operations.size > 20);
+  const definition = serviceDefinitionSchema as unknown as { properties: { families: { items: { enum: string[] } } } };
+  const rows = [...read("docs/operate/networks.md").matchAll(/^\| `([a-z]+)` \| /gm)].map(([, id = ""]) => id);
+  assert.deepEqual(rows.sort(), [...definition.properties.families.items.enum].sort());
 });
 
 interface SchemaNode {

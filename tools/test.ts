@@ -27,6 +27,12 @@ const PROGRAMS: readonly Program[] = [
     tests: "limits that several gateways share",
     found: () => spawnSync("redis-server", ["--version"]).status === 0,
   },
+  {
+    name: "nginx",
+    tests: "the gateway behind nginx, as docs/operate/proxy.md sets it up",
+    // Daemons are not in everybody's PATH.
+    found: () => ["nginx", "/usr/sbin/nginx"].some((path) => spawnSync(path, ["-v"]).status === 0),
+  },
 ];
 
 function selected(args: readonly string[]): string[] {

@@ -1,4 +1,4 @@
-import { type StatWatcher, unwatchFile, watchFile } from "node:fs";
+import { type Stats, stat, statSync } from "node:fs";
 
 /** Options of {@link watchConfigFile}. */
 export interface ConfigWatchOptions {
@@ -9,23 +9,37 @@ export interface ConfigWatchOptions {
   readonly settleMs: number;
 }
 
+/** What changes with a file, and with what stands in its place. */
+function lookOf(stats: Stats | undefined): string {
+  return stats === undefined ? "" : `${stats.dev} ${stats.ino} ${stats.size} ${stats.mtimeMs}`;
+}
+
 /**
- * Calls back when a file was changed and has settled. The file is looked at, not listened to: that also sees what is put
- * in its place by a rename, a link that is turned (as mounted secrets are), and files of other machines.
+ * Calls back when a file was changed after this call and has settled. The file is looked at, not listened to: that also
+ * sees what is put in its place by a rename, a link that is turned (as mounted secrets are), and files of other machines.
+ * How it is now is read at once: the runtime's own watcher reads it some time later, and misses what happens until then.
  */
 export function watchConfigFile(opts: ConfigWatchOptions, onChange: () => void): Disposable {
-  let timer: NodeJS.Timeout | undefined;
-  const listener = (): void => {
-    clearTimeout(timer);
-    timer = setTimeout(onChange, opts.settleMs);
-    timer.unref();
+  let last = lookOf(statSync(opts.file, { throwIfNoEntry: false }));
+  let settling: NodeJS.Timeout | undefined;
+  let isOver = false;
+  const look = (stats: Stats | undefined): void => {
+    const now = lookOf(stats);
+    if (isOver || now === last) return;
+    last = now;
+    clearTimeout(settling);
+    settling = setTimeout(onChange, opts.settleMs);
+    settling.unref();
   };
-  const watcher: StatWatcher = watchFile(opts.file, { interval: opts.intervalMs, persistent: false }, listener);
-  watcher.unref();
+  const timer = setInterval(() => {
+    stat(opts.file, (error, stats) => look(error === null ? stats : undefined));
+  }, opts.intervalMs);
+  timer.unref();
   return {
     [Symbol.dispose]() {
-      clearTimeout(timer);
-      unwatchFile(opts.file, listener);
+      isOver = true;
+      clearInterval(timer);
+      clearTimeout(settling);
     },
   };
 }

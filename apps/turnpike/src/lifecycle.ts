@@ -21,21 +21,24 @@ export interface Running extends AsyncDisposable {
   readonly onHangUp?: () => void;
   /** Rejects when it cannot go on. */
   readonly failed?: Promise<never>;
+  /** Time that its calls under way have to end, now. Undefined: it has none. */
+  readonly drainMs?: () => number;
 }
 
 /**
  * Runs a service until SIGTERM or SIGINT, then disposes of it: calls under way end first. A second signal ends the process
- * at once, and so does the watchdog. SIGHUP is for the service, where it has a use for it. A signal during the start ends the service as soon as it has started.
+ * at once, and so does the watchdog. SIGHUP is for the service, where it has a use for it. A signal during the start ends
+ * the service as soon as it has started.
  */
 export async function serve(
   context: CommandContext,
-  modules: { readonly log: Log; readonly drainMs?: number },
+  modules: { readonly log: Log },
   start: () => Promise<Running>,
 ): Promise<void> {
   const { signal, stop } = firstSignal();
   try {
     await using running = await start();
-    const { onHangUp, failed } = running;
+    const { onHangUp, failed, drainMs } = running;
     await using stack = new AsyncDisposableStack();
     if (onHangUp !== undefined) {
       process.on("SIGHUP", onHangUp);
@@ -51,7 +54,7 @@ export async function serve(
         modules.log.error({}, "the shutdown hangs; ending now");
         kill();
       },
-      WATCHDOG_MS + (modules.drainMs ?? 0),
+      WATCHDOG_MS + (drainMs?.() ?? 0),
     ).unref();
     await running[Symbol.asyncDispose]();
     modules.log.info({}, "stopped");

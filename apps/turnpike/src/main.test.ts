@@ -155,7 +155,7 @@ suite("the command", () => {
     assert.equal(short.code, 2);
     assert.match(
       short.err,
-      /^error CONFIG_INVALID: payment\.networks: empty; .+\nledger\.url: missing; .+\npayment\.relayer\.keysFile: .+\n.+\n$/,
+      /^error CONFIG_INVALID: payment\.networks: empty; .+\nledger\.url: missing; .+\npayment\.relayer\.keysFile: .+\nNo file was read: .+\n.+\n$/,
     );
     assert.doesNotMatch(short.err, /\n\s+at /);
     assert.match((await run(["gateway", "--verbose"])).err, /\n\s+at /);
@@ -255,7 +255,7 @@ suite("the command", () => {
     try {
       const port = (standIn.address() as AddressInfo).port;
       const env = { TURNPIKE_GATEWAY: `http://127.0.0.1:${port}`, TURNPIKE_BUYER_KEY: `0x${"11".repeat(32)}` };
-      const quote = await run(["pay", "eth", "{}", "--quote"], env);
+      const quote = await run(["pay", "eth", "{}", "--quote"], { TURNPIKE_GATEWAY: env.TURNPIKE_GATEWAY });
       assert.equal(quote.code, 0, quote.err);
       assert.match(quote.out, /price {4}0\.005000 USD: 5000 units/);
       assert.match(quote.out, /nothing was signed/);

@@ -61,6 +61,19 @@ export class Deadlines {
   }
 
   #run(): void {
+    try {
+      this.#fire();
+    } finally {
+      // Without deadlines the timer would keep an idle process awake.
+      if (this.#count > 0) this.#timer = setTimeout(() => this.#run(), this.#stepMs);
+      else {
+        this.#timer = undefined;
+        this.#ticks.clear();
+      }
+    }
+  }
+
+  #fire(): void {
     const now = this.#now();
     while (this.#tick < now) {
       const due = this.#ticks.get(++this.#tick);
@@ -68,12 +81,6 @@ export class Deadlines {
       this.#ticks.delete(this.#tick);
       this.#count -= due.size;
       for (const { callback } of due) callback();
-    }
-    // Without deadlines the timer would keep an idle process awake.
-    if (this.#count > 0) this.#timer = setTimeout(() => this.#run(), this.#stepMs);
-    else {
-      this.#timer = undefined;
-      this.#ticks.clear();
     }
   }
 }

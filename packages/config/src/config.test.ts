@@ -121,6 +121,18 @@ suite("config", () => {
   test("does not show a password that stands in a wrong value", () => {
     assert.doesNotMatch(refused("ledger: { url: 'mysql://user:hunter2@host/db' }"), /hunter2/);
     assert.doesNotMatch(refused("localnet: true\npayment: { relayer: { keys: ['0xsecret'] } }"), /0xsecret/);
+    assert.doesNotMatch(refused("ledger: { url: 'user:hunter2@host/db' }"), /hunter2/);
+    assert.doesNotMatch(refused("redis: { url: 'user:hunter2@host' }"), /hunter2/);
+    const supplier = (endpoint: string): string =>
+      refused(`suppliers: { eth: { endpoints: [{ operator: a, ${endpoint} }] } }`);
+    assert.doesNotMatch(supplier("urls: { json_rpc: 'node.example/v2/hunter2' }"), /hunter2/);
+    // Without quotes it is a number.
+    const number = supplier("urls: { json_rpc: 'http://a' }, headers: { x-api-key: 4815162342 }");
+    assert.match(
+      number,
+      /endpoints\[0\]\.headers\.x-api-key: expected text .*\(quote it in YAML\), got something else/,
+    );
+    assert.doesNotMatch(number, /4815162342/);
   });
 
   test("the limits are those of the specification, and Redis is taken from its usual variable", () => {

@@ -41,9 +41,15 @@ export const oneOf = <const T extends readonly [string, ...string[]]>(
     Type.Enum([...words], { description, ...(fallback === undefined ? {} : { default: fallback }) }),
   );
 
-/** An http or https URL. */
+/** An http or https URL. Like every URL here it may hold a password or a key, also where it is none for want of a scheme. */
 export const url = (description: string) =>
-  Type.String({ pattern: URL_PATTERN, maxLength: 2048, description, "x-expected": "an http:// or https:// URL" });
+  Type.String({
+    pattern: URL_PATTERN,
+    maxLength: 2048,
+    description,
+    "x-expected": "an http:// or https:// URL",
+    "x-secret": true,
+  });
 
 /** A WebSocket or http URL. */
 export const anyUrl = (description: string) =>
@@ -52,6 +58,7 @@ export const anyUrl = (description: string) =>
     maxLength: 2048,
     description,
     "x-expected": "an http://, https://, ws:// or wss:// URL",
+    "x-secret": true,
   });
 
 /** A PostgreSQL URL. */
@@ -61,6 +68,7 @@ export const databaseUrl = (description: string) =>
     maxLength: 2048,
     description,
     "x-expected": "a postgres:// URL",
+    "x-secret": true,
   });
 
 /** An EVM address, as it is spelled. */

@@ -79,7 +79,7 @@ const OPTIONAL_KEYS = {
     Type.Integer({
       minimum: 0,
       maximum: 100_000,
-      description: "Blocks that a supplier may lag behind. Left out: as it is, or any.",
+      description: "Blocks that a supplier may lag behind. Left out: as it is, or 50.",
     }),
   ),
   paid: Type.Optional(Type.Boolean({ description: "Sold at /v1. Left out: as it is, or true." })),

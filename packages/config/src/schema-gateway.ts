@@ -81,7 +81,12 @@ export const GATEWAY = section(
       300_000,
       "Time that calls under way have to end at shutdown, in milliseconds.",
     ),
-    maxConcurrentRequests: integer(1_000, 1, 100_000, "Paid calls at once; more are answered 503 OVERLOADED."),
+    maxConcurrentRequests: integer(
+      1_000,
+      1,
+      100_000,
+      "Calls under way at once, for the paid routes and for the free relay each; more are answered 503 OVERLOADED.",
+    ),
     maxConnections: integer(20_000, 10, 1_000_000, "Open connections; more are closed at once."),
     maxBatchItems: integer(1_000, 1, 100_000, "Calls in one batch of the free relay; more are answered 413."),
     webSockets: WEB_SOCKETS,

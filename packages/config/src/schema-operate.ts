@@ -20,7 +20,7 @@ export const LOG = section(
 export const ADMIN = section(
   {
     host: text("127.0.0.1", "Address of the admin API. It is not meant for the public, and has no TLS of its own."),
-    port: Type.Optional(port(undefined, "Port of the admin API, such as 9091. No default: without one there is none.")),
+    port: Type.Optional(port(undefined, "Port of the admin API, such as 9092. No default: without one there is none.")),
     token: Type.Optional(
       Type.String({
         minLength: 16,

@@ -44,7 +44,7 @@ const SUPPLIER = entry(
           headers: Type.Optional(
             Type.Unsafe<Record<string, string>>({
               type: "object",
-              patternProperties: { "^[A-Za-z0-9-]{1,64}$": { type: "string", maxLength: 4096 } },
+              patternProperties: { "^[A-Za-z0-9-]{1,64}$": { type: "string", maxLength: 4096, "x-secret": true } },
               additionalProperties: false,
               description:
                 "Headers to send, such as an API key. Take secrets from the environment, as the manual shows. No default.",

@@ -2,12 +2,11 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError, Deadlines, noTracer } from "@turnpike/base";
 import type { FreeDoor } from "./free/door.ts";
 import { createGeneration, type EdgeParts, endWork, type Generation, type Shared } from "./generation.ts";
-import { errorAnswer } from "./http/answer.ts";
 import { createBodyBudget } from "./http/body.ts";
 import { type ClientIpOf, createClientIp } from "./http/client-ip.ts";
 import { closeServer } from "./http/closing.ts";
-import { createDesk, tellWorking, type Working } from "./http/desk.ts";
-import { headFault, openDoor } from "./http/front.ts";
+import { createDesk, doorError, tellWorking, type Working } from "./http/desk.ts";
+import { headFault, isForRelay, openDoor } from "./http/front.ts";
 import { canDiscard, type Trail } from "./http/request.ts";
 import { createRequestIds } from "./http/request-id.ts";
 import { applyHttpLimits, createHttpServer, listenOn } from "./http/server.ts";
@@ -73,13 +72,17 @@ export function assembleGateway(
     maxConcurrentRequests: () => opts.maxConcurrentRequests,
   });
 
+  const isFree = (req: IncomingMessage): boolean => isForRelay(req, opts.relayDomain);
+
   const slow = (req: IncomingMessage, res: ServerResponse, url: string, trail: Trail): void => {
     const target = parseTarget(url) ?? { path: "", query: "", authority: undefined };
     const exchange = { req, res, requestId: requestId(req), startMs: clock.monotonicMs(), target, trail };
-    const notReady = live === undefined ? errorAnswer("NOT_READY", exchange.requestId, { close: true }) : undefined;
-    const fault = headFault(exchange, opts.maxHeaders) ?? notReady;
-    if (fault !== undefined) frontDesk.answer(exchange, "discovery", "", fault);
-    else if (live !== undefined) openDoor(live.doors, live.desk, exchange);
+    const fault = headFault(exchange, opts.maxHeaders);
+    if (fault === undefined && live !== undefined) openDoor(live.doors, live.desk, exchange);
+    else {
+      const [door, service] = isFree(req) ? (["free", "unknown"] as const) : (["discovery", ""] as const);
+      frontDesk.answer(exchange, door, service, doorError(exchange, door, fault ?? "NOT_READY"));
+    }
   };
 
   const handle = (req: IncomingMessage, res: ServerResponse): void => {
@@ -96,6 +99,7 @@ export function assembleGateway(
     log,
     requestId,
     handle,
+    isFree,
     upgrades: {
       wants: (req) => webSockets?.wants(req) === true,
       take: (req, socket, head) => webSockets?.handleUpgrade(req, socket, head),

@@ -313,3 +313,23 @@ test("any payment header and any body: one of the stated statuses", async () => 
     { numRuns: 300 },
   );
 });
+
+test("a body that does not come is 408, also when all places are taken by then", async () => {
+  await using to = await startTestGateway({ maxConcurrentRequests: 1, requestTimeoutMs: 150 });
+  await using late = await openRaw(to.port);
+  late.write(paid("").replace("Content-Length: 0", "Content-Length: 9"));
+  while (to.payment.calls.length < 1) await new Promise((resolve) => setImmediate(resolve));
+  const gate = Promise.withResolvers<string>();
+  const relayed = Promise.withResolvers<void>();
+  to.relay.answer = async () => {
+    relayed.resolve();
+    await gate.promise;
+    return { ok: false, code: "NO_SUPPLIERS", attempts: 0 };
+  };
+  await using other = await openRaw(to.port);
+  other.write(paid(CALL));
+  await relayed.promise;
+  assert.equal(code((await late.next())[0]), "408 REQUEST_TIMEOUT");
+  gate.resolve("");
+  assert.equal((await other.next())[0]?.status, 503);
+});

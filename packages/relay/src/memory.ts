@@ -136,6 +136,11 @@ export class RelayMemory implements GossipSource {
     }
   }
 
+  /** True for an operator that was taken out of a service by hand. */
+  isDrained(id: string, operator: string): boolean {
+    return this.#services.get(id)?.memory.drained.has(operator) ?? false;
+  }
+
   /** Forgets services, and operators, that are not there any more. */
   keepOnly(services: ReadonlyMap<string, ReadonlySet<string>>): void {
     for (const [id, { memory }] of this.#services) {

@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { AppError, parseJson, sameAddress, unitsToDecimal } from "@turnpike/base";
@@ -56,6 +57,10 @@ async function keyOf(opts: PayOptions, context: CommandContext, up: BuyerFacts |
     });
   }
   return key;
+}
+
+function anyKey(): `0x${string}` {
+  return `0x${randomBytes(32).toString("hex")}`;
 }
 
 function bodyOf(opts: PayOptions, json: string | undefined): string | undefined {
@@ -139,7 +144,8 @@ export async function pay(
   // The sample buyer and the local node are for the local gateway alone.
   const up = found?.gateway === gateway ? found : undefined;
   const assets = localAssets(up);
-  const key = await keyOf(opts, context, up);
+  // A quote signs nothing, so it needs nobody's key.
+  const key = opts.quote === true ? anyKey() : await keyOf(opts, context, up);
   // A payment that is signed already goes where it was meant to go, whatever the list says.
   if (opts.payment === undefined) {
     const listing = await listingOf(gateway);

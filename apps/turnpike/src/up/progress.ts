@@ -1,4 +1,3 @@
-import type { Log } from "@turnpike/base";
 import type { UpFile } from "../up-file.ts";
 import type { PartEvent } from "./supervisor.ts";
 
@@ -80,16 +79,4 @@ export function createProgress(options: ProgressOptions, modules: { output: Outp
       output.write("ready\n");
     },
   };
-}
-
-/** A log that goes to a notice when it warns, and nowhere else. */
-export function noticeLog(progress: Progress): Log {
-  const log: Log = {
-    debug() {},
-    info() {},
-    warn: (_fields, message) => progress.notice(message),
-    error: (_fields, message) => progress.notice(message),
-    child: () => log,
-  };
-  return log;
 }

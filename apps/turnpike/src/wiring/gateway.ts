@@ -24,6 +24,9 @@ import { openTracer } from "./tracing.ts";
 /** True where several processes may listen on one port. Elsewhere workers share one handle: see docs/decisions/0005-processes.md. */
 export const CAN_REUSE_PORT: boolean = ["linux", "freebsd", "sunos", "aix"].includes(process.platform);
 
+/** What a call takes beside its supplier and its settlement. */
+const STALL_SLACK_MS = 30_000;
+
 /** What a gateway is built from. */
 export interface GatewayInput extends ServiceInput {
   /** Reads the configuration again. Undefined: it cannot be reloaded. */
@@ -53,8 +56,9 @@ export interface GatewayService extends AsyncDisposable {
 
 /** Options of the gateway package. */
 export function gatewayOptions(config: Config): GatewayOptions {
-  const { gateway } = config;
+  const { gateway, payment } = config;
   const { max, maxPerClient, maxSubscriptionsPerSocket, ...bounds } = gateway.webSockets;
+  const longestCallMs = gateway.upstreamTimeoutMs + payment.settleWaitMs + payment.facilitatorTimeoutMs;
   return {
     ...gatewayDefaults,
     host: gateway.host,
@@ -68,6 +72,7 @@ export function gatewayOptions(config: Config): GatewayOptions {
     headersTimeoutMs: gateway.requestTimeoutMs,
     requestTimeoutMs: gateway.requestTimeoutMs,
     maxConnections: gateway.maxConnections,
+    stallTimeoutMs: Math.max(gatewayDefaults.stallTimeoutMs, longestCallMs + STALL_SLACK_MS),
     maxBufferedBytes: gateway.maxBufferedBytes,
     maxConcurrentRequests: gateway.maxConcurrentRequests,
     maxBatchItems: gateway.maxBatchItems,

@@ -68,10 +68,11 @@ export function createParts(start: Config, catalogue: Catalogue, modules: PartsM
       }
     }
   };
+  const first = createRelay(start, catalogue, modules);
   let current: LiveParts = {
     catalogue,
-    relay: createRelay(start, catalogue, modules),
-    subscriptions: createSockets(start, catalogue, modules),
+    relay: first,
+    subscriptions: createSockets(start, catalogue, modules, first),
     limits: createLimits(start, { ...modules, store }),
     options,
   };
@@ -97,7 +98,7 @@ export function createParts(start: Config, catalogue: Catalogue, modules: PartsM
       await using made = new AsyncDisposableStack();
       const relay = keepsRelay ? current.relay : made.use(createRelay(next, kept, modules, current.relay));
       const subscriptions =
-        keepsCatalogue && isSame(sockets) ? current.subscriptions : made.use(createSockets(next, kept, modules));
+        keepsCatalogue && isSame(sockets) ? current.subscriptions : made.use(createSockets(next, kept, modules, relay));
       const limits = isSame((one) => one.limits) ? current.limits : createLimits(next, { ...modules, store });
       if (relay !== current.relay) {
         await Promise.race([relay.start(), delay(PROBE_WAIT_MS, undefined, { ref: false })]);

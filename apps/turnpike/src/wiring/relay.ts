@@ -53,11 +53,21 @@ function overSockets(supplier: SupplierConfig): readonly SocketEndpoint[] {
   });
 }
 
-/** The subscriptions of a configuration's suppliers. @throws AppError CONFIG_INVALID. */
-export function createSockets(config: Config, catalogue: Catalogue, modules: PartModules): Subscriptions {
+/** The subscriptions of a configuration's suppliers; who is drained is what the relay remembers. @throws AppError CONFIG_INVALID. */
+export function createSockets(
+  config: Config,
+  catalogue: Catalogue,
+  modules: PartModules,
+  { memory }: Pick<DirectRelay, "memory">,
+): Subscriptions {
   const suppliers = Object.fromEntries(Object.entries(config.suppliers).map(([id, one]) => [id, overSockets(one)]));
   return createSubscriptions(
     { ...subscriptionDefaults, suppliers },
-    { ...modules, catalogue: catalogue.services, random: () => Math.random() },
+    {
+      ...modules,
+      catalogue: catalogue.services,
+      random: () => Math.random(),
+      isDrained: (id, operator) => memory.isDrained(id, operator),
+    },
   );
 }

@@ -19,6 +19,7 @@ import { requireRunnable } from "../wiring/check.ts";
 import { CAN_REUSE_PORT, type GatewayService } from "../wiring/gateway.ts";
 import { workerRestartsTotal, workersUp } from "../wiring/metrics.ts";
 import { createReloader } from "../wiring/reload.ts";
+import { reloadWorkers } from "./reload-workers.ts";
 import { shareOf } from "./share.ts";
 import { type LiveWorker, WorkerSlot } from "./slot.ts";
 
@@ -40,7 +41,6 @@ export interface WorkersService extends GatewayService {
 }
 
 const METRICS_TIMEOUT_MS = 2_000;
-const RELOAD_TIMEOUT_MS = 60_000;
 /** What a worker has beyond the time of its calls under way. */
 const STOP_GRACE_MS = 6_000;
 /** Starts in a row that fail, with no other worker left, before the primary gives up. */
@@ -105,14 +105,14 @@ export async function startWorkers(input: PrimaryInput): Promise<WorkersService>
   const live = (): readonly LiveWorker[] => slots.flatMap((slot) => slot.live ?? []);
   const tellWorkers = (): void => metrics.set(workersUp, live().length);
 
-  const stopTimeoutMs = start.gateway.shutdownTimeoutMs + STOP_GRACE_MS;
   const slots = Array.from({ length: workers }, (_, at) => {
     return new WorkerSlot(
-      { index: at + 1, group, stopTimeoutMs },
+      { index: at + 1, group },
       {
         clock,
         log,
         config: () => forWorkers,
+        stopTimeoutMs: () => config.gateway.shutdownTimeoutMs + STOP_GRACE_MS,
         handlers: { reload: () => reload("admin") },
         onFork(id, port) {
           ports.set(id, port);
@@ -139,23 +139,16 @@ export async function startWorkers(input: PrimaryInput): Promise<WorkersService>
     // Workers that start from now on have it from the start.
     forWorkers = after;
     const told = live();
-    const results = await Promise.allSettled(
-      told.map(({ calls }) => calls.call("reload", { config: after }, RELOAD_TIMEOUT_MS)),
-    );
-    const faults = results.flatMap((result) => {
-      // A worker that is gone meanwhile starts with the new configuration.
-      if (result.status === "rejected") return [];
-      return isRecord(result.value) && Array.isArray(result.value.faults) ? result.value.faults.map(String) : [];
-    });
+    const isLive = (worker: LiveWorker): boolean => live().includes(worker);
+    const faults = await reloadWorkers(told, after, isLive);
     if (faults.length === 0) {
       config = next;
       log.setLevel(next.log.level);
       return;
     }
     forWorkers = before;
-    await Promise.allSettled(told.map(({ calls }) => calls.call("reload", { config: before }, RELOAD_TIMEOUT_MS)));
-    const unique = [...new Set(faults)];
-    throw new AppError("CONFIG_INVALID", { message: unique.join("\n"), detail: { faults: unique } });
+    await reloadWorkers(told, before, isLive);
+    throw new AppError("CONFIG_INVALID", { message: faults.join("\n"), detail: { faults } });
   };
   const reload = createReloader(start, { load: input.load, apply, log, metrics });
 

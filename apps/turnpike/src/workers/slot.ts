@@ -1,11 +1,11 @@
 import cluster, { type Worker } from "node:cluster";
 import { randomUUID } from "node:crypto";
-import { once } from "node:events";
 import { AppError, type Clock, isRecord, type Log } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
 import type { Port } from "@turnpike/gateway";
 import { type CallHandler, type Calls, createCalls } from "./calls.ts";
 import { processPort } from "./process-port.ts";
+import { reloadWorker } from "./reload-workers.ts";
 
 /** A worker that runs. */
 export interface LiveWorker {
@@ -24,6 +24,8 @@ export interface SlotModules {
   readonly log: Log;
   /** The configuration for workers that is in effect now. */
   readonly config: () => Config;
+  /** Time for a worker to end by itself, now. */
+  readonly stopTimeoutMs: () => number;
   /** What workers call. */
   readonly handlers: Readonly<Record<string, CallHandler>>;
   /** Told of each process before it is started: messages may come at once. */
@@ -42,16 +44,13 @@ export interface SlotOptions {
   readonly index: number;
   /** Name of this machine's workers among those of other machines. */
   readonly group: string;
-  /** Time for a worker to end by itself. */
-  readonly stopTimeoutMs: number;
 }
 
 const START_TIMEOUT_MS = 120_000;
-const RELOAD_TIMEOUT_MS = 60_000;
 const BACKOFF_MS = { least: 100, most: 30_000 };
 const BEAT_EVERY_MS = 5_000;
-/** Time without an answer after which a worker hangs: far above what any work of one turn takes. */
-const HUNG_MS = 20_000;
+/** Time without an answer, twice in a row, after which a worker hangs: far above what any work of one turn takes. */
+const HUNG_MS = 10_000;
 /** A worker that lived for so long did not die of its start. */
 const SETTLED_MS = 10_000;
 
@@ -88,14 +87,22 @@ export class WorkerSlot implements AsyncDisposable {
   #adopt(live: LiveWorker): void {
     this.#live = live;
     const worker = this.#worker;
+    const isDeaf = (): Promise<boolean> =>
+      live.calls.call("ping", {}, HUNG_MS).then(
+        () => false,
+        () => true,
+      );
+    let isAsking = false;
     const beat = async (): Promise<void> => {
-      try {
-        await live.calls.call("ping", {}, HUNG_MS);
-      } catch {
-        if (this.#isStopping || this.#live !== live) return;
-        this.#modules.log.error({ worker: this.#options.index }, "a worker hangs, and is ended");
-        worker?.process.kill("SIGKILL");
-      }
+      if (isAsking) return;
+      isAsking = true;
+      // Asked twice: after a stop of the whole machine or container, time is up for all whom it kept from answering.
+      const hangs = (await isDeaf()) && (await isDeaf());
+      isAsking = false;
+      if (!hangs) return;
+      if (this.#isStopping || this.#live !== live) return;
+      this.#modules.log.error({ worker: this.#options.index }, "a worker hangs, and is ended");
+      worker?.process.kill("SIGKILL");
     };
     clearInterval(this.#pulse);
     this.#pulse = setInterval(() => void beat(), BEAT_EVERY_MS);
@@ -111,7 +118,14 @@ export class WorkerSlot implements AsyncDisposable {
     const calls = createCalls(port, handlers);
     const startMs = clock.monotonicMs();
     this.#worker = worker;
-    this.#exited = once(worker, "exit").then(([code, signal]: unknown[]) => {
+    const { promise: exited, resolve: exit } = Promise.withResolvers<readonly unknown[]>();
+    worker.once("exit", (...how: unknown[]) => exit(how));
+    worker.on("error", (error) => {
+      log.error({ worker: index, error: String(error) }, "a worker failed");
+      // One that could not be spawned has no exit.
+      if (worker.process.pid === undefined) exit([]);
+    });
+    this.#exited = exited.then(([code, signal]) => {
       calls.close();
       onExit(id);
       const isServing = this.#live?.id === id;
@@ -123,8 +137,6 @@ export class WorkerSlot implements AsyncDisposable {
       if (clock.monotonicMs() - startMs >= SETTLED_MS) this.#inRow = 0;
       this.#again();
     });
-    // A child that cannot be spawned, or is killed while it is written to.
-    worker.on("error", (error) => log.error({ worker: index, error: String(error) }, "a worker failed"));
     onFork(id, port);
     try {
       let told = config();
@@ -132,7 +144,8 @@ export class WorkerSlot implements AsyncDisposable {
       // A reload that came meanwhile.
       while (told !== config()) {
         told = config();
-        await calls.call("reload", { config: told }, RELOAD_TIMEOUT_MS);
+        const faults = await reloadWorker({ calls }, told);
+        if (faults.length > 0 && told === config()) throw new AppError("PART_FAILED", { message: faults.join("\n") });
       }
       const { gatewayPort, adminPort } = isRecord(where) ? where : {};
       if (typeof gatewayPort !== "number") throw new AppError("PART_FAILED", { message: "A worker did not start." });
@@ -175,7 +188,7 @@ export class WorkerSlot implements AsyncDisposable {
     const worker = this.#worker;
     if (worker === undefined || worker.isDead()) return;
     worker.process.send?.({ to: "stop" }, undefined, undefined, () => {});
-    const cut = setTimeout(() => worker.process.kill("SIGKILL"), this.#options.stopTimeoutMs);
+    const cut = setTimeout(() => worker.process.kill("SIGKILL"), this.#modules.stopTimeoutMs());
     await this.#exited;
     clearTimeout(cut);
   }

@@ -97,7 +97,8 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
             };
             slot.leave();
             const body = await readBody(req, limits, { budget, deadlines });
-            if (body.ok) held = body.bytes.length;
+            if (!body.ok) return body;
+            held = body.bytes.length;
             return slot.enter() ? body : { ok: false, reason: "OVERLOADED" };
           },
           gone: () => req.socket.destroyed,

@@ -115,12 +115,12 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
     withBody(place, service.maxBodyBytes, (bytes) => {
       const { exchange } = place;
       const body = readRpcBody(bytes, opts.maxBatchItems);
-      if (body.kind === "too_many") {
-        const message = `The batch has ${body.count} calls; at most ${opts.maxBatchItems} are taken.`;
-        return codeAnswer("null", "BODY_TOO_LARGE", { message });
-      }
       const items = body.kind === "batch" ? body.items.length : 1;
       return limited(exchange, service, idOf(body), items, () => {
+        if (body.kind === "too_many") {
+          const message = `The batch has ${body.count} calls; at most ${opts.maxBatchItems} are taken.`;
+          return codeAnswer("null", "BODY_TOO_LARGE", { message });
+        }
         if (body.kind === "refused") {
           const result = body.rpcCode === -32700 ? "INVALID_JSON" : "MALFORMED_REQUEST";
           return rpcAnswer(400, result, rpcError("null", body.rpcCode, body.message));

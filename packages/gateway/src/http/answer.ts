@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { type ErrorCode, errorBody, errorRow, type RequestId } from "@turnpike/base";
 import { linger } from "./linger.ts";
-import { leaveBody, streamBody } from "./stream-body.ts";
+import { leaveBody, type Streamed, streamBody } from "./stream-body.ts";
 
 /** A whole response, before it is written. */
 export interface Answer {
@@ -82,15 +82,15 @@ export function preflightAnswer(verbs: string, allowed = PAID_HEADERS): Answer {
 }
 
 /**
- * Writes a whole answer; `head` leaves its body out. Does nothing when the response is already written or gone. Gives the
- * bytes of a body that is written while it arrives, once that has ended.
+ * Writes a whole answer; `head` leaves its body out. Does nothing when the response is already written or gone. Gives what
+ * came of a body that is written while it arrives, once that has ended.
  */
 export function writeAnswer(
   res: ServerResponse,
   answer: Answer,
   requestId: RequestId,
   head = false,
-): Promise<number> | undefined {
+): Promise<Streamed> | undefined {
   const { stream } = answer;
   if (stream !== undefined && (head || res.headersSent || res.destroyed)) leaveBody(stream);
   if (res.headersSent || res.destroyed) return undefined;

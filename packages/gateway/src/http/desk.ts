@@ -1,9 +1,11 @@
-import { type Clock, errorRow, type Log, type Metrics } from "@turnpike/base";
+import type { Clock, ErrorCode, Log, Metrics } from "@turnpike/base";
+import { codeAnswer } from "../free/answers.ts";
 import { inFlight, requestSeconds, requestsTotal } from "../metrics.ts";
 import type { Watch } from "../monitoring/watch.ts";
 import { faultFields } from "../pipeline.ts";
 import { type Answer, errorAnswer, writeAnswer } from "./answer.ts";
 import { canDiscard, type Desk, type Door, type Exchange, type Slot } from "./request.ts";
+import type { Streamed } from "./stream-body.ts";
 import type { Works } from "./works.ts";
 
 /** Requests with work in progress at each door, over all configurations. */
@@ -38,12 +40,12 @@ export function createDesk(modules: DeskModules): Desk {
     const { status, result, body } = answer;
     const close = answer.close === true || isDraining() || (!req.complete && !canDiscard(req));
     const rest = writeAnswer(res, close ? { ...answer, close } : answer, exchange.requestId, req.method === "HEAD");
-    const ended = (bytes: number): void => {
-      record(exchange, door, service, status, result);
-      watch.ended(exchange, door, service, { status, result, bytes });
+    const ended = ({ bytes, broken }: Streamed): void => {
+      record(exchange, door, service, status, broken ?? result);
+      watch.ended(exchange, door, service, { status, result: broken ?? result, bytes });
     };
     if (rest !== undefined) return rest.then(ended);
-    ended(body.length);
+    ended({ bytes: body.length, broken: undefined });
     return undefined;
   };
 
@@ -56,7 +58,7 @@ export function createDesk(modules: DeskModules): Desk {
       const isFull = (): boolean => working[door] >= modules.maxConcurrentRequests();
       const shed = isDraining() ? "SHUTTING_DOWN" : isFull() ? "OVERLOADED" : undefined;
       if (shed !== undefined && door !== "monitoring") {
-        desk.answer(exchange, door, service, shedAnswer(exchange, door, shed));
+        desk.answer(exchange, door, service, doorError(exchange, door, shed));
         return;
       }
       working[door]++;
@@ -88,7 +90,7 @@ export function createDesk(modules: DeskModules): Desk {
           watch.ended(exchange, door, service, { status: 499, result: "gone", bytes: 0 });
         } catch (error) {
           log.error({ ...faultFields(error), requestId: exchange.requestId, door, service }, "a request failed");
-          desk.answer(exchange, door, service, errorAnswer("INTERNAL", exchange.requestId, { close: true }));
+          desk.answer(exchange, door, service, doorError(exchange, door, "INTERNAL"));
         } finally {
           leave();
           works.end();
@@ -106,10 +108,7 @@ export function tellWorking(working: Working, metrics: Metrics): void {
   for (const [door, count] of Object.entries(working)) metrics.set(inFlight, count, { door });
 }
 
-function shedAnswer(exchange: Exchange, door: Door, code: "OVERLOADED" | "SHUTTING_DOWN"): Answer {
-  const answer = errorAnswer(code, exchange.requestId, { close: true });
-  if (door !== "free") return answer;
-  // The call was not read, so its id is not known.
-  const { rpc, message } = errorRow(code);
-  return { ...answer, body: JSON.stringify({ jsonrpc: "2.0", id: null, error: { code: rpc, message } }) };
+/** An error in the door's own form, with which its connection ends. At the free door the call's id is not known. */
+export function doorError({ requestId }: Exchange, door: Door, code: ErrorCode): Answer {
+  return door === "free" ? codeAnswer("null", code, { close: true }) : errorAnswer(code, requestId, { close: true });
 }

@@ -1,9 +1,11 @@
+import type { IncomingMessage } from "node:http";
+import type { ErrorCode } from "@turnpike/base";
 import type { PaidEdge } from "../edge/paid-edge.ts";
 import type { FreeDoor } from "../free/door.ts";
-import { type Answer, errorAnswer, preflightAnswer } from "./answer.ts";
+import { errorAnswer, preflightAnswer } from "./answer.ts";
 import type { Desk, Exchange } from "./request.ts";
 import { type SystemRoutes, serveSystemRoute } from "./system-routes.ts";
-import { hostName } from "./target.ts";
+import { hostName, parseTarget } from "./target.ts";
 
 /** The doors of the gateway. */
 export interface Doors {
@@ -15,13 +17,19 @@ export interface Doors {
 const RELAY = "/relay/";
 
 /** Why a request's head cannot be served; undefined when it can. Its host is told apart before its path. */
-export function headFault(exchange: Exchange, maxHeaders: number): Answer | undefined {
-  const { req, requestId, target } = exchange;
-  if (req.rawHeaders.length > maxHeaders * 2) return errorAnswer("HEADERS_TOO_LARGE", requestId, { close: true });
+export function headFault({ req, target }: Exchange, maxHeaders: number): ErrorCode | undefined {
+  if (req.rawHeaders.length > maxHeaders * 2) return "HEADERS_TOO_LARGE";
   const hosts = req.headersDistinct.host?.length ?? 0;
   const noHost = hosts === 0 && req.httpVersion === "1.1";
-  if (target.path === "" || hosts > 1 || noHost) return errorAnswer("MALFORMED_REQUEST", requestId, { close: true });
-  return undefined;
+  return target.path === "" || hosts > 1 || noHost ? "MALFORMED_REQUEST" : undefined;
+}
+
+/** True when a request is meant for the free relay, by its host, path or header, whether or not it can be served. */
+export function isForRelay(req: IncomingMessage, relayDomain: string): boolean {
+  const { path, authority } = parseTarget(req.url ?? "") ?? { path: "", authority: undefined };
+  const host = hostName(authority ?? req.headers.host ?? "");
+  if (host.endsWith(`.${relayDomain.toLowerCase()}`) || path.startsWith(RELAY)) return true;
+  return path === "/v1" && req.headers["target-service-id"] !== undefined;
 }
 
 /** Gives a request to its door: by host first, since on a relay host every path belongs to the chain; then by path. */

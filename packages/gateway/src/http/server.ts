@@ -9,6 +9,7 @@ import {
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { AppError, type ErrorCode, errorBody, type Log, type RequestId } from "@turnpike/base";
+import { codeError } from "../free/answers.ts";
 import { linger } from "./linger.ts";
 
 /** Bounds of one HTTP server. */
@@ -59,10 +60,12 @@ export function createHttpServer(
     readonly log: Log;
     readonly requestId: () => RequestId;
     readonly handle: RequestListener;
+    /** True for a request whose errors are JSON-RPC. */
+    readonly isFree: (req: IncomingMessage) => boolean;
     readonly upgrades?: Upgrades;
   },
 ): Server {
-  const { log, requestId, handle, upgrades } = modules;
+  const { log, requestId, handle, isFree, upgrades } = modules;
   const options: ServerOptions = {
     insecureHTTPParser: false,
     requireHostHeader: false,
@@ -115,7 +118,7 @@ export function createHttpServer(
       socket.destroy();
       return;
     }
-    const last = refusal(error.code, requestId());
+    const last = refusal(error.code, requestId(), within && isFree(current.req));
     log.debug({ code: error.code ?? "unknown" }, "a request could not be read");
     const due = (connection?.open ?? 0) - (within ? 1 : 0);
     if (connection !== undefined) connection.last = last;
@@ -136,14 +139,14 @@ export function applyHttpLimits(server: Server, limits: HttpLimits): void {
   server.timeout = limits.stallTimeoutMs;
 }
 
-function refusal(cause: string | undefined, requestId: RequestId): string {
+function refusal(cause: string | undefined, requestId: RequestId, isRpc: boolean): string {
   const [status, reason, code]: [number, string, ErrorCode] =
     cause === "HPE_HEADER_OVERFLOW"
       ? [431, "Request Header Fields Too Large", "HEADERS_TOO_LARGE"]
       : cause === "ERR_HTTP_REQUEST_TIMEOUT"
         ? [408, "Request Timeout", "REQUEST_TIMEOUT"]
         : [400, "Bad Request", "MALFORMED_REQUEST"];
-  const body = JSON.stringify(errorBody(code, requestId));
+  const body = isRpc ? codeError("null", code) : JSON.stringify(errorBody(code, requestId));
   const head = [
     `HTTP/1.1 ${status} ${reason}`,
     "Content-Type: application/json",

@@ -1,4 +1,5 @@
 import type { ServerResponse } from "node:http";
+import { Readable } from "node:stream";
 
 /** Resolves when more can be written, or the client has left. */
 function writable(res: ServerResponse): Promise<void> {
@@ -13,27 +14,39 @@ function writable(res: ServerResponse): Promise<void> {
   return promise;
 }
 
+/** What came of a body that was written while it arrived. */
+export interface Streamed {
+  /** Bytes that were written. */
+  readonly bytes: number;
+  /** Why it is not whole: its supplier broke off, or the client left. Undefined: it is. */
+  readonly broken: "SUPPLIERS_FAILED" | "gone" | undefined;
+}
+
 /**
  * Writes a body while it arrives, no faster than the client takes it. When it breaks off, the connection is destroyed:
- * its status is already on its way, and the client must not take what it has for the whole. Resolves with the bytes that
- * were written; never rejects.
+ * its status is already on its way, and the client must not take what it has for the whole. Never rejects.
  */
-export async function streamBody(res: ServerResponse, stream: AsyncIterable<Uint8Array>): Promise<number> {
+export async function streamBody(res: ServerResponse, stream: AsyncIterable<Uint8Array>): Promise<Streamed> {
   let bytes = 0;
   try {
     for await (const chunk of stream) {
-      if (res.destroyed) return bytes;
+      if (res.destroyed) return { bytes, broken: "gone" };
       bytes += chunk.length;
       if (!res.write(chunk)) await writable(res);
     }
-    res.end();
   } catch {
+    const broken = res.destroyed ? "gone" : "SUPPLIERS_FAILED";
     res.destroy();
+    return { bytes, broken };
   }
-  return bytes;
+  if (res.destroyed) return { bytes, broken: "gone" };
+  res.end();
+  return { bytes, broken: undefined };
 }
 
 /** Leaves a body that nobody wants any more, so that its supplier is let go. */
 export function leaveBody(stream: AsyncIterable<Uint8Array>): void {
-  void stream[Symbol.asyncIterator]().return?.();
+  // Its iterator is a generator, which does nothing when it is ended before it was begun.
+  if (stream instanceof Readable) stream.destroy();
+  else void stream[Symbol.asyncIterator]().return?.();
 }

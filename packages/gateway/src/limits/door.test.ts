@@ -82,4 +82,18 @@ suite("limits at the free door", () => {
       assert.equal((await post(to, call(at), undefined, "127.0.0.9", "/v1/eth")).status, 402);
     assert.notEqual((await post(to, call(1), undefined, "127.0.0.9")).status, 429);
   });
+
+  test("a batch that is too long counts as one request, so that nobody has them read for nothing", async () => {
+    await using to = await startTestGateway(
+      { maxBatchItems: 2 },
+      { limits: createRateLimits(OPTIONS, { clock: systemClock, metrics: noMetrics, store: undefined }) },
+    );
+    const long = `[${call(1)},${call(2)},${call(3)}]`;
+    for (let left = 4; left >= 0; left--) {
+      const answer = await post(to, long);
+      assert.equal(answer.status, 413);
+      assert.deepEqual(answer.headers.ratelimit, [`"client";r=${left};t=60`]);
+    }
+    assert.equal((await post(to, long)).status, 429);
+  });
 });

@@ -4,7 +4,7 @@ import type { MetricSpec, Metrics, ServiceId } from "@turnpike/base";
 export interface SocketCounts {
   /** Places taken, from the upgrade request on. */
   taken: number;
-  /** Places by client address. */
+  /** Places by client, as the limits count them. */
   readonly byClient: Map<string, number>;
   /** Adds to a gauge of a service. */
   add(spec: MetricSpec, id: ServiceId, by: number): void;

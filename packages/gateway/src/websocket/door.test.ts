@@ -112,6 +112,13 @@ describe("upgrades", () => {
     assert.equal((await refusedUpgrade(narrow.here.url)).status, 429);
     assert.equal(only.socket.readyState, 1);
 
+    await using behind = await stage({ maxWebSocketsPerClient: 1 }, { options: { trustedProxies: ["127.0.0.1"] } });
+    const from = (address: string) => ({ "x-forwarded-for": address });
+    await using one = await openSocket(behind.here.url, from("2001:db8:1:2::1"));
+    assert.equal((await refusedUpgrade(behind.here.url, from("2001:db8:1:2:ffff::9"))).status, 429, "the same /64");
+    await using next = await openSocket(behind.here.url, from("2001:db8:1:3::1"));
+    assert.ok(one.socket.readyState === 1 && next.socket.readyState === 1);
+
     const limits: RateLimits = { take: () => ({ ok: false, retryAfterSeconds: 7, headers: [] }) };
     await using slow = await stage({}, { modules: { limits } });
     const limited = await refusedUpgrade(slow.here.url);

@@ -7,6 +7,7 @@ import { type WebSocket, WebSocketServer } from "ws";
 import { codeAnswer, NOT_FREE } from "../free/answers.ts";
 import type { Answer } from "../http/answer.ts";
 import { hostName, parseTarget } from "../http/target.ts";
+import { clientKey } from "../limits/client-key.ts";
 import type { RateLimits } from "../limits/types.ts";
 import { requestsTotal } from "../metrics.ts";
 import type { Watch } from "../monitoring/watch.ts";
@@ -265,19 +266,20 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
         return;
       }
       const clientIp = modules.clientIp(req);
-      const own = (byClient.get(clientIp) ?? 0) + 1;
+      const client = clientKey(clientIp);
+      const own = (byClient.get(client) ?? 0) + 1;
       if (own > limits.maxWebSocketsPerClient) {
         const message = "This client has as many WebSockets as it may have.";
         refuse(req, socket, place, codeAnswer("null", "RATE_LIMITED", { message }));
         return;
       }
-      byClient.set(clientIp, own);
+      byClient.set(client, own);
       counts.taken++;
       socket.once("close", () => {
         counts.taken--;
-        const left = (byClient.get(clientIp) ?? 1) - 1;
-        if (left === 0) byClient.delete(clientIp);
-        else byClient.set(clientIp, left);
+        const left = (byClient.get(client) ?? 1) - 1;
+        if (left === 0) byClient.delete(client);
+        else byClient.set(client, left);
       });
       const upgrading = upgrade(req, socket, head, { service, path: place.path }, clientIp).catch(() => {
         refuse(req, socket, place, codeAnswer("null", "INTERNAL"));

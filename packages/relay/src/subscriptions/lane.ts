@@ -329,7 +329,7 @@ export class Lane {
     this.#replay.lost();
     const { lossOf, suppliers, log, changed } = this.#modules;
     lossOf(reason);
-    suppliers.failed(link.socket.endpoint);
+    if (reason !== "drained") suppliers.failed(link.socket.endpoint);
     log.warn({ ...this.#fields(link.socket.endpoint), reason }, "a supplier's WebSocket was lost");
     changed();
     if (this.feeds.size === 0 || this.isClosed) return;
@@ -340,6 +340,10 @@ export class Lane {
 
   async #checkStall(): Promise<void> {
     const link = this.#link;
+    if (link !== undefined && this.#modules.suppliers.isDrained(link.socket.endpoint)) {
+      link.socket.fail("drained");
+      return;
+    }
     if (link === undefined || this.feeds.get(HEADS_TOPIC.key)?.isActive !== true) return;
     if (await this.#replay.isStalled(link.socket)) link.socket.fail("stalled");
   }

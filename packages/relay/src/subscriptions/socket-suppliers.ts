@@ -10,18 +10,31 @@ interface History {
   restUntilMs: number;
 }
 
+/** What {@link SocketSuppliers} work with. */
+export interface SocketSuppliersModules {
+  readonly clock: Clock;
+  readonly random: () => number;
+  /** Taken out of service by hand. */
+  readonly isDrained: (operator: string) => boolean;
+}
+
 /** The WebSockets of one service's suppliers, and which of them failed lately. */
 export class SocketSuppliers {
   readonly #endpoints: readonly SocketEndpoint[];
-  readonly #modules: { readonly clock: Clock; readonly random: () => number };
+  readonly #modules: SocketSuppliersModules;
   readonly #records = new Map<SocketEndpoint, History>();
 
-  constructor(endpoints: readonly SocketEndpoint[], modules: { readonly clock: Clock; readonly random: () => number }) {
+  constructor(endpoints: readonly SocketEndpoint[], modules: SocketSuppliersModules) {
     this.#endpoints = endpoints;
     this.#modules = modules;
   }
 
-  /** In the order in which they should be tried: those that rest after failures come last, and never are none. */
+  /** True when another should take over: it was drained. */
+  isDrained(endpoint: SocketEndpoint): boolean {
+    return this.#modules.isDrained(endpoint.operator);
+  }
+
+  /** In the order in which they should be tried: those that rest after failures come last; none only when all are drained. */
   order(): readonly SocketEndpoint[] {
     const nowMs = this.#modules.clock.monotonicMs();
     const rank = (endpoint: SocketEndpoint): number => {
@@ -29,6 +42,7 @@ export class SocketSuppliers {
       return restMs > 0 ? 1 + restMs : this.#modules.random();
     };
     return this.#endpoints
+      .filter((endpoint) => !this.isDrained(endpoint))
       .map((endpoint) => ({ endpoint, rank: rank(endpoint) }))
       .sort((a, b) => a.rank - b.rank)
       .map(({ endpoint }) => endpoint);

@@ -50,12 +50,14 @@ interface Stage extends AsyncDisposable {
   readonly nodes: readonly SocketNode[];
   readonly subscriptions: Subscriptions;
   readonly counts: Map<string, number>;
+  readonly drained: Set<string>;
 }
 
 async function stage(count: number, change: Partial<SubscriptionOptions> = {}): Promise<Stage> {
   const chain = new FakeChain();
   const nodes = await Promise.all(Array.from({ length: count }, () => startSocketNode(chain)));
   const counts = new Map<string, number>();
+  const drained = new Set<string>();
   const add = ({ name }: MetricSpec, by: number): void => void counts.set(name, (counts.get(name) ?? 0) + by);
   const subscriptions = createSubscriptions(
     {
@@ -71,6 +73,7 @@ async function stage(count: number, change: Partial<SubscriptionOptions> = {}): 
       log: silentLog,
       metrics: { count: (spec, _labels, by = 1) => add(spec, by), set() {}, observe() {} },
       random: () => 0.5,
+      isDrained: (_id, operator) => drained.has(operator),
     },
   );
   return {
@@ -78,6 +81,7 @@ async function stage(count: number, change: Partial<SubscriptionOptions> = {}): 
     nodes,
     subscriptions,
     counts,
+    drained,
     async [Symbol.asyncDispose]() {
       await subscriptions[Symbol.asyncDispose]();
       await Promise.all(nodes.map((node) => node[Symbol.asyncDispose]()));
@@ -138,6 +142,24 @@ describe("subscriptions", () => {
     await Promise.all([...heads, logs].map((each) => each.until(201)));
     for (const each of [...heads, logs]) assert.deepEqual(numbers(each), range(1, 201));
     assert.ok((here.counts.get("turnpike_relay_replayed_events_total") ?? 0) > 0);
+  });
+
+  test("a drained supplier's subscriptions go to another, and none comes to it", async () => {
+    await using here = await stage(2, { stallCheckMs: 20 });
+    const heads = listener();
+    taken(await here.subscriptions.subscribe(ETH, topic("newHeads"), heads));
+    here.chain.mine(2);
+    await heads.until(2);
+    const first = one(here.nodes);
+    const second = here.nodes.find((node) => node !== first);
+    assert.ok(second);
+    const moved = second.called("eth_subscribe");
+    here.drained.add(`op${here.nodes.indexOf(first)}`);
+    await moved;
+    here.chain.mine(2);
+    await heads.until(4);
+    assert.deepEqual(numbers(heads), range(1, 4));
+    assert.equal(first.connections, 0);
   });
 
   test("a replacement that is behind repeats nothing and misses nothing", async () => {

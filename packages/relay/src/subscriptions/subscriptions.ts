@@ -30,6 +30,8 @@ export interface SubscriptionModules {
   readonly metrics: Metrics;
   /** A number of [0, 1). */
   readonly random: () => number;
+  /** Taken out of service by hand. Absent: nobody is. */
+  readonly isDrained?: (id: ServiceId, operator: string) => boolean;
 }
 
 interface Hub {
@@ -75,7 +77,10 @@ class SharedSubscriptions implements Subscriptions {
       // The URL is not shown: it may hold a key.
       throw new AppError("CONFIG_INVALID", { message: `suppliers.${id}: a websocket URL is not a ws or wss URL.` });
     }
-    this.#hubs.set(id, { service, suppliers: new SocketSuppliers(endpoints, this.#modules), lanes: new Set() });
+    const { clock, random, isDrained } = this.#modules;
+    const drained = (operator: string): boolean => isDrained?.(id, operator) ?? false;
+    const suppliers = new SocketSuppliers(endpoints, { clock, random, isDrained: drained });
+    this.#hubs.set(id, { service, suppliers, lanes: new Set() });
   }
 
   offers(id: ServiceId): boolean {

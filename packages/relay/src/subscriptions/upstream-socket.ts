@@ -13,6 +13,7 @@ export type LossReason =
   | "gap"
   | "refused"
   | "behind"
+  | "drained"
   | "wrong_chain";
 
 /** A message of a supplier. */

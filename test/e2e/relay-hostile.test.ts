@@ -1,0 +1,198 @@
+import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type ClientRequest, request, type ServerResponse } from "node:http";
+import { describe, test } from "node:test";
+import { setTimeout as delay } from "node:timers/promises";
+import { isProbe, probeResult, rpcAnswer, startUpstream } from "../../packages/relay/src/testing-upstream.ts";
+import { blockAt, call, callAll, hex, shown, sold, startChain } from "./relay-chain.ts";
+import { type NodeCall, type RelayRig, rpc, rpcAt, send, startNode, startRelay } from "./relay-rig.ts";
+
+const MIB = 1_048_576;
+const TRACE = "debug_traceBlockByNumber";
+const LIMIT = { timeout: 20_000 };
+
+const answerOf = ({ id }: NodeCall, result: string): string => `{"jsonrpc":"2.0","id":${id},"result":${result}}`;
+
+/** The beginning of an answer that does not end; as much as its reader takes. */
+function beginLarge(res: ServerResponse, one: NodeCall): void {
+  res.write(`{"jsonrpc":"2.0","id":${one.id},"result":["${"a".repeat(32 * MIB)}`);
+}
+
+/** Asks, and leaves the answer to the caller. */
+function open(rig: RelayRig, body: string): ClientRequest {
+  const asked = request(`${rig.url}/relay/eth`, { method: "POST", agent: false });
+  asked.on("error", () => undefined);
+  asked.on("response", (answer) => answer.on("error", () => undefined).pause());
+  asked.end(body);
+  return asked;
+}
+
+describe("a client", () => {
+  test("that reads large answers slowly leaves connections to others", LIMIT, async () => {
+    await using node = await startNode({
+      respond: (res, _body, [one]) => {
+        assert.ok(one !== undefined);
+        if (one.method !== TRACE) {
+          res.end(answerOf(one, '"0x5"'));
+          return;
+        }
+        beginLarge(res, one);
+      },
+    });
+    await using rig = await startRelay(
+      { eth: rpcAt(node.url) },
+      { relay: { maxConnectionsPerOrigin: 4 }, maxAttempts: 1 },
+    );
+    const readers = Array.from({ length: 4 }, (_, at) => open(rig, rpc(`${at}`, TRACE, `["${hex(at)}"]`)));
+    const [first] = readers;
+    assert.ok(first !== undefined);
+    await once(first, "response");
+    assert.equal((await call(rig, "eth_gasPrice")).result, "0x5");
+    for (const reader of readers) reader.destroy();
+  });
+
+  test("whose batch hangs holds up nobody who asks for one of its reads", LIMIT, async () => {
+    const held: (() => void)[] = [];
+    const came = Promise.withResolvers<void>();
+    await using node = await startNode({
+      respond: (res, body, calls) => {
+        const [one] = calls;
+        assert.ok(one !== undefined);
+        if (!body.startsWith("[")) {
+          res.end(answerOf(one, '"0x5"'));
+          return;
+        }
+        held.push(() => res.end(`[${calls.map((item) => answerOf(item, '"0x6"')).join(",")}]`));
+        came.resolve();
+      },
+    });
+    await using rig = await startRelay({ eth: rpcAt(node.url) }, { timeoutMs: 10_000 });
+    const batch = callAll(rig, [rpc("1", "eth_gasPrice"), rpc("2", TRACE, '["0x1"]')]);
+    await came.promise;
+    assert.equal((await call(rig, "eth_gasPrice")).result, "0x5");
+    for (const release of held) release();
+    assert.deepEqual(
+      (await batch).map(({ result }) => result),
+      ["0x6", "0x6"],
+    );
+  });
+
+  test("whose batch has too large an answer does not take batches from the others", LIMIT, async () => {
+    await using node = await startNode({
+      respond: (res, body, calls) => {
+        const results = calls.map((one) =>
+          answerOf(one, one.method === TRACE ? `"${"a".repeat(3 * 65_536)}"` : '"0x5"'),
+        );
+        res.end(body.startsWith("[") ? `[${results.join(",")}]` : results[0]);
+      },
+    });
+    await using rig = await startRelay({ eth: rpcAt(node.url) }, { relay: { maxAnswerBytes: 65_536 } });
+    await callAll(rig, [rpc("1", TRACE, '["0x1"]'), rpc("2", TRACE, '["0x2"]')]);
+    const before = node.bodies.length;
+    await callAll(rig, [rpc("1", "eth_getBalance", `["0x${"1".repeat(40)}","0x1"]`), rpc("2", "eth_gasPrice")]);
+    assert.equal(node.bodies.length - before, 1);
+  });
+
+  test(
+    "that polls a filter takes the newest answers out of the cache only when it learns something",
+    LIMIT,
+    async () => {
+      await using node = await startChain();
+      await using rig = await startRelay({ eth: rpcAt(node.url) }, { relay: { maxHeadAgeMs: 60_000 } });
+      let changes = "[]";
+      node.say = ({ method }) => (method === "eth_getFilterChanges" ? changes : undefined);
+      const poll = rpc("1", "eth_getFilterChanges", '["0x7"]');
+      const pollAndAsk = async (isBatch: boolean): Promise<number> => {
+        const before = node.count("eth_gasPrice");
+        await send(rig, isBatch ? `[${poll},${poll}]` : poll);
+        await call(rig, "eth_gasPrice");
+        await new Promise(setImmediate);
+        return node.count("eth_gasPrice") - before;
+      };
+      for (const isBatch of [false, true]) {
+        changes = "[]";
+        for (let i = 0; i < 3; i++) await pollAndAsk(isBatch);
+        assert.equal(await pollAndAsk(isBatch), 0);
+        changes = '["0x1"]';
+        assert.equal(await pollAndAsk(isBatch), 1);
+      }
+    },
+  );
+
+  test("that ends a filter by a notification reaches its maker alone, by the maker's own id", LIMIT, async () => {
+    const nodes = await Promise.all([0, 1, 2].map(() => startNode({ answer: () => '"0x77"' })));
+    await using stack = new AsyncDisposableStack();
+    for (const node of nodes) stack.use(node);
+    await using rig = await startRelay({ eth: rpcAt(...nodes.map(({ url }) => url)) });
+    for (let i = 0; i < 6; i++) {
+      for (const node of nodes) node.calls.length = 0;
+      const { result } = await call(rig, "eth_newBlockFilter");
+      const maker = nodes.find(({ calls }) => calls.length > 0);
+      await send(rig, rpc(undefined, "eth_uninstallFilter", JSON.stringify([result])));
+      const ended = nodes.flatMap((node) =>
+        node.calls
+          .filter(({ method }) => method === "eth_uninstallFilter")
+          .map(({ params }) => [node === maker, params]),
+      );
+      assert.deepEqual(ended, [[true, ["0x77"]]]);
+    }
+  });
+});
+
+describe("what is sold", () => {
+  const alone = { crossCheck: { sold: 1, free: 1, methods: {}, strict: false } };
+
+  test("is not the `null` of a supplier that is known not to have the block", LIMIT, async () => {
+    await using low = await startChain(990);
+    await using high = await startChain(1_000);
+    await using rig = await startRelay({ eth: rpcAt(low.url, high.url) }, { random: () => 0, set: alone });
+    high.say = () => ',"error":{"code":-32603,"message":"no"}';
+    const ask = sold("eth_getBlockByNumber", [hex(1_000), false]);
+    assert.equal(shown(await rig.relay.send(ask)), "SUPPLIERS_FAILED");
+    assert.equal(low.calls.length, 1);
+  });
+
+  test("is not a newest block without a height", LIMIT, async () => {
+    await using node = await startChain();
+    await using rig = await startRelay({ eth: rpcAt(node.url) }, { set: alone });
+    node.say = () => "null";
+    assert.equal(shown(await rig.relay.send(sold("eth_getBlockByNumber", ["latest", true]))), "SUPPLIERS_FAILED");
+  });
+});
+
+describe("in strict mode", () => {
+  test("an answer from behind that nobody confirms is not given", LIMIT, async () => {
+    const nodes = await Promise.all([startChain(), startChain()]);
+    await using stack = new AsyncDisposableStack();
+    for (const node of nodes) stack.use(node);
+    const set = { crossCheck: { sold: 2, free: 2, methods: {}, strict: true } };
+    await using rig = await startRelay({ eth: rpcAt(...nodes.map(({ url }) => url)) }, { set });
+    const ask = (): ReturnType<typeof call> => call(rig, "eth_getBlockByNumber", '["latest",true]');
+    assert.deepEqual((await ask()).result, blockAt(1_000));
+    for (const node of nodes) node.height = 998;
+    rig.relay.clearCache();
+    const { error, result } = await ask();
+    assert.equal(result, undefined);
+    assert.match(error?.message ?? "", /different answers/);
+  });
+});
+
+describe("a supplier", () => {
+  test("that was found to serve another chain has none of its answers left in the cache", LIMIT, async () => {
+    let chainId = "0x1";
+    await using turned = await startUpstream((asked, response) => {
+      const rest = isProbe(asked) ? probeResult(asked, chainId, "0x400") : '"result":"0xbad"';
+      response.end(rpcAnswer(asked, rest));
+    });
+    await using good = await startChain(1_024);
+    const both = rpcAt(turned.url, good.url);
+    await using rig = await startRelay({ eth: both }, { random: () => 0, relay: { probeIntervalMs: 20 } });
+    const ask = async (): Promise<unknown> =>
+      (await call(rig, "eth_getBalance", `["0x${"1".repeat(40)}","0x1"]`)).result;
+    assert.equal(await ask(), "0xbad");
+    chainId = "0x2";
+    const isFound = (): boolean => rig.relay.inspect()[0]?.suppliers[0]?.isWrongChain === true;
+    for (let i = 0; i < 500 && !isFound(); i++) await delay(10);
+    assert.equal(await ask(), "0x5");
+  });
+});
