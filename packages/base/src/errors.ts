@@ -229,6 +229,14 @@ export const ERRORS = {
     "The ledger's tables are not those of this version.",
     "Run `npx turnpike db migrate`; tables that are newer need a newer Turnpike.",
   ),
+  PORTAL_DB_UNAVAILABLE: row(503, -32503, true, "The management database cannot be reached.", "Try again later."),
+  PORTAL_DB_SCHEMA: row(
+    500,
+    -32603,
+    false,
+    "The management tables are not those of this version.",
+    "Run `npx turnpike db migrate`; tables that are newer need a newer Turnpike.",
+  ),
   SPEND_CAP: row(500, -32603, false, "The price is over the spending cap; nothing was signed.", "Raise the cap."),
   FACILITATOR_MISBEHAVED: row(503, -32503, true, "The facilitator gave an answer that is not true.", "Try later."),
 } as const satisfies Record<string, ErrorRow>;

@@ -41,6 +41,28 @@ suite("tip", () => {
     assert.equal(view.isBehind("b", 1_000), false);
   });
 
+  test("one of two that creeps ahead gets no further than the chain's pace, and makes nothing final", () => {
+    const view = new ChainView({ syncAllowanceBlocks: 5 });
+    const heightAt = (nowMs: number): number => 1_000 + Math.floor(nowMs / 12_000);
+    let nowMs = 0;
+    for (; nowMs < 600_000; nowMs += 10_000) {
+      for (const operator of ["honest", "liar"]) view.reported(operator, heightAt(nowMs), nowMs);
+    }
+    let lie = heightAt(nowMs);
+    let honest = lie;
+    for (; nowMs < 900_000; nowMs += 50) {
+      if (nowMs % 10_000 === 0) {
+        honest = heightAt(nowMs);
+        view.reported("honest", honest, nowMs);
+      }
+      while (view.mayServe(lie + 1, nowMs)) lie++;
+      view.reported("liar", lie, nowMs);
+      const tip = view.tip(nowMs) ?? 0;
+      assert.ok(tip >= honest && tip <= honest + 110, `tip ${tip} of ${honest}`);
+      assert.ok((view.final(nowMs) ?? 0) <= honest - finalDepthBlocks);
+    }
+  });
+
   test("a stuck operator of two is behind", () => {
     const view = viewOf({ a: 1_000, b: 1_000 });
     for (let second = 1; second <= 60; second++) {
@@ -140,7 +162,7 @@ suite("tip", () => {
           const liars = lies.slice(0, honest.length - 1);
           const heights = [...honest, ...liars];
           if (heights.length < 3) return;
-          const agreed = agreedHeight(heights, { beforeBlocks: undefined, headroomBlocks: 5 }) ?? -1;
+          const agreed = agreedHeight(heights, { beforeBlocks: undefined, headroomBlocks: 5, reachBlocks: 5 }) ?? -1;
           // A height of 0 is no vote, so what is left may be fewer.
           if (heights.filter((height) => height > 0).length < 3) return;
           assert.ok(agreed >= Math.min(...honest) && agreed <= Math.max(...honest));
@@ -199,6 +221,18 @@ suite("what clients were shown", () => {
     assert.equal(view.mayServe(200, 10_000), true);
     for (const operator of ["a", "b", "c"]) view.reported(operator, 100, 1_000_000);
     assert.equal(view.mayServe(100_000, 1_000_000), false, "not without end");
+  });
+
+  test("what was said some time ago holds back nobody who says something newer now", () => {
+    const view = viewOf({ a: 1_009, b: 1_009, c: 1_009 }, 2);
+    view.reported("a", 1_019, 700);
+    assert.equal(view.mayServe(1_019, 700), true);
+    view.wasServed(1_019, 700);
+    view.reported("b", 1_014, 700);
+    assert.equal(view.mayServe(1_020, 700), true, "c may be as far by now");
+    assert.equal(view.mayServe(1_100, 700), false);
+    view.reported("c", 1_010, 700);
+    assert.equal(view.mayServe(1_020, 700), false);
   });
 
   test("follows a chain that went back, when the majority says so long enough", () => {

@@ -1,5 +1,5 @@
 import type { SeenBlock } from "../families/family.ts";
-import { agreedFinal, agreedHeight, type HeightVote } from "./agreed-height.ts";
+import { agreedHeight, agreedLow, agreedMiddle, type HeightVote } from "./agreed-height.ts";
 import { BlockRing } from "./block-ring.ts";
 import { type ChainViewOptions, chainViewDefaults } from "./options.ts";
 import { Pace } from "./pace.ts";
@@ -158,14 +158,14 @@ export class ChainView {
   mayServe(heightBlocks: number, nowMs: number): boolean {
     this.#refresh(nowMs);
     if (this.#served !== undefined && heightBlocks < this.#served.heightBlocks) return false;
-    return this.#tip === undefined || heightBlocks <= this.#tip.heightBlocks + this.#headroomBlocks(nowMs);
+    return this.#tip === undefined || heightBlocks <= this.#highestBlocks(this.#tip, nowMs);
   }
 
   /** A client was shown this height as the newest. Heights that cannot be true are left out. */
   wasServed(heightBlocks: number, nowMs: number): void {
     this.#refresh(nowMs);
     const tip = this.#tip;
-    if (tip === undefined || heightBlocks > tip.heightBlocks + this.#headroomBlocks(nowMs)) return;
+    if (tip === undefined || heightBlocks > this.#highestBlocks(tip, nowMs)) return;
     if (this.#served !== undefined && heightBlocks <= this.#served.heightBlocks) return;
     const before = this.#newestBlocks();
     this.#served = { heightBlocks, atMs: nowMs, voters: this.#operators.size };
@@ -208,8 +208,21 @@ export class ChainView {
 
   /** Blocks by which a true height may be above the tip now: operators differ, and the chain grew since it was said. */
   #headroomBlocks(nowMs: number): number {
-    const lead = Math.min(MAX_LEAD_BLOCKS, Math.max(MIN_LEAD_BLOCKS, this.#options.syncAllowanceBlocks));
-    return lead + this.#pace.growthBlocks(nowMs);
+    return this.#leadBlocks + this.#pace.growthBlocks(nowMs);
+  }
+
+  /** The highest that a true height may be now. Operators said theirs at different times, and went on since. */
+  #highestBlocks(tip: Held, nowMs: number): number {
+    const highest = tip.heightBlocks + this.#headroomBlocks(nowMs);
+    const votes = [...this.#operators.values()].filter(({ height }) => height.heightBlocks > 0);
+    // Of two one may lie, and there is no middle.
+    if (votes.length < 3) return highest;
+    const now = votes.map(({ height }) => height.heightBlocks + this.#pace.grownBlocks(nowMs - height.atMs));
+    return Math.max(highest, this.#leadBlocks + (agreedMiddle(now) ?? 0));
+  }
+
+  get #leadBlocks(): number {
+    return Math.min(MAX_LEAD_BLOCKS, Math.max(MIN_LEAD_BLOCKS, this.#options.syncAllowanceBlocks));
   }
 
   #isNear(tipBlocks: number, heightBlocks: number, nowMs: number): boolean {
@@ -252,7 +265,15 @@ export class ChainView {
     for (const { height } of this.#operators.values()) if (height.atMs >= sinceMs) heights.push(height.heightBlocks);
     const isMajority = heights.length > this.#operators.size / 2;
     if (!isMajority) return undefined;
-    return agreedHeight(heights, { beforeBlocks, headroomBlocks: this.#headroomBlocks(nowMs) });
+    const reachBlocks = this.#leadBlocks + this.#pace.reachBlocks(nowMs);
+    return agreedHeight(heights, { beforeBlocks, headroomBlocks: this.#headroomBlocks(nowMs), reachBlocks });
+  }
+
+  /** Where there are more than two, the middle of them is sure; two have to be near each other. */
+  #isSure(nowMs: number): boolean {
+    const [one, other, ...more] = [...this.#operators.values()].map(({ height }) => height.heightBlocks);
+    if (one === undefined || other === undefined || more.length > 0) return true;
+    return Math.abs(one - other) <= this.#headroomBlocks(nowMs);
   }
 
   #followTip(nowMs: number, isNew: boolean): void {
@@ -267,7 +288,7 @@ export class ChainView {
       const isChanged = agreed !== tip?.heightBlocks;
       if (isNew || isChanged) this.#tip = { heightBlocks: agreed, atMs: nowMs, voters };
       if (isChanged) {
-        this.#pace.advanced(agreed, nowMs);
+        this.#pace.advanced(agreed, nowMs, this.#isSure(nowMs));
         this.#ring.keep(agreed - this.#options.keptBlocks, agreed + MAX_LEAD_BLOCKS);
       }
     } else {
@@ -308,12 +329,14 @@ export class ChainView {
     }
     const { maxAgeMs, finalDepthBlocks } = this.#options;
     const said: number[] = [];
-    for (const { final } of this.#operators.values()) {
+    const heights: number[] = [];
+    for (const { final, height } of this.#operators.values()) {
+      if (height.heightBlocks > 0) heights.push(height.heightBlocks);
       if (final !== undefined && nowMs - final.atMs <= maxAgeMs) said.push(final.heightBlocks);
     }
     // One of several may lie; then only the depth counts.
     const isEnough = said.length >= Math.min(2, this.#operators.size);
-    const agreed = (isEnough ? agreedFinal(said) : undefined) ?? tip - finalDepthBlocks;
+    const agreed = (isEnough ? agreedLow(said) : undefined) ?? (agreedLow(heights) ?? tip) - finalDepthBlocks;
     const held = this.#final;
     const voters = this.#operators.size;
     // What one or two said is not held against more of them.

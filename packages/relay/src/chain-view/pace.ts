@@ -24,10 +24,11 @@ export class Pace {
     this.#options = options;
   }
 
-  /** The agreed height went up. */
-  advanced(heightBlocks: number, nowMs: number): void {
+  /** The agreed height went up. `isSure`: nobody is far from it; otherwise nothing is learned. */
+  advanced(heightBlocks: number, nowMs: number, isSure: boolean): void {
     const from = this.#from;
     this.#atMs = nowMs;
+    if (from !== undefined && !isSure) return;
     if (from === undefined || heightBlocks < from.heightBlocks) {
       this.#from = { heightBlocks, atMs: nowMs };
       return;
@@ -52,10 +53,19 @@ export class Pace {
 
   /** Most blocks that the chain may have grown since its height went up. */
   growthBlocks(nowMs: number): number {
-    if (this.#from === undefined) return 0;
-    const elapsedMs = Math.min(this.#options.maxAgeMs, Math.max(0, nowMs - this.#atMs));
+    return this.#from === undefined ? 0 : this.grownBlocks(Math.min(this.#options.maxAgeMs, nowMs - this.#atMs));
+  }
+
+  /** The highest that the chain may be by its growth since its height was sure. */
+  reachBlocks(nowMs: number): number {
+    const from = this.#from;
+    return from === undefined ? Number.POSITIVE_INFINITY : from.heightBlocks + this.grownBlocks(nowMs - from.atMs);
+  }
+
+  /** Most blocks that the chain may grow in this time. */
+  grownBlocks(elapsedMs: number): number {
     const perSecond =
       this.#blockMs === undefined ? FIRST_BLOCKS_PER_SECOND : (SLACK * 1_000) / Math.max(1, this.#blockMs);
-    return Math.ceil((elapsedMs / 1_000) * perSecond);
+    return Math.ceil((Math.max(0, elapsedMs) / 1_000) * perSecond);
   }
 }

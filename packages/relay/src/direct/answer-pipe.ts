@@ -19,8 +19,8 @@ function lastByte(chunk: Uint8Array): number | undefined {
  * A large JSON-RPC answer on its way from a supplier to a client, no faster than the client takes it. The newest chunk
  * is held back, so that an answer that does not end as an object does is broken off before it looks whole.
  */
-export class AnswerPipe {
-  readonly readable: Readable;
+export class AnswerPipe implements AsyncIterable<Uint8Array> {
+  readonly #readable: Readable;
   readonly #controller: Dispatcher.DispatchController;
   readonly #maxBytes: number;
   readonly #timer: NodeJS.Timeout;
@@ -36,7 +36,7 @@ export class AnswerPipe {
     this.#last = lastByte(head);
     this.#bytes = head.length;
     this.#timer = setTimeout(() => this.breakOff(), rules.timeoutMs);
-    this.readable = new Readable({
+    this.#readable = new Readable({
       read: () => controller.resume(),
       destroy: (error, callback) => {
         clearTimeout(this.#timer);
@@ -47,7 +47,21 @@ export class AnswerPipe {
       },
     });
     // Whoever reads it hears of its end; nobody may be there any more.
-    this.readable.on("error", () => undefined);
+    this.#readable.on("error", () => undefined);
+  }
+
+  /** For one reader. Ends the exchange when it is left, also before anything was read. */
+  [Symbol.asyncIterator](): AsyncIterator<Uint8Array> {
+    const chunks = this.#readable[Symbol.asyncIterator]() as AsyncIterator<Uint8Array>;
+    return {
+      next: () => chunks.next(),
+      return: async () => {
+        // The stream's own iterator does nothing when it was not begun.
+        this.#readable.destroy();
+        await chunks.return?.();
+        return { done: true, value: undefined };
+      },
+    };
   }
 
   push(chunk: Uint8Array): void {
@@ -60,7 +74,7 @@ export class AnswerPipe {
     const ready = this.#held;
     this.#held = chunk;
     this.#last = lastByte(chunk) ?? this.#last;
-    if (!this.readable.push(ready)) this.#controller.pause();
+    if (!this.#readable.push(ready)) this.#controller.pause();
   }
 
   end(): void {
@@ -70,13 +84,36 @@ export class AnswerPipe {
       return;
     }
     this.#isOver = true;
-    this.readable.push(this.#held);
-    this.readable.push(null);
+    this.#readable.push(this.#held);
+    this.#readable.push(null);
   }
 
   /** The supplier has failed half-way: the client must not take what it has for the whole. */
   breakOff(): void {
-    if (!this.#isOver) this.readable.destroy(new AppError("SUPPLIERS_FAILED"));
+    if (!this.#isOver) this.#readable.destroy(new AppError("SUPPLIERS_FAILED"));
+  }
+}
+
+/**
+ * Answers from one origin that are passed on at once. Each keeps a connection for as long as its client takes to read it:
+ * without a limit a few slow readers would hold up all calls to that origin.
+ */
+export class StreamSlots {
+  #free: number;
+
+  constructor(most: number) {
+    this.#free = most;
+  }
+
+  /** Takes one; false when there is none. */
+  take(): boolean {
+    if (this.#free === 0) return false;
+    this.#free--;
+    return true;
+  }
+
+  give(): void {
+    this.#free++;
   }
 }
 

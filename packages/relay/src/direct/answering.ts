@@ -3,10 +3,12 @@ import { callKey } from "../cache/call-key.ts";
 import type { CacheMiss } from "../cache/types.ts";
 import type { RelayFlag } from "../types.ts";
 import { crossCheck, wantedAnswers } from "./cross-check.ts";
+import type { Flights } from "./flights.ts";
 import type { Finding } from "./found.ts";
 import type { Job } from "./job.ts";
 import { askInParts, isForLogs } from "./log-ranges.ts";
 import { type PursuitOptions, type PursuitTools, pursue } from "./pursuit.ts";
+import { mayHaveNews } from "./sending.ts";
 
 /** What {@link Answering} works with. */
 export interface AnsweringModules {
@@ -35,12 +37,21 @@ export class Answering {
 
   /** Answers a job. Free reads are answered from what is kept; equal ones that are in flight together are one. */
   answer(job: Job): Promise<Finding> | Finding {
-    const { set, isOnce } = job;
-    if (isOnce) return this.ask(job).finally(() => set.wrote());
+    if (job.isOnce) return this.#once(job);
     const read = this.look(job);
     if (read === undefined) return this.ask(job);
     if ("ok" in read) return read;
     return this.share(job, read, () => this.ask(job));
+  }
+
+  async #once(job: Job): Promise<Finding> {
+    let finding: Finding | undefined;
+    try {
+      finding = await this.ask(job);
+      return finding;
+    } finally {
+      if (mayHaveNews(job, finding)) job.set.wrote();
+    }
   }
 
   /** Looks a free read up: its kept answer, or how it is shared; undefined: it is by itself. */
@@ -57,8 +68,13 @@ export class Answering {
   }
 
   /** Joins equal reads that are in flight, or runs this one and keeps its answer. */
-  share({ call, set, signal }: Job, { key, miss }: SharedRead, run: () => Promise<Finding>): Promise<Finding> {
-    return set.flights.join(key, call.clientId ?? call.id, signal, run, (finding) => {
+  share(
+    { call, set, signal }: Job,
+    { key, miss }: SharedRead,
+    run: () => Promise<Finding>,
+    flights: Flights = set.flights,
+  ): Promise<Finding> {
+    return flights.join(key, call.clientId ?? call.id, signal, run, (finding) => {
       if (finding.ok && miss !== undefined) set.memory.cache.put(miss, finding.found);
     });
   }

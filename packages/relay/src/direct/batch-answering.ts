@@ -3,9 +3,10 @@ import type { Answering, SharedRead } from "./answering.ts";
 import type { Attempts } from "./attempts.ts";
 import { relayBatch } from "./batch-relay.ts";
 import { checkAgainstChain } from "./chain-check.ts";
+import { Flights } from "./flights.ts";
 import type { Finding } from "./found.ts";
 import type { Job } from "./job.ts";
-import { mayBatch } from "./sending.ts";
+import { mayBatch, mayHaveNews } from "./sending.ts";
 import type { SupplierSet } from "./supplier-set.ts";
 
 /** What {@link answerBatch} works with. */
@@ -38,21 +39,24 @@ export async function answerBatch(jobs: readonly Job[], modules: BatchModules): 
   const sent: Sent[] = [];
   const joined: Promise<void>[] = [];
   let hasLeft = false;
+  const reads = jobs.map((job) => answering.look(job));
+  const flights = flightsOf(reads, modules);
   for (const [index, job] of jobs.entries()) {
-    const read = answering.look(job);
+    const read = reads[index];
     if (read === undefined) sent.push({ index, job, resolve: undefined });
     else if ("ok" in read) findings[index] = read;
     else joined.push(join(index, job, read));
   }
 
   async function join(index: number, job: Job, read: SharedRead): Promise<void> {
-    findings[index] = await answering.share(job, read, () => {
+    const run = (): Promise<Finding> => {
       // Whom the other's answer does not help asks for itself: the batch has left.
       if (hasLeft) return answering.ask(job);
       const { promise, resolve } = Promise.withResolvers<Finding>();
       sent.push({ index, job, resolve });
       return promise;
-    });
+    };
+    findings[index] = await answering.share(job, read, run, flights);
   }
 
   hasLeft = true;
@@ -75,10 +79,24 @@ export async function answerBatch(jobs: readonly Job[], modules: BatchModules): 
   return findings.map((finding) => finding ?? INTERNAL);
 }
 
+/**
+ * Where the reads of a batch are in flight. An answer that comes with others is as slow as the slowest of them, so nobody
+ * outside of the batch waits for it.
+ */
+function flightsOf(reads: readonly ReturnType<Answering["look"]>[], { set, signal }: BatchModules): Flights {
+  const begun = new Set<unknown>();
+  for (const [at, read] of reads.entries()) {
+    if (read === undefined) begun.add(at);
+    else if (!("ok" in read) && !set.flights.has(read.key, signal)) begun.add(read.key);
+  }
+  return begun.size > 1 ? new Flights(set.flights) : set.flights;
+}
+
 async function send(jobs: readonly Job[], modules: BatchModules): Promise<readonly Finding[]> {
   const { set, clock, signal, closing, attempts, answering } = modules;
+  let findings: readonly Finding[] = [];
   try {
-    return await relayBatch(jobs, {
+    findings = await relayBatch(jobs, {
       timeoutMs: set.config.timeoutMs,
       maxAttempts: set.config.maxAttempts,
       clock,
@@ -99,7 +117,8 @@ async function send(jobs: readonly Job[], modules: BatchModules): Promise<readon
       },
       record: (target, call, startMs, result) => void attempts.record(target, call, startMs, result),
     });
+    return findings;
   } finally {
-    if (jobs.some(({ isOnce }) => isOnce)) set.wrote();
+    if (jobs.some((job, at) => mayHaveNews(job, findings[at]))) set.wrote();
   }
 }

@@ -160,7 +160,7 @@ async function relayTogether(
     if (exchanged.retryAfterMs !== undefined) target.quality.rest(clock.monotonicMs(), exchanged.retryAfterMs);
     const read = readBatch(target.family, joined, exchanged.answer);
     if (read.kind === "refused") {
-      target.refusedBatch(items.length);
+      if (!read.isForBytes) target.refusedBatch(items.length);
       isRefused = true;
     } else if (read.kind === "bad") failed(target, startMs, read);
     else {

@@ -43,10 +43,13 @@ export function joinBatch(calls: readonly BackendCall[]): JoinedBatch {
   return { body: Buffer.concat(parts), calls: sent };
 }
 
-/** What an upstream batch came to. `refused`: this supplier does not take the batch, and has run none of it. */
+/**
+ * What an upstream batch came to. `refused`: this supplier does not take the batch. `isForBytes`: because of what stands
+ * in it, which says nothing about how many calls it takes.
+ */
 export type BatchReading =
   | { readonly kind: "answers"; readonly answers: readonly (GoodAnswer | BadAnswer)[] }
-  | { readonly kind: "refused" }
+  | { readonly kind: "refused"; readonly isForBytes: boolean }
   | BadAnswer;
 
 const MISSING: BadAnswer = { kind: "bad", blame: "supplier", reason: "wrong_id" };
@@ -58,16 +61,16 @@ const REFUSING = new Set([400, 404, 405, 413, 415, 422, 501]);
  */
 export function readBatch(family: Family, joined: JoinedBatch, answer: SupplierAnswer): BatchReading {
   const refused = refusedAnswer(answer);
-  if (refused !== undefined) return refused.reason === "too_large" ? { kind: "refused" } : refused;
+  if (refused !== undefined) return refused.reason === "too_large" ? { kind: "refused", isForBytes: true } : refused;
   const { status, body } = answer;
-  if (REFUSING.has(status)) return { kind: "refused" };
+  if (REFUSING.has(status)) return { kind: "refused", isForBytes: status === 413 };
   if (!isSuccess(status)) return { kind: "bad", blame: "supplier", reason: "http_status" };
   const objects = scanObjects(body);
   if (objects === undefined) {
     // One error object in the place of an array is a refusal of the batch.
     const single = scanObject(body);
     return single !== undefined && rawMember(single, "error") !== undefined
-      ? { kind: "refused" }
+      ? { kind: "refused", isForBytes: false }
       : { kind: "bad", blame: "supplier", reason: body.length === 0 ? "empty" : "not_json" };
   }
   const byId = new Map<string, ScannedObject | "twice">();

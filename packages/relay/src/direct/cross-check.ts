@@ -116,8 +116,10 @@ export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTool
   while (largest().length < wanted && asked.size < available && failure === undefined) await ask();
   const best = largest();
   const [first] = best;
-  if (first === undefined)
-    return failure?.ok === false ? { ...failure, attempts } : (failure ?? disagreement(attempts));
+  if (first === undefined) {
+    if (failure?.ok === false) return { ...failure, attempts };
+    return failure === undefined || strict ? disagreement(attempts) : failure;
+  }
   if (best.length >= wanted) {
     count("agreed");
     const isMajority = groups.length > 1 && !isAboutHead(job);

@@ -9,7 +9,6 @@ import {
 } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import { type BackendCall, type FreeRequest, mintRelayed, type PaidRequest, type RpcType } from "@turnpike/protocol";
-import { Pool } from "undici";
 import type { BlockRef } from "../families/method-traits.ts";
 import { familyOf } from "../families.ts";
 import { RelayMemory } from "../memory.ts";
@@ -20,12 +19,14 @@ import { Answering } from "./answering.ts";
 import { Attempts } from "./attempts.ts";
 import { answerBatch } from "./batch-answering.ts";
 import type { ByteBudget } from "./exchange.ts";
+import { bodyForMaker } from "./filters.ts";
 import type { Finding } from "./found.ts";
 import type { ProbeSeen } from "./health.ts";
 import { Hedging } from "./hedging.ts";
 import type { Job } from "./job.ts";
 import type { DirectRelayOptions, DirectSuppliers } from "./options.ts";
-import { isSentOnce } from "./sending.ts";
+import { Origins } from "./origins.ts";
+import { isSentOnce, mayHaveNews } from "./sending.ts";
 import { SupplierSet } from "./supplier-set.ts";
 import { Target } from "./target.ts";
 
@@ -70,7 +71,7 @@ class SupplierSets implements DirectRelay {
   readonly memory: RelayMemory;
   readonly #options: DirectRelayOptions;
   readonly #modules: DirectRelayModules;
-  readonly #pools = new Map<string, Pool>();
+  readonly #origins: Origins;
   readonly #sets = new Map<ServiceId, SupplierSet>();
   readonly #prober: Prober<ProbeSeen>;
   readonly #closing = new AbortController();
@@ -85,6 +86,7 @@ class SupplierSets implements DirectRelay {
     const { clock, metrics, random } = modules;
     this.#options = options;
     this.#modules = modules;
+    this.#origins = new Origins(options);
     this.#deadlines = new Deadlines({ stepMs: DEADLINE_STEP_MS }, { clock });
     this.memory = modules.memory ?? new RelayMemory(options, modules);
     this.#budget = {
@@ -145,7 +147,7 @@ class SupplierSets implements DirectRelay {
         const quality = this.memory.quality(service, operator, rpcType);
         const modules = {
           ...this.#modules,
-          pool: this.#poolOf(id, url),
+          ...this.#origins.of(id, url),
           budget: this.#budget,
           deadlines: this.#deadlines,
           memory,
@@ -156,23 +158,6 @@ class SupplierSets implements DirectRelay {
     }
     const set = new SupplierSet({ service, config, maxOperatorShare }, { targets, memory, clock, random });
     this.#sets.set(id, set);
-  }
-
-  #poolOf(id: ServiceId, url: string): Pool {
-    if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
-      // The URL is not shown: it may hold a key.
-      throw new AppError("CONFIG_INVALID", { message: `suppliers.${id}: a URL is not an http or https URL.` });
-    }
-    const { origin } = new URL(url);
-    const known = this.#pools.get(origin);
-    if (known !== undefined) return known;
-    const pool = new Pool(origin, {
-      connections: this.#options.maxConnectionsPerOrigin,
-      pipelining: 1,
-      connect: { timeout: this.#options.connectTimeoutMs },
-    });
-    this.#pools.set(origin, pool);
-    return pool;
   }
 
   start(): Promise<void> {
@@ -193,23 +178,8 @@ class SupplierSets implements DirectRelay {
 
   inspect(id?: ServiceId): readonly ServiceView[] {
     const sets = id === undefined ? [...this.#sets.values()] : [this.#sets.get(id)];
-    return sets.flatMap((set) => (set === undefined ? [] : [this.#view(set)]));
-  }
-
-  #view(set: SupplierSet): ServiceView {
     const nowMs = this.#modules.clock.monotonicMs();
-    const { view } = set.memory;
-    return {
-      id: set.service.id,
-      tipBlocks: view.tip(nowMs),
-      finalBlocks: view.final(nowMs),
-      suppliers: set.all().map(({ operator, rpcType, host, quality, health, isDrained }) => {
-        const { score, breaker, latencyMs } = quality.view(nowMs);
-        const { isHealthy, isWrongChain } = health;
-        const heightBlocks = view.heightOf(operator, nowMs);
-        return { operator, rpcType, host, score, breaker, isDrained, isHealthy, isWrongChain, latencyMs, heightBlocks };
-      }),
-    };
+    return sets.flatMap((set) => (set === undefined ? [] : [set.inspect(nowMs)]));
   }
 
   setDrained(id: ServiceId, operator: string, isDrained: boolean): boolean {
@@ -288,18 +258,17 @@ class SupplierSets implements DirectRelay {
     const { clock } = this.#modules;
     this.#countInFlight(1);
     const job = this.#job(set, request, signal);
+    const body = job.operation?.filter === "use" ? bodyForMaker(call) : call.body;
     try {
-      for (const target of set
-        .order({ ...job, operation: undefined, refs: undefined })
-        .slice(0, set.config.maxAttempts)) {
+      for (const target of set.order({ ...job, refs: undefined }).slice(0, set.config.maxAttempts)) {
         const leftMs = Math.min(set.config.timeoutMs, request.deadlineMs - clock.monotonicMs());
         if (leftMs <= 0 || signal?.aborted === true) return;
         if ((await this.#attempts.verify(target, leftMs)) !== undefined) continue;
-        const result = await target.exchange(call, call.body, leftMs, signal);
+        const result = await target.exchange(call, body, leftMs, signal);
         if (result.ok || !result.isUnsent) return;
       }
     } finally {
-      if (job.isOnce) set.wrote();
+      if (mayHaveNews(job, undefined)) set.wrote();
       this.#countInFlight(-1);
     }
   }
@@ -365,7 +334,7 @@ class SupplierSets implements DirectRelay {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new AppError("SHUTTING_DOWN"));
     await this.#prober[Symbol.asyncDispose]();
-    await Promise.all([...this.#pools.values()].map((pool) => pool.destroy()));
+    await this.#origins[Symbol.asyncDispose]();
   }
 }
 

@@ -4,7 +4,7 @@ import type { Dispatcher } from "undici";
 import type { SupplierAnswer } from "../answer.ts";
 import type { FailureReason } from "../families/family.ts";
 import { unwatchAbort, watchAbort } from "./abort-watch.ts";
-import { AnswerPipe } from "./answer-pipe.ts";
+import { AnswerPipe, type StreamSlots } from "./answer-pipe.ts";
 
 /** What one HTTP exchange ended in, when not in an answer. */
 export interface ExchangeFault {
@@ -50,6 +50,8 @@ export interface ByteBudget {
 /** What {@link exchange} works with. */
 export interface ExchangeModules {
   readonly pool: Dispatcher;
+  /** Of the pool's origin. */
+  readonly streams: StreamSlots;
   readonly budget: ByteBudget;
   readonly deadlines: Deadlines;
 }
@@ -91,7 +93,7 @@ function readRetryAfterMs(headers: IncomingHttpHeaders): number | undefined {
  * answer is larger than what is taken (said by `Content-Length` or seen in the bytes), and closes that connection.
  */
 export function exchange(request: ExchangeRequest, modules: ExchangeModules): Promise<ExchangeResult> {
-  const { pool, budget, deadlines } = modules;
+  const { pool, streams, budget, deadlines } = modules;
   const { promise, resolve } = Promise.withResolvers<ExchangeResult>();
   const { signal, maxAnswerBytes, stream } = request;
   if (signal?.aborted === true) return Promise.resolve({ ok: false, reason: "aborted", isUnsent: true });
@@ -167,14 +169,17 @@ export function exchange(request: ExchangeRequest, modules: ExchangeModules): Pr
         if (mayStream && stream !== undefined && controller !== undefined && held >= stream.afterBytes) {
           mayStream = false;
           const head = stream.head(Buffer.concat(chunks), status, contentType);
-          if (head === undefined) {
+          if (head === undefined || !streams.take()) {
             if (saidBytes > maxAnswerBytes) cutOff();
             return;
           }
           const taken = held;
           held = 0;
-          pipe = new AnswerPipe(stream, controller, head, () => budget.give(taken));
-          finish({ ok: true, streamed: { status, contentType, body: pipe.readable } }, true);
+          pipe = new AnswerPipe(stream, controller, head, () => {
+            budget.give(taken);
+            streams.give();
+          });
+          finish({ ok: true, streamed: { status, contentType, body: pipe } }, true);
         }
       },
       onResponseEnd() {

@@ -50,8 +50,9 @@ export function firstParam(call: BackendCall): unknown {
 /** The body of a call that uses a filter, with the id by which its maker knows it. */
 export function bodyForMaker(call: BackendCall): Uint8Array | undefined {
   const tagged = untagFilterId(firstParam(call));
-  if (tagged === undefined || call.id === undefined) return call.body;
+  if (tagged === undefined) return call.body;
+  const id = call.id === undefined ? "" : `"id":${call.id},`;
   const params = JSON.stringify([tagged.id, ...(call.params as readonly unknown[]).slice(1)]);
   const method = JSON.stringify(call.operation);
-  return Buffer.from(`{"jsonrpc":"2.0","id":${call.id},"method":${method},"params":${params}}`);
+  return Buffer.from(`{"jsonrpc":"2.0",${id}"method":${method},"params":${params}}`);
 }

@@ -8,6 +8,24 @@ interface Flight {
 /** Equal reads that are in flight at the same time are sent once, and each gets the answer with its own id. */
 export class Flights {
   readonly #flights = new Map<string, Flight>();
+  readonly #others: Flights | undefined;
+
+  /** `others`: what is in flight there is joined too, but what begins here is not in flight there. */
+  constructor(others?: Flights) {
+    this.#others = others;
+  }
+
+  /** True for a read that {@link join} would not begin. */
+  has(key: string, signal: AbortSignal | undefined): boolean {
+    return this.#find(key, signal) !== undefined;
+  }
+
+  #find(key: string, signal: AbortSignal | undefined): Flight | undefined {
+    const known = this.#flights.get(key);
+    if (known !== undefined && known.signal === signal) return known;
+    const others = this.#others;
+    return others === undefined ? undefined : others.#find(key, signal);
+  }
 
   /**
    * Joins the read of this key that is in flight, or begins it and calls `keep` at its end. `id` is the asker's own,
@@ -20,8 +38,8 @@ export class Flights {
     run: () => Promise<Finding>,
     keep: (finding: Finding) => void,
   ): Promise<Finding> {
-    const known = this.#flights.get(key);
-    if (known !== undefined && known.signal === signal) {
+    const known = this.#find(key, signal);
+    if (known !== undefined) {
       return known.finding.then((finding) => {
         if (!finding.ok) return finding;
         if (id === undefined) return finding.found.stream === undefined ? finding : run();

@@ -34,6 +34,8 @@ export interface HealthModules {
   readonly probe: Probe | undefined;
   readonly quality: SupplierQuality;
   readonly view: ChainView;
+  /** It was seen to serve another chain: what it answered before may be about that. */
+  readonly distrust: () => void;
   /** Asks the back-end. Never rejects. */
   readonly ask: (call: BackendCall, signal: AbortSignal) => Promise<AttemptResult>;
 }
@@ -154,8 +156,10 @@ export class Health {
     if (chain === this.#chain) return;
     const wasWrong = this.#chain === "wrong";
     this.#chain = chain;
-    if (chain === "wrong") this.#modules.log.error(this.#fields(), "supplier serves another chain and is not used");
-    else if (wasWrong) this.#modules.log.info(this.#fields(), "supplier serves the right chain again");
+    if (chain === "wrong") {
+      this.#modules.distrust();
+      this.#modules.log.error(this.#fields(), "supplier serves another chain and is not used");
+    } else if (wasWrong) this.#modules.log.info(this.#fields(), "supplier serves the right chain again");
   }
 
   #setUp(isUp: boolean): void {

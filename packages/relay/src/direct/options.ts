@@ -45,7 +45,7 @@ export interface DirectRelayOptions {
   /** Probes that run at once. */
   readonly maxProbes: number;
   readonly connectTimeoutMs: number;
-  /** Connections to one origin; more calls wait for one. */
+  /** Connections to one origin; more calls wait for one. Half of them may pass answers on while they arrive. */
   readonly maxConnectionsPerOrigin: number;
   /** Calls in flight; more are OVERLOADED. Free calls may take nine tenths, so that there is room for paid ones. */
   readonly maxInFlight: number;

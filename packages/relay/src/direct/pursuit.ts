@@ -219,7 +219,8 @@ class Pursuit {
   #fail(): void {
     const { job } = this;
     const { clock, closing } = this.#tools;
-    if (this.#last !== undefined && (job.isFree || !this.#last.isError)) {
+    // What is sold may be older than another's answer, but nothing else that was held to be wrong.
+    if (this.#last !== undefined && (job.isFree || this.#last.lastResort === "behind")) {
       this.#over({ ok: true, found: this.#last });
       return;
     }

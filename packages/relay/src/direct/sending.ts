@@ -1,7 +1,8 @@
 import type { Operation } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
+import { isEmptyResult } from "../cache/policy.ts";
 import type { MethodTraits } from "../families/method-traits.ts";
-import type { FoundAnswer } from "./found.ts";
+import type { Finding, FoundAnswer } from "./found.ts";
 import type { Job } from "./job.ts";
 import type { FailedAttempt } from "./target.ts";
 
@@ -18,6 +19,18 @@ export function isSentOnce(
   if (operation?.read === true) return false;
   if (traits !== undefined) return traits.kind !== "read";
   return operation === undefined && call.isRead !== true;
+}
+
+/**
+ * True for a call after which what is known of the newest block may be too old: one that may have written, or that told
+ * its client of something new. Clients poll filters all the time, and mostly learn nothing.
+ */
+export function mayHaveNews({ isOnce, operation, traits }: Job, finding: Finding | undefined): boolean {
+  if (!isOnce) return false;
+  if (operation?.filter === undefined && traits?.kind !== "filter") return true;
+  if (finding?.ok !== true) return false;
+  const { body, resultAt } = finding.found;
+  return resultAt !== undefined && body[resultAt.start] === 0x5b && !isEmptyResult(body, resultAt);
 }
 
 /** True for a call that may go upstream with others: it may be sent again, and needs no certain supplier. */

@@ -4,6 +4,7 @@ import type { RpcType } from "@turnpike/protocol";
 import { historyKindOf, neededHeights } from "../chain-view/archive.ts";
 import type { ServiceMemory } from "../memory.ts";
 import { DEFAULT_SELECTION, SupplierPool } from "../quality/selection.ts";
+import type { ServiceView } from "../types.ts";
 import { DEFAULT_CROSS_CHECK } from "./cross-check.ts";
 import { filterIdHash, firstParam, untagFilterId } from "./filters.ts";
 import { Flights } from "./flights.ts";
@@ -80,6 +81,22 @@ export class SupplierSet {
     };
     const ranks = new Map(ordered.map((target) => [target, rankOf(target)]));
     return ordered.sort((a, b) => (ranks.get(a) ?? 0) - (ranks.get(b) ?? 0));
+  }
+
+  /** What is known of it, for its operator. */
+  inspect(nowMs: number): ServiceView {
+    const { view } = this.memory;
+    return {
+      id: this.service.id,
+      tipBlocks: view.tip(nowMs),
+      finalBlocks: view.final(nowMs),
+      suppliers: this.all().map(({ operator, rpcType, host, quality, health, isDrained }) => {
+        const { score, breaker, latencyMs } = quality.view(nowMs);
+        const { isHealthy, isWrongChain } = health;
+        const heightBlocks = view.heightOf(operator, nowMs);
+        return { operator, rpcType, host, score, breaker, isDrained, isHealthy, isWrongChain, latencyMs, heightBlocks };
+      }),
+    };
   }
 
   /** Operators that a job may go to with good hope. */

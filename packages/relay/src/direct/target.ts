@@ -10,7 +10,7 @@ import type { ServiceMemory } from "../memory.ts";
 import type { LatencyBook } from "../quality/latency.ts";
 import type { ProbeTarget } from "../quality/prober.ts";
 import type { ProbeNeed, SupplierQuality } from "../quality/supplier-quality.ts";
-import { streamHead } from "./answer-pipe.ts";
+import { type StreamSlots, streamHead } from "./answer-pipe.ts";
 import {
   type AttemptHandle,
   type ByteBudget,
@@ -42,6 +42,7 @@ export interface TargetModules {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly pool: Dispatcher;
+  readonly streams: StreamSlots;
   readonly budget: ByteBudget;
   readonly deadlines: Deadlines;
   /** What was learned of its service, and of itself. */
@@ -120,6 +121,7 @@ export class Target implements ProbeTarget<ProbeSeen> {
     this.health = new Health(options, {
       ...modules,
       view: modules.memory.view,
+      distrust: () => modules.memory.cache.dropOperator(options.operator),
       probe: this.family.probe(options.service, options.rpcType),
       ask: (call, signal) => this.#ask(call, signal),
     });

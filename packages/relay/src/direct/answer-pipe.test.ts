@@ -1,0 +1,38 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import type { Dispatcher } from "undici";
+import { AnswerPipe } from "./answer-pipe.ts";
+
+const rules = { afterBytes: 1, maxBytes: 1_000, timeoutMs: 60_000, head: () => undefined };
+
+function scene() {
+  const seen = { isAborted: false, isOver: false };
+  const controller = { pause() {}, resume() {}, abort: () => (seen.isAborted = true) };
+  const pipe = new AnswerPipe(rules, controller as unknown as Dispatcher.DispatchController, Buffer.from("{"), () => {
+    seen.isOver = true;
+  });
+  return { pipe, seen };
+}
+
+test("an answer that nobody reads lets its supplier go when it is left, begun or not", async () => {
+  for (const isBegun of [false, true]) {
+    const { pipe, seen } = scene();
+    const reader = pipe[Symbol.asyncIterator]();
+    pipe.push(Buffer.from('"a":1'));
+    if (isBegun) assert.equal(Buffer.from((await reader.next()).value as Uint8Array).toString(), "{");
+    assert.equal((await reader.return?.())?.done, true);
+    await new Promise(setImmediate);
+    assert.deepEqual(seen, { isAborted: true, isOver: true });
+  }
+});
+
+test("an answer that has ended well aborts nothing", async () => {
+  const { pipe, seen } = scene();
+  pipe.push(Buffer.from('"a":1}'));
+  pipe.end();
+  const texts: string[] = [];
+  for await (const chunk of pipe) texts.push(Buffer.from(chunk).toString());
+  await new Promise(setImmediate);
+  assert.equal(texts.join(""), '{"a":1}');
+  assert.deepEqual(seen, { isAborted: false, isOver: true });
+});
