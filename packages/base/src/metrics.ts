@@ -22,6 +22,8 @@ export interface Metrics {
   set(spec: MetricSpec, value: number, labels?: Labels): void;
   /** Adds one observation to a histogram. */
   observe(spec: MetricSpec, value: number, labels?: Labels): void;
+  /** Takes a gauge's sample away: what it is about is not there any more. */
+  forget?(spec: MetricSpec, labels: Labels): void;
 }
 
 /** Metrics that go nowhere. */

@@ -5,7 +5,7 @@ import { AnswerCache } from "./cache/answer-cache.ts";
 import type { ServiceCache } from "./cache/types.ts";
 import { Archive } from "./chain-view/archive.ts";
 import { ChainView } from "./chain-view/chain-view.ts";
-import { BREAKER_OPEN } from "./metrics.ts";
+import { BREAKER_OPEN, HEALTHY } from "./metrics.ts";
 import type { GossipSource, SharedHeight, SharedQuality } from "./quality/gossip.ts";
 import { DEFAULT_LATENCY, LatencyBook } from "./quality/latency.ts";
 import { DEFAULT_QUALITY, SupplierQuality } from "./quality/supplier-quality.ts";
@@ -141,19 +141,27 @@ export class RelayMemory implements GossipSource {
     return this.#services.get(id)?.memory.drained.has(operator) ?? false;
   }
 
-  /** Forgets services, and operators, that are not there any more. */
+  /** Forgets services, and operators, that are not there any more; metrics must not tell of them either. */
   keepOnly(services: ReadonlyMap<string, ReadonlySet<string>>): void {
     for (const [id, { memory }] of this.#services) {
       const operators = services.get(id);
-      if (operators === undefined) {
-        memory.cache.close();
-        this.#services.delete(id);
-        continue;
-      }
       for (const key of memory.qualities.keys()) {
-        if (!operators.has(key.slice(key.indexOf(" ") + 1))) memory.qualities.delete(key);
+        const [rpcType = "", operator = ""] = splitKey(key);
+        if (operators?.has(operator) === true) continue;
+        memory.qualities.delete(key);
+        const labels = { service: id, operator, rpc_type: rpcType };
+        for (const gauge of [BREAKER_OPEN, HEALTHY]) this.#modules.metrics.forget?.(gauge, labels);
       }
-      for (const operator of memory.drained) if (!operators.has(operator)) memory.drained.delete(operator);
+      for (const operator of memory.drained) if (operators?.has(operator) !== true) memory.drained.delete(operator);
+      if (operators !== undefined) continue;
+      memory.cache.close();
+      this.#services.delete(id);
     }
   }
+}
+
+/** Way of speaking and operator, of a key of `qualities`. */
+function splitKey(key: string): readonly [rpcType: string, operator: string] {
+  const at = key.indexOf(" ");
+  return [key.slice(0, at), key.slice(at + 1)];
 }

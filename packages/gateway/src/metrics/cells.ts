@@ -63,6 +63,16 @@ export class Cells {
     return place.cell;
   }
 
+  /** Takes a cell away. */
+  forget(labels: Labels): void {
+    let place: Branch | undefined = this.#root;
+    for (const name of this.#names) place = place?.next.get(labels[name] ?? "");
+    const at = place?.cell === undefined ? -1 : this.#all.indexOf(place.cell);
+    if (place === undefined || at === -1) return;
+    this.#all.splice(at, 1);
+    place.cell = undefined;
+  }
+
   #make(labels: Labels | undefined): Cell {
     const fit: Record<string, string> = {};
     for (const name of this.#names) fit[name] = labels?.[name] ?? "";

@@ -45,3 +45,16 @@ test("a spec of one name and other labels, or a sample of another kind, is a fau
   assert.throws(() => metrics.set(COUNT, 1), /not a gauge/);
   metrics.count({ ...COUNT }, { x: "1", y: "2" });
 });
+
+test("a gauge of what is not there any more is not written", async () => {
+  const metrics = createPrometheusMetrics({ processMetrics: false });
+  const spec: MetricSpec = { kind: "gauge", name: "d", help: "D.", labels: ["x"] };
+  metrics.set(spec, 1, { x: "1" });
+  metrics.set(spec, 2, { x: "2" });
+  metrics.forget?.(spec, { x: "1" });
+  metrics.forget?.(spec, { x: "3" });
+  assert.match(await metrics.render(), /^d\{x="2"\} 2$/m);
+  assert.doesNotMatch(await metrics.render(), /x="1"/);
+  metrics.set(spec, 3, { x: "1" });
+  assert.match(await metrics.render(), /^d\{x="1"\} 3$/m);
+});

@@ -48,6 +48,9 @@ export function createPrometheusMetrics(
     observe(spec, value, labels) {
       find(spec, "histogram").observe(value, labels);
     },
+    forget(spec, labels) {
+      find(spec, "gauge").forget(labels);
+    },
     async dump() {
       const process = (await registry.getMetricsAsJSON()).filter(({ name }) => !byName.has(name));
       return { cells: [...byName.values()].map((cells) => cells.dump()), process };
