@@ -50,6 +50,14 @@ export const ERRORS = {
   UNSUPPORTED_MEDIA_TYPE: row(415, -32600, false, "The body is not JSON.", "Send Content-Type: application/json."),
   REQUEST_TIMEOUT: row(408, -32600, true, "The request did not arrive in time.", "Send the whole request at once."),
   RATE_LIMITED: row(429, -32005, true, "Too many requests.", "Wait as long as `Retry-After` says."),
+  API_KEY_UNKNOWN: row(
+    401,
+    -32401,
+    false,
+    "No application has this key.",
+    "Send the application's key, or no key at all: the relay is free without one.",
+  ),
+  API_KEYS_UNAVAILABLE: row(503, -32503, true, "Keys cannot be checked at the moment.", "Send the request again later."),
   // the payment
   PAYMENT_REQUIRED: row(402, -32402, false, "Payment required", "Sign one of `accepts` and send it again."),
   PAYMENT_MALFORMED: row(

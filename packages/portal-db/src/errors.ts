@@ -3,7 +3,8 @@ export interface ErrorBody {
   /** SQLSTATE, or `PGRST…`. */
   readonly code: string;
   readonly message: string;
-  readonly details: string | null;
+  /** A list only where PostgREST gives one: the candidates of PGRST201. */
+  readonly details: string | readonly Readonly<Record<string, string>>[] | null;
   readonly hint: string | null;
   /** HTTP status; not part of the body. */
   readonly status: number;

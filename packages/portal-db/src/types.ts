@@ -44,13 +44,20 @@ export interface Statement {
 
 /**
  * What is run for a request, in one transaction under the caller's role. `main` gives exactly one row:
- * `body text` (the JSON array, or CSV), `page_total bigint` (rows in it), `inserted bigint | null` (upserts).
+ * `body text` (always the JSON array, or CSV; empty for HEAD and for a write that gives nothing back),
+ * `page_total bigint` (rows in it; rows written when there is no body), `affected bigint | null` (rows written, of
+ * writes), `inserted bigint | null` (rows that an upsert by merging made anew).
  */
 export interface Plan {
   readonly main: Statement;
-  /** Gives one row `total bigint`; only when a count is wanted and `main` does not say it. */
+  /**
+   * Gives one row `total bigint`; of reads with an exact count, and of estimated ones, where it stops counting at one
+   * more than the most rows of an answer.
+   */
   readonly count: Statement | undefined;
-  /** `EXPLAIN (FORMAT JSON)` instead of counting, for planned and estimated counts. */
+  /** A whole `EXPLAIN (FORMAT JSON) …`, of reads with a planned or estimated count: `"QUERY PLAN"[0].Plan."Plan Rows"`. */
+  readonly explain?: Statement | undefined;
+  /** Which of the two are there: `rows` is `count`, `explain` is `explain`, `both` is both. Undefined for writes. */
   readonly countBy: "rows" | "explain" | "both" | undefined;
   readonly isWrite: boolean;
   /** First row of the page. */

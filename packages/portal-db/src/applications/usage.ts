@@ -1,0 +1,151 @@
+import type { Log, Metrics } from "@turnpike/base";
+import type pg from "pg";
+import { portalUsageLostTotal, portalUsagePending, portalUsageWritesTotal } from "./metrics.ts";
+
+/** Calls of an application on a day to a service. */
+interface UsageRow {
+  readonly applicationId: string;
+  readonly accountId: string;
+  readonly day: string;
+  readonly serviceId: string;
+  calls: number;
+  failed: number;
+  refused: number;
+}
+
+/** What is added to a row. */
+export interface UsageChange {
+  readonly calls?: number;
+  readonly failed?: number;
+  readonly refused?: number;
+}
+
+/** Usage that is not written yet. */
+export interface Usage {
+  add(
+    of: { readonly id: string; readonly accountId: string },
+    day: string,
+    serviceId: string,
+    change: UsageChange,
+  ): void;
+  /** Calls of an application or of an account that the database may not have yet. */
+  pending(id: string): number;
+  /** Writes what is there; true when all of it was written. Never throws. */
+  flush(): Promise<boolean>;
+}
+
+/** Options of {@link createUsage}. */
+export interface UsageOptions {
+  /** Most rows that wait to be written; calls that would need another are not counted. */
+  readonly maxRows: number;
+}
+
+const MAX_BATCH = 5_000;
+
+// In one order everywhere, accounts first, so that gateways that write at once do not wait for each other in a ring.
+// Applications that are gone meanwhile are left out.
+const WRITE = `
+  insert into portal.portal_application_usage as u
+    (portal_application_id, day, service_id, calls, failed_calls, refused_calls)
+  select r.id, r.day, r.service_id, r.calls, r.failed, r.refused
+  from unnest($1::text[], $2::date[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
+    r (id, day, service_id, calls, failed, refused)
+  join portal.portal_applications a on a.portal_application_id = r.id
+  order by a.portal_account_id, r.id, r.day, r.service_id
+  on conflict (portal_application_id, day, service_id) do update set
+    calls = u.calls + excluded.calls,
+    failed_calls = u.failed_calls + excluded.failed_calls,
+    refused_calls = u.refused_calls + excluded.refused_calls`;
+
+/** Keeps usage until it is written. */
+export function createUsage(
+  opts: UsageOptions,
+  modules: { readonly pool: pg.Pool; readonly log: Log; readonly metrics: Metrics },
+): Usage {
+  const { pool, log, metrics } = modules;
+  const rows = new Map<string, UsageRow>();
+  const pending = new Map<string, number>();
+  let isFailing = false;
+
+  const addPending = (id: string, calls: number): void => {
+    const sum = (pending.get(id) ?? 0) + calls;
+    if (sum === 0) pending.delete(id);
+    else pending.set(id, sum);
+  };
+
+  const add: Usage["add"] = ({ id, accountId }, day, serviceId, { calls = 0, failed = 0, refused = 0 }) => {
+    const key = `${id}\n${day}\n${serviceId}`;
+    let row = rows.get(key);
+    if (row === undefined) {
+      if (rows.size >= opts.maxRows) {
+        metrics.count(portalUsageLostTotal, undefined, calls + refused);
+        return;
+      }
+      row = { applicationId: id, accountId, day, serviceId, calls: 0, failed: 0, refused: 0 };
+      rows.set(key, row);
+    }
+    row.calls += calls;
+    row.failed += failed;
+    row.refused += refused;
+    if (calls === 0) return;
+    addPending(id, calls);
+    addPending(accountId, calls);
+  };
+
+  /** What was written is taken off its rows: calls that came meanwhile stay. */
+  const written = (batch: readonly (readonly [string, UsageRow])[]): void => {
+    for (const [key, { applicationId, accountId, calls, failed, refused }] of batch) {
+      addPending(applicationId, -calls);
+      addPending(accountId, -calls);
+      const row = rows.get(key);
+      if (row === undefined) continue;
+      row.calls -= calls;
+      row.failed -= failed;
+      row.refused -= refused;
+      if (row.calls === 0 && row.failed === 0 && row.refused === 0) rows.delete(key);
+    }
+  };
+
+  const write = async (batch: readonly UsageRow[]): Promise<void> => {
+    const column = <T>(read: (row: UsageRow) => T): readonly T[] => batch.map(read);
+    await pool.query({
+      name: "portal_usage",
+      text: WRITE,
+      values: [
+        column((row) => row.applicationId),
+        column((row) => row.day),
+        column((row) => row.serviceId),
+        column((row) => row.calls),
+        column((row) => row.failed),
+        column((row) => row.refused),
+      ],
+    });
+  };
+
+  return {
+    add,
+    pending: (id) => pending.get(id) ?? 0,
+    async flush() {
+      const all = [...rows].map(([key, row]) => [key, { ...row }] as const);
+      try {
+        for (let at = 0; at < all.length; at += MAX_BATCH) {
+          const batch = all.slice(at, at + MAX_BATCH);
+          await write(batch.map(([, row]) => row));
+          written(batch);
+          metrics.count(portalUsageWritesTotal, { outcome: "ok" });
+        }
+        if (isFailing) log.info({}, "usage of applications is written again");
+        isFailing = false;
+        return true;
+      } catch (error) {
+        metrics.count(portalUsageWritesTotal, { outcome: "failed" });
+        const fields = { error: error instanceof Error ? error.message : typeof error, rows: rows.size };
+        if (!isFailing) log.warn(fields, "usage of applications could not be written; it is kept and tried again");
+        isFailing = true;
+        return false;
+      } finally {
+        metrics.set(portalUsagePending, rows.size);
+      }
+    },
+  };
+}

@@ -1,0 +1,266 @@
+import type { Log } from "@turnpike/base";
+import type pg from "pg";
+import type { ColumnView, ForeignKey, RoleView, TableView } from "../types.ts";
+import { connect } from "./connect.ts";
+import type { RolePool } from "./pool.ts";
+import { ROLE_NAMES } from "./roles.ts";
+
+/** What each role may see and do. */
+export type RoleViews = Readonly<Record<RoleView["role"], RoleView>>;
+
+interface Relation {
+  readonly name: string;
+  readonly comment: string | null;
+  readonly columns: readonly {
+    readonly name: string;
+    readonly type: string;
+    readonly is_nullable: boolean;
+    readonly has_default: boolean;
+    readonly comment: string | null;
+    readonly labels: readonly string[] | null;
+    readonly max_length: number | null;
+    readonly selects: boolean;
+    readonly inserts: boolean;
+    readonly updates: boolean;
+  }[];
+  readonly keys: readonly {
+    readonly name: string;
+    readonly kind: "p" | "u" | "f";
+    readonly columns: readonly string[];
+    readonly target: string | null;
+    readonly target_columns: readonly string[] | null;
+  }[];
+  readonly selects: boolean;
+  readonly deletes: boolean;
+}
+
+// Rights are asked for by the role's name, so the connection's own role can read them for all. `select` of a table is
+// that of any column. Columns that a role may only use in part are told apart below.
+const READ = `
+select
+  c.relname as name,
+  obj_description(c.oid, 'pg_class') as comment,
+  has_any_column_privilege($1::name, c.oid, 'select') as selects,
+  has_table_privilege($1::name, c.oid, 'delete') as deletes,
+  (
+    select coalesce(json_agg(json_build_object(
+      'name', a.attname,
+      'type', format_type(a.atttypid, a.atttypmod),
+      'is_nullable', not a.attnotnull,
+      'has_default', a.atthasdef or a.attidentity <> '',
+      'comment', col_description(c.oid, a.attnum),
+      'labels', (
+        select json_agg(e.enumlabel order by e.enumsortorder) from pg_catalog.pg_enum e where e.enumtypid = a.atttypid
+      ),
+      'max_length',
+        case when a.atttypid in ('varchar'::regtype, 'bpchar'::regtype) and a.atttypmod > 4 then a.atttypmod - 4 end,
+      'selects', has_column_privilege($1::name, c.oid, a.attnum, 'select'),
+      'inserts', has_column_privilege($1::name, c.oid, a.attnum, 'insert')
+        and a.attgenerated = '' and a.attidentity <> 'a',
+      'updates', has_column_privilege($1::name, c.oid, a.attnum, 'update')
+        and a.attgenerated = '' and a.attidentity <> 'a'
+    ) order by a.attnum), '[]')
+    from pg_catalog.pg_attribute a where a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped
+  ) as columns,
+  (
+    select coalesce(json_agg(json_build_object(
+      'name', k.conname,
+      'kind', k.contype,
+      'columns', (
+        select json_agg(a.attname order by n.place)
+        from unnest(k.conkey) with ordinality n (number, place)
+        join pg_catalog.pg_attribute a on a.attrelid = k.conrelid and a.attnum = n.number
+      ),
+      'target', t.relname,
+      'target_columns', (
+        select json_agg(a.attname order by n.place)
+        from unnest(k.confkey) with ordinality n (number, place)
+        join pg_catalog.pg_attribute a on a.attrelid = k.confrelid and a.attnum = n.number
+      )
+    ) order by k.conname), '[]')
+    from pg_catalog.pg_constraint k
+    left join pg_catalog.pg_class t on t.oid = k.confrelid and t.relnamespace = c.relnamespace
+    where k.conrelid = c.oid and k.contype in ('p', 'u', 'f') and (k.contype <> 'f' or t.oid is not null)
+  ) as keys
+from pg_catalog.pg_class c
+join pg_catalog.pg_namespace s on s.oid = c.relnamespace
+where s.nspname = 'portal'
+  and c.relkind in ('r', 'p', 'v', 'm')
+  and has_schema_privilege($1::name, s.oid, 'usage')
+  and (has_any_column_privilege($1::name, c.oid, 'select, insert, update') or has_table_privilege($1::name, c.oid, 'delete'))
+order by c.relname`;
+
+function columnViews(columns: Relation["columns"]): ReadonlyMap<string, ColumnView> {
+  return new Map(
+    columns
+      .filter((column) => column.selects || column.inserts || column.updates)
+      .map((column) => [
+        column.name,
+        {
+          name: column.name,
+          type: column.type,
+          isNullable: column.is_nullable,
+          hasDefault: column.has_default,
+          comment: column.comment ?? undefined,
+          labels: column.labels ?? undefined,
+          maxLength: column.max_length ?? undefined,
+          may: { select: column.selects, insert: column.inserts, update: column.updates },
+        },
+      ]),
+  );
+}
+
+/** The role's tables; of keys only those whose columns it sees on both sides. */
+function roleView(role: RoleView["role"], relations: readonly Relation[]): RoleView {
+  const columnsOf = new Map(relations.map(({ name, columns }) => [name, columnViews(columns)]));
+  const sees = (table: string | null, columns: readonly string[] | null): boolean => {
+    const visible = table === null ? undefined : columnsOf.get(table);
+    return columns?.every((column) => visible?.get(column)?.may.select === true) ?? false;
+  };
+  const tables = relations.map((relation): [string, TableView] => {
+    const { name, keys, comment, selects, deletes } = relation;
+    const columns = columnsOf.get(name) ?? new Map<string, ColumnView>();
+    const uniques = keys.filter(({ kind, columns: own }) => kind !== "f" && sees(name, own));
+    const isUnique = (own: readonly string[]): boolean =>
+      uniques.some((unique) => unique.columns.every((column) => own.includes(column)));
+    const foreignKeys = keys
+      .filter((key) => key.kind === "f" && sees(name, key.columns) && sees(key.target, key.target_columns))
+      .map(
+        (key): ForeignKey => ({
+          name: key.name,
+          columns: key.columns,
+          table: key.target ?? "",
+          tableColumns: key.target_columns ?? [],
+          isUnique: isUnique(key.columns),
+        }),
+      );
+    const all = [...columns.values()];
+    return [
+      name,
+      {
+        name,
+        comment: comment ?? undefined,
+        columns,
+        primaryKey: uniques.find(({ kind }) => kind === "p")?.columns ?? [],
+        uniques: uniques.filter(({ kind }) => kind === "u").map((unique) => unique.columns),
+        foreignKeys,
+        may: {
+          select: selects,
+          insert: all.some(({ may }) => may.insert),
+          update: all.some(({ may }) => may.update),
+          delete: deletes,
+        },
+      },
+    ];
+  });
+  return { role, tables: new Map(tables) };
+}
+
+/**
+ * Reads what each role may see and do from the catalogue and its grants. A role that does not exist sees nothing.
+ * Throws the driver's errors.
+ */
+export async function readRoleViews(pool: Pick<RolePool, "connections">): Promise<RoleViews> {
+  const known = await pool.connections.query<{ name: string }>(
+    "select rolname as name from pg_catalog.pg_roles where rolname = any ($1)",
+    [Object.values(ROLE_NAMES)],
+  );
+  const names = new Set(known.rows.map(({ name }) => name));
+  const read = async (role: RoleView["role"]): Promise<RoleView> => {
+    const name = ROLE_NAMES[role];
+    if (!names.has(name)) return roleView(role, []);
+    return roleView(role, (await pool.connections.query<Relation>(READ, [name])).rows);
+  };
+  const [anon, reader, admin] = await Promise.all([read("anon"), read("reader"), read("admin")]);
+  return { anon, reader, admin };
+}
+
+/** Options of {@link watchRoleViews}. */
+export interface RoleViewsOptions {
+  /** Of `portal_authenticator`; one connection of its own listens. */
+  readonly url: string;
+  /** Notifications this close together reload once. */
+  readonly debounceMs: number;
+  /** How long to wait before connecting anew after the listening connection was lost; 1,000 by default. */
+  readonly reconnectMs?: number;
+}
+
+/** Keeps the views as the database has them: reloads on `NOTIFY portal_reload`. */
+export interface WatchedRoleViews extends AsyncDisposable {
+  /** The latest. */
+  current(): RoleViews;
+  /** Reads them anew. */
+  reload(): Promise<RoleViews>;
+}
+
+/** The channel that tells of a change of tables or grants. */
+export const RELOAD_CHANNEL = "portal_reload";
+
+/**
+ * Reads the views and keeps them. Resolves once they are read and the connection listens. When that connection is lost
+ * it is made anew, and the views are read again, since a notification may have been missed.
+ */
+export async function watchRoleViews(
+  opts: RoleViewsOptions,
+  { pool, log }: { readonly pool: RolePool; readonly log: Log },
+): Promise<WatchedRoleViews> {
+  const reconnectMs = opts.reconnectMs ?? 1_000;
+  let isOpen = true;
+  let listener: pg.Client | undefined;
+  let timer: NodeJS.Timeout | undefined;
+  let connecting: Promise<void> | undefined;
+
+  const later = (ms: number, action: () => Promise<unknown>, failure: string): void => {
+    if (!isOpen) return;
+    clearTimeout(timer);
+    timer = setTimeout(() => {
+      action().catch((error: unknown) => {
+        log.warn({ error: String(error) }, failure);
+        later(reconnectMs, action, failure);
+      });
+    }, ms);
+  };
+  const listen = async (): Promise<void> => {
+    const client = await connect(opts.url, "db catalogue");
+    const onEnd = (): void => {
+      if (listener !== client) return;
+      listener = undefined;
+      later(reconnectMs, relisten, "the catalogue is not listened to");
+    };
+    client.on("end", onEnd);
+    client.on("notification", () => later(opts.debounceMs, reload, "the catalogue could not be read"));
+    listener = client;
+    await client.query(`listen ${RELOAD_CHANNEL}`);
+  };
+  const relisten = async (): Promise<void> => {
+    if (!isOpen) return;
+    if (listener === undefined) {
+      connecting = listen();
+      await connecting;
+    }
+    if (isOpen) await reload();
+  };
+  const reload = async (): Promise<RoleViews> => {
+    views = await readRoleViews(pool);
+    return views;
+  };
+  const close = async (): Promise<void> => {
+    isOpen = false;
+    clearTimeout(timer);
+    await connecting?.catch(() => undefined);
+    const client = listener;
+    listener = undefined;
+    await client?.end().catch(() => undefined);
+  };
+
+  let views: RoleViews;
+  try {
+    // Listened to first: a change while the catalogue is read must not be missed.
+    await listen();
+    views = await readRoleViews(pool);
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return { current: () => views, reload, [Symbol.asyncDispose]: close };
+}

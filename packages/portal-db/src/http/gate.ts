@@ -1,0 +1,67 @@
+import type { Clock, Metrics } from "@turnpike/base";
+import type { ErrorBody } from "../errors.ts";
+import { failure } from "../failures.ts";
+import { portalLimitedTotal, portalRefusedTokensTotal } from "../metrics.ts";
+import type { TokenVerdict, TokenVerifier } from "../tokens/verifier.ts";
+import type { Caller } from "../types.ts";
+import { createRateLimit } from "./limits.ts";
+
+/** Options of {@link createGate}. */
+export interface GateOptions {
+  /** Requests a second with one token. */
+  readonly perTokenPerSecond: number;
+  /** Refused tokens a second from one address. */
+  readonly refusedPerAddressPerSecond: number;
+}
+
+/** Who asks, or why nobody is let in. */
+export type GateResult =
+  | { readonly ok: true; readonly caller: Caller }
+  | { readonly ok: false; readonly error: ErrorBody; readonly headers: Readonly<Record<string, string>> };
+
+/** Bursts are this many seconds of a rate. */
+const BURST_SECONDS = 2;
+
+/** Lets callers in by their tokens, within their rates. */
+export function createGate(
+  opts: GateOptions,
+  modules: { readonly clock: Clock; readonly metrics: Metrics; readonly verifier: TokenVerifier },
+): (authorization: string | undefined, address: string) => Promise<GateResult> {
+  const { clock, metrics, verifier } = modules;
+  const limit = (perSecond: number) =>
+    createRateLimit({ perSecond, burst: Math.ceil(perSecond * BURST_SECONDS) }, { clock });
+  const tokens = limit(opts.perTokenPerSecond);
+  const addresses = limit(opts.refusedPerAddressPerSecond);
+
+  const limited = (waitMs: number, which: string): GateResult => {
+    metrics.count(portalLimitedTotal, { limit: which });
+    return {
+      ok: false,
+      error: failure(429, "RATE_LIMITED", "Too many requests", null, "Wait as long as Retry-After says"),
+      headers: { "retry-after": String(Math.max(1, Math.ceil(waitMs / 1_000))) },
+    };
+  };
+
+  return async (authorization, address) => {
+    // One who guesses tokens must not keep others at the same address from using theirs.
+    if (!verifier.knows(authorization)) {
+      const waitMs = addresses.look(address);
+      if (waitMs > 0) return limited(waitMs, "address");
+    }
+    let verdict: TokenVerdict;
+    try {
+      verdict = await verifier.verify(authorization);
+    } catch {
+      // Whether it was taken back is not known, so it is not taken for good.
+      const error = failure(503, "PGRST001", "The database cannot be reached", null, "Try again later");
+      return { ok: false, error, headers: {} };
+    }
+    if (!verdict.ok) {
+      addresses.take(address);
+      metrics.count(portalRefusedTokensTotal, { code: verdict.error.code });
+      return { ok: false, error: verdict.error, headers: {} };
+    }
+    const waitMs = tokens.take(verdict.fingerprint);
+    return waitMs > 0 ? limited(waitMs, "token") : { ok: true, caller: verdict.caller };
+  };
+}

@@ -1,0 +1,154 @@
+import type { Log } from "@turnpike/base";
+import type { FastifyReply, FastifyRequest } from "fastify";
+import type { ErrorBody } from "../errors.ts";
+import { failure } from "../failures.ts";
+import { createDocuments } from "../openapi/documents.ts";
+import { planRequest } from "../sql/plan-request.ts";
+import type { Caller, RoleView, TableRequest } from "../types.ts";
+import { databaseFailure } from "./database-failure.ts";
+import { withSafeCount } from "./exact-counts.ts";
+import { nameOf } from "./faults.ts";
+import { chooseDocument, DOCUMENT_TYPES } from "./media.ts";
+import { withSentHash } from "./reveal.ts";
+import { type PortalTransactions, runPlan } from "./run-plan.ts";
+import { sendError } from "./send.ts";
+import { headerOf, tableRequestOf } from "./table-request.ts";
+
+/** Options of {@link createHandlers}. */
+export interface HandlerOptions {
+  /** Most rows of one answer. */
+  readonly maxRows: number;
+  /** The answer to an insert has the hash that was sent. */
+  readonly revealCreatedHash: boolean;
+}
+
+/** What {@link createHandlers} works with. */
+export interface HandlerModules {
+  readonly log: Log;
+  readonly database: PortalTransactions;
+  /** What a role may see and do, now. */
+  readonly viewOf: (role: Caller["role"]) => RoleView;
+  /** What is missing to serve; empty when ready. */
+  readonly missing: () => Promise<readonly string[]>;
+}
+
+/** Answers to requests that were let in. */
+export interface Handlers {
+  /** `GET /`: the description of the API. */
+  document(request: FastifyRequest, reply: FastifyReply, caller: Caller): FastifyReply;
+  /** `onTable` is told the table's name when the caller may see it. */
+  table(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    caller: Caller,
+    target: { readonly table: string; readonly query: string },
+    onTable: (table: string) => void,
+  ): Promise<FastifyReply>;
+  /** `GET /live` and `GET /ready`. */
+  system(request: FastifyRequest, reply: FastifyReply, name: "live" | "ready"): Promise<FastifyReply>;
+}
+
+/** Makes the handlers of the management data API. */
+export function createHandlers(opts: HandlerOptions, modules: HandlerModules): Handlers {
+  const { log, viewOf } = modules;
+  const documents = createDocuments();
+
+  const answerDocument = (request: FastifyRequest, reply: FastifyReply, caller: Caller): FastifyReply => {
+    const { method } = request;
+    if (method === "OPTIONS") return reply.header("allow", "OPTIONS,GET,HEAD").send();
+    if (method !== "GET" && method !== "HEAD") {
+      return sendError(reply, failure(405, "PGRST117", `Unsupported HTTP method: ${method}`));
+    }
+    const kind = chooseDocument(headerOf(request, "accept"));
+    if (kind === undefined)
+      return sendError(reply, failure(406, "PGRST107", "None of these media types are available"));
+    const { text, etag } = documents(viewOf(caller.role), kind);
+    reply.header("etag", etag);
+    const held = headerOf(request, "if-none-match")
+      ?.split(",")
+      .map((tag) => tag.trim().replace(/^W\//, ""));
+    if (held?.some((tag) => tag === etag || tag === "*") === true) return reply.status(304).send();
+    return reply.header("content-type", DOCUMENT_TYPES[kind]).send(text);
+  };
+
+  const answerTable = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    caller: Caller,
+    { table, query }: { readonly table: string; readonly query: string },
+    onTable: (table: string) => void,
+  ): Promise<FastifyReply> => {
+    const view = viewOf(caller.role);
+    const seen = view.tables.get(table);
+    if (seen !== undefined) onTable(table);
+    if (request.method === "OPTIONS") {
+      return seen === undefined
+        ? sendError(reply, unknownTable(table))
+        : reply.header("allow", allowed(seen.may)).send();
+    }
+    const read = tableRequestOf(request, request.method as TableRequest["verb"], table, query);
+    if (!read.ok) return sendError(reply, read.error);
+    const planned = planRequest(withSafeCount(read.request, caller), view, { maxRows: opts.maxRows });
+    if (!planned.ok) return sendError(reply, planned.error);
+    const gone = new AbortController();
+    reply.raw.once("close", () => {
+      if (!reply.raw.writableFinished) gone.abort();
+    });
+    let result: Awaited<ReturnType<typeof runPlan>>;
+    try {
+      result = await runPlan(read.request, planned.plan, caller, {
+        database: modules.database,
+        signal: gone.signal,
+        maxRows: opts.maxRows,
+      });
+    } catch (error) {
+      if (gone.signal.aborted) return sendError(reply, failure(499, "CLIENT_GONE", "The client has gone"));
+      const told = databaseFailure(error);
+      if (told.status >= 500) {
+        log.error({ requestId: request.id, table, code: told.code, error: nameOf(error) }, "a statement failed");
+      }
+      return sendError(reply, told);
+    }
+    if (!result.ok) return sendError(reply, result.error, result.headers);
+    const answer = opts.revealCreatedHash ? withSentHash(read.request, planned.plan, result.answer) : result.answer;
+    const { applied } = read.request.preferences;
+    if (applied.length > 0) reply.header("preference-applied", applied.join(", "));
+    reply.status(answer.status).headers(answer.headers);
+    if (answer.body === undefined) return reply.send();
+    return reply.header("content-type", read.contentType).send(answer.body);
+  };
+
+  const answerSystem = async (
+    request: FastifyRequest,
+    reply: FastifyReply,
+    name: "live" | "ready",
+  ): Promise<FastifyReply> => {
+    if (request.method !== "GET" && request.method !== "HEAD") {
+      return sendError(reply, failure(405, "PGRST117", `Unsupported HTTP method: ${request.method}`));
+    }
+    if (name === "live") return reply.send({ status: "ok" });
+    const missing = await modules.missing();
+    return reply.status(missing.length === 0 ? 200 : 503).send({ ready: missing.length === 0, missing });
+  };
+
+  return { document: answerDocument, table: answerTable, system: answerSystem };
+}
+
+function unknownTable(table: string): ErrorBody {
+  return failure(404, "PGRST205", `Could not find the table 'portal.${table.slice(0, 63)}' in the schema cache`);
+}
+
+function allowed(may: {
+  readonly select: boolean;
+  readonly insert: boolean;
+  readonly update: boolean;
+  readonly delete: boolean;
+}): string {
+  const verbs = ["OPTIONS"];
+  if (may.select) verbs.push("GET", "HEAD");
+  if (may.insert) verbs.push("POST");
+  if (may.insert && may.update) verbs.push("PUT");
+  if (may.update) verbs.push("PATCH");
+  if (may.delete) verbs.push("DELETE");
+  return verbs.join(",");
+}

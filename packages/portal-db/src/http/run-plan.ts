@@ -1,0 +1,95 @@
+import type { Caller, Plan, Statement, TableRequest } from "../types.ts";
+import { type AnswerResult, answerOf, type PlanRows } from "./answer.ts";
+
+/** How a request's transaction runs. */
+export interface TransactionOptions {
+  readonly isWrite: boolean;
+  /** Soft-deleted rows are in sight. */
+  readonly showsDeleted: boolean;
+  /** Fires when the client has gone. */
+  readonly signal: AbortSignal;
+}
+
+/** The database, as the server needs it. */
+export interface PortalTransactions {
+  /** Reads in one transaction under the caller's role. */
+  read(
+    caller: Caller,
+    opts: Omit<TransactionOptions, "isWrite">,
+    statements: readonly Statement[],
+  ): Promise<readonly (readonly object[])[]>;
+  /** One transaction under the caller's role; `rollback` takes everything back at its end. */
+  write<T>(
+    caller: Caller,
+    opts: TransactionOptions,
+    work: (session: {
+      run<Row extends object>(statement: Statement): Promise<readonly Row[]>;
+      rollback(): void;
+    }) => Promise<T>,
+  ): Promise<T>;
+}
+
+type Row = Readonly<Record<string, unknown>>;
+
+/** Parameters that hold no condition. */
+const NO_FILTERS = new Set(["select", "order", "limit", "offset", "columns", "on_conflict"]);
+const DELETED = "deleted_at";
+
+/** True when a request names `deleted_at` in a condition, or writes it: then deleted rows are in sight. */
+export function namesDeleted(request: TableRequest): boolean {
+  for (const [name, value] of new URLSearchParams(request.query)) {
+    if (NO_FILTERS.has(name)) continue;
+    if (name === DELETED || name.endsWith(`.${DELETED}`)) return true;
+    if (/(^|\.)(and|or)$/.test(name) && value.includes(DELETED)) return true;
+  }
+  return request.rows?.rows.some((row) => Object.hasOwn(row, DELETED)) ?? false;
+}
+
+const numberOf = (value: unknown): number | undefined =>
+  value === null || value === undefined ? undefined : Number(value);
+
+/** Rows that the planner expects, out of `EXPLAIN (FORMAT JSON)`. */
+function expectedRows(row: Row | undefined): number | undefined {
+  const said = row?.["QUERY PLAN"];
+  const plan = (typeof said === "string" ? JSON.parse(said) : said) as readonly { Plan?: Row }[] | undefined;
+  return numberOf(plan?.[0]?.Plan?.["Plan Rows"]);
+}
+
+function rowsOf(main: readonly object[], total: number | undefined): PlanRows {
+  const row = (main[0] ?? {}) as Row;
+  return {
+    body: typeof row.body === "string" ? row.body : "[]",
+    pageTotal: numberOf(row.page_total) ?? 0,
+    affected: numberOf(row.affected) ?? numberOf(row.page_total) ?? 0,
+    inserted: numberOf(row.inserted),
+    total,
+  };
+}
+
+/** Runs a plan and makes its answer; what is refused after it has run is rolled back. Throws what the database throws. */
+export async function runPlan(
+  request: TableRequest,
+  plan: Plan,
+  caller: Caller,
+  modules: { readonly database: PortalTransactions; readonly signal: AbortSignal; readonly maxRows: number },
+): Promise<AnswerResult> {
+  const { database, signal } = modules;
+  const showsDeleted = namesDeleted(request);
+  if (plan.isWrite) {
+    return database.write(caller, { isWrite: true, showsDeleted, signal }, async (session) => {
+      const main = await session.run<object>(plan.main);
+      const result = answerOf(request, plan, rowsOf(main, undefined));
+      if (!result.ok) session.rollback();
+      return result;
+    });
+  }
+  const { count, explain } = plan;
+  const statements = [plan.main, ...(count === undefined ? [] : [count]), ...(explain === undefined ? [] : [explain])];
+  const [main = [], ...counts] = await database.read(caller, { showsDeleted, signal }, statements);
+  const exact = count === undefined ? undefined : numberOf((counts[0]?.[0] as Row | undefined)?.total);
+  const guess = explain === undefined ? undefined : expectedRows(counts.at(-1)?.[0] as Row | undefined);
+  // An estimate counts up to one more than the most rows of an answer; beyond that the planner is asked.
+  const isCounted = plan.countBy === "rows" || (exact !== undefined && exact <= modules.maxRows);
+  const total = isCounted ? exact : (guess ?? exact);
+  return answerOf(request, plan, rowsOf(main, total));
+}

@@ -1,0 +1,209 @@
+import { randomUUID } from "node:crypto";
+import type { AddressInfo } from "node:net";
+import type { Clock, Metrics } from "@turnpike/base";
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { failure } from "../failures.ts";
+import { portalInFlight, portalLimitedTotal, portalRequestSeconds, portalRequestsTotal } from "../metrics.ts";
+import type { TokenVerifier } from "../tokens/verifier.ts";
+import type { Caller } from "../types.ts";
+import { corsHeaders, preflightHeaders } from "./cors.ts";
+import { BAD_PATH, nameOf, refuseClient, requestFailure } from "./faults.ts";
+import { createGate, type GateOptions } from "./gate.ts";
+import { createHandlers, type HandlerModules, type HandlerOptions } from "./handlers.ts";
+import { sendError } from "./send.ts";
+import { headerOf } from "./table-request.ts";
+import { readTarget } from "./target.ts";
+
+/** Options of {@link createPortalServer}. */
+export interface PortalServerOptions extends GateOptions, HandlerOptions {
+  readonly host: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  /** Most bytes of a body. */
+  readonly maxBodyBytes: number;
+  /** Most bytes of a request's head: long `in.(…)` lists stand in its first line. */
+  readonly maxHeaderBytes: number;
+  /** Longest time for a request to arrive. */
+  readonly requestTimeoutMs: number;
+  readonly maxConnections: number;
+  /** Most requests that are being answered; more are answered 503. */
+  readonly maxInFlight: number;
+  /** Origins whose pages may call; `*` is any. */
+  readonly corsOrigins: readonly string[];
+}
+
+/** What {@link createPortalServer} works with. */
+export interface PortalServerModules extends HandlerModules {
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly verifier: TokenVerifier;
+}
+
+/** A listening management data API. */
+export interface PortalServer extends AsyncDisposable {
+  /** `http://<host>:<port>` */
+  readonly url: string;
+  readonly port: number;
+}
+
+interface Context {
+  readonly startedMs: number;
+  /** A table that the caller may see, `/`, or `other`. */
+  table: string;
+  caller: Caller | undefined;
+}
+
+const VERBS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"] as const;
+const VARY = "Authorization, Accept, Prefer, Range, Origin";
+const KEEP_ALIVE_MS = 65_000;
+/** How often connections are looked at for being slow. */
+const SLOW_CHECK_MS = 1_000;
+
+/**
+ * Serves the tables of the management data over HTTP, as PostgREST does, and `GET /` (OpenAPI), `/live`, `/ready`.
+ * @throws what listening throws, with its `code`: EADDRINUSE when the port is taken.
+ */
+export async function createPortalServer(
+  opts: PortalServerOptions,
+  modules: PortalServerModules,
+): Promise<PortalServer> {
+  const { clock, log, metrics } = modules;
+  const handlers = createHandlers(opts, modules);
+  const gate = createGate(opts, modules);
+  const contexts = new WeakMap<FastifyRequest, Context>();
+  let inFlight = 0;
+
+  const app = fastify({
+    bodyLimit: opts.maxBodyBytes,
+    requestTimeout: opts.requestTimeoutMs,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    http: { maxHeaderSize: opts.maxHeaderBytes, connectionsCheckingInterval: SLOW_CHECK_MS },
+    genReqId: () => randomUUID(),
+    forceCloseConnections: "idle",
+    return503OnClosing: true,
+    exposeHeadRoutes: false,
+    routerOptions: { querystringParser: () => ({}) },
+    frameworkErrors: (_error, _request, reply) => void sendError(reply as FastifyReply, BAD_PATH),
+    clientErrorHandler: refuseClient,
+  });
+  app.server.headersTimeout = opts.requestTimeoutMs;
+  app.server.maxConnections = opts.maxConnections;
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
+
+  app.addHook("onRequest", async (request, reply) => {
+    contexts.set(request, { startedMs: clock.monotonicMs(), table: "other", caller: undefined });
+    metrics.set(portalInFlight, ++inFlight);
+    reply.headers({
+      "cache-control": "no-store",
+      vary: VARY,
+      "x-content-type-options": "nosniff",
+      "x-request-id": request.id,
+      ...corsHeaders({ origins: opts.corsOrigins }, headerOf(request, "origin")),
+    });
+    // What comes with a read is not looked at; nothing may be taken for the start of another request either.
+    const { "content-length": length, "transfer-encoding": encoding } = request.headers;
+    const isRead = request.method === "GET" || request.method === "HEAD";
+    if (isRead && (encoding !== undefined || (length !== undefined && length !== "0")))
+      reply.header("connection", "close");
+  });
+  app.addHook("onResponse", async (request, reply) => {
+    const context = contexts.get(request);
+    if (context === undefined) return;
+    metrics.set(portalInFlight, --inFlight);
+    const seconds = (clock.monotonicMs() - context.startedMs) / 1_000;
+    const verb = (VERBS as readonly string[]).includes(request.method) ? request.method : "other";
+    const { table, caller } = context;
+    const status = reply.statusCode;
+    metrics.count(portalRequestsTotal, { verb, table, status: String(status) });
+    metrics.observe(portalRequestSeconds, seconds, { verb });
+    const fields = { requestId: request.id, verb, table, status, durationMs: Math.round(seconds * 1_000) };
+    const who = { role: caller?.role, account: caller?.accountId, tokenId: caller?.tokenId };
+    const isRead = verb === "GET" || verb === "HEAD" || verb === "OPTIONS";
+    const level = status >= 500 ? "warn" : isRead ? "debug" : "info";
+    log[level]({ ...fields, ...who }, "request");
+  });
+  app.setErrorHandler((error, request, reply) => {
+    const known = requestFailure(error, opts.maxBodyBytes);
+    if (known === undefined) log.error({ requestId: request.id, error: nameOf(error) }, "a request failed");
+    return sendError(reply, known ?? failure(500, "PGRSTX00", "Something failed on our side"));
+  });
+  app.setNotFoundHandler((request, reply) =>
+    sendError(reply, failure(405, "PGRST117", `Unsupported HTTP method: ${request.method.slice(0, 16)}`)),
+  );
+
+  /** Who asks; undefined when the answer is sent already. */
+  const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<Caller | undefined> => {
+    const result = await gate(headerOf(request, "authorization"), request.ip);
+    const context = contexts.get(request);
+    if (result.ok && context !== undefined) context.caller = result.caller;
+    if (result.ok) return result.caller;
+    sendError(reply, result.error, result.headers);
+    return undefined;
+  };
+
+  const preflight = (request: FastifyRequest, reply: FastifyReply): FastifyReply =>
+    reply
+      .status(204)
+      .headers(preflightHeaders(headerOf(request, "access-control-request-headers")))
+      .send();
+
+  // Everything that needs no body comes before one is read: who is not let in sends none.
+  app.addHook("onRequest", async (request, reply) => {
+    const target = readTarget(request.raw.url ?? "");
+    if (target.kind === "bad") return sendError(reply, BAD_PATH);
+    if (target.kind === "system") return undefined;
+    const { method, headers } = request;
+    const isPreflight = headers.origin !== undefined && headers["access-control-request-method"] !== undefined;
+    if (method === "OPTIONS" && isPreflight) return preflight(request, reply);
+    if (inFlight > opts.maxInFlight) {
+      metrics.count(portalLimitedTotal, { limit: "in_flight" });
+      return sendError(reply, failure(503, "OVERLOADED", "The API is at its limit", null, "Try again later"));
+    }
+    const caller = await admit(request, reply);
+    if (caller === undefined) return reply;
+    const encoding = headerOf(request, "content-encoding");
+    if (encoding !== undefined && encoding.trim().toLowerCase() !== "identity") {
+      return sendError(reply, failure(415, "PGRST102", "Content-Encoding not acceptable", "Send bodies as they are"));
+    }
+    return undefined;
+  });
+
+  app.route({
+    method: [...VERBS],
+    url: "/*",
+    handler: async (request, reply) => {
+      const target = readTarget(request.raw.url ?? "");
+      const context = contexts.get(request);
+      if (target.kind === "system") return handlers.system(request, reply, target.name);
+      const caller = context?.caller;
+      if (target.kind === "bad" || caller === undefined || context === undefined) return sendError(reply, BAD_PATH);
+      if (target.kind === "root") {
+        context.table = "/";
+        return handlers.document(request, reply, caller);
+      }
+      return handlers.table(request, reply, caller, target, (table) => {
+        context.table = table;
+      });
+    },
+  });
+
+  await listen(app, opts);
+  const { port } = app.server.address() as AddressInfo;
+  return {
+    url: `http://${opts.host.includes(":") ? `[${opts.host}]` : opts.host}:${port}`,
+    port,
+    async [Symbol.asyncDispose]() {
+      await app.close();
+    },
+  };
+}
+
+async function listen(app: FastifyInstance, opts: PortalServerOptions): Promise<void> {
+  try {
+    await app.listen({ host: opts.host, port: opts.port });
+  } catch (error) {
+    await app.close();
+    throw error;
+  }
+}

@@ -1,0 +1,24 @@
+/** What a request's target names. */
+export type Target =
+  | { readonly kind: "root" }
+  | { readonly kind: "system"; readonly name: "live" | "ready" }
+  | { readonly kind: "table"; readonly table: string; readonly query: string }
+  | { readonly kind: "bad" };
+
+const BAD: Target = { kind: "bad" };
+
+/** Reads a request's target: one segment, decoded once. */
+export function readTarget(url: string): Target {
+  const at = url.indexOf("?");
+  const path = at < 0 ? url : url.slice(0, at);
+  if (!path.startsWith("/")) return BAD;
+  const segment = path.slice(1);
+  if (segment === "") return { kind: "root" };
+  if (segment === "live" || segment === "ready") return { kind: "system", name: segment };
+  if (segment.includes("/")) return BAD;
+  try {
+    return { kind: "table", table: decodeURIComponent(segment), query: at < 0 ? "" : url.slice(at + 1) };
+  } catch {
+    return BAD;
+  }
+}

@@ -1,0 +1,131 @@
+import { AppError, type Clock, type Log, type Metrics } from "@turnpike/base";
+import { createRolePool, type RolePool } from "./database/pool.ts";
+import { type WatchedRoleViews, watchRoleViews } from "./database/role-views.ts";
+import { readWithRole, withRole } from "./database/session.ts";
+import type { PortalTransactions } from "./http/run-plan.ts";
+import { createPortalServer, type PortalServerOptions } from "./http/server.ts";
+import { readTokenKeys, type TokenKeyOptions } from "./tokens/keys.ts";
+import { createRevocationCheck } from "./tokens/revocations.ts";
+import { createTokenVerifier } from "./tokens/verifier.ts";
+
+/** Options of {@link startPortalDb}. */
+export interface PortalDbOptions extends PortalServerOptions {
+  /** PostgreSQL, as `portal_authenticator`. */
+  readonly databaseUrl: string;
+  readonly poolSize: number;
+  /** Longest time of one statement, by the caller's role. */
+  readonly statementTimeoutMs: { readonly reader: number; readonly admin: number };
+  /** Longest wait for a lock. */
+  readonly lockTimeoutMs: number;
+  /** Longest wait for a connection to the database. */
+  readonly connectTimeoutMs: number;
+  readonly keys: readonly TokenKeyOptions[];
+  readonly audience: string;
+  readonly maxLifetimeSeconds: number;
+}
+
+/** What {@link startPortalDb} works with. */
+export interface PortalDbModules {
+  readonly clock: Clock;
+  readonly log: Log;
+  readonly metrics: Metrics;
+}
+
+/** A running management data API. */
+export interface PortalDb extends AsyncDisposable {
+  /** `http://<host>:<port>` */
+  readonly url: string;
+  readonly port: number;
+  /** Puts other keys in the place of those that tokens are checked with. @throws AppError CONFIG_INVALID. */
+  setKeys(keys: readonly TokenKeyOptions[]): Promise<void>;
+  /** Reads anew what roles may see and do. */
+  reload(): Promise<void>;
+}
+
+/** Requests that wait for a connection, for each connection. */
+const QUEUE_PER_CONNECTION = 20;
+const RELOAD_DEBOUNCE_MS = 100;
+const RECONNECT_MS = 1_000;
+const READY_KEPT_MS = 500;
+
+async function isRevoked({ connections }: RolePool, tokenId: string): Promise<boolean> {
+  const found = await connections.query({
+    name: "portal_revoked",
+    text: "select 1 from portal_private.revoked_tokens where token_id = $1",
+    values: [tokenId],
+  });
+  return found.rows.length > 0;
+}
+
+function transactions(opts: PortalDbOptions, pool: RolePool): PortalTransactions {
+  const { lockTimeoutMs, statementTimeoutMs } = opts;
+  const timesOf = (role: string): { statementTimeoutMs: number; lockTimeoutMs: number } => ({
+    statementTimeoutMs: role === "admin" ? statementTimeoutMs.admin : statementTimeoutMs.reader,
+    lockTimeoutMs,
+  });
+  return {
+    read: (caller, session, statements) =>
+      readWithRole(pool, caller, { ...timesOf(caller.role), ...session }, statements),
+    write: (caller, session, work) => withRole(pool, caller, { ...timesOf(caller.role), ...session }, work),
+  };
+}
+
+/** Asks the database whether it is there, at most once in {@link READY_KEPT_MS}: nobody needs a token to ask us. */
+function readiness(pool: RolePool, clock: Clock): () => Promise<readonly string[]> {
+  let untilMs = Number.NEGATIVE_INFINITY;
+  let missing: Promise<readonly string[]> = Promise.resolve([]);
+  return () => {
+    if (clock.monotonicMs() < untilMs) return missing;
+    untilMs = clock.monotonicMs() + READY_KEPT_MS;
+    missing = pool.connections.query("select 1").then(
+      () => [],
+      () => ["database"],
+    );
+    return missing;
+  };
+}
+
+/**
+ * Opens the database and serves the management data over HTTP. Disposing of it ends the calls under way first.
+ * @throws AppError CONFIG_INVALID for keys that are none, PORTAL_DB_UNAVAILABLE, PORTAL_DB_SCHEMA, and what listening throws.
+ */
+export async function startPortalDb(opts: PortalDbOptions, modules: PortalDbModules): Promise<PortalDb> {
+  const { clock, log, metrics } = modules;
+  const keys = await readTokenKeys(opts.keys);
+  await using stack = new AsyncDisposableStack();
+  const { databaseUrl: url, poolSize, connectTimeoutMs } = opts;
+  const pool = stack.use(
+    createRolePool({ url, poolSize, connectTimeoutMs, queueLimit: poolSize * QUEUE_PER_CONNECTION }, { log }),
+  );
+  const views: WatchedRoleViews = stack.use(
+    await watchRoleViews({ url, debounceMs: RELOAD_DEBOUNCE_MS, reconnectMs: RECONNECT_MS }, { pool, log }),
+  );
+  if (views.current().reader.tables.size === 0) {
+    throw new AppError("PORTAL_DB_SCHEMA", {
+      message: "The management tables are not there, or their rights are not. Run `npx turnpike db migrate`.",
+    });
+  }
+  const verifier = createTokenVerifier(
+    { keys, audience: opts.audience, maxLifetimeSeconds: opts.maxLifetimeSeconds },
+    { clock, isRevoked: createRevocationCheck({}, { clock, find: (tokenId) => isRevoked(pool, tokenId) }) },
+  );
+  const server = stack.use(
+    await createPortalServer(opts, {
+      clock,
+      log,
+      metrics,
+      verifier,
+      database: transactions(opts, pool),
+      viewOf: (role) => views.current()[role],
+      missing: readiness(pool, clock),
+    }),
+  );
+  const owned = stack.move();
+  return {
+    url: server.url,
+    port: server.port,
+    setKeys: async (next) => verifier.setKeys(await readTokenKeys(next)),
+    reload: async () => void (await views.reload()),
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}

@@ -1,0 +1,214 @@
+import { createHash } from "node:crypto";
+import type { Clock } from "@turnpike/base";
+import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from "jose";
+import type { ErrorBody } from "../errors.ts";
+import { failure } from "../failures.ts";
+import type { Caller } from "../types.ts";
+import type { TokenKey } from "./keys.ts";
+import { ACCOUNT_ID, roleOf } from "./roles.ts";
+
+/** Options of {@link createTokenVerifier}. */
+export interface TokenVerifierOptions {
+  readonly keys: readonly TokenKey[];
+  /** What `aud` must name. */
+  readonly audience: string;
+  /** Longest time between a token's making and its end. */
+  readonly maxLifetimeSeconds: number;
+  /** Tokens that are remembered as good; 1,000 by default. */
+  readonly maxCached?: number;
+}
+
+/** What {@link createTokenVerifier} works with. */
+export interface TokenVerifierModules {
+  readonly clock: Clock;
+  /** Whether the token of this id (`jti`) was taken back. */
+  readonly isRevoked: (tokenId: string) => Promise<boolean>;
+}
+
+/** Who a token speaks for, or why it speaks for nobody (401). */
+export type TokenVerdict =
+  | { readonly ok: true; readonly caller: Caller; readonly fingerprint: string }
+  | { readonly ok: false; readonly error: ErrorBody };
+
+/** Checks tokens. */
+export interface TokenVerifier {
+  /** Reads an `Authorization` header. Rejects when it cannot be learned whether the token was taken back. */
+  verify(authorization: string | undefined): Promise<TokenVerdict>;
+  /** True for a token that was found good and still is, by signature and time. Costs next to nothing. */
+  knows(authorization: string | undefined): boolean;
+  /** Replaces the keys; nothing that the old ones vouched for stays good by them. */
+  setKeys(keys: readonly TokenKey[]): void;
+}
+
+/** Clocks may differ by this much. */
+const SKEW_SECONDS = 30;
+const MAX_TOKEN_CHARS = 8_192;
+const MAX_CLAIM_CHARS = 256;
+/** Heads that tell the reader which key to use; ours come from the configuration alone. */
+const KEY_HEADS = ["jwk", "jku", "x5u", "x5c", "x5t", "x5t#S256"];
+
+const refused = (code: string, message: string): TokenVerdict => ({ ok: false, error: failure(401, code, message) });
+const MALFORMED = refused("PGRST301", "JWT cannot be read");
+const UNVERIFIED = refused("PGRST301", "No suitable key or wrong key type");
+const ANONYMOUS = refused("PGRST302", "Anonymous access is disabled");
+const badClaim = (message: string): TokenVerdict => refused("PGRST303", message);
+
+/** The token of a header; undefined when there is none. The scheme's letter case does not count. */
+function bearerOf(authorization: string | undefined): string | undefined {
+  return /^bearer +([^\s]+) *$/i.exec(authorization ?? "")?.[1];
+}
+
+const fingerprintOf = (token: string): string => createHash("sha256").update(token).digest("base64url");
+
+interface Good {
+  readonly caller: Caller;
+  /** Seconds since the epoch. */
+  readonly exp: number;
+}
+
+function refusalOf(error: unknown): TokenVerdict {
+  if (error instanceof errors.JWTExpired) return badClaim("JWT expired");
+  if (error instanceof errors.JWTClaimValidationFailed) {
+    if (error.claim === "aud") return badClaim("JWT not in audience");
+    if (error.claim === "nbf" && error.reason === "check_failed") return badClaim("JWT not yet valid");
+    return badClaim(`JWT claim ${error.claim} is missing or not valid`);
+  }
+  return UNVERIFIED;
+}
+
+/** Text of a claim that goes on to the database; undefined for everything else. */
+function shortText(value: unknown): string | undefined {
+  return typeof value === "string" && value.length > 0 && value.length <= MAX_CLAIM_CHARS ? value : undefined;
+}
+
+/** The caller of claims whose signature, audience and times are good. */
+function callerOf(payload: JWTPayload): Caller | string {
+  if (payload.role === undefined) return "JWT claim role is missing";
+  const role = roleOf(payload.role);
+  if (role === undefined) return "JWT claim role is not allowed";
+  const account = payload.account_id;
+  // A claim that says nothing must not come to mean every account.
+  if (account !== undefined && !(typeof account === "string" && ACCOUNT_ID.test(account))) {
+    return "JWT claim account_id is not the id of an account";
+  }
+  const tokenId = payload.jti;
+  if (tokenId !== undefined && shortText(tokenId) === undefined) return "JWT claim jti is not valid";
+  const [sub, email] = [shortText(payload.sub), shortText(payload.email)];
+  return {
+    role,
+    accountId: account,
+    tokenId,
+    claims: {
+      role,
+      ...(account === undefined ? {} : { account_id: account }),
+      ...(tokenId === undefined ? {} : { jti: tokenId }),
+      ...(sub === undefined ? {} : { sub }),
+      ...(email === undefined ? {} : { email }),
+    },
+  };
+}
+
+/**
+ * Checks bearer tokens (RFC 7519): signature by a configured key of the token's algorithm and `kid`, `aud` and `exp`
+ * required, bounded lifetime, role by an allow-list, `account_id`, and that the token was not taken back. What was found
+ * good is remembered by the token's SHA-256, never beyond its end and never across {@link TokenVerifier.setKeys}.
+ */
+export function createTokenVerifier(opts: TokenVerifierOptions, modules: TokenVerifierModules): TokenVerifier {
+  const { audience, maxLifetimeSeconds } = opts;
+  const maxCached = opts.maxCached ?? 1_000;
+  const { clock, isRevoked } = modules;
+  let keys = opts.keys;
+  let good = new Map<string, Good>();
+
+  const nowSeconds = (): number => clock.nowMs() / 1_000;
+  const isAlive = ({ exp }: Good): boolean => nowSeconds() < exp + SKEW_SECONDS;
+
+  const timeFault = (payload: JWTPayload): string | undefined => {
+    const { exp, iat } = payload;
+    if (typeof exp !== "number" || !Number.isFinite(exp)) return "JWT claim exp is missing or not valid";
+    if (iat !== undefined && (typeof iat !== "number" || !Number.isFinite(iat))) return "JWT claim iat is not valid";
+    if (iat !== undefined && iat > nowSeconds() + SKEW_SECONDS) return "JWT issued at future";
+    const made = iat ?? nowSeconds();
+    return exp - made > maxLifetimeSeconds + (iat === undefined ? SKEW_SECONDS : 0)
+      ? `JWT is valid for longer than ${maxLifetimeSeconds} seconds`
+      : undefined;
+  };
+
+  const check = async (token: string): Promise<Good | TokenVerdict> => {
+    let head: Readonly<Record<string, unknown>>;
+    try {
+      head = decodeProtectedHeader(token);
+    } catch {
+      return MALFORMED;
+    }
+    if (token.split(".").length !== 3) return MALFORMED;
+    if (KEY_HEADS.some((name) => Object.hasOwn(head, name))) return UNVERIFIED;
+    const fitting = keys.filter(({ kid, algorithm }) => {
+      return algorithm === head.alg && (head.kid === undefined || kid === head.kid);
+    });
+    let last: TokenVerdict = UNVERIFIED;
+    for (const { key, algorithm } of fitting) {
+      try {
+        const { payload } = await jwtVerify(token, key, {
+          algorithms: [algorithm],
+          audience,
+          clockTolerance: SKEW_SECONDS,
+          requiredClaims: ["exp", "aud"],
+          currentDate: new Date(clock.nowMs()),
+        });
+        const fault = timeFault(payload);
+        if (fault !== undefined) return badClaim(fault);
+        const caller = callerOf(payload);
+        if (typeof caller === "string") return badClaim(caller);
+        return { caller, exp: payload.exp ?? 0 };
+      } catch (error) {
+        last = refusalOf(error);
+        if (last !== UNVERIFIED) return last;
+      }
+    }
+    return last;
+  };
+
+  return {
+    async verify(authorization) {
+      if (authorization === undefined || authorization === "") return ANONYMOUS;
+      const token = bearerOf(authorization);
+      if (token === undefined || token.length > MAX_TOKEN_CHARS) return MALFORMED;
+      const fingerprint = fingerprintOf(token);
+      const cache = good;
+      let found = cache.get(fingerprint);
+      if (found !== undefined && !isAlive(found)) {
+        cache.delete(fingerprint);
+        return badClaim("JWT expired");
+      }
+      if (found === undefined) {
+        const checked = await check(token);
+        if ("ok" in checked) return checked;
+        found = checked;
+      }
+      const { tokenId } = found.caller;
+      if (tokenId !== undefined && (await isRevoked(tokenId))) {
+        cache.delete(fingerprint);
+        return badClaim("JWT was revoked");
+      }
+      // Most recent last. A map that new keys have replaced is garbage, with what is written to it.
+      cache.delete(fingerprint);
+      cache.set(fingerprint, found);
+      if (cache.size > maxCached) {
+        const [oldest] = cache.keys();
+        if (oldest !== undefined) cache.delete(oldest);
+      }
+      return { ok: true, caller: found.caller, fingerprint };
+    },
+    knows(authorization) {
+      const token = bearerOf(authorization);
+      if (token === undefined || token.length > MAX_TOKEN_CHARS) return false;
+      const found = good.get(fingerprintOf(token));
+      return found !== undefined && isAlive(found);
+    },
+    setKeys(next) {
+      keys = next;
+      good = new Map();
+    },
+  };
+}
