@@ -84,7 +84,12 @@ export interface TableView {
   readonly primaryKey: readonly string[];
   readonly uniques: readonly (readonly string[])[];
   readonly foreignKeys: readonly ForeignKey[];
-  readonly may: { readonly select: boolean; readonly insert: boolean; readonly update: boolean; readonly delete: boolean };
+  readonly may: {
+    readonly select: boolean;
+    readonly insert: boolean;
+    readonly update: boolean;
+    readonly delete: boolean;
+  };
 }
 
 /** A column as a role sees it. */

@@ -25,7 +25,7 @@ interface Opened extends AsyncDisposable {
 }
 
 function isFound(found: FoundPortalApplication): asserts found is PortalApplication {
-  assert.equal(typeof found, "object", String(found));
+  assert.equal(typeof found, "object", "it is found");
 }
 
 suite("applications by their keys", { timeout: 60_000 }, () => {
@@ -119,9 +119,11 @@ suite("applications by their keys", { timeout: 60_000 }, () => {
     await at.applications.find(sister, true);
     await at.applications.tick();
     assert.equal(use(other), false, "and so says the database");
-    const [usage] = await sql(owner, "select calls::int from portal_private.account_usage where portal_account_id = $1", [
-      id,
-    ]);
+    const [usage] = await sql(
+      owner,
+      "select calls::int from portal_private.account_usage where portal_account_id = $1",
+      [id],
+    );
     assert.deepEqual(usage, { calls: 8 });
   });
 
@@ -172,7 +174,7 @@ suite("applications by their keys", { timeout: 60_000 }, () => {
     const gateways = [open(), open(), open(), open()];
     for (const [at, { applications }] of gateways.entries()) {
       const order = at % 2 === 0 ? keys : keys.toReversed();
-      const found = await Promise.all(order.map((key) => applications.find(key, true)));
+      const found = await Promise.all(order.map(async (key) => applications.find(key, true)));
       for (const one of found) {
         isFound(one);
         use(one, 2);
@@ -214,14 +216,14 @@ suite("applications by their keys", { timeout: 60_000 }, () => {
     assert.equal(await at.applications.find("", true), "unknown");
     assert.equal(await at.applications.find("x".repeat(513), true), "unknown");
     // One is being looked up, one waits, and for the third there is no place.
-    const many = await Promise.all(["a", "b", "c"].map((one) => at.applications.find(one, true)));
+    const many = await Promise.all(["a", "b", "c"].map(async (one) => at.applications.find(one, true)));
     assert.deepEqual(many, ["unknown", "unknown", "unavailable"]);
   });
 
   test("what is remembered is bounded", async () => {
     const keys = [(await make()).key, (await make()).key, (await make()).key];
     await using at = open({ maxKeys: 2, maxUsageRows: 1 });
-    const found = [];
+    const found: FoundPortalApplication[] = [];
     for (const key of keys) found.push(await at.applications.find(key, true));
     assert.equal(await at.applications.find(keys[0] ?? "", false), "unasked", "the oldest was forgotten");
     assert.equal(typeof (await at.applications.find(keys[2] ?? "", false)), "object");

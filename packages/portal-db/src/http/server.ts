@@ -72,6 +72,7 @@ export async function createPortalServer(
   const gate = createGate(opts, modules);
   const contexts = new WeakMap<FastifyRequest, Context>();
   let inFlight = 0;
+  let isStopping = false;
 
   const app = fastify({
     bodyLimit: opts.maxBodyBytes,
@@ -106,6 +107,10 @@ export async function createPortalServer(
     const isRead = request.method === "GET" || request.method === "HEAD";
     if (isRead && (encoding !== undefined || (length !== undefined && length !== "0")))
       reply.header("connection", "close");
+  });
+  app.addHook("onSend", async (_request, reply) => {
+    // A connection that is kept would hold up the end.
+    if (isStopping) reply.header("connection", "close");
   });
   app.addHook("onResponse", async (request, reply) => {
     const context = contexts.get(request);
@@ -194,6 +199,7 @@ export async function createPortalServer(
     url: `http://${opts.host.includes(":") ? `[${opts.host}]` : opts.host}:${port}`,
     port,
     async [Symbol.asyncDispose]() {
+      isStopping = true;
       await app.close();
     },
   };

@@ -10,7 +10,7 @@ const EXPECTED_NAME = "field name (* or [a..z0..9_$])";
 const MAX_INDEX = 2_147_483_647;
 
 /** True for the characters of an unquoted name. */
-export function isNameCharacter(character: string): boolean {
+function isNameCharacter(character: string): boolean {
   return NAME_CHARACTER.test(character);
 }
 

@@ -189,7 +189,7 @@ export const order = (names: Names): fc.Arbitrary<readonly OrderTerm[]> =>
   );
 
 /** How a column is written, every name quoted. */
-export function fieldText({ name, json }: Field): string {
+function fieldText({ name, json }: Field): string {
   const steps = json.map(({ arrow, operand }) => arrow + (typeof operand === "number" ? operand : quotedName(operand)));
   return quotedName(name) + steps.join("");
 }
@@ -211,7 +211,7 @@ export function selectText(items: readonly SelectItem[]): string {
 }
 
 /** How an operator is written; in a logic tree every value is quoted. */
-export function operationText(isNegated: boolean, one: Operation, isInTree: boolean): string {
+function operationText(isNegated: boolean, one: Operation, isInTree: boolean): string {
   const single = (text: string): string => (isInTree ? quotedName(text) : text);
   const not = isNegated ? "not." : "";
   switch (one.kind) {

@@ -112,7 +112,7 @@ function arrayLiteral(values: readonly string[]): string {
 }
 
 /** True where the embedded resource has a row. */
-export function existsSql(embed: EmbedNode, parent: Scope): string {
+function existsSql(embed: EmbedNode, parent: Scope): string {
   const scope = new Scope(parent.context, embed.table, parent.context.alias());
   const { from, conditions } = joinSql(embed, parent, scope);
   return `EXISTS (SELECT 1 FROM ${from}${whereSql([...conditions, ...nodeConditions(embed, scope)])})`;

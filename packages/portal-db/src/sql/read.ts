@@ -10,13 +10,13 @@ import { Scope, SqlContext } from "./scope.ts";
 import type { ReadNode } from "./tree.ts";
 
 /** The page of a read: `limit=` and `offset=`, cut by `Range` and by the most rows of an answer. */
-export interface Page {
+interface Page {
   readonly offset: number;
   readonly limit: number;
 }
 
 /** @throws Refusal PGRST103 when nothing is left of what was asked. */
-export function pageOf(root: ReadNode, range: TableRequest["range"], maxRows: number): Page {
+function pageOf(root: ReadNode, range: TableRequest["range"], maxRows: number): Page {
   // as PostgREST: `limit=0` is an answer without rows, whatever the range
   if (root.limit === 0) return { offset: 0, limit: 0 };
   if (range?.to !== undefined && range.from > range.to) {

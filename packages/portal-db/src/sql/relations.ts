@@ -81,7 +81,7 @@ function isReadable(table: TableView, columns: readonly string[]): boolean {
 }
 
 /** Pairs up the columns of both sides of a foreign key. */
-export function zip(near: readonly string[], far: readonly string[]): readonly ColumnPair[] {
+function zip(near: readonly string[], far: readonly string[]): readonly ColumnPair[] {
   return near.map((column, index) => [column, far[index] ?? column]);
 }
 
