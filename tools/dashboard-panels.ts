@@ -294,5 +294,39 @@ const RELAY: Dashboard = {
   ],
 };
 
+const PORTAL: Dashboard = {
+  file: "portal",
+  title: "Turnpike: management data",
+  rows: [
+    {
+      title: "Requests",
+      panels: [
+        rate("Answers by verb and status", "turnpike_portal_requests_total", "verb, status"),
+        rate("Requests by table", "turnpike_portal_requests_total", "table"),
+        quantiles("Time of a request", "turnpike_portal_request_seconds"),
+        p95("Request, p95 by verb", "turnpike_portal_request_seconds", "verb"),
+        level("In flight", "turnpike_portal_in_flight", "instance"),
+      ],
+    },
+    {
+      title: "Refused",
+      panels: [
+        rate("Refused tokens by code", "turnpike_portal_refused_tokens_total", "code"),
+        rate("Over a limit", "turnpike_portal_limited_total", "limit"),
+      ],
+    },
+    {
+      title: "Keys on the relay",
+      panels: [
+        rate("Keyed requests by outcome", "turnpike_gateway_keyed_total", "outcome"),
+        rate("Keys looked up", "turnpike_portal_key_lookups_total", "outcome"),
+        rate("Writes of usage", "turnpike_portal_usage_writes_total", "outcome"),
+        level("Usage that waits to be written", "turnpike_portal_usage_pending", "instance"),
+        events("Calls that could not be counted", "turnpike_portal_usage_lost_total"),
+      ],
+    },
+  ],
+};
+
 /** All dashboards. */
-export const DASHBOARDS: readonly Dashboard[] = [GATEWAY, PAYMENT, RELAY];
+export const DASHBOARDS: readonly Dashboard[] = [GATEWAY, PAYMENT, RELAY, PORTAL];

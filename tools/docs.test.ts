@@ -70,7 +70,12 @@ test("the configurations that the gateway's page shows are valid, with Base and 
 });
 
 /** Variables that the pages' configurations take from the environment. */
-const PAGE_ENV = { TURNPIKE_ADMIN_TOKEN: "0f1e2d3c4b5a69788796a5b4c3d2e1f0", ANOTHER_KEY: "k", REDIS_PASSWORD: "p" };
+const PAGE_ENV = {
+  TURNPIKE_ADMIN_TOKEN: "0f1e2d3c4b5a69788796a5b4c3d2e1f0",
+  ANOTHER_KEY: "k",
+  REDIS_PASSWORD: "p",
+  PORTAL_GATEWAY_PASSWORD: "p",
+};
 
 test("every configuration on the operators' other pages is valid, and can run beside a payment network", () => {
   let seen = 0;

@@ -3,6 +3,7 @@ import { suite, test } from "node:test";
 import type { MetricSpec } from "@turnpike/base";
 import { createPrometheusMetrics, GATEWAY_METRICS } from "@turnpike/gateway";
 import { PAYMENT_METRICS } from "@turnpike/payment";
+import { APPLICATION_METRICS, PORTAL_METRICS } from "@turnpike/portal-db";
 import { RELAY_METRICS } from "@turnpike/relay";
 import { parse } from "yaml";
 import { APP_METRICS } from "../apps/turnpike/src/wiring/metrics.ts";
@@ -21,7 +22,14 @@ const RUNBOOK = "docs/operate/watch.md";
 /** Labels that Prometheus adds. */
 const ADDED = ["job", "instance", "le"];
 
-const declared: readonly MetricSpec[] = [...APP_METRICS, ...GATEWAY_METRICS, ...PAYMENT_METRICS, ...RELAY_METRICS];
+const declared: readonly MetricSpec[] = [
+  ...APP_METRICS,
+  ...GATEWAY_METRICS,
+  ...PAYMENT_METRICS,
+  ...APPLICATION_METRICS,
+  ...PORTAL_METRICS,
+  ...RELAY_METRICS,
+];
 const byName = new Map(declared.map((spec) => [spec.name, spec]));
 const rules = (parse(readText(ALERTS)) as { groups: { rules: Rule[] }[] }).groups.flatMap((group) => group.rules);
 const boards = DASHBOARDS.map(({ file }) => `ops/dashboards/${file}.json`);

@@ -121,6 +121,8 @@ suite("the command", () => {
       "config schema",
       "db migrate",
       "db books",
+      "db token",
+      "db revoke",
     ]);
     for (const command of all) {
       assert.ok(command.description().length > 20, command.name());

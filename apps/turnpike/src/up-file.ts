@@ -19,6 +19,10 @@ export interface UpFile {
   readonly buyer: { readonly address: Address; readonly privateKey: string };
   /** Ids of services that answer now. */
   readonly services: readonly string[];
+  /** The management data API. */
+  readonly db: string;
+  /** Tokens of the management data API, for all accounts. They end a week after the start. */
+  readonly dbTokens: { readonly admin: string; readonly reader: string };
 }
 
 /** What the buyer's commands read of it. */

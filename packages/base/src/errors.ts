@@ -57,7 +57,13 @@ export const ERRORS = {
     "No application has this key.",
     "Send the application's key, or no key at all: the relay is free without one.",
   ),
-  API_KEYS_UNAVAILABLE: row(503, -32503, true, "Keys cannot be checked at the moment.", "Send the request again later."),
+  API_KEYS_UNAVAILABLE: row(
+    503,
+    -32503,
+    true,
+    "Keys cannot be checked at the moment.",
+    "Send the request again later.",
+  ),
   // the payment
   PAYMENT_REQUIRED: row(402, -32402, false, "Payment required", "Sign one of `accepts` and send it again."),
   PAYMENT_MALFORMED: row(

@@ -19,6 +19,7 @@ export const RESTART_KEYS: readonly string[] = [
   "gateway.upstreamTimeoutMs",
   "ledger",
   "payment",
+  "portalDb.gatewayUrl",
   "redis",
   "relay.maxCacheBytes",
   "relay.maxHeadAgeMs",
@@ -51,6 +52,9 @@ export function configChanges(before: Config, after: Config): ConfigChanges {
   differences(before, after, [], changed);
   const isIn = (path: string, key: string): boolean =>
     path === key || path.startsWith(`${key}.`) || path.startsWith(`${key}[`);
-  const kept = changed.filter((path) => !isIn(path, "facilitator"));
+  // Sections of other processes.
+  const kept = changed.filter(
+    (path) => !isIn(path, "facilitator") && (path === "portalDb.gatewayUrl" || !isIn(path, "portalDb")),
+  );
   return { changed: kept, fixed: kept.filter((path) => RESTART_KEYS.some((key) => isIn(path, key))) };
 }

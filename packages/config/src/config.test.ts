@@ -370,6 +370,30 @@ suite("config", () => {
     );
   });
 
+  test("the management data: its roles, its keys, and no secret that everybody knows", () => {
+    const url = "postgres://portal_authenticator:p@h/d";
+    const secret = "0f1e2d3c4b5a69788796a5b4c3d2e1f00f1e2d3c4b5a6978";
+    const env = { PORTAL_DATABASE_URL: url, PORTAL_JWT_SECRET: secret };
+    const { portalDb } = loadConfig({ env });
+    assert.deepEqual([portalDb.url, portalDb.jwt.secret, portalDb.port, portalDb.maxRows], [url, secret, 3000, 1_000]);
+    assert.match(refused("", { PORTAL_DATABASE_URL: "postgres://postgres:p@h/d" }), /portalDb\.url: expected the role/);
+    const samples = ["supersecretjwtsecretforlocaldevelopment123456789", "a".repeat(40), `${secret}-change-me`];
+    for (const sample of samples) {
+      assert.match(refused("", { PORTAL_JWT_SECRET: sample }), /portalDb\.jwt\.secret: this is a sample/);
+      const file = yaml(`localnet: true\nportalDb: { jwt: { secret: ${sample} } }`);
+      assert.equal(loadConfig({ file, env: {} }).portalDb.jwt.secret, sample);
+    }
+    assert.match(refused("", { PORTAL_JWT_SECRET: "short" }), /portalDb\.jwt\.secret/);
+    const keys = (...list: object[]): string => JSON.stringify({ portalDb: { jwt: { keys: list } } });
+    assert.match(refused(keys({ kid: "a", algorithm: "HS256" })), /keys\[0\]\.secret: missing/);
+    assert.match(refused(keys({ kid: "a", algorithm: "RS256", secret })), /keys\[0\]\.publicKey: missing/);
+    assert.match(refused(keys({ kid: "a", algorithm: "none", secret })), /keys\[0\]\.algorithm/);
+    const key = { kid: "a", algorithm: "HS256", secret };
+    assert.match(refused(keys(key, key)), /keys\[1\]\.kid: a stands twice/);
+    assert.match(refused("gateway: { port: 3000 }", env), /portalDb\.port: 3000 is also gateway\.port/);
+    assert.equal(loadConfig({ file: yaml("gateway: { port: 3000 }"), env: {} }).gateway.port, 3000);
+  });
+
   test("takes nothing from the environment into a localnet: what up wrote is complete", () => {
     const file = yaml("localnet: true\nledger: { url: 'postgres://local/d' }\ngateway: { port: 1 }");
     const env = {

@@ -68,6 +68,10 @@ export function applyEnvironment(tree: Record<string, unknown>, env: Environment
   const short: readonly (readonly [string, readonly string[]])[] = [
     ["DATABASE_URL", ["ledger", "url"]],
     ["REDIS_URL", ["redis", "url"]],
+    ["PORTAL_DATABASE_URL", ["portalDb", "url"]],
+    ["PORTAL_OWNER_DATABASE_URL", ["portalDb", "ownerUrl"]],
+    ["PORTAL_GATEWAY_DATABASE_URL", ["portalDb", "gatewayUrl"]],
+    ["PORTAL_JWT_SECRET", ["portalDb", "jwt", "secret"]],
     ["TURNPIKE_ADMIN_TOKEN", ["admin", "token"]],
     ["OTEL_EXPORTER_OTLP_ENDPOINT", ["tracing", "endpoint"]],
   ];

@@ -1,5 +1,6 @@
 import { DANGEROUS } from "./dangerous.ts";
 import { proxyFaults } from "./limit-rules.ts";
+import { portalFaults, portalPorts } from "./portal-rules.ts";
 import type { Config, NetworkConfig } from "./schema.ts";
 
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
@@ -25,6 +26,7 @@ function portFaults(config: Config): string[] {
       port: config.facilitator.metrics.port ?? 0,
     },
     { path: "admin.port", host: config.admin.host, port: config.admin.port ?? 0 },
+    ...portalPorts(config),
   ];
   const faults: string[] = [];
   for (const [at, a] of taken.entries()) {
@@ -137,6 +139,7 @@ export function ruleFaults(config: Config): string[] {
     ...socketFaults(config),
     ...sampleFaults(config),
     ...proxyFaults(config),
+    ...portalFaults(config),
   ];
   if (config.payment.mode === "remote" && config.payment.facilitatorUrl === undefined) {
     faults.push("payment.facilitatorUrl: missing; payment.mode remote needs the facilitator's URL");

@@ -20,6 +20,7 @@ import { GATEWAY } from "./schema-gateway.ts";
 import { LIMITS, REDIS } from "./schema-limits.ts";
 import { ADMIN, LOG, TRACING } from "./schema-operate.ts";
 import { NETWORK, RELAYER, RELAYER_KEYS } from "./schema-payment.ts";
+import { PORTAL_DB } from "./schema-portal.ts";
 import { CROSS_CHECK, LOGS, RELAY } from "./schema-relay.ts";
 
 const BACKEND_URLS = entry(
@@ -191,6 +192,7 @@ export const CONFIG_SCHEMA = Type.Object(
     catalogue: CATALOGUE,
     limits: LIMITS,
     redis: REDIS,
+    portalDb: PORTAL_DB,
   },
   { additionalProperties: false },
 );

@@ -12,6 +12,7 @@ import { createRequestIds } from "./http/request-id.ts";
 import { applyHttpLimits, createHttpServer, listenOn } from "./http/server.ts";
 import { hostName, parseTarget } from "./http/target.ts";
 import { Works } from "./http/works.ts";
+import { createTakeCalls } from "./keys/take-calls.ts";
 import { noRateLimits } from "./limits/types.ts";
 import { oldGenerations } from "./metrics.ts";
 import { createAccessLog } from "./monitoring/access-log.ts";
@@ -50,6 +51,13 @@ export function assembleGateway(
   const clientIp: ClientIpOf = (req) => clientIpOf(req);
   const access = createAccessLog(() => opts.accessLog, { log, clock, random });
   const watch = createWatch({ access, tracer: modules.tracer ?? noTracer, clock, clientIp });
+  const takesKeys = modules.applications !== undefined;
+  const takeCalls = createTakeCalls({
+    applications: modules.applications,
+    clock,
+    metrics,
+    hashSeed: Buffer.from(random.bytes(4)).readUInt32LE(),
+  });
   const shared: Shared = {
     payment,
     checks: modules.readiness,
@@ -64,6 +72,8 @@ export function assembleGateway(
     answers: createBodyBudget(() => opts.maxHeldAnswerBytes),
     working,
     isDraining: () => draining,
+    takeCalls,
+    takesKeys,
   };
   /** For what comes before there are doors. */
   const frontDesk = createDesk({
@@ -132,7 +142,8 @@ export function assembleGateway(
           generation.works.hold(reply);
           return reply;
         },
-        limits: { take: (request) => (live?.parts.limits ?? noRateLimits).take(request) },
+        take: takeCalls({ take: (request) => (live?.parts.limits ?? noRateLimits).take(request) }),
+        takesKeys,
         clientIp,
         requestId,
         random,

@@ -11,7 +11,8 @@ import { createDesk, type Working } from "./http/desk.ts";
 import type { Doors } from "./http/front.ts";
 import type { Desk } from "./http/request.ts";
 import { Works } from "./http/works.ts";
-import { noRateLimits } from "./limits/types.ts";
+import type { TakeCalls } from "./keys/take-calls.ts";
+import { noRateLimits, type RateLimits } from "./limits/types.ts";
 import { createReadiness, type Readiness } from "./monitoring/readiness.ts";
 import { monitoringRoutes } from "./monitoring/routes.ts";
 import type { Watch } from "./monitoring/watch.ts";
@@ -46,6 +47,10 @@ export interface Shared {
   readonly answers: BodyBudget;
   readonly working: Working;
   readonly isDraining: () => boolean;
+  /** Takes calls from limits as a configuration has them. */
+  readonly takeCalls: (limits: RateLimits) => TakeCalls;
+  /** True when requests may carry keys of applications. */
+  readonly takesKeys: boolean;
 }
 
 /** Everything that was built from one configuration, and the work that still uses it. */
@@ -74,7 +79,7 @@ export function createGeneration(
   made: EdgeParts,
   shared: Shared,
 ): Generation {
-  const { payment, clock, log, metrics, clientIp, budget, deadlines, requestId } = shared;
+  const { payment, clock, log, metrics, clientIp, budget, deadlines, requestId, takeCalls, takesKeys } = shared;
   const { catalogue, relay, subscriptions = noSubscriptions, limits = noRateLimits, options } = parts;
   const { parse, matchPath, termsOf } = made;
   const stopping = new AbortController();
@@ -94,7 +99,7 @@ export function createGeneration(
   const { relayDomain, requestTimeoutMs, freeTimeoutMs, maxBatchItems } = opts;
   const free = createFreeDoor(
     { relayDomain, requestTimeoutMs, timeoutMs: freeTimeoutMs, maxBatchItems },
-    { services, relay, clock, desk, budget, deadlines, limits, clientIp, stopping: stop },
+    { services, relay, clock, desk, budget, deadlines, take: takeCalls(limits), takesKeys, clientIp, stopping: stop },
   );
   const documents = discoveryRoutes({
     services: catalogue.services,

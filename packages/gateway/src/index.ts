@@ -1,6 +1,7 @@
 export { type AdminModules, type AdminOptions, type AdminService, serveAdmin } from "./admin/serve-admin.ts";
 export type { AdminTarget, ReloadResult } from "./admin/types.ts";
 export { createGateway } from "./create-gateway.ts";
+export type { Applications, FoundApplication, KeyedApplication, QuotaStanding, QuotaVerdict } from "./keys/types.ts";
 export { createPortStore, type PortStore, type PortStoreOptions, withFallback } from "./limits/port-store.ts";
 export {
   createRateLimits,
@@ -12,13 +13,20 @@ export {
 export { createRedisStore, type RedisStoreOptions } from "./limits/redis-store.ts";
 export { createSharedCounts, type SharedCounts, type SharedCountsOptions } from "./limits/shared-counts.ts";
 export type { LimitStore, StoreLimit, StoreVerdict } from "./limits/store.ts";
-export { noRateLimits, type RateLimits, type RateRequest, type RateVerdict } from "./limits/types.ts";
+export {
+  type LimitedApplication,
+  noRateLimits,
+  type RateLimits,
+  type RateRequest,
+  type RateVerdict,
+} from "./limits/types.ts";
 export { createMetricsAcross, type MetricsAcross, readMetricsDump } from "./metrics/across.ts";
 export type { CellsDump } from "./metrics/cells.ts";
 export { createPrometheusMetrics, type PrometheusOptions } from "./metrics/prometheus.ts";
 export {
   GATEWAY_METRICS,
   inFlight,
+  keyedTotal,
   limitedTotal,
   limitStoreFailures,
   limitStoreUp,

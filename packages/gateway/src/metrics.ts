@@ -79,12 +79,20 @@ export const serviceReady: MetricSpec = {
   across: "min",
 };
 
-/** Requests that a limit of the free relay refused: `client` or `endpoint`. */
+/** Requests that a limit of the free relay refused: `client`, `endpoint`, `application`, `account`, `quota` or `guesses`. */
 export const limitedTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_gateway_limited_total",
   help: "Requests refused by a limit of the free relay.",
   labels: ["limit"],
+};
+
+/** Requests with an application's key, by outcome: `ok` or the code that refused them before they were relayed. */
+export const keyedTotal: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_gateway_keyed_total",
+  help: "Requests with the key of a portal application.",
+  labels: ["outcome"],
 };
 
 /** Failures of the store that limits are shared through, by cause. */
@@ -130,6 +138,7 @@ export const GATEWAY_METRICS: readonly MetricSpec[] = [
   gatewayReady,
   serviceReady,
   limitedTotal,
+  keyedTotal,
   limitStoreFailures,
   limitStoreUp,
   oldGenerations,

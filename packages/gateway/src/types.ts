@@ -2,6 +2,7 @@ import type { Clock, Log, Metrics, Tracer } from "@turnpike/base";
 import type { Catalogue, Service } from "@turnpike/catalogue";
 import type { PaymentOption, PaymentStage } from "@turnpike/payment";
 import type { Relay, Subscriptions } from "@turnpike/relay";
+import type { Applications } from "./keys/types.ts";
 import type { RateLimits } from "./limits/types.ts";
 import type { CellsDump } from "./metrics/cells.ts";
 import type { AccessLogOptions } from "./monitoring/access-log.ts";
@@ -113,6 +114,8 @@ export interface GatewayModules extends GatewayParts {
   readonly log: Log;
   readonly metrics: MetricsRegistry;
   readonly random: Random;
+  /** Portal applications, whose keys calls of the free relay may carry. Undefined: keys mean nothing. */
+  readonly applications?: Applications;
 }
 
 /** The running gateway. Disposing it drains requests in flight, within a limit, and closes both servers. */

@@ -1,7 +1,7 @@
 import { AppError, type Clock, type Log, type Metrics } from "@turnpike/base";
 import { createRolePool, type RolePool } from "./database/pool.ts";
 import { type WatchedRoleViews, watchRoleViews } from "./database/role-views.ts";
-import { readWithRole, withRole } from "./database/session.ts";
+import { runWithRole, withRole } from "./database/session.ts";
 import type { PortalTransactions } from "./http/run-plan.ts";
 import { createPortalServer, type PortalServerOptions } from "./http/server.ts";
 import { readTokenKeys, type TokenKeyOptions } from "./tokens/keys.ts";
@@ -64,8 +64,8 @@ function transactions(opts: PortalDbOptions, pool: RolePool): PortalTransactions
     lockTimeoutMs,
   });
   return {
-    read: (caller, session, statements) =>
-      readWithRole(pool, caller, { ...timesOf(caller.role), ...session }, statements),
+    all: (caller, session, statements) =>
+      runWithRole(pool, caller, { ...timesOf(caller.role), ...session }, statements),
     write: (caller, session, work) => withRole(pool, caller, { ...timesOf(caller.role), ...session }, work),
   };
 }

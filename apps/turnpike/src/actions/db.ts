@@ -3,8 +3,10 @@ import { AppError, unitsToDecimal } from "@turnpike/base";
 import { type Config, relayerKeys } from "@turnpike/config";
 import type { PaymentRecord, PaymentState } from "@turnpike/payment";
 import { type CommandContext, DEFAULT_CONFIG_FILE, outputOf } from "../context.ts";
+import { createLog } from "../logging.ts";
 import { findUpConfig } from "../up-file.ts";
 import { type LedgerRole, ledgerBooks, ledgerPayments, migrateLedger } from "../wiring/ledger.ts";
+import { hasPortal, migratePortal } from "../wiring/portal-db.ts";
 import { configOf } from "./config.ts";
 
 /** Options of `turnpike db`. */
@@ -21,7 +23,7 @@ export interface BooksOptions extends DbOptions {
   readonly limit: string;
 }
 
-/** Makes or updates the ledgers' tables. */
+/** Makes or updates the ledgers' tables, and those of the management data when there is any. */
 export async function migrate(opts: DbOptions, context: CommandContext): Promise<void> {
   const output = outputOf(opts);
   const config = configOf(context, opts.config);
@@ -33,6 +35,11 @@ export async function migrate(opts: DbOptions, context: CommandContext): Promise
     const { applied } = await migrateLedger(config, role);
     done[role] = applied;
     output.line(`${role}: ${applied.length === 0 ? "up to date" : `applied ${applied.join(", ")}`}`);
+  }
+  if (hasPortal(config)) {
+    const { applied } = await migratePortal(config, createLog({ level: config.log.level, name: "db" }));
+    done.portal = applied;
+    output.line(`portal: ${applied.length === 0 ? "up to date" : `applied ${applied.join(", ")}`}`);
   }
   output.result({ applied: done });
 }

@@ -1,23 +1,32 @@
 import { Command } from "commander";
 import type { BooksOptions, DbOptions } from "../actions/db.ts";
+import type { RevokeFlags, TokenOptions } from "../actions/portal.ts";
 import { type CommandContext, withConfig, withJson } from "../context.ts";
 
-/** `turnpike db`: the ledger's tables and books. */
+/** `turnpike db`: the management data API, its tokens, and the ledger's tables and books. */
 export function dbCommand(context: CommandContext): Command {
   const command = new Command("db")
-    .summary("the ledger's tables and books")
-    .description("Works on the payment ledger.");
+    .summary("serve the management data; its tokens; tables and books of the ledger")
+    .description(
+      "Serves the management data API (networks, organizations, accounts, applications) on portalDb.port, 3000 where " +
+        "nothing else is set: GET / is its OpenAPI description. SIGHUP reads the token keys anew.",
+    )
+    .action(async (opts: DbOptions) => {
+      const { serveData } = await import("../actions/portal.ts");
+      await serveData(opts, context);
+    });
+  withJson(withConfig(command));
   command.addCommand(
     withJson(
       withConfig(
         new Command("migrate")
           .description(
-            "Makes or updates the ledger's tables, and those of the facilitator when it has relayer keys. Safe to " +
-              "repeat, and to run in several places at once.",
+            "Makes or updates the ledger's tables, those of the facilitator when it has relayer keys, and tables and " +
+              "roles of the management data when portalDb.url is set. Safe to repeat, and to run in several places at once.",
           )
-          .action(async (opts: DbOptions) => {
+          .action(async (opts: DbOptions, self: Command) => {
             const { migrate } = await import("../actions/db.ts");
-            await migrate(opts, context);
+            await migrate({ ...self.optsWithGlobals<DbOptions>(), ...opts }, context);
           }),
       ),
     ),
@@ -33,12 +42,47 @@ export function dbCommand(context: CommandContext): Command {
           .option("--list <states>", "list payments of these states instead, newest first: owed,disputed")
           .option("--limit <number>", "most payments to list", "100")
           .option("--facilitator", "the ledger of the facilitator that runs alone")
-          .action(async (opts: BooksOptions) => {
+          .action(async (opts: BooksOptions, self: Command) => {
             const { books } = await import("../actions/db.ts");
-            await books(opts, context);
+            await books({ ...self.optsWithGlobals<BooksOptions>(), ...opts }, context);
           }),
       ),
     ),
   );
-  return command;
+  return command.addCommand(tokenCommand(context)).addCommand(revokeCommand(context));
+}
+
+function tokenCommand(context: CommandContext): Command {
+  return withJson(
+    withConfig(
+      new Command("token")
+        .description(
+          "Makes a token of the management data API. Without a configuration it is one for the turnpike up that runs here.",
+        )
+        .requiredOption("--role <role>", "reader or admin")
+        .option("--account <id>", "account whose rows alone it reaches; without one: all")
+        .option("--expires <time>", "time until it ends, such as 30m, 1h or 7d", "1h")
+        .option("--kid <id>", "key of portalDb.jwt.keys to sign with; without one: the secret")
+        .option("--key-file <file>", "private key (PEM) of that kid, for RS256 and ES256")
+        .action(async (opts: TokenOptions, command: Command) => {
+          const { token } = await import("../actions/portal.ts");
+          await token({ ...command.optsWithGlobals<TokenOptions>(), ...opts }, context);
+        }),
+    ),
+  );
+}
+
+function revokeCommand(context: CommandContext): Command {
+  return withJson(
+    withConfig(
+      new Command("revoke")
+        .description("Takes a token of the management data API back, by its id (jti).")
+        .argument("<id>", "id of the token, as turnpike db token --json shows it")
+        .option("--reason <text>", "why, for whoever reads the list")
+        .action(async (id: string, opts: RevokeFlags, command: Command) => {
+          const { revoke } = await import("../actions/portal.ts");
+          await revoke(id, { ...command.optsWithGlobals<RevokeFlags>(), ...opts }, context);
+        }),
+    ),
+  );
 }

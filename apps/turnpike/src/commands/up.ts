@@ -17,6 +17,7 @@ interface Flags {
   readonly facilitatorPort: number;
   readonly chainPort: number;
   readonly toolsPort: number;
+  readonly dbPort: number;
   readonly postgresPort: number;
 }
 
@@ -75,10 +76,11 @@ async function up(flags: Flags): Promise<void> {
     facilitator: flags.facilitatorPort,
     chain: flags.chainPort,
     tools: flags.toolsPort,
+    db: flags.dbPort,
     postgres: flags.postgresPort,
   };
   const fixed = Object.values(ports).filter((port) => port !== 0);
-  if (ports.gateway === 0 || new Set(fixed).size !== fixed.length || fixed.length < 5) {
+  if (ports.gateway === 0 || new Set(fixed).size !== fixed.length || fixed.length < 6) {
     throw new AppError("USAGE", { message: "Every part needs a port of its own; only --postgres-port may be 0." });
   }
   // loaded when it is needed: the other commands start without it
@@ -101,7 +103,9 @@ async function up(flags: Flags): Promise<void> {
 /** The command `turnpike up`. */
 export function upCommand(): Command {
   return new Command("up")
-    .description("run everything on this machine: chain, ledger, facilitator and gateway, all on loopback")
+    .description(
+      "run everything on this machine: chain, ledger, facilitator, management data and gateway, all on loopback",
+    )
     .option("--fresh", "remove the state folder's contents and start over")
     .option("--json", "print one JSON line when everything answers, instead of text")
     .option("--state <folder>", "state folder", ".turnpike")
@@ -115,6 +119,7 @@ export function upCommand(): Command {
     .addOption(portOption("facilitator", "the facilitator"))
     .addOption(portOption("chain", "the local EVM chain"))
     .addOption(portOption("tools", "the local services that are no chain"))
+    .addOption(portOption("db", "the management data API"))
     .addOption(portOption("postgres", "PostgreSQL"))
     .addHelpText(
       "after",

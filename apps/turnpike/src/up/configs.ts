@@ -1,6 +1,7 @@
 import { LOCAL_CHAIN_ID, LOCAL_NETWORK, MULTICALL3_ADDRESS, USDC_ADDRESS } from "@turnpike/localnet";
 import type { LocalAccount, LocalKeys } from "./keys.ts";
 import type { UpPorts } from "./layout.ts";
+import { type PortalFacts, portalConfig } from "./portal.ts";
 
 /** What the configurations of the children are made of. */
 export interface ConfigFacts {
@@ -8,6 +9,7 @@ export interface ConfigFacts {
   readonly keys: LocalKeys;
   readonly ledgerUrl: string;
   readonly ledgerSchema: string;
+  readonly portal: PortalFacts;
 }
 
 /** Blocks appear at once when there is a transaction; this is the pause between empty ones. */
@@ -33,6 +35,7 @@ export function localConfig(facts: ConfigFacts): Readonly<Record<string, unknown
     localnet: true,
     gateway: { host, port: ports.gateway, relayDomain: "localhost", metrics: { host, port: ports.metrics } },
     ledger: { url: facts.ledgerUrl, schema: facts.ledgerSchema },
+    portalDb: portalConfig(facts.portal, ports.db),
     payment: {
       mode: "local",
       networks: [

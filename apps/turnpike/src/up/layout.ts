@@ -8,6 +8,8 @@ export interface StateLayout {
   readonly lockFile: string;
   readonly versionFile: string;
   readonly keysFile: string;
+  /** Secrets of the management data: of its tokens, and of its roles in the database. */
+  readonly portalFile: string;
   readonly chainStateFile: string;
   readonly chainCacheFolder: string;
   readonly postgresFolder: string;
@@ -28,6 +30,7 @@ export function stateLayout(folder: string): StateLayout {
     lockFile: join(root, "up.lock"),
     versionFile: join(root, "version.json"),
     keysFile: join(root, "keys.json"),
+    portalFile: join(root, "portal.json"),
     chainStateFile: join(root, "anvil.json"),
     chainCacheFolder: join(root, "anvil-cache"),
     postgresFolder: join(root, "postgres"),
@@ -47,6 +50,8 @@ export interface UpPorts {
   readonly facilitator: number;
   readonly chain: number;
   readonly tools: number;
+  /** The management data API. */
+  readonly db: number;
   /** 0: any free one; nothing but this machine's programs needs it. */
   readonly postgres: number;
 }
@@ -58,5 +63,6 @@ export const DEFAULT_PORTS: UpPorts = {
   facilitator: 8402,
   chain: 8545,
   tools: 8081,
+  db: 3000,
   postgres: 0,
 };

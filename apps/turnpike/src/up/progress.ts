@@ -27,7 +27,8 @@ const NAMES: Readonly<Record<string, string>> = {
   postgres: "PostgreSQL",
   anvil: "local chain",
   tools: "local services",
-  migrate: "ledger tables",
+  migrate: "database tables",
+  db: "management data",
 };
 
 function seconds(ms: number | undefined): string {
@@ -57,7 +58,7 @@ export function createProgress(options: ProgressOptions, modules: { output: Outp
     },
     ready: (up, upFile) => {
       if (options.json) {
-        const { buyer, ...rest } = up;
+        const { buyer, dbTokens: _, ...rest } = up;
         output.write(`${JSON.stringify({ ready: true, upFile, ...rest, buyer: { address: buyer.address } })}\n`);
         return;
       }
@@ -65,6 +66,7 @@ export function createProgress(options: ProgressOptions, modules: { output: Outp
         ["gateway", up.gateway],
         ["metrics", `${up.metrics}/metrics`],
         ["facilitator", up.facilitator],
+        ["management", up.db],
         ["chain", `${up.settlement.rpc} (${up.settlement.network})`],
         ["token", up.settlement.asset],
         ["paid to", up.settlement.payTo],

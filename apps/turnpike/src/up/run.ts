@@ -6,6 +6,7 @@ import { configText, localConfig } from "./configs.ts";
 import { localKeys } from "./keys.ts";
 import { type StateLayout, stateLayout, type UpPorts } from "./layout.ts";
 import { anvilPart, childPart, postgresPart, toolsPart } from "./parts.ts";
+import { localPortalSecrets, portalTokens } from "./portal.ts";
 import type { Progress } from "./progress.ts";
 import { clearFolder, endLeftovers, lockFolder, markStarted, openFolder } from "./state-folder.ts";
 import { type Part, Supervisor } from "./supervisor.ts";
@@ -36,6 +37,7 @@ const PORT_NAMES: Readonly<Record<keyof UpPorts, string>> = {
   facilitator: "the facilitator",
   chain: "the local chain",
   tools: "the local services",
+  db: "the management data API",
   postgres: "PostgreSQL",
 };
 
@@ -72,6 +74,7 @@ function children(layout: StateLayout, ports: UpPorts): Part[][] {
     [child("migrate", ["db", "migrate"])],
     [
       child("facilitator", ["facilitator"], `http://127.0.0.1:${ports.facilitator}/ready`),
+      child("db", ["db"], `http://127.0.0.1:${ports.db}/ready`),
       child("gateway", ["gateway"], `http://127.0.0.1:${ports.gateway}/ready`),
     ],
   ];
@@ -96,20 +99,22 @@ export async function runUp(options: UpOptions, modules: UpModules): Promise<voi
   await checkPorts(ports);
   const stamp = await openFolder(layout, databaseUrl === undefined);
   const keys = await localKeys(layout.keysFile);
+  const secrets = await localPortalSecrets(layout.portalFile);
 
-  const writeConfig = async (ledgerUrl: string, ledgerSchema: string): Promise<void> => {
-    const text = configText(localConfig({ ports, keys, ledgerUrl, ledgerSchema }));
+  const writeConfig = async (ledgerUrl: string, ledgerSchema: string, portalUrl: string): Promise<void> => {
+    const portal = { ownerUrl: portalUrl, secrets };
+    const text = configText(localConfig({ ports, keys, ledgerUrl, ledgerSchema, portal }));
     await writeFile(layout.configFile("local"), text, { mode: 0o600 });
   };
   const first: Part[] = [anvilPart(layout, ports, keys, { log: silentLog }), toolsPart(ports.tools)];
   if (databaseUrl === undefined) {
     const onStart = async (server: LocalPostgres): Promise<void> => {
-      await writeConfig(await server.createDatabase("turnpike"), "turnpike");
+      await writeConfig(await server.createDatabase("turnpike"), "turnpike", await server.createDatabase("portal"));
     };
     first.unshift(postgresPart(layout, ports.postgres, onStart));
   } else {
     // each state folder has its own schema: a new chain must not meet an old ledger
-    await writeConfig(databaseUrl, `turnpike_${stamp.id}`);
+    await writeConfig(databaseUrl, `turnpike_${stamp.id}`, databaseUrl);
   }
 
   await using supervisor = new Supervisor(
@@ -126,7 +131,7 @@ export async function runUp(options: UpOptions, modules: UpModules): Promise<voi
   force.addEventListener("abort", () => supervisor.force(), { once: true });
   try {
     await supervisor.start();
-    const up = await upFileOf(ports, keys);
+    const up = await upFileOf(ports, keys, await portalTokens(secrets, { clock: systemClock }));
     await markStarted(layout, stamp);
     if (stop.aborted) return await stopped;
     await writeUpFile(layout.upFile, up);

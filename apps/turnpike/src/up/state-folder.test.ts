@@ -10,6 +10,7 @@ import type { UpFile } from "../up-file.ts";
 import { configText, localConfig } from "./configs.ts";
 import { localKeys } from "./keys.ts";
 import { DEFAULT_PORTS, type StateLayout, stateLayout } from "./layout.ts";
+import { localPortalSecrets } from "./portal.ts";
 import { createProgress } from "./progress.ts";
 import { clearFolder, endLeftovers, lockFolder, markStarted, openFolder } from "./state-folder.ts";
 import { servedIds } from "./write-up-file.ts";
@@ -94,7 +95,9 @@ suite("state folder", () => {
     const keys = await localKeys(layout.keysFile);
     const ledgerUrl = "postgres://postgres:secret@127.0.0.1:5432/turnpike";
     const file = join(folder, "local.yaml");
-    await writeFile(file, configText(localConfig({ ports: DEFAULT_PORTS, keys, ledgerUrl, ledgerSchema: "turnpike" })));
+    const portal = { ownerUrl: ledgerUrl, secrets: await localPortalSecrets(layout.portalFile) };
+    const facts = { ports: DEFAULT_PORTS, keys, ledgerUrl, ledgerSchema: "turnpike", portal };
+    await writeFile(file, configText(localConfig(facts)));
     const config = loadConfig({ file, env: {} });
     assert.equal(config.localnet, true);
     assert.equal(config.ledger.url, ledgerUrl);
@@ -106,6 +109,12 @@ suite("state folder", () => {
       relayerKeys(config, {}, "facilitator"),
       keys.facilitatorRelayers.map((account) => account.privateKey),
     );
+    assert.match(
+      config.portalDb.url ?? "",
+      /^postgres:\/\/portal_authenticator:[0-9a-f]{64}@127\.0\.0\.1:5432\/turnpike$/,
+    );
+    assert.equal((await stat(layout.portalFile)).mode & 0o777, 0o600);
+    assert.deepEqual(await localPortalSecrets(layout.portalFile), portal.secrets);
     assert.equal(config.catalogue.overrides.eth?.evmChainId, 84532);
     assert.equal(config.payment.networks[0]?.payTo, keys.payTo.address);
   });
@@ -125,6 +134,8 @@ suite("state folder", () => {
       settlement: { rpc: "http://127.0.0.1:8545", network: "eip155:84532", asset: "0xa", payTo: "0xb" },
       buyer: { address: "0xc", privateKey: "0xsecret" },
       services: ["eth"],
+      db: "http://127.0.0.1:3000",
+      dbTokens: { admin: "secret of the admin", reader: "secret of the reader" },
     };
     const said = (json: boolean, isTTY: boolean): string => {
       let text = "";

@@ -12,7 +12,7 @@ import type { UpFile } from "../up-file.ts";
 import { type StateLayout, stateLayout } from "./layout.ts";
 
 const COMMAND = fileURLToPath(new URL("../../bin/turnpike.js", import.meta.url));
-const PORTS = ["gateway", "metrics", "facilitator", "chain", "tools"] as const;
+const PORTS = ["gateway", "metrics", "facilitator", "chain", "tools", "db"] as const;
 const TIMEOUT_MS = 120_000;
 
 interface Run {
@@ -80,6 +80,8 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
     return found.pid;
   };
   const ready = async (up: UpFile): Promise<number> => (await fetch(`${up.gateway}/ready`)).status;
+  const managed = async ({ db, dbTokens }: UpFile): Promise<number> =>
+    (await fetch(`${db}/portal_applications`, { headers: { authorization: `Bearer ${dbTokens.admin}` } })).status;
   const balance = async (up: UpFile, address: string): Promise<bigint> => {
     const data = `0x70a08231${address.slice(2).toLowerCase().padStart(64, "0")}`;
     return BigInt(String(await devRpc(up.settlement.rpc, "eth_call", [{ to: up.settlement.asset, data }, "latest"])));
@@ -94,10 +96,11 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
     assert.equal((await fetch(`${up.metrics}/metrics`)).status, 200);
     assert.equal((await fetch(`${up.facilitator}/supported`)).status, 200);
     assert.deepEqual([...up.services].sort(), ["document-digest", "eth"]);
+    assert.equal(await managed(up), 200);
     assert.equal(up.settlement.asset, USDC_ADDRESS);
     assert.equal(await devRpc(up.settlement.rpc, "eth_chainId"), "0x14a34");
     assert.equal(await balance(up, up.buyer.address), 1_000_000_000_000n);
-    for (const part of ["keys.json", "config/local.yaml"]) {
+    for (const part of ["keys.json", "portal.json", "config/local.yaml"]) {
       assert.equal((await stat(join(layout.folder, part))).mode & 0o777, 0o600, part);
     }
 
@@ -131,7 +134,7 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
 
     await devRpc(up.settlement.rpc, "anvil_mine", ["0x20"]);
     const height = BigInt(String(await devRpc(up.settlement.rpc, "eth_blockNumber")));
-    const parts = [await pidOf("anvil"), await pidOf("gateway"), await pidOf("facilitator")];
+    const parts = [await pidOf("anvil"), await pidOf("gateway"), await pidOf("facilitator"), await pidOf("db")];
     first.child.kill("SIGKILL");
     await first.exit;
     assert.ok(parts.every(isAlive), "the parts outlive a supervisor that is killed");
@@ -139,12 +142,13 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
     const again = run(args);
     assert.equal((JSON.parse(await again.line) as { ready: boolean }).ready, true);
     assert.match(again.notices.join("\n"), /Ended what an earlier run left behind: .*anvil, postgres/);
-    assert.deepEqual(await readUp(), up);
+    assert.deepEqual({ ...(await readUp()), dbTokens: up.dbTokens }, up);
+    assert.equal(await managed(up), 200, "a token of the run before is still good");
     assert.ok(BigInt(String(await devRpc(up.settlement.rpc, "eth_blockNumber"))) >= height);
-    const last = await Promise.all(["anvil", "gateway", "facilitator"].map(pidOf));
+    const last = await Promise.all(["anvil", "gateway", "facilitator", "db"].map(pidOf));
     again.child.kill("SIGTERM");
     assert.equal((await again.exit).code, 0);
-    assert.deepEqual(last.map(isAlive), [false, false, false]);
+    assert.deepEqual(last.map(isAlive), [false, false, false, false]);
     assert.deepEqual(await readdir(layout.pidFolder), []);
     await assert.rejects(stat(layout.upFile), { code: "ENOENT" });
   });

@@ -22,7 +22,7 @@ export function servedIds(text: string): readonly string[] {
 }
 
 /** Puts the file's contents together; asks the gateway what it serves. */
-export async function upFileOf(ports: UpPorts, keys: LocalKeys): Promise<UpFile> {
+export async function upFileOf(ports: UpPorts, keys: LocalKeys, dbTokens: UpFile["dbTokens"]): Promise<UpFile> {
   const gateway = `http://127.0.0.1:${ports.gateway}`;
   const listed = await localGet(`${gateway}/services.json`, 5_000);
   if (listed?.status !== 200) {
@@ -36,6 +36,8 @@ export async function upFileOf(ports: UpPorts, keys: LocalKeys): Promise<UpFile>
     settlement: { rpc: chainUrl(ports), network: LOCAL_NETWORK, asset: USDC_ADDRESS, payTo: keys.payTo.address },
     buyer: { address: keys.buyer.address, privateKey: keys.buyer.privateKey },
     services: servedIds(listed.text),
+    db: `http://127.0.0.1:${ports.db}`,
+    dbTokens,
   };
 }
 

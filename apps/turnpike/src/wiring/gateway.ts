@@ -12,6 +12,7 @@ import {
 } from "@turnpike/gateway";
 import { productVersion } from "../version.ts";
 import { openAdmin } from "./admin.ts";
+import { openApplications } from "./applications.ts";
 import { requireRunnable } from "./check.ts";
 import { partModules, type ServiceInput } from "./modules.ts";
 import { offeredOptions } from "./offers.ts";
@@ -109,6 +110,7 @@ export async function startGateway(input: GatewayInput): Promise<GatewayService>
   const payments = await openPayments({ ...input, config: start }, "gateway", modules, stack);
   const store = openLimitStore(() => config, modules, stack, worker);
   const bus = openBus(start, modules, stack, worker);
+  const applications = openApplications(start, modules, stack);
   // Payment networks need a restart, so the ways to pay are those of the start.
   const parts = stack.use(createParts(start, catalogue, { ...modules, store, options: offeredOptions(start) }));
   const payment = stack.use(createStage(start, payments, modules));
@@ -122,6 +124,7 @@ export async function startGateway(input: GatewayInput): Promise<GatewayService>
       ...parts.current,
       payment,
       ...(tracer === undefined ? {} : { tracer }),
+      ...(applications === undefined ? {} : { applications }),
       readiness: [ledgerReady],
       metrics,
       random,

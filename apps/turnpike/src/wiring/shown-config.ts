@@ -2,7 +2,7 @@ import type { Config } from "@turnpike/config";
 
 const HIDDEN = "[hidden]";
 /** Sections and keys that hold nothing but secrets. */
-const SECRETS = new Set(["headers", "token"]);
+const SECRETS = new Set(["headers", "token", "secret"]);
 
 /** A configuration without what nobody should see on a screen: keys, tokens, headers, passwords and paths of URLs. */
 export function shownConfig(config: Config): unknown {

@@ -1,5 +1,6 @@
 import { type ErrorCode, errorRow } from "@turnpike/base";
 import { type Answer, preflightAnswer } from "../http/answer.ts";
+import type { CallVerdict } from "../keys/take-calls.ts";
 import { rpcError } from "./jsonrpc.ts";
 
 const NO_STORE = ["Cache-Control", "no-store"];
@@ -41,6 +42,13 @@ export function codeAnswer(
   const wait = retryable && WAITS.has(http) && !headers.includes("Retry-After") ? ["Retry-After", "1"] : [];
   const answer = rpcAnswer(http, code, codeError(id, code, change.message), [...wait, ...headers]);
   return change.close === true ? { ...answer, close: true } : answer;
+}
+
+/** The answer to calls that the limits or the key refuse. */
+export function refusalAnswer(id: string, verdict: CallVerdict & { readonly ok: false }): Answer {
+  const { code, message, retryAfterSeconds, headers } = verdict;
+  const wait = retryAfterSeconds === undefined ? [] : ["Retry-After", String(Math.max(1, retryAfterSeconds))];
+  return codeAnswer(id, code, { message, headers: [...wait, ...headers] });
 }
 
 /** The same answer with further headers. */

@@ -6,8 +6,9 @@ import type { Answer } from "../http/answer.ts";
 import { type BodyBudget, readBody } from "../http/body.ts";
 import type { Desk, Exchange, Slot } from "../http/request.ts";
 import { sendContinue } from "../http/server.ts";
-import type { RateLimits } from "../limits/types.ts";
-import { codeAnswer, freePreflight, NOT_FREE, rpcAnswer, withHeaders } from "./answers.ts";
+import { presentedKey } from "../keys/presented.ts";
+import type { TakeCalls } from "../keys/take-calls.ts";
+import { codeAnswer, freePreflight, NOT_FREE, refusalAnswer, rpcAnswer, withHeaders } from "./answers.ts";
 import { type RpcBody, readRpcBody, rpcError } from "./jsonrpc.ts";
 import { createRelayCalls } from "./relay-calls.ts";
 
@@ -30,7 +31,9 @@ export interface FreeDoorModules {
   readonly budget: BodyBudget;
   /** For bodies that do not come. */
   readonly deadlines: Deadlines;
-  readonly limits: RateLimits;
+  readonly take: TakeCalls;
+  /** True when requests may carry keys of applications; else what looks like one is nothing. */
+  readonly takesKeys: boolean;
   /** Address of the client. */
   readonly clientIp: (req: IncomingMessage) => string;
   readonly stopping: AbortSignal;
@@ -41,8 +44,9 @@ export interface FreeDoor {
   /** True when requests to this host belong to a chain, whatever their path; `host` as {@link hostName} gives it. */
   isRelayHost(host: string): boolean;
   handleHost(exchange: Exchange, host: string): void;
-  /** By path or by header: `id` names the service, `path` is what follows. */
-  handleId(exchange: Exchange, id: string, path: string): void;
+  /** By path or by header: `id` names the service, `path` is what follows, `key` is one that stood in the path. */
+  handleId(exchange: Exchange, id: string, path: string, key?: string): void;
+  readonly takesKeys: boolean;
 }
 
 /** A service of the free relay. */
@@ -59,13 +63,15 @@ const NOT_SERVED = { service: undefined, hasPaths: false, verbs: "POST, OPTIONS"
 interface Place {
   readonly exchange: Exchange;
   readonly slot: Slot;
+  /** Of an application; undefined without one. */
+  readonly key: string | undefined;
 }
 
 const UNKNOWN_MAX_BYTES = 65_536;
 
 /** The door of the free relay. Every error is a JSON-RPC object with the call's id. */
 export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules): FreeDoor {
-  const { desk, budget, deadlines, limits } = modules;
+  const { desk, budget, deadlines, take, takesKeys } = modules;
   const bodies = { budget, deadlines };
   const calls = createRelayCalls({ ...modules, timeoutMs: opts.timeoutMs, mayStream: true });
   const suffix = `.${opts.relayDomain.toLowerCase()}`;
@@ -98,17 +104,18 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
   };
 
   const limited = async (
-    exchange: Exchange,
+    { exchange, key }: Place,
     service: Service,
     id: string,
     items: number,
     work: () => Promise<Answer> | Answer,
   ): Promise<Answer> => {
-    const taken = limits.take({ clientIp: modules.clientIp(exchange.req), serviceId: service.id, items });
+    const taken = take({ key, clientIp: modules.clientIp(exchange.req), serviceId: service.id, items });
     const verdict = taken instanceof Promise ? await taken : taken;
-    if (verdict.ok) return withHeaders(await work(), verdict.headers);
-    const headers = ["Retry-After", String(Math.max(1, verdict.retryAfterSeconds)), ...verdict.headers];
-    return codeAnswer(id, "RATE_LIMITED", { headers });
+    if (!verdict.ok) return refusalAnswer(id, verdict);
+    const answer = await work();
+    if (answer.status >= 500) verdict.failed?.();
+    return withHeaders(answer, verdict.headers);
   };
 
   const serveRpc = (place: Place, service: Service): Promise<Answer | undefined> =>
@@ -116,7 +123,7 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
       const { exchange } = place;
       const body = readRpcBody(bytes, opts.maxBatchItems);
       const items = body.kind === "batch" ? body.items.length : 1;
-      return limited(exchange, service, idOf(body), items, () => {
+      return limited(place, service, idOf(body), items, () => {
         if (body.kind === "too_many") {
           const message = `The batch has ${body.count} calls; at most ${opts.maxBatchItems} are taken.`;
           return codeAnswer("null", "BODY_TOO_LARGE", { message });
@@ -138,7 +145,7 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
     const height = req.headers["x-cosmos-block-height"];
     const blockHeight = typeof height === "string" ? height : undefined;
     return withBody(place, verb === "POST" ? service.maxBodyBytes : 0, (body) =>
-      limited(exchange, service, "null", 1, () =>
+      limited(place, service, "null", 1, () =>
         calls.path(exchange, service, {
           verb,
           path,
@@ -157,15 +164,16 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
       return codeAnswer(idOf(readRpcBody(bytes, opts.maxBatchItems)), "UNKNOWN_SERVICE", { message: NOT_FREE });
     });
 
-  const handle = (exchange: Exchange, served: Served | undefined, path: string): void => {
+  const handle = (exchange: Exchange, served: Served | undefined, path: string, inPath?: string): void => {
     const { method, headers } = exchange.req;
+    const key = takesKeys ? presentedKey(exchange.req, inPath) : undefined;
     const { service, hasPaths, verbs } = served ?? NOT_SERVED;
     const isRoot = path === "" || path === "/" || isRpcPath(service, path);
     const isRead = method === "GET" || method === "HEAD";
     const label = service?.id ?? "unknown";
     const answer = (made: Answer): void => desk.answer(exchange, "free", label, made);
     const work = (run: (place: Place) => Promise<Answer | undefined>): void =>
-      desk.work(exchange, "free", label, (slot) => run({ exchange, slot }));
+      desk.work(exchange, "free", label, (slot) => run({ exchange, slot, key }));
     if (method === "OPTIONS") answer(freePreflight(verbs, headers["access-control-request-headers"]));
     else if (service === undefined) {
       if (method === "POST") work(serveUnknown);
@@ -183,9 +191,10 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
     handleHost(exchange, host) {
       handle(exchange, hosts.get(host), exchange.target.path);
     },
-    handleId(exchange, id, path) {
-      handle(exchange, services.get(id), path);
+    handleId(exchange, id, path, key) {
+      handle(exchange, services.get(id), path, key);
     },
+    takesKeys,
   };
 }
 

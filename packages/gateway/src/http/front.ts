@@ -2,6 +2,7 @@ import type { IncomingMessage } from "node:http";
 import type { ErrorCode } from "@turnpike/base";
 import type { PaidEdge } from "../edge/paid-edge.ts";
 import type { FreeDoor } from "../free/door.ts";
+import { relayPlace } from "../keys/presented.ts";
 import { errorAnswer, preflightAnswer } from "./answer.ts";
 import type { Desk, Exchange } from "./request.ts";
 import { type SystemRoutes, serveSystemRoute } from "./system-routes.ts";
@@ -41,9 +42,8 @@ export function openDoor({ edge, free, system }: Doors, desk: Desk, exchange: Ex
   if (free.isRelayHost(host)) free.handleHost(exchange, host);
   else if (path.startsWith("/v1/")) edge.handle(exchange);
   else if (path.startsWith(RELAY)) {
-    const slash = path.indexOf("/", RELAY.length);
-    const end = slash === -1 ? path.length : slash;
-    free.handleId(exchange, path.slice(RELAY.length, end), path.slice(end));
+    const place = relayPlace(path, free.takesKeys);
+    free.handleId(exchange, place?.id ?? "", place?.path ?? "", place?.key);
   } else if (path === "/v1" && (typeof named === "string" || req.method === "OPTIONS")) {
     free.handleId(exchange, String(named), "");
   } else if (!serveSystemRoute(system, desk, exchange)) {

@@ -40,12 +40,22 @@ export interface RateLimitsModules {
 }
 
 interface Limit extends LimitRule {
-  readonly name: "client" | "endpoint";
+  readonly name: "client" | "endpoint" | "application" | "account";
   readonly windowMs: number;
   /** What this process has served; undefined where nobody would look at it. */
   readonly window: SlidingWindow | undefined;
 }
 
+/** A limit as one request meets it. */
+interface Asked {
+  readonly limit: Limit;
+  readonly key: string;
+  /** Most items in its window. */
+  readonly requests: number;
+}
+
+/** Of applications; how many requests is their own. */
+const EACH_SECOND: LimitRule = { requests: 0, windowSeconds: 1, onStoreFailure: "local" };
 const MAX_SERVICES = 10_000;
 const CLOSED_WAIT_MS = 1_000;
 
@@ -65,91 +75,111 @@ export function createRateLimits(opts: RateLimitsOptions, modules: RateLimitsMod
   };
   const client = limitOf("client", opts.perClient, opts.maxClients);
   const endpoint = limitOf("endpoint", opts.perEndpoint, MAX_SERVICES);
-  const limits = [client, endpoint] as const;
+  const application = limitOf("application", EACH_SECOND, opts.maxClients);
+  const account = limitOf("account", EACH_SECOND, opts.maxClients);
   const refusals = createRefusals();
-  const policy = limits
-    .map(({ name, requests, windowSeconds }) => `"${name}";q=${requests};w=${windowSeconds}`)
-    .join(", ");
+  const policyOf = (asked: readonly Asked[]): string =>
+    asked.map(({ limit, requests }) => `"${limit.name}";q=${requests};w=${limit.windowSeconds}`).join(", ");
+  const keyless = policyOf([client, endpoint].map((limit) => ({ limit, key: "", requests: limit.requests })));
 
-  const standing = (limit: Limit, used: number, resetMs: number): string =>
-    `"${limit.name}";r=${Math.max(0, limit.requests - used)};t=${secondsOf(limit, resetMs)}`;
+  /** The first limit is the client's or its application's own, and the last one the endpoint's. */
+  const headers = (asked: readonly Asked[], about: Asked, used: number, resetMs: number): readonly string[] => {
+    const { limit, requests } = about;
+    const policy = asked[0]?.limit === client ? keyless : policyOf(asked);
+    const standing = `"${limit.name}";r=${Math.max(0, requests - used)};t=${secondsOf(limit, resetMs)}`;
+    return ["RateLimit-Policy", policy, "RateLimit", standing];
+  };
 
-  const served = (used: number, resetMs: number): RateVerdict => ({
-    ok: true,
-    headers: ["RateLimit-Policy", policy, "RateLimit", standing(client, used, resetMs)],
-  });
-
-  const refused = (limit: Limit, used: number, waitMs: number): RateVerdict => {
-    metrics.count(limitedTotal, { limit: limit.name });
-    return {
-      ok: false,
-      retryAfterSeconds: secondsOf(limit, waitMs),
-      headers: ["RateLimit-Policy", policy, "RateLimit", standing(limit, used, waitMs)],
-    };
+  const refused = (asked: readonly Asked[], by: Asked, used: number, waitMs: number): RateVerdict => {
+    metrics.count(limitedTotal, { limit: by.limit.name });
+    const retryAfterSeconds = secondsOf(by.limit, waitMs);
+    return { ok: false, retryAfterSeconds, headers: headers(asked, by, used, waitMs) };
   };
 
   /** What this process' own counts say; undefined when they refuse nothing. */
-  const refusedHere = (keys: readonly string[], items: number, nowMs: number): RateVerdict | undefined => {
-    for (const [at, limit] of limits.entries()) {
-      const key = keys[at] ?? "";
+  const refusedHere = (asked: readonly Asked[], items: number, nowMs: number): RateVerdict | undefined => {
+    for (const one of asked) {
+      const { limit, key, requests } = one;
       const used = limit.window?.used(key, nowMs) ?? 0;
-      if (limit.window !== undefined && used + items > limit.requests) {
-        return refused(limit, used, limit.window.waitMs(key, items, nowMs));
+      if (limit.window !== undefined && used + items > requests) {
+        return refused(asked, one, used, limit.window.waitMs(key, items, nowMs, requests));
       }
     }
     return undefined;
   };
 
-  const count = (keys: readonly string[], items: number, nowMs: number): void => {
-    for (const [at, limit] of limits.entries()) limit.window?.add(keys[at] ?? "", items, nowMs);
+  const count = (asked: readonly Asked[], items: number, nowMs: number): void => {
+    for (const { limit, key } of asked) limit.window?.add(key, items, nowMs);
   };
 
-  const takeHere = (keys: readonly string[], items: number): RateVerdict => {
+  const takeHere = (asked: readonly Asked[], items: number): RateVerdict => {
     const nowMs = clock.monotonicMs();
-    const closed = store === undefined ? undefined : limits.find((limit) => limit.onStoreFailure === "closed");
-    if (closed !== undefined) return refused(closed, closed.requests, CLOSED_WAIT_MS);
-    const no = refusedHere(keys, items, nowMs);
+    const closed = store === undefined ? undefined : asked.find(({ limit }) => limit.onStoreFailure === "closed");
+    if (closed !== undefined) return refused(asked, closed, closed.requests, CLOSED_WAIT_MS);
+    const no = refusedHere(asked, items, nowMs);
     if (no !== undefined) return no;
-    count(keys, items, nowMs);
-    const key = keys[0] ?? "";
-    const used = client.window?.used(key, nowMs) ?? 0;
-    return served(used, client.window?.oldestLeavesMs(key, nowMs) ?? client.windowMs);
+    count(asked, items, nowMs);
+    const [own] = asked;
+    if (own === undefined) return UNLIMITED;
+    const { window, windowMs } = own.limit;
+    const used = window?.used(own.key, nowMs) ?? 0;
+    return { ok: true, headers: headers(asked, own, used, window?.oldestLeavesMs(own.key, nowMs) ?? windowMs) };
   };
 
-  const settle = (verdict: StoreVerdict, keys: readonly string[], items: number, sentMs: number): RateVerdict => {
-    const by = limits[verdict.refusedBy];
+  const settle = (verdict: StoreVerdict, asked: readonly Asked[], items: number, sentMs: number): RateVerdict => {
+    const by = asked[verdict.refusedBy];
     if (by === undefined) {
-      count(keys, items, sentMs);
-      const [own] = verdict.standings;
-      const isFirst = own === undefined || own.used === 0;
-      return served((own?.used ?? 0) + items, isFirst ? client.windowMs : own.oldestLeavesMs);
+      count(asked, items, sentMs);
+      const [own] = asked;
+      if (own === undefined) return UNLIMITED;
+      const [before] = verdict.standings;
+      const isFirst = before === undefined || before.used === 0;
+      const resetMs = isFirst ? own.limit.windowMs : before.oldestLeavesMs;
+      return { ok: true, headers: headers(asked, own, (before?.used ?? 0) + items, resetMs) };
     }
     const used = verdict.standings[verdict.refusedBy]?.used ?? by.requests;
-    refusals.remember(keys[verdict.refusedBy] ?? "", { items, used, untilMs: sentMs + verdict.waitMs });
-    return refused(by, used, verdict.waitMs);
+    refusals.remember(by.key, { items, used, untilMs: sentMs + verdict.waitMs });
+    return refused(asked, by, used, verdict.waitMs);
   };
 
-  const takeShared = async (from: LimitStore, keys: readonly string[], items: number): Promise<RateVerdict> => {
+  const takeShared = async (from: LimitStore, asked: readonly Asked[], items: number): Promise<RateVerdict> => {
     const sentMs = clock.monotonicMs();
-    for (const [at, limit] of limits.entries()) {
-      const known = refusals.find(keys[at] ?? "", items, sentMs);
-      if (known !== undefined) return refused(limit, known.used, known.untilMs - sentMs);
+    for (const one of asked) {
+      const known = refusals.find(one.key, items, sentMs);
+      if (known !== undefined) return refused(asked, one, known.used, known.untilMs - sentMs);
     }
     // Never stricter than the store: a request is counted here as of before it was counted there.
-    const no = refusedHere(keys, items, sentMs);
+    const no = refusedHere(asked, items, sentMs);
     if (no !== undefined) return no;
-    const asked = limits.map(({ requests, windowMs }, at) => ({ key: keys[at] ?? "", requests, windowMs }));
-    const verdict = await from.take(asked, items);
-    return verdict === undefined ? takeHere(keys, items) : settle(verdict, keys, items, sentMs);
+    const limits = asked.map(({ limit: { windowMs }, key, requests }) => ({ key, requests, windowMs }));
+    const verdict = await from.take(limits, items);
+    return verdict === undefined ? takeHere(asked, items) : settle(verdict, asked, items, sentMs);
+  };
+
+  const askedFor = ({ clientIp, serviceId, application: by }: RateRequest): readonly Asked[] => {
+    const total = { limit: endpoint, key: `s:${serviceId}`, requests: endpoint.requests };
+    if (by === undefined) return [{ limit: client, key: `c:${clientKey(clientIp)}`, requests: client.requests }, total];
+    const asked: Asked[] = [];
+    const { id, accountId, perSecond, accountPerSecond } = by;
+    if (perSecond !== undefined) asked.push({ limit: application, key: `a:${id}`, requests: perSecond });
+    if (accountPerSecond !== undefined)
+      asked.push({ limit: account, key: `o:${accountId}`, requests: accountPerSecond });
+    return [...asked, total];
   };
 
   return {
-    take({ clientIp, serviceId, items }: RateRequest) {
-      const keys = [`c:${clientKey(clientIp)}`, `s:${serviceId}`];
-      return store?.isUp() === true ? takeShared(store, keys, items) : takeHere(keys, items);
+    take(request: RateRequest) {
+      const asked = askedFor(request);
+      const { items } = request;
+      // The store counts no limit of 0.
+      const never = asked.find(({ requests }) => requests <= 0);
+      if (never !== undefined) return refused(asked, never, 0, never.limit.windowMs);
+      return store?.isUp() === true ? takeShared(store, asked, items) : takeHere(asked, items);
     },
   };
 }
+
+const UNLIMITED: RateVerdict = { ok: true, headers: [] };
 
 /** Whole seconds, at least one. The last millisecond, which may be counted too much, makes no second of its own. */
 function secondsOf({ windowSeconds }: Limit, ms: number): number {

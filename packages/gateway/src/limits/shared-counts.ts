@@ -31,8 +31,9 @@ export function createSharedCounts(opts: SharedCountsOptions, modules: { readonl
   const windows = new Map<string, SlidingWindow>();
 
   const windowOf = ({ key, requests, windowMs }: StoreLimit): SlidingWindow => {
-    // Keys of one limit start alike: `c:` or `s:`.
-    const name = `${key.slice(0, 2)} ${requests} ${windowMs}`;
+    // Keys of one limit start alike: `c:` or `s:`. Those of applications, `a:` and `o:`, each have a number of their own.
+    const kind = key.slice(0, 2);
+    const name = `${kind} ${kind === "a:" || kind === "o:" ? "" : requests} ${windowMs}`;
     const known = windows.get(name);
     if (known !== undefined) return known;
     const fresh = createSlidingWindow({ requests, windowMs, ...opts });
@@ -59,7 +60,8 @@ export function createSharedCounts(opts: SharedCountsOptions, modules: { readonl
     });
     const refusedBy = limits.findIndex(({ requests }, at) => (standings[at]?.used ?? 0) + items > requests);
     const by = limits[refusedBy];
-    if (by !== undefined) return { refusedBy, waitMs: windowOf(by).waitMs(by.key, items, nowMs), standings };
+    if (by !== undefined)
+      return { refusedBy, waitMs: windowOf(by).waitMs(by.key, items, nowMs, by.requests), standings };
     for (const limit of limits) windowOf(limit).add(limit.key, items, nowMs);
     return { refusedBy: -1, waitMs: 0, standings };
   };

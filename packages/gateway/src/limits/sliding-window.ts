@@ -15,8 +15,11 @@ export interface SlidingWindow {
   used(key: string, nowMs: number): number;
   /** Counts items, whether or not they fit. */
   add(key: string, items: number, nowMs: number): void;
-  /** Time until this many more items fit, if no others come; the whole window for more than ever fit. */
-  waitMs(key: string, items: number, nowMs: number): number;
+  /**
+   * Time until this many more items fit, if no others come; the whole window for more than ever fit. `most` is for keys
+   * that have another number than the rest.
+   */
+  waitMs(key: string, items: number, nowMs: number, most?: number): number;
   /** Time until the oldest item no longer counts; the whole window when there is none. */
   oldestLeavesMs(key: string, nowMs: number): number;
   /** Keys with a count of their own. */
@@ -149,10 +152,10 @@ export function createSlidingWindow(opts: SlidingWindowOptions): SlidingWindow {
       prune(count, nowMs);
       record(count, items, nowMs);
     },
-    waitMs(key, items, nowMs) {
-      if (items > requests) return windowMs;
+    waitMs(key, items, nowMs, most = requests) {
+      if (items > most) return windowMs;
       const counts = countsOf(key, nowMs).filter((count) => count !== undefined);
-      const over = counts.reduce((sum, count) => sum + prune(count, nowMs), items - requests);
+      const over = counts.reduce((sum, count) => sum + prune(count, nowMs), items - most);
       if (over <= 0) return 0;
       const [first, second] = counts;
       if (first === undefined) return windowMs;

@@ -7,6 +7,18 @@ export interface RateRequest {
   readonly serviceId: ServiceId;
   /** Calls in the request: 1, or the items of a batch. */
   readonly items: number;
+  /** Its limits take the place of the client's. Undefined: nobody showed a key. */
+  readonly application?: LimitedApplication;
+}
+
+/** An application as the limits see it. */
+export interface LimitedApplication {
+  readonly id: string;
+  readonly accountId: string;
+  /** Calls in any second; undefined for no limit. */
+  readonly perSecond: number | undefined;
+  /** Calls in any second of all applications of the account; undefined for no limit. */
+  readonly accountPerSecond: number | undefined;
 }
 
 /** The answer of {@link RateLimits}. `headers` are flat names and values for the response, whatever it becomes. */

@@ -4,11 +4,12 @@ import type { ErrorCode, Metrics, RequestId } from "@turnpike/base";
 import type { FamilyId, Service } from "@turnpike/catalogue";
 import type { PairedSocket, SocketDialect, Subscriptions } from "@turnpike/relay";
 import { type WebSocket, WebSocketServer } from "ws";
-import { codeAnswer, NOT_FREE } from "../free/answers.ts";
+import { codeAnswer, NOT_FREE, refusalAnswer } from "../free/answers.ts";
 import type { Answer } from "../http/answer.ts";
 import { hostName, parseTarget } from "../http/target.ts";
+import { presentedKey, relayPlace } from "../keys/presented.ts";
+import type { TakeCalls } from "../keys/take-calls.ts";
 import { clientKey } from "../limits/client-key.ts";
-import type { RateLimits } from "../limits/types.ts";
 import { requestsTotal } from "../metrics.ts";
 import type { Watch } from "../monitoring/watch.ts";
 import type { Random } from "../types.ts";
@@ -39,7 +40,9 @@ export interface WebSocketDoorModules {
   readonly services: Iterable<Service>;
   readonly subscriptions: Subscriptions;
   readonly calls: SocketCalls;
-  readonly limits: RateLimits;
+  readonly take: TakeCalls;
+  /** True when upgrades may carry keys of applications. */
+  readonly takesKeys: boolean;
   /** Address of the client. */
   readonly clientIp: (req: IncomingMessage) => string;
   readonly requestId: (req?: IncomingMessage) => RequestId;
@@ -64,11 +67,12 @@ interface Place {
   readonly service: Service | undefined;
   /** Raw path after the service. */
   readonly path: string;
+  /** Of an application, as it stood in the path. */
+  readonly key?: string | undefined;
 }
 
 type Refused = { readonly code: ErrorCode; readonly message?: string; readonly headers?: readonly string[] };
 
-const RELAY = "/relay/";
 const KEY = /^[+/0-9A-Za-z]{22}==$/;
 /** Families whose nodes have WebSockets. */
 const CAPABLE: ReadonlySet<FamilyId> = new Set(["evm", "cosmos", "solana", "sui"]);
@@ -130,10 +134,8 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
     if (target === undefined) return undefined;
     const host = hostName(target.authority ?? req.headers.host ?? "");
     if (host.endsWith(suffix)) return { service: services.get(host.slice(0, -suffix.length)), path: target.path };
-    if (!target.path.startsWith(RELAY)) return undefined;
-    const slash = target.path.indexOf("/", RELAY.length);
-    const end = slash === -1 ? target.path.length : slash;
-    return { service: services.get(target.path.slice(RELAY.length, end)), path: target.path.slice(end) };
+    const place = relayPlace(target.path, modules.takesKeys);
+    return place === undefined ? undefined : { ...place, service: services.get(place.id) };
   };
 
   const faultOf = (req: IncomingMessage, { service, path }: Place): Refused | undefined => {
@@ -162,12 +164,17 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
     modules.watch.upgraded(req, requestId, service, { status, result, bytes: body.length });
   };
 
-  const partsOf = (service: Service, clientIp: string, dialect: SocketDialect, pair: PairSlot): SessionParts => {
+  const partsOf = (
+    service: Service,
+    take: SessionParts["take"],
+    dialect: SocketDialect,
+    pair: PairSlot,
+  ): SessionParts => {
     const label = { service: service.id };
     return {
       limits,
       frame: dialect === "comet" ? cometFrame : evmFrame,
-      take: (items) => modules.limits.take({ clientIp, serviceId: service.id, items }),
+      take,
       relay: (items, isBatch) => calls(service, dialect === "comet" ? "comet" : "evm", items, isBatch),
       local: (session, item, after, isBatch) => {
         if (dialect === "comet") return cometLocal(session, item, after);
@@ -216,10 +223,11 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
   ): Promise<void> => {
     const { service, path } = place;
     const dialect = dialectOf(service, path) ?? "evm";
-    const verdict = await modules.limits.take({ clientIp, serviceId: service.id, items: 1 });
+    const key = modules.takesKeys ? presentedKey(req, place.key) : undefined;
+    const take: SessionParts["take"] = (items) => modules.take({ key, clientIp, serviceId: service.id, items });
+    const verdict = await take(1);
     if (!verdict.ok) {
-      const wait = ["Retry-After", String(verdict.retryAfterSeconds)];
-      refuse(req, socket, place, codeAnswer("null", "RATE_LIMITED", { headers: [...verdict.headers, ...wait] }));
+      refuse(req, socket, place, refusalAnswer("null", verdict));
       return;
     }
     const pair: PairSlot = { paired: undefined, session: undefined };
@@ -243,7 +251,7 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
       return;
     }
     server.handleUpgrade(req, socket, head, (opened) => {
-      const session = new Session(opened, service, clientIp, partsOf(service, clientIp, dialect, pair));
+      const session = new Session(opened, service, clientIp, partsOf(service, take, dialect, pair));
       pair.session = session;
       modules.watch.upgraded(req, modules.requestId(req), service.id, { status: 101, result: "ok", bytes: 0 });
       begin(opened, session);
@@ -281,7 +289,7 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
         if (left === 0) byClient.delete(client);
         else byClient.set(client, left);
       });
-      const upgrading = upgrade(req, socket, head, { service, path: place.path }, clientIp).catch(() => {
+      const upgrading = upgrade(req, socket, head, { ...place, service }, clientIp).catch(() => {
         refuse(req, socket, place, codeAnswer("null", "INTERNAL"));
       });
       upgrades.add(upgrading);

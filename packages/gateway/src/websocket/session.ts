@@ -5,7 +5,7 @@ import type { EndReason, SharedEvent, SubscribeResult, SubscriptionListener, Top
 import type { WebSocket } from "ws";
 import { codeError } from "../free/answers.ts";
 import { type RpcItem, readRpcBody, rpcError } from "../free/jsonrpc.ts";
-import type { RateVerdict } from "../limits/types.ts";
+import type { CallVerdict } from "../keys/take-calls.ts";
 import type { EventFrame } from "./frames.ts";
 import type { WebSocketLimits } from "./options.ts";
 
@@ -22,7 +22,7 @@ export interface Reply {
 export interface SessionParts {
   readonly limits: WebSocketLimits;
   readonly frame: EventFrame;
-  take(items: number): RateVerdict | Promise<RateVerdict>;
+  take(items: number): CallVerdict | Promise<CallVerdict>;
   /** Calls that are no subscriptions. */
   relay(items: readonly RpcItem[], isBatch: boolean): Promise<Reply>;
   /** Undefined: an item that is none of the subscription methods. `after`: what follows the message's answer. */
@@ -128,10 +128,11 @@ export class Session {
     const items = body.kind === "batch" ? body.items : [body.item];
     const isBatch = body.kind === "batch";
     if (!verdict.ok) {
-      const { rpc, message } = errorRow("RATE_LIMITED");
-      const text = `${message} Try again in ${verdict.retryAfterSeconds} s.`;
+      const { rpc, message } = errorRow(verdict.code);
+      const { retryAfterSeconds: wait } = verdict;
+      const text = `${verdict.message ?? message}${wait === undefined ? "" : ` Try again in ${wait} s.`}`;
       const texts = items.flatMap((item) => (item.kind === "notification" ? [] : [rpcError(item.id, rpc, text)]));
-      this.#reply({ body: joined(texts, isBatch), result: "RATE_LIMITED" });
+      this.#reply({ body: joined(texts, isBatch), result: verdict.code });
       return;
     }
     const after: After = [];

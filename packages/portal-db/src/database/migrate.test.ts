@@ -60,7 +60,7 @@ test("several processes that migrate one database at once apply each migration o
   const program = new URL("./migrate-child.ts", import.meta.url);
   const counts = await Promise.all(
     Array.from({ length: 3 }, async () => {
-      const child = fork(program, [url], { stdio: ["ignore", "inherit", "inherit", "ipc"] });
+      const child = fork(program, [url, PASSWORD], { stdio: ["ignore", "inherit", "inherit", "ipc"] });
       const { promise, resolve, reject } = Promise.withResolvers<number>();
       child.once("message", (message) => resolve(Number(message)));
       child.once("exit", (code) => reject(new TypeError(`ended with ${code}`)));

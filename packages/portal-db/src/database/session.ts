@@ -38,6 +38,11 @@ export interface RoleSession {
 // changed with the tables (0A000): both end with the connection.
 const STALE = new Set(["26000", "42P05", "0A000"]);
 
+/** A part of the driver's client that its types leave out. */
+interface Inner {
+  readonly connection?: { readonly stream?: { cork?(): void; uncork?(): void } };
+}
+
 /** A connection for the time of one transaction. It ends in the pool only when it is known to be clean. */
 class Lease {
   readonly #client: pg.PoolClient;
@@ -91,6 +96,17 @@ class Lease {
   run<Row extends object>({ text, values }: Statement): Promise<pg.QueryResult<Row>> {
     const name = this.#pool.names.nameOf(this.#client, this.#role, text);
     return this.#send(this.#client.query<Row>({ text, values: [...values], ...(name === undefined ? {} : { name }) }));
+  }
+
+  /** What `send` sends at once goes out in one piece: one call of the system, and one waking of the server. */
+  together<T>(send: () => T): T {
+    const { stream } = (this.#client as unknown as Inner).connection ?? {};
+    stream?.cork?.();
+    try {
+      return send();
+    } finally {
+      stream?.uncork?.();
+    }
   }
 
   #send<T>(sent: Promise<T>): Promise<T> {
@@ -191,30 +207,44 @@ export async function withRole<T>(
 }
 
 /**
- * The same for reads whose statements are all known: everything is sent at once and costs one round trip. Gives each
- * statement's rows. The first error is thrown.
+ * The same where all statements are known and nothing but an error takes them back: everything is sent at once and
+ * costs one round trip. Gives each statement's rows. The first error is thrown.
  */
+export async function runWithRole(
+  pool: RolePool,
+  caller: Caller,
+  opts: SessionOptions,
+  statements: readonly Statement[],
+): Promise<readonly (readonly object[])[]> {
+  const begin = beginText(caller, { ...opts, showsDeleted: opts.showsDeleted ?? false });
+  const lease = await borrow(pool, caller, opts);
+  try {
+    const sent = lease.together(() => [
+      lease.control(begin),
+      ...statements.map((statement) => lease.run<object>(statement)),
+      lease.control("commit"),
+    ]);
+    const settled = await lease.settle(Promise.allSettled(sent));
+    const rows: (readonly object[])[] = [];
+    for (const [at, one] of settled.entries()) {
+      if (one.status === "rejected") throw one.reason;
+      if (at === settled.length - 1 && one.value.command !== "COMMIT") {
+        throw new AppError("INTERNAL", { message: "The transaction was taken back." });
+      }
+      if (at > 0 && at < settled.length - 1) rows.push(one.value.rows);
+    }
+    return rows;
+  } finally {
+    lease.release();
+  }
+}
+
+/** {@link runWithRole} in a transaction that cannot write. */
 export async function readWithRole(
   pool: RolePool,
   caller: Caller,
   opts: Omit<SessionOptions, "isWrite">,
   statements: readonly Statement[],
 ): Promise<readonly (readonly object[])[]> {
-  const begin = beginText(caller, { ...opts, isWrite: false, showsDeleted: opts.showsDeleted ?? false });
-  const lease = await borrow(pool, caller, opts);
-  try {
-    const sent = [
-      lease.control(begin),
-      ...statements.map((statement) => lease.run<object>(statement)),
-      lease.control("commit"),
-    ];
-    const settled = await lease.settle(Promise.allSettled(sent));
-    const failed = settled.find((one) => one.status === "rejected");
-    if (failed !== undefined) throw failed.reason;
-    const rows: (readonly object[])[] = [];
-    for (const one of settled.slice(1, -1)) if (one.status === "fulfilled") rows.push(one.value.rows);
-    return rows;
-  } finally {
-    lease.release();
-  }
+  return runWithRole(pool, caller, { ...opts, isWrite: false }, statements);
 }

@@ -8,6 +8,8 @@ interface Reported {
   readonly message: string;
   readonly detail: string | undefined;
   readonly hint: string | undefined;
+  /** Table that it is about; of a foreign key, the one that refers. */
+  readonly table: string | undefined;
 }
 
 const textOf = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
@@ -15,10 +17,10 @@ const textOf = (value: unknown): string | undefined => (typeof value === "string
 /** The database's own report in an error, or in what caused it. */
 function reportedIn(error: unknown): Reported | undefined {
   for (let at = error, depth = 0; at instanceof Error && depth < 4; at = at.cause, depth++) {
-    const { code, severity, detail, hint } = at as Error & Readonly<Record<string, unknown>>;
+    const { code, severity, detail, hint, table } = at as Error & Readonly<Record<string, unknown>>;
     // `severity` is of reports only: the driver's own errors have codes of five letters too (EPIPE).
     if (typeof code === "string" && /^[0-9A-Z]{5}$/.test(code) && severity !== undefined) {
-      return { code, message: at.message, detail: textOf(detail), hint: textOf(hint) };
+      return { code, message: at.message, detail: textOf(detail), hint: textOf(hint), table: textOf(table) };
     }
   }
   return undefined;
@@ -78,9 +80,10 @@ const OURS = /^(PT\d{3}|P0001|23514|23503|22023|42501)$/;
 
 /**
  * What a client is told of a failed statement: the SQLSTATE and the message; details and hint only where they hold
- * nothing but what was sent. A failure of ours says no more than that.
+ * nothing but what was sent. A failure of ours says no more than that. Nor is a table told of that `isSeen` does not
+ * know: one may refer to the row that is deleted.
  */
-export function databaseFailure(error: unknown): ErrorBody {
+export function databaseFailure(error: unknown, isSeen: (table: string) => boolean = () => true): ErrorBody {
   const reported = reportedIn(error);
   if (reported === undefined) {
     if (isAppError(error) && /UNAVAILABLE|OVERLOADED|NOT_READY/.test(error.code)) {
@@ -88,11 +91,14 @@ export function databaseFailure(error: unknown): ErrorBody {
     }
     return connectionFailure(error) ?? failure(500, "PGRSTX00", "Something failed on our side");
   }
-  const { code, message, detail, hint } = reported;
+  const { code, message, detail, hint, table } = reported;
   const status = statusOf(code);
   if (code === "57014") return failure(500, code, "The statement took too long and was ended");
   if (status === 503) return failure(503, code, "The database takes no requests now", null, "Try again later");
   if (status >= 500) return failure(status, code, "The statement failed");
+  if (code === "23503" && table !== undefined && !isSeen(table)) {
+    return failure(status, code, "Another row refers to this one by a foreign key");
+  }
   const details = KEY_ERRORS.has(code) && detail !== undefined && !detail.startsWith("Failing row") ? detail : null;
   return failure(status, code, message, details, OURS.test(code) ? (hint ?? null) : null);
 }

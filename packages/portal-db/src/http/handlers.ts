@@ -103,7 +103,7 @@ export function createHandlers(opts: HandlerOptions, modules: HandlerModules): H
       });
     } catch (error) {
       if (gone.signal.aborted) return sendError(reply, failure(499, "CLIENT_GONE", "The client has gone"));
-      const told = databaseFailure(error);
+      const told = databaseFailure(error, (name) => view.tables.has(name));
       if (told.status >= 500) {
         log.error({ requestId: request.id, table, code: told.code, error: nameOf(error) }, "a statement failed");
       }

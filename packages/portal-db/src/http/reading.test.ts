@@ -134,6 +134,7 @@ suite("what HTTP says", () => {
       const error = new DatabaseError("a message", 1, "error");
       return Object.assign(error, { code, detail, hint, severity: "ERROR" });
     };
+    assert.equal(databaseFailure(report("22P02", "of a row")).details, null);
     assert.equal(databaseFailure(report("23514", "Failing row contains (secret)")).details, null);
     assert.equal(
       databaseFailure(report("23505", "Key (a)=(1) already exists.")).details,

@@ -12,10 +12,10 @@ export interface TransactionOptions {
 
 /** The database, as the server needs it. */
 export interface PortalTransactions {
-  /** Reads in one transaction under the caller's role. */
-  read(
+  /** Runs statements in one transaction under the caller's role, all sent at once; gives each one's rows. */
+  all(
     caller: Caller,
-    opts: Omit<TransactionOptions, "isWrite">,
+    opts: TransactionOptions,
     statements: readonly Statement[],
   ): Promise<readonly (readonly object[])[]>;
   /** One transaction under the caller's role; `rollback` takes everything back at its end. */
@@ -66,6 +66,11 @@ function rowsOf(main: readonly object[], total: number | undefined): PlanRows {
   };
 }
 
+/** True for a write that its own result can make a refusal: then it is looked at before it is stored. */
+function mayBeRefused({ verb, media, preferences }: TableRequest): boolean {
+  return verb === "PUT" || media === "object" || preferences.maxAffected !== undefined;
+}
+
 /** Runs a plan and makes its answer; what is refused after it has run is rolled back. Throws what the database throws. */
 export async function runPlan(
   request: TableRequest,
@@ -75,7 +80,7 @@ export async function runPlan(
 ): Promise<AnswerResult> {
   const { database, signal } = modules;
   const showsDeleted = namesDeleted(request);
-  if (plan.isWrite) {
+  if (plan.isWrite && mayBeRefused(request)) {
     return database.write(caller, { isWrite: true, showsDeleted, signal }, async (session) => {
       const main = await session.run<object>(plan.main);
       const result = answerOf(request, plan, rowsOf(main, undefined));
@@ -85,7 +90,11 @@ export async function runPlan(
   }
   const { count, explain } = plan;
   const statements = [plan.main, ...(count === undefined ? [] : [count]), ...(explain === undefined ? [] : [explain])];
-  const [main = [], ...counts] = await database.read(caller, { showsDeleted, signal }, statements);
+  const [main = [], ...counts] = await database.all(
+    caller,
+    { isWrite: plan.isWrite, showsDeleted, signal },
+    statements,
+  );
   const exact = count === undefined ? undefined : numberOf((counts[0]?.[0] as Row | undefined)?.total);
   const guess = explain === undefined ? undefined : expectedRows(counts.at(-1)?.[0] as Row | undefined);
   // An estimate counts up to one more than the most rows of an answer; beyond that the planner is asked.

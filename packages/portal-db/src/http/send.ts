@@ -24,5 +24,7 @@ export function sendError(
   reply.header("proxy-status", `PostgREST; error=${error.code.replaceAll(/[^A-Za-z0-9_]/g, "")}`);
   if (error.status === 401) reply.header("www-authenticate", challenge(error));
   if (error.status === 503 && headers["retry-after"] === undefined) reply.header("retry-after", "1");
+  // Also for what is refused before any hook has run.
+  reply.header("cache-control", "no-store");
   return reply.header("content-type", "application/json; charset=utf-8").send(errorText(error));
 }

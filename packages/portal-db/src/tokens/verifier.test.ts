@@ -197,7 +197,8 @@ suite("tokens", () => {
       "admin; reset role",
       "admin\u0000",
     ];
-    for (const role of roles) assert.match(await outcome(of, forge({ ...good, role })), /^401 PGRST303/, JSON.stringify(role));
+    for (const role of roles)
+      assert.match(await outcome(of, forge({ ...good, role })), /^401 PGRST303/, JSON.stringify(role));
     const { role: _, ...without } = good;
     assert.match(await outcome(of, forge(without)), /^401 PGRST303/);
   });

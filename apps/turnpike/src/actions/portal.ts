@@ -1,0 +1,113 @@
+import { readFileSync } from "node:fs";
+import { AppError } from "@turnpike/base";
+import type { Config } from "@turnpike/config";
+import { revokeToken } from "@turnpike/portal-db";
+import { type CommandContext, hostText, outputOf } from "../context.ts";
+import { serve } from "../lifecycle.ts";
+import { createLog } from "../logging.ts";
+import { findUpConfig } from "../up-file.ts";
+import { mintPortalToken, portalKeys, portalOwnerUrl, startPortal } from "../wiring/portal-db.ts";
+import { configFileOf, configOf } from "./config.ts";
+import type { DbOptions } from "./db.ts";
+
+/** Options of `turnpike db token`. */
+export interface TokenOptions extends DbOptions {
+  readonly role: string;
+  readonly account?: string;
+  readonly expires: string;
+  readonly kid?: string;
+  readonly keyFile?: string;
+}
+
+/** Options of `turnpike db revoke`. */
+export interface RevokeFlags extends DbOptions {
+  readonly reason?: string;
+}
+
+/** The configuration of a command that works on what runs: where none is named, that of a running `turnpike up`. */
+function localConfig(opts: DbOptions, context: CommandContext): Config {
+  const local = configFileOf(context, opts.config) === undefined ? findUpConfig(process.cwd()) : undefined;
+  return configOf(context, local ?? opts.config);
+}
+
+const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 };
+
+function secondsOf(text: string): number {
+  const [, count = "", unit = ""] = /^([1-9]\d{0,8})([smhd])$/.exec(text) ?? [];
+  const seconds = SECONDS[unit];
+  if (seconds !== undefined) return Number(count) * seconds;
+  throw new AppError("USAGE", { message: "--expires: expected a time such as 30m, 1h or 7d; each token ends." });
+}
+
+function roleOf(text: string): "reader" | "admin" {
+  if (text === "reader" || text === "admin") return text;
+  throw new AppError("USAGE", { message: "--role: expected reader or admin." });
+}
+
+function fileText(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (cause) {
+    throw new AppError("USAGE", { message: `--key-file: ${file} cannot be read.`, cause });
+  }
+}
+
+/** Serves the management data until a signal ends it. SIGHUP reads the token keys of the configuration anew. */
+export async function serveData(opts: DbOptions, context: CommandContext): Promise<void> {
+  const config = configOf(context, opts.config);
+  const output = outputOf(opts);
+  const log = createLog({ level: config.log.level, name: "db" });
+  await serve(context, { log }, async () => {
+    const service = await startPortal(config, { log });
+    const { portal, metricsPort } = service;
+    const { host } = config.portalDb.metrics;
+    const metrics = metricsPort === undefined ? undefined : `http://${hostText(host)}:${metricsPort}/metrics`;
+    output.result({ ready: true, db: portal.url, ...(metrics === undefined ? {} : { metrics }) });
+    output.line(`management data  ${portal.url}`);
+    if (metrics !== undefined) output.line(`metrics          ${metrics}`);
+    const reload = async (): Promise<void> => {
+      try {
+        await portal.setKeys(portalKeys(configOf(context, opts.config)));
+        await portal.reload();
+        log.info({}, "token keys and tables were read anew");
+      } catch (error) {
+        log.error({ code: error instanceof AppError ? error.code : "INTERNAL" }, "the old token keys stay in use");
+      }
+    };
+    return {
+      onHangUp: () => void reload(),
+      [Symbol.asyncDispose]: () => service[Symbol.asyncDispose](),
+    };
+  });
+}
+
+/** Makes a token. @throws AppError USAGE, CONFIG_INVALID. */
+export async function token(opts: TokenOptions, context: CommandContext): Promise<void> {
+  const output = outputOf(opts);
+  const made = await mintPortalToken(localConfig(opts, context), {
+    role: roleOf(opts.role),
+    accountId: opts.account?.toLowerCase(),
+    lifetimeSeconds: secondsOf(opts.expires),
+    kid: opts.kid,
+    privateKey: opts.keyFile === undefined ? undefined : fileText(opts.keyFile),
+  });
+  const expiresAt = new Date(made.expiresAtMs).toISOString();
+  output.result({ token: made.token, id: made.id, expiresAt });
+  output.line(made.token);
+  output.progress(`Id ${made.id}, until ${expiresAt}.`);
+}
+
+/** Takes a token back by its id. @throws AppError USAGE, CONFIG_INVALID, PORTAL_DB_UNAVAILABLE. */
+export async function revoke(tokenId: string, opts: RevokeFlags, context: CommandContext): Promise<void> {
+  const output = outputOf(opts);
+  if (tokenId.length > 255 || tokenId.includes(".")) {
+    throw new AppError("USAGE", { message: "Expected the id of a token (jti), not the token itself." });
+  }
+  const isNew = await revokeToken({
+    url: portalOwnerUrl(localConfig(opts, context)),
+    tokenId,
+    reason: opts.reason,
+  });
+  output.result({ revoked: tokenId, isNew });
+  output.line(isNew ? "It is refused from now on, at the latest in two seconds." : "It was revoked already.");
+}

@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { noMetrics, type ServiceId, systemClock } from "@turnpike/base";
+import { createRateLimits } from "../limits/rate-limits.ts";
+import type { RateLimits, RateRequest } from "../limits/types.ts";
+import { openSocket, refusedUpgrade } from "../testing/socket-client.ts";
+import { startSocketGateway } from "../testing/socket-gateway.ts";
+import { startSocketStub } from "../testing/socket-stub.ts";
+import { startTestGateway } from "../testing/stand-ins.ts";
+import { createTakeCalls } from "./take-calls.ts";
+import type { Applications, KeyedApplication } from "./types.ts";
+
+interface Ledger {
+  served: number;
+  refused: number;
+  failed: number;
+  taken: number;
+}
+
+/** An application of so many calls that is found by the key `good`. */
+function one(quota = Number.POSITIVE_INFINITY, perSecond?: number): { applications: Applications; ledger: Ledger } {
+  const ledger = { served: 0, refused: 0, failed: 0, taken: 0 };
+  const application: KeyedApplication = {
+    id: "app",
+    accountId: "account",
+    perSecond,
+    accountPerSecond: undefined,
+    take(items) {
+      const standing = { limit: quota, used: ledger.taken, windowSeconds: 60, resetSeconds: 30 };
+      if (ledger.taken + items > quota) return { ok: false, standing };
+      ledger.taken += items;
+      return {
+        ok: true,
+        standing: quota === Number.POSITIVE_INFINITY ? undefined : { ...standing, used: ledger.taken },
+      };
+    },
+    served(_service, items) {
+      ledger.served += items;
+    },
+    refused(_service, items, taken) {
+      ledger.refused += items;
+      if (taken) ledger.taken -= items;
+    },
+    failed(_service, items) {
+      ledger.failed += items;
+    },
+  };
+  const find: Applications["find"] = (key) =>
+    key === "good" ? application : key === "down" ? "unavailable" : "unknown";
+  return { applications: { find }, ledger };
+}
+
+const modules = { clock: systemClock, metrics: noMetrics, hashSeed: 1 };
+const request = (key: string | undefined, items = 1) => ({
+  key,
+  clientIp: "192.0.2.1",
+  serviceId: "eth" as ServiceId,
+  items,
+});
+const limitsOf = (perClient: number, perEndpoint = 100): RateLimits =>
+  createRateLimits(
+    {
+      perClient: { requests: perClient, windowSeconds: 60, onStoreFailure: "local" },
+      perEndpoint: { requests: perEndpoint, windowSeconds: 60, onStoreFailure: "local" },
+      maxClients: 10,
+      hashSeed: 1,
+    },
+    { clock: systemClock, metrics: noMetrics, store: undefined },
+  );
+
+const call = (id: number): string => JSON.stringify({ jsonrpc: "2.0", id, method: "eth_blockNumber" });
+
+suite("calls with keys", () => {
+  test("without applications a key is nothing, and the limits hear nothing of it", async () => {
+    const heard: RateRequest[] = [];
+    const limits: RateLimits = {
+      take(asked) {
+        heard.push(asked);
+        return { ok: true, headers: ["RateLimit", "x"] };
+      },
+    };
+    const take = createTakeCalls({ ...modules, applications: undefined })(limits);
+    assert.deepEqual(await take(request("good")), { ok: true, headers: ["RateLimit", "x"] });
+    assert.equal(heard[0]?.application, undefined);
+  });
+
+  test("the client's limit is not used; the endpoint's is, and what it refuses is given back", async () => {
+    const { applications, ledger } = one(10, 8);
+    const limits = limitsOf(1, 5);
+    const take = createTakeCalls({ ...modules, applications })(limits);
+    const first = await take(request("good", 4));
+    assert.deepEqual(first.headers, [
+      "RateLimit-Policy",
+      '"application";q=8;w=1, "endpoint";q=5;w=60, "quota";q=10;w=60',
+      "RateLimit",
+      '"application";r=4;t=1, "quota";r=6;t=30',
+    ]);
+    const over = await take(request("good", 2));
+    assert.ok(!over.ok && over.code === "RATE_LIMITED");
+    assert.deepEqual(ledger, { served: 4, refused: 2, failed: 0, taken: 4 });
+    assert.equal(over.headers[3], '"endpoint";r=1;t=60', "the limit that refuses, and no other");
+    assert.ok((await take(request(undefined))).ok);
+    assert.ok(!(await take(request(undefined))).ok, "the client had one");
+    assert.ok(!(await take(request("good"))).ok, "the endpoint had five");
+  });
+
+  test("beyond the quota nothing is asked of the limits, and the wait is until its period ends", async () => {
+    const { applications, ledger } = one(1);
+    const take = createTakeCalls({ ...modules, applications })(limitsOf(9));
+    assert.ok((await take(request("good"))).ok);
+    const over = await take(request("good"));
+    assert.ok(!over.ok);
+    assert.deepEqual([over.code, over.retryAfterSeconds], ["RATE_LIMITED", 30]);
+    assert.deepEqual(over.headers, ["RateLimit-Policy", '"quota";q=1;w=60', "RateLimit", '"quota";r=0;t=30']);
+    assert.deepEqual(ledger, { served: 1, refused: 1, failed: 0, taken: 1 });
+  });
+
+  test("an application with a limit of nothing a second is refused", async () => {
+    const { applications, ledger } = one(undefined, 0);
+    const take = createTakeCalls({ ...modules, applications })(limitsOf(9));
+    const over = await take(request("good"));
+    assert.ok(!over.ok && over.code === "RATE_LIMITED");
+    assert.equal(ledger.taken, 0);
+  });
+
+  test("at the door: 401 and 503 are JSON-RPC errors with the call's id, and a wrong key is never keyless", async () => {
+    const { applications, ledger } = one();
+    await using to = await startTestGateway({}, { applications });
+    const post = (key: string, path = "/relay/eth") =>
+      fetch(`${to.url}${path}`, { method: "POST", body: call(5), headers: { "x-api-key": key } });
+    for (const [key, status, code] of [
+      ["bad", 401, -32401],
+      ["down", 503, -32503],
+    ] as const) {
+      const answer = await post(key);
+      const body = (await answer.json()) as { id: unknown; error: { code: unknown } };
+      assert.deepEqual([answer.status, body.id, body.error.code], [status, 5, code]);
+    }
+    assert.equal(to.relay.runs, 0);
+    assert.equal((await post("good")).status, 200);
+    to.relay.answer = async () => ({ ok: false, code: "SUPPLIERS_FAILED", attempts: 1 });
+    assert.equal((await post("good")).status, 502);
+    assert.deepEqual(ledger, { served: 2, refused: 0, failed: 1, taken: 2 });
+    assert.equal((await post("bad", "/v1/eth")).status, 402, "the paid routes know no keys");
+    const preflight = await fetch(`${to.url}/relay/key/good/eth`, {
+      method: "OPTIONS",
+      headers: { "access-control-request-headers": "x-api-key" },
+    });
+    assert.deepEqual([preflight.status, preflight.headers.get("access-control-allow-headers")], [204, "x-api-key"]);
+  });
+
+  test("over a WebSocket each message counts for the application that opened it", async () => {
+    const { applications, ledger } = one(3);
+    await using stub = await startSocketStub(({ id }) => JSON.stringify({ jsonrpc: "2.0", id, result: "0x1" }));
+    await using here = await startSocketGateway({ chainId: 1, socketUrls: [stub.url], modules: { applications } });
+    assert.equal((await refusedUpgrade(here.url, { "x-api-key": "bad" })).status, 401);
+    await using client = await openSocket(here.url.replace("/relay/", "/relay/key/good/"));
+    assert.equal((await client.call(1, "eth_chainId")).result, "0x1");
+    client.send(`[${call(2)},${call(3)}]`);
+    await client.until(2);
+    assert.match(client.texts[1] ?? "", /"id":2,"error":\{"code":-32005,.*used the calls of its plan/);
+    assert.deepEqual(ledger, { served: 2, refused: 2, failed: 0, taken: 2 });
+  });
+});

@@ -1,0 +1,46 @@
+import type { ServiceId } from "@turnpike/base";
+
+/** What is left of one quota: at most `limit` calls in each period. */
+export interface QuotaStanding {
+  readonly limit: number;
+  readonly used: number;
+  /** Length of the period, as the header's window. */
+  readonly windowSeconds: number;
+  /** Until the period ends, at least 1. */
+  readonly resetSeconds: number;
+}
+
+/** The answer of {@link KeyedApplication.take}; `standing` is of the quota with the least left, undefined without any. */
+export type QuotaVerdict =
+  | { readonly ok: true; readonly standing: QuotaStanding | undefined }
+  | { readonly ok: false; readonly standing: QuotaStanding };
+
+/** An application that a key stands for. Its limits are those of now: they change while it is held. */
+export interface KeyedApplication {
+  readonly id: string;
+  readonly accountId: string;
+  /** Calls in any second; undefined for no limit. */
+  readonly perSecond: number | undefined;
+  /** Calls in any second of all applications of the account; undefined for no limit. */
+  readonly accountPerSecond: number | undefined;
+  /** Takes calls from the quotas of application and account, or from none. {@link served} or {@link refused} must follow. */
+  take(items: number): QuotaVerdict;
+  /** Counts calls that were taken. */
+  served(serviceId: ServiceId, items: number): void;
+  /** Counts refused calls; `taken` gives back what {@link take} took. */
+  refused(serviceId: ServiceId, items: number, taken: boolean): void;
+  /** Counts those of the served calls that failed. */
+  failed(serviceId: ServiceId, items: number): void;
+}
+
+/**
+ * What a key stands for. `unknown`: nothing. `unavailable`: that cannot be found out now. `unasked`: it is not known here,
+ * and the database was not to be asked.
+ */
+export type FoundApplication = KeyedApplication | "unknown" | "unavailable" | "unasked";
+
+/** Applications by their keys. Without a database it may still know some. */
+export interface Applications {
+  /** Finds by the key as presented. Never throws. With `mayAsk` false only what is known here is looked at. */
+  find(key: string, mayAsk: boolean): FoundApplication | Promise<FoundApplication>;
+}
