@@ -1,13 +1,18 @@
 import { parseArgs } from "node:util";
 import { AppError, isAppError } from "@turnpike/base";
 import { findAnvil } from "@turnpike/localnet";
+import { dbBenchmark } from "./db/db.ts";
 import type { Benchmark } from "./lib/benchmark.ts";
 import { readMachine } from "./lib/machine.ts";
 import { reportJson, reportText } from "./lib/report.ts";
 import { paymentBenchmark } from "./payment/payment.ts";
 import { relayBenchmark } from "./relay/relay.ts";
 
-const BENCHMARKS: Readonly<Record<string, Benchmark>> = { payment: paymentBenchmark, relay: relayBenchmark };
+const BENCHMARKS: Readonly<Record<string, Benchmark>> = {
+  payment: paymentBenchmark,
+  relay: relayBenchmark,
+  db: dbBenchmark,
+};
 
 const HELP = `Side-by-side benchmarks. Each runs ours and a reference in one run, on one machine, and prints ratios.
 
@@ -18,7 +23,7 @@ ${Object.entries(BENCHMARKS)
   .join("\n")}
 
   --quick     fewer rounds, under half a minute: shows that it runs, not how fast it is
-  --seconds   relay: length of each measurement, for steadier figures
+  --seconds   relay, db: length of each measurement, for steadier figures
   --json      the report as JSON on the standard output
   --only      only these parts
   --peer      relay: a gateway to measure too, erpc, nodecore or proxyd, by the path of its program; may be repeated

@@ -70,7 +70,7 @@ const limitsOf = (perClient: number, perEndpoint = 100): RateLimits =>
 
 const call = (id: number): string => JSON.stringify({ jsonrpc: "2.0", id, method: "eth_blockNumber" });
 
-suite("calls with keys", () => {
+suite("calls with keys", { timeout: 20_000 }, () => {
   test("without applications a key is nothing, and the limits hear nothing of it", async () => {
     const heard: RateRequest[] = [];
     const limits: RateLimits = {
