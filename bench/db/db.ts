@@ -159,8 +159,8 @@ async function run({ quick, only, progress, seconds }: BenchOptions): Promise<Re
   const { poolSize } = loadConfig({ env: {}, overrides: {} }).portalDb;
   await bare.ask("open", { url: ground.databaseUrl, connections: poolSize });
   const sides: Sides = { ours, load, bare, port, ground };
-  const rounds = quick ? 1 : 7;
-  const roundMs = Math.round((seconds ?? (quick ? 0.5 : 2)) * 1_000);
+  const rounds = quick ? 1 : 5;
+  const roundMs = Math.round((seconds ?? (quick ? 0.5 : 1.2)) * 1_000);
   const rows: Row[] = [];
   for (const workload of WORKLOADS) {
     if (only.length > 0 && !only.includes(workload.name)) continue;

@@ -138,6 +138,11 @@ suite("security of the management data API", { timeout: 120_000 }, () => {
         JSON.stringify(over),
       );
     }
+    for (const body of [{ portal_application_id: "x" }, { created_at: "2000-01-01" }, { has_secret: true }]) {
+      const patch = { as: "admin", method: "PATCH", body } as const;
+      const answer = await rig.call("/portal_applications?portal_application_id=eq.mine", patch);
+      refused(answer, /^40[03]$/, JSON.stringify(body));
+    }
     const bound = await rig.token("admin", FIXTURE);
     const theirs = { ...post, token: bound, body: { portal_account_id: OTHER, portal_application_name: "x" } };
     refused(await rig.call("/portal_applications", theirs), 403, "an insert into another account");

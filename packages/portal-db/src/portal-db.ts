@@ -1,4 +1,5 @@
 import { AppError, type Clock, type Log, type Metrics } from "@turnpike/base";
+import type pg from "pg";
 import { createRolePool, type RolePool } from "./database/pool.ts";
 import { type WatchedRoleViews, watchRoleViews } from "./database/role-views.ts";
 import { runWithRole, withRole } from "./database/session.ts";
@@ -48,13 +49,16 @@ const RELOAD_DEBOUNCE_MS = 100;
 const RECONNECT_MS = 1_000;
 const READY_KEPT_MS = 500;
 
-async function isRevoked({ connections }: RolePool, tokenId: string): Promise<boolean> {
-  const found = await connections.query({
-    name: "portal_revoked",
-    text: "select 1 from portal_private.revoked_tokens where token_id = $1",
-    values: [tokenId],
-  });
-  return found.rows.length > 0;
+/** One of our own statements. The connection of one that has no answer in time is given up: it must not stay taken. */
+async function ask({ connections }: RolePool, timeoutMs: number, query: pg.QueryConfig): Promise<number> {
+  // The driver's types leave the member out.
+  const timed: pg.QueryConfig & { readonly query_timeout: number } = { ...query, query_timeout: timeoutMs };
+  return (await connections.query(timed)).rows.length;
+}
+
+async function isRevoked(pool: RolePool, timeoutMs: number, tokenId: string): Promise<boolean> {
+  const text = "select 1 from portal_private.revoked_tokens where token_id = $1";
+  return (await ask(pool, timeoutMs, { name: "portal_revoked", text, values: [tokenId] })) > 0;
 }
 
 function transactions(opts: PortalDbOptions, pool: RolePool): PortalTransactions {
@@ -71,13 +75,13 @@ function transactions(opts: PortalDbOptions, pool: RolePool): PortalTransactions
 }
 
 /** Asks the database whether it is there, at most once in {@link READY_KEPT_MS}: nobody needs a token to ask us. */
-function readiness(pool: RolePool, clock: Clock): () => Promise<readonly string[]> {
+function readiness(pool: RolePool, timeoutMs: number, clock: Clock): () => Promise<readonly string[]> {
   let untilMs = Number.NEGATIVE_INFINITY;
   let missing: Promise<readonly string[]> = Promise.resolve([]);
   return () => {
     if (clock.monotonicMs() < untilMs) return missing;
     untilMs = clock.monotonicMs() + READY_KEPT_MS;
-    missing = pool.connections.query("select 1").then(
+    missing = ask(pool, timeoutMs, { text: "select 1" }).then(
       () => [],
       () => ["database"],
     );
@@ -94,6 +98,7 @@ export async function startPortalDb(opts: PortalDbOptions, modules: PortalDbModu
   const keys = await readTokenKeys(opts.keys);
   await using stack = new AsyncDisposableStack();
   const { databaseUrl: url, poolSize, connectTimeoutMs } = opts;
+  const askMs = opts.statementTimeoutMs.reader;
   const pool = stack.use(
     createRolePool({ url, poolSize, connectTimeoutMs, queueLimit: poolSize * QUEUE_PER_CONNECTION }, { log }),
   );
@@ -107,7 +112,7 @@ export async function startPortalDb(opts: PortalDbOptions, modules: PortalDbModu
   }
   const verifier = createTokenVerifier(
     { keys, audience: opts.audience, maxLifetimeSeconds: opts.maxLifetimeSeconds },
-    { clock, isRevoked: createRevocationCheck({}, { clock, find: (tokenId) => isRevoked(pool, tokenId) }) },
+    { clock, isRevoked: createRevocationCheck({}, { clock, find: (tokenId) => isRevoked(pool, askMs, tokenId) }) },
   );
   const server = stack.use(
     await createPortalServer(opts, {
@@ -117,7 +122,7 @@ export async function startPortalDb(opts: PortalDbOptions, modules: PortalDbModu
       verifier,
       database: transactions(opts, pool),
       viewOf: (role) => views.current()[role],
-      missing: readiness(pool, clock),
+      missing: readiness(pool, askMs, clock),
     }),
   );
   const owned = stack.move();

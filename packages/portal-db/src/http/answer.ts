@@ -5,8 +5,8 @@ import { contentRange, rangeStatus } from "./range.ts";
 
 /** What the statements of a plan gave. */
 export interface PlanRows {
-  /** The JSON array, or CSV. */
-  readonly body: string;
+  /** The JSON array, or CSV; undefined for a read that is too large. */
+  readonly body: string | undefined;
   /** Rows of the answer. */
   readonly pageTotal: number;
   /** Rows written. */
@@ -75,7 +75,8 @@ function written(request: TableRequest, plan: Plan, rows: PlanRows, body: string
   const known = preferences.count === undefined ? undefined : rows.affected;
   const shown = isShown ? body : undefined;
   if (verb === "POST") {
-    const location = preferences.return === "headers-only" ? locationOf(table, plan.keyColumns, rows.body) : undefined;
+    const location =
+      preferences.return === "headers-only" ? locationOf(table, plan.keyColumns, rows.body ?? "[]") : undefined;
     const madeNone = preferences.resolution === "merge-duplicates" && (rows.inserted ?? rows.affected) <= 0;
     return {
       ok: true,
@@ -101,6 +102,10 @@ function written(request: TableRequest, plan: Plan, rows: PlanRows, body: string
 export function answerOf(request: TableRequest, plan: Plan, rows: PlanRows): AnswerResult {
   const { verb, preferences, media } = request;
   const { pageTotal, affected } = rows;
+  if (rows.body === undefined) {
+    const hint = "Ask for fewer rows, columns or embedded resources";
+    return refuse(failure(400, "ANSWER_TOO_LARGE", "The answer would be too large", null, hint));
+  }
   const isUpdate = verb === "PATCH" || verb === "DELETE";
   if (isUpdate && preferences.maxAffected !== undefined && affected > preferences.maxAffected) {
     const details = `The query affects ${affected} rows`;

@@ -18,14 +18,20 @@ const refuse = (message: string, details: string | null = null): BodyResult => (
   error: failure(400, "PGRST102", message, details),
 });
 
+/** Decimal digits that every double keeps. */
+const EXACT_DIGITS = 15;
+
 /** Numbers that a double cannot hold go on as text: the database reads them as they were written. */
 function exactNumbers(this: unknown, _key: string, value: unknown, context?: { readonly source?: string }): unknown {
-  if (typeof value !== "number" || context?.source === undefined) return value;
-  return !Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value)) ? context.source : value;
+  const source = context?.source;
+  if (typeof value !== "number" || source === undefined) return value;
+  if (!Number.isFinite(value) || (Number.isInteger(value) && !Number.isSafeInteger(value))) return source;
+  const digits = source.replace(/[eE].*$/, "").replaceAll(/\D/g, "");
+  return source.includes(".") && digits.length > EXACT_DIGITS ? source : value;
 }
 
 /** Text that may hold a number beyond a double's reach. */
-const MAY_BE_LONG = /\d{16}|\d[eE]/;
+const MAY_BE_LONG = /[\d.]{16}|\d[eE]/;
 
 function parseRows(bytes: Uint8Array): BodyResult {
   const parsed = parseJson(bytes, { maxDepth: MAX_DEPTH, maxNodes: MAX_VALUES });

@@ -2,11 +2,18 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { after, before, suite, test } from "node:test";
-import { noMetrics, silentLog, systemClock } from "@turnpike/base";
+import { type Metrics, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import pg from "pg";
-import { startTestServer, type TestServer } from "../database/test-support.ts";
+import { readRoleViews } from "../database/role-views.ts";
+import { runWithRole } from "../database/session.ts";
+import { caller, FIXTURE, openPool, startTestServer, type TestServer } from "../database/test-support.ts";
+import { portalInFlight } from "../metrics.ts";
 import { type PortalDb, type PortalDbOptions, startPortalDb } from "../portal-db.ts";
+import { planRequest } from "../sql/plan-request.ts";
 import { mintToken } from "../tokens/mint.ts";
+import type { TableRequest } from "../types.ts";
+import { readPreferences } from "./preferences.ts";
+import { runPlan } from "./run-plan.ts";
 
 const KEY = { kid: undefined, algorithm: "HS256", material: "k".repeat(16) + "e".repeat(16) } as const;
 
@@ -14,6 +21,8 @@ interface Rig extends AsyncDisposable {
   readonly portal: PortalDb;
   readonly token: string;
   readonly owner: pg.Client;
+  /** Requests that are being answered, as the metrics have it. */
+  inFlight(): number;
   /** The status of a read; 0 when there is none in time. */
   status(target: string): Promise<number>;
   /** A connection that has sent this much of a request. */
@@ -30,6 +39,13 @@ suite("what callers cannot use up", { timeout: 60_000 }, () => {
   const start = async (over: Partial<PortalDbOptions> = {}): Promise<Rig> => {
     await using stack = new AsyncDisposableStack();
     const { owner: ownerUrl, url } = await server.database();
+    let inFlight = 0;
+    const metrics: Metrics = {
+      ...noMetrics,
+      set: (spec, value) => {
+        if (spec === portalInFlight) inFlight = value;
+      },
+    };
     const portal = stack.use(
       await startPortalDb(
         {
@@ -55,7 +71,7 @@ suite("what callers cannot use up", { timeout: 60_000 }, () => {
           maxLifetimeSeconds: 86_400,
           ...over,
         },
-        { clock: systemClock, log: silentLog, metrics: noMetrics },
+        { clock: systemClock, log: silentLog, metrics },
       ),
     );
     const { token } = await mintToken(
@@ -70,6 +86,7 @@ suite("what callers cannot use up", { timeout: 60_000 }, () => {
       portal,
       token,
       owner,
+      inFlight: () => inFlight,
       async status(target) {
         const answer = await fetch(`${portal.url}${target}`, {
           headers: { authorization: `Bearer ${token}` },
@@ -92,9 +109,12 @@ suite("what callers cannot use up", { timeout: 60_000 }, () => {
   const until = async (condition: () => Promise<boolean>): Promise<void> => {
     while (!(await condition())) await new Promise((resolve) => setTimeout(resolve, 10));
   };
-  const waiting = async ({ owner }: Rig, count: number): Promise<boolean> => {
-    const found = await owner.query("select from pg_stat_activity where usename = 'portal_authenticator' and wait_event_type = 'Lock'");
-    return found.rows.length === count;
+  /** True while a statement waits for a lock. */
+  const waits = async ({ owner }: Rig): Promise<boolean> => {
+    const found = await owner.query(
+      "select from pg_stat_activity where usename = 'portal_authenticator' and wait_event_type = 'Lock'",
+    );
+    return found.rows.length > 0;
   };
 
   test("clients that go away while their statement runs leave room for others", async () => {
@@ -104,9 +124,9 @@ suite("what callers cannot use up", { timeout: 60_000 }, () => {
       await rig.open("GET /networks HTTP/1.1\r\nhost: x\r\nauthorization: Bearer TOKEN\r\n\r\n"),
       await rig.open("GET /networks HTTP/1.1\r\nhost: x\r\nauthorization: Bearer TOKEN\r\n\r\n"),
     ];
-    await until(() => waiting(rig, 2));
+    await until(() => waits(rig));
     for (const socket of sockets) socket.destroy();
-    await until(() => waiting(rig, 0));
+    await until(async () => !(await waits(rig)));
     await rig.owner.query("rollback");
     await until(async () => (await rig.status("/networks")) !== 503);
     assert.equal(await rig.status("/networks"), 200);
@@ -118,11 +138,76 @@ suite("what callers cannot use up", { timeout: 60_000 }, () => {
       "POST /organizations HTTP/1.1\r\nhost: x\r\nauthorization: Bearer TOKEN\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{";
     for (let at = 0; at < 3; at++) {
       const socket = await rig.open(head);
-      await new Promise((resolve) => setTimeout(resolve, 100));
+      await until(async () => rig.inFlight() === 1);
       socket.destroy();
+      await until(async () => rig.inFlight() === 0);
     }
     await until(async () => (await rig.status("/networks")) !== 503);
     assert.equal(await rig.status("/networks"), 200);
+  });
+
+  test("clients that go away with requests queued on one connection leave room for others", async () => {
+    await using rig = await start({ maxInFlight: 4 });
+    const one = "GET /networks HTTP/1.1\r\nhost: x\r\nauthorization: Bearer TOKEN\r\n\r\n".replace("TOKEN", rig.token);
+    for (let round = 0; round < 2; round++) {
+      await rig.owner.query("begin; lock table portal.networks in access exclusive mode");
+      const socket = await rig.open(one.repeat(4));
+      await until(() => waits(rig));
+      socket.destroy();
+      await rig.owner.query("rollback");
+      await until(async () => rig.inFlight() === 0);
+    }
+    await until(async () => (await rig.status("/networks")) !== 503);
+    assert.equal(await rig.status("/networks"), 200);
+  });
+
+  test("an answer that nobody reads does not stay for good", async () => {
+    await using rig = await start({ requestTimeoutMs: 1_000 });
+    await rig.owner.query(
+      `insert into portal.portal_applications (portal_account_id, portal_application_description)
+        select '${FIXTURE}', repeat('x', 250) from generate_series(1, 200)`,
+    );
+    const target = "/portal_applications?select=*,portal_accounts(portal_applications(*))&limit=100";
+    const sockets = [];
+    for (let at = 0; at < 2; at++) {
+      const socket = await rig.open(`GET ${target} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer TOKEN\r\n\r\n`);
+      socket.pause();
+      sockets.push(socket);
+    }
+    await until(async () => (await rig.status("/networks")) === 503);
+    await until(async () => (await rig.status("/networks")) === 200);
+    for (const socket of sockets) socket.destroy();
+  });
+
+  test("an answer of lists in lists that is too large is refused in the database", async () => {
+    const { url } = await server.database();
+    await using pool = openPool(url);
+    const { reader } = await readRoleViews(pool);
+    const request: TableRequest = {
+      verb: "GET",
+      table: "portal_plans",
+      query: "select=*,portal_accounts(*)",
+      rows: undefined,
+      preferences: readPreferences(undefined, "GET").preferences,
+      range: undefined,
+      media: "json",
+      stripsNulls: false,
+    };
+    const status = async (maxAnswerBytes: number): Promise<number> => {
+      const planned = planRequest(request, reader, { maxRows: 10, maxAnswerBytes });
+      assert.ok(planned.ok);
+      const result = await runPlan(request, planned.plan, caller("reader"), {
+        database: {
+          all: (who, opts, statements) =>
+            runWithRole(pool, who, { ...opts, statementTimeoutMs: 5_000, lockTimeoutMs: 5_000 }, statements),
+          write: () => assert.fail("this is a read"),
+        },
+        signal: new AbortController().signal,
+        maxRows: 10,
+      });
+      return result.ok ? result.answer.status : result.error.status;
+    };
+    assert.deepEqual([await status(100), await status(100_000)], [400, 200]);
   });
 
   test("a list of revocations that cannot be read holds nobody up for longer than a statement", async () => {

@@ -89,6 +89,10 @@ suite("what HTTP says", () => {
     const read = (text: string, type?: string) => readBody(bytes(text), type);
     assert.deepEqual(read('{"a":1}'), { ok: true, rows: { rows: [{ a: 1 }], isList: false } });
     assert.deepEqual(read("[]"), { ok: true, rows: { rows: [], isList: true } });
+    assert.deepEqual(read('[{"a":10.00000000000000000001,"b":[0.1,1234567890.12345678901],"c":-1.5e2}]'), {
+      ok: true,
+      rows: { rows: [{ a: "10.00000000000000000001", b: [0.1, "1234567890.12345678901"], c: -150 }], isList: true },
+    });
     assert.deepEqual(read('{"a":9007199254740993,"b":1e400,"c":"9007199254740993"}'), {
       ok: true,
       rows: { rows: [{ a: "9007199254740993", b: "1e400", c: "9007199254740993" }], isList: false },

@@ -58,7 +58,7 @@ function expectedRows(row: Row | undefined): number | undefined {
 function rowsOf(main: readonly object[], total: number | undefined): PlanRows {
   const row = (main[0] ?? {}) as Row;
   return {
-    body: typeof row.body === "string" ? row.body : "[]",
+    body: typeof row.body === "string" ? row.body : undefined,
     pageTotal: numberOf(row.page_total) ?? 0,
     affected: numberOf(row.affected) ?? numberOf(row.page_total) ?? 0,
     inserted: numberOf(row.inserted),

@@ -23,7 +23,7 @@ export interface PortalServerOptions extends GateOptions, HandlerOptions {
   readonly maxBodyBytes: number;
   /** Most bytes of a request's head: long `in.(…)` lists stand in its first line. */
   readonly maxHeaderBytes: number;
-  /** Longest time for a request to arrive. */
+  /** Longest time for a request to arrive, and for an answer to stand still because nobody reads it. */
   readonly requestTimeoutMs: number;
   readonly maxConnections: number;
   /** Most requests that are being answered; more are answered 503. */
@@ -56,6 +56,8 @@ interface Context {
 const VERBS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"] as const;
 const VARY = "Authorization, Accept, Prefer, Range, Origin";
 const KEEP_ALIVE_MS = 65_000;
+/** Status, in logs and metrics alone, of what its client did not wait for. */
+const CLIENT_GONE = 499;
 /** How often connections are looked at for being slow. */
 const SLOW_CHECK_MS = 1_000;
 
@@ -89,12 +91,15 @@ export async function createPortalServer(
   });
   app.server.headersTimeout = opts.requestTimeoutMs;
   app.server.maxConnections = opts.maxConnections;
+  // Each request of a connection listens to its end, and clients may send many at once.
+  app.server.on("connection", (socket) => socket.setMaxListeners(0));
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
 
   app.addHook("onRequest", async (request, reply) => {
     contexts.set(request, { startedMs: clock.monotonicMs(), table: "other", caller: undefined });
     metrics.set(portalInFlight, ++inFlight);
+    whenOver(request, reply, () => finish(request, reply));
     reply.headers({
       "cache-control": "no-store",
       vary: VARY,
@@ -111,15 +116,16 @@ export async function createPortalServer(
   app.addHook("onSend", async (_request, reply) => {
     // A connection that is kept would hold up the end.
     if (isStopping) reply.header("connection", "close");
+    reply.raw.setTimeout(opts.requestTimeoutMs);
   });
-  app.addHook("onResponse", async (request, reply) => {
+  const finish = (request: FastifyRequest, reply: FastifyReply): void => {
     const context = contexts.get(request);
     if (context === undefined) return;
     metrics.set(portalInFlight, --inFlight);
     const seconds = (clock.monotonicMs() - context.startedMs) / 1_000;
     const verb = (VERBS as readonly string[]).includes(request.method) ? request.method : "other";
     const { table, caller } = context;
-    const status = reply.statusCode;
+    const status = reply.raw.writableFinished ? reply.statusCode : CLIENT_GONE;
     metrics.count(portalRequestsTotal, { verb, table, status: String(status) });
     metrics.observe(portalRequestSeconds, seconds, { verb });
     const fields = { requestId: request.id, verb, table, status, durationMs: Math.round(seconds * 1_000) };
@@ -127,7 +133,7 @@ export async function createPortalServer(
     const isRead = verb === "GET" || verb === "HEAD" || verb === "OPTIONS";
     const level = status >= 500 ? "warn" : isRead ? "debug" : "info";
     log[level]({ ...fields, ...who }, "request");
-  });
+  };
   app.setErrorHandler((error, request, reply) => {
     const known = requestFailure(error, opts.maxBodyBytes);
     if (known === undefined) log.error({ requestId: request.id, error: nameOf(error) }, "a request failed");
@@ -203,6 +209,21 @@ export async function createPortalServer(
       await app.close();
     },
   };
+}
+
+/**
+ * Calls `end` once: when the answer is out, or when its connection is gone. An answer that was never sent says nothing
+ * of its own end, nor does one that waits behind another of the same connection.
+ */
+function whenOver(request: FastifyRequest, reply: FastifyReply, end: () => void): void {
+  const { socket } = request.raw;
+  const onClose = (): void => {
+    socket.off("close", onClose);
+    reply.raw.off("close", onClose);
+    end();
+  };
+  reply.raw.on("close", onClose);
+  socket.on("close", onClose);
 }
 
 async function listen(app: FastifyInstance, opts: PortalServerOptions): Promise<void> {

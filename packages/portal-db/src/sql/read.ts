@@ -15,6 +15,8 @@ interface Page {
   readonly limit: number;
 }
 
+const MAX_ANSWER_BYTES = 67_108_864;
+
 /** @throws Refusal PGRST103 when nothing is left of what was asked. */
 function pageOf(root: ReadNode, range: TableRequest["range"], maxRows: number): Page {
   // as PostgREST: `limit=0` is an answer without rows, whatever the range
@@ -45,9 +47,14 @@ export function planRead(plan: PlanContext): Plan {
   const tail = orderSql(root, scope) + pageSql(scope, page.limit, page.offset);
   const from = `${context.tableSql(root.table)} AS ${scope.alias}${row.joins.join("")}`;
   const body = bodySql(request, context, rows, [...row.columns.keys()]);
-  const text =
-    `SELECT ${body} AS body, count(*) AS page_total, NULL::bigint AS affected, NULL::bigint AS inserted ` +
+  const made =
+    `SELECT ${body} AS body, count(*) AS page_total ` +
     `FROM (SELECT ${selectList(row.columns)} FROM ${from}${where}${tail}) AS ${rows}`;
+  // Null says that there is too much of it.
+  const most = options.maxAnswerBytes ?? MAX_ANSWER_BYTES;
+  const text =
+    `SELECT CASE WHEN octet_length(body) <= ${most} THEN body END AS body, page_total, ` +
+    `NULL::bigint AS affected, NULL::bigint AS inserted FROM (${made}) AS ${context.alias()}`;
   return {
     main: { text, values: context.params.values },
     ...counts(plan),

@@ -256,6 +256,8 @@ suite("tokens", () => {
     assert.equal(asked, 1);
     clock.ms += 2_001;
     assert.match(await outcome(of, token), /^401 PGRST303 JWT was revoked/);
+    // A longer id does not fit into the list of what was taken back.
+    assert.match(await outcome(of, forge({ ...good, jti: "i".repeat(256) })), /^401 PGRST303 JWT claim jti/);
     const broken = await verifier([hmacKey], { isRevoked: () => Promise.reject(new TypeError("no database")) });
     await assert.rejects(broken.verify(`Bearer ${token}`), /no database/);
   });

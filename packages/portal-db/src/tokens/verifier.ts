@@ -43,7 +43,8 @@ export interface TokenVerifier {
 /** Clocks may differ by this much. */
 const SKEW_SECONDS = 30;
 const MAX_TOKEN_CHARS = 8_192;
-const MAX_CLAIM_CHARS = 256;
+/** As long an id the list of revoked tokens takes: a longer one could not be taken back. */
+const MAX_CLAIM_CHARS = 255;
 /** Heads that tell the reader which key to use; ours come from the configuration alone. */
 const KEY_HEADS = ["jwk", "jku", "x5u", "x5c", "x5t", "x5t#S256"];
 
