@@ -292,6 +292,6 @@ suite("applications by their keys", { timeout: 60_000 }, () => {
        where a.secret_key_hash = any (array['a', 'b']) and a.deleted_at is null`,
     );
     await client.end();
-    assert.match(rows.map((row) => row["QUERY PLAN"]).join("\n"), /portal_applications_key/);
+    assert.match(rows.map((row) => row["QUERY PLAN"]).join("\n"), /portal_applications_secret/);
   });
 });

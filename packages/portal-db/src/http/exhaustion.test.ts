@@ -111,6 +111,8 @@ suite("what callers cannot use up", { timeout: 60_000 }, () => {
   };
   /** True while a statement waits for a lock. */
   const waits = async ({ owner }: Rig): Promise<boolean> => {
+    // Within a transaction the first look is kept.
+    await owner.query("select pg_stat_clear_snapshot()");
     const found = await owner.query(
       "select from pg_stat_activity where usename = 'portal_authenticator' and wait_event_type = 'Lock'",
     );

@@ -217,7 +217,11 @@ export async function createPortalServer(
  */
 function whenOver(request: FastifyRequest, reply: FastifyReply, end: () => void): void {
   const { socket } = request.raw;
+  let isOver = false;
   const onClose = (): void => {
+    // The one event can be emitted within the other, which then comes here all the same.
+    if (isOver) return;
+    isOver = true;
     socket.off("close", onClose);
     reply.raw.off("close", onClose);
     end();
