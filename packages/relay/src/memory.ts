@@ -146,7 +146,7 @@ export class RelayMemory implements GossipSource {
     for (const [id, { memory }] of this.#services) {
       const operators = services.get(id);
       for (const key of memory.qualities.keys()) {
-        const [rpcType = "", operator = ""] = splitKey(key);
+        const [rpcType, operator] = splitKey(key);
         if (operators?.has(operator) === true) continue;
         memory.qualities.delete(key);
         const labels = { service: id, operator, rpc_type: rpcType };
