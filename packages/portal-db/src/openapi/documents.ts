@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import type { DocumentMedia } from "../http/media.ts";
 import type { RoleView } from "../types.ts";
 import { openapi3 } from "./openapi3.ts";
 import { swagger2 } from "./swagger2.ts";
@@ -10,12 +11,9 @@ export interface ApiDocument {
   readonly etag: string;
 }
 
-/** Which kind of description. */
-export type ApiDocumentKind = "openapi-3.1" | "openapi-3.0" | "swagger-2.0";
-
 /** Descriptions by role, made on demand and kept for as long as the role's view stays the same. */
-export function createDocuments(): (view: RoleView, kind: ApiDocumentKind) => ApiDocument {
-  const kept = new WeakMap<RoleView, Map<ApiDocumentKind, ApiDocument>>();
+export function createDocuments(): (view: RoleView, kind: DocumentMedia) => ApiDocument {
+  const kept = new WeakMap<RoleView, Map<DocumentMedia, ApiDocument>>();
   return (view, kind) => {
     let ofView = kept.get(view);
     if (ofView === undefined) {
