@@ -96,13 +96,3 @@ function matchingRows(plan: PlanContext): {
   const where = whereSql(nodeConditions(root, scope));
   return { context, scope, sql: `SELECT 1 FROM ${context.tableSql(root.table)} AS ${scope.alias}${where}` };
 }
-
-/**
- * How many rows match, when a page says so by itself: it is not full, so nothing is behind it. Undefined when it does
- * not say.
- */
-export function totalFromPage(plan: Plan, pageTotal: number): number | undefined {
-  if (plan.isWrite) return pageTotal;
-  const isNotFull = plan.limit === undefined || pageTotal < plan.limit;
-  return isNotFull && (pageTotal > 0 || plan.offset === 0) ? plan.offset + pageTotal : undefined;
-}
