@@ -232,6 +232,6 @@ test("limits see the client, the service and the number of calls, before anythin
   await send(rig, "not json");
   assert.deepEqual(
     taken,
-    [1, 3, 1].map((items) => ({ clientIp: "127.0.0.1", serviceId: "eth", items })),
+    [1, 3, 1].map((items) => ({ key: undefined, clientIp: "127.0.0.1", serviceId: "eth", items })),
   );
 });

@@ -11,9 +11,11 @@ const MIB = 1_048_576;
 const ENTRY = JSON.stringify({ data: `0x${"ab".repeat(506)}` });
 
 async function writeLarge(response: ServerResponse, entries: number): Promise<void> {
+  const gone = new AbortController();
+  response.once("close", () => gone.abort());
   for (let at = 0; at < entries && !response.destroyed; at++) {
-    if (!response.write(at === 0 ? ENTRY : `,${ENTRY}`))
-      await Promise.race([once(response, "drain"), once(response, "close")]);
+    if (response.write(at === 0 ? ENTRY : `,${ENTRY}`)) continue;
+    await once(response, "drain", { signal: gone.signal }).catch(() => undefined);
   }
 }
 

@@ -45,7 +45,10 @@ suite("anvil", () => {
       await fundGas(anvil.url, ACCOUNT, 5n);
       await devRpc(anvil.url, "anvil_mine", ["0x5"]);
       const [from] = (await devRpc(anvil.url, "eth_accounts")) as string[];
-      hash = await devRpc(anvil.url, "eth_sendTransaction", [{ from, to: ACCOUNT, value: "0x2" }]);
+      // sync: it answers when the transaction is in a block, not before
+      const mined = await devRpc(anvil.url, "eth_sendTransactionSync", [{ from, to: ACCOUNT, value: "0x2" }]);
+      assert.ok(isRecord(mined));
+      hash = mined.transactionHash;
       await saveChainState(anvil.url, stateFile);
       await anvil.kill();
       assert.deepEqual(await anvil.exited, { code: null, signal: "SIGKILL" });
