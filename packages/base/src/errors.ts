@@ -251,6 +251,23 @@ export const ERRORS = {
     "The management tables are not those of this version.",
     "Run `npx turnpike db migrate`; tables that are newer need a newer Turnpike.",
   ),
+  SEARCH_UNAVAILABLE: row(503, -32503, true, "No search engine answered.", "Send the request again later."),
+  SEARCH_ENGINE_FAILED: row(503, -32503, true, "A search engine gave no answer.", "Try again later."),
+  SEARCH_INDEX: row(
+    500,
+    -32603,
+    false,
+    "The search index cannot be read.",
+    "Remove its file and run `npx turnpike search index` again.",
+  ),
+  SOURCE_REFUSED: row(500, -32603, false, "This source cannot be indexed.", "Check its address, and `search.crawl`."),
+  BUDGET_SPENT: row(
+    500,
+    -32603,
+    false,
+    "The budget does not cover this call; nothing was signed.",
+    "Raise the budget, or start a new session.",
+  ),
   SPEND_CAP: row(500, -32603, false, "The price is over the spending cap; nothing was signed.", "Raise the cap."),
   FACILITATOR_MISBEHAVED: row(503, -32503, true, "The facilitator gave an answer that is not true.", "Try later."),
 } as const satisfies Record<string, ErrorRow>;

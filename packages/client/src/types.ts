@@ -1,4 +1,5 @@
 import type { Address, NetworkId } from "@turnpike/base";
+import type { ListedService } from "./listing.ts";
 
 /** Who signs: an account of viem, or anything with the same two members. */
 export interface Signer {
@@ -19,12 +20,22 @@ export interface DollarAsset {
   readonly decimals: number;
 }
 
+/** What a client may spend. Enforced before anything is signed, over all calls at once. */
+export interface Budget {
+  /** Most that one call may cost, in US dollars: `"0.05"`. */
+  readonly perCallUsd: string;
+  /** Most that all calls of one journal may cost together; without one there is no such bound. */
+  readonly totalUsd?: string;
+}
+
 /** Options of `createClient`. */
 export interface ClientOptions {
   /** Base URL of the gateway, without a slash at its end. */
   readonly gateway: string;
-  /** Most that one call may cost, in US dollars: `"0.05"`. */
-  readonly maxPriceUsd: string;
+  readonly signer: Signer;
+  readonly budget: Budget;
+  /** Where payments are written down before they are sent; by default in memory, so that a crash forgets them. */
+  readonly journal?: SpendJournal;
   /** Further assets to pay in. */
   readonly assets?: readonly DollarAsset[];
   /** Time for one request; 90,000 by default. */
@@ -33,15 +44,62 @@ export interface ClientOptions {
   readonly retryForMs?: number;
 }
 
-/** One call. */
-export interface Purchase {
-  /** Id of the service, with an appended path and query where the service has such: `eth`, `osmosis/status`. */
-  readonly service: string;
-  /** JSON text; undefined sends a GET. */
-  readonly body: string | undefined;
+/** How one call shall be made. */
+export interface CallOptions {
+  /** A tighter cap for this call, such as the price of a quote: it never widens the budget. */
+  readonly maxPriceUsd?: string;
   /** A PAYMENT-SIGNATURE of an earlier try: it is presented again, and nothing new is signed. */
   readonly payment?: string;
   readonly signal?: AbortSignal;
+}
+
+/** A payment that was signed and whose outcome is not known. Only the same one may be presented again. */
+export interface OpenPayment {
+  readonly service: string;
+  /** Lower-case hex SHA-256 of gateway, service and body: what the payment was signed for. */
+  readonly requestHash: string;
+  readonly usd: string;
+  readonly payment: string;
+  /** When it was signed, ISO 8601. */
+  readonly signedAt: string;
+}
+
+/** What was spent so far. Open payments count as spent until their outcome is known. */
+export interface Spending {
+  readonly chargedUsd: string;
+  readonly openUsd: string;
+  readonly remainingUsd: string | undefined;
+  readonly calls: number;
+}
+
+/** One call's place in the budget. */
+export interface SpendReservation {
+  /** Writes the signed payment down; durable before it resolves, and only then is it sent. */
+  signed(payment: string): Promise<void>;
+  /** `charged` keeps it as spent, `uncharged` gives it back, `open` keeps it as spent until it is presented again. */
+  end(outcome: "charged" | "uncharged" | "open"): Promise<void>;
+}
+
+/**
+ * Adds up what is spent, and remembers what was signed. All amounts are US dollars in micro-units (10^-6), rounded up.
+ * One journal may serve many clients at once.
+ */
+export interface SpendJournal extends AsyncDisposable {
+  /**
+   * Takes a call's price out of the budget.
+   * @throws AppError BUDGET_SPENT when less is left (nothing was signed).
+   */
+  reserve(call: {
+    readonly service: string;
+    readonly requestHash: string;
+    readonly microUsd: bigint;
+    readonly totalMicroUsd: bigint | undefined;
+  }): Promise<SpendReservation>;
+  /** Takes up a payment of an earlier try again; undefined when none is open for this request. */
+  resume(requestHash: string): { readonly open: OpenPayment; readonly reservation: SpendReservation } | undefined;
+  open(): readonly OpenPayment[];
+  /** `chargedMicroUsd` and `openMicroUsd` are sums; `calls` counts what was signed. */
+  sums(): { readonly chargedMicroUsd: bigint; readonly openMicroUsd: bigint; readonly calls: number };
 }
 
 /** What a call costs, by the option that would be signed. */
@@ -106,25 +164,33 @@ export interface Quote {
   readonly withinCap: boolean;
 }
 
-/** The buyer's side of the gateway. */
+/**
+ * The buyer's side of the gateway. `service` is the id, with an appended path and query where the service has such:
+ * `eth`, `osmosis/status`. `request` is the body: a string is sent as it stands, anything else as JSON; undefined
+ * sends a GET.
+ */
 export interface Client {
   /**
    * Asks what a call costs. Signs nothing.
    * @throws AppError PAYMENT_OPTION_UNKNOWN when no offered option can be paid; GATEWAY_UNREACHABLE; the gateway's own
    * code where it gives no terms, INTERNAL where it has none.
    */
-  quote(purchase: Purchase): Promise<Quote>;
+  quote(service: string, request?: unknown, options?: CallOptions): Promise<Quote>;
   /**
-   * Buys one call: asks, checks the price against the cap, signs once, and sends until the outcome is known.
-   * @throws AppError SPEND_CAP (nothing was signed), PAYMENT_OPTION_UNKNOWN (the same), GATEWAY_UNREACHABLE when the
-   * gateway cannot be reached before anything was signed.
+   * Buys one call: asks, checks the price against the budget, signs once, and sends until the outcome is known. A
+   * payment of an earlier try that is still open for the same request is presented first, and nothing new is signed.
+   * @throws AppError SPEND_CAP or BUDGET_SPENT (nothing was signed), PAYMENT_OPTION_UNKNOWN (the same),
+   * GATEWAY_UNREACHABLE when the gateway cannot be reached before anything was signed.
    */
-  call(purchase: Purchase): Promise<PurchaseResult>;
+  call(service: string, request?: unknown, options?: CallOptions): Promise<PurchaseResult>;
+  /** What the gateway offers; undefined when it has no list. @throws AppError GATEWAY_UNREACHABLE. */
+  services(): Promise<readonly ListedService[] | undefined>;
+  spending(): Spending;
+  openPayments(): readonly OpenPayment[];
 }
 
-/** What `createClient` works with. */
+/** What `createClient` works with; each has a default. */
 export interface ClientModules {
-  readonly signer: Signer;
   /** Sends requests; the runtime's own by default, as the reference client does. */
   readonly fetch?: typeof globalThis.fetch;
   /** Waits; for tests. */

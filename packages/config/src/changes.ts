@@ -54,7 +54,10 @@ export function configChanges(before: Config, after: Config): ConfigChanges {
     path === key || path.startsWith(`${key}.`) || path.startsWith(`${key}[`);
   // Sections of other processes.
   const kept = changed.filter(
-    (path) => !isIn(path, "facilitator") && (path === "portalDb.gatewayUrl" || !isIn(path, "portalDb")),
+    (path) =>
+      !isIn(path, "facilitator") &&
+      !isIn(path, "search") &&
+      (path === "portalDb.gatewayUrl" || !isIn(path, "portalDb")),
   );
   return { changed: kept, fixed: kept.filter((path) => RESTART_KEYS.some((key) => isIn(path, key))) };
 }

@@ -22,6 +22,7 @@ import { ADMIN, LOG, TRACING } from "./schema-operate.ts";
 import { NETWORK, RELAYER, RELAYER_KEYS } from "./schema-payment.ts";
 import { PORTAL_DB } from "./schema-portal.ts";
 import { CROSS_CHECK, LOGS, RELAY } from "./schema-relay.ts";
+import { SEARCH } from "./schema-search.ts";
 
 const BACKEND_URLS = entry(
   {
@@ -193,6 +194,7 @@ export const CONFIG_SCHEMA = Type.Object(
     limits: LIMITS,
     redis: REDIS,
     portalDb: PORTAL_DB,
+    search: SEARCH,
   },
   { additionalProperties: false },
 );
