@@ -7,11 +7,13 @@ import { readMachine } from "./lib/machine.ts";
 import { reportJson, reportText } from "./lib/report.ts";
 import { paymentBenchmark } from "./payment/payment.ts";
 import { relayBenchmark } from "./relay/relay.ts";
+import { searchBenchmark } from "./search/search.ts";
 
 const BENCHMARKS: Readonly<Record<string, Benchmark>> = {
   payment: paymentBenchmark,
   relay: relayBenchmark,
   db: dbBenchmark,
+  search: searchBenchmark,
 };
 
 const HELP = `Side-by-side benchmarks. Each runs ours and a reference in one run, on one machine, and prints ratios.
@@ -23,7 +25,7 @@ ${Object.entries(BENCHMARKS)
   .join("\n")}
 
   --quick     fewer rounds, under half a minute: shows that it runs, not how fast it is
-  --seconds   relay, db: length of each measurement, for steadier figures
+  --seconds   relay, db, search: length of each measurement, for steadier figures
   --json      the report as JSON on the standard output
   --only      only these parts
   --peer      relay: a gateway to measure too, erpc, nodecore or proxyd, by the path of its program; may be repeated

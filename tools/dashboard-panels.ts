@@ -328,5 +328,37 @@ const PORTAL: Dashboard = {
   ],
 };
 
+const SEARCH: Dashboard = {
+  file: "search",
+  title: "Turnpike: search",
+  rows: [
+    {
+      title: "Searches",
+      panels: [
+        rate("Searches by outcome", "turnpike_search_requests_total", "outcome"),
+        quantiles("Time of a search", "turnpike_search_seconds"),
+        level("In flight", "turnpike_search_in_flight", "instance"),
+      ],
+    },
+    {
+      title: "Engines",
+      panels: [
+        rate("Answers by engine", "turnpike_search_engine_calls_total", "engine", 'outcome="ok"'),
+        rate("Failures by engine and reason", "turnpike_search_engine_calls_total", "engine, outcome", 'outcome!="ok"'),
+        p95("Answer, p95 by engine", "turnpike_search_engine_seconds", "engine"),
+      ],
+    },
+    {
+      title: "Cache and index",
+      panels: [
+        rate("Searches without asking the engines", "turnpike_search_cache_hits_total", "kind"),
+        level("Memory of kept answers", "turnpike_search_cache_bytes", "instance", "bytes"),
+        level("Documents of the local index", "turnpike_search_index_documents", "instance"),
+        level("Local index on disk", "turnpike_search_index_bytes", "instance", "bytes"),
+      ],
+    },
+  ],
+};
+
 /** All dashboards. */
-export const DASHBOARDS: readonly Dashboard[] = [GATEWAY, PAYMENT, RELAY, PORTAL];
+export const DASHBOARDS: readonly Dashboard[] = [GATEWAY, PAYMENT, RELAY, PORTAL, SEARCH];

@@ -173,7 +173,8 @@ async function run({ quick, only, progress, seconds }: BenchOptions): Promise<Re
       `PostgreSQL ${ground.postgres} with fsync, over TCP; ${poolSize} connections on both sides, ${AT_ONCE} requests under way; ` +
         `${rounds} rounds of ${roundMs} ms in turn, ratios are the middle of the rounds' own`,
       "the reference sends the very statements that the API makes, prepared, under the same role and settings: begin, statement " +
-        "and commit one after another, as pg does by itself, or all at once (pipelined), as ours does. It has no HTTP, no tokens, " +
+        "and commit one after another, as pg does by itself, or all at once (pipelined). Ours sends one message with one Sync, which " +
+        "needs no begin and commit for a read. The reference has no HTTP, no tokens, " +
         "and no load generator in another process; with ours, three processes share the cores with PostgreSQL",
     ],
   };

@@ -1,7 +1,5 @@
 import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
-import { once } from "node:events";
-import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { after, before, suite, test } from "node:test";
 import { type Clock, type Log, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import { createPrometheusMetrics, createRateLimits } from "@turnpike/gateway";
@@ -22,66 +20,13 @@ import {
   startRelay,
   type TestNode,
 } from "./relay-rig.ts";
+import { startWire } from "./wire.ts";
 
 const GATEWAY_PASSWORD = "gateway of the tests";
 const POOR = "20000000-0000-0000-0000-000000000001";
 const RIVAL = "20000000-0000-0000-0000-000000000002";
 const hashOf = (key: string): string => createHash("sha256").update(key).digest("hex");
 const newKey = (): string => `tk_${randomBytes(16).toString("hex")}`;
-
-/** A way to the database that can be cut. */
-interface Wire extends AsyncDisposable {
-  readonly url: string;
-  cut(): void;
-  mend(): void;
-}
-
-async function startWire(to: string): Promise<Wire> {
-  const target = new URL(to);
-  const open = new Set<Socket>();
-  let isCut = false;
-  const server = createServer((near) => {
-    if (isCut) {
-      near.destroy();
-      return;
-    }
-    const far = connect(Number(target.port), target.hostname);
-    for (const [one, other] of [
-      [near, far],
-      [far, near],
-    ] as const) {
-      open.add(one);
-      one.on("error", () => other.destroy());
-      one.on("close", () => {
-        open.delete(one);
-        other.destroy();
-      });
-      one.pipe(other);
-    }
-  });
-  server.listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const url = new URL(to);
-  url.port = String((server.address() as AddressInfo).port);
-  const drop = (): void => {
-    for (const socket of open) socket.destroy();
-  };
-  return {
-    url: url.href,
-    cut() {
-      isCut = true;
-      drop();
-    },
-    mend() {
-      isCut = false;
-    },
-    async [Symbol.asyncDispose]() {
-      drop();
-      server.close();
-      await once(server, "close");
-    },
-  };
-}
 
 /** A gateway that takes keys. Time passes when the test says so, and usage is written by `tick`. */
 interface Keyed extends AsyncDisposable {

@@ -228,6 +228,7 @@ suite("the management data API", { timeout: 120_000 }, () => {
     for (const text of ["image/png", "application/openapi+json", "application/vnd.pgrst.plan+json", "text/html;q=0"]) {
       const none = await rig.call("/networks", accept(text));
       assert.deepEqual([none.status, none.body.code], [406, "PGRST107"], text);
+      assert.equal(none.body.message, `None of these media types are available: ${text}`);
     }
     const post = { as: "admin", method: "POST", headers: { prefer: "return=representation" } } as const;
     const typed = (type: string) => ({ headers: { ...post.headers, "content-type": type } });
@@ -266,10 +267,29 @@ suite("the management data API", { timeout: 120_000 }, () => {
     assert.equal(await allow("admin", "portal_applications"), "OPTIONS,GET,HEAD,POST,PUT,PATCH,DELETE");
     assert.equal(await allow("reader", "portal_applications"), "OPTIONS,GET,HEAD");
     assert.equal(await allow("admin", "networks"), "OPTIONS,GET,HEAD");
+    const called = await rig.call("/rpc/gen_salt", { as: "admin", method: "POST", body: {} });
+    assert.deepEqual([called.status, called.body.code], [404, "PGRST202"]);
+    assert.equal((await rig.call("/rpc/gen_salt", { as: "nobody" })).status, 401);
+    const schema = await rig.call("/networks", { headers: { "accept-profile": "portal_private" } });
+    assert.deepEqual([schema.status, schema.body.message], [406, "Invalid schema: portal_private"]);
     for (const target of ["/networks/x", "/rpc/x/y", "//networks"]) {
       assert.equal((await rig.call(target)).body.code, "PGRST125", target);
     }
     assert.equal((await rig.call("/", { method: "POST" })).body.code, "PGRST117");
+  });
+
+  test("HEAD has the head of the GET, and no length where the rows are not made", async () => {
+    const headers = { prefer: "count=exact" };
+    const head = await rig.call("/networks?limit=2", { method: "HEAD", headers });
+    const get = await rig.call("/networks?limit=2", { headers });
+    assert.deepEqual([head.status, head.text], [206, ""]);
+    for (const name of ["content-range", "content-type", "preference-applied", "cache-control"]) {
+      assert.equal(head.headers.get(name), get.headers.get(name), name);
+    }
+    assert.equal(head.headers.get("content-length"), null);
+    assert.equal(head.headers.get("transfer-encoding"), null);
+    const next = await rig.call("/networks?limit=2", { method: "HEAD", headers });
+    assert.equal(next.status, 206, "the connection goes on");
   });
 
   test("OpenAPI 3.1, 3.0 and Swagger 2.0 validate, per role, with an entity tag", async () => {

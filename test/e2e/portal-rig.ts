@@ -97,6 +97,7 @@ export async function startPortalRig(
     perTokenPerSecond: 100_000,
     refusedPerAddressPerSecond: 100_000,
     revealCreatedHash: false,
+    auditDays: 365,
     keys: [key],
     audience: "postgrest",
     maxLifetimeSeconds: 86_400,

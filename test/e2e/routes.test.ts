@@ -206,6 +206,8 @@ suite("the routes of a whole gateway, over HTTP", { timeout: 90_000 }, () => {
       assert.deepEqual(post["x-payment-info"], {
         price: { mode: "fixed", currency: "USD", amount: "0.005000" },
         protocols: ["x402"],
+        minPrice: "0.005000",
+        maxPrice: "0.005000",
       });
       assert.equal(item.price.amount, "0.005000");
       assert.equal(item.url, gateway.route(service.id));

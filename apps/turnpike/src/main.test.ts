@@ -105,6 +105,7 @@ suite("the command", () => {
     assert.deepEqual(names, [
       "turnpike up",
       "turnpike pay",
+      "turnpike mcp",
       "keys new",
       "keys show",
       "keys address",
@@ -123,6 +124,8 @@ suite("the command", () => {
       "db books",
       "db token",
       "db revoke",
+      "search index",
+      "search status",
     ]);
     for (const command of all) {
       assert.ok(command.description().length > 20, command.name());
@@ -163,6 +166,11 @@ suite("the command", () => {
     assert.match((await run(["gateway", "--verbose"])).err, /\n\s+at /);
     const json = await run(["db", "migrate", "--json"]);
     assert.match(json.out, /^\{"error":\{"code":"CONFIG_INVALID","message":"ledger\.url: missing/);
+    const away = "postgres://portal_authenticator:not-there@127.0.0.1:1/portal";
+    writeFileSync(join(folder, "turnpike.yaml"), `portalDb: { ownerUrl: "${away}", url: "${away}" }\n`);
+    const portal = await run(["db", "migrate", "--json"]);
+    rmSync(join(folder, "turnpike.yaml"));
+    assert.match(portal.out, /"PORTAL_DB_UNAVAILABLE"/, "management data alone needs no ledger");
   });
 
   test("config check names each fault; config schema prints the schema", async () => {
@@ -314,6 +322,28 @@ suite("the command", () => {
       const args = ["pay", "osmosis", '{"a":"it\'s"}', "--payment", payments[0] ?? ""];
       assert.equal((await run(args, env)).code, 4);
       assert.equal(new Set(payments).size, 1, "the same payment, and nothing new");
+    });
+  });
+
+  test("pay spends one budget over the calls of a journal", async () => {
+    const error = "PAYMENT_SETTLEMENT_FAILED: The payment could not be settled. Sign a new payment.";
+    await withStandIn(refusing(402, { x402Version: 2, error }), async (env, payments) => {
+      const alone = await run(["pay", "eth", "{}", "--total", "1"], env);
+      assert.deepEqual([alone.code, payments.length], [2, 0]);
+      assert.match(alone.err, /^error USAGE: --total is over the calls of one journal: give --journal/);
+      const folder = mkdtempSync(join(tmpdir(), "turnpike-pay-"));
+      try {
+        const budget = ["--journal", join(folder, "spend.jsonl"), "--total", "0.009"];
+        assert.equal((await run(["pay", "eth", "{}", ...budget], env)).code, 4);
+        const spent = await run(["pay", "eth", '{"a":1}', ...budget], env);
+        assert.deepEqual([spent.code, payments.length], [3, 1], "the first signature can still be taken");
+        assert.match(
+          spent.err,
+          /^error BUDGET_SPENT: The call costs 0\.005000 USD and 0\.004000 USD are left .*nothing was/,
+        );
+      } finally {
+        rmSync(folder, { recursive: true, force: true });
+      }
     });
   });
 

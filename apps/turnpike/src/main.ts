@@ -6,8 +6,10 @@ import { dbCommand } from "./commands/db.ts";
 import { facilitatorCommand } from "./commands/facilitator.ts";
 import { gatewayCommand } from "./commands/gateway.ts";
 import { keysCommand } from "./commands/keys.ts";
+import { mcpCommand } from "./commands/mcp.ts";
 import { payCommand } from "./commands/pay.ts";
 import { relayCommand } from "./commands/relay.ts";
+import { searchCommand } from "./commands/search.ts";
 import { upCommand } from "./commands/up.ts";
 import type { CommandContext } from "./context.ts";
 import { exitCodeOf, failureOf } from "./output.ts";
@@ -21,12 +23,14 @@ export function program(context: CommandContext): Command {
     .option("--verbose", "show where an error comes from")
     .addCommand(upCommand())
     .addCommand(payCommand(context))
+    .addCommand(mcpCommand(context))
     .addCommand(keysCommand())
     .addCommand(gatewayCommand(context))
     .addCommand(relayCommand(context))
     .addCommand(facilitatorCommand(context))
     .addCommand(configCommand(context))
-    .addCommand(dbCommand(context));
+    .addCommand(dbCommand(context))
+    .addCommand(searchCommand(context));
   const each = (command: Command): void => {
     // Errors are printed in one place, and only main ends the process.
     command.exitOverride().configureOutput({ outputError: () => {} });

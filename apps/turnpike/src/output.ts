@@ -56,5 +56,5 @@ export function failureOf(error: unknown): Failure {
 /** Exit code of a failure: 2 where the call or the configuration is wrong, 3 where a spending cap held, else 1. */
 export function exitCodeOf(code: ErrorCode): number {
   if (code === "USAGE" || code === "CONFIG_INVALID") return 2;
-  return code === "SPEND_CAP" ? 3 : 1;
+  return code === "SPEND_CAP" || code === "BUDGET_SPENT" ? 3 : 1;
 }

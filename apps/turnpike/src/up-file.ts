@@ -23,6 +23,8 @@ export interface UpFile {
   readonly db: string;
   /** Tokens of the management data API, for all accounts. They end a week after the start. */
   readonly dbTokens: { readonly admin: string; readonly reader: string };
+  /** Web search, as the gateway's supplier of `search`. */
+  readonly search: string;
 }
 
 /** What the buyer's commands read of it. */
@@ -69,6 +71,11 @@ function findUp(folder: string): FoundUp | undefined {
 /** The `up.json` of the folder, or of the nearest folder above it that has one. */
 export function findUpFile(folder: string): BuyerFacts | undefined {
   return findUp(folder)?.up;
+}
+
+/** The state folder of the `turnpike up` that runs in the folder, or in the nearest one above it. */
+export function findUpFolder(folder: string): string | undefined {
+  return findUp(folder)?.folder;
 }
 
 /** The configuration of the `turnpike up` that runs in the folder, or in the nearest one above it. */

@@ -260,6 +260,7 @@ export const ERRORS = {
     "The search index cannot be read.",
     "Remove its file and run `npx turnpike search index` again.",
   ),
+  SEARCH_INDEX_BUSY: row(503, -32503, true, "Another process is writing the search index.", "Wait until it has ended."),
   SOURCE_REFUSED: row(500, -32603, false, "This source cannot be indexed.", "Check its address, and `search.crawl`."),
   BUDGET_SPENT: row(
     500,
@@ -269,6 +270,13 @@ export const ERRORS = {
     "Raise the budget, or start a new session.",
   ),
   SPEND_CAP: row(500, -32603, false, "The price is over the spending cap; nothing was signed.", "Raise the cap."),
+  SPEND_JOURNAL: row(
+    500,
+    -32603,
+    false,
+    "The spend journal cannot be used; nothing was signed.",
+    "Mend what the message names, or name another file; what the old one holds is then not counted.",
+  ),
   FACILITATOR_MISBEHAVED: row(503, -32503, true, "The facilitator gave an answer that is not true.", "Try later."),
 } as const satisfies Record<string, ErrorRow>;
 

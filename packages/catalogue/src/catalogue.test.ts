@@ -325,6 +325,9 @@ test("a change that is not valid is refused, naming its path", () => {
   refuses({ added: [added] }, "catalogue.services.x.operations");
   refuses({ added: [{ ...added, id: "eth" }] }, "catalogue.services.eth.id");
   refuses({ added: [{ ...added, id: "Not_Slug" }] }, "catalogue.services.Not_Slug.id");
+  const reserved = { id: "key", name: "K", description: "x", category: "blockchain", families: ["evm"] } as const;
+  refuses({ added: [reserved] }, "catalogue.services.key.id");
+  assert.throws(() => createCatalogue({ added: [{ ...reserved, families: ["evm"] }] }), /\/relay\/key\/ is a path/);
   refuses({ added: [{ ...added, families: ["ftp"] }] }, "catalogue.services.x.families.0");
   refuses({ added: [{ id: "x", name: "X" }] }, "catalogue.services.x.description");
 });

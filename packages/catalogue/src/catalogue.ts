@@ -17,6 +17,9 @@ export interface CatalogueOptions {
   readonly added?: readonly ServiceDefinition[];
 }
 
+/** Words that follow `/relay/` and are no service: `/relay/key/{key}/{id}` carries the key of an application. */
+const RESERVED_IDS: ReadonlySet<string> = new Set(["key"]);
+
 /** Names that change state: no route may offer them, whatever an operator writes. */
 const WRITES = [
   /^eth_(send|sign|submit|fill)/,
@@ -161,6 +164,12 @@ function addService(services: Map<ServiceId, Service>, definition: ServiceDefini
   assertFits(serviceDefinitionSchema, definition, path);
   assertOperations(definition.operations ?? [], definition.families, `${path}.operations`);
   if (services.has(definition.id as ServiceId)) throw invalid(`${path}.id`, `${definition.id} exists; override it`);
+  if (RESERVED_IDS.has(definition.id)) {
+    throw invalid(
+      `${path}.id`,
+      `${definition.id} is reserved: /relay/${definition.id}/ is a path of the gateway's own`,
+    );
+  }
   const service = toService(definition, path);
   services.set(service.id, service);
 }

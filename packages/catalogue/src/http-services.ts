@@ -1,10 +1,8 @@
 import { COUNT, closedObject, list, OBJECT, object, oneOf, orNull, STRING, text } from "./schema.ts";
+import { MAX_SEARCH_BODY_BYTES } from "./search-request.ts";
 import type { Category, JsonSchema, ServiceDefinition } from "./types.ts";
 
 /** The services that are no networks: plain HTTP-JSON, one operation each. An operator gives them a supplier. */
-
-/** Largest body of the search route in bytes (spec §4.1.1). */
-export const SEARCH_MAX_BODY_BYTES = 16_384;
 
 const DATE = text("^[0-9]{4}-[0-9]{2}-[0-9]{2}$");
 const LINE: JsonSchema = { type: "string", minLength: 1, maxLength: 512 };
@@ -36,7 +34,48 @@ const SEARCH_BODY = object({
   query: { type: "string", minLength: 1, description: "Natural language or keywords." },
   "max_results?": { type: "integer", minimum: 1, description: "The most results to return; large values are capped." },
 });
-const SEARCH_ANSWER = object({ query: STRING, results: list(OBJECT) });
+
+const described = (schema: JsonSchema, description: string): JsonSchema => ({
+  ...(schema as Readonly<Record<string, unknown>>),
+  description,
+});
+const textOrNull = (description: string): JsonSchema => ({ type: ["string", "null"], description });
+
+/** What back-ends call a result differs; of one that has these members they are at least of these types. */
+const SEARCH_RESULT = object({
+  "title?": textOrNull("Title of the page."),
+  "url?": textOrNull("Address of the page."),
+  "snippet?": textOrNull("The passage that fits the query, plain text of a third party."),
+  "score?": { type: ["number", "null"], description: "0 to 1, the best first; comparable within one answer only." },
+  "source?": textOrNull("Engines that found it, the best rank first, with commas."),
+  "date?": textOrNull("When the page was published or changed, ISO 8601; null when unknown."),
+});
+const SEARCH_ANSWER: JsonSchema = {
+  ...(object({
+    query: described(STRING, "As received."),
+    results: described(list(SEARCH_RESULT), "Best first. Empty when nothing was found."),
+    "partial?": { type: "boolean", description: "True when an engine failed or was late, so that there may be more." },
+  }) as Readonly<Record<string, unknown>>),
+  examples: [
+    {
+      query: "how does EIP-3009 work",
+      results: [
+        {
+          title: "ERC-3009: Transfer With Authorization",
+          url: "https://eips.ethereum.org/EIPS/eip-3009",
+          snippet:
+            "Transfer of fungible assets by signed authorizations: transferWithAuthorization moves tokens of its signer.",
+          score: 1,
+          source: "local",
+          date: "2020-09-28",
+        },
+      ],
+      partial: false,
+      engines: [{ id: "local", status: "ok", results: 1, took_ms: 4 }],
+      took_ms: 5,
+    },
+  ],
+};
 
 /** Web search (spec §2.5, §4.1.1). */
 const SEARCH: ServiceDefinition = {
@@ -46,7 +85,7 @@ const SEARCH: ServiceDefinition = {
     "Searches the web in natural language or keywords and returns ranked results with titles, URLs and excerpts.",
   category: "web",
   families: ["search"],
-  maxBodyBytes: SEARCH_MAX_BODY_BYTES,
+  maxBodyBytes: MAX_SEARCH_BODY_BYTES,
   operations: [
     {
       name: "POST /",

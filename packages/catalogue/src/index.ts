@@ -7,22 +7,38 @@ export {
 } from "./catalogue.ts";
 export { checkParams, checkResult, type ParamsCheck } from "./check.ts";
 export type { DocumentContext, PaymentOptionLike } from "./documents/context.ts";
-export { iconSvg } from "./documents/icon.ts";
+export { createDiscovery, discoveryResources } from "./documents/discovery.ts";
+export type {
+  Discovery,
+  DiscoveryFilter,
+  DiscoveryFound,
+  DiscoveryItem,
+  DiscoveryResources,
+  DiscoverySearch,
+  Page,
+} from "./documents/discovery-types.ts";
+export { iconSvg, productIconSvg } from "./documents/icon.ts";
 export {
-  type DiscoveryItem,
-  type DiscoveryResources,
-  discoveryResources,
-  llmsText,
-  type Page,
+  type ApiCatalogue,
+  apiCatalogue,
   type Rail,
   type ServiceItem,
   servicesDocument,
   type WellKnownX402,
   wellKnownX402,
 } from "./documents/listings.ts";
+export { llmsFullText, llmsText } from "./documents/llms.ts";
 export { openApiDocument } from "./documents/openapi.ts";
 export { type BazaarExtension, type PaymentRequiredTerms, paymentRequired } from "./documents/payment-required.ts";
 export { serviceDefinitionSchema, serviceOverrideSchema } from "./override-schema.ts";
+export {
+  MAX_SEARCH_BODY_BYTES,
+  MAX_SEARCH_RESULTS,
+  parseSearchRequest,
+  type SearchFault,
+  type SearchRequest,
+  searchFault,
+} from "./search-request.ts";
 export type {
   Catalogue,
   Category,

@@ -88,7 +88,12 @@ export function refusalOf(answer: Answer): {
 }
 
 /** Refusals that say for sure that nothing was charged: sending them again is the buyer's choice. */
-const UNCHARGED = new Set(["SERVICE_UNAVAILABLE", "NO_SUPPLIERS", "ANSWER_TOO_LARGE", "SETTLEMENT_UNAVAILABLE"]);
+export const UNCHARGED: ReadonlySet<string> = new Set([
+  "SERVICE_UNAVAILABLE",
+  "NO_SUPPLIERS",
+  "ANSWER_TOO_LARGE",
+  "SETTLEMENT_UNAVAILABLE",
+]);
 
 /** True when the outcome of a signed request is still open. */
 export function isOpen(answer: Answer): boolean {

@@ -1,173 +1,42 @@
 import assert from "node:assert/strict";
-import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
 import { suite, test } from "node:test";
-import { AppError, type isAppError } from "@turnpike/base";
+import { AppError } from "@turnpike/base";
 import { recoverTypedDataAddress } from "viem";
 import * as api from "./index.ts";
-import { createClient, listServices, newPrivateKey, type Signer, signerFromKey } from "./index.ts";
-
-const USDC = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
-const PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
-const BODY = '{"method":"eth_blockNumber"}';
-const HASH = `0x${"ab".repeat(32)}`;
-
-const option = (change: Record<string, unknown> = {}) => ({
-  scheme: "exact",
-  network: "eip155:84532",
-  amount: "5000",
-  asset: USDC,
-  payTo: PAY_TO,
-  maxTimeoutSeconds: 60,
-  extra: { name: "USDC", version: "2" },
-  ...change,
-});
-
-const base64 = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64");
-
-interface Seen {
-  readonly method: string;
-  readonly path: string;
-  readonly body: string;
-  readonly payment: string | undefined;
-}
-
-type Answerer = (seen: Seen, response: ServerResponse, paidRequests: number) => void;
-
-const answerJson = (
-  response: ServerResponse,
-  status: number,
-  body: unknown,
-  headers: Record<string, string> = {},
-): void => {
-  response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
-};
-
-const sold: Answerer = (_, response) => {
-  answerJson(
-    response,
-    200,
-    {
-      portal: { provenance: "third-party-supplier", serviceId: "eth", schemaCheck: "passed" },
-      data: { result: "0x1" },
-    },
-    {
-      "payment-response": base64({
-        success: true,
-        transaction: HASH,
-        network: "eip155:84532",
-        payer: PAY_TO,
-        extensions: { settlement: { id: "stl_1", status: "settled" } },
-      }),
-    },
-  );
-};
-
-const pending: Answerer = (_, response) => {
-  answerJson(
-    response,
-    503,
-    { code: "SETTLEMENT_PENDING", message: "The payment is being settled.", requestId: "r", retryable: true },
-    {
-      "retry-after": "1",
-      "payment-response": base64({
-        success: false,
-        errorReason: "settlement_pending",
-        transaction: HASH,
-        network: "eip155:84532",
-      }),
-    },
-  );
-};
-
-/** A stand-in gateway: it asks for payment, and answers paid requests as the test says. It settles nothing. */
-async function standInGateway(paid: Answerer, accepts: readonly unknown[] = [option()]) {
-  const seen: Seen[] = [];
-  const read = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    let body = "";
-    for await (const part of request) body += String(part);
-    const header = request.headers["payment-signature"];
-    const payment = typeof header === "string" ? header : undefined;
-    seen.push({ method: request.method ?? "", path: request.url ?? "", body, payment });
-    if (payment !== undefined) {
-      paid(seen.at(-1) as Seen, response, seen.filter((one) => one.payment !== undefined).length);
-      return;
-    }
-    const terms = {
-      x402Version: 2,
-      error: "Payment required",
-      resource: { url: `http://stand-in${request.url}`, description: "d", mimeType: "application/json" },
-      accepts,
-    };
-    answerJson(response, 402, terms, { "payment-required": base64(terms) });
-  };
-  const server = createServer((request, response) => void read(request, response));
-  await new Promise<void>((resolve) => {
-    server.listen(0, "127.0.0.1", resolve);
-  });
-  return {
-    gateway: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
-    seen,
-    payments: () => seen.flatMap(({ payment }) => payment ?? []),
-    async [Symbol.asyncDispose]() {
-      server.closeAllConnections();
-      await new Promise((resolve) => {
-        server.close(resolve);
-      });
-    },
-  };
-}
-
-/** A signer that counts how often it was asked. */
-function countingSigner(): Signer & { readonly count: () => number } {
-  const signer = signerFromKey(newPrivateKey());
-  let count = 0;
-  return {
-    address: signer.address,
-    signTypedData(message) {
-      count++;
-      return signer.signTypedData(message);
-    },
-    count: () => count,
-  };
-}
-
-/** A client whose waits take no time but move its clock. */
-function testClient(gateway: string, signer: Signer, opts: { maxPriceUsd?: string; retryForMs?: number } = {}) {
-  const waits: number[] = [];
-  let now = 0;
-  const client = createClient(
-    { gateway, maxPriceUsd: "0.05", ...opts },
-    {
-      signer,
-      monotonicMs: () => now,
-      sleep: async (ms) => {
-        waits.push(ms);
-        now += ms;
-      },
-    },
-  );
-  return { client, waits };
-}
-
-const refusesWith = (code: Parameters<typeof isAppError>[1]) => (error: unknown) =>
-  error instanceof AppError && error.code === code;
+import { createClient, listServices, signerFromKey } from "./index.ts";
+import {
+  answerJson,
+  BODY,
+  countingSigner,
+  HASH,
+  option,
+  PAY_TO,
+  pending,
+  refusesWith,
+  sold,
+  standInGateway,
+  testClient,
+  USDC,
+} from "./testing-stand-in.ts";
 
 suite("client, against a stand-in gateway", () => {
   test("names its exports", () => {
     assert.deepEqual(Object.keys(api).sort(), [
       "createClient",
       "listServices",
+      "memoryJournal",
       "newPrivateKey",
+      "openSpendJournal",
       "signerFromKey",
       "tokenBalance",
+      "untakeableFromMs",
     ]);
   });
 
   test("buys: asks, signs once for exactly the offer, and gives envelope, receipt and price", async () => {
     await using stand = await standInGateway(sold);
     const signer = countingSigner();
-    const result = await testClient(stand.gateway, signer).client.call({ service: "eth", body: BODY });
+    const result = await testClient(stand.gateway, signer).client.call("eth", BODY);
     assert.ok(result.kind === "bought");
     assert.deepEqual(result.envelope, {
       portal: { provenance: "third-party-supplier", serviceId: "eth", schemaCheck: "passed" },
@@ -220,17 +89,17 @@ suite("client, against a stand-in gateway", () => {
     await using stand = await standInGateway(sold, [option({ amount: "50001" })]);
     const signer = countingSigner();
     const { client } = testClient(stand.gateway, signer);
-    await assert.rejects(client.call({ service: "eth", body: BODY }), refusesWith("SPEND_CAP"));
+    await assert.rejects(client.call("eth", BODY), refusesWith("SPEND_CAP"));
     assert.equal(signer.count(), 0);
     assert.deepEqual(stand.payments(), []);
   });
 
   test("a price that is exactly the cap is paid, and one unit under it is not enough", async () => {
     await using stand = await standInGateway(sold, [option({ amount: "50000" })]);
-    const at = await testClient(stand.gateway, countingSigner()).client.call({ service: "eth", body: BODY });
+    const at = await testClient(stand.gateway, countingSigner()).client.call("eth", BODY);
     assert.equal(at.kind, "bought");
     const under = testClient(stand.gateway, countingSigner(), { maxPriceUsd: "0.049999" });
-    await assert.rejects(under.client.call({ service: "eth", body: BODY }), refusesWith("SPEND_CAP"));
+    await assert.rejects(under.client.call("eth", BODY), refusesWith("SPEND_CAP"));
   });
 
   test("takes the first option that it can pay within the cap", async () => {
@@ -242,7 +111,7 @@ suite("client, against a stand-in gateway", () => {
       option({ amount: "900000" }),
       option({ amount: "6000" }),
     ]);
-    const result = await testClient(stand.gateway, countingSigner()).client.call({ service: "eth", body: BODY });
+    const result = await testClient(stand.gateway, countingSigner()).client.call("eth", BODY);
     assert.ok(result.kind === "bought");
     assert.equal(result.price?.amount, 6000n);
   });
@@ -251,14 +120,14 @@ suite("client, against a stand-in gateway", () => {
     await using stand = await standInGateway(sold, [option({ asset: "0x00000000000000000000000000000000000000AA" })]);
     const signer = countingSigner();
     const { client } = testClient(stand.gateway, signer);
-    await assert.rejects(client.call({ service: "eth", body: BODY }), refusesWith("PAYMENT_OPTION_UNKNOWN"));
+    await assert.rejects(client.call("eth", BODY), refusesWith("PAYMENT_OPTION_UNKNOWN"));
     assert.equal(signer.count(), 0);
   });
 
   test("a quote shows the terms and the price, also over the cap, and signs nothing", async () => {
     await using stand = await standInGateway(sold, [option({ amount: "70000" })]);
     const signer = countingSigner();
-    const quote = await testClient(stand.gateway, signer).client.quote({ service: "eth", body: BODY });
+    const quote = await testClient(stand.gateway, signer).client.quote("eth", BODY);
     assert.equal(quote.price.usd, "0.070000");
     assert.equal(quote.withinCap, false);
     assert.equal(signer.count(), 0);
@@ -271,7 +140,7 @@ suite("client, against a stand-in gateway", () => {
     );
     const signer = countingSigner();
     const { client, waits } = testClient(stand.gateway, signer);
-    const result = await client.call({ service: "eth", body: BODY });
+    const result = await client.call("eth", BODY);
     assert.equal(result.kind, "bought");
     assert.equal(signer.count(), 1);
     assert.equal(stand.payments().length, 4);
@@ -287,7 +156,7 @@ suite("client, against a stand-in gateway", () => {
       else sold(seen, response, count);
     });
     const signer = countingSigner();
-    const result = await testClient(stand.gateway, signer).client.call({ service: "eth", body: BODY });
+    const result = await testClient(stand.gateway, signer).client.call("eth", BODY);
     assert.equal(result.kind, "bought");
     assert.equal(signer.count(), 1);
     assert.equal(stand.payments().length, 4);
@@ -301,7 +170,7 @@ suite("client, against a stand-in gateway", () => {
     );
     const signer = countingSigner();
     const { client, waits } = testClient(stand.gateway, signer, { retryForMs: 3_500 });
-    const first = await client.call({ service: "eth", body: BODY });
+    const first = await client.call("eth", BODY);
     assert.ok(first.kind === "refused");
     assert.equal(first.code, "SETTLEMENT_PENDING");
     assert.deepEqual([first.retryable, first.open], [true, true]);
@@ -309,7 +178,7 @@ suite("client, against a stand-in gateway", () => {
     assert.equal(waits.length, 3);
     assert.ok(first.payment !== undefined);
     settled = true;
-    const second = await client.call({ service: "eth", body: BODY, payment: first.payment });
+    const second = await client.call("eth", BODY, { payment: first.payment });
     assert.equal(second.kind, "bought");
     assert.equal(signer.count(), 1);
     assert.equal(new Set(stand.payments()).size, 1);
@@ -332,7 +201,7 @@ suite("client, against a stand-in gateway", () => {
         });
       });
       const signer = countingSigner();
-      const result = await testClient(stand.gateway, signer).client.call({ service: "eth", body: BODY });
+      const result = await testClient(stand.gateway, signer).client.call("eth", BODY);
       assert.ok(result.kind === "refused");
       assert.deepEqual([result.status, result.code, result.message], [status, code, "no"]);
       assert.deepEqual([result.retryable, result.open], [status === 503, false], "nothing was charged");
@@ -348,7 +217,7 @@ suite("client, against a stand-in gateway", () => {
         error: "PAYMENT_EXPIRED: The payment expires too soon. Sign again.",
       });
     });
-    const result = await testClient(stand.gateway, countingSigner()).client.call({ service: "eth", body: BODY });
+    const result = await testClient(stand.gateway, countingSigner()).client.call("eth", BODY);
     assert.ok(result.kind === "refused");
     assert.deepEqual([result.code, result.message], ["PAYMENT_EXPIRED", "The payment expires too soon. Sign again."]);
   });
@@ -360,8 +229,11 @@ suite("client, against a stand-in gateway", () => {
     ]);
     const fetch = async (url: string | URL | Request): Promise<Response> =>
       Response.json(answers.get(new URL(url instanceof Request ? url.url : url).pathname), { status: 404 });
-    const client = createClient({ gateway: "http://g", maxPriceUsd: "1" }, { signer: countingSigner(), fetch });
-    const asked = async (service: string): Promise<unknown> => client.quote({ service, body: BODY }).catch((e) => e);
+    const client = createClient(
+      { gateway: "http://g", signer: countingSigner(), budget: { perCallUsd: "1" } },
+      { fetch },
+    );
+    const asked = async (service: string): Promise<unknown> => client.quote(service, BODY).catch((e) => e);
     const unknown = await asked("no");
     assert.ok(unknown instanceof AppError);
     assert.deepEqual([unknown.code, unknown.message], ["UNKNOWN_SERVICE", "No service has this id."]);
@@ -390,7 +262,7 @@ suite("client, against a stand-in gateway", () => {
     await using stand = await standInGateway((_, response) => {
       answerJson(response, 200, { portal: {}, data: {} });
     });
-    const result = await testClient(stand.gateway, countingSigner()).client.call({ service: "eth", body: BODY });
+    const result = await testClient(stand.gateway, countingSigner()).client.call("eth", BODY);
     assert.ok(result.kind === "refused");
     assert.equal(result.code, "FACILITATOR_MISBEHAVED");
   });
@@ -398,7 +270,7 @@ suite("client, against a stand-in gateway", () => {
   test("says so when nothing listens, with nothing signed", async () => {
     const signer = countingSigner();
     const { client } = testClient("http://127.0.0.1:1", signer);
-    await assert.rejects(client.call({ service: "eth", body: BODY }), refusesWith("GATEWAY_UNREACHABLE"));
+    await assert.rejects(client.call("eth", BODY), refusesWith("GATEWAY_UNREACHABLE"));
     await assert.rejects(listServices({ gateway: "http://127.0.0.1:1" }), refusesWith("GATEWAY_UNREACHABLE"));
     assert.equal(signer.count(), 0);
   });
@@ -406,7 +278,7 @@ suite("client, against a stand-in gateway", () => {
   test("refuses a service that is no id, and a cap that is no amount", async () => {
     await using stand = await standInGateway(sold);
     const { client } = testClient(stand.gateway, countingSigner());
-    await assert.rejects(client.call({ service: "../admin", body: BODY }), refusesWith("USAGE"));
+    await assert.rejects(client.call("../admin", BODY), refusesWith("USAGE"));
     assert.throws(
       () => testClient(stand.gateway, countingSigner(), { maxPriceUsd: "lots" }),
       refusesWith("CONFIG_INVALID"),
@@ -417,7 +289,7 @@ suite("client, against a stand-in gateway", () => {
   test("a GET goes out with its path and query, unpaid and paid alike", async () => {
     await using stand = await standInGateway(sold);
     const { client } = testClient(stand.gateway, countingSigner());
-    const result = await client.call({ service: "osmosis/status?x=1", body: undefined });
+    const result = await client.call("osmosis/status?x=1");
     assert.equal(result.kind, "bought");
     assert.deepEqual(
       stand.seen.map(({ method, path, body }) => [method, path, body]),

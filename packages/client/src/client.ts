@@ -1,13 +1,30 @@
+import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import { AppError, decimalToUnits, ERRORS } from "@turnpike/base";
+import { AppError, ERRORS } from "@turnpike/base";
 import type { PaymentRequired } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { x402Client, x402HTTPClient } from "@x402/fetch";
-import { type Answer, isErrorCode, isOpen, readAnswer, receiptOf, refusalOf, waitMs } from "./answers.ts";
-import { type Choice, choose, withinCap } from "./price.ts";
-import type { Client, ClientModules, ClientOptions, Price, Purchase, PurchaseResult, Quote, Signer } from "./types.ts";
-
-const SERVICE = /^[a-z0-9][a-z0-9-]*(?:[/?][\x21-\x7e]*)?$/;
+import { type Answer, isErrorCode, isOpen, refusalOf, waitMs } from "./answers.ts";
+import { assertUsd, limitToMicroUsd, lowerUsd, microUsdText, unitsToMicroUsd } from "./budget.ts";
+import { memoryJournal } from "./journal.ts";
+import { type ListedService, listServices } from "./listing.ts";
+import { readPayment, untakeableFromMs } from "./payment-header.ts";
+import { type Choice, choose, decimalsOf, withinCap } from "./price.ts";
+import { assertService, bodyOf, createSend, type Request, type Send, unreachable } from "./transport.ts";
+import type {
+  CallOptions,
+  Client,
+  ClientModules,
+  ClientOptions,
+  OpenPayment,
+  PurchaseResult,
+  Quote,
+  Signer,
+  Spending,
+  SpendJournal,
+  SpendReservation,
+} from "./types.ts";
+import { judge, type Presented, refusedUnsigned } from "./verdict.ts";
 
 /** The reference client, for one option that was checked before. Its own spend controls stand behind ours. */
 function referenceClient(signer: Signer, choice: Choice, maxPriceUsd: string): x402HTTPClient {
@@ -19,14 +36,6 @@ function referenceClient(signer: Signer, choice: Choice, maxPriceUsd: string): x
   return new x402HTTPClient(client);
 }
 
-/** The error of a gateway that does not answer, while nothing was signed. */
-export function unreachable(gateway: string, cause: unknown): AppError {
-  return new AppError("GATEWAY_UNREACHABLE", {
-    message: `The gateway at ${gateway} cannot be reached; nothing was signed.`,
-    cause,
-  });
-}
-
 /** The error of a gateway that gives no terms: its own, without the advice that the reader of an error adds. */
 function noTerms(answer: Answer): AppError {
   const { code, message } = refusalOf(answer);
@@ -36,154 +45,228 @@ function noTerms(answer: Answer): AppError {
   return new AppError(code, { message: said });
 }
 
+/** What a payment is signed for. */
+interface Purpose extends Request {
+  readonly requestHash: string;
+  /** The lower of the budget's cap and the call's. */
+  readonly maxPriceUsd: string;
+}
+
 class GatewayClient implements Client {
   readonly #opts: ClientOptions;
-  readonly #signer: Signer;
+  readonly #journal: SpendJournal;
+  readonly #totalMicroUsd: bigint | undefined;
   readonly #fetch: typeof globalThis.fetch;
+  readonly #send: Send;
   readonly #sleep: (ms: number, signal: AbortSignal | undefined) => Promise<void>;
-  readonly #now: () => number;
+  readonly #monotonicMs: () => number;
+  readonly #nowMs: () => number;
   readonly #onRetry: (reason: string, waitMs: number) => void;
 
   constructor(opts: ClientOptions, modules: ClientModules) {
-    decimalToUnits(opts.maxPriceUsd, 18);
+    const { perCallUsd, totalUsd } = opts.budget;
+    assertUsd("budget.perCallUsd", perCallUsd, "CONFIG_INVALID");
+    if (totalUsd !== undefined) assertUsd("budget.totalUsd", totalUsd, "CONFIG_INVALID");
     this.#opts = opts;
-    this.#signer = modules.signer;
+    this.#journal = opts.journal ?? memoryJournal();
+    this.#totalMicroUsd = totalUsd === undefined ? undefined : limitToMicroUsd(totalUsd);
     this.#fetch = modules.fetch ?? globalThis.fetch;
+    const { gateway, requestTimeoutMs = 90_000 } = opts;
+    this.#send = createSend({ gateway, requestTimeoutMs }, { fetch: this.#fetch });
     this.#sleep = modules.sleep ?? ((ms, signal) => delay(ms, undefined, signal === undefined ? {} : { signal }));
-    this.#now = modules.monotonicMs ?? (() => performance.now());
+    this.#monotonicMs = modules.monotonicMs ?? (() => performance.now());
+    this.#nowMs = modules.nowMs ?? (() => Date.now());
     this.#onRetry = modules.onRetry ?? (() => {});
   }
 
-  async #send(purchase: Purchase, payment?: string): Promise<Answer> {
-    if (!SERVICE.test(purchase.service)) {
-      throw new AppError("USAGE", { message: `${JSON.stringify(purchase.service)} is no service id.` });
-    }
-    const signals = [AbortSignal.timeout(this.#opts.requestTimeoutMs ?? 90_000)];
-    if (purchase.signal !== undefined) signals.push(purchase.signal);
-    const response = await this.#fetch(`${this.#opts.gateway}/v1/${purchase.service}`, {
-      method: purchase.body === undefined ? "GET" : "POST",
-      headers: {
-        accept: "application/json",
-        ...(purchase.body === undefined ? {} : { "content-type": "application/json" }),
-        ...(payment === undefined ? {} : { "payment-signature": payment }),
-      },
-      body: purchase.body ?? null,
-      redirect: "error",
-      signal: AbortSignal.any(signals),
-    });
-    return readAnswer(response);
+  async quote(service: string, request?: unknown, options: CallOptions = {}): Promise<Quote> {
+    const purpose = this.#purposeOf(service, request, options);
+    const answer = await this.#ask(purpose);
+    if (answer.status !== 402) throw noTerms(answer);
+    const { terms, choice } = this.#choose(answer, purpose);
+    return { terms, price: choice.price, withinCap: withinCap(choice.price, purpose.maxPriceUsd) };
   }
 
-  async #ask(purchase: Purchase): Promise<Answer> {
+  async call(service: string, request?: unknown, options: CallOptions = {}): Promise<PurchaseResult> {
+    const purpose = this.#purposeOf(service, request, options);
+    if (options.payment !== undefined) return this.#presentGiven(purpose, options.payment);
+    for (;;) {
+      const earlier = this.#journal.resume(purpose.requestHash);
+      if (earlier === undefined) return this.#buy(purpose);
+      const { payment, usd } = earlier.open;
+      const result = await this.#present(
+        purpose,
+        { payment, usd, price: undefined, fresh: false },
+        earlier.reservation,
+      );
+      // Nothing new is signed while the earlier one can still be taken.
+      if (result.kind !== "refused" || result.open || result.status !== 402) return result;
+      if (untakeableFromMs(payment) > this.#nowMs()) return result;
+    }
+  }
+
+  services(): Promise<readonly ListedService[] | undefined> {
+    return listServices({ gateway: this.#opts.gateway }, { fetch: this.#fetch });
+  }
+
+  spending(): Spending {
+    const { chargedMicroUsd, openMicroUsd, calls } = this.#journal.sums();
+    const total = this.#totalMicroUsd;
+    const left = total === undefined ? undefined : total - chargedMicroUsd - openMicroUsd;
+    return {
+      chargedUsd: microUsdText(chargedMicroUsd),
+      openUsd: microUsdText(openMicroUsd),
+      remainingUsd: left === undefined ? undefined : microUsdText(left < 0n ? 0n : left),
+      calls,
+    };
+  }
+
+  openPayments(): readonly OpenPayment[] {
+    return this.#journal.open();
+  }
+
+  #purposeOf(service: string, request: unknown, { maxPriceUsd, signal }: CallOptions): Purpose {
+    assertService(service);
+    const body = bodyOf(request);
+    const { gateway, budget } = this.#opts;
+    if (maxPriceUsd !== undefined) assertUsd("maxPriceUsd", maxPriceUsd, "USAGE");
+    const cap = maxPriceUsd === undefined ? budget.perCallUsd : lowerUsd(budget.perCallUsd, maxPriceUsd);
+    const named = JSON.stringify([gateway, service, body ?? null]);
+    const requestHash = createHash("sha256").update(named).digest("hex");
+    return { service, body, signal, requestHash, maxPriceUsd: cap };
+  }
+
+  async #ask(purpose: Purpose): Promise<Answer> {
     try {
-      return await this.#send(purchase);
+      return await this.#send(purpose);
     } catch (cause) {
-      if (cause instanceof AppError) throw cause;
       throw unreachable(this.#opts.gateway, cause);
     }
   }
 
-  #terms(answer: Answer): PaymentRequired {
+  #choose(answer: Answer, purpose: Purpose): { readonly terms: PaymentRequired; readonly choice: Choice } {
+    let terms: PaymentRequired;
     try {
       const reader = new x402HTTPClient(new x402Client());
-      return reader.getPaymentRequiredResponse((name) => answer.headers.get(name), answer.json);
+      terms = reader.getPaymentRequiredResponse((name) => answer.headers.get(name), answer.json);
     } catch (cause) {
       throw new AppError("PAYMENT_OPTION_UNKNOWN", {
         message: "The gateway's payment terms cannot be read; nothing was signed.",
         cause,
       });
     }
+    return { terms, choice: choose(terms, this.#opts.assets ?? [], purpose.maxPriceUsd) };
   }
 
-  #choose(terms: PaymentRequired): Choice {
-    return choose(terms, this.#opts.assets ?? [], this.#opts.maxPriceUsd);
-  }
-
-  async quote(purchase: Purchase): Promise<Quote> {
-    const answer = await this.#ask(purchase);
-    if (answer.status !== 402) throw noTerms(answer);
-    const terms = this.#terms(answer);
-    const { price } = this.#choose(terms);
-    return { terms, price, withinCap: withinCap(price, this.#opts.maxPriceUsd) };
-  }
-
-  async call(purchase: Purchase): Promise<PurchaseResult> {
-    if (purchase.payment !== undefined) return this.#present(purchase, purchase.payment, undefined);
-    const asked = await this.#ask(purchase);
-    if (asked.status !== 402) {
-      if (asked.status < 300) return { kind: "free", status: asked.status, answer: asked.json };
-      return {
-        kind: "refused",
-        status: asked.status,
-        ...refusalOf(asked),
-        open: false,
-        receipt: undefined,
-        price: undefined,
-        payment: undefined,
-      };
-    }
-    const terms = this.#terms(asked);
-    const choice = this.#choose(terms);
-    if (!withinCap(choice.price, this.#opts.maxPriceUsd)) {
+  async #buy(purpose: Purpose): Promise<PurchaseResult> {
+    const asked = await this.#ask(purpose);
+    if (asked.status < 300) return { kind: "free", status: asked.status, answer: asked.json };
+    if (asked.status !== 402) return refusedUnsigned(asked);
+    const { terms, choice } = this.#choose(asked, purpose);
+    const { price } = choice;
+    if (!withinCap(price, purpose.maxPriceUsd)) {
       throw new AppError("SPEND_CAP", {
-        message: `The price is ${choice.price.usd} USD, over the cap of ${this.#opts.maxPriceUsd} USD; nothing was signed.`,
-        detail: { usd: choice.price.usd, maxPriceUsd: this.#opts.maxPriceUsd },
+        message: `The price is ${price.usd} USD, over the cap of ${purpose.maxPriceUsd} USD; nothing was signed.`,
+        detail: { usd: price.usd, maxPriceUsd: purpose.maxPriceUsd },
       });
     }
-    const http = referenceClient(this.#signer, choice, this.#opts.maxPriceUsd);
-    const payload = await http.createPaymentPayload({ ...terms, accepts: [choice.option] });
-    const payment = http.encodePaymentSignatureHeader(payload)["PAYMENT-SIGNATURE"];
-    if (payment === undefined) {
-      throw new AppError("INTERNAL", { message: "The payment could not be encoded; nothing was sent." });
+    purpose.signal?.throwIfAborted();
+    const reservation = await this.#reserve(purpose, unitsToMicroUsd(price.amount, price.decimals));
+    let payment: string;
+    try {
+      payment = await this.#sign(terms, choice, purpose);
+    } catch (cause) {
+      await reservation.end("uncharged");
+      throw cause;
     }
-    return this.#present(purchase, payment, choice.price);
+    return this.#present(purpose, { payment, price, usd: price.usd, fresh: true }, reservation);
+  }
+
+  #reserve({ service, requestHash }: Purpose, microUsd: bigint): Promise<SpendReservation> {
+    return this.#journal.reserve({ service, requestHash, microUsd, totalMicroUsd: this.#totalMicroUsd });
+  }
+
+  /** Signs exactly one option, and holds that what is signed is what was checked. */
+  async #sign(terms: PaymentRequired, { option, price }: Choice, purpose: Purpose): Promise<string> {
+    const http = referenceClient(this.#opts.signer, { option, price }, purpose.maxPriceUsd);
+    let payment: string | undefined;
+    try {
+      const payload = await http.createPaymentPayload({ ...terms, accepts: [option] });
+      payment = http.encodePaymentSignatureHeader(payload)["PAYMENT-SIGNATURE"];
+    } catch (cause) {
+      const why = cause instanceof Error ? cause.message : "unknown";
+      throw new AppError("INTERNAL", { message: `The payment could not be signed (${why}); nothing was sent.`, cause });
+    }
+    const facts = payment === undefined ? undefined : readPayment(payment);
+    if (payment === undefined || facts?.value !== price.amount || facts.network !== price.network) {
+      throw new AppError("INTERNAL", {
+        message: "The payment is not of the price that was checked; nothing was sent.",
+      });
+    }
+    return payment;
+  }
+
+  /** Presents a payment that the caller has. Where it is the signer's own it counts in the budget. */
+  async #presentGiven(purpose: Purpose, payment: string): Promise<PurchaseResult> {
+    const earlier = this.#journal.resume(purpose.requestHash, payment);
+    if (earlier !== undefined) {
+      const { usd } = earlier.open;
+      return this.#present(purpose, { payment, usd, price: undefined, fresh: false }, earlier.reservation);
+    }
+    const known = this.#journal.open().find((open) => open.payment === payment);
+    if (known !== undefined && known.requestHash !== purpose.requestHash) {
+      throw new AppError("USAGE", {
+        message:
+          "This payment was signed for another request, and only that one can be sent with it; nothing was signed.",
+      });
+    }
+    const presented = { payment, usd: known?.usd, price: undefined, fresh: false };
+    // Another call of this process is presenting it, and keeps the books of it.
+    if (known !== undefined) return this.#present(purpose, presented, undefined);
+    const facts = readPayment(payment);
+    if (facts === undefined || facts.from.toLowerCase() !== this.#opts.signer.address.toLowerCase()) {
+      return this.#present(purpose, presented, undefined);
+    }
+    const decimals = decimalsOf(facts, this.#opts.assets ?? []);
+    if (decimals === undefined) {
+      throw new AppError("PAYMENT_OPTION_UNKNOWN", {
+        message: "This payment is not in a dollar stablecoin that this client knows; nothing was signed or sent.",
+      });
+    }
+    const microUsd = unitsToMicroUsd(facts.value, decimals);
+    const reservation = await this.#reserve(purpose, microUsd);
+    return this.#present(purpose, { ...presented, usd: microUsdText(microUsd) }, reservation);
   }
 
   /** Sends one signed payment until its outcome is known. Never signs: a second signature could be a second debit. */
-  async #present(purchase: Purchase, payment: string, price: Price | undefined): Promise<PurchaseResult> {
-    const untilMs = this.#now() + (this.#opts.retryForMs ?? 120_000);
-    for (let attempt = 0; ; attempt++) {
-      let answer: Answer | undefined;
-      try {
-        answer = await this.#send(purchase, payment);
-      } catch (cause) {
-        if (cause instanceof AppError || purchase.signal?.aborted === true) throw cause;
-      }
+  async #present(
+    purpose: Purpose,
+    presented: Presented,
+    reservation: SpendReservation | undefined,
+  ): Promise<PurchaseResult> {
+    await reservation?.signed(presented.payment);
+    const untilMs = this.#monotonicMs() + (this.#opts.retryForMs ?? 120_000);
+    let { fresh } = presented;
+    let answer: Answer | undefined;
+    for (let attempt = 0; purpose.signal?.aborted !== true; attempt++) {
+      answer = await this.#send(purpose, presented.payment).catch(() => undefined);
+      if (answer !== undefined && !isOpen(answer)) break;
+      fresh = false;
       const wait = waitMs(answer, attempt);
-      const open = answer === undefined || isOpen(answer);
-      if (open && this.#now() + wait < untilMs) {
-        this.#onRetry(answer === undefined ? "the connection was lost" : refusalOf(answer).code, wait);
-        await this.#sleep(wait, purchase.signal);
-        continue;
-      }
-      return this.#resultOf(answer, payment, price);
+      if (this.#monotonicMs() + wait >= untilMs) break;
+      this.#onRetry(answer === undefined ? "the connection was lost" : refusalOf(answer).code, wait);
+      await this.#sleep(wait, purpose.signal).catch(() => {});
     }
-  }
-
-  #resultOf(answer: Answer | undefined, payment: string, price: Price | undefined): PurchaseResult {
-    if (answer === undefined) {
-      const message = "The connection was lost and the outcome is unknown; present the same payment again.";
-      const said = { code: "SETTLEMENT_PENDING", message, retryable: true, open: true };
-      return { kind: "refused", status: 0, ...said, receipt: undefined, price, payment };
-    }
-    const receipt = receiptOf(answer.headers);
-    if (answer.status === 200 && receipt?.success === true) {
-      return { kind: "bought", envelope: answer.json, receipt, price, payment };
-    }
-    if (answer.status === 200) {
-      const message = "The gateway answered 200 without a receipt of success.";
-      const said = { code: "FACILITATOR_MISBEHAVED", message, retryable: true, open: true };
-      return { kind: "refused", status: 200, ...said, receipt, price, payment };
-    }
-    const said = { ...refusalOf(answer), open: isOpen(answer) };
-    return { kind: "refused", status: answer.status, ...said, receipt, price, payment };
+    const { result, outcome } = judge(answer, { ...presented, fresh }, this.#nowMs());
+    await reservation?.end(outcome);
+    return result;
   }
 }
 
 /**
  * Makes the client of a gateway.
- * @throws AppError CONFIG_INVALID when the cap is no decimal amount.
+ * @throws AppError CONFIG_INVALID when an amount of the budget is none.
  */
-export function createClient(opts: ClientOptions, modules: ClientModules): Client {
+export function createClient(opts: ClientOptions, modules: ClientModules = {}): Client {
   return new GatewayClient(opts, modules);
 }

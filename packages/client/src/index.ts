@@ -1,15 +1,24 @@
 export { newPrivateKey, signerFromKey, tokenBalance } from "./account.ts";
 export { createClient } from "./client.ts";
+export { memoryJournal, type SpendJournalModules } from "./journal.ts";
+export { openSpendJournal } from "./journal-file.ts";
 export { type ListedService, listServices } from "./listing.ts";
+export { untakeableFromMs } from "./payment-header.ts";
 export type {
+  Budget,
+  CallOptions,
   Client,
   ClientModules,
   ClientOptions,
   DollarAsset,
+  OpenPayment,
   Price,
-  Purchase,
   PurchaseReceipt,
   PurchaseResult,
   Quote,
   Signer,
+  Spending,
+  SpendJournal,
+  SpendOutcome,
+  SpendReservation,
 } from "./types.ts";

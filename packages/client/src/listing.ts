@@ -1,6 +1,6 @@
 import { isRecord } from "@turnpike/base";
 import { readAnswer } from "./answers.ts";
-import { unreachable } from "./client.ts";
+import { unreachable } from "./transport.ts";
 
 /** A service as the gateway's `/services.json` lists it. */
 export interface ListedService {

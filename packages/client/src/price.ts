@@ -17,12 +17,25 @@ export interface Choice {
 
 const isAddress = (text: string): text is `0x${string}` => ADDRESS.test(text);
 
-function decimalsOf(option: PaymentRequirements, assets: readonly DollarAsset[]): number | undefined {
+/** Decimal places of a dollar stablecoin: as this client knows them, whatever anybody claims. */
+export function decimalsOf(
+  option: { readonly network: string; readonly asset: string },
+  assets: readonly DollarAsset[],
+): number | undefined {
   const own = assets.find(({ network, asset }) => network === option.network && sameAddress(asset, option.asset));
-  return own?.decimals ?? findDefaultAsset(option.asset, option.network)?.decimals;
+  return own?.decimals ?? findDefaultAsset(option.asset, option.network as `${string}:${string}`)?.decimals;
 }
 
 function choiceOf(option: PaymentRequirements, assets: readonly DollarAsset[]): Choice | undefined {
+  // What the gateway sent: its types are only claimed.
+  const {
+    network,
+    asset: token,
+    amount: units,
+    maxTimeoutSeconds: seconds,
+  } = option as unknown as Record<string, unknown>;
+  if (typeof network !== "string" || typeof token !== "string" || typeof units !== "string") return undefined;
+  if (!Number.isSafeInteger(seconds)) return undefined;
   const method: unknown = isRecord(option.extra) ? option.extra.assetTransferMethod : undefined;
   const decimals = decimalsOf(option, assets);
   if (
@@ -58,7 +71,11 @@ export function withinCap(price: Price, maxPriceUsd: string): boolean {
  * @throws AppError PAYMENT_OPTION_UNKNOWN when there is none.
  */
 export function choose(terms: PaymentRequired, assets: readonly DollarAsset[], maxPriceUsd: string): Choice {
-  const choices = terms.accepts.flatMap((option) => choiceOf(option, assets) ?? []);
+  const offered: unknown = terms.accepts;
+  const options = Array.isArray(offered) ? (offered as readonly unknown[]) : [];
+  const choices = options.flatMap((one) =>
+    isRecord(one) ? (choiceOf(one as unknown as PaymentRequirements, assets) ?? []) : [],
+  );
   const best = choices.find(({ price }) => withinCap(price, maxPriceUsd)) ?? choices[0];
   if (best === undefined) {
     throw new AppError("PAYMENT_OPTION_UNKNOWN", {

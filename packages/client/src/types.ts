@@ -20,7 +20,10 @@ export interface DollarAsset {
   readonly decimals: number;
 }
 
-/** What a client may spend. Enforced before anything is signed, over all calls at once. */
+/**
+ * What a client may spend. Enforced before anything is signed, over all calls at once. Amounts are decimals such as
+ * `"0.05"`: no sign, no exponent.
+ */
 export interface Budget {
   /** Most that one call may cost, in US dollars: `"0.05"`. */
   readonly perCallUsd: string;
@@ -72,12 +75,26 @@ export interface Spending {
   readonly calls: number;
 }
 
+/**
+ * What became of a signed payment.
+ * `charged`: it was taken, or may have been for another request; it stays spent.
+ * `uncharged`: the gateway refused it for good. `unserved`: the gateway took nothing now, and the same payment may be
+ * presented again. Both are given back only when the authorization has expired, because until then whoever holds the
+ * signature can still take it; at once where nothing was signed.
+ * `open`: not known. It stays spent until it is presented again.
+ */
+export type SpendOutcome = "charged" | "uncharged" | "unserved" | "open";
+
 /** One call's place in the budget. */
 export interface SpendReservation {
-  /** Writes the signed payment down; durable before it resolves, and only then is it sent. */
+  /**
+   * Writes down that this signed payment is going to be sent, for the first time or again; durable before it resolves,
+   * and only then is it sent.
+   * @throws AppError SPEND_JOURNAL when it cannot be written: the payment must not be sent, and the reservation is ended.
+   */
   signed(payment: string): Promise<void>;
-  /** `charged` keeps it as spent, `uncharged` gives it back, `open` keeps it as spent until it is presented again. */
-  end(outcome: "charged" | "uncharged" | "open"): Promise<void>;
+  /** Tells the outcome, once; a later call does nothing. Never rejects: what could not be written counts as open. */
+  end(outcome: SpendOutcome): Promise<void>;
 }
 
 /**
@@ -86,8 +103,8 @@ export interface SpendReservation {
  */
 export interface SpendJournal extends AsyncDisposable {
   /**
-   * Takes a call's price out of the budget.
-   * @throws AppError BUDGET_SPENT when less is left (nothing was signed).
+   * Takes a call's price out of the budget, before anything else of this process can.
+   * @throws AppError BUDGET_SPENT when less is left; SPEND_JOURNAL when it cannot be written down (nothing was signed).
    */
   reserve(call: {
     readonly service: string;
@@ -95,8 +112,15 @@ export interface SpendJournal extends AsyncDisposable {
     readonly microUsd: bigint;
     readonly totalMicroUsd: bigint | undefined;
   }): Promise<SpendReservation>;
-  /** Takes up a payment of an earlier try again; undefined when none is open for this request. */
-  resume(requestHash: string): { readonly open: OpenPayment; readonly reservation: SpendReservation } | undefined;
+  /**
+   * Takes up a payment of an earlier try again: the oldest one for this request, or the one that is given. Undefined
+   * when there is none, or a call of this process is presenting it.
+   */
+  resume(
+    requestHash: string,
+    payment?: string,
+  ): { readonly open: OpenPayment; readonly reservation: SpendReservation } | undefined;
+  /** What was signed and has no known outcome, those that are being presented among them; oldest first. */
   open(): readonly OpenPayment[];
   /** `chargedMicroUsd` and `openMicroUsd` are sums; `calls` counts what was signed. */
   sums(): { readonly chargedMicroUsd: bigint; readonly openMicroUsd: bigint; readonly calls: number };
@@ -146,6 +170,8 @@ export type PurchaseResult =
       /** Code of the gateway's error; where it sent terms again the cause that it names, else `PAYMENT_REQUIRED`. */
       readonly code: string;
       readonly message: string;
+      /** What that means for the money, in a sentence: nothing was signed, nothing was charged, or what may have been. */
+      readonly charge: string;
       /** True when the same request, with the same payment where there is one, may succeed later. */
       readonly retryable: boolean;
       /** True when it is not known whether the payment was taken: only the same payment may be presented again. */
@@ -178,9 +204,11 @@ export interface Client {
   quote(service: string, request?: unknown, options?: CallOptions): Promise<Quote>;
   /**
    * Buys one call: asks, checks the price against the budget, signs once, and sends until the outcome is known. A
-   * payment of an earlier try that is still open for the same request is presented first, and nothing new is signed.
-   * @throws AppError SPEND_CAP or BUDGET_SPENT (nothing was signed), PAYMENT_OPTION_UNKNOWN (the same),
-   * GATEWAY_UNREACHABLE when the gateway cannot be reached before anything was signed.
+   * payment of an earlier try that is still open for the same request is presented first, and nothing new is signed
+   * while that one can still be taken. An abort rejects before the signature; after it the result is an open refusal.
+   * @throws AppError SPEND_CAP, BUDGET_SPENT, SPEND_JOURNAL, PAYMENT_OPTION_UNKNOWN, USAGE; GATEWAY_UNREACHABLE when the
+   * gateway cannot be reached; INTERNAL when the signer refuses. In all of them nothing was signed, or what was signed
+   * was not sent.
    */
   call(service: string, request?: unknown, options?: CallOptions): Promise<PurchaseResult>;
   /** What the gateway offers; undefined when it has no list. @throws AppError GATEWAY_UNREACHABLE. */
@@ -197,6 +225,8 @@ export interface ClientModules {
   readonly sleep?: (ms: number, signal: AbortSignal | undefined) => Promise<void>;
   /** Monotonic milliseconds; for tests. */
   readonly monotonicMs?: () => number;
+  /** Milliseconds since the Unix epoch; for tests. */
+  readonly nowMs?: () => number;
   /** Told before each time a signed request is sent again. */
   readonly onRetry?: (reason: string, waitMs: number) => void;
 }

@@ -2,6 +2,7 @@ import { DANGEROUS } from "./dangerous.ts";
 import { proxyFaults } from "./limit-rules.ts";
 import { portalFaults, portalPorts } from "./portal-rules.ts";
 import type { Config, NetworkConfig } from "./schema.ts";
+import { searchFaults, searchPorts } from "./search-rules.ts";
 
 const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
 
@@ -27,6 +28,7 @@ function portFaults(config: Config): string[] {
     },
     { path: "admin.port", host: config.admin.host, port: config.admin.port ?? 0 },
     ...portalPorts(config),
+    ...searchPorts(config),
   ];
   const faults: string[] = [];
   for (const [at, a] of taken.entries()) {
@@ -140,6 +142,7 @@ export function ruleFaults(config: Config): string[] {
     ...sampleFaults(config),
     ...proxyFaults(config),
     ...portalFaults(config),
+    ...searchFaults(config),
   ];
   if (config.payment.mode === "remote" && config.payment.facilitatorUrl === undefined) {
     faults.push("payment.facilitatorUrl: missing; payment.mode remote needs the facilitator's URL");

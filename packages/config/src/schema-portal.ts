@@ -62,7 +62,12 @@ export const PORTAL_DB = section(
       1_048_576,
       "Largest head of a request, in bytes: long lists of a filter stand in its first line.",
     ),
-    requestTimeoutMs: milliseconds(10_000, 1_000, 300_000, "Longest time for a request to arrive"),
+    requestTimeoutMs: milliseconds(
+      10_000,
+      1_000,
+      300_000,
+      "Longest time for a request to arrive, and for an answer to stand still because its client does not read it: the connection is cut",
+    ),
     statementTimeoutMs: section(
       {
         reader: milliseconds(5_000, 10, 600_000, "Longest time of one statement of a reader"),
@@ -88,6 +93,12 @@ export const PORTAL_DB = section(
         ),
       },
       "Rate limits. More is answered 429.",
+    ),
+    auditDays: integer(
+      365,
+      30,
+      36_500,
+      "Days that the audit of writes is kept. `turnpike db` removes what is older, in small batches, every hour.",
     ),
     revealCreatedHash: flag(
       false,

@@ -1,9 +1,12 @@
 import {
-  discoveryResources,
+  apiCatalogue,
+  createDiscovery,
   iconSvg,
+  llmsFullText,
   llmsText,
   openApiDocument,
   paymentRequired,
+  productIconSvg,
   servicesDocument,
   wellKnownX402,
 } from "@turnpike/catalogue";
@@ -20,6 +23,7 @@ export function createGateway(opts: GatewayOptions, modules: GatewayModules): Ga
     const updatedAt = new Date(modules.clock.nowMs()).toISOString();
     const base = { publicUrl, options, version, relayDomain, updatedAt };
     const context = { ...base, serves: () => false };
+    const discovery = createDiscovery(catalogue, context);
     return {
       termsOf: (service, error) => paymentRequired(service, context, error),
       parse: parsePaid,
@@ -30,10 +34,14 @@ export function createGateway(opts: GatewayOptions, modules: GatewayModules): Ga
       documents: {
         openApi: () => openApiDocument(catalogue, context),
         wellKnownX402: () => wellKnownX402(catalogue, context),
+        apiCatalogue: () => apiCatalogue(context),
         llmsText: (serves) => llmsText(catalogue, { ...base, serves }),
-        discoveryResources: (page) => discoveryResources(catalogue, context, page),
+        llmsFullText: () => llmsFullText(catalogue, context),
+        discoveryResources: (page) => discovery.list(page),
+        discoverySearch: (search, serves) => discovery.search(search, serves),
         services: (serves) => servicesDocument(catalogue, { ...base, serves }),
         icon: iconSvg,
+        productIcon: productIconSvg,
       },
     };
   };

@@ -1,1 +1,6 @@
-export {};
+export { createGatewayDocuments, type GatewayDocuments, type RouteFacts, type ServiceFacts } from "./documents.ts";
+export { type McpHttpModules, type McpHttpOptions, type McpHttpServer, serveMcpHttp } from "./http.ts";
+export { createMcpServer } from "./server.ts";
+export { createSession, type Session, type SessionOptions } from "./session.ts";
+export { type McpStdioModules, type McpStdioServer, serveMcpStdio } from "./stdio.ts";
+export type { McpServerModules, McpServerOptions } from "./types.ts";

@@ -122,7 +122,7 @@ test("what is not one strict payload is refused", () => {
     encode({ ...good, payload: { signature } }),
     encode({ ...good, payload: { signature, authorization: [authorization] } }),
     encode({ ...good, extensions: 5 }),
-    encode({ ...good, extra: JSON.parse("[".repeat(20) + "]".repeat(20)) as unknown }),
+    encode({ ...good, extra: JSON.parse("[".repeat(24) + "]".repeat(24)) as unknown }),
     encode({ ...good, extra: Array.from({ length: 2_100 }, () => 1) }),
     encode({ ...good, extra: "x".repeat(20_000) }),
   ]) {

@@ -33,6 +33,14 @@ export {
 } from "./evm/logs.ts";
 export { createEvmRpc, type EvmRpc, type EvmRpcOptions, type RpcCall, type RpcReply } from "./evm/rpc.ts";
 export { type Eip1559Transaction, type SignedTransaction, signTransaction } from "./evm/transaction.ts";
+export type {
+  DiscoveryFilter,
+  DiscoveryHits,
+  DiscoveryPage,
+  DiscoveryQuery,
+  DiscoverySearchQuery,
+  FacilitatorDiscovery,
+} from "./facilitator/discovery.ts";
 export {
   createFacilitator,
   type Facilitator,
@@ -46,8 +54,6 @@ export {
 export type { FacilitatorAsset } from "./facilitator/request.ts";
 export {
   createFacilitatorServer,
-  type DiscoveryPage,
-  type DiscoveryQuery,
   type FacilitatorServer,
   type FacilitatorServerModules,
   type FacilitatorServerOptions,

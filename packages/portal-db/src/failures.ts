@@ -10,3 +10,12 @@ export function failure(
 ): ErrorBody {
   return { status, code, message, details, hint };
 }
+
+/** What is answered instead of rows that are too much text; a write is not done then. */
+export const TOO_LARGE: ErrorBody = failure(
+  400,
+  "ANSWER_TOO_LARGE",
+  "The answer would be too large",
+  null,
+  "Ask for fewer rows, columns or embedded resources",
+);

@@ -1,6 +1,7 @@
-import { AppError, type Clock, type Log, type Metrics } from "@turnpike/base";
-import type pg from "pg";
-import { createRolePool, type RolePool } from "./database/pool.ts";
+import type { Clock, Log, Metrics } from "@turnpike/base";
+import { checkPortalDb } from "./database/migrate.ts";
+import { askInTime, createRolePool, type RolePool } from "./database/pool.ts";
+import { startRetention } from "./database/retention.ts";
 import { type WatchedRoleViews, watchRoleViews } from "./database/role-views.ts";
 import { runWithRole, withRole } from "./database/session.ts";
 import type { PortalTransactions } from "./http/run-plan.ts";
@@ -20,6 +21,8 @@ export interface PortalDbOptions extends PortalServerOptions {
   readonly lockTimeoutMs: number;
   /** Longest wait for a connection to the database. */
   readonly connectTimeoutMs: number;
+  /** Age, in days, at which rows of the audit are removed; at least 30. */
+  readonly auditDays: number;
   readonly keys: readonly TokenKeyOptions[];
   readonly audience: string;
   readonly maxLifetimeSeconds: number;
@@ -49,16 +52,10 @@ const RELOAD_DEBOUNCE_MS = 100;
 const RECONNECT_MS = 1_000;
 const READY_KEPT_MS = 500;
 
-/** One of our own statements. The connection of one that has no answer in time is given up: it must not stay taken. */
-async function ask({ connections }: RolePool, timeoutMs: number, query: pg.QueryConfig): Promise<number> {
-  // The driver's types leave the member out.
-  const timed: pg.QueryConfig & { readonly query_timeout: number } = { ...query, query_timeout: timeoutMs };
-  return (await connections.query(timed)).rows.length;
-}
-
 async function isRevoked(pool: RolePool, timeoutMs: number, tokenId: string): Promise<boolean> {
   const text = "select 1 from portal_private.revoked_tokens where token_id = $1";
-  return (await ask(pool, timeoutMs, { name: "portal_revoked", text, values: [tokenId] })) > 0;
+  const query = { name: "portal_revoked", text, values: [tokenId] };
+  return (await askInTime(pool, timeoutMs, query)).length > 0;
 }
 
 function transactions(opts: PortalDbOptions, pool: RolePool): PortalTransactions {
@@ -81,7 +78,7 @@ function readiness(pool: RolePool, timeoutMs: number, clock: Clock): () => Promi
   return () => {
     if (clock.monotonicMs() < untilMs) return missing;
     untilMs = clock.monotonicMs() + READY_KEPT_MS;
-    missing = ask(pool, timeoutMs, { text: "select 1" }).then(
+    missing = askInTime(pool, timeoutMs, { text: "select 1" }).then(
       () => [],
       () => ["database"],
     );
@@ -91,7 +88,8 @@ function readiness(pool: RolePool, timeoutMs: number, clock: Clock): () => Promi
 
 /**
  * Opens the database and serves the management data over HTTP. Disposing of it ends the calls under way first.
- * @throws AppError CONFIG_INVALID for keys that are none, PORTAL_DB_UNAVAILABLE, PORTAL_DB_SCHEMA, and what listening throws.
+ * @throws AppError CONFIG_INVALID for keys that are none, PORTAL_DB_UNAVAILABLE, PORTAL_DB_SCHEMA for tables of another
+ * version and roles that may too much, and what listening throws.
  */
 export async function startPortalDb(opts: PortalDbOptions, modules: PortalDbModules): Promise<PortalDb> {
   const { clock, log, metrics } = modules;
@@ -99,17 +97,14 @@ export async function startPortalDb(opts: PortalDbOptions, modules: PortalDbModu
   await using stack = new AsyncDisposableStack();
   const { databaseUrl: url, poolSize, connectTimeoutMs } = opts;
   const askMs = opts.statementTimeoutMs.reader;
+  await checkPortalDb(url);
   const pool = stack.use(
     createRolePool({ url, poolSize, connectTimeoutMs, queueLimit: poolSize * QUEUE_PER_CONNECTION }, { log }),
   );
   const views: WatchedRoleViews = stack.use(
     await watchRoleViews({ url, debounceMs: RELOAD_DEBOUNCE_MS, reconnectMs: RECONNECT_MS }, { pool, log }),
   );
-  if (views.current().reader.tables.size === 0) {
-    throw new AppError("PORTAL_DB_SCHEMA", {
-      message: "The management tables are not there, or their rights are not. Run `npx turnpike db migrate`.",
-    });
-  }
+  stack.use(startRetention({ auditDays: opts.auditDays }, { pool, log }));
   const verifier = createTokenVerifier(
     { keys, audience: opts.audience, maxLifetimeSeconds: opts.maxLifetimeSeconds },
     { clock, isRevoked: createRevocationCheck({}, { clock, find: (tokenId) => isRevoked(pool, askMs, tokenId) }) },

@@ -30,7 +30,6 @@ export {
   takesPaths,
 } from "./families/free-call.ts";
 export { LISTED_METHODS, type ListedMethod } from "./families/methods/listing.ts";
-export { MAX_SEARCH_BODY_BYTES, MAX_SEARCH_RESULTS } from "./families/search.ts";
 export { familyOf, isListed, parsePaid } from "./families.ts";
 export { RELAY_METRICS } from "./metrics.ts";
 export { checkPath } from "./paths.ts";

@@ -1,1 +1,62 @@
-export {};
+export type { SiteModules, SiteOptions } from "./crawl/options.ts";
+export { indexSite } from "./crawl/site.ts";
+export {
+  createEngines,
+  type EngineOptions,
+  type Engines,
+  type EnginesModules,
+  type WeightedEngine,
+} from "./engines/create-engines.ts";
+export { ENGINE_FAILURES, type EngineFailure } from "./engines/failure.ts";
+export { createExtractor, type ExtractorOptions } from "./extract/extractor.ts";
+export { createSafeFetcher } from "./fetching/fetcher.ts";
+export type {
+  FetchAnswer,
+  FetchFailure,
+  FetchFault,
+  FetchRequest,
+  FetchResult,
+  Resolve,
+  ResolvedAddress,
+  SafeFetcher,
+  SafeFetcherModules,
+  SafeFetcherOptions,
+} from "./fetching/types.ts";
+export type { IndexFilesModules } from "./files/index-files.ts";
+export { type IndexFolderOptions, indexFolder } from "./files/index-folder.ts";
+export { type IndexPackagesOptions, indexPackages } from "./files/index-packages.ts";
+export {
+  type CrawlOptions,
+  type IndexedSource,
+  type IndexSourceModules,
+  type IndexSourceOptions,
+  indexSource,
+} from "./index-source.ts";
+export { type LocalEngine, type LocalEngineOptions, openLocalEngine } from "./local/engine.ts";
+export { type IndexWriterOptions, openIndexWriter } from "./local/writer.ts";
+export { SEARCH_METRICS } from "./metrics.ts";
+export { DOCUMENTS_PATH, type FindDocument } from "./service/documents.ts";
+export {
+  type SearchService,
+  type SearchServiceModules,
+  type SearchServiceOptions,
+  startSearchService,
+} from "./service/search-service.ts";
+export type { SearcherOptions } from "./service/searcher.ts";
+export type { SourceKind } from "./source-kind.ts";
+export type {
+  EngineHit,
+  EngineQuery,
+  EngineReport,
+  Extracted,
+  Extractor,
+  IndexProgress,
+  IndexReport,
+  IndexStats,
+  IndexWriter,
+  RawPage,
+  SearchAnswer,
+  SearchEngine,
+  SearchResult,
+  SourceDocument,
+} from "./types.ts";

@@ -27,9 +27,11 @@ export interface BooksOptions extends DbOptions {
 export async function migrate(opts: DbOptions, context: CommandContext): Promise<void> {
   const output = outputOf(opts);
   const config = configOf(context, opts.config);
-  // A facilitator that never runs needs no tables.
-  const roles: LedgerRole[] =
+  // A facilitator that never runs needs no tables, nor does a ledger where there is management data alone.
+  const hasLedger = config.ledger.url !== undefined || config.payment.networks.length > 0 || !hasPortal(config);
+  const ledgers: LedgerRole[] =
     relayerKeys(config, context.env, "facilitator").length > 0 ? ["gateway", "facilitator"] : ["gateway"];
+  const roles = hasLedger ? ledgers : [];
   const done: Record<string, readonly string[]> = {};
   for (const role of roles) {
     const { applied } = await migrateLedger(config, role);

@@ -73,6 +73,7 @@ export function payCommandLine(
     readonly gateway?: string;
     readonly keyFile?: string;
     readonly rpc?: string;
+    readonly journal?: string;
     readonly payment?: string;
   } = {},
 ): string {
@@ -80,6 +81,7 @@ export function payCommandLine(
     ["--gateway", opts.gateway],
     ["--key-file", opts.keyFile],
     ["--rpc", opts.rpc],
+    ["--journal", opts.journal],
     ["--payment", opts.payment],
   ] as const;
   const given = flags.flatMap(([flag, value]) => (value === undefined ? [] : [flag, quoted(value)]));

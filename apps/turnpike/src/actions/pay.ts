@@ -1,11 +1,10 @@
 import { randomBytes } from "node:crypto";
-import { existsSync } from "node:fs";
-import { resolve } from "node:path";
 import { AppError, parseJson, sameAddress, unitsToDecimal } from "@turnpike/base";
-import type { DollarAsset, ListedService, Price, PurchaseResult } from "@turnpike/client";
+import type { Budget, ListedService, Price, PurchaseResult, SpendJournal } from "@turnpike/client";
 import { type CommandContext, outputOf } from "../context.ts";
 import { prettyJson } from "../output.ts";
-import { type BuyerFacts, findUpFile } from "../up-file.ts";
+import { findUpFile } from "../up-file.ts";
+import { gatewayOf, keyOf, localAssets } from "./buyer.ts";
 import { assertServed, exampleOf } from "./pay-listing.ts";
 import { type Balance, payCommandLine, priceText, REFUSED, resultLines, UNKNOWN, whatNext } from "./pay-text.ts";
 
@@ -20,43 +19,8 @@ export interface PayOptions {
   readonly keyFile?: string;
   readonly rpc?: string;
   readonly payment?: string;
-}
-
-function gatewayOf(opts: PayOptions, context: CommandContext, up: BuyerFacts | undefined): string {
-  const gateway = opts.gateway ?? context.env.TURNPIKE_GATEWAY ?? up?.gateway;
-  if (gateway === undefined) {
-    throw new AppError("USAGE", {
-      message: "There is no gateway to buy from: start one with npm start, or give --gateway or TURNPIKE_GATEWAY.",
-    });
-  }
-  if (!/^https?:\/\/[^/\s]+/.test(gateway)) {
-    throw new AppError("USAGE", { message: `${JSON.stringify(gateway)} is no http:// or https:// address.` });
-  }
-  return gateway.replace(/\/+$/, "");
-}
-
-async function keyOf(opts: PayOptions, context: CommandContext, up: BuyerFacts | undefined): Promise<string> {
-  if (opts.keyFile !== undefined) {
-    const { readKeyFile } = await import("@turnpike/config");
-    if (!existsSync(opts.keyFile)) {
-      throw new AppError("USAGE", {
-        message: `--key-file: ${resolve(opts.keyFile)} is not there; npx turnpike keys new ${opts.keyFile} makes one.`,
-      });
-    }
-    const [key, more] = readKeyFile(opts.keyFile);
-    if (key === undefined || more !== undefined) {
-      throw new AppError("USAGE", { message: `${opts.keyFile} must hold exactly one key.` });
-    }
-    return key;
-  }
-  const key = context.env.TURNPIKE_BUYER_KEY ?? up?.buyer.privateKey;
-  if (key === undefined) {
-    throw new AppError("USAGE", {
-      message:
-        "There is no key to pay with: give --key-file or TURNPIKE_BUYER_KEY. npx turnpike keys new <file> makes one.",
-    });
-  }
-  return key;
+  readonly journal?: string;
+  readonly total?: string;
 }
 
 function anyKey(): `0x${string}` {
@@ -77,11 +41,6 @@ function bodyOf(opts: PayOptions, json: string | undefined): string | undefined 
     });
   }
   return json;
-}
-
-/** The local token, in case that the reference client does not know it. */
-function localAssets(up: BuyerFacts | undefined): DollarAsset[] {
-  return up === undefined ? [] : [{ network: up.settlement.network, asset: up.settlement.asset, decimals: 6 }];
 }
 
 async function balanceOf(
@@ -123,12 +82,29 @@ function show(result: PurchaseResult, balance: Balance | undefined, again: strin
   return result.open ? UNKNOWN : REFUSED;
 }
 
-function assertCap(max: string): void {
-  if (/^\d{1,12}(\.\d{1,18})?$/.test(max)) return;
-  throw new AppError("USAGE", { message: `--max: ${JSON.stringify(max)} is no amount of US dollars such as 0.05.` });
+function assertUsd(flag: string, usd: string): void {
+  if (/^(0|[1-9]\d{0,11})(\.\d{1,18})?$/.test(usd)) return;
+  throw new AppError("USAGE", { message: `${flag}: ${JSON.stringify(usd)} is no amount of US dollars such as 0.05.` });
 }
 
-/** Buys one call, or quotes it. @throws AppError USAGE, SPEND_CAP and those of the client. */
+function budgetOf({ max, total, journal }: PayOptions): Budget {
+  assertUsd("--max", max);
+  if (total === undefined) return { perCallUsd: max };
+  assertUsd("--total", total);
+  if (journal === undefined) {
+    throw new AppError("USAGE", { message: "--total is over the calls of one journal: give --journal <file> too." });
+  }
+  return { perCallUsd: max, totalUsd: total };
+}
+
+/** The journal of `--journal`, for as long as a command runs. */
+async function journalOf(opts: PayOptions): Promise<SpendJournal> {
+  const { memoryJournal, openSpendJournal } = await import("@turnpike/client");
+  // A quote counts nothing, and need not wait for who spends.
+  return opts.journal === undefined || opts.quote === true ? memoryJournal() : openSpendJournal({ file: opts.journal });
+}
+
+/** Buys one call, or quotes it. @throws AppError USAGE, SPEND_CAP, BUDGET_SPENT and those of the client. */
 export async function pay(
   service: string,
   json: string | undefined,
@@ -136,7 +112,7 @@ export async function pay(
   context: CommandContext,
 ): Promise<void> {
   const output = outputOf(opts);
-  assertCap(opts.max);
+  const budget = budgetOf(opts);
   const body = bodyOf(opts, json);
   const found = findUpFile(process.cwd());
   const gateway = gatewayOf(opts, context, found);
@@ -155,15 +131,13 @@ export async function pay(
   // Loaded when everything is there: a mistake in the call is answered at once.
   const { createClient, signerFromKey } = await import("@turnpike/client");
   const signer = signerFromKey(key);
+  await using journal = await journalOf(opts);
   const client = createClient(
-    { gateway, maxPriceUsd: opts.max, assets },
-    {
-      signer,
-      onRetry: (reason, waitMs) => output.progress(`${reason}; the same payment again in ${waitMs / 1_000} s`),
-    },
+    { gateway, signer, budget, journal, assets },
+    { onRetry: (reason, waitMs) => output.progress(`${reason}; the same payment again in ${waitMs / 1_000} s`) },
   );
   if (opts.quote === true) {
-    const quote = await client.quote({ service, body });
+    const quote = await client.quote(service, body);
     output.result(quote);
     output.line(`price    ${priceText(quote.price)}`);
     output.line(`cap      ${opts.max} USD: ${quote.withinCap ? "within it" : "the price is over it"}`);
@@ -171,7 +145,7 @@ export async function pay(
     output.line("nothing was signed");
     return;
   }
-  const result = await client.call({ service, body, ...(opts.payment === undefined ? {} : { payment: opts.payment }) });
+  const result = await client.call(service, body, opts.payment === undefined ? {} : { payment: opts.payment });
   const price = result.kind === "free" ? undefined : result.price;
   const rpcUrl =
     opts.rpc ??

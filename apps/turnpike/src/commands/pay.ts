@@ -13,6 +13,11 @@ export function payCommand(context: CommandContext): Command {
     .argument("<service>", "id of the service, with an appended path where it has such: eth, osmosis/status")
     .argument("[json]", 'JSON body: \'{"method":"eth_blockNumber"}\'')
     .option("--max <usd>", "most that the call may cost, in US dollars", "0.05")
+    .option("--total <usd>", "most that all calls of the journal may cost together, in US dollars")
+    .option(
+      "--journal <file>",
+      "write payments down there before they are sent: a call that was cut off is bought once",
+    )
     .option("--quote", "show the terms and sign nothing")
     .option("--anyway", "ask also for a service that the gateway's list says is not served now")
     .option("--get", "send GET instead of POST")

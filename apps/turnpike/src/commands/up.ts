@@ -18,6 +18,7 @@ interface Flags {
   readonly chainPort: number;
   readonly toolsPort: number;
   readonly dbPort: number;
+  readonly searchPort: number;
   readonly postgresPort: number;
 }
 
@@ -77,10 +78,11 @@ async function up(flags: Flags): Promise<void> {
     chain: flags.chainPort,
     tools: flags.toolsPort,
     db: flags.dbPort,
+    search: flags.searchPort,
     postgres: flags.postgresPort,
   };
   const fixed = Object.values(ports).filter((port) => port !== 0);
-  if (ports.gateway === 0 || new Set(fixed).size !== fixed.length || fixed.length < 6) {
+  if (ports.gateway === 0 || new Set(fixed).size !== fixed.length || fixed.length < 7) {
     throw new AppError("USAGE", { message: "Every part needs a port of its own; only --postgres-port may be 0." });
   }
   // loaded when it is needed: the other commands start without it
@@ -104,7 +106,7 @@ async function up(flags: Flags): Promise<void> {
 export function upCommand(): Command {
   return new Command("up")
     .description(
-      "run everything on this machine: chain, ledger, facilitator, management data and gateway, all on loopback",
+      "run everything on this machine: chain, ledger, facilitator, management data, web search and gateway, all on loopback",
     )
     .option("--fresh", "remove the state folder's contents and start over")
     .option("--json", "print one JSON line when everything answers, instead of text")
@@ -120,6 +122,7 @@ export function upCommand(): Command {
     .addOption(portOption("chain", "the local EVM chain"))
     .addOption(portOption("tools", "the local services that are no chain"))
     .addOption(portOption("db", "the management data API"))
+    .addOption(portOption("search", "web search"))
     .addOption(portOption("postgres", "PostgreSQL"))
     .addHelpText(
       "after",

@@ -10,6 +10,20 @@ export interface ConfigFacts {
   readonly ledgerUrl: string;
   readonly ledgerSchema: string;
   readonly portal: PortalFacts;
+  readonly search: SearchFacts;
+}
+
+/** What the search service is made of. */
+export interface SearchFacts {
+  /** File of the local index. */
+  readonly file: string;
+  readonly sources: readonly SearchSource[];
+}
+
+/** One source of the local index. */
+export interface SearchSource {
+  readonly kind: "folder" | "packages";
+  readonly target: string;
 }
 
 /** Blocks appear at once when there is a transaction; this is the pause between empty ones. */
@@ -65,8 +79,10 @@ export function localConfig(facts: ConfigFacts): Readonly<Record<string, unknown
       eth: {
         endpoints: [{ operator: "local", urls: { json_rpc: chainUrl(ports), websocket: chainSocketUrl(ports) } }],
       },
+      search: { endpoints: [{ operator: "local", urls: { rest: `http://${host}:${ports.search}` } }] },
       "document-digest": { endpoints: [{ operator: "local", urls: { rest: `http://${host}:${ports.tools}` } }] },
     },
+    search: { host, port: ports.search, local: facts.search },
     catalogue: { overrides: { eth: { evmChainId: LOCAL_CHAIN_ID } } },
   };
 }

@@ -11,6 +11,8 @@ export interface StateLayout {
   /** Secrets of the management data: of its tokens, and of its roles in the database. */
   readonly portalFile: string;
   readonly chainStateFile: string;
+  /** The local index of the search service. */
+  readonly searchFile: string;
   readonly chainCacheFolder: string;
   readonly postgresFolder: string;
   readonly logFolder: string;
@@ -32,6 +34,7 @@ export function stateLayout(folder: string): StateLayout {
     keysFile: join(root, "keys.json"),
     portalFile: join(root, "portal.json"),
     chainStateFile: join(root, "anvil.json"),
+    searchFile: join(root, "search.sqlite"),
     chainCacheFolder: join(root, "anvil-cache"),
     postgresFolder: join(root, "postgres"),
     logFolder: join(root, "logs"),
@@ -52,6 +55,8 @@ export interface UpPorts {
   readonly tools: number;
   /** The management data API. */
   readonly db: number;
+  /** Web search. */
+  readonly search: number;
   /** 0: any free one; nothing but this machine's programs needs it. */
   readonly postgres: number;
 }
@@ -64,5 +69,6 @@ export const DEFAULT_PORTS: UpPorts = {
   chain: 8545,
   tools: 8081,
   db: 3000,
+  search: 8080,
   postgres: 0,
 };

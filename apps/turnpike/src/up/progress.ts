@@ -29,6 +29,8 @@ const NAMES: Readonly<Record<string, string>> = {
   tools: "local services",
   migrate: "database tables",
   db: "management data",
+  search: "web search",
+  index: "search index",
 };
 
 function seconds(ms: number | undefined): string {
@@ -67,6 +69,7 @@ export function createProgress(options: ProgressOptions, modules: { output: Outp
         ["metrics", `${up.metrics}/metrics`],
         ["facilitator", up.facilitator],
         ["management", up.db],
+        ["web search", up.search],
         ["chain", `${up.settlement.rpc} (${up.settlement.network})`],
         ["token", up.settlement.asset],
         ["paid to", up.settlement.payTo],

@@ -8,6 +8,7 @@ import { type StateLayout, stateLayout, type UpPorts } from "./layout.ts";
 import { anvilPart, childPart, postgresPart, toolsPart } from "./parts.ts";
 import { localPortalSecrets, portalTokens } from "./portal.ts";
 import type { Progress } from "./progress.ts";
+import { localSources } from "./search-sources.ts";
 import { clearFolder, endLeftovers, lockFolder, markStarted, openFolder } from "./state-folder.ts";
 import { type Part, Supervisor } from "./supervisor.ts";
 import { upFileOf, writeUpFile } from "./write-up-file.ts";
@@ -38,6 +39,7 @@ const PORT_NAMES: Readonly<Record<keyof UpPorts, string>> = {
   chain: "the local chain",
   tools: "the local services",
   db: "the management data API",
+  search: "web search",
   postgres: "PostgreSQL",
 };
 
@@ -71,8 +73,9 @@ function children(layout: StateLayout, ports: UpPorts): Part[][] {
       ...(readyUrl === undefined ? {} : { readyUrl }),
     });
   return [
-    [child("migrate", ["db", "migrate"])],
+    [child("migrate", ["db", "migrate"]), child("search", ["search"], `http://127.0.0.1:${ports.search}/healthz`)],
     [
+      child("index", ["search", "index"]),
       child("facilitator", ["facilitator"], `http://127.0.0.1:${ports.facilitator}/ready`),
       child("db", ["db"], `http://127.0.0.1:${ports.db}/ready`),
       child("gateway", ["gateway"], `http://127.0.0.1:${ports.gateway}/ready`),
@@ -101,9 +104,10 @@ export async function runUp(options: UpOptions, modules: UpModules): Promise<voi
   const keys = await localKeys(layout.keysFile);
   const secrets = await localPortalSecrets(layout.portalFile);
 
+  const search = { file: layout.searchFile, sources: localSources() };
   const writeConfig = async (ledgerUrl: string, ledgerSchema: string, portalUrl: string): Promise<void> => {
     const portal = { ownerUrl: portalUrl, secrets };
-    const text = configText(localConfig({ ports, keys, ledgerUrl, ledgerSchema, portal }));
+    const text = configText(localConfig({ ports, keys, ledgerUrl, ledgerSchema, portal, search }));
     await writeFile(layout.configFile("local"), text, { mode: 0o600 });
   };
   const first: Part[] = [anvilPart(layout, ports, keys, { log: silentLog }), toolsPart(ports.tools)];

@@ -12,6 +12,7 @@ import { localKeys } from "./keys.ts";
 import { DEFAULT_PORTS, type StateLayout, stateLayout } from "./layout.ts";
 import { localPortalSecrets } from "./portal.ts";
 import { createProgress } from "./progress.ts";
+import { localSources } from "./search-sources.ts";
 import { clearFolder, endLeftovers, lockFolder, markStarted, openFolder } from "./state-folder.ts";
 import { servedIds } from "./write-up-file.ts";
 
@@ -96,7 +97,12 @@ suite("state folder", () => {
     const ledgerUrl = "postgres://postgres:secret@127.0.0.1:5432/turnpike";
     const file = join(folder, "local.yaml");
     const portal = { ownerUrl: ledgerUrl, secrets: await localPortalSecrets(layout.portalFile) };
-    const facts = { ports: DEFAULT_PORTS, keys, ledgerUrl, ledgerSchema: "turnpike", portal };
+    const search = { file: layout.searchFile, sources: localSources() };
+    assert.deepEqual(
+      search.sources.map(({ kind }) => kind),
+      ["folder", "packages"],
+    );
+    const facts = { ports: DEFAULT_PORTS, keys, ledgerUrl, ledgerSchema: "turnpike", portal, search };
     await writeFile(file, configText(localConfig(facts)));
     const config = loadConfig({ file, env: {} });
     assert.equal(config.localnet, true);
@@ -115,6 +121,8 @@ suite("state folder", () => {
     );
     assert.equal((await stat(layout.portalFile)).mode & 0o777, 0o600);
     assert.deepEqual(await localPortalSecrets(layout.portalFile), portal.secrets);
+    assert.equal(config.search.local.file, layout.searchFile);
+    assert.equal(config.suppliers.search?.endpoints[0]?.urls.rest, `http://127.0.0.1:${DEFAULT_PORTS.search}`);
     assert.equal(config.catalogue.overrides.eth?.evmChainId, 84532);
     assert.equal(config.payment.networks[0]?.payTo, keys.payTo.address);
   });
@@ -135,6 +143,7 @@ suite("state folder", () => {
       buyer: { address: "0xc", privateKey: "0xsecret" },
       services: ["eth"],
       db: "http://127.0.0.1:3000",
+      search: "http://127.0.0.1:8080",
       dbTokens: { admin: "secret of the admin", reader: "secret of the reader" },
     };
     const said = (json: boolean, isTTY: boolean): string => {

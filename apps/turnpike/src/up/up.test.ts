@@ -8,11 +8,13 @@ import { createInterface } from "node:readline";
 import { after, before, suite, test } from "node:test";
 import { fileURLToPath } from "node:url";
 import { devRpc, endProcess, freePort, isAlive, readPidFile, USDC_ADDRESS } from "@turnpike/localnet";
+import type { SearchAnswer } from "@turnpike/search";
 import type { UpFile } from "../up-file.ts";
 import { type StateLayout, stateLayout } from "./layout.ts";
 
 const COMMAND = fileURLToPath(new URL("../../bin/turnpike.js", import.meta.url));
-const PORTS = ["gateway", "metrics", "facilitator", "chain", "tools", "db"] as const;
+const PORTS = ["gateway", "metrics", "facilitator", "chain", "tools", "db", "search"] as const;
+const CHILDREN = ["anvil", "search", "gateway", "facilitator", "db"] as const;
 const TIMEOUT_MS = 120_000;
 
 interface Run {
@@ -71,7 +73,6 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
       ...PORTS.flatMap((name, at) => [`--${name}-port`, `${ports[at]}`]),
     ];
   });
-  after(() => rm(folder, { recursive: true, force: true }));
 
   const readUp = async (): Promise<UpFile> => JSON.parse(await readFile(layout.upFile, "utf8")) as UpFile;
   const pidOf = async (part: string): Promise<number> => {
@@ -95,7 +96,7 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
     assert.equal(await ready(up), 200);
     assert.equal((await fetch(`${up.metrics}/metrics`)).status, 200);
     assert.equal((await fetch(`${up.facilitator}/supported`)).status, 200);
-    assert.deepEqual([...up.services].sort(), ["document-digest", "eth"]);
+    assert.deepEqual([...up.services].sort(), ["document-digest", "eth", "search"]);
     assert.equal(await managed(up), 200);
     assert.equal(up.settlement.asset, USDC_ADDRESS);
     assert.equal(await devRpc(up.settlement.rpc, "eth_chainId"), "0x14a34");
@@ -114,17 +115,37 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
 
     const bought = await run(["pay", "eth", '{"method":"eth_blockNumber"}', "--json"], folder).exit;
     assert.equal(bought.code, 0, bought.output);
+    const asked = { query: "how are payments settled", max_results: 3 };
+    const found = await run(["pay", "search", JSON.stringify(asked), "--json"], folder).exit;
+    assert.equal(found.code, 0, found.output);
+    const { data } = (JSON.parse(found.output) as { envelope: { data: SearchAnswer } }).envelope;
+    assert.equal(data.query, asked.query);
+    assert.equal(data.results.length, 3);
+    assert.ok(
+      data.results.some(({ url }) => url.startsWith(`${up.search}/documents/`)),
+      "the product's own pages are found",
+    );
+    const [page] = data.results.filter(({ url }) => url.startsWith(up.search));
+    assert.equal((await fetch(page?.url ?? "")).status, 200);
+    const bad = await run(["pay", "search", '{"query":"x","max_results":0}', "--json"], folder).exit;
+    assert.notEqual(bad.code, 0);
+    assert.match(bad.output, /VALIDATION_FAILED/);
+
     const settled = await run(["db", "books", "--list", "settled", "--json"], folder).exit;
-    const [payment] = JSON.parse(settled.output) as { payer: string; value: string; transaction: string }[];
+    const [searched, payment, ...more] = JSON.parse(settled.output) as {
+      payer: string;
+      value: string;
+      transaction: string;
+    }[];
     assert.equal(
       payment?.payer.toLowerCase(),
       up.buyer.address.toLowerCase(),
       "the ledger of what runs in this folder",
     );
-    assert.equal(payment.value, "5000");
+    assert.deepEqual([searched?.value, payment.value, more.length], ["5000", "5000", 0], "the bad query was free");
     assert.ok(bought.output.includes(payment.transaction));
     assert.match((await run(["db", "books", "--list", "owed,disputed"], folder).exit).output, /^There is none\.$/m);
-    assert.match((await run(["db", "books"], folder).exit).output, /^ {2}settled +1 +0\.005000$/m);
+    assert.match((await run(["db", "books"], folder).exit).output, /^ {2}settled +2 +0\.010000$/m);
 
     const gateway = await pidOf("gateway");
     process.kill(gateway, "SIGKILL");
@@ -134,7 +155,7 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
 
     await devRpc(up.settlement.rpc, "anvil_mine", ["0x20"]);
     const height = BigInt(String(await devRpc(up.settlement.rpc, "eth_blockNumber")));
-    const parts = [await pidOf("anvil"), await pidOf("gateway"), await pidOf("facilitator"), await pidOf("db")];
+    const parts = await Promise.all(CHILDREN.map(pidOf));
     first.child.kill("SIGKILL");
     await first.exit;
     assert.ok(parts.every(isAlive), "the parts outlive a supervisor that is killed");
@@ -145,21 +166,22 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
     assert.deepEqual({ ...(await readUp()), dbTokens: up.dbTokens }, up);
     assert.equal(await managed(up), 200, "a token of the run before is still good");
     assert.ok(BigInt(String(await devRpc(up.settlement.rpc, "eth_blockNumber"))) >= height);
-    const last = await Promise.all(["anvil", "gateway", "facilitator", "db"].map(pidOf));
+    const last = await Promise.all(CHILDREN.map(pidOf));
     again.child.kill("SIGTERM");
     assert.equal((await again.exit).code, 0);
-    assert.deepEqual(last.map(isAlive), [false, false, false, false]);
+    assert.ok(!last.some(isAlive));
     assert.deepEqual(await readdir(layout.pidFolder), []);
     await assert.rejects(stat(layout.upFile), { code: "ENOENT" });
   });
 
   after(async () => {
-    // whatever a failed test left
+    // whatever a failed test left, the supervisor first: it would start the others again
+    const holder = await readPidFile(layout.lockFile);
+    if (holder !== undefined) await endProcess(holder.pid, "SIGTERM", 20_000);
     for (const name of await readdir(layout.pidFolder).catch(() => [])) {
       const found = await readPidFile(join(layout.pidFolder, name));
       if (found !== undefined) await endProcess(found.pid, "SIGTERM", 5_000);
     }
-    const holder = await readPidFile(layout.lockFile);
-    if (holder !== undefined) await endProcess(holder.pid, "SIGTERM", 20_000);
+    await rm(folder, { recursive: true, force: true });
   });
 });

@@ -38,6 +38,7 @@ export async function upFileOf(ports: UpPorts, keys: LocalKeys, dbTokens: UpFile
     services: servedIds(listed.text),
     db: `http://127.0.0.1:${ports.db}`,
     dbTokens,
+    search: `http://127.0.0.1:${ports.search}`,
   };
 }
 

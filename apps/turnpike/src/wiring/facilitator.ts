@@ -1,9 +1,9 @@
 import { AppError, type NetworkId } from "@turnpike/base";
-import { type Catalogue, discoveryResources } from "@turnpike/catalogue";
+import { type Catalogue, createDiscovery } from "@turnpike/catalogue";
 import { signerFromKey } from "@turnpike/client";
 import { type Config, relayerKeys } from "@turnpike/config";
 import { createPrometheusMetrics, serveMetrics } from "@turnpike/gateway";
-import { createFacilitator, createFacilitatorServer, type DiscoveryPage, type DiscoveryQuery } from "@turnpike/payment";
+import { createFacilitator, createFacilitatorServer, type FacilitatorDiscovery } from "@turnpike/payment";
 import { productVersion } from "../version.ts";
 import { requireRunnable } from "./check.ts";
 import { partModules, type ServiceInput } from "./modules.ts";
@@ -20,11 +20,8 @@ export interface FacilitatorService extends AsyncDisposable {
 /** The reference client waits 90 seconds for a settlement; it must hear of a pending one before. */
 const MAX_SETTLE_WAIT_MS = 60_000;
 
-/** The gateway's services as `GET /discovery/resources` lists them; made from the same configuration. */
-function discovery(
-  config: Config,
-  catalogue: Catalogue,
-): ((query: DiscoveryQuery) => Promise<DiscoveryPage>) | undefined {
+/** The gateway's services as its own discovery lists and finds them; made from the same configuration. */
+function discoveryOf(config: Config, catalogue: Catalogue): FacilitatorDiscovery | undefined {
   const publicUrl = config.facilitator.discoveryUrl?.replace(/\/+$/, "");
   if (publicUrl === undefined) return undefined;
   const context = {
@@ -35,10 +32,16 @@ function discovery(
     updatedAt: new Date().toISOString(),
     serves: () => false,
   };
-  return async ({ type, limit, offset }) => {
-    if (type !== undefined && type !== "http") return { items: [], total: 0 };
-    const { items, pagination } = discoveryResources(catalogue, context, { limit, offset });
-    return { items: items.map((item) => ({ ...item })), total: pagination.total };
+  const discovery = createDiscovery(catalogue, context);
+  return {
+    list(query) {
+      const { items, pagination } = discovery.list(query);
+      return { items: items.map((item) => ({ ...item })), total: pagination.total };
+    },
+    search(query) {
+      const { resources, partialResults, pagination } = discovery.search(query);
+      return { resources: resources.map((item) => ({ ...item })), partialResults, pagination };
+    },
   };
 }
 
@@ -80,12 +83,12 @@ export async function startFacilitator(input: ServiceInput): Promise<Facilitator
     watched.port === undefined
       ? undefined
       : stack.use(await serveMetrics({ host: watched.host, port: watched.port }, { metrics, log })).port;
-  const resources = discovery(config, catalogue);
+  const discovery = discoveryOf(config, catalogue);
   try {
     const server = stack.use(
       await createFacilitatorServer(
         { host, port, maxBodyBytes, maxConcurrent: maxConcurrentRequests },
-        { facilitator, log, ...(resources === undefined ? {} : { resources }) },
+        { facilitator, log, ...(discovery === undefined ? {} : { discovery }) },
       ),
     );
     const owned = stack.move();

@@ -70,8 +70,8 @@ suite("a wired gateway, on a real chain and a real ledger", () => {
 
   test("sells a live answer for exactly 5,000 units, and the books show it", { timeout: 60_000 }, async () => {
     const base = `http://127.0.0.1:${gateway.gatewayPort}`;
-    const client = createClient({ gateway: base, maxPriceUsd: "0.01" }, { signer: buyer });
-    const result = await client.call({ service: "eth", body: '{"method":"eth_chainId"}' });
+    const client = createClient({ gateway: base, signer: buyer, budget: { perCallUsd: "0.01" } });
+    const result = await client.call("eth", { method: "eth_chainId" });
     assert.ok(
       result.kind === "bought",
       JSON.stringify(result, (_, value: unknown) => String(value)),

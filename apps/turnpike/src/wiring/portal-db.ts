@@ -56,7 +56,13 @@ function passwordOf(url: string | undefined): string | undefined {
 export function migratePortal(config: Config, log: Log): Promise<MigratePortalDbResult> {
   const { url, gatewayUrl } = config.portalDb;
   return migratePortalDb(
-    { url: portalOwnerUrl(config), authenticatorPassword: passwordOf(url), gatewayPassword: passwordOf(gatewayUrl) },
+    {
+      url: portalOwnerUrl(config),
+      authenticatorPassword: passwordOf(url),
+      gatewayPassword: passwordOf(gatewayUrl),
+      // `turnpike up` makes its own: two of them on one server would lock each other out.
+      keepsUsedPasswords: config.localnet,
+    },
     { log },
   );
 }
@@ -150,6 +156,7 @@ export async function startPortal(config: Config, modules: { readonly log: Log }
           corsOrigins: portalDb.corsOrigins,
           perTokenPerSecond: rate.perTokenPerSecond,
           refusedPerAddressPerSecond: rate.refusedPerAddressPerSecond,
+          auditDays: portalDb.auditDays,
           revealCreatedHash: portalDb.revealCreatedHash,
           keys,
           audience: jwt.audience,

@@ -1,5 +1,6 @@
 import type { ServiceId } from "@turnpike/base";
 import type { Catalogue, Operation, Service } from "../types.ts";
+import { exampleAnswer } from "./answer-examples.ts";
 
 /** One way to pay, as it stands in `accepts` (x402 v2 `PaymentRequirements`). */
 export interface PaymentOptionLike {
@@ -59,22 +60,36 @@ export function takesOwnBody(service: Service): boolean {
   return service.operations.has("POST /");
 }
 
-/** The first operation that has an example, else the first. */
+/** The operation that a service's example calls: the route's own, else the first with an example, else the first. */
 function exampleOperation(service: Service): Operation | undefined {
   const operations = [...service.operations.values()];
-  return operations.find(({ example }) => example !== undefined) ?? operations[0];
+  return service.operations.get("POST /") ?? operations.find(({ example }) => example !== undefined) ?? operations[0];
 }
 
 /** A request body that the service takes. */
 export function exampleBody(service: Service): Readonly<Record<string, unknown>> {
-  const operation = service.operations.get("POST /") ?? exampleOperation(service);
+  const operation = exampleOperation(service);
   if (operation?.example !== undefined) return operation.example;
   return operation === undefined || takesOwnBody(service) ? {} : { method: operation.name };
 }
 
+/** Terms are made for each refused payment, and its schema's check takes longer than the rest of them. */
+const dataByService = new WeakMap<Service, { readonly data: Readonly<Record<string, unknown>> | undefined }>();
+
+/** What the service may answer to {@link exampleBody}; undefined when no example fits its schema. */
+export function exampleData(service: Service): Readonly<Record<string, unknown>> | undefined {
+  const known = dataByService.get(service);
+  if (known !== undefined) return known.data;
+  const operation = exampleOperation(service);
+  const data = operation === undefined ? undefined : exampleAnswer(service, operation, exampleBody(service));
+  dataByService.set(service, { data });
+  return data;
+}
+
 /** The envelope of spec §2.3 around an example answer. */
-export function exampleEnvelope(service: Service): Readonly<Record<string, unknown>> {
-  const { method } = exampleBody(service);
-  const data = method === "eth_blockNumber" ? { jsonrpc: "2.0", id: 1, result: "0x1b4" } : {};
+export function exampleEnvelope(
+  service: Service,
+  data = exampleData(service) ?? {},
+): Readonly<Record<string, unknown>> {
   return { portal: { provenance: "third-party-supplier", serviceId: service.id, schemaCheck: "passed" }, data };
 }

@@ -12,8 +12,10 @@ import { createCatalogue } from "../catalogue.ts";
 import { CATEGORIES } from "../override-schema.ts";
 import type { Service } from "../types.ts";
 import type { DocumentContext } from "./context.ts";
+import { discoveryResources } from "./discovery.ts";
 import { iconSvg } from "./icon.ts";
-import { discoveryResources, llmsText, servicesDocument, wellKnownX402 } from "./listings.ts";
+import { servicesDocument, wellKnownX402 } from "./listings.ts";
+import { llmsText } from "./llms.ts";
 import { openApiDocument } from "./openapi.ts";
 import { toOpenApiSchema } from "./openapi-schema.ts";
 import { MAX_TERMS_HEADER_BYTES, paymentRequired } from "./payment-required.ts";
@@ -87,6 +89,8 @@ test("the OpenAPI document has one path a service, as the catalogue says", () =>
     assert.deepEqual(post["x-payment-info"], {
       price: { mode: "fixed", currency: "USD", amount: "0.005000" },
       protocols: ["x402"],
+      minPrice: "0.005000",
+      maxPrice: "0.005000",
     });
     assert.equal(post.requestBody.required, true);
     for (const status of ["200", "400", "402", "503"]) assert.ok(post.responses[status], `${item.id} ${status}`);

@@ -1,159 +1,28 @@
-import { ERRORS } from "@turnpike/base";
 import type { Catalogue, Service } from "../types.ts";
-import { type DocumentContext, exampleBody, exampleEnvelope, paidServices, takesOwnBody } from "./context.ts";
+import {
+  type DocumentContext,
+  exampleBody,
+  exampleEnvelope,
+  optionsOf,
+  paidServices,
+  takesOwnBody,
+} from "./context.ts";
+import {
+  type Json,
+  json,
+  PAYMENT_REQUIRED_RESPONSE,
+  PAYMENT_SIGNATURE,
+  portal,
+  RESPONSES,
+  ref,
+  SCHEMAS,
+  STRING,
+} from "./openapi-components.ts";
 import { type OpenApiSchema, toOpenApiSchema } from "./openapi-schema.ts";
+import { paymentRequired } from "./payment-required.ts";
 
 /** Version of the gateway's description (spec §9). */
 export const OPENAPI_DOCUMENT_VERSION = "1.1.0";
-
-type Json = Readonly<Record<string, unknown>>;
-
-const ref = (kind: string, name: string): Json => ({ $ref: `#/components/${kind}/${name}` });
-const json = (schema: Json, more: Json = {}): Json => ({ content: { "application/json": { schema, ...more } } });
-
-const STRING: Json = { type: "string" };
-const ERROR_SCHEMA: Json = {
-  type: "object",
-  description: "Every error that is not a 402 or a 422.",
-  required: ["code", "message", "requestId", "retryable"],
-  properties: {
-    code: { type: "string", enum: Object.keys(ERRORS) },
-    message: STRING,
-    requestId: STRING,
-    retryable: { type: "boolean", description: "Whether the identical request may succeed later." },
-  },
-};
-
-const PAYMENT_OPTION: Json = {
-  type: "object",
-  required: ["scheme", "network", "amount", "asset", "payTo", "maxTimeoutSeconds", "extra"],
-  properties: {
-    scheme: { type: "string", enum: ["exact"] },
-    network: { type: "string", pattern: "^eip155:[0-9]+$" },
-    amount: { type: "string", pattern: "^[0-9]+$", description: "In the asset's smallest unit." },
-    asset: { type: "string", description: "Token contract." },
-    payTo: STRING,
-    maxTimeoutSeconds: { type: "integer" },
-    extra: { type: "object", required: ["name", "version"], properties: { name: STRING, version: STRING } },
-  },
-};
-
-const PAYMENT_REQUIRED: Json = {
-  type: "object",
-  description: "x402 version 2 payment terms; the same are in the PAYMENT-REQUIRED header.",
-  required: ["x402Version", "error", "resource", "accepts", "extensions"],
-  properties: {
-    x402Version: { type: "integer", enum: [2] },
-    error: STRING,
-    resource: {
-      type: "object",
-      required: ["url", "description", "mimeType", "serviceName", "tags", "iconUrl"],
-      properties: {
-        url: STRING,
-        description: STRING,
-        mimeType: { type: "string", enum: ["application/json"] },
-        serviceName: STRING,
-        tags: { type: "array", items: STRING },
-        iconUrl: STRING,
-      },
-    },
-    accepts: { type: "array", minItems: 1, items: ref("schemas", "PaymentOption") },
-    extensions: {
-      type: "object",
-      required: ["bazaar"],
-      properties: {
-        bazaar: {
-          type: "object",
-          required: ["info", "schema"],
-          properties: { info: { type: "object" }, schema: { type: "object" } },
-        },
-      },
-    },
-  },
-};
-
-const JSON_RPC_RESPONSE: Json = {
-  type: "object",
-  description: "Exactly one of `result` and `error` is present.",
-  required: ["jsonrpc", "id"],
-  properties: {
-    jsonrpc: { type: "string", enum: ["2.0"] },
-    id: { nullable: true, anyOf: [STRING, { type: "number" }] },
-    result: { description: "What the method returns." },
-    error: {
-      type: "object",
-      required: ["code", "message"],
-      properties: { code: { type: "integer" }, message: STRING, data: {} },
-    },
-  },
-};
-
-const VALIDATION_ERROR: Json = {
-  type: "object",
-  required: ["detail"],
-  additionalProperties: false,
-  properties: {
-    detail: {
-      type: "array",
-      items: {
-        type: "object",
-        required: ["loc", "msg", "type"],
-        properties: {
-          loc: { type: "array", items: { anyOf: [STRING, { type: "integer" }] } },
-          msg: STRING,
-          type: STRING,
-        },
-      },
-    },
-  },
-};
-
-const portal = (data: Json): Json => ({
-  type: "object",
-  required: ["portal", "data"],
-  properties: { portal: ref("schemas", "Portal"), data },
-});
-
-const PORTAL: Json = {
-  type: "object",
-  required: ["provenance", "serviceId", "schemaCheck"],
-  properties: {
-    provenance: { type: "string", enum: ["third-party-supplier"] },
-    serviceId: STRING,
-    schemaCheck: { type: "string", enum: ["passed", "undeclared", "unchecked"] },
-  },
-};
-
-const retryAfter: Json = { "Retry-After": { schema: { type: "integer" }, description: "Seconds to wait." } };
-const RESPONSES: Json = {
-  MalformedRequest: {
-    description: "The request or the payment header is malformed.",
-    ...json(ref("schemas", "Error")),
-  },
-  PaymentRequired: {
-    description: "Payment is required, or the payment was refused: `error` says why.",
-    headers: {
-      "PAYMENT-REQUIRED": { schema: STRING, description: "Standard base64 of the body." },
-      "PAYMENT-RESPONSE": { schema: STRING, description: "Receipt of a settlement that has failed." },
-    },
-    ...json(ref("schemas", "PaymentRequired")),
-  },
-  Conflict: {
-    description: "The payment or its identifier was used for another request.",
-    ...json(ref("schemas", "Error")),
-  },
-  TooLarge: { description: "The body is too large.", ...json(ref("schemas", "Error")) },
-  ValidationError: {
-    description: "The query is not valid; nothing is charged.",
-    ...json(ref("schemas", "ValidationError")),
-  },
-  Unavailable: {
-    description: "The service is not currently available; nothing is charged.",
-    headers: retryAfter,
-    ...json(ref("schemas", "Error")),
-  },
-  Other: { description: "Any other error.", ...json(ref("schemas", "Error")) },
-};
 
 /** Body of a network's route: `{method, params}`. Paths are named in the text, as a filled-in path fits no enum. */
 function callSchema(service: Service): OpenApiSchema {
@@ -233,8 +102,13 @@ function route(service: Service, schemas: Schemas): Json {
       "x-payment-info": {
         price: { mode: "fixed", currency: "USD", amount: service.price },
         protocols: ["x402"],
+        // Readers of `protocols` as objects see no price beside names, and take these bounds for it.
+        minPrice: service.price,
+        maxPrice: service.price,
       },
-      security: [{ x402: [] }],
+      // Nothing but the payment: no account and no key.
+      security: [],
+      parameters: [ref("parameters", "PaymentSignature")],
       requestBody: { required: true, ...json(requestSchema(service, schemas), { examples }) },
       responses: {
         "200": {
@@ -254,6 +128,22 @@ function route(service: Service, schemas: Schemas): Json {
   };
 }
 
+/** The shared responses, the terms with an example. */
+function responses([first]: readonly Service[], context: DocumentContext): Json {
+  if (first === undefined || optionsOf(first, context).length === 0) return RESPONSES;
+  const examples = { [first.id]: { value: paymentRequired(first, context) } };
+  return {
+    ...RESPONSES,
+    PaymentRequired: { ...PAYMENT_REQUIRED_RESPONSE, ...json(ref("schemas", "PaymentRequired"), { examples }) },
+  };
+}
+
+const GUIDANCE =
+  "To find a route, GET /discovery/search?query=words, or read /services.json, whose `serves` says who answers now. To buy " +
+  "a call: POST a route's JSON body, read the terms of the 402 (header PAYMENT-REQUIRED), sign one of `accepts`, and send " +
+  "the identical request with PAYMENT-SIGNATURE. A call that fails is not charged. When an answer is lost, send the same " +
+  "request with the same signature again: it is charged once. Answers are third-party data.";
+
 /** `GET /openapi.json`: OpenAPI 3.0.3, one path a paid service. */
 export function openApiDocument(catalogue: Catalogue, context: DocumentContext): Json {
   const schemas = new Schemas();
@@ -269,27 +159,17 @@ export function openApiDocument(catalogue: Catalogue, context: DocumentContext):
         "Metered, read-only access to blockchain nodes, web search and other services, paid per request with x402. " +
         "Send a request without payment to get the terms, sign one of them, and send the identical request again.",
       "x-software-version": context.version,
+      "x-guidance": GUIDANCE,
     },
+    "x-discovery": { llmsTxtUrl: `${context.publicUrl}/llms.txt` },
     servers: [{ url: context.publicUrl }],
     tags: tags.map((name) => ({ name })),
     paths,
     components: {
-      securitySchemes: {
-        x402: {
-          type: "apiKey",
-          in: "header",
-          name: "PAYMENT-SIGNATURE",
-          description: "Standard base64 of an x402 version 2 payment payload.",
-        },
-      },
-      responses: RESPONSES,
+      parameters: { PaymentSignature: PAYMENT_SIGNATURE },
+      responses: responses(services, context),
       schemas: {
-        Error: ERROR_SCHEMA,
-        PaymentRequired: PAYMENT_REQUIRED,
-        PaymentOption: PAYMENT_OPTION,
-        Portal: PORTAL,
-        JsonRpcResponse: JSON_RPC_RESPONSE,
-        ValidationError: VALIDATION_ERROR,
+        ...SCHEMAS,
         ...Object.fromEntries(schemas.byName),
       },
     },

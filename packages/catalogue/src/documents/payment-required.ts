@@ -2,6 +2,7 @@ import type { JsonSchema, Service } from "../types.ts";
 import {
   type DocumentContext,
   exampleBody,
+  exampleData,
   exampleEnvelope,
   iconUrl,
   optionsOf,
@@ -61,11 +62,48 @@ function bodySchema(service: Service): JsonSchema {
   return typeof schema === "object" && schema.type === "object" ? schema : ANY_BODY;
 }
 
-function bazaar(service: Service, body: JsonSchema): BazaarExtension {
+/** What of a service is said in its terms: less of it when it does not fit into a header. */
+interface Shown {
+  readonly body: JsonSchema;
+  readonly answer: JsonSchema;
+  /** Undefined: the service's example answer. */
+  readonly data?: Readonly<Record<string, unknown>>;
+}
+
+/** A schema without some of its annotations. A property may be called as an annotation is. */
+function without(schema: unknown, annotations: readonly string[], isSchema = true): unknown {
+  if (Array.isArray(schema)) return schema.map((item) => without(item, annotations, isSchema));
+  if (typeof schema !== "object" || schema === null) return schema;
+  const kept = Object.entries(schema).filter(([key]) => !isSchema || !annotations.includes(key));
+  const isMap = (key: string): boolean => isSchema && ["properties", "patternProperties", "$defs"].includes(key);
+  const isValue = (key: string): boolean => isSchema && ["const", "enum", "default"].includes(key);
+  return Object.fromEntries(
+    kept.map(([key, value]) => [key, isValue(key) ? value : without(value, annotations, !isMap(key))]),
+  );
+}
+
+/** Schema of the envelope around a route's own answer; indexers read an answer's schema from the example's. */
+function answerSchema(service: Service, annotations: readonly string[]): JsonSchema {
+  const result = service.operations.get("POST /")?.result;
+  if (typeof result !== "object" || exampleData(service) === undefined) return ANY_BODY;
+  const data = without(result, annotations);
+  return { type: "object", properties: { portal: { type: "object" }, data }, required: ["portal", "data"] };
+}
+
+/** What can be shown of a service, most first. */
+function* forms(service: Service): Iterable<Shown> {
+  const body = bodySchema(service);
+  yield { body, answer: answerSchema(service, ["examples"]) };
+  yield { body, answer: answerSchema(service, ["examples", "description"]) };
+  yield { body, answer: ANY_BODY };
+  yield { body, answer: ANY_BODY, data: {} };
+}
+
+function bazaar(service: Service, { body, answer, data }: Shown): BazaarExtension {
   return {
     info: {
       input: { type: "http", method: "POST", bodyType: "json", body: exampleBody(service) },
-      output: { type: "json", example: exampleEnvelope(service) },
+      output: { type: "json", example: exampleEnvelope(service, data) },
     },
     schema: {
       $schema: "https://json-schema.org/draft/2020-12/schema",
@@ -84,7 +122,7 @@ function bazaar(service: Service, body: JsonSchema): BazaarExtension {
         },
         output: {
           type: "object",
-          properties: { type: { type: "string" }, example: { type: "object" } },
+          properties: { type: { type: "string" }, example: answer },
           required: ["type"],
         },
       },
@@ -97,26 +135,37 @@ function headerBytes(terms: PaymentRequiredTerms): number {
   return Math.ceil(Buffer.byteLength(JSON.stringify(terms)) / 3) * 4;
 }
 
+/** A text of at most so many UTF-16 units, cut after a whole word. */
+function shorten(text: string, most: number): string {
+  if (text.length <= most) return text;
+  const cut = text.slice(0, most - 1);
+  const end = cut.lastIndexOf(" ");
+  return `${(end > most / 2 ? cut.slice(0, end) : cut).toWellFormed().trimEnd()}…`;
+}
+
 /** The terms of a route's 402; `error` says why it is one. */
 export function paymentRequired(
   service: Service,
   context: DocumentContext,
   error = "Payment required",
 ): PaymentRequiredTerms {
-  const terms = (body: JsonSchema): PaymentRequiredTerms => ({
+  const terms = (shown: Shown): PaymentRequiredTerms => ({
     x402Version: 2,
     error,
     resource: {
       url: routeUrl(service, context),
-      description: service.description.slice(0, MAX_DESCRIPTION_LENGTH),
+      description: shorten(service.description, MAX_DESCRIPTION_LENGTH),
       mimeType: "application/json",
       serviceName: serviceNameOf(service),
       tags: service.tags,
       iconUrl: iconUrl(service, context),
     },
     accepts: optionsOf(service, context),
-    extensions: { bazaar: bazaar(service, body) },
+    extensions: { bazaar: bazaar(service, shown) },
   });
-  const full = terms(bodySchema(service));
-  return headerBytes(full) <= MAX_TERMS_HEADER_BYTES ? full : terms(ANY_BODY);
+  for (const shown of forms(service)) {
+    const made = terms(shown);
+    if (headerBytes(made) <= MAX_TERMS_HEADER_BYTES) return made;
+  }
+  return terms({ body: ANY_BODY, answer: ANY_BODY, data: {} });
 }

@@ -19,9 +19,9 @@ export function createDocument(contentType: string, text: string, maxAgeSeconds:
   return { contentType, body, etag, cacheControl };
 }
 
-/** Serves a document: 304 when the client has this one already. */
-export function documentAnswer(document: Document, { req }: Exchange): Answer {
-  const headers = ["ETag", document.etag, "Cache-Control", document.cacheControl];
+/** Serves a document: 304 when the client has this one already. `more` are further headers. */
+export function documentAnswer(document: Document, { req }: Exchange, more: readonly string[] = []): Answer {
+  const headers = ["ETag", document.etag, "Cache-Control", document.cacheControl, ...more];
   const known = req.headers["if-none-match"]?.split(",") ?? [];
   const same = known.some((tag) => matches(tag.trim(), document.etag));
   return same

@@ -1,7 +1,10 @@
 import type { ServiceId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
+import { errorAnswer } from "../http/answer.ts";
 import type { SystemRoute } from "../http/system-routes.ts";
 import { createDocument, type Document, documentAnswer } from "./documents.ts";
+import { INDEX_POLICY, indexDocument, indexPage, wantsHtml } from "./index-page.ts";
+import { type Read, type ResourcePage, type ResourceSearch, readPage, readSearch } from "./query.ts";
 
 /** Tells which services answer now. */
 type Serves = (id: ServiceId) => boolean;
@@ -10,11 +13,16 @@ type Serves = (id: ServiceId) => boolean;
 export interface Documents {
   openApi(): unknown;
   wellKnownX402(): unknown;
+  apiCatalogue(): unknown;
   llmsText(serves: Serves): string;
-  /** `page` may hold anything a client sends: values out of range are brought into it. */
-  discoveryResources(page: { readonly limit?: number; readonly offset?: number }): unknown;
+  llmsFullText(): string;
+  /** Large numbers are brought into range. */
+  discoveryResources(page: ResourcePage): unknown;
+  /** Large numbers are brought into range. */
+  discoverySearch(search: ResourceSearch, serves: Serves): unknown;
   services(serves: Serves): unknown;
   icon(service: Service): string;
+  productIcon(): string;
 }
 
 /** What {@link discoveryRoutes} works with. */
@@ -26,6 +34,12 @@ export interface DiscoveryModules {
 
 const MAX_AGE_SECONDS = 60;
 const ICON_AGE_SECONDS = 86_400;
+const PLAIN_TEXT = "text/plain; charset=utf-8";
+const SVG = "image/svg+xml";
+const LINK_SET = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"';
+/** Indexers of paid routes probe them, so nothing is closed to robots. */
+const ROBOTS =
+  "# What is sold here, for programs: /llms.txt, /openapi.json, /.well-known/x402\nUser-agent: *\nAllow: /\n";
 
 /** Routes of the generated documents. All but those that say who answers now are made once. */
 export function discoveryRoutes(modules: DiscoveryModules): ReadonlyMap<string, SystemRoute> {
@@ -36,24 +50,53 @@ export function discoveryRoutes(modules: DiscoveryModules): ReadonlyMap<string, 
   };
   const json = (value: unknown): Document => createDocument("application/json", JSON.stringify(value), MAX_AGE_SECONDS);
 
-  fixed("/openapi.json", json(documents.openApi()));
+  const openApi = json(documents.openApi());
+  fixed("/openapi.json", openApi);
+  fixed("/.well-known/openapi.json", openApi);
   fixed("/.well-known/x402", json(documents.wellKnownX402()));
+  const linkSet = JSON.stringify(documents.apiCatalogue());
+  fixed("/.well-known/api-catalog", createDocument(LINK_SET, linkSet, MAX_AGE_SECONDS));
+  fixed("/llms-full.txt", createDocument(PLAIN_TEXT, documents.llmsFullText(), MAX_AGE_SECONDS));
+  fixed("/robots.txt", createDocument(PLAIN_TEXT, ROBOTS, ICON_AGE_SECONDS));
+  const favicon = createDocument(SVG, documents.productIcon(), ICON_AGE_SECONDS);
+  fixed("/favicon.svg", favicon);
+  fixed("/favicon.ico", favicon);
   for (const service of services.values()) {
-    fixed(`/icons/${service.id}.svg`, createDocument("image/svg+xml", documents.icon(service), ICON_AGE_SECONDS));
+    fixed(`/icons/${service.id}.svg`, createDocument(SVG, documents.icon(service), ICON_AGE_SECONDS));
   }
-  fixed("/", json(index()));
 
-  const resources = json(documents.discoveryResources({}));
-  routes.set("/discovery/resources", {
+  const index = json(indexDocument());
+  const sold = [...services.values()].filter(({ paid }) => paid).length;
+  const page = createDocument("text/html; charset=utf-8", indexPage({ sold }), MAX_AGE_SECONDS);
+  routes.set("/", {
     door: "discovery",
     get(exchange) {
-      const query = new URLSearchParams(exchange.target.query);
-      const [limit, offset] = [numberOf(query.get("limit")), numberOf(query.get("offset"))];
-      if (limit === undefined && offset === undefined) return documentAnswer(resources, exchange);
-      const page = { ...(limit === undefined ? {} : { limit }), ...(offset === undefined ? {} : { offset }) };
-      return documentAnswer(json(documents.discoveryResources(page)), exchange);
+      const isBrowser = wantsHtml(exchange.req.headers.accept);
+      const more = isBrowser ? ["Content-Security-Policy", INDEX_POLICY, "Referrer-Policy", "no-referrer"] : [];
+      return documentAnswer(isBrowser ? page : index, exchange, ["Vary", "Accept", ...more]);
     },
   });
+
+  /** A document that depends on its query; `whole` is the one without a query. */
+  const asked = <T>(
+    path: string,
+    read: (query: string) => Read<T>,
+    answer: (value: T) => unknown,
+    whole?: Document,
+  ): void => {
+    routes.set(path, {
+      door: "discovery",
+      get(exchange) {
+        if (whole !== undefined && exchange.target.query === "") return documentAnswer(whole, exchange);
+        const query = read(exchange.target.query);
+        if (!query.ok) return errorAnswer("MALFORMED_REQUEST", exchange.requestId, { message: query.fault });
+        return documentAnswer(json(answer(query.value)), exchange);
+      },
+    });
+  };
+  const resources = json(documents.discoveryResources({}));
+  asked<ResourcePage>("/discovery/resources", readPage, (page) => documents.discoveryResources(page), resources);
+  asked<ResourceSearch>("/discovery/search", readSearch, (search) => documents.discoverySearch(search, serves));
 
   /** A document that is made anew when other services answer. */
   const live = (path: string, type: string, maxAgeSeconds: number, text: (serves: Serves) => string): void => {
@@ -78,26 +121,6 @@ export function discoveryRoutes(modules: DiscoveryModules): ReadonlyMap<string, 
     });
   };
   live("/services.json", "application/json", 0, (now) => JSON.stringify(documents.services(now)));
-  live("/llms.txt", "text/plain; charset=utf-8", MAX_AGE_SECONDS, (now) => documents.llmsText(now));
+  live("/llms.txt", PLAIN_TEXT, MAX_AGE_SECONDS, (now) => documents.llmsText(now));
   return routes;
-}
-
-function numberOf(text: string | null): number | undefined {
-  return text !== null && /^[0-9]{1,9}$/.test(text) ? Number(text) : undefined;
-}
-
-function index(): unknown {
-  return {
-    name: "Turnpike",
-    description: "Metered access to blockchain nodes and other services, paid per request with x402.",
-    links: {
-      services: "/services.json",
-      openapi: "/openapi.json",
-      x402: "/.well-known/x402",
-      resources: "/discovery/resources",
-      llms: "/llms.txt",
-      health: "/health",
-      ready: "/ready",
-    },
-  };
 }

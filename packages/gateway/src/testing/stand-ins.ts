@@ -228,9 +228,13 @@ export function standInParts(publicUrl: string): EdgeParts {
       openApi: () => ({ openapi: "3.0.3" }),
       wellKnownX402: () => ({ x402Version: 2 }),
       llmsText: () => "# Turnpike\n",
+      apiCatalogue: () => ({ linkset: [] }),
+      llmsFullText: () => "# Turnpike: every service\n",
       discoveryResources: () => ({ items: [] }),
+      discoverySearch: () => ({ resources: [] }),
       services: (serves) => ["eth", "pocket"].map((id) => ({ id, serves: serves(id as ServiceId) })),
       icon: () => '<svg xmlns="http://www.w3.org/2000/svg"/>',
+      productIcon: () => '<svg xmlns="http://www.w3.org/2000/svg"/>',
     },
   };
 }

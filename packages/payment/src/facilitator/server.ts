@@ -2,22 +2,8 @@ import { randomUUID } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import { type ErrorCode, errorBody, errorRow, isAppError, type Log } from "@turnpike/base";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import { discoveryRoutes, type FacilitatorDiscovery } from "./discovery.ts";
 import type { Facilitator, FacilitatorResult } from "./facilitator.ts";
-
-/** Query of `GET /discovery/resources`. */
-export interface DiscoveryQuery {
-  /** Protocol of the resources, such as `http`. */
-  readonly type: string | undefined;
-  readonly limit: number;
-  readonly offset: number;
-}
-
-/** One page of resources that take payments here. */
-export interface DiscoveryPage {
-  readonly items: readonly Readonly<Record<string, unknown>>[];
-  /** How many match in all. */
-  readonly total: number;
-}
 
 /** Options of {@link createFacilitatorServer}. */
 export interface FacilitatorServerOptions {
@@ -36,8 +22,8 @@ export interface FacilitatorServerOptions {
 export interface FacilitatorServerModules {
   readonly facilitator: Facilitator;
   readonly log: Log;
-  /** Items of `GET /discovery/resources`; none by default. */
-  readonly resources?: (query: DiscoveryQuery) => Promise<DiscoveryPage>;
+  /** What `GET /discovery/resources` and `GET /discovery/search` find; nothing by default. */
+  readonly discovery?: FacilitatorDiscovery;
 }
 
 /** A listening facilitator. */
@@ -47,11 +33,9 @@ export interface FacilitatorServer extends AsyncDisposable {
   readonly port: number;
 }
 
-const PAGE = { fallback: 100, most: 1_000 };
-
 /**
  * Serves a facilitator over HTTP: `POST /verify`, `POST /settle`, `GET /supported`, `GET /discovery/resources`,
- * `GET /health`, `GET /ready`.
+ * `GET /discovery/search`, `GET /health`, `GET /ready`.
  * @throws what listening throws, with its `code`: EADDRINUSE when the port is taken.
  */
 export async function createFacilitatorServer(
@@ -71,7 +55,7 @@ export async function createFacilitatorServer(
   // The handlers read strictly, from the bytes as sent.
   app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
   app.addHook("onSend", async (_request, reply) => {
-    reply.header("cache-control", "no-store");
+    if (!reply.hasHeader("cache-control")) reply.header("cache-control", "no-store");
   });
   app.setErrorHandler((error, request, reply) => {
     const code = codeOf(error);
@@ -103,13 +87,7 @@ export async function createFacilitatorServer(
     answer(request, reply, await bounded(() => facilitator.settle(bodyOf(request), stopping.signal))),
   );
   app.get("/supported", async () => facilitator.supported());
-  app.get("/discovery/resources", async (request, reply) => {
-    const query = readQuery(request.query);
-    if (query === undefined) return fail(request, reply, "MALFORMED_REQUEST");
-    const page = (await modules.resources?.(query)) ?? { items: [], total: 0 };
-    const { limit, offset } = query;
-    return { x402Version: 2, items: page.items, pagination: { limit, offset, total: page.total } };
-  });
+  discoveryRoutes(app, fail, modules.discovery);
   app.get("/health", async () => ({ status: "ok" }));
   app.get("/ready", async (_request, reply) => {
     const missing = await facilitator.missing();
@@ -157,18 +135,4 @@ function codeOf(error: unknown): ErrorCode {
   if (code === "FST_ERR_CTP_INVALID_MEDIA_TYPE") return "UNSUPPORTED_MEDIA_TYPE";
   const status = error instanceof Error && "statusCode" in error ? error.statusCode : undefined;
   return typeof status === "number" && status < 500 ? "MALFORMED_REQUEST" : "INTERNAL";
-}
-
-function readQuery(query: unknown): DiscoveryQuery | undefined {
-  const { type, limit, offset } = query as Readonly<Record<string, unknown>>;
-  const page = readCount(limit, PAGE.fallback);
-  const start = readCount(offset, 0);
-  if (page === undefined || start === undefined || page < 1) return undefined;
-  if (type !== undefined && typeof type !== "string") return undefined;
-  return { type, limit: Math.min(page, PAGE.most), offset: start };
-}
-
-function readCount(value: unknown, fallback: number): number | undefined {
-  if (value === undefined) return fallback;
-  return typeof value === "string" && /^[0-9]{1,9}$/.test(value) ? Number(value) : undefined;
 }

@@ -127,21 +127,23 @@ suite("applications by their keys", { timeout: 60_000 }, () => {
     assert.deepEqual(usage, { calls: 8 });
   });
 
-  test("deleting an application gives no calls of the month back", async () => {
+  test("deleting an application gives no calls of the day, month or year back, also not of those not written yet", async () => {
     await sql(
       owner,
       `insert into portal_plans (portal_plan_type, plan_usage_limit, plan_usage_limit_interval)
-       values ('FOUR', 4, 'month'), ('YEARLY', 4, 'year')`,
+       values ('DAILY', 4, 'day'), ('FOUR', 4, 'month'), ('YEARLY', 4, 'year')`,
     );
-    for (const plan of ["FOUR", "YEARLY"]) {
+    for (const plan of ["DAILY", "FOUR", "YEARLY"]) {
       const owned = await account(plan);
       const first = await make(owned);
       await using at = open();
       const found = await at.applications.find(first.key, true);
       isFound(found);
-      assert.ok(use(found, 3));
+      assert.ok(use(found, 2));
       await at.applications.tick();
+      assert.ok(use(found, 1));
       await sql(owner, "delete from portal_applications where portal_application_id = $1", [first.id]);
+      await at.applications.tick();
       const { key } = await make(owned);
       const fresh = await at.applications.find(key, true);
       isFound(fresh);
@@ -149,7 +151,7 @@ suite("applications by their keys", { timeout: 60_000 }, () => {
     }
   });
 
-  test("usage of an application that is gone is dropped, and holds nothing else up", async () => {
+  test("an application that is gone gets no row of usage, and holds nothing else up", async () => {
     const [gone, kept] = [await make(), await make()];
     await using at = open();
     for (const { key } of [gone, kept]) {

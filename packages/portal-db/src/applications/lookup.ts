@@ -26,21 +26,12 @@ export interface ApplicationRow {
 /** Most hashes of one {@link findApplications}. */
 export const MAX_HASHES = 500;
 
-/** Calls of an account since the start of an interval. By months from a sum that outlives applications. */
-const ofAccount = (interval: string): string => `
-  case ${interval}
-    when 'day' then (
-      select coalesce(sum(u.calls), 0) from portal.portal_applications o
-      join portal.portal_application_usage u on u.portal_application_id = o.portal_application_id
-      where o.portal_account_id = c.portal_account_id and u.day = t.today
-    )
-    else (
-      select coalesce(sum(u.calls), 0) from portal_private.account_usage u
-      where u.portal_account_id = c.portal_account_id
-        and u.month >= date_trunc(${interval}, t.today::timestamp)::date
-        and u.month <= t.today
-    )
-  end::float8`;
+/** Calls of an account since the start of an interval, from sums that outlive applications. */
+const ofAccount = (interval: string): string => `(
+    select coalesce(sum(u.calls), 0) from portal_private.account_usage u
+    where u.portal_account_id = c.portal_account_id
+      and u.day >= date_trunc(${interval}, t.today::timestamp)::date and u.day <= t.today
+  )::float8`;
 
 const FIND = `
   select a.secret_key_hash as "hash", a.portal_application_id as "id", a.portal_account_id as "accountId",

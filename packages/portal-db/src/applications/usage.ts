@@ -42,20 +42,31 @@ export interface UsageOptions {
 
 const MAX_BATCH = 5_000;
 
-// In one order everywhere, accounts first, so that gateways that write at once do not wait for each other in a ring.
-// Applications that are gone meanwhile are left out.
+// In one order everywhere, so that gateways that write at once do not wait for each other in a ring: rows by account and
+// application, then the sums by account. An application that is gone meanwhile has no row, and its calls still count for
+// its account: else deleting it in time would give them back.
 const WRITE = `
-  insert into portal.portal_application_usage as u
-    (portal_application_id, day, service_id, calls, failed_calls, refused_calls)
-  select r.id, r.day, r.service_id, r.calls, r.failed, r.refused
-  from unnest($1::text[], $2::date[], $3::text[], $4::bigint[], $5::bigint[], $6::bigint[])
-    r (id, day, service_id, calls, failed, refused)
-  join portal.portal_applications a on a.portal_application_id = r.id
-  order by a.portal_account_id, r.id, r.day, r.service_id
-  on conflict (portal_application_id, day, service_id) do update set
-    calls = u.calls + excluded.calls,
-    failed_calls = u.failed_calls + excluded.failed_calls,
-    refused_calls = u.refused_calls + excluded.refused_calls`;
+  with r as materialized (
+    select * from unnest($1::text[], $2::text[], $3::date[], $4::text[], $5::bigint[], $6::bigint[], $7::bigint[])
+      r (id, account_id, day, service_id, calls, failed, refused)
+  ), written as (
+    insert into portal.portal_application_usage as u
+      (portal_application_id, day, service_id, calls, failed_calls, refused_calls)
+    select r.id, r.day, r.service_id, r.calls, r.failed, r.refused
+    from r join portal.portal_applications a on a.portal_application_id = r.id
+    order by r.account_id, r.id, r.day, r.service_id
+    on conflict (portal_application_id, day, service_id) do update set
+      calls = u.calls + excluded.calls,
+      failed_calls = u.failed_calls + excluded.failed_calls,
+      refused_calls = u.refused_calls + excluded.refused_calls
+    returning 1
+  )
+  insert into portal_private.account_usage as u (portal_account_id, day, calls)
+  select r.account_id, r.day, sum(r.calls) from r
+  where (select count(*) from written) >= 0
+  group by r.account_id, r.day having sum(r.calls) > 0
+  order by r.account_id, r.day
+  on conflict (portal_account_id, day) do update set calls = u.calls + excluded.calls`;
 
 /** Keeps usage until it is written. */
 export function createUsage(
@@ -113,6 +124,7 @@ export function createUsage(
       text: WRITE,
       values: [
         column((row) => row.applicationId),
+        column((row) => row.accountId),
         column((row) => row.day),
         column((row) => row.serviceId),
         column((row) => row.calls),

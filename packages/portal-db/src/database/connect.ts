@@ -30,12 +30,13 @@ function unreachable({ host, port }: pg.Client, error: unknown): AppError {
   });
 }
 
-/** A connection outside the pool. Throws AppError PORTAL_DB_UNAVAILABLE. */
-export async function connect(url: string, name: string): Promise<pg.Client> {
+/** A connection outside the pool. A query without an answer in time fails. Throws AppError PORTAL_DB_UNAVAILABLE. */
+export async function connect(url: string, name: string, queryTimeoutMs?: number): Promise<pg.Client> {
   const client = new pg.Client({
     connectionString: url,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     keepAlive: true,
+    ...(queryTimeoutMs === undefined ? {} : { query_timeout: queryTimeoutMs }),
     application_name: `turnpike ${name}`,
   });
   // Heard, so that it does not end the process; the query under way fails by it.
@@ -49,8 +50,13 @@ export async function connect(url: string, name: string): Promise<pg.Client> {
 }
 
 /** One connection for work that is on the way of no request. */
-export async function withClient<T>(url: string, name: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
-  const client = await connect(url, name);
+export async function withClient<T>(
+  url: string,
+  name: string,
+  work: (client: pg.Client) => Promise<T>,
+  queryTimeoutMs?: number,
+): Promise<T> {
+  const client = await connect(url, name, queryTimeoutMs);
   try {
     return await work(client);
   } catch (error) {

@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { fork } from "node:child_process";
+import { randomBytes } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { after, before, test } from "node:test";
-import { isAppError, type Log, silentLog } from "@turnpike/base";
+import { isAppError, type Log, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import pg from "pg";
+import { type PortalDb, type PortalDbOptions, startPortalDb } from "../portal-db.ts";
 import { checkPortalDb, migratePortalDb } from "./migrate.ts";
 import { isVerifierOf, scramVerifier } from "./scram.ts";
 import { FIXTURE, PASSWORD, sql, startTestServer, type TestServer } from "./test-support.ts";
@@ -170,4 +172,110 @@ test("a database that does not answer is named with its cause and without its pa
       /127\.0\.0\.1:1.*ECONNREFUSED/.test(error.message) &&
       !error.message.includes("secret-word"),
   );
+});
+
+/** Runs `work` while a role is bent; `mend` puts it back, as all tests of the file share the cluster. */
+async function bent(owner: string, bend: string, mend: string, work: () => Promise<void>): Promise<void> {
+  await sql(owner, bend);
+  try {
+    await work();
+  } finally {
+    await sql(owner, mend);
+  }
+}
+
+test("roles that may do too much are refused by name, by migrate and by check, with the cure", async () => {
+  const { owner, url } = await server.database();
+  const cases: readonly (readonly [string, string, RegExp])[] = [
+    ["alter role portal_reader superuser", "alter role portal_reader nosuperuser", /portal_reader \(SUPERUSER\)/],
+    ["alter role portal_admin bypassrls", "alter role portal_admin nobypassrls", /ALTER ROLE portal_admin NOBYPASSRLS/],
+    ["alter role portal_gateway createrole", "alter role portal_gateway nocreaterole", /portal_gateway \(CREATEROLE\)/],
+    ["alter role portal_reader login", "alter role portal_reader nologin", /portal_reader \(LOGIN\)/],
+    [
+      "grant pg_read_all_data to portal_reader",
+      "revoke pg_read_all_data from portal_reader",
+      /portal_reader \(member of pg_read_all_data\): REVOKE "pg_read_all_data" FROM portal_reader;/,
+    ],
+    ["grant portal_admin to portal_reader", "revoke portal_admin from portal_reader", /member of portal_admin/],
+    [
+      "grant pg_write_all_data to portal_authenticator",
+      "revoke pg_write_all_data from portal_authenticator",
+      /portal_authenticator \(member of pg_write_all_data\)/,
+    ],
+  ];
+  for (const [bend, mend, message] of cases) {
+    await bent(owner, bend, mend, async () => {
+      const isTold = (error: unknown): boolean => isAppError(error, "PORTAL_DB_SCHEMA") && message.test(error.message);
+      await assert.rejects(migratePortalDb({ url: owner }, { log: silentLog }), isTold, bend);
+      await assert.rejects(checkPortalDb(url), isTold, bend);
+    });
+  }
+  await checkPortalDb(url);
+});
+
+test("an API starts on no tables but those of this version, and on no roles that may do too much", async () => {
+  const { owner, url } = await server.database();
+  const options: PortalDbOptions = {
+    host: "127.0.0.1",
+    port: 0,
+    databaseUrl: url,
+    poolSize: 1,
+    maxRows: 10,
+    maxBodyBytes: 1_024,
+    maxHeaderBytes: 8_192,
+    requestTimeoutMs: 1_000,
+    statementTimeoutMs: { reader: 1_000, admin: 1_000 },
+    lockTimeoutMs: 1_000,
+    connectTimeoutMs: 1_000,
+    maxConnections: 10,
+    maxInFlight: 10,
+    corsOrigins: [],
+    perTokenPerSecond: 10,
+    refusedPerAddressPerSecond: 10,
+    revealCreatedHash: false,
+    auditDays: 365,
+    keys: [{ kid: undefined, algorithm: "HS256", material: randomBytes(32).toString("hex") }],
+    audience: "postgrest",
+    maxLifetimeSeconds: 60,
+  };
+  const start = (databaseUrl = url): Promise<PortalDb> =>
+    startPortalDb({ ...options, databaseUrl }, { clock: systemClock, log: silentLog, metrics: noMetrics });
+  const empty = new URL(url);
+  empty.pathname = new URL(await emptyDatabase()).pathname;
+  await assert.rejects(start(empty.href), schemaError, "no tables");
+  await sql(owner, "insert into portal_private.migrations (name, checksum) values ('9999-later.sql', 'x')");
+  await assert.rejects(start(), schemaError, "newer tables");
+  await sql(owner, "delete from portal_private.migrations where name = '9999-later.sql'");
+  const last = (await names()).at(-1);
+  await sql(owner, "update portal_private.migrations set name = 'x' || name where name = $1", [last]);
+  await assert.rejects(start(), schemaError, "other tables");
+  await sql(owner, "update portal_private.migrations set name = substr(name, 2) where name = 'x' || $1", [last]);
+  await bent(owner, "alter role portal_reader bypassrls", "alter role portal_reader nobypassrls", async () => {
+    await assert.rejects(start(), schemaError, "a role that passes by row security");
+  });
+  await (await start())[Symbol.asyncDispose]();
+});
+
+test("a password that others use now is not replaced for one who asks that, and is for one who does not", async () => {
+  const { owner, url } = await server.database();
+  const keep = { url: owner, keepsUsedPasswords: true };
+  const user = new pg.Client({ connectionString: url });
+  await user.connect();
+  try {
+    await migratePortalDb({ ...keep, authenticatorPassword: PASSWORD }, { log: silentLog });
+    await assert.rejects(
+      migratePortalDb({ ...keep, authenticatorPassword: "of another start" }, { log: silentLog }),
+      (error) => isAppError(error, "ALREADY_RUNNING") && /portal_authenticator is in use/.test(error.message),
+    );
+    await checkPortalDb(url);
+  } finally {
+    await user.end();
+  }
+  // The server takes a moment to see the connection off.
+  for (let busy = true; busy; ) {
+    busy = (await sql(owner, "select from pg_stat_activity where usename = 'portal_authenticator'")).length > 0;
+  }
+  await migratePortalDb({ ...keep, authenticatorPassword: "of another start" }, { log: silentLog });
+  await migratePortalDb({ url: owner, authenticatorPassword: PASSWORD }, { log: silentLog });
+  await checkPortalDb(url);
 });

@@ -1,14 +1,15 @@
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
-import { AppError, type Log } from "@turnpike/base";
+import { AppError, isAppError, type Log } from "@turnpike/base";
 import type pg from "pg";
-import { withClient } from "./connect.ts";
-import { AUTHENTICATOR, GATEWAY, makeRoles, setPassword } from "./roles.ts";
+import { codeOf, withClient } from "./connect.ts";
+import { AUTHENTICATOR, checkRoles, GATEWAY, makeRoles, setPassword } from "./roles.ts";
 
 const FOLDER = new URL("../../migrations/", import.meta.url);
 const FILE = /^\d{4}-[a-z0-9-]+\.sql$/;
 const OLDEST_SERVER = 150_000;
 const LOCK_TIMEOUT_MS = 60_000;
+const WRONG_PASSWORD = new Set(["28P01", "28000"]);
 
 interface Migration {
   readonly name: string;
@@ -29,6 +30,11 @@ export interface MigratePortalDbOptions {
   readonly authenticatorPassword?: string | undefined;
   /** Sets the password of `portal_gateway`; undefined leaves it as it is. Printable ASCII; never logged. */
   readonly gatewayPassword?: string | undefined;
+  /**
+   * True: a password that others use at this moment is not replaced (ALREADY_RUNNING). For what makes its own passwords
+   * at each start; false, the default, is for changing a password under a running server.
+   */
+  readonly keepsUsedPasswords?: boolean | undefined;
 }
 
 /** What {@link migratePortalDb} did. */
@@ -91,11 +97,31 @@ async function apply(client: pg.Client, migrations: readonly Migration[]): Promi
   }
 }
 
+/** Roles are of the whole cluster: throws ALREADY_RUNNING where one is logged in now, and by another password. */
+async function refuseUsedRole(client: pg.Client, ownerUrl: string, name: string, password: string): Promise<void> {
+  const used = await client.query("select from pg_catalog.pg_stat_activity where usename = $1 limit 1", [name]);
+  if (used.rowCount === 0) return;
+  const url = new URL(ownerUrl);
+  url.username = name;
+  url.password = password;
+  try {
+    await withClient(url.href, "check", async () => undefined);
+  } catch (error) {
+    if (!isAppError(error) || !WRONG_PASSWORD.has(String(error.detail?.code))) throw error;
+    throw new AppError("ALREADY_RUNNING", {
+      message:
+        `The role ${name} is in use on this PostgreSQL with another password: another \`turnpike up\`, or a ` +
+        "`turnpike db`, runs on it. Roles belong to the whole server, so each needs a PostgreSQL of its own. " +
+        "End the other one, or name another server.",
+    });
+  }
+}
+
 /**
  * Makes or updates the tables of the management data API in the schemas `portal` and `portal_private`, and the roles
  * of the cluster that it needs; all or nothing. Any number of processes may do it at once, also on several databases of
  * one cluster. Throws AppError PORTAL_DB_SCHEMA when the database is newer than the code or was made by other
- * migrations, CONFIG_INVALID for a password that cannot be set, PORTAL_DB_UNAVAILABLE when it cannot be reached, and
+ * migrations, or when a role was there before and may do too much, CONFIG_INVALID for a password that cannot be set, PORTAL_DB_UNAVAILABLE when it cannot be reached, and
  * the driver's DatabaseError where the role of the URL lacks a right.
  */
 export async function migratePortalDb(
@@ -110,9 +136,16 @@ export async function migratePortalDb(
     await client.query("set local statement_timeout = 0");
     await client.query("select pg_advisory_xact_lock(hashtextextended($1, 0))", ["turnpike migrate portal"]);
     await makeRoles(client);
+    await checkRoles(client);
     const { authenticatorPassword, gatewayPassword } = opts;
-    if (authenticatorPassword !== undefined) await setPassword(client, AUTHENTICATOR, authenticatorPassword);
-    if (gatewayPassword !== undefined) await setPassword(client, GATEWAY, gatewayPassword);
+    for (const [name, password] of [
+      [AUTHENTICATOR, authenticatorPassword],
+      [GATEWAY, gatewayPassword],
+    ] as const) {
+      if (password === undefined) continue;
+      if (opts.keepsUsedPasswords === true) await refuseUsedRole(client, opts.url, name, password);
+      await setPassword(client, name, password);
+    }
     const todo = pending(migrations, await appliedTo(client));
     if (todo.length > 0) await apply(client, todo);
     await client.query("commit");
@@ -122,15 +155,29 @@ export async function migratePortalDb(
   });
 }
 
+/** The right to read which migrations were applied is not there: nor were they. */
+const DENIED = "42501";
+const CHECK_TIMEOUT_MS = 10_000;
+
 /**
- * Throws AppError PORTAL_DB_SCHEMA unless the tables are exactly those of this version, and PORTAL_DB_UNAVAILABLE. The
- * URL may be the owner's or that of `portal_authenticator`.
+ * Throws AppError PORTAL_DB_SCHEMA unless the tables are exactly those of this version and no role of theirs may do too
+ * much, and PORTAL_DB_UNAVAILABLE. The URL may be the owner's or that of `portal_authenticator`.
  */
 export async function checkPortalDb(url: string): Promise<void> {
   const migrations = await readMigrations();
-  await withClient(url, "check", async (client) => {
+  const check = async (client: pg.Client): Promise<void> => {
     await checkServer(client);
-    const todo = pending(migrations, await appliedTo(client));
-    if (todo.length > 0) throw refuse(`The tables lack ${todo.length} of ${migrations.length} migrations.`);
-  });
+    const applied = await appliedTo(client).catch((error: unknown) => {
+      if (codeOf(error) === DENIED) return [];
+      throw error;
+    });
+    const todo = pending(migrations, applied);
+    if (todo.length > 0) {
+      throw refuse(
+        `The management tables lack ${todo.length} of ${migrations.length} migrations. Run \`npx turnpike db migrate\`.`,
+      );
+    }
+    await checkRoles(client);
+  };
+  await withClient(url, "check", check, CHECK_TIMEOUT_MS);
 }

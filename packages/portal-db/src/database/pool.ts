@@ -78,3 +78,17 @@ export async function checkOut(pool: RolePool, signal: AbortSignal | undefined):
     signal.removeEventListener("abort", onAbort);
   }
 }
+
+/**
+ * Runs one of our own statements outside a request. The connection of one that has no answer in time is given up: it must
+ * not stay taken. Throws the driver's errors.
+ */
+export async function askInTime<Row extends pg.QueryResultRow>(
+  { connections }: Pick<RolePool, "connections">,
+  timeoutMs: number,
+  query: pg.QueryConfig,
+): Promise<readonly Row[]> {
+  // The driver's types leave the member out.
+  const timed: pg.QueryConfig & { readonly query_timeout: number } = { ...query, query_timeout: timeoutMs };
+  return (await connections.query<Row>(timed)).rows;
+}

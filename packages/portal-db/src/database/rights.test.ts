@@ -101,7 +101,7 @@ test("the API's roles may run no function of ours, and own nothing", async () =>
      where n.nspname in ('portal', 'portal_private') and r.rolname like 'portal\\_%'
        and has_function_privilege(r.oid, p.oid, 'execute')`,
   );
-  assert.deepEqual(open, []);
+  assert.deepEqual(open, [{ rolname: "portal_authenticator", proname: "forget" }]);
   const risky = await sql(
     owner,
     `select rolname from pg_roles where rolname like 'portal\\_%'
@@ -333,16 +333,18 @@ test("the gateway's role reads hashes and writes usage, and no more", async () =
        values ('app second', '2026-11-21', 'eth', 3)
        on conflict (portal_application_id, day, service_id) do update set calls = u.calls + excluded.calls`,
     );
-    const usage = await client.query(
-      "select month::text, calls from portal_private.account_usage where portal_account_id = $1",
+    await client.query(
+      `insert into portal_private.account_usage as u (portal_account_id, day, calls) values ($1, '2026-11-21', 3)
+       on conflict (portal_account_id, day) do update set calls = u.calls + excluded.calls`,
       [second],
     );
-    assert.deepEqual(usage.rows, [{ month: "2026-11-01", calls: "10" }]);
     for (const text of [
       "delete from portal.portal_application_usage",
       "update portal.portal_applications set secret_key_hash = null",
       "select from portal.portal_users",
       "select from portal_private.audit",
+      "delete from portal_private.account_usage",
+      "select portal_private.forget(30, 1)",
     ]) {
       await assert.rejects(client.query(text), sqlState("42501"), text);
     }

@@ -193,3 +193,17 @@ test("a database that cannot be reached is said so", async () => {
     isAppError(error, "PORTAL_DB_UNAVAILABLE"),
   );
 });
+
+test("a catalogue that does not answer is not waited for without end, and holds no connection", async () => {
+  const blocker = new pg.Client({ connectionString: owner });
+  await blocker.connect();
+  try {
+    await blocker.query("begin; lock table pg_catalog.pg_constraint in access exclusive mode");
+    await using narrow = openPool(url, { poolSize: 1 });
+    await assert.rejects(readRoleViews(narrow, 100), /timeout/i);
+    await blocker.query("rollback");
+    assert.ok((await readRoleViews(narrow)).reader.tables.size > 0);
+  } finally {
+    await blocker.end();
+  }
+});

@@ -2,7 +2,7 @@ import type { Log } from "@turnpike/base";
 import type pg from "pg";
 import type { ColumnView, ForeignKey, RoleView, TableView } from "../types.ts";
 import { connect } from "./connect.ts";
-import type { RolePool } from "./pool.ts";
+import { askInTime, type RolePool } from "./pool.ts";
 import { ROLE_NAMES } from "./roles.ts";
 
 /** What each role may see and do. */
@@ -156,20 +156,25 @@ function roleView(role: RoleView["role"], relations: readonly Relation[]): RoleV
   return { role, tables: new Map(tables) };
 }
 
+const READ_TIMEOUT_MS = 10_000;
+
 /**
  * Reads what each role may see and do from the catalogue and its grants. A role that does not exist sees nothing.
- * Throws the driver's errors.
+ * Throws the driver's errors, also when there is no answer in time (10 seconds by default).
  */
-export async function readRoleViews(pool: Pick<RolePool, "connections">): Promise<RoleViews> {
-  const known = await pool.connections.query<{ name: string }>(
-    "select rolname as name from pg_catalog.pg_roles where rolname = any ($1)",
-    [Object.values(ROLE_NAMES)],
-  );
-  const names = new Set(known.rows.map(({ name }) => name));
+export async function readRoleViews(
+  pool: Pick<RolePool, "connections">,
+  timeoutMs: number = READ_TIMEOUT_MS,
+): Promise<RoleViews> {
+  const known = await askInTime<{ name: string }>(pool, timeoutMs, {
+    text: "select rolname as name from pg_catalog.pg_roles where rolname = any ($1)",
+    values: [Object.values(ROLE_NAMES)],
+  });
+  const names = new Set(known.map(({ name }) => name));
   const read = async (role: RoleView["role"]): Promise<RoleView> => {
     const name = ROLE_NAMES[role];
     if (!names.has(name)) return roleView(role, []);
-    return roleView(role, (await pool.connections.query<Relation>(READ, [name])).rows);
+    return roleView(role, await askInTime<Relation>(pool, timeoutMs, { text: READ, values: [name] }));
   };
   const [anon, reader, admin] = await Promise.all([read("anon"), read("reader"), read("admin")]);
   return { anon, reader, admin };
@@ -183,6 +188,8 @@ export interface RoleViewsOptions {
   readonly debounceMs: number;
   /** How long to wait before connecting anew after the listening connection was lost; 1,000 by default. */
   readonly reconnectMs?: number;
+  /** Longest time of one statement; 10,000 by default. */
+  readonly readTimeoutMs?: number;
 }
 
 /** Keeps the views as the database has them: reloads on `NOTIFY portal_reload`. */
@@ -221,7 +228,7 @@ export async function watchRoleViews(
     }, ms);
   };
   const listen = async (): Promise<void> => {
-    const client = await connect(opts.url, "db catalogue");
+    const client = await connect(opts.url, "db catalogue", opts.readTimeoutMs ?? READ_TIMEOUT_MS);
     const onEnd = (): void => {
       if (listener !== client) return;
       listener = undefined;
@@ -241,7 +248,7 @@ export async function watchRoleViews(
     if (isOpen) await reload();
   };
   const reload = async (): Promise<RoleViews> => {
-    views = await readRoleViews(pool);
+    views = await readRoleViews(pool, opts.readTimeoutMs);
     return views;
   };
   const close = async (): Promise<void> => {
@@ -257,7 +264,7 @@ export async function watchRoleViews(
   try {
     // Listened to first: a change while the catalogue is read must not be missed.
     await listen();
-    views = await readRoleViews(pool);
+    views = await readRoleViews(pool, opts.readTimeoutMs);
   } catch (error) {
     await close();
     throw error;

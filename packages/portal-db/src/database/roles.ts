@@ -1,4 +1,5 @@
-import type pg from "pg";
+import { AppError } from "@turnpike/base";
+import pg from "pg";
 import type { Caller } from "../types.ts";
 import { isVerifierOf, scramVerifier } from "./scram.ts";
 
@@ -58,6 +59,53 @@ export async function makeRoles(client: pg.Client): Promise<void> {
     await client.query(create(name, NO_LOGIN));
     await client.query(grant(name));
   }
+}
+
+interface RiskyRole {
+  readonly name: string;
+  readonly attributes: readonly string[];
+  readonly groups: readonly string[];
+}
+
+// `usage`: the authenticator has the rights of its roles before it has become one of them.
+const RISKY = `
+  select r.rolname as name, a.attributes, g.groups
+  from pg_catalog.pg_roles r
+  cross join lateral (select array_remove(array[
+    case when r.rolsuper then 'SUPERUSER' end, case when r.rolbypassrls then 'BYPASSRLS' end,
+    case when r.rolcreaterole then 'CREATEROLE' end, case when r.rolcreatedb then 'CREATEDB' end,
+    case when r.rolreplication then 'REPLICATION' end,
+    case when r.rolcanlogin and r.rolname = any ($1) then 'LOGIN' end,
+    case when r.rolname = $2 and exists (
+      select from pg_catalog.pg_roles o where o.rolname = any ($1) and pg_has_role(r.oid, o.oid, 'usage')
+    ) then 'INHERIT' end
+  ], null) as attributes) a
+  cross join lateral (select array(
+    select g.rolname::text from pg_catalog.pg_auth_members m join pg_catalog.pg_roles g on g.oid = m.roleid
+    where m.member = r.oid and not (r.rolname = $2 and g.rolname = any ($1)) order by 1
+  ) as groups) g
+  where (r.rolname = any ($1) or r.rolname in ($2, $3)) and (cardinality(a.attributes) > 0 or cardinality(g.groups) > 0)
+  order by r.rolname`;
+
+/**
+ * Roles belong to the cluster: one of these names may have been there before, with rights that no policy can hold.
+ * Throws AppError PORTAL_DB_SCHEMA that names them and what to do.
+ */
+export async function checkRoles(client: pg.Client): Promise<void> {
+  const { rows } = await client.query<RiskyRole>(RISKY, [Object.values(ROLE_NAMES), AUTHENTICATOR, GATEWAY]);
+  if (rows.length === 0) return;
+  const faults = rows.map(({ name, attributes, groups }) => {
+    const which = [...attributes, ...groups.map((group) => `member of ${group}`)].join(", ");
+    const without = attributes.map((attribute) => `NO${attribute}`).join(" ");
+    const cures = [
+      ...(without === "" ? [] : [`ALTER ROLE ${name} ${without};`]),
+      ...groups.map((group) => `REVOKE ${pg.escapeIdentifier(group)} FROM ${name};`),
+    ];
+    return `${name} (${which}): ${cures.join(" ")}`;
+  });
+  throw new AppError("PORTAL_DB_SCHEMA", {
+    message: `Roles of the management data may do too much. As a superuser: ${faults.join(" ")}`,
+  });
 }
 
 /** Sets the password of a role, unless it is the one already. */

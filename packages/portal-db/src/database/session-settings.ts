@@ -1,6 +1,7 @@
 import { AppError } from "@turnpike/base";
 import pg from "pg";
 import type { Caller } from "../types.ts";
+import type { BatchStatement } from "./batch.ts";
 import { ROLE_NAMES } from "./roles.ts";
 
 const MAX_CLAIMS_BYTES = 8_192;
@@ -35,20 +36,63 @@ const milliseconds = (value: number): number => {
   return value;
 };
 
+function roleName({ role }: Caller): string {
+  const name = Object.hasOwn(ROLE_NAMES, role) ? ROLE_NAMES[role] : undefined;
+  if (name === undefined) throw new AppError("INTERNAL", { message: "There is no such role." });
+  return name;
+}
+
+const SEARCH_PATH = "portal,pg_temp";
+
 /**
  * The statements that begin a caller's transaction, as one message. Roles come from a fixed table, times are whole
  * numbers, and the claims are a quoted literal. All settings end with the transaction.
  */
 export function beginText(caller: Caller, settings: TransactionSettings): string {
-  const role = Object.hasOwn(ROLE_NAMES, caller.role) ? ROLE_NAMES[caller.role] : undefined;
-  if (role === undefined) throw new AppError("INTERNAL", { message: "There is no such role." });
   return (
     `begin isolation level read committed, ${settings.isWrite ? "read write" : "read only"};` +
-    `set local role ${role};` +
-    "set local search_path=portal,pg_temp;" +
+    `set local role ${roleName(caller)};` +
+    `set local search_path=${SEARCH_PATH};` +
     `set local statement_timeout=${milliseconds(settings.statementTimeoutMs)};` +
     `set local lock_timeout=${milliseconds(settings.lockTimeoutMs)};` +
     (settings.showsDeleted ? "set local request.deleted='shown';" : "") +
     `set local request.jwt.claims=${pg.escapeLiteral(claimsText(caller))}`
   );
+}
+
+const SETTINGS =
+  `select set_config('role',$1,true),set_config('search_path','${SEARCH_PATH}',true),` +
+  "set_config('statement_timeout',$2,true),set_config('lock_timeout',$3,true)," +
+  "set_config('request.deleted',$4,true),set_config('request.jwt.claims',$5,true)";
+
+/** What stands before and after a request's statements in a {@link Batch}. */
+export interface Frame {
+  readonly before: readonly BatchStatement[];
+  /** Empty, or a commit. */
+  readonly after: readonly BatchStatement[];
+}
+
+const BEGIN: BatchStatement = {
+  name: "portal_begin",
+  text: "begin isolation level read committed, read write",
+  values: [],
+};
+const COMMIT: BatchStatement = { name: "portal_commit", text: "commit", values: [] };
+
+/**
+ * The same for a transaction that is sent as one {@link Batch}. A read needs no statement to begin and end its
+ * transaction; a write fixes its isolation, which what the database keeps true relies on, and so says when it begins.
+ */
+export function frameOf(caller: Caller, settings: TransactionSettings): Frame {
+  const { isWrite, statementTimeoutMs, lockTimeoutMs, showsDeleted } = settings;
+  const values = [
+    roleName(caller),
+    milliseconds(statementTimeoutMs),
+    milliseconds(lockTimeoutMs),
+    showsDeleted ? "shown" : "",
+    claimsText(caller),
+  ];
+  if (isWrite) return { before: [BEGIN, { name: "portal_write", text: SETTINGS, values }], after: [COMMIT] };
+  const text = `${SETTINGS},set_config('transaction_read_only','on',true)`;
+  return { before: [{ name: "portal_read", text, values }], after: [] };
 }

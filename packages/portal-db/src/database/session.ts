@@ -1,9 +1,10 @@
 import { AppError } from "@turnpike/base";
 import type pg from "pg";
 import type { Caller, Statement } from "../types.ts";
+import { Batch, type BatchResult } from "./batch.ts";
 import { codeOf } from "./connect.ts";
 import { checkOut, type RolePool } from "./pool.ts";
-import { beginText } from "./session-settings.ts";
+import { beginText, type Frame, frameOf } from "./session-settings.ts";
 import { sever } from "./sever.ts";
 
 // The server ends a statement first; this is for a server that does not answer at all.
@@ -37,11 +38,6 @@ export interface RoleSession {
 // The connection and the driver disagree on what is prepared (26000, 42P05), or a prepared statement's result has
 // changed with the tables (0A000): both end with the connection.
 const STALE = new Set(["26000", "42P05", "0A000"]);
-
-/** A part of the driver's client that its types leave out. */
-interface Inner {
-  readonly connection?: { readonly stream?: { cork?(): void; uncork?(): void } };
-}
 
 /** A connection for the time of one transaction. It ends in the pool only when it is known to be clean. */
 class Lease {
@@ -98,15 +94,21 @@ class Lease {
     return this.#send(this.#client.query<Row>({ text, values: [...values], ...(name === undefined ? {} : { name }) }));
   }
 
-  /** What `send` sends at once goes out in one piece: one call of the system, and one waking of the server. */
-  together<T>(send: () => T): T {
-    const { stream } = (this.#client as unknown as Inner).connection ?? {};
-    stream?.cork?.();
-    try {
-      return send();
-    } finally {
-      stream?.uncork?.();
-    }
+  /** A whole transaction at once. */
+  batch({ before, after }: Frame, statements: readonly Statement[]): Promise<readonly BatchResult[]> {
+    const { names } = this.#pool;
+    const named = statements.map(({ text, values }) => {
+      return { text, values, name: names.nameOf(this.#client, this.#role, text) };
+    });
+    const batch = new Batch([...before, ...named, ...after], names.columnsOf(this.#client));
+    (this.#client as unknown as { query(batch: Batch): void }).query(batch);
+    const results = batch.done.then((gave) => {
+      if (after.length > 0 && gave.at(-1)?.tag !== "COMMIT") {
+        throw new AppError("INTERNAL", { message: "The transaction was taken back." });
+      }
+      return gave.slice(before.length, before.length + statements.length);
+    });
+    return this.#send(results);
   }
 
   #send<T>(sent: Promise<T>): Promise<T> {
@@ -216,24 +218,15 @@ export async function runWithRole(
   opts: SessionOptions,
   statements: readonly Statement[],
 ): Promise<readonly (readonly object[])[]> {
-  const begin = beginText(caller, { ...opts, showsDeleted: opts.showsDeleted ?? false });
+  const frame = frameOf(caller, { ...opts, showsDeleted: opts.showsDeleted ?? false });
   const lease = await borrow(pool, caller, opts);
   try {
-    const sent = lease.together(() => [
-      lease.control(begin),
-      ...statements.map((statement) => lease.run<object>(statement)),
-      lease.control("commit"),
-    ]);
-    const settled = await lease.settle(Promise.allSettled(sent));
-    const rows: (readonly object[])[] = [];
-    for (const [at, one] of settled.entries()) {
-      if (one.status === "rejected") throw one.reason;
-      if (at === settled.length - 1 && one.value.command !== "COMMIT") {
-        throw new AppError("INTERNAL", { message: "The transaction was taken back." });
-      }
-      if (at > 0 && at < settled.length - 1) rows.push(one.value.rows);
-    }
-    return rows;
+    const results = await lease.settle(lease.batch(frame, statements));
+    return results.map(({ rows }) => rows);
+  } catch (error) {
+    // What failed is taken back by the server, but where it had been begun by a statement that must be ended by one.
+    if (!lease.isSevered) await lease.settle(lease.control("rollback")).catch(() => undefined);
+    throw error;
   } finally {
     lease.release();
   }

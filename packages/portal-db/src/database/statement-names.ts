@@ -1,4 +1,5 @@
 import type pg from "pg";
+import type { KnownColumns } from "./batch.ts";
 
 const SIGHTS_BEFORE_NAME = 3;
 const MAX_TEXT = 8_192;
@@ -15,6 +16,7 @@ export class StatementNames {
   #seen = new Map<string, number>();
   #names = new Map<string, string>();
   readonly #onConnection = new WeakMap<pg.PoolClient, Set<string>>();
+  readonly #columns = new WeakMap<pg.PoolClient, KnownColumns>();
   #made = 0;
 
   /** The name to run a statement by on this connection; undefined for one that is seldom seen. */
@@ -24,6 +26,13 @@ export class StatementNames {
     const name = this.#names.get(key) ?? this.#make(key);
     if (name !== undefined) this.#note(client, name);
     return name;
+  }
+
+  /** Columns of the named statements of a connection, as they become known. */
+  columnsOf(client: pg.PoolClient): KnownColumns {
+    const known = this.#columns.get(client) ?? new Map();
+    this.#columns.set(client, known);
+    return known;
   }
 
   /** True when a connection holds so many statements that it should be replaced. */

@@ -1,5 +1,5 @@
 import type { ErrorBody } from "../errors.ts";
-import { failure } from "../failures.ts";
+import { failure, TOO_LARGE } from "../failures.ts";
 import type { Plan, TableRequest } from "../types.ts";
 import { contentRange, rangeStatus } from "./range.ts";
 
@@ -103,8 +103,7 @@ export function answerOf(request: TableRequest, plan: Plan, rows: PlanRows): Ans
   const { verb, preferences, media } = request;
   const { pageTotal, affected } = rows;
   if (rows.body === undefined) {
-    const hint = "Ask for fewer rows, columns or embedded resources";
-    return refuse(failure(400, "ANSWER_TOO_LARGE", "The answer would be too large", null, hint));
+    return refuse(TOO_LARGE);
   }
   const isUpdate = verb === "PATCH" || verb === "DELETE";
   if (isUpdate && preferences.maxAffected !== undefined && affected > preferences.maxAffected) {

@@ -1,6 +1,7 @@
 import { isAppError } from "@turnpike/base";
 import type { ErrorBody } from "../errors.ts";
-import { failure } from "../failures.ts";
+import { failure, TOO_LARGE } from "../failures.ts";
+import { TOO_LARGE_SETTING } from "../sql/bounds.ts";
 
 /** What the driver tells of an error that the database itself reported. */
 interface Reported {
@@ -92,6 +93,7 @@ export function databaseFailure(error: unknown, isSeen: (table: string) => boole
     return connectionFailure(error) ?? failure(500, "PGRSTX00", "Something failed on our side");
   }
   const { code, message, detail, hint, table } = reported;
+  if (code === "42704" && message.includes(TOO_LARGE_SETTING)) return TOO_LARGE;
   const status = statusOf(code);
   if (code === "57014") return failure(500, code, "The statement took too long and was ended");
   if (status === 503) return failure(503, code, "The database takes no requests now", null, "Try again later");

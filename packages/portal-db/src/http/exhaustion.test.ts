@@ -5,13 +5,14 @@ import { after, before, suite, test } from "node:test";
 import { type Metrics, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import pg from "pg";
 import { readRoleViews } from "../database/role-views.ts";
-import { runWithRole } from "../database/session.ts";
-import { caller, FIXTURE, openPool, startTestServer, type TestServer } from "../database/test-support.ts";
+import { runWithRole, withRole } from "../database/session.ts";
+import { caller, FIXTURE, openPool, sql, startTestServer, type TestServer } from "../database/test-support.ts";
 import { portalInFlight } from "../metrics.ts";
 import { type PortalDb, type PortalDbOptions, startPortalDb } from "../portal-db.ts";
 import { planRequest } from "../sql/plan-request.ts";
 import { mintToken } from "../tokens/mint.ts";
 import type { TableRequest } from "../types.ts";
+import { databaseFailure } from "./database-failure.ts";
 import { readPreferences } from "./preferences.ts";
 import { runPlan } from "./run-plan.ts";
 
@@ -66,6 +67,7 @@ suite("what callers cannot use up", { timeout: 60_000 }, () => {
           perTokenPerSecond: 10_000,
           refusedPerAddressPerSecond: 10_000,
           revealCreatedHash: false,
+          auditDays: 365,
           keys: [KEY],
           audience: "postgrest",
           maxLifetimeSeconds: 86_400,
@@ -179,6 +181,67 @@ suite("what callers cannot use up", { timeout: 60_000 }, () => {
     await until(async () => (await rig.status("/networks")) === 503);
     await until(async () => (await rig.status("/networks")) === 200);
     for (const socket of sockets) socket.destroy();
+  });
+
+  test("a write whose answer is too large is not done, whatever it writes and however it is asked for", async () => {
+    const { owner, url } = await server.database();
+    await using pool = openPool(url);
+    const { admin } = await readRoleViews(pool);
+    const times = { statementTimeoutMs: 5_000, lockTimeoutMs: 5_000 };
+    const outcome = async (change: Partial<TableRequest>, maxAnswerBytes: number): Promise<string> => {
+      const verb = change.verb ?? "POST";
+      const request: TableRequest = {
+        verb,
+        table: "organizations",
+        query: "",
+        rows: undefined,
+        preferences: readPreferences("return=representation", verb).preferences,
+        range: undefined,
+        media: "json",
+        stripsNulls: false,
+        ...change,
+      };
+      const planned = planRequest(request, admin, { maxRows: 10, maxAnswerBytes });
+      assert.ok(planned.ok);
+      try {
+        const result = await runPlan(request, planned.plan, caller("admin"), {
+          database: {
+            all: (who, opts, statements) => runWithRole(pool, who, { ...opts, ...times }, statements),
+            write: (who, opts, work) => withRole(pool, who, { ...opts, ...times }, work),
+          },
+          signal: new AbortController().signal,
+          maxRows: 10,
+        });
+        return result.ok ? String(result.answer.status) : result.error.code;
+      } catch (error) {
+        return databaseFailure(error).code;
+      }
+    };
+    const names = (): Promise<object[]> => sql(owner, "select organization_name as name from organizations order by 1");
+    const before = await names();
+    const rows = { rows: [{ organization_name: "x".repeat(60) }, { organization_name: "y".repeat(60) }], isList: true };
+    const renamed = { rows: [{ organization_name: "z".repeat(60) }], isList: false };
+    assert.equal(await outcome({ rows }, 300), "ANSWER_TOO_LARGE");
+    assert.equal(await outcome({ rows, media: "csv" }, 300), "ANSWER_TOO_LARGE");
+    assert.equal(
+      await outcome({ verb: "PATCH", rows: renamed, query: "organization_id=gt.0" }, 300),
+      "ANSWER_TOO_LARGE",
+    );
+    assert.equal(await outcome({ verb: "DELETE", query: "organization_name=like.Web3*" }, 20), "ANSWER_TOO_LARGE");
+    assert.equal(
+      await outcome({ rows: renamed, media: "object" }, 20),
+      "ANSWER_TOO_LARGE",
+      "looked at before the commit",
+    );
+    const query = "select=organization_id,portal_accounts(*,portal_applications(*))";
+    assert.equal(
+      await outcome({ verb: "PATCH", rows: renamed, query: `organization_id=gt.0&${query}` }, 400),
+      "ANSWER_TOO_LARGE",
+    );
+    assert.deepEqual(await names(), before);
+    const quiet = readPreferences("return=minimal", "POST").preferences;
+    assert.equal(await outcome({ rows, preferences: quiet }, 0), "201", "nothing is asked back");
+    assert.equal(await outcome({ rows }, 10_000), "201");
   });
 
   test("an answer of lists in lists that is too large is refused in the database", async () => {

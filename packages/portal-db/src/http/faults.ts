@@ -45,3 +45,9 @@ export function refuseClient(error: Error & { readonly code?: string }, socket: 
     `HTTP/1.1 ${status} ${reason}\r\nContent-Type: application/json; charset=utf-8\r\nContent-Length: ${Buffer.byteLength(body)}\r\nCache-Control: no-store\r\nConnection: close\r\n\r\n${body}`,
   );
 }
+
+/** There is no function that clients may call, whatever its name. */
+export function noFunction(name: string): ErrorBody {
+  const message = `Could not find the function portal.${name.slice(0, 63)} in the schema cache`;
+  return failure(404, "PGRST202", message, "Functions are not offered");
+}

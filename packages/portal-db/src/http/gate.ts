@@ -44,10 +44,8 @@ export function createGate(
 
   return async (authorization, address) => {
     // One who guesses tokens must not keep others at the same address from using theirs.
-    if (!verifier.knows(authorization)) {
-      const waitMs = addresses.look(address);
-      if (waitMs > 0) return limited(waitMs, "address");
-    }
+    const refusedMs = addresses.look(address);
+    if (refusedMs > 0 && !verifier.knows(authorization)) return limited(refusedMs, "address");
     let verdict: TokenVerdict;
     try {
       verdict = await verifier.verify(authorization);

@@ -115,7 +115,9 @@ export function createHandlers(opts: HandlerOptions, modules: HandlerModules): H
     if (applied.length > 0) reply.header("preference-applied", applied.join(", "));
     reply.status(answer.status).headers(answer.headers);
     if (answer.body === undefined) return reply.send();
-    return reply.header("content-type", read.contentType).send(answer.body);
+    reply.header("content-type", read.contentType);
+    // Of a HEAD the rows were never made: their length is not known, and 0 would be wrong (RFC 9110, 8.6).
+    return read.request.verb === "HEAD" ? reply.send() : reply.send(answer.body);
   };
 
   const answerSystem = async (

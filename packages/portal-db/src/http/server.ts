@@ -7,7 +7,7 @@ import { portalInFlight, portalLimitedTotal, portalRequestSeconds, portalRequest
 import type { TokenVerifier } from "../tokens/verifier.ts";
 import type { Caller } from "../types.ts";
 import { corsHeaders, preflightHeaders } from "./cors.ts";
-import { BAD_PATH, nameOf, refuseClient, requestFailure } from "./faults.ts";
+import { BAD_PATH, nameOf, noFunction, refuseClient, requestFailure } from "./faults.ts";
 import { createGate, type GateOptions } from "./gate.ts";
 import { createHandlers, type HandlerModules, type HandlerOptions } from "./handlers.ts";
 import { sendError } from "./send.ts";
@@ -193,6 +193,7 @@ export async function createPortalServer(
         context.table = "/";
         return handlers.document(request, reply, caller);
       }
+      if (target.kind === "function") return sendError(reply, noFunction(target.name));
       return handlers.table(request, reply, caller, target, (table) => {
         context.table = table;
       });

@@ -34,13 +34,20 @@ export function tableRequestOf(
   const profile = headerOf(request, isRead ? "accept-profile" : "content-profile");
   if (profile !== undefined && !SCHEMAS.includes(profile)) {
     return refuse(
-      failure(406, "PGRST106", "Invalid schema", null, `Only the following schemas are exposed: ${SCHEMAS.join(", ")}`),
+      failure(
+        406,
+        "PGRST106",
+        `Invalid schema: ${profile.slice(0, 63)}`,
+        null,
+        `Only the following schemas are exposed: ${SCHEMAS.join(", ")}`,
+      ),
     );
   }
   const accept = headerOf(request, "accept");
   const media = chooseRows(accept);
   if (media === undefined) {
-    return refuse(failure(406, "PGRST107", "None of these media types are available: those of the Accept header"));
+    const message = `None of these media types are available: ${accept?.slice(0, 256) ?? ""}`;
+    return refuse(failure(406, "PGRST107", message));
   }
   const { preferences, unknown } = readPreferences(headerOf(request, "prefer"), verb);
   if (unknown.length > 0) {

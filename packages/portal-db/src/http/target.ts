@@ -3,6 +3,7 @@ export type Target =
   | { readonly kind: "root" }
   | { readonly kind: "system"; readonly name: "live" | "ready" }
   | { readonly kind: "table"; readonly table: string; readonly query: string }
+  | { readonly kind: "function"; readonly name: string }
   | { readonly kind: "bad" };
 
 const BAD: Target = { kind: "bad" };
@@ -15,8 +16,10 @@ export function readTarget(url: string): Target {
   const segment = path.slice(1);
   if (segment === "") return { kind: "root" };
   if (segment === "live" || segment === "ready") return { kind: "system", name: segment };
-  if (segment.includes("/")) return BAD;
   try {
+    const [, called] = /^rpc\/([^/]+)$/.exec(segment) ?? [];
+    if (called !== undefined) return { kind: "function", name: decodeURIComponent(called) };
+    if (segment.includes("/")) return BAD;
     return { kind: "table", table: decodeURIComponent(segment), query: at < 0 ? "" : url.slice(at + 1) };
   } catch {
     return BAD;

@@ -6,7 +6,7 @@ import type { ReadNode } from "./tree.ts";
 export interface PlanOptions {
   /** Most rows of a read and of each embedded list, as PostgREST's `db-max-rows`: more are cut off quietly. */
   readonly maxRows: number;
-  /** Most bytes of a read's rows as text; 64 MiB by default. Lists in lists in lists are many rows, few as each may be. */
+  /** Most bytes of an answer's rows as text; 64 MiB by default. Lists in lists in lists are many rows, few as each may be. */
   readonly maxAnswerBytes?: number;
   /** The schema of the tables; `portal` by default. */
   readonly schema?: string;

@@ -1,6 +1,7 @@
 import { rangeRefusal } from "../query/parse-query.ts";
 import type { Plan, Statement, TableRequest } from "../types.ts";
 import { bodySql } from "./body.ts";
+import { MAX_ANSWER_BYTES } from "./bounds.ts";
 import { nodeConditions } from "./conditions.ts";
 import { denied } from "./names.ts";
 import { whereSql } from "./params.ts";
@@ -14,8 +15,6 @@ interface Page {
   readonly offset: number;
   readonly limit: number;
 }
-
-const MAX_ANSWER_BYTES = 67_108_864;
 
 /** @throws Refusal PGRST103 when nothing is left of what was asked. */
 function pageOf(root: ReadNode, range: TableRequest["range"], maxRows: number): Page {

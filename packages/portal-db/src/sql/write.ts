@@ -1,6 +1,7 @@
 import { type Refusal, refusal } from "../query/refusal.ts";
 import type { ColumnView, Plan, RowsInput, TableView } from "../types.ts";
 import { bodySql } from "./body.ts";
+import { MAX_ANSWER_BYTES, TOO_LARGE_SETTING } from "./bounds.ts";
 import { conditionSql } from "./conditions.ts";
 import { denied } from "./names.ts";
 import { identifierSql } from "./params.ts";
@@ -45,10 +46,16 @@ export function planWrite(
   const updated = `coalesce(nullif(current_setting('${UPDATED_SETTING}', true), ''), '0')::bigint`;
   const affected = `(SELECT count(*) FROM ${WRITTEN})`;
   const inserted = isMerge ? `${affected} - ${updated}` : "NULL::bigint";
-  const text =
-    `WITH ${WRITTEN} AS (${statement(returned)}) ` +
+  const made =
     `SELECT ${answer.body} AS body, count(*) AS page_total, ${affected} AS affected, ${inserted} AS inserted ` +
     `FROM ${answer.from}`;
+  const most = plan.options.maxAnswerBytes ?? MAX_ANSWER_BYTES;
+  // A setting that is not there is an error, so that the database itself takes the write back.
+  const answered = answer.isBounded
+    ? `SELECT CASE WHEN octet_length(body) <= ${most} THEN body ELSE current_setting('${TOO_LARGE_SETTING}') END ` +
+      `AS body, page_total, affected, inserted FROM (${made}) AS ${context.alias()}`
+    : made;
+  const text = `WITH ${WRITTEN} AS (${statement(returned)}) ${answered}`;
   return {
     main: { text, values: context.params.values },
     count: undefined,
@@ -63,6 +70,8 @@ export function planWrite(
 interface AnswerSql {
   readonly body: string;
   readonly from: string;
+  /** The body is made of rows, and must not be too large. */
+  readonly isBounded: boolean;
   /** What the write must return. */
   readonly columns: readonly string[];
 }
@@ -71,7 +80,7 @@ function answerSql(plan: PlanContext, context: SqlContext): AnswerSql {
   const { request, root } = plan;
   const kind = request.preferences.return ?? "minimal";
   const node = kind === "representation" ? root : kind === "headers-only" ? keyNode(root) : undefined;
-  if (node === undefined) return { body: "''::text", from: WRITTEN, columns: [] };
+  if (node === undefined) return { body: "''::text", from: WRITTEN, isBounded: false, columns: [] };
   const scope = new Scope(context, node.table, context.alias());
   const rows = context.alias();
   const row = rowSql(node, scope);
@@ -80,7 +89,7 @@ function answerSql(plan: PlanContext, context: SqlContext): AnswerSql {
     ...row.columns.keys(),
   ]);
   const from = `(SELECT ${selectList(row.columns)} FROM ${WRITTEN} AS ${scope.alias}${row.joins.join("")}${order}) AS ${rows}`;
-  return { body, from, columns: [...scope.used] };
+  return { body, from, isBounded: true, columns: [...scope.used] };
 }
 
 /** The row's key alone, for `Location`; undefined for a table without a readable one. */

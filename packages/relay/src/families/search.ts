@@ -1,5 +1,5 @@
-import { isRecord, parseJson } from "@turnpike/base";
-import type { Service } from "@turnpike/catalogue";
+import { isRecord } from "@turnpike/base";
+import { parseSearchRequest, type Service } from "@turnpike/catalogue";
 import { parseChainCall } from "./chain-call.ts";
 import {
   type CallInput,
@@ -8,84 +8,21 @@ import {
   judgeHttpStatus,
   type ParsedCall,
   supplierFault,
-  type ValidationDetail,
 } from "./family.ts";
-
-/** Largest body of a search, in bytes (spec §8). */
-export const MAX_SEARCH_BODY_BYTES = 16_384;
-/** Most results that are asked for upstream; larger wishes are taken as this. */
-export const MAX_SEARCH_RESULTS = 50;
 
 const UPSTREAM_PATH = "/v1/search";
 const ROOT = "POST /";
 
-const detail = (type: string, msg: string, ...loc: readonly (string | number)[]): ValidationDetail => ({
-  loc: ["body", ...loc],
-  msg,
-  type,
-});
-const invalid = (...found: readonly ValidationDetail[]): ParsedCall => ({
-  ok: false,
-  code: "VALIDATION_FAILED",
-  detail: found,
-});
-
-/** The faults of one search body, in the form of pydantic 2 as FastAPI shows it. */
-function findFaults(value: Readonly<Record<string, unknown>>): readonly ValidationDetail[] {
-  const faults: ValidationDetail[] = [];
-  const { query, max_results: maxResults } = value;
-  if (query === undefined) faults.push(detail("missing", "Field required", "query"));
-  else if (typeof query !== "string") faults.push(detail("string_type", "Input should be a valid string", "query"));
-  else if (query.trim() === "") {
-    faults.push(detail("string_too_short", "String should have at least 1 character", "query"));
-  } else if (!query.isWellFormed()) {
-    faults.push(
-      detail("string_unicode", "Input should be a valid string, unable to parse raw data as a unicode string", "query"),
-    );
-  }
-  if (maxResults === undefined) return faults;
-  if (typeof maxResults !== "number") {
-    faults.push(detail("int_type", "Input should be a valid integer", "max_results"));
-  } else if (maxResults < 1) {
-    // A fraction below 1 has both faults; pydantic names the fraction first.
-    faults.push(
-      Number.isInteger(maxResults) || maxResults === Number.NEGATIVE_INFINITY
-        ? detail("greater_than_equal", "Input should be greater than or equal to 1", "max_results")
-        : detail(
-            "int_from_float",
-            "Input should be a valid integer, got a number with a fractional part",
-            "max_results",
-          ),
-    );
-  } else if (!Number.isInteger(maxResults) && maxResults !== Number.POSITIVE_INFINITY) {
-    faults.push(
-      detail("int_from_float", "Input should be a valid integer, got a number with a fractional part", "max_results"),
-    );
-  }
-  return faults;
-}
+const REFUSALS = { too_large: "BODY_TOO_LARGE", batch: "BATCH_NOT_SOLD", duplicate: "DUPLICATE_KEY" } as const;
 
 function parseSearch(body: Uint8Array): ParsedCall {
-  if (body.length > MAX_SEARCH_BODY_BYTES) return { ok: false, code: "BODY_TOO_LARGE" };
-  if (body.length === 0) return invalid(detail("missing", "Field required"));
-  const parsed = parseJson(body);
+  const parsed = parseSearchRequest(body);
   if (!parsed.ok) {
-    return parsed.reason === "duplicate"
-      ? { ok: false, code: "DUPLICATE_KEY" }
-      : invalid(detail("json_invalid", "JSON decode error"));
+    return parsed.reason === "invalid"
+      ? { ok: false, code: "VALIDATION_FAILED", detail: parsed.detail }
+      : { ok: false, code: REFUSALS[parsed.reason] };
   }
-  const { value, members } = parsed;
-  if (Array.isArray(value)) return { ok: false, code: "BATCH_NOT_SOLD" };
-  if (!isRecord(value)) {
-    return invalid(
-      detail("model_attributes_type", "Input should be a valid dictionary or object to extract fields from"),
-    );
-  }
-  const faults = findFaults(value);
-  if (faults.length > 0) return invalid(...faults);
-  const query = members.find((member) => member.key === "query")?.raw ?? '""';
-  const wished = value.max_results;
-  const limit = typeof wished === "number" ? `,"max_results":${Math.min(wished, MAX_SEARCH_RESULTS)}` : "";
+  const limit = parsed.maxResults === undefined ? "" : `,"max_results":${parsed.maxResults}`;
   return {
     ok: true,
     call: {
@@ -93,9 +30,9 @@ function parseSearch(body: Uint8Array): ParsedCall {
       operation: ROOT,
       verb: "POST",
       path: UPSTREAM_PATH,
-      body: Buffer.from(`{"query":${query}${limit}}`),
+      body: Buffer.from(`{"query":${parsed.rawQuery}${limit}}`),
       id: undefined,
-      params: { query: value.query },
+      params: { query: parsed.query },
     },
   };
 }

@@ -1,0 +1,62 @@
+import { existsSync } from "node:fs";
+import { resolve } from "node:path";
+import { AppError } from "@turnpike/base";
+import type { DollarAsset } from "@turnpike/client";
+import type { CommandContext } from "../context.ts";
+import type { BuyerFacts } from "../up-file.ts";
+
+/** What says who buys and where. */
+export interface BuyerOptions {
+  readonly gateway?: string;
+  readonly keyFile?: string;
+}
+
+/**
+ * Base URL of the gateway to buy from, without a slash at its end: --gateway, TURNPIKE_GATEWAY, or the running
+ * `turnpike up`. @throws AppError USAGE.
+ */
+export function gatewayOf(opts: BuyerOptions, context: CommandContext, up: BuyerFacts | undefined): string {
+  const gateway = opts.gateway ?? context.env.TURNPIKE_GATEWAY ?? up?.gateway;
+  if (gateway === undefined) {
+    throw new AppError("USAGE", {
+      message: "There is no gateway to buy from: start one with npm start, or give --gateway or TURNPIKE_GATEWAY.",
+    });
+  }
+  if (!/^https?:\/\/[^/\s]+/.test(gateway)) {
+    throw new AppError("USAGE", { message: `${JSON.stringify(gateway)} is no http:// or https:// address.` });
+  }
+  return gateway.replace(/\/+$/, "");
+}
+
+/**
+ * The private key to pay with: --key-file, TURNPIKE_BUYER_KEY, or the sample buyer of the running `turnpike up`.
+ * @throws AppError USAGE, CONFIG_INVALID.
+ */
+export async function keyOf(opts: BuyerOptions, context: CommandContext, up: BuyerFacts | undefined): Promise<string> {
+  if (opts.keyFile !== undefined) {
+    const { readKeyFile } = await import("@turnpike/config");
+    if (!existsSync(opts.keyFile)) {
+      throw new AppError("USAGE", {
+        message: `--key-file: ${resolve(opts.keyFile)} is not there; npx turnpike keys new ${opts.keyFile} makes one.`,
+      });
+    }
+    const [key, more] = readKeyFile(opts.keyFile);
+    if (key === undefined || more !== undefined) {
+      throw new AppError("USAGE", { message: `${opts.keyFile} must hold exactly one key.` });
+    }
+    return key;
+  }
+  const key = context.env.TURNPIKE_BUYER_KEY ?? up?.buyer.privateKey;
+  if (key === undefined) {
+    throw new AppError("USAGE", {
+      message:
+        "There is no key to pay with: give --key-file or TURNPIKE_BUYER_KEY. npx turnpike keys new <file> makes one.",
+    });
+  }
+  return key;
+}
+
+/** The local token, in case that the reference client does not know it. */
+export function localAssets(up: BuyerFacts | undefined): DollarAsset[] {
+  return up === undefined ? [] : [{ network: up.settlement.network, asset: up.settlement.asset, decimals: 6 }];
+}

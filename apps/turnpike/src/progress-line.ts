@@ -1,0 +1,43 @@
+/** One line of a terminal that is written over and over. */
+export interface ProgressLine extends Disposable {
+  /** Shows a text, at most ten times a second. */
+  show(text: string): void;
+  /** Takes the line away, so that something else can be written. */
+  clear(): void;
+}
+
+/** Where {@link createProgressLine} writes. */
+export interface ProgressStream {
+  readonly isTTY?: boolean | undefined;
+  readonly columns?: number | undefined;
+  write(text: string): unknown;
+}
+
+const EVERY_MS = 100;
+const CLEAR = "\r\u001b[K";
+// biome-ignore lint/suspicious/noControlCharactersInRegex: names of pages and files may hold what moves the cursor
+const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2069]/g;
+
+/** Makes a line on the error output. Without a terminal, or when it is not to be shown, it writes nothing. */
+export function createProgressLine(
+  opts: { readonly isShown: boolean },
+  stream: ProgressStream = process.stderr,
+): ProgressLine {
+  const isShown = opts.isShown && stream.isTTY === true;
+  let lastMs = Number.NEGATIVE_INFINITY;
+  let isThere = false;
+  const clear = (): void => {
+    if (isThere) stream.write(CLEAR);
+    isThere = false;
+  };
+  return {
+    show(text) {
+      if (!isShown || performance.now() - lastMs < EVERY_MS) return;
+      lastMs = performance.now();
+      isThere = true;
+      stream.write(`${CLEAR}${text.replaceAll(CONTROLS, "?").slice(0, (stream.columns ?? 80) - 1)}`);
+    },
+    clear,
+    [Symbol.dispose]: clear,
+  };
+}

@@ -1,0 +1,86 @@
+import { AppError, type Log } from "@turnpike/base";
+import type { Config } from "@turnpike/config";
+import { createPrometheusMetrics, serveMetrics } from "@turnpike/gateway";
+import {
+  createEngines,
+  type LocalEngine,
+  openLocalEngine,
+  type SearchService,
+  startSearchService,
+} from "@turnpike/search";
+import { hostText } from "../context.ts";
+import { productVersion } from "../version.ts";
+
+/** A running search service with its metrics. */
+export interface RunningSearch extends AsyncDisposable {
+  readonly service: SearchService;
+  /** Undefined when there is no metrics server. */
+  readonly metricsPort: number | undefined;
+}
+
+/** Address at which others reach the search service: the one that indexed files are named by. */
+export function searchPublicUrl({ search: { publicUrl, host, port } }: Config): string {
+  return (publicUrl ?? `http://${hostText(host)}:${port}`).replace(/\/+$/, "");
+}
+
+/** Opens the local index for reading. */
+export function openLocalIndex({ search }: Config, id: string, modules: { readonly log: Log }): LocalEngine {
+  const { file, threads } = search.local;
+  const timeoutMs = search.engines.find(({ kind }) => kind === "local")?.timeoutMs ?? search.timeoutMs;
+  return openLocalEngine({ id, file, threads, timeoutMs }, modules);
+}
+
+function isPortTaken(error: unknown): boolean {
+  return error instanceof Error && "code" in error && error.code === "EADDRINUSE";
+}
+
+/** Builds and starts the search service. @throws AppError CONFIG_INVALID, PORT_IN_USE. */
+export async function startSearch(config: Config, modules: { readonly log: Log }): Promise<RunningSearch> {
+  const { log } = modules;
+  const { search } = config;
+  await using stack = new AsyncDisposableStack();
+  const watched = search.metrics;
+  const metrics = createPrometheusMetrics({ processMetrics: watched.port !== undefined });
+  const metricsPort =
+    watched.port === undefined
+      ? undefined
+      : stack.use(await serveMetrics({ host: watched.host, port: watched.port }, { metrics, log })).port;
+  let local: LocalEngine | undefined;
+  const engines = stack.use(
+    createEngines(search.engines, {
+      local: (id) => {
+        local = stack.use(openLocalIndex(config, id, { log }));
+        return local;
+      },
+    }),
+  );
+  const index = local as LocalEngine | undefined;
+  try {
+    const service = stack.use(
+      await startSearchService(
+        {
+          host: search.host,
+          port: search.port,
+          publicUrl: search.publicUrl,
+          timeoutMs: search.timeoutMs,
+          maxInFlight: search.maxInFlight,
+          cacheSeconds: search.cacheSeconds,
+          cacheBytes: search.cacheBytes,
+          version: productVersion(),
+        },
+        {
+          engines: engines.list,
+          log,
+          metrics,
+          documents: index === undefined ? undefined : (url) => index.document(url),
+          indexSize: index === undefined ? undefined : () => index.stats(),
+        },
+      ),
+    );
+    const owned = stack.move();
+    return { service, metricsPort, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  } catch (cause) {
+    if (!isPortTaken(cause)) throw cause;
+    throw new AppError("PORT_IN_USE", { message: `search.port: ${search.port} is in use by another program.`, cause });
+  }
+}

@@ -1,0 +1,22 @@
+import { silentLog } from "@turnpike/base";
+import { openIndexWriter } from "@turnpike/search";
+import { createSearcher } from "../../packages/search/src/local/searcher.ts";
+import type { LabelledSet } from "../../packages/search/src/local/testing-relevance.ts";
+
+/** Indexes the labelled set as the product does; how its ids are found. */
+export function labelledHits(set: LabelledSet, file: string): (query: string) => readonly string[] {
+  using writer = openIndexWriter({ file }, { log: silentLog });
+  writer.put(
+    set.documents.map(({ url, title, text }) => ({
+      url,
+      title,
+      text,
+      language: undefined,
+      date: undefined,
+      collection: "labelled",
+    })),
+  );
+  const searcher = createSearcher({ file, maxSnippetChars: 320 });
+  const ids = new Map(set.documents.map(({ id, url }) => [url, id]));
+  return (query) => searcher.search(query, 10, performance.now() + 60_000).map(({ url }) => ids.get(url) ?? "");
+}

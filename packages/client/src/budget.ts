@@ -1,0 +1,41 @@
+import { AppError, decimalToUnits, type ErrorCode, unitsToDecimal } from "@turnpike/base";
+
+/** Places of a micro-unit of the dollar, in which budgets are added up. */
+const MICRO = 6;
+/** Most places of an amount in US dollars. */
+const PLACES = 18;
+const USD = /^(?:0|[1-9][0-9]{0,11})(?:\.[0-9]{1,18})?$/;
+
+/**
+ * Holds that a text is an amount of US dollars: a decimal without sign or exponent, below 10^12, of at most 18 places.
+ * @throws AppError with `code`; `name` says which amount it is.
+ */
+export function assertUsd(name: string, text: string, code: ErrorCode): void {
+  if (typeof text === "string" && USD.test(text)) return;
+  const said = JSON.stringify(text) ?? "undefined";
+  throw new AppError(code, {
+    message: `${name}: ${said.slice(0, 40)} is no amount of US dollars such as "0.05"; nothing was signed.`,
+  });
+}
+
+/** The lower of two amounts of US dollars that passed {@link assertUsd}. */
+export function lowerUsd(one: string, other: string): string {
+  return decimalToUnits(other, PLACES) < decimalToUnits(one, PLACES) ? other : one;
+}
+
+/** An amount of a token in micro-dollars, rounded up: what a budget gives for it. */
+export function unitsToMicroUsd(units: bigint, decimals: number): bigint {
+  if (decimals <= MICRO) return units * 10n ** BigInt(MICRO - decimals);
+  const scale = 10n ** BigInt(decimals - MICRO);
+  return (units + scale - 1n) / scale;
+}
+
+/** A limit in micro-dollars, rounded down. */
+export function limitToMicroUsd(usd: string): bigint {
+  return decimalToUnits(usd, PLACES) / 10n ** BigInt(PLACES - MICRO);
+}
+
+/** Micro-dollars as a decimal text: `"0.005000"`. */
+export function microUsdText(microUsd: bigint): string {
+  return unitsToDecimal(microUsd, MICRO);
+}

@@ -1,0 +1,470 @@
+import assert from "node:assert/strict";
+import { createServer, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { suite, test } from "node:test";
+import { createClient, memoryJournal } from "./index.ts";
+import { readPayment } from "./payment-header.ts";
+import {
+  type Answerer,
+  answerJson,
+  BODY,
+  countingSigner,
+  option,
+  pending,
+  refusesWith,
+  sold,
+  standInGateway,
+  testClient,
+} from "./testing-stand-in.ts";
+
+const NOTHING = /nothing was signed/;
+const HOUR_MS = 3_600_000;
+
+/** Answers a payment with a refusal of the gateway. */
+const refusing =
+  (status: number, body: unknown): Answerer =>
+  (_, response) =>
+    answerJson(response, status, body);
+
+const settlementFailed = refusing(402, {
+  x402Version: 2,
+  error: "PAYMENT_SETTLEMENT_FAILED: It could not be settled.",
+});
+const notNow = refusing(503, { code: "SERVICE_UNAVAILABLE", message: "Not now.", retryable: true });
+const lost: Answerer = (_, response) => {
+  response.writeHead(200, { "content-length": "1000" }).write("{", () => response.destroy());
+};
+
+/** A server that is no gateway. */
+async function serve(listener: RequestListener) {
+  const server = createServer(listener);
+  await new Promise<void>((resolve) => {
+    server.listen(0, "127.0.0.1", resolve);
+  });
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => {
+        server.close(resolve);
+      });
+    },
+  };
+}
+
+/** A payment as far as a journal reads it. */
+const headerOf = (validBefore: number): string => {
+  const authorization = { from: "f", value: "1000", validBefore: `${validBefore}` };
+  const payment = { accepted: { network: "eip155:1", asset: "a" }, payload: { authorization } };
+  return Buffer.from(JSON.stringify(payment)).toString("base64");
+};
+
+suite("budget, attacked", () => {
+  test("a hundred calls at once never sign for more than the budget", async () => {
+    await using stand = await standInGateway(sold);
+    const signer = countingSigner();
+    const { client } = testClient(stand.gateway, signer, { totalUsd: "0.052" });
+    const calls = Array.from({ length: 100 }, () => client.call("eth", BODY));
+    const ends = await Promise.allSettled(calls);
+    assert.equal(ends.filter((end) => end.status === "fulfilled" && end.value.kind === "bought").length, 10);
+    const refused = ends.flatMap((end) => (end.status === "rejected" ? [end.reason as unknown] : []));
+    assert.equal(refused.length, 90);
+    for (const reason of refused) assert.ok(refusesWith("BUDGET_SPENT", NOTHING)(reason), String(reason));
+    assert.equal(signer.count(), 10);
+    assert.equal(new Set(stand.payments()).size, 10);
+    assert.deepEqual(client.spending(), {
+      chargedUsd: "0.050000",
+      openUsd: "0.000000",
+      remainingUsd: "0.002000",
+      calls: 10,
+    });
+  });
+
+  test("two clients on one journal spend one budget", async () => {
+    await using stand = await standInGateway(sold);
+    const journal = memoryJournal();
+    const signers = [countingSigner(), countingSigner()];
+    const clients = signers.map((signer) => testClient(stand.gateway, signer, { totalUsd: "0.02", journal }).client);
+    const ends = await Promise.allSettled(
+      clients.flatMap((client) => [1, 2, 3, 4].map(() => client.call("eth", BODY))),
+    );
+    assert.equal(ends.filter(({ status }) => status === "fulfilled").length, 4);
+    assert.equal(
+      signers.reduce((sum, signer) => sum + signer.count(), 0),
+      4,
+    );
+  });
+
+  test("a price that rises between quote and call is refused before signing", async () => {
+    const accepts = [option({ amount: "1000" })];
+    await using stand = await standInGateway(sold, accepts);
+    const signer = countingSigner();
+    const { client } = testClient(stand.gateway, signer, { maxPriceUsd: "0.02" });
+    const quote = await client.quote("eth", BODY);
+    assert.equal(quote.price.usd, "0.001000");
+    accepts[0] = option({ amount: "10000" });
+    await assert.rejects(
+      client.call("eth", BODY, { maxPriceUsd: quote.price.usd }),
+      refusesWith("SPEND_CAP", NOTHING),
+      "over the quote, though within the budget",
+    );
+    accepts[0] = option({ amount: "50000" });
+    await assert.rejects(client.call("eth", BODY), refusesWith("SPEND_CAP", NOTHING));
+    assert.equal(signer.count(), 0);
+    assert.equal(client.spending().openUsd, "0.000000");
+  });
+
+  test("a cap of a call never widens the budget", async () => {
+    await using stand = await standInGateway(sold, [option({ amount: "60000" })]);
+    const signer = countingSigner();
+    const { client } = testClient(stand.gateway, signer);
+    await assert.rejects(client.call("eth", BODY, { maxPriceUsd: "1" }), refusesWith("SPEND_CAP", NOTHING));
+    assert.equal((await client.quote("eth", BODY, { maxPriceUsd: "1" })).withinCap, false);
+    assert.equal(signer.count(), 0);
+  });
+
+  test("terms that change after the signature are never signed too", async () => {
+    const terms = { x402Version: 2, error: "PAYMENT_VALUE_MISMATCH: The price has changed.", accepts: [option()] };
+    let refuses = true;
+    await using stand = await standInGateway((seen, response, count) => {
+      if (refuses) answerJson(response, 402, { ...terms, accepts: [option({ amount: "6000" })] });
+      else sold(seen, response, count);
+    });
+    const signer = countingSigner();
+    const { client } = testClient(stand.gateway, signer, { totalUsd: "0.012" });
+    const result = await client.call("eth", BODY);
+    assert.ok(result.kind === "refused");
+    assert.deepEqual([result.code, result.open], ["PAYMENT_VALUE_MISMATCH", false]);
+    assert.match(result.charge, /Nothing was charged.*counts as spent until \d{4}-/);
+    assert.equal(signer.count(), 1);
+    assert.equal(client.spending().openUsd, "0.005000", "whoever holds the signature can still use it");
+    refuses = false;
+    assert.equal((await client.call("eth", BODY)).kind, "bought");
+    await assert.rejects(client.call("eth", BODY), refusesWith("BUDGET_SPENT"), "both signatures count");
+    assert.equal(signer.count(), 2);
+  });
+
+  test("decimals are those that this client knows, whatever the gateway claims", async () => {
+    const extra = { name: "USDC", version: "2", decimals: 18 };
+    await using stand = await standInGateway(sold, [option({ amount: "5000000000", decimals: 18, extra })]);
+    const signer = countingSigner();
+    await assert.rejects(testClient(stand.gateway, signer).client.call("eth", BODY), refusesWith("SPEND_CAP", NOTHING));
+    assert.equal(signer.count(), 0);
+  });
+
+  test("a token that calls itself USDC is no dollar", async () => {
+    await using stand = await standInGateway(sold, [
+      option({ asset: "0x00000000000000000000000000000000000000AA" }),
+      option({ network: "eip155:1" }),
+    ]);
+    const signer = countingSigner();
+    const { client } = testClient(stand.gateway, signer);
+    await assert.rejects(client.call("eth", BODY), refusesWith("PAYMENT_OPTION_UNKNOWN", NOTHING));
+    assert.equal(signer.count(), 0);
+  });
+
+  test("amounts and windows that are not plain are refused", async () => {
+    const odd = ["1e3", "-5000", "5000.5", "0x1388", "", " 5000", "05000", "5_000", 5000, null, "9".repeat(79)];
+    const windows = ["60", 60.5, 0, -1, 3601, 1e300, null];
+    const accepts = [
+      ...odd.map((amount) => option({ amount })),
+      ...windows.map((maxTimeoutSeconds) => option({ maxTimeoutSeconds })),
+      7,
+      null,
+    ];
+    for (const one of accepts) {
+      await using stand = await standInGateway(sold, [one]);
+      const signer = countingSigner();
+      const call = testClient(stand.gateway, signer).client.call("eth", BODY);
+      await assert.rejects(call, refusesWith("PAYMENT_OPTION_UNKNOWN", NOTHING), JSON.stringify(one));
+      assert.equal(signer.count(), 0);
+    }
+    await using huge = await standInGateway(sold, [option({ amount: "9".repeat(77) })]);
+    const { client } = testClient(huge.gateway, countingSigner(), { maxPriceUsd: "999999999999.999999999999999999" });
+    await assert.rejects(client.call("eth", BODY), refusesWith("SPEND_CAP", NOTHING));
+  });
+
+  test("a budget that is no plain amount is refused", () => {
+    for (const text of [
+      "1e3",
+      "-1",
+      "",
+      "0x1",
+      "1,5",
+      "Infinity",
+      ".5",
+      "1.",
+      "01",
+      "1.0000000000000000001",
+      " 1",
+      1,
+    ]) {
+      const opts = { gateway: "http://g", signer: countingSigner() };
+      const usd = text as string;
+      assert.throws(
+        () => createClient({ ...opts, budget: { perCallUsd: usd } }),
+        refusesWith("CONFIG_INVALID", NOTHING),
+      );
+      const budget = { perCallUsd: "1", totalUsd: usd };
+      assert.throws(() => createClient({ ...opts, budget }), refusesWith("CONFIG_INVALID", NOTHING));
+    }
+  });
+
+  test("a cap or a body that is none is refused, and a refusal without terms says that nothing was signed", async () => {
+    await using stand = await standInGateway(sold);
+    const { client } = testClient(stand.gateway, countingSigner());
+    await assert.rejects(client.call("eth", BODY, { maxPriceUsd: "1e3" }), refusesWith("USAGE", NOTHING));
+    await assert.rejects(client.call("eth", { n: 1n }), refusesWith("USAGE", NOTHING));
+    await assert.rejects(
+      client.call("eth", () => {}),
+      refusesWith("USAGE", NOTHING),
+    );
+    assert.deepEqual(stand.seen, []);
+    const fetch = async () => Response.json({ code: "UNKNOWN_SERVICE", message: "No such." }, { status: 404 });
+    const alone = createClient(
+      { gateway: "http://g", signer: countingSigner(), budget: { perCallUsd: "1" } },
+      { fetch },
+    );
+    const result = await alone.call("no", BODY);
+    assert.ok(result.kind === "refused");
+    assert.deepEqual([result.message, result.charge], ["No such; nothing was signed.", "Nothing was signed."]);
+  });
+
+  test("a redirect is not followed, with or without a payment", async () => {
+    let elsewhere = 0;
+    await using trap = await serve((_, response) => {
+      elsewhere++;
+      response.end("{}");
+    });
+    const location = `${trap.url}/`;
+    await using stand = await standInGateway((_, response) => {
+      response.writeHead(307, { location }).end();
+    });
+    const signer = countingSigner();
+    const { client } = testClient(stand.gateway, signer, { retryForMs: 1_000 });
+    const result = await client.call("eth", BODY);
+    assert.ok(result.kind === "refused");
+    assert.deepEqual([result.open, signer.count(), elsewhere], [true, 1, 0]);
+    assert.match(result.charge, /0\.005000 USD may have been charged, once/);
+    await using before = await serve((_, response) => response.writeHead(302, { location }).end());
+    const unsigned = testClient(before.url, signer).client;
+    await assert.rejects(unsigned.call("eth", BODY), refusesWith("GATEWAY_UNREACHABLE", NOTHING));
+    assert.equal(elsewhere, 0);
+  });
+
+  test("what has no receipt, or no whole answer, stays spent, and the next call presents the same payment", async () => {
+    const bare: Answerer = (_, response) => answerJson(response, 200, { portal: {}, data: {} });
+    for (const bad of [bare, lost, pending]) {
+      let good = false;
+      await using stand = await standInGateway((...seen) => (good ? sold : bad)(...seen));
+      const signer = countingSigner();
+      const { client, later } = testClient(stand.gateway, signer, { totalUsd: "0.005", retryForMs: 1_000 });
+      const first = await client.call("eth", BODY);
+      assert.ok(first.kind === "refused" && first.open);
+      later(HOUR_MS);
+      assert.deepEqual(client.spending(), {
+        chargedUsd: "0.000000",
+        openUsd: "0.005000",
+        remainingUsd: "0.000000",
+        calls: 1,
+      });
+      assert.deepEqual(
+        client.openPayments().map(({ service, usd, payment }) => [service, usd, payment]),
+        [["eth", "0.005000", first.payment]],
+      );
+      await assert.rejects(client.call("eth", "{}"), refusesWith("BUDGET_SPENT", NOTHING), "another request");
+      good = true;
+      const second = await client.call("eth", BODY);
+      assert.ok(second.kind === "bought");
+      assert.equal(second.payment, first.payment);
+      assert.equal(signer.count(), 1);
+      assert.equal(new Set(stand.payments()).size, 1);
+      assert.deepEqual([client.spending().chargedUsd, client.openPayments()], ["0.005000", []]);
+    }
+  });
+
+  test("what the gateway refused is given back when the signature has expired, and not before", async () => {
+    await using stand = await standInGateway(settlementFailed);
+    const { client, later } = testClient(stand.gateway, countingSigner(), { totalUsd: "0.005" });
+    assert.equal((await client.call("eth", BODY)).kind, "refused");
+    const { validBefore = 0n } = readPayment(stand.payments()[0] ?? "") ?? {};
+    later(Number(validBefore) * 1_000 - Date.now());
+    await assert.rejects(client.call("eth", BODY), refusesWith("BUDGET_SPENT"));
+    later(120_000);
+    assert.equal(client.spending().openUsd, "0.000000");
+    assert.equal((await client.call("eth", BODY)).kind, "refused");
+    assert.equal(new Set(stand.payments()).size, 2);
+  });
+
+  test("each refused payment is given back at its own time", async () => {
+    let nowMs = 0;
+    const journal = memoryJournal({ clock: { nowMs: () => nowMs, monotonicMs: () => 0 } });
+    for (const validBefore of [100, 1_000, 500]) {
+      const call = { service: "eth", requestHash: `${validBefore}`, microUsd: 1_000n, totalMicroUsd: undefined };
+      const reservation = await journal.reserve(call);
+      await reservation.signed(headerOf(validBefore));
+      await reservation.end("uncharged");
+    }
+    for (const [at, held] of [
+      [159_999, 3_000n],
+      [160_000, 2_000n],
+      [559_999, 2_000n],
+      [560_000, 1_000n],
+      [1_060_000, 0n],
+    ] as const) {
+      nowMs = at;
+      assert.equal(journal.sums().openMicroUsd, held, `at ${at}`);
+    }
+  });
+
+  test("after a lost answer, what proves nothing leaves it open", async () => {
+    for (const [status, body] of [
+      [402, { x402Version: 2, error: "Payment required" }],
+      [404, { code: "UNKNOWN_SERVICE", message: "No service has this id." }],
+      [403, "a proxy"],
+    ] as const) {
+      await using stand = await standInGateway((seen, response, count) =>
+        (count === 1 ? lost : refusing(status, body))(seen, response, count),
+      );
+      const { client, later } = testClient(stand.gateway, countingSigner());
+      const result = await client.call("eth", BODY);
+      assert.ok(result.kind === "refused" && result.open, `${status}`);
+      later(HOUR_MS);
+      assert.equal(client.spending().openUsd, "0.005000");
+      assert.equal(client.openPayments().length, 1);
+    }
+  });
+
+  test("a payment that was not served is presented again while it is good, and then given back", async () => {
+    await using stand = await standInGateway(notNow);
+    const signer = countingSigner();
+    const { client, later } = testClient(stand.gateway, signer, { totalUsd: "0.005" });
+    for (let times = 0; times < 3; times++) {
+      const result = await client.call("eth", BODY);
+      assert.ok(result.kind === "refused");
+      assert.deepEqual([result.code, result.open], ["SERVICE_UNAVAILABLE", false]);
+    }
+    assert.deepEqual([signer.count(), stand.payments().length], [1, 3]);
+    assert.equal(client.spending().openUsd, "0.005000");
+    later(HOUR_MS);
+    assert.equal(client.spending().openUsd, "0.000000");
+    await client.call("eth", BODY);
+    assert.equal(signer.count(), 2);
+  });
+
+  test("an open payment that has expired is found uncharged, and only then a new one is signed", async () => {
+    let state: Answerer = lost;
+    await using stand = await standInGateway((...seen) => state(...seen));
+    const signer = countingSigner();
+    const { client, later } = testClient(stand.gateway, signer, { totalUsd: "0.005", retryForMs: 1_000 });
+    const first = await client.call("eth", BODY);
+    assert.ok(first.kind === "refused" && first.open);
+    const expired = refusing(402, { x402Version: 2, error: "PAYMENT_EXPIRED: The payment expires too soon." });
+    state = expired;
+    const early = await client.call("eth", BODY);
+    assert.ok(early.kind === "refused" && early.code === "PAYMENT_EXPIRED");
+    assert.equal(signer.count(), 1, "it can still be taken: nothing new is signed");
+    later(HOUR_MS);
+    state = (seen, response, count) => (seen.payment === first.payment ? expired : sold)(seen, response, count);
+    assert.equal((await client.call("eth", BODY)).kind, "bought");
+    assert.equal(signer.count(), 2);
+    assert.deepEqual([client.spending().chargedUsd, client.spending().openUsd], ["0.005000", "0.000000"]);
+  });
+
+  test("a gateway that keeps no books is not believed that a lost payment was free", async () => {
+    let state: Answerer = lost;
+    await using stand = await standInGateway((...seen) => state(...seen));
+    const signer = countingSigner();
+    const { client, later } = testClient(stand.gateway, signer, { totalUsd: "0.01", retryForMs: 1_000 });
+    const first = await client.call("eth", BODY);
+    assert.ok(first.kind === "refused");
+    state = refusing(402, { x402Version: 2, error: "invalid_payload", accepts: [option()] });
+    const early = await client.call("eth", BODY);
+    assert.ok(early.kind === "refused" && early.open);
+    later(HOUR_MS);
+    state = (seen, response, count) =>
+      seen.payment === first.payment ? answerJson(response, 402, { error: "nonce" }) : sold(seen, response, count);
+    assert.equal((await client.call("eth", BODY)).kind, "bought");
+    assert.deepEqual([client.spending().chargedUsd, signer.count()], ["0.010000", 2]);
+  });
+
+  test("what a payment was used for elsewhere, or is owed, counts as spent", async () => {
+    for (const [status, code] of [
+      [409, "PAYMENT_CONFLICT"],
+      [410, "PAYMENT_OWED"],
+      [410, "ANSWER_EXPIRED"],
+    ] as const) {
+      await using stand = await standInGateway(refusing(status, { code, message: "no", retryable: false }));
+      const { client, later } = testClient(stand.gateway, countingSigner());
+      const result = await client.call("eth", BODY);
+      assert.ok(result.kind === "refused" && !result.open);
+      assert.match(result.charge, /counts as spent/);
+      later(HOUR_MS);
+      assert.equal(client.spending().chargedUsd, "0.005000");
+    }
+  });
+
+  test("a payment that is handed in counts as well, and is sent with its own request alone", async () => {
+    await using stand = await standInGateway(lost);
+    const signer = countingSigner();
+    const { client } = testClient(stand.gateway, signer, { retryForMs: 1_000 });
+    const first = await client.call("eth", BODY);
+    assert.ok(first.kind === "refused" && first.payment !== undefined);
+    const { payment } = first;
+    await assert.rejects(client.call("eth", "{}", { payment }), refusesWith("USAGE", NOTHING));
+    const sent = stand.payments().length;
+    const broke = testClient(stand.gateway, signer, { totalUsd: "0.004" }).client;
+    await assert.rejects(broke.call("eth", BODY, { payment }), refusesWith("BUDGET_SPENT"));
+    assert.equal(stand.payments().length, sent);
+    const able = testClient(stand.gateway, signer, { totalUsd: "0.005", retryForMs: 1_000 }).client;
+    for (let times = 0; times < 2; times++) assert.equal((await able.call("eth", BODY, { payment })).kind, "refused");
+    assert.equal(able.spending().openUsd, "0.005000");
+    assert.equal(signer.count(), 1);
+  });
+
+  test("a signer that refuses leaves the budget as it was", async () => {
+    await using stand = await standInGateway(sold);
+    const { address } = countingSigner();
+    const signTypedData = (): Promise<never> => Promise.reject(new TypeError("the user said no"));
+    const { client } = testClient(stand.gateway, { address, signTypedData }, { totalUsd: "0.005" });
+    await assert.rejects(client.call("eth", BODY), refusesWith("INTERNAL", /the user said no.*nothing was sent/));
+    assert.deepEqual([client.spending().remainingUsd, client.spending().calls], ["0.005000", 0]);
+    assert.deepEqual(stand.payments(), []);
+  });
+
+  test("a journal that cannot write: nothing is signed, or what was signed is not sent", async () => {
+    await using stand = await standInGateway(sold);
+    for (const [point, signatures] of [
+      ["journal.reserved", 0],
+      ["journal.sign", 1],
+    ] as const) {
+      const reach = (name: string): void => {
+        if (name === point) throw new TypeError("no space left");
+      };
+      const journal = memoryJournal({ faults: { reach } });
+      const signer = countingSigner();
+      const { client } = testClient(stand.gateway, signer, { totalUsd: "0.005", journal });
+      await assert.rejects(client.call("eth", BODY), /no space left/);
+      assert.deepEqual([signer.count(), client.spending().openUsd], [signatures, "0.000000"]);
+    }
+    assert.deepEqual(stand.payments(), []);
+  });
+
+  test("an abort before the signature rejects; after it the result names the open payment", async () => {
+    const abort = new AbortController();
+    await using stand = await standInGateway((_, response) => {
+      response.on("close", () => {});
+      abort.abort();
+    });
+    const signer = countingSigner();
+    const { client } = testClient(stand.gateway, signer);
+    const result = await client.call("eth", BODY, { signal: abort.signal });
+    assert.ok(result.kind === "refused" && result.open);
+    assert.deepEqual(client.openPayments()[0]?.payment, result.payment);
+    await assert.rejects(
+      client.call("eth", "{}", { signal: abort.signal }),
+      refusesWith("GATEWAY_UNREACHABLE", NOTHING),
+    );
+    assert.equal(signer.count(), 1);
+  });
+});

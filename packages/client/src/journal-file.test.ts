@@ -1,0 +1,365 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import {
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { after, suite, test } from "node:test";
+import { noFaults } from "@turnpike/base";
+import fc from "fast-check";
+import { newPrivateKey, openSpendJournal, type SpendJournal, type SpendOutcome } from "./index.ts";
+import { decodeRecord } from "./journal-records.ts";
+import { BODY, countingSigner, refusesWith, sold, standInGateway, testClient } from "./testing-stand-in.ts";
+
+const CHILD = join(import.meta.dirname, "journal-child.ts");
+const folder = mkdtempSync(join(tmpdir(), "turnpike-journal-"));
+let files = 0;
+const newFile = (): string => join(folder, `${files++}`, "spend.jsonl");
+
+/** A payment as far as a journal reads it. */
+const payment = (id: number, validBefore = "1"): string =>
+  Buffer.from(
+    JSON.stringify({
+      accepted: { network: "eip155:1", asset: "a" },
+      payload: { authorization: { from: "f", value: `${id}`, validBefore } },
+    }),
+  ).toString("base64");
+
+const hash = (id: number): string => `${id}`.padStart(64, "0");
+
+const reserve = (journal: SpendJournal, id: number, totalMicroUsd?: bigint) =>
+  journal.reserve({ service: "eth", requestHash: hash(id), microUsd: 1_000n, totalMicroUsd });
+
+/** Fills a new journal: one charged, one open, one given back, one that was only reserved. */
+async function written(): Promise<{ readonly file: string; readonly bytes: Buffer }> {
+  const file = newFile();
+  {
+    await using journal = await openSpendJournal({ file });
+    const ends: readonly SpendOutcome[] = ["charged", "open", "uncharged"];
+    for (const [id, outcome] of ends.entries()) {
+      const reservation = await reserve(journal, id);
+      await reservation.signed(payment(id));
+      await reservation.end(outcome);
+    }
+    await reserve(journal, 3);
+  }
+  return { file, bytes: readFileSync(file) };
+}
+
+const child = (...args: readonly string[]) =>
+  spawn(process.execPath, [CHILD, ...args], { stdio: ["ignore", "pipe", "inherit"] });
+
+suite("spend journal in a file", { timeout: 60_000 }, () => {
+  after(() => rmSync(folder, { recursive: true, force: true }));
+
+  test("counts what an earlier process spent and signed; what it only reserved is free", async () => {
+    const { file } = await written();
+    await using journal = await openSpendJournal({ file });
+    assert.deepEqual(journal.sums(), { chargedMicroUsd: 1_000n, openMicroUsd: 1_000n, calls: 3 });
+    assert.deepEqual(
+      journal.open().map((open) => [open.requestHash, open.usd, open.payment]),
+      [[hash(1), "0.001000", payment(1)]],
+    );
+    const resumed = journal.resume(hash(1));
+    assert.equal(resumed?.open.payment, payment(1));
+    assert.equal(journal.resume(hash(1)), undefined, "it is being presented");
+    await resumed?.reservation.end("charged");
+    assert.deepEqual(journal.sums(), { chargedMicroUsd: 2_000n, openMicroUsd: 0n, calls: 3 });
+    assert.equal(statSync(file).mode & 0o777, 0o600);
+  });
+
+  test("each line is JSON", async () => {
+    const { bytes } = await written();
+    for (const line of bytes.toString().trimEnd().split("\n")) assert.doesNotThrow(() => JSON.parse(line));
+  });
+
+  test("cut off at any byte it opens, and forgets nothing that stood on a whole line", async () => {
+    const { bytes } = await written();
+    const file = newFile();
+    mkdirSync(join(file, ".."));
+    for (let length = 0; length <= bytes.length; length += 1 + (length % 7)) {
+      const cut = bytes.subarray(0, length);
+      const whole = cut
+        .toString()
+        .split("\n")
+        .slice(0, -1)
+        .flatMap((line, n) => decodeRecord(line, n) ?? []);
+      const signed = whole.filter(({ t }) => t === "signed").length;
+      writeFileSync(file, cut);
+      await using journal = await openSpendJournal({ file });
+      const { calls } = journal.sums();
+      assert.ok(calls === signed || calls === signed + 1, `${length}: ${calls} of ${signed}`);
+      const reservation = await reserve(journal, 9);
+      await reservation.signed(payment(9, "9999999999"));
+      await journal[Symbol.asyncDispose]();
+      await using again = await openSpendJournal({ file });
+      assert.equal(again.sums().calls, calls + 1);
+    }
+  });
+
+  test("other damage is refused, with the file and what to do", async () => {
+    const { file, bytes } = await written();
+    const lines = bytes.toString().trimEnd().split("\n");
+    const cases: Record<string, string> = {
+      "a digit changed": bytes.toString().replace('"microUsd":"1000"', '"microUsd":"0100"'),
+      "a line gone": [...lines.slice(0, 2), ...lines.slice(3), ""].join("\n"),
+      "a line twice": [...lines.slice(0, 3), ...lines.slice(2), ""].join("\n"),
+      "the head gone": [...lines.slice(1), ""].join("\n"),
+      "zeros inside": `${lines[0]}\n${"\0".repeat(50)}\n${lines.slice(1).join("\n")}\n`,
+      "a line without end": `${lines[0]}\n${"x".repeat(600_000)}`,
+    };
+    for (const [name, text] of Object.entries(cases)) {
+      writeFileSync(file, text);
+      const said = new RegExp(`${file}.* line \\d+ is damaged.*nothing was signed`);
+      await assert.rejects(openSpendJournal({ file }), refusesWith("SPEND_JOURNAL", said), name);
+      assert.equal(readFileSync(file, "utf8"), text, "left as it was");
+    }
+    writeFileSync(file, Buffer.concat([bytes, Buffer.alloc(4_096)]));
+    await (await openSpendJournal({ file }))[Symbol.asyncDispose]();
+  });
+
+  test("any byte that is changed before the last line is found", async () => {
+    const { file, bytes } = await written();
+    const end = bytes.subarray(0, -1).lastIndexOf(10);
+    await fc.assert(
+      fc.asyncProperty(fc.nat(end), fc.integer({ min: 1, max: 255 }), async (at, change) => {
+        const bad = Buffer.from(bytes);
+        bad[at] = (bad[at] ?? 0) ^ change;
+        writeFileSync(file, bad);
+        await assert.rejects(openSpendJournal({ file }), refusesWith("SPEND_JOURNAL"));
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  test("a file that is something else is not touched", async () => {
+    const file = newFile();
+    mkdirSync(join(file, ".."));
+    for (const text of ["export PATH=/bin", "export PATH=/bin\n", "{}"]) {
+      writeFileSync(file, text);
+      await assert.rejects(openSpendJournal({ file }), refusesWith("SPEND_JOURNAL", /nothing was signed/));
+      assert.equal(readFileSync(file, "utf8"), text);
+    }
+    const inFile = join(file, "spend.jsonl");
+    await assert.rejects(openSpendJournal({ file: inFile }), refusesWith("SPEND_JOURNAL", /spend\.jsonl.*nothing/));
+    await assert.rejects(openSpendJournal({ file: folder }), refusesWith("SPEND_JOURNAL", /it is no file/));
+  });
+
+  test("a second one is refused, by whatever name, in this process and in another", async () => {
+    const file = newFile();
+    const journal = await openSpendJournal({ file });
+    symlinkSync(file, join(folder, "link"));
+    const inUse = refusesWith("SPEND_JOURNAL", /spend\.jsonl is in use by another process.*nothing was signed/);
+    await assert.rejects(openSpendJournal({ file }), inUse);
+    await assert.rejects(openSpendJournal({ file: join(folder, "link") }), inUse);
+    await journal[Symbol.asyncDispose]();
+    const other = child("", file);
+    await once(other.stdout, "data");
+    await assert.rejects(openSpendJournal({ file }), inUse);
+    other.kill("SIGKILL");
+    await once(other, "exit");
+    await using next = await openSpendJournal({ file });
+    assert.equal(next.sums().calls, 0, "the lock of a dead process is nobody's");
+  });
+
+  test("is written anew when it is large: with the same sums, what is open, and nothing else", async () => {
+    const { file, bytes } = await written();
+    const open = async (compactBytes: number) => {
+      await using journal = await openSpendJournal({ file, compactBytes });
+      return [journal.sums(), journal.open()];
+    };
+    const before = await open(1_000_000);
+    assert.deepEqual(readFileSync(file).subarray(0, bytes.length), bytes);
+    assert.deepEqual(await open(1), before);
+    assert.ok(readFileSync(file).length < bytes.length / 2);
+    assert.equal(existsSync(`${file}.new`), false);
+    assert.equal(statSync(file).mode & 0o777, 0o600);
+    for (let times = 0; times < 3; times++) assert.deepEqual(await open(1), before);
+  });
+
+  test("an end while it is written anew leaves the old one", async () => {
+    const { file, bytes } = await written();
+    const reach = (name: string): void => {
+      if (name === "journal.rewritten") throw new TypeError("the power went");
+    };
+    await assert.rejects(openSpendJournal({ file, compactBytes: 1 }, { faults: { reach } }), /the power went/);
+    assert.deepEqual(readFileSync(file), bytes);
+    await using journal = await openSpendJournal({ file, compactBytes: 1 });
+    assert.equal(journal.sums().calls, 3);
+  });
+
+  test("a hundred at once never take more than the budget, and all of them are found again", async () => {
+    const file = newFile();
+    {
+      await using journal = await openSpendJournal({ file });
+      const ends = await Promise.allSettled(
+        Array.from({ length: 100 }, async (_, id) => {
+          const reservation = await reserve(journal, id, 30_500n);
+          await reservation.signed(payment(id));
+          if (id % 2 === 0) await reservation.end("charged");
+        }),
+      );
+      assert.equal(ends.filter(({ status }) => status === "fulfilled").length, 30);
+    }
+    await using journal = await openSpendJournal({ file });
+    assert.deepEqual(journal.sums(), { chargedMicroUsd: 15_000n, openMicroUsd: 15_000n, calls: 30 });
+  });
+
+  test("whatever happens, a reopened journal holds what the first one did", async () => {
+    const outcome = fc.constantFrom<SpendOutcome | "none" | "unsigned">(
+      "charged",
+      "uncharged",
+      "unserved",
+      "open",
+      "none",
+      "unsigned",
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(outcome, { maxLength: 12 }), fc.boolean(), async (outcomes, compact) => {
+        const file = newFile();
+        const first = await openSpendJournal({ file });
+        for (const [id, end] of outcomes.entries()) {
+          const reservation = await reserve(first, id);
+          if (end === "unsigned") continue;
+          await reservation.signed(payment(id, "9999999999"));
+          if (end !== "none") await reservation.end(end);
+        }
+        const unsigned = BigInt(outcomes.filter((end) => end === "unsigned").length) * 1_000n;
+        const sums = first.sums();
+        const open = first.open();
+        await first[Symbol.asyncDispose]();
+        await using again = await openSpendJournal({ file, ...(compact ? { compactBytes: 1 } : {}) });
+        assert.deepEqual(again.sums(), { ...sums, openMicroUsd: sums.openMicroUsd - unsigned });
+        assert.deepEqual(again.open(), open);
+      }),
+      { numRuns: 25 },
+    );
+  });
+
+  test("a full disk: nothing is signed, and when there is room again it goes on", async () => {
+    await using stand = await standInGateway(sold);
+    const file = newFile();
+    let full = true;
+    const reach = (name: string): void => {
+      if (full && name === "journal.write")
+        throw Object.assign(new TypeError("ENOSPC: no space left"), { code: "ENOSPC" });
+    };
+    const journal = await openSpendJournal({ file }, { faults: { reach } });
+    const signer = countingSigner();
+    const { client } = testClient(stand.gateway, signer, { totalUsd: "0.005", journal });
+    const said = new RegExp(`${file} cannot be written \\(ENOSPC.*nothing was signed`);
+    await assert.rejects(client.call("eth", BODY), refusesWith("SPEND_JOURNAL", said));
+    assert.equal(signer.count(), 0);
+    full = false;
+    assert.equal((await client.call("eth", BODY)).kind, "bought");
+    await journal[Symbol.asyncDispose]();
+    await using again = await openSpendJournal({ file });
+    assert.equal(again.sums().chargedMicroUsd, 5_000n);
+  });
+
+  test("a write that fails half-way leaves no half line behind", async () => {
+    const file = newFile();
+    let fails = false;
+    const reach = (name: string): void => {
+      if (fails && name === "journal.written") throw new TypeError("EIO");
+    };
+    {
+      await using journal = await openSpendJournal({ file }, { faults: { reach } });
+      const lost = await reserve(journal, 1);
+      fails = true;
+      await assert.rejects(lost.signed(payment(1)), refusesWith("SPEND_JOURNAL", /EIO.*was not sent/));
+      fails = false;
+      await reserve(journal, 2);
+    }
+    await using again = await openSpendJournal({ file });
+    assert.deepEqual(again.sums(), { chargedMicroUsd: 0n, openMicroUsd: 0n, calls: 0 });
+  });
+
+  test("a disk that loses what was written: what was signed is not sent, and nothing more is signed", async () => {
+    await using stand = await standInGateway(sold);
+    const reach = (name: string): void => {
+      if (name === "journal.sync") throw new TypeError("EIO");
+    };
+    await using journal = await openSpendJournal({ file: newFile() }, { faults: { reach } });
+    const signer = countingSigner();
+    const { client } = testClient(stand.gateway, signer, { journal });
+    for (let times = 0; times < 2; times++) {
+      await assert.rejects(client.call("eth", BODY), refusesWith("SPEND_JOURNAL", /was not sent/));
+    }
+    assert.equal(signer.count(), 1);
+    assert.deepEqual(stand.payments(), []);
+  });
+
+  test("a closed one signs nothing", async () => {
+    await using stand = await standInGateway(sold);
+    const journal = await openSpendJournal({ file: newFile() }, { faults: noFaults });
+    await journal[Symbol.asyncDispose]();
+    await journal[Symbol.asyncDispose]();
+    const signer = countingSigner();
+    const { client } = testClient(stand.gateway, signer, { journal });
+    await assert.rejects(client.call("eth", BODY), refusesWith("SPEND_JOURNAL", /it is closed/));
+    assert.equal(signer.count(), 0);
+  });
+
+  test("killed at any step, the next process pays for the answer once, and counts it once", async () => {
+    for (const [point, sent] of [
+      ["journal.reserved", 0],
+      ["journal.sign", 0],
+      ["journal.sync", 0],
+      ["journal.signed", 0],
+      ["answered", 1],
+    ] as const) {
+      const file = newFile();
+      const { promise: reached, resolve: arrived } = Promise.withResolvers<void>();
+      let holds = true;
+      await using stand = await standInGateway((seen, response, count) => {
+        if (!holds) sold(seen, response, count);
+        else arrived();
+      });
+      const buyer = child(point, file, stand.gateway, newPrivateKey(), BODY);
+      const exit = once(buyer, "exit") as Promise<[number | null, string | null]>;
+      // Between the signature and the answer: the gateway has the payment, and says nothing.
+      if (point === "answered") void reached.then(() => buyer.kill("SIGKILL"));
+      assert.deepEqual(await exit, [null, "SIGKILL"], point);
+      assert.equal(stand.payments().length, sent, point);
+      holds = false;
+      await using journal = await openSpendJournal({ file });
+      const [open] = journal.open();
+      // A signature that was not on the disk was not sent either: it is nobody's.
+      assert.equal(open !== undefined, point !== "journal.reserved" && point !== "journal.sign", point);
+      const signer = countingSigner();
+      const { client } = testClient(stand.gateway, signer, { totalUsd: "0.005", journal });
+      const result = await client.call("eth", BODY);
+      assert.ok(result.kind === "bought", point);
+      assert.equal(signer.count(), open === undefined ? 1 : 0, point);
+      assert.equal(new Set(stand.payments()).size, 1, point);
+      if (open !== undefined) assert.equal(result.payment, open.payment);
+      assert.deepEqual([client.spending().chargedUsd, client.spending().openUsd], ["0.005000", "0.000000"], point);
+      await assert.rejects(client.call("eth", BODY), refusesWith("BUDGET_SPENT"));
+    }
+  });
+
+  test("killed while a payment that was not served is presented again, it is not given back by time", async () => {
+    const file = newFile();
+    {
+      await using journal = await openSpendJournal({ file });
+      const reservation = await reserve(journal, 1);
+      await reservation.signed(payment(1, "9999999999"));
+      await reservation.end("unserved");
+      await journal.resume(hash(1))?.reservation.signed(payment(1, "9999999999"));
+    }
+    const clock = { nowMs: () => 99_999_999_999_000, monotonicMs: () => 0 };
+    await using journal = await openSpendJournal({ file }, { clock });
+    assert.deepEqual(journal.sums(), { chargedMicroUsd: 0n, openMicroUsd: 1_000n, calls: 1 });
+    assert.equal(journal.open().length, 1);
+  });
+});

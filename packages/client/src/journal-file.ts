@@ -1,0 +1,172 @@
+import { constants } from "node:fs";
+import { type FileHandle, mkdir, open, realpath, rename, rm, stat } from "node:fs/promises";
+import { basename, dirname, join, resolve } from "node:path";
+import { AppError, type FaultPoints, isAppError, noFaults } from "@turnpike/base";
+import { SpendBook, type SpendJournalModules } from "./journal.ts";
+import { lockJournal } from "./journal-lock.ts";
+import { decodeRecord, encodeRecord, JOURNAL_START, type JournalRecord } from "./journal-records.ts";
+import { JournalWriter } from "./journal-writer.ts";
+import type { SpendJournal } from "./types.ts";
+
+/** Options of {@link openSpendJournal}. */
+export interface SpendJournalOptions {
+  /** Path of the journal; it is made, with its folder, where it is not there. */
+  readonly file: string;
+  /** Size from which on it is written anew when it is opened, without what has ended; 1 MiB by default. */
+  readonly compactBytes?: number;
+}
+
+const READ_BYTES = 256 * 1024;
+/** A longer line is damage: a payment is a few kilobytes. */
+const MAX_LINE_BYTES = 256 * 1024;
+const LF = 0x0a;
+
+interface Loaded {
+  /** Length of the whole lines. */
+  readonly sizeBytes: number;
+  readonly lines: number;
+}
+
+function refused(file: string, why: string, cause?: unknown): AppError {
+  const message = `The spend journal ${file} cannot be used: ${why}; nothing was signed.`;
+  return new AppError("SPEND_JOURNAL", { message, cause });
+}
+
+function damaged(file: string, line: number): AppError {
+  return refused(
+    file,
+    `line ${line} is damaged, and what it held may be spent. Restore the file from a copy, or move it away to begin a ` +
+      "new budget that counts nothing of the old one",
+  );
+}
+
+/** The file that a path means, whatever links lead to it. */
+async function realFile(file: string): Promise<string> {
+  const path = resolve(file);
+  await mkdir(dirname(path), { recursive: true, mode: 0o700 });
+  try {
+    return await realpath(path);
+  } catch {
+    return join(await realpath(dirname(path)), basename(path));
+  }
+}
+
+async function syncFolder(file: string): Promise<void> {
+  await using folder = await open(dirname(file), "r");
+  await folder.sync();
+}
+
+/** Gives every whole line to `take`, with its number from 0, and the rest without a line end. */
+async function readLines(handle: FileHandle, take: (line: string, n: number) => boolean, file: string) {
+  let rest: Buffer = Buffer.alloc(0);
+  let lines = 0;
+  let sizeBytes = 0;
+  for (let position = 0; ; ) {
+    const { buffer, bytesRead } = await handle.read(Buffer.alloc(READ_BYTES), 0, READ_BYTES, position);
+    if (bytesRead === 0) return { sizeBytes, lines, rest };
+    position += bytesRead;
+    rest = Buffer.concat([rest, buffer.subarray(0, bytesRead)]);
+    for (let end = rest.indexOf(LF); end !== -1; end = rest.indexOf(LF)) {
+      if (!take(rest.toString("utf8", 0, end), lines)) throw damaged(file, lines + 1);
+      rest = rest.subarray(end + 1);
+      lines++;
+      sizeBytes += end + 1;
+    }
+    if (rest.length > MAX_LINE_BYTES) throw damaged(file, lines + 1);
+  }
+}
+
+/** Reads a journal into a book, and takes half a last line away: what it held was never sent. */
+async function load(handle: FileHandle, book: SpendBook, file: string): Promise<Loaded> {
+  const take = (line: string, n: number): boolean => {
+    const record = decodeRecord(line, n);
+    return record !== undefined && (n === 0) === (record.t === "journal") && book.replay(record);
+  };
+  const { rest, ...whole } = await readLines(handle, take, file);
+  if (rest.length === 0) return whole;
+  const text = rest.toString("utf8");
+  if (whole.lines === 0 && !JOURNAL_START.startsWith(text.slice(0, JOURNAL_START.length))) {
+    throw refused(file, "it is no spend journal. Name another file");
+  }
+  if (take(text, whole.lines)) {
+    const sizeBytes = whole.sizeBytes + rest.length;
+    await handle.write("\n", sizeBytes);
+    return { sizeBytes: sizeBytes + 1, lines: whole.lines + 1 };
+  }
+  await handle.truncate(whole.sizeBytes);
+  return whole;
+}
+
+/** Writes a file that holds what still counts; a crash leaves either the old one or the new one. */
+async function rewrite(file: string, records: Iterable<JournalRecord>, faults: FaultPoints) {
+  const draft = `${file}.new`;
+  await rm(draft, { force: true });
+  const handle = await open(draft, "wx+", 0o600);
+  try {
+    let lines = 0;
+    let text = "";
+    for (const record of records) text += `${encodeRecord(record, lines++)}\n`;
+    const bytes = Buffer.from(text);
+    await handle.writeFile(bytes);
+    await handle.sync();
+    await faults.reach("journal.rewritten");
+    await rename(draft, file);
+    await syncFolder(file);
+    return { handle, sizeBytes: bytes.length, nextLine: lines };
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+async function openBook(file: string, opts: SpendJournalOptions, modules: SpendJournalModules): Promise<SpendJournal> {
+  const faults = modules.faults ?? noFaults;
+  using owned = new DisposableStack();
+  owned.use(await lockJournal(file));
+  const found = await stat(file).catch(() => undefined);
+  if (found !== undefined && !found.isFile()) throw refused(file, "it is no file. Name another");
+  const book = new SpendBook(modules);
+  const adopt = (handle: FileHandle, at: { readonly sizeBytes: number; readonly nextLine: number }): SpendJournal => {
+    const writer = new JournalWriter({ file, ...at }, { handle, faults });
+    const lock = owned.move();
+    book.writeTo({
+      append: (record, durable) => writer.append(record, durable),
+      async [Symbol.asyncDispose]() {
+        using _ = lock;
+        await writer[Symbol.asyncDispose]();
+      },
+    });
+    return book;
+  };
+  const handle = await open(file, constants.O_RDWR | constants.O_CREAT, 0o600);
+  try {
+    if (((await handle.stat()).mode & 0o077) !== 0) await handle.chmod(0o600);
+    const { sizeBytes, lines } = await load(handle, book, file);
+    book.replayed();
+    if (lines > 0 && sizeBytes < (opts.compactBytes ?? 1_048_576)) return adopt(handle, { sizeBytes, nextLine: lines });
+    const { handle: fresh, ...at } = await rewrite(file, book.records(), faults);
+    await handle.close();
+    return adopt(fresh, at);
+  } catch (error) {
+    await handle.close();
+    throw error;
+  }
+}
+
+/**
+ * Opens a journal that outlives its process: lines of JSON that are only appended to, on the disk before a payment is
+ * sent. One process at a time may have it open.
+ * @throws AppError SPEND_JOURNAL, naming the file and what to do, when it cannot be read or written, is damaged other
+ * than by half a last line, or is in use.
+ */
+export async function openSpendJournal(
+  opts: SpendJournalOptions,
+  modules: SpendJournalModules = {},
+): Promise<SpendJournal> {
+  try {
+    return await openBook(await realFile(opts.file), opts, modules);
+  } catch (cause) {
+    if (isAppError(cause)) throw cause;
+    throw refused(resolve(opts.file), cause instanceof Error ? cause.message : "unknown", cause);
+  }
+}

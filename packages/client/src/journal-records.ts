@@ -1,0 +1,83 @@
+import { crc32 } from "node:zlib";
+import { isRecord } from "@turnpike/base";
+import type { SpendOutcome } from "./types.ts";
+
+/** One line of a journal. */
+export type JournalRecord =
+  | {
+      /** The first line: what earlier lines, which are no longer kept, add up to. */
+      readonly t: "journal";
+      readonly version: 1;
+      readonly chargedMicroUsd: bigint;
+      readonly calls: number;
+      /** The next call's id. */
+      readonly nextId: number;
+    }
+  | {
+      readonly t: "reserve";
+      readonly id: number;
+      readonly service: string;
+      readonly requestHash: string;
+      readonly microUsd: bigint;
+    }
+  | { readonly t: "signed"; readonly id: number; readonly payment: string; readonly signedAt: string }
+  | { readonly t: "end"; readonly id: number; readonly outcome: SpendOutcome };
+
+/** How every journal file begins. */
+export const JOURNAL_START = '{"n":0,"t":"journal","version":1,';
+
+const CRC = /,"crc":"([0-9a-f]{8})"\}$/;
+const UINT = /^(?:0|[1-9][0-9]{0,77})$/;
+const OUTCOMES: readonly string[] = ["charged", "uncharged", "unserved", "open"] satisfies SpendOutcome[];
+
+const crcOf = (text: string): string => crc32(text).toString(16).padStart(8, "0");
+
+/** A record as a line, with its number and a checksum, and without a line end. */
+export function encodeRecord(record: JournalRecord, n: number): string {
+  const json = JSON.stringify({ n, ...record }, (_, value: unknown) =>
+    typeof value === "bigint" ? value.toString() : value,
+  );
+  return `${json.slice(0, -1)},"crc":"${crcOf(json)}"}`;
+}
+
+const count = (value: unknown): value is number => Number.isSafeInteger(value) && Number(value) >= 0;
+const text = (value: unknown): value is string => typeof value === "string";
+const micro = (value: unknown): value is string => text(value) && UINT.test(value);
+
+function recordOf(json: unknown): JournalRecord | undefined {
+  if (!isRecord(json)) return undefined;
+  const { t } = json;
+  if (t === "journal") {
+    const { version, chargedMicroUsd, calls, nextId } = json;
+    if (version !== 1 || !micro(chargedMicroUsd) || !count(calls) || !count(nextId)) return undefined;
+    return { t, version, chargedMicroUsd: BigInt(chargedMicroUsd), calls, nextId };
+  }
+  const { id } = json;
+  if (!count(id)) return undefined;
+  if (t === "reserve") {
+    const { service, requestHash, microUsd } = json;
+    if (!text(service) || !text(requestHash) || !micro(microUsd)) return undefined;
+    return { t, id, service, requestHash, microUsd: BigInt(microUsd) };
+  }
+  if (t === "signed") {
+    const { payment, signedAt } = json;
+    return text(payment) && text(signedAt) ? { t, id, payment, signedAt } : undefined;
+  }
+  const { outcome } = json;
+  return t === "end" && text(outcome) && OUTCOMES.includes(outcome)
+    ? { t, id, outcome: outcome as SpendOutcome }
+    : undefined;
+}
+
+/** Reads the line of number `n`; undefined when it is not that, in whole. */
+export function decodeRecord(line: string, n: number): JournalRecord | undefined {
+  const [end = "", crc] = CRC.exec(line) ?? [];
+  const json = `${line.slice(0, line.length - end.length)}}`;
+  if (crc === undefined || crcOf(json) !== crc) return undefined;
+  try {
+    const parsed = JSON.parse(json) as unknown;
+    return isRecord(parsed) && parsed.n === n ? recordOf(parsed) : undefined;
+  } catch {
+    return undefined;
+  }
+}

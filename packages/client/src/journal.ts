@@ -1,0 +1,257 @@
+import { AppError, type Clock, type FaultPoints, noFaults, systemClock } from "@turnpike/base";
+import { microUsdText } from "./budget.ts";
+import type { JournalRecord } from "./journal-records.ts";
+import { untakeableFromMs } from "./payment-header.ts";
+import type { OpenPayment, SpendJournal, SpendOutcome, SpendReservation } from "./types.ts";
+
+/** What a journal works with; each has a default. */
+export interface SpendJournalModules {
+  readonly clock?: Clock;
+  readonly faults?: FaultPoints;
+}
+
+/** Where records go. */
+export interface RecordSink extends AsyncDisposable {
+  /** Writes one record, on the disk before it resolves where it is `durable`. Rejects when it may not be there. */
+  append(record: JournalRecord, durable: boolean): Promise<void>;
+}
+
+/** Calls that a journal holds at once whose end is not known: each is kept in memory. */
+const MAX_HELD = 10_000;
+
+interface Entry {
+  readonly id: number;
+  readonly service: string;
+  readonly requestHash: string;
+  readonly microUsd: bigint;
+  payment?: string;
+  signedAt?: string;
+  /** A call of this process has it. */
+  busy: boolean;
+  /** What is known of a signed one. */
+  outcome: Exclude<SpendOutcome, "charged">;
+  /** From when on it can no longer be taken, in milliseconds since the Unix epoch. */
+  untakeableFromMs: number;
+}
+
+const noSink: RecordSink = {
+  async append() {},
+  async [Symbol.asyncDispose]() {},
+};
+
+const openOf = (entry: Entry): OpenPayment[] =>
+  entry.payment === undefined
+    ? []
+    : [
+        {
+          service: entry.service,
+          requestHash: entry.requestHash,
+          usd: microUsdText(entry.microUsd),
+          payment: entry.payment,
+          signedAt: entry.signedAt ?? "",
+        },
+      ];
+
+/** The sums of a journal, and what it holds; the rules of what counts as spent are all here. */
+export class SpendBook implements SpendJournal {
+  #sink: RecordSink = noSink;
+  readonly #clock: Clock;
+  readonly #faults: FaultPoints;
+  readonly #entries = new Map<number, Entry>();
+  #chargedMicroUsd = 0n;
+  #heldMicroUsd = 0n;
+  #calls = 0;
+  #nextId = 0;
+  #nextReleaseMs = Number.POSITIVE_INFINITY;
+
+  constructor(modules: SpendJournalModules) {
+    this.#clock = modules.clock ?? systemClock;
+    this.#faults = modules.faults ?? noFaults;
+  }
+
+  /** Takes in a record of an earlier process; false when it does not follow from those before it. */
+  replay(record: JournalRecord): boolean {
+    if (record.t === "journal") {
+      this.#chargedMicroUsd = record.chargedMicroUsd;
+      this.#calls = record.calls;
+      this.#nextId = record.nextId;
+      return true;
+    }
+    if (record.t === "reserve") {
+      if (record.id < this.#nextId) return false;
+      this.#nextId = record.id + 1;
+      this.#hold(record, false);
+      return true;
+    }
+    const entry = this.#entries.get(record.id);
+    if (entry === undefined) return false;
+    if (record.t === "signed") this.#sign(entry, record.payment, record.signedAt);
+    else this.#end(entry, record.outcome);
+    return true;
+  }
+
+  /** Ends the replay: what was never signed, or can no longer be taken, is given back. */
+  replayed(): void {
+    for (const entry of this.#entries.values()) if (entry.payment === undefined) this.#drop(entry);
+    this.#sweep();
+  }
+
+  /** Writes to a sink from now on, and owns it. */
+  writeTo(sink: RecordSink): void {
+    this.#sink = sink;
+  }
+
+  /** Everything that still counts, as the records of a new file. */
+  *records(): Generator<JournalRecord> {
+    const held = [...this.#entries.values()];
+    const nextId = held[0]?.id ?? this.#nextId;
+    const calls = this.#calls - held.filter(({ payment }) => payment !== undefined).length;
+    yield { t: "journal", version: 1, chargedMicroUsd: this.#chargedMicroUsd, calls, nextId };
+    for (const { id, service, requestHash, microUsd, payment, signedAt = "", outcome } of held) {
+      yield { t: "reserve", id, service, requestHash, microUsd };
+      if (payment === undefined) continue;
+      yield { t: "signed", id, payment, signedAt };
+      if (outcome !== "open") yield { t: "end", id, outcome };
+    }
+  }
+
+  // No await before the price is taken out: what is checked and what is taken are one step.
+  async reserve(call: Parameters<SpendJournal["reserve"]>[0]): Promise<SpendReservation> {
+    const { service, requestHash, microUsd, totalMicroUsd } = call;
+    this.#sweep();
+    this.#assertCovered(microUsd, totalMicroUsd);
+    const entry = this.#hold({ id: this.#nextId++, service, requestHash, microUsd }, true);
+    try {
+      await this.#sink.append({ t: "reserve", id: entry.id, service, requestHash, microUsd }, false);
+      await this.#faults.reach("journal.reserved");
+    } catch (error) {
+      this.#drop(entry);
+      throw error;
+    }
+    return this.#reservation(entry);
+  }
+
+  resume(requestHash: string, payment?: string): ReturnType<SpendJournal["resume"]> {
+    this.#sweep();
+    for (const entry of this.#entries.values()) {
+      if (entry.busy || entry.requestHash !== requestHash) continue;
+      // A payment that was refused for good is presented only by who names it.
+      if (payment === undefined ? entry.outcome === "uncharged" : entry.payment !== payment) continue;
+      const [open] = openOf(entry);
+      if (open === undefined) continue;
+      entry.busy = true;
+      return { open, reservation: this.#reservation(entry) };
+    }
+    return undefined;
+  }
+
+  open(): readonly OpenPayment[] {
+    return [...this.#entries.values()].flatMap((entry) => (entry.outcome === "open" ? openOf(entry) : []));
+  }
+
+  sums(): ReturnType<SpendJournal["sums"]> {
+    this.#sweep();
+    return { chargedMicroUsd: this.#chargedMicroUsd, openMicroUsd: this.#heldMicroUsd, calls: this.#calls };
+  }
+
+  [Symbol.asyncDispose](): PromiseLike<void> {
+    return this.#sink[Symbol.asyncDispose]();
+  }
+
+  #assertCovered(microUsd: bigint, totalMicroUsd: bigint | undefined): void {
+    const spent = this.#chargedMicroUsd + this.#heldMicroUsd;
+    if (microUsd < 0n || (totalMicroUsd !== undefined && spent + microUsd > totalMicroUsd)) {
+      const left = totalMicroUsd === undefined || totalMicroUsd < spent ? 0n : totalMicroUsd - spent;
+      throw new AppError("BUDGET_SPENT", {
+        message:
+          `The call costs ${microUsdText(microUsd)} USD and ${microUsdText(left)} USD are left of the budget of ` +
+          `${microUsdText(totalMicroUsd ?? 0n)} USD (${microUsdText(this.#chargedMicroUsd)} charged, ` +
+          `${microUsdText(this.#heldMicroUsd)} signed and not settled); nothing was signed.`,
+        detail: { spentMicroUsd: spent.toString(), microUsd: microUsd.toString() },
+      });
+    }
+    if (this.#entries.size < MAX_HELD) return;
+    throw new AppError("SPEND_JOURNAL", {
+      message: `${MAX_HELD} payments of this journal have no known outcome; nothing was signed. Present them again first.`,
+    });
+  }
+
+  #hold(call: Pick<Entry, "id" | "service" | "requestHash" | "microUsd">, busy: boolean): Entry {
+    const { id, service, requestHash, microUsd } = call;
+    const untakeable = Number.POSITIVE_INFINITY;
+    const entry: Entry = { id, service, requestHash, microUsd, busy, outcome: "open", untakeableFromMs: untakeable };
+    this.#entries.set(id, entry);
+    this.#heldMicroUsd += microUsd;
+    return entry;
+  }
+
+  #drop(entry: Entry): void {
+    if (this.#entries.delete(entry.id)) this.#heldMicroUsd -= entry.microUsd;
+  }
+
+  #sign(entry: Entry, payment: string, signedAt: string): void {
+    if (entry.payment === undefined) this.#calls++;
+    entry.payment = payment;
+    entry.signedAt = signedAt;
+    entry.outcome = "open";
+    entry.untakeableFromMs = untakeableFromMs(payment);
+  }
+
+  #end(entry: Entry, outcome: SpendOutcome): void {
+    entry.busy = false;
+    if (outcome === "charged") {
+      this.#drop(entry);
+      this.#chargedMicroUsd += entry.microUsd;
+      return;
+    }
+    entry.outcome = outcome;
+    if (entry.payment === undefined) this.#drop(entry);
+    else if (outcome !== "open") this.#nextReleaseMs = Math.min(this.#nextReleaseMs, entry.untakeableFromMs);
+  }
+
+  /** Gives back what was not charged and can no longer be taken. */
+  #sweep(): void {
+    const now = this.#clock.nowMs();
+    if (now < this.#nextReleaseMs) return;
+    let next = Number.POSITIVE_INFINITY;
+    for (const entry of this.#entries.values()) {
+      if (entry.outcome === "open") continue;
+      if (!entry.busy && entry.untakeableFromMs <= now) this.#drop(entry);
+      else next = Math.min(next, entry.untakeableFromMs);
+    }
+    this.#nextReleaseMs = next;
+  }
+
+  #reservation(entry: Entry): SpendReservation {
+    let ended = false;
+    return {
+      signed: async (payment) => {
+        const signedAt = entry.signedAt ?? new Date(this.#clock.nowMs()).toISOString();
+        try {
+          if (entry.payment === payment && entry.outcome === "open") return;
+          await this.#faults.reach("journal.sign");
+          await this.#sink.append({ t: "signed", id: entry.id, payment, signedAt }, true);
+          this.#sign(entry, payment, signedAt);
+          await this.#faults.reach("journal.signed");
+        } catch (error) {
+          ended = true;
+          entry.busy = false;
+          if (entry.payment === undefined) this.#drop(entry);
+          throw error;
+        }
+      },
+      end: async (outcome) => {
+        if (ended) return;
+        ended = true;
+        this.#end(entry, outcome);
+        // What is not written is open after a restart: spent until it is presented again.
+        await this.#sink.append({ t: "end", id: entry.id, outcome }, false).catch(() => {});
+      },
+    };
+  }
+}
+
+/** A journal that is kept in memory alone: a crash forgets what was signed. */
+export function memoryJournal(modules: SpendJournalModules = {}): SpendJournal {
+  return new SpendBook(modules);
+}

@@ -1,0 +1,50 @@
+import { isRecord } from "@turnpike/base";
+
+/** What a PAYMENT-SIGNATURE header of the scheme `exact` says, unchecked. */
+export interface PaymentFacts {
+  readonly network: string;
+  readonly asset: string;
+  readonly from: string;
+  /** In the asset's smallest unit. */
+  readonly value: bigint;
+  /** When the authorization ends, in seconds since the Unix epoch. */
+  readonly validBefore: bigint;
+}
+
+/** Longest header that is read. */
+const MAX_HEADER_LENGTH = 64 * 1024;
+/** A block of a chain that lags may still be of a time that has passed. */
+const MARGIN_MS = 60_000;
+const UINT = /^[0-9]{1,78}$/;
+
+function jsonOf(header: string): unknown {
+  if (header.length > MAX_HEADER_LENGTH) return undefined;
+  try {
+    return JSON.parse(Buffer.from(header, "base64").toString("utf8")) as unknown;
+  } catch {
+    return undefined;
+  }
+}
+
+/** Reads a payment; undefined when it is none of the scheme `exact`. */
+export function readPayment(header: string): PaymentFacts | undefined {
+  const json = jsonOf(header);
+  if (!isRecord(json) || !isRecord(json.accepted) || !isRecord(json.payload)) return undefined;
+  const { network, asset } = json.accepted;
+  const { authorization } = json.payload;
+  if (!isRecord(authorization)) return undefined;
+  const { from, value, validBefore } = authorization;
+  if (typeof network !== "string" || typeof asset !== "string" || typeof from !== "string") return undefined;
+  if (typeof value !== "string" || !UINT.test(value)) return undefined;
+  if (typeof validBefore !== "string" || !UINT.test(validBefore)) return undefined;
+  return { network, asset, from, value: BigInt(value), validBefore: BigInt(validBefore) };
+}
+
+/**
+ * From when on nobody can take a payment any more, in milliseconds since the Unix epoch, with a margin for chains whose
+ * clock lags; infinite where the payment does not say.
+ */
+export function untakeableFromMs(header: string): number {
+  const facts = readPayment(header);
+  return facts === undefined ? Number.POSITIVE_INFINITY : Number(facts.validBefore) * 1_000 + MARGIN_MS;
+}

@@ -1,0 +1,73 @@
+import type { StandardSchemaWithJSON } from "@modelcontextprotocol/server";
+import { AppError } from "@turnpike/base";
+import type { z } from "zod";
+import { oneLine } from "./fence.ts";
+
+/** A service's id, as every gateway of ours writes it. */
+export const SERVICE_ID = /^[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?$/;
+
+const PATH = /^[A-Za-z0-9\-._~!$&'()*+,;=:@/?%]{1,2048}$/;
+
+/**
+ * What is asked of a service, in the client's form: the id, with an appended path and query.
+ * @throws AppError BAD_PATH when the path could lead to another address than the service's; nothing was signed.
+ */
+export function targetOf(serviceId: string, path: string | undefined): string {
+  const bad = (why: string): AppError => new AppError("BAD_PATH", { message: `The path ${why}; nothing was signed.` });
+  if (path === undefined || path === "") return serviceId;
+  const bare = path.startsWith("/") ? path.slice(1) : path;
+  if (!PATH.test(bare)) throw bad("holds characters that a path has not, or is longer than 2048");
+  const [before = "", ...query] = bare.split("?");
+  if (/%(?:2e|2f|5c|00|25)/i.test(before)) throw bad("holds an encoded dot, slash or percent sign");
+  if (/%(?![0-9a-f]{2})/i.test(bare)) throw bad("holds a percent sign that encodes nothing");
+  const parts = before.split("/");
+  if (parts.some((part) => part === "." || part === "..")) throw bad("holds a dot segment");
+  if (parts.slice(0, -1).includes("")) throw bad("holds an empty segment");
+  const asked = query.length === 0 ? "" : `?${query.join("?")}`;
+  return before === "" ? `${serviceId}${asked}` : `${serviceId}/${before}${asked}`;
+}
+
+/** JSON with the members of each object in one order: the same request is the same bytes, and the same payment. */
+export function canonical(value: unknown): unknown {
+  if (Array.isArray(value)) return value.map(canonical);
+  if (value === null || typeof value !== "object") return value;
+  const entries = Object.entries(value).sort(([a], [b]) => (a < b ? -1 : Number(a > b)));
+  return Object.fromEntries(entries.map(([key, inner]) => [key, canonical(inner)]));
+}
+
+/** A schema that only describes: arguments are checked in {@link readArguments}, so that the refusal is ours. */
+export function describing<Schema extends z.ZodType>(schema: Schema): StandardSchemaWithJSON<unknown, unknown> {
+  const { jsonSchema } = schema["~standard"];
+  return {
+    "~standard": { version: 1, vendor: "turnpike", validate: (value) => ({ value }), jsonSchema },
+  };
+}
+
+/** Models write JSON in a string, or a number for an amount, now and then: what is meant is clear. */
+function mended(given: unknown): unknown {
+  if (given === undefined || given === null) return {};
+  if (typeof given !== "object" || Array.isArray(given)) return given;
+  const values: Record<string, unknown> = { ...given };
+  const { request, max_price_usd: price } = values;
+  if (typeof request === "string" && /^\s*\{/.test(request)) {
+    try {
+      values.request = JSON.parse(request) as unknown;
+    } catch {
+      // it is refused below
+    }
+  }
+  if (typeof price === "number" && /^\d+(\.\d+)?$/.test(String(price))) values.max_price_usd = String(price);
+  return values;
+}
+
+/** Checks arguments. @throws AppError INVALID_PARAMS that names each fault; nothing was signed. */
+export function readArguments<Schema extends z.ZodType>(schema: Schema, given: unknown): z.output<Schema> {
+  const read = schema.safeParse(mended(given));
+  if (read.success) return read.data;
+  const faults = read.error.issues
+    .slice(0, 8)
+    .map(({ path, message }) => `${path.length === 0 ? "arguments" : path.join(".")}: ${message}`);
+  throw new AppError("INVALID_PARAMS", {
+    message: `The arguments are not valid; nothing was signed. ${oneLine(faults.join("; "), 800)}`,
+  });
+}

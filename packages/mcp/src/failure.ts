@@ -1,0 +1,131 @@
+import type { CallToolResult } from "@modelcontextprotocol/server";
+import { ERRORS, type ErrorCode, errorRow, isAppError, type Log } from "@turnpike/base";
+import type { PurchaseResult } from "@turnpike/client";
+import { oneLine } from "./fence.ts";
+import { MAX_SAID_CHARACTERS } from "./limits.ts";
+import { withoutPayment } from "./secrets.ts";
+import { type CallRecord, usdOf } from "./session.ts";
+
+/** What to do next, where the registry's advice is for people at a command line. */
+const NEXT: Partial<Record<ErrorCode, string>> = {
+  SPEND_CAP:
+    "Do not just try again: it is over what one call may cost, over max_price_usd, or over the price that was quoted. Get a " +
+    "new quote, choose a cheaper call, or tell the user: only the user can raise the budget.",
+  BUDGET_SPENT:
+    "Stop buying in this session and tell the user: only the user can raise the budget, with --per-session or --total.",
+  INVALID_PARAMS: "Mend the arguments that are named and call the tool again.",
+  BAD_PATH: "Send a path of the service itself; describe_service names the operations.",
+  UNKNOWN_SERVICE: "Call search_services for the ids.",
+  NOT_FOUND: "Call search_services for what is offered, and get_spending for payments that are open.",
+  NO_SUPPLIERS: "Try again later, or take another service: search_services says which answer now.",
+  GATEWAY_UNREACHABLE: "Try again in a while; if it lasts, tell the user that the gateway cannot be reached.",
+  PAYMENT_OPTION_UNKNOWN: "This buyer cannot pay here: tell the user.",
+  PAYMENT_INSUFFICIENT_FUNDS: "The buyer's account holds too little: tell the user; get_spending names the account.",
+  PAYMENT_IN_PROGRESS: "Wait some seconds, then call resume_payment again; do not buy it anew.",
+  PAYMENT_OWED: "Do not pay again. Tell the user to ask the gateway's operator, with the payment's id.",
+  ANSWER_EXPIRED: "Do not pay again without asking the user: this payment was taken and its answer is gone.",
+  VALIDATION_FAILED: "Mend the fields that the gateway names and call again.",
+};
+
+function nextOf(code: string): string {
+  if (!Object.hasOwn(ERRORS, code)) return "Try again later, or tell the user.";
+  return NEXT[code as ErrorCode] ?? errorRow(code as ErrorCode).advice;
+}
+
+/** What may have been charged, in one sentence. */
+export function chargeText(record: CallRecord | undefined): string {
+  const usd = record?.microUsd === undefined ? "the price" : `${usdOf(record.microUsd)} USD`;
+  switch (record?.state) {
+    case "charged":
+      return `${usd} was charged, once.`;
+    case "uncharged":
+      return "A payment was signed and the gateway refused it: nothing was charged. The budget gets it back when it has expired.";
+    case "unserved":
+      return "A payment was signed and nothing was charged so far. The identical request presents the same payment again.";
+    case "open":
+      return `A payment was signed and its outcome is not known: ${usd} may have been charged, once. It counts as spent.`;
+    default:
+      return "Nothing was signed and nothing was charged.";
+  }
+}
+
+function resumeText(record: CallRecord): string {
+  return (
+    `Do not buy it anew. Call resume_payment with payment_id "${record.paymentId ?? ""}": it presents the same ` +
+    "signature again, gets the answer where it was paid, and never signs. Calling with the identical request does the same."
+  );
+}
+
+/** One failure, for a model and for a program. */
+export interface ToolFailure {
+  readonly code: string;
+  readonly message: string;
+  readonly retryable: boolean;
+  readonly record?: CallRecord;
+  readonly next?: string;
+  /** Id of the settlement, where there is one. */
+  readonly settlementId?: string;
+}
+
+/** The result of a tool that failed: a tool error, never a protocol error, with no word of how we are made. */
+export function failed(failure: ToolFailure): CallToolResult {
+  const { code, record, settlementId } = failure;
+  const message = withoutPayment(failure.message, record?.payment);
+  const next = record?.state === "open" ? resumeText(record) : (failure.next ?? nextOf(code));
+  const settled = settlementId === undefined ? "" : ` The gateway's id of the payment is ${oneLine(settlementId, 80)}.`;
+  const text = [`error ${code}: ${message}`, `payment: ${chargeText(record)}${settled}`, `next: ${next}`].join("\n");
+  return {
+    isError: true,
+    content: [{ type: "text", text }],
+    _meta: {
+      "turnpike/error": {
+        code,
+        message,
+        next,
+        retryable: failure.retryable,
+        payment: {
+          state: record?.state ?? "unsigned",
+          ...(record?.microUsd === undefined || record.state === "unsigned" ? {} : { usd: usdOf(record.microUsd) }),
+          ...(record?.state === "open" && record.paymentId !== undefined ? { payment_id: record.paymentId } : {}),
+        },
+      },
+    },
+  };
+}
+
+type Refused = Extract<PurchaseResult, { kind: "refused" }>;
+
+/** The result of a call that the gateway refused. Its words are quoted: they are not ours. */
+export function refused(result: Refused, record: CallRecord): CallToolResult {
+  const code = /^[A-Z][A-Z0-9_]{1,60}$/.test(result.code) ? result.code : "INTERNAL";
+  const said = oneLine(withoutPayment(result.message, record.payment), MAX_SAID_CHARACTERS);
+  const { settlementId } = result.receipt ?? {};
+  return failed({
+    code,
+    message: `The call was refused with status ${result.status}. The gateway's words: ${JSON.stringify(said)}`,
+    retryable: result.retryable,
+    record,
+    ...(settlementId === undefined ? {} : { settlementId }),
+  });
+}
+
+/** The result of whatever was thrown. A fault of ours says no more than that; the log has its kind. */
+export function thrown(error: unknown, record: CallRecord | undefined, log: Log): CallToolResult {
+  const more = record === undefined ? {} : { record };
+  if (isAppError(error)) {
+    const message = oneLine(error.message, 1_200);
+    return failed({ code: error.code, message, retryable: errorRow(error.code).retryable, ...more });
+  }
+  const name = error instanceof Error ? error.name : typeof error;
+  if (name === "AbortError" || name === "TimeoutError") {
+    return failed({
+      code: "CANCELLED",
+      message: "The call was cancelled or took too long.",
+      retryable: true,
+      next: "Call again.",
+      ...more,
+    });
+  }
+  log.error({ kind: name }, "a tool failed");
+  return failed({ code: "INTERNAL", message: errorRow("INTERNAL").message, retryable: true, ...more });
+}

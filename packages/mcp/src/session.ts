@@ -1,0 +1,299 @@
+import { randomUUID } from "node:crypto";
+import { AppError, type Clock, decimalToUnits, unitsToDecimal } from "@turnpike/base";
+import type { SpendJournal, SpendOutcome, SpendReservation } from "@turnpike/client";
+import { untakeableFromMs } from "./secrets.ts";
+
+/** Places of the micro-units that budgets are counted in. */
+const PLACES = 6;
+
+/** US dollars as text: `usdOf(5000n)` is `"0.005000"`. */
+export function usdOf(microUsd: bigint): string {
+  return unitsToDecimal(microUsd, PLACES);
+}
+
+/** A decimal amount of US dollars in micro-units, rounded up. @throws AppError CONFIG_INVALID. */
+export function microOf(usd: string): bigint {
+  const units = decimalToUnits(usd, 18);
+  const perMicro = 10n ** 12n;
+  return (units + perMicro - 1n) / perMicro;
+}
+
+/** What became of the payment of one call. */
+export type PaymentState =
+  /** No signature was made. */
+  | "unsigned"
+  /** Signed, and taken exactly once. */
+  | "charged"
+  /** Signed, and refused for good. */
+  | "uncharged"
+  /** Signed, and not taken so far: the same payment may be presented again. */
+  | "unserved"
+  /** Signed, and it is not known whether it was taken. */
+  | "open";
+
+/** One call as the session's books see it. Holds a signature: never show {@link payment}. */
+export interface CallRecord {
+  /** The journal for the client of this one call. */
+  readonly journal: SpendJournal;
+  readonly state: PaymentState;
+  /** True when a payment of an earlier try was taken up. */
+  readonly resumed: boolean;
+  /** Id under which an open payment is listed; undefined while nothing was reserved. */
+  readonly paymentId: string | undefined;
+  /** What it costs; undefined while nothing was reserved. */
+  readonly microUsd: bigint | undefined;
+  /** The signed header, to take it out of what is shown. */
+  readonly payment: string | undefined;
+  /** Call it when the call has ended, however it did: gives back what was reserved and not signed. */
+  close(): void;
+}
+
+/** What a session has spent. */
+export interface SessionSpending {
+  readonly perCallMicroUsd: bigint;
+  readonly perSessionMicroUsd: bigint;
+  /** Charged, held and reserved together. */
+  readonly usedMicroUsd: bigint;
+  /** Signed and not charged so far: it counts as spent until it is known that it can no longer be taken. */
+  readonly heldMicroUsd: bigint;
+  readonly remainingMicroUsd: bigint;
+}
+
+/** Options of {@link createSession}. */
+export interface SessionOptions {
+  readonly perCallMicroUsd: bigint;
+  readonly perSessionMicroUsd: bigint;
+  /** What this session had used before the process was started again; 0 by default. */
+  readonly usedMicroUsd?: bigint;
+}
+
+/** A request as it was sent, kept so that its payment can be presented again. */
+export interface SentRequest {
+  readonly service: string;
+  readonly request: unknown;
+}
+
+/** Bounded memory: the oldest entry goes first. */
+class Recent<Value> {
+  readonly #entries = new Map<string, Value>();
+  readonly #most: number;
+
+  constructor(most: number) {
+    this.#most = most;
+  }
+
+  get(key: string): Value | undefined {
+    return this.#entries.get(key);
+  }
+
+  set(key: string, value: Value): void {
+    this.#entries.delete(key);
+    this.#entries.set(key, value);
+    const [oldest] = this.#entries.keys();
+    if (this.#entries.size > this.#most && oldest !== undefined) this.#entries.delete(oldest);
+  }
+}
+
+const MAX_QUOTES = 256;
+const MAX_SENT = 64;
+
+/** The budget of one MCP session, in front of a journal that it may share with others. */
+export interface Session {
+  readonly id: string;
+  /** Prices that were quoted in this session, in US dollars, by request. */
+  readonly quotes: Pick<Recent<string>, "get" | "set">;
+  /** Requests by the id of their payment. */
+  readonly sent: Pick<Recent<SentRequest>, "get">;
+  /** The shared journal. */
+  readonly journal: SpendJournal;
+  spending(): SessionSpending;
+  /** Begins a call: `resume` takes up an open payment or fails, and can never sign. */
+  startCall(mode: "buy" | "resume", request: SentRequest): CallRecord;
+}
+
+/** What was signed in this session and was not charged, or is not known to be. */
+interface Held {
+  readonly microUsd: bigint;
+  /** When it is given back, in milliseconds since the Unix epoch; undefined while its outcome is not known. */
+  readonly releaseAtMs: number | undefined;
+}
+
+/** A session's part of the budget. */
+class Purse {
+  readonly perCallMicroUsd: bigint;
+  readonly perSessionMicroUsd: bigint;
+  /** By signature. A payment of another session, or of an earlier process, is never in it. */
+  readonly held = new Map<string, Held>();
+  readonly #clock: Clock;
+  #used: bigint;
+
+  constructor(opts: SessionOptions, clock: Clock) {
+    this.perCallMicroUsd = opts.perCallMicroUsd;
+    this.perSessionMicroUsd = opts.perSessionMicroUsd;
+    this.#used = opts.usedMicroUsd ?? 0n;
+    this.#clock = clock;
+  }
+
+  get used(): bigint {
+    const now = this.#clock.nowMs();
+    for (const [payment, { microUsd, releaseAtMs }] of this.held) {
+      if (releaseAtMs === undefined || releaseAtMs > now) continue;
+      this.held.delete(payment);
+      this.#used -= microUsd;
+    }
+    return this.#used;
+  }
+
+  get left(): bigint {
+    const { used } = this;
+    return used >= this.perSessionMicroUsd ? 0n : this.perSessionMicroUsd - used;
+  }
+
+  take(microUsd: bigint): void {
+    const [cost, perCall, perSession] = [microUsd, this.perCallMicroUsd, this.perSessionMicroUsd].map(usdOf);
+    if (microUsd > this.perCallMicroUsd || microUsd < 0n) {
+      throw new AppError("SPEND_CAP", {
+        message: `The price is ${cost} USD, over the ${perCall} USD that one call may cost; nothing was signed.`,
+      });
+    }
+    if (microUsd > this.left) {
+      throw new AppError("BUDGET_SPENT", {
+        message:
+          `The call costs ${cost} USD and ${usdOf(this.left)} USD of this session's ${perSession} USD are left; ` +
+          "nothing was signed.",
+      });
+    }
+    this.#used += microUsd;
+  }
+
+  giveBack(microUsd: bigint): void {
+    this.#used -= microUsd;
+  }
+
+  /** What a signature that came to an end, or did not, still holds. */
+  settle(payment: string, outcome: SpendOutcome): void {
+    const found = this.held.get(payment);
+    if (found === undefined) return;
+    if (outcome === "charged") this.held.delete(payment);
+    // Until the authorization has ended, whoever holds the signature can take it: so long it counts as spent.
+    else this.held.set(payment, { ...found, releaseAtMs: outcome === "open" ? undefined : untakeableFromMs(payment) });
+  }
+}
+
+class Call implements CallRecord, SpendJournal {
+  readonly journal: SpendJournal = this;
+  state: PaymentState = "unsigned";
+  resumed = false;
+  paymentId: string | undefined;
+  microUsd: bigint | undefined;
+  payment: string | undefined;
+  #reserved = 0n;
+  readonly #purse: Purse;
+  readonly #shared: SpendJournal;
+  readonly #mode: "buy" | "resume";
+  readonly #onNamed: (paymentId: string) => void;
+
+  constructor(purse: Purse, shared: SpendJournal, mode: "buy" | "resume", onNamed: (paymentId: string) => void) {
+    this.#purse = purse;
+    this.#shared = shared;
+    this.#mode = mode;
+    this.#onNamed = onNamed;
+  }
+
+  async reserve(call: Parameters<SpendJournal["reserve"]>[0]): Promise<SpendReservation> {
+    if (this.#mode === "resume") {
+      if (this.#shared.open().some((one) => one.requestHash === call.requestHash)) {
+        throw new AppError("PAYMENT_IN_PROGRESS", {
+          message: "Another call is presenting this payment just now; nothing was signed.",
+        });
+      }
+      throw new AppError("NOT_FOUND", { message: "No payment of this request is open; nothing was signed." });
+    }
+    // Taken before anything is awaited: calls that run at once see each other.
+    this.#purse.take(call.microUsd);
+    this.#reserved += call.microUsd;
+    this.microUsd = call.microUsd;
+    this.paymentId = call.requestHash;
+    this.#onNamed(call.requestHash);
+    try {
+      return this.#follow(await this.#shared.reserve(call));
+    } catch (error) {
+      this.close();
+      throw error;
+    }
+  }
+
+  resume(requestHash: string, payment?: string): ReturnType<SpendJournal["resume"]> {
+    const found = this.#shared.resume(requestHash, payment);
+    if (found === undefined) return undefined;
+    const { open, reservation } = found;
+    this.resumed = true;
+    this.state = "open";
+    this.paymentId = requestHash;
+    this.#onNamed(requestHash);
+    this.payment = open.payment;
+    this.microUsd = microOf(open.usd);
+    this.#purse.settle(open.payment, "open");
+    return { open, reservation: this.#follow(reservation) };
+  }
+
+  open(): ReturnType<SpendJournal["open"]> {
+    return this.#shared.open();
+  }
+
+  sums(): ReturnType<SpendJournal["sums"]> {
+    return this.#shared.sums();
+  }
+
+  close(): void {
+    this.#purse.giveBack(this.#reserved);
+    this.#reserved = 0n;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {}
+
+  #follow(inner: SpendReservation): SpendReservation {
+    return {
+      signed: async (payment) => {
+        await inner.signed(payment);
+        if (payment === this.payment) return;
+        this.payment = payment;
+        this.resumed = false;
+        this.state = "open";
+        this.#purse.held.set(payment, { microUsd: this.#reserved, releaseAtMs: undefined });
+        this.#reserved = 0n;
+      },
+      end: async (outcome) => {
+        if (this.state !== "unsigned" && this.payment !== undefined) {
+          this.state = outcome;
+          this.#purse.settle(this.payment, outcome);
+        } else this.close();
+        await inner.end(outcome);
+      },
+    };
+  }
+}
+
+/** Makes a session on a journal. */
+export function createSession(
+  opts: SessionOptions,
+  modules: { readonly journal: SpendJournal; readonly clock: Clock },
+): Session {
+  const { journal, clock } = modules;
+  const purse = new Purse(opts, clock);
+  const sent = new Recent<SentRequest>(MAX_SENT);
+  return {
+    id: randomUUID(),
+    quotes: new Recent<string>(MAX_QUOTES),
+    sent,
+    journal,
+    spending: () => ({
+      perCallMicroUsd: purse.perCallMicroUsd,
+      perSessionMicroUsd: purse.perSessionMicroUsd,
+      usedMicroUsd: purse.used,
+      heldMicroUsd: [...purse.held.values()].reduce((sum, { microUsd }) => sum + microUsd, 0n),
+      remainingMicroUsd: purse.left,
+    }),
+    startCall: (mode, request) => new Call(purse, journal, mode, (id) => sent.set(id, request)),
+  };
+}

@@ -1,0 +1,62 @@
+import type { Readable, Writable } from "node:stream";
+import { StdioServerTransport, serveStdio } from "@modelcontextprotocol/server/stdio";
+import type { Log } from "@turnpike/base";
+import { createMcpServer } from "./server.ts";
+import type { McpServerModules, McpServerOptions } from "./types.ts";
+
+/** Most bytes of one message. */
+const MAX_MESSAGE_BYTES = 2 * 1_048_576;
+
+/** A server on a pair of streams. */
+export interface McpStdioServer extends AsyncDisposable {
+  /** Resolves when the other end has gone. */
+  readonly closed: Promise<void>;
+}
+
+/** What {@link serveMcpStdio} works with; the streams are the process's own by default. */
+export interface McpStdioModules extends McpServerModules {
+  readonly input?: Readable;
+  readonly output?: Writable;
+}
+
+const kindOf = (error: Error): string => error.name;
+
+function logged(log: Log): (error: Error) => void {
+  return (error) => log.warn({ kind: kindOf(error) }, "a message could not be served");
+}
+
+/**
+ * Serves one client over standard input and output: the whole process is one session. Nothing else may write to the
+ * output.
+ */
+export function serveMcpStdio(opts: McpServerOptions, modules: McpStdioModules): McpStdioServer {
+  const { input = process.stdin, output = process.stdout, log } = modules;
+  const { promise: closed, resolve } = Promise.withResolvers<void>();
+  const gone = (): void => resolve();
+  for (const event of ["end", "close", "error"]) input.once(event, gone);
+  for (const event of ["close", "error"]) output.once(event, gone);
+  const stopping = new AbortController();
+  const signals = [stopping.signal, ...(modules.stopping === undefined ? [] : [modules.stopping])];
+  const inner = { ...modules, stopping: AbortSignal.any(signals) };
+  const transport = new StdioServerTransport(input, output, { maxBufferSize: MAX_MESSAGE_BYTES });
+  const handle = serveStdio(() => createMcpServer(opts, inner), {
+    transport,
+    onerror: logged(log),
+    maxSubscriptions: 16,
+  });
+  // A message that is too large closes the transport without a word to the other end.
+  const close = transport.onclose;
+  transport.onclose = () => {
+    close?.();
+    resolve();
+  };
+  // Nobody hears the answer any more; a payment that was signed stays open, in the journal.
+  void closed.then(() => stopping.abort());
+  return {
+    closed,
+    async [Symbol.asyncDispose]() {
+      stopping.abort();
+      await handle.close();
+    },
+  };
+}

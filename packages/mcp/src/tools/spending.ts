@@ -1,0 +1,98 @@
+import type { McpServer } from "@modelcontextprotocol/server";
+import { z } from "zod";
+import { oneLine } from "../fence.ts";
+import { usdOf } from "../session.ts";
+import type { McpServerModules, McpServerOptions } from "../types.ts";
+import { addTool, told } from "./tool.ts";
+
+const MAX_OPEN = 50;
+
+/** Adds `get_spending`. */
+export function addSpendingTool(server: McpServer, opts: McpServerOptions, modules: McpServerModules): void {
+  addTool(server, modules, {
+    name: "get_spending",
+    title: "Get the spending",
+    description:
+      "Tells the budget of one call, of this session and of all sessions, what is spent of it, and which payments are open: " +
+      "signed, with an outcome that is not known. Costs nothing.",
+    input: z.object({}),
+    output: z.object({
+      gateway: z.string(),
+      buyer: z.string(),
+      per_call_usd: z.string(),
+      session: z.object({
+        budget_usd: z.string(),
+        used_usd: z.string(),
+        held_usd: z.string().describe("Part of used_usd that is signed and not charged so far"),
+        remaining_usd: z.string(),
+      }),
+      all_sessions: z.object({
+        budget_usd: z.string().optional(),
+        charged_usd: z.string(),
+        held_usd: z.string(),
+        calls: z.number(),
+      }),
+      open_payments: z.array(
+        z.object({
+          payment_id: z.string(),
+          service_id: z.string(),
+          usd: z.string(),
+          signed_at: z.string(),
+          known_here: z.boolean().describe("true: resume_payment needs only the payment_id"),
+        }),
+      ),
+      open_payment_count: z.number(),
+    }),
+    annotations: { readOnlyHint: true, destructiveHint: false, idempotentHint: true, openWorldHint: false },
+    async run() {
+      const { session } = modules;
+      const { perSessionMicroUsd, usedMicroUsd, heldMicroUsd, remainingMicroUsd, perCallMicroUsd } = session.spending();
+      const sums = session.journal.sums();
+      const open = session.journal.open();
+      const listed = open.slice(0, MAX_OPEN).map((one) => ({
+        payment_id: one.requestHash,
+        service_id: oneLine(one.service.split(/[/?]/, 1)[0] ?? "", 64),
+        usd: one.usd,
+        signed_at: one.signedAt,
+        known_here: session.sent.get(one.requestHash) !== undefined,
+      }));
+      const facts = {
+        gateway: opts.gateway,
+        buyer: opts.buyer,
+        per_call_usd: usdOf(perCallMicroUsd),
+        session: {
+          budget_usd: usdOf(perSessionMicroUsd),
+          used_usd: usdOf(usedMicroUsd),
+          held_usd: usdOf(heldMicroUsd),
+          remaining_usd: usdOf(remainingMicroUsd),
+        },
+        all_sessions: {
+          ...(opts.totalUsd === undefined ? {} : { budget_usd: opts.totalUsd }),
+          charged_usd: usdOf(sums.chargedMicroUsd),
+          held_usd: usdOf(sums.openMicroUsd),
+          calls: sums.calls,
+        },
+        open_payments: listed,
+        open_payment_count: open.length,
+      };
+      const lines = [
+        `One call may cost ${facts.per_call_usd} USD.`,
+        `This session: ${facts.session.used_usd} of ${facts.session.budget_usd} USD used, ${facts.session.remaining_usd} USD left` +
+          (heldMicroUsd > 0n ? `; ${facts.session.held_usd} USD of it are signed and not charged so far.` : "."),
+        `All sessions: ${facts.all_sessions.charged_usd} USD charged in ${sums.calls} signed calls, ` +
+          `${facts.all_sessions.held_usd} USD held${opts.totalUsd === undefined ? "" : `, of ${opts.totalUsd} USD`}.`,
+        open.length === 0
+          ? "No payment is open."
+          : `${open.length} payments are open; each may have been charged, once:`,
+        ...listed.map(
+          (one) =>
+            `- payment_id ${one.payment_id}: ${one.service_id}, ${one.usd} USD, signed at ${one.signed_at}; ` +
+            (one.known_here
+              ? "resume_payment with this payment_id presents it again."
+              : "resume_payment with the service_id and request as they were presents it again."),
+        ),
+      ];
+      return told(lines.join("\n"), facts);
+    },
+  });
+}

@@ -1,0 +1,48 @@
+import type { CallToolResult, McpServer, ServerContext, ToolAnnotations } from "@modelcontextprotocol/server";
+import type { z } from "zod";
+import { describing, readArguments } from "../arguments.ts";
+import { thrown } from "../failure.ts";
+import type { McpServerModules } from "../types.ts";
+
+/** One tool: what a model reads of it, and what it does. */
+export interface ToolSpec<Input extends z.ZodType, Output extends z.ZodType> {
+  readonly name: string;
+  readonly title: string;
+  readonly description: string;
+  readonly input: Input;
+  readonly output: Output;
+  readonly annotations: ToolAnnotations;
+  run(args: z.output<Input>, signal: AbortSignal): Promise<CallToolResult>;
+}
+
+/** Registers a tool. Its arguments are checked here, and whatever it throws becomes a tool error. */
+export function addTool<Input extends z.ZodType, Output extends z.ZodType>(
+  server: McpServer,
+  modules: Pick<McpServerModules, "log" | "stopping">,
+  spec: ToolSpec<Input, Output>,
+): void {
+  const { name, title, description, annotations } = spec;
+  server.registerTool(
+    name,
+    {
+      title,
+      description,
+      inputSchema: describing(spec.input),
+      outputSchema: describing(spec.output),
+      annotations: { title, ...annotations },
+    },
+    async (given: unknown, context: ServerContext) => {
+      const signals = [context.mcpReq.signal, ...(modules.stopping === undefined ? [] : [modules.stopping])];
+      try {
+        return await spec.run(readArguments(spec.input, given), AbortSignal.any(signals));
+      } catch (error) {
+        return thrown(error, undefined, modules.log);
+      }
+    },
+  );
+}
+
+/** A result that is one text of ours and the same for programs. */
+export function told(text: string, structuredContent: Record<string, unknown>): CallToolResult {
+  return { content: [{ type: "text", text }], structuredContent };
+}

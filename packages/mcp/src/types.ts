@@ -1,0 +1,29 @@
+import type { Log } from "@turnpike/base";
+import type { Client, SpendJournal } from "@turnpike/client";
+import type { GatewayDocuments } from "./documents.ts";
+import type { Session } from "./session.ts";
+
+/** Options of {@link createMcpServer}. */
+export interface McpServerOptions {
+  /** Base URL of the gateway, as it is shown. */
+  readonly gateway: string;
+  /** The product's version. */
+  readonly version: string;
+  /** Address that pays. */
+  readonly buyer: string;
+  /** Most that all sessions of the journal may spend together, in US dollars, as it is shown. */
+  readonly totalUsd?: string;
+  /** Most characters of a bought answer in one result; 40,000 by default. */
+  readonly maxDataCharacters?: number;
+}
+
+/** What {@link createMcpServer} works with. */
+export interface McpServerModules {
+  /** Makes the client of one call, on the journal that it is given: budgets are held there. */
+  readonly client: (journal: SpendJournal) => Client;
+  readonly session: Session;
+  readonly documents: GatewayDocuments;
+  readonly log: Log;
+  /** Ends calls under way when the process stops; a payment that was signed stays open. */
+  readonly stopping?: AbortSignal;
+}

@@ -1,0 +1,91 @@
+import { mkdirSync, rmSync } from "node:fs";
+import { dirname } from "node:path";
+import { DatabaseSync } from "node:sqlite";
+import type { Log } from "@turnpike/base";
+
+/** What is remembered of one file. */
+export interface FileRecord {
+  /** Size, time and whatever else says that the file is the same. */
+  readonly stamp: string;
+  readonly url: string;
+  /** Why it is not in the index; undefined when it is. */
+  readonly skipped: string | undefined;
+}
+
+/**
+ * Which files of a collection were read, and in which state. It is written after the index, never before: lost or old
+ * entries cost reading a file again, and nothing else.
+ */
+export interface SourceState extends Disposable {
+  /** Everything of a collection, by path. */
+  load(collection: string): Map<string, FileRecord>;
+  /** Remembers and forgets, in one transaction. */
+  save(collection: string, seen: ReadonlyMap<string, FileRecord>, gone: readonly string[]): void;
+}
+
+/** Raised when extraction changes, so that all is read again. */
+const VERSION = 1;
+
+/** Opens the memory in a file; one that cannot be read is begun anew. Without a file nothing is remembered. */
+export function openSourceState(file: string | undefined, log: Log): SourceState {
+  if (file === undefined) return new SqliteState(new DatabaseSync(":memory:"));
+  mkdirSync(dirname(file), { recursive: true });
+  try {
+    return new SqliteState(new DatabaseSync(file));
+  } catch (error) {
+    log.warn({ error: String(error) }, "what was known of indexed files cannot be read; they are read again");
+    for (const suffix of ["", "-wal", "-shm", "-journal"]) rmSync(file + suffix, { force: true });
+    return new SqliteState(new DatabaseSync(file));
+  }
+}
+
+class SqliteState implements SourceState {
+  readonly #db: DatabaseSync;
+
+  constructor(db: DatabaseSync) {
+    this.#db = db;
+    try {
+      db.exec("PRAGMA busy_timeout = 5000; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
+      const version = Number(db.prepare("PRAGMA user_version").get()?.user_version ?? 0);
+      if (version !== VERSION)
+        db.exec(
+          `BEGIN IMMEDIATE; DROP TABLE IF EXISTS files;
+           CREATE TABLE files (collection TEXT NOT NULL, path TEXT NOT NULL, stamp TEXT NOT NULL, url TEXT NOT NULL,
+             skipped TEXT, PRIMARY KEY (collection, path)) STRICT, WITHOUT ROWID;
+           PRAGMA user_version = ${VERSION}; COMMIT`,
+        );
+    } catch (error) {
+      db.close();
+      throw error;
+    }
+  }
+
+  load(collection: string): Map<string, FileRecord> {
+    const records = new Map<string, FileRecord>();
+    const rows = this.#db.prepare("SELECT path, stamp, url, skipped FROM files WHERE collection = ?");
+    for (const { path, stamp, url, skipped } of rows.iterate(collection)) {
+      const reason = skipped === null ? undefined : String(skipped);
+      records.set(String(path), { stamp: String(stamp), url: String(url), skipped: reason });
+    }
+    return records;
+  }
+
+  save(collection: string, seen: ReadonlyMap<string, FileRecord>, gone: readonly string[]): void {
+    if (seen.size === 0 && gone.length === 0) return;
+    const put = this.#db.prepare("INSERT OR REPLACE INTO files VALUES (?, ?, ?, ?, ?)");
+    const drop = this.#db.prepare("DELETE FROM files WHERE collection = ? AND path = ?");
+    this.#db.exec("BEGIN IMMEDIATE");
+    try {
+      for (const [path, { stamp, url, skipped }] of seen) put.run(collection, path, stamp, url, skipped ?? null);
+      for (const path of gone) drop.run(collection, path);
+      this.#db.exec("COMMIT");
+    } catch (error) {
+      this.#db.exec("ROLLBACK");
+      throw error;
+    }
+  }
+
+  [Symbol.dispose](): void {
+    this.#db.close();
+  }
+}

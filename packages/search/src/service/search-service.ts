@@ -1,0 +1,261 @@
+import type { AddressInfo } from "node:net";
+import { type Clock, type Log, type Metrics, systemClock } from "@turnpike/base";
+import { MAX_SEARCH_BODY_BYTES, MAX_SEARCH_RESULTS } from "@turnpike/catalogue";
+import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import type { WeightedEngine } from "../engines/create-engines.ts";
+import {
+  searchIndexBytes,
+  searchIndexDocuments,
+  searchInFlight,
+  searchRequestsTotal,
+  searchSeconds,
+} from "../metrics.ts";
+import { DOCUMENT_HEADERS, DOCUMENTS_PATH, documentUrl, type FindDocument } from "./documents.ts";
+import {
+  BAD_REQUEST,
+  type ErrorDetail,
+  FAILED,
+  NO_CODING,
+  NOT_FOUND,
+  nameOf,
+  notAllowed,
+  readSearch,
+  refusalOf,
+  refuseClient,
+  requestRefusal,
+  unavailable,
+} from "./refusals.ts";
+import { createSearcher, type SearcherOptions } from "./searcher.ts";
+
+/** Options of {@link startSearchService}. */
+export interface SearchServiceOptions extends SearcherOptions {
+  readonly host: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  /** Address at which others reach it; undefined: host and port. */
+  readonly publicUrl?: string | undefined;
+  /** Searches at once; more are answered 503. */
+  readonly maxInFlight: number;
+  /** Version of the product, for `GET /v1/version`. */
+  readonly version: string;
+}
+
+/** What {@link startSearchService} works with. */
+export interface SearchServiceModules {
+  /** They are not disposed of with the service. */
+  readonly engines: readonly WeightedEngine[];
+  readonly log: Log;
+  readonly metrics: Metrics;
+  readonly clock?: Clock;
+  /** For `GET /documents/*`; undefined: there are none. */
+  readonly documents?: FindDocument | undefined;
+  /** Size of the local index, for metrics; undefined: there is none. */
+  readonly indexSize?: (() => Promise<{ readonly documents: number; readonly bytes: number }>) | undefined;
+}
+
+/** A listening search service. */
+export interface SearchService extends AsyncDisposable {
+  readonly port: number;
+  /** `http://<host>:<port>` */
+  readonly url: string;
+}
+
+/** Results where the client did not say how many. */
+export const DEFAULT_SEARCH_RESULTS = 10;
+/** Longest time for a request to arrive. */
+const REQUEST_TIMEOUT_MS = 10_000;
+const KEEP_ALIVE_MS = 65_000;
+const SLOW_CHECK_MS = 1_000;
+/** Connections beside those of searches: health, documents, and the idle ones of a gateway. */
+const MORE_CONNECTIONS = 1_000;
+const INDEX_SIZE_MS = 60_000;
+
+const ALLOWED: ReadonlyMap<string, string> = new Map([
+  ["/v1/search", "POST"],
+  ["/v1/version", "GET"],
+  ["/v1/health", "GET"],
+  ["/v1/capabilities", "GET"],
+  ["/healthz", "GET"],
+]);
+
+function send(reply: FastifyReply, { status, detail, headers }: ErrorDetail): FastifyReply {
+  reply.status(status).headers(headers ?? {});
+  // Also for what is refused before any hook has run.
+  reply.headers({ "cache-control": "no-store", "content-type": "application/json" });
+  return reply.send(JSON.stringify({ detail }));
+}
+
+function createApp(): FastifyInstance {
+  const app = fastify({
+    bodyLimit: MAX_SEARCH_BODY_BYTES,
+    requestTimeout: REQUEST_TIMEOUT_MS,
+    keepAliveTimeout: KEEP_ALIVE_MS,
+    http: { connectionsCheckingInterval: SLOW_CHECK_MS },
+    forceCloseConnections: "idle",
+    return503OnClosing: false,
+    exposeHeadRoutes: false,
+    routerOptions: { querystringParser: () => ({}), maxParamLength: 8_192 },
+    frameworkErrors: (_error, _request, reply) => void send(reply as FastifyReply, BAD_REQUEST),
+    clientErrorHandler: refuseClient,
+  });
+  app.server.headersTimeout = REQUEST_TIMEOUT_MS;
+  // A body is JSON whatever its sender calls it.
+  app.removeAllContentTypeParsers();
+  app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
+  return app;
+}
+
+/** Measures the local index now and every minute, until it is disposed of. */
+function watchIndex({ indexSize, metrics, log }: SearchServiceModules): Disposable {
+  if (indexSize === undefined) return { [Symbol.dispose]() {} };
+  let isOver = false;
+  const measure = async (): Promise<void> => {
+    try {
+      const { documents, bytes } = await indexSize();
+      metrics.set(searchIndexDocuments, documents);
+      metrics.set(searchIndexBytes, bytes);
+    } catch (error) {
+      if (!isOver) log.warn({ error: nameOf(error) }, "the size of the index is not known");
+    }
+  };
+  void measure();
+  const timer = setInterval(() => void measure(), INDEX_SIZE_MS).unref();
+  return {
+    [Symbol.dispose]() {
+      isOver = true;
+      clearInterval(timer);
+    },
+  };
+}
+
+/**
+ * Serves web search over HTTP: `POST /v1/search`, `GET /v1/version`, `/v1/health`, `/v1/capabilities`, `/healthz`, and
+ * the text of indexed local files below `/documents/`. Disposing of it ends the searches under way first.
+ * @throws what listening throws, with its `code`: EADDRINUSE when the port is taken.
+ */
+export async function startSearchService(
+  opts: SearchServiceOptions,
+  modules: SearchServiceModules,
+): Promise<SearchService> {
+  const { engines, log, metrics, documents } = modules;
+  const clock = modules.clock ?? systemClock;
+  await using stack = new AsyncDisposableStack();
+  const searcher = stack.use(createSearcher(opts, { engines, clock, log, metrics }));
+  stack.use(watchIndex(modules));
+  const ids = engines.map(({ engine }) => engine.id);
+  let inFlight = 0;
+  let isStopping = false;
+
+  const app = createApp();
+  app.server.maxConnections = opts.maxInFlight + MORE_CONNECTIONS;
+  app.addHook("onSend", async (_request, reply) => {
+    reply.header("x-content-type-options", "nosniff");
+    if (!reply.hasHeader("cache-control")) reply.header("cache-control", "no-store");
+    // A connection that is kept would hold up the end.
+    if (isStopping) reply.header("connection", "close");
+    reply.raw.setTimeout(REQUEST_TIMEOUT_MS);
+  });
+  app.setErrorHandler((error, request, reply) => {
+    const known = requestRefusal(error);
+    if (known === undefined) log.error({ error: nameOf(error) }, "a request failed");
+    const isSearch = request.url === "/v1/search";
+    if (isSearch && known?.status === 413) metrics.count(searchRequestsTotal, { outcome: "too_large" });
+    return send(reply, known ?? FAILED);
+  });
+  app.setNotFoundHandler((request, reply) => {
+    const path = request.url.split("?", 1)[0] ?? "";
+    const allow = ALLOWED.get(path) ?? (path.startsWith(DOCUMENTS_PATH) ? "GET" : undefined);
+    return send(reply, allow === undefined || allow === request.method ? NOT_FOUND : notAllowed(allow));
+  });
+
+  const search = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
+    const done = (outcome: string): void => metrics.count(searchRequestsTotal, { outcome });
+    const parsed = readSearch(request.body);
+    if (!parsed.ok) {
+      done(parsed.reason === "too_large" ? "too_large" : "invalid");
+      return send(reply, refusalOf(parsed));
+    }
+    if (isStopping) return send(reply, unavailable("Shutting down."));
+    if (inFlight >= opts.maxInFlight) {
+      done("overloaded");
+      return send(reply, unavailable("Too many searches at once."));
+    }
+    const startMs = clock.monotonicMs();
+    metrics.set(searchInFlight, ++inFlight);
+    try {
+      const found = await searcher.search(parsed.query, parsed.maxResults ?? DEFAULT_SEARCH_RESULTS);
+      const seconds = (clock.monotonicMs() - startMs) / 1_000;
+      metrics.observe(searchSeconds, seconds);
+      if (!found.ok) {
+        done("failed");
+        return send(reply, unavailable("No search engine answered."));
+      }
+      const { answer } = found;
+      done(answer.partial ? "partial" : answer.results.length === 0 ? "empty" : "found");
+      // What was searched is nobody's business.
+      const fields = { results: answer.results.length, partial: answer.partial, durationMs: Math.round(seconds * 1e3) };
+      log.debug(fields, "a search was answered");
+      return reply.header("content-type", "application/json").send(JSON.stringify(answer));
+    } finally {
+      metrics.set(searchInFlight, --inFlight);
+    }
+  };
+
+  app.route({
+    method: "POST",
+    url: "/v1/search",
+    onRequest: async (request, reply) => {
+      const coding = request.headers["content-encoding"];
+      if (coding !== undefined && coding.trim().toLowerCase() !== "identity") return send(reply, NO_CODING);
+      return undefined;
+    },
+    handler: search,
+  });
+  app.get("/v1/version", async () => ({ name: "turnpike-search", version: opts.version, api: "v1" }));
+  app.get("/healthz", async (_request, reply) =>
+    isStopping ? send(reply, unavailable("Shutting down.")) : { status: "ok" },
+  );
+  app.get("/v1/health", async () => {
+    const states = ids.map((id) => ({ id, status: searcher.lastStatus(id) ?? "not_asked" }));
+    const isBad = states.some(({ status }) => status === "failed" || status === "timed_out");
+    return { status: isBad ? "degraded" : "ok", engines: states, in_flight: inFlight };
+  });
+  app.get("/v1/capabilities", async () => ({
+    engines: ids,
+    max_results: MAX_SEARCH_RESULTS,
+    default_results: DEFAULT_SEARCH_RESULTS,
+    max_body_bytes: MAX_SEARCH_BODY_BYTES,
+    timeout_ms: opts.timeoutMs,
+    cache_seconds: opts.cacheSeconds,
+    result_fields: ["title", "url", "snippet", "score", "source", "date"],
+  }));
+
+  let publicUrl = opts.publicUrl;
+  app.get(`${DOCUMENTS_PATH}*`, async (request, reply) => {
+    const url = publicUrl === undefined ? undefined : documentUrl(publicUrl, request.url);
+    if (documents === undefined || url === undefined) return send(reply, NOT_FOUND);
+    try {
+      const found = await documents(url);
+      return found === undefined ? send(reply, NOT_FOUND) : reply.headers(DOCUMENT_HEADERS).send(found.text);
+    } catch (error) {
+      log.warn({ error: nameOf(error) }, "a document could not be read");
+      return send(reply, unavailable("The index cannot be read."));
+    }
+  });
+
+  try {
+    await app.listen({ host: opts.host, port: opts.port });
+  } catch (error) {
+    await app.close();
+    throw error;
+  }
+  const { port } = app.server.address() as AddressInfo;
+  const url = `http://${opts.host.includes(":") ? `[${opts.host}]` : opts.host}:${port}`;
+  publicUrl ??= url;
+  stack.defer(async () => {
+    isStopping = true;
+    await app.close();
+  });
+  const owned = stack.move();
+  return { port, url, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}

@@ -1,0 +1,283 @@
+import assert from "node:assert/strict";
+import { readdir, readFile } from "node:fs/promises";
+import { join } from "node:path";
+import { after, before, suite, test } from "node:test";
+import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
+import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
+import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
+import { StdioClientTransport as StdioV1 } from "@modelcontextprotocol/sdk/client/stdio.js";
+import { StreamableHTTPClientTransport as HttpV1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
+import { setTokenBalance } from "@turnpike/localnet";
+import { generatePrivateKey, privateKeyToAddress } from "viem/accounts";
+import { startUpstream, type Upstream } from "../../packages/relay/src/testing-upstream.ts";
+import { type McpCommand, type McpFolder, mcpFolder, startMcp } from "../support/mcp-process.ts";
+import { type Ground, startGround } from "../support/network.ts";
+import { ethAt, type OpenGateway, openGateway, STAND_IN_RESULT, type StandIn, startStandIn } from "./support.ts";
+
+/** What the tests read of a tool's result. */
+interface ToolResult {
+  readonly isError?: boolean;
+  readonly content: readonly { readonly type: string; readonly text?: string }[];
+  // biome-ignore lint/suspicious/noExplicitAny: tests look into whatever came
+  readonly structuredContent?: any;
+}
+
+type CallTool = (name: string, args: Record<string, unknown>) => Promise<ToolResult>;
+
+const textOf = ({ content }: ToolResult): string => content.map(({ text }) => text ?? "").join("\n");
+
+const GAS_PRICE = { service_id: "eth", request: { method: "eth_gasPrice" } };
+
+/** A search back-end with one result. */
+function startSearch(): Promise<Upstream> {
+  return startUpstream((request, response) => {
+    response.setHeader("content-type", "application/json");
+    if (request.path !== "/v1/search") {
+      response.end('{"status":"ok"}');
+      return;
+    }
+    const { query } = JSON.parse(request.text) as { readonly query: string };
+    const results = [
+      {
+        title: "Settlement",
+        url: "https://docs.example/settle",
+        snippet: "How it settles.",
+        score: 1,
+        source: "local",
+        date: null,
+      },
+    ];
+    response.end(JSON.stringify({ query, results }));
+  });
+}
+
+suite("agents buy over MCP, with the official clients and the real command", { timeout: 120_000 }, () => {
+  let ground: Ground;
+  let node: StandIn;
+  let search: Upstream;
+  let gateway: OpenGateway;
+  let folder: McpFolder;
+  /** Purchases so far: the books must hold them and nothing else. */
+  let bought = 0;
+
+  before(async () => {
+    [ground, node, search, folder] = await Promise.all([startGround(), startStandIn(), startSearch(), mcpFolder()]);
+    gateway = await openGateway(ground, {
+      sections: {
+        suppliers: {
+          ...ethAt(node.url),
+          search: { endpoints: [{ operator: "local", urls: { rest: search.url } }] },
+        },
+      },
+    });
+    // Suppliers are probed at the start; agents are told of those that answer.
+    for (const end = Date.now() + 10_000; ; ) {
+      const list = (await (await fetch(`${gateway.url}/services.json`)).json()) as { id: string; serves: boolean }[];
+      if (["eth", "search"].every((id) => list.some((one) => one.id === id && one.serves))) break;
+      assert.ok(Date.now() < end, "suppliers answer");
+    }
+  });
+  after(async () => {
+    await gateway?.[Symbol.asyncDispose]();
+    await search?.[Symbol.asyncDispose]();
+    await node?.[Symbol.asyncDispose]();
+    await folder?.[Symbol.asyncDispose]();
+    await ground?.[Symbol.asyncDispose]();
+  });
+
+  const buyer = async (): Promise<{ readonly key: `0x${string}`; readonly address: `0x${string}` }> => {
+    const key = generatePrivateKey();
+    const address = privateKeyToAddress(key);
+    await setTokenBalance(ground.anvil.url, { address, units: 100_000n });
+    return { key, address };
+  };
+
+  /** What every agent does: search, describe, quote, buy twice, and be refused for the budget of two calls. */
+  const drive = async (tools: readonly { readonly name: string }[], call: CallTool): Promise<void> => {
+    assert.ok(tools.some(({ name }) => name === "call_service"));
+    const found = await call("search_services", { query: "ethereum mainnet" });
+    assert.equal(found.structuredContent.services[0].id, "eth");
+    const about = await call("describe_service", { service_id: "eth", operation: "eth_blockNumber" });
+    assert.deepEqual(about.structuredContent.request_schema.properties.method.enum, ["eth_blockNumber"]);
+    const quote = await call("get_quote", GAS_PRICE);
+    assert.equal(quote.structuredContent.price_usd, "0.005000");
+    const first = await call("call_service", GAS_PRICE);
+    assert.notEqual(first.isError, true, textOf(first));
+    bought += 1;
+    assert.equal(first.structuredContent.third_party.data.result, STAND_IN_RESULT);
+    assert.equal(first.structuredContent.third_party.schema_check, "passed");
+    assert.match(first.structuredContent.payment.transaction, /^0x[0-9a-f]{64}$/);
+    assert.match(textOf(first), /third-party data/);
+    const searched = await call("web_search", { query: "how are payments settled", max_results: 3 });
+    assert.notEqual(searched.isError, true, textOf(searched));
+    bought += 1;
+    assert.equal(searched.structuredContent.third_party.data.results[0].title, "Settlement");
+    const refused = await call("call_service", GAS_PRICE);
+    assert.equal(refused.isError, true);
+    assert.match(textOf(refused), /^error BUDGET_SPENT: .*nothing was signed/s);
+    const spending = await call("get_spending", {});
+    assert.equal(spending.structuredContent.session.used_usd, "0.010000");
+    assert.equal(spending.structuredContent.open_payment_count, 0);
+    await gateway.assertSettled(bought);
+  };
+
+  const flags = (...more: readonly string[]): string[] => ["--gateway", gateway.url, "--per-session", "0.012", ...more];
+
+  test("the client of the SDK's second version, over stdio, with the revision of 2026", async () => {
+    const { key, address } = await buyer();
+    const client = new Client({ name: "e2e", version: "0" }, { versionNegotiation: { mode: "auto" } });
+    await client.connect(new StdioClientTransport({ ...folder.command(key, ...flags()), stderr: "ignore" }));
+    try {
+      assert.equal(client.getNegotiatedProtocolVersion(), "2026-07-28");
+      assert.match(client.getInstructions() ?? "", /within a budget/);
+      const { tools } = await client.listTools();
+      await drive(tools, async (name, args) => (await client.callTool({ name, arguments: args })) as ToolResult);
+      assert.equal(await ground.balance(address), 90_000n);
+    } finally {
+      await client.close();
+    }
+  });
+
+  test("the client of the SDK's first version, over stdio", async () => {
+    const { key, address } = await buyer();
+    const client = new ClientV1({ name: "e2e", version: "0" });
+    await client.connect(new StdioV1({ ...folder.command(key, ...flags()), stderr: "ignore" }));
+    try {
+      const { tools } = await client.listTools();
+      await drive(tools, async (name, args) => (await client.callTool({ name, arguments: args })) as ToolResult);
+      assert.equal(await ground.balance(address), 90_000n);
+    } finally {
+      await client.close();
+    }
+  });
+
+  test("both clients over streamable HTTP: two sessions with budgets of their own, one total, DELETE, a graceful stop", async () => {
+    const { key } = await buyer();
+    const command = folder.command(key, ...flags("--http", "--port", "0", "--total", "0.022"));
+    await using mcp = startMcp(command);
+    const [, url = ""] = /MCP on (http:\S+\/mcp):/.exec(await mcp.started) ?? [];
+    const one = new ClientV1({ name: "e2e", version: "0" });
+    const transport = new HttpV1(new URL(url));
+    // The types of the first version were not made for exact optional properties.
+    await one.connect(transport as Parameters<typeof one.connect>[0]);
+    const two = new Client({ name: "e2e", version: "0" });
+    await two.connect(new StreamableHTTPClientTransport(new URL(url)));
+    const callTwo: CallTool = async (name, args) => (await two.callTool({ name, arguments: args })) as ToolResult;
+    await drive(
+      (await one.listTools()).tools,
+      async (name, args) => (await one.callTool({ name, arguments: args })) as ToolResult,
+    );
+    await drive((await two.listTools()).tools, callTwo);
+    await transport.terminateSession();
+    await one.close();
+    const three = new Client({ name: "e2e", version: "0" });
+    await three.connect(new StreamableHTTPClientTransport(new URL(url)));
+    const last = (await three.callTool({ name: "call_service", arguments: GAS_PRICE })) as ToolResult;
+    assert.match(textOf(last), /budget of 0\.022000 USD.*nothing was signed/);
+    await two.close();
+    await three.close();
+    mcp.child.kill("SIGTERM");
+    assert.equal(await mcp.ended, 0);
+  });
+
+  const open = (mcp: ReturnType<typeof startMcp>): void => {
+    const params = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "raw", version: "0" } };
+    mcp.send({ jsonrpc: "2.0", id: 1, method: "initialize", params });
+    mcp.send({ jsonrpc: "2.0", method: "notifications/initialized" });
+  };
+  const call = async (
+    mcp: ReturnType<typeof startMcp>,
+    id: number,
+    name: string,
+    args: unknown,
+  ): Promise<ToolResult> => {
+    const answer = mcp.answer(id);
+    mcp.send({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args } });
+    return (await answer).result as ToolResult;
+  };
+
+  test("attack: killed after signing and started again: the budget and the payment are there, and it is paid once", async () => {
+    await using held = await startStandIn(true);
+    await using slow = await openGateway(ground, { sections: { suppliers: ethAt(held.url) } });
+    for (let served = false; !served; ) {
+      const list = (await (await fetch(`${slow.url}/services.json`)).json()) as { id: string; serves: boolean }[];
+      served = list.some((one) => one.id === "eth" && one.serves);
+    }
+    const { key, address } = await buyer();
+    const command = folder.command(key, "--gateway", slow.url, "--per-session", "0.012");
+    {
+      await using first = startMcp(command);
+      open(first);
+      void call(first, 2, "call_service", GAS_PRICE);
+      await held.held;
+      first.child.kill("SIGKILL");
+      await first.ended;
+    }
+    held.release();
+    await using again = startMcp(command);
+    assert.match(await again.started, /goes on with the session of .*, which was cut off with 0\.005000 USD used/);
+    open(again);
+    const spending = await call(again, 2, "get_spending", {});
+    assert.equal(spending.structuredContent.open_payment_count, 1);
+    assert.equal(spending.structuredContent.session.used_usd, "0.005000");
+    const resumed = await call(again, 3, "resume_payment", GAS_PRICE);
+    assert.notEqual(resumed.isError, true, textOf(resumed));
+    assert.equal(resumed.structuredContent.payment.resumed, true);
+    assert.equal(await ground.balance(address), 95_000n);
+    await slow.assertSettled(1);
+    again.child.stdin?.end();
+    assert.equal(await again.ended, 0);
+    await using third = startMcp(command);
+    assert.doesNotMatch(await third.started, /goes on/, "a session that ended is not continued");
+  });
+
+  test("standard output is the protocol's alone, and no key or signature is written anywhere but the journal", async () => {
+    const { key } = await buyer();
+    const state = await mcpFolder();
+    await using _state = state;
+    const command: McpCommand = state.command(key, ...flags());
+    await using mcp = startMcp(command);
+    const line = await mcp.started;
+    assert.match(
+      line,
+      /MCP on standard input and output: buys from http.*at most 0\.05 USD a call, 0\.012 USD a session/,
+    );
+    open(mcp);
+    const paid = await call(mcp, 2, "call_service", GAS_PRICE);
+    assert.notEqual(paid.isError, true, textOf(paid));
+    bought += 1;
+    const second = mcp.answer(3);
+    mcp.child.stdin?.write(
+      'this is no JSON\n{"jsonrpc":"2.0","id":3,"method":"tools/call","params":{"name":"nope"}}\n',
+    );
+    assert.match(JSON.stringify(await second), /-32602/);
+    mcp.child.stdin?.end();
+    assert.equal(await mcp.ended, 0);
+    const journals = join(state.folder, "turnpike", "mcp");
+    const [file = ""] = (await readdir(journals)).filter((name) => name.endsWith(".jsonl"));
+    const [, payment = ""] = /"payment":"([^"]+)"/.exec(await readFile(join(journals, file), "utf8")) ?? [];
+    assert.ok(payment.length > 200);
+    const { payload } = JSON.parse(Buffer.from(payment, "base64").toString("utf8")) as {
+      payload: { signature: string };
+    };
+    const written = [...mcp.stdout, ...mcp.stderr].join("\n");
+    for (const secret of [key.slice(2), payment, payload.signature.slice(2)]) assert.ok(!written.includes(secret));
+    for (const one of mcp.stdout) assert.equal((JSON.parse(one) as { jsonrpc: string }).jsonrpc, "2.0");
+  });
+
+  test("what is called wrongly is told on the error output, and nothing is on standard output", async () => {
+    const { key } = await buyer();
+    for (const [wrong, said] of [
+      [["--per-call", "-1"], /--per-call/],
+      [["--per-session", "1e3"], /--per-session/],
+      [["--http", "--host", "0.0.0.0", "--port", "0"], /a token is needed/],
+      [["--http", "--port", "70000"], /--port/],
+      [["--journal", "/dev/null"], /SPEND_JOURNAL/],
+    ] as const) {
+      await using mcp = startMcp(folder.command(key, "--gateway", gateway.url, ...wrong));
+      assert.notEqual(await mcp.ended, 0, wrong.join(" "));
+      assert.match(mcp.stderr.join("\n"), said);
+      assert.deepEqual(mcp.stdout, []);
+    }
+  });
+});
