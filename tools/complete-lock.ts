@@ -35,8 +35,10 @@ const SYSTEMS: Readonly<Record<string, string>> = {
 };
 
 const PROCESSORS: Readonly<Record<string, string>> = {
+  aarch64: "arm64",
   amd64: "x64",
   arm: "arm",
+  armv7: "arm",
   arm64: "arm64",
   ia32: "ia32",
   loong64: "loong64",
