@@ -188,6 +188,8 @@ describe("suppliers that are behind", () => {
       Number(params[1]) < 500 ? ',"error":{"code":-32000,"message":"missing trie node 00 (path )"}' : undefined;
     await using rig = await startRelay({ eth: rpcAt(pruned.url, archive.url) }, { random: () => 0 });
     rig.relay.setFlag("cache", false);
+    // a lost hedge is held against its supplier, and on a busy machine there are some
+    rig.relay.setFlag("hedging", false);
     const ask = (height: number): Promise<RpcReply> =>
       call(rig, "eth_getBalance", `["0x${"1".repeat(40)}","${hex(height)}"]`);
     assert.equal((await ask(300)).result, "0x5");
