@@ -1,6 +1,7 @@
 import { parseArgs } from "node:util";
 import { AppError, isAppError } from "@turnpike/base";
 import { findAnvil } from "@turnpike/localnet";
+import { chainBenchmark } from "./chain/chain.ts";
 import { dbBenchmark } from "./db/db.ts";
 import type { Benchmark } from "./lib/benchmark.ts";
 import { readMachine } from "./lib/machine.ts";
@@ -14,6 +15,7 @@ const BENCHMARKS: Readonly<Record<string, Benchmark>> = {
   relay: relayBenchmark,
   db: dbBenchmark,
   search: searchBenchmark,
+  chain: chainBenchmark,
 };
 
 const HELP = `Side-by-side benchmarks. Each runs ours and a reference in one run, on one machine, and prints ratios.

@@ -3,8 +3,11 @@ import { openIndexWriter } from "@turnpike/search";
 import { createSearcher } from "../../packages/search/src/local/searcher.ts";
 import type { LabelledSet } from "../../packages/search/src/local/testing-relevance.ts";
 
-/** Indexes the labelled set as the product does; how its ids are found. */
-export function labelledHits(set: LabelledSet, file: string): (query: string) => readonly string[] {
+/** Indexes documents as the product does, their language untold; how their ids are found. */
+export function labelledHits(
+  set: { readonly documents: readonly Omit<LabelledSet["documents"][number], "language">[] },
+  file: string,
+): (query: string) => readonly string[] {
   using writer = openIndexWriter({ file }, { log: silentLog });
   writer.put(
     set.documents.map(({ url, title, text }) => ({

@@ -1,12 +1,18 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { ndcg10, plainFts5, readLabelledSet } from "../../packages/search/src/local/testing-relevance.ts";
+import {
+  ndcg10,
+  type PlainTokenizer,
+  plainFts5,
+  readLabelledSet,
+} from "../../packages/search/src/local/testing-relevance.ts";
 import type { Benchmark, BenchOptions } from "../lib/benchmark.ts";
 import { startChild } from "../lib/child.ts";
 import type { Report, Row } from "../lib/report.ts";
 import { median } from "../lib/stats.ts";
 import { makeQueries } from "./corpus.ts";
+import { meanReciprocalRank, readKnownItems } from "./known-item.ts";
 import { labelledHits } from "./labelled.ts";
 import type { Built, IndexOperations, Ran } from "./work.ts";
 
@@ -62,17 +68,40 @@ function queryRows(rounds: readonly { readonly ours: Ran; readonly bare: Ran }[]
 }
 
 /** Quality on the labelled set of the tests: a fast engine that finds nothing would win all other rows. */
-function relevanceRow(folder: string): Row {
+function relevanceRows(folder: string): readonly Row[] {
   const set = readLabelledSet();
   const mean = (find: (query: string) => readonly string[]): number =>
     set.queries.reduce((sum, { query, grades }) => sum + ndcg10(find(query), grades), 0) / set.queries.length;
-  return {
-    name: "search.ndcg10",
-    title: `nDCG@10 of ${set.queries.length} labelled queries`,
-    ours: { value: mean(labelledHits(set, join(folder, "labelled.sqlite"))), unit: "of 1" },
-    reference: { value: mean(plainFts5(set, 10)), unit: "of 1" },
+  const ours = mean(labelledHits(set, join(folder, "labelled.sqlite")));
+  const row = (name: string, title: string, tokenizer: PlainTokenizer): Row => ({
+    name,
+    title,
+    ours: { value: ours, unit: "of 1" },
+    reference: { value: mean(plainFts5(set, 10, tokenizer)), unit: "of 1" },
     ratioOf: "ours / reference",
-  };
+  });
+  return [
+    row("search.ndcg10", `nDCG@10 of ${set.queries.length} labelled queries`, "unicode61"),
+    row("search.ndcg10-porter", "… to FTS5 with porter", "porter"),
+  ];
+}
+
+/** The same on texts and queries that others wrote: READMEs, and the descriptions of their packages. */
+function knownItemRows(folder: string): readonly Row[] {
+  const items = readKnownItems();
+  const set = { documents: items };
+  const ours = meanReciprocalRank(items, labelledHits(set, join(folder, "known.sqlite")));
+  const row = (name: string, title: string, tokenizer: PlainTokenizer): Row => ({
+    name,
+    title,
+    ours: { value: ours, unit: "of 1" },
+    reference: { value: meanReciprocalRank(items, plainFts5(set, 10, tokenizer)), unit: "of 1" },
+    ratioOf: "ours / reference",
+  });
+  return [
+    row("search.known-item", `mean of 1/rank of ${items.length} READMEs by their packages' descriptions`, "unicode61"),
+    row("search.known-item-porter", "… to FTS5 with porter", "porter"),
+  ];
 }
 
 async function run({ quick, only, progress, seconds }: BenchOptions): Promise<Report> {
@@ -127,14 +156,15 @@ async function run({ quick, only, progress, seconds }: BenchOptions): Promise<Re
         "with FTS5's snippets, in the same threads and with the same cache and durability; words that say little are words to it",
     );
   }
-  if (isAsked("relevance")) rows.push(relevanceRow(folder));
+  if (isAsked("relevance")) rows.push(...relevanceRows(folder));
+  if (isAsked("known-item")) rows.push(...knownItemRows(folder));
   return { rows, notes };
 }
 
 /** The benchmark `search`. */
 export const searchBenchmark: Benchmark = {
   what: "the local search index beside bare FTS5",
-  parts: ["build", "queries", "relevance"],
+  parts: ["build", "queries", "relevance", "known-item"],
   packages: ["snowball-stemmers", "eld"],
   run,
 };

@@ -1,10 +1,6 @@
 import { type Address, AppError, bytesToHex0x, concatBytes } from "@turnpike/base";
-import type { Secp256k1 } from "./backend.ts";
+import { curve } from "./curve.ts";
 import { keccak256 } from "./hash.ts";
-import { loadNative } from "./native.ts";
-import { pure } from "./pure.ts";
-
-const curve: Secp256k1 = loadNative() ?? pure;
 
 /** Which implementation runs: `native` is about 20 times as fast. The command warns about `pure`. */
 export const secp256k1Backend: "native" | "pure" = curve.name;

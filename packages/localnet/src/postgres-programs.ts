@@ -112,7 +112,8 @@ export async function runAs(user: SystemUser | undefined, paths: readonly string
         `or open the folder (chmod o+x ${closed}), or set DATABASE_URL to a PostgreSQL server of your own.`,
     });
   }
-  const args = [`--reuid=${uid}`, `--regid=${gid}`, "--clear-groups"];
+  // access(2), which PostgreSQL asks about its own program, takes no notice of capabilities unless this bit is set
+  const args = [`--reuid=${uid}`, `--regid=${gid}`, "--clear-groups", "--securebits=+no_setuid_fixup"];
   args.push(`--inh-caps=+${capability}`, `--ambient-caps=+${capability}`, `--bounding-set=-all,+${capability}`);
   return { uid, gid, ids: {}, program: setpriv, args };
 }

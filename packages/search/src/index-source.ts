@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
-import { basename, resolve } from "node:path";
+import { statSync } from "node:fs";
+import { basename, dirname, resolve } from "node:path";
 import { AppError, type Clock, type Log } from "@turnpike/base";
 import { indexSite } from "./crawl/site.ts";
 import { createSafeFetcher } from "./fetching/fetcher.ts";
@@ -71,9 +72,13 @@ function privateRule(target: string, { allowPrivate }: CrawlOptions): boolean | 
   return OWN_HOST.test(hostname) ? [origin] : false;
 }
 
-/** Where the service serves the files of a folder: a name for people, and a digest, as folders may share one. */
+/**
+ * Where the service serves the files of a folder: a name for people, and a digest, as folders may share one. A single
+ * file stands below the name of its folder, and a digest of its own.
+ */
 function servedUrl(publicUrl: string, folder: string): string {
-  const name = basename(folder).replaceAll(/[^A-Za-z0-9._-]+/g, "-") || "files";
+  const isFile = statSync(folder, { throwIfNoEntry: false })?.isFile() === true;
+  const name = basename(isFile ? dirname(folder) : folder).replaceAll(/[^A-Za-z0-9._-]+/g, "-") || "files";
   const digest = createHash("sha256").update(folder).digest("hex").slice(0, 8);
   return `${publicUrl.replace(/\/+$/, "")}${DOCUMENTS_PATH}${encodeURIComponent(name)}-${digest}/`;
 }

@@ -25,6 +25,7 @@ export type {
 export type { IndexFilesModules } from "./files/index-files.ts";
 export { type IndexFolderOptions, indexFolder } from "./files/index-folder.ts";
 export { type IndexPackagesOptions, indexPackages } from "./files/index-packages.ts";
+export { furtherSections } from "./files/source-state.ts";
 export {
   type CrawlOptions,
   type IndexedSource,
@@ -42,6 +43,7 @@ export {
   type SearchServiceOptions,
   startSearchService,
 } from "./service/search-service.ts";
+export { joinedDocuments, pagesOf } from "./service/sections.ts";
 export type { SearcherOptions } from "./service/searcher.ts";
 export type { SourceKind } from "./source-kind.ts";
 export type {

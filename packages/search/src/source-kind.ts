@@ -4,7 +4,7 @@ import { AppError } from "@turnpike/base";
 import type { SafeFetcher } from "./fetching/types.ts";
 
 /**
- * What a source is. `folder`: the files below it. `packages`: the documentation of npm packages below a `node_modules`.
+ * What a source is. `folder`: the files below it, or one file. `packages`: the documentation of npm packages below a `node_modules`.
  * `url`: a site from this page on. `sitemap`, `feed`: what it lists.
  */
 export type SourceKind = "folder" | "packages" | "url" | "sitemap" | "feed";
@@ -39,10 +39,14 @@ function isFolder(path: string): boolean {
   return statSync(path, { throwIfNoEntry: false })?.isDirectory() === true;
 }
 
+function isFile(path: string): boolean {
+  return statSync(path, { throwIfNoEntry: false })?.isFile() === true;
+}
+
 /**
- * Finds out what a source is: a folder that is there, or by the beginning of what its URL answers. A URL that gives no
+ * Finds out what a source is: a folder or a file that is there, or by the beginning of what its URL answers. A URL that gives no
  * answer is taken by its name.
- * @throws AppError SOURCE_REFUSED when it is neither a folder nor a URL.
+ * @throws AppError SOURCE_REFUSED when it is neither a folder, a file nor a URL.
  */
 export async function detectKind(target: string, fetcher: SafeFetcher, signal?: AbortSignal): Promise<SourceKind> {
   if (WEB.test(target)) {
@@ -52,7 +56,8 @@ export async function detectKind(target: string, fetcher: SafeFetcher, signal?: 
     return listing ?? (isXml ? "sitemap" : "url");
   }
   if (isFolder(target)) return basename(target.replace(/[/\\]+$/, "")) === "node_modules" ? "packages" : "folder";
+  if (isFile(target)) return "folder";
   throw new AppError("SOURCE_REFUSED", {
-    message: `${target.slice(0, 200)} is neither a folder that is there nor an http:// or https:// URL.`,
+    message: `${target.slice(0, 200)} is neither a folder or file that is there nor an http:// or https:// URL.`,
   });
 }

@@ -111,6 +111,17 @@ export interface RawPage {
   readonly modified: string | undefined;
 }
 
+/** A heading of a page. */
+export interface PageHeading {
+  readonly title: string;
+  /** Its anchor, as GitHub names it; unique in the page. */
+  readonly slug: string;
+  /** 1 to 6. */
+  readonly level: number;
+  /** Where it begins in the page's text, in UTF-16 units. */
+  readonly at: number;
+}
+
 /** What extraction makes of a page. */
 export type Extracted =
   | {
@@ -126,6 +137,8 @@ export type Extracted =
       /** What the page itself forbids (robots meta tags). */
       readonly noIndex: boolean;
       readonly noFollow: boolean;
+      /** In the page's order, bounded; undefined where they are not known. */
+      readonly headings?: readonly PageHeading[];
     }
   | {
       readonly ok: false;
@@ -142,7 +155,7 @@ export interface Extractor extends AsyncDisposable {
 export interface IndexProgress {
   /** Pages or files looked at so far. */
   readonly seen: number;
-  /** Documents put into the index. */
+  /** Pages or files put into the index; a long one is several documents. */
   readonly indexed: number;
   /** Unchanged since the last time: not read again. */
   readonly unchanged: number;
@@ -156,6 +169,7 @@ export interface IndexProgress {
 
 /** Result of indexing one source. */
 export interface IndexReport extends IndexProgress {
+  /** Documents whose pages or files are gone. */
   readonly removed: number;
   /** Why pages were skipped, by reason. */
   readonly reasons: Readonly<Record<string, number>>;

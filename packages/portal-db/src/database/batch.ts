@@ -81,10 +81,15 @@ export class Batch extends driverQuery {
     const chunks: Uint8Array[] = [];
     const into = Object.create(wire) as Wire & { _send(bytes: Uint8Array): void };
     into._send = (bytes) => void chunks.push(bytes);
+    // the same statement can come twice
+    const sent = new Set<string>();
     for (const { name = "", text, values } of this.#statements) {
-      const isParsed = name !== "" && wire.parsedStatements[name] !== undefined;
-      if (!isParsed) into.parse({ name, text });
-      if (!isParsed || !this.#columns.has(name)) into.describe({ type: "S", name });
+      if (!sent.has(name)) {
+        const isParsed = name !== "" && wire.parsedStatements[name] !== undefined;
+        if (!isParsed) into.parse({ name, text });
+        if (!isParsed || !this.#columns.has(name)) into.describe({ type: "S", name });
+        if (name !== "") sent.add(name);
+      }
       into.bind({ statement: name, values: values.map(textOf) });
       into.execute({});
     }
@@ -123,6 +128,9 @@ export class Batch extends driverQuery {
 
   handleCommandComplete({ text }: { readonly text: string }): void {
     this.#noteParsed();
+    const { name } = this.#statements[this.#results.length] ?? {};
+    // a statement without rows was described as such; it need not be asked again
+    if (name !== undefined && !this.#columns.has(name)) this.#columns.set(name, []);
     this.#results.push({ rows: this.#rows, tag: text });
     this.#turn();
   }

@@ -4,6 +4,8 @@ import type pg from "pg";
 // PostgreSQL's manual, "Message Formats": CancelRequest.
 const CANCEL_CODE = 80_877_102;
 const CANCEL_TIMEOUT_MS = 2_000;
+/** What was sent a moment ago may begin only after it was asked to end; without asking again it would run its whole time. */
+const AGAIN_MS = 300;
 
 /** Parts of the driver's client that its types leave out. */
 interface Inner {
@@ -13,14 +15,16 @@ interface Inner {
 }
 
 /**
- * Ends what a connection is doing, and the connection: the server is asked to cancel, and the socket is closed without
- * waiting for it. The request to cancel names this connection alone, which is never used again, so that it can end
+ * Ends what a connection is doing, and the connection: the server is asked to cancel, twice, and the socket is closed
+ * without waiting for it. The request to cancel names this connection alone, which is never used again, so that it can end
  * nobody else's statement. Where it does not get through, the statement's time-out ends it.
  */
 export function sever(client: pg.PoolClient): void {
   const { processID, secretKey, connection } = client as unknown as Inner;
   if (typeof processID === "number" && typeof secretKey === "number") {
-    cancel(client as unknown as pg.Client, processID, secretKey);
+    const ask = (): void => cancel(client as unknown as pg.Client, processID, secretKey);
+    ask();
+    setTimeout(ask, AGAIN_MS).unref();
   }
   connection?.stream?.destroy?.();
 }

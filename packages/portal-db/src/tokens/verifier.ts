@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import type { Clock } from "@turnpike/base";
 import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from "jose";
 import type { ErrorBody } from "../errors.ts";
@@ -59,7 +59,7 @@ function bearerOf(authorization: string | undefined): string | undefined {
   return /^bearer +([^\s]+) *$/i.exec(authorization ?? "")?.[1];
 }
 
-const fingerprintOf = (token: string): string => createHash("sha256").update(token).digest("base64url");
+const fingerprintOf = (token: string): string => hash("sha256", token, "base64url");
 
 interface Good {
   readonly caller: Caller;

@@ -8,7 +8,15 @@ const MAX_VARIANTS = 200;
 const MAX_LINKS_LENGTH = 65_536;
 
 /** Outcomes that may be others in an hour: a run that goes on tries them again. */
-const PASSING = ["timeout", "reset", "connect", "unresolved", "robots_unreachable", "status_429", "status_503"];
+export const PASSING: readonly string[] = [
+  "timeout",
+  "reset",
+  "connect",
+  "unresolved",
+  "robots_unreachable",
+  "status_429",
+  "status_503",
+];
 
 /** Keeps what robots.txt files said. */
 export interface RobotsStore {

@@ -31,10 +31,11 @@ export class KnownDocuments {
       const found =
         "UPDATE item SET doc = 1, etag = NULL, modified = NULL, hash = NULL WHERE source = ? AND doc = 0 AND is_listing = 0 AND url IN (SELECT url FROM held)";
       frontier.change(found, source);
-      const strange = "SELECT url FROM held WHERE url NOT IN (SELECT url FROM item WHERE is_listing = 0)";
+      const strange =
+        "SELECT url FROM held WHERE url NOT IN (SELECT url FROM item WHERE source = ? AND is_listing = 0)";
       const adopt =
         "INSERT INTO item (source, is_listing, url, host, depth, redirects, run, waiting, doc) VALUES (?, 0, ?, ?, ?, 0, 0, 0, 1)";
-      for (const row of frontier.rows(strange)) {
+      for (const row of frontier.rows(strange, source)) {
         const url = String(row.url);
         frontier.change(adopt, source, url, URL.parse(url)?.host ?? "", depth);
       }

@@ -149,6 +149,22 @@ describe("crawling a site", () => {
     assert.equal(site.asked.filter((path) => path === "/").length, 1);
   });
 
+  it("a host that is never there does not keep the others from being read anew", async () => {
+    using bench = new Workbench();
+    await using gone = await siteOf({ "/robots.txt": (response) => response.writeHead(500).end() });
+    const pages: Pages = { "/": page("Start", [`${gone.origin}/a`, `${gone.origin}/b`]) };
+    await using site = await siteOf(pages);
+    const crawl = () => bench.crawl(site.origin, { domains: [`127.0.0.1:${gone.port}`] });
+    assert.deepEqual([(await crawl()).incomplete, (await crawl()).incomplete], [true, true]);
+    pages["/"] = page("Changed", [`${gone.origin}/a`, `${gone.origin}/b`]);
+    const third = await crawl();
+    assert.deepEqual([third.indexed, third.incomplete], [1, true]);
+    assert.deepEqual(
+      [...bench.index.documents.values()].map(({ title }) => title),
+      ["Changed"],
+    );
+  });
+
   it("a host that wants to be left alone for a day is", async () => {
     using bench = new Workbench();
     await using site = await siteOf({ "/": (response) => response.writeHead(429, { "retry-after": "86400" }).end() });
@@ -352,6 +368,17 @@ describe("crawling again", () => {
     fresh.index = bench.index;
     const report = await fresh.crawl(site.origin);
     assert.deepEqual([bench.paths, report.removed], [["/", "/a"], 1]);
+  });
+
+  it("what is gone is found too when the source is read as another kind than before", async () => {
+    using bench = new Workbench();
+    const pages: Pages = { "/": page("Start", ["/a", "/b"]), "/a": page("A"), "/b": page("B") };
+    await using site = await siteOf(pages);
+    await bench.crawl(site.origin);
+    delete pages["/b"];
+    pages["/"] = `<urlset><url><loc>${site.origin}/a</loc></url></urlset>`;
+    const report = await bench.crawl(site.origin, { kind: "sitemap" });
+    assert.deepEqual([bench.paths.includes("/b"), report.removed > 0], [false, true]);
   });
 
   it("documents of hosts that are no longer named are removed", async () => {

@@ -133,13 +133,16 @@ class SiteRun {
   #end(): IndexReport {
     const frontier = this.#frontier;
     const isLimited = this.#isLimited && frontier.waiting > 0;
+    const isUnfinished = this.#signalled || frontier.waiting > 0;
+    // A host that is never there must not keep the others from being read anew.
+    const isStuck = frontier.isResumed && !this.#visitor.gotOn;
     // Left open: the next run goes on with what waits.
-    const isOpen = this.#signalled || (!isLimited && frontier.waiting > 0);
+    const isOpen = this.#signalled || (frontier.waiting > 0 && !isLimited && !isStuck);
     if (!isOpen) {
       if (this.#isLimited) this.#removeOverflow();
       frontier.end();
     }
-    const report = this.#tally.report(isOpen || isLimited || frontier.dropped > 0);
+    const report = this.#tally.report(isUnfinished || frontier.dropped > 0);
     const { seen, indexed, removed, incomplete } = report;
     this.#modules.log.info({ seen, indexed, removed, incomplete }, "crawl ends");
     return report;
@@ -172,8 +175,8 @@ class SiteRun {
 export async function indexSite(options: SiteOptions, modules: SiteModules): Promise<IndexReport> {
   const start = normalUrl(options.start);
   if (start === undefined) {
-    const message =
-      "The source is no http or https URL that may be asked (no credentials, no ports of other protocols).";
+    const what = options.start.slice(0, 200);
+    const message = `${what} is no http or https URL that may be asked (no credentials, no ports of other protocols).`;
     throw new AppError("SOURCE_REFUSED", { message });
   }
   const { stateFile: file, collection, kind, maxPages } = options;

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { FetchAnswer, FetchFailure, FetchResult } from "../fetching/types.ts";
 import type { Extracted } from "../types.ts";
+import { PASSING } from "./frontier.ts";
 import type { Item } from "./item.ts";
 import {
   isoOf,
@@ -28,6 +29,7 @@ export class Visitor {
   readonly #product: string;
   readonly #sitemapsOf = new Set<string>();
   #asked: number;
+  #gotOn = false;
 
   constructor(options: SiteOptions, modules: VisitModules) {
     this.#options = options;
@@ -39,6 +41,11 @@ export class Visitor {
   /** Pages that were asked for in this run, before a crash too. */
   get asked(): number {
     return this.#asked;
+  }
+
+  /** True once a page came to more than a fault that may pass. */
+  get gotOn(): boolean {
+    return this.#gotOn;
   }
 
   /** Does the next step for an address. It goes on waiting when its host's rules had to be read first, or must be spared. */
@@ -280,6 +287,7 @@ export class Visitor {
       }
     });
     if (kept.isAsked && !item.isListing) this.#asked++;
+    if (!PASSING.includes(outcome)) this.#gotOn = true;
     tally.add(outcome);
     onProgress?.(tally.progress(item.url));
   }

@@ -45,47 +45,47 @@ async function attack(
 const textOf = (extracted: Extracted): string => (extracted.ok ? extracted.text : `not read: ${extracted.reason}`);
 
 describe("hostile pages", () => {
-  it("200,000 nested tags: the text is read", async () => {
+  it("30,000 nested tags: the text is read", async () => {
     for (const tag of ["div", "a href=x"]) {
-      const open = `<${tag}>`.repeat(200_000);
+      const open = `<${tag}>`.repeat(30_000);
       assert.equal(textOf(await attack(`${open}deep text`, "text/html")), "deep text");
-      const close = `</${tag.split(" ")[0]}>`.repeat(200_000);
+      const close = `</${tag.split(" ")[0]}>`.repeat(30_000);
       assert.equal(textOf(await attack(`${open}deep text${close}`, "text/html")), "deep text");
     }
   });
 
-  it("200,000 tags that never nest, and as many end tags of nothing", async () => {
-    assert.match(textOf(await attack("<p>x".repeat(200_000), "text/html")), /^x\nx/);
-    assert.equal(textOf(await attack(`</div></p>`.repeat(200_000).concat("end"), "text/html")), "end");
+  it("60,000 tags that never nest, and as many end tags of nothing", async () => {
+    assert.match(textOf(await attack("<p>x".repeat(60_000), "text/html")), /^x\nx/);
+    assert.equal(textOf(await attack(`</div></p>`.repeat(60_000).concat("end"), "text/html")), "end");
   });
 
-  it("10 MB of one tag's attributes: the text is read", async () => {
-    const attributes = Array.from({ length: 700_000 }, (_, i) => `data-a${i}="1"`).join(" ");
+  it("1 MB of one tag's attributes: the text is read", async () => {
+    const attributes = Array.from({ length: 80_000 }, (_, i) => `data-a${i}="1"`).join(" ");
     assert.equal(textOf(await attack(`<p ${attributes}>text`, "text/html")), "text");
-    assert.equal(textOf(await attack(`<p a="${"x&amp;".repeat(1_600_000)}">text`, "text/html")), "text");
-    assert.equal(textOf(await attack(`<p ${"a".repeat(9_000_000)}>text`, "text/html")), "text");
+    assert.equal(textOf(await attack(`<p a="${"x&amp;".repeat(160_000)}">text`, "text/html")), "text");
+    assert.equal(textOf(await attack(`<p ${"a".repeat(1_000_000)}>text`, "text/html")), "text");
   });
 
-  it("one tag name of 10 MB", async () => {
-    assert.equal(textOf(await attack(`<${"a".repeat(10_000_000)}>text`, "text/html")), "text");
+  it("one tag name of 1 MB", async () => {
+    assert.equal(textOf(await attack(`<${"a".repeat(1_000_000)}>text`, "text/html")), "text");
   });
 
   it("endless entities: the text is cut", async () => {
-    assert.match(textOf(await attack("&amp;".repeat(1_000_000), "text/html")), /^&{50000}$/);
-    assert.match(textOf(await attack("&".repeat(3_000_000), "text/html")), /^&{50000}$/);
-    assert.match(textOf(await attack(`&${"a".repeat(3_000_000)}`, "text/html")), /^&a{49999}$/);
+    assert.match(textOf(await attack("&amp;".repeat(300_000), "text/html")), /^&{50000}$/);
+    assert.match(textOf(await attack("&".repeat(1_000_000), "text/html")), /^&{50000}$/);
+    assert.match(textOf(await attack(`&${"a".repeat(1_000_000)}`, "text/html")), /^&a{49999}$/);
     assert.match(textOf(await attack("&#x110000;&#0;&#xD800;&#99999999999999999999;ok", "text/html")), /ok$/);
     const lol = '<!DOCTYPE html [<!ENTITY a "&b;&b;&b;"><!ENTITY b "&a;&a;">]>';
     assert.match(textOf(await attack(`${lol}<html><body>&a; text</body></html>`, "application/xhtml+xml")), /text/);
   });
 
   it("a page of only <", async () => {
-    await attack("<".repeat(5_000_000), "text/html", "ok", "empty");
-    await attack("<!".repeat(2_000_000), "text/html", "ok", "empty");
-    await attack("<!--".repeat(1_000_000), "text/html", "ok", "empty");
-    await attack("</".repeat(2_000_000), "text/html", "ok", "empty");
-    await attack("<a ".repeat(1_000_000), "text/html", "ok", "empty");
-    await attack("<meta charset".repeat(500_000), "text/html", "ok", "empty");
+    await attack("<".repeat(1_000_000), "text/html", "ok", "empty");
+    await attack("<!".repeat(750_000), "text/html", "ok", "empty");
+    await attack("<!--".repeat(300_000), "text/html", "ok", "empty");
+    await attack("</".repeat(750_000), "text/html", "ok", "empty");
+    await attack("<a ".repeat(300_000), "text/html", "ok", "empty");
+    await attack("<meta charset".repeat(120_000), "text/html", "ok", "empty");
   });
 
   it("wrong charset labels, UTF-16 without a mark, NUL bytes", async () => {
@@ -105,11 +105,11 @@ describe("hostile pages", () => {
   });
 
   it("a PDF bomb", async () => {
-    // 10 MB of compressed blanks are 10 GB.
-    const blanks = deflateSync(Buffer.alloc(64 << 20, " "), { level: 9 });
+    // A thousand times as large as it looks.
+    const blanks = deflateSync(Buffer.alloc(24 << 20, " "), { level: 9 });
     const bomb = buildPdf("", { content: blanks });
     await attack(bomb, "application/pdf", "ok", "empty", "too_large", "timed_out", "broken");
-    const text = Buffer.from(`BT /F1 12 Tf ${"(many words) Tj ".repeat(3_000_000)} ET`);
+    const text = Buffer.from(`BT /F1 12 Tf ${"(many words) Tj ".repeat(600_000)} ET`);
     await attack(buildPdf("", { content: deflateSync(text) }), "application/pdf", "ok", "too_large", "timed_out");
     // Compressed twice: what comes out of the first is a bomb again.
     const twice = Buffer.from(bomb).toString("latin1").replace("/FlateDecode >>", "[/FlateDecode /FlateDecode] >>");
@@ -125,7 +125,7 @@ describe("hostile pages", () => {
       pdf.replace("/Pages 2 0 R", "/Pages 1 0 R"),
       pdf.replace(/startxref\n\d+/, "startxref\n99999999"),
       pdf.replace(/\/Length \d+/, "/Length 5 0 R"),
-      `%PDF-1.7\n${"<< /A ".repeat(300_000)}`,
+      `%PDF-1.7\n${"<< /A ".repeat(100_000)}`,
       `%PDF-1.7\n1 0 obj\n${"[".repeat(300_000)}`,
     ];
     for (const broken of tries)
@@ -133,11 +133,11 @@ describe("hostile pages", () => {
   });
 
   it("a huge number of links: they are bounded", async () => {
-    const links = Array.from({ length: 200_000 }, (_, i) => `<a href="/p${i}">l</a>`).join("");
+    const links = Array.from({ length: 50_000 }, (_, i) => `<a href="/p${i}">l</a>`).join("");
     const extracted = await attack(links, "text/html");
     assert.ok(extracted.ok);
     assert.equal(extracted.links.length, MAX_LINKS);
-    const long = await attack(`<a href="/${"x".repeat(5_000_000)}">l</a><a href=ok>m</a>`, "text/html");
+    const long = await attack(`<a href="/${"x".repeat(2_000_000)}">l</a><a href=ok>m</a>`, "text/html");
     assert.deepEqual(long.ok && long.links, ["https://evil.example/ok"]);
   });
 
@@ -170,26 +170,26 @@ describe("hostile pages", () => {
 
   it("Markdown that makes regular expressions explode", async () => {
     const attacks = [
-      "*a_".repeat(100_000),
-      "[".repeat(200_000),
-      "> ".repeat(100_000).concat("x"),
-      "`".repeat(100_000).concat("a"),
+      "*a_".repeat(25_000),
+      "[".repeat(50_000),
+      "> ".repeat(3_000).concat("x"),
+      "`".repeat(25_000).concat("a"),
       Array.from({ length: 2_000 }, (_, i) => "`".repeat(i)).join(" "),
-      "<a ".repeat(200_000),
-      "<!--".repeat(200_000),
-      `|${"a|".repeat(50_000)}\n|${"-|".repeat(50_000)}\n`,
-      "[a](<".repeat(100_000),
-      `${" ".repeat(200_000)}x`,
-      `# ${" ".repeat(200_000)}#x`,
-      "a**b".repeat(100_000),
-      `[x]: ${"\\a".repeat(200_000)}`,
-      "&".repeat(500_000),
-      "\t".repeat(200_000),
-      `---\n${"a: ".repeat(100_000)}`,
-      `${"x\n".repeat(100_000)}===`,
-      "www.".repeat(100_000),
-      "a@".repeat(100_000),
-      "~~".repeat(100_000),
+      "<a ".repeat(50_000),
+      "<!--".repeat(50_000),
+      `|${"a|".repeat(12_000)}\n|${"-|".repeat(12_000)}\n`,
+      "[a](<".repeat(25_000),
+      `${" ".repeat(50_000)}x`,
+      `# ${" ".repeat(50_000)}#x`,
+      "a**b".repeat(8_000),
+      `[x]: ${"\\a".repeat(50_000)}`,
+      "&".repeat(125_000),
+      "\t".repeat(50_000),
+      `---\n${"a: ".repeat(25_000)}`,
+      `${"x\n".repeat(25_000)}===`,
+      "www.".repeat(25_000),
+      "a@".repeat(25_000),
+      "~~".repeat(25_000),
     ];
     for (const source of attacks) await attack(source, "text/markdown", "ok", "empty", "timed_out", "too_large");
   });

@@ -1,15 +1,17 @@
 import { Lexer, type Token, type Tokens } from "marked";
-import type { Extracted } from "../types.ts";
+import type { Extracted, PageHeading } from "../types.ts";
 import { resolveLink } from "./attributes.ts";
 import { isoDate } from "./dates.ts";
 import type { PageLimits } from "./limits.ts";
 import { scanHtml } from "./scan.ts";
-import { cutText, languageOf, tidyText, tidyTitle, titleOfUrl } from "./text.ts";
+import { createSlugs } from "./slugs.ts";
+import { cleanTitle, cutText, languageOf, tidyText, tidyTitle, titleOfUrl } from "./text.ts";
 import { TextBuilder } from "./text-builder.ts";
 
 /** Longer files are read as plain text: the parser's time grows faster than their length. */
 const MAX_PARSED_CHARS = 1_000_000;
 const MAX_NESTING = 64;
+const MAX_HEADINGS = 2_000;
 
 interface Reading {
   readonly url: string;
@@ -18,6 +20,9 @@ interface Reading {
   readonly links: Set<string>;
   /** Title out of the first heading, and its depth. */
   heading: { readonly title: string; readonly depth: number } | undefined;
+  /** Headings that stand by themselves, and where each begins in what was collected. */
+  readonly headings: PageHeading[];
+  readonly slugOf: (heading: string) => string;
 }
 
 /** Reads a Markdown file: its words, with code and tables, without link targets, images, comments and front matter. */
@@ -29,9 +34,11 @@ export function extractMarkdown(
   const { front, body } = frontMatter(source.replace(/\r\n?/g, "\n"));
   const reading = newReading(page.url, limits);
   const parsed = body.length <= MAX_PARSED_CHARS && parseInto(reading, withoutModules(page.url, body));
-  const text = tidyText(parsed ? reading.text.toString() : body, limits.maxTextChars);
+  const { text, headings } = parsed
+    ? tidyParts(reading, limits.maxTextChars)
+    : { text: tidyText(body, limits.maxTextChars), headings: [] };
   const heading = parsed ? reading.heading?.title : /^#{1,6}[ \t]([^\n]{1,300})/m.exec(body.slice(0, 65_536))?.[1];
-  const title = tidyTitle(front.get("title") ?? "") || tidyTitle(heading ?? "");
+  const title = cleanTitle(front.get("title") ?? "") || cleanTitle(heading ?? "");
   if (text === "" && title === "") return { ok: false, reason: "empty" };
   return {
     ok: true,
@@ -43,11 +50,35 @@ export function extractMarkdown(
     canonical: undefined,
     noIndex: false,
     noFollow: false,
+    headings,
   };
 }
 
 function newReading(url: string, limits: PageLimits): Reading {
-  return { url, limits, text: new TextBuilder(limits.maxTextChars * 2), links: new Set(), heading: undefined };
+  return {
+    url,
+    limits,
+    text: new TextBuilder(limits.maxTextChars * 2),
+    links: new Set(),
+    heading: undefined,
+    headings: [],
+    slugOf: createSlugs(),
+  };
+}
+
+/** Tidies what was collected from heading to heading, so that it stays known where each begins. */
+function tidyParts(reading: Reading, maxChars: number): { text: string; headings: readonly PageHeading[] } {
+  const raw = reading.text.toString();
+  const headings: PageHeading[] = [];
+  let text = tidyText(raw.slice(0, reading.headings[0]?.at), maxChars);
+  for (const [index, heading] of reading.headings.entries()) {
+    const part = tidyText(raw.slice(heading.at, reading.headings[index + 1]?.at), maxChars);
+    const at = text === "" ? 0 : text.length + 1;
+    if (at + part.length > maxChars) return { text: cutText(text === "" ? part : `${text}\n${part}`, maxChars), headings };
+    text = text === "" || part === "" ? text + part : `${text}\n${part}`;
+    headings.push({ ...heading, at: Math.min(at, text.length) });
+  }
+  return { text, headings };
 }
 
 function parseInto(reading: Reading, body: string): boolean {
@@ -70,10 +101,13 @@ function readToken(reading: Reading, token: Token, depth: number): void {
   switch (token.type) {
     case "heading": {
       const heading = token as Tokens.Heading;
-      const { mark } = text;
+      const { mark, length: at } = text;
       text.endBlock();
       readTokens(reading, heading.tokens, depth + 1);
-      noteHeading(reading, text.since(mark), heading.depth);
+      const title = tidyTitle(text.since(mark));
+      noteHeading(reading, title, heading.depth);
+      if (depth === 0 && title !== "" && reading.headings.length < MAX_HEADINGS)
+        reading.headings.push({ title: cleanTitle(title), slug: reading.slugOf(title), level: heading.depth, at });
       text.endBlock();
       return;
     }

@@ -10,6 +10,7 @@ const MAX_VALUE_CHARS = 8_192;
 const MAX_JSON_LD = 8;
 const MAX_JSON_LD_CHARS = 262_144;
 const MAX_HEADING_CHARS = 2_000;
+const ESCAPED: ReadonlySet<string> = new Set(["&", "<", ">", "\u00a0"]);
 
 /** What one pass over a page's tokens finds. */
 export interface Scan {
@@ -52,6 +53,14 @@ const OWN_ROBOT = "turnpikebot";
 export function scanHtml(html: string, baseUrl: string, limits: PageLimits): Scan {
   const scanner = new Scanner(html, baseUrl, limits);
   return scanner.run();
+}
+
+/** Characters of a text that become entities, and so pieces of their own, when a tree is written and read again. */
+function escapedIn(text: string): number {
+  let count = 0;
+  // A single one was an entity already.
+  if (text.length > 1) for (const char of text) if (ESCAPED.has(char)) count++;
+  return count;
 }
 
 class Scanner {
@@ -234,7 +243,7 @@ class Scanner {
   }
 
   #text(text: string): void {
-    this.#pieces++;
+    this.#pieces += 1 + escapedIn(text);
     if (this.#skip !== undefined) {
       if (this.#skip.jsonLd && this.#script.length < MAX_JSON_LD_CHARS) this.#script += text;
       return;

@@ -36,6 +36,16 @@ export function tidyTitle(text: string): string {
     .trim();
 }
 
+/** A title without what only decorates it: shortcodes of emoji, and bullets and rules at its ends. */
+export function cleanTitle(text: string): string {
+  const title = tidyTitle(text);
+  const plain = title
+    .replace(/(^|\s):[a-z0-9_+-]{1,40}:(?=\s|$)/g, "$1")
+    .replace(/^[\s•·∙|–—]+|[\s•·∙|–—]+$/g, "")
+    .replace(/\s+/g, " ");
+  return plain === "" ? title : plain;
+}
+
 /** A title out of an address: the file's name, else the host. */
 export function titleOfUrl(url: string): string {
   const parsed = URL.parse(url);

@@ -14,10 +14,25 @@ export interface CandidatesWanted {
 export type Find = (expression: string, limit: number) => readonly { readonly id: number; readonly score: number }[];
 
 const SCOPED = "title headings address";
-/** A word that more documents have than this is looked for in titles first: scoring them all takes long, and helps little. */
-const COMMON = 10_000;
+/**
+ * A word that more documents have than this is looked for in titles first, and documents with only some of the words are
+ * looked for by as many: scoring them all takes long, and helps little.
+ */
+const COMMON = 2_000;
 /** With fewer documents than this that have all words, those with some of them are looked at too. */
 const FEW = 10;
+
+/** The rarest words: one that is in many documents is taken only where those before it find too few. */
+function tellingOf(words: readonly Term[], wanted: number): readonly Term[] {
+  const telling: Term[] = [];
+  let reach = 0;
+  for (const word of words.toSorted((a, b) => a.documents - b.documents)) {
+    if (reach >= wanted && reach + word.documents > COMMON) break;
+    telling.push(word);
+    reach += word.documents;
+  }
+  return telling;
+}
 
 /** Ids of documents worth ranking, with their bm25: those with all words first, then with any of them. */
 export function findCandidates({ terms, excluded, wanted }: CandidatesWanted, find: Find): ReadonlyMap<number, number> {
@@ -35,10 +50,8 @@ export function findCandidates({ terms, excluded, wanted }: CandidatesWanted, fi
   if (phrases.length === 0 && rarest > COMMON && take(matchExpression(there, [], excluded, SCOPED)) >= wanted)
     return found;
   if (take(matchExpression(there, [], excluded)) >= FEW || words.length < 2) return found;
-  // a word that is in very many finds nothing
-  const telling = words.filter((word) => word.documents <= Math.max(COMMON, rarest * 2));
   try {
-    take(matchExpression(phrases, telling, excluded));
+    take(matchExpression(phrases, tellingOf(words, wanted), excluded));
   } catch (error) {
     // out of time: what has all words is an answer
     if (!isAppError(error, "SEARCH_ENGINE_FAILED") || found.size === 0) throw error;

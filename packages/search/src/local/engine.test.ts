@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { renameSync, writeFileSync } from "node:fs";
+import { execFileSync } from "node:child_process";
+import { closeSync, constants, openSync, renameSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { test } from "node:test";
 import { silentLog } from "@turnpike/base";
@@ -117,6 +118,22 @@ test("a search that takes too long is given up, and its thread replaced", async 
   await assert.rejects(late, { code: "SEARCH_ENGINE_FAILED", message: /in time/u });
   await behind.catch(() => undefined);
   assert.equal(await threads.ask(ask("after")), "after");
+});
+
+test("a thread that cannot even be ended keeps nobody waiting: another takes its place at once", async () => {
+  using folder = temporaryFolder();
+  const pipe = join(folder.path, "pipe");
+  execFileSync("mkfifo", [pipe]);
+  // opening a pipe that nobody writes blocks outside of JavaScript, as a long step of SQLite does
+  const blocked = `import {closeSync, openSync} from 'node:fs'; ${ECHO} parentPort.on('message', ({url}) => { if (url === 'blocked') closeSync(openSync(${JSON.stringify(pipe)}, 'r')); parentPort.postMessage({ok: true, value: url}); });`;
+  await using threads = pool(blocked, { timeoutMs: 1_500 });
+  try {
+    await assert.rejects(threads.ask(ask("blocked")), { code: "SEARCH_ENGINE_FAILED", message: /in time/u });
+    assert.equal(await threads.ask(ask("after")), "after");
+  } finally {
+    // lets it go
+    closeSync(openSync(pipe, constants.O_RDWR));
+  }
 });
 
 test("a thread that is lost fails what it had, and another takes its place", async () => {

@@ -26,6 +26,26 @@ interface Wanted {
 
 const NOTHING: Wanted = { term: -1, isExact: false };
 
+const isPlain = (code: number): boolean => (code >= 0x61 && code <= 0x7a) || (code >= 0x30 && code <= 0x39);
+
+/** First letters of forms, each with the second letters of words that may have such a form; an empty set is any. */
+function startsOf(forms: readonly string[]): ReadonlyMap<number, ReadonlySet<number>> {
+  const starts = new Map<number, Set<number>>();
+  const open = new Set<number>();
+  for (const form of forms) {
+    const first = form.codePointAt(0) ?? 0;
+    const second = form.charCodeAt(1);
+    const seconds = starts.get(first) ?? new Set();
+    starts.set(first, seconds);
+    if (isPlain(second)) seconds.add(second);
+    else open.add(first);
+    // `dying` has the stem `die`
+    if (second === 0x69) seconds.add(0x79);
+  }
+  for (const first of open) starts.get(first)?.clear();
+  return starts;
+}
+
 /** Makes a finder; it remembers what it has seen, so use one for all texts of a language. */
 export function createHitFinder(terms: readonly Term[], language: string): HitFinder {
   const byForm = new Map<string, number>();
@@ -37,7 +57,7 @@ export function createHitFinder(terms: readonly Term[], language: string): HitFi
     for (const word of term.exact.split(" ")) if (!exact.has(word)) exact.set(word, index);
   }
   // a stem begins as its word does, so most words of a text need no stem
-  const starts = new Set([...byForm.keys(), ...exact.keys()].map((form) => form.codePointAt(0)));
+  const starts = startsOf([...byForm.keys(), ...exact.keys()]);
   const seen = new Map<string, Wanted>();
 
   function wantedOf(raw: string, folded: string, isPair: boolean, camel: string | undefined): Wanted | undefined {
@@ -61,7 +81,7 @@ export function createHitFinder(terms: readonly Term[], language: string): HitFi
     const words = eachWord(
       text,
       ({ raw, folded, start, end, ordinal, isPair, isCamel }) => {
-        if (hits.length >= MAX_HITS || !(isCamel || starts.has(folded.codePointAt(0)))) return;
+        if (hits.length >= MAX_HITS || !(isCamel || starts.has(folded.codePointAt(0) ?? 0))) return;
         const written = isCamel ? text.slice(start, end) : raw;
         let wanted = seen.get(written);
         if (wanted === undefined) {
@@ -70,7 +90,10 @@ export function createHitFinder(terms: readonly Term[], language: string): HitFi
         }
         if (wanted !== NOTHING) hits.push({ ...wanted, start, end, ordinal });
       },
-      (code) => starts.has(code),
+      (first, second) => {
+        const seconds = starts.get(first);
+        return seconds !== undefined && (seconds.size === 0 || seconds.has(second));
+      },
     );
     return { hits, words };
   };

@@ -32,6 +32,7 @@ test("what is too much is left out", () => {
   assert.equal(parseQuery(many.replaceAll("w", "-ww")).excluded.length, 16);
   assert.equal(parseQuery(`"${many.slice(0, 5_000)}"`).phrases[0]?.length, 16);
   assert.equal(parseQuery('"a b" '.repeat(100)).phrases.length, 8);
+  assert.deepEqual(plain(`${" ".repeat(16_379)}early late`), { words: "early", phrases: [], excluded: [] });
 });
 
 test("small words and scripts tell a query's language", () => {

@@ -13,10 +13,13 @@ export interface Candidate {
   readonly body: readonly TextHit[];
 }
 
-/** How much each sign counts. Found on the labelled set of `relevance.test.ts`; small changes change little. */
+/**
+ * How much each sign counts. Judged, then held against `npm run bench -- search known-item`, whose labels nobody here made:
+ * more for coverage made it worse. The labelled set of `relevance.test.ts` cannot tell them apart: it tests what is found.
+ */
 const WEIGHT = {
   bm25: 0.6,
-  coverage: 1,
+  coverage: 0.5,
   title: 0.4,
   near: 0.25,
   inOrder: 0.15,

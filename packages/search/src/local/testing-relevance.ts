@@ -34,10 +34,20 @@ export function ndcg10(ids: readonly string[], grades: Readonly<Record<string, n
   return gain(ids.slice(0, 10).map((id) => grades[id] ?? 0)) / best;
 }
 
-/** Plain FTS5: one table, default tokenizer, those with all of the raw words first, then those with any, each in bm25's order. */
-export function plainFts5(set: LabelledSet, maxResults: number): (query: string) => readonly string[] {
+/** What {@link plainFts5} is asked with: FTS5's default tokenizer, or the one that takes English endings off. */
+export type PlainTokenizer = "unicode61" | "porter";
+
+/**
+ * Plain FTS5: one table of title, address and text, those with all of the raw words first, then those with any, each in
+ * bm25's order with its own weights. No small words are left out, and no language is known.
+ */
+export function plainFts5(
+  set: { readonly documents: readonly Omit<LabelledSet["documents"][number], "language">[] },
+  maxResults: number,
+  tokenizer: PlainTokenizer = "unicode61",
+): (query: string) => readonly string[] {
   const database = new DatabaseSync(":memory:");
-  database.exec("create virtual table plain using fts5 (id unindexed, title, url, text)");
+  database.exec(`create virtual table plain using fts5 (id unindexed, title, url, text, tokenize = '${tokenizer}')`);
   const add = database.prepare("insert into plain values (?, ?, ?, ?)");
   for (const { id, title, url, text } of set.documents) add.run(id, title, url, text);
   const find = database.prepare("select id from plain where plain match ? order by rank limit ?");

@@ -101,9 +101,10 @@ const isSign = (code: number): boolean =>
 
 /**
  * Words of a text one after another, with their places; scripts without spaces in overlapping pairs. `wants` may leave
- * out plain words by the code of their first letter, in lower case. Gives the number of words.
+ * out plain words by the codes of their first two letters, in lower case; the second is 0 where there is none. Gives the
+ * number of words.
  */
-export function eachWord(text: string, take: Take, wants?: (code: number) => boolean): number {
+export function eachWord(text: string, take: Take, wants?: (first: number, second: number) => boolean): number {
   const walk: Walk = { take, ordinal: 0 };
   // some letters become longer in lower case, and then places differ
   const lowered = text.toLowerCase();
@@ -132,7 +133,11 @@ export function eachWord(text: string, take: Take, wants?: (code: number) => boo
     }
     if (after === 0x2b && text.charCodeAt(at + 1) === 0x2b) at += 2;
     else if (after === 0x23 && !isLetterAt(text, at + 1)) at++;
-    if (wants !== undefined && !isCamel && !wants(kind === UPPER ? code + 32 : code)) {
+    if (
+      wants !== undefined &&
+      !isCamel &&
+      !wants(lowerCode(code), at > start + 1 ? lowerCode(text.charCodeAt(start + 1)) : 0)
+    ) {
       walk.ordinal++;
       continue;
     }
@@ -142,6 +147,8 @@ export function eachWord(text: string, take: Take, wants?: (code: number) => boo
   }
   return walk.ordinal;
 }
+
+const lowerCode = (code: number): number => (KINDS[code] === UPPER ? code + 32 : code);
 
 const LETTER = /[\p{L}\p{N}]/uy;
 const OTHER_WORD = new RegExp(WORD, "uy");

@@ -229,6 +229,12 @@ test("an index that is removed and made anew is picked up, whatever is left besi
     assert.deepEqual(writer.stats().documents, 1);
     assert.equal(reader.search("lighthouse", 5, soon()).length, 1);
     assert.deepEqual(reader.search("harbour", 5, soon()), []);
+    // who still writes the removed one writes into what it has mapped, which must not be the new one's
+    before.put([documentOf({ url: "https://a.test/late", text: "harbour" })]);
+    writer.put([documentOf({ url: "https://a.test/newer", text: "a second lighthouse" })]);
+    assert.deepEqual(writer.stats().documents, 2);
+    assert.equal(reader.search("lighthouse", 5, soon()).length, 2);
+    assert.deepEqual(reader.search("harbour", 5, soon()), []);
   }
   rmSync(file);
   assert.deepEqual(reader.search("lighthouse", 5, soon()), []);

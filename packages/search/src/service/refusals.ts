@@ -11,6 +11,7 @@ export interface ErrorDetail {
 /** How soon to come again, in seconds. */
 const RETRY_AFTER = "1";
 
+export const FOREIGN_PAGE: ErrorDetail = { status: 403, detail: "Pages of other origins may not search here." };
 export const NOT_FOUND: ErrorDetail = { status: 404, detail: "Not Found" };
 export const BAD_REQUEST: ErrorDetail = { status: 400, detail: "Bad Request" };
 export const TOO_LARGE: ErrorDetail = { status: 413, detail: "Content Too Large" };

@@ -224,6 +224,24 @@ suite("POST /v1/search", () => {
     response.resume();
   });
 
+  test("a page of another origin cannot have a browser search here", async () => {
+    const engine = findingEngine("one", "https://a.example/");
+    await using service = await start([engine], { options: { publicUrl: "https://search.example/x/" } });
+    const from = async (origin: string, path = "/v1/search"): Promise<number> => {
+      const init = path === "/v1/search" ? { method: "POST", body: JSON.stringify({ query: "x" }) } : {};
+      const answer = await fetch(service.url + path, { ...init, headers: { origin } });
+      await answer.arrayBuffer();
+      return answer.status;
+    };
+    // The second is what a name that was bound to this machine anew would send.
+    for (const origin of ["https://evil.example", `http://evil.example:${service.port}`, "null", ""]) {
+      assert.equal(await from(origin), 403, origin);
+      assert.equal(await from(origin, "/documents/x"), 403, origin);
+    }
+    assert.equal(engine.asked.length, 0);
+    assert.deepEqual([await from(service.url), await from("https://search.example")], [200, 200]);
+  });
+
   test("a packed body is not unpacked", async () => {
     await using service = await start([findingEngine("local", LOCAL)]);
     const answer = await post(service, new Uint8Array(10), { headers: { "content-encoding": "gzip" } });

@@ -15,6 +15,7 @@ import {
   BAD_REQUEST,
   type ErrorDetail,
   FAILED,
+  FOREIGN_PAGE,
   NO_CODING,
   NOT_FOUND,
   nameOf,
@@ -148,6 +149,12 @@ export async function startSearchService(
 
   const app = createApp();
   app.server.maxConnections = opts.maxInFlight + MORE_CONNECTIONS;
+  // Any web page can have its reader's browser ask this machine; searches may cost, and what is indexed may be private.
+  let ownOrigins: readonly string[] = [];
+  app.addHook("onRequest", async (request, reply) => {
+    const { origin } = request.headers;
+    return origin === undefined || ownOrigins.includes(origin) ? undefined : send(reply, FOREIGN_PAGE);
+  });
   app.addHook("onSend", async (_request, reply) => {
     reply.header("x-content-type-options", "nosniff");
     if (!reply.hasHeader("cache-control")) reply.header("cache-control", "no-store");
@@ -252,6 +259,7 @@ export async function startSearchService(
   const { port } = app.server.address() as AddressInfo;
   const url = `http://${opts.host.includes(":") ? `[${opts.host}]` : opts.host}:${port}`;
   publicUrl ??= url;
+  ownOrigins = [url, publicUrl].map((own) => new URL(own).origin);
   stack.defer(async () => {
     isStopping = true;
     await app.close();
