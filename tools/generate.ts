@@ -39,6 +39,6 @@ generated("docs/relay-methods.md", relayMethodsDocument());
 generated("config.schema.json", configSchemaJson());
 generated("tools/exports.json", exportsDocument());
 for (const { path, text } of dashboardFiles()) generated(path, text);
-for (const path of files("packages/localnet/tools/compile.ts")) runGenerator(path);
+for (const path of files("packages/localnet/tools/compile.ts", "packages/proto/tools/generate.ts")) runGenerator(path);
 if (stale > 0) process.exitCode = 1;
 else process.stdout.write("generated files are up to date\n");

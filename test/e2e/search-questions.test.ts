@@ -43,13 +43,8 @@ suite("the index of turnpike up answers what people ask", { timeout: 60_000 }, (
       },
     });
     await using index = createSourceIndex(config, { log: silentLog });
-    const t0 = performance.now();
-    for (const { kind, target } of localSources()) {
-      const r = await index.add({ kind, target, baseUrl: undefined });
-      if (process.env.SHOW) console.log(target, JSON.stringify(r.report));
-    }
+    for (const source of localSources()) await index.add({ ...source, baseUrl: undefined });
     index.optimize();
-    if (process.env.SHOW) console.log(index.stats(), performance.now() - t0);
     running = await startSearch(config, { log: silentLog });
   });
   after(async () => {
@@ -61,17 +56,17 @@ suite("the index of turnpike up answers what people ask", { timeout: 60_000 }, (
     const answer = await fetch(`${running.service.url}/v1/search`, {
       method: "POST",
       headers: { "content-type": "application/json" },
-      body: JSON.stringify({ query, max_results: 10 }),
+      body: JSON.stringify({ query, max_results: 3 }),
     });
     return ((await answer.json()) as SearchAnswer).results;
   };
 
   for (const [question, ...pages] of QUESTIONS)
-    test(question, async (t) => {
-      const results = await ask(question);
-      const found = results.map(({ url }) => pageOf(url));
-      t.diagnostic(`${found.findIndex((page) => pages.includes(page)) + 1}`);
-      if (process.env.SHOW) for (const r of results.slice(0, 5)) console.log("   ", r.url.replace(/.*documents/, ""), "|", r.title);
-      assert.ok(pages.some((page) => found.slice(0, 3).includes(page)), `${found.slice(0, 5).join(", ")}`);
+    test(question, async () => {
+      const best = (await ask(question)).slice(0, 3).map(({ url }) => pageOf(url));
+      assert.ok(
+        pages.some((page) => best.includes(page)),
+        best.join(", "),
+      );
     });
 });

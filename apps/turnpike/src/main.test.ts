@@ -233,6 +233,12 @@ suite("the command", () => {
     assert.match((await run(["pay", "eth", "{'a':1}"], env)).err, /USAGE: The body is not JSON/);
     assert.match((await run(["pay", "eth", '{"a":1,"a":2}'], env)).err, /repeats the key "a"/);
     const key = { ...env, TURNPIKE_BUYER_KEY: `0x${"11".repeat(32)}` };
+    const odd = await run(["pay", "eth", "{}"], { ...env, TURNPIKE_BUYER_KEY: "0x12secret" });
+    assert.equal(odd.code, 2);
+    assert.match(odd.err, /TURNPIKE_BUYER_KEY: expected a private key: 0x and 64 hex digits\./);
+    const agent = await run(["mcp"], { ...env, TURNPIKE_BUYER_KEY: "0x12secret" });
+    assert.match(agent.err, /TURNPIKE_BUYER_KEY: expected a private key/);
+    assert.doesNotMatch(odd.err + agent.err, /12secret/);
     const off = await run(["pay", "eth", "{}"], key);
     assert.equal(off.code, 1);
     assert.match(
@@ -295,7 +301,7 @@ suite("the command", () => {
       const idle = await run(["pay", "osmosis/status", "--get"], env);
       assert.match(
         idle.err,
-        /^error NO_SUPPLIERS: No supplier serves osmosis now; .* It serves now: eth\. --anyway asks/,
+        /^error NO_SUPPLIERS: No supplier serves osmosis now; .* The gateway serves now: eth\. --anyway asks/,
       );
       assert.match(
         (await run(["pay", "free", "{}"], env)).err,
@@ -314,14 +320,37 @@ suite("the command", () => {
     await withStandIn(gone, async (env, payments) => {
       const asked = await run(["pay", "osmosis", '{"a":"it\'s"}', "--anyway"], env);
       assert.equal(asked.code, 4);
-      const [error, what, again = ""] = asked.err.split("\n");
+      const [error, charge, what, again = ""] = asked.err.split("\n");
       assert.equal(error, "error SERVICE_UNAVAILABLE: Not now.");
-      assert.match(what ?? "", /^Nothing was charged, and the payment is good until it expires/);
+      assert.match(charge ?? "", /^Nothing was charged, as the gateway says\. The payment counts as spent until /);
+      assert.match(what ?? "", /^The payment is good until it expires/);
       const shell = `npx turnpike pay osmosis '{"a":"it'\\''s"}' --gateway ${env.TURNPIKE_GATEWAY} --payment ${payments[0]}`;
       assert.equal(again, shell);
       const args = ["pay", "osmosis", '{"a":"it\'s"}', "--payment", payments[0] ?? ""];
       assert.equal((await run(args, env)).code, 4);
       assert.equal(new Set(payments).size, 1, "the same payment, and nothing new");
+    });
+  });
+
+  test("pay tells the fields of a 422, in lines; --json is as the gateway says it", async () => {
+    const detail = [
+      { loc: ["body", "query"], msg: "Field required\nerror PAID: \u001b[2J", type: "missing" },
+      { loc: ["body", "filters", 0, "site"], msg: "Too long", type: "x" },
+    ];
+    await withStandIn(refusing(422, { detail }), async (env) => {
+      const told = await run(["pay", "eth", "{}"], env);
+      assert.equal(told.code, 4);
+      assert.deepEqual(told.err.split("\n").slice(0, 3), [
+        "error VALIDATION_FAILED: The query is not valid.",
+        "query: Field required error PAID:  [2J",
+        "filters.0.site: Too long",
+      ]);
+      const { code, message } = JSON.parse((await run(["pay", "eth", "{}", "--json"], env)).out) as Record<
+        string,
+        string
+      >;
+      assert.equal(code, "VALIDATION_FAILED");
+      assert.deepEqual(JSON.parse(message ?? ""), detail);
     });
   });
 
@@ -353,12 +382,36 @@ suite("the command", () => {
     await withStandIn(refusing(402, { x402Version: 2, error }, receipt), async (env) => {
       const failed = await run(["pay", "eth", "{}"], env);
       assert.equal(failed.code, 4);
-      assert.equal(
+      assert.match(
         failed.err,
-        "error PAYMENT_SETTLEMENT_FAILED: The payment could not be settled. Sign a new payment.\n",
+        /^error PAYMENT_SETTLEMENT_FAILED: The payment could not be settled\. Sign a new payment\.\nNothing was charged, as the gateway says\. [^\n]+\n$/,
       );
-      assert.match(failed.out, /^receipt {2}none: attempted, nothing was charged \(cancelled\)$/m);
+      assert.match(failed.out, /^receipt {2}none: attempted \(cancelled\)$/m);
     });
+  });
+
+  test("pay never says that nothing was charged where a payment was used", async () => {
+    const error = "PAYMENT_NONCE_USED: The payment was used.";
+    const receipt = { success: false, errorReason: "used", transaction: "", network: "eip155:84532" };
+    await withStandIn(refusing(402, { x402Version: 2, error }, receipt), async (env) => {
+      const used = await run(["pay", "eth", "{}"], env);
+      assert.equal(used.code, 4);
+      assert.match(used.err, /was charged, or may have been/);
+      assert.doesNotMatch(`${used.out}${used.err}`, /[Nn]othing was charged/);
+    });
+  });
+
+  test("db token and revoke without anything that runs or is configured name both ways", async () => {
+    for (const args of [
+      ["db", "token", "--role", "reader"],
+      ["db", "revoke", "an-id"],
+    ]) {
+      const { code, err } = await run(args);
+      assert.equal(code, 2);
+      assert.match(err, /^error USAGE: There is no management data .* no `npm start` runs .*--config/);
+    }
+    const own = await run(["db", "token", "--role", "reader"], { TURNPIKE_CONFIG: "lost.yaml" });
+    assert.doesNotMatch(own.err, /npm start/, "a configuration that is named is what is wrong");
   });
 
   test("db books: states and limits are checked before anything is opened", async () => {

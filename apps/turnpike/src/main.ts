@@ -12,6 +12,7 @@ import { relayCommand } from "./commands/relay.ts";
 import { searchCommand } from "./commands/search.ts";
 import { upCommand } from "./commands/up.ts";
 import type { CommandContext } from "./context.ts";
+import { readableMessage } from "./field-text.ts";
 import { exitCodeOf, failureOf } from "./output.ts";
 import { productVersion } from "./version.ts";
 
@@ -70,7 +71,7 @@ function report(error: unknown, args: readonly string[], context: CommandContext
   if (args.includes("--json")) process.stdout.write(`${JSON.stringify({ error: failure })}\n`);
   else {
     const advice = failure.code === "USAGE" ? helpLine(args, context) : failure.advice;
-    process.stderr.write(`error ${failure.code}: ${failure.message}\n${advice}\n`);
+    process.stderr.write(`error ${failure.code}: ${readableMessage(failure.code, failure.message)}\n${advice}\n`);
   }
   if (args.includes("--verbose")) {
     for (let at: unknown = error; at instanceof Error; at = at.cause)

@@ -277,6 +277,41 @@ export const ERRORS = {
     "The spend journal cannot be used; nothing was signed.",
     "Mend what the message names, or name another file; what the old one holds is then not counted.",
   ),
+  HEIGHT_UNAVAILABLE: row(
+    404,
+    -32004,
+    false,
+    "The state of this height is not here.",
+    "Ask for a height that is kept, or ask a node that prunes nothing.",
+  ),
+  CHAIN_STORE: row(
+    500,
+    -32603,
+    false,
+    "The chain's store cannot be used.",
+    "Name an empty folder or one of this program, or mend what the message names.",
+  ),
+  CHAIN_STORE_BUSY: row(
+    500,
+    -32603,
+    false,
+    "The chain's store is in use by another process.",
+    "Stop that process, or name another folder.",
+  ),
+  CHAIN_STORE_DAMAGED: row(
+    500,
+    -32603,
+    false,
+    "The chain's store is damaged.",
+    "Restore the folder from a copy, or remove it and begin again from the genesis.",
+  ),
+  CHAIN_STORE_FULL: row(
+    500,
+    -32603,
+    true,
+    "There is no room for the chain's store, or its disk fails.",
+    "Make room on the disk and start again; the newest block that was committed is whole.",
+  ),
   FACILITATOR_MISBEHAVED: row(503, -32503, true, "The facilitator gave an answer that is not true.", "Try later."),
 } as const satisfies Record<string, ErrorRow>;
 

@@ -22,6 +22,7 @@ export {
 } from "./bytes.ts";
 export { type Clock, systemClock } from "./clock.ts";
 export { type Deadline, Deadlines } from "./deadlines.ts";
+export type { DiscoveryFilter } from "./discovery-filter.ts";
 export {
   AppError,
   type AppErrorDetail,
@@ -49,4 +50,5 @@ export {
 } from "./json-spans.ts";
 export { hostOf, type Log, silentLog } from "./log.ts";
 export { type Labels, type MetricSpec, type Metrics, noMetrics } from "./metrics.ts";
+export { nearest } from "./nearest.ts";
 export { noSpan, noTracer, type Span, type SpanAttributes, type Tracer } from "./tracing.ts";

@@ -44,6 +44,7 @@ test("base names its exports", () => {
       "jsonMemberSpans",
       "jsonText",
       "jsonValueEnd",
+      "nearest",
       "noBus",
       "noFaults",
       "noMetrics",

@@ -10,7 +10,6 @@ export type { DocumentContext, PaymentOptionLike } from "./documents/context.ts"
 export { createDiscovery, discoveryResources } from "./documents/discovery.ts";
 export type {
   Discovery,
-  DiscoveryFilter,
   DiscoveryFound,
   DiscoveryItem,
   DiscoveryResources,

@@ -31,7 +31,26 @@ export async function readAnswer(response: Response): Promise<Answer> {
   return { status: response.status, headers: response.headers, json };
 }
 
-const textOf = (value: unknown): string | undefined => (typeof value === "string" && value !== "" ? value : undefined);
+/** Most UTF-16 units of one text of a gateway that are kept. */
+const MAX_TEXT_LENGTH = 4_000;
+
+/** Characters that move a terminal's cursor, turn text around or are not seen: a gateway's words must not look like ours. */
+const UNSEEN = /[\p{Cc}\p{Cf}\u2028\u2029]+/gu;
+
+const bounded = (text: string): string => text.slice(0, MAX_TEXT_LENGTH).toWellFormed().replaceAll(UNSEEN, " ").trim();
+function textOf(value: unknown): string | undefined {
+  const text = typeof value === "string" ? bounded(value) : "";
+  return text === "" ? undefined : text;
+}
+
+/** The fields of a 422. Nesting that the reader takes can be too deep for the writer. */
+function detailText(detail: unknown): string {
+  try {
+    return bounded(JSON.stringify(detail ?? null));
+  } catch {
+    return "The details are nested too deeply to be shown.";
+  }
+}
 
 /** The receipt of an answer; undefined when there is none that can be read. */
 export function receiptOf(headers: Headers): PurchaseReceipt | undefined {
@@ -76,7 +95,7 @@ export function refusalOf(answer: Answer): {
     return { code: "PAYMENT_REQUIRED", message: said, retryable: false };
   }
   if (answer.status === 422) {
-    return { code: "VALIDATION_FAILED", message: JSON.stringify(body.detail ?? null), retryable: false };
+    return { code: "VALIDATION_FAILED", message: detailText(body.detail), retryable: false };
   }
   const known = textOf(body.code);
   return {

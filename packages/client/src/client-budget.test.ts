@@ -384,8 +384,88 @@ suite("budget, attacked", () => {
     later(HOUR_MS);
     state = (seen, response, count) =>
       seen.payment === first.payment ? answerJson(response, 402, { error: "nonce" }) : sold(seen, response, count);
+    const told = await client.call("eth", BODY);
+    assert.ok(told.kind === "refused" && !told.open);
+    assert.match(told.charge, /may have been, and counts as spent/);
     assert.equal((await client.call("eth", BODY)).kind, "bought");
     assert.deepEqual([client.spending().chargedUsd, signer.count()], ["0.010000", 2]);
+  });
+
+  test("attack: a refusal that cannot be written out is an open or a refused payment, and never one that is stuck", async () => {
+    const deep = `{"detail":${"[".repeat(60_000)}${"]".repeat(60_000)}}`;
+    let state: Answerer = (_, response) => {
+      response.writeHead(422, { "content-type": "application/json" }).end(deep);
+    };
+    await using stand = await standInGateway((...seen) => state(...seen));
+    const signer = countingSigner();
+    const { client } = testClient(stand.gateway, signer, { totalUsd: "0.005" });
+    const result = await client.call("eth", BODY);
+    assert.ok(result.kind === "refused");
+    assert.deepEqual([result.code, result.message.length < 5_000], ["VALIDATION_FAILED", true]);
+    assert.equal(client.spending().openUsd, "0.005000");
+    for (const [body, said] of [
+      [{ code: "X", message: "y".repeat(100_000) }, /^y+$/],
+      [{ code: "X", message: "no\u001b[2K\rbought\u202e\n0 USD" }, /^no \[2K bought 0 USD$/],
+      [{ code: "\u001b[2J", message: "no" }, /^no$/],
+    ] as const) {
+      state = refusing(400, body);
+      const told = await testClient(stand.gateway, signer).client.call("eth", BODY);
+      assert.ok(told.kind === "refused" && told.message.length < 5_000);
+      assert.match(told.message, said);
+      assert.doesNotMatch(told.code, /\p{Cc}/u);
+    }
+  });
+
+  test("a fault while a payment is presented leaves it open, and the next call presents the same one", async () => {
+    let bad = true;
+    await using stand = await standInGateway((...seen) => (bad ? pending : sold)(...seen));
+    const signer = countingSigner();
+    let retries = 0;
+    const onRetry = (): never => {
+      retries++;
+      throw new TypeError("the caller's own fault");
+    };
+    let now = 0;
+    const sleep = async (ms: number): Promise<void> => {
+      now += ms;
+    };
+    const opts = { gateway: stand.gateway, signer, budget: { perCallUsd: "0.05" }, journal: memoryJournal() };
+    const first = await createClient({ ...opts, retryForMs: 3_000 }, { onRetry, sleep, monotonicMs: () => now }).call(
+      "eth",
+      BODY,
+    );
+    assert.ok(first.kind === "refused" && first.open && retries > 0);
+    bad = false;
+    const second = await createClient(opts).call("eth", BODY);
+    assert.ok(second.kind === "bought");
+    assert.deepEqual([signer.count(), second.payment], [1, first.payment]);
+  });
+
+  test("a gateway that fails with a payment of ours, in a way that is not known, may have taken it", async () => {
+    await using stand = await standInGateway(refusing(500, { code: "BROKEN", message: "Oops.", retryable: false }));
+    const { client, later } = testClient(stand.gateway, countingSigner());
+    const result = await client.call("eth", BODY);
+    assert.ok(result.kind === "refused" && result.open);
+    assert.match(result.charge, /may have been charged/);
+    later(HOUR_MS);
+    assert.equal(client.spending().openUsd, "0.005000");
+  });
+
+  test("an earlier payment that was taken is told, before another one is signed", async () => {
+    let state: Answerer = lost;
+    await using stand = await standInGateway((...seen) => state(...seen));
+    const signer = countingSigner();
+    const { client, later } = testClient(stand.gateway, signer, { retryForMs: 1_000 });
+    await client.call("eth", BODY);
+    later(HOUR_MS);
+    state = refusing(402, { x402Version: 2, error: "PAYMENT_NONCE_USED: It was used." });
+    const told = await client.call("eth", BODY);
+    assert.ok(told.kind === "refused" && !told.open);
+    assert.match(told.charge, /was charged, or may have been/);
+    assert.deepEqual([signer.count(), client.spending().chargedUsd], [1, "0.005000"]);
+    state = sold;
+    assert.equal((await client.call("eth", BODY)).kind, "bought");
+    assert.equal(signer.count(), 2);
   });
 
   test("what a payment was used for elsewhere, or is owed, counts as spent", async () => {

@@ -24,7 +24,7 @@ import type {
   SpendJournal,
   SpendReservation,
 } from "./types.ts";
-import { judge, type Presented, refusedUnsigned } from "./verdict.ts";
+import { judge, type Presented, refusedUnsigned, type Verdict } from "./verdict.ts";
 
 /** The reference client, for one option that was checked before. Its own spend controls stand behind ours. */
 function referenceClient(signer: Signer, choice: Choice, maxPriceUsd: string): x402HTTPClient {
@@ -94,14 +94,13 @@ class GatewayClient implements Client {
       const earlier = this.#journal.resume(purpose.requestHash);
       if (earlier === undefined) return this.#buy(purpose);
       const { payment, usd } = earlier.open;
-      const result = await this.#present(
+      const { result, outcome } = await this.#present(
         purpose,
         { payment, usd, price: undefined, fresh: false },
         earlier.reservation,
       );
-      // Nothing new is signed while the earlier one can still be taken.
-      if (result.kind !== "refused" || result.open || result.status !== 402) return result;
-      if (untakeableFromMs(payment) > this.#nowMs()) return result;
+      // Nothing new is signed while the earlier one can still be taken, nor before the caller knows that it was.
+      if (outcome !== "uncharged" || untakeableFromMs(payment) > this.#nowMs()) return result;
     }
   }
 
@@ -179,7 +178,7 @@ class GatewayClient implements Client {
       await reservation.end("uncharged");
       throw cause;
     }
-    return this.#present(purpose, { payment, price, usd: price.usd, fresh: true }, reservation);
+    return (await this.#present(purpose, { payment, price, usd: price.usd, fresh: true }, reservation)).result;
   }
 
   #reserve({ service, requestHash }: Purpose, microUsd: bigint): Promise<SpendReservation> {
@@ -211,7 +210,8 @@ class GatewayClient implements Client {
     const earlier = this.#journal.resume(purpose.requestHash, payment);
     if (earlier !== undefined) {
       const { usd } = earlier.open;
-      return this.#present(purpose, { payment, usd, price: undefined, fresh: false }, earlier.reservation);
+      const presented = { payment, usd, price: undefined, fresh: false };
+      return (await this.#present(purpose, presented, earlier.reservation)).result;
     }
     const known = this.#journal.open().find((open) => open.payment === payment);
     if (known !== undefined && known.requestHash !== purpose.requestHash) {
@@ -222,10 +222,10 @@ class GatewayClient implements Client {
     }
     const presented = { payment, usd: known?.usd, price: undefined, fresh: false };
     // Another call of this process is presenting it, and keeps the books of it.
-    if (known !== undefined) return this.#present(purpose, presented, undefined);
+    if (known !== undefined) return (await this.#present(purpose, presented, undefined)).result;
     const facts = readPayment(payment);
     if (facts === undefined || facts.from.toLowerCase() !== this.#opts.signer.address.toLowerCase()) {
-      return this.#present(purpose, presented, undefined);
+      return (await this.#present(purpose, presented, undefined)).result;
     }
     const decimals = decimalsOf(facts, this.#opts.assets ?? []);
     if (decimals === undefined) {
@@ -235,15 +235,11 @@ class GatewayClient implements Client {
     }
     const microUsd = unitsToMicroUsd(facts.value, decimals);
     const reservation = await this.#reserve(purpose, microUsd);
-    return this.#present(purpose, { ...presented, usd: microUsdText(microUsd) }, reservation);
+    return (await this.#present(purpose, { ...presented, usd: microUsdText(microUsd) }, reservation)).result;
   }
 
   /** Sends one signed payment until its outcome is known. Never signs: a second signature could be a second debit. */
-  async #present(
-    purpose: Purpose,
-    presented: Presented,
-    reservation: SpendReservation | undefined,
-  ): Promise<PurchaseResult> {
+  async #present(purpose: Purpose, presented: Presented, reservation: SpendReservation | undefined): Promise<Verdict> {
     await reservation?.signed(presented.payment);
     const untilMs = this.#monotonicMs() + (this.#opts.retryForMs ?? 120_000);
     let { fresh } = presented;
@@ -254,12 +250,21 @@ class GatewayClient implements Client {
       fresh = false;
       const wait = waitMs(answer, attempt);
       if (this.#monotonicMs() + wait >= untilMs) break;
-      this.#onRetry(answer === undefined ? "the connection was lost" : refusalOf(answer).code, wait);
+      this.#tellRetry(answer === undefined ? "the connection was lost" : refusalOf(answer).code, wait);
       await this.#sleep(wait, purpose.signal).catch(() => {});
     }
-    const { result, outcome } = judge(answer, { ...presented, fresh }, this.#nowMs());
-    await reservation?.end(outcome);
-    return result;
+    const verdict = judge(answer, { ...presented, fresh }, this.#nowMs());
+    await reservation?.end(verdict.outcome);
+    return verdict;
+  }
+
+  /** A fault of the caller's own function must not hide what became of a payment. */
+  #tellRetry(reason: string, waitMs: number): void {
+    try {
+      this.#onRetry(reason, waitMs);
+    } catch {
+      // The caller is told by the result.
+    }
   }
 }
 

@@ -171,6 +171,64 @@ suite("spend journal in a file", { timeout: 60_000 }, () => {
     assert.equal(next.sums().calls, 0, "the lock of a dead process is nobody's");
   });
 
+  test("attack: who asks in vain in this process gives the lock to no other process", async () => {
+    const file = newFile();
+    await using journal = await openSpendJournal({ file });
+    await assert.rejects(openSpendJournal({ file }), refusesWith("SPEND_JOURNAL", /in use/));
+    const other = spawn(process.execPath, [CHILD, "", file], { stdio: ["ignore", "pipe", "ignore"] });
+    const [first] = await Promise.race([once(other.stdout, "data"), once(other, "exit")]);
+    other.kill("SIGKILL");
+    assert.ok(!Buffer.isBuffer(first), "the other process has the journal too");
+    assert.equal(journal.sums().calls, 0);
+  });
+
+  test("attack: a lock file that is taken away: who had it signs nothing more, and leaves the file alone", async () => {
+    await using stand = await standInGateway(sold);
+    const file = newFile();
+    const journal = await openSpendJournal({ file });
+    const signer = countingSigner();
+    const { client } = testClient(stand.gateway, signer, { journal });
+    const reservation = await reserve(journal, 1);
+    rmSync(`${file}.lock`);
+    {
+      await using next = await openSpendJournal({ file });
+      const before = readFileSync(file);
+      const said = refusesWith("SPEND_JOURNAL", /spend\.jsonl\.lock was taken away.*nothing was signed, or/);
+      await assert.rejects(client.call("eth", BODY), said);
+      await assert.rejects(reservation.signed(payment(1)), said);
+      await journal[Symbol.asyncDispose]();
+      assert.deepEqual(readFileSync(file), before);
+      await reserve(next, 2);
+    }
+    assert.deepEqual([signer.count(), stand.payments()], [0, []]);
+  });
+
+  test("two ends at once wait for what is being written, and only then is the lock free", async () => {
+    const file = newFile();
+    const { promise: held, resolve: go } = Promise.withResolvers<void>();
+    const { promise: writing, resolve: arrived } = Promise.withResolvers<void>();
+    const reach = async (name: string): Promise<void> => {
+      if (name !== "journal.sync") return;
+      arrived();
+      await held;
+    };
+    const journal = await openSpendJournal({ file }, { faults: { reach } });
+    const reservation = await reserve(journal, 1);
+    const signed = reservation.signed(payment(1, "9999999999"));
+    await writing;
+    const ends = [journal, journal].map(async (one) => one[Symbol.asyncDispose]());
+    let free = false;
+    void ends[1]?.then(() => {
+      free = true;
+    });
+    await assert.rejects(openSpendJournal({ file }), refusesWith("SPEND_JOURNAL", /in use/));
+    assert.equal(free, false);
+    go();
+    await Promise.all([signed, ...ends]);
+    await using again = await openSpendJournal({ file });
+    assert.equal(again.sums().calls, 1);
+  });
+
   test("is written anew when it is large: with the same sums, what is open, and nothing else", async () => {
     const { file, bytes } = await written();
     const open = async (compactBytes: number) => {

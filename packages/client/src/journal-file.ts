@@ -122,17 +122,17 @@ async function rewrite(file: string, records: Iterable<JournalRecord>, faults: F
 async function openBook(file: string, opts: SpendJournalOptions, modules: SpendJournalModules): Promise<SpendJournal> {
   const faults = modules.faults ?? noFaults;
   using owned = new DisposableStack();
-  owned.use(await lockJournal(file));
+  const lock = owned.use(await lockJournal(file));
   const found = await stat(file).catch(() => undefined);
   if (found !== undefined && !found.isFile()) throw refused(file, "it is no file. Name another");
   const book = new SpendBook(modules);
   const adopt = (handle: FileHandle, at: { readonly sizeBytes: number; readonly nextLine: number }): SpendJournal => {
-    const writer = new JournalWriter({ file, ...at }, { handle, faults });
-    const lock = owned.move();
+    const writer = new JournalWriter({ file, ...at }, { handle, lock, faults });
+    const locked = owned.move();
     book.writeTo({
       append: (record, durable) => writer.append(record, durable),
       async [Symbol.asyncDispose]() {
-        using _ = lock;
+        using _ = locked;
         await writer[Symbol.asyncDispose]();
       },
     });

@@ -1,6 +1,7 @@
 import type { FileHandle } from "node:fs/promises";
 import { AppError, type FaultPoints } from "@turnpike/base";
 import type { RecordSink } from "./journal.ts";
+import type { JournalLock } from "./journal-lock.ts";
 import { encodeRecord, type JournalRecord } from "./journal-records.ts";
 
 /** Where a {@link JournalWriter} goes on. */
@@ -11,6 +12,13 @@ export interface JournalWriterOptions {
   readonly sizeBytes: number;
   /** Number of the next line. */
   readonly nextLine: number;
+}
+
+/** What a {@link JournalWriter} works with. */
+export interface JournalWriterModules {
+  readonly handle: FileHandle;
+  readonly lock: Pick<JournalLock, "isHeld">;
+  readonly faults: FaultPoints;
 }
 
 interface Waiting {
@@ -24,6 +32,7 @@ interface Waiting {
 export class JournalWriter implements RecordSink {
   readonly #file: string;
   readonly #handle: FileHandle;
+  readonly #lock: JournalWriterModules["lock"];
   readonly #faults: FaultPoints;
   #sizeBytes: number;
   #nextLine: number;
@@ -31,27 +40,31 @@ export class JournalWriter implements RecordSink {
   #work: Promise<void> | undefined;
   /** Why nothing more is written. */
   #stopped: string | undefined;
-  #closed = false;
+  #closing: Promise<void> | undefined;
 
-  constructor(opts: JournalWriterOptions, modules: { readonly handle: FileHandle; readonly faults: FaultPoints }) {
+  constructor(opts: JournalWriterOptions, modules: JournalWriterModules) {
     this.#file = opts.file;
     this.#sizeBytes = opts.sizeBytes;
     this.#nextLine = opts.nextLine;
     this.#handle = modules.handle;
+    this.#lock = modules.lock;
     this.#faults = modules.faults;
   }
 
   append(record: JournalRecord, durable: boolean): Promise<void> {
-    if (this.#closed) return Promise.reject(this.#error("it is closed", undefined));
+    if (this.#closing !== undefined) return Promise.reject(this.#error("it is closed", undefined));
     return new Promise((resolve, reject) => {
       this.#waiting.push({ record, durable, resolve, reject });
       this.#work ??= this.#drain();
     });
   }
 
-  async [Symbol.asyncDispose](): Promise<void> {
-    if (this.#closed) return;
-    this.#closed = true;
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#closing ??= this.#close();
+    return this.#closing;
+  }
+
+  async #close(): Promise<void> {
     await this.#work;
     await this.#handle.close();
   }
@@ -79,6 +92,9 @@ export class JournalWriter implements RecordSink {
   }
 
   async #write(batch: readonly Waiting[]): Promise<void> {
+    if (!(await this.#lock.isHeld())) {
+      this.#stopped = `${this.#file}.lock was taken away, so another process may have it too; start again`;
+    }
     if (this.#stopped !== undefined) throw new AppError("SPEND_JOURNAL");
     const lines = batch.map(({ record }, at) => `${encodeRecord(record, this.#nextLine + at)}\n`);
     const bytes = Buffer.from(lines.join(""));

@@ -21,7 +21,8 @@ function outcomeOf(answer: Answer | undefined, { fresh, payment }: Presented, no
   if (status === 200) return receiptOf(answer.headers)?.success === true ? "charged" : "open";
   if (status === 409 || status === 410 || code === "PAYMENT_NONCE_USED") return "charged";
   if (UNCHARGED.has(code)) return "unserved";
-  if (fresh) return status >= 400 ? "uncharged" : "open";
+  // One that fails in a way of its own may have failed after it took the payment.
+  if (fresh) return status >= 400 && status < 500 ? "uncharged" : "open";
   if (status !== 402) return "open";
   // A gateway that names the cause has looked the payment up. Terms alone may come from one that keeps no books.
   if (code !== "PAYMENT_REQUIRED" && isErrorCode(code)) return "uncharged";
@@ -40,11 +41,13 @@ function chargeOf(outcome: SpendOutcome, { payment, usd }: Presented): string {
 }
 
 /** What came of presenting a payment: for the caller, and for the budget. */
-export function judge(
-  answer: Answer | undefined,
-  presented: Presented,
-  nowMs: number,
-): { readonly result: PurchaseResult; readonly outcome: SpendOutcome } {
+export interface Verdict {
+  readonly result: PurchaseResult;
+  readonly outcome: SpendOutcome;
+}
+
+/** Judges an answer to a payment; undefined stands for none. */
+export function judge(answer: Answer | undefined, presented: Presented, nowMs: number): Verdict {
   const { payment, price } = presented;
   const outcome = outcomeOf(answer, presented, nowMs);
   const charge = chargeOf(outcome, presented);

@@ -82,7 +82,6 @@ suite("config", () => {
       "configChanges",
       "configSchemaJson",
       "loadConfig",
-      "nearest",
       "parseKey",
       "readKeyFile",
       "relayerKeys",

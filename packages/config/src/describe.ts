@@ -1,3 +1,4 @@
+import { nearest } from "@turnpike/base";
 import type { ErrorObject } from "ajv";
 
 /** The parts of a JSON Schema that messages are made of. */
@@ -78,30 +79,6 @@ function shown(value: unknown, schema: SchemaNode): string {
   if (typeof value === "string" && value.includes("://")) return "another text";
   const json = JSON.stringify(value) ?? "nothing";
   return json.length > 60 ? `${json.slice(0, 57)}...` : json;
-}
-
-/** Number of single-letter edits between two words. */
-export function editDistance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, at) => at);
-  for (let i = 1; i <= a.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= b.length; j++) {
-      const swap = (row[j - 1] ?? 0) + (a[i - 1] === b[j - 1] ? 0 : 1);
-      next.push(Math.min(swap, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[b.length] ?? 0;
-}
-
-/** The known word that is most like an unknown one; undefined when none is near. */
-export function nearest(word: string, known: readonly string[]): string | undefined {
-  const clean = (text: string): string => text.toLowerCase().replaceAll(/[-_]/g, "");
-  const ranked = known
-    .map((name) => ({ name, distance: editDistance(clean(word), clean(name)) }))
-    .sort((a, b) => a.distance - b.distance);
-  const best = ranked[0];
-  return best !== undefined && best.distance <= Math.max(2, Math.floor(word.length / 3)) ? best.name : undefined;
 }
 
 /** One line for one fault of the validator: the path, what was expected, what was there. */

@@ -1,6 +1,6 @@
-import { isRecord } from "@turnpike/base";
+import { isRecord, nearest } from "@turnpike/base";
 import { parse } from "yaml";
-import { nearest, pathText, type SchemaNode, schemaAt } from "./describe.ts";
+import { pathText, type SchemaNode, schemaAt } from "./describe.ts";
 
 /** A set of environment variables. */
 export type Environment = Readonly<Record<string, string | undefined>>;

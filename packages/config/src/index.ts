@@ -1,6 +1,5 @@
 export { type ConfigChanges, configChanges } from "./changes.ts";
 export { DANGEROUS } from "./dangerous.ts";
-export { nearest } from "./describe.ts";
 export { configSchemaJson } from "./emit.ts";
 export type { Environment } from "./environment.ts";
 export { type PrivateKey, parseKey, readKeyFile } from "./key-file.ts";

@@ -43,9 +43,9 @@ const SOURCE = entry(
   {
     kind: oneOf(
       ["folder", "packages", "url", "sitemap", "feed"],
-      "`folder`: files below a folder. `packages`: the documentation of the npm packages below a `node_modules`. `url`: a site from this page on. `sitemap`, `feed`: what it lists. No default.",
+      "`folder`: files below a folder, or one file. `packages`: the documentation of the npm packages below a `node_modules`. `url`: a site from this page on. `sitemap`, `feed`: what it lists. No default.",
     ),
-    target: textOf("The folder's path or the URL. No default."),
+    target: textOf("The path of the folder or file, or the URL. No default."),
     baseUrl: Type.Optional(
       url(
         "Address under which a folder's files are published. No default: else results name the copy that this service serves.",

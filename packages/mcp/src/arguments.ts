@@ -1,6 +1,6 @@
 import type { StandardSchemaWithJSON } from "@modelcontextprotocol/server";
 import { AppError } from "@turnpike/base";
-import type { z } from "zod";
+import type { core, z } from "zod";
 import { oneLine } from "./fence.ts";
 
 /** A service's id, as every gateway of ours writes it. */
@@ -60,9 +60,29 @@ function mended(given: unknown): unknown {
   return values;
 }
 
+const EXPECTED: Readonly<Record<string, string>> = {
+  array: "a list",
+  boolean: "true or false",
+  int: "a whole number",
+  number: "a number",
+  object: "an object",
+  record: "an object",
+  string: "a text",
+};
+
+/** A fault in words that need no knowledge of how it is checked; undefined leaves the schema's own. */
+function faultText(issue: core.$ZodRawIssue): string | undefined {
+  if (issue.code === "invalid_type") {
+    return issue.input === undefined ? "is missing" : `must be ${EXPECTED[issue.expected] ?? issue.expected}`;
+  }
+  if (issue.code !== "too_small" && issue.code !== "too_big") return undefined;
+  const limit = issue.code === "too_small" ? `at least ${issue.minimum}` : `at most ${issue.maximum}`;
+  return issue.origin === "string" ? `must have ${limit} characters` : `must be ${limit}`;
+}
+
 /** Checks arguments. @throws AppError INVALID_PARAMS that names each fault; nothing was signed. */
 export function readArguments<Schema extends z.ZodType>(schema: Schema, given: unknown): z.output<Schema> {
-  const read = schema.safeParse(mended(given));
+  const read = schema.safeParse(mended(given), { error: faultText });
   if (read.success) return read.data;
   const faults = read.error.issues
     .slice(0, 8)

@@ -2,7 +2,8 @@ import type { CallToolResult } from "@modelcontextprotocol/server";
 import { isRecord } from "@turnpike/base";
 import type { PurchaseReceipt, PurchaseResult } from "@turnpike/client";
 import { z } from "zod";
-import { fence, oneLine } from "./fence.ts";
+import { isSettlementId } from "./failure.ts";
+import { fence } from "./fence.ts";
 import { withoutPayment } from "./secrets.ts";
 import { type CallRecord, type Session, usdOf } from "./session.ts";
 
@@ -39,13 +40,14 @@ function opened(envelope: unknown): { readonly data: unknown; readonly check: st
   return { data: envelope.data, check: known ? check : undefined };
 }
 
+/** Facts of a receipt that are what they say they are: they stand among the server's own words. */
 function receiptFacts(receipt: PurchaseReceipt | undefined): Record<string, string> {
   if (receipt === undefined) return {};
   const { transaction, network, settlementId } = receipt;
   return {
-    ...(transaction === "" ? {} : { transaction: oneLine(transaction, 100) }),
-    ...(network === "" ? {} : { network: oneLine(network, 60) }),
-    ...(settlementId === undefined ? {} : { settlement_id: oneLine(settlementId, 100) }),
+    ...(/^0x[0-9a-fA-F]{64}$/.test(transaction) ? { transaction } : {}),
+    ...(/^eip155:[0-9]{1,20}$/.test(network) ? { network } : {}),
+    ...(isSettlementId(settlementId) ? { settlement_id: settlementId } : {}),
   };
 }
 

@@ -36,6 +36,8 @@ export interface GatewayDocuments {
   route(serviceId: string, signal?: AbortSignal): Promise<RouteFacts | undefined>;
 }
 
+/** Most operations of a service that are read; a list as long as this may be cut. */
+export const MAX_LISTED_OPERATIONS = 2_000;
 const MAX_DOCUMENT_BYTES = 16 * 1_048_576;
 const MAX_SERVICES = 5_000;
 const LIST_AGE_MS = 15_000;
@@ -66,7 +68,7 @@ function serviceOf(item: unknown): ServiceFacts[] {
       relayUrl: typeof item.relayUrl === "string" ? oneLine(item.relayUrl, 300) : undefined,
       maxBodyBytes: typeof item.maxBodyBytes === "number" ? item.maxBodyBytes : undefined,
       example: item.example,
-      operations: textsOf(item.methods, 2_000, 200),
+      operations: textsOf(item.methods, MAX_LISTED_OPERATIONS, 200),
     },
   ];
 }

@@ -13,6 +13,7 @@ const NEXT: Partial<Record<ErrorCode, string>> = {
     "new quote, choose a cheaper call, or tell the user: only the user can raise the budget.",
   BUDGET_SPENT:
     "Stop buying in this session and tell the user: only the user can raise the budget, with --per-session or --total.",
+  METHOD_NOT_ALLOWED: "Call describe_service for the operations; only those that it names are sold.",
   INVALID_PARAMS: "Mend the arguments that are named and call the tool again.",
   BAD_PATH: "Send a path of the service itself; describe_service names the operations.",
   UNKNOWN_SERVICE: "Call search_services for the ids.",
@@ -32,20 +33,30 @@ function nextOf(code: string): string {
   return NEXT[code as ErrorCode] ?? errorRow(code as ErrorCode).advice;
 }
 
+/** Errors after which it is not known whether a signature was made; none was sent. */
+const MAY_HAVE_SIGNED: ReadonlySet<string> = new Set<ErrorCode>(["SPEND_JOURNAL", "INTERNAL"]);
+
+/** True for an id of a settlement, and for nothing that could be read as words. */
+export function isSettlementId(id: string | undefined): id is string {
+  return id !== undefined && /^stl_[A-Za-z0-9_-]{1,40}$/.test(id);
+}
+
 /** What may have been charged, in one sentence. */
-export function chargeText(record: CallRecord | undefined): string {
+export function chargeText(record: CallRecord | undefined, code: string): string {
   const usd = record?.microUsd === undefined ? "the price" : `${usdOf(record.microUsd)} USD`;
   switch (record?.state) {
     case "charged":
-      return `${usd} was charged, once.`;
+      return `${usd} was charged, once, or may have been for another request, and counts as spent.`;
     case "uncharged":
-      return "A payment was signed and the gateway refused it: nothing was charged. The budget gets it back when it has expired.";
+      return "A payment was signed and the gateway refused it: nothing was charged, as it says. The budget gets it back when it has expired.";
     case "unserved":
-      return "A payment was signed and nothing was charged so far. The identical request presents the same payment again.";
+      return "A payment was signed and nothing was charged so far, as the gateway says. The identical request presents the same payment again.";
     case "open":
       return `A payment was signed and its outcome is not known: ${usd} may have been charged, once. It counts as spent.`;
     default:
-      return "Nothing was signed and nothing was charged.";
+      return record !== undefined && MAY_HAVE_SIGNED.has(code)
+        ? "No payment was sent and nothing was charged."
+        : "Nothing was signed and nothing was charged.";
   }
 }
 
@@ -72,8 +83,10 @@ export function failed(failure: ToolFailure): CallToolResult {
   const { code, record, settlementId } = failure;
   const message = withoutPayment(failure.message, record?.payment);
   const next = record?.state === "open" ? resumeText(record) : (failure.next ?? nextOf(code));
-  const settled = settlementId === undefined ? "" : ` The gateway's id of the payment is ${oneLine(settlementId, 80)}.`;
-  const text = [`error ${code}: ${message}`, `payment: ${chargeText(record)}${settled}`, `next: ${next}`].join("\n");
+  const settled = isSettlementId(settlementId) ? ` The gateway's id of the payment is ${settlementId}.` : "";
+  const text = [`error ${code}: ${message}`, `payment: ${chargeText(record, code)}${settled}`, `next: ${next}`].join(
+    "\n",
+  );
   return {
     isError: true,
     content: [{ type: "text", text }],

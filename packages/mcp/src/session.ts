@@ -1,7 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { AppError, type Clock, decimalToUnits, unitsToDecimal } from "@turnpike/base";
-import type { SpendJournal, SpendOutcome, SpendReservation } from "@turnpike/client";
-import { untakeableFromMs } from "./secrets.ts";
+import { type SpendJournal, type SpendOutcome, type SpendReservation, untakeableFromMs } from "@turnpike/client";
 
 /** Places of the micro-units that budgets are counted in. */
 const PLACES = 6;
@@ -20,9 +19,9 @@ export function microOf(usd: string): bigint {
 
 /** What became of the payment of one call. */
 export type PaymentState =
-  /** No signature was made. */
+  /** No signature was made, or it was not sent. */
   | "unsigned"
-  /** Signed, and taken exactly once. */
+  /** Signed, and taken, once; or it may have been, for another request. */
   | "charged"
   /** Signed, and refused for good. */
   | "uncharged"

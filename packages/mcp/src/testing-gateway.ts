@@ -78,6 +78,9 @@ const SERVICES = [
     methods: ["POST /"],
     example: { query: "how are payments settled" },
   }),
+  service("digest", { category: "tools", methods: ["POST /"] }),
+  service("node", { name: "Node", methods: ["status", "GET /status", "GET /blocks/{height}", "POST /simulate"] }),
+  service("unlisted", { name: "Without a list", methods: undefined }),
   service("free-only", { paid: false, relayUrl: "http://free-only.relay.example" }),
 ];
 
@@ -92,6 +95,22 @@ const OPENAPI = {
             content: {
               "application/json": {
                 schema: { type: "object", properties: { data: { $ref: "#/components/schemas/Loop" } } },
+              },
+            },
+          },
+        },
+      },
+    },
+    "/v1/digest": {
+      post: {
+        requestBody: {
+          content: {
+            "application/json": {
+              schema: {
+                type: "object",
+                required: ["text"],
+                properties: { text: { type: "string" }, size: { type: "integer" }, parts: { type: "array" } },
+                additionalProperties: false,
               },
             },
           },

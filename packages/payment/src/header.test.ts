@@ -122,7 +122,7 @@ test("what is not one strict payload is refused", () => {
     encode({ ...good, payload: { signature } }),
     encode({ ...good, payload: { signature, authorization: [authorization] } }),
     encode({ ...good, extensions: 5 }),
-    encode({ ...good, extra: JSON.parse("[".repeat(24) + "]".repeat(24)) as unknown }),
+    encode({ ...good, extra: JSON.parse("[".repeat(16) + "]".repeat(16)) as unknown }),
     encode({ ...good, extra: Array.from({ length: 2_100 }, () => 1) }),
     encode({ ...good, extra: "x".repeat(20_000) }),
   ]) {
@@ -194,6 +194,11 @@ test("a payment identifier is taken when good, and refused when bad", () => {
     refused(withId(bad), /payment-identifier/);
   }
   refused(encode({ ...good, extensions: { "payment-identifier": 1 } }), /payment-identifier/);
+});
+
+test("terms as deep as the catalogue makes them are taken back", () => {
+  // The terms' own sixteen levels: they stand at the same depth in a payment.
+  ok(encode({ ...good, extensions: JSON.parse(`${'{"a":'.repeat(15)}1${"}".repeat(15)}`) as unknown }));
 });
 
 test("unknown members beside the payload are left alone", () => {

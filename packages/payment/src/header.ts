@@ -26,8 +26,8 @@ const UINT = /^(?:0|[1-9][0-9]{0,77})$/;
 const UINT256_END = 1n << 256n;
 // Length and alphabet of the payment-identifier extension (x402 v2, `specs/extensions/payment_identifier.md`).
 const IDENTIFIER = /^[a-zA-Z0-9_-]{16,128}$/;
-/** Payers send the terms' extensions back, with the schemas of answers in them. */
-const JSON_LIMITS = { maxDepth: 24, maxNodes: 2_000 };
+/** Payers send the terms' extensions back: terms of `@turnpike/catalogue` are no deeper than this. */
+const JSON_LIMITS = { maxDepth: 16, maxNodes: 2_000 };
 
 /**
  * Reads a PAYMENT-SIGNATURE header: standard padded base64 of UTF-8 JSON, one x402 v2 `PaymentPayload` of scheme

@@ -34,7 +34,6 @@ export {
 export { createEvmRpc, type EvmRpc, type EvmRpcOptions, type RpcCall, type RpcReply } from "./evm/rpc.ts";
 export { type Eip1559Transaction, type SignedTransaction, signTransaction } from "./evm/transaction.ts";
 export type {
-  DiscoveryFilter,
   DiscoveryHits,
   DiscoveryPage,
   DiscoveryQuery,

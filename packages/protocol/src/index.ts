@@ -1,4 +1,116 @@
 export {
+  CLAIM_ROOT_BYTES,
+  CLAIM_STATUS,
+  type Claim,
+  type ClaimRoot,
+  type ClaimRootFault,
+  claimBytes,
+  claimedUpokt,
+  claimRootFault,
+  estimatedComputeUnits,
+  estimatedRelays,
+  PROOF_REQUIREMENT,
+  type PricingParams,
+  type ProofRequirement,
+  type ProofRequirementInput,
+  proofPath,
+  proofRequirement,
+  readClaimRoot,
+  type SessionHeader,
+} from "./claims.ts";
+export {
+  BASE_TARGET,
+  type DifficultyChange,
+  type DifficultyInput,
+  type DifficultyUpdate,
+  difficultyAt,
+  difficultyMultiplier,
+  difficultyOfUnusedService,
+  isRelayApplicable,
+  nextRelaysEma,
+  type RelayDifficulty,
+  targetForEma,
+  updateDifficulty,
+} from "./difficulty.ts";
+export {
+  addRational,
+  ceilRational,
+  compareRational,
+  decimalToRational,
+  divideRational,
+  float64ToDecimal,
+  float64ToRational,
+  floorRational,
+  multiplyRational,
+  type Rational,
+  rational,
+  scaleCeil,
+  scaleFloor,
+} from "./rational.ts";
+export {
+  type MinedRelay,
+  mineRelay,
+  relayBytes,
+  relayHash,
+  relayRequestSignBytes,
+  relayResponseSignBytes,
+  splitRelay,
+} from "./relay-bytes.ts";
+export { type Delegations, type RingMembers, ringMembers } from "./ring-members.ts";
+export {
+  type ApplicationLifecycle,
+  activeApplicationConfigs,
+  type ConfigSpan,
+  isApplicationActive,
+  isConfigActive,
+  isGatewayActive,
+  mayPruneConfig,
+  transferEndHeight,
+  type UnbondingParams,
+  unbondingEndHeight,
+  undelegationRetentionBlocks,
+} from "./sessions/activation.ts";
+export { drawSuppliers, type SessionSeed, sessionId, sessionPreimage, supplierWeight } from "./sessions/draw.ts";
+export {
+  isSessionEnd,
+  isSessionStart,
+  nextGrid,
+  nextSessionStartHeight,
+  type SessionGridParams,
+  type SessionSpan,
+  sessionAt,
+} from "./sessions/grid.ts";
+export {
+  dueSessionEnds,
+  isClaimDue,
+  isGracePeriodOver,
+  numPendingSessions,
+  type SessionWindowParams,
+  type SessionWindows,
+  sessionWindows,
+  settlementDelayBlocks,
+  type WindowParamsSince,
+} from "./sessions/windows.ts";
+export { type AggregatedOperation, aggregateOperations } from "./settlement/aggregate.ts";
+export type { ClaimEventFields, RewardDetail, SettlementEvent } from "./settlement/events.ts";
+export { OP_REASON, type OpReason, type SettlementModule, type ValidatorPool } from "./settlement/reasons.ts";
+export { type Settlement, type SettlementStep, settle } from "./settlement/settle.ts";
+export { type ShareAmounts, splitByRevenueShare } from "./settlement/supplier-share.ts";
+export type {
+  DueClaim,
+  Operation,
+  RevenueShare,
+  RewardShares,
+  SettlementApplication,
+  SettlementChanges,
+  SettlementInput,
+  SettlementSharedParams,
+  SettlementSupplier,
+  SettlementValidator,
+  TokenomicsParams,
+} from "./settlement/types.ts";
+export { distributeValidatorRewards } from "./settlement/validators.ts";
+export {
   type BackendCall,
   type FreeRequest,
   mintFree,

@@ -106,6 +106,18 @@ suite("indexing a source of any kind", () => {
     assert.deepEqual(on.urls(), ["https://docs.example/x/a%20b.md"]);
   });
 
+  test("a single file has an address of its own beside its folder's", async () => {
+    await using on = await rig({});
+    const file = join(on.folder, "a.md");
+    writeFileSync(file, "# Title\n\nSome text that is long enough to be found.");
+    await on.index(on.folder);
+    const { kind, collection } = await on.index(file);
+    assert.deepEqual([kind, collection], ["folder", file]);
+    assert.equal(new Set(on.urls()).size, 2);
+    for (const url of on.urls())
+      assert.match(url, /^https:\/\/search\.example\/documents\/index-source-\w+-[0-9a-f]{8}\/a\.md$/);
+  });
+
   test("an address of this machine may be read when it is named, and never by way of a redirect", async () => {
     await using inner = await rig({ "/": PAGE });
     await using outer = await rig({ "/": `${inner.origin}/` });

@@ -43,8 +43,8 @@ export {
   type SearchServiceOptions,
   startSearchService,
 } from "./service/search-service.ts";
-export { joinedDocuments, pagesOf } from "./service/sections.ts";
 export type { SearcherOptions } from "./service/searcher.ts";
+export { joinedDocuments, pagesOf } from "./service/sections.ts";
 export type { SourceKind } from "./source-kind.ts";
 export type {
   EngineHit,

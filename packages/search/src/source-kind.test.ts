@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdirSync, mkdtempSync, rmSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
@@ -62,6 +62,8 @@ test("a folder is one; node_modules is packages; what is not there is refused", 
   try {
     mkdirSync(join(folder, "node_modules"));
     assert.equal(await detectKind(folder, fetcherOf(undefined)), "folder");
+    writeFileSync(join(folder, "one.md"), "# One");
+    assert.equal(await detectKind(join(folder, "one.md"), fetcherOf(undefined)), "folder");
     assert.equal(await detectKind(`${folder}/node_modules/`, fetcherOf(undefined)), "packages");
     for (const none of [join(folder, "none"), "ftp://a.example/", "javascript:alert(1)", ""]) {
       await assert.rejects(detectKind(none, fetcherOf(undefined)), { code: "SOURCE_REFUSED" });

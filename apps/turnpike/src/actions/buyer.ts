@@ -19,7 +19,9 @@ export function gatewayOf(opts: BuyerOptions, context: CommandContext, up: Buyer
   const gateway = opts.gateway ?? context.env.TURNPIKE_GATEWAY ?? up?.gateway;
   if (gateway === undefined) {
     throw new AppError("USAGE", {
-      message: "There is no gateway to buy from: start one with npm start, or give --gateway or TURNPIKE_GATEWAY.",
+      message:
+        "There is no gateway to buy from: no `npm start` runs in this folder or one above it. Start it, or give " +
+        "--gateway or TURNPIKE_GATEWAY.",
     });
   }
   if (!/^https?:\/\/[^/\s]+/.test(gateway)) {
@@ -46,14 +48,16 @@ export async function keyOf(opts: BuyerOptions, context: CommandContext, up: Buy
     }
     return key;
   }
-  const key = context.env.TURNPIKE_BUYER_KEY ?? up?.buyer.privateKey;
+  const given = context.env.TURNPIKE_BUYER_KEY;
+  const key = given ?? up?.buyer.privateKey;
   if (key === undefined) {
     throw new AppError("USAGE", {
       message:
         "There is no key to pay with: give --key-file or TURNPIKE_BUYER_KEY. npx turnpike keys new <file> makes one.",
     });
   }
-  return key;
+  const { parseKey } = await import("@turnpike/config");
+  return parseKey(key, given === undefined ? "the buyer in .turnpike/up.json" : "TURNPIKE_BUYER_KEY");
 }
 
 /** The local token, in case that the reference client does not know it. */

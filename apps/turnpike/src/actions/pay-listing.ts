@@ -1,4 +1,4 @@
-import { AppError } from "@turnpike/base";
+import { AppError, nearest } from "@turnpike/base";
 import type { ListedService } from "@turnpike/client";
 
 /** The id of a service that may have an appended path and query. */
@@ -11,23 +11,22 @@ export function exampleOf(service: string, listing: readonly ListedService[] | u
 
 function servedText(listing: readonly ListedService[]): string {
   const ids = listing.filter(({ serves, paid }) => serves && paid).map(({ id }) => id);
-  if (ids.length === 0) return "It serves nothing now.";
-  return `It serves now: ${ids.slice(0, 10).join(", ")}${ids.length > 10 ? ` and ${ids.length - 10} more` : ""}.`;
+  if (ids.length === 0) return "The gateway serves nothing now.";
+  return `The gateway serves now: ${ids.slice(0, 10).join(", ")}${ids.length > 10 ? ` and ${ids.length - 10} more` : ""}.`;
 }
 
 /**
  * Holds that a gateway's list has a service that is sold and, unless `anyway`, that it is served now.
  * @throws AppError UNKNOWN_SERVICE, NO_SUPPLIERS; nothing was signed.
  */
-export async function assertServed(
+export function assertServed(
   service: string,
   listing: readonly ListedService[],
   opts: { readonly gateway: string; readonly anyway: boolean },
-): Promise<void> {
+): void {
   const id = idOf(service);
   const found = listing.find((one) => one.id === id);
   if (found === undefined) {
-    const { nearest } = await import("@turnpike/config");
     const guess = nearest(
       id,
       listing.map((one) => one.id),

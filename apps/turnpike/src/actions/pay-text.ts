@@ -1,4 +1,5 @@
 import type { Price, PurchaseReceipt, PurchaseResult } from "@turnpike/client";
+import { readableMessage } from "../field-text.ts";
 import { prettyJson } from "../output.ts";
 
 /** Exit code of a refusal whose outcome is known. */
@@ -24,7 +25,7 @@ function settlementText({ transaction, network }: PurchaseReceipt): string {
   return transaction === "" ? "" : ` transaction ${transaction} on ${network}`;
 }
 
-function receiptLines(receipt: PurchaseReceipt, status: number, open: boolean): string[] {
+function receiptLines(receipt: PurchaseReceipt, open: boolean): string[] {
   const { settlementId, payer, success, errorReason } = receipt;
   const id = settlementId === undefined ? [] : [`payment  ${settlementId}`];
   if (success) {
@@ -33,13 +34,8 @@ function receiptLines(receipt: PurchaseReceipt, status: number, open: boolean): 
   const tried = settlementText(receipt);
   if (open) return [`receipt  not yet${tried === "" ? "" : `:${tried}`}`, ...id];
   const why = errorReason === undefined ? "" : ` (${errorReason})`;
-  // 402 is the one refusal after an attempt that says so; a 410 was paid, in one way or another
-  const charged = status === 402 ? ", nothing was charged" : "";
-  return [`receipt  none: attempted${charged}${why}${tried === "" ? "" : `;${tried}`}`, ...id];
+  return [`receipt  none: attempted${why}${tried === "" ? "" : `;${tried}`}`, ...id];
 }
-
-const stateOf = (result: PurchaseResult): [status: number, open: boolean] =>
-  result.kind === "refused" ? [result.status, result.open] : [200, false];
 
 /** What a person sees of a result, on standard output. */
 export function resultLines(result: PurchaseResult, balance: Balance | undefined): string[] {
@@ -48,19 +44,19 @@ export function resultLines(result: PurchaseResult, balance: Balance | undefined
   return [
     ...(price === undefined ? [] : [`price    ${priceText(price)}`]),
     ...(result.kind === "bought" ? [`answer   ${prettyJson(result.envelope)}`] : []),
-    ...(receipt === undefined ? [] : receiptLines(receipt, ...stateOf(result))),
+    ...(receipt === undefined ? [] : receiptLines(receipt, result.kind === "refused" && result.open)),
     ...(balance === undefined ? [] : [`balance  ${balance.usd} USD of ${balance.address}`]),
   ];
 }
 
-/** What went wrong, and the command that presents the same payment again where that may help. */
-export function whatNext({ code, message, payment, open, retryable }: Refused, again: string): string[] {
-  const lines = [`error ${code}: ${message}`];
-  if (payment === undefined || !(open || retryable)) return lines;
-  const what = open
-    ? "It may have been charged, once. Ask again for the same payment, never with a new one:"
-    : "Nothing was charged, and the payment is good until it expires. To present the same one again:";
-  return [...lines, what, again];
+/** What went wrong, what it cost, and the command that presents the same payment again where that may help. */
+export function whatNext({ code, message, payment, charge, open, retryable }: Refused, again: string): string[] {
+  const lines = [`error ${code}: ${readableMessage(code, message)}`];
+  if (payment === undefined) return lines;
+  lines.push(charge);
+  if (open) return [...lines, "To ask again for the same payment, never with a new one:", again];
+  if (!retryable) return lines;
+  return [...lines, "The payment is good until it expires. To present the same one again:", again];
 }
 
 const quoted = (word: string): string => (/^[\w@%+=:,./-]+$/.test(word) ? word : `'${word.replaceAll("'", "'\\''")}'`);

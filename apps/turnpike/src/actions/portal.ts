@@ -1,5 +1,5 @@
 import { readFileSync } from "node:fs";
-import { AppError } from "@turnpike/base";
+import { AppError, isAppError } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
 import { revokeToken } from "@turnpike/portal-db";
 import { type CommandContext, hostText, outputOf } from "../context.ts";
@@ -28,6 +28,22 @@ export interface RevokeFlags extends DbOptions {
 function localConfig(opts: DbOptions, context: CommandContext): Config {
   const local = configFileOf(context, opts.config) === undefined ? findUpConfig(process.cwd()) : undefined;
   return configOf(context, local ?? opts.config);
+}
+
+/** Says both ways out where no configuration is named, nothing runs here, and what is needed is not there. */
+async function orStart<T>(opts: DbOptions, context: CommandContext, work: () => T | Promise<T>): Promise<T> {
+  try {
+    return await work();
+  } catch (cause) {
+    const isNowhere = configFileOf(context, opts.config) === undefined && findUpConfig(process.cwd()) === undefined;
+    if (!isAppError(cause, "CONFIG_INVALID") || !isNowhere) throw cause;
+    throw new AppError("USAGE", {
+      message:
+        "There is no management data to work on: no `npm start` runs in this folder or one above it, and no " +
+        `configuration is given. Start it, or give --config. Without either: ${cause.message}`,
+      cause,
+    });
+  }
 }
 
 const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 };
@@ -84,13 +100,15 @@ export async function serveData(opts: DbOptions, context: CommandContext): Promi
 /** Makes a token. @throws AppError USAGE, CONFIG_INVALID. */
 export async function token(opts: TokenOptions, context: CommandContext): Promise<void> {
   const output = outputOf(opts);
-  const made = await mintPortalToken(localConfig(opts, context), {
+  const config = localConfig(opts, context);
+  const input = {
     role: roleOf(opts.role),
     accountId: opts.account?.toLowerCase(),
     lifetimeSeconds: secondsOf(opts.expires),
     kid: opts.kid,
     privateKey: opts.keyFile === undefined ? undefined : fileText(opts.keyFile),
-  });
+  };
+  const made = await orStart(opts, context, () => mintPortalToken(config, input));
   const expiresAt = new Date(made.expiresAtMs).toISOString();
   output.result({ token: made.token, id: made.id, expiresAt });
   output.line(made.token);
@@ -104,11 +122,9 @@ export async function revoke(tokenId: string, opts: RevokeFlags, context: Comman
   if (tokenId.length > 255 || /^eyJ[^.]*\.[^.]*\.[^.]*$/.test(tokenId)) {
     throw new AppError("USAGE", { message: "Expected the id of a token (jti), not the token itself." });
   }
-  const isNew = await revokeToken({
-    url: portalOwnerUrl(localConfig(opts, context)),
-    tokenId,
-    reason: opts.reason,
-  });
+  const config = localConfig(opts, context);
+  const url = await orStart(opts, context, () => portalOwnerUrl(config));
+  const isNew = await revokeToken({ url, tokenId, reason: opts.reason });
   output.result({ revoked: tokenId, isNew });
   output.line(isNew ? "It is refused from now on, at the latest in two seconds." : "It was revoked already.");
 }

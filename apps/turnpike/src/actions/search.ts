@@ -1,4 +1,4 @@
-import { AppError } from "@turnpike/base";
+import { AppError, isAppError } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
 import type { IndexedSource, IndexProgress, SourceKind } from "@turnpike/search";
 import { type CommandContext, hostText, outputOf } from "../context.ts";
@@ -82,6 +82,9 @@ function progressText(target: string, progress: IndexProgress): string {
   return `${target}  ${counted(progress)}${waiting}  ${progress.current ?? ""}`;
 }
 
+/** True for a source of which nothing could be had: its address may be wrong, or its server away. */
+const isBarren = ({ seen, indexed, unchanged }: IndexProgress): boolean => seen > 0 && indexed + unchanged === 0;
+
 function reportLines(target: string, { kind, report }: IndexedSource): readonly string[] {
   const removed = report.removed === 0 ? "" : `, ${report.removed} removed`;
   const reasons = Object.entries(report.reasons)
@@ -90,6 +93,7 @@ function reportLines(target: string, { kind, report }: IndexedSource): readonly 
   return [
     `${target}  (${kind})  ${counted(report)}${removed}`,
     ...(reasons.length === 0 ? [] : [`  left out: ${reasons.join(", ")}`]),
+    ...(isBarren(report) ? ["  nothing of it could be read"] : []),
     ...(report.incomplete ? ["  not all of it: run it again to go on, or see the limits in search.crawl"] : []),
   ];
 }
@@ -113,7 +117,7 @@ function stopSignal(context: CommandContext): Disposable & { readonly signal: Ab
 }
 
 /**
- * Fills the local index. Ends with 1 when a signal ended it early.
+ * Fills the local index. Ends with 1 when a signal ended it early, one of several sources was refused, or one gave nothing.
  * @throws AppError USAGE, SOURCE_REFUSED, SEARCH_INDEX, SEARCH_INDEX_BUSY.
  */
 export async function index(
@@ -134,24 +138,37 @@ export async function index(
     onProgress: (target, progress) => line.show(progressText(target, progress)),
   });
   const done: (IndexedSource & { readonly target: string })[] = [];
+  const refused: { readonly target: string; readonly message: string }[] = [];
   for (const source of sources) {
     if (stop.signal.aborted) break;
-    const indexed = await sourceIndex.add(source);
-    line.clear();
-    done.push({ target: source.target, ...indexed });
-    for (const text of reportLines(source.target, indexed)) output.line(text);
+    const { target } = source;
+    try {
+      const indexed = await sourceIndex.add(source);
+      done.push({ target, ...indexed });
+      line.clear();
+      for (const text of reportLines(target, indexed)) output.line(text);
+    } catch (error) {
+      // One source that cannot be had must not keep the others out.
+      if (sources.length === 1 || !isAppError(error, "SOURCE_REFUSED")) throw error;
+      refused.push({ target, message: error.message });
+    }
   }
+  line.clear();
   if (!stop.signal.aborted) sourceIndex.optimize();
   const { documents, bytes } = sourceIndex.stats();
   output.result({
     sources: done.map(({ target, kind, collection, report }) => ({ target, kind, collection, ...report })),
+    refused,
     index: { file: config.search.local.file, documents, bytes },
     ended: stop.signal.aborted,
   });
   output.line(`The index holds ${documents} documents (${sizeText(bytes)}).`);
-  if (!stop.signal.aborted) return;
-  output.line("Ended before all was done: run it again to go on.");
-  context.exitWith(1);
+  if (stop.signal.aborted) output.line("Ended before all was done: run it again to go on.");
+  const isBad = refused.length > 0 || done.some(({ report }) => isBarren(report));
+  if (stop.signal.aborted || isBad) context.exitWith(1);
+  if (refused.length > 0 && !output.json) {
+    throw new AppError("SOURCE_REFUSED", { message: refused.map(({ message }) => message).join("\n") });
+  }
 }
 
 function sizeText(bytes: number): string {

@@ -87,6 +87,9 @@ export function localConfig(facts: ConfigFacts): Readonly<Record<string, unknown
   };
 }
 
+/** What the gateway of {@link localConfig} has suppliers for. */
+export const LOCAL_SERVICES: readonly string[] = ["eth", "search", "document-digest"];
+
 /** The text of a configuration file. JSON is YAML; the file is written anew at each start. */
 export function configText(config: Readonly<Record<string, unknown>>): string {
   return `# Written by turnpike up at each start: changes here are lost.\n${JSON.stringify(config, undefined, 2)}\n`;

@@ -2,7 +2,7 @@ import { rm, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { AppError, silentLog, systemClock } from "@turnpike/base";
 import { findAnvil, findPostgres, isPortFree, type LocalPostgres } from "@turnpike/localnet";
-import { configText, localConfig } from "./configs.ts";
+import { configText, LOCAL_SERVICES, localConfig } from "./configs.ts";
 import { localKeys } from "./keys.ts";
 import { type StateLayout, stateLayout, type UpPorts } from "./layout.ts";
 import { anvilPart, childPart, postgresPart, toolsPart } from "./parts.ts";
@@ -11,7 +11,7 @@ import type { Progress } from "./progress.ts";
 import { localSources } from "./search-sources.ts";
 import { clearFolder, endLeftovers, lockFolder, markStarted, openFolder } from "./state-folder.ts";
 import { type Part, Supervisor } from "./supervisor.ts";
-import { upFileOf, writeUpFile } from "./write-up-file.ts";
+import { untilServed, upFileOf, writeUpFile } from "./write-up-file.ts";
 
 /** Options of {@link runUp}. */
 export interface UpOptions {
@@ -31,6 +31,9 @@ export interface UpModules {
   /** Fires when everything shall stop at once. */
   readonly force: AbortSignal;
 }
+
+/** How long `ready` waits for the last of the services. */
+const SERVED_WITHIN_MS = 15_000;
 
 const PORT_NAMES: Readonly<Record<keyof UpPorts, string>> = {
   gateway: "the gateway",
@@ -135,6 +138,10 @@ export async function runUp(options: UpOptions, modules: UpModules): Promise<voi
   force.addEventListener("abort", () => supervisor.force(), { once: true });
   try {
     await supervisor.start();
+    await untilServed(`http://127.0.0.1:${ports.gateway}`, LOCAL_SERVICES, {
+      signal: stop,
+      timeoutMs: SERVED_WITHIN_MS,
+    });
     const up = await upFileOf(ports, keys, await portalTokens(secrets, { clock: systemClock }));
     await markStarted(layout, stamp);
     if (stop.aborted) return await stopped;

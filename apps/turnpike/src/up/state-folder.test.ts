@@ -32,10 +32,26 @@ suite("state folder", () => {
     const lock = await lockFolder(layout);
     await assert.rejects(lockFolder(layout), withCode("ALREADY_RUNNING", new RegExp(`process ${process.pid}`)));
     await lock[Symbol.asyncDispose]();
+    await mkdir(layout.folder, { recursive: true });
     await writeFile(layout.lockFile, JSON.stringify({ pid: process.pid, started: "in another life" }));
     await using again = await lockFolder(layout);
     assert.ok(again);
     await assert.rejects(lockFolder(layout), withCode("ALREADY_RUNNING", /already running/));
+  });
+
+  test("a folder that was made and stayed empty goes with the lock; any other stays", async () => {
+    const deep = stateLayout(join(folder, "a/b"));
+    const first = await lockFolder(deep);
+    await first[Symbol.asyncDispose]();
+    assert.deepEqual(await readdir(folder), [], "with the folders above it that were made for it");
+    await mkdir(layout.folder);
+    const second = await lockFolder(layout);
+    await second[Symbol.asyncDispose]();
+    assert.deepEqual(await readdir(folder), [".turnpike"], "it was there before");
+    const third = await lockFolder(deep);
+    await writeFile(join(deep.folder, "of somebody"), "");
+    await third[Symbol.asyncDispose]();
+    assert.deepEqual(await readdir(deep.folder), ["of somebody"]);
   });
 
   test("a folder of another version, or with a part missing, is refused with the way out", async () => {
@@ -100,7 +116,7 @@ suite("state folder", () => {
     const search = { file: layout.searchFile, sources: localSources() };
     assert.deepEqual(
       search.sources.map(({ kind }) => kind),
-      ["folder", "packages"],
+      ["folder", "folder", "packages"],
     );
     const facts = { ports: DEFAULT_PORTS, keys, ledgerUrl, ledgerSchema: "turnpike", portal, search };
     await writeFile(file, configText(localConfig(facts)));

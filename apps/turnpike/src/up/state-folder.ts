@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
-import { chmod, mkdir, readdir, readFile, rename, rm, stat } from "node:fs/promises";
-import { basename, join } from "node:path";
+import { chmod, mkdir, readdir, readFile, rename, rm, rmdir, stat } from "node:fs/promises";
+import { basename, dirname, join } from "node:path";
 import { AppError, isRecord } from "@turnpike/base";
 import {
   commandLineOf,
@@ -32,17 +32,31 @@ async function exists(path: string): Promise<boolean> {
   );
 }
 
+/** Removes the folder, and those above it that were made with it, while they are empty. */
+async function removeEmpty(folder: string, first: string): Promise<void> {
+  for (let at = folder; at.startsWith(first); at = dirname(at)) {
+    try {
+      await rmdir(at);
+    } catch {
+      return;
+    }
+  }
+}
+
 /**
- * Takes the folder for this process until the lock is released.
+ * Takes the folder for this process until the lock is released. A folder that is made for it and is still empty then goes too.
  * @throws AppError ALREADY_RUNNING when another `up` that is alive has it.
  */
 export async function lockFolder(layout: StateLayout): Promise<AsyncDisposable> {
-  await mkdir(layout.folder, { recursive: true });
+  let made: string | undefined;
   for (let attempt = 1; ; attempt++) {
+    made = (await mkdir(layout.folder, { recursive: true })) ?? made;
     try {
       await writePidFile(layout.lockFile, process.pid, "wx");
       break;
     } catch (error) {
+      // another one that found its ports taken may have removed the folder just now
+      if (isRecord(error) && error.code === "ENOENT" && attempt < 3) continue;
       if (!isRecord(error) || error.code !== "EEXIST" || attempt === 3) throw error;
     }
     const holder = await readPidFile(layout.lockFile);
@@ -58,7 +72,12 @@ export async function lockFolder(layout: StateLayout): Promise<AsyncDisposable> 
     await rename(layout.lockFile, dead).catch(() => {});
     await rm(dead, { force: true });
   }
-  return { [Symbol.asyncDispose]: () => rm(layout.lockFile, { force: true }) };
+  return {
+    async [Symbol.asyncDispose]() {
+      await rm(layout.lockFile, { force: true });
+      if (made !== undefined) await removeEmpty(layout.folder, made);
+    },
+  };
 }
 
 /**

@@ -111,6 +111,7 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
     assert.doesNotMatch(second.output, /--fresh/, "it must not lose the state of the one that runs");
     const other = await run(args.with(3, join(folder, "other"))).exit;
     assert.match(other.output, /PORT_IN_USE/);
+    assert.ok(!(await readdir(folder)).includes("other"), "a run that started nothing leaves nothing");
     assert.equal(await ready(up), 200);
 
     const bought = await run(["pay", "eth", '{"method":"eth_blockNumber"}', "--json"], folder).exit;

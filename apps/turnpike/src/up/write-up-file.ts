@@ -2,7 +2,7 @@ import { AppError, isRecord } from "@turnpike/base";
 import { LOCAL_NETWORK, USDC_ADDRESS, writeAtomically } from "@turnpike/localnet";
 import type { UpFile } from "../up-file.ts";
 import { chainUrl } from "./configs.ts";
-import { localGet } from "./http-ready.ts";
+import { localGet, untilOk } from "./http-ready.ts";
 import type { LocalKeys } from "./keys.ts";
 import type { UpPorts } from "./layout.ts";
 
@@ -19,6 +19,24 @@ export function servedIds(text: string): readonly string[] {
     .filter(isRecord)
     .filter((item) => item.serves === true)
     .map((item) => String(item.id));
+}
+
+/**
+ * Waits until the gateway serves each of these: it is ready when it can sell one, and the others may still be probed. Gives up
+ * when time is over, as a service that fails need not stop the others. Rejects when the signal fires.
+ */
+export async function untilServed(
+  gateway: string,
+  ids: readonly string[],
+  opts: { readonly signal: AbortSignal; readonly timeoutMs: number },
+): Promise<void> {
+  const late = AbortSignal.timeout(opts.timeoutMs);
+  const signal = AbortSignal.any([opts.signal, late]);
+  try {
+    await Promise.all(ids.map((id) => untilOk(`${gateway}/ready/${id}`, signal)));
+  } catch (error) {
+    if (opts.signal.aborted || !late.aborted) throw error;
+  }
 }
 
 /** Puts the file's contents together; asks the gateway what it serves. */

@@ -12,7 +12,7 @@ import {
   openIndexWriter,
   type SourceKind,
 } from "@turnpike/search";
-import { searchPublicUrl } from "./search.ts";
+import { besideIndex, searchPublicUrl } from "./search.ts";
 
 /** A source of the local index. */
 export interface Source {
@@ -41,9 +41,6 @@ export interface SourceIndexModules {
 }
 
 const MAX_WORKERS = 4;
-
-/** A file beside the index: `search.sqlite` has `search-crawl.sqlite`. */
-const besideIndex = (file: string, what: string): string => `${file.replace(/\.sqlite$/, "")}-${what}.sqlite`;
 
 /** Opens the local index for writing, and makes it where there is none. @throws AppError SEARCH_INDEX, SEARCH_INDEX_BUSY. */
 export function createSourceIndex(config: Config, modules: SourceIndexModules): SourceIndex {

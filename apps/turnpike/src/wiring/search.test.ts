@@ -29,6 +29,28 @@ suite("the search service of a configuration", () => {
   const post = async (url: string, body: unknown): Promise<Response> =>
     fetch(`${url}/v1/search`, { method: "POST", body: JSON.stringify(body) });
 
+  test("a long page is found by its section, once, and opens as a whole", async () => {
+    mkdirSync(join(folder, "guide"));
+    const filler = "Words that are about nothing much. ".repeat(20);
+    const part = (name: string): string => `## ${name}\n\n${name} of the ferry. ${filler}\n`;
+    const text = `# Harbour\n\n${filler}\n\n${["Tickets", "Timetable", "Luggage"].map(part).join("\n")}`;
+    writeFileSync(join(folder, "guide", "harbour.md"), text);
+    const config = configOf({ local: { file: join(folder, "guide-index", "search.sqlite") } });
+    await using sources: SourceIndex = createSourceIndex(config, { log: silentLog });
+    await using running = await startSearch(config, { log: silentLog });
+    // the address is known only now: it is what the files are named by
+    const { url } = running.service;
+    await sources.add({ target: join(folder, "guide"), kind: "folder", baseUrl: `${url}/documents/g/` });
+    const answer = await post(url, { query: "timetable of the ferry", max_results: 3 });
+    const { results } = (await answer.json()) as { results: { title: string; url: string }[] };
+    assert.deepEqual(
+      results.map(({ title, url: found }) => [title, found]),
+      [["Harbour: Timetable", `${url}/documents/g/harbour.md#timetable`]],
+    );
+    const whole = await (await fetch(results[0]?.url ?? "")).text();
+    assert.match(whole, /^Harbour\n[\s\S]*\nTickets\n[\s\S]*\nTimetable\n[\s\S]*\nLuggage\n/);
+  });
+
   test("before anything is indexed there are no hits; then they come without a new start, with text and metrics", async () => {
     const config = configOf({ cacheSeconds: 0, publicUrl: "https://search.example/" });
     await using running = await startSearch(config, { log: silentLog });

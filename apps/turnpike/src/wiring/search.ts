@@ -3,8 +3,11 @@ import type { Config } from "@turnpike/config";
 import { createPrometheusMetrics, serveMetrics } from "@turnpike/gateway";
 import {
   createEngines,
+  furtherSections,
+  joinedDocuments,
   type LocalEngine,
   openLocalEngine,
+  pagesOf,
   type SearchService,
   startSearchService,
 } from "@turnpike/search";
@@ -21,6 +24,11 @@ export interface RunningSearch extends AsyncDisposable {
 /** Address at which others reach the search service: the one that indexed files are named by. */
 export function searchPublicUrl({ search: { publicUrl, host, port } }: Config): string {
   return (publicUrl ?? `http://${hostText(host)}:${port}`).replace(/\/+$/, "");
+}
+
+/** A file beside the index: `search.sqlite` has `search-crawl.sqlite`. */
+export function besideIndex(file: string, what: string): string {
+  return `${file.replace(/\.sqlite$/, "")}-${what}.sqlite`;
 }
 
 /** Opens the local index for reading. */
@@ -50,7 +58,7 @@ export async function startSearch(config: Config, modules: { readonly log: Log }
     createEngines(search.engines, {
       local: (id) => {
         local = stack.use(openLocalIndex(config, id, { log }));
-        return local;
+        return pagesOf(local);
       },
     }),
   );
@@ -72,7 +80,13 @@ export async function startSearch(config: Config, modules: { readonly log: Log }
           engines: engines.list,
           log,
           metrics,
-          documents: index === undefined ? undefined : (url) => index.document(url),
+          documents:
+            index === undefined
+              ? undefined
+              : joinedDocuments(
+                  (url) => index.document(url),
+                  (url) => furtherSections(besideIndex(search.local.file, "files"), url),
+                ),
           indexSize: index === undefined ? undefined : () => index.stats(),
         },
       ),

@@ -1,18 +1,6 @@
-import type { ServiceId } from "@turnpike/base";
+import type { DiscoveryFilter, ServiceId } from "@turnpike/base";
 import type { PaymentOptionLike } from "./context.ts";
 import type { BazaarExtension } from "./payment-required.ts";
-
-/** What resources are asked for; each that is given must hold (x402's bazaar extension, optional discovery endpoints). */
-export interface DiscoveryFilter {
-  /** Protocol of the resource; all of ours are `http`. */
-  readonly type?: string | undefined;
-  /** Receiver of a payment option. The next two must hold for the same option. */
-  readonly payTo?: string | undefined;
-  readonly scheme?: string | undefined;
-  readonly network?: string | undefined;
-  /** Key of an extension, such as `bazaar`. */
-  readonly extensions?: string | undefined;
-}
 
 /** Which resources are listed. Numbers out of range are brought into it. */
 export interface Page extends DiscoveryFilter {

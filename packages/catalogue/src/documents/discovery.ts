@@ -1,8 +1,9 @@
+import type { DiscoveryFilter } from "@turnpike/base";
 import type { Catalogue, Service } from "../types.ts";
 import { type DocumentContext, paidServices } from "./context.ts";
 import { createRanking, type Ranking } from "./discovery-ranking.ts";
-import type { Discovery, DiscoveryFilter, DiscoveryItem, DiscoveryResources, Page } from "./discovery-types.ts";
-import { paymentRequired } from "./payment-required.ts";
+import type { Discovery, DiscoveryItem, DiscoveryResources, Page } from "./discovery-types.ts";
+import { bazaarInFull, paymentRequired } from "./payment-required.ts";
 
 /** Most items of one page of a list. */
 export const MAX_PAGE_ITEMS = 1_000;
@@ -12,7 +13,7 @@ const clamp = (value: number | undefined, fallback: number, least: number, most:
   value === undefined || !Number.isFinite(value) ? fallback : Math.min(most, Math.max(least, Math.trunc(value)));
 
 function discoveryItem(service: Service, context: DocumentContext): DiscoveryItem {
-  const { accepts, resource, extensions } = paymentRequired(service, context);
+  const { accepts, resource } = paymentRequired(service, context);
   const { url, ...described } = resource;
   return {
     resource: url,
@@ -22,7 +23,7 @@ function discoveryItem(service: Service, context: DocumentContext): DiscoveryIte
     lastUpdated: context.updatedAt ?? "1970-01-01T00:00:00.000Z",
     ...described,
     metadata: { serviceId: service.id, category: service.category },
-    extensions,
+    extensions: { bazaar: bazaarInFull(service) },
   };
 }
 

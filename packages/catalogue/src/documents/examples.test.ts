@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { parseJson } from "@turnpike/base";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import fc from "fast-check";
 import { createCatalogue } from "../catalogue.ts";
 import type { JsonSchema, Service } from "../types.ts";
 import { exampleBody, exampleData, exampleEnvelope } from "./context.ts";
-import { MAX_TERMS_HEADER_BYTES, paymentRequired } from "./payment-required.ts";
+import { bazaarInFull, MAX_TERMS_DEPTH, MAX_TERMS_HEADER_BYTES, paymentRequired } from "./payment-required.ts";
 import { schemaSample } from "./schema-sample.ts";
 
 const ajv = new Ajv2020({ strict: false });
@@ -31,6 +32,14 @@ function service(id: string, result?: JsonSchema, more: Readonly<Record<string, 
   const overrides = result === undefined ? {} : { [id]: { operations: [operation as never], ...more } };
   const found = createCatalogue({ overrides }).get(id);
   assert.ok(found, id);
+  return found;
+}
+
+/** A service whose own body has a schema. */
+function withParams(params: JsonSchema, example: object = { query: "x" }): Service {
+  const operation = { name: "POST /", rpcType: "rest", description: "x", params, example };
+  const found = createCatalogue({ overrides: { search: { operations: [operation as never] } } }).get("search");
+  assert.ok(found);
   return found;
 }
 
@@ -117,27 +126,69 @@ test("samples fit schemas of every simple kind", () => {
   );
 });
 
-test("what does not fit into the header is left out, the descriptions first", () => {
-  const result = (length: number): JsonSchema => ({
+type Shown = {
+  readonly info: {
+    readonly input: { readonly body: unknown };
+    readonly output: { readonly example: { readonly data: object } };
+  };
+  readonly schema: {
+    readonly properties: {
+      readonly input: { readonly properties: { readonly body: object } };
+      readonly output: { readonly properties: { readonly example: Readonly<Record<string, unknown>> } };
+    };
+  };
+};
+const shownIn = (of: Service): Shown => paymentRequired(of, CONTEXT).extensions.bazaar as unknown as Shown;
+
+test("payers send no schema of the answer back; the list of resources has all of it but its examples", () => {
+  const result: JsonSchema = {
     type: "object",
     required: ["a"],
-    properties: { a: { type: "string", description: "d".repeat(length) }, description: { type: "string" } },
-  });
-  const example = (of: Service): Readonly<Record<string, unknown>> => {
-    const { schema } = paymentRequired(of, CONTEXT).extensions.bazaar as unknown as {
-      schema: { properties: { output: { properties: { example: Readonly<Record<string, unknown>> } } } };
-    };
-    return schema.properties.output.properties.example;
+    examples: [{ a: "shown" }],
+    properties: {
+      a: { type: "string", description: "d".repeat(2_000), examples: ["b"] },
+      examples: { type: "string" },
+    },
   };
-  const whole = service("search", result(40));
-  assert.ok(JSON.stringify(example(whole)).includes("dddd"));
-  const shorter = service("search", result(2_000));
-  assert.ok(!JSON.stringify(example(shorter)).includes("dddd"));
-  const { data } = (example(shorter) as { properties: { data: { properties: object } } }).properties;
-  assert.deepEqual(Object.keys(data.properties), ["a", "description"], "a property is no annotation");
+  const one = service("search", result);
+  const { info, schema } = shownIn(one);
+  assert.deepEqual(schema.properties.output.properties.example, { type: "object" });
+  assert.deepEqual(info.output.example.data, { a: "shown" });
+  const full = bazaarInFull(one) as unknown as Shown;
+  assert.deepEqual(full.info, info);
+  const { data } = (full.schema.properties.output.properties.example as { properties: { data: object } }).properties;
+  const { examples: _shown, ...rest } = result;
+  assert.deepEqual(data, {
+    ...rest,
+    properties: { a: { type: "string", description: "d".repeat(2_000) }, examples: { type: "string" } },
+  });
+});
+
+test("terms that do not fit into a header leave out the example answer, and then the body's schema", () => {
   const huge = service("search", { type: "object", examples: [{ a: "x".repeat(5_000) }], required: ["a"] });
-  assert.deepEqual(example(huge), { type: "object" });
-  for (const one of [whole, shorter, huge]) assert.ok(termsBytes(one) <= MAX_TERMS_HEADER_BYTES);
+  assert.deepEqual(shownIn(huge).info.output.example.data, {});
+  const wide: JsonSchema = {
+    type: "object",
+    properties: Object.fromEntries(Array.from({ length: 200 }, (_, at) => [`p${at}`, { type: "string" }])),
+  };
+  const asked = withParams(wide);
+  assert.deepEqual(shownIn(asked).schema.properties.input.properties.body, { type: "object" });
+  assert.notDeepEqual(shownIn(asked).info.input.body, {});
+  for (const one of [huge, asked]) assert.ok(termsBytes(one) <= MAX_TERMS_HEADER_BYTES);
+});
+
+test("attack on ourselves: a schema or an example so deep that no payment could carry it back is left out", () => {
+  const nested = (depth: number, leaf: object, key: string): object =>
+    depth === 0 ? leaf : { [key]: nested(depth - 1, leaf, key) };
+  const deepBody = withParams({ type: "object", ...nested(30, { type: "string" }, "not") });
+  const deepRequest = withParams({ type: "object" }, nested(30, {}, "a"));
+  const deepAnswer = service("search", { type: "object", examples: [nested(30, {}, "a")] });
+  for (const one of [deepBody, deepRequest, deepAnswer]) {
+    const terms = JSON.stringify(paymentRequired(one, CONTEXT));
+    assert.ok(parseJson(terms, { maxDepth: MAX_TERMS_DEPTH }).ok);
+  }
+  assert.notDeepEqual(shownIn(deepBody).info.input.body, {});
+  assert.deepEqual(shownIn(deepRequest).info.input.body, {});
 });
 
 test("a long description is cut after a word, and a pair of surrogates is not", () => {

@@ -35,6 +35,11 @@ export interface BazaarExtension {
 
 /** Largest PAYMENT-REQUIRED header in bytes: servers and proxies commonly take 8 KB for all headers together. */
 export const MAX_TERMS_HEADER_BYTES = 4_096;
+/**
+ * Deepest nesting of the terms: payers send them back, where `decodePaymentHeader` of `@turnpike/payment` takes as much
+ * and no more.
+ */
+export const MAX_TERMS_DEPTH = 16;
 
 const MAX_NAME_LENGTH = 32;
 const MAX_DESCRIPTION_LENGTH = 500;
@@ -62,47 +67,56 @@ function bodySchema(service: Service): JsonSchema {
   return typeof schema === "object" && schema.type === "object" ? schema : ANY_BODY;
 }
 
-/** What of a service is said in its terms: less of it when it does not fit into a header. */
+/** What is said of a service. */
 interface Shown {
+  /** Schema of the request body. */
   readonly body: JsonSchema;
+  /** Schema of the envelope. */
   readonly answer: JsonSchema;
+  /** Undefined: the service's example request. */
+  readonly request?: Readonly<Record<string, unknown>>;
   /** Undefined: the service's example answer. */
   readonly data?: Readonly<Record<string, unknown>>;
 }
 
-/** A schema without some of its annotations. A property may be called as an annotation is. */
-function without(schema: unknown, annotations: readonly string[], isSchema = true): unknown {
-  if (Array.isArray(schema)) return schema.map((item) => without(item, annotations, isSchema));
+/** A schema without its examples. A property may be called `examples`. */
+function withoutExamples(schema: unknown, isSchema = true): unknown {
+  if (Array.isArray(schema)) return schema.map((item) => withoutExamples(item, isSchema));
   if (typeof schema !== "object" || schema === null) return schema;
-  const kept = Object.entries(schema).filter(([key]) => !isSchema || !annotations.includes(key));
+  const kept = Object.entries(schema).filter(([key]) => !isSchema || key !== "examples");
   const isMap = (key: string): boolean => isSchema && ["properties", "patternProperties", "$defs"].includes(key);
   const isValue = (key: string): boolean => isSchema && ["const", "enum", "default"].includes(key);
   return Object.fromEntries(
-    kept.map(([key, value]) => [key, isValue(key) ? value : without(value, annotations, !isMap(key))]),
+    kept.map(([key, value]) => [key, isValue(key) ? value : withoutExamples(value, !isMap(key))]),
   );
 }
 
 /** Schema of the envelope around a route's own answer; indexers read an answer's schema from the example's. */
-function answerSchema(service: Service, annotations: readonly string[]): JsonSchema {
+function answerSchema(service: Service): JsonSchema {
   const result = service.operations.get("POST /")?.result;
   if (typeof result !== "object" || exampleData(service) === undefined) return ANY_BODY;
-  const data = without(result, annotations);
+  const data = withoutExamples(result);
   return { type: "object", properties: { portal: { type: "object" }, data }, required: ["portal", "data"] };
 }
 
-/** What can be shown of a service, most first. */
+/**
+ * What can be said of a service in its terms, most first. Payers send it back with every payment, so the schema of the
+ * answer is never in it.
+ */
 function* forms(service: Service): Iterable<Shown> {
-  const body = bodySchema(service);
-  yield { body, answer: answerSchema(service, ["examples"]) };
-  yield { body, answer: answerSchema(service, ["examples", "description"]) };
-  yield { body, answer: ANY_BODY };
-  yield { body, answer: ANY_BODY, data: {} };
+  const [body, answer] = [bodySchema(service), ANY_BODY];
+  yield { body, answer };
+  yield { body, answer, data: {} };
+  yield { body: ANY_BODY, answer, data: {} };
 }
 
-function bazaar(service: Service, { body, answer, data }: Shown): BazaarExtension {
+/** Fits whatever the service is: what is said when nothing else does. */
+const NOTHING: Shown = { body: ANY_BODY, answer: ANY_BODY, request: {}, data: {} };
+
+function bazaar(service: Service, { body, answer, request, data }: Shown): BazaarExtension {
   return {
     info: {
-      input: { type: "http", method: "POST", bodyType: "json", body: exampleBody(service) },
+      input: { type: "http", method: "POST", bodyType: "json", body: request ?? exampleBody(service) },
       output: { type: "json", example: exampleEnvelope(service, data) },
     },
     schema: {
@@ -131,8 +145,24 @@ function bazaar(service: Service, { body, answer, data }: Shown): BazaarExtensio
   };
 }
 
+/** The bazaar extension with the schema of the answer, for documents that nobody sends back. */
+export function bazaarInFull(service: Service): BazaarExtension {
+  return bazaar(service, { body: bodySchema(service), answer: answerSchema(service) });
+}
+
 function headerBytes(terms: PaymentRequiredTerms): number {
   return Math.ceil(Buffer.byteLength(JSON.stringify(terms)) / 3) * 4;
+}
+
+/** True when a value has at most so many levels of objects and arrays. */
+function isWithin(depth: number, value: unknown): boolean {
+  if (typeof value !== "object" || value === null) return true;
+  return depth > 0 && Object.values(value).every((one) => isWithin(depth - 1, one));
+}
+
+/** True when servers and proxies take the terms in a header, and our own reader takes them back in a payment. */
+function fits(terms: PaymentRequiredTerms): boolean {
+  return headerBytes(terms) <= MAX_TERMS_HEADER_BYTES && isWithin(MAX_TERMS_DEPTH, terms);
 }
 
 /** A text of at most so many UTF-16 units, cut after a whole word. */
@@ -165,7 +195,7 @@ export function paymentRequired(
   });
   for (const shown of forms(service)) {
     const made = terms(shown);
-    if (headerBytes(made) <= MAX_TERMS_HEADER_BYTES) return made;
+    if (fits(made)) return made;
   }
-  return terms({ body: ANY_BODY, answer: ANY_BODY, data: {} });
+  return terms(NOTHING);
 }

@@ -8,6 +8,7 @@ import { BOUGHT, bought } from "../bought.ts";
 import { failed, refused, thrown } from "../failure.ts";
 import { oneLine } from "../fence.ts";
 import { DEFAULT_MAX_DATA_CHARACTERS, MAX_SAID_CHARACTERS } from "../limits.ts";
+import { assertListed } from "../listed.ts";
 import { type CallRecord, usdOf } from "../session.ts";
 import type { McpServerModules, McpServerOptions } from "../types.ts";
 import { serviceId } from "./discover.ts";
@@ -57,8 +58,12 @@ function asked(args: { service_id: string; request?: unknown; path?: string | un
   return { id: args.service_id, service, request: body, key };
 }
 
-/** Holds that the gateway sells the service now, where it has a list that can be read. */
-async function assertSold(id: string, { documents }: McpServerModules, signal: AbortSignal): Promise<void> {
+/** Holds that the gateway sells the service now and lists the call, where it has a list that can be read. */
+async function assertSold(
+  { id, service, request: body }: Asked,
+  { documents }: McpServerModules,
+  signal: AbortSignal,
+): Promise<void> {
   const services = await documents.services(signal).catch(() => undefined);
   if (services === undefined) return;
   const found = services.find((one) => one.id === id);
@@ -72,6 +77,7 @@ async function assertSold(id: string, { documents }: McpServerModules, signal: A
   if (!found.servesNow) {
     throw new AppError("NO_SUPPLIERS", { message: `Nobody serves ${id} now; nothing was signed.` });
   }
+  await assertListed(found, { target: service, request: body }, documents, signal);
 }
 
 /** Buys or resumes one call, and tells how it ended, whatever happens. */
@@ -170,10 +176,11 @@ async function buyAsked(
   modules: McpServerModules,
 ): Promise<CallToolResult> {
   const call = asked(args);
-  await assertSold(call.id, modules, signal);
+  const ends = until(signal);
+  await assertSold(call, modules, ends);
   const quoted = modules.session.quotes.get(call.key);
   const max = args.max_price_usd ?? quoted;
-  const options = { signal: until(signal), ...(max === undefined ? {} : { maxPriceUsd: max }) };
+  const options = { signal: ends, ...(max === undefined ? {} : { maxPriceUsd: max }) };
   return buy(call, "buy", options, opts, modules);
 }
 

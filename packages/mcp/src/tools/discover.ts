@@ -5,6 +5,7 @@ import { SERVICE_ID } from "../arguments.ts";
 import type { ServiceFacts } from "../documents.ts";
 import { oneLine, visible } from "../fence.ts";
 import { MAX_OPERATIONS, MAX_SCHEMA_CHARACTERS } from "../limits.ts";
+import { nearText } from "../listed.ts";
 import { rankServices } from "../rank.ts";
 import type { McpServerModules } from "../types.ts";
 import { addTool, told } from "./tool.ts";
@@ -108,10 +109,8 @@ function addDescribeService(server: McpServer, modules: McpServerModules): void 
       if (service === undefined) throw new AppError("UNKNOWN_SERVICE", { message: `No service has the id ${id}.` });
       const { operations } = service;
       if (operation !== undefined && !operations.includes(operation)) {
-        const near = operations.filter((one) => one.toLowerCase().includes(operation.toLowerCase())).slice(0, 10);
-        const guess = near.length === 0 ? "" : ` There are: ${near.join(", ")}.`;
         throw new AppError("METHOD_NOT_ALLOWED", {
-          message: `${id} has no operation ${JSON.stringify(oneLine(operation, 80))}.${guess}`,
+          message: `${id} has no operation ${JSON.stringify(oneLine(operation, 80))}.${nearText(operation, operations)}`,
         });
       }
       const [only] = operations;

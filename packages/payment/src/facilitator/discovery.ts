@@ -1,17 +1,6 @@
 import { createHash } from "node:crypto";
-import type { ErrorCode } from "@turnpike/base";
+import type { DiscoveryFilter, ErrorCode } from "@turnpike/base";
 import type { FastifyInstance, FastifyReply, FastifyRequest } from "fastify";
-
-/** What resources are filtered by, as x402's bazaar extension names it. */
-export interface DiscoveryFilter {
-  /** Protocol of the resources, such as `http`. */
-  readonly type?: string | undefined;
-  readonly payTo?: string | undefined;
-  readonly scheme?: string | undefined;
-  readonly network?: string | undefined;
-  /** Key of an extension, such as `bazaar`. */
-  readonly extensions?: string | undefined;
-}
 
 /** Query of `GET /discovery/resources`. */
 export interface DiscoveryQuery extends DiscoveryFilter {

@@ -74,7 +74,8 @@ function tidyParts(reading: Reading, maxChars: number): { text: string; headings
   for (const [index, heading] of reading.headings.entries()) {
     const part = tidyText(raw.slice(heading.at, reading.headings[index + 1]?.at), maxChars);
     const at = text === "" ? 0 : text.length + 1;
-    if (at + part.length > maxChars) return { text: cutText(text === "" ? part : `${text}\n${part}`, maxChars), headings };
+    if (at + part.length > maxChars)
+      return { text: cutText(text === "" ? part : `${text}\n${part}`, maxChars), headings };
     text = text === "" || part === "" ? text + part : `${text}\n${part}`;
     headings.push({ ...heading, at: Math.min(at, text.length) });
   }

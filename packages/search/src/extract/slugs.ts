@@ -7,7 +7,8 @@ export function createSlugs(): (heading: string) => string {
   const taken = new Set<string>();
   const counts = new Map<string, number>();
   return (heading) => {
-    const name = heading.trim().toLowerCase().replace(LEFT_OUT, "").replaceAll(" ", "-").slice(0, MAX_SLUG_CHARS) || "-";
+    const name =
+      heading.trim().toLowerCase().replace(LEFT_OUT, "").replaceAll(" ", "-").slice(0, MAX_SLUG_CHARS) || "-";
     let count = counts.get(name) ?? 0;
     let slug = count === 0 ? name : `${name}-${count}`;
     while (taken.has(slug)) slug = `${name}-${++count}`;

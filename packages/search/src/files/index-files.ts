@@ -1,7 +1,9 @@
 import { constants } from "node:fs";
 import { open } from "node:fs/promises";
 import { isAppError, type Log } from "@turnpike/base";
+import { detectLanguage } from "../local/languages.ts";
 import type { Extracted, Extractor, IndexProgress, IndexReport, IndexWriter, SourceDocument } from "../types.ts";
+import { sectionsOf } from "./sections.ts";
 import { type FileRecord, openSourceState } from "./source-state.ts";
 import { encodePath } from "./walk.ts";
 
@@ -51,7 +53,7 @@ const PASSING = new Set(["unreadable", "timed_out", "changed"]);
 type Outcome =
   | { readonly kind: "unchanged"; readonly skipped: string | undefined }
   | { readonly kind: "skipped"; readonly reason: string; readonly stamp: string | undefined }
-  | { readonly kind: "document"; readonly document: SourceDocument; readonly stamp: string };
+  | { readonly kind: "documents"; readonly documents: readonly SourceDocument[]; readonly stamp: string };
 
 /**
  * Brings a collection of the index to what its files hold: reads those that are new or changed, and removes documents
@@ -75,10 +77,14 @@ class Run {
   readonly #known: Map<string, FileRecord>;
   readonly #indexed: Set<string>;
   readonly #kept = new Set<string>();
+  /** Files that have their page's address alone; others' sections need a longer one. */
+  readonly #owners: ReadonlySet<string>;
   readonly #reasons: Record<string, number> = {};
   #batch: SourceDocument[] = [];
+  #stale: string[] = [];
   #records = new Map<string, FileRecord>();
   #chars = 0;
+  #removed = 0;
   #counts = { seen: 0, indexed: 0, unchanged: 0, skipped: 0 };
 
   constructor(
@@ -93,6 +99,7 @@ class Run {
     this.#state = state;
     this.#known = state.load(opts.collection);
     this.#indexed = new Set(modules.writer.urlsOf(opts.collection));
+    this.#owners = ownersOf(files);
   }
 
   async run(): Promise<IndexReport> {
@@ -118,10 +125,9 @@ class Run {
     }
     this.#flush();
     const incomplete = this.#counts.seen < this.#files.length || !this.#opts.complete;
-    let removed = 0;
     if (!incomplete) {
       const gone = [...this.#indexed].filter((url) => !this.#kept.has(url));
-      if (gone.length > 0) removed = writer.remove(gone);
+      if (gone.length > 0) this.#removed += writer.remove(gone);
       const paths = new Set(this.#files.map(({ path }) => path));
       this.#state.save(
         collection,
@@ -129,7 +135,7 @@ class Run {
         [...this.#known.keys()].filter((path) => !paths.has(path)),
       );
     }
-    return { ...this.#progress(undefined), removed, reasons: this.#reasons, incomplete };
+    return { ...this.#progress(undefined), removed: this.#removed, reasons: this.#reasons, incomplete };
   }
 
   async #read(file: IndexFile): Promise<Outcome | undefined> {
@@ -141,10 +147,10 @@ class Run {
       const info = await handle.stat({ bigint: true });
       const { size, mtimeNs, mtime } = info;
       if (!info.isFile()) return { kind: "skipped", reason: "unreadable", stamp: undefined };
-      const stamp = `${size} ${mtimeNs} ${file.mark}`;
+      const stamp = `${size} ${mtimeNs} ${file.mark}${this.#owners.has(file.path) ? "" : " shared"}`;
       const known = this.#known.get(file.path);
       if (known !== undefined && known.stamp === stamp && known.url === file.url) {
-        if (known.skipped !== undefined || this.#indexed.has(file.url))
+        if (known.skipped !== undefined || urlsOf(known).every((one) => this.#indexed.has(one)))
           return { kind: "unchanged", skipped: known.skipped };
       }
       if (size > BigInt(this.#opts.maxFileBytes)) return { kind: "skipped", reason: "too_large", stamp: undefined };
@@ -172,40 +178,64 @@ class Run {
   #outcome(file: IndexFile, stamp: string, extracted: Extracted): Outcome {
     if (!extracted.ok) return { kind: "skipped", reason: extracted.reason, stamp };
     if (extracted.noIndex) return { kind: "skipped", reason: "noindex", stamp };
-    const { text, language, date } = extracted;
-    const title = file.titled?.(extracted.title) ?? extracted.title;
-    const document = { url: file.url, title, text, language, date, collection: this.#opts.collection };
-    return { kind: "document", document, stamp };
+    const { text: whole, date } = extracted;
+    const { collection } = this.#opts;
+    const sections = sectionsOf(extracted, file.titled?.(extracted.title) ?? extracted.title);
+    // A whole page says in which language it is better than a short section of it; a short page is left to the index.
+    const language = extracted.language ?? (sections.length > 1 ? detectLanguage(whole) : undefined);
+    const documents = sections.map(({ slug, title, text }) => {
+      const url = slug === undefined ? file.url : this.#sectionUrl(file, slug);
+      return { url, title, text, language, date, collection };
+    });
+    return { kind: "documents", documents, stamp };
+  }
+
+  #sectionUrl({ url, path }: IndexFile, slug: string): string {
+    // A package's own page may be `#readme` of the same address.
+    const isShared = slug === "readme" || !this.#owners.has(path);
+    return `${pageOf(url)}#${isShared ? `${encodePath(path)}/` : ""}${encodeURIComponent(slug)}`;
   }
 
   #take(file: IndexFile, outcome: Outcome): void {
     const counts = this.#counts;
+    const known = this.#known.get(file.path);
     counts.seen++;
     if (outcome.kind === "unchanged") {
       counts.unchanged++;
-      if (outcome.skipped === undefined) this.#kept.add(file.url);
+      if (outcome.skipped === undefined) this.#keep(known);
     } else if (outcome.kind === "skipped") {
       counts.skipped++;
       this.#reasons[outcome.reason] = (this.#reasons[outcome.reason] ?? 0) + 1;
       // A document is better old than gone when its file may be read the next time.
-      if (PASSING.has(outcome.reason)) this.#kept.add(file.url);
+      if (PASSING.has(outcome.reason)) this.#keep(known ?? { url: file.url, sections: [] });
       else if (outcome.stamp !== undefined)
-        this.#records.set(file.path, { stamp: outcome.stamp, url: file.url, skipped: outcome.reason });
+        this.#records.set(file.path, { stamp: outcome.stamp, url: file.url, sections: [], skipped: outcome.reason });
     } else {
       counts.indexed++;
-      this.#kept.add(file.url);
-      this.#batch.push(outcome.document);
-      this.#chars += outcome.document.text.length;
-      this.#records.set(file.path, { stamp: outcome.stamp, url: file.url, skipped: undefined });
+      this.#batch.push(...outcome.documents);
+      for (const { text } of outcome.documents) this.#chars += text.length;
+      const [url = file.url, ...sections] = outcome.documents.map((document) => document.url);
+      const record: FileRecord = { stamp: outcome.stamp, url, sections, skipped: undefined };
+      this.#keep(record);
+      this.#records.set(file.path, record);
+      if (known !== undefined) this.#stale.push(...urlsOf(known));
     }
     if (this.#batch.length >= BATCH_DOCUMENTS || this.#chars >= BATCH_CHARS) this.#flush();
     this.#modules.onProgress?.(this.#progress(file.path));
   }
 
+  #keep(record: Pick<FileRecord, "url" | "sections"> | undefined): void {
+    if (record !== undefined) for (const url of urlsOf(record)) this.#kept.add(url);
+  }
+
   #flush(): void {
     if (this.#batch.length > 0) this.#modules.writer.put(this.#batch);
+    // Sections that a page no longer has. Ended before this, the file is read again, as it is not remembered yet.
+    const gone = this.#stale.filter((url) => this.#indexed.has(url) && !this.#kept.has(url));
+    if (gone.length > 0) this.#removed += this.#modules.writer.remove(gone);
     this.#state.save(this.#opts.collection, this.#records, []);
     this.#batch = [];
+    this.#stale = [];
     this.#records = new Map();
     this.#chars = 0;
   }
@@ -213,4 +243,15 @@ class Run {
   #progress(current: string | undefined): IndexProgress {
     return { ...this.#counts, waiting: this.#files.length - this.#counts.seen, current };
   }
+}
+
+const pageOf = (url: string): string => url.split("#", 1)[0] ?? url;
+
+const urlsOf = ({ url, sections }: Pick<FileRecord, "url" | "sections">): readonly string[] => [url, ...sections];
+
+/** Paths of the files that come first of those at one page. */
+function ownersOf(files: readonly IndexFile[]): ReadonlySet<string> {
+  const owners = new Map<string, string>();
+  for (const { url, path } of files) if (!owners.has(pageOf(url))) owners.set(pageOf(url), path);
+  return new Set(owners.values());
 }

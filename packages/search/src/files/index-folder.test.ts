@@ -12,6 +12,7 @@ import { buildPdf } from "../extract/testing-pdf.ts";
 import { openIndexWriter } from "../local/writer.ts";
 import type { Extractor, IndexProgress, IndexReport, IndexWriter, SourceDocument } from "../types.ts";
 import { type IndexFolderOptions, indexFolder } from "./index-folder.ts";
+import { furtherSections } from "./source-state.ts";
 import { memoryWriter } from "./testing-memory.ts";
 
 const threads = createExtractor({ workers: 1 }, { log: silentLog });
@@ -227,14 +228,86 @@ describe("indexFolder", () => {
   });
 
   it("refuses what is no folder and no address", async () => {
-    const site = await createSite({ "a.md": "# A" });
+    const site = await createSite({ "a.md": "# A", "code.js": "never" });
     for (const opts of [
       { folder: join(site.folder, "missing") },
-      { folder: join(site.folder, "a.md") },
+      { folder: join(site.folder, "code.js") },
       { baseUrl: "file:///etc/" },
       { baseUrl: "nonsense" },
     ])
       await assert.rejects(site.run(opts), (error) => isAppError(error, "SOURCE_REFUSED"));
+  });
+
+  const words = "Words that fill a section so that it stands by itself. ".repeat(12);
+  const long = (...names: readonly string[]): string =>
+    `# Guide\n\n${words}\n\n${names.map((name) => `## ${name}\n\n${words} ${name.toLowerCase()}\n`).join("\n")}`;
+
+  it("takes a long page by its sections, and all of them as one when it changes or goes", async () => {
+    const site = await createSite({ "a.md": long("Set it up", "What’s limited?", "Ende: Übung"), "b.md": "# B" });
+    await site.run();
+    const titles = (): Record<string, string> =>
+      Object.fromEntries([...site.documents].map(([url, { title }]) => [url.slice(at("").length), title]));
+    assert.deepEqual(titles(), {
+      "a.md": "Guide",
+      "a.md#set-it-up": "Guide: Set it up",
+      "a.md#whats-limited": "Guide: What’s limited?",
+      "a.md#ende-%C3%BCbung": "Guide: Ende: Übung",
+      "b.md": "B",
+    });
+    assert.ok(site.documents.get(at("a.md#set-it-up"))?.text.endsWith("set it up"));
+    assert.deepEqual(furtherSections(`${site.folder}.sqlite-sources`, at("a.md")), [
+      at("a.md#set-it-up"),
+      at("a.md#whats-limited"),
+      at("a.md#ende-%C3%BCbung"),
+    ]);
+    const again = await site.run();
+    assert.deepEqual([again.unchanged, again.indexed, again.removed], [2, 0, 0]);
+    await write(site.folder, { "a.md": long("Set it up", "New") });
+    const changed = await site.run();
+    assert.deepEqual([changed.indexed, changed.removed], [1, 2]);
+    assert.deepEqual(Object.keys(titles()).sort(), ["a.md", "a.md#new", "a.md#set-it-up", "b.md"]);
+    await rm(join(site.folder, "a.md"));
+    assert.equal((await site.run()).removed, 3);
+    assert.deepEqual(Object.keys(titles()), ["b.md"]);
+  });
+
+  it("takes old sections away in a run that does not see all files, and reads a page again that lost one", async () => {
+    const site = await createSite({ "a.md": long("One", "Two"), "b.md": "# B" });
+    await site.run();
+    await write(site.folder, { "a.md": long("Two", "Three") });
+    await site.run({ maxFiles: 1 });
+    assert.deepEqual([...site.documents.keys()].sort(), ["a.md", "a.md#three", "a.md#two", "b.md"].map(at));
+    site.documents.delete(at("a.md#three"));
+    assert.equal((await site.run()).indexed, 1);
+    assert.equal(site.documents.size, 4);
+  });
+
+  it("a run that ends between writing sections and taking old ones away is made good by the next", async () => {
+    const site = await createSite({ "a.md": long("One", "Two") });
+    await site.run();
+    await write(site.folder, { "a.md": long("Two", "Three") });
+    const { writer } = memoryWriter();
+    const dying: IndexWriter = {
+      ...writer,
+      put(documents) {
+        for (const document of documents) site.documents.set(document.url, document);
+      },
+      urlsOf: () => [...site.documents.keys()],
+      remove() {
+        throw new RangeError("power failed");
+      },
+    };
+    await assert.rejects(site.run({}, { writer: dying }), RangeError);
+    assert.ok(site.documents.has(at("a.md#one")) && site.documents.has(at("a.md#three")));
+    assert.equal((await site.run()).removed, 1);
+    assert.deepEqual([...site.documents.keys()].sort(), ["a.md", "a.md#three", "a.md#two"].map(at));
+  });
+
+  it("takes a single file", async () => {
+    const site = await createSite({ "a.md": "# A", "b.md": "# B" });
+    await site.run({ folder: join(site.folder, "a.md") });
+    assert.deepEqual([...site.documents.keys()], [at("a.md")]);
+    assert.equal((await site.run({ folder: join(site.folder, "a.md") })).unchanged, 1);
   });
 
   for (const moment of ["before", "after"] as const)

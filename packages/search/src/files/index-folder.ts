@@ -1,5 +1,5 @@
 import { realpath, stat } from "node:fs/promises";
-import { basename } from "node:path";
+import { basename, resolve } from "node:path";
 import { AppError } from "@turnpike/base";
 import type { IndexReport } from "../types.ts";
 import { type IndexFilesModules, indexFiles } from "./index-files.ts";
@@ -7,6 +7,7 @@ import { encodePath, typeOfFile, walkFiles } from "./walk.ts";
 
 /** Options of {@link indexFolder}. */
 export interface IndexFolderOptions {
+  /** The folder, or a single file. */
   readonly folder: string;
   /** Name of the source in the index; the folder's path says it best. */
   readonly collection: string;
@@ -33,25 +34,12 @@ export function isHiddenPath(path: string): boolean {
 }
 
 /**
- * Indexes the text files below a folder, or brings the index to what they hold now: see `indexFiles`.
- * @throws AppError SOURCE_REFUSED when there is no such folder, or `baseUrl` is no http or https address.
+ * Indexes the text files below a folder, or one file, or brings the index to what they hold now: see `indexFiles`.
+ * @throws AppError SOURCE_REFUSED when there is no such folder or file of a known type, or `baseUrl` is no http or https address.
  */
 export async function indexFolder(opts: IndexFolderOptions, modules: IndexFilesModules): Promise<IndexReport> {
-  const root = await realFolder(opts.folder);
   const base = checkedBase(opts.baseUrl);
-  const exclude = opts.exclude ?? isHiddenPath;
-  const include = opts.include ?? (() => true);
-  const { files, complete } = await walkFiles(
-    {
-      root,
-      wants: (path) => typeOfFile(path) !== undefined && !exclude(path) && include(path),
-      skips: exclude,
-      maxFiles: opts.maxFiles ?? 100_000,
-      maxEntries: 2_000_000,
-      maxDepth: 100,
-    },
-    modules.signal,
-  );
+  const { files, complete } = (await singleFile(opts.folder)) ?? (await filesBelow(opts, modules.signal));
   return indexFiles(
     files.map(({ path, file }) => ({
       path,
@@ -70,6 +58,32 @@ export async function indexFolder(opts: IndexFolderOptions, modules: IndexFilesM
     },
     modules,
   );
+}
+
+async function filesBelow(opts: IndexFolderOptions, signal: AbortSignal | undefined): ReturnType<typeof walkFiles> {
+  const exclude = opts.exclude ?? isHiddenPath;
+  const include = opts.include ?? (() => true);
+  return await walkFiles(
+    {
+      root: await realFolder(opts.folder),
+      wants: (path) => typeOfFile(path) !== undefined && !exclude(path) && include(path),
+      skips: exclude,
+      maxFiles: opts.maxFiles ?? 100_000,
+      maxEntries: 2_000_000,
+      maxDepth: 100,
+    },
+    signal,
+  );
+}
+
+/** A file that is named itself, under its own name; undefined when it is none. */
+async function singleFile(path: string): Promise<Awaited<ReturnType<typeof walkFiles>> | undefined> {
+  const info = await stat(path).catch(() => undefined);
+  if (info?.isFile() !== true) return undefined;
+  const name = basename(resolve(path));
+  if (typeOfFile(name) === undefined)
+    throw new AppError("SOURCE_REFUSED", { message: `${path} is not a file of a type that is indexed.` });
+  return { files: [{ path: name, file: await realpath(path) }], complete: true };
 }
 
 /** Real path of a folder. */

@@ -111,6 +111,50 @@ describe("indexPackages", () => {
     assert.deepEqual(titles(), first);
   });
 
+  it("a package that calls one of our own addresses its page does not take another file's place", async () => {
+    const { run, titles } = await createModules({
+      "a/package.json": { name: "a", version: "1.0.0", homepage: "http://own.example/p/z/README.md" },
+      "a/README.md": "# False",
+      "z/package.json": { name: "z", version: "1.0.0" },
+      "z/README.md": "# z",
+    });
+    await run();
+    assert.deepEqual(titles(), {
+      "http://own.example/p/a/README.md": "False",
+      "http://own.example/p/z/README.md": "z",
+    });
+    await run({ baseUrl: "http://own.example/p/node_modules-1/" });
+    assert.equal(titles()["http://own.example/p/z/README.md"], undefined, "nor that of another source");
+  });
+
+  it("sections of packages that share one address have addresses of their own", async () => {
+    const long = `# Part\n\n${"words ".repeat(150)}\n\n## Use\n\n${"words ".repeat(150)}\n\n## Readme\n\n${"words ".repeat(150)}`;
+    const { run, write, titles } = await createModules({
+      "a/package.json": { name: "a", version: "1.0.0", repository: "o/both" },
+      "a/README.md": long,
+      "b/package.json": { name: "b", version: "1.0.0", homepage: "https://github.com/o/both" },
+      "b/README.md": long,
+    });
+    await run();
+    const page = "https://github.com/o/both";
+    assert.deepEqual(Object.keys(titles()).sort(), [
+      page,
+      `${page}#a/README.md/readme`,
+      `${page}#b/README.md/readme`,
+      `${page}#b/README.md/use`,
+      `${page}#readme`,
+      `${page}#use`,
+    ]);
+    assert.equal(titles()[`${page}#b/README.md/use`], "b 1.0.0: Part: Use");
+    assert.equal((await run()).unchanged, 2);
+    // Now the other is the one that the page is of.
+    await write("a/package.json", { name: "a", version: "1.0.0", repository: "o/elsewhere" });
+    assert.equal((await run()).indexed, 2);
+    assert.equal(titles()[`${page}#use`], "b 1.0.0: Part: Use");
+    assert.equal(titles()["https://github.com/o/elsewhere#use"], "Part: Use");
+    assert.equal(Object.keys(titles()).length, 6);
+  });
+
   it("notices another version although size and time are the same, and a package that is gone", async () => {
     const { run, write, nodeModules, titles } = await createModules({
       "a/package.json": { name: "a", version: "1.0.0", repository: "o/a" },

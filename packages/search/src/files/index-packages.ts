@@ -160,11 +160,14 @@ const mainFirst = (a: string, b: string): number => a.length - b.length || (a < 
 function filesOf(root: string, found: Package, base: string, taken: Set<string>): readonly IndexFile[] {
   const label = found.version === "" ? found.name : `${found.name} ${found.version}`;
   const [first] = found.files;
+  const ours = new URL("..", base).href;
   return found.files.map((path) => {
     const readme = path === first && !path.includes("/");
     const published = publishedUrl(found.place, path, readme);
     const own = base + encodePath(`${found.folder}/${path}`);
-    const url = unique(published ?? own, `${found.folder}/${path}`, own, taken);
+    // What a stranger's manifest says must not take the place of a file that we serve.
+    const isElsewhere = published !== undefined && !published.startsWith(ours);
+    const url = unique(isElsewhere ? published : own, `${found.folder}/${path}`, own, taken);
     return {
       path: `${found.folder}/${path}`,
       file: join(root, found.folder, path),

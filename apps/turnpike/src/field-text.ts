@@ -1,0 +1,34 @@
+import { ERRORS, isRecord } from "@turnpike/base";
+
+const MAX_FIELDS = 20;
+const MAX_LENGTH = 300;
+/** What ends a line, moves a cursor, turns text around or is not seen: a gateway's words must not look like ours. */
+const UNSEEN = /[\p{Cc}\p{Cf}\u2028\u2029]+/gu;
+
+const shown = (text: string): string => text.slice(0, MAX_LENGTH).toWellFormed().replaceAll(UNSEEN, " ").trim();
+
+function fieldLine(fault: unknown): string | undefined {
+  if (!isRecord(fault) || typeof fault.msg !== "string" || !Array.isArray(fault.loc)) return undefined;
+  const parts = (fault.loc as unknown[]).filter((part) => typeof part === "string" || typeof part === "number");
+  const [first, ...inner] = parts;
+  const field = (first === "body" ? inner : parts).join(".");
+  return `${shown(field === "" ? "the body" : field)}: ${shown(fault.msg)}`;
+}
+
+/**
+ * The sentence of a 422, whose message is the JSON of its `detail`, with a line for each field; any other message as it is.
+ */
+export function readableMessage(code: string, message: string): string {
+  if (code !== "VALIDATION_FAILED") return message;
+  let detail: unknown;
+  try {
+    detail = JSON.parse(message);
+  } catch {
+    return message;
+  }
+  if (!Array.isArray(detail) || detail.length === 0) return message;
+  const lines = (detail as unknown[]).slice(0, MAX_FIELDS).map(fieldLine);
+  if (lines.includes(undefined)) return message;
+  const more = detail.length - lines.length;
+  return [ERRORS.VALIDATION_FAILED.message, ...lines, ...(more > 0 ? [`and ${more} more`] : [])].join("\n");
+}

@@ -1,0 +1,308 @@
+import { unbondingEndHeight } from "../sessions/activation.ts";
+import { sessionAt } from "../sessions/grid.ts";
+import { numPendingSessions } from "../sessions/windows.ts";
+import { type AggregatedOperation, aggregateOperations } from "./aggregate.ts";
+import { addToBudget, capClaim, newSessionBudget, type SessionBudget, stakeCostUpokt } from "./budget.ts";
+import { discardedEvent, expiredEvent, type PricedClaim, priceClaim, settledEvent, workFault } from "./claim-stage.ts";
+import type { SettlementEvent } from "./events.ts";
+import { type ClaimResult, runTokenLogicModules, type SettlementRates } from "./modules.ts";
+import { settlementRates } from "./rates.ts";
+import { coinText, OP_REASON, type ValidatorPool } from "./reasons.ts";
+import { slashSupplier } from "./slash.ts";
+import type {
+  DueClaim,
+  Operation,
+  SettlementApplication,
+  SettlementChanges,
+  SettlementInput,
+  SettlementSupplier,
+} from "./types.ts";
+import { distributeValidatorRewards } from "./validators.ts";
+
+/** One thing that settlement does, in its place. */
+export type SettlementStep =
+  | { readonly kind: "operation"; readonly operation: Operation }
+  | { readonly kind: "event"; readonly event: SettlementEvent };
+
+/** What a settlement comes to. Carrying out the operations and writing the changes is the caller's. */
+export interface Settlement {
+  /** Operations and events together, in the order of the chain: bank events of an operation come where it stands. */
+  readonly steps: readonly SettlementStep[];
+  /** The operations of `steps`. */
+  readonly operations: readonly Operation[];
+  /** The events of `steps`. */
+  readonly events: readonly SettlementEvent[];
+  readonly changes: SettlementChanges;
+  /** Relays of the settled claims by service, sorted by service: what difficulties are updated with. */
+  readonly settledRelays: readonly { readonly serviceId: string; readonly numRelays: bigint }[];
+  readonly numSettled: number;
+  readonly numExpired: number;
+  readonly numDiscarded: number;
+}
+
+type Mutable<T> = { -readonly [K in keyof T]: T[K] };
+
+const POOLS: readonly ValidatorPool[] = [
+  OP_REASON.TLM_RELAY_BURN_EQUALS_MINT_VALIDATOR_REWARD_DISTRIBUTION,
+  OP_REASON.TLM_GLOBAL_MINT_VALIDATOR_REWARD_DISTRIBUTION,
+];
+
+/** Settlement under way: what is read once, and what every claim adds to. */
+class Run {
+  readonly #input: SettlementInput;
+  readonly #rates: SettlementRates;
+  readonly #applications = new Map<string, Mutable<SettlementApplication>>();
+  readonly #suppliers = new Map<string, Mutable<SettlementSupplier>>();
+  readonly #numClaims = new Map<string, bigint>();
+  readonly #budgets = new Map<string, SessionBudget>();
+  readonly #pools = new Map<ValidatorPool, bigint>();
+  readonly #steps: SettlementStep[] = [];
+  readonly #settled: ClaimResult[] = [];
+  readonly #expired: DueClaim[] = [];
+  readonly #relays = new Map<string, bigint>();
+  #discarded = 0;
+
+  constructor(input: SettlementInput) {
+    this.#input = input;
+    this.#rates = settlementRates(input.tokenomics);
+  }
+
+  run(): Settlement {
+    const { claims } = this.#input;
+    for (const due of claims) {
+      const group = this.#group(due);
+      this.#numClaims.set(group, (this.#numClaims.get(group) ?? 0n) + 1n);
+    }
+    const prepared = claims.map((due) => this.#prepare(due));
+    for (const [at, due] of claims.entries()) {
+      const ready = prepared[at] ?? { error: "" };
+      const error = "error" in ready ? ready.error : this.#settleClaim(ready);
+      if (error !== undefined) this.#discard(due, error);
+    }
+    this.#payValidators();
+    this.#carryOut(aggregateOperations(this.#settled.flatMap(({ operations }) => operations)));
+    for (const due of this.#expired) this.#slash(due);
+    return this.#finish();
+  }
+
+  #emit(event: SettlementEvent): void {
+    this.#steps.push({ kind: "event", event });
+  }
+
+  #group({ claim }: DueClaim): string {
+    return `${claim.sessionHeader.applicationAddress}/${claim.sessionHeader.sessionId}`;
+  }
+
+  /** Loads a claim's actors, prices it and counts it into its session's budget. */
+  #prepare(due: DueClaim): PricedClaim | { readonly error: string } {
+    const missing = this.#load(due);
+    if (missing !== undefined) return { error: missing };
+    const priced = priceClaim(due, this.#input);
+    if ("error" in priced || !priced.settles) return priced;
+    addToBudget(this.#budget(due), stakeCostUpokt(priced.claimedUpokt, this.#rates.inflation));
+    return priced;
+  }
+
+  #load({ claim }: DueClaim): string | undefined {
+    const { applicationAddress, serviceId } = claim.sessionHeader;
+    if (!this.#input.services.has(serviceId)) {
+      return `service with ID ${JSON.stringify(serviceId)} not found: service not found`;
+    }
+    if (!this.#applications.has(applicationAddress)) {
+      const application = this.#input.applications.get(applicationAddress);
+      if (application === undefined) return "application not found";
+      this.#applications.set(applicationAddress, { ...application });
+    }
+    const known = this.#suppliers.get(claim.supplierOperatorAddress);
+    const supplier = this.#input.suppliers.get(claim.supplierOperatorAddress);
+    if (supplier === undefined) return "supplier not found";
+    // Of a supplier's services only those of its claims are looked up, and so only those are in its events.
+    if (known?.services.some((service) => service.serviceId === serviceId) === true) return undefined;
+    const services = supplier.services.filter((service) => service.serviceId === serviceId);
+    if (known === undefined) this.#suppliers.set(claim.supplierOperatorAddress, { ...supplier, services });
+    else known.services = [...known.services, ...services];
+    return undefined;
+  }
+
+  #budget(due: DueClaim): SessionBudget {
+    const group = this.#group(due);
+    const known = this.#budgets.get(group);
+    if (known !== undefined) return known;
+    const address = due.claim.sessionHeader.applicationAddress;
+    // The stake before any claim of this block was settled, whatever claims took since.
+    const application = this.#input.applications.get(address);
+    const budget = newSessionBudget({
+      stakeUpokt: application?.stakeUpokt ?? 0n,
+      pendingSessions: numPendingSessions(due.windows),
+      numClaims: this.#numClaims.get(group) ?? 1n,
+      spendLimitUpokt: application?.perSessionSpendLimitUpokt,
+    });
+    this.#budgets.set(group, budget);
+    return budget;
+  }
+
+  /** Settles or expires one claim; an error text when it has to be discarded. */
+  #settleClaim(priced: PricedClaim): string | undefined {
+    const { due } = priced;
+    const { claim } = due;
+    if (!priced.settles) {
+      this.#emit(expiredEvent(priced));
+      this.#expired.push(due);
+      return undefined;
+    }
+    const fault = workFault(priced);
+    if (fault !== undefined) return fault;
+    const { applicationAddress, serviceId } = claim.sessionHeader;
+    const application = this.#applications.get(applicationAddress);
+    const supplier = this.#suppliers.get(claim.supplierOperatorAddress);
+    const service = this.#input.services.get(serviceId);
+    if (application === undefined || supplier === undefined || service === undefined) return "application not found";
+
+    const settledUpokt = this.#cap(priced);
+    const result: ClaimResult = { due, operations: [] };
+    if (settledUpokt > 0n) {
+      const error = runTokenLogicModules({
+        due,
+        settledUpokt,
+        application,
+        supplier,
+        service,
+        rates: this.#rates,
+        result,
+        pools: this.#pools,
+        emit: (event) => this.#emit(event),
+      });
+      if (error !== undefined) return error;
+      this.#unbondBelowMinimum(application);
+    }
+    const supplierOwnerAddress = supplier.ownerAddress;
+    this.#emit(settledEvent({ priced, settledUpokt, result, rates: this.#rates, supplierOwnerAddress }));
+    this.#settled.push(result);
+    const relays = (this.#relays.get(serviceId) ?? 0n) + priced.root.count;
+    this.#relays.set(serviceId, BigInt.asUintN(64, relays));
+    return undefined;
+  }
+
+  #cap(priced: PricedClaim): bigint {
+    const { sessionHeader, supplierOperatorAddress } = priced.due.claim;
+    const budget = this.#budget(priced.due);
+    const multiplier = this.#input.tokenomics.overservicingBonusMultiplier;
+    const capped = capClaim(budget, priced.claimedUpokt, this.#rates.inflation, multiplier);
+    if (capped.overserviced !== undefined) {
+      this.#emit({
+        type: "pocket.tokenomics.EventApplicationOverserviced",
+        value: {
+          applicationAddr: sessionHeader.applicationAddress,
+          supplierOperatorAddr: supplierOperatorAddress,
+          expectedBurn: coinText(capped.overserviced.expectedBurnUpokt),
+          effectiveBurn: coinText(capped.overserviced.effectiveBurnUpokt),
+          serviceId: sessionHeader.serviceId,
+          sessionEndBlockHeight: sessionHeader.sessionEndBlockHeight,
+          spendLimitExceeded: budget.spendLimitExceeded,
+        },
+      });
+    }
+    return capped.settledUpokt;
+  }
+
+  // @NOTE an application that already unbonds is marked anew, and the event repeated with every claim.
+  #unbondBelowMinimum(application: Mutable<SettlementApplication>): void {
+    if (application.stakeUpokt >= this.#input.minApplicationStakeUpokt) return;
+    const sessionEndHeight = sessionAt(this.#input.shared, this.#input.height).endHeight;
+    application.unstakeSessionEndHeight = sessionEndHeight;
+    this.#emit({
+      type: "pocket.application.EventApplicationUnbondingBegin",
+      value: {
+        application: { ...application },
+        reason: 1,
+        sessionEndHeight,
+        unbondingEndHeight: unbondingEndHeight("application", this.#input.shared, sessionEndHeight),
+      },
+    });
+  }
+
+  #discard(due: DueClaim, cause: string): void {
+    this.#discarded++;
+    this.#emit(discardedEvent(due, cause));
+  }
+
+  // Batches bear the session end of the first settled claim, whichever sessions they hold.
+  get #batchSessionEndHeight(): bigint {
+    return this.#settled[0]?.due?.claim.sessionHeader.sessionEndBlockHeight ?? 0n;
+  }
+
+  #payValidators(): void {
+    const sessionEndHeight = this.#batchSessionEndHeight;
+    const operations: Operation[] = [];
+    for (const pool of POOLS) {
+      const total = this.#pools.get(pool) ?? 0n;
+      const { transfers, events } = distributeValidatorRewards(this.#input.validators, total, pool, sessionEndHeight);
+      operations.push(...transfers);
+      for (const event of events) this.#emit(event);
+    }
+    if (operations.length > 0) this.#settled.push({ due: undefined, operations });
+  }
+
+  #carryOut(batches: readonly AggregatedOperation[]): void {
+    const sessionEndBlockHeight = this.#batchSessionEndHeight;
+    for (const { operation, numClaims } of batches) {
+      if (operation.amountUpokt === 0n) continue;
+      const moves = operation.kind === "mod_to_mod" || operation.kind === "mod_to_acct";
+      this.#steps.push({ kind: "operation", operation });
+      this.#emit({
+        type: "pocket.tokenomics.EventSettlementBatch",
+        value: {
+          sessionEndBlockHeight,
+          senderModule: moves ? operation.sender : operation.module,
+          recipient: moves ? operation.recipient : "",
+          opReason: operation.reason,
+          totalAmount: coinText(operation.amountUpokt),
+          numClaims,
+          opType: operation.kind,
+        },
+      });
+    }
+  }
+
+  #slash({ claim }: DueClaim): void {
+    const supplier = this.#suppliers.get(claim.supplierOperatorAddress);
+    if (supplier === undefined) return;
+    const slash = slashSupplier(supplier, claim, this.#input);
+    this.#suppliers.set(claim.supplierOperatorAddress, { ...slash.supplier });
+    for (const operation of slash.operations) this.#steps.push({ kind: "operation", operation });
+    for (const event of slash.events) this.#emit(event);
+  }
+
+  #finish(): Settlement {
+    const operations = this.#steps.flatMap((step) => (step.kind === "operation" ? [step.operation] : []));
+    const events = this.#steps.flatMap((step) => (step.kind === "event" ? [step.event] : []));
+    return {
+      steps: this.#steps,
+      operations,
+      events,
+      changes: {
+        applications: [...this.#applications.values()],
+        suppliers: [...this.#suppliers.values()],
+        removedClaims: this.#input.claims.map(({ claim }) => ({
+          sessionId: claim.sessionHeader.sessionId,
+          supplierOperatorAddress: claim.supplierOperatorAddress,
+        })),
+      },
+      settledRelays: [...this.#relays]
+        .sort(([a], [b]) => (a < b ? -1 : 1))
+        .map(([serviceId, numRelays]) => ({ serviceId, numRelays })),
+      numSettled: this.#settled.filter(({ due }) => due !== undefined).length,
+      numExpired: this.#expired.length,
+      numDiscarded: this.#discarded,
+    };
+  }
+}
+
+/**
+ * Settles every claim that is due in a block. Pure: it reads its input alone, and changes nothing of it. Claims are
+ * counted first, then priced into their sessions' budgets, then settled or expired in order; then validators are paid,
+ * the added-up operations carried out, and suppliers slashed, in the order of the chain's own end of block.
+ */
+export function settle(input: SettlementInput): Settlement {
+  return new Run(input).run();
+}
