@@ -1,0 +1,278 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { AppError, type FaultPoints, type Log, noFaults } from "@turnpike/base";
+import type { BlockChanges, Bytes, ChainStore, RangeOptions, StateReader } from "../types.ts";
+import { changedKeyEntries, readChangedKeys } from "./changed-keys.ts";
+import { forgetReplaced, replacedParts } from "./history.ts";
+import { bytesToHeight, heightToBytes, versionKey } from "./keys.ts";
+import { type BlockPlan, planBlock, recordKey } from "./plan.ts";
+import { damaged } from "./sealed.ts";
+import { inBatches, StoreReader } from "./state-reader.ts";
+import { refusedStore, storeError } from "./store-errors.ts";
+import type { OpenFolder } from "./store-folder.ts";
+import type { Tables } from "./tables.ts";
+import { decodeRoot, EMPTY_HASH, encodeRoot, readNode, rootHash, type TrieChild } from "./trie.ts";
+import { checkState } from "./verify.ts";
+
+const NEWEST = Buffer.from("newest");
+const EARLIEST = Buffer.from("earliest");
+const ROOT = Buffer.from("root");
+/** Entries of changed keys that one transaction of pruning forgets: some 2,000 values. */
+const PRUNE_STEP = 8;
+
+/** Where {@link KeptChain} stands. */
+interface Position {
+  readonly newest: bigint;
+  readonly earliest: bigint;
+  readonly root: TrieChild | undefined;
+}
+
+/** Options of {@link KeptChain}. */
+export interface KeptChainOptions {
+  readonly folder: string;
+}
+
+/** What {@link KeptChain} works with. */
+export interface KeptChainModules {
+  readonly file: OpenFolder;
+  readonly log: Log;
+  readonly faults?: FaultPoints;
+}
+
+function readPosition(tables: Tables): Position | undefined {
+  const [newest, earliest, root] = [tables.meta.get(NEWEST), tables.meta.get(EARLIEST), tables.meta.get(ROOT)];
+  if (newest === undefined && earliest === undefined && root === undefined) return undefined;
+  if (newest?.length !== 8 || earliest?.length !== 8 || root === undefined) throw damaged("the newest height");
+  const decoded = decodeRoot(root);
+  if (tables.hashes.get(newest)?.equals(rootHash(decoded)) !== true) throw damaged("the newest app hash");
+  if (decoded?.kind === "branch") readNode((key) => tables.nodes.get(key), Buffer.of(0), decoded.hash);
+  return { newest: bytesToHeight(newest), earliest: bytesToHeight(earliest), root: decoded };
+}
+
+/** The {@link ChainStore} on LMDB. What stands in its file, and why so, is in docs/decisions/0007-chain-store.md. */
+export class KeptChain implements ChainStore {
+  readonly #folder: string;
+  readonly #file: OpenFolder;
+  readonly #tables: Tables;
+  readonly #log: Log;
+  readonly #faults: FaultPoints;
+  readonly #host: ConstructorParameters<typeof StoreReader>[1];
+  #at: Position | undefined;
+  #planned: { readonly block: BlockChanges; readonly plan: BlockPlan } | undefined;
+  #writing: Promise<unknown> = Promise.resolve();
+  #closing: Promise<void> | undefined;
+
+  constructor(opts: KeptChainOptions, modules: KeptChainModules) {
+    this.#folder = opts.folder;
+    this.#file = modules.file;
+    this.#tables = modules.file.tables;
+    this.#log = modules.log;
+    this.#faults = modules.faults ?? noFaults;
+    this.#at = readPosition(this.#tables);
+    this.#host = {
+      tables: this.#tables,
+      check: (heightBlocks) => this.#checkHeight(heightBlocks),
+      isNewest: (heightBlocks) => this.#at?.newest === heightBlocks,
+    };
+  }
+
+  latestHeightBlocks(): bigint | undefined {
+    return this.#at?.newest;
+  }
+
+  earliestHeightBlocks(): bigint {
+    return this.#at?.earliest ?? 0n;
+  }
+
+  at(heightBlocks: bigint): StateReader {
+    this.#checkHeight(heightBlocks);
+    return new StoreReader({ heightBlocks }, this.#host);
+  }
+
+  appHashOf(block: BlockChanges): Bytes {
+    this.#checkOpen();
+    return this.#plan(block).appHash;
+  }
+
+  appHash(heightBlocks: bigint): Bytes | undefined {
+    this.#checkOpen();
+    return heightBlocks < 0n ? undefined : this.#tables.hashes.get(heightToBytes(heightBlocks));
+  }
+
+  commit(block: BlockChanges): Promise<Bytes> {
+    return this.#inTurn(async () => {
+      await this.#faults.reach("chain-store.commit");
+      this.#checkOpen();
+      const plan = this.#plan(block);
+      await this.#faults.reach("chain-store.planned");
+      this.#checkOpen();
+      const earliest = this.#at?.earliest ?? block.heightBlocks;
+      this.#write(() => {
+        this.#writeState(plan, this.#at !== undefined);
+        for (const { table, key, value } of block.records) this.#tables.records.put(recordKey(table, key), value);
+        const height = heightToBytes(block.heightBlocks);
+        this.#tables.hashes.put(height, plan.appHash);
+        this.#tables.meta.put(NEWEST, height);
+        this.#tables.meta.put(EARLIEST, heightToBytes(earliest));
+        this.#tables.meta.put(ROOT, encodeRoot(plan.trie.root));
+      });
+      this.#at = { newest: block.heightBlocks, earliest, root: plan.trie.root };
+      this.#planned = undefined;
+      return plan.appHash;
+    });
+  }
+
+  record(table: string, key: Bytes): Bytes | undefined {
+    this.#checkOpen();
+    return this.#tables.records.get(recordKey(table, key));
+  }
+
+  records(table: string, options: RangeOptions): Iterable<readonly [key: Bytes, value: Bytes]> {
+    const inTable = recordKey(table, Buffer.alloc(0));
+    const bounds = {
+      prefix: recordKey(table, options.prefix),
+      ...(options.from === undefined ? {} : { from: recordKey(table, options.from) }),
+      ...(options.to === undefined ? {} : { to: recordKey(table, options.to) }),
+      reverse: options.reverse ?? false,
+    };
+    const read = (): Generator<readonly [Buffer, Buffer], undefined> =>
+      inBatches(bounds, (range, reverse) => {
+        this.#checkOpen();
+        return this.#tables.records.entries({ ...range, reverse });
+      });
+    return {
+      *[Symbol.iterator]() {
+        for (const [key, value] of read()) yield [key.subarray(inTable.length), value] as const;
+      },
+    };
+  }
+
+  async prune(beforeHeightBlocks: bigint, signal?: AbortSignal): Promise<void> {
+    await this.#inTurn(async () => {
+      this.#checkOpen();
+      signal?.throwIfAborted();
+      const at = this.#at;
+      if (at === undefined || beforeHeightBlocks > at.newest) throw this.#unavailable(beforeHeightBlocks);
+      if (beforeHeightBlocks <= at.earliest) return;
+      // Said first: half pruned, a state must not be read.
+      this.#write(() => this.#tables.meta.put(EARLIEST, heightToBytes(beforeHeightBlocks)));
+      this.#at = { ...at, earliest: beforeHeightBlocks };
+    });
+    let forgotten = 0;
+    for (;;) {
+      const some = await this.#inTurn(async () => this.#forgetSome());
+      if (some === 0) break;
+      forgotten += some;
+      await nextTurn();
+      signal?.throwIfAborted();
+    }
+    this.#log.debug({ beforeHeightBlocks: beforeHeightBlocks.toString(), forgotten }, "chain states pruned");
+  }
+
+  /**
+   * Reads the newest state whole and compares it with its app hash.
+   * @throws AppError CHAIN_STORE_DAMAGED when they differ.
+   */
+  async verify(signal?: AbortSignal): Promise<void> {
+    await this.#inTurn(async () => {
+      this.#checkOpen();
+      await checkState(this.#tables, this.#at?.root, () => {
+        this.#checkOpen();
+        signal?.throwIfAborted();
+      });
+    });
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#closing ??= this.#writing.then(async () => {
+      this.#planned = undefined;
+      await this.#file[Symbol.asyncDispose]();
+    });
+    return this.#closing;
+  }
+
+  #plan(block: BlockChanges): BlockPlan {
+    const newest = this.#at?.newest;
+    if (newest !== undefined && block.heightBlocks !== newest + 1n) {
+      throw refusedStore(this.#folder, `block ${block.heightBlocks} does not follow ${newest}`);
+    }
+    if (block.heightBlocks < 0n) throw refusedStore(this.#folder, `there is no block ${block.heightBlocks}`);
+    if (this.#planned?.block === block) return this.#planned.plan;
+    const plan = this.#guarded(() => planBlock(this.#tables, this.#at?.root, block));
+    this.#planned = { block, plan };
+    return plan;
+  }
+
+  #writeState({ heightBlocks, changes, trie }: BlockPlan, keepReplaced: boolean): void {
+    const { latest, replaced, changed, nodes } = this.#tables;
+    for (const { key, before, after } of changes) {
+      if (keepReplaced) replaced.put(versionKey(key, heightBlocks), ...replacedParts(before));
+      if (after === undefined) latest.remove(key);
+      else latest.put(key, after);
+    }
+    for (const [key, bytes] of trie.writes) {
+      if (bytes === undefined) nodes.remove(key);
+      else nodes.put(key, bytes);
+    }
+    if (!keepReplaced) return;
+    const keys = changes.map(({ key }) => key);
+    for (const [key, value] of changedKeyEntries(heightBlocks, keys)) changed.put(key, value);
+  }
+
+  /** One step of pruning; how many entries it forgot. What a crash left is found again, as the entries say what they are of. */
+  #forgetSome(): number {
+    this.#checkOpen();
+    const to = heightToBytes(this.earliestHeightBlocks() + 1n);
+    const entries: (readonly [Buffer, Buffer])[] = [];
+    for (const entry of this.#tables.changed.entries({ to })) if (entries.push(entry) === PRUNE_STEP) break;
+    if (entries.length === 0) return 0;
+    this.#write(() => {
+      for (const [entryKey, value] of entries) {
+        const { heightBlocks, keys } = readChangedKeys(entryKey, value);
+        forgetReplaced(this.#tables, keys, heightBlocks);
+        this.#tables.changed.remove(entryKey);
+      }
+    });
+    return entries.length;
+  }
+
+  /** Writers go one after another. */
+  #inTurn<T>(action: () => Promise<T>): Promise<T> {
+    const turn = this.#writing.then(action);
+    this.#writing = turn.catch(() => undefined);
+    return turn;
+  }
+
+  #write(action: () => void): void {
+    this.#guarded(() => this.#tables.write(action));
+  }
+
+  #guarded<T>(action: () => T): T {
+    try {
+      return action();
+    } catch (cause) {
+      throw storeError(this.#folder, cause);
+    }
+  }
+
+  #checkOpen(): void {
+    if (this.#closing !== undefined) throw refusedStore(this.#folder, "it is closed");
+  }
+
+  #checkHeight(heightBlocks: bigint): void {
+    this.#checkOpen();
+    const at = this.#at;
+    if (at === undefined || heightBlocks < at.earliest || heightBlocks > at.newest)
+      throw this.#unavailable(heightBlocks);
+  }
+
+  #unavailable(heightBlocks: bigint): AppError {
+    const kept =
+      this.#at === undefined ? "there is no block yet" : `kept are ${this.#at.earliest} to ${this.#at.newest}`;
+    return new AppError("HEIGHT_UNAVAILABLE", {
+      message: `The state after block ${heightBlocks} is not here: ${kept}.`,
+    });
+  }
+}
+
+/** App hash of a state without entries. */
+export const EMPTY_APP_HASH: Bytes = EMPTY_HASH;

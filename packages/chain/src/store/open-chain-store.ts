@@ -1,0 +1,42 @@
+import { resolve } from "node:path";
+import { type FaultPoints, type Log, silentLog } from "@turnpike/base";
+import { KeptChain } from "./chain-store.ts";
+import { storeError } from "./store-errors.ts";
+import { openFolder } from "./store-folder.ts";
+
+/** Options of {@link openChainStore}. */
+export interface ChainStoreOptions {
+  /** Folder of the store and of nothing else; it is made where it is not there. */
+  readonly folder: string;
+  /** Address space that is mapped at first; it grows by itself. 1 GiB by default. */
+  readonly mapSizeBytes?: number;
+}
+
+/** What {@link openChainStore} works with. */
+export interface ChainStoreModules {
+  readonly log?: Log;
+  readonly faults?: FaultPoints;
+}
+
+const MAP_BYTES = 1_073_741_824;
+
+/**
+ * Opens the chain's store in a folder. One process at a time may have it open.
+ * @throws AppError CHAIN_STORE when the folder or its file is not ours or cannot be used, CHAIN_STORE_BUSY when another
+ * process has it, CHAIN_STORE_DAMAGED, CHAIN_STORE_FULL.
+ */
+export async function openChainStore(opts: ChainStoreOptions, modules: ChainStoreModules = {}): Promise<KeptChain> {
+  const folder = resolve(opts.folder);
+  const log = modules.log ?? silentLog;
+  try {
+    await using owned = new AsyncDisposableStack();
+    const file = owned.use(await openFolder({ folder, mapSizeBytes: opts.mapSizeBytes ?? MAP_BYTES }));
+    const faults = modules.faults;
+    const store = new KeptChain({ folder }, { file, log, ...(faults === undefined ? {} : { faults }) });
+    owned.move();
+    log.info({ folder, newestHeightBlocks: store.latestHeightBlocks()?.toString() }, "chain store opened");
+    return store;
+  } catch (cause) {
+    throw storeError(folder, cause);
+  }
+}

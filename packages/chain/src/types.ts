@@ -1,0 +1,76 @@
+/** Bytes that are a key (1 to 512 of them) or a value of the state. */
+export type Bytes = Uint8Array;
+
+/** Reads the state as it was after one block. Keys are ordered by their bytes. */
+export interface StateReader {
+  /** Block after which this is the state; 0 is the genesis. */
+  readonly heightBlocks: bigint;
+  /** Undefined: there is none. The bytes are the store's own: never change them. */
+  get(key: Bytes): Bytes | undefined;
+  /**
+   * Entries whose keys begin with the prefix, in order. May be read slowly, and while blocks are committed.
+   * @throws AppError HEIGHT_UNAVAILABLE while it is read, when its height was pruned meanwhile.
+   */
+  range(options: RangeOptions): Iterable<readonly [key: Bytes, value: Bytes]>;
+}
+
+/** What {@link StateReader.range} gives. */
+export interface RangeOptions {
+  readonly prefix: Bytes;
+  /** First key, the prefix included; by default the prefix itself. */
+  readonly from?: Bytes;
+  /** Key that is no longer given, the prefix included. */
+  readonly to?: Bytes;
+  readonly reverse?: boolean;
+}
+
+/** One change of the state; undefined deletes. */
+export type StateChange = readonly [key: Bytes, value: Bytes | undefined];
+
+/** What one block changed, each key once, in any order. Never changed after it was given to a store. */
+export interface BlockChanges {
+  readonly heightBlocks: bigint;
+  readonly changes: readonly StateChange[];
+  /** Further records of the block (header, results, commit, indexes), by table; stored in the same transaction, not part of the app hash. */
+  readonly records: readonly BlockRecord[];
+}
+
+/** A record beside the state: blocks, results, transactions by hash, indexes. A later one of the same key replaces it. */
+export interface BlockRecord {
+  /** Lower-case letters, digits, `.`, `_` and `-`; at most 64. */
+  readonly table: string;
+  readonly key: Bytes;
+  readonly value: Bytes;
+}
+
+/**
+ * Where the chain is kept: every value at every height, and what belongs to the blocks. A block is written whole or not
+ * at all, and is durable when {@link commit} resolves.
+ */
+export interface ChainStore extends AsyncDisposable {
+  /** Newest committed block; undefined before the genesis was written. */
+  latestHeightBlocks(): bigint | undefined;
+  /** Oldest height that can be read: that of the first block, or what pruning left. */
+  earliestHeightBlocks(): bigint;
+  /** The state after a block. @throws AppError HEIGHT_UNAVAILABLE when it is ahead or was pruned. */
+  at(heightBlocks: bigint): StateReader;
+  /**
+   * App hash after these changes on top of the newest block, without writing: what a proposal is checked by, and what the
+   * next header says.
+   */
+  appHashOf(block: BlockChanges): Bytes;
+  /** App hash after a committed block. */
+  appHash(heightBlocks: bigint): Bytes | undefined;
+  /**
+   * Writes the next block and gives its app hash. The first may have any height; then they follow each other without a
+   * gap. When it rejects, nothing was written.
+   * @throws AppError CHAIN_STORE, CHAIN_STORE_FULL, CHAIN_STORE_DAMAGED.
+   */
+  commit(block: BlockChanges): Promise<Bytes>;
+  /** A record as the newest block left it; records have no history. */
+  record(table: string, key: Bytes): Bytes | undefined;
+  /** Records of a table in the order of their keys. */
+  records(table: string, options: RangeOptions): Iterable<readonly [key: Bytes, value: Bytes]>;
+  /** Forgets states before a height (not their blocks), in small steps between which blocks may be committed; what is read at later heights stays. Broken off, the next call goes on. */
+  prune(beforeHeightBlocks: bigint, signal?: AbortSignal): Promise<void>;
+}
