@@ -1,0 +1,49 @@
+import { ACCOUNT_PREFIX, decodeBech32, encodeBech32 } from "@turnpike/crypto";
+import { done, fail, type Outcome, SDK } from "./outcome.ts";
+
+const MOST_ADDRESS_BYTES = 255;
+const MOST_CHARACTERS = 1023;
+const FOREIGN = /[^qpzry9x8gf2tvdw0s3jn54khce6mua7l]/;
+
+/** Why a text is no bech32, in the words of the SDK. */
+function bech32Fault(text: string): string {
+  if (text.length < 8 || text.length > MOST_CHARACTERS) return `invalid bech32 string length ${text.length}`;
+  const foreign = /[^!-~]/u.exec(text)?.[0];
+  if (foreign !== undefined) return `invalid character in string: '${foreign}'`;
+  const lower = text.toLowerCase();
+  if (text !== lower && text !== text.toUpperCase()) return "string not all lowercase or all uppercase";
+  const split = lower.lastIndexOf("1");
+  if (split < 1 || split + 7 > text.length) return `invalid separator index ${split}`;
+  const unknown = FOREIGN.exec(lower.slice(split + 1))?.[0];
+  if (unknown !== undefined) {
+    return `failed converting data to bytes: invalid character not part of charset: ${unknown.charCodeAt(0)}`;
+  }
+  return "invalid checksum";
+}
+
+/** Address bytes of an account's address, or why it is none. */
+export function parseAddress(text: string, prefix: string = ACCOUNT_PREFIX): Outcome<Uint8Array> {
+  if (text.trim() === "") return fail(SDK.invalidAddress, "empty address string is not allowed");
+  const decoded = decodeBech32(text);
+  if (decoded === undefined) return fail(SDK.invalidAddress, `decoding bech32 failed: ${bech32Fault(text)}`);
+  if (decoded.prefix !== prefix) {
+    return fail(SDK.invalidAddress, `invalid Bech32 prefix; expected ${prefix}, got ${decoded.prefix}`);
+  }
+  const { length } = decoded.bytes;
+  if (length === 0) return fail(SDK.invalidAddress, "addresses cannot be empty: unknown address");
+  if (length > MOST_ADDRESS_BYTES) {
+    return fail(SDK.invalidAddress, `address max length is 255, got ${length}: unknown address`);
+  }
+  return done(decoded.bytes);
+}
+
+/** What is wrong with an address, without the error's own text behind it; undefined when nothing is. */
+export function addressFault(text: string, prefix?: string): string | undefined {
+  const parsed = parseAddress(text, prefix);
+  return parsed.ok ? undefined : parsed.fault.text.slice(0, -`: ${SDK.invalidAddress.text}`.length);
+}
+
+/** Address of an account from its bytes. */
+export function addressText(bytes: Uint8Array): string {
+  return encodeBech32(ACCOUNT_PREFIX, bytes);
+}

@@ -1,0 +1,42 @@
+/** Thrown by a meter whose limit is passed; it undoes what the transaction did so far, and never leaves the runner. */
+export class OutOfGas extends Error {
+  /** What was being paid for, such as `ReadPerByte`. */
+  readonly location: string;
+
+  constructor(location: string) {
+    super(`out of gas in location: ${location}`);
+    this.location = location;
+  }
+}
+
+/** Gas of the SDK's key-value stores. */
+export const STORE_GAS = {
+  has: 1000n,
+  delete: 1000n,
+  readFlat: 1000n,
+  readPerByte: 3n,
+  writeFlat: 2000n,
+  writePerByte: 30n,
+  nextFlat: 30n,
+} as const;
+
+/** Counts gas up to a limit. */
+export class GasMeter {
+  /** Undefined: no limit. */
+  readonly limit: bigint | undefined;
+  #used = 0n;
+
+  constructor(limit?: bigint) {
+    this.limit = limit;
+  }
+
+  get used(): bigint {
+    return this.#used;
+  }
+
+  /** @throws OutOfGas when the limit is passed */
+  consume(amount: bigint, location: string): void {
+    this.#used += amount;
+    if (this.limit !== undefined && this.#used > this.limit) throw new OutOfGas(location);
+  }
+}

@@ -1,0 +1,116 @@
+import { AppError } from "@turnpike/base";
+import { decodeMessage, encodeMessage, fromApiJson, toApiJson } from "@turnpike/proto";
+import type { GasPrice } from "../tx/fees.ts";
+import { runTx, type TxResult } from "../tx/run-tx.ts";
+import type { Bytes, StateChange } from "../types.ts";
+import { type BlockInfo, type ChainEvent, type Context, type ExecutionMode, withAttribute } from "./context.ts";
+import { GasMeter } from "./gas.ts";
+import type { MessageHandler, Module, QueryAnswer, QueryHandler, ValidatorUpdate } from "./module.ts";
+import { Overlay, type StateReads, type StateView } from "./overlay.ts";
+
+/** Plain values of a {@link StateMachine}. */
+export interface StateMachineOptions {
+  /** What the mempool asks for; every node may have its own. */
+  readonly gasPrices: readonly GasPrice[];
+}
+
+/** What one block, or the genesis, does to the state. */
+export interface BlockOutcome {
+  readonly changes: readonly StateChange[];
+  /** Events of the beginning and the end of the block; those of transactions are in their results. */
+  readonly events: readonly ChainEvent[];
+  readonly results: readonly TxResult[];
+  readonly validatorUpdates: readonly ValidatorUpdate[];
+}
+
+const UNKNOWN_METHOD: QueryAnswer<Bytes> = { ok: false, status: 12, text: "Not Implemented" };
+
+/**
+ * The pure state machine: a state and a block give changes, events and results. It holds no state of its own, knows no
+ * clock and does no I/O, so that the same blocks give the same bytes on every machine.
+ */
+export class StateMachine {
+  readonly #modules: readonly Module[];
+  readonly #handlers: ReadonlyMap<string, MessageHandler>;
+  readonly #queries: ReadonlyMap<string, QueryHandler>;
+  readonly #gasPrices: readonly GasPrice[];
+
+  /** @param modules in the order in which the genesis, the beginning and the end of a block reach them */
+  constructor({ gasPrices }: StateMachineOptions, modules: readonly Module[]) {
+    this.#modules = modules;
+    this.#gasPrices = gasPrices;
+    this.#handlers = new Map(modules.flatMap((module) => Object.entries(module.messages ?? {})));
+    this.#queries = new Map(modules.flatMap((module) => Object.entries(module.queries ?? {})));
+  }
+
+  /**
+   * Fills an empty state from `app_state`, by module name.
+   * @throws AppError CONFIG_INVALID when a module's part is not valid
+   */
+  initGenesis(empty: StateReads, block: BlockInfo, appState: Readonly<Record<string, unknown>>): BlockOutcome {
+    const state = new Overlay(empty);
+    const events: ChainEvent[] = [];
+    const ctx: Context = { block, mode: "genesis", state, gas: new GasMeter(), events };
+    for (const { name, genesis } of this.#modules) {
+      if (genesis === undefined) continue;
+      const read = fromApiJson(genesis.schema, appState[name] ?? {});
+      if (!read.ok) {
+        throw new AppError("CONFIG_INVALID", { message: `app_state.${name} is not valid: ${read.fault}.` });
+      }
+      genesis.init(ctx, read.message);
+    }
+    return { changes: state.changes(), events, results: [], validatorUpdates: [] };
+  }
+
+  /** The `app_state` that makes this state again, by module name. */
+  exportGenesis(reader: StateReads, block: BlockInfo): Record<string, unknown> {
+    const ctx = contextOn(new Overlay(reader), block, "query");
+    return Object.fromEntries(
+      this.#modules.flatMap(({ name, genesis }) =>
+        genesis === undefined ? [] : [[name, toApiJson(genesis.schema, genesis.export(ctx))]],
+      ),
+    );
+  }
+
+  /** Runs a block on the state after the one before it. */
+  runBlock(reader: StateReads, block: BlockInfo, transactions: readonly Bytes[]): BlockOutcome {
+    const state = new Overlay(reader);
+    const begin = contextOn(state, block, "block");
+    for (const module of this.#modules) module.beginBlock?.(begin);
+    const results = transactions.map((bytes) => this.runTx(state, block, "deliver", bytes));
+    const end = contextOn(state, block, "block");
+    const validatorUpdates = this.#modules.flatMap((module) => module.endBlock?.(end) ?? []);
+    const events = [
+      ...withAttribute(begin.events, "mode", "BeginBlock"),
+      ...withAttribute(end.events, "mode", "EndBlock"),
+    ];
+    return { changes: state.changes(), events, results, validatorUpdates };
+  }
+
+  /**
+   * Runs one transaction on a state that may be written. The mempool keeps an {@link Overlay} over the newest block for
+   * `check` and `recheck`; for `simulate` any overlay does.
+   */
+  runTx(
+    state: StateView,
+    block: BlockInfo,
+    mode: Extract<ExecutionMode, "check" | "recheck" | "deliver" | "simulate">,
+    bytes: Bytes,
+  ): TxResult {
+    return runTx(state, block, mode, bytes, { handlers: this.#handlers, gasPrices: this.#gasPrices });
+  }
+
+  /** Answers a gRPC path on the state after a block. A path that no module has is status 12. */
+  query(reader: StateReads, block: BlockInfo, path: string, request: Bytes): QueryAnswer<Bytes> {
+    const handler = this.#queries.get(path);
+    if (handler === undefined) return UNKNOWN_METHOD;
+    const decoded = decodeMessage(handler.input, request);
+    if (!decoded.ok) return { ok: false, status: 3, text: decoded.fault };
+    const answer = handler.answer(contextOn(new Overlay(reader), block, "query"), decoded.message);
+    return answer.ok ? { ok: true, value: encodeMessage(handler.output, answer.value) } : answer;
+  }
+}
+
+function contextOn(state: StateView, block: BlockInfo, mode: ExecutionMode): Context {
+  return { block, mode, state, gas: new GasMeter(), events: [] };
+}

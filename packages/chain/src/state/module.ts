@@ -1,0 +1,94 @@
+import type { DescMessage, Message, MessageShape } from "@bufbuild/protobuf";
+import type { Context } from "./context.ts";
+import type { Outcome, TxFault } from "./outcome.ts";
+
+/** A change of the validator set; power 0 removes. */
+export interface ValidatorUpdate {
+  /** Ed25519 public key, 32 bytes. */
+  readonly publicKey: Uint8Array;
+  readonly power: bigint;
+}
+
+/** How a message of one type is run. Made by {@link messageHandler}. */
+export interface MessageHandler {
+  readonly schema: DescMessage;
+  readonly response: DescMessage;
+  /** Addresses whose signatures the message needs, as they stand in it. */
+  signers(message: Message): readonly string[];
+  /** Checks that need no state, before the fee is taken. */
+  validate(message: Message): TxFault | undefined;
+  run(ctx: Context, message: Message): Outcome<Message>;
+}
+
+/** How a query is answered. Made by {@link queryHandler}. */
+export interface QueryHandler {
+  readonly input: DescMessage;
+  readonly output: DescMessage;
+  answer(ctx: Context, request: Message): QueryAnswer<Message>;
+}
+
+/** Answer of a query: a message, or a gRPC status. */
+export type QueryAnswer<T> =
+  | { readonly ok: true; readonly value: T }
+  | { readonly ok: false; readonly status: number; readonly text: string };
+
+/** What a module keeps in `app_state`. Made by {@link moduleGenesis}. */
+export interface ModuleGenesis {
+  readonly schema: DescMessage;
+  init(ctx: Context, state: Message): void;
+  export(ctx: Context): Message;
+}
+
+/** One part of the state machine: a folder under `modules/`. Its name is also what its keys in the state begin with. */
+export interface Module {
+  readonly name: string;
+  /** By type URL. */
+  readonly messages?: Readonly<Record<string, MessageHandler>>;
+  /** By gRPC path. */
+  readonly queries?: Readonly<Record<string, QueryHandler>>;
+  readonly genesis?: ModuleGenesis;
+  beginBlock?(ctx: Context): void;
+  endBlock?(ctx: Context): readonly ValidatorUpdate[] | undefined;
+}
+
+/** A handler of messages of one schema. */
+export function messageHandler<Desc extends DescMessage, Answer extends DescMessage>(
+  schema: Desc,
+  response: Answer,
+  parts: {
+    signers(message: MessageShape<Desc>): readonly string[];
+    validate?(message: MessageShape<Desc>): TxFault | undefined;
+    run(ctx: Context, message: MessageShape<Desc>): Outcome<MessageShape<Answer>>;
+  },
+): MessageHandler {
+  // The runner gives a handler only messages of its own schema.
+  const typed = (message: Message): MessageShape<Desc> => message as MessageShape<Desc>;
+  return {
+    schema,
+    response,
+    signers: (message) => parts.signers(typed(message)),
+    validate: (message) => parts.validate?.(typed(message)),
+    run: (ctx, message) => parts.run(ctx, typed(message)),
+  };
+}
+
+/** A handler of queries of one pair of schemas. */
+export function queryHandler<Input extends DescMessage, Output extends DescMessage>(
+  input: Input,
+  output: Output,
+  answer: (ctx: Context, request: MessageShape<Input>) => QueryAnswer<MessageShape<Output>>,
+): QueryHandler {
+  return { input, output, answer: (ctx, request) => answer(ctx, request as MessageShape<Input>) };
+}
+
+/** A module's genesis of one schema. */
+export function moduleGenesis<Desc extends DescMessage>(
+  schema: Desc,
+  parts: { init(ctx: Context, state: MessageShape<Desc>): void; export(ctx: Context): MessageShape<Desc> },
+): ModuleGenesis {
+  return {
+    schema,
+    init: (ctx, state) => parts.init(ctx, state as MessageShape<Desc>),
+    export: (ctx) => parts.export(ctx),
+  };
+}

@@ -1,0 +1,58 @@
+/** Why a transaction, a message or a query is refused, as the chain's clients see it. */
+export interface TxFault {
+  readonly codespace: string;
+  readonly code: number;
+  readonly text: string;
+}
+
+/** What a step gives: a value, or the fault that ends the transaction. */
+export type Outcome<T> = { readonly ok: true; readonly value: T } | { readonly ok: false; readonly fault: TxFault };
+
+/** A registered error of a module. */
+export interface FaultKind {
+  readonly codespace: string;
+  readonly code: number;
+  readonly text: string;
+}
+
+const sdk = (code: number, text: string): FaultKind => ({ codespace: "sdk", code, text });
+
+/** The errors of codespace `sdk`, with its numbers and texts. */
+export const SDK = {
+  txDecode: sdk(2, "tx parse error"),
+  unauthorized: sdk(4, "unauthorized"),
+  insufficientFunds: sdk(5, "insufficient funds"),
+  unknownRequest: sdk(6, "unknown request"),
+  invalidAddress: sdk(7, "invalid address"),
+  invalidPublicKey: sdk(8, "invalid pubkey"),
+  unknownAddress: sdk(9, "unknown address"),
+  invalidCoins: sdk(10, "invalid coins"),
+  outOfGas: sdk(11, "out of gas"),
+  memoTooLarge: sdk(12, "memo too large"),
+  insufficientFee: sdk(13, "insufficient fee"),
+  tooManySignatures: sdk(14, "maximum number of signatures exceeded"),
+  noSignatures: sdk(15, "no signatures supplied"),
+  invalidRequest: sdk(18, "invalid request"),
+  txTimeoutHeight: sdk(30, "tx timeout height"),
+  unknownExtensionOptions: sdk(31, "unknown extension options"),
+  wrongSequence: sdk(32, "incorrect account sequence"),
+  notSupported: sdk(37, "feature not supported"),
+  invalidGasLimit: sdk(41, "invalid gas limit"),
+  txTimeout: sdk(42, "tx timeout"),
+} as const;
+
+/** A value that a step gives. */
+export function done<T>(value: T): Outcome<T> {
+  return { ok: true, value };
+}
+
+/** A fault: the text in front of the error's own, as the SDK wraps it; no text gives the error's own alone. */
+export function fail(kind: FaultKind, text?: string): { readonly ok: false; readonly fault: TxFault } {
+  const whole = text === undefined ? kind.text : `${text}: ${kind.text}`;
+  return { ok: false, fault: { codespace: kind.codespace, code: kind.code, text: whole } };
+}
+
+/** A fault without a registered error, such as a gRPC status: code 1 of codespace `undefined`, the text as it is. */
+export function failPlain(text: string): { readonly ok: false; readonly fault: TxFault } {
+  return { ok: false, fault: { codespace: "undefined", code: 1, text } };
+}

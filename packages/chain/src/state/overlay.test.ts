@@ -1,0 +1,98 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import fc from "fast-check";
+import type { RangeOptions } from "../types.ts";
+import { bytesToText, textAfterPrefix } from "./bytes.ts";
+import { Overlay, type StateReads } from "./overlay.ts";
+
+const EMPTY: StateReads = { get: () => undefined, range: () => [] };
+const key = fc
+  .uint8Array({ minLength: 1, maxLength: 3 })
+  .map((bytes) => bytes.map((byte) => (byte % 3 === 0 ? 255 : byte % 3)));
+const write = fc.record({
+  key,
+  value: fc.option(fc.uint8Array({ maxLength: 2 }), { nil: undefined }),
+  level: fc.nat(2),
+});
+const range = fc.record(
+  { prefix: key.map((bytes) => bytes.subarray(1)), from: key, to: key, reverse: fc.boolean() },
+  { requiredKeys: ["prefix"] },
+);
+
+function expected(model: Map<string, Uint8Array>, { prefix, from, to, reverse }: RangeOptions): [string, string][] {
+  const start = bytesToText(prefix);
+  const entries = [...model]
+    .filter(([k]) => k.startsWith(start))
+    .filter(([k]) => (from === undefined || k >= bytesToText(from)) && (to === undefined || k < bytesToText(to)))
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([k, v]): [string, string] => [k, bytesToText(v)]);
+  return reverse === true ? entries.reverse() : entries;
+}
+
+suite("overlay", () => {
+  test("stacked overlays read and walk like one sorted map, whatever lies at which level", () => {
+    fc.assert(
+      fc.property(fc.array(write, { maxLength: 60 }), fc.array(range, { maxLength: 6 }), (writes, ranges) => {
+        const layers: Overlay[] = [];
+        for (let i = 0; i < 3; i++) layers.push(new Overlay(layers[i - 1] ?? EMPTY));
+        const model = new Map<string, Uint8Array>();
+        for (const step of writes.toSorted((a, b) => a.level - b.level)) {
+          const layer = layers[step.level];
+          assert.ok(layer);
+          if (step.value === undefined) {
+            layer.delete(step.key);
+            model.delete(bytesToText(step.key));
+          } else {
+            layer.set(step.key, step.value);
+            model.set(bytesToText(step.key), step.value);
+          }
+        }
+        const top = layers[2];
+        assert.ok(top);
+        const walk = (state: StateReads, options: RangeOptions): [string, string][] =>
+          [...state.range(options)].map(([k, v]) => [bytesToText(k), bytesToText(v)]);
+        for (const options of ranges) assert.deepEqual(walk(top, options), expected(model, options));
+        for (const step of writes) assert.deepEqual(top.get(step.key), model.get(bytesToText(step.key)));
+        const [bottom, middle] = layers;
+        assert.ok(bottom && middle);
+        top.commitTo(middle);
+        middle.commitTo(bottom);
+        const all = expected(model, { prefix: new Uint8Array(0) });
+        assert.deepEqual(walk(bottom, { prefix: new Uint8Array(0) }), all);
+        assert.deepEqual(
+          bottom.changes().map(([k, v]) => [bytesToText(k), bytesToText(v ?? new Uint8Array(9))]),
+          all,
+        );
+      }),
+      { numRuns: 200 },
+    );
+  });
+
+  test("a walk sees what is written ahead of it, and not what is deleted there", () => {
+    const state = new Overlay(EMPTY);
+    for (const byte of [1, 2, 3]) state.set(Uint8Array.of(byte), Uint8Array.of(byte));
+    const seen: (number | undefined)[] = [];
+    for (const [k] of state.range({ prefix: new Uint8Array(0) })) {
+      seen.push(k[0]);
+      if (k[0] === 1) {
+        state.delete(Uint8Array.of(2));
+        state.set(Uint8Array.of(4), Uint8Array.of(4));
+        state.set(Uint8Array.of(0), Uint8Array.of(0));
+      }
+    }
+    assert.deepEqual(seen, [1, 3, 4]);
+  });
+
+  test("a caller who changes its bytes later does not change the state; what is as before is no change", () => {
+    const base = new Overlay(EMPTY);
+    const value = Uint8Array.of(7);
+    base.set(Uint8Array.of(1), value);
+    value[0] = 8;
+    assert.deepEqual(base.get(Uint8Array.of(1)), Uint8Array.of(7));
+    const over = new Overlay(base);
+    over.set(Uint8Array.of(1), Uint8Array.of(7));
+    over.delete(Uint8Array.of(2));
+    assert.deepEqual(over.changes(), []);
+    assert.equal(textAfterPrefix("\u00ff\u00ff"), undefined);
+  });
+});

@@ -1,0 +1,158 @@
+import type { Bytes, RangeOptions, StateChange, StateReader } from "../types.ts";
+import { bytesToText, textAfterPrefix, textToBytes } from "./bytes.ts";
+
+/** What can be read: a committed state, or an {@link Overlay}. */
+export type StateReads = Pick<StateReader, "get" | "range">;
+
+/** A state that can be read and written. */
+export interface StateView extends StateReads {
+  set(key: Bytes, value: Bytes): void;
+  delete(key: Bytes): void;
+}
+
+interface Bounds {
+  readonly low: string;
+  readonly high: string | undefined;
+}
+
+function boundsOf({ prefix, from, to }: RangeOptions): Bounds {
+  const first = bytesToText(prefix);
+  const start = from === undefined ? first : bytesToText(from);
+  const afterPrefix = textAfterPrefix(first);
+  const end = to === undefined ? afterPrefix : bytesToText(to);
+  const high = end === undefined || (afterPrefix !== undefined && afterPrefix < end) ? afterPrefix : end;
+  const startsInside = start >= first;
+  return { low: startsInside ? start : first, high };
+}
+
+/**
+ * Writes over a state, kept apart until {@link commit}. Overlays stack: one per block, per transaction, per message.
+ * The state below must not change while an overlay on it is in use. A range may be written to while it is walked: what
+ * lies ahead is seen as it is when the walk gets there.
+ */
+export class Overlay implements StateView {
+  readonly #base: StateReads;
+  readonly #writes = new Map<string, Bytes | undefined>();
+  readonly #sorted: string[] = [];
+  #unsorted: string[] = [];
+
+  constructor(base: StateReads) {
+    this.#base = base;
+  }
+
+  get(key: Bytes): Bytes | undefined {
+    const text = bytesToText(key);
+    return this.#writes.has(text) ? this.#writes.get(text) : this.#base.get(key);
+  }
+
+  set(key: Bytes, value: Bytes): void {
+    this.#write(bytesToText(key), Uint8Array.from(value));
+  }
+
+  delete(key: Bytes): void {
+    this.#write(bytesToText(key), undefined);
+  }
+
+  *range(options: RangeOptions): Generator<readonly [key: Bytes, value: Bytes]> {
+    const { low, high } = boundsOf(options);
+    const reverse = options.reverse === true;
+    const below = this.#base.range(options)[Symbol.iterator]();
+    try {
+      let next = below.next();
+      let last: string | undefined;
+      for (;;) {
+        let baseKey = next.done === true ? undefined : bytesToText(next.value[0]);
+        while (baseKey !== undefined && this.#writes.has(baseKey)) {
+          next = below.next();
+          baseKey = next.done === true ? undefined : bytesToText(next.value[0]);
+        }
+        const own = reverse ? this.#before(last ?? high, low) : this.#after(last, low, high);
+        if (own === undefined && (baseKey === undefined || next.done === true)) return;
+        const takeOwn = own !== undefined && (baseKey === undefined || (reverse ? own > baseKey : own < baseKey));
+        if (takeOwn) {
+          last = own;
+          const value = this.#writes.get(own);
+          if (value !== undefined) yield [textToBytes(own), value];
+        } else if (next.done !== true) {
+          last = baseKey;
+          const entry = next.value;
+          next = below.next();
+          yield entry;
+        }
+      }
+    } finally {
+      below.return?.();
+    }
+  }
+
+  /** Writes everything into the state below, which must be one that can be written, and forgets it here. */
+  commitTo(target: StateView): void {
+    for (const [key, value] of this.#writes) {
+      if (value === undefined) target.delete(textToBytes(key));
+      else target.set(textToBytes(key), value);
+    }
+    this.discard();
+  }
+
+  /** Forgets everything that was written. */
+  discard(): void {
+    this.#writes.clear();
+    this.#sorted.length = 0;
+    this.#unsorted = [];
+  }
+
+  /** What differs from the state below, in the order of the keys. */
+  changes(): StateChange[] {
+    this.#sort();
+    const changes: StateChange[] = [];
+    for (const text of this.#sorted) {
+      const key = textToBytes(text);
+      const value = this.#writes.get(text);
+      const old = this.#base.get(key);
+      const same = value === undefined ? old === undefined : old !== undefined && Buffer.compare(old, value) === 0;
+      if (!same) changes.push([key, value]);
+    }
+    return changes;
+  }
+
+  #write(key: string, value: Bytes | undefined): void {
+    if (!this.#writes.has(key)) this.#unsorted.push(key);
+    this.#writes.set(key, value);
+  }
+
+  #sort(): void {
+    if (this.#unsorted.length === 0) return;
+    if (this.#unsorted.length > 32) {
+      this.#sorted.push(...this.#unsorted.splice(0, 50_000));
+      while (this.#unsorted.length > 0) this.#sorted.push(...this.#unsorted.splice(0, 50_000));
+      this.#sorted.sort((a, b) => (a < b ? -1 : 1));
+      return;
+    }
+    for (const key of this.#unsorted) this.#sorted.splice(this.#place(key), 0, key);
+    this.#unsorted = [];
+  }
+
+  // Place of the first key that is not before this one.
+  #place(key: string): number {
+    let low = 0;
+    let high = this.#sorted.length;
+    while (low < high) {
+      const middle = (low + high) >>> 1;
+      if ((this.#sorted[middle] ?? "") < key) low = middle + 1;
+      else high = middle;
+    }
+    return low;
+  }
+
+  #after(last: string | undefined, low: string, high: string | undefined): string | undefined {
+    this.#sort();
+    const key = this.#sorted[this.#place(last === undefined ? low : `${last}\0`)];
+    return key === undefined || (high !== undefined && key >= high) ? undefined : key;
+  }
+
+  #before(end: string | undefined, low: string): string | undefined {
+    this.#sort();
+    const key = this.#sorted[(end === undefined ? this.#sorted.length : this.#place(end)) - 1];
+    return key === undefined || key < low ? undefined : key;
+  }
+}

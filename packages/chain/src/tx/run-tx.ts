@@ -1,0 +1,135 @@
+import { isAppError } from "@turnpike/base";
+import { type Any, baseAbci, createMessage, encodeMessage, packAny } from "@turnpike/proto";
+import {
+  type BlockInfo,
+  type ChainEvent,
+  type Context,
+  chainEvent,
+  type ExecutionMode,
+  withAttribute,
+} from "../state/context.ts";
+import { GasMeter, OutOfGas } from "../state/gas.ts";
+import type { MessageHandler } from "../state/module.ts";
+import { done, fail, type Outcome, SDK, type TxFault } from "../state/outcome.ts";
+import { Overlay, type StateView } from "../state/overlay.ts";
+import type { Bytes } from "../types.ts";
+import { runAnte } from "./ante.ts";
+import { type DecodedTx, decodeTx, type RoutedMessage } from "./decode.ts";
+import type { GasPrice } from "./fees.ts";
+
+/** What became of a transaction: code 0 and its data, or a code, a codespace and a text. */
+export interface TxResult {
+  readonly code: number;
+  readonly codespace: string;
+  readonly log: string;
+  /** `TxMsgData` of a transaction that was run. */
+  readonly data: Bytes;
+  readonly gasWanted: bigint;
+  readonly gasUsed: bigint;
+  readonly events: readonly ChainEvent[];
+}
+
+/** How transactions are run. */
+export interface TxOptions {
+  /** By type URL. */
+  readonly handlers: ReadonlyMap<string, MessageHandler>;
+  /** What the mempool asks for; what is in a block is not asked. */
+  readonly gasPrices: readonly GasPrice[];
+}
+
+const NOTHING = new Uint8Array(0);
+
+// Out of gas is the transaction's own. What the code did not foresee must not stop the chain; a damaged state must.
+function guarded<T>(gas: GasMeter, step: () => Outcome<T>): Outcome<T> {
+  try {
+    return step();
+  } catch (error) {
+    if (error instanceof OutOfGas) {
+      return fail(SDK.outOfGas, `${error.message}; gasWanted: ${gas.limit ?? 0n}, gasUsed: ${gas.used}`);
+    }
+    if (isAppError(error)) throw error;
+    return fail({ codespace: "sdk", code: 111_222, text: "panic" }, "recovered");
+  }
+}
+
+function checkedForm(bytes: Bytes, handlers: ReadonlyMap<string, MessageHandler>): Outcome<DecodedTx> {
+  const decoded = decodeTx(bytes, handlers);
+  if (!decoded.ok) return decoded;
+  for (const { handler, message } of decoded.value.messages) {
+    const fault = handler.validate(message);
+    if (fault !== undefined) return { ok: false, fault };
+  }
+  return decoded;
+}
+
+function moduleOf(typeUrl: string): string | undefined {
+  return typeUrl.split(".")[1];
+}
+
+function runMessage(ctx: Context, routed: RoutedMessage, index: number): Outcome<Any> {
+  const events: ChainEvent[] = [];
+  const ran = routed.handler.run({ ...ctx, events }, routed.message);
+  if (!ran.ok) {
+    const text = `failed to execute message; message index: ${index}: ${ran.fault.text}`;
+    return { ok: false, fault: { ...ran.fault, text } };
+  }
+  const [sender] = routed.signers;
+  const named = events.some(({ type, attributes }) => type === "message" && attributes.some((a) => a.key === "module"));
+  const owner = named ? undefined : moduleOf(routed.typeUrl);
+  const action = chainEvent("message", {
+    action: routed.typeUrl,
+    ...(sender === undefined ? {} : { sender }),
+    ...(owner === undefined ? {} : { module: owner }),
+  });
+  ctx.events.push(...withAttribute([action, ...events], "msg_index", index.toString()));
+  return done(packAny(routed.handler.response, ran.value));
+}
+
+function runMessages(ctx: Context, tx: DecodedTx): Outcome<Bytes> {
+  const msgResponses: Any[] = [];
+  for (const [i, routed] of tx.messages.entries()) {
+    const answer = runMessage(ctx, routed, i);
+    if (!answer.ok) return answer;
+    msgResponses.push(answer.value);
+  }
+  const data = createMessage(baseAbci.TxMsgDataSchema, { msgResponses });
+  return done(encodeMessage(baseAbci.TxMsgDataSchema, data));
+}
+
+function refused(fault: TxFault, gas: GasMeter | undefined, events: readonly ChainEvent[] = []): TxResult {
+  const { code, codespace, text: log } = fault;
+  return { code, codespace, log, data: NOTHING, gasWanted: gas?.limit ?? 0n, gasUsed: gas?.used ?? 0n, events };
+}
+
+/**
+ * Runs a transaction on a state. What the checks before the messages write (fee, sequence, key) stays when a message
+ * fails; the messages' writes and events stay only when all of them succeed. The mempool's modes stop before the messages.
+ */
+export function runTx(
+  state: StateView,
+  block: BlockInfo,
+  mode: Extract<ExecutionMode, "check" | "recheck" | "deliver" | "simulate">,
+  bytes: Bytes,
+  { handlers, gasPrices }: TxOptions,
+): TxResult {
+  const decoded = guarded(new GasMeter(), () => checkedForm(bytes, handlers));
+  if (!decoded.ok) return refused(decoded.fault, undefined);
+  const tx = decoded.value;
+  const unlimited = mode === "simulate" || block.heightBlocks === 0n;
+  const gas = unlimited ? new GasMeter() : new GasMeter(tx.fee.gasLimit);
+  const anteState = new Overlay(state);
+  const anteEvents: ChainEvent[] = [];
+  const ante = guarded(gas, () => runAnte({ block, mode, state: anteState, gas, events: anteEvents }, tx, gasPrices));
+  if (!ante.ok) return refused(ante.fault, gas);
+  anteState.commitTo(state);
+  const passed = { code: 0, codespace: "", log: "", gasWanted: tx.fee.gasLimit };
+  if (mode === "check" || mode === "recheck") {
+    return { ...passed, data: NOTHING, gasUsed: gas.used, events: anteEvents };
+  }
+  const messageState = new Overlay(state);
+  const events: ChainEvent[] = [];
+  const ran = guarded(gas, () => runMessages({ block, mode, state: messageState, gas, events }, tx));
+  if (!ran.ok) return refused(ran.fault, gas, anteEvents);
+  messageState.commitTo(state);
+  return { ...passed, data: ran.value, gasUsed: gas.used, events: [...anteEvents, ...events] };
+}
