@@ -12,6 +12,8 @@ import { Overlay, type StateReads, type StateView } from "./overlay.ts";
 export interface StateMachineOptions {
   /** What the mempool asks for; every node may have its own. */
   readonly gasPrices: readonly GasPrice[];
+  /** Names of the modules whose block begins, and ends, in this order; by default that of the modules. One that is not named has no such step. */
+  readonly order?: { readonly beginBlock: readonly string[]; readonly endBlock: readonly string[] };
 }
 
 /** What one block, or the genesis, does to the state. */
@@ -31,13 +33,17 @@ const UNKNOWN_METHOD: QueryAnswer<Bytes> = { ok: false, status: 12, text: "Not I
  */
 export class StateMachine {
   readonly #modules: readonly Module[];
+  readonly #beginning: readonly Module[];
+  readonly #ending: readonly Module[];
   readonly #handlers: ReadonlyMap<string, MessageHandler>;
   readonly #queries: ReadonlyMap<string, QueryHandler>;
   readonly #gasPrices: readonly GasPrice[];
 
-  /** @param modules in the order in which the genesis, the beginning and the end of a block reach them */
-  constructor({ gasPrices }: StateMachineOptions, modules: readonly Module[]) {
+  /** @param modules in the order in which the genesis reaches them */
+  constructor({ gasPrices, order }: StateMachineOptions, modules: readonly Module[]) {
     this.#modules = modules;
+    this.#beginning = order === undefined ? modules : inOrder(modules, order.beginBlock);
+    this.#ending = order === undefined ? modules : inOrder(modules, order.endBlock);
     this.#gasPrices = gasPrices;
     this.#handlers = new Map(modules.flatMap((module) => Object.entries(module.messages ?? {})));
     this.#queries = new Map(modules.flatMap((module) => Object.entries(module.queries ?? {})));
@@ -51,15 +57,16 @@ export class StateMachine {
     const state = new Overlay(empty);
     const events: ChainEvent[] = [];
     const ctx: Context = { block, mode: "genesis", state, gas: new GasMeter(), events };
+    const validatorUpdates: ValidatorUpdate[] = [];
     for (const { name, genesis } of this.#modules) {
       if (genesis === undefined) continue;
       const read = fromApiJson(genesis.schema, appState[name] ?? {});
       if (!read.ok) {
         throw new AppError("CONFIG_INVALID", { message: `app_state.${name} is not valid: ${read.fault}.` });
       }
-      genesis.init(ctx, read.message);
+      validatorUpdates.push(...(genesis.init(ctx, read.message) ?? []));
     }
-    return { changes: state.changes(), events, results: [], validatorUpdates: [] };
+    return { changes: state.changes(), events, results: [], validatorUpdates };
   }
 
   /** The `app_state` that makes this state again, by module name. */
@@ -76,10 +83,10 @@ export class StateMachine {
   runBlock(reader: StateReads, block: BlockInfo, transactions: readonly Bytes[]): BlockOutcome {
     const state = new Overlay(reader);
     const begin = contextOn(state, block, "block");
-    for (const module of this.#modules) module.beginBlock?.(begin);
+    for (const module of this.#beginning) module.beginBlock?.(begin);
     const results = transactions.map((bytes) => this.runTx(state, block, "deliver", bytes));
     const end = contextOn(state, block, "block");
-    const validatorUpdates = this.#modules.flatMap((module) => module.endBlock?.(end) ?? []);
+    const validatorUpdates = this.#ending.flatMap((module) => module.endBlock?.(end) ?? []);
     const events = [
       ...withAttribute(begin.events, "mode", "BeginBlock"),
       ...withAttribute(end.events, "mode", "EndBlock"),
@@ -113,4 +120,12 @@ export class StateMachine {
 
 function contextOn(state: StateView, block: BlockInfo, mode: ExecutionMode): Context {
   return { block, mode, state, gas: new GasMeter(), events: [] };
+}
+
+function inOrder(modules: readonly Module[], names: readonly string[]): Module[] {
+  return names.map((name) => {
+    const found = modules.find((module) => module.name === name);
+    if (found === undefined) throw new AppError("INTERNAL", { detail: { unknownModule: name } });
+    return found;
+  });
 }

@@ -35,7 +35,8 @@ export type QueryAnswer<T> =
 /** What a module keeps in `app_state`. Made by {@link moduleGenesis}. */
 export interface ModuleGenesis {
   readonly schema: DescMessage;
-  init(ctx: Context, state: Message): void;
+  /** Fills the state; may name the chain's first validators. */
+  init(ctx: Context, state: Message): readonly ValidatorUpdate[] | undefined;
   export(ctx: Context): Message;
 }
 
@@ -84,11 +85,14 @@ export function queryHandler<Input extends DescMessage, Output extends DescMessa
 /** A module's genesis of one schema. */
 export function moduleGenesis<Desc extends DescMessage>(
   schema: Desc,
-  parts: { init(ctx: Context, state: MessageShape<Desc>): void; export(ctx: Context): MessageShape<Desc> },
+  parts: {
+    init(ctx: Context, state: MessageShape<Desc>): readonly ValidatorUpdate[] | undefined | void;
+    export(ctx: Context): MessageShape<Desc>;
+  },
 ): ModuleGenesis {
   return {
     schema,
-    init: (ctx, state) => parts.init(ctx, state as MessageShape<Desc>),
+    init: (ctx, state) => parts.init(ctx, state as MessageShape<Desc>) ?? undefined,
     export: (ctx) => parts.export(ctx),
   };
 }

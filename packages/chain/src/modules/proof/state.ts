@@ -1,0 +1,84 @@
+import { createMessage, proof } from "@turnpike/proto";
+import { endedTextCodec, messageCodec, noKey, pairCodec, textCodec, uint64Codec } from "../../state/codecs.ts";
+import { Collection } from "../../state/collection.ts";
+import type { Context } from "../../state/context.ts";
+
+/** Name of the module, and of its part of the state. */
+export const PROOF_MODULE = "proof";
+
+const module = PROOF_MODULE;
+const none = { encode: (): Uint8Array => new Uint8Array(0), decode: (): undefined => undefined };
+
+/** The parameters. */
+export const proofParams = new Collection({
+  module,
+  prefix: Uint8Array.of(0),
+  key: noKey,
+  value: messageCodec(proof.ParamsSchema),
+});
+/** Claims by session id and operator address. */
+export const claims = new Collection({
+  module,
+  prefix: Uint8Array.of(1),
+  key: pairCodec(endedTextCodec, textCodec),
+  value: messageCodec(proof.ClaimSchema),
+});
+/** Claims by their session's end, session id and operator address: the order of settlement. */
+export const claimsByEnd = new Collection({
+  module,
+  prefix: Uint8Array.of(2),
+  key: pairCodec(uint64Codec, pairCodec(endedTextCodec, textCodec)),
+  value: none,
+});
+/** Claims by operator address, session's end and session id. */
+export const claimsBySupplier = new Collection({
+  module,
+  prefix: Uint8Array.of(3),
+  key: pairCodec(endedTextCodec, pairCodec(uint64Codec, textCodec)),
+  value: none,
+});
+/** Proofs by session id and operator address, from their transaction until the end of its block. */
+export const proofs = new Collection({
+  module,
+  prefix: Uint8Array.of(4),
+  key: pairCodec(endedTextCodec, textCodec),
+  value: messageCodec(proof.ProofSchema),
+});
+
+/** The parameters. */
+export function getProofParams(ctx: Context): proof.Params {
+  return proofParams.get(ctx, undefined) ?? createMessage(proof.ParamsSchema);
+}
+
+/** A claim; undefined when there is none. */
+export function getClaim(ctx: Context, sessionId: string, operatorAddress: string): proof.Claim | undefined {
+  return claims.get(ctx, [sessionId, operatorAddress]);
+}
+
+/** Writes a claim, new or changed, and its entries in the indexes. */
+export function setClaim(ctx: Context, claim: proof.Claim): void {
+  const operator = claim.supplierOperatorAddress;
+  const sessionId = claim.sessionHeader?.sessionId ?? "";
+  const end = claim.sessionHeader?.sessionEndBlockHeight ?? 0n;
+  claims.set(ctx, [sessionId, operator], claim);
+  claimsByEnd.set(ctx, [end, [sessionId, operator]], undefined);
+  claimsBySupplier.set(ctx, [operator, [end, sessionId]], undefined);
+}
+
+/** Forgets a claim and its entries in the indexes. */
+export function removeClaim(ctx: Context, sessionId: string, operatorAddress: string): void {
+  const claim = getClaim(ctx, sessionId, operatorAddress);
+  if (claim === undefined) return;
+  const end = claim.sessionHeader?.sessionEndBlockHeight ?? 0n;
+  claims.remove(ctx, [sessionId, operatorAddress]);
+  claimsByEnd.remove(ctx, [end, [sessionId, operatorAddress]]);
+  claimsBySupplier.remove(ctx, [operatorAddress, [end, sessionId]]);
+}
+
+/** Claims of all sessions that end at a height, by session id and operator address. */
+export function claimsOfSessionsEnding(ctx: Context, sessionEndHeight: bigint): proof.Claim[] {
+  const within = uint64Codec.encode(sessionEndHeight);
+  return [...claimsByEnd.entries(ctx, { within })].flatMap(
+    ([[, [sessionId, operator]]]) => getClaim(ctx, sessionId, operator) ?? [],
+  );
+}

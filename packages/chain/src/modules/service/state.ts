@@ -1,0 +1,79 @@
+import { createMessage, service, shared } from "@turnpike/proto";
+import { difficultyOfUnusedService, type RelayDifficulty } from "@turnpike/protocol";
+import { endedTextCodec, messageCodec, noKey, pairCodec, textCodec, uint64Codec } from "../../state/codecs.ts";
+import { Collection } from "../../state/collection.ts";
+import type { Context } from "../../state/context.ts";
+
+/** Name of the module, and of its part of the state. */
+export const SERVICE_MODULE = "service";
+
+const module = SERVICE_MODULE;
+
+/** The parameters. */
+export const serviceParams = new Collection({
+  module,
+  prefix: Uint8Array.of(0),
+  key: noKey,
+  value: messageCodec(service.ParamsSchema),
+});
+/** Services by id, their cards included. */
+export const services = new Collection({
+  module,
+  prefix: Uint8Array.of(1),
+  key: textCodec,
+  value: messageCodec(shared.ServiceSchema),
+});
+/** Each service's newest difficulty, which may hold from the next session on only. */
+export const difficulties = new Collection({
+  module,
+  prefix: Uint8Array.of(2),
+  key: textCodec,
+  value: messageCodec(service.RelayMiningDifficultySchema),
+});
+/** Difficulties by service and the height from which they hold. */
+export const difficultyHistory = new Collection({
+  module,
+  prefix: Uint8Array.of(3),
+  key: pairCodec(endedTextCodec, uint64Codec),
+  value: messageCodec(service.RelayMiningDifficultySchema),
+});
+/** Compute units of a relay by service and the height from which they hold. */
+export const computeUnitsHistory = new Collection({
+  module,
+  prefix: Uint8Array.of(4),
+  key: pairCodec(endedTextCodec, uint64Codec),
+  value: uint64Codec,
+});
+
+/** The parameters. */
+export function getServiceParams(ctx: Context): service.Params {
+  return serviceParams.get(ctx, undefined) ?? createMessage(service.ParamsSchema);
+}
+
+/** A service; undefined when there is none. */
+export function getService(ctx: Context, serviceId: string): shared.Service | undefined {
+  return services.get(ctx, serviceId);
+}
+
+/**
+ * Compute units of one relay at a height: the newest entry of the history that is not later, else the service's own;
+ * undefined when there is no such service.
+ */
+export function getComputeUnitsPerRelayAt(ctx: Context, serviceId: string, height: bigint): bigint | undefined {
+  const within = endedTextCodec.encode(serviceId);
+  if (height >= 0n) {
+    const to = computeUnitsHistory.keyBytes([serviceId, height + 1n]);
+    for (const [, units] of computeUnitsHistory.entries(ctx, { within, to, reverse: true })) return units;
+  }
+  return getService(ctx, serviceId)?.computeUnitsPerRelay;
+}
+
+/** The difficulty that holds at a height; a service without one has the base. */
+export function getDifficultyAt(ctx: Context, serviceId: string, height: bigint): RelayDifficulty {
+  const within = endedTextCodec.encode(serviceId);
+  if (height >= 0n) {
+    const to = difficultyHistory.keyBytes([serviceId, height + 1n]);
+    for (const [, found] of difficultyHistory.entries(ctx, { within, to, reverse: true })) return found;
+  }
+  return difficultyOfUnusedService(serviceId, getServiceParams(ctx).targetNumRelays, 0n);
+}

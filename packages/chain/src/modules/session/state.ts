@@ -1,0 +1,54 @@
+import { AppError } from "@turnpike/base";
+import { createMessage, session } from "@turnpike/proto";
+import { messageCodec, noKey, rawCodec, uint64Codec } from "../../state/codecs.ts";
+import { Collection } from "../../state/collection.ts";
+import type { Context } from "../../state/context.ts";
+import type { Bytes } from "../../types.ts";
+
+/** Name of the module, and of its part of the state. */
+export const SESSION_MODULE = "session";
+
+const module = SESSION_MODULE;
+
+/** The parameters as they are now. */
+export const sessionParams = new Collection({
+  module,
+  prefix: Uint8Array.of(0),
+  key: noKey,
+  value: messageCodec(session.ParamsSchema),
+});
+/** Parameters by the height from which they hold. */
+export const sessionParamsHistory = new Collection({
+  module,
+  prefix: Uint8Array.of(1),
+  key: uint64Codec,
+  value: messageCodec(session.ParamsSchema),
+});
+/** Hash of each block, 32 bytes, by height: what sessions and proofs are drawn by. Written at the block's end. */
+export const blockHashes = new Collection({ module, prefix: Uint8Array.of(2), key: uint64Codec, value: rawCodec });
+
+/** The parameters as they are now. */
+export function getSessionParams(ctx: Context): session.Params {
+  return sessionParams.get(ctx, undefined) ?? createMessage(session.ParamsSchema);
+}
+
+/** The parameters that hold at a height: the newest entry of the history that is not later, else today's. */
+export function getSessionParamsAt(ctx: Context, height: bigint): session.Params {
+  if (height >= 0n) {
+    const to = uint64Codec.encode(height + 1n);
+    for (const [, params] of sessionParamsHistory.entries(ctx, { to, reverse: true })) return params;
+  }
+  return getSessionParams(ctx);
+}
+
+/** Hash of the block at a height; empty for one before the chain began or not there yet. */
+export function getBlockHash(ctx: Context, height: bigint): Bytes {
+  if (height === ctx.block.heightBlocks && ctx.block.hash.length > 0) return ctx.block.hash;
+  return height < 0n ? new Uint8Array(0) : (blockHashes.get(ctx, height) ?? new Uint8Array(0));
+}
+
+/** Notes the hash of the block that is being run. */
+export function keepBlockHash(ctx: Context): void {
+  if (ctx.block.hash.length === 0) throw new AppError("INTERNAL", { detail: { missing: "the block's hash" } });
+  blockHashes.set(ctx, ctx.block.heightBlocks, ctx.block.hash);
+}

@@ -1,0 +1,219 @@
+import type { Block, BlockId, Commit, ValidatorSet } from "../comet/types.ts";
+import type { ChainEvent } from "../state/context.ts";
+import type { ValidatorUpdate } from "../state/module.ts";
+import type { TxResult } from "../tx/run-tx.ts";
+import type { Bytes } from "../types.ts";
+
+/** `genesis.json`, as CometBFT 0.38 and the SDK have it. There is no `validators` key: they come from `app_state`. */
+export interface GenesisDocument {
+  readonly app_name: string;
+  readonly app_version: string;
+  /** RFC 3339, in UTC. */
+  readonly genesis_time: string;
+  readonly chain_id: string;
+  readonly initial_height: number;
+  readonly app_hash: string | null;
+  readonly app_state: Readonly<Record<string, unknown>>;
+  readonly consensus: { readonly params: GenesisConsensusParams };
+}
+
+/** Consensus parameters in `genesis.json`; 64-bit numbers are texts. */
+export interface GenesisConsensusParams {
+  readonly block: { readonly max_bytes: string; readonly max_gas: string };
+  readonly evidence: {
+    readonly max_age_num_blocks: string;
+    readonly max_age_duration: string;
+    readonly max_bytes: string;
+  };
+  readonly validator: { readonly pub_key_types: readonly string[] };
+  readonly version: { readonly app: string };
+  readonly abci: { readonly vote_extensions_enable_height: string };
+}
+
+/** Answer of a query of the application, as `abci_query` gives it. */
+export interface AppAnswer {
+  /** 0, or the code of an error of codespace `sdk` (or of the gRPC status, as the SDK maps it). */
+  readonly code: number;
+  readonly codespace: string;
+  /** The error's text. */
+  readonly log: string;
+  readonly value: Bytes;
+  /** Height of the state that was read. */
+  readonly heightBlocks: bigint;
+}
+
+/** A gRPC answer: bytes, or a status with a text; and the height of the state that was read. */
+export type GrpcAnswer =
+  | { readonly ok: true; readonly value: Bytes; readonly heightBlocks: bigint }
+  | { readonly ok: false; readonly status: number; readonly text: string; readonly heightBlocks: bigint };
+
+/**
+ * The application as all servers ask it, the same under both engines: the state machine on the store, at the newest
+ * committed height or at an older one.
+ */
+export interface Application {
+  readonly chainId: string;
+  /** Version of the program, such as `0.1.35`: relay miners refuse what is no version number of at least 0.1.25. */
+  readonly version: string;
+  /** 0 before the first block. */
+  latestHeightBlocks(): bigint;
+  /** App hash after the newest block. */
+  latestAppHash(): Bytes;
+  /**
+   * Asks a query service by its gRPC path, such as `/pocket.shared.Query/Params`.
+   * @param heightBlocks undefined and 0: the newest. One that is ahead, pruned or negative is refused with the SDK's text.
+   */
+  grpcQuery(path: string, request: Bytes, heightBlocks?: bigint): GrpcAnswer;
+  /** `abci_query`: gRPC paths, `/app/version`, `/app/simulate`, `/cosmos.tx.v1beta1.Service/Simulate`; the SDK's answer for others. */
+  abciQuery(path: string, data: Bytes, heightBlocks?: bigint): AppAnswer;
+  /** Runs a transaction on the newest state and keeps nothing. */
+  simulate(tx: Bytes): TxResult;
+}
+
+/** What became of one block, as `block_results` shows it. */
+export interface BlockResults {
+  readonly heightBlocks: bigint;
+  readonly txResults: readonly TxResult[];
+  /** Events of the beginning and the end of the block. */
+  readonly events: readonly ChainEvent[];
+  readonly validatorUpdates: readonly ValidatorUpdate[];
+  readonly appHash: Bytes;
+}
+
+/** A committed block. */
+export interface StoredBlock {
+  readonly block: Block;
+  readonly id: BlockId;
+  readonly sizeBytes: number;
+}
+
+/** A transaction in a committed block. */
+export interface StoredTx {
+  /** SHA-256 of its bytes. */
+  readonly hash: Bytes;
+  readonly heightBlocks: bigint;
+  /** Its place in the block. */
+  readonly index: number;
+  readonly bytes: Bytes;
+  readonly result: TxResult;
+}
+
+/** Blocks and what belongs to them, read from the store. */
+export interface BlockReads {
+  /** 0 before the first block. */
+  latestHeightBlocks(): bigint;
+  /** First block that is kept. */
+  baseHeightBlocks(): bigint;
+  block(heightBlocks: bigint): StoredBlock | undefined;
+  blockByHash(hash: Bytes): StoredBlock | undefined;
+  results(heightBlocks: bigint): BlockResults | undefined;
+  /** Commit for a block: from the block after it, or (the newest block) as this node has seen it. `canonical` tells which. */
+  commit(heightBlocks: bigint): { readonly commit: Commit; readonly canonical: boolean } | undefined;
+  /** Validators that sign a block; known one height ahead. */
+  validators(heightBlocks: bigint): ValidatorSet | undefined;
+  tx(hash: Bytes): StoredTx | undefined;
+  /** Transactions and blocks by a query, in the order asked for. @throws AppError when the query cannot be read. */
+  searchTxs(query: string, page: SearchPage): SearchResult<StoredTx>;
+  searchBlocks(query: string, page: SearchPage): SearchResult<StoredBlock>;
+}
+
+/** Which part of a search's matches is wanted. */
+export interface SearchPage {
+  readonly order: "asc" | "desc";
+  /** Matches to leave out at the beginning. */
+  readonly skip: number;
+  readonly take: number;
+}
+
+/** Some of a search's matches, and how many there are in all. */
+export interface SearchResult<T> {
+  readonly items: readonly T[];
+  readonly total: number;
+}
+
+/** What a node does with a transaction that is sent to it. */
+export type Submission =
+  /** It was checked; code 0 means that it waits for a block. */
+  | { readonly kind: "checked"; readonly hash: Bytes; readonly result: TxResult }
+  /** It was seen before: `tx already exists in cache`. */
+  | { readonly kind: "known"; readonly hash: Bytes }
+  /** The node takes no more: the text says why (`mempool is full…`, `Tx too large…`). */
+  | { readonly kind: "refused"; readonly hash: Bytes; readonly text: string };
+
+/** Transactions that wait for a block. */
+export interface MempoolReads {
+  numTxs(): number;
+  sizeBytes(): number;
+  /** The first ones, in the order in which a block would take them. */
+  txs(limit: number): readonly Bytes[];
+}
+
+/** What a node tells its listeners, in this order for every block. */
+export type NodeEvent =
+  | { readonly type: "NewBlock"; readonly block: StoredBlock; readonly results: BlockResults }
+  | { readonly type: "NewBlockHeader"; readonly block: StoredBlock; readonly numTxs: number }
+  | { readonly type: "NewBlockEvents"; readonly block: StoredBlock; readonly results: BlockResults }
+  | { readonly type: "Tx"; readonly tx: StoredTx }
+  | { readonly type: "ValidatorSetUpdates"; readonly updates: readonly ValidatorUpdate[] };
+
+/** What consensus is doing at this moment, for `consensus_state` and `dump_consensus_state`. */
+export interface ConsensusMoment {
+  /** Height that is being decided. */
+  readonly heightBlocks: bigint;
+  readonly round: number;
+  /** CometBFT's step number: 1 new height, 2 new round, 3 propose, 4 prevote, 6 precommit, 8 commit. */
+  readonly step: number;
+  /** Nanoseconds since 1970. */
+  readonly startTimeNs: bigint;
+  readonly commitTimeNs: bigint;
+  readonly validators: ValidatorSet;
+  readonly lastValidators: ValidatorSet | undefined;
+  readonly lastCommit: Commit | undefined;
+}
+
+/** The node as CometBFT's RPC shows it: the embedded engine. Under CometBFT the binary serves its own RPC. */
+export interface EmbeddedNode extends AsyncDisposable {
+  readonly application: Application;
+  readonly genesis: GenesisDocument;
+  readonly blocks: BlockReads;
+  readonly mempool: MempoolReads;
+  /** Name for people, from config. */
+  readonly moniker: string;
+  /** 40 lower-case hex digits, of the node's own key. */
+  readonly nodeId: string;
+  /** Ed25519 public key that signs blocks, 32 bytes. */
+  readonly validatorKey: Bytes;
+  moment(): ConsensusMoment;
+  /** Checks a transaction and takes it into the mempool. */
+  submit(tx: Bytes): Submission;
+  /** Checks a transaction without taking it; moves the check state's sequence, as the real node's does, until the next block. */
+  check(tx: Bytes): TxResult;
+  /** Calls a listener for every event until its function is called. A listener must not throw and must be quick. */
+  listen(listener: (event: NodeEvent) => void): () => void;
+}
+
+/**
+ * Blocks and transactions as REST and gRPC ask for them: from the embedded node, or over HTTP from CometBFT's RPC. A height
+ * that is not there is undefined; a fault of the connection throws AppError CHAIN_UNREACHABLE.
+ */
+export interface ChainSource {
+  nodeInfo(): Promise<NodeInfo>;
+  latestHeightBlocks(): Promise<bigint>;
+  block(heightBlocks?: bigint): Promise<StoredBlock | undefined>;
+  results(heightBlocks: bigint): Promise<BlockResults | undefined>;
+  validators(heightBlocks?: bigint): Promise<ValidatorSet | undefined>;
+  tx(hash: Bytes): Promise<StoredTx | undefined>;
+  searchTxs(query: string, page: SearchPage): Promise<SearchResult<StoredTx>>;
+  submit(tx: Bytes): Promise<Submission>;
+}
+
+/** What `node_info` shows of a node. */
+export interface NodeInfo {
+  readonly nodeId: string;
+  readonly moniker: string;
+  readonly network: string;
+  /** Version of CometBFT that the node speaks: `0.38.19`. */
+  readonly version: string;
+  readonly listenAddr: string;
+  readonly rpcAddr: string;
+}
