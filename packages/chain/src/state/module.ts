@@ -86,13 +86,13 @@ export function queryHandler<Input extends DescMessage, Output extends DescMessa
 export function moduleGenesis<Desc extends DescMessage>(
   schema: Desc,
   parts: {
-    init(ctx: Context, state: MessageShape<Desc>): readonly ValidatorUpdate[] | undefined | void;
+    init(ctx: Context, state: MessageShape<Desc>): readonly ValidatorUpdate[] | undefined;
     export(ctx: Context): MessageShape<Desc>;
   },
 ): ModuleGenesis {
   return {
     schema,
-    init: (ctx, state) => parts.init(ctx, state as MessageShape<Desc>) ?? undefined,
+    init: (ctx, state) => parts.init(ctx, state as MessageShape<Desc>),
     export: (ctx) => parts.export(ctx),
   };
 }

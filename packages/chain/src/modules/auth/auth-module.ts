@@ -40,7 +40,7 @@ function paramsFault(params: auth.Params): string | undefined {
 
 /** The module of accounts, their keys and sequences. */
 export function authModule({ moduleAccounts, authority }: AuthOptions): Module {
-  function init(ctx: Context, state: auth.GenesisState): void {
+  function init(ctx: Context, state: auth.GenesisState): undefined {
     const params = state.params ?? DEFAULT_AUTH_PARAMS;
     const fault = paramsFault(params);
     if (fault !== undefined) throw invalid(fault);

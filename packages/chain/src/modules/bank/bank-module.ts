@@ -21,7 +21,7 @@ import { BANK_QUERIES } from "./queries.ts";
 const invalid = (why: string): AppError =>
   new AppError("CONFIG_INVALID", { message: `The genesis of the bank is not valid: ${why}.` });
 
-function init(ctx: Context, state: bank.GenesisState): void {
+function init(ctx: Context, state: bank.GenesisState): undefined {
   const { defaultSendEnabled } = state.params ?? createMessage(bank.ParamsSchema, { defaultSendEnabled: true });
   bankParams.set(ctx, undefined, createMessage(bank.ParamsSchema, { defaultSendEnabled }));
   for (const { denom, enabled } of state.sendEnabled) sendEnabled.set(ctx, denom, enabled);
