@@ -1,6 +1,7 @@
 import { isAppError } from "@turnpike/base";
 import type { Environment } from "@turnpike/config";
 import { Command, CommanderError } from "commander";
+import { chainCommand } from "./commands/chain.ts";
 import { configCommand } from "./commands/config.ts";
 import { dbCommand } from "./commands/db.ts";
 import { facilitatorCommand } from "./commands/facilitator.ts";
@@ -30,6 +31,7 @@ export function program(context: CommandContext): Command {
     .addCommand(relayCommand(context))
     .addCommand(facilitatorCommand(context))
     .addCommand(configCommand(context))
+    .addCommand(chainCommand(context))
     .addCommand(dbCommand(context))
     .addCommand(searchCommand(context));
   const each = (command: Command): void => {

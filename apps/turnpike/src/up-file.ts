@@ -9,6 +9,16 @@ export interface UpFile {
   readonly relayDomain: string;
   readonly metrics: string;
   readonly facilitator: string;
+  /** The relay protocol's chain. */
+  readonly chain: {
+    readonly rpc: string;
+    readonly rest: string;
+    /** host:port */
+    readonly grpc: string;
+    readonly chainId: string;
+    /** Holds upokt; used by nothing else. */
+    readonly faucet: { readonly address: string; readonly privateKey: string };
+  };
   readonly settlement: {
     readonly rpc: string;
     readonly network: string;

@@ -312,6 +312,22 @@ export const ERRORS = {
     "There is no room for the chain's store, or its disk fails.",
     "Make room on the disk and start again; the newest block that was committed is whole.",
   ),
+  CHAIN_UNREACHABLE: row(
+    503,
+    -32503,
+    true,
+    "The relay protocol's chain cannot be reached.",
+    "Start it with npm start or `npx turnpike chain start`, or name another node with --node.",
+  ),
+  CHAIN_QUERY_FAILED: row(500, -32603, false, "The chain refused the query.", "Mend what the message names."),
+  TX_FAILED: row(500, -32603, false, "The chain refused the transaction.", "Mend what the message names."),
+  TX_UNKNOWN: row(
+    504,
+    -32504,
+    true,
+    "Whether the transaction is in a block is not known.",
+    "Ask for its hash before you send it again.",
+  ),
   FACILITATOR_MISBEHAVED: row(503, -32503, true, "The facilitator gave an answer that is not true.", "Try later."),
 } as const satisfies Record<string, ErrorRow>;
 

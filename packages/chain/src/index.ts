@@ -1,6 +1,41 @@
+export { CometRpc } from "./abci/comet-rpc.ts";
+export { CometSource } from "./abci/comet-source.ts";
+export { type AbciServer, startAbciServer } from "./abci/server.ts";
+export { apiSurface } from "./api/chain-api.ts";
+export { EmbeddedSource } from "./api/embedded-source.ts";
+export { startGrpcServer } from "./api/grpc-server.ts";
+export { startRestServer } from "./api/rest-server.ts";
+export { ChainApp } from "./app/chain-app.ts";
+export {
+  type PocketMachine,
+  type PocketMachineOptions,
+  PROTOCOL_VERSION,
+  pocketMachine,
+} from "./app/pocket-machine.ts";
+export { loadNodeKey, loadValidatorKey } from "./engine/keys.ts";
+export { type EmbeddedNodeModules, type EmbeddedNodeOptions, openEmbeddedNode } from "./engine/open-embedded-node.ts";
+export { buildGenesis, type GenesisAccount, type GenesisPlan } from "./genesis/build-genesis.ts";
+export { genesisConsensusParams } from "./genesis/consensus-params.ts";
+export type { GenesisValidator } from "./genesis/gentx.ts";
+export {
+  LOCAL_ROLES,
+  type LocalChain,
+  type LocalRole,
+  type LocalService,
+  localGenesis,
+} from "./genesis/local-genesis.ts";
+export { CHAIN_PROFILES, type ChainProfile, type ProfileName } from "./genesis/profiles.ts";
 export { type AuthOptions, authModule } from "./modules/auth/auth-module.ts";
 export { bankModule } from "./modules/bank/bank-module.ts";
 export type { BankMessageOptions } from "./modules/bank/messages.ts";
+export type {
+  Application,
+  ChainSource,
+  EmbeddedNode,
+  GenesisConsensusParams,
+  GenesisDocument,
+} from "./node/types.ts";
+export { type RpcServer, startRpcServer } from "./rpc/rpc-server.ts";
 export type { BlockInfo, ChainEvent, Context, EventAttribute, ExecutionMode } from "./state/context.ts";
 export { type BlockOutcome, StateMachine, type StateMachineOptions } from "./state/machine.ts";
 export type { MessageHandler, Module, QueryAnswer, QueryHandler, ValidatorUpdate } from "./state/module.ts";
@@ -8,6 +43,7 @@ export { Overlay, type StateReads, type StateView } from "./state/overlay.ts";
 export { EMPTY_APP_HASH, KeptChain } from "./store/chain-store.ts";
 export { type ChainStoreModules, type ChainStoreOptions, openChainStore } from "./store/open-chain-store.ts";
 export type { GasPrice } from "./tx/fees.ts";
+export { gasPricesOf } from "./tx/gas-prices.ts";
 export type { TxResult } from "./tx/run-tx.ts";
 export type {
   BlockChanges,

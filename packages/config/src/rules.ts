@@ -1,3 +1,4 @@
+import { chainFaults, chainPorts } from "./chain-rules.ts";
 import { DANGEROUS } from "./dangerous.ts";
 import { proxyFaults } from "./limit-rules.ts";
 import { portalFaults, portalPorts } from "./portal-rules.ts";
@@ -29,6 +30,7 @@ function portFaults(config: Config): string[] {
     { path: "admin.port", host: config.admin.host, port: config.admin.port ?? 0 },
     ...portalPorts(config),
     ...searchPorts(config),
+    ...chainPorts(config),
   ];
   const faults: string[] = [];
   for (const [at, a] of taken.entries()) {
@@ -143,6 +145,7 @@ export function ruleFaults(config: Config): string[] {
     ...proxyFaults(config),
     ...portalFaults(config),
     ...searchFaults(config),
+    ...chainFaults(config),
   ];
   if (config.payment.mode === "remote" && config.payment.facilitatorUrl === undefined) {
     faults.push("payment.facilitatorUrl: missing; payment.mode remote needs the facilitator's URL");

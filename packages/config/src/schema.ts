@@ -16,6 +16,7 @@ import {
   url,
 } from "./keys.ts";
 import { CATALOGUE } from "./schema-catalogue.ts";
+import { CHAIN } from "./schema-chain.ts";
 import { GATEWAY } from "./schema-gateway.ts";
 import { LIMITS, REDIS } from "./schema-limits.ts";
 import { ADMIN, LOG, TRACING } from "./schema-operate.ts";
@@ -195,6 +196,7 @@ export const CONFIG_SCHEMA = Type.Object(
     redis: REDIS,
     portalDb: PORTAL_DB,
     search: SEARCH,
+    chain: CHAIN,
   },
   { additionalProperties: false },
 );

@@ -17,6 +17,12 @@ export {
 } from "./document-digest.ts";
 export { lyingToken, multicall3, smartWallet, testUsd, walletFactory } from "./generated/contracts.ts";
 export { endNamedProcess, type ProcessName, readPidFile, startOf, writePidFile } from "./pid-file.ts";
+export {
+  type PortSplitter,
+  type PortSplitterOptions,
+  type SplitterTarget,
+  startPortSplitter,
+} from "./port-splitter.ts";
 export { freePort, isPortFree } from "./ports.ts";
 export { endLeftoverPostgres, type LocalPostgres, type PostgresOptions, startPostgres } from "./postgres.ts";
 export { findPostgres, type PostgresPrograms } from "./postgres-programs.ts";

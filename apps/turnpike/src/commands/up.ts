@@ -1,7 +1,7 @@
 import { resolve } from "node:path";
 import { AppError } from "@turnpike/base";
 import { Command, InvalidArgumentError, Option } from "commander";
-import { DEFAULT_PORTS, type UpPorts } from "../up/layout.ts";
+import { DEFAULT_PORTS, portFlag, type UpPorts } from "../up/layout.ts";
 import { createProgress } from "../up/progress.ts";
 
 /** Two signals within this time are one wish: a terminal's Ctrl-C and npm may both deliver it. */
@@ -15,7 +15,9 @@ interface Flags {
   readonly gatewayPort: number;
   readonly metricsPort: number;
   readonly facilitatorPort: number;
-  readonly chainPort: number;
+  readonly evmPort: number;
+  readonly chainRpcPort: number;
+  readonly chainRestPort: number;
   readonly toolsPort: number;
   readonly dbPort: number;
   readonly searchPort: number;
@@ -29,7 +31,7 @@ function portNumber(text: string): number {
 }
 
 function portOption(name: keyof UpPorts, what: string): Option {
-  const option = new Option(`--${name}-port <port>`, `port of ${what}`).argParser(portNumber);
+  const option = new Option(`--${portFlag(name)} <port>`, `port of ${what}`).argParser(portNumber);
   return option.default(DEFAULT_PORTS[name], DEFAULT_PORTS[name] === 0 ? "any free one" : undefined);
 }
 
@@ -75,14 +77,16 @@ async function up(flags: Flags): Promise<void> {
     gateway: flags.gatewayPort,
     metrics: flags.metricsPort,
     facilitator: flags.facilitatorPort,
-    chain: flags.chainPort,
+    evm: flags.evmPort,
+    chainRpc: flags.chainRpcPort,
+    chainRest: flags.chainRestPort,
     tools: flags.toolsPort,
     db: flags.dbPort,
     search: flags.searchPort,
     postgres: flags.postgresPort,
   };
   const fixed = Object.values(ports).filter((port) => port !== 0);
-  if (ports.gateway === 0 || new Set(fixed).size !== fixed.length || fixed.length < 7) {
+  if (ports.gateway === 0 || new Set(fixed).size !== fixed.length || fixed.length < 9) {
     throw new AppError("USAGE", { message: "Every part needs a port of its own; only --postgres-port may be 0." });
   }
   // loaded when it is needed: the other commands start without it
@@ -106,7 +110,7 @@ async function up(flags: Flags): Promise<void> {
 export function upCommand(): Command {
   return new Command("up")
     .description(
-      "run everything on this machine: chain, ledger, facilitator, management data, web search and gateway, all on loopback",
+      "run everything on this machine: chains, ledger, facilitator, management data, web search and gateway, all on loopback",
     )
     .option("--fresh", "remove the state folder's contents and start over")
     .option("--json", "print one JSON line when everything answers, instead of text")
@@ -117,9 +121,11 @@ export function upCommand(): Command {
       ),
     )
     .addOption(portOption("gateway", "the gateway"))
-    .addOption(portOption("metrics", "metrics"))
+    .addOption(portOption("metrics", "metrics, and of the relay chain's gRPC"))
     .addOption(portOption("facilitator", "the facilitator"))
-    .addOption(portOption("chain", "the local EVM chain"))
+    .addOption(portOption("evm", "the local EVM chain"))
+    .addOption(portOption("chainRpc", "the relay chain's RPC"))
+    .addOption(portOption("chainRest", "the relay chain's REST"))
     .addOption(portOption("tools", "the local services that are no chain"))
     .addOption(portOption("db", "the management data API"))
     .addOption(portOption("search", "web search"))

@@ -11,6 +11,23 @@ export interface ConfigFacts {
   readonly ledgerSchema: string;
   readonly portal: PortalFacts;
   readonly search: SearchFacts;
+  readonly chain: ChainFacts;
+}
+
+/** What the relay protocol's chain is made of. */
+export interface ChainFacts {
+  /** Folder of its node. */
+  readonly home: string;
+  readonly blockIntervalMs: number;
+  readonly inner: InnerPorts;
+}
+
+/** Ports behind the one that HTTP/1.1 and HTTP/2 share. */
+export interface InnerPorts {
+  /** The gateway's metrics. */
+  readonly metrics: number;
+  /** The chain's gRPC. */
+  readonly grpc: number;
 }
 
 /** What the search service is made of. */
@@ -31,14 +48,14 @@ export const EMPTY_BLOCK_SECONDS = 12;
 
 const keysOf = (accounts: readonly LocalAccount[]): string[] => accounts.map((account) => account.privateKey);
 
-/** Address of the local chain. */
-export function chainUrl(ports: UpPorts): string {
-  return `http://127.0.0.1:${ports.chain}`;
+/** Address of the local EVM chain. */
+export function evmUrl(ports: UpPorts): string {
+  return `http://127.0.0.1:${ports.evm}`;
 }
 
-/** Address of the local chain's WebSocket. */
-export function chainSocketUrl(ports: UpPorts): string {
-  return `ws://127.0.0.1:${ports.chain}`;
+/** Address of the local EVM chain's WebSocket. */
+export function evmSocketUrl(ports: UpPorts): string {
+  return `ws://127.0.0.1:${ports.evm}`;
 }
 
 /** One configuration for all children; each reads its own sections. */
@@ -47,7 +64,12 @@ export function localConfig(facts: ConfigFacts): Readonly<Record<string, unknown
   const host = "127.0.0.1";
   return {
     localnet: true,
-    gateway: { host, port: ports.gateway, relayDomain: "localhost", metrics: { host, port: ports.metrics } },
+    gateway: {
+      host,
+      port: ports.gateway,
+      relayDomain: "localhost",
+      metrics: { host, port: facts.chain.inner.metrics },
+    },
     ledger: { url: facts.ledgerUrl, schema: facts.ledgerSchema },
     portalDb: portalConfig(facts.portal, ports.db),
     payment: {
@@ -55,7 +77,7 @@ export function localConfig(facts: ConfigFacts): Readonly<Record<string, unknown
       networks: [
         {
           network: LOCAL_NETWORK,
-          rpcUrls: [chainUrl(ports)],
+          rpcUrls: [evmUrl(ports)],
           asset: USDC_ADDRESS,
           name: "USDC",
           version: "2",
@@ -77,12 +99,19 @@ export function localConfig(facts: ConfigFacts): Readonly<Record<string, unknown
     },
     suppliers: {
       eth: {
-        endpoints: [{ operator: "local", urls: { json_rpc: chainUrl(ports), websocket: chainSocketUrl(ports) } }],
+        endpoints: [{ operator: "local", urls: { json_rpc: evmUrl(ports), websocket: evmSocketUrl(ports) } }],
       },
       search: { endpoints: [{ operator: "local", urls: { rest: `http://${host}:${ports.search}` } }] },
       "document-digest": { endpoints: [{ operator: "local", urls: { rest: `http://${host}:${ports.tools}` } }] },
     },
     search: { host, port: ports.search, local: facts.search },
+    chain: {
+      home: facts.chain.home,
+      blockIntervalMs: facts.chain.blockIntervalMs,
+      rpc: { host, port: ports.chainRpc },
+      rest: { host, port: ports.chainRest },
+      grpc: { host, port: facts.chain.inner.grpc },
+    },
     catalogue: { overrides: { eth: { evmChainId: LOCAL_CHAIN_ID } } },
   };
 }

@@ -8,12 +8,17 @@ export interface StateLayout {
   readonly lockFile: string;
   readonly versionFile: string;
   readonly keysFile: string;
+  /** Keys of the relay protocol's chain, a file for each account. */
+  readonly chainKeysFolder: string;
+  /** The node of the relay protocol's chain. */
+  readonly chainFolder: string;
   /** Secrets of the management data: of its tokens, and of its roles in the database. */
   readonly portalFile: string;
-  readonly chainStateFile: string;
+  /** State of the local EVM chain. */
+  readonly evmStateFile: string;
   /** The local index of the search service. */
   readonly searchFile: string;
-  readonly chainCacheFolder: string;
+  readonly evmCacheFolder: string;
   readonly postgresFolder: string;
   readonly logFolder: string;
   readonly configFolder: string;
@@ -33,9 +38,11 @@ export function stateLayout(folder: string): StateLayout {
     versionFile: join(root, "version.json"),
     keysFile: join(root, "keys.json"),
     portalFile: join(root, "portal.json"),
-    chainStateFile: join(root, "anvil.json"),
+    chainKeysFolder: join(root, "keys"),
+    chainFolder: join(root, "chain"),
+    evmStateFile: join(root, "anvil.json"),
     searchFile: join(root, "search.sqlite"),
-    chainCacheFolder: join(root, "anvil-cache"),
+    evmCacheFolder: join(root, "anvil-cache"),
     postgresFolder: join(root, "postgres"),
     logFolder: join(root, "logs"),
     configFolder: join(root, "config"),
@@ -49,9 +56,15 @@ export function stateLayout(folder: string): StateLayout {
 /** Loopback ports of `up`. */
 export interface UpPorts {
   readonly gateway: number;
+  /** The gateway's metrics over HTTP/1.1, and the chain's gRPC over HTTP/2. */
   readonly metrics: number;
   readonly facilitator: number;
-  readonly chain: number;
+  /** The local EVM chain. */
+  readonly evm: number;
+  /** RPC of the relay protocol's chain. */
+  readonly chainRpc: number;
+  /** REST of the relay protocol's chain. */
+  readonly chainRest: number;
   readonly tools: number;
   /** The management data API. */
   readonly db: number;
@@ -66,9 +79,16 @@ export const DEFAULT_PORTS: UpPorts = {
   gateway: 3069,
   metrics: 9090,
   facilitator: 8402,
-  chain: 8545,
+  evm: 8545,
+  chainRpc: 26_657,
+  chainRest: 1317,
   tools: 8081,
   db: 3000,
   search: 8080,
   postgres: 0,
 };
+
+/** The option that sets a port, without its dashes: `chain-rpc-port`. */
+export function portFlag(name: keyof UpPorts): string {
+  return `${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}-port`;
+}

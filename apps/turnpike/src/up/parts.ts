@@ -15,11 +15,11 @@ import {
   trimChainState,
   writePidFile,
 } from "@turnpike/localnet";
-import { chainUrl, EMPTY_BLOCK_SECONDS } from "./configs.ts";
+import { EMPTY_BLOCK_SECONDS, evmUrl } from "./configs.ts";
 import { untilOk } from "./http-ready.ts";
 import type { LocalKeys } from "./keys.ts";
 import type { StateLayout, UpPorts } from "./layout.ts";
-import { prepareChain } from "./prepare-chain.ts";
+import { prepareEvm } from "./prepare-evm.ts";
 import { neverExits, type Part, type RunningPart } from "./supervisor.ts";
 
 const MAX_LOG_BYTES = 16 * 1024 * 1024;
@@ -126,13 +126,13 @@ export function postgresPart(
 /** The local chain, which keeps its state in the state folder. */
 export function anvilPart(layout: StateLayout, ports: UpPorts, keys: LocalKeys, modules: { readonly log: Log }): Part {
   const logFile = layout.logFile("anvil");
-  const url = chainUrl(ports);
-  const stateFile = layout.chainStateFile;
+  const url = evmUrl(ports);
+  const stateFile = layout.evmStateFile;
   const start = async (): Promise<RunningPart> => {
     closeSync(openLog(logFile));
     await trimChainState(stateFile, KEPT_BLOCKS).catch(() => false);
     const anvil = await startAnvil({
-      port: ports.chain,
+      port: ports.evm,
       blockTimeSeconds: EMPTY_BLOCK_SECONDS,
       mixedMining: true,
       accounts: 0,
@@ -140,10 +140,10 @@ export function anvilPart(layout: StateLayout, ports: UpPorts, keys: LocalKeys, 
       logFile,
       quiet: true,
       // unbounded, it writes each block's whole state below the home folder
-      args: ["--prune-history", String(HISTORY_BLOCKS), "--cache-path", layout.chainCacheFolder],
+      args: ["--prune-history", String(HISTORY_BLOCKS), "--cache-path", layout.evmCacheFolder],
     });
     await writePidFile(layout.pidFile("anvil"), anvil.pid);
-    await prepareChain(url, keys);
+    await prepareEvm(url, keys);
     await saveChainState(url, stateFile);
     const keeper = new StateKeeper({ url, file: stateFile }, modules);
     void anvil.exited.then(() => keeper[Symbol.asyncDispose]());

@@ -25,7 +25,10 @@ export interface Progress {
 
 const NAMES: Readonly<Record<string, string>> = {
   postgres: "PostgreSQL",
-  anvil: "local chain",
+  anvil: "local EVM chain",
+  chain: "relay chain",
+  "chain-setup": "relay chain's accounts",
+  "port-splitter": "metrics and gRPC port",
   tools: "local services",
   migrate: "database tables",
   db: "management data",
@@ -35,6 +38,10 @@ const NAMES: Readonly<Record<string, string>> = {
 
 function seconds(ms: number | undefined): string {
   return ms === undefined ? "" : ` (${(ms / 1000).toFixed(1)} s)`;
+}
+
+function shownChain({ faucet, ...rest }: UpFile["chain"]): object {
+  return { ...rest, faucet: { address: faucet.address } };
 }
 
 /** Says on a terminal what happens; in a pipe only the addresses, `ready`, and what goes wrong. */
@@ -60,8 +67,10 @@ export function createProgress(options: ProgressOptions, modules: { output: Outp
     },
     ready: (up, upFile) => {
       if (options.json) {
-        const { buyer, dbTokens: _, ...rest } = up;
-        output.write(`${JSON.stringify({ ready: true, upFile, ...rest, buyer: { address: buyer.address } })}\n`);
+        const { buyer, dbTokens: _, chain, ...rest } = up;
+        output.write(
+          `${JSON.stringify({ ready: true, upFile, ...rest, chain: shownChain(chain), buyer: { address: buyer.address } })}\n`,
+        );
         return;
       }
       const lines = [
@@ -70,7 +79,9 @@ export function createProgress(options: ProgressOptions, modules: { output: Outp
         ["facilitator", up.facilitator],
         ["management", up.db],
         ["web search", up.search],
-        ["chain", `${up.settlement.rpc} (${up.settlement.network})`],
+        ["EVM chain", `${up.settlement.rpc} (${up.settlement.network})`],
+        ["relay chain", `${up.chain.rpc} (RPC), ${up.chain.rest} (REST), ${up.chain.grpc} (gRPC)`],
+        ["faucet", up.chain.faucet.address],
         ["token", up.settlement.asset],
         ["paid to", up.settlement.payTo],
         ["buyer", up.buyer.address],

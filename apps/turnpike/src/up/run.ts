@@ -1,13 +1,15 @@
 import { rm, writeFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { AppError, silentLog, systemClock } from "@turnpike/base";
-import { findAnvil, findPostgres, isPortFree, type LocalPostgres } from "@turnpike/localnet";
+import { findAnvil, findPostgres, freePort, isPortFree, type LocalPostgres } from "@turnpike/localnet";
+import { builtinChainServices } from "../wiring/chain-services.ts";
 import { configText, LOCAL_SERVICES, localConfig } from "./configs.ts";
 import { localKeys } from "./keys.ts";
-import { type StateLayout, stateLayout, type UpPorts } from "./layout.ts";
+import { portFlag, type StateLayout, stateLayout, type UpPorts } from "./layout.ts";
 import { anvilPart, childPart, postgresPart, toolsPart } from "./parts.ts";
 import { localPortalSecrets, portalTokens } from "./portal.ts";
 import type { Progress } from "./progress.ts";
+import { chainSetupPart, prepareRelayChain, RELAY_CHAIN_PROFILE, splitterPart } from "./relay-chain.ts";
 import { localSources } from "./search-sources.ts";
 import { clearFolder, endLeftovers, lockFolder, markStarted, openFolder } from "./state-folder.ts";
 import { type Part, Supervisor } from "./supervisor.ts";
@@ -39,7 +41,9 @@ const PORT_NAMES: Readonly<Record<keyof UpPorts, string>> = {
   gateway: "the gateway",
   metrics: "metrics",
   facilitator: "the facilitator",
-  chain: "the local chain",
+  evm: "the local EVM chain",
+  chainRpc: "the relay chain's RPC",
+  chainRest: "the relay chain's REST",
   tools: "the local services",
   db: "the management data API",
   search: "web search",
@@ -50,7 +54,7 @@ const PORT_NAMES: Readonly<Record<keyof UpPorts, string>> = {
 async function checkPorts(ports: UpPorts): Promise<void> {
   const taken: string[] = [];
   for (const [name, port] of Object.entries(ports) as [keyof UpPorts, number][]) {
-    if (port !== 0 && !(await isPortFree(port))) taken.push(`${port} (${PORT_NAMES[name]}: --${name}-port)`);
+    if (port !== 0 && !(await isPortFree(port))) taken.push(`${port} (${PORT_NAMES[name]}: --${portFlag(name)})`);
   }
   if (taken.length === 0) return;
   throw new AppError("PORT_IN_USE", {
@@ -76,8 +80,14 @@ function children(layout: StateLayout, ports: UpPorts): Part[][] {
       ...(readyUrl === undefined ? {} : { readyUrl }),
     });
   return [
-    [child("migrate", ["db", "migrate"]), child("search", ["search"], `http://127.0.0.1:${ports.search}/healthz`)],
     [
+      child("migrate", ["db", "migrate"]),
+      child("search", ["search"], `http://127.0.0.1:${ports.search}/healthz`),
+      // Its second block is there.
+      child("chain", ["chain", "start"], `http://127.0.0.1:${ports.chainRpc}/block?height=2`),
+    ],
+    [
+      chainSetupPart(layout, ports),
       child("index", ["search", "index"]),
       child("facilitator", ["facilitator"], `http://127.0.0.1:${ports.facilitator}/ready`),
       child("db", ["db"], `http://127.0.0.1:${ports.db}/ready`),
@@ -107,13 +117,21 @@ export async function runUp(options: UpOptions, modules: UpModules): Promise<voi
   const keys = await localKeys(layout.keysFile);
   const secrets = await localPortalSecrets(layout.portalFile);
 
+  const relayChain = await prepareRelayChain(layout, builtinChainServices());
+  const inner = { metrics: await freePort(), grpc: await freePort() };
+  const chain = { home: layout.chainFolder, blockIntervalMs: RELAY_CHAIN_PROFILE.blockIntervalMs, inner };
+
   const search = { file: layout.searchFile, sources: localSources() };
   const writeConfig = async (ledgerUrl: string, ledgerSchema: string, portalUrl: string): Promise<void> => {
     const portal = { ownerUrl: portalUrl, secrets };
-    const text = configText(localConfig({ ports, keys, ledgerUrl, ledgerSchema, portal, search }));
+    const text = configText(localConfig({ ports, keys, ledgerUrl, ledgerSchema, portal, search, chain }));
     await writeFile(layout.configFile("local"), text, { mode: 0o600 });
   };
-  const first: Part[] = [anvilPart(layout, ports, keys, { log: silentLog }), toolsPart(ports.tools)];
+  const first: Part[] = [
+    anvilPart(layout, ports, keys, { log: silentLog }),
+    toolsPart(ports.tools),
+    splitterPart(ports, inner, { log: silentLog }),
+  ];
   if (databaseUrl === undefined) {
     const onStart = async (server: LocalPostgres): Promise<void> => {
       await writeConfig(await server.createDatabase("turnpike"), "turnpike", await server.createDatabase("portal"));
@@ -142,7 +160,8 @@ export async function runUp(options: UpOptions, modules: UpModules): Promise<voi
       signal: stop,
       timeoutMs: SERVED_WITHIN_MS,
     });
-    const up = await upFileOf(ports, keys, await portalTokens(secrets, { clock: systemClock }));
+    const dbTokens = await portalTokens(secrets, { clock: systemClock });
+    const up = await upFileOf(ports, keys, { dbTokens, ...relayChain });
     await markStarted(layout, stamp);
     if (stop.aborted) return await stopped;
     await writeUpFile(layout.upFile, up);

@@ -60,7 +60,7 @@ suite("state folder", () => {
     assert.deepEqual(await openFolder(layout, true), stamp);
     await markStarted(layout, stamp);
     await assert.rejects(openFolder(layout, true), withCode("DATA_FOLDER", /anvil\.json is gone.*--fresh/s));
-    await writeFile(layout.chainStateFile, "{}");
+    await writeFile(layout.evmStateFile, "{}");
     await localKeys(layout.keysFile);
     await assert.rejects(openFolder(layout, true), withCode("DATA_FOLDER", /postgres/));
     assert.equal((await openFolder(layout, false)).id, stamp.id);
@@ -91,7 +91,7 @@ suite("state folder", () => {
     await writeFile(layout.pidFile("gateway"), JSON.stringify({ pid: process.ppid, started: "long ago" }));
     assert.deepEqual(await endLeftovers(layout), ["anvil"]);
     await anvil.exited;
-    assert.match(await readFile(layout.chainStateFile, "utf8"), /best_block_number/);
+    assert.match(await readFile(layout.evmStateFile, "utf8"), /best_block_number/);
     assert.ok(isAlive(process.ppid));
     assert.deepEqual(await readdir(layout.pidFolder), []);
   });
@@ -118,7 +118,9 @@ suite("state folder", () => {
       search.sources.map(({ kind }) => kind),
       ["folder", "folder", "packages"],
     );
-    const facts = { ports: DEFAULT_PORTS, keys, ledgerUrl, ledgerSchema: "turnpike", portal, search };
+    const inner = { metrics: 9190, grpc: 9191 };
+    const chain = { home: layout.chainFolder, blockIntervalMs: 1_000, inner };
+    const facts = { ports: DEFAULT_PORTS, keys, ledgerUrl, ledgerSchema: "turnpike", portal, search, chain };
     await writeFile(file, configText(localConfig(facts)));
     const config = loadConfig({ file, env: {} });
     assert.equal(config.localnet, true);
@@ -138,6 +140,10 @@ suite("state folder", () => {
     assert.equal((await stat(layout.portalFile)).mode & 0o777, 0o600);
     assert.deepEqual(await localPortalSecrets(layout.portalFile), portal.secrets);
     assert.equal(config.search.local.file, layout.searchFile);
+    assert.deepEqual(
+      [config.chain.home, config.chain.rpc.port, config.chain.grpc.port, config.gateway.metrics.port],
+      [layout.chainFolder, 26_657, 9191, 9190],
+    );
     assert.equal(config.suppliers.search?.endpoints[0]?.urls.rest, `http://127.0.0.1:${DEFAULT_PORTS.search}`);
     assert.equal(config.catalogue.overrides.eth?.evmChainId, 84532);
     assert.equal(config.payment.networks[0]?.payTo, keys.payTo.address);
@@ -160,6 +166,13 @@ suite("state folder", () => {
       services: ["eth"],
       db: "http://127.0.0.1:3000",
       search: "http://127.0.0.1:8080",
+      chain: {
+        rpc: "http://127.0.0.1:26657",
+        rest: "http://127.0.0.1:1317",
+        grpc: "127.0.0.1:9090",
+        chainId: "pocket",
+        faucet: { address: "pokt1", privateKey: "secret of the faucet" },
+      },
       dbTokens: { admin: "secret of the admin", reader: "secret of the reader" },
     };
     const said = (json: boolean, isTTY: boolean): string => {

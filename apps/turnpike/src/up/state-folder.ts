@@ -97,7 +97,7 @@ export async function endLeftovers(layout: StateLayout): Promise<readonly string
     // its own port, not ours: it may have been started with another
     const args = (await commandLineOf(anvil.pid)) ?? [];
     const port = args[args.indexOf("--port") + 1];
-    await saveChainState(`http://127.0.0.1:${port}`, layout.chainStateFile).catch(() => {});
+    await saveChainState(`http://127.0.0.1:${port}`, layout.evmStateFile).catch(() => {});
     if ((await endNamedProcess(layout.pidFile("anvil"), "SIGINT", 10_000)) === "ended") ended.push("anvil");
   }
   if ((await endLeftoverPostgres(layout.postgresFolder)) === "ended") ended.push("postgres");
@@ -157,7 +157,7 @@ export async function openFolder(layout: StateLayout, ownLedger: boolean): Promi
     });
   }
   if (stamp?.started === true) {
-    const needed = [layout.chainStateFile, layout.keysFile];
+    const needed = [layout.evmStateFile, layout.keysFile];
     if (ownLedger) needed.push(join(layout.postgresFolder, "PG_VERSION"));
     for (const file of needed) {
       if (await exists(file)) continue;
@@ -168,7 +168,7 @@ export async function openFolder(layout: StateLayout, ownLedger: boolean): Promi
     stamp = { format: FORMAT, id: randomBytes(6).toString("hex"), started: false };
     await writeAtomically(layout.versionFile, `${JSON.stringify(stamp)}\n`);
   }
-  for (const folder of [layout.logFolder, layout.configFolder, layout.pidFolder, layout.chainCacheFolder]) {
+  for (const folder of [layout.logFolder, layout.configFolder, layout.pidFolder, layout.evmCacheFolder]) {
     await mkdir(folder, { recursive: true });
   }
   await chmod(layout.configFolder, 0o700);

@@ -1,7 +1,7 @@
 import { AppError, isRecord } from "@turnpike/base";
 import { LOCAL_NETWORK, USDC_ADDRESS, writeAtomically } from "@turnpike/localnet";
 import type { UpFile } from "../up-file.ts";
-import { chainUrl } from "./configs.ts";
+import { evmUrl } from "./configs.ts";
 import { localGet, untilOk } from "./http-ready.ts";
 import type { LocalKeys } from "./keys.ts";
 import type { UpPorts } from "./layout.ts";
@@ -40,7 +40,11 @@ export async function untilServed(
 }
 
 /** Puts the file's contents together; asks the gateway what it serves. */
-export async function upFileOf(ports: UpPorts, keys: LocalKeys, dbTokens: UpFile["dbTokens"]): Promise<UpFile> {
+export async function upFileOf(
+  ports: UpPorts,
+  keys: LocalKeys,
+  facts: Pick<UpFile, "dbTokens"> & Pick<UpFile["chain"], "chainId" | "faucet">,
+): Promise<UpFile> {
   const gateway = `http://127.0.0.1:${ports.gateway}`;
   const listed = await localGet(`${gateway}/services.json`, 5_000);
   if (listed?.status !== 200) {
@@ -51,11 +55,18 @@ export async function upFileOf(ports: UpPorts, keys: LocalKeys, dbTokens: UpFile
     relayDomain: "localhost",
     metrics: `http://127.0.0.1:${ports.metrics}`,
     facilitator: `http://127.0.0.1:${ports.facilitator}`,
-    settlement: { rpc: chainUrl(ports), network: LOCAL_NETWORK, asset: USDC_ADDRESS, payTo: keys.payTo.address },
+    settlement: { rpc: evmUrl(ports), network: LOCAL_NETWORK, asset: USDC_ADDRESS, payTo: keys.payTo.address },
     buyer: { address: keys.buyer.address, privateKey: keys.buyer.privateKey },
     services: servedIds(listed.text),
+    chain: {
+      rpc: `http://127.0.0.1:${ports.chainRpc}`,
+      rest: `http://127.0.0.1:${ports.chainRest}`,
+      grpc: `127.0.0.1:${ports.metrics}`,
+      chainId: facts.chainId,
+      faucet: facts.faucet,
+    },
     db: `http://127.0.0.1:${ports.db}`,
-    dbTokens,
+    dbTokens: facts.dbTokens,
     search: `http://127.0.0.1:${ports.search}`,
   };
 }

@@ -37,6 +37,8 @@ export interface AppAnswer {
   readonly codespace: string;
   /** The error's text. */
   readonly log: string;
+  /** Key that was asked for in a store, with `/store/{name}/key`. */
+  readonly key?: Bytes;
   readonly value: Bytes;
   /** Height of the state that was read. */
   readonly heightBlocks: bigint;

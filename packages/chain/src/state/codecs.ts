@@ -31,6 +31,13 @@ export const endedTextCodec: KeyCodec<string> = {
   length: (bytes) => bytes.indexOf(0) + 1,
 };
 
+/** A text that ends in a slash, as the keys of actors do in the pages that clients were recorded with; it must hold none. */
+export const slashEndedTextCodec: KeyCodec<string> = {
+  encode: (value) => utf8ToBytes(`${value}/`),
+  decode: (bytes) => bytesToUtf8(bytes.subarray(0, -1)) ?? "",
+  length: (bytes) => bytes.indexOf(0x2f) + 1,
+};
+
 /** Up to 255 bytes behind their length: an address inside a longer key. */
 export const lengthPrefixedCodec: KeyCodec<Bytes> = {
   encode(value) {

@@ -72,7 +72,15 @@ export class Collection<K, V> {
   }
 
   /** Entries in the order of the keys' bytes. */
-  *entries(ctx: Context, { within, from, to, reverse }: WalkOptions = {}): Generator<readonly [key: K, value: V]> {
+  *entries(ctx: Context, options: WalkOptions = {}): Generator<readonly [key: K, value: V]> {
+    for (const [key, value] of this.rawEntries(ctx, options)) yield [this.#key.decode(key), this.#value.decode(value)];
+  }
+
+  /** Entries as they are stored, the keys without the collection's prefix, where decoding all of them would cost too much. */
+  *rawEntries(
+    ctx: Context,
+    { within, from, to, reverse }: WalkOptions = {},
+  ): Generator<readonly [key: Bytes, value: Bytes]> {
     const start = concatBytes(this.#space, this.#prefix);
     const whole = (part: Bytes): Bytes => concatBytes(start, part);
     const walk = ctx.state.range({
@@ -85,7 +93,7 @@ export class Collection<K, V> {
       const inner = key.subarray(this.#space.length);
       ctx.gas.consume(perByte(STORE_GAS.readPerByte, inner, value), "ValuePerByte");
       ctx.gas.consume(STORE_GAS.nextFlat, "IterNextFlat");
-      yield [this.#key.decode(key.subarray(start.length)), this.#value.decode(value)];
+      yield [key.subarray(start.length), value];
     }
   }
 

@@ -58,7 +58,10 @@ export class StateMachine {
     const events: ChainEvent[] = [];
     const ctx: Context = { block, mode: "genesis", state, gas: new GasMeter(), events };
     const validatorUpdates: ValidatorUpdate[] = [];
-    for (const { name, genesis } of this.#modules) {
+    for (const { name, genesis, jsonGenesis } of this.#modules) {
+      const start = { ...block, heightBlocks: 0n };
+      const runTx = (bytes: Bytes): TxResult => this.runTx(state, start, "deliver", bytes);
+      validatorUpdates.push(...(jsonGenesis?.init(ctx, appState[name], runTx) ?? []));
       if (genesis === undefined) continue;
       const read = fromApiJson(genesis.schema, appState[name] ?? {});
       if (!read.ok) {
@@ -73,9 +76,10 @@ export class StateMachine {
   exportGenesis(reader: StateReads, block: BlockInfo): Record<string, unknown> {
     const ctx = contextOn(new Overlay(reader), block, "query");
     return Object.fromEntries(
-      this.#modules.flatMap(({ name, genesis }) =>
-        genesis === undefined ? [] : [[name, toApiJson(genesis.schema, genesis.export(ctx))]],
-      ),
+      this.#modules.flatMap(({ name, genesis, jsonGenesis }) => {
+        if (jsonGenesis !== undefined) return [[name, jsonGenesis.export(ctx)]];
+        return genesis === undefined ? [] : [[name, toApiJson(genesis.schema, genesis.export(ctx))]];
+      }),
     );
   }
 
@@ -105,6 +109,11 @@ export class StateMachine {
     bytes: Bytes,
   ): TxResult {
     return runTx(state, block, mode, bytes, { handlers: this.#handlers, gasPrices: this.#gasPrices });
+  }
+
+  /** True when a module answers this gRPC path. */
+  answers(path: string): boolean {
+    return this.#queries.has(path);
   }
 
   /** Answers a gRPC path on the state after a block. A path that no module has is status 12. */

@@ -1,4 +1,6 @@
 import type { DescMessage, Message, MessageShape } from "@bufbuild/protobuf";
+import type { TxResult } from "../tx/run-tx.ts";
+import type { Bytes } from "../types.ts";
 import type { Context } from "./context.ts";
 import type { Outcome, TxFault } from "./outcome.ts";
 
@@ -40,6 +42,13 @@ export interface ModuleGenesis {
   export(ctx: Context): Message;
 }
 
+/** What a module reads from `app_state` as JSON, where it is no proto message. */
+export interface JsonGenesis {
+  /** Fills the state; may run transactions of the genesis, and name the chain's first validators. */
+  init(ctx: Context, json: unknown, runTx: (bytes: Bytes) => TxResult): readonly ValidatorUpdate[] | undefined;
+  export(ctx: Context): unknown;
+}
+
 /** One part of the state machine: a folder under `modules/`. Its name is also what its keys in the state begin with. */
 export interface Module {
   readonly name: string;
@@ -48,6 +57,7 @@ export interface Module {
   /** By gRPC path. */
   readonly queries?: Readonly<Record<string, QueryHandler>>;
   readonly genesis?: ModuleGenesis;
+  readonly jsonGenesis?: JsonGenesis;
   beginBlock?(ctx: Context): void;
   endBlock?(ctx: Context): readonly ValidatorUpdate[] | undefined;
 }

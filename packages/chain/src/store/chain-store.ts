@@ -4,7 +4,7 @@ import type { BlockChanges, Bytes, ChainStore, RangeOptions, StateReader } from 
 import { changedKeyEntries, readChangedKeys } from "./changed-keys.ts";
 import { forgetReplaced, replacedParts } from "./history.ts";
 import { bytesToHeight, heightToBytes, versionKey } from "./keys.ts";
-import { type BlockPlan, planBlock, recordKey } from "./plan.ts";
+import { type BlockPlan, checkRecords, planBlock, recordKey } from "./plan.ts";
 import { damaged } from "./sealed.ts";
 import { inBatches, StoreReader } from "./state-reader.ts";
 import { refusedStore, storeError } from "./store-errors.ts";
@@ -103,6 +103,7 @@ export class KeptChain implements ChainStore {
       await this.#faults.reach("chain-store.commit");
       this.#checkOpen();
       const plan = this.#plan(block);
+      checkRecords(block);
       await this.#faults.reach("chain-store.planned");
       this.#checkOpen();
       const earliest = this.#at?.earliest ?? block.heightBlocks;
@@ -196,7 +197,10 @@ export class KeptChain implements ChainStore {
       throw refusedStore(this.#folder, `block ${block.heightBlocks} does not follow ${newest}`);
     }
     if (block.heightBlocks < 0n) throw refusedStore(this.#folder, `there is no block ${block.heightBlocks}`);
-    if (this.#planned?.block === block) return this.#planned.plan;
+    // Only the changes are planned: an engine adds the records after it has asked for the app hash.
+    const planned = this.#planned;
+    if (planned?.block.changes === block.changes && planned.plan.heightBlocks === block.heightBlocks)
+      return planned.plan;
     const plan = this.#guarded(() => planBlock(this.#tables, this.#at?.root, block));
     this.#planned = { block, plan };
     return plan;

@@ -54,12 +54,16 @@ function inOrder(changes: readonly StateChange[]): readonly StateChange[] {
   return sorted;
 }
 
-/** Works out what a block does to the newest state. @throws AppError CHAIN_STORE when it is malformed. */
-export function planBlock(tables: Tables, root: TrieChild | undefined, block: BlockChanges): BlockPlan {
+/** @throws AppError CHAIN_STORE when a record of a block is malformed. */
+export function checkRecords(block: BlockChanges): void {
   for (const record of block.records) {
     checkSizes(record.key, record.value);
     recordKey(record.table, record.key);
   }
+}
+
+/** Works out what a block does to the newest state. @throws AppError CHAIN_STORE when it is malformed. */
+export function planBlock(tables: Tables, root: TrieChild | undefined, block: BlockChanges): BlockPlan {
   const changes: RealChange[] = [];
   const leaves: LeafChange[] = [];
   for (const [key, after] of inOrder(block.changes)) {

@@ -42,3 +42,10 @@ test("seeds of any size and sign give numbers below one, and seed 1 gives Go's f
   // What rand.Seed(1) has printed for ever.
   assert.deepEqual([random.int63(), random.int63()], [5_577_006_791_947_779_410n, 8_674_665_223_082_153_551n]);
 });
+
+test("the dice, which make two words alone, are the first number of the whole generator", () => {
+  for (let i = 0; i < 300; i++) {
+    const input = Buffer.from(`dice ${i}`);
+    assert.equal(seededFloat64(input), new GoRandom(goVarint(sha256(input))).float64());
+  }
+});

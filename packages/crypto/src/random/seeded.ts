@@ -16,9 +16,48 @@ function readWords(): BigInt64Array {
 
 const WORDS = readWords();
 
+// How many numbers Go throws away before the first word.
+const SKIPPED = 20;
+const SHIFTS = [40n, 20n, 0n] as const;
+
+// Both the conversion and the division round as Go's do.
+const toFloat64 = (int63: bigint): number => Number(int63) / 2 ** 63;
+
+/** For one word of the state: what the start is multiplied by to give each of its three parts. */
+function factorsOf(word: number): readonly (readonly [factor: bigint, shift: bigint])[] {
+  let factor = 1n;
+  for (let i = 0; i < SKIPPED + 3 * word; i++) factor = (factor * 48_271n) % SEEDS;
+  return SHIFTS.map((shift) => {
+    factor = (factor * 48_271n) % SEEDS;
+    return [factor, shift] as const;
+  });
+}
+
+// The first number is the sum of two words of the state: the others need not be made.
+const FIRST_WORDS = [LENGTH - TAP - 1, LENGTH - 1].map((word) => ({ mask: WORDS[word] ?? 0n, factors: factorsOf(word) }));
+
+/** The first 64 bits of {@link GoRandom}, from the two words that they are made of. */
+function firstUint64(seed: bigint): bigint {
+  const start = startOf(seed);
+  let sum = 0n;
+  for (const { mask, factors } of FIRST_WORDS) {
+    let word = mask;
+    for (const [factor, shift] of factors) word ^= ((start * factor) % SEEDS) << shift;
+    sum += word;
+  }
+  return sum & MASK_64;
+}
+
 // Schrage's way of 48271·x mod 2^31 − 1. All products are below 2^53.
 function nextSeed(x: number): number {
   return (48_271 * x) % 0x7fff_ffff;
+}
+
+// What the generator is seeded with: the remainder, made positive, and never zero.
+function startOf(seed: bigint): bigint {
+  const reduced = BigInt.asIntN(64, seed) % SEEDS;
+  const positive = reduced < 0n ? reduced + SEEDS : reduced;
+  return positive === 0n ? 89_482_311n : positive;
 }
 
 /**
@@ -31,13 +70,11 @@ export class GoRandom {
   #feed = LENGTH - TAP;
 
   constructor(seed: bigint) {
-    const reduced = BigInt.asIntN(64, seed) % SEEDS;
-    const positive = reduced < 0n ? reduced + SEEDS : reduced;
-    let x = positive === 0n ? 89_482_311 : Number(positive);
-    for (let i = 0; i < 20; i++) x = nextSeed(x);
+    let x = Number(startOf(seed));
+    for (let i = 0; i < SKIPPED; i++) x = nextSeed(x);
     for (let i = 0; i < LENGTH; i++) {
       let word = 0n;
-      for (const shift of [40n, 20n, 0n]) {
+      for (const shift of SHIFTS) {
         x = nextSeed(x);
         word ^= BigInt(x) << shift;
       }
@@ -62,8 +99,7 @@ export class GoRandom {
   /** The next number of 0 (with) to 1 (without). */
   float64(): number {
     for (;;) {
-      // Both the conversion and the division round as Go's do.
-      const value = Number(this.int63()) / 2 ** 63;
+      const value = toFloat64(this.int63());
       if (value !== 1) return value;
     }
   }
@@ -85,5 +121,7 @@ export function goVarint(bytes: Uint8Array): bigint {
  * {@link GoRandom}. About half of all seeds have seven bits only.
  */
 export function seededFloat64(...parts: readonly Uint8Array[]): number {
-  return new GoRandom(goVarint(sha256(concatBytes(...parts)))).float64();
+  const seed = goVarint(sha256(concatBytes(...parts)));
+  const value = toFloat64(firstUint64(seed) & MASK_63);
+  return value === 1 ? new GoRandom(seed).float64() : value;
 }

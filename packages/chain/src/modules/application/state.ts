@@ -1,12 +1,28 @@
 import { application, createMessage } from "@turnpike/proto";
-import { messageCodec, noKey, textCodec } from "../../state/codecs.ts";
+import { isApplicationActive } from "@turnpike/protocol";
+import {
+  endedTextCodec,
+  messageCodec,
+  noKey,
+  pairCodec,
+  rawCodec,
+  slashEndedTextCodec,
+  uint64Codec,
+} from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
 
 /** Name of the module, of its part of the state, and of the account that holds its stakes. */
 export const APPLICATION_MODULE = "application";
 
+/** The parameters that a chain has unless its genesis says otherwise. */
+export const DEFAULT_APPLICATION_PARAMS: application.Params = createMessage(application.ParamsSchema, {
+  maxDelegatedGateways: 7n,
+  minStake: { denom: "upokt", amount: "1000000" },
+});
+
 const module = APPLICATION_MODULE;
+const NOTHING = new Uint8Array(0);
 
 /** The parameters. */
 export const applicationParams = new Collection({
@@ -19,8 +35,36 @@ export const applicationParams = new Collection({
 export const applications = new Collection({
   module,
   prefix: Uint8Array.of(1),
-  key: textCodec,
+  key: slashEndedTextCodec,
   value: messageCodec(application.ApplicationSchema),
+});
+/** Addresses of applications that are unbonding. */
+export const unstakingApplications = new Collection({
+  module,
+  prefix: Uint8Array.of(2),
+  key: slashEndedTextCodec,
+  value: rawCodec,
+});
+/** Addresses of applications that are being transferred. */
+export const transferringApplications = new Collection({
+  module,
+  prefix: Uint8Array.of(3),
+  key: slashEndedTextCodec,
+  value: rawCodec,
+});
+/** Who delegates to a gateway: its address, the application's. */
+export const delegations = new Collection({
+  module,
+  prefix: Uint8Array.of(4),
+  key: pairCodec(endedTextCodec, slashEndedTextCodec),
+  value: rawCodec,
+});
+/** Applications with undelegations, by the session end at which these were made. */
+export const undelegations = new Collection({
+  module,
+  prefix: Uint8Array.of(5),
+  key: pairCodec(uint64Codec, slashEndedTextCodec),
+  value: rawCodec,
 });
 
 /** The parameters. */
@@ -28,17 +72,63 @@ export function getApplicationParams(ctx: Context): application.Params {
   return applicationParams.get(ctx, undefined) ?? createMessage(application.ParamsSchema);
 }
 
+/** The smallest stake, in upokt; the default's where none was ever set. */
+export function minApplicationStakeUpokt(ctx: Context): bigint {
+  const { minStake } = getApplicationParams(ctx);
+  return BigInt(minStake?.amount ?? DEFAULT_APPLICATION_PARAMS.minStake?.amount ?? 0);
+}
+
 /** An application; undefined when there is none. */
 export function getApplication(ctx: Context, address: string): application.Application | undefined {
   return applications.get(ctx, address);
 }
 
+/** True while an application may be in a session that ends at this height. */
+export function isApplicationActiveAt(found: application.Application, sessionEndHeight: bigint): boolean {
+  return isApplicationActive(found, sessionEndHeight);
+}
+
+/** An application's stake, in upokt. */
+export function stakeUpokt(found: { readonly stake?: { readonly amount: string } | undefined }): bigint {
+  return BigInt(found.stake?.amount ?? 0);
+}
+
+const gatewaysOf = (app: application.Application | undefined): readonly string[] =>
+  app?.delegateeGatewayAddresses ?? [];
+const heightsOf = (app: application.Application | undefined): readonly bigint[] =>
+  Object.keys(app?.pendingUndelegations ?? {}).map(BigInt);
+
+function mark<K>(ctx: Context, index: Collection<K, Uint8Array>, key: K, was: boolean, is: boolean): void {
+  if (is && !was) index.set(ctx, key, NOTHING);
+  if (was && !is) index.remove(ctx, key);
+}
+
+function keepIndexes(
+  ctx: Context,
+  address: string,
+  old: application.Application | undefined,
+  now: application.Application | undefined,
+): void {
+  const unbonds = (app: typeof old): boolean => app !== undefined && app.unstakeSessionEndHeight !== 0n;
+  mark(ctx, unstakingApplications, address, unbonds(old), unbonds(now));
+  const moves = (app: typeof old): boolean => app?.pendingTransfer !== undefined;
+  mark(ctx, transferringApplications, address, moves(old), moves(now));
+  for (const gateway of new Set([...gatewaysOf(old), ...gatewaysOf(now)])) {
+    mark(ctx, delegations, [gateway, address], gatewaysOf(old).includes(gateway), gatewaysOf(now).includes(gateway));
+  }
+  for (const height of new Set([...heightsOf(old), ...heightsOf(now)])) {
+    mark(ctx, undelegations, [height, address], heightsOf(old).includes(height), heightsOf(now).includes(height));
+  }
+}
+
 /** Writes an application, new or changed, and its entries in the indexes. */
 export function setApplication(ctx: Context, changed: application.Application): void {
+  keepIndexes(ctx, changed.address, getApplication(ctx, changed.address), changed);
   applications.set(ctx, changed.address, changed);
 }
 
 /** Forgets an application and its entries in the indexes. */
 export function removeApplication(ctx: Context, address: string): void {
+  keepIndexes(ctx, address, getApplication(ctx, address), undefined);
   applications.remove(ctx, address);
 }

@@ -1,12 +1,18 @@
 import { createMessage, gateway } from "@turnpike/proto";
-import { messageCodec, noKey, textCodec } from "../../state/codecs.ts";
+import { messageCodec, noKey, rawCodec, slashEndedTextCodec } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
 
 /** Name of the module, of its part of the state, and of the account that holds its stakes. */
 export const GATEWAY_MODULE = "gateway";
 
+/** The parameters that a chain has unless its genesis says otherwise. */
+export const DEFAULT_GATEWAY_PARAMS: gateway.Params = createMessage(gateway.ParamsSchema, {
+  minStake: { denom: "upokt", amount: "100" },
+});
+
 const module = GATEWAY_MODULE;
+const NOTHING = new Uint8Array(0);
 
 /** The parameters. */
 export const gatewayParams = new Collection({
@@ -15,12 +21,19 @@ export const gatewayParams = new Collection({
   key: noKey,
   value: messageCodec(gateway.ParamsSchema),
 });
-/** Gateways by bech32 address, their cards included. */
+/** Gateways by bech32 address, their cards included. Written through {@link setGateway} alone, which keeps the index. */
 export const gateways = new Collection({
   module,
   prefix: Uint8Array.of(1),
-  key: textCodec,
+  key: slashEndedTextCodec,
   value: messageCodec(gateway.GatewaySchema),
+});
+/** Addresses of gateways that are unbonding. */
+export const unstakingGateways = new Collection({
+  module,
+  prefix: Uint8Array.of(2),
+  key: slashEndedTextCodec,
+  value: rawCodec,
 });
 
 /** The parameters. */
@@ -33,7 +46,22 @@ export function getGateway(ctx: Context, address: string): gateway.Gateway | und
   return gateways.get(ctx, address);
 }
 
-/** Writes a gateway, new or changed. */
+/** Writes a gateway, new or changed, and its entry in the index. */
 export function setGateway(ctx: Context, changed: gateway.Gateway): void {
   gateways.set(ctx, changed.address, changed);
+  const listed = unstakingGateways.has(ctx, changed.address);
+  if (changed.unstakeSessionEndHeight !== 0n) {
+    if (!listed) unstakingGateways.set(ctx, changed.address, NOTHING);
+  } else if (listed) unstakingGateways.remove(ctx, changed.address);
+}
+
+/** Forgets a gateway and its entry in the index. */
+export function removeGateway(ctx: Context, address: string): void {
+  gateways.remove(ctx, address);
+  unstakingGateways.remove(ctx, address);
+}
+
+/** The gateways that are unbonding, in order of address. */
+export function getUnstakingGateways(ctx: Context): gateway.Gateway[] {
+  return [...unstakingGateways.entries(ctx)].flatMap(([address]) => getGateway(ctx, address) ?? []);
 }

@@ -30,11 +30,11 @@ export const claimsByEnd = new Collection({
   key: pairCodec(uint64Codec, pairCodec(endedTextCodec, textCodec)),
   value: none,
 });
-/** Claims by operator address, session's end and session id. */
+/** Claims by operator address and session id. */
 export const claimsBySupplier = new Collection({
   module,
   prefix: Uint8Array.of(3),
-  key: pairCodec(endedTextCodec, pairCodec(uint64Codec, textCodec)),
+  key: pairCodec(endedTextCodec, textCodec),
   value: none,
 });
 /** Proofs by session id and operator address, from their transaction until the end of its block. */
@@ -60,9 +60,12 @@ export function setClaim(ctx: Context, claim: proof.Claim): void {
   const operator = claim.supplierOperatorAddress;
   const sessionId = claim.sessionHeader?.sessionId ?? "";
   const end = claim.sessionHeader?.sessionEndBlockHeight ?? 0n;
+  // A claim that takes another's place may name another end; the index must not keep the first one's.
+  const replaced = getClaim(ctx, sessionId, operator)?.sessionHeader?.sessionEndBlockHeight ?? end;
+  if (replaced !== end) claimsByEnd.remove(ctx, [replaced, [sessionId, operator]]);
   claims.set(ctx, [sessionId, operator], claim);
   claimsByEnd.set(ctx, [end, [sessionId, operator]], undefined);
-  claimsBySupplier.set(ctx, [operator, [end, sessionId]], undefined);
+  claimsBySupplier.set(ctx, [operator, sessionId], undefined);
 }
 
 /** Forgets a claim and its entries in the indexes. */
@@ -72,7 +75,7 @@ export function removeClaim(ctx: Context, sessionId: string, operatorAddress: st
   const end = claim.sessionHeader?.sessionEndBlockHeight ?? 0n;
   claims.remove(ctx, [sessionId, operatorAddress]);
   claimsByEnd.remove(ctx, [end, [sessionId, operatorAddress]]);
-  claimsBySupplier.remove(ctx, [operatorAddress, [end, sessionId]]);
+  claimsBySupplier.remove(ctx, [operatorAddress, sessionId]);
 }
 
 /** Claims of all sessions that end at a height, by session id and operator address. */
@@ -81,4 +84,14 @@ export function claimsOfSessionsEnding(ctx: Context, sessionEndHeight: bigint): 
   return [...claimsByEnd.entries(ctx, { within })].flatMap(
     ([[, [sessionId, operator]]]) => getClaim(ctx, sessionId, operator) ?? [],
   );
+}
+
+/** A proof that waits for the end of its block; undefined when there is none. */
+export function getProof(ctx: Context, sessionId: string, operatorAddress: string): proof.Proof | undefined {
+  return proofs.get(ctx, [sessionId, operatorAddress]);
+}
+
+/** Keeps a proof until the end of the block, in place of one of the same session and supplier. */
+export function setProof(ctx: Context, value: proof.Proof): void {
+  proofs.set(ctx, [value.sessionHeader?.sessionId ?? "", value.supplierOperatorAddress], value);
 }

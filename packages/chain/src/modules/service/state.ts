@@ -1,8 +1,9 @@
 import { createMessage, service, shared } from "@turnpike/proto";
 import { difficultyOfUnusedService, type RelayDifficulty } from "@turnpike/protocol";
-import { endedTextCodec, messageCodec, noKey, pairCodec, textCodec, uint64Codec } from "../../state/codecs.ts";
+import { messageCodec, noKey, pairCodec, slashEndedTextCodec, uint64Codec } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
+import { MAX_SERVICE_ID_BYTES } from "../shared/services.ts";
 
 /** Name of the module, and of its part of the state. */
 export const SERVICE_MODULE = "service";
@@ -20,28 +21,28 @@ export const serviceParams = new Collection({
 export const services = new Collection({
   module,
   prefix: Uint8Array.of(1),
-  key: textCodec,
+  key: slashEndedTextCodec,
   value: messageCodec(shared.ServiceSchema),
 });
 /** Each service's newest difficulty, which may hold from the next session on only. */
 export const difficulties = new Collection({
   module,
   prefix: Uint8Array.of(2),
-  key: textCodec,
+  key: slashEndedTextCodec,
   value: messageCodec(service.RelayMiningDifficultySchema),
 });
 /** Difficulties by service and the height from which they hold. */
 export const difficultyHistory = new Collection({
   module,
   prefix: Uint8Array.of(3),
-  key: pairCodec(endedTextCodec, uint64Codec),
+  key: pairCodec(slashEndedTextCodec, uint64Codec),
   value: messageCodec(service.RelayMiningDifficultySchema),
 });
 /** Compute units of a relay by service and the height from which they hold. */
 export const computeUnitsHistory = new Collection({
   module,
   prefix: Uint8Array.of(4),
-  key: pairCodec(endedTextCodec, uint64Codec),
+  key: pairCodec(slashEndedTextCodec, uint64Codec),
   value: uint64Codec,
 });
 
@@ -52,7 +53,7 @@ export function getServiceParams(ctx: Context): service.Params {
 
 /** A service; undefined when there is none. */
 export function getService(ctx: Context, serviceId: string): shared.Service | undefined {
-  return services.get(ctx, serviceId);
+  return serviceId.length > MAX_SERVICE_ID_BYTES ? undefined : services.get(ctx, serviceId);
 }
 
 /**
@@ -60,7 +61,7 @@ export function getService(ctx: Context, serviceId: string): shared.Service | un
  * undefined when there is no such service.
  */
 export function getComputeUnitsPerRelayAt(ctx: Context, serviceId: string, height: bigint): bigint | undefined {
-  const within = endedTextCodec.encode(serviceId);
+  const within = slashEndedTextCodec.encode(serviceId);
   if (height >= 0n) {
     const to = computeUnitsHistory.keyBytes([serviceId, height + 1n]);
     for (const [, units] of computeUnitsHistory.entries(ctx, { within, to, reverse: true })) return units;
@@ -70,7 +71,7 @@ export function getComputeUnitsPerRelayAt(ctx: Context, serviceId: string, heigh
 
 /** The difficulty that holds at a height; a service without one has the base. */
 export function getDifficultyAt(ctx: Context, serviceId: string, height: bigint): RelayDifficulty {
-  const within = endedTextCodec.encode(serviceId);
+  const within = slashEndedTextCodec.encode(serviceId);
   if (height >= 0n) {
     const to = difficultyHistory.keyBytes([serviceId, height + 1n]);
     for (const [, found] of difficultyHistory.entries(ctx, { within, to, reverse: true })) return found;

@@ -1,6 +1,15 @@
-import { AppError } from "@turnpike/base";
+import { AppError, concatBytes } from "@turnpike/base";
 import { createMessage, session } from "@turnpike/proto";
-import { messageCodec, noKey, rawCodec, uint64Codec } from "../../state/codecs.ts";
+import {
+  type Codec,
+  lengthPrefixedCodec,
+  messageCodec,
+  noKey,
+  pairCodec,
+  rawCodec,
+  textCodec,
+  uint64Codec,
+} from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
 import type { Bytes } from "../../types.ts";
@@ -9,6 +18,46 @@ import type { Bytes } from "../../types.ts";
 export const SESSION_MODULE = "session";
 
 const module = SESSION_MODULE;
+
+/** A supplier that a session draws: its key among the configurations of the service. */
+export interface Candidate {
+  /** Operator address in bytes of text. */
+  readonly operator: Bytes;
+  readonly activationHeight: bigint;
+}
+
+const HEIGHT_BYTES = 8;
+
+/** What was drawn for a session. */
+export interface DrawnSession {
+  /** The most suppliers that a session had when it was drawn. */
+  readonly limit: bigint;
+  /** In the session's order. */
+  readonly suppliers: readonly Candidate[];
+}
+
+const drawnCodec: Codec<DrawnSession> = {
+  encode: ({ limit, suppliers }) =>
+    concatBytes(
+      uint64Codec.encode(limit),
+      ...suppliers.flatMap(({ operator, activationHeight }) => [
+        uint64Codec.encode(activationHeight),
+        lengthPrefixedCodec.encode(operator),
+      ]),
+    ),
+  decode(bytes) {
+    const suppliers: Candidate[] = [];
+    const limit = uint64Codec.decode(bytes.subarray(0, HEIGHT_BYTES));
+    for (let at = HEIGHT_BYTES; at < bytes.length; ) {
+      const text = at + HEIGHT_BYTES;
+      const end = text + 1 + (bytes[text] ?? 0);
+      const activationHeight = uint64Codec.decode(bytes.subarray(at, text));
+      suppliers.push({ operator: lengthPrefixedCodec.decode(bytes.subarray(text, end)), activationHeight });
+      at = end;
+    }
+    return { limit, suppliers };
+  },
+};
 
 /** The parameters as they are now. */
 export const sessionParams = new Collection({
@@ -26,6 +75,17 @@ export const sessionParamsHistory = new Collection({
 });
 /** Hash of each block, 32 bytes, by height: what sessions and proofs are drawn by. Written at the block's end. */
 export const blockHashes = new Collection({ module, prefix: Uint8Array.of(2), key: uint64Codec, value: rawCodec });
+
+/**
+ * Suppliers of sessions that were asked for while a block ran, by first height and id: the keys of their configurations
+ * for the session's service, in the session's order. A session is claimed and proven by many; it is drawn once.
+ */
+export const drawnSessions = new Collection({
+  module,
+  prefix: Uint8Array.of(3),
+  key: pairCodec(uint64Codec, textCodec),
+  value: drawnCodec,
+});
 
 /** The parameters as they are now. */
 export function getSessionParams(ctx: Context): session.Params {

@@ -1,13 +1,29 @@
+import { concatBytes } from "@turnpike/base";
 import { createMessage, shared, supplier } from "@turnpike/proto";
 import { isConfigActive } from "@turnpike/protocol";
-import { endedTextCodec, messageCodec, noKey, pairCodec, textCodec, uint64Codec } from "../../state/codecs.ts";
+import {
+  endedTextCodec,
+  messageCodec,
+  noKey,
+  pairCodec,
+  slashEndedTextCodec,
+  textCodec,
+  uint64Codec,
+} from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
 
 /** Name of the module, of its part of the state, and of the account that holds its stakes. */
 export const SUPPLIER_MODULE = "supplier";
 
+/** The parameters that a chain has unless its genesis says otherwise. */
+export const DEFAULT_SUPPLIER_PARAMS: supplier.Params = createMessage(supplier.ParamsSchema, {
+  minStake: { denom: "upokt", amount: "1000000" },
+  stakingFee: { denom: "upokt", amount: "1" },
+});
+
 const module = SUPPLIER_MODULE;
+const NOTHING = { encode: () => new Uint8Array(0), decode: () => undefined };
 
 /** The parameters. */
 export const supplierParams = new Collection({
@@ -20,7 +36,7 @@ export const supplierParams = new Collection({
 export const suppliers = new Collection({
   module,
   prefix: Uint8Array.of(1),
-  key: textCodec,
+  key: slashEndedTextCodec,
   value: messageCodec(shared.SupplierSchema),
 });
 /**
@@ -37,8 +53,29 @@ export const serviceConfigs = new Collection({
 export const configsByOperator = new Collection({
   module,
   prefix: Uint8Array.of(3),
-  key: pairCodec(endedTextCodec, pairCodec(endedTextCodec, uint64Codec)),
-  value: { encode: () => new Uint8Array(0), decode: () => undefined },
+  key: pairCodec(slashEndedTextCodec, pairCodec(slashEndedTextCodec, uint64Codec)),
+  value: NOTHING,
+});
+/** Operator addresses of the suppliers that are unbonding. */
+export const unstakingSuppliers = new Collection({
+  module,
+  prefix: Uint8Array.of(4),
+  key: slashEndedTextCodec,
+  value: NOTHING,
+});
+/** Configurations by activation height, service and operator address: the order in which blocks activate them. */
+export const configsByActivation = new Collection({
+  module,
+  prefix: Uint8Array.of(5),
+  key: pairCodec(uint64Codec, pairCodec(slashEndedTextCodec, slashEndedTextCodec)),
+  value: NOTHING,
+});
+/** Ended and ending configurations by deactivation height, service, operator address and activation height. */
+export const configsByDeactivation = new Collection({
+  module,
+  prefix: Uint8Array.of(6),
+  key: pairCodec(uint64Codec, pairCodec(slashEndedTextCodec, pairCodec(slashEndedTextCodec, uint64Codec))),
+  value: NOTHING,
 });
 
 /** The parameters. */
@@ -57,8 +94,8 @@ export function getSupplierConfigs(
   operatorAddress: string,
   serviceId?: string,
 ): shared.ServiceConfigUpdate[] {
-  const operator = endedTextCodec.encode(operatorAddress);
-  const within = serviceId === undefined ? operator : Buffer.concat([operator, endedTextCodec.encode(serviceId)]);
+  const operator = slashEndedTextCodec.encode(operatorAddress);
+  const within = serviceId === undefined ? operator : concatBytes(operator, slashEndedTextCodec.encode(serviceId));
   return [...configsByOperator.entries(ctx, { within })].flatMap(([[, [service, height]]]) => {
     return serviceConfigs.get(ctx, [service, [height, operatorAddress]]) ?? [];
   });
@@ -78,7 +115,7 @@ export function getSupplier(ctx: Context, operatorAddress: string): shared.Suppl
 /** Configurations for a service that hold at a height, in store order: the candidates of a session. */
 export function getActiveServiceConfigs(ctx: Context, serviceId: string, height: bigint): shared.ServiceConfigUpdate[] {
   const within = endedTextCodec.encode(serviceId);
-  const to = Buffer.concat([within, uint64Codec.encode(height + 1n)]);
+  const to = concatBytes(within, uint64Codec.encode(height + 1n));
   return [...serviceConfigs.entries(ctx, { within, to })]
     .map(([, update]) => update)
     .filter((update) => isConfigActive(update, height));
@@ -89,9 +126,44 @@ export function getActiveServiceConfigs(ctx: Context, serviceId: string, height:
  * configurations stay as they are.
  */
 export function setDehydratedSupplier(ctx: Context, changed: shared.Supplier): void {
-  suppliers.set(
-    ctx,
-    changed.operatorAddress,
-    createMessage(shared.SupplierSchema, { ...changed, services: [], serviceConfigHistory: [] }),
-  );
+  const { operatorAddress, unstakeSessionEndHeight } = changed;
+  if (unstakeSessionEndHeight === 0n) unstakingSuppliers.remove(ctx, operatorAddress);
+  else unstakingSuppliers.set(ctx, operatorAddress, undefined);
+  const own = createMessage(shared.SupplierSchema, { ...changed, services: [], serviceConfigHistory: [] });
+  suppliers.set(ctx, operatorAddress, own);
+}
+
+/** Writes a supplier's record, and its history as all its configurations with their indexes. */
+export function setSupplier(ctx: Context, changed: shared.Supplier): void {
+  const { operatorAddress, serviceConfigHistory } = changed;
+  for (const old of getSupplierConfigs(ctx, operatorAddress)) removeServiceConfig(ctx, old);
+  for (const update of serviceConfigHistory) {
+    const { service, activationHeight, deactivationHeight } = update;
+    if (service === undefined) continue;
+    const { serviceId } = service;
+    serviceConfigs.set(ctx, [serviceId, [activationHeight, operatorAddress]], update);
+    configsByOperator.set(ctx, [operatorAddress, [serviceId, activationHeight]], undefined);
+    configsByActivation.set(ctx, [activationHeight, [serviceId, operatorAddress]], undefined);
+    if (deactivationHeight === 0n) continue;
+    configsByDeactivation.set(ctx, [deactivationHeight, [serviceId, [operatorAddress, activationHeight]]], undefined);
+  }
+  setDehydratedSupplier(ctx, changed);
+}
+
+/** Forgets one configuration, with its indexes. */
+export function removeServiceConfig(ctx: Context, update: shared.ServiceConfigUpdate): void {
+  const { operatorAddress, service, activationHeight, deactivationHeight } = update;
+  const serviceId = service?.serviceId ?? "";
+  serviceConfigs.remove(ctx, [serviceId, [activationHeight, operatorAddress]]);
+  configsByOperator.remove(ctx, [operatorAddress, [serviceId, activationHeight]]);
+  configsByActivation.remove(ctx, [activationHeight, [serviceId, operatorAddress]]);
+  if (deactivationHeight === 0n) return;
+  configsByDeactivation.remove(ctx, [deactivationHeight, [serviceId, [operatorAddress, activationHeight]]]);
+}
+
+/** Forgets a supplier and all its configurations. */
+export function removeSupplier(ctx: Context, operatorAddress: string): void {
+  for (const update of getSupplierConfigs(ctx, operatorAddress)) removeServiceConfig(ctx, update);
+  unstakingSuppliers.remove(ctx, operatorAddress);
+  suppliers.remove(ctx, operatorAddress);
 }

@@ -10,7 +10,7 @@ const LOW_GAS_WEI = 10n * 10n ** 18n;
  * Puts token, batcher and money on a new chain. A chain that has them keeps its balances; only accounts that run out of
  * gas get more.
  */
-export async function prepareChain(url: string, keys: LocalKeys): Promise<void> {
+export async function prepareEvm(url: string, keys: LocalKeys): Promise<void> {
   const isNew = (await devRpc(url, "eth_getCode", [USDC_ADDRESS, "latest"])) === "0x";
   const holders = isNew ? [{ address: keys.buyer.address, units: BUYER_UNITS }] : [];
   // the code is put in place each time: a newer version of ours replaces it, the balances stay

@@ -1,0 +1,95 @@
+import { resolve } from "node:path";
+import { AppError, systemClock } from "@turnpike/base";
+import { CHAIN_PROFILES, LOCAL_ROLES, type ProfileName } from "@turnpike/chain";
+import type { Config } from "@turnpike/config";
+import { type CommandContext, outputOf } from "../context.ts";
+import { serve } from "../lifecycle.ts";
+import { createLog } from "../logging.ts";
+import { exportChain, startChain } from "../wiring/chain.ts";
+import { chainHome, consensusKeyOf, initChain, roleKey } from "../wiring/chain-home.ts";
+import { chainServices } from "../wiring/chain-services.ts";
+import { configOf } from "./config.ts";
+
+/** Options of `turnpike chain start`. */
+export interface ChainStartOptions {
+  readonly json?: boolean;
+  readonly config?: string;
+  readonly home?: string;
+}
+
+/** Options of `turnpike chain init`. */
+export interface ChainInitOptions extends ChainStartOptions {
+  readonly chainId: string;
+  readonly profile: ProfileName;
+}
+
+/** Options of `turnpike chain export`. */
+export interface ChainExportOptions extends ChainStartOptions {
+  readonly height?: string;
+}
+
+const DEFAULT_HOME = "chain";
+const SUPPLIER_URLS = ["http://127.0.0.1:8549", "http://127.0.0.1:8550"] as const;
+
+function homeOf(opts: ChainStartOptions, config: Config): string {
+  return resolve(opts.home ?? config.chain.home ?? DEFAULT_HOME);
+}
+
+/** Makes a new chain. @throws AppError DATA_FOLDER when the folder has one. */
+export async function init(opts: ChainInitOptions, context: CommandContext): Promise<void> {
+  const config = configOf(context, opts.config);
+  const output = outputOf(opts);
+  const home = homeOf(opts, config);
+  if (!/^[a-zA-Z0-9._-]{1,50}$/.test(opts.chainId)) {
+    throw new AppError("USAGE", {
+      message: "--chain-id: expected 1 to 50 letters, digits, points, dashes and underscores.",
+    });
+  }
+  const keysFolder = resolve(home, "keys");
+  const genesis = await initChain({
+    home,
+    keysFolder,
+    chainId: opts.chainId,
+    profile: CHAIN_PROFILES[opts.profile],
+    genesisTime: new Date(systemClock.nowMs()).toISOString(),
+    services: chainServices(config),
+    supplierUrls: SUPPLIER_URLS,
+    consensusKey: await consensusKeyOf(home),
+  });
+  const accounts: Record<string, string> = {};
+  for (const role of LOCAL_ROLES) accounts[role] = (await roleKey(keysFolder, role)).signer.address;
+  output.result({ home, chainId: genesis.chain_id, genesis: chainHome(home).genesisFile, keysFolder, accounts });
+  output.line(`genesis   ${chainHome(home).genesisFile}`);
+  output.line(`keys      ${keysFolder}`);
+  for (const [role, address] of Object.entries(accounts)) output.line(`  ${role.padEnd(17)} ${address}`);
+  output.line(`Start it with npx turnpike chain start --home ${home}`);
+}
+
+/** Runs a node until a signal ends it. */
+export async function start(opts: ChainStartOptions, context: CommandContext): Promise<void> {
+  const config = configOf(context, opts.config);
+  const output = outputOf(opts);
+  const log = createLog({ level: config.log.level, name: "chain" });
+  await serve(context, { log }, async () => {
+    const running = await startChain(config, homeOf(opts, config), { log });
+    const { urls } = running;
+    output.result({ ready: true, chainId: running.chainId, ...urls });
+    for (const [name, url] of Object.entries(urls)) output.line(`${name.padEnd(6)} ${url}`);
+    return {
+      ...(running.failed === undefined ? {} : { failed: running.failed }),
+      [Symbol.asyncDispose]: () => running[Symbol.asyncDispose](),
+    };
+  });
+}
+
+/** Prints the state as a genesis. @throws AppError CHAIN_STORE_BUSY while a node runs there. */
+export async function exportState(opts: ChainExportOptions, context: CommandContext): Promise<void> {
+  const config = configOf(context, opts.config);
+  const log = createLog({ level: config.log.level === "info" ? "warn" : config.log.level, name: "chain" });
+  if (opts.height !== undefined && !/^[1-9]\d{0,18}$/.test(opts.height)) {
+    throw new AppError("USAGE", { message: "--height: expected a height, such as 100." });
+  }
+  const height = opts.height === undefined ? undefined : BigInt(opts.height);
+  const genesis = await exportChain(homeOf(opts, config), { log }, height);
+  process.stdout.write(`${JSON.stringify(genesis, undefined, opts.json === true ? 0 : 2)}\n`);
+}

@@ -1,0 +1,73 @@
+import { Command, Option } from "commander";
+import type { ChainExportOptions, ChainInitOptions, ChainStartOptions } from "../actions/chain.ts";
+import { type CommandContext, withConfig, withJson } from "../context.ts";
+
+/** `turnpike chain`: a node of the relay protocol's chain. */
+export function chainCommand(context: CommandContext): Command {
+  return new Command("chain")
+    .summary("make and run a node of the relay protocol's chain")
+    .description(
+      "The chain on which services are registered, applications, gateways and suppliers stake, sessions are drawn, and " +
+        "work is claimed, proven and paid.",
+    )
+    .addCommand(initCommand(context))
+    .addCommand(startCommand(context))
+    .addCommand(exportCommand(context));
+}
+
+const HOME = "folder of the node (else chain.home, else chain)";
+
+function initCommand(context: CommandContext): Command {
+  return withJson(
+    withConfig(
+      new Command("init")
+        .description(
+          "Makes a new chain for trying and testing: genesis, the node's keys, and accounts with keys in <home>/keys. " +
+            "The catalogue's services are registered.",
+        )
+        .option("--home <folder>", HOME)
+        .option("--chain-id <id>", "id of the chain", "pocket")
+        .addOption(
+          new Option("--profile <name>", "fast: sessions of 20 blocks; slow: of 60, with a grace of 20; blocks of 1 s")
+            .choices(["fast", "slow"])
+            .default("fast"),
+        )
+        .action(async (_opts: ChainInitOptions, self: Command) => {
+          const { init } = await import("../actions/chain.ts");
+          await init(self.optsWithGlobals<ChainInitOptions>(), context);
+        }),
+    ),
+  );
+}
+
+function startCommand(context: CommandContext): Command {
+  return withJson(
+    withConfig(
+      new Command("start")
+        .description(
+          "Runs the node: RPC on chain.rpc.port (26657), REST on chain.rest.port (1317), gRPC on chain.grpc.port (9090). " +
+            "With chain.engine: cometbft it is the application of a CometBFT node, which serves its own RPC.",
+        )
+        .option("--home <folder>", HOME)
+        .action(async (_opts: ChainStartOptions, self: Command) => {
+          const { start } = await import("../actions/chain.ts");
+          await start(self.optsWithGlobals<ChainStartOptions>(), context);
+        }),
+    ),
+  );
+}
+
+function exportCommand(context: CommandContext): Command {
+  return withJson(
+    withConfig(
+      new Command("export")
+        .description("Prints a genesis that begins a new chain with the state of this one. The node must not run.")
+        .option("--home <folder>", HOME)
+        .option("--height <number>", "height of the state; without it the newest")
+        .action(async (_opts: ChainExportOptions, self: Command) => {
+          const { exportState } = await import("../actions/chain.ts");
+          await exportState(self.optsWithGlobals<ChainExportOptions>(), context);
+        }),
+    ),
+  );
+}

@@ -1,0 +1,110 @@
+import { type Log, systemClock } from "@turnpike/base";
+import { CHAIN_PROFILES, type LOCAL_ROLES, type LocalService } from "@turnpike/chain";
+import { ChainClient, type ChainSigner } from "@turnpike/chain-client";
+import { addressToBytes, validatorAddress } from "@turnpike/crypto";
+import { startPortSplitter } from "@turnpike/localnet";
+import { base, createMessage, packAny, service, staking } from "@turnpike/proto";
+import type { UpFile } from "../up-file.ts";
+import { consensusKeyOf, ensureChain, roleKey } from "../wiring/chain-home.ts";
+import type { InnerPorts } from "./configs.ts";
+import type { StateLayout, UpPorts } from "./layout.ts";
+import { neverExits, type Part, type RunningPart } from "./supervisor.ts";
+
+/** Chain id of the local relay chain: what the real network and its local ones have. */
+export const RELAY_CHAIN_ID = "pocket";
+/** How the local relay chain's sessions and blocks are. */
+export const RELAY_CHAIN_PROFILE = CHAIN_PROFILES.fast;
+/** The service whose compute units the first start changes, so that there is a history of them. */
+const REPRICED_SERVICE = "document-digest";
+const REPRICED_UNITS = 120n;
+const DELEGATED_UPOKT = 1_000_000_000n;
+const TX_TIMEOUT_MS = 30_000;
+
+/** Address of the relay chain's RPC. */
+export function relayChainUrl(ports: UpPorts): string {
+  return `http://127.0.0.1:${ports.chainRpc}`;
+}
+
+/** Makes the relay chain at the first start, and tells what `up.json` says of it. */
+export async function prepareRelayChain(
+  layout: StateLayout,
+  services: readonly [LocalService, ...LocalService[]],
+): Promise<Pick<UpFile["chain"], "chainId" | "faucet">> {
+  const { chainFolder, chainKeysFolder } = layout;
+  const genesis = await ensureChain({
+    home: chainFolder,
+    keysFolder: chainKeysFolder,
+    chainId: RELAY_CHAIN_ID,
+    profile: RELAY_CHAIN_PROFILE,
+    genesisTime: new Date(systemClock.nowMs()).toISOString(),
+    services,
+    supplierUrls: ["http://127.0.0.1:8549", "http://127.0.0.1:8550"],
+    consensusKey: await consensusKeyOf(chainFolder),
+  });
+  const { signer, privateKey } = await roleKey(chainKeysFolder, "faucet");
+  const faucet = { address: signer.address, privateKey: Buffer.from(privateKey).toString("hex") };
+  return { chainId: genesis.chain_id, faucet };
+}
+
+async function repriceService(client: ChainClient, owner: ChainSigner): Promise<void> {
+  const { computeUnitsPerRelayAtHeight: _, ...methods } = service.Query.method;
+  const history = await client.ask(methods.computeUnitsPerRelayHistory, { serviceId: REPRICED_SERVICE });
+  if (history.computeUnitsPerRelayHistory.length > 0) return;
+  const { service: found } = await client.ask(methods.service, { id: REPRICED_SERVICE });
+  if (found === undefined || found.ownerAddress !== owner.address) return;
+  const message = createMessage(service.MsgAddServiceSchema, {
+    ownerAddress: owner.address,
+    service: { ...found, computeUnitsPerRelay: REPRICED_UNITS },
+  });
+  await client.send(owner, [packAny(service.MsgAddServiceSchema, message)], { timeoutMs: TX_TIMEOUT_MS });
+}
+
+async function delegate(client: ChainClient, delegator: ChainSigner, validator: ChainSigner): Promise<void> {
+  const validatorAddressText = validatorAddress(addressToBytes(validator.address) ?? new Uint8Array(0));
+  const { delegatorDelegations } = staking.Query.method;
+  const found = await client.ask(delegatorDelegations, { delegatorAddr: delegator.address });
+  if (found.delegationResponses.length > 0) return;
+  const message = createMessage(staking.MsgDelegateSchema, {
+    delegatorAddress: delegator.address,
+    validatorAddress: validatorAddressText,
+    amount: createMessage(base.CoinSchema, { denom: "upokt", amount: DELEGATED_UPOKT.toString() }),
+  });
+  await client.send(delegator, [packAny(staking.MsgDelegateSchema, message)], { timeoutMs: TX_TIMEOUT_MS });
+}
+
+/** Does on the running chain, once, what no genesis can: a change of a service's price, and a delegation. */
+export function chainSetupPart(layout: StateLayout, ports: UpPorts): Part {
+  const start = async (): Promise<RunningPart> => {
+    const key = async (role: (typeof LOCAL_ROLES)[number]): Promise<ChainSigner> =>
+      (await roleKey(layout.chainKeysFolder, role)).signer;
+    const nothing = (): Promise<void> => Promise.resolve();
+    return {
+      exited: neverExits,
+      ready: async () => {
+        await using client = new ChainClient({ url: relayChainUrl(ports) }, { clock: systemClock });
+        const [owner, delegator, validator] = [
+          await key("service-owner"),
+          await key("delegator"),
+          await key("validator"),
+        ];
+        await Promise.all([repriceService(client, owner), delegate(client, delegator, validator)]);
+      },
+      stop: nothing,
+      kill: nothing,
+    };
+  };
+  return { name: "chain-setup", start };
+}
+
+/** The port that metrics (HTTP/1.1) and the chain's gRPC (HTTP/2) share. It is held here, so that either may die alone. */
+export function splitterPart(ports: UpPorts, inner: InnerPorts, modules: { readonly log: Log }): Part {
+  const start = async (): Promise<RunningPart> => {
+    const splitter = await startPortSplitter(
+      { host: "127.0.0.1", port: ports.metrics, http1: { port: inner.metrics }, http2: { port: inner.grpc } },
+      modules,
+    );
+    const stop = async (): Promise<void> => splitter[Symbol.asyncDispose]();
+    return { exited: neverExits, ready: () => Promise.resolve(), stop, kill: stop };
+  };
+  return { name: "port-splitter", start };
+}

@@ -1,0 +1,143 @@
+import { randomBytes } from "node:crypto";
+import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { AppError, bytesToHex, hexToBytes, isRecord } from "@turnpike/base";
+import {
+  type ChainProfile,
+  type GenesisDocument,
+  LOCAL_ROLES,
+  type LocalRole,
+  type LocalService,
+  loadValidatorKey,
+  localGenesis,
+} from "@turnpike/chain";
+import { type ChainSigner, createChainSigner } from "@turnpike/chain-client";
+import { isPrivateKey } from "@turnpike/crypto";
+import { writeAtomically } from "@turnpike/localnet";
+
+/** Folders and files of a chain's node, laid out as CometBFT does. */
+export interface ChainHome {
+  readonly folder: string;
+  readonly configFolder: string;
+  readonly dataFolder: string;
+  readonly genesisFile: string;
+  readonly nodeKeyFile: string;
+  readonly validatorKeyFile: string;
+}
+
+/** The layout of a node's folder. */
+export function chainHome(folder: string): ChainHome {
+  const configFolder = join(folder, "config");
+  return {
+    folder,
+    configFolder,
+    dataFolder: join(folder, "data"),
+    genesisFile: join(configFolder, "genesis.json"),
+    nodeKeyFile: join(configFolder, "node_key.json"),
+    validatorKeyFile: join(configFolder, "priv_validator_key.json"),
+  };
+}
+
+async function exists(file: string): Promise<boolean> {
+  return stat(file).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** A signer of a role with its private key, 32 bytes. */
+export interface RoleKey {
+  readonly signer: ChainSigner;
+  readonly privateKey: Uint8Array;
+}
+
+/** Reads the key of a role from the keys' folder, or makes it. Files have mode 600, the folder 700. */
+export async function roleKey(keysFolder: string, role: LocalRole): Promise<RoleKey> {
+  await mkdir(keysFolder, { recursive: true, mode: 0o700 });
+  const file = join(keysFolder, `${role}.json`);
+  let text = await readFile(file, "utf8").catch(() => undefined);
+  if (text === undefined) {
+    let key: Uint8Array = randomBytes(32);
+    while (!isPrivateKey(key)) key = randomBytes(32);
+    const { address, publicKey } = createChainSigner(key);
+    const made = { name: role, address, publicKey: bytesToHex(publicKey), privateKey: bytesToHex(key) };
+    text = `${JSON.stringify(made, undefined, 2)}\n`;
+    await writeAtomically(file, text);
+  }
+  await chmod(file, 0o600);
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    value = undefined;
+  }
+  const privateKey = isRecord(value) && typeof value.privateKey === "string" ? hexToBytes(value.privateKey) : undefined;
+  if (privateKey === undefined || !isPrivateKey(privateKey)) {
+    throw new AppError("DATA_FOLDER", {
+      message: `${file} holds no key; restore it, or begin a new chain in another folder.`,
+    });
+  }
+  return { signer: createChainSigner(privateKey), privateKey };
+}
+
+/** Public key that signs blocks, 32 bytes; made when there is none. */
+export async function consensusKeyOf(folder: string): Promise<Uint8Array> {
+  return (await loadValidatorKey(chainHome(folder).validatorKeyFile)).publicKey;
+}
+
+/** Options of {@link initChain}. */
+export interface InitChainOptions {
+  readonly home: string;
+  /** Where the accounts' keys are. */
+  readonly keysFolder: string;
+  readonly chainId: string;
+  readonly profile: ChainProfile;
+  readonly genesisTime: string;
+  readonly services: readonly [LocalService, ...LocalService[]];
+  readonly supplierUrls: readonly [string, string];
+  /** Ed25519 key of the validator, 32 bytes. */
+  readonly consensusKey: Uint8Array;
+}
+
+/** Writes a new chain's genesis. @throws AppError DATA_FOLDER when the folder has one already. */
+export async function initChain(options: InitChainOptions): Promise<GenesisDocument> {
+  const home = chainHome(options.home);
+  if (await exists(home.genesisFile)) {
+    throw new AppError("DATA_FOLDER", {
+      message: `${home.genesisFile} is there already; name an empty folder with --home, or remove this one.`,
+    });
+  }
+  await mkdir(home.configFolder, { recursive: true, mode: 0o700 });
+  await mkdir(home.dataFolder, { recursive: true, mode: 0o700 });
+  const signers = {} as Record<LocalRole, ChainSigner>;
+  for (const role of LOCAL_ROLES) signers[role] = (await roleKey(options.keysFolder, role)).signer;
+  const genesis = localGenesis({ ...options, signers });
+  await writeFile(home.genesisFile, `${JSON.stringify(genesis, undefined, 2)}\n`, { mode: 0o600 });
+  return genesis;
+}
+
+/** Reads a chain's genesis, or makes the chain. */
+export async function ensureChain(options: InitChainOptions): Promise<GenesisDocument> {
+  const home = chainHome(options.home);
+  return (await exists(home.genesisFile)) ? readGenesis(home) : initChain(options);
+}
+
+/** Reads a node's genesis. @throws AppError DATA_FOLDER when there is none, or it is none. */
+export async function readGenesis(home: ChainHome): Promise<GenesisDocument> {
+  const text = await readFile(home.genesisFile, "utf8").catch(() => undefined);
+  if (text === undefined) {
+    throw new AppError("DATA_FOLDER", {
+      message: `${home.genesisFile} is missing; make a chain with npx turnpike chain init --home ${home.folder}.`,
+    });
+  }
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch {
+    value = undefined;
+  }
+  if (isRecord(value) && typeof value.chain_id === "string" && isRecord(value.app_state) && isRecord(value.consensus)) {
+    return value as unknown as GenesisDocument;
+  }
+  throw new AppError("DATA_FOLDER", { message: `${home.genesisFile} is no genesis; restore it from a copy.` });
+}

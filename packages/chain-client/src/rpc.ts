@@ -1,0 +1,109 @@
+import { AppError, type Clock, isRecord } from "@turnpike/base";
+import { Pool } from "undici";
+
+/** Options of {@link ChainRpc}. */
+export interface ChainRpcOptions {
+  /** CometBFT's RPC: `http://127.0.0.1:26657`. */
+  readonly url: string;
+  /** Longest wait for one answer; 10,000 by default. */
+  readonly timeoutMs?: number;
+  /** Longest answer; 256 MiB by default. */
+  readonly maxAnswerBytes?: number;
+  /** Connections at once; 8 by default. */
+  readonly connections?: number;
+}
+
+/** What chain clients work with. */
+export interface ChainClientModules {
+  readonly clock: Clock;
+}
+
+/** A JSON-RPC error of the node. */
+export interface RpcError {
+  readonly code: number;
+  readonly message: string;
+  readonly data: string;
+}
+
+/** A result, or the node's error. */
+export type RpcAnswer =
+  | { readonly ok: true; readonly result: Readonly<Record<string, unknown>> }
+  | { readonly ok: false; readonly error: RpcError };
+
+const TIMEOUT_MS = 10_000;
+const MAX_ANSWER_BYTES = 268_435_456;
+
+function textOf(value: unknown): string {
+  return typeof value === "string" ? value : value === undefined ? "" : JSON.stringify(value);
+}
+
+/** Calls of CometBFT's RPC. */
+export class ChainRpc implements AsyncDisposable {
+  readonly #url: URL;
+  readonly #timeoutMs: number;
+  readonly #maxBytes: number;
+  readonly #pool: Pool;
+  #id = 0;
+
+  /** @throws AppError USAGE when the URL is none */
+  constructor({ url, timeoutMs, maxAnswerBytes, connections }: ChainRpcOptions) {
+    const http = url.replace(/^tcp:/, "http:");
+    if (!URL.canParse(http) || !/^https?:/.test(http)) {
+      throw new AppError("USAGE", { message: `${url} is no address of a node; expected http://host:port.` });
+    }
+    this.#url = new URL(http);
+    this.#timeoutMs = timeoutMs ?? TIMEOUT_MS;
+    this.#maxBytes = maxAnswerBytes ?? MAX_ANSWER_BYTES;
+    this.#pool = new Pool(this.#url.origin, { connections: connections ?? 8 });
+  }
+
+  /** Asks one method. @throws AppError CHAIN_UNREACHABLE when the node does not answer, or not in JSON-RPC */
+  async call(method: string, params: Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<RpcAnswer> {
+    const id = ++this.#id;
+    const timeout = AbortSignal.timeout(this.#timeoutMs);
+    const body = await this.#send(
+      JSON.stringify({ jsonrpc: "2.0", id, method, params }),
+      signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
+    ).catch((cause: unknown) => {
+      signal?.throwIfAborted();
+      throw this.#unreachable(cause);
+    });
+    if (isRecord(body) && body.id === id) {
+      if (isRecord(body.result)) return { ok: true, result: body.result };
+      if (isRecord(body.error)) {
+        const { code, message, data } = body.error;
+        return { ok: false, error: { code: Number(code), message: textOf(message), data: textOf(data) } };
+      }
+    }
+    throw this.#unreachable(undefined);
+  }
+
+  async #send(text: string, signal: AbortSignal): Promise<unknown> {
+    const answer = await this.#pool.request({
+      method: "POST",
+      path: `${this.#url.pathname}${this.#url.search}`,
+      headers: { "content-type": "application/json" },
+      body: text,
+      signal,
+    });
+    const chunks: Buffer[] = [];
+    let bytes = 0;
+    for await (const chunk of answer.body) {
+      const part = Buffer.from(chunk);
+      bytes += part.length;
+      if (bytes > this.#maxBytes)
+        throw new AppError("CHAIN_UNREACHABLE", { message: "The node's answer is too long." });
+      chunks.push(part);
+    }
+    return JSON.parse(Buffer.concat(chunks).toString("utf8"));
+  }
+
+  #unreachable(cause: unknown): AppError {
+    const { host } = this.#url;
+    return new AppError("CHAIN_UNREACHABLE", { message: `The chain's node at ${host} does not answer.`, cause });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#pool.destroy();
+  }
+}

@@ -1,0 +1,44 @@
+import { AppError } from "@turnpike/base";
+import { cometAbci, cometCrypto, createMessage, type Timestamp } from "@turnpike/proto";
+import { timestampToNs } from "../comet/time.ts";
+import type { ChainEvent } from "../state/context.ts";
+import type { ValidatorUpdate } from "../state/module.ts";
+import type { TxResult } from "../tx/run-tx.ts";
+
+/** A request that cannot be answered. */
+export function malformed(what: string): AppError {
+  return new AppError("MALFORMED_REQUEST", { message: `The request ${what}.` });
+}
+
+/** Nanoseconds since 1970. @throws AppError MALFORMED_REQUEST when there is no time */
+export function timeOf(time: Timestamp | undefined): bigint {
+  const timeNanos = time && timestampToNs(time);
+  if (timeNanos === undefined) throw malformed("has no time");
+  return timeNanos;
+}
+
+/** Events as ABCI has them. */
+export function eventsOf(events: readonly ChainEvent[]): cometAbci.Event[] {
+  return events.map(({ type, attributes }) =>
+    createMessage(cometAbci.EventSchema, {
+      type,
+      attributes: attributes.map((attribute) => createMessage(cometAbci.EventAttributeSchema, attribute)),
+    }),
+  );
+}
+
+/** A transaction's result as ABCI has it, in a block and in the mempool alike. */
+export function resultFields(result: TxResult): Omit<TxResult, "events"> & { readonly events: cometAbci.Event[] } {
+  const { code, codespace, log, data, gasWanted, gasUsed, events } = result;
+  return { code, codespace, log, data, gasWanted, gasUsed, events: eventsOf(events) };
+}
+
+/** Validator updates as ABCI has them. */
+export function updatesOf(updates: readonly ValidatorUpdate[]): cometAbci.ValidatorUpdate[] {
+  return updates.map(({ publicKey, power }) =>
+    createMessage(cometAbci.ValidatorUpdateSchema, {
+      pubKey: createMessage(cometCrypto.PublicKeySchema, { sum: { case: "ed25519", value: publicKey } }),
+      power,
+    }),
+  );
+}

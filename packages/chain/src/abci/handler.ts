@@ -1,0 +1,196 @@
+import type { Log } from "@turnpike/base";
+import { cometAbci, createMessage } from "@turnpike/proto";
+import type { DrivenApplication } from "../app/types.ts";
+import { eventsOf, malformed, resultFields, timeOf, updatesOf } from "./convert.ts";
+
+/** What {@link AbciHandler} works with. */
+export interface AbciHandlerModules {
+  readonly application: DrivenApplication;
+  readonly log: Log;
+}
+
+type Request = cometAbci.Request["value"];
+type Answer = cometAbci.Response["value"];
+
+const ACCEPT = 1;
+const REJECT = 2;
+// What the SDK's node answers here: the application's name.
+const NAME = "pocket";
+// A transaction in a block's data: field 1, its length, its bytes.
+const txSizeBytes = (tx: Uint8Array): number => {
+  let prefix = 2;
+  for (let rest = tx.length; rest > 127; rest = Math.floor(rest / 128)) prefix++;
+  return prefix + tx.length;
+};
+
+/** ABCI 0.38's requests, asked of the application. */
+export class AbciHandler {
+  readonly #application: DrivenApplication;
+  readonly #log: Log;
+
+  constructor({ application, log }: AbciHandlerModules) {
+    this.#application = application;
+    this.#log = log;
+  }
+
+  /**
+   * The answer to one request. Questions and mempool checks answer faults of the application with a code: only what
+   * consensus asks stops the engine.
+   * @throws AppError
+   */
+  async answer(request: Request): Promise<Answer> {
+    switch (request.case) {
+      case "echo":
+        return { case: "echo", value: createMessage(cometAbci.ResponseEchoSchema, { message: request.value.message }) };
+      case "flush":
+        return { case: "flush", value: createMessage(cometAbci.ResponseFlushSchema) };
+      case "info":
+        return this.#info();
+      case "initChain":
+        return this.#initChain(request.value);
+      case "query":
+        return this.#query(request.value);
+      case "checkTx":
+        return this.#checkTx(request.value);
+      case "prepareProposal":
+        return this.#prepareProposal(request.value);
+      case "processProposal":
+        return this.#processProposal(request.value);
+      case "finalizeBlock":
+        return this.#finalizeBlock(request.value);
+      case "commit":
+        await this.#application.commit([]);
+        return { case: "commit", value: createMessage(cometAbci.ResponseCommitSchema) };
+      case "extendVote":
+        return { case: "extendVote", value: createMessage(cometAbci.ResponseExtendVoteSchema) };
+      case "verifyVoteExtension": {
+        // The chain has none.
+        const status = request.value.voteExtension.length === 0 ? ACCEPT : REJECT;
+        const value = createMessage(cometAbci.ResponseVerifyVoteExtensionSchema, { status });
+        return { case: "verifyVoteExtension", value };
+      }
+      case "listSnapshots":
+        return { case: "listSnapshots", value: createMessage(cometAbci.ResponseListSnapshotsSchema) };
+      case "offerSnapshot": {
+        const result = cometAbci.ResponseOfferSnapshot_Result.REJECT;
+        return { case: "offerSnapshot", value: createMessage(cometAbci.ResponseOfferSnapshotSchema, { result }) };
+      }
+      case "loadSnapshotChunk":
+        return { case: "loadSnapshotChunk", value: createMessage(cometAbci.ResponseLoadSnapshotChunkSchema) };
+      case "applySnapshotChunk": {
+        const result = cometAbci.ResponseApplySnapshotChunk_Result.ABORT;
+        const value = createMessage(cometAbci.ResponseApplySnapshotChunkSchema, { result });
+        return { case: "applySnapshotChunk", value };
+      }
+      default:
+        throw malformed("is none that ABCI 0.38 has");
+    }
+  }
+
+  #info(): Answer {
+    const lastBlockHeight = this.#application.latestHeightBlocks();
+    const value = createMessage(cometAbci.ResponseInfoSchema, {
+      data: NAME,
+      version: this.#application.version,
+      lastBlockHeight,
+      // Before the first block CometBFT takes the hash from its genesis.
+      lastBlockAppHash: lastBlockHeight === 0n ? new Uint8Array(0) : this.#application.latestAppHash(),
+    });
+    return { case: "info", value };
+  }
+
+  async #initChain(request: cometAbci.RequestInitChain): Promise<Answer> {
+    const { appHash, validatorUpdates } = await this.#application.start({
+      chainId: request.chainId,
+      initialHeightBlocks: request.initialHeight,
+      timeNanos: timeOf(request.time),
+      appState: appStateOf(request.appStateBytes),
+    });
+    const validators = updatesOf(validatorUpdates);
+    return { case: "initChain", value: createMessage(cometAbci.ResponseInitChainSchema, { appHash, validators }) };
+  }
+
+  #query({ path, data, height }: cometAbci.RequestQuery): Answer {
+    try {
+      const { code, codespace, log, key, value, heightBlocks } = this.#application.abciQuery(path, data, height);
+      const fields = { code, codespace, log, value, height: heightBlocks, ...(key === undefined ? {} : { key }) };
+      return { case: "query", value: createMessage(cometAbci.ResponseQuerySchema, fields) };
+    } catch (cause) {
+      this.#log.error({ path, cause }, "abci query failed");
+      return { case: "query", value: createMessage(cometAbci.ResponseQuerySchema, FAULT) };
+    }
+  }
+
+  #checkTx({ tx, type }: cometAbci.RequestCheckTx): Answer {
+    const again = type === cometAbci.CheckTxType.RECHECK;
+    try {
+      const fields = resultFields(this.#application.check(tx, again));
+      return { case: "checkTx", value: createMessage(cometAbci.ResponseCheckTxSchema, fields) };
+    } catch (cause) {
+      this.#log.error({ cause }, "mempool check failed");
+      return { case: "checkTx", value: createMessage(cometAbci.ResponseCheckTxSchema, FAULT) };
+    }
+  }
+
+  // In the order of CometBFT's mempool; what does not fit any more is left for the next block.
+  #prepareProposal({ txs, maxTxBytes }: cometAbci.RequestPrepareProposal): Answer {
+    const chosen: Uint8Array[] = [];
+    let sizeBytes = 0n;
+    for (const tx of txs) {
+      sizeBytes += BigInt(txSizeBytes(tx));
+      if (sizeBytes > maxTxBytes) break;
+      chosen.push(tx);
+    }
+    return {
+      case: "prepareProposal",
+      value: createMessage(cometAbci.ResponsePrepareProposalSchema, { txs: chosen }),
+    };
+  }
+
+  // Transactions that fail do no harm to a block: they are run and give a code.
+  #processProposal({ height }: cometAbci.RequestProcessProposal): Answer {
+    const status = this.#isNext(height) ? ACCEPT : REJECT;
+    return { case: "processProposal", value: createMessage(cometAbci.ResponseProcessProposalSchema, { status }) };
+  }
+
+  #finalizeBlock(request: cometAbci.RequestFinalizeBlock): Answer {
+    const { height, hash, proposerAddress, txs, time } = request;
+    if (!this.#isNext(height)) throw malformed(`is for block ${height}, which is not the next one`);
+    const block = {
+      chainId: this.#application.chainId,
+      heightBlocks: height,
+      timeNanos: timeOf(time),
+      hash,
+      proposer: proposerAddress,
+    };
+    const { outcome, appHash } = this.#application.run(block, txs);
+    const value = createMessage(cometAbci.ResponseFinalizeBlockSchema, {
+      events: eventsOf(outcome.events),
+      txResults: outcome.results.map((result) => createMessage(cometAbci.ExecTxResultSchema, resultFields(result))),
+      validatorUpdates: updatesOf(outcome.validatorUpdates),
+      appHash,
+    });
+    return { case: "finalizeBlock", value };
+  }
+
+  #isNext(heightBlocks: bigint): boolean {
+    const latest = this.#application.latestHeightBlocks();
+    // The first block's height is the genesis' choice.
+    return latest === 0n ? heightBlocks > 0n : heightBlocks === latest + 1n;
+  }
+}
+
+const FAULT = { code: 1, codespace: "undefined", log: "internal error" };
+
+function appStateOf(bytes: Uint8Array): Readonly<Record<string, unknown>> {
+  let value: unknown;
+  try {
+    value = JSON.parse(Buffer.from(bytes).toString("utf8"));
+  } catch {
+    throw malformed("has an app_state that is no JSON");
+  }
+  if (typeof value !== "object" || value === null || Array.isArray(value)) {
+    throw malformed("has an app_state that is no JSON object");
+  }
+  return { ...value };
+}

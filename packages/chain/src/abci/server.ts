@@ -1,0 +1,209 @@
+import { once } from "node:events";
+import { lstat, unlink } from "node:fs/promises";
+import { connect, createServer, type ListenOptions, type Server, type Socket } from "node:net";
+import { AppError, isAppError, type Log } from "@turnpike/base";
+import { cometAbci, createMessage, decodeMessage, encodeMessage } from "@turnpike/proto";
+import type { DrivenApplication } from "../app/types.ts";
+import { encodeFrame, FrameReader } from "./frames.ts";
+import { AbciHandler } from "./handler.ts";
+
+/** Options of {@link startAbciServer}. */
+export interface AbciServerOptions {
+  /** `unix:///path/of.sock` or `tcp://host:port`; port 0 takes a free one. */
+  readonly address: string;
+  /** Longest message; 128 MiB by default. The genesis is one of them, and so is every block. */
+  readonly maxMessageBytes?: number;
+  /** Connections at once; 16 by default. CometBFT has four. */
+  readonly maxConnections?: number;
+}
+
+/** What {@link startAbciServer} works with. */
+export interface AbciServerModules {
+  /** Stays the caller's. */
+  readonly application: DrivenApplication;
+  readonly log: Log;
+}
+
+/** An ABCI server that listens. Disposing ends the connections after what they are at, and waits for that. */
+export interface AbciServer extends AsyncDisposable {
+  /** Address as CometBFT's `proxy_app` has it, with the port that was taken. */
+  readonly address: string;
+}
+
+const MAX_MESSAGE_BYTES = 128 * 1024 * 1024;
+const MAX_CONNECTIONS = 16;
+// Answers are sent together, at a flush or when this much waits.
+const SEND_BYTES = 64 * 1024;
+const LINGER_MS = 1000;
+
+/**
+ * Serves the application to CometBFT 0.38 over its socket protocol: requests and responses of `tendermint.abci`, each
+ * after its length. Every connection is answered in the order of its requests.
+ * @throws AppError CONFIG_INVALID when the address is none, or cannot be listened on
+ */
+export async function startAbciServer(opts: AbciServerOptions, modules: AbciServerModules): Promise<AbciServer> {
+  const where = await listenOptions(opts.address);
+  const server = createServer();
+  server.maxConnections = opts.maxConnections ?? MAX_CONNECTIONS;
+  const listening = new ListeningAbciServer(opts, { ...modules, server });
+  server.listen(where);
+  try {
+    await once(server, "listening");
+  } catch (cause) {
+    throw new AppError("CONFIG_INVALID", { message: `The address ${opts.address} cannot be listened on.`, cause });
+  }
+  modules.log.info({ address: listening.address }, "abci server listens");
+  return listening;
+}
+
+class ListeningAbciServer implements AbciServer {
+  readonly #opts: AbciServerOptions;
+  readonly #server: Server;
+  readonly #handler: AbciHandler;
+  readonly #log: Log;
+  readonly #connections = new Map<Socket, Promise<void>>();
+  #closing = false;
+
+  constructor(opts: AbciServerOptions, { application, log, server }: AbciServerModules & { readonly server: Server }) {
+    this.#opts = opts;
+    this.#server = server;
+    this.#handler = new AbciHandler({ application, log });
+    this.#log = log;
+    server.on("connection", (socket) => {
+      const served = this.#serve(socket).finally(() => this.#connections.delete(socket));
+      this.#connections.set(socket, served);
+    });
+  }
+
+  get address(): string {
+    const bound = this.#server.address();
+    if (bound === null || typeof bound === "string") return this.#opts.address;
+    const host = bound.family === "IPv6" ? `[${bound.address}]` : bound.address;
+    return `tcp://${host}:${bound.port}`;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing = true;
+    const closed = this.#server.listening ? once(this.#server, "close") : undefined;
+    this.#server.close();
+    for (const socket of this.#connections.keys()) socket.destroy();
+    await Promise.all(this.#connections.values());
+    await closed;
+  }
+
+  async #serve(socket: Socket): Promise<void> {
+    try {
+      await this.#answerAll(socket);
+    } catch (cause) {
+      if (!this.#closing) this.#log.warn({ cause }, "abci connection ended with a fault");
+    } finally {
+      socket.destroy();
+    }
+  }
+
+  async #answerAll(socket: Socket): Promise<void> {
+    const reader = new FrameReader({ maxBytes: this.#opts.maxMessageBytes ?? MAX_MESSAGE_BYTES });
+    const output = new Output(socket);
+    let isOver = false;
+    for await (const chunk of socket as AsyncIterable<Buffer>) {
+      if (isOver) continue;
+      reader.push(chunk);
+      for (let frame = reader.next(); frame.kind !== "partial" && !isOver; frame = reader.next()) {
+        const answer = frame.kind === "frame" ? await this.#answer(frame.body) : exceptionOf(frame.fault);
+        await output.add(answer);
+        if (this.#closing) return;
+        if (answer.case !== "exception") continue;
+        this.#log.error({ fault: answer.value.error }, "abci request was not answered; the connection is closed");
+        await output.end();
+        isOver = true;
+        // What is still under way is read and dropped for a while: a reset would take the exception back.
+        setTimeout(() => socket.destroy(), LINGER_MS).unref();
+      }
+      await output.send();
+    }
+  }
+
+  async #answer(body: Uint8Array): Promise<cometAbci.Response["value"] & { case: string }> {
+    const decoded = decodeMessage(cometAbci.RequestSchema, body);
+    if (!decoded.ok) return exceptionOf("the message cannot be read");
+    try {
+      const answer = await this.#handler.answer(decoded.message.value);
+      return answer.case === undefined ? exceptionOf("there is no answer") : answer;
+    } catch (cause) {
+      if (!isAppError(cause)) this.#log.error({ cause, request: decoded.message.value.case }, "abci request failed");
+      return exceptionOf(isAppError(cause) ? cause.message : "internal error");
+    }
+  }
+}
+
+function exceptionOf(error: string): cometAbci.Response["value"] & { case: "exception" } {
+  return { case: "exception", value: createMessage(cometAbci.ResponseExceptionSchema, { error }) };
+}
+
+// Answers that wait to be sent.
+class Output {
+  readonly #socket: Socket;
+  #waiting: Buffer[] = [];
+  #sizeBytes = 0;
+
+  constructor(socket: Socket) {
+    this.#socket = socket;
+  }
+
+  async add(value: cometAbci.Response["value"]): Promise<void> {
+    const response = createMessage(cometAbci.ResponseSchema, { value });
+    const frame = encodeFrame(encodeMessage(cometAbci.ResponseSchema, response));
+    this.#waiting.push(frame);
+    this.#sizeBytes += frame.length;
+    if (this.#sizeBytes >= SEND_BYTES) await this.send();
+  }
+
+  /** Sends everything, and waits while the other side does not read. */
+  async send(): Promise<void> {
+    if (this.#waiting.length === 0) return;
+    const bytes = Buffer.concat(this.#waiting);
+    this.#waiting = [];
+    this.#sizeBytes = 0;
+    if (this.#socket.destroyed || this.#socket.write(bytes)) return;
+    const gone = new AbortController();
+    this.#socket.once("close", () => gone.abort());
+    await once(this.#socket, "drain", { signal: gone.signal });
+  }
+
+  async end(): Promise<void> {
+    await this.send();
+    if (this.#socket.destroyed) return;
+    const ended = once(this.#socket, "finish");
+    this.#socket.end();
+    await ended;
+  }
+}
+
+async function listenOptions(address: string): Promise<ListenOptions> {
+  const [, scheme, rest = ""] = /^(unix|tcp):\/\/(.+)$/.exec(address) ?? [];
+  if (scheme === "unix") {
+    await removeDeadSocket(rest);
+    return { path: rest };
+  }
+  const [, bracketed, plain, port] = /^(?:\[([^\]]+)\]|([^:]+)):(\d{1,5})$/.exec(rest) ?? [];
+  const host = bracketed ?? plain;
+  if (scheme !== "tcp" || host === undefined || Number(port) > 65_535) {
+    const message = `The ABCI address "${address}" is neither unix:///path nor tcp://host:port.`;
+    throw new AppError("CONFIG_INVALID", { message });
+  }
+  return { host, port: Number(port) };
+}
+
+// A process that was killed leaves its socket behind. One that somebody listens on stays.
+async function removeDeadSocket(path: string): Promise<void> {
+  const found = await lstat(path).catch(() => undefined);
+  if (found?.isSocket() !== true) return;
+  const socket = connect(path);
+  try {
+    await once(socket, "connect");
+  } catch {
+    await unlink(path);
+  } finally {
+    socket.destroy();
+  }
+}

@@ -1,0 +1,149 @@
+import type { DescMessage } from "@bufbuild/protobuf";
+import { errorRow, isAppError, type Log } from "@turnpike/base";
+import { decodeMessage, encodeMessage, methodAt } from "@turnpike/proto";
+import { GRPC_STATUS } from "../state/grpc-status.ts";
+import type { Module } from "../state/module.ts";
+import type { Bytes } from "../types.ts";
+import type { ApiMethod, ApiModules } from "./api-method.ts";
+import { appReflectionService, pathsByService } from "./app-reflection-service.ts";
+import { type NodeServiceOptions, nodeService } from "./node-service.ts";
+import { queryHeight } from "./query-height.ts";
+import { tendermintService } from "./tendermint-service.ts";
+import { txService } from "./tx-service.ts";
+
+/** What of the application's modules is shown to the outside. */
+export interface ApiSurface {
+  /** gRPC paths of the modules' queries. */
+  readonly queryPaths: readonly string[];
+  /** Type URLs of the messages that transactions may hold. */
+  readonly messageTypeUrls: readonly string[];
+}
+
+/** The surface of an application that is made of these modules. */
+export function apiSurface(modules: readonly Module[]): ApiSurface {
+  return {
+    queryPaths: modules.flatMap(({ queries }) => Object.keys(queries ?? {})),
+    messageTypeUrls: modules.flatMap(({ messages }) => Object.keys(messages ?? {})),
+  };
+}
+
+/** Plain values of a {@link ChainApi}. */
+export interface ChainApiOptions extends NodeServiceOptions {
+  readonly surface: ApiSurface;
+}
+
+/** Where a {@link ChainApi} reads, and what it tells of its own faults. */
+export interface ChainApiModules extends ApiModules {
+  readonly log: Log;
+}
+
+/** An answer of the API. The height is that of the state that was read; undefined when none was reached. */
+export type ApiAnswer =
+  | { readonly ok: true; readonly value: Bytes; readonly heightBlocks: bigint }
+  | {
+      readonly ok: false;
+      readonly status: number;
+      readonly text: string;
+      readonly heightBlocks: bigint | undefined;
+    };
+
+const HEIGHT_FAULT = /^codespace sdk code (?:18|26): /;
+
+/** All unary methods of the chain, for gRPC and REST alike: the modules' queries, and the services beside them. */
+export class ChainApi {
+  readonly #modules: ChainApiModules;
+  readonly #queries: ReadonlySet<string>;
+  readonly #methods: ReadonlyMap<string, ApiMethod>;
+  readonly #services: readonly string[];
+
+  constructor({ surface, ...node }: ChainApiOptions, modules: ChainApiModules) {
+    this.#modules = modules;
+    this.#queries = new Set(surface.queryPaths);
+    this.#methods = new Map(
+      Object.entries({
+        ...txService(modules),
+        ...tendermintService(modules),
+        ...nodeService(node, modules),
+        ...appReflectionService(surface, modules),
+      }),
+    );
+    this.#services = [...pathsByService(this.paths()).keys()];
+  }
+
+  /** gRPC paths of all methods. */
+  paths(): string[] {
+    return [...this.#queries, ...this.#methods.keys()];
+  }
+
+  /** Full names of all services, in alphabetical order. */
+  services(): readonly string[] {
+    return this.#services;
+  }
+
+  /** True when the path has a method. */
+  has(path: string): boolean {
+    return this.#queries.has(path) || this.#methods.has(path);
+  }
+
+  /** What a path takes and gives; undefined when there is no such method. */
+  schemasOf(path: string): { readonly input: DescMessage; readonly output: DescMessage } | undefined {
+    return this.#methods.get(path) ?? (this.#queries.has(path) ? methodAt(path) : undefined);
+  }
+
+  /** Calls a method. @param height what the request's height header says; undefined: there is none */
+  async call(path: string, request: Bytes, height: string | undefined): Promise<ApiAnswer> {
+    try {
+      return await this.#answer(path, request, height);
+    } catch (error) {
+      return this.#fault(path, error);
+    }
+  }
+
+  async #answer(path: string, bytes: Bytes, heightText: string | undefined): Promise<ApiAnswer> {
+    const schemas = this.schemasOf(path);
+    if (schemas === undefined) return unknownPath(path, this.#services);
+    const decoded = decodeMessage(schemas.input, bytes);
+    if (!decoded.ok) return junk(decoded.fault);
+    const { application } = this.#modules;
+    const height = queryHeight(heightText, application.latestHeightBlocks());
+    if (!height.ok) return { ...height, heightBlocks: undefined };
+    const { heightBlocks } = height;
+    const method = this.#methods.get(path);
+    if (method === undefined) {
+      const answer = application.grpcQuery(path, bytes, heightBlocks);
+      if (answer.ok || !HEIGHT_FAULT.test(answer.text)) return answer;
+      return { ...answer, heightBlocks: undefined };
+    }
+    const answer = await method.answer(decoded.message, { heightBlocks });
+    return answer.ok
+      ? { ok: true, value: encodeMessage(method.output, answer.value), heightBlocks }
+      : { ...answer, heightBlocks };
+  }
+
+  #fault(path: string, error: unknown): ApiAnswer {
+    const known = isAppError(error);
+    this.#modules.log.error({ path, code: known ? error.code : "INTERNAL", error }, "a query could not be answered");
+    const row = errorRow(known ? error.code : "INTERNAL");
+    const status = row.http === 502 || row.http === 503 ? GRPC_STATUS.Unavailable : GRPC_STATUS.Internal;
+    return { ok: false, status, text: row.message, heightBlocks: undefined };
+  }
+}
+
+/** The answer to a path that nothing is at, in the words of Go's gRPC server (recorded). */
+export function unknownPath(path: string, services: readonly string[]): ApiAnswer & { readonly ok: false } {
+  const at = path.lastIndexOf("/");
+  const service = path.slice(1, Math.max(at, 1));
+  const text =
+    at < 1 || !path.startsWith("/")
+      ? `malformed method name: ${JSON.stringify(path)}`
+      : services.includes(service)
+        ? `unknown method ${path.slice(at + 1)} for service ${service}`
+        : `unknown service ${service}`;
+  return { ok: false, status: GRPC_STATUS.Unimplemented, text, heightBlocks: undefined };
+}
+
+function junk(fault: string): ApiAnswer {
+  const why = /premature|EOF|out of range|varint/i.test(fault) ? "unexpected EOF" : `proto: ${fault}`;
+  const text = `grpc: error unmarshalling request: ${why}`;
+  return { ok: false, status: GRPC_STATUS.Internal, text, heightBlocks: undefined };
+}

@@ -1,0 +1,81 @@
+import { bytesToHex } from "@turnpike/base";
+import {
+  type Any,
+  cometAbci as abci,
+  baseAbci,
+  type cometAbci,
+  createMessage,
+  decodeMessage,
+  packAny,
+  tx as txs,
+} from "@turnpike/proto";
+import { nsToRfc3339 } from "../comet/time.ts";
+import type { StoredTx } from "../node/types.ts";
+import type { ChainEvent } from "../state/context.ts";
+import type { Bytes } from "../types.ts";
+
+const NS_PER_SECOND = 1_000_000_000n;
+
+/** Bytes as upper-case hex: hashes and data of transactions. */
+export function upperHex(bytes: Bytes): string {
+  return bytesToHex(bytes).toUpperCase();
+}
+
+/** A transaction read from its bytes, or what is wrong with them. */
+export type ReadTx = { readonly ok: true; readonly tx: txs.Tx } | { readonly ok: false; readonly text: string };
+
+/** Reads a transaction's parts; whether it is valid is not looked at. */
+export function readTx(bytes: Bytes): ReadTx {
+  const raw = decodeMessage(txs.TxRawSchema, bytes);
+  if (!raw.ok) return { ok: false, text: raw.fault };
+  const body = decodeMessage(txs.TxBodySchema, raw.message.bodyBytes);
+  if (!body.ok) return { ok: false, text: body.fault };
+  const authInfo = decodeMessage(txs.AuthInfoSchema, raw.message.authInfoBytes);
+  if (!authInfo.ok) return { ok: false, text: authInfo.fault };
+  const { signatures } = raw.message;
+  return {
+    ok: true,
+    tx: createMessage(txs.TxSchema, { body: body.message, authInfo: authInfo.message, signatures }),
+  };
+}
+
+/** Events as protobuf has them. */
+export function eventMessages(events: readonly ChainEvent[], indexed?: false): cometAbci.Event[] {
+  return events.map(({ type, attributes }) =>
+    createMessage(abci.EventSchema, {
+      type,
+      attributes: attributes.map(({ key, value, index }) => ({ key, value, index: indexed ?? index })),
+    }),
+  );
+}
+
+/** Responses of the messages of a transaction, from its data. */
+export function messageResponses(data: Bytes): Any[] {
+  const decoded = decodeMessage(baseAbci.TxMsgDataSchema, data);
+  return decoded.ok ? decoded.message.msgResponses : [];
+}
+
+/**
+ * A transaction in a block, as the SDK tells of it.
+ * @param timeNs time of its block
+ */
+export function txResponseOf(
+  { hash, heightBlocks, result }: StoredTx,
+  tx: txs.Tx,
+  timeNs: bigint,
+): baseAbci.TxResponse {
+  const { code, codespace, log: rawLog, data, gasWanted, gasUsed, events } = result;
+  return createMessage(baseAbci.TxResponseSchema, {
+    height: heightBlocks,
+    txhash: upperHex(hash),
+    code,
+    codespace,
+    rawLog,
+    data: upperHex(data),
+    gasWanted,
+    gasUsed,
+    tx: packAny(txs.TxSchema, tx),
+    timestamp: nsToRfc3339(timeNs - (((timeNs % NS_PER_SECOND) + NS_PER_SECOND) % NS_PER_SECOND)),
+    events: eventMessages(events),
+  });
+}

@@ -1,0 +1,301 @@
+import { AppError, isAppError, type Log, silentLog } from "@turnpike/base";
+import { decodeMessage, methodAt } from "@turnpike/proto";
+import type { AppAnswer, GrpcAnswer } from "../node/types.ts";
+import type { BlockInfo } from "../state/context.ts";
+import type { StateMachine } from "../state/machine.ts";
+import type { QueryAnswer, ValidatorUpdate } from "../state/module.ts";
+import { fail, SDK } from "../state/outcome.ts";
+import { Overlay } from "../state/overlay.ts";
+import type { TxResult } from "../tx/run-tx.ts";
+import type { BlockChanges, BlockRecord, Bytes, ChainStore, StateReader } from "../types.ts";
+import { readBlockInfo, writeBlockInfo } from "./block-infos.ts";
+import { readStart, type StartRecord, startHash, writeStart } from "./chain-start.ts";
+import {
+  abciFault,
+  abciOfGrpc,
+  grpcFault,
+  type HeightFault,
+  heightFault,
+  PANIC,
+  prunedFault,
+} from "./query-answers.ts";
+import { answerSimulate, SIMULATE_PATH, simulationJson } from "./simulation.ts";
+import type { ChainStart, DrivenApplication, RunBlock } from "./types.ts";
+
+/** Options of {@link ChainApp}. */
+export interface ChainAppOptions {
+  /** Version of the program, such as `0.1.35`. */
+  readonly version: string;
+  /** Most gas of a block, by the consensus parameters; -1, and left out: any. */
+  readonly maxBlockGas?: bigint;
+}
+
+/** What {@link ChainApp} works with. */
+export interface ChainAppModules {
+  readonly machine: StateMachine;
+  /** Stays the caller's. */
+  readonly store: ChainStore;
+  readonly log?: Log;
+}
+
+interface CheckState {
+  readonly block: BlockInfo;
+  readonly state: Overlay;
+}
+
+interface Pending {
+  readonly run: RunBlock;
+  readonly changes: BlockChanges;
+}
+
+const NOTHING: Bytes = new Uint8Array(0);
+const EMPTY = { get: () => undefined, range: () => [] };
+
+function toGrpc(answer: QueryAnswer<Bytes>, heightBlocks: bigint): GrpcAnswer {
+  return { ...answer, heightBlocks };
+}
+
+/** The state machine on the store, for the engine that drives it and for the servers that ask it. */
+export class ChainApp implements DrivenApplication {
+  readonly version: string;
+  readonly #machine: StateMachine;
+  readonly #store: ChainStore;
+  readonly #log: Log;
+  readonly #maxBlockGas: bigint;
+  #start: StartRecord | undefined;
+  #check: CheckState | undefined;
+  #pending: Pending | undefined;
+
+  constructor({ version, maxBlockGas }: ChainAppOptions, { machine, store, log }: ChainAppModules) {
+    this.version = version;
+    this.#maxBlockGas = maxBlockGas ?? -1n;
+    this.#machine = machine;
+    this.#store = store;
+    this.#log = log ?? silentLog;
+    this.#start = readStart(store);
+    this.#remakeCheck();
+  }
+
+  /** Empty before there is a genesis. */
+  get chainId(): string {
+    return this.#start?.chainId ?? "";
+  }
+
+  latestHeightBlocks(): bigint {
+    const newest = this.#store.latestHeightBlocks();
+    if (newest === undefined || this.#start === undefined) return 0n;
+    return newest < this.#start.initialHeightBlocks ? 0n : newest;
+  }
+
+  latestAppHash(): Bytes {
+    const newest = this.#store.latestHeightBlocks();
+    return newest === undefined ? NOTHING : (this.#store.appHash(newest) ?? NOTHING);
+  }
+
+  /** @param accept is asked before the genesis is written, and throws to refuse its validators */
+  async start(
+    genesis: ChainStart,
+    accept?: (validatorUpdates: readonly ValidatorUpdate[]) => void,
+  ): Promise<{ readonly appHash: Bytes; readonly validatorUpdates: readonly ValidatorUpdate[] }> {
+    const hash = startHash(genesis);
+    const known = this.#start;
+    if (known !== undefined) {
+      if (known.hash !== hash) throw otherGenesis(known, genesis);
+      const appHash = this.#store.appHash(known.initialHeightBlocks - 1n) ?? NOTHING;
+      return { appHash, validatorUpdates: known.validatorUpdates };
+    }
+    if (this.#store.latestHeightBlocks() !== undefined) {
+      throw new AppError("CONFIG_INVALID", { message: "The chain's store holds no chain of this program." });
+    }
+    const { chainId, initialHeightBlocks, timeNanos, appState } = genesis;
+    if (initialHeightBlocks < 1n) {
+      throw new AppError("CONFIG_INVALID", { message: "The initial height of a genesis is at least 1." });
+    }
+    const block = { chainId, heightBlocks: initialHeightBlocks - 1n, timeNanos, hash: NOTHING, proposer: NOTHING };
+    const { changes, validatorUpdates } = this.#machine.initGenesis(EMPTY, block, appState);
+    accept?.(validatorUpdates);
+    const record: StartRecord = { chainId, initialHeightBlocks, hash, validatorUpdates };
+    const records = [writeStart(record), writeBlockInfo(block)];
+    const appHash = await this.#store.commit({ heightBlocks: block.heightBlocks, changes, records });
+    this.#start = record;
+    this.#remakeCheck();
+    return { appHash, validatorUpdates };
+  }
+
+  run(block: BlockInfo, txs: readonly Bytes[]): RunBlock {
+    const reader = this.#store.at(block.heightBlocks - 1n);
+    const outcome = this.#machine.runBlock(reader, block, txs);
+    const changes: BlockChanges = { heightBlocks: block.heightBlocks, changes: outcome.changes, records: [] };
+    const run: RunBlock = { block, outcome, appHash: this.#store.appHashOf(changes) };
+    this.#pending = { run, changes };
+    return run;
+  }
+
+  async commit(records: readonly BlockRecord[]): Promise<void> {
+    const pending = this.#pending;
+    if (pending === undefined) throw new AppError("INTERNAL", { detail: { noBlockWasRun: true } });
+    const { run, changes } = pending;
+    await this.#store.commit({ ...changes, records: [...records, writeBlockInfo(run.block)] });
+    this.#pending = undefined;
+    this.#remakeCheck();
+  }
+
+  check(tx: Bytes, again: boolean): TxResult {
+    const check = this.#checkState();
+    const state = new Overlay(check.state);
+    // What waits is asked whether the next block can take it; the SDK asks this of the newest block, and lets it fail there.
+    const block = again ? { ...check.block, heightBlocks: check.block.heightBlocks + 1n } : check.block;
+    const result = this.#machine.runTx(state, block, again ? "recheck" : "check", tx);
+    const most = this.#maxBlockGas;
+    if (result.code === 0 && most >= 0n && result.gasWanted > most) {
+      const { fault } = fail(SDK.invalidGasLimit, `tx gas limit ${result.gasWanted} exceeds block max gas ${most}`);
+      return { ...result, code: fault.code, codespace: fault.codespace, log: fault.text, events: [] };
+    }
+    state.commitTo(check.state);
+    return result;
+  }
+
+  // On the mempool's state, as the SDK does it: who just sent a transaction can simulate the next one.
+  simulate(tx: Bytes): TxResult {
+    const { state, block } = this.#checkState();
+    return this.#machine.runTx(new Overlay(state), block, "simulate", tx);
+  }
+
+  grpcQuery(path: string, request: Bytes, heightBlocks = 0n): GrpcAnswer {
+    const at = this.#readAt(heightBlocks);
+    return at.ok ? this.#query(at.reader, path, request) : grpcFault(at.fault);
+  }
+
+  abciQuery(path: string, data: Bytes, heightBlocks = 0n): AppAnswer {
+    const latest = this.latestHeightBlocks();
+    const asked = heightBlocks === 0n ? latest : heightBlocks;
+    if (path === SIMULATE_PATH || this.#machine.answers(path)) return this.#abciGrpc(path, data, heightBlocks);
+    const [, first, second, third] = path.split("/");
+    if (first === "app") {
+      if (second === "version") {
+        return { code: 0, codespace: "sdk", log: "", value: Buffer.from(this.version), heightBlocks: asked };
+      }
+      return second === "simulate" ? this.#abciSimulate(data, asked) : unknownAppQuery(path);
+    }
+    if (first === "store" && second !== undefined && third !== undefined) {
+      return this.#abciStore(second, third, data, heightBlocks);
+    }
+    if (path === "" || path === "/") return abciFault(SDK.unknownRequest, "no query path provided");
+    return abciFault(SDK.unknownRequest, "unknown query path");
+  }
+
+  /** The `app_state` that makes the state after a block again, by module name; the newest by default. */
+  exportState(heightBlocks?: bigint): Record<string, unknown> {
+    const height = heightBlocks ?? this.#store.latestHeightBlocks() ?? 0n;
+    const block = readBlockInfo(this.#store, this.chainId, height);
+    return this.#machine.exportGenesis(this.#store.at(height), block);
+  }
+
+  #abciGrpc(path: string, data: Bytes, heightBlocks: bigint): AppAnswer {
+    const at = this.#readAt(heightBlocks);
+    if (!at.ok) return abciFault(at.fault.kind, at.fault.text);
+    const answer = this.#query(at.reader, path, data);
+    const malformed = answer.ok || answer.status !== 3 ? undefined : decodeFault(path, data);
+    if (malformed !== undefined) return abciFault(SDK.invalidRequest, malformed, answer.heightBlocks);
+    // What is no gRPC status is an invalid request to the SDK; modules show such errors as status 2.
+    const isPlain = !answer.ok && path !== SIMULATE_PATH && answer.status === 2;
+    return isPlain ? abciFault(SDK.invalidRequest, answer.text, answer.heightBlocks) : abciOfGrpc(answer);
+  }
+
+  #abciSimulate(tx: Bytes, heightBlocks: bigint): AppAnswer {
+    const result = this.simulate(tx);
+    if (result.code === 0) {
+      return { code: 0, codespace: "sdk", log: "", value: simulationJson(result), heightBlocks };
+    }
+    const { code, codespace } = result;
+    return { code, codespace, log: `failed to simulate tx: ${result.log}`, value: NOTHING, heightBlocks: 0n };
+  }
+
+  #abciStore(name: string, way: string, key: Bytes, heightBlocks: bigint): AppAnswer {
+    const at = this.#readAt(heightBlocks);
+    if (!at.ok) return abciFault(at.fault.kind, at.fault.text);
+    const space = Buffer.from(`${name}/`);
+    const [known] = at.reader.range({ prefix: space });
+    if (known === undefined) return abciFault(SDK.unknownRequest, `no such store: ${name}`);
+    if (way !== "key") return abciFault(SDK.unknownRequest, `unexpected query path: /${way}`);
+    if (key.length === 0)
+      return abciFault({ codespace: "sdk", code: 2, text: "tx parse error" }, "query cannot be zero length");
+    const isPossible = key.length + space.length <= 512;
+    const value = isPossible ? (at.reader.get(Buffer.concat([space, key])) ?? NOTHING) : NOTHING;
+    return { code: 0, codespace: "", log: "", key, value, heightBlocks: at.reader.heightBlocks };
+  }
+
+  #readAt(
+    heightBlocks: bigint,
+  ): { readonly ok: true; readonly reader: StateReader } | { readonly ok: false; readonly fault: HeightFault } {
+    const latestBlocks = this.latestHeightBlocks();
+    const initial = this.#start?.initialHeightBlocks ?? 0n;
+    const kept = this.#store.earliestHeightBlocks();
+    const earliestBlocks = kept < initial ? initial : kept;
+    const fault = heightFault(heightBlocks, {
+      latestBlocks,
+      earliestBlocks: heightBlocks === 0n ? 0n : earliestBlocks,
+    });
+    if (fault !== undefined) return { ok: false, fault };
+    return { ok: true, reader: this.#store.at(heightBlocks === 0n ? latestBlocks : heightBlocks) };
+  }
+
+  #query(reader: StateReader, path: string, request: Bytes): GrpcAnswer {
+    const { heightBlocks } = reader;
+    try {
+      if (path === SIMULATE_PATH)
+        return toGrpc(
+          answerSimulate(request, (tx) => this.simulate(tx)),
+          heightBlocks,
+        );
+      const block = readBlockInfo(this.#store, this.chainId, heightBlocks);
+      return toGrpc(this.#machine.query(reader, block, path, request), heightBlocks);
+    } catch (cause) {
+      // Pruned while it was read.
+      if (isAppError(cause, "HEIGHT_UNAVAILABLE")) {
+        return grpcFault(prunedFault(heightBlocks, this.latestHeightBlocks()));
+      }
+      if (isAppError(cause) && cause.code !== "INTERNAL") throw cause;
+      // A query that nobody foresaw must not stop the node.
+      this.#log.error({ path, cause }, "query failed");
+      return { ok: false, status: 13, text: PANIC.text, heightBlocks };
+    }
+  }
+
+  #checkState(): CheckState {
+    if (this.#check === undefined) throw new AppError("INTERNAL", { detail: { noGenesis: true } });
+    return this.#check;
+  }
+
+  #remakeCheck(): void {
+    const newest = this.#store.latestHeightBlocks();
+    if (newest === undefined || this.#start === undefined) return;
+    const block = readBlockInfo(this.#store, this.chainId, newest);
+    // Height 0 is the genesis, where signatures and gas have other rules.
+    const { initialHeightBlocks } = this.#start;
+    const began = newest < initialHeightBlocks ? { ...block, heightBlocks: initialHeightBlocks } : block;
+    this.#check = { block: began, state: new Overlay(this.#store.at(newest)) };
+  }
+}
+
+// Go's text for what is cut off; recorded.
+function decodeFault(path: string, data: Bytes): string | undefined {
+  const method = methodAt(path);
+  const decoded = method === undefined ? undefined : decodeMessage(method.input, data);
+  if (decoded === undefined || decoded.ok) return undefined;
+  return decoded.fault === "premature EOF" ? "unexpected EOF" : decoded.fault;
+}
+
+function unknownAppQuery(path: string): AppAnswer {
+  const parts = path.split("/").slice(1);
+  if (parts.length >= 2) return abciFault(SDK.unknownRequest, `unknown query: [${parts.join(" ")}]`);
+  const text = "expected second parameter to be either 'simulate' or 'version', neither was present";
+  return abciFault(SDK.unknownRequest, text);
+}
+
+function otherGenesis(known: StartRecord, genesis: ChainStart): AppError {
+  const hint = known.chainId === genesis.chainId ? "" : ` (of chain "${known.chainId}")`;
+  return new AppError("CONFIG_INVALID", {
+    message: `The chain's store began with another genesis${hint} than that of chain "${genesis.chainId}".`,
+  });
+}

@@ -1,0 +1,148 @@
+import { cometTypes, createMessage, decodeMessage, encodeMessage } from "@turnpike/proto";
+import { decodeBlock, decodeCommit } from "../comet/decode.ts";
+import type { Block, Commit, ValidatorSet } from "../comet/types.ts";
+import { searchBlocks, searchTxs } from "../index/search.ts";
+import type { BlockReads, BlockResults, SearchPage, SearchResult, StoredBlock, StoredTx } from "../node/types.ts";
+import { bytesToHeight, heightToBytes } from "../store/keys.ts";
+import type { Bytes, ChainStore } from "../types.ts";
+import { type BlockMark, COMMIT_KEY, placeBytes, readMark, readPlace, TABLES } from "./block-records.ts";
+import { damagedRecord } from "./record-errors.ts";
+import { decodeOutline, decodeTxResult } from "./result-codec.ts";
+import { decodeValidatorSet } from "./set-codec.ts";
+import { SmallCache } from "./small-cache.ts";
+
+/** What {@link KeptBlocks} works with. */
+export interface KeptBlocksModules {
+  readonly store: ChainStore;
+  /** First height of the chain, and the newest committed one (0 before the first). */
+  readonly heights: { readonly initialBlocks: bigint; latestBlocks(): bigint };
+  /** Sets that are known before the first block is written. */
+  readonly firstValidators: (heightBlocks: bigint) => ValidatorSet | undefined;
+}
+
+const MAX_HEIGHT = (1n << 63n) - 1n;
+
+/** {@link BlockReads} over the records that the engine writes. Every block that is read is checked against its own hashes. */
+export class KeptBlocks implements BlockReads {
+  readonly #store: ChainStore;
+  readonly #heights: KeptBlocksModules["heights"];
+  readonly #firstValidators: KeptBlocksModules["firstValidators"];
+  readonly #cache = new SmallCache<bigint, StoredBlock>({ maxEntries: 64, maxBytes: 16_777_216 });
+
+  constructor({ store, heights, firstValidators }: KeptBlocksModules) {
+    this.#store = store;
+    this.#heights = heights;
+    this.#firstValidators = firstValidators;
+  }
+
+  latestHeightBlocks(): bigint {
+    return this.#heights.latestBlocks();
+  }
+
+  baseHeightBlocks(): bigint {
+    return this.latestHeightBlocks() === 0n ? 0n : this.#heights.initialBlocks;
+  }
+
+  block(heightBlocks: bigint): StoredBlock | undefined {
+    const kept = this.#cache.get(heightBlocks);
+    if (kept !== undefined) return kept;
+    const outline = this.#at(TABLES.blocks, heightBlocks);
+    const mark = this.#mark(heightBlocks);
+    if (outline === undefined || mark === undefined) return undefined;
+    const stored = { block: readBlock(outline, this.#txs(heightBlocks, mark.numTxs)), ...idOf(mark) };
+    this.remember(stored);
+    return stored;
+  }
+
+  /** Keeps a block that was just written at hand. */
+  remember(stored: StoredBlock): void {
+    this.#cache.set(stored.block.header.height, stored, stored.sizeBytes);
+  }
+
+  blockByHash(hash: Bytes): StoredBlock | undefined {
+    const height = hash.length === 32 ? this.#store.record(TABLES.hashes, hash) : undefined;
+    return height === undefined ? undefined : this.block(bytesToHeight(height));
+  }
+
+  results(heightBlocks: bigint): BlockResults | undefined {
+    const outline = this.#at(TABLES.results, heightBlocks);
+    const mark = this.#mark(heightBlocks);
+    if (outline === undefined || mark === undefined) return undefined;
+    const rows = [...this.#store.records(TABLES.txResults, { prefix: heightToBytes(heightBlocks) })];
+    if (rows.length !== mark.numTxs) throw damagedRecord("a block's results");
+    return { ...decodeOutline(heightBlocks, outline), txResults: rows.map(([, value]) => decodeTxResult(value)) };
+  }
+
+  commit(heightBlocks: bigint): { readonly commit: Commit; readonly canonical: boolean } | undefined {
+    if (heightBlocks < 1n) return undefined;
+    const newest = this.latestHeightBlocks();
+    if (heightBlocks < newest) {
+      const next = this.block(heightBlocks + 1n);
+      const commit = next?.block.lastCommit;
+      return commit === undefined || commit.height !== heightBlocks ? undefined : { commit, canonical: true };
+    }
+    const bytes = heightBlocks === newest ? this.#store.record(TABLES.commit, COMMIT_KEY) : undefined;
+    if (bytes === undefined) return undefined;
+    const decoded = decodeCommit(bytes);
+    if (!decoded.ok) throw damagedRecord("the newest commit");
+    return { commit: decoded.message, canonical: false };
+  }
+
+  validators(heightBlocks: bigint): ValidatorSet | undefined {
+    const latest = this.latestHeightBlocks();
+    const known = latest === 0n ? this.#heights.initialBlocks : latest + 1n;
+    return heightBlocks > known ? undefined : this.validatorsAhead(heightBlocks);
+  }
+
+  /** As {@link validators}, also for the height after the next. */
+  validatorsAhead(heightBlocks: bigint): ValidatorSet | undefined {
+    const bytes = this.#at(TABLES.validators, heightBlocks);
+    return bytes === undefined ? this.#firstValidators(heightBlocks) : decodeValidatorSet(bytes);
+  }
+
+  tx(hash: Bytes): StoredTx | undefined {
+    const value = hash.length === 32 ? this.#store.record(TABLES.places, hash) : undefined;
+    if (value === undefined) return undefined;
+    const place = readPlace(value);
+    const key = placeBytes(place);
+    const bytes = this.#store.record(TABLES.txs, key);
+    const result = this.#store.record(TABLES.txResults, key);
+    if (bytes === undefined || result === undefined) throw damagedRecord("a transaction");
+    return { hash: Uint8Array.from(hash), ...place, bytes: Uint8Array.from(bytes), result: decodeTxResult(result) };
+  }
+
+  searchTxs(query: string, page: SearchPage): SearchResult<StoredTx> {
+    return searchTxs(this.#store, this, query, page);
+  }
+
+  searchBlocks(query: string, page: SearchPage): SearchResult<StoredBlock> {
+    return searchBlocks(this.#store, this, query, page);
+  }
+
+  #at(table: string, heightBlocks: bigint): Bytes | undefined {
+    if (heightBlocks < 1n || heightBlocks > MAX_HEIGHT) return undefined;
+    return this.#store.record(table, heightToBytes(heightBlocks));
+  }
+
+  #mark(heightBlocks: bigint): BlockMark | undefined {
+    const bytes = this.#at(TABLES.ids, heightBlocks);
+    return bytes === undefined ? undefined : readMark(bytes);
+  }
+
+  #txs(heightBlocks: bigint, count: number): Bytes[] {
+    const rows = [...this.#store.records(TABLES.txs, { prefix: heightToBytes(heightBlocks) })];
+    if (rows.length !== count) throw damagedRecord("a block's transactions");
+    return rows.map(([, value]) => Uint8Array.from(value));
+  }
+}
+
+const idOf = ({ id, sizeBytes }: BlockMark): Omit<StoredBlock, "block"> => ({ id, sizeBytes });
+
+function readBlock(outline: Bytes, txs: readonly Bytes[]): Block {
+  const empty = decodeMessage(cometTypes.BlockSchema, outline);
+  if (!empty.ok) throw damagedRecord("a block");
+  const whole = { ...empty.message, data: createMessage(cometTypes.DataSchema, { txs: [...txs] }) };
+  const block = decodeBlock(encodeMessage(cometTypes.BlockSchema, whole));
+  if (!block.ok) throw damagedRecord("a block");
+  return block.message;
+}

@@ -1,0 +1,156 @@
+import { bytesToHex } from "@turnpike/base";
+import { txHash } from "../comet/hashes.ts";
+import { varint } from "../comet/wire.ts";
+import type { MempoolReads, Submission } from "../node/types.ts";
+import type { TxResult } from "../tx/run-tx.ts";
+import type { Bytes } from "../types.ts";
+import { inBlockOrder, type Ranked, rankOf } from "./mempool-order.ts";
+import { SmallCache } from "./small-cache.ts";
+
+/** Bounds of a {@link Mempool}. */
+export interface MempoolOptions {
+  /** Most transactions that wait, and most bytes of them together. */
+  readonly maxTxs: number;
+  readonly maxTxsBytes: number;
+  /** Most bytes of one. */
+  readonly maxTxBytes: number;
+  /** Hashes of transactions that were seen, waiting ones included. */
+  readonly maxSeen: number;
+}
+
+/** CometBFT's own bounds, but for the bytes of all: it allows 1 GiB. */
+export const DEFAULT_MEMPOOL: MempoolOptions = {
+  maxTxs: 5000,
+  maxTxsBytes: 134_217_728,
+  maxTxBytes: 1_048_576,
+  maxSeen: 10_000,
+};
+
+/** What {@link Mempool} works with. */
+export interface MempoolModules {
+  /** Checks on the state of the mempool. @param again it was checked before, on the state before the newest block */
+  readonly check: (tx: Bytes, again: boolean) => TxResult;
+  /** Most bytes of the transactions of a block. */
+  readonly maxDataBytes: () => bigint;
+}
+
+interface Waiting extends Ranked {
+  readonly bytes: Bytes;
+  readonly gasWanted: bigint;
+  readonly hash: Bytes;
+}
+
+/** Bytes that a transaction takes of a block. */
+function dataBytes({ length }: Bytes): bigint {
+  return BigInt(1 + varint(BigInt(length)).length + length);
+}
+
+/** Transactions that wait for a block, checked as CometBFT 0.38 does it, and ordered by price. */
+export class Mempool implements MempoolReads {
+  readonly #opts: MempoolOptions;
+  readonly #modules: MempoolModules;
+  // By hash, in the order of arrival.
+  readonly #waiting = new Map<string, Waiting>();
+  readonly #seen: SmallCache<string, true>;
+  #ordered: readonly Waiting[] | undefined;
+  #bytes = 0;
+  #arrivals = 0;
+
+  constructor(opts: MempoolOptions, modules: MempoolModules) {
+    this.#opts = opts;
+    this.#modules = modules;
+    this.#seen = new SmallCache({ maxEntries: opts.maxSeen, maxBytes: opts.maxSeen });
+  }
+
+  numTxs(): number {
+    return this.#waiting.size;
+  }
+
+  sizeBytes(): number {
+    return this.#bytes;
+  }
+
+  txs(limit: number): readonly Bytes[] {
+    return this.#inOrder()
+      .slice(0, Math.max(0, limit))
+      .map(({ bytes }) => bytes);
+  }
+
+  /** Checks a transaction and keeps it when it is good. Texts and their order are CometBFT's. */
+  submit(tx: Bytes): Submission {
+    const hash = txHash(tx);
+    const refusal = this.#fullText(tx.length) ?? this.#sizeText(tx);
+    if (refusal !== undefined) return { kind: "refused", hash, text: refusal };
+    const key = bytesToHex(hash);
+    if (this.#seen.get(key) !== undefined) return { kind: "known", hash };
+    const result = this.#modules.check(tx, false);
+    // It may be known no more and wait all the same, when the cache is small.
+    if (result.code !== 0 || this.#waiting.has(key)) return { kind: "checked", hash, result };
+    this.#seen.set(key, true, 1);
+    this.#waiting.set(key, {
+      ...rankOf(this.#arrivals++, result),
+      bytes: Uint8Array.from(tx),
+      gasWanted: result.gasWanted,
+      hash,
+    });
+    this.#bytes += tx.length;
+    this.#ordered = undefined;
+    return { kind: "checked", hash, result };
+  }
+
+  /** The transactions of the next block: the first ones that fit. @param maxGas -1: any */
+  reap(maxGas: bigint): Bytes[] {
+    const most = this.#modules.maxDataBytes();
+    const txs: Bytes[] = [];
+    let [size, gas] = [0n, 0n];
+    for (const { bytes, gasWanted } of this.#inOrder()) {
+      size += dataBytes(bytes);
+      gas += gasWanted;
+      if (size > most || (maxGas >= 0n && gas > maxGas)) break;
+      txs.push(bytes);
+    }
+    return txs;
+  }
+
+  /** Takes out what a block holds, and checks the rest again on the state after it: what expired goes. */
+  update(txs: readonly Bytes[], results: readonly TxResult[]): void {
+    for (const [i, tx] of txs.entries()) {
+      const key = bytesToHex(txHash(tx));
+      if (results[i]?.code === 0) this.#seen.set(key, true, 1);
+      else this.#seen.delete(key);
+      this.#remove(key);
+    }
+    for (const [key, { bytes }] of this.#waiting) {
+      if (this.#modules.check(bytes, true).code === 0) continue;
+      this.#remove(key);
+      this.#seen.delete(key);
+    }
+  }
+
+  #remove(key: string): void {
+    const entry = this.#waiting.get(key);
+    if (entry === undefined) return;
+    this.#waiting.delete(key);
+    this.#bytes -= entry.bytes.length;
+    this.#ordered = undefined;
+  }
+
+  #inOrder(): readonly Waiting[] {
+    this.#ordered ??= inBlockOrder(this.#waiting.values());
+    return this.#ordered;
+  }
+
+  #fullText(sizeBytes: number): string | undefined {
+    const { maxTxs, maxTxsBytes } = this.#opts;
+    if (this.#waiting.size < maxTxs && this.#bytes + sizeBytes <= maxTxsBytes) return undefined;
+    const counts = `number of txs ${this.#waiting.size} (max: ${maxTxs})`;
+    return `mempool is full: ${counts}, total txs bytes ${this.#bytes} (max: ${maxTxsBytes})`;
+  }
+
+  #sizeText(tx: Bytes): string | undefined {
+    const { maxTxBytes } = this.#opts;
+    if (tx.length > maxTxBytes) return `Tx too large. Max size is ${maxTxBytes}, but got ${tx.length}`;
+    const [size, most] = [dataBytes(tx), this.#modules.maxDataBytes()];
+    return size > most ? `tx pre check: tx size is too big: ${size}, max: ${most}` : undefined;
+  }
+}

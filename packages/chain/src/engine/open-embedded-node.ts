@@ -1,0 +1,134 @@
+import { AppError, type Clock, type Log, silentLog, systemClock } from "@turnpike/base";
+import type { Ed25519Signer } from "@turnpike/crypto";
+import { ChainApp } from "../app/chain-app.ts";
+import { rfc3339ToNs } from "../comet/time.ts";
+import type { GenesisDocument } from "../node/types.ts";
+import type { StateMachine } from "../state/machine.ts";
+import { openChainStore } from "../store/open-chain-store.ts";
+import type { ChainStore } from "../types.ts";
+import { BlockMaker } from "./block-maker.ts";
+import { KeptBlocks } from "./block-reads.ts";
+import { EmbeddedEngine } from "./embedded-engine.ts";
+import { chainStartOf, type EngineParams, engineParams } from "./genesis.ts";
+import { nodeIdOf } from "./keys.ts";
+import { DEFAULT_MEMPOOL, type MempoolOptions } from "./mempool.ts";
+import { timerWait, type Wait } from "./pacer.ts";
+import { firstPosition, storedPosition } from "./position.ts";
+
+/** Options of {@link openEmbeddedNode}. */
+export interface EmbeddedNodeOptions {
+  /** Folder of the store and of nothing else; not used when a store is given. */
+  readonly folder: string;
+  readonly genesis: GenesisDocument;
+  /** Undefined: blocks are made by `produceBlock()` alone. */
+  readonly blockIntervalMs?: number;
+  readonly moniker: string;
+  /** Version of the program, such as `0.1.35`. */
+  readonly version: string;
+  /** Newest states that stay readable; by default all. Blocks are never forgotten. */
+  readonly keepStatesBlocks?: number;
+  readonly mempool?: Partial<MempoolOptions>;
+}
+
+/** What {@link openEmbeddedNode} works with. */
+export interface EmbeddedNodeModules {
+  readonly machine: StateMachine;
+  /** Signs blocks; the genesis must name it. */
+  readonly validatorSigner: Ed25519Signer;
+  /** The node's own key. */
+  readonly nodeSigner: Ed25519Signer;
+  /** Stays the caller's. */
+  readonly store?: ChainStore;
+  readonly clock?: Clock;
+  readonly wait?: Wait;
+  readonly log?: Log;
+}
+
+const SHORTEST_INTERVAL_MS = 10;
+
+function checkNumbers({ blockIntervalMs, keepStatesBlocks }: EmbeddedNodeOptions): void {
+  const isInterval = blockIntervalMs === undefined || blockIntervalMs >= SHORTEST_INTERVAL_MS;
+  const isCount = keepStatesBlocks === undefined || (Number.isSafeInteger(keepStatesBlocks) && keepStatesBlocks >= 1);
+  if (isInterval && isCount) return;
+  throw new AppError("CONFIG_INVALID", {
+    message: `Blocks are at least ${SHORTEST_INTERVAL_MS} ms apart, and at least one state is kept.`,
+  });
+}
+
+// Headers say these; a chain cannot change them by its genesis file.
+function checkParams(params: EngineParams, blocks: KeptBlocks, maker: BlockMaker, latestBlocks: bigint): void {
+  const header = blocks.block(latestBlocks)?.block.header;
+  if (header === undefined) return;
+  const isSame = maker.hasParams(header.consensusHash) && header.version.app === params.appVersion;
+  if (isSame) return;
+  throw new AppError("CONFIG_INVALID", {
+    message: "The consensus parameters of the genesis are not those that the chain's store began with.",
+  });
+}
+
+/**
+ * Opens the chain in a folder, or begins it with the genesis, and starts to make blocks.
+ * @throws AppError CONFIG_INVALID when the genesis is not valid, is not the store's, or does not let this key make blocks;
+ * the errors of `openChainStore`.
+ */
+export async function openEmbeddedNode(
+  opts: EmbeddedNodeOptions,
+  modules: EmbeddedNodeModules,
+): Promise<EmbeddedEngine> {
+  const { genesis, version, moniker } = opts;
+  const log = modules.log ?? silentLog;
+  checkNumbers(opts);
+  const params = engineParams(genesis);
+  const start = chainStartOf(genesis);
+  await using stack = new AsyncDisposableStack();
+  const store = modules.store ?? stack.use(await openChainStore({ folder: opts.folder }, { log }));
+  const application = new ChainApp({ version, maxBlockGas: params.maxGas }, { machine: modules.machine, store, log });
+  const maker = new BlockMaker(
+    { chainId: start.chainId, genesisTimeNs: rfc3339ToNs(genesis.genesis_time) ?? 0n, params },
+    { signer: modules.validatorSigner },
+  );
+  const started = await application.start(start, (validatorUpdates) => {
+    const { validators } = firstPosition(start.initialHeightBlocks, { appHash: new Uint8Array(0), validatorUpdates });
+    maker.checkPower(validators);
+  });
+  const first = firstPosition(start.initialHeightBlocks, started);
+  const blocks = new KeptBlocks({
+    store,
+    heights: {
+      initialBlocks: start.initialHeightBlocks,
+      latestBlocks: () => application.latestHeightBlocks(),
+    },
+    firstValidators(heightBlocks) {
+      if (heightBlocks === first.nextHeightBlocks) return first.validators;
+      return heightBlocks === first.nextHeightBlocks + 1n ? first.nextValidators : undefined;
+    },
+  });
+  const latestBlocks = application.latestHeightBlocks();
+  const position = latestBlocks === 0n ? first : storedPosition(store, blocks, latestBlocks);
+  checkParams(params, blocks, maker, latestBlocks);
+  maker.checkPower(position.validators);
+  log.info({ chainId: start.chainId, heightBlocks: `${latestBlocks}` }, "embedded chain opened");
+  return new EmbeddedEngine(
+    {
+      genesis,
+      params,
+      moniker,
+      nodeId: nodeIdOf(modules.nodeSigner.publicKey),
+      validatorKey: modules.validatorSigner.publicKey,
+      blockIntervalMs: opts.blockIntervalMs,
+      keepStatesBlocks: opts.keepStatesBlocks,
+      mempool: { ...DEFAULT_MEMPOOL, ...opts.mempool },
+    },
+    {
+      application,
+      store,
+      blocks,
+      maker,
+      position,
+      clock: modules.clock ?? systemClock,
+      wait: modules.wait ?? timerWait,
+      log,
+      owned: stack.move(),
+    },
+  );
+}

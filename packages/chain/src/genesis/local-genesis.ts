@@ -1,0 +1,138 @@
+import { utf8ToBytes } from "@turnpike/base";
+import type { ChainSigner } from "@turnpike/chain-client";
+import { application, base, createMessage, gateway, shared } from "@turnpike/proto";
+import type { GenesisDocument } from "../node/types.ts";
+import { buildGenesis, type GenesisAccount } from "./build-genesis.ts";
+import { BOND_DENOM } from "./denom.ts";
+import type { ChainProfile } from "./profiles.ts";
+
+/** Accounts of a chain for trying and testing. The faucet has no other role. */
+export const LOCAL_ROLES = [
+  "faucet",
+  "dao",
+  "validator",
+  "delegator",
+  "service-owner",
+  "application-1",
+  "application-2",
+  "gateway-1",
+  "gateway-2",
+  "supplier-1",
+  "supplier-2",
+  "supplier-2-owner",
+] as const;
+
+/** One of {@link LOCAL_ROLES}. */
+export type LocalRole = (typeof LOCAL_ROLES)[number];
+
+/** A service that a local chain begins with. */
+export interface LocalService {
+  readonly id: string;
+  readonly name: string;
+}
+
+/** What a local chain is made of. */
+export interface LocalChain {
+  readonly chainId: string;
+  /** RFC 3339, in UTC. */
+  readonly genesisTime: string;
+  readonly profile: ChainProfile;
+  readonly signers: Readonly<Record<LocalRole, ChainSigner>>;
+  /** Ed25519 key of the validator, 32 bytes. */
+  readonly consensusKey: Uint8Array;
+  /** The first one is staked for, and has a card. */
+  readonly services: readonly [LocalService, ...LocalService[]];
+  /** Where the suppliers' relay miners are. */
+  readonly supplierUrls: readonly [string, string];
+}
+
+const POKT = 1_000_000n;
+const FAUCET_UPOKT = 1_000_000_000n * POKT;
+const PURSE_UPOKT = 1_000_000n * POKT;
+const COMPUTE_UNITS_PER_RELAY = 100n;
+const coin = (amount: bigint): base.Coin =>
+  createMessage(base.CoinSchema, { denom: BOND_DENOM, amount: amount.toString() });
+
+function supplierOf(
+  serviceId: string,
+  url: string,
+  parties: { readonly owner: string; readonly operator: string },
+  shares: readonly (readonly [string, bigint])[],
+): shared.Supplier {
+  return createMessage(shared.SupplierSchema, {
+    ownerAddress: parties.owner,
+    operatorAddress: parties.operator,
+    stake: coin(1_000n * POKT),
+    services: [
+      {
+        serviceId,
+        endpoints: [{ url, rpcType: shared.RPCType.JSON_RPC }],
+        revShare: shares.map(([address, revSharePercentage]) => ({ address, revSharePercentage })),
+      },
+    ],
+  });
+}
+
+/**
+ * `genesis.json` of a chain for trying and testing: two applications on one service, one of them delegated, one with a
+ * spend limit; two gateways, one with a card; two suppliers, one with an owner of its own and split shares; a DAO; and one
+ * validator. Every account has its key.
+ */
+export function localGenesis(chain: LocalChain): GenesisDocument {
+  const { signers, services, consensusKey } = chain;
+  const [first] = services;
+  const at = (role: LocalRole): string => signers[role].address;
+  const accounts: GenesisAccount[] = LOCAL_ROLES.map((role) => ({
+    publicKey: signers[role].publicKey,
+    balanceUpokt: role === "faucet" ? FAUCET_UPOKT : PURSE_UPOKT,
+  }));
+  const card = (text: string) => createMessage(shared.MetadataSchema, { card: utf8ToBytes(text) });
+  return buildGenesis({
+    chainId: chain.chainId,
+    genesisTime: chain.genesisTime,
+    profile: chain.profile,
+    accounts,
+    daoAddress: at("dao"),
+    services: services.map(({ id, name }, index) =>
+      createMessage(shared.ServiceSchema, {
+        id,
+        name,
+        computeUnitsPerRelay: COMPUTE_UNITS_PER_RELAY,
+        ownerAddress: at("service-owner"),
+        ...(index === 0 ? { metadata: card(JSON.stringify({ name, description: `Relays of ${name}.` })) } : {}),
+      }),
+    ),
+    applications: [
+      createMessage(application.ApplicationSchema, {
+        address: at("application-1"),
+        stake: coin(10_000n * POKT),
+        serviceConfigs: [{ serviceId: first.id }],
+        delegateeGatewayAddresses: [at("gateway-1")],
+      }),
+      createMessage(application.ApplicationSchema, {
+        address: at("application-2"),
+        stake: coin(10_000n * POKT),
+        serviceConfigs: [{ serviceId: first.id }],
+        perSessionSpendLimit: coin(5n * POKT),
+      }),
+    ],
+    gateways: [
+      createMessage(gateway.GatewaySchema, { address: at("gateway-1"), stake: coin(5n * POKT) }),
+      createMessage(gateway.GatewaySchema, {
+        address: at("gateway-2"),
+        stake: coin(5n * POKT),
+        metadata: card(JSON.stringify({ name: "A gateway with a card" })),
+      }),
+    ],
+    suppliers: [
+      supplierOf(first.id, chain.supplierUrls[0], { owner: at("supplier-1"), operator: at("supplier-1") }, [
+        [at("supplier-1"), 100n],
+      ]),
+      supplierOf(first.id, chain.supplierUrls[1], { owner: at("supplier-2-owner"), operator: at("supplier-2") }, [
+        [at("supplier-2-owner"), 60n],
+        [at("supplier-2"), 40n],
+      ]),
+    ],
+    validators: [{ moniker: "turnpike", signer: signers.validator, consensusKey, bondUpokt: 10_000n * POKT }],
+  });
+}

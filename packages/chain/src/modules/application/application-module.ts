@@ -1,0 +1,124 @@
+import { AppError } from "@turnpike/base";
+import { application, createMessage, typeUrlOf } from "@turnpike/proto";
+import { addressFault } from "../../state/addresses.ts";
+import type { Context } from "../../state/context.ts";
+import { type MessageHandler, type Module, messageHandler, moduleGenesis } from "../../state/module.ts";
+import { STAKE_DENOM, stakeFault } from "../../state/stakes.ts";
+import { delegateToGateway, delegationFault, undelegateFromGateway } from "./delegating.ts";
+import { endApplicationsBlock } from "./end-block.ts";
+import { APPLICATION } from "./errors.ts";
+import { applicationParamMessages, applicationParamsFault } from "./params.ts";
+import { APPLICATION_QUERIES } from "./queries.ts";
+import { serviceConfigsFault } from "./service-configs.ts";
+import {
+  spendLimitFault,
+  stakeApplication,
+  stakeMessageFault,
+  unstakeApplication,
+  unstakeMessageFault,
+} from "./staking.ts";
+import {
+  APPLICATION_MODULE,
+  applicationParams,
+  applications,
+  DEFAULT_APPLICATION_PARAMS,
+  getApplication,
+  getApplicationParams,
+  setApplication,
+} from "./state.ts";
+import { beginTransfer, transferFault } from "./transferring.ts";
+
+/** What application messages need to know of the chain. */
+export interface ApplicationOptions {
+  /** Address whose messages change parameters. */
+  readonly authority: string;
+}
+
+const invalid = (why: string): AppError =>
+  new AppError("CONFIG_INVALID", { message: `The genesis of the applications is not valid: ${why}.` });
+
+const GENESIS_WORDS = { kind: APPLICATION.invalidStake, who: "application", beforeDenom: "" } as const;
+
+function applicationFault(app: application.Application): string | undefined {
+  const gateway = app.delegateeGatewayAddresses.find((address) => addressFault(address) !== undefined);
+  const history = app.serviceConfigHistory.find(
+    ({ service, activationHeight, deactivationHeight }) =>
+      service === undefined || (deactivationHeight !== 0n && deactivationHeight <= activationHeight),
+  );
+  // Settlement may have used up a stake, and a transfer may have joined services: both must come back from an export.
+  const usedUp = app.unstakeSessionEndHeight !== 0n && app.stake?.denom === STAKE_DENOM && app.stake.amount === "0";
+  const services = app.serviceConfigs.length < 2 ? [app.serviceConfigs] : app.serviceConfigs.map((one) => [one]);
+  return (
+    addressFault(app.address) ??
+    (usedUp ? undefined : stakeFault(app.stake, GENESIS_WORDS)?.text) ??
+    (gateway === undefined ? undefined : `the gateway address ${gateway}`) ??
+    services.map(serviceConfigsFault).find((fault) => fault !== undefined) ??
+    (history === undefined ? undefined : "its service config history") ??
+    spendLimitFault(app.perSessionSpendLimit)?.text
+  );
+}
+
+function init(
+  ctx: Context,
+  { params = DEFAULT_APPLICATION_PARAMS, applicationList }: application.GenesisState,
+): undefined {
+  const fault = applicationParamsFault(params);
+  if (fault !== undefined) throw invalid(fault.text);
+  applicationParams.set(ctx, undefined, params);
+  for (const app of applicationList) {
+    const why =
+      applicationFault(app) ?? (getApplication(ctx, app.address) === undefined ? undefined : "it is there twice");
+    if (why !== undefined) throw invalid(`application ${app.address}: ${why}`);
+    setApplication(ctx, app);
+  }
+}
+
+function messages(authority: string): Record<string, MessageHandler> {
+  const handlers: readonly MessageHandler[] = [
+    ...applicationParamMessages(authority),
+    messageHandler(application.MsgStakeApplicationSchema, application.MsgStakeApplicationResponseSchema, {
+      signers: (message) => [message.address],
+      validate: stakeMessageFault,
+      run: stakeApplication,
+    }),
+    messageHandler(application.MsgUnstakeApplicationSchema, application.MsgUnstakeApplicationResponseSchema, {
+      signers: (message) => [message.address],
+      validate: unstakeMessageFault,
+      run: unstakeApplication,
+    }),
+    messageHandler(application.MsgDelegateToGatewaySchema, application.MsgDelegateToGatewayResponseSchema, {
+      signers: (message) => [message.appAddress],
+      validate: delegationFault,
+      run: delegateToGateway,
+    }),
+    messageHandler(application.MsgUndelegateFromGatewaySchema, application.MsgUndelegateFromGatewayResponseSchema, {
+      signers: (message) => [message.appAddress],
+      validate: delegationFault,
+      run: undelegateFromGateway,
+    }),
+    messageHandler(application.MsgTransferApplicationSchema, application.MsgTransferApplicationResponseSchema, {
+      signers: (message) => [message.sourceAddress],
+      validate: transferFault,
+      run: beginTransfer,
+    }),
+  ];
+  return Object.fromEntries(handlers.map((handler) => [typeUrlOf(handler.schema), handler]));
+}
+
+/** The module of applications: their stakes, services, delegations and transfers. */
+export function applicationModule({ authority }: ApplicationOptions): Module {
+  return {
+    name: APPLICATION_MODULE,
+    messages: messages(authority),
+    queries: APPLICATION_QUERIES,
+    genesis: moduleGenesis(application.GenesisStateSchema, {
+      init,
+      export: (ctx) =>
+        createMessage(application.GenesisStateSchema, {
+          params: getApplicationParams(ctx),
+          applicationList: [...applications.entries(ctx)].map(([, app]) => app),
+        }),
+    }),
+    endBlock: endApplicationsBlock,
+  };
+}

@@ -1,0 +1,109 @@
+import { application, createMessage } from "@turnpike/proto";
+import { isGatewayActive } from "@turnpike/protocol";
+import { addressFault } from "../../state/addresses.ts";
+import type { Context } from "../../state/context.ts";
+import { goQuoted } from "../../state/go-text.ts";
+import { failStatus } from "../../state/grpc-status.ts";
+import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
+import { emit } from "../../state/typed-event.ts";
+import { GATEWAY } from "../gateway/errors.ts";
+import { getGateway } from "../gateway/state.ts";
+import { APPLICATION } from "./errors.ts";
+import { applicationAddressFault, sessionEnd, wrapped } from "./staking.ts";
+import { getApplication, getApplicationParams, setApplication } from "./state.ts";
+
+type Pending = application.Application["pendingUndelegations"];
+
+/** Why a message that names an application and a gateway cannot be right, whatever the state is. */
+export function delegationFault({
+  appAddress,
+  gatewayAddress,
+}: {
+  readonly appAddress: string;
+  readonly gatewayAddress: string;
+}): TxFault | undefined {
+  const fault = applicationAddressFault(appAddress);
+  if (fault !== undefined) return fault;
+  const gateway = addressFault(gatewayAddress);
+  if (gateway === undefined) return undefined;
+  return fail(APPLICATION.invalidGatewayAddress, `invalid gateway address ${gatewayAddress}; (${gateway})`).fault;
+}
+
+function withoutPending(pending: Pending, gateway: string): Pending {
+  const lists = Object.entries(pending).flatMap(([height, { gatewayAddresses }]) => {
+    const kept = gatewayAddresses.filter((address) => address !== gateway);
+    if (kept.length === 0) return [];
+    return [[height, createMessage(application.UndelegatingGatewayListSchema, { gatewayAddresses: kept })] as const];
+  });
+  return Object.fromEntries(lists);
+}
+
+/** An application that no longer delegates to a gateway, and remembers until when it did. */
+export function undelegated(ctx: Context, app: application.Application, gateway: string): application.Application {
+  const height = sessionEnd(ctx).toString();
+  const before = app.pendingUndelegations[height]?.gatewayAddresses ?? [];
+  const gatewayAddresses = before.includes(gateway) ? before : [...before, gateway];
+  return {
+    ...app,
+    delegateeGatewayAddresses: app.delegateeGatewayAddresses.filter((address) => address !== gateway),
+    pendingUndelegations: {
+      ...app.pendingUndelegations,
+      [height]: createMessage(application.UndelegatingGatewayListSchema, { gatewayAddresses }),
+    },
+  };
+}
+
+/** Runs a delegation. The checks come in the real chain's order, so that the first one's text is the same. */
+export function delegateToGateway(
+  ctx: Context,
+  { appAddress, gatewayAddress }: application.MsgDelegateToGateway,
+): Outcome<application.MsgDelegateToGatewayResponse> {
+  const found = getApplication(ctx, appAddress);
+  if (found === undefined) {
+    return failStatus("NotFound", wrapped(APPLICATION.notFound, `application with address: ${appAddress}`));
+  }
+  const gateway = getGateway(ctx, gatewayAddress);
+  const whom = `gateway with address: ${goQuoted(gatewayAddress)}`;
+  if (gateway === undefined) return failStatus("NotFound", wrapped(APPLICATION.gatewayNotFound, whom));
+  const who = `application with address ${goQuoted(appAddress)}`;
+  const most = getApplicationParams(ctx).maxDelegatedGateways;
+  if (BigInt(found.delegateeGatewayAddresses.length) >= most) {
+    const text = `${who} already delegated to ${most} (max) gateways`;
+    return failStatus("FailedPrecondition", wrapped(APPLICATION.maxDelegatedGateways, text));
+  }
+  if (!isGatewayActive(gateway.unstakeSessionEndHeight, ctx.block.heightBlocks)) {
+    return failStatus("FailedPrecondition", wrapped(GATEWAY.isInactive, whom));
+  }
+  if (found.delegateeGatewayAddresses.includes(gatewayAddress)) {
+    const text = wrapped(APPLICATION.alreadyDelegated, `${who} already delegated to ${whom}`);
+    return failStatus("AlreadyExists", text);
+  }
+  const changed = {
+    ...found,
+    delegateeGatewayAddresses: [...found.delegateeGatewayAddresses, gatewayAddress],
+    pendingUndelegations: withoutPending(found.pendingUndelegations, gatewayAddress),
+  };
+  setApplication(ctx, changed);
+  emit(ctx, application.EventRedelegationSchema, { application: changed, sessionEndHeight: sessionEnd(ctx) });
+  return done(createMessage(application.MsgDelegateToGatewayResponseSchema));
+}
+
+/** Runs the end of a delegation. */
+export function undelegateFromGateway(
+  ctx: Context,
+  { appAddress, gatewayAddress }: application.MsgUndelegateFromGateway,
+): Outcome<application.MsgUndelegateFromGatewayResponse> {
+  const found = getApplication(ctx, appAddress);
+  if (found === undefined) {
+    const text = `application with address: ${goQuoted(appAddress)}`;
+    return failStatus("NotFound", wrapped(APPLICATION.notFound, text));
+  }
+  if (!found.delegateeGatewayAddresses.includes(gatewayAddress)) {
+    const text = `application with address ${goQuoted(appAddress)} not delegated to gateway with address: ${goQuoted(gatewayAddress)}`;
+    return failStatus("FailedPrecondition", wrapped(APPLICATION.notDelegated, text));
+  }
+  const changed = undelegated(ctx, found, gatewayAddress);
+  setApplication(ctx, changed);
+  emit(ctx, application.EventRedelegationSchema, { application: changed, sessionEndHeight: sessionEnd(ctx) });
+  return done(createMessage(application.MsgUndelegateFromGatewayResponseSchema));
+}

@@ -1,0 +1,116 @@
+import { AppError } from "@turnpike/base";
+import { moduleAddressBytes } from "@turnpike/crypto";
+import { application } from "@turnpike/proto";
+import {
+  isGatewayActive,
+  isSessionEnd,
+  transferEndHeight,
+  unbondingEndHeight,
+  undelegationRetentionBlocks,
+} from "@turnpike/protocol";
+import { parseAddress } from "../../state/addresses.ts";
+import { endedTextCodec, uint64Codec } from "../../state/codecs.ts";
+import type { Context } from "../../state/context.ts";
+import { STAKE_DENOM } from "../../state/stakes.ts";
+import { emit } from "../../state/typed-event.ts";
+import { sendCoins } from "../bank/transfers.ts";
+import { getUnstakingGateways } from "../gateway/state.ts";
+import { getSharedParams, getSharedParamsAt } from "../shared/state.ts";
+import { undelegated } from "./delegating.ts";
+import {
+  APPLICATION_MODULE,
+  delegations,
+  getApplication,
+  minApplicationStakeUpokt,
+  removeApplication,
+  setApplication,
+  stakeUpokt,
+  transferringApplications,
+  undelegations,
+  unstakingApplications,
+} from "./state.ts";
+import { endTransfer } from "./transferring.ts";
+
+// What an index names is collected before anything is written, for the writes change the index.
+function named(ctx: Context, addresses: readonly string[]): application.Application[] {
+  return [...new Set(addresses)].flatMap((address) => getApplication(ctx, address) ?? []);
+}
+
+/** Ends delegations to gateways whose last session has passed (x/application/keeper/auto_undelegate.go). */
+function undelegateFromUnbonding(ctx: Context): void {
+  for (const gateway of getUnstakingGateways(ctx)) {
+    if (isGatewayActive(gateway.unstakeSessionEndHeight, ctx.block.heightBlocks)) continue;
+    const within = endedTextCodec.encode(gateway.address);
+    const delegating = [...delegations.entries(ctx, { within })].map(([[, address]]) => address);
+    for (const app of named(ctx, delegating)) setApplication(ctx, undelegated(ctx, app, gateway.address));
+  }
+}
+
+/** Forgets undelegations that no ring of a session can need any more (x/application/keeper/prune_undelegations.go). */
+function pruneUndelegations(ctx: Context): void {
+  const earliest = ctx.block.heightBlocks - undelegationRetentionBlocks(getSharedParams(ctx));
+  if (earliest <= 0n) return;
+  const due = [...undelegations.entries(ctx, { to: uint64Codec.encode(earliest) })].map(([[, address]]) => address);
+  for (const app of named(ctx, due)) {
+    const kept = Object.entries(app.pendingUndelegations).filter(([height]) => BigInt(height) >= earliest);
+    setApplication(ctx, { ...app, pendingUndelegations: Object.fromEntries(kept) });
+  }
+}
+
+function unbond(ctx: Context, app: application.Application, unbondingHeight: bigint): void {
+  const account = parseAddress(app.address);
+  if (!account.ok) throw new AppError("INTERNAL", { detail: { application: app.address } });
+  const sessionEndHeight = ctx.block.heightBlocks;
+  const amount = stakeUpokt(app);
+  const stake = [{ denom: STAKE_DENOM, amount }];
+  const sent = sendCoins(ctx, moduleAddressBytes(APPLICATION_MODULE), account.value, stake);
+  // What cannot be paid out stays with the module, so that the chain goes on. A stake that settlement used up is one such.
+  if (!sent.ok) {
+    emit(ctx, application.EventApplicationStakeStuckInModulePoolSchema, {
+      applicationAddress: app.address,
+      ...(app.stake === undefined ? {} : { stuckCoin: app.stake }),
+      reason: sent.fault.text,
+      sessionEndHeight,
+    });
+  }
+  removeApplication(ctx, app.address);
+  const { ELECTIVE, BELOW_MIN_STAKE } = application.ApplicationUnbondingReason;
+  emit(ctx, application.EventApplicationUnbondingEndSchema, {
+    application: app,
+    reason: amount < minApplicationStakeUpokt(ctx) ? BELOW_MIN_STAKE : ELECTIVE,
+    sessionEndHeight,
+    unbondingEndHeight: unbondingHeight,
+  });
+}
+
+/** Pays out stakes by the parameters at their unstaking (x/application/keeper/unbond_applications.go). */
+function unbondApplications(ctx: Context): void {
+  const unstaking = [...unstakingApplications.entries(ctx)].map(([address]) => address);
+  for (const app of named(ctx, unstaking)) {
+    const since = app.unstakeSessionEndHeight;
+    const endHeight = unbondingEndHeight("application", getSharedParamsAt(ctx, since), since);
+    if (endHeight <= ctx.block.heightBlocks) unbond(ctx, app, endHeight);
+  }
+}
+
+/** Completes transfers whose sessions are settled (x/application/keeper/transfer_applications.go). */
+function transferApplications(ctx: Context): void {
+  const params = getSharedParams(ctx);
+  const moving = [...transferringApplications.entries(ctx)].map(([address]) => address);
+  for (const address of moving) {
+    // Read anew: an earlier transfer of this block may have changed it.
+    const app = getApplication(ctx, address);
+    if (app?.pendingTransfer === undefined) continue;
+    const endHeight = transferEndHeight(params, app.pendingTransfer.sessionEndHeight);
+    if (ctx.block.heightBlocks >= endHeight) endTransfer(ctx, app, endHeight);
+  }
+}
+
+/** What happens to applications at the end of a block, in the real chain's order. */
+export function endApplicationsBlock(ctx: Context): undefined {
+  undelegateFromUnbonding(ctx);
+  pruneUndelegations(ctx);
+  if (!isSessionEnd(getSharedParams(ctx), ctx.block.heightBlocks)) return;
+  unbondApplications(ctx);
+  transferApplications(ctx);
+}

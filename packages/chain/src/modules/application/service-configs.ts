@@ -1,0 +1,62 @@
+import { application, createMessage, shared } from "@turnpike/proto";
+import { nextSessionStartHeight } from "@turnpike/protocol";
+import type { Context } from "../../state/context.ts";
+import { compactText } from "../../state/go-text.ts";
+import { getSharedParams } from "../shared/state.ts";
+
+const SERVICE_ID = /^[a-zA-Z0-9_-]+$/;
+const MOST_ID_CHARACTERS = 42;
+const INVALID_ID = "invalid service ID";
+
+type Config = shared.ApplicationServiceConfig;
+type Update = application.ApplicationServiceConfigUpdate;
+
+/** Why an application cannot have these services, in the real chain's words; undefined when it can. Exactly one is allowed. */
+export function serviceConfigsFault(services: readonly Config[]): string | undefined {
+  const [config] = services;
+  if (config === undefined || services.length !== 1) {
+    const texts = services.map((one) => compactText(shared.ApplicationServiceConfigSchema, one));
+    return `application must have exactly one service: [${texts.join(" ")}]`;
+  }
+  const { serviceId } = config;
+  if (serviceId === "") return `empty service ID: ${INVALID_ID}`;
+  if (Buffer.byteLength(serviceId) > MOST_ID_CHARACTERS) {
+    return `service ID '${serviceId}' exceeds maximum length: ${MOST_ID_CHARACTERS}: ${INVALID_ID}`;
+  }
+  return SERVICE_ID.test(serviceId)
+    ? undefined
+    : `service ID '${serviceId}' contains invalid characters: ${INVALID_ID}`;
+}
+
+function sameServices(a: readonly Config[], b: readonly Config[]): boolean {
+  return a.length === b.length && b.every(({ serviceId }) => a.some((one) => one.serviceId === serviceId));
+}
+
+/**
+ * An application with other services. The history begins with the first change: the present ones count from height 1, and
+ * end where the next session starts, which is where the new ones begin.
+ */
+export function withServices(
+  ctx: Context,
+  app: application.Application,
+  services: readonly Config[],
+): application.Application {
+  const changed = { ...app, serviceConfigs: [...services] };
+  if (sameServices(app.serviceConfigs, services)) return changed;
+  const from = nextSessionStartHeight(getSharedParams(ctx), ctx.block.heightBlocks);
+  const update = (service: Config, activationHeight: bigint): Update =>
+    createMessage(application.ApplicationServiceConfigUpdateSchema, {
+      applicationAddress: app.address,
+      service,
+      activationHeight,
+    });
+  const history =
+    app.serviceConfigHistory.length > 0
+      ? app.serviceConfigHistory
+      : app.serviceConfigs.map((service) => update(service, 1n));
+  // A second change in the same session replaces the first.
+  const kept = history
+    .filter(({ service, activationHeight }) => service !== undefined && activationHeight !== from)
+    .map((one) => (one.deactivationHeight === 0n ? { ...one, deactivationHeight: from } : one));
+  return { ...changed, serviceConfigHistory: [...kept, ...services.map((service) => update(service, from))] };
+}

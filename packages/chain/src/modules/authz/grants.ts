@@ -1,0 +1,111 @@
+import { authz, createMessage, type Timestamp } from "@turnpike/proto";
+import { addressText } from "../../state/addresses.ts";
+import { lengthPrefixedCodec, messageCodec, pairCodec, rawCodec, textCodec, uint64Codec } from "../../state/codecs.ts";
+import { Collection } from "../../state/collection.ts";
+import type { Context } from "../../state/context.ts";
+import { emit } from "../../state/typed-event.ts";
+import type { Bytes } from "../../types.ts";
+
+/** Name of the module, and of its part of the state. */
+export const AUTHZ_MODULE = "authz";
+
+/** Grants that one block forgets at most. Those that are left cannot be used, and go with the next blocks. */
+export const MOST_EXPIRED_PER_BLOCK = 200;
+
+/** Who may do what for whom. */
+export interface GrantKey {
+  readonly granter: Bytes;
+  readonly grantee: Bytes;
+  readonly typeUrl: string;
+}
+
+const module = AUTHZ_MODULE;
+const NOTHING = new Uint8Array(0);
+const NANOS_PER_SECOND = 1_000_000_000n;
+const whoCodec = pairCodec(lengthPrefixedCodec, pairCodec(lengthPrefixedCodec, textCodec));
+
+/** Grants by granter, grantee and type URL. */
+export const grants = new Collection({
+  module,
+  prefix: Uint8Array.of(1),
+  key: whoCodec,
+  value: messageCodec(authz.GrantSchema),
+});
+/** Grantee, granter and type URL of every grant. */
+export const grantsByGrantee = new Collection({ module, prefix: Uint8Array.of(3), key: whoCodec, value: rawCodec });
+/** Grants that end, by the second and the nanosecond of that. */
+export const expirations = new Collection({
+  module,
+  prefix: Uint8Array.of(2),
+  key: pairCodec(uint64Codec, pairCodec(uint64Codec, whoCodec)),
+  value: rawCodec,
+});
+
+const stateKey = ({ granter, grantee, typeUrl }: GrantKey) => [granter, [grantee, typeUrl]] as const;
+const indexKey = ({ granter, grantee, typeUrl }: GrantKey) => [grantee, [granter, typeUrl]] as const;
+const endKey = (end: Timestamp, key: GrantKey) => [end.seconds, [BigInt(end.nanos), stateKey(key)]] as const;
+
+/** Nanoseconds since 1970 of a timestamp. */
+export function timestampNanos({ seconds, nanos }: Timestamp): bigint {
+  return seconds * NANOS_PER_SECOND + BigInt(nanos);
+}
+
+/** A grant; undefined when there is none. It may be past its end. */
+export function getGrant(ctx: Context, key: GrantKey): authz.Grant | undefined {
+  return grants.get(ctx, stateKey(key));
+}
+
+function eventOf({ granter, grantee, typeUrl }: GrantKey): { msgTypeUrl: string; granter: string; grantee: string } {
+  return { msgTypeUrl: typeUrl, granter: addressText(granter), grantee: addressText(grantee) };
+}
+
+/** Writes a grant, in place of the one that was there, and says so. */
+export function setGrant(ctx: Context, key: GrantKey, grant: authz.Grant): void {
+  const old = getGrant(ctx, key);
+  if (old?.expiration !== undefined) expirations.remove(ctx, endKey(old.expiration, key));
+  if (grant.expiration !== undefined) expirations.set(ctx, endKey(grant.expiration, key), NOTHING);
+  grants.set(ctx, stateKey(key), grant);
+  grantsByGrantee.set(ctx, indexKey(key), NOTHING);
+  emit(ctx, authz.EventGrantSchema, eventOf(key));
+}
+
+function forget(ctx: Context, key: GrantKey, { expiration }: authz.Grant): void {
+  if (expiration !== undefined) expirations.remove(ctx, endKey(expiration, key));
+  grants.remove(ctx, stateKey(key));
+  grantsByGrantee.remove(ctx, indexKey(key));
+}
+
+/** Takes a grant back, and says so; false when there is none. */
+export function removeGrant(ctx: Context, key: GrantKey): boolean {
+  const old = getGrant(ctx, key);
+  if (old === undefined) return false;
+  forget(ctx, key, old);
+  emit(ctx, authz.EventRevokeSchema, eventOf(key));
+  return true;
+}
+
+/** Forgets grants whose end has come, the earliest first. */
+export function removeExpiredGrants(ctx: Context): void {
+  const now = ctx.block.timeNanos;
+  const to = uint64Codec.encode(now / NANOS_PER_SECOND + 1n);
+  const due: GrantKey[] = [];
+  for (const [[seconds, [nanos, [granter, [grantee, typeUrl]]]]] of expirations.entries(ctx, { to })) {
+    if (seconds * NANOS_PER_SECOND + nanos > now || due.length === MOST_EXPIRED_PER_BLOCK) break;
+    due.push({ granter, grantee, typeUrl });
+  }
+  for (const key of due) {
+    const grant = getGrant(ctx, key);
+    if (grant !== undefined) forget(ctx, key, grant);
+  }
+}
+
+/** A grant as lists show it. */
+export function shownGrant(granter: Bytes, grantee: Bytes, grant: authz.Grant): authz.GrantAuthorization {
+  const { authorization, expiration } = grant;
+  return createMessage(authz.GrantAuthorizationSchema, {
+    granter: addressText(granter),
+    grantee: addressText(grantee),
+    ...(authorization === undefined ? {} : { authorization }),
+    ...(expiration === undefined ? {} : { expiration }),
+  });
+}

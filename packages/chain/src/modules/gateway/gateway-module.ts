@@ -1,0 +1,83 @@
+import { AppError } from "@turnpike/base";
+import { moduleAddressBytes } from "@turnpike/crypto";
+import { createMessage, gateway } from "@turnpike/proto";
+import { isSessionEnd, unbondingEndHeight } from "@turnpike/protocol";
+import { addressFault, parseAddress } from "../../state/addresses.ts";
+import type { Context } from "../../state/context.ts";
+import { type Module, moduleGenesis } from "../../state/module.ts";
+import { coinAmount, stakeFault } from "../../state/stakes.ts";
+import { emit } from "../../state/typed-event.ts";
+import { sendCoins } from "../bank/transfers.ts";
+import { getSharedParams, getSharedParamsAt } from "../shared/state.ts";
+import { GATEWAY } from "./errors.ts";
+import { forEvent, type GatewayOptions, gatewayMessages } from "./messages.ts";
+import { gatewayParamsFault } from "./params.ts";
+import { GATEWAY_QUERIES } from "./queries.ts";
+import {
+  DEFAULT_GATEWAY_PARAMS,
+  GATEWAY_MODULE,
+  gatewayParams,
+  gateways,
+  getGateway,
+  getGatewayParams,
+  getUnstakingGateways,
+  removeGateway,
+  setGateway,
+} from "./state.ts";
+
+const invalid = (why: string): AppError =>
+  new AppError("CONFIG_INVALID", { message: `The genesis of the gateways is not valid: ${why}.` });
+
+function init(ctx: Context, { params = DEFAULT_GATEWAY_PARAMS, gatewayList }: gateway.GenesisState): undefined {
+  const fault = gatewayParamsFault(params);
+  if (fault !== undefined) throw invalid(fault.text);
+  gatewayParams.set(ctx, undefined, params);
+  for (const found of gatewayList) {
+    const { address, stake } = found;
+    const why =
+      addressFault(address) ??
+      stakeFault(stake, { kind: GATEWAY.invalidStake, who: "gateway", beforeDenom: "" })?.text ??
+      (getGateway(ctx, address) === undefined ? undefined : "it is there twice");
+    if (why !== undefined) throw invalid(`gateway ${address}: ${why}`);
+    setGateway(ctx, found);
+  }
+}
+
+// By the parameters at the unstaking, so that a later change does not move the end (x/gateway/keeper/unbond_gateways.go).
+function endBlock(ctx: Context): undefined {
+  const height = ctx.block.heightBlocks;
+  if (!isSessionEnd(getSharedParams(ctx), height)) return;
+  for (const found of getUnstakingGateways(ctx)) {
+    const since = found.unstakeSessionEndHeight;
+    const endHeight = unbondingEndHeight("gateway", getSharedParamsAt(ctx, since), since);
+    if (endHeight > height) continue;
+    const account = parseAddress(found.address);
+    const stake = [{ denom: "upokt", amount: coinAmount(found.stake) }];
+    const sent = account.ok ? sendCoins(ctx, moduleAddressBytes(GATEWAY_MODULE), account.value, stake) : account;
+    if (!sent.ok) throw new AppError("INTERNAL", { detail: { gateway: found.address, fault: sent.fault.text } });
+    removeGateway(ctx, found.address);
+    emit(ctx, gateway.EventGatewayUnbondingEndSchema, {
+      gateway: forEvent(found),
+      sessionEndHeight: height,
+      unbondingEndHeight: endHeight,
+    });
+  }
+}
+
+/** The module of gateways: their stakes and their cards. */
+export function gatewayModule(opts: GatewayOptions): Module {
+  return {
+    name: GATEWAY_MODULE,
+    messages: gatewayMessages(opts),
+    queries: GATEWAY_QUERIES,
+    genesis: moduleGenesis(gateway.GenesisStateSchema, {
+      init,
+      export: (ctx) =>
+        createMessage(gateway.GenesisStateSchema, {
+          params: getGatewayParams(ctx),
+          gatewayList: [...gateways.entries(ctx)].map(([, found]) => found),
+        }),
+    }),
+    endBlock,
+  };
+}

@@ -1,0 +1,76 @@
+import { createMessage, session } from "@turnpike/proto";
+import { addressFault } from "../../state/addresses.ts";
+import type { Context } from "../../state/context.ts";
+import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
+import { hydrateSession } from "../session/hydrate.ts";
+import { goQuote } from "../shared/go-text.ts";
+import { serviceIdFault } from "../shared/services.ts";
+import { HEADER, PROOF } from "./faults.ts";
+
+const faultOf = (...given: Parameters<typeof fail>): TxFault => fail(...given).fault;
+
+/** What is wrong with a session's header by itself; undefined when nothing is. */
+export function headerFault(header: session.SessionHeader): TxFault | undefined {
+  const address = addressFault(header.applicationAddress);
+  if (address !== undefined) {
+    return faultOf(HEADER.application, `${goQuote(header.applicationAddress)}; (${address})`);
+  }
+  if (header.sessionId === "") return faultOf(HEADER.id, '""');
+  const service = serviceIdFault(header.serviceId);
+  if (service !== undefined) return service;
+  if (header.sessionStartBlockHeight <= 0n) {
+    return faultOf(HEADER.height, "sessions can only start at height 1 or greater");
+  }
+  if (header.sessionEndBlockHeight <= header.sessionStartBlockHeight) {
+    return faultOf(HEADER.height, "session end block height cannot be less than or equal to session start block height");
+  }
+  return undefined;
+}
+
+/**
+ * The chain's own header of a session, when the given one's id and end are the same and the supplier is in the session.
+ * The real chain lets any end pass here, so that a session can be claimed again under a later end after it was paid.
+ */
+export function sessionOfHeader(
+  ctx: Context,
+  header: session.SessionHeader,
+  operatorAddress: string,
+): Outcome<session.SessionHeader> {
+  const found = hydrateSession(ctx, header.applicationAddress, header.serviceId, header.sessionStartBlockHeight);
+  if (!found.ok) return { ok: false, fault: found.fault };
+  const { sessionId, suppliers } = found.value;
+  if (header.sessionId !== sessionId) {
+    const text = `session ID does not match onchain session ID; expected ${goQuote(sessionId)}, got ${goQuote(header.sessionId)}`;
+    return fail(PROOF.invalidSessionId, text);
+  }
+  if (!suppliers.some((supplier) => supplier.operatorAddress === operatorAddress)) {
+    const text = `supplier operator address ${goQuote(operatorAddress)} not found in session ID ${goQuote(header.sessionId)}`;
+    return fail(PROOF.supplierNotFound, text);
+  }
+  const known = found.value.header ?? createMessage(session.SessionHeaderSchema);
+  if (header.sessionEndBlockHeight !== known.sessionEndBlockHeight) {
+    const text = `session end height does not match onchain session; expected ${known.sessionEndBlockHeight}, got ${header.sessionEndBlockHeight}`;
+    return fail(PROOF.invalidEndHeight, text);
+  }
+  return done(known);
+}
+
+/** A fault when a relay is of another session. */
+export function relayHeaderFault(expected: session.SessionHeader, got: session.SessionHeader): TxFault | undefined {
+  if (got.applicationAddress !== expected.applicationAddress) {
+    const texts = `expect: ${goQuote(expected.applicationAddress)}, got: ${goQuote(got.applicationAddress)}`;
+    return faultOf(PROOF.invalidRelay, `session headers application addresses mismatch; ${texts}`);
+  }
+  const rest = [
+    ["service IDs", goQuote(expected.serviceId), goQuote(got.serviceId)],
+    ["session start heights", `${expected.sessionStartBlockHeight}`, `${got.sessionStartBlockHeight}`],
+    ["session end heights", `${expected.sessionEndBlockHeight}`, `${got.sessionEndBlockHeight}`],
+    ["session IDs", goQuote(expected.sessionId), goQuote(got.sessionId)],
+  ] as const;
+  for (const [what, wanted, found] of rest) {
+    if (wanted !== found) {
+      return faultOf(PROOF.invalidRelay, `session headers ${what} mismatch; expected: ${wanted}, got: ${found}`);
+    }
+  }
+  return undefined;
+}

@@ -1,0 +1,150 @@
+import { concatBytes, utf8ToBytes } from "@turnpike/base";
+import { type baseQuery, createMessage, proof } from "@turnpike/proto";
+import { addressFault } from "../../state/addresses.ts";
+import { uint64Codec } from "../../state/codecs.ts";
+import type { Collection } from "../../state/collection.ts";
+import type { Context } from "../../state/context.ts";
+import { type QueryRefusal, refuse } from "../../state/grpc-status.ts";
+import { type QueryHandler, queryHandler } from "../../state/module.ts";
+import { fail } from "../../state/outcome.ts";
+import { type Page, pageOf } from "../../state/pages.ts";
+import type { Bytes } from "../../types.ts";
+import { goQuote } from "../shared/go-text.ts";
+import { PROOF } from "./faults.ts";
+import { claims, claimsByEnd, claimsBySupplier, getClaim, getProof, getProofParams, proofs } from "./state.ts";
+
+const path = (method: string): string => `/pocket.proof.Query/${method}`;
+const NO_BYTES = new Uint8Array(0);
+
+/** A page of the entries whose key bytes begin with a prefix; keys of pages go on behind it. */
+function walkPage<K, V, T>(
+  ctx: Context,
+  collection: Collection<K, V>,
+  within: Bytes,
+  request: baseQuery.PageRequest | undefined,
+  item: (key: K, value: V) => T | undefined,
+): Page<T | undefined> {
+  return pageOf(request, function* ({ from, reverse }) {
+    const start = from === undefined ? {} : { from: concatBytes(within, from) };
+    for (const [key, value] of collection.entries(ctx, { within, reverse, ...start })) {
+      yield [collection.keyBytes(key).subarray(within.length), item(key, value)];
+    }
+  });
+}
+
+const present = <T>(items: readonly (T | undefined)[]): T[] => items.flatMap((item) => (item === undefined ? [] : [item]));
+
+function claimsPage(
+  ctx: Context,
+  { filter, pagination }: proof.QueryAllClaimsRequest,
+): Page<proof.Claim | undefined> {
+  switch (filter.case) {
+    case "supplierOperatorAddress":
+      return walkPage(ctx, claimsBySupplier, utf8ToBytes(filter.value), pagination, ([operator, sessionId]) =>
+        getClaim(ctx, sessionId, operator),
+      );
+    case "sessionEndHeight":
+      return walkPage(ctx, claimsByEnd, uint64Codec.encode(filter.value), pagination, ([, [sessionId, operator]]) =>
+        getClaim(ctx, sessionId, operator),
+      );
+    case "sessionId":
+      return walkPage(ctx, claims, utf8ToBytes(filter.value), pagination, (_, claim) => claim);
+    case undefined:
+      return walkPage(ctx, claims, NO_BYTES, pagination, (_, claim) => claim);
+  }
+}
+
+// Outside a block there are no proofs but those of a genesis, so that no index pays.
+function proofsPage(ctx: Context, { filter, pagination }: proof.QueryAllProofsRequest): Page<proof.Proof> {
+  const fits = ([sessionId, operator]: readonly [string, string], { sessionHeader }: proof.Proof): boolean => {
+    if (filter.case === "supplierOperatorAddress") return operator.startsWith(filter.value);
+    if (filter.case === "sessionEndHeight") return sessionHeader?.sessionEndBlockHeight === filter.value;
+    return filter.case === undefined || sessionId.startsWith(filter.value);
+  };
+  return pageOf(pagination, function* ({ from, reverse }) {
+    for (const [key, value] of proofs.entries(ctx, { reverse, ...(from === undefined ? {} : { from }) })) {
+      if (fits(key, value)) yield [proofs.keyBytes(key), value];
+    }
+  });
+}
+
+function filterFault({ filter }: proof.QueryAllProofsRequest): string | undefined {
+  if (filter.case === "supplierOperatorAddress") {
+    const wrong = addressFault(filter.value);
+    if (wrong === undefined) return undefined;
+    const text = `invalid supplier operator address for proofs being retrieved ${filter.value}; (${wrong})`;
+    return fail(PROOF.invalidAddress, text).fault.text;
+  }
+  if (filter.case !== "sessionId" || filter.value !== "") return undefined;
+  return fail(PROOF.invalidSessionId, "invalid empty session ID for proofs being retrieved").fault.text;
+}
+
+function keyFault(what: string, sessionId: string, operator: string): QueryRefusal | undefined {
+  const wrong = addressFault(operator);
+  if (wrong !== undefined) {
+    const text = `invalid supplier operator address for ${what} being retrieved ${operator}; (${wrong})`;
+    return refuse("InvalidArgument", fail(PROOF.invalidAddress, text).fault.text);
+  }
+  if (sessionId !== "") return undefined;
+  const text = `invalid empty session ID for ${what} being retrieved`;
+  return refuse("InvalidArgument", fail(PROOF.invalidSessionId, text).fault.text);
+}
+
+const keyText = (sessionId: string, operator: string): string =>
+  `session ID ${goQuote(sessionId)} and supplier ${goQuote(operator)}`;
+
+/** The module's queries, by gRPC path. */
+export const PROOF_QUERIES: Readonly<Record<string, QueryHandler>> = {
+  [path("Params")]: queryHandler(proof.QueryParamsRequestSchema, proof.QueryParamsResponseSchema, (ctx) => ({
+    ok: true,
+    value: createMessage(proof.QueryParamsResponseSchema, { params: getProofParams(ctx) }),
+  })),
+  [path("Claim")]: queryHandler(
+    proof.QueryGetClaimRequestSchema,
+    proof.QueryGetClaimResponseSchema,
+    (ctx, { sessionId, supplierOperatorAddress: operator }) => {
+      const wrong = keyFault("claim", sessionId, operator);
+      if (wrong !== undefined) return wrong;
+      const claim = getClaim(ctx, sessionId, operator);
+      if (claim === undefined) {
+        return refuse("NotFound", fail(PROOF.claimNotFound, keyText(sessionId, operator)).fault.text);
+      }
+      return { ok: true, value: createMessage(proof.QueryGetClaimResponseSchema, { claim }) };
+    },
+  ),
+  [path("AllClaims")]: queryHandler(
+    proof.QueryAllClaimsRequestSchema,
+    proof.QueryAllClaimsResponseSchema,
+    (ctx, request) => {
+      const page = claimsPage(ctx, request);
+      if (!page.ok) return refuse("Internal", page.text);
+      const answer = { claims: present(page.items), pagination: page.pagination };
+      return { ok: true, value: createMessage(proof.QueryAllClaimsResponseSchema, answer) };
+    },
+  ),
+  [path("Proof")]: queryHandler(
+    proof.QueryGetProofRequestSchema,
+    proof.QueryGetProofResponseSchema,
+    (ctx, { sessionId, supplierOperatorAddress: operator }) => {
+      const wrong = keyFault("proof", sessionId, operator);
+      if (wrong !== undefined) return wrong;
+      const found = getProof(ctx, sessionId, operator);
+      if (found === undefined) {
+        return refuse("NotFound", fail(PROOF.proofNotFound, keyText(sessionId, operator)).fault.text);
+      }
+      return { ok: true, value: createMessage(proof.QueryGetProofResponseSchema, { proof: found }) };
+    },
+  ),
+  [path("AllProofs")]: queryHandler(
+    proof.QueryAllProofsRequestSchema,
+    proof.QueryAllProofsResponseSchema,
+    (ctx, request) => {
+      const wrong = filterFault(request);
+      if (wrong !== undefined) return refuse("InvalidArgument", wrong);
+      const page = proofsPage(ctx, request);
+      if (!page.ok) return refuse("Internal", page.text);
+      const answer = { proofs: [...page.items], pagination: page.pagination };
+      return { ok: true, value: createMessage(proof.QueryAllProofsResponseSchema, answer) };
+    },
+  ),
+};

@@ -1,0 +1,53 @@
+import { isCosmosPublicKey, PLACEHOLDER_RING_KEY } from "@turnpike/crypto";
+import { cryptoSecp256k1, decodeMessage, typeUrlOf } from "@turnpike/proto";
+import { ringMembers } from "@turnpike/protocol";
+import { parseAddress } from "../../state/addresses.ts";
+import type { Context } from "../../state/context.ts";
+import { done, fail, type Outcome } from "../../state/outcome.ts";
+import type { Bytes } from "../../types.ts";
+import { getApplication } from "../application/state.ts";
+import { getAccount } from "../auth/accounts.ts";
+import { PROOF } from "./faults.ts";
+
+const KEY_URL = typeUrlOf(cryptoSecp256k1.PubKeySchema);
+
+/** The public key that an account has on the chain: 33 bytes. */
+export function accountKey(ctx: Context, text: string): Outcome<Bytes> {
+  const address = parseAddress(text);
+  if (!address.ok) return address;
+  const account = getAccount(ctx, address.value);
+  if (account === undefined) return fail(PROOF.accountNotFound, `account not found for address ${text}`);
+  const { pubKey } = account.base;
+  if (pubKey === undefined) return fail(PROOF.keyNotFound);
+  const key = pubKey.typeUrl === KEY_URL ? decodeMessage(cryptoSecp256k1.PubKeySchema, pubKey.value) : undefined;
+  if (key?.ok !== true || !isCosmosPublicKey(key.message.key)) {
+    return fail({ codespace: "rings", code: 1, text: "key is not a secp256k1 public key" });
+  }
+  return done(key.message.key);
+}
+
+/** The keys that may be in a ring signature of an application's relay in the session that ends at a height. */
+export function ringKeys(ctx: Context, applicationAddress: string, sessionEndHeight: bigint): Outcome<Bytes[]> {
+  const application = getApplication(ctx, applicationAddress);
+  if (application === undefined) {
+    return fail({ codespace: "application", code: 1104, text: "application not found" }, applicationAddress);
+  }
+  const { addresses, placeholder } = ringMembers(
+    {
+      address: application.address,
+      delegateeGatewayAddresses: application.delegateeGatewayAddresses,
+      pendingUndelegations: Object.entries(application.pendingUndelegations).map(([height, undelegated]) => ({
+        sessionEndHeight: BigInt(height),
+        gatewayAddresses: undelegated.gatewayAddresses,
+      })),
+    },
+    sessionEndHeight,
+  );
+  const keys: Bytes[] = placeholder ? [PLACEHOLDER_RING_KEY] : [];
+  for (const address of addresses) {
+    const key = accountKey(ctx, address);
+    if (!key.ok) return key;
+    keys.push(key.value);
+  }
+  return done(keys);
+}

@@ -1,0 +1,205 @@
+import { moduleAddressBytes } from "@turnpike/crypto";
+import { createMessage, proof, type session } from "@turnpike/proto";
+import { difficultyMultiplier, isRelayApplicable, PROOF_REQUIREMENT, relayHash, sessionWindows } from "@turnpike/protocol";
+import { addressFault, parseAddress } from "../../state/addresses.ts";
+import type { Context } from "../../state/context.ts";
+import { failStatus } from "../../state/grpc-status.ts";
+import { done, fail, type Outcome, SDK, type TxFault } from "../../state/outcome.ts";
+import { emit } from "../../state/typed-event.ts";
+import { ensureModuleAccount } from "../auth/accounts.ts";
+import { getBalance, getBalances } from "../bank/balances.ts";
+import { sendCoins } from "../bank/transfers.ts";
+import { getDifficultyAt } from "../service/state.ts";
+import { goQuote } from "../shared/go-text.ts";
+import { getSharedParamsAt, protocolParams } from "../shared/state.ts";
+import { claimFacts, protocolClaim, requirementOf, upoktOf } from "./claim-facts.ts";
+import { PROOF, RELAY } from "./faults.ts";
+import { headerFault, relayHeaderFault, sessionOfHeader } from "./headers.ts";
+import { type ProvenLeaf, readLeaf } from "./leaf.ts";
+import { getClaim, getProof, getProofParams, PROOF_MODULE, setProof } from "./state.ts";
+
+/** Gas for each member of the ring that signed the relay: the end of the block checks them without a meter. */
+export const GAS_PER_RING_MEMBER = 1000n;
+
+const RING_HEAD_BYTES = 69;
+const RING_MEMBER_BYTES = 65;
+const MODULE_PERMISSIONS = ["minter", "burner", "staking"];
+
+/** What is wrong with the message by itself; undefined when nothing is. */
+export function submitProofFault(message: proof.MsgSubmitProof): TxFault | undefined {
+  const operator = message.supplierOperatorAddress;
+  const address = addressFault(operator);
+  if (address !== undefined) {
+    return fail(SDK.invalidAddress, `supplier operator address ${goQuote(operator)}, error: ${address}`).fault;
+  }
+  const header = message.sessionHeader;
+  if (header === undefined) return fail(PROOF.invalidHeader, "session header is nil").fault;
+  const wrong = headerFault(header);
+  if (wrong !== undefined) return fail(PROOF.invalidHeader, wrong.text).fault;
+  return message.proof.length === 0 ? fail(PROOF.invalidProof, "proof cannot be empty").fault : undefined;
+}
+
+function windowFault(ctx: Context, sessionEndHeight: bigint): TxFault | undefined {
+  const params = protocolParams(getSharedParamsAt(ctx, sessionEndHeight));
+  const { proofOpenHeight, proofCloseHeight } = sessionWindows(params, sessionEndHeight);
+  const now = ctx.block.heightBlocks;
+  if (now < proofOpenHeight) {
+    const text = `current block height (${now}) is less than session's earliest proof commit height (${proofOpenHeight})`;
+    return fail(PROOF.proofWindow, text).fault;
+  }
+  if (now > proofCloseHeight) {
+    const text = `current block height (${now}) is greater than session proof window close height (${proofCloseHeight})`;
+    return fail(PROOF.proofWindow, text).fault;
+  }
+  return undefined;
+}
+
+function requestFault({ request: { meta } }: ProvenLeaf, operator: string): TxFault | undefined {
+  const header = meta?.sessionHeader;
+  if (header === undefined) return fail(RELAY.request, "missing session header").fault;
+  const wrong = headerFault(header);
+  if (wrong !== undefined) return fail(RELAY.request, `invalid session header: ${wrong.text}`).fault;
+  if (meta?.signature.length === 0) return fail(RELAY.request, "missing application signature").fault;
+  if (meta?.supplierOperatorAddress === "") {
+    return fail(RELAY.request, "relay metadata missing supplier operator address").fault;
+  }
+  return meta?.supplierOperatorAddress === operator
+    ? undefined
+    : fail(PROOF.supplierMismatch, "supplier type mismatch").fault;
+}
+
+function responseFault({ response: { meta } }: ProvenLeaf): TxFault | undefined {
+  const header = meta?.sessionHeader;
+  if (header === undefined) return fail(RELAY.response, "missing meta").fault;
+  const wrong = headerFault(header);
+  if (wrong !== undefined) return fail(RELAY.response, `invalid session header: ${wrong.text}`).fault;
+  return meta?.supplierOperatorSignature.length === 0
+    ? fail(RELAY.response, "missing supplier operator signature").fault
+    : undefined;
+}
+
+// Go prints a fraction in lowest terms.
+function multiplierText(hash: Uint8Array): string {
+  const { num, den } = difficultyMultiplier(hash);
+  let [a, b] = [num, den];
+  while (b !== 0n) [a, b] = [b, a % b];
+  return `${num / a}/${den / a}`;
+}
+
+function difficultyFault(ctx: Context, { relayBytes }: ProvenLeaf, header: session.SessionHeader): TxFault | undefined {
+  const { targetHash } = getDifficultyAt(ctx, header.serviceId, header.sessionStartBlockHeight);
+  const hash = relayHash(relayBytes);
+  if (isRelayApplicable(hash, targetHash)) return undefined;
+  const text = `the difficulty relay being proven is (${multiplierText(hash)}), and is smaller than the target difficulty (${multiplierText(targetHash)})`;
+  const inner = fail(PROOF.invalidRelay, text).fault.text;
+  const outer = `failed to validate relay difficulty for service ${header.serviceId} due to: ${inner}`;
+  return fail(PROOF.difficulty, outer).fault;
+}
+
+function claimFault(claim: proof.Claim | undefined, header: session.SessionHeader, operator: string): TxFault | undefined {
+  if (claim === undefined) {
+    const text = `no claim found for session ID ${goQuote(header.sessionId)} and supplier ${goQuote(operator)}`;
+    return fail(PROOF.claimNotFound, text).fault;
+  }
+  const of = claim.sessionHeader;
+  const compared = [
+    [PROOF.invalidStartHeight, "session start height", of?.sessionStartBlockHeight, header.sessionStartBlockHeight],
+    [PROOF.invalidEndHeight, "session end height", of?.sessionEndBlockHeight, header.sessionEndBlockHeight],
+    [PROOF.invalidAddress, "application address", of?.applicationAddress, header.applicationAddress],
+    [PROOF.invalidService, "service ID", of?.serviceId, header.serviceId],
+  ] as const;
+  for (const [kind, what, claimed, proven] of compared) {
+    if (claimed === proven) continue;
+    const print = (value: bigint | string | undefined) => (typeof value === "string" ? goQuote(value) : `${value ?? 0n}`);
+    return fail(kind, `claim ${what} ${print(claimed)} does not match proof ${what} ${print(proven)}`).fault;
+  }
+  return undefined;
+}
+
+/** All checks of a proof that need no curve: what fails here fails the transaction. */
+function wellFormedFault(ctx: Context, message: proof.MsgSubmitProof): TxFault | undefined {
+  const { supplierOperatorAddress: operator, sessionHeader } = message;
+  if (sessionHeader === undefined) return fail(PROOF.invalidHeader, "session header is nil").fault;
+  const known = sessionOfHeader(ctx, sessionHeader, operator);
+  if (!known.ok) return known.fault;
+  const header = known.value;
+  const late = windowFault(ctx, header.sessionEndBlockHeight);
+  if (late !== undefined) return late;
+  const read = readLeaf(message.proof);
+  if (!read.ok) return read.fault;
+  const leaf = read.value;
+  const wrong = requestFault(leaf, operator) ?? responseFault(leaf);
+  if (wrong !== undefined) return wrong;
+  for (const meta of [leaf.request.meta, leaf.response.meta]) {
+    const got = meta?.sessionHeader;
+    const foreign = got === undefined ? PROOF.invalidRelay : relayHeaderFault(header, got);
+    if (foreign !== undefined) return foreign;
+  }
+  const light = difficultyFault(ctx, leaf, header);
+  if (light !== undefined) return light;
+  const fault = claimFault(getClaim(ctx, header.sessionId, operator), header, operator);
+  if (fault !== undefined) return fault;
+  const signature = leaf.request.meta?.signature.length ?? 0;
+  const members = Math.ceil(Math.max(0, signature - RING_HEAD_BYTES) / RING_MEMBER_BYTES);
+  ctx.gas.consume(BigInt(members) * GAS_PER_RING_MEMBER, "RingMembers");
+  return undefined;
+}
+
+function payFee(ctx: Context, operator: string): Outcome<undefined> {
+  const payer = parseAddress(operator);
+  if (!payer.ok) return payer;
+  if (getBalances(ctx, payer.value).length === 0) return fail(PROOF.funds, "account has no spendable coins");
+  const fee = upoktOf(getProofParams(ctx).proofSubmissionFee);
+  const balance = getBalance(ctx, payer.value, "upokt");
+  if (balance <= fee) {
+    return fail(PROOF.funds, `account has ${balance}, but the proof submission fee is ${fee}upokt`);
+  }
+  ensureModuleAccount(ctx, PROOF_MODULE, MODULE_PERMISSIONS);
+  const coins = fee === 0n ? [] : [{ denom: "upokt", amount: fee }];
+  const sent = sendCoins(ctx, payer.value, moduleAddressBytes(PROOF_MODULE), coins);
+  return sent.ok ? sent : fail(PROOF.fee, `account has ${balance}, failed to deduct ${fee}upokt`);
+}
+
+/** Takes the fee and keeps a proof until the end of the block, which looks at signatures and trie. */
+export function submitProof(ctx: Context, message: proof.MsgSubmitProof): Outcome<proof.MsgSubmitProofResponse> {
+  const header = message.sessionHeader;
+  const wrong = submitProofFault(message);
+  if (wrong !== undefined || header === undefined) return failStatus("InvalidArgument", wrong?.text ?? "");
+  const malformed = wellFormedFault(ctx, message);
+  if (malformed !== undefined) return failStatus("FailedPrecondition", malformed.text);
+  const operator = message.supplierOperatorAddress;
+  const stored = getClaim(ctx, header.sessionId, operator);
+  if (stored === undefined) return failStatus("FailedPrecondition", PROOF.claimNotFound.text);
+  const paid = payFee(ctx, operator);
+  if (!paid.ok) return failStatus("FailedPrecondition", paid.fault.text);
+  const claim = protocolClaim(stored);
+  const facts = claimFacts(ctx, claim);
+  if (facts === undefined) return failStatus("Internal", PROOF.invalidRoot.text);
+  if (requirementOf(ctx, claim, facts) === PROOF_REQUIREMENT.notRequired) {
+    return failStatus("FailedPrecondition", PROOF.notRequired.text);
+  }
+  const replaces = getProof(ctx, header.sessionId, operator) !== undefined;
+  setProof(
+    ctx,
+    createMessage(proof.ProofSchema, {
+      supplierOperatorAddress: operator,
+      sessionHeader: header,
+      closestMerkleProof: message.proof,
+    }),
+  );
+  const event = {
+    numRelays: facts.root.count,
+    numClaimedComputeUnits: facts.root.sum,
+    numEstimatedComputeUnits: facts.numEstimatedComputeUnits,
+    numEstimatedRelays: facts.numEstimatedRelays,
+    claimedUpokt: `${facts.claimedUpokt}upokt`,
+    serviceId: claim.sessionHeader.serviceId,
+    applicationAddress: claim.sessionHeader.applicationAddress,
+    sessionEndBlockHeight: claim.sessionHeader.sessionEndBlockHeight,
+    claimProofStatusInt: proof.ClaimProofStatus.PENDING_VALIDATION,
+    supplierOperatorAddress: operator,
+  };
+  if (replaces) emit(ctx, proof.EventProofUpdatedSchema, event);
+  else emit(ctx, proof.EventProofSubmittedSchema, event);
+  return done(createMessage(proof.MsgSubmitProofResponseSchema));
+}

@@ -1,0 +1,106 @@
+import { bytesEqual } from "@turnpike/base";
+import { cosmosVerify, type Rings, verifyClosestProof } from "@turnpike/crypto";
+import { proof } from "@turnpike/proto";
+import {
+  type Claim,
+  proofPath,
+  relayRequestSignBytes,
+  relayResponseSignBytes,
+  splitRelay,
+} from "@turnpike/protocol";
+import type { Context } from "../../state/context.ts";
+import { fail, type TxFault } from "../../state/outcome.ts";
+import { emit } from "../../state/typed-event.ts";
+import { getComputeUnitsPerRelayAt } from "../service/state.ts";
+import { proofSeedBlockHash, protocolClaim } from "./claim-facts.ts";
+import { PROOF, RELAY } from "./faults.ts";
+import { type ProvenLeaf, readLeaf } from "./leaf.ts";
+import { accountKey, ringKeys } from "./ring-keys.ts";
+import { getClaim, proofs, setClaim } from "./state.ts";
+
+/** What the end of the block checks proofs with. */
+export interface ProofModules {
+  /** Verifies relay requests' signatures; keeps points of keys between blocks, which changes no result. */
+  readonly rings: Rings;
+}
+
+const faultOf = (...given: Parameters<typeof fail>): TxFault => fail(...given).fault;
+const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");
+
+function requestSignatureFault(
+  ctx: Context,
+  claim: Claim,
+  { request }: ProvenLeaf,
+  bytes: Uint8Array | undefined,
+  { rings }: ProofModules,
+): TxFault | undefined {
+  const digest = bytes === undefined ? undefined : relayRequestSignBytes(bytes);
+  if (digest === undefined) return faultOf(RELAY.ringRequest, "error getting relay request signable bytes");
+  const { applicationAddress, sessionEndBlockHeight } = claim.sessionHeader;
+  const keys = ringKeys(ctx, applicationAddress, sessionEndBlockHeight);
+  if (!keys.ok) {
+    const text = `error getting ring for application address ${applicationAddress}: ${keys.fault.text}`;
+    return faultOf(RELAY.ringRequest, text);
+  }
+  const verdict = rings.verifyWithin(digest, request.meta?.signature ?? new Uint8Array(0), keys.value);
+  if (verdict.ok) return undefined;
+  if (verdict.fault === "malformed") return faultOf(RELAY.ringSignature, "error deserializing ring signature");
+  if (verdict.fault === "stranger") {
+    const text = `ring signature in the relay request does not match the expected one for the app ${applicationAddress}`;
+    return faultOf(RELAY.ringSignature, text);
+  }
+  return faultOf(RELAY.ringSignature, "invalid relay request signature or bytes");
+}
+
+function proofFault(ctx: Context, claim: Claim, bytes: Uint8Array, modules: ProofModules): TxFault | undefined {
+  const key = accountKey(ctx, claim.supplierOperatorAddress);
+  if (!key.ok) return key.fault;
+  const read = readLeaf(bytes);
+  if (!read.ok) return read.fault;
+  const leaf = read.value;
+  const parts = splitRelay(leaf.relayBytes);
+  const unsigned = requestSignatureFault(ctx, claim, leaf, parts?.request, modules);
+  if (unsigned !== undefined) return unsigned;
+  const digest = parts === undefined ? undefined : relayResponseSignBytes(parts.response);
+  const signature = leaf.response.meta?.supplierOperatorSignature ?? new Uint8Array(0);
+  if (digest === undefined || !cosmosVerify(digest, signature, key.value)) {
+    return faultOf(RELAY.response, "invalid signature");
+  }
+  const { sessionId, sessionEndBlockHeight, serviceId, sessionStartBlockHeight } = claim.sessionHeader;
+  const path = proofPath(proofSeedBlockHash(ctx, sessionEndBlockHeight), sessionId);
+  if (!bytesEqual(path, leaf.closest.path)) {
+    const text = `the path of the proof provided (${hex(leaf.closest.path)}) does not match one expected by the onchain protocol (${hex(path)})`;
+    return faultOf(PROOF.invalidProof, text);
+  }
+  const units = getComputeUnitsPerRelayAt(ctx, serviceId, sessionStartBlockHeight);
+  if (leaf.weight !== units) {
+    const text = `the proven relay weighs ${leaf.weight} compute units, not the ${units ?? 0n} of service ${serviceId}`;
+    return faultOf(PROOF.invalidProof, text);
+  }
+  return verifyClosestProof(leaf.closest, claim.rootHash).ok
+    ? undefined
+    : faultOf(PROOF.invalidProof, "invalid closest merkle proof");
+}
+
+/** Checks every proof of this block, notes the verdict in its claim, and forgets the proof. */
+export function validateProofs(ctx: Context, modules: ProofModules): void {
+  for (const [[sessionId, operator], submitted] of [...proofs.entries(ctx)]) {
+    proofs.remove(ctx, [sessionId, operator]);
+    const stored = getClaim(ctx, sessionId, operator);
+    if (stored === undefined) continue;
+    const claim = protocolClaim(stored);
+    const fault = proofFault(ctx, claim, submitted.closestMerkleProof, modules);
+    const { VALIDATED, INVALID } = proof.ClaimProofStatus;
+    const status = fault === undefined ? VALIDATED : INVALID;
+    setClaim(ctx, { ...stored, proofValidationStatus: status });
+    emit(ctx, proof.EventProofValidityCheckedSchema, {
+      blockHeight: ctx.block.heightBlocks,
+      failureReason: fault?.text ?? "",
+      serviceId: claim.sessionHeader.serviceId,
+      applicationAddress: claim.sessionHeader.applicationAddress,
+      sessionEndBlockHeight: claim.sessionHeader.sessionEndBlockHeight,
+      claimProofStatusInt: status,
+      supplierOperatorAddress: operator,
+    });
+  }
+}

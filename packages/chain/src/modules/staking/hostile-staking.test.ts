@@ -1,0 +1,91 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { encodeBech32, moduleAddress } from "@turnpike/crypto";
+import { createMessage, cryptoEd25519, packAny, staking } from "@turnpike/proto";
+import { addressText } from "../../state/addresses.ts";
+import { GasMeter } from "../../state/gas.ts";
+import { Overlay } from "../../state/overlay.ts";
+import { fund } from "../../testing/recorded-tx.ts";
+import { assertOnlyFaults, sampleOf } from "../supplier/testing-hostile.ts";
+import { blockAt } from "../supplier/testing-suppliers.ts";
+import { stakingModule } from "./staking-module.ts";
+import { updateValidatorSet } from "./validator-set.ts";
+
+const AUTHORITY = moduleAddress("gov");
+const BYTES = new Uint8Array(20).fill(1);
+const OPERATOR = encodeBech32("poktvaloper", BYTES);
+const ANNA = addressText(BYTES);
+
+const create = (operator: string, byte: number, amount: string): staking.MsgCreateValidator =>
+  createMessage(staking.MsgCreateValidatorSchema, {
+    description: { moniker: "v" },
+    commission: { rate: "100000000000000000", maxRate: "200000000000000000", maxChangeRate: "10000000000000000" },
+    minSelfDelegation: "1",
+    validatorAddress: operator,
+    pubkey: packAny(
+      cryptoEd25519.PubKeySchema,
+      createMessage(cryptoEd25519.PubKeySchema, { key: new Uint8Array(32).fill(byte) }),
+    ),
+    value: { denom: "upokt", amount },
+  });
+
+suite("staking: hostile input", () => {
+  const module = stakingModule({ authority: AUTHORITY });
+  const begin = () => {
+    const state = new Overlay({ get: () => undefined, range: () => [] });
+    const ctx = { block: blockAt(3n), mode: "block" as const, state, gas: new GasMeter(), events: [] };
+    fund(ctx, ANNA, 2n ** 80n);
+    const handler = module.messages?.["/cosmos.staking.v1beta1.MsgCreateValidator"] ?? assert.fail();
+    assert.ok(handler.run(ctx, create(OPERATOR, 1, "5000000")).ok);
+    updateValidatorSet(ctx);
+    return ctx;
+  };
+
+  test("10,000 bent messages end in faults, or in nothing worse than what a right one does", () => {
+    const ctx = begin();
+    const amount = { denom: "upokt", amount: "1000000" };
+    const second = new Uint8Array(20).fill(2);
+    fund(ctx, addressText(second), 2n ** 80n);
+    const samples = [
+      sampleOf(staking.MsgCreateValidatorSchema, create(encodeBech32("poktvaloper", second), 2, "7000000")),
+      sampleOf(
+        staking.MsgDelegateSchema,
+        createMessage(staking.MsgDelegateSchema, { delegatorAddress: ANNA, validatorAddress: OPERATOR, amount }),
+      ),
+      sampleOf(
+        staking.MsgEditValidatorSchema,
+        createMessage(staking.MsgEditValidatorSchema, {
+          validatorAddress: OPERATOR,
+          description: { moniker: "w" },
+          minSelfDelegation: "2",
+        }),
+      ),
+      sampleOf(
+        staking.MsgUpdateParamsSchema,
+        createMessage(staking.MsgUpdateParamsSchema, {
+          authority: AUTHORITY,
+          params: {
+            unbondingTime: { seconds: 5n },
+            maxValidators: 2,
+            maxEntries: 7,
+            bondDenom: "upokt",
+            minCommissionRate: "0",
+          },
+        }),
+      ),
+    ];
+    const { taken, refused } = assertOnlyFaults(module, ctx, samples, 10_000);
+    assert.ok(taken > 50 && refused > 3_000, `${taken} ${refused}`);
+  });
+
+  test("a delegation that would make too much power is refused", () => {
+    const handler = module.messages?.["/cosmos.staking.v1beta1.MsgDelegate"] ?? assert.fail();
+    const message = createMessage(staking.MsgDelegateSchema, {
+      delegatorAddress: ANNA,
+      validatorAddress: OPERATOR,
+      amount: { denom: "upokt", amount: (2n ** 71n).toString() },
+    });
+    const result = handler.run(begin(), message);
+    assert.ok(!result.ok && result.fault.code === 18);
+  });
+});

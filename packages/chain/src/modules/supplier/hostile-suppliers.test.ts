@@ -1,0 +1,132 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { createMessage, supplier } from "@turnpike/proto";
+import { addressText } from "../../state/addresses.ts";
+import { fund } from "../../testing/recorded-tx.ts";
+import { isEndpointUrl } from "./endpoint-url.ts";
+import { supplierModule } from "./supplier-module.ts";
+import { assertOnlyFaults, sampleOf } from "./testing-hostile.ts";
+import { AUTHORITY, stakeOf, TestChain } from "./testing-suppliers.ts";
+
+const ANNA = addressText(new Uint8Array(20).fill(1));
+
+suite("suppliers: hostile input", () => {
+  test("10,000 bent messages end in faults, or in nothing worse than what a right one does", () => {
+    const chain = new TestChain();
+    fund(chain.at(1n), ANNA, 10_000_000n);
+    assert.ok(chain.run(5n, supplier.MsgStakeSupplierSchema, stakeOf(ANNA)).ok);
+    const coin = { denom: "upokt", amount: "5" };
+    const samples = [
+      sampleOf(supplier.MsgStakeSupplierSchema, stakeOf(ANNA, {}, ["anvil", "rest"])),
+      sampleOf(
+        supplier.MsgUnstakeSupplierSchema,
+        createMessage(supplier.MsgUnstakeSupplierSchema, { signer: ANNA, operatorAddress: ANNA }),
+      ),
+      sampleOf(
+        supplier.MsgUpdateParamSchema,
+        createMessage(supplier.MsgUpdateParamSchema, {
+          authority: AUTHORITY,
+          name: "min_stake",
+          asType: { case: "asCoin", value: coin },
+        }),
+      ),
+      sampleOf(
+        supplier.MsgUpdateParamsSchema,
+        createMessage(supplier.MsgUpdateParamsSchema, {
+          authority: AUTHORITY,
+          params: { minStake: coin, stakingFee: coin },
+        }),
+      ),
+    ];
+    const { taken, refused } = assertOnlyFaults(
+      supplierModule({ authority: AUTHORITY }),
+      chain.at(8n),
+      samples,
+      10_000,
+    );
+    assert.ok(taken > 50 && refused > 5_000, `${taken} ${refused}`);
+  });
+
+  test("stakes that are no amount are refused by the mempool with the module's code", () => {
+    const chain = new TestChain();
+    const stake = stakeOf(ANNA).stake ?? assert.fail();
+    for (const [amount, denom, text] of [
+      ["0", "upokt", "invalid coin amount: 0upokt <= 0"],
+      ["5", "mact", "invalid coin denom: expected upokt, got mact"],
+      ["-5", "upokt", "while parsing coin -5upokt; (invalid decimal coin expression: -5upokt)"],
+      ["", "upokt", "while parsing coin <nil>upokt; (invalid decimal coin expression: <nil>upokt)"],
+      ["5", "", "while parsing coin 5; (invalid decimal coin expression: 5)"],
+      ["9".repeat(90), "upokt", undefined],
+    ] as const) {
+      const message = stakeOf(ANNA, { stake: { ...stake, amount, denom } });
+      const result = chain.run(5n, supplier.MsgStakeSupplierSchema, message);
+      assert.ok(!result.ok);
+      assert.deepEqual([result.fault.codespace, result.fault.code], ["supplier", 1101]);
+      if (text !== undefined) assert.equal(result.fault.text, `${text}: invalid supplier stake`);
+    }
+  });
+
+  test("queries with keys, filters and limits that make no sense are answered or refused", () => {
+    const chain = new TestChain();
+    fund(chain.at(1n), ANNA, 10_000_000n);
+    assert.ok(chain.run(5n, supplier.MsgStakeSupplierSchema, stakeOf(ANNA)).ok);
+    const ask = (json: Record<string, unknown>) => chain.ask(15n, "AllSuppliers", json) as { code?: number };
+    for (const service of [{}, { service_id: "anvil" }, { service_id: "nosuch" }]) {
+      for (const key of ["AA==", "AAAAAAAAAAs=", "AAAAAAAAAAsv", "/////////////////w==", "L2E=", "YS8="]) {
+        for (const reverse of [false, true]) {
+          assert.equal(
+            ask({ ...service, pagination: { key, reverse, limit: "18446744073709551615" } }).code,
+            undefined,
+          );
+        }
+      }
+    }
+    assert.equal(ask({ pagination: { key: "AA==", offset: "1" } }).code, 13);
+    assert.equal(ask({ service_id: "a b" }).code, 3);
+    assert.equal(ask({ owner_address: "x" }).code, 3);
+    assert.equal(ask({ operator_address: "x" }).code, 3);
+    assert.deepEqual(ask({ operator_address: addressText(new Uint8Array(20)) }), { supplier: [], pagination: null });
+  });
+
+  test("URLs as Go reads them", () => {
+    for (const url of [
+      "http://a",
+      "https://a.b:80/c?d#e",
+      "HTTP://a",
+      "ws://[::1]:80",
+      "wss://:8080",
+      "http://a:",
+      "http://u:p@a",
+      "http://a%C3%A4",
+      "http://ä.de/%20",
+      "http://a?%zz",
+      "http://a/b c",
+      "http://a_b",
+    ])
+      assert.ok(isEndpointUrl(url), url);
+    for (const url of [
+      "",
+      "a",
+      "a.b:80",
+      "ftp://a",
+      "http:a",
+      "http:/a",
+      "http://",
+      "http:///a",
+      "http://u@",
+      "http://a b",
+      "http://a:x",
+      "http://a/%zz",
+      "http://a#%zz",
+      "http://%41",
+      "http://[::1",
+      "http://[::1]x",
+      "http://a\n",
+      "http://a\u007f",
+      " http://a",
+      "http://a{",
+      "http://u{@a",
+    ])
+      assert.ok(!isEndpointUrl(url), url);
+  });
+});

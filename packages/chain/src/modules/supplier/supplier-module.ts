@@ -1,0 +1,92 @@
+import { AppError } from "@turnpike/base";
+import { createMessage, shared, supplier } from "@turnpike/proto";
+import { addressFault } from "../../state/addresses.ts";
+import type { Context } from "../../state/context.ts";
+import { type Module, moduleGenesis } from "../../state/module.ts";
+import { stakeFault } from "../../state/stakes.ts";
+import { activateConfigs, pruneConfigs, unbondSuppliers } from "./blocks.ts";
+import { SUPPLIER } from "./errors.ts";
+import { type SupplierOptions, supplierMessages } from "./messages.ts";
+import { supplierParamsFault } from "./params.ts";
+import { SUPPLIER_QUERIES } from "./queries.ts";
+import { serviceConfigsFault } from "./service-configs.ts";
+import {
+  DEFAULT_SUPPLIER_PARAMS,
+  getDehydratedSupplier,
+  getSupplier,
+  getSupplierParams,
+  SUPPLIER_MODULE,
+  setSupplier,
+  supplierParams,
+  suppliers,
+} from "./state.ts";
+
+const FIRST_HEIGHT = 1n;
+
+const invalid = (why: string): AppError =>
+  new AppError("CONFIG_INVALID", { message: `The genesis of the suppliers is not valid: ${why}.` });
+
+function historyFault({ operatorAddress, serviceConfigHistory }: shared.Supplier): string | undefined {
+  const seen = new Set<string>();
+  for (const update of serviceConfigHistory) {
+    const { service, activationHeight, deactivationHeight } = update;
+    const at = `${service?.serviceId ?? ""}/${activationHeight}`;
+    if (update.operatorAddress !== operatorAddress) return "its history has another operator";
+    if (service === undefined || activationHeight < 0n || deactivationHeight < 0n) return `its history of ${at}`;
+    if (seen.has(at)) return `its history has ${at} twice`;
+    seen.add(at);
+    const fault = serviceConfigsFault([service]);
+    if (fault !== undefined) return fault;
+  }
+  return undefined;
+}
+
+/** A supplier without a history has had its services from the first block on. */
+function withHistory(found: shared.Supplier): shared.Supplier {
+  if (found.serviceConfigHistory.length > 0) return found;
+  const { operatorAddress, services } = found;
+  const serviceConfigHistory = services.map((service) =>
+    createMessage(shared.ServiceConfigUpdateSchema, { operatorAddress, service, activationHeight: FIRST_HEIGHT }),
+  );
+  return { ...found, serviceConfigHistory };
+}
+
+function init(ctx: Context, { params = DEFAULT_SUPPLIER_PARAMS, supplierList }: supplier.GenesisState): undefined {
+  const wrong = supplierParamsFault(params);
+  if (wrong !== undefined) throw invalid(wrong.text);
+  supplierParams.set(ctx, undefined, params);
+  for (const found of supplierList) {
+    const { operatorAddress, ownerAddress, stake, services } = found;
+    const why =
+      addressFault(operatorAddress) ??
+      addressFault(ownerAddress) ??
+      stakeFault(stake, { kind: SUPPLIER.invalidStake, who: "supplier", beforeDenom: "" })?.text ??
+      serviceConfigsFault(services) ??
+      historyFault(found) ??
+      (getDehydratedSupplier(ctx, operatorAddress) === undefined ? undefined : "it is there twice");
+    if (why !== undefined) throw invalid(`supplier ${operatorAddress}: ${why}`);
+    setSupplier(ctx, withHistory(found));
+  }
+}
+
+/** The module of suppliers: their stakes, and which services they have when. */
+export function supplierModule(opts: SupplierOptions): Module {
+  return {
+    name: SUPPLIER_MODULE,
+    messages: supplierMessages(opts),
+    queries: SUPPLIER_QUERIES,
+    genesis: moduleGenesis(supplier.GenesisStateSchema, {
+      init,
+      export: (ctx) =>
+        createMessage(supplier.GenesisStateSchema, {
+          params: getSupplierParams(ctx),
+          supplierList: [...suppliers.entries(ctx)].flatMap(([operator]) => getSupplier(ctx, operator) ?? []),
+        }),
+    }),
+    beginBlock: activateConfigs,
+    endBlock(ctx): undefined {
+      unbondSuppliers(ctx);
+      pruneConfigs(ctx);
+    },
+  };
+}

@@ -1,0 +1,117 @@
+import { AppError } from "@turnpike/base";
+import { addressToBytes, moduleAddressBytes } from "@turnpike/crypto";
+import { application, base, createMessage, type shared, supplier, tokenomics } from "@turnpike/proto";
+import type {
+  Operation,
+  Settlement,
+  SettlementApplication,
+  SettlementEvent,
+  SettlementSupplier,
+} from "@turnpike/protocol";
+import type { Context } from "../../state/context.ts";
+import { emit } from "../../state/typed-event.ts";
+import { setApplication } from "../application/state.ts";
+import { burnCoins, mintCoins, sendCoins } from "../bank/transfers.ts";
+import { removeClaim } from "../proof/state.ts";
+import { setDehydratedSupplier } from "../supplier/state.ts";
+import type { SettlementSource } from "./settlement-input.ts";
+
+const coin = (upokt: bigint): base.Coin =>
+  createMessage(base.CoinSchema, { denom: "upokt", amount: upokt.toString() });
+
+const unknown = (actor: string): AppError => new AppError("INTERNAL", { detail: { settledActor: actor } });
+
+function recipientBytes(operation: Extract<Operation, { kind: "mod_to_mod" | "mod_to_acct" }>): Uint8Array {
+  if (operation.kind === "mod_to_mod") return moduleAddressBytes(operation.recipient);
+  const bytes = addressToBytes(operation.recipient);
+  if (bytes === undefined) throw new AppError("INTERNAL", { detail: { recipient: operation.recipient } });
+  return bytes;
+}
+
+/** Moves money as settlement says. @throws AppError INTERNAL when a module has too little: the stakes do not add up */
+function move(ctx: Context, operation: Operation): void {
+  // No coins at all, where a penalty of nothing is burned: the bank's events say so.
+  const coins = operation.amountUpokt === 0n ? [] : [{ denom: "upokt", amount: operation.amountUpokt }];
+  const moved =
+    operation.kind === "mint"
+      ? mintCoins(ctx, operation.module, coins)
+      : operation.kind === "burn"
+        ? burnCoins(ctx, operation.module, coins)
+        : sendCoins(ctx, moduleAddressBytes(operation.sender), recipientBytes(operation), coins);
+  if (!moved.ok) {
+    throw new AppError("INTERNAL", { detail: { settlement: operation.kind, fault: moved.fault.text } });
+  }
+}
+
+function wholeApplication(source: SettlementSource, settled: SettlementApplication): application.Application {
+  const found = source.applications.get(settled.address);
+  if (found === undefined) throw unknown(settled.address);
+  return { ...found, stake: coin(settled.stakeUpokt), unstakeSessionEndHeight: settled.unstakeSessionEndHeight };
+}
+
+function wholeSupplier(source: SettlementSource, settled: SettlementSupplier): shared.Supplier {
+  const found = source.suppliers.get(settled.operatorAddress);
+  if (found === undefined) throw unknown(settled.operatorAddress);
+  return {
+    ...found,
+    stake: coin(settled.stakeUpokt),
+    unstakeSessionEndHeight: settled.unstakeSessionEndHeight,
+    services: settled.services.flatMap((service) => source.configs.get(service) ?? []),
+  };
+}
+
+function tell(ctx: Context, source: SettlementSource, event: SettlementEvent): void {
+  switch (event.type) {
+    case "pocket.tokenomics.EventClaimExpired":
+      return emit(ctx, tokenomics.EventClaimExpiredSchema, event.value);
+    case "pocket.tokenomics.EventClaimSettled": {
+      const rewardDistributionDetailed = event.value.rewardDistributionDetailed.map((detail) => ({ ...detail }));
+      const rewardDistribution = { ...event.value.rewardDistribution };
+      const whole = { ...event.value, rewardDistribution, rewardDistributionDetailed };
+      return emit(ctx, tokenomics.EventClaimSettledSchema, whole);
+    }
+    case "pocket.tokenomics.EventApplicationOverserviced":
+      return emit(ctx, tokenomics.EventApplicationOverservicedSchema, event.value);
+    case "pocket.tokenomics.EventSupplierSlashed":
+      return emit(ctx, tokenomics.EventSupplierSlashedSchema, event.value);
+    case "pocket.tokenomics.EventClaimDiscarded":
+      return emit(ctx, tokenomics.EventClaimDiscardedSchema, event.value);
+    case "pocket.tokenomics.EventSettlementBatch":
+      return emit(ctx, tokenomics.EventSettlementBatchSchema, event.value);
+    case "pocket.tokenomics.EventValidatorRewardDistribution":
+      return emit(ctx, tokenomics.EventValidatorRewardDistributionSchema, event.value);
+    case "pocket.tokenomics.EventSupplierRevShareFallbackDistribution":
+      return emit(ctx, tokenomics.EventSupplierRevShareFallbackDistributionSchema, event.value);
+    case "pocket.tokenomics.EventApplicationReimbursementRequest":
+      return emit(ctx, tokenomics.EventApplicationReimbursementRequestSchema, event.value);
+    case "pocket.application.EventApplicationUnbondingBegin": {
+      const unbonding = wholeApplication(source, event.value.application);
+      return emit(ctx, application.EventApplicationUnbondingBeginSchema, {
+        ...event.value,
+        reason: application.ApplicationUnbondingReason.BELOW_MIN_STAKE,
+        application: unbonding,
+      });
+    }
+    case "pocket.supplier.EventSupplierUnbondingBegin": {
+      const unbonding = wholeSupplier(source, event.value.supplier);
+      return emit(ctx, supplier.EventSupplierUnbondingBeginSchema, {
+        ...event.value,
+        reason: supplier.SupplierUnbondingReason.BELOW_MIN_STAKE,
+        supplier: unbonding,
+      });
+    }
+  }
+}
+
+/** Does what a settlement says: its steps in their order, then the records of actors, and the claims go. */
+export function carryOut(ctx: Context, source: SettlementSource, { steps, changes }: Settlement): void {
+  for (const step of steps) {
+    if (step.kind === "operation") move(ctx, step.operation);
+    else tell(ctx, source, step.event);
+  }
+  for (const settled of changes.applications) setApplication(ctx, wholeApplication(source, settled));
+  for (const settled of changes.suppliers) setDehydratedSupplier(ctx, wholeSupplier(source, settled));
+  for (const { sessionId, supplierOperatorAddress } of changes.removedClaims) {
+    removeClaim(ctx, sessionId, supplierOperatorAddress);
+  }
+}

@@ -1,0 +1,155 @@
+import { AppError } from "@turnpike/base";
+import { decodeBech32 } from "@turnpike/crypto";
+import type { application, shared, tokenomics } from "@turnpike/proto";
+import {
+  type DueClaim,
+  isConfigActive,
+  type RewardShares,
+  type SettlementApplication,
+  type SettlementInput,
+  type SettlementSupplier,
+  type SettlementValidator,
+} from "@turnpike/protocol";
+import { addressText } from "../../state/addresses.ts";
+import type { Context } from "../../state/context.ts";
+import { getApplication, getApplicationParams } from "../application/state.ts";
+import { upoktOf } from "../proof/claim-facts.ts";
+import { getProofParams } from "../proof/state.ts";
+import { getService } from "../service/state.ts";
+import { getSharedParams, protocolParams } from "../shared/state.ts";
+import { getBondedValidators, getDelegationsTo } from "../staking/state.ts";
+import { getDehydratedSupplier, getSupplierConfigs, getSupplierParams } from "../supplier/state.ts";
+import { getTokenomicsParams } from "./state.ts";
+
+/** What settlement reads, and the records that it was read from. */
+export interface SettlementSource {
+  readonly input: SettlementInput;
+  readonly applications: ReadonlyMap<string, application.Application>;
+  /** Suppliers without services. */
+  readonly suppliers: ReadonlyMap<string, shared.Supplier>;
+  /** The configuration that a service of a supplier in the input stands for. */
+  readonly configs: ReadonlyMap<SettlementSupplier["services"][number], shared.SupplierServiceConfig>;
+}
+
+const NO_SHARES: RewardShares = { dao: 0, proposer: 0, supplier: 0, sourceOwner: 0, application: 0 };
+
+// Decimals of 18 places are kept as whole numbers of the last place.
+function whole(text: string): bigint {
+  if (!/^\d+$/.test(text)) throw new AppError("INTERNAL", { detail: { damaged: "a validator's number" } });
+  return BigInt(text);
+}
+
+function validators(ctx: Context): SettlementValidator[] {
+  return getBondedValidators(ctx).map((validator) => {
+    const bytes = decodeBech32(validator.operatorAddress)?.bytes ?? new Uint8Array(0);
+    return {
+      operatorAddress: validator.operatorAddress,
+      accountAddress: addressText(bytes),
+      tokensUpokt: whole(validator.tokens),
+      delegatorShares: whole(validator.delegatorShares),
+      commissionRate: whole(validator.commission?.commissionRates?.rate || "0"),
+      delegations: getDelegationsTo(ctx, bytes).map(({ delegatorAddress, shares }) => ({
+        delegatorAddress,
+        shares: whole(shares),
+      })),
+    };
+  });
+}
+
+function settlementApplication(found: application.Application): SettlementApplication {
+  return {
+    address: found.address,
+    stakeUpokt: upoktOf(found.stake),
+    unstakeSessionEndHeight: found.unstakeSessionEndHeight,
+    perSessionSpendLimitUpokt: upoktOf(found.perSessionSpendLimit),
+  };
+}
+
+function rewardShares(shares: tokenomics.MintAllocationPercentages | tokenomics.MintEqualsBurnClaimDistribution | undefined): RewardShares {
+  if (shares === undefined) return NO_SHARES;
+  const { dao, proposer, supplier, sourceOwner, application: applicationShare } = shares;
+  return { dao, proposer, supplier, sourceOwner, application: applicationShare };
+}
+
+/** Suppliers of claims, with the configurations that are active now of the services that they claim for. */
+function suppliersOf(ctx: Context, claims: readonly DueClaim[]): Pick<SettlementSource, "suppliers" | "configs"> & {
+  readonly settled: ReadonlyMap<string, SettlementSupplier>;
+} {
+  const claimed = new Map<string, Set<string>>();
+  for (const { claim } of claims) {
+    const services = claimed.get(claim.supplierOperatorAddress) ?? new Set();
+    claimed.set(claim.supplierOperatorAddress, services.add(claim.sessionHeader.serviceId));
+  }
+  const suppliers = new Map<string, shared.Supplier>();
+  const settled = new Map<string, SettlementSupplier>();
+  const configs = new Map<SettlementSupplier["services"][number], shared.SupplierServiceConfig>();
+  for (const [operatorAddress, serviceIds] of claimed) {
+    const found = getDehydratedSupplier(ctx, operatorAddress);
+    if (found === undefined) continue;
+    suppliers.set(operatorAddress, found);
+    const services = [...serviceIds].flatMap((serviceId) =>
+      getSupplierConfigs(ctx, operatorAddress, serviceId).flatMap((update) => {
+        if (update.service === undefined || !isConfigActive(update, ctx.block.heightBlocks)) return [];
+        const service = {
+          serviceId,
+          revShare: update.service.revShare.map(({ address, revSharePercentage }) => ({ address, revSharePercentage })),
+        };
+        configs.set(service, update.service);
+        return [service];
+      }),
+    );
+    settled.set(operatorAddress, {
+      operatorAddress,
+      ownerAddress: found.ownerAddress,
+      stakeUpokt: upoktOf(found.stake),
+      unstakeSessionEndHeight: found.unstakeSessionEndHeight,
+      services,
+    });
+  }
+  return { suppliers, configs, settled };
+}
+
+/** Reads everything that settles these claims. */
+export function settlementSource(ctx: Context, claims: readonly DueClaim[]): SettlementSource {
+  const applications = new Map<string, application.Application>();
+  const services = new Map<string, { readonly id: string; readonly ownerAddress: string }>();
+  for (const { claim } of claims) {
+    const { applicationAddress, serviceId } = claim.sessionHeader;
+    const found = applications.has(applicationAddress) ? undefined : getApplication(ctx, applicationAddress);
+    if (found !== undefined) applications.set(applicationAddress, found);
+    const service = services.has(serviceId) ? undefined : getService(ctx, serviceId);
+    if (service !== undefined) services.set(serviceId, { id: serviceId, ownerAddress: service.ownerAddress });
+  }
+  const { suppliers, configs, settled } = suppliersOf(ctx, claims);
+  const params = getTokenomicsParams(ctx);
+  const proofParams = getProofParams(ctx);
+  return {
+    applications,
+    suppliers,
+    configs,
+    input: {
+      height: ctx.block.heightBlocks,
+      claims,
+      applications: new Map([...applications].map(([address, found]) => [address, settlementApplication(found)])),
+      suppliers: settled,
+      services,
+      validators: validators(ctx),
+      shared: protocolParams(getSharedParams(ctx)),
+      tokenomics: {
+        daoRewardAddress: params.daoRewardAddress,
+        mintAllocationPercentages: rewardShares(params.mintAllocationPercentages),
+        mintEqualsBurnClaimDistribution: rewardShares(params.mintEqualsBurnClaimDistribution),
+        globalInflationPerClaim: params.globalInflationPerClaim,
+        mintRatio: params.mintRatio,
+        overservicingBonusMultiplier: params.overservicingBonusMultiplier,
+      },
+      proof: {
+        proofRequestProbability: proofParams.proofRequestProbability,
+        proofRequirementThresholdUpokt: upoktOf(proofParams.proofRequirementThreshold),
+        proofMissingPenaltyUpokt: upoktOf(proofParams.proofMissingPenalty),
+      },
+      minApplicationStakeUpokt: upoktOf(getApplicationParams(ctx).minStake),
+      minSupplierStakeUpokt: upoktOf(getSupplierParams(ctx).minStake),
+    },
+  };
+}

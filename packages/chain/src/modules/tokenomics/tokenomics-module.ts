@@ -1,0 +1,61 @@
+import { AppError } from "@turnpike/base";
+import { createMessage, tokenomics } from "@turnpike/proto";
+import { settle } from "@turnpike/protocol";
+import type { Context } from "../../state/context.ts";
+import { type Module, moduleGenesis, queryHandler } from "../../state/module.ts";
+import { updateDifficulties } from "../service/difficulties.ts";
+import { carryOut } from "./carry-out.ts";
+import { dueClaims } from "./due-claims.ts";
+import { DEFAULT_TOKENOMICS_PARAMS, tokenomicsMessages, tokenomicsParamsFault } from "./params.ts";
+import { settlementSource } from "./settlement-input.ts";
+import { getTokenomicsParams, TOKENOMICS_MODULE, tokenomicsParams } from "./state.ts";
+
+/** What the module of settlement needs to know of the chain. */
+export interface TokenomicsOptions {
+  /** Address whose messages change parameters. */
+  readonly authority: string;
+}
+
+function init(ctx: Context, { params = DEFAULT_TOKENOMICS_PARAMS }: tokenomics.GenesisState): undefined {
+  const fault = tokenomicsParamsFault(params);
+  if (fault !== undefined) {
+    throw new AppError("CONFIG_INVALID", { message: `The genesis of settlement is not valid: ${fault.text}.` });
+  }
+  tokenomicsParams.set(ctx, undefined, params);
+}
+
+/** Settles every claim that is due in this block, and moves the difficulties of their services. */
+export function settleDueClaims(ctx: Context): void {
+  const claims = dueClaims(ctx);
+  if (claims.length === 0) return;
+  const source = settlementSource(ctx, claims);
+  const settlement = settle(source.input);
+  carryOut(ctx, source, settlement);
+  updateDifficulties(ctx, new Map(settlement.settledRelays.map(({ serviceId, numRelays }) => [serviceId, numRelays])));
+}
+
+/** The module of settlement: money moves at the end of blocks alone. */
+export function tokenomicsModule({ authority }: TokenomicsOptions): Module {
+  return {
+    name: TOKENOMICS_MODULE,
+    messages: tokenomicsMessages(authority),
+    queries: {
+      "/pocket.tokenomics.Query/Params": queryHandler(
+        tokenomics.QueryParamsRequestSchema,
+        tokenomics.QueryParamsResponseSchema,
+        (ctx) => ({
+          ok: true,
+          value: createMessage(tokenomics.QueryParamsResponseSchema, { params: getTokenomicsParams(ctx) }),
+        }),
+      ),
+    },
+    genesis: moduleGenesis(tokenomics.GenesisStateSchema, {
+      init,
+      export: (ctx) => createMessage(tokenomics.GenesisStateSchema, { params: getTokenomicsParams(ctx) }),
+    }),
+    endBlock(ctx) {
+      settleDueClaims(ctx);
+      return undefined;
+    },
+  };
+}

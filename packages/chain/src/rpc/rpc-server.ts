@@ -1,0 +1,119 @@
+import { once } from "node:events";
+import { createServer, type Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import type { Clock, Log } from "@turnpike/base";
+import { type WebSocket, WebSocketServer } from "ws";
+import type { EmbeddedNode } from "../node/types.ts";
+import { blockMethods } from "./block-methods.ts";
+import { RPC_BOUNDS, type RpcBounds } from "./bounds.ts";
+import { EventHub } from "./event-hub.ts";
+import { HttpDoor } from "./http-door.ts";
+import type { RpcMethods } from "./method.ts";
+import { nodeMethods } from "./node-methods.ts";
+import { socketMethods } from "./socket-methods.ts";
+import { SocketSession } from "./socket-session.ts";
+import { txMethods } from "./tx-methods.ts";
+
+const CLOSE_GRACE_MS = 500;
+const GOING_AWAY = 1001;
+
+/** Options of {@link startRpcServer}; bounds that are not given are {@link RPC_BOUNDS}. */
+export interface RpcServerOptions extends Partial<RpcBounds> {
+  /** Address to listen on. */
+  readonly host: string;
+  /** 0: any free one. */
+  readonly port: number;
+  /** Address of the peer-to-peer port that `status` shows; nothing listens there. `tcp://0.0.0.0:26656` by default. */
+  readonly p2pAddress?: string;
+}
+
+/** What {@link startRpcServer} works with. */
+export interface RpcServerModules {
+  readonly node: EmbeddedNode;
+  readonly log: Log;
+  readonly clock: Clock;
+}
+
+/** CometBFT's RPC over a node. Its end closes all connections. */
+export interface RpcServer extends AsyncDisposable {
+  /** Such as `http://127.0.0.1:26657`. */
+  readonly url: string;
+}
+
+/**
+ * Serves CometBFT 0.38's RPC over an embedded node: JSON-RPC by POST at `/`, every method at an address of its own, events
+ * at `/websocket`. Without CORS, which is CometBFT's default.
+ * @throws Error when the address cannot be listened on.
+ */
+export async function startRpcServer(options: RpcServerOptions, modules: RpcServerModules): Promise<RpcServer> {
+  const { host, port, p2pAddress = "tcp://0.0.0.0:26656", ...given } = options;
+  const { node, log, clock } = modules;
+  const bounds: RpcBounds = { ...RPC_BOUNDS, ...given };
+  const authority = (): string => {
+    const name = host.includes(":") ? `[${host}]` : host;
+    return `${name}:${(server.address() as AddressInfo | null)?.port ?? port}`;
+  };
+  const hub = new EventHub(bounds, { node });
+  const rpcAddress = (): string => `tcp://${authority()}`;
+  const methods: RpcMethods = {
+    ...blockMethods(node),
+    ...txMethods(node, hub),
+    ...nodeMethods({ genesisChunkBytes: bounds.genesisChunkBytes, p2pAddress, rpcAddress }, node),
+    ...socketMethods(hub),
+  };
+  const door = new HttpDoor(bounds, { methods, log, clock });
+  const sockets = new WebSocketServer({
+    noServer: true,
+    maxPayload: bounds.maxBodyBytes,
+    perMessageDeflate: false,
+    clientTracking: true,
+  });
+  const server = createServer(
+    {
+      maxHeaderSize: bounds.maxHeadBytes,
+      requestTimeout: bounds.readTimeoutMs,
+      headersTimeout: bounds.readTimeoutMs,
+      keepAliveTimeout: bounds.readTimeoutMs,
+      connectionsCheckingInterval: Math.min(1000, bounds.readTimeoutMs),
+      shouldUpgradeCallback: (req) => req.url?.split("?")[0] === "/websocket" && isWebSocket(req.headers.upgrade),
+    },
+    (req, res) => void door.handle(req, res),
+  );
+  server.maxConnections = bounds.maxConnections;
+  server.on("upgrade", (req, socket, head) => {
+    const { remoteAddress = "", remotePort = 0 } = req.socket;
+    sockets.handleUpgrade(req, socket, head, (webSocket: WebSocket) => {
+      new SocketSession(`${remoteAddress}:${remotePort}`, bounds, { socket: webSocket, methods, hub, log });
+    });
+  });
+  try {
+    server.listen(port, host);
+    await once(server, "listening");
+  } catch (error) {
+    hub[Symbol.dispose]();
+    throw error;
+  }
+  return {
+    url: `http://${authority()}`,
+    [Symbol.asyncDispose]: () => closeAll(server, sockets, hub),
+  };
+}
+
+function isWebSocket(upgrade: string | undefined): boolean {
+  return upgrade?.toLowerCase() === "websocket";
+}
+
+async function closeAll(server: Server, sockets: WebSocketServer, hub: EventHub): Promise<void> {
+  if (!server.listening) return;
+  hub[Symbol.dispose]();
+  for (const socket of sockets.clients) socket.close(GOING_AWAY);
+  const closed = once(server, "close");
+  server.close();
+  server.closeIdleConnections();
+  const cut = setTimeout(() => {
+    for (const socket of sockets.clients) socket.terminate();
+    server.closeAllConnections();
+  }, CLOSE_GRACE_MS);
+  await closed;
+  clearTimeout(cut);
+}

@@ -1,0 +1,20 @@
+import type { Config } from "./schema.ts";
+
+/** Ports of the chain, when this configuration runs one. */
+export function chainPorts({
+  chain: { home, engine, rpc, rest, grpc },
+}: Config): readonly { readonly path: string; readonly host: string; readonly port: number }[] {
+  if (home === undefined) return [];
+  return [
+    // Under CometBFT the RPC is CometBFT's.
+    ...(engine === "embedded" ? [{ path: "chain.rpc.port", ...rpc }] : []),
+    { path: "chain.rest.port", ...rest },
+    { path: "chain.grpc.port", ...grpc },
+  ];
+}
+
+/** The chain: what each engine needs. */
+export function chainFaults({ chain: { home, engine, abciAddress } }: Config): string[] {
+  if (home === undefined || engine !== "cometbft" || /^(tcp|unix):\/\/./.test(abciAddress)) return [];
+  return ["chain.abciAddress: expected tcp://host:port or unix:///path"];
+}
