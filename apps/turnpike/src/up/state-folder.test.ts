@@ -183,7 +183,7 @@ suite("state folder", () => {
       progress.ready(up, "/x/up.json");
       return text;
     };
-    assert.match(said(false, true), /local chain ready \(1\.2 s\)/);
+    assert.match(said(false, true), /local EVM chain ready \(1\.2 s\)/);
     const piped = said(false, false);
     assert.doesNotMatch(piped, /local chain ready|secret/);
     assert.match(piped, /gateway +http:\/\/127\.0\.0\.1:3069\n/);

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
 import { once } from "node:events";
 import { mkdtemp, readdir, readFile, rm, stat } from "node:fs/promises";
+import { connect } from "node:http2";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
@@ -13,8 +14,8 @@ import type { UpFile } from "../up-file.ts";
 import { type StateLayout, stateLayout } from "./layout.ts";
 
 const COMMAND = fileURLToPath(new URL("../../bin/turnpike.js", import.meta.url));
-const PORTS = ["gateway", "metrics", "facilitator", "chain", "tools", "db", "search"] as const;
-const CHILDREN = ["anvil", "search", "gateway", "facilitator", "db"] as const;
+const PORTS = ["gateway", "metrics", "facilitator", "evm", "chain-rpc", "chain-rest", "tools", "db", "search"] as const;
+const CHILDREN = ["anvil", "search", "chain", "gateway", "facilitator", "db"] as const;
 const TIMEOUT_MS = 120_000;
 
 interface Run {
@@ -83,6 +84,29 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
   const ready = async (up: UpFile): Promise<number> => (await fetch(`${up.gateway}/ready`)).status;
   const managed = async ({ db, dbTokens }: UpFile): Promise<number> =>
     (await fetch(`${db}/portal_applications`, { headers: { authorization: `Bearer ${dbTokens.admin}` } })).status;
+  const chainHeight = async ({ chain }: UpFile): Promise<number> => {
+    const { result } = (await (await fetch(`${chain.rpc}/status`)).json()) as {
+      result: { sync_info: { latest_block_height: string } };
+    };
+    return Number(result.sync_info.latest_block_height);
+  };
+  const grpcAnswers = ({ chain }: UpFile): Promise<number> =>
+    new Promise((resolve, reject) => {
+      const session = connect(`http://${chain.grpc}`).on("error", reject);
+      const call = session.request({
+        ":method": "POST",
+        ":path": "/pocket.shared.Query/Params",
+        "content-type": "application/grpc",
+        te: "trailers",
+      });
+      call.on("error", reject);
+      call.on("trailers", (trailers) => {
+        session.close();
+        resolve(Number(trailers["grpc-status"]));
+      });
+      call.resume();
+      call.end(Buffer.alloc(5));
+    });
   const balance = async (up: UpFile, address: string): Promise<bigint> => {
     const data = `0x70a08231${address.slice(2).toLowerCase().padStart(64, "0")}`;
     return BigInt(String(await devRpc(up.settlement.rpc, "eth_call", [{ to: up.settlement.asset, data }, "latest"])));
@@ -101,7 +125,22 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
     assert.equal(up.settlement.asset, USDC_ADDRESS);
     assert.equal(await devRpc(up.settlement.rpc, "eth_chainId"), "0x14a34");
     assert.equal(await balance(up, up.buyer.address), 1_000_000_000_000n);
-    for (const part of ["keys.json", "portal.json", "config/local.yaml"]) {
+    assert.ok((await chainHeight(up)) >= 2);
+    assert.equal(await grpcAnswers(up), 0, "gRPC is served on the port of the metrics");
+    const listed = await fetch(
+      `${up.chain.rest}/pocket/service/service?pagination.count_total=true&pagination.limit=1`,
+    );
+    const { pagination } = (await listed.json()) as { pagination: { total: string } };
+    assert.ok(Number(pagination.total) > 100, "the catalogue's services are registered");
+    const repriced = `${up.chain.rest}/pocket/service/compute_units_per_relay/document-digest/history`;
+    assert.match(await (await fetch(repriced)).text(), /"compute_units_per_relay":"120"/);
+    for (const part of [
+      "keys.json",
+      "keys/faucet.json",
+      "chain/config/priv_validator_key.json",
+      "portal.json",
+      "config/local.yaml",
+    ]) {
       assert.equal((await stat(join(layout.folder, part))).mode & 0o777, 0o600, part);
     }
 
@@ -150,7 +189,13 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
 
     const gateway = await pidOf("gateway");
     process.kill(gateway, "SIGKILL");
+    assert.equal(await grpcAnswers(up), 0, "the chain is served while the gateway is away");
     await first.notice(/gateway is back/);
+    const before = await chainHeight(up);
+    process.kill(await pidOf("chain"), "SIGKILL");
+    assert.equal((await fetch(`${up.metrics}/metrics`)).status, 200, "metrics are served while the chain is away");
+    await first.notice(/relay chain is back/);
+    assert.ok((await chainHeight(up)) >= before, "no committed block is lost");
     assert.notEqual(await pidOf("gateway"), gateway);
     assert.equal(await ready(up), 200);
 
@@ -165,6 +210,7 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
     assert.equal((JSON.parse(await again.line) as { ready: boolean }).ready, true);
     assert.match(again.notices.join("\n"), /Ended what an earlier run left behind: .*anvil, postgres/);
     assert.deepEqual({ ...(await readUp()), dbTokens: up.dbTokens }, up);
+    assert.ok((await chainHeight(up)) > before, "the relay chain goes on where it was");
     assert.equal(await managed(up), 200, "a token of the run before is still good");
     assert.ok(BigInt(String(await devRpc(up.settlement.rpc, "eth_blockNumber"))) >= height);
     const last = await Promise.all(CHILDREN.map(pidOf));

@@ -74,7 +74,7 @@ class Node implements AsyncDisposable {
     );
     for (;;) {
       const found = await this.source.tx(sent.hash);
-      assert.equal(found?.result.code ?? 0, 0, found?.result.log);
+      assert.equal(found?.result.code ?? 0, 0, found?.result.log ?? "");
       if (found !== undefined) return found.heightBlocks;
       await pause(ASK_MS);
     }
@@ -104,7 +104,7 @@ class Node implements AsyncDisposable {
   }
 }
 
-suite("under CometBFT", { skip: withoutComet, timeout: 90_000 }, () => {
+suite("under CometBFT", { skip: withoutComet, timeout: 180_000 }, () => {
   test("blocks go on when either side is killed, and replayed they give the same hashes", async () => {
     await using folder = await scratchFolder();
     const genesis = makeHome(join(folder.path, "home"));

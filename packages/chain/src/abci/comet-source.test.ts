@@ -77,7 +77,7 @@ test("answers of the real node are read: hashes recompute", async () => {
     assert.equal(resultsHash(results.txResults).length, 32);
     assert.equal(await source.tx(Buffer.alloc(32, 1)), undefined);
     assert.deepEqual(await source.searchTxs(`tx.hash='${HASH}'`, page), { items: [tx], total: 1 });
-    assert.deepEqual(await source.searchTxs("message.sender='nobody'", page).catch(() => 0), { items: [], total: 0 });
+    assert.deepEqual(await source.searchTxs("message.sender='nobody'", page), { items: [], total: 0 });
     await assert.rejects(source.searchTxs("nonsense", page), { code: "INVALID_PARAMS", message: "offset 8: EOF" });
     const { validators, proposer } = must(await source.validators());
     assert.deepEqual(validators, [proposer]);

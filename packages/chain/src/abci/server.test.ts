@@ -8,6 +8,7 @@ import { bank, cometAbci, createMessage, decodeMessage } from "@turnpike/proto";
 import fc from "fast-check";
 import type { DrivenApplication } from "../app/types.ts";
 import { must } from "../comet/testing-recorded.ts";
+import type { BlockInfo } from "../state/context.ts";
 import { openChainStore } from "../store/open-chain-store.ts";
 import { scratchFolder } from "../store/testing-model.ts";
 import type { ChainStore } from "../types.ts";
@@ -105,6 +106,14 @@ test("frames of any sizes are read from chunks of any sizes", () => {
       assert.deepEqual(read, bodies.map(bytesToHex));
     }),
   );
+});
+
+test("a length without an end, or of too much, is no frame before its bytes are there", () => {
+  for (const bytes of [Buffer.alloc(5, 0xff), Buffer.from([0xad, 0x02])]) {
+    const reader = new FrameReader({ maxBytes: 300 });
+    reader.push(bytes);
+    assert.equal(reader.next().kind, "malformed");
+  }
 });
 
 test("answers keep the order of a connection's requests, and connections do not wait for each other", async () => {
@@ -222,7 +231,7 @@ test("what cannot be read or answered gets an exception and the connection's end
       for (const request of requests) {
         const one = client();
         one.send(request);
-        assert.equal((await one.answer())?.case, "exception", request.case);
+        assert.equal((await one.answer())?.case, "exception", request.case ?? "");
         assert.equal(await one.answer(), undefined);
       }
       const part = client();
@@ -247,6 +256,38 @@ test("any bytes end in answers or an exception, never in the server's end", asyn
     );
     await client().ask("echo", createMessage(RequestEchoSchema, { message: "x" }));
   });
+});
+
+test("a block is run with its own hash, its time and its proposer", async () => {
+  const seen: BlockInfo[] = [];
+  const application = (store: ChainStore): DrivenApplication => {
+    const app = testApp(store);
+    const run = app.run.bind(app);
+    app.run = (info, txs) => {
+      seen.push(info);
+      return run(info, txs);
+    };
+    return app;
+  };
+  await withServer(
+    async ({ client }) => {
+      const consensus = client();
+      await consensus.ask("initChain", initChain());
+      await consensus.ask("finalizeBlock", block(1n));
+      const [info] = seen;
+      assert.deepEqual(
+        { ...info, hash: bytesToHex(must(info).hash), proposer: bytesToHex(must(info).proposer) },
+        {
+          chainId: CHAIN_ID,
+          heightBlocks: 1n,
+          timeNanos: 1_800_000_001_000_000_000n,
+          hash: "01".repeat(32),
+          proposer: "01".repeat(20),
+        },
+      );
+    },
+    { application },
+  );
 });
 
 test("a fault of the application stops consensus, and answers questions with a code", async () => {

@@ -69,7 +69,10 @@ class ListeningAbciServer implements AbciServer {
     this.#server = server;
     this.#handler = new AbciHandler({ application, log });
     this.#log = log;
+    server.on("error", (cause) => log.error({ cause }, "abci server fault"));
     server.on("connection", (socket) => {
+      // Told by what reads and writes; this one is for what comes when nobody does.
+      socket.on("error", (cause) => log.debug({ cause }, "abci connection fault"));
       const served = this.#serve(socket).finally(() => this.#connections.delete(socket));
       this.#connections.set(socket, served);
     });
@@ -113,7 +116,7 @@ class ListeningAbciServer implements AbciServer {
         await output.add(answer);
         if (this.#closing) return;
         if (answer.case !== "exception") continue;
-        this.#log.error({ fault: answer.value.error }, "abci request was not answered; the connection is closed");
+        this.#log.warn({ fault: answer.value.error }, "abci connection is closed after an exception");
         await output.end();
         isOver = true;
         // What is still under way is read and dropped for a while: a reset would take the exception back.
@@ -130,7 +133,7 @@ class ListeningAbciServer implements AbciServer {
       const answer = await this.#handler.answer(decoded.message.value);
       return answer.case === undefined ? exceptionOf("there is no answer") : answer;
     } catch (cause) {
-      if (!isAppError(cause)) this.#log.error({ cause, request: decoded.message.value.case }, "abci request failed");
+      this.#log.error({ cause, request: decoded.message.value.case }, "abci request failed");
       return exceptionOf(isAppError(cause) ? cause.message : "internal error");
     }
   }

@@ -6,6 +6,9 @@ import { encodeFrame, FrameReader } from "./frames.ts";
 type Request = cometAbci.Request["value"];
 type Answer = cometAbci.Response["value"];
 
+type Kind = NonNullable<Request["case"]> & NonNullable<Answer["case"]>;
+type AnswerTo<C extends Kind> = Extract<Answer, { case: C }>["value"];
+
 /** Asks over one connection, without a limit on what is under way. */
 export class AbciClient {
   readonly #socket: Socket;
@@ -43,14 +46,11 @@ export class AbciClient {
     return next.done === true ? undefined : next.value;
   }
 
-  async ask<C extends Request["case"] & Answer["case"] & string>(
-    name: C,
-    value: (Request & { case: C })["value"],
-  ): Promise<(Answer & { case: C })["value"]> {
+  async ask<C extends Kind>(name: C, value: Extract<Request, { case: C }>["value"]): Promise<AnswerTo<C>> {
     this.send({ case: name, value } as Request);
     const answer = await this.answer();
     assert.equal(answer?.case, name, answer?.case === "exception" ? answer.value.error : "");
-    return answer?.value as (Answer & { case: C })["value"];
+    return answer?.value as AnswerTo<C>;
   }
 
   close(): void {

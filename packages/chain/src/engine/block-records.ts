@@ -101,7 +101,7 @@ export function validatorsRecord(heightBlocks: bigint, set: ValidatorSet): Block
 
 // As CometBFT's index has it: a transaction that failed later does not hide the one that succeeded.
 function hidesSuccess(store: Pick<ChainStore, "record">, hash: Bytes, code: number): boolean {
-  return false;
+  if (code === 0) return false;
   const place = store.record(TABLES.places, hash);
   const result = place === undefined ? undefined : store.record(TABLES.txResults, place);
   return result !== undefined && decodeTxResult(result).code === 0;

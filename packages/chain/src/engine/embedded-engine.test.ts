@@ -210,7 +210,7 @@ suite("embedded engine", () => {
     assert.deepEqual(node.blocks.block(1n)?.block.header.proposerAddress, validatorKeyAddress(VALIDATOR.publicKey));
   });
 
-  test("a transaction that failed in a later block does not hide the one that succeeded", async () => {
+  test("what failed in a block may come again, what succeeded may not, and absurd heights have nothing", async () => {
     await using folder = await scratchFolder();
     await using node = await openTestNode({ folder: folder.path });
     // More than there is: it fails in its block, and its bytes may come again.

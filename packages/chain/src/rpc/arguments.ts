@@ -11,6 +11,8 @@ export type ReadArgument =
   | { readonly ok: true; readonly value: ArgumentValue }
   | { readonly ok: false; readonly fault: string };
 
+const HEX = /^(?:[0-9a-fA-F]{2})*$/;
+const BASE64 = /^[A-Za-z0-9+/]*={0,2}$/;
 const INTEGER = /^-?[0-9]+$/;
 const RANGES = {
   int64: [-(2n ** 63n), 2n ** 63n - 1n],
@@ -35,32 +37,47 @@ const wrongKind = (kind: JsonKind, type: string): ReadArgument =>
 
 /** Reads a hex text as Go does. */
 export function readHex(text: string): ReadArgument {
+  if (HEX.test(text)) return given(Uint8Array.from(Buffer.from(text, "hex")));
   for (const char of text.length % 2 === 0 ? text : `${text}0`) {
     if (/^[0-9a-fA-F]$/.test(char)) continue;
     const code = (Buffer.from(char, "utf8")[0] ?? 0).toString(16).toUpperCase().padStart(4, "0");
     return refused(`encoding/hex: invalid byte: U+${code}${/^[ -~]$/.test(char) ? ` '${char}'` : ""}`);
   }
-  if (text.length % 2 === 1) return refused("encoding/hex: odd length hex string");
-  return given(Uint8Array.from(Buffer.from(text, "hex")));
+  return refused("encoding/hex: odd length hex string");
 }
 
 /** Reads standard base64 as Go does: line breaks are skipped, padding is needed. */
 export function readBase64(text: string): ReadArgument {
-  const fail = (at: number): ReadArgument => refused(`illegal base64 data at input byte ${at}`);
-  let digits = 0;
-  let padding = 0;
-  for (let at = 0; at < text.length; at++) {
-    const char = text.charAt(at);
-    if (char === "\r" || char === "\n") continue;
-    if (char === "=") {
-      padding++;
-      if ((digits + padding) % 4 !== 0 && (digits % 4 < 2 || padding > 1)) return fail(at);
-      if (digits % 4 === 0 || padding > 2) return fail(at);
-    } else if (padding > 0 || !/^[A-Za-z0-9+/]$/.test(char)) return fail(at);
-    else digits++;
-  }
-  if ((digits + padding) % 4 !== 0) return fail(text.length);
+  if (text.length % 4 === 0 && BASE64.test(text)) return given(Uint8Array.from(Buffer.from(text, "base64")));
+  const at = base64FaultAt(text);
+  if (at !== undefined) return refused(`illegal base64 data at input byte ${at}`);
   return given(Uint8Array.from(Buffer.from(text, "base64")));
+}
+
+// Where Go says that the text is wrong.
+function base64FaultAt(text: string): number | undefined {
+  let next = 0;
+  const skipBreaks = (): void => {
+    while (text[next] === "\r" || text[next] === "\n") next++;
+  };
+  for (;;) {
+    for (let place = 0; place < 4; place++) {
+      skipBreaks();
+      const char = text[next];
+      if (char === undefined) return place === 0 ? undefined : next - place;
+      next++;
+      if (/^[A-Za-z0-9+/]$/.test(char)) continue;
+      if (char !== "=" || place < 2) return next - 1;
+      skipBreaks();
+      if (place === 2) {
+        if (text[next] === undefined) return text.length;
+        if (text[next] !== "=") return next - 1;
+        next++;
+      }
+      skipBreaks();
+      return text[next] === undefined ? undefined : next;
+    }
+  }
 }
 
 function readInteger(kind: "int64" | "int" | "uint", raw: RawJson): ReadArgument {

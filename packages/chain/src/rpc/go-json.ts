@@ -11,13 +11,14 @@ export type Scanned =
   | { readonly ok: true; readonly raw: RawJson; readonly rest: string }
   | { readonly ok: false; readonly fault: string };
 
-const SPACE = new Set([" ", "\t", "\r", "\n"]);
 const ESCAPES = new Set(['"', "\\", "/", "b", "f", "n", "r", "t"]);
 const LITERALS = new Map([
   ["t", "true"],
   ["f", "false"],
   ["n", "null"],
 ]);
+const HEX_DIGITS = "0123456789abcdefABCDEF";
+const PLAIN = /[^"\\\x00-\x1f]*/y;
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const END = "unexpected end of JSON input";
 
@@ -83,7 +84,10 @@ class Scan {
   }
 
   space(): void {
-    while (SPACE.has(this.text.charAt(this.at))) this.at++;
+    for (; ; this.at++) {
+      const code = this.text.charCodeAt(this.at);
+      if (code !== 0x20 && code !== 0x0a && code !== 0x0d && code !== 0x09) return;
+    }
   }
 
   /** Refuses the byte at the place; at the end of the text, the end. */
@@ -95,6 +99,11 @@ class Scan {
 
   string(): boolean {
     for (this.at++; ; this.at++) {
+      if (this.text.charCodeAt(this.at) !== 0x5c) {
+        PLAIN.lastIndex = this.at;
+        PLAIN.test(this.text);
+        this.at = PLAIN.lastIndex;
+      }
       const char = this.text.charAt(this.at);
       if (char === '"') break;
       if (char === "" || char < " ") return this.refuse("in string literal");
@@ -107,7 +116,8 @@ class Scan {
       }
       for (let i = 0; i < 4; i++) {
         this.at++;
-        if (!/^[0-9a-fA-F]$/.test(this.text.charAt(this.at))) return this.refuse("in \\u hexadecimal character escape");
+        if (!HEX_DIGITS.includes(this.text.charAt(this.at) || "-"))
+          return this.refuse("in \\u hexadecimal character escape");
       }
     }
     this.at++;
@@ -125,6 +135,11 @@ class Scan {
   }
 
   number(): boolean {
+    const next = this.text.charCodeAt(this.at + 1);
+    if (this.text.charCodeAt(this.at) >= 0x31 && (next === 0x2c || next === 0x5d)) {
+      this.at++;
+      return true;
+    }
     NUMBER.lastIndex = this.at;
     if (NUMBER.test(this.text)) {
       this.at = NUMBER.lastIndex;
@@ -149,7 +164,6 @@ class Scan {
     for (;;) {
       this.space();
       const char = this.text.charAt(this.at);
-      const word = LITERALS.get(char);
       if (char === "{" || char === "[") {
         if (open.length >= this.maxDepth) {
           this.fault = "exceeded max depth";
@@ -166,11 +180,13 @@ class Scan {
         this.at++;
       } else if (char === '"') {
         if (!this.string()) return false;
-      } else if (word !== undefined) {
-        if (!this.literal(word)) return false;
       } else if (char === "-" || (char >= "0" && char <= "9")) {
         if (!this.number()) return false;
-      } else return this.refuse("looking for beginning of value");
+      } else {
+        const word = LITERALS.get(char);
+        if (word === undefined) return this.refuse("looking for beginning of value");
+        if (!this.literal(word)) return false;
+      }
       const next = this.close(open);
       if (next !== "more") return next === "done";
     }
@@ -231,13 +247,13 @@ export function scanWhole(text: string, maxDepth: number): Scanned {
   return { ok: true, raw, rest: "" };
 }
 
-/** Elements of a scanned array. */
-export function elementsOf(raw: RawJson, maxDepth: number): readonly RawJson[] {
+/** Elements of a scanned array. @param most further ones are left out */
+export function elementsOf(raw: RawJson, maxDepth: number, most = Number.POSITIVE_INFINITY): readonly RawJson[] {
   const elements: RawJson[] = [];
   const scan = new Scan(raw, maxDepth);
   scan.at = 1;
   scan.space();
-  while (scan.text.charAt(scan.at) !== "]") {
+  while (elements.length < most && scan.text.charAt(scan.at) !== "]") {
     scan.space();
     const from = scan.at;
     if (!scan.value()) break;

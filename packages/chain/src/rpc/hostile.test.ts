@@ -15,7 +15,11 @@ for (let i = 0; i < 3; i++) NODE.produce();
 const serve = (options: Partial<RpcServerOptions> = {}, node = NODE): Promise<RpcServer> =>
   startRpcServer({ host: "127.0.0.1", port: 0, ...options }, { node, log: silentLog, clock: systemClock });
 
-async function post(url: string, body: string | Uint8Array, type = "application/json"): Promise<{ status: number; text: string }> {
+async function post(
+  url: string,
+  body: string | Uint8Array,
+  type = "application/json",
+): Promise<{ status: number; text: string }> {
   const response = await fetch(url, { method: "POST", body: Buffer.from(body), headers: { "content-type": type } });
   return { status: response.status, text: await response.text() };
 }
@@ -70,7 +74,10 @@ describe("hostile clients of the RPC", () => {
     assert.equal((JSON.parse(ten.text) as unknown[]).length, 10);
     const eleven = await post(server.url, JSON.stringify(Array.from({ length: 11 }, () => one)));
     const data = "batch request exceeds maximum (10) allowed number of requests";
-    assert.deepEqual(JSON.parse(eleven.text), { jsonrpc: "2.0", error: { code: -32600, message: "Invalid Request", data } });
+    assert.deepEqual(JSON.parse(eleven.text), {
+      jsonrpc: "2.0",
+      error: { code: -32600, message: "Invalid Request", data },
+    });
     assert.equal((await post(server.url, JSON.stringify([one]))).text, '{"jsonrpc":"2.0","id":1,"result":{}}');
     const many = `[1${",1".repeat(400_000)}]`;
     assert.equal((await post(server.url, many)).status, 500);
@@ -123,7 +130,9 @@ describe("hostile clients of the RPC", () => {
       return promise;
     };
     const word = fc.constantFrom(
-      ..."block tx_search abci_query broadcast_tx_commit check_tx tx validators subscribe status genesis_chunked".split(" "),
+      ..."block tx_search abci_query broadcast_tx_commit check_tx tx validators subscribe status genesis_chunked".split(
+        " ",
+      ),
     );
     const json = fc.record({
       jsonrpc: fc.constant("2.0"),
@@ -134,12 +143,16 @@ describe("hostile clients of the RPC", () => {
         fc.dictionary(fc.constantFrom("height", "query", "hash", "data", "page", "chunk"), fc.jsonValue()),
       ),
     });
-    const body = fc.oneof(fc.string(), json.map((value) => JSON.stringify(value)), json.map((value) => JSON.stringify([value, value])));
+    const body = fc.oneof(
+      fc.string(),
+      json.map((value) => JSON.stringify(value)),
+      json.map((value) => JSON.stringify([value, value])),
+    );
     const path = fc.oneof(
       fc.constant("/"),
-      fc.tuple(word, fc.constantFrom("height", "tx", "hash", "query"), fc.string()).map(
-        ([name, arg, value]) => `/${name}?${arg}=${encodeURIComponent(value.toWellFormed())}`,
-      ),
+      fc
+        .tuple(word, fc.constantFrom("height", "tx", "hash", "query"), fc.string())
+        .map(([name, arg, value]) => `/${name}?${arg}=${encodeURIComponent(value.toWellFormed())}`),
     );
     const junk = fc.sample(fc.tuple(body, path, fc.constantFrom("POST", "GET", "PUT")), { numRuns: 10_000, seed: 7 });
     const queue = junk.values();
@@ -156,7 +169,11 @@ describe("hostile clients of the RPC", () => {
   it("send half a request, or none, and are cut off", async () => {
     await using server = await serve({ readTimeoutMs: 100 });
     const port = Number(new URL(server.url).port);
-    for (const half of ["POST / HTTP/1.1\r\nContent-Le", "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{", ""]) {
+    for (const half of [
+      "POST / HTTP/1.1\r\nContent-Le",
+      "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{",
+      "",
+    ]) {
       const socket = connect(port, "127.0.0.1");
       socket.on("error", () => {});
       socket.write(half);
@@ -261,6 +278,9 @@ describe("the HTTP side of the RPC", () => {
   it("escapes what Go escapes", async () => {
     await using server = await serve();
     const { text } = await post(server.url, '{"id":"<&>","method":"x","params":{}}');
-    assert.equal(text, '{"jsonrpc":"2.0","id":"\\u003c\\u0026\\u003e","error":{"code":-32601,"message":"Method not found"}}');
+    assert.equal(
+      text,
+      '{"jsonrpc":"2.0","id":"\\u003c\\u0026\\u003e","error":{"code":-32601,"message":"Method not found"}}',
+    );
   });
 });

@@ -159,7 +159,7 @@ export class HttpDoor {
 
   private async answerBody(text: string, asker: Asker): Promise<HttpAnswer> {
     const { maxJsonDepth, maxBatch } = this.bounds;
-    const read = readRequests(text, maxJsonDepth);
+    const read = readRequests(text, maxJsonDepth, maxBatch);
     if (!read.ok) return json(500, errorText(undefined, "parse", `error unmarshaling request: ${read.fault}`));
     if (read.batch && read.requests.length > maxBatch) {
       const fault = `batch request exceeds maximum (${maxBatch}) allowed number of requests`;

@@ -36,7 +36,10 @@ async function ask({ template, request }: Exchange): Promise<{ status: number; t
   }
   const form = request.path.startsWith("/broadcast") && body?.startsWith("tx=") === true;
   const type = form ? "application/x-www-form-urlencoded" : "application/json";
-  const response = await fetch(url, isGet ? {} : { method: request.method, body: body ?? "", headers: { "content-type": type } });
+  const response = await fetch(
+    url,
+    isGet ? {} : { method: request.method, body: body ?? "", headers: { "content-type": type } },
+  );
   return {
     status: response.status,
     type: response.headers.get("content-type") ?? "",
@@ -81,7 +84,10 @@ describe("recorded questions of a real node's RPC", () => {
         const error = at(recorded, "error");
         // The specification asks for more than the real node does: the transaction is read.
         if (exchange.name === "POST to the GET route with {tx}") {
-          assert.deepEqual([at(one, "result", "check_tx", "code"), at(recorded, "result", "check_tx", "code")], [0, 18]);
+          assert.deepEqual(
+            [at(one, "result", "check_tx", "code"), at(recorded, "result", "check_tx", "code")],
+            [0, 18],
+          );
           continue;
         }
         if (error === undefined) assert.deepEqual(shapeDifferences(at(recorded, "result"), at(one, "result")), []);

@@ -79,14 +79,22 @@ export function requestOf(raw: RawJson, maxDepth: number): ReadRequest {
   };
 }
 
-/** Reads a body: one request, or a list of them. */
-export function readRequests(body: string, maxDepth: number): ReadRequests {
+/**
+ * Reads a body: one request, or a list of them.
+ * @param most longest list that is read; of a longer one, that many requests and one more
+ */
+export function readRequests(body: string, maxDepth: number, most: number): ReadRequests {
   const scanned = scanWhole(body, maxDepth);
   if (!scanned.ok) return refused(scanned.fault);
   if (kindOf(scanned.raw) === "array") {
-    const read = elementsOf(scanned.raw, maxDepth).map((element) => requestOf(element, maxDepth));
-    const requests = read.flatMap((one) => (one.ok ? [one.request] : []));
-    if (requests.length === read.length) return { ok: true, batch: true, requests };
+    const requests: (RpcRequest | undefined)[] = [];
+    const elements = elementsOf(scanned.raw, maxDepth, most + 1);
+    for (const element of elements) {
+      const one = requestOf(element, maxDepth);
+      if (!one.ok) break;
+      requests.push(one.request);
+    }
+    if (requests.length === elements.length) return { ok: true, batch: true, requests };
   }
   const single = requestOf(scanned.raw, maxDepth);
   return single.ok ? { ok: true, batch: false, requests: [single.request] } : single;
@@ -103,5 +111,5 @@ export function readMessage(text: string, maxDepth: number): ReadRequest {
 /** A text of bytes as Go prints a list of them: `[49 50]`; cut where it gets long. */
 export function byteList(raw: RawJson): string {
   const shown = raw.slice(0, 256);
-  return `[${[...shown].map((char) => char.charCodeAt(0)).join(" ")}${raw.length > shown.length ? " …" : ""}]`;
+  return `[${Array.from(shown, (char) => char.charCodeAt(0)).join(" ")}${raw.length > shown.length ? " …" : ""}]`;
 }

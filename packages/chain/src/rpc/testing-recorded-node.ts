@@ -43,6 +43,8 @@ export function at(value: unknown, ...path: readonly (string | number)[]): unkno
   return found;
 }
 
+const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
+
 // The bytes of a transaction in a recorded request, whatever way they were sent.
 function sentTx({ request }: Exchange): Uint8Array | undefined {
   const text = at(request.body, "params", "tx");
@@ -80,14 +82,16 @@ export function createRecordedNode(): { readonly node: TestNode; readonly vars: 
   const answers = new Map<string, AppAnswer>();
   for (const { group, request, body } of exchanges) {
     if (group !== "abci_query") continue;
-    const [path, data, height] = ["path", "data", "height"].map((name) => at(request.body, "params", name) ?? "");
+    const text = (name: string): string => textOf(at(request.body, "params", name));
     const response = at(body, "result", "response");
-    const key = `${path ?? ""} ${data ?? ""} ${Number(height) > 2035 ? "future" : height === "0" ? "" : height}`;
+    const height = Number(text("height"));
+    const shown = height > 2035 ? "future" : height === 0 ? "" : height.toString();
+    const key = `${text("path")} ${text("data")} ${shown}`;
     answers.set(key, {
       code: Number(at(response, "code")),
       codespace: String(at(response, "codespace")),
       log: String(at(response, "log")),
-      value: fromBase64(String(at(response, "value") ?? "")),
+      value: fromBase64(textOf(at(response, "value"))),
       heightBlocks: BigInt(String(at(response, "height"))),
     });
   }

@@ -10,8 +10,7 @@ const FREE = new Set(["value", "key", "log", "tx", "data", "txs", "signature", "
 /** Members whose values are compared. */
 const EXACT = new Set(["code", "codespace", "type", "canonical", "proofOps", "listening", "jsonrpc", "version"]);
 
-const kindOf = (value: unknown): string =>
-  value === null ? "null" : Array.isArray(value) ? "array" : typeof value;
+const kindOf = (value: unknown): string => (value === null ? "null" : Array.isArray(value) ? "array" : typeof value);
 const classOf = (text: string): string => CLASSES.find(([, pattern]) => pattern.test(text))?.[0] ?? "text";
 
 /** Where two JSON values differ in shape: kinds, members and their order, empty or not, null or not, kinds of texts. */

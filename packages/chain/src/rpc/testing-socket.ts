@@ -10,7 +10,7 @@ export class TestSocket implements AsyncDisposable {
   private constructor(socket: WebSocket) {
     this.socket = socket;
     socket.on("message", (data) => {
-      this.messages.push(JSON.parse(String(data)));
+      this.messages.push(JSON.parse(Buffer.isBuffer(data) ? data.toString() : "null"));
       this.wake();
     });
     socket.on("close", () => this.wake());

@@ -132,7 +132,11 @@ describe("WebSocket of the RPC", () => {
     const { hash } = node.blocks.tx(await sha(tx.bytes)) ?? {};
     assert.deepEqual(at(got[3], "result", "events"), {
       "tm.event": ["Tx"],
-      "tx.hash": [Buffer.from(hash ?? []).toString("hex").toUpperCase()],
+      "tx.hash": [
+        Buffer.from(hash ?? [])
+          .toString("hex")
+          .toUpperCase(),
+      ],
       "tx.height": ["1"],
     });
     assert.deepEqual(at(got[3], "result", "data", "value", "TxResult"), {

@@ -34,7 +34,10 @@ function factorsOf(word: number): readonly (readonly [factor: bigint, shift: big
 }
 
 // The first number is the sum of two words of the state: the others need not be made.
-const FIRST_WORDS = [LENGTH - TAP - 1, LENGTH - 1].map((word) => ({ mask: WORDS[word] ?? 0n, factors: factorsOf(word) }));
+const FIRST_WORDS = [LENGTH - TAP - 1, LENGTH - 1].map((word) => ({
+  mask: WORDS[word] ?? 0n,
+  factors: factorsOf(word),
+}));
 
 /** The first 64 bits of {@link GoRandom}, from the two words that they are made of. */
 function firstUint64(seed: bigint): bigint {

@@ -161,6 +161,7 @@ class Run {
     const settledUpokt = this.#cap(priced);
     const result: ClaimResult = { due, operations: [] };
     if (settledUpokt > 0n) {
+      const pools = new Map(this.#pools);
       const error = runTokenLogicModules({
         due,
         settledUpokt,
@@ -169,10 +170,12 @@ class Run {
         service,
         rates: this.#rates,
         result,
-        pools: this.#pools,
+        pools,
         emit: (event) => this.#emit(event),
       });
       if (error !== undefined) return error;
+      // A discarded claim's mint is dropped, so nothing of it may be paid. The real chain pays, and halts where money lacks.
+      for (const [pool, amount] of pools) this.#pools.set(pool, amount);
       this.#unbondBelowMinimum(application);
     }
     const supplierOwnerAddress = supplier.ownerAddress;

@@ -166,6 +166,16 @@ suite("blocks of applications and gateways", () => {
     assert.deepEqual(Object.keys(getApplication(chain.ctx, APP4)?.pendingUndelegations ?? {}), []);
   });
 
+  test("of two undelegations only the one whose time has come is forgotten", () => {
+    const chain = actorsChain(42n);
+    const left = { "20": [GATEWAY1], "21": [GATEWAY2] };
+    addApplication(chain.ctx, { address: APP4, stakeUpokt: 5n, serviceId: "a", left });
+    chain.endBlock();
+    assert.deepEqual(Object.keys(getApplication(chain.ctx, APP4)?.pendingUndelegations ?? {}), ["21"]);
+    chain.endBlock();
+    assert.deepEqual(Object.keys(getApplication(chain.ctx, APP4)?.pendingUndelegations ?? {}), []);
+  });
+
   test("staking again stops the unbonding; other services hold from the next session on", () => {
     const chain = actorsChain(5n);
     fund(chain.ctx, APP4, 10_000_000n);

@@ -65,7 +65,7 @@ function recordedChain(from: "grpc" | "rest") {
 }
 
 // What REST makes of a question: only what the recorded ones use.
-function restRequest(path: string): object | undefined {
+function restRequest(path: string): Record<string, unknown> | undefined {
   const { pathname, searchParams } = new URL(path, "http://chain");
   const address = pathname.split("/")[5];
   if (address !== undefined) return { address: decodeURIComponent(address) };

@@ -145,14 +145,3 @@ export function unstakeApplication(
   beginApplicationUnbonding(ctx, found, application.ApplicationUnbondingReason.ELECTIVE);
   return done(createMessage(application.MsgUnstakeApplicationResponseSchema));
 }
-
-/** What settlement makes of an application: its stake, and whether it unbonds. Settlement tells the events itself. */
-export function settleApplication(
-  ctx: Context,
-  change: { readonly address: string; readonly stakeUpokt: bigint; readonly unstakeSessionEndHeight: bigint },
-): void {
-  const found = getApplication(ctx, change.address);
-  if (found === undefined) return;
-  const { unstakeSessionEndHeight } = change;
-  setApplication(ctx, { ...found, stake: upokt(change.stakeUpokt), unstakeSessionEndHeight });
-}

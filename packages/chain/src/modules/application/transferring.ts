@@ -87,7 +87,7 @@ function lowerLimit(source: App, destination: App): App["perSessionSpendLimit"] 
   const a = source.perSessionSpendLimit;
   const b = destination.perSessionSpendLimit;
   if (a === undefined || b === undefined) return a ?? b;
-  return BigInt(a.amount) > BigInt(b.amount) ? a : b;
+  return BigInt(a.amount) < BigInt(b.amount) ? a : b;
 }
 
 /** An application that takes another in: stakes, delegations and services of both, the lower spend limit. */

@@ -199,7 +199,7 @@ suite("hostile messages and questions", () => {
       return { code, deep: log.includes("nested too deeply") };
     };
     assert.equal(resultAt(3).deep, false);
-    for (const depth of [20, 2_000]) assert.deepEqual(resultAt(depth), { code: 2, deep: true });
+    for (const depth of [20, 200]) assert.deepEqual(resultAt(depth), { code: 2, deep: true });
   });
 
   test("bent questions are answered or refused with a status", () => {

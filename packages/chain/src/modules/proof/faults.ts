@@ -26,10 +26,7 @@ export const PROOF = {
   supplierMismatch: proof(1123, "supplier operator address does not match the claim or proof"),
   accountNotFound: proof(1124, "account not found"),
   serviceNotFound: proof(1125, "service not found"),
-  computeUnits: proof(
-    1126,
-    "mismatch: claim compute units != number of relays * service compute units per relay",
-  ),
+  computeUnits: proof(1126, "mismatch: claim compute units != number of relays * service compute units per relay"),
   funds: proof(1127, "not enough funds to submit proof"),
   fee: proof(1128, "failed to deduct proof submission fee"),
   notRequired: proof(1129, "proof not required"),

@@ -22,7 +22,10 @@ export function headerFault(header: session.SessionHeader): TxFault | undefined 
     return faultOf(HEADER.height, "sessions can only start at height 1 or greater");
   }
   if (header.sessionEndBlockHeight <= header.sessionStartBlockHeight) {
-    return faultOf(HEADER.height, "session end block height cannot be less than or equal to session start block height");
+    return faultOf(
+      HEADER.height,
+      "session end block height cannot be less than or equal to session start block height",
+    );
   }
   return undefined;
 }

@@ -1,16 +1,24 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { decodeClosestProof, encodeClosestProof, Rings } from "@turnpike/crypto";
-import { createMessage, decodeMessage, proof, tx } from "@turnpike/proto";
+import { createMessage, decodeMessage, encodeMessage, proof, service, tx } from "@turnpike/proto";
 import fc from "fast-check";
 import type { Context } from "../../state/context.ts";
 import { GasMeter, OutOfGas } from "../../state/gas.ts";
 import { Overlay } from "../../state/overlay.ts";
-import { contextAt, readChain, runRecordedBlock, runRecordedTxs, settlementMachine, stateBefore } from "../tokenomics/testing-recorded.ts";
+import { removeApplication } from "../application/state.ts";
+import {
+  contextAt,
+  readChain,
+  runRecordedBlock,
+  runRecordedTxs,
+  settlementMachine,
+  stateBefore,
+} from "../tokenomics/testing-recorded.ts";
 import { createClaim, createClaimFault } from "./create-claim.ts";
 import { MOST_PROOF_BYTES } from "./leaf.ts";
 import { claims, getClaim, getProof } from "./state.ts";
-import { submitProof, submitProofFault } from "./submit-proof.ts";
+import { GAS_PER_RING_MEMBER, submitProof, submitProofFault } from "./submit-proof.ts";
 import { validateProofs } from "./validate-proofs.ts";
 
 const record = readChain("e2e-1");
@@ -59,7 +67,10 @@ const FIELDS = ["path", "flippedBits", "depth", "closestPath", "closestValueHash
 suite("proofs that do not fit fail their transaction", () => {
   test("another supplier of the session may not take a proof as its own", () => {
     const stolen = { ...first, supplierOperatorAddress: second.supplierOperatorAddress };
-    assert.match(refusal(fresh(), stolen), /FailedPrecondition desc = supplier type mismatch: supplier operator address/);
+    assert.match(
+      refusal(fresh(), stolen),
+      /FailedPrecondition desc = supplier type mismatch: supplier operator address/,
+    );
   });
 
   test("a stranger is not in the session", () => {
@@ -70,7 +81,11 @@ suite("proofs that do not fit fail their transaction", () => {
   test("a proof of another session", () => {
     const other = submissions.find((one) => one.sessionHeader?.sessionId !== header.sessionId);
     assert.ok(other?.sessionHeader);
-    const text = refusal(fresh(), { ...other, proof: first.proof, supplierOperatorAddress: other.supplierOperatorAddress });
+    const text = refusal(fresh(), {
+      ...other,
+      proof: first.proof,
+      supplierOperatorAddress: other.supplierOperatorAddress,
+    });
     assert.match(text, /supplier type mismatch|session headers application addresses mismatch/);
   });
 
@@ -104,11 +119,29 @@ suite("proofs that do not fit fail their transaction", () => {
     assert.match(refusal(fresh(), { ...first, proof: bytes }), /failed to unmarshal.*: invalid proof$/);
   });
 
-  test("every member of a ring costs gas", () => {
+  test("every member of a ring costs gas, so that a ring of many is paid for before it is looked at", () => {
+    const used = (message: proof.MsgSubmitProof): bigint => {
+      const ctx = fresh();
+      assert.equal(refusal(ctx, message), "");
+      return ctx.gas.used;
+    };
     const closest = decodeClosestProof(first.proof);
-    assert.ok(closest);
-    const limited = { ...fresh(), gas: new GasMeter(1_000n) };
-    assert.throws(() => submitProof(limited, first), OutOfGas);
+    assert.ok(closest?.closestValueHash);
+    const relay = decodeMessage(service.RelaySchema, closest.closestValueHash.subarray(0, -16));
+    assert.ok(relay.ok && relay.message.req?.meta);
+    const { meta } = relay.message.req;
+    const signature = Buffer.concat([meta.signature, Buffer.alloc(65 * 200)]);
+    const wide = encodeMessage(service.RelaySchema, {
+      ...relay.message,
+      req: { ...relay.message.req, meta: { ...meta, signature } },
+    });
+    const closestValueHash = Buffer.concat([wide, closest.closestValueHash.subarray(-16)]);
+    const many = encodeClosestProof({ ...closest, closestValueHash });
+    const bytes = BigInt(many.length - first.proof.length);
+    const difference = used({ ...first, proof: many }) - used(first);
+    assert.ok(difference >= 200n * GAS_PER_RING_MEMBER + bytes * 30n, difference.toString());
+    const limited = { ...fresh(), gas: new GasMeter(100_000n) };
+    assert.throws(() => submitProof(limited, { ...first, proof: many }), OutOfGas);
   });
 
   test("absurd headers are refused by themselves, or at the session", () => {
@@ -117,27 +150,36 @@ suite("proofs that do not fit fail their transaction", () => {
       fc.bigInt({ min: -(2n ** 63n), max: 2n ** 63n - 1n }),
     );
     fc.assert(
-      fc.property(heights, heights, fc.string({ maxLength: 80 }), fc.string({ maxLength: 50 }), (from, to, id, serviceId) => {
-        const wild = { ...header, sessionStartBlockHeight: from, sessionEndBlockHeight: to };
-        for (const sessionHeader of [wild, { ...wild, sessionId: id }, { ...wild, serviceId }]) {
-          const submission = { ...first, sessionHeader };
-          const claim = createMessage(proof.MsgCreateClaimSchema, {
-            supplierOperatorAddress: first.supplierOperatorAddress,
-            sessionHeader,
-            rootHash: new Uint8Array(48).fill(1),
-          });
-          const same = from === 1201n && to === 1210n && sessionHeader.sessionId === header.sessionId;
-          if (same && sessionHeader.serviceId === header.serviceId) continue;
-          assert.ok(submitProofFault(submission) !== undefined || refusal(fresh(), submission) !== "");
-          assert.ok(createClaimFault(claim) !== undefined || !createClaim(fresh(1214n), claim).ok);
-        }
-      }),
+      fc.property(
+        heights,
+        heights,
+        fc.string({ maxLength: 80 }),
+        fc.string({ maxLength: 50 }),
+        (from, to, id, serviceId) => {
+          const wild = { ...header, sessionStartBlockHeight: from, sessionEndBlockHeight: to };
+          for (const sessionHeader of [wild, { ...wild, sessionId: id }, { ...wild, serviceId }]) {
+            const submission: proof.MsgSubmitProof = { ...first, sessionHeader };
+            const claim: proof.MsgCreateClaim = createMessage(proof.MsgCreateClaimSchema, {
+              supplierOperatorAddress: first.supplierOperatorAddress,
+              sessionHeader,
+              rootHash: new Uint8Array(48).fill(1),
+            });
+            const same = from === 1201n && to === 1210n && sessionHeader.sessionId === header.sessionId;
+            if (same && sessionHeader.serviceId === header.serviceId) continue;
+            assert.ok(submitProofFault(submission) !== undefined || refusal(fresh(), submission) !== "");
+            assert.ok(createClaimFault(claim) !== undefined || !createClaim(fresh(1214n), claim).ok);
+          }
+        },
+      ),
       { numRuns: 150 },
     );
   });
 
   test("random bytes and damaged proofs end in a fault or a verdict, never in a crash", () => {
-    const damage = fc.array(fc.tuple(fc.nat({ max: first.proof.length - 1 }), fc.nat({ max: 255 })), { minLength: 1, maxLength: 6 });
+    const damage = fc.array(fc.tuple(fc.nat({ max: first.proof.length - 1 }), fc.nat({ max: 255 })), {
+      minLength: 1,
+      maxLength: 6,
+    });
     const bytes = fc.oneof(
       fc.uint8Array({ minLength: 1, maxLength: 400 }),
       damage.map((changes) => {
@@ -181,7 +223,7 @@ suite("proofs that fit and do not hold make the claim invalid", () => {
     change(copy);
     return encodeClosestProof({ ...closest, closestValueHash: copy });
   };
-  // Where the two signatures stand in the relay's bytes.
+  // Where a part stands in the relay's bytes.
   const find = (needle: Uint8Array): number => Buffer.from(value).indexOf(needle);
 
   test("as recorded it holds", () => {
@@ -190,9 +232,12 @@ suite("proofs that fit and do not hold make the claim invalid", () => {
   });
 
   test("a changed application signature, request and supplier signature", () => {
-    const [ring = -1] = [find(Buffer.from([0x12, 0xc7, 0x01, 0, 0, 0, 2]))];
+    const ring = find(Buffer.from([0x12, 0xc7, 0x01, 0, 0, 0, 2]));
     assert.ok(ring > 0);
-    assert.match(verdict(withValue((bytes) => bytes.set([(bytes[ring + 20] ?? 0) ^ 1], ring + 20))).reason, /invalid relay request signature$/);
+    assert.match(
+      verdict(withValue((bytes) => bytes.set([(bytes[ring + 20] ?? 0) ^ 1], ring + 20))).reason,
+      /invalid relay request signature$/,
+    );
     const reply = Buffer.from(value).lastIndexOf(Buffer.from([0x12, 0x40]));
     assert.ok(reply > ring);
     assert.equal(
@@ -204,7 +249,10 @@ suite("proofs that fit and do not hold make the claim invalid", () => {
   test("another path, weight, and side node", () => {
     const path = Uint8Array.from(closest.path);
     path[0] = (path[0] ?? 0) ^ 1;
-    assert.match(verdict(encodeClosestProof({ ...closest, path })).reason, /^the path of the proof provided \([0-9a-f]{64}\) does not match/);
+    assert.match(
+      verdict(encodeClosestProof({ ...closest, path })).reason,
+      /^the path of the proof provided \([0-9a-f]{64}\) does not match/,
+    );
     assert.match(verdict(withValue((bytes) => bytes.set([1], bytes.length - 16))).reason, /weighs .* compute units/);
     const inner = closest.closestProof;
     assert.ok(inner && inner.sideNodes.length > 0);
@@ -214,11 +262,10 @@ suite("proofs that fit and do not hold make the claim invalid", () => {
     assert.deepEqual(verdict(broken), { status: 2, reason: "invalid closest merkle proof: invalid proof" });
   });
 
-  test("a ring of someone else's keys", () => {
+  test("an application that is gone has no ring", () => {
     const ctx = fresh();
     assert.equal(refusal(ctx, first), "");
-    const state = ctx.state;
-    for (const [key] of [...state.range({ prefix: Buffer.concat([Buffer.from("application/"), Buffer.of(1)]) })]) state.delete(key);
+    removeApplication(ctx, header.applicationAddress);
     validateProofs(ctx, { rings });
     const text = JSON.stringify(ctx.events.at(-1));
     assert.match(text, /error getting ring for application address/);
@@ -245,7 +292,8 @@ suite("proofs that fit and do not hold make the claim invalid", () => {
     const state = new Overlay(base);
     const ctx = contextAt(state, PROVE);
     for (const submission of submissions) {
-      const bytes = submission === first ? withValue((copy) => copy.set([1], copy.length - 16)) : submission.proof;
+      const bytes: Uint8Array =
+        submission === first ? withValue((copy) => copy.set([1], copy.length - 16)) : submission.proof;
       assert.equal(refusal(ctx, { ...submission, proof: bytes }), "");
     }
     validateProofs(ctx, { rings });

@@ -1,9 +1,4 @@
-import {
-  type CompactClosestProof,
-  closestValue,
-  closestWeight,
-  decodeClosestProof,
-} from "@turnpike/crypto";
+import { type CompactClosestProof, closestValue, closestWeight, decodeClosestProof } from "@turnpike/crypto";
 import { createMessage, decodeMessage, type proof, service, session } from "@turnpike/proto";
 import { done, fail, type Outcome } from "../../state/outcome.ts";
 import type { Bytes } from "../../types.ts";

@@ -58,7 +58,10 @@ const heightOf = (headers: Readonly<Record<string, string>> | undefined): number
   Number(headers?.["x-cosmos-block-height"] ?? "2191");
 
 suite("recorded answers", () => {
-  for (const call of [...readJson<RecordedCall[]>("grpc/proof.json"), ...readJson<RecordedCall[]>("grpc/tokenomics.json")]) {
+  for (const call of [
+    ...readJson<RecordedCall[]>("grpc/proof.json"),
+    ...readJson<RecordedCall[]>("grpc/tokenomics.json"),
+  ]) {
     test(`gRPC ${call.method}: ${call.name}`, () => {
       const height = heightOf(call.metadata);
       const block = blockAt(BigInt(height));
@@ -122,10 +125,10 @@ suite("recorded answers", () => {
       const path = "/pocket.proof.Query/AllClaims";
       const answer = machine.query(state, ctx, path, encodeMessage(proof.QueryAllClaimsRequestSchema, request));
       assert.ok(answer.ok);
-      return toApiJson(
-        proof.QueryAllClaimsResponseSchema,
-        decoded(answer.value),
-      ) as { claims: { root_hash: string }[]; pagination: { next_key: string | null; total: string } };
+      return toApiJson(proof.QueryAllClaimsResponseSchema, decoded(answer.value)) as {
+        claims: { root_hash: string }[];
+        pagination: { next_key: string | null; total: string };
+      };
     };
     const whole = page({ count_total: true });
     assert.equal(whole.pagination.total, "4");

@@ -32,12 +32,10 @@ function walkPage<K, V, T>(
   });
 }
 
-const present = <T>(items: readonly (T | undefined)[]): T[] => items.flatMap((item) => (item === undefined ? [] : [item]));
+const present = <T>(items: readonly (T | undefined)[]): T[] =>
+  items.flatMap((item) => (item === undefined ? [] : [item]));
 
-function claimsPage(
-  ctx: Context,
-  { filter, pagination }: proof.QueryAllClaimsRequest,
-): Page<proof.Claim | undefined> {
+function claimsPage(ctx: Context, { filter, pagination }: proof.QueryAllClaimsRequest): Page<proof.Claim | undefined> {
   switch (filter.case) {
     case "supplierOperatorAddress":
       return walkPage(ctx, claimsBySupplier, utf8ToBytes(filter.value), pagination, ([operator, sessionId]) =>

@@ -17,7 +17,14 @@ import { getAccount, setAccount } from "../auth/accounts.ts";
 import { grantsOfType } from "../authz/testing-grants.ts";
 import { blockHashes } from "../session/state.ts";
 import { getTokenomicsParams } from "../tokenomics/state.ts";
-import { blockAt, contextAt, fromJson, readChain, settlementMachine, stateBefore } from "../tokenomics/testing-recorded.ts";
+import {
+  blockAt,
+  contextAt,
+  fromJson,
+  readChain,
+  settlementMachine,
+  stateBefore,
+} from "../tokenomics/testing-recorded.ts";
 import { createClaim } from "./create-claim.ts";
 import { getProofParams } from "./state.ts";
 import { submitProof } from "./submit-proof.ts";

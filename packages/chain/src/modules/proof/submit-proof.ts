@@ -1,6 +1,12 @@
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, proof, type session } from "@turnpike/proto";
-import { difficultyMultiplier, isRelayApplicable, PROOF_REQUIREMENT, relayHash, sessionWindows } from "@turnpike/protocol";
+import {
+  difficultyMultiplier,
+  isRelayApplicable,
+  PROOF_REQUIREMENT,
+  relayHash,
+  sessionWindows,
+} from "@turnpike/protocol";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { failStatus } from "../../state/grpc-status.ts";
@@ -96,7 +102,11 @@ function difficultyFault(ctx: Context, { relayBytes }: ProvenLeaf, header: sessi
   return fail(PROOF.difficulty, outer).fault;
 }
 
-function claimFault(claim: proof.Claim | undefined, header: session.SessionHeader, operator: string): TxFault | undefined {
+function claimFault(
+  claim: proof.Claim | undefined,
+  header: session.SessionHeader,
+  operator: string,
+): TxFault | undefined {
   if (claim === undefined) {
     const text = `no claim found for session ID ${goQuote(header.sessionId)} and supplier ${goQuote(operator)}`;
     return fail(PROOF.claimNotFound, text).fault;
@@ -110,7 +120,8 @@ function claimFault(claim: proof.Claim | undefined, header: session.SessionHeade
   ] as const;
   for (const [kind, what, claimed, proven] of compared) {
     if (claimed === proven) continue;
-    const print = (value: bigint | string | undefined) => (typeof value === "string" ? goQuote(value) : `${value ?? 0n}`);
+    const print = (value: bigint | string | undefined) =>
+      typeof value === "string" ? goQuote(value) : `${value ?? 0n}`;
     return fail(kind, `claim ${what} ${print(claimed)} does not match proof ${what} ${print(proven)}`).fault;
   }
   return undefined;

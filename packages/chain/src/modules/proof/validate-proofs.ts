@@ -1,13 +1,7 @@
 import { bytesEqual } from "@turnpike/base";
 import { cosmosVerify, type Rings, verifyClosestProof } from "@turnpike/crypto";
 import { proof } from "@turnpike/proto";
-import {
-  type Claim,
-  proofPath,
-  relayRequestSignBytes,
-  relayResponseSignBytes,
-  splitRelay,
-} from "@turnpike/protocol";
+import { type Claim, proofPath, relayRequestSignBytes, relayResponseSignBytes, splitRelay } from "@turnpike/protocol";
 import type { Context } from "../../state/context.ts";
 import { fail, type TxFault } from "../../state/outcome.ts";
 import { emit } from "../../state/typed-event.ts";
@@ -84,7 +78,8 @@ function proofFault(ctx: Context, claim: Claim, bytes: Uint8Array, modules: Proo
 
 /** Checks every proof of this block, notes the verdict in its claim, and forgets the proof. */
 export function validateProofs(ctx: Context, modules: ProofModules): void {
-  for (const [[sessionId, operator], submitted] of [...proofs.entries(ctx)]) {
+  const waiting = [...proofs.entries(ctx)];
+  for (const [[sessionId, operator], submitted] of waiting) {
     proofs.remove(ctx, [sessionId, operator]);
     const stored = getClaim(ctx, sessionId, operator);
     if (stored === undefined) continue;

@@ -7,6 +7,7 @@ import {
   type Asked,
   AUTHORITY,
   ask,
+  assertGrpcAnswers,
   atHeight,
   emptyState,
   recordedAsked,
@@ -107,7 +108,22 @@ suite("recorded answers about services", () => {
     const listed = all({ dehydrated: true });
     assert.ok("body" in listed);
     const bodies = (listed.body as ListBody).service.map(({ metadata }) => metadata);
-    assert.deepEqual(bodies, new Array(9).fill(null));
+    assert.deepEqual(
+      bodies,
+      Array.from({ length: 9 }, () => null),
+    );
+  });
+
+  test("the bytes of the gRPC server, some hundred blocks later", () => {
+    const state = atHeight(recordedState(), 2191n);
+    const settlements = [
+      [1925n, "heavy", 53n],
+      [2145n, "anvil", 1n],
+    ] as const;
+    for (const [height, id, relays] of settlements) {
+      updateDifficulties(atHeight(state, height).ctx, new Map([[id, relays]]));
+    }
+    assertGrpcAnswers(state, "service");
   });
 
   test("the key of a page leads to the next one", () => {

@@ -49,8 +49,9 @@ function walkPage<K, V, T>(
   });
 }
 
-const withoutMetadata = ({ metadata: _, ...rest }: shared.Service): shared.Service =>
-  createMessage(shared.ServiceSchema, rest);
+function withoutMetadata({ id, name, computeUnitsPerRelay, ownerAddress }: shared.Service): shared.Service {
+  return createMessage(shared.ServiceSchema, { id, name, computeUnitsPerRelay, ownerAddress });
+}
 
 /** Why a question about a service's past is not answered; undefined when it may be. */
 function pastRefusal(ctx: Context, serviceId: string, blockHeight = 0n): QueryRefusal | undefined {

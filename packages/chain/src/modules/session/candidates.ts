@@ -49,7 +49,7 @@ export function sessionCandidates(ctx: Context, serviceId: string, height: bigin
   for (const [key, value] of serviceConfigs.rawEntries(ctx, { within: end.subarray(0, serviceBytes), to: end })) {
     const deactivation = deactivationHeight(value);
     if (deactivation !== 0n && deactivation <= height) continue;
-    const activation = Buffer.from(key.buffer, key.byteOffset + serviceBytes, HEIGHT_BYTES).readBigUInt64BE(0);
+    const activation = new DataView(key.buffer, key.byteOffset + serviceBytes, HEIGHT_BYTES).getBigUint64(0);
     candidates.push({ operator: key.subarray(serviceBytes + HEIGHT_BYTES), activationHeight: activation });
   }
   return candidates;
@@ -68,7 +68,7 @@ export function drawCandidates(preimage: Bytes, candidates: readonly Candidate[]
   for (const [i, { operator }] of candidates.entries()) {
     seed.set(operator, start);
     const digest = sha3256(seed.subarray(0, start + operator.length));
-    weights[i] = Buffer.from(digest.buffer, digest.byteOffset, digest.byteLength).readBigInt64BE(0);
+    weights[i] = new DataView(digest.buffer, digest.byteOffset, digest.byteLength).getBigInt64(0);
   }
   const heaviest = weights.toSorted()[limit - 1] ?? 0n;
   return candidates

@@ -10,6 +10,7 @@ import { getSharedParams, getSharedParamsAt, sharedParamsHistory } from "./state
 import {
   AUTHORITY,
   ask,
+  assertGrpcAnswers,
   atHeight,
   emptyState,
   endBlock,
@@ -71,6 +72,7 @@ suite("shared parameters as recorded", () => {
     }
     const now = ask(later, "/pocket.shared.Query/Params", shared.QueryParamsRequestSchema);
     assert.deepEqual(now, recordedAsked("shared", "params"));
+    assertGrpcAnswers(atHeight(state, 2191n), "shared");
     assert.equal(getSharedParamsAt(state.ctx, 1630n).computeUnitsToTokensMultiplier, 42_000_000n);
     assert.equal(getSharedParamsAt(state.ctx, 1631n).computeUnitsToTokensMultiplier, 43_000_000n);
   });

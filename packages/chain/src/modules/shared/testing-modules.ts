@@ -169,3 +169,22 @@ export function recordedAsked(module: string, name: string): Asked {
   const { code, message } = body as { code: number; message: string };
   return { code, message };
 }
+
+interface RecordedCall {
+  readonly name: string;
+  readonly method: string;
+  readonly request_hex: string;
+  readonly status: { readonly code: number; readonly message: string };
+  readonly response_hex: string | null;
+}
+
+/** Asserts that the recorded gRPC requests of a module have the recorded answers, byte for byte. */
+export function assertGrpcAnswers({ state, block }: TestState, module: string): void {
+  const calls = readSpec<RecordedCall[]>(`recorded-chain/grpc/${module}.json`);
+  assert.ok(calls.length > 0);
+  for (const { name, method, request_hex, status, response_hex } of calls) {
+    const answer = machine.query(state, block, method, Buffer.from(request_hex, "hex"));
+    const got = answer.ok ? [0, Buffer.from(answer.value).toString("hex")] : [answer.status, answer.text];
+    assert.deepEqual(got, [status.code, response_hex ?? status.message], name);
+  }
+}

@@ -35,10 +35,9 @@ function changedCommission(ctx: Context, now: staking.Commission, rate: bigint):
   const { updateTime, commissionRates } = now;
   const since = (updateTime?.seconds ?? 0n) * 1_000_000_000n + BigInt(updateTime?.nanos ?? 0);
   const current = readWhole(commissionRates?.rate ?? "") ?? 0n;
-  const change = rate > current ? rate - current : current - rate;
   if (ctx.block.timeNanos - since < DAY_NANOS) return fail(STAKING.commissionTooSoon);
   if (rate > (readWhole(commissionRates?.maxRate ?? "") ?? 0n)) return fail(STAKING.commissionOverMax);
-  if (change > (readWhole(commissionRates?.maxChangeRate ?? "") ?? 0n)) return fail(STAKING.commissionChange);
+  if (rate - current > (readWhole(commissionRates?.maxChangeRate ?? "") ?? 0n)) return fail(STAKING.commissionChange);
   return done(
     createMessage(staking.CommissionSchema, {
       commissionRates: createMessage(staking.CommissionRatesSchema, {

@@ -17,7 +17,7 @@ export const STAKING = {
   commissionChange: staking(15, "commission cannot be changed more than max change rate"),
   selfDelegation: staking(16, "validator's self delegation must be greater than their minimum self delegation"),
   selfDelegationDecreased: staking(17, "minimum self delegation cannot be decrease"),
-  exchangeRate: staking(36, "cannot delegate to validators with invalid (zero) ex-rate"),
+  exchangeRate: staking(34, "cannot delegate to validators with invalid (zero) ex-rate"),
   emptyKey: staking(39, "empty validator public key"),
   commissionUnderMin: staking(40, "commission cannot be less than min rate"),
 } as const;

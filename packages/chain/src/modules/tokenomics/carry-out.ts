@@ -8,16 +8,15 @@ import type {
   SettlementEvent,
   SettlementSupplier,
 } from "@turnpike/protocol";
-import type { Context } from "../../state/context.ts";
-import { emit } from "../../state/typed-event.ts";
+import type { ChainEvent, Context } from "../../state/context.ts";
+import { typedEvent } from "../../state/typed-event.ts";
 import { setApplication } from "../application/state.ts";
 import { burnCoins, mintCoins, sendCoins } from "../bank/transfers.ts";
 import { removeClaim } from "../proof/state.ts";
 import { setDehydratedSupplier } from "../supplier/state.ts";
 import type { SettlementSource } from "./settlement-input.ts";
 
-const coin = (upokt: bigint): base.Coin =>
-  createMessage(base.CoinSchema, { denom: "upokt", amount: upokt.toString() });
+const coin = (upokt: bigint): base.Coin => createMessage(base.CoinSchema, { denom: "upokt", amount: upokt.toString() });
 
 const unknown = (actor: string): AppError => new AppError("INTERNAL", { detail: { settledActor: actor } });
 
@@ -60,33 +59,33 @@ function wholeSupplier(source: SettlementSource, settled: SettlementSupplier): s
   };
 }
 
-function tell(ctx: Context, source: SettlementSource, event: SettlementEvent): void {
+function chainEventOf(source: SettlementSource, event: SettlementEvent): ChainEvent {
   switch (event.type) {
     case "pocket.tokenomics.EventClaimExpired":
-      return emit(ctx, tokenomics.EventClaimExpiredSchema, event.value);
+      return typedEvent(tokenomics.EventClaimExpiredSchema, event.value);
     case "pocket.tokenomics.EventClaimSettled": {
       const rewardDistributionDetailed = event.value.rewardDistributionDetailed.map((detail) => ({ ...detail }));
       const rewardDistribution = { ...event.value.rewardDistribution };
       const whole = { ...event.value, rewardDistribution, rewardDistributionDetailed };
-      return emit(ctx, tokenomics.EventClaimSettledSchema, whole);
+      return typedEvent(tokenomics.EventClaimSettledSchema, whole);
     }
     case "pocket.tokenomics.EventApplicationOverserviced":
-      return emit(ctx, tokenomics.EventApplicationOverservicedSchema, event.value);
+      return typedEvent(tokenomics.EventApplicationOverservicedSchema, event.value);
     case "pocket.tokenomics.EventSupplierSlashed":
-      return emit(ctx, tokenomics.EventSupplierSlashedSchema, event.value);
+      return typedEvent(tokenomics.EventSupplierSlashedSchema, event.value);
     case "pocket.tokenomics.EventClaimDiscarded":
-      return emit(ctx, tokenomics.EventClaimDiscardedSchema, event.value);
+      return typedEvent(tokenomics.EventClaimDiscardedSchema, event.value);
     case "pocket.tokenomics.EventSettlementBatch":
-      return emit(ctx, tokenomics.EventSettlementBatchSchema, event.value);
+      return typedEvent(tokenomics.EventSettlementBatchSchema, event.value);
     case "pocket.tokenomics.EventValidatorRewardDistribution":
-      return emit(ctx, tokenomics.EventValidatorRewardDistributionSchema, event.value);
+      return typedEvent(tokenomics.EventValidatorRewardDistributionSchema, event.value);
     case "pocket.tokenomics.EventSupplierRevShareFallbackDistribution":
-      return emit(ctx, tokenomics.EventSupplierRevShareFallbackDistributionSchema, event.value);
+      return typedEvent(tokenomics.EventSupplierRevShareFallbackDistributionSchema, event.value);
     case "pocket.tokenomics.EventApplicationReimbursementRequest":
-      return emit(ctx, tokenomics.EventApplicationReimbursementRequestSchema, event.value);
+      return typedEvent(tokenomics.EventApplicationReimbursementRequestSchema, event.value);
     case "pocket.application.EventApplicationUnbondingBegin": {
       const unbonding = wholeApplication(source, event.value.application);
-      return emit(ctx, application.EventApplicationUnbondingBeginSchema, {
+      return typedEvent(application.EventApplicationUnbondingBeginSchema, {
         ...event.value,
         reason: application.ApplicationUnbondingReason.BELOW_MIN_STAKE,
         application: unbonding,
@@ -94,7 +93,7 @@ function tell(ctx: Context, source: SettlementSource, event: SettlementEvent): v
     }
     case "pocket.supplier.EventSupplierUnbondingBegin": {
       const unbonding = wholeSupplier(source, event.value.supplier);
-      return emit(ctx, supplier.EventSupplierUnbondingBeginSchema, {
+      return typedEvent(supplier.EventSupplierUnbondingBeginSchema, {
         ...event.value,
         reason: supplier.SupplierUnbondingReason.BELOW_MIN_STAKE,
         supplier: unbonding,
@@ -107,7 +106,7 @@ function tell(ctx: Context, source: SettlementSource, event: SettlementEvent): v
 export function carryOut(ctx: Context, source: SettlementSource, { steps, changes }: Settlement): void {
   for (const step of steps) {
     if (step.kind === "operation") move(ctx, step.operation);
-    else tell(ctx, source, step.event);
+    else ctx.events.push(chainEventOf(source, step.event));
   }
   for (const settled of changes.applications) setApplication(ctx, wholeApplication(source, settled));
   for (const settled of changes.suppliers) setDehydratedSupplier(ctx, wholeSupplier(source, settled));

@@ -5,7 +5,7 @@ import fc from "fast-check";
 import { Overlay } from "../../state/overlay.ts";
 import { getBalance, getSupply } from "../bank/balances.ts";
 import { claims } from "../proof/state.ts";
-import { getSharedParams, sharedParams, sharedParamsHistory } from "../shared/state.ts";
+import { getSharedParams, sharedParamsHistory } from "../shared/state.ts";
 import { addClaim, makeEconomy, SERVICE, sumOfBalances, sumsOfStakes } from "./testing-economy.ts";
 import { blockAt, contextAt, settlementMachine } from "./testing-recorded.ts";
 
@@ -88,24 +88,30 @@ test("two sessions of an application that settle in one block cannot take more t
     penaltyUpokt: 0n,
     minStakeUpokt: 1n,
   });
-  // Sessions were twice as long until block 21, so that both end where this block settles.
+  // The proof window was ten blocks longer until block 31: the sessions that end at 30 and at 40 both settle at 50.
   const params = getSharedParams(ctx);
-  sharedParamsHistory.set(ctx, 1n, params);
-  sharedParamsHistory.set(ctx, 21n, { ...params, proofWindowCloseOffsetBlocks: 14n });
-  sharedParamsHistory.set(ctx, 31n, { ...params, proofWindowCloseOffsetBlocks: 24n });
-  sharedParams.set(ctx, undefined, { ...params, proofWindowCloseOffsetBlocks: 24n });
+  sharedParamsHistory.set(ctx, 1n, { ...params, proofWindowCloseOffsetBlocks: 14n });
+  sharedParamsHistory.set(ctx, 31n, params);
   addClaim(ctx, { application: 0, supplier: 0, end: 30n, relays: 200n, units: UNITS });
-  addClaim(ctx, { application: 0, supplier: 1, end: 40n, relays: 128n, units: UNITS });
+  // Its work can be burned, and then the inflation of it cannot be paid: the claim is discarded half-way.
+  addClaim(ctx, { application: 0, supplier: 1, end: 40n, relays: 163n, units: UNITS });
+  const ended: string[] = [];
   for (let height = 40n; height <= 80n; height++) {
-    const { changes } = machine.runBlock(state, blockAt(height, new Uint8Array(32)), []);
+    const { changes, events } = machine.runBlock(state, blockAt(height, new Uint8Array(32)), []);
     for (const [key, value] of changes) {
       if (value === undefined) state.delete(key);
       else state.set(key, value);
     }
+    ended.push(
+      ...events.filter(({ type }) => /Claim(Settled|Discarded)$/.test(type)).map(({ type }) => `${height} ${type}`),
+    );
     assert.equal(sumOfBalances(ctx), getSupply(ctx, "upokt"));
+    assert.equal(getBalance(ctx, moduleAddressBytes("tokenomics"), "upokt"), 0n);
     assert.ok(getBalance(ctx, moduleAddressBytes("application"), "upokt") >= sumsOfStakes(ctx).application);
   }
   assert.deepEqual([...claims.entries(ctx)], []);
+  const event = "pocket.tokenomics.EventClaim";
+  assert.deepEqual(ended.sort(), [`50 ${event}Discarded`, `50 ${event}Settled`]);
 });
 
 test("the same claims in any order of writing settle to the same state and events", () => {
@@ -119,9 +125,13 @@ test("the same claims in any order of writing settle to the same state and event
       penaltyUpokt: 1000n,
       minStakeUpokt: 1n,
     });
-    for (const i of order) addClaim(ctx, { application: i % 2, supplier: i >> 1, end: 20n, relays: BigInt(i + 3), units: UNITS });
+    for (const i of order)
+      addClaim(ctx, { application: i % 2, supplier: i >> 1, end: 20n, relays: BigInt(i + 3), units: UNITS });
     const outcome = machine.runBlock(new Overlay(state), blockAt(30n, new Uint8Array(32)), []);
-    return { events: outcome.events, changes: outcome.changes.map(([key]) => Buffer.from(key).toString("latin1")).sort() };
+    return {
+      events: outcome.events,
+      changes: outcome.changes.map(([key]) => Buffer.from(key).toString("latin1")).sort(),
+    };
   };
   const first = make([0, 1, 2, 3, 4, 5, 6, 7]);
   assert.ok(first.events.length > 10);

@@ -8,7 +8,10 @@ import { goQuote, goTypeOfValue } from "../shared/go-text.ts";
 import { TOKENOMICS } from "./faults.ts";
 import { getTokenomicsParams, tokenomicsParams } from "./state.ts";
 
-type Shares = Pick<tokenomics.MintAllocationPercentages, "dao" | "proposer" | "supplier" | "sourceOwner" | "application">;
+type Shares = Pick<
+  tokenomics.MintAllocationPercentages,
+  "dao" | "proposer" | "supplier" | "sourceOwner" | "application"
+>;
 
 const MOST_BONUS = 1000n;
 const BASIS_POINTS = 10_000;
@@ -55,10 +58,7 @@ function allocationFault(shares: Shares): TxFault | undefined {
 }
 
 function distributionFault(shares: Shares): TxFault | undefined {
-  return sharesFault(
-    shares,
-    (sum) => `mint equals burn claim distribution percentages do not add to 1.0: got ${sum}`,
-  );
+  return sharesFault(shares, (sum) => `mint equals burn claim distribution percentages do not add to 1.0: got ${sum}`);
 }
 
 function daoFault(address: string): TxFault | undefined {

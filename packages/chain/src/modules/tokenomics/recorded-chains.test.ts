@@ -14,8 +14,8 @@ import {
   contextAt,
   fromJson,
   RECORDED_CHAINS,
-  readChain,
   type RecordedState,
+  readChain,
   runRecordedBlock,
   runRecordedTxs,
   settlementMachine,
@@ -61,7 +61,10 @@ suite("recorded sessions on the state machine", () => {
       const stored = [...claims.entries(ctx)].map(([, claim]) => claim);
       const expected = record.claims_before_settlement.map((json) => fromJson(proof.ClaimSchema, json));
       const bySupplier = (a: proof.Claim, b: proof.Claim) =>
-        `${a.sessionHeader?.sessionId}${a.supplierOperatorAddress}` < `${b.sessionHeader?.sessionId}${b.supplierOperatorAddress}` ? -1 : 1;
+        `${a.sessionHeader?.sessionId}${a.supplierOperatorAddress}` <
+        `${b.sessionHeader?.sessionId}${b.supplierOperatorAddress}`
+          ? -1
+          : 1;
       assert.deepEqual(stored, expected.sort(bySupplier));
       assert.deepEqual([...proofs.entries(ctx)], []);
       assertMoney(ctx, record.state_before_settlement);

@@ -65,14 +65,19 @@ function settlementApplication(found: application.Application): SettlementApplic
   };
 }
 
-function rewardShares(shares: tokenomics.MintAllocationPercentages | tokenomics.MintEqualsBurnClaimDistribution | undefined): RewardShares {
+function rewardShares(
+  shares: tokenomics.MintAllocationPercentages | tokenomics.MintEqualsBurnClaimDistribution | undefined,
+): RewardShares {
   if (shares === undefined) return NO_SHARES;
   const { dao, proposer, supplier, sourceOwner, application: applicationShare } = shares;
   return { dao, proposer, supplier, sourceOwner, application: applicationShare };
 }
 
 /** Suppliers of claims, with the configurations that are active now of the services that they claim for. */
-function suppliersOf(ctx: Context, claims: readonly DueClaim[]): Pick<SettlementSource, "suppliers" | "configs"> & {
+function suppliersOf(
+  ctx: Context,
+  claims: readonly DueClaim[],
+): Pick<SettlementSource, "suppliers" | "configs"> & {
   readonly settled: ReadonlyMap<string, SettlementSupplier>;
 } {
   const claimed = new Map<string, Set<string>>();

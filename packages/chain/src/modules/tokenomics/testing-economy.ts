@@ -1,5 +1,5 @@
 import { encodeBech32, moduleAddressBytes, sha256, VALIDATOR_PREFIX } from "@turnpike/crypto";
-import { application, createMessage, type MessageInit, proof, session, shared, staking, supplier, tokenomics } from "@turnpike/proto";
+import { application, createMessage, proof, session, shared, staking, supplier, tokenomics } from "@turnpike/proto";
 import { addressText } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { Overlay } from "../../state/overlay.ts";
@@ -11,7 +11,13 @@ import { serviceParams, services } from "../service/state.ts";
 import { blockHashes } from "../session/state.ts";
 import { sharedParams } from "../shared/state.ts";
 import { delegations, validators } from "../staking/state.ts";
-import { configsByOperator, serviceConfigs, setDehydratedSupplier, supplierParams, suppliers } from "../supplier/state.ts";
+import {
+  configsByOperator,
+  serviceConfigs,
+  setDehydratedSupplier,
+  supplierParams,
+  suppliers,
+} from "../supplier/state.ts";
 import { tokenomicsParams } from "./state.ts";
 import { contextAt } from "./testing-recorded.ts";
 
@@ -27,8 +33,16 @@ export interface EconomyOptions {
   readonly spendLimitUpokt?: bigint;
   readonly supplierStakes: readonly bigint[];
   readonly computeUnitsPerRelay: bigint;
-  readonly tokenomics: Partial<Pick<tokenomics.Params, "mintRatio" | "globalInflationPerClaim" | "overservicingBonusMultiplier">> & {
-    readonly shares?: readonly [dao: number, proposer: number, supplier: number, sourceOwner: number, application: number];
+  readonly tokenomics: Partial<
+    Pick<tokenomics.Params, "mintRatio" | "globalInflationPerClaim" | "overservicingBonusMultiplier">
+  > & {
+    readonly shares?: readonly [
+      dao: number,
+      proposer: number,
+      supplier: number,
+      sourceOwner: number,
+      application: number,
+    ];
   };
   readonly proofRequestProbability: number;
   readonly proofRequirementThreshold?: bigint;
@@ -50,7 +64,9 @@ export function addressOf(name: string): string {
 }
 
 function fillParams(ctx: Context, opts: EconomyOptions): void {
-  const [dao, proposer, supplierShare, sourceOwner, applicationShare] = opts.tokenomics.shares ?? [0.1, 0.05, 0.7, 0.15, 0];
+  const [dao, proposer, supplierShare, sourceOwner, applicationShare] = opts.tokenomics.shares ?? [
+    0.1, 0.05, 0.7, 0.15, 0,
+  ];
   const shares = { dao, proposer, supplier: supplierShare, sourceOwner, application: applicationShare };
   tokenomicsParams.set(
     ctx,
@@ -92,7 +108,11 @@ function fillParams(ctx: Context, opts: EconomyOptions): void {
     }),
   );
   serviceParams.set(ctx, undefined, { $typeName: "pocket.service.Params", targetNumRelays: 100n });
-  applicationParams.set(ctx, undefined, createMessage(application.ParamsSchema, { minStake: coin(opts.minStakeUpokt) }));
+  applicationParams.set(
+    ctx,
+    undefined,
+    createMessage(application.ParamsSchema, { minStake: coin(opts.minStakeUpokt) }),
+  );
   supplierParams.set(ctx, undefined, createMessage(supplier.ParamsSchema, { minStake: coin(opts.minStakeUpokt) }));
 }
 
@@ -140,8 +160,9 @@ function addValidator(ctx: Context, index: number, tokens: bigint): void {
     [`validator ${index}`, tokens / 2n],
     ["delegator", tokens - tokens / 2n],
   ] as const) {
-    const delegation: MessageInit<staking.Delegation> = { delegatorAddress: addressOf(name), shares: (part * DECIMAL_ONE).toString() };
-    delegations.set(ctx, [operator, bytesOf(name)], createMessage(staking.DelegationSchema, delegation));
+    const shares = (part * DECIMAL_ONE).toString();
+    const delegation = createMessage(staking.DelegationSchema, { delegatorAddress: addressOf(name), shares });
+    delegations.set(ctx, [operator, bytesOf(name)], delegation);
   }
 }
 
@@ -157,7 +178,12 @@ export function makeEconomy(opts: EconomyOptions): Economy {
     const serviceConfigsOf = [{ serviceId: SERVICE }];
     setApplication(
       ctx,
-      createMessage(application.ApplicationSchema, { address, stake: coin(stake), serviceConfigs: serviceConfigsOf, ...limit }),
+      createMessage(application.ApplicationSchema, {
+        address,
+        stake: coin(stake),
+        serviceConfigs: serviceConfigsOf,
+        ...limit,
+      }),
     );
     stakes.application += stake;
   }
@@ -182,7 +208,15 @@ export function makeEconomy(opts: EconomyOptions): Economy {
 /** A claim of a session that ends at a height, written without its message. */
 export function addClaim(
   ctx: Context,
-  claim: { readonly application: number; readonly supplier: number; readonly end: bigint; readonly relays: bigint; readonly units: bigint; readonly status?: 0 | 1 | 2; readonly serviceId?: string },
+  claim: {
+    readonly application: number;
+    readonly supplier: number;
+    readonly end: bigint;
+    readonly relays: bigint;
+    readonly units: bigint;
+    readonly status?: 0 | 1 | 2;
+    readonly serviceId?: string;
+  },
 ): void {
   const rootHash = Buffer.alloc(48, claim.supplier + 1);
   rootHash.writeBigUInt64BE(BigInt.asUintN(64, claim.units * claim.relays), 32);
@@ -214,7 +248,9 @@ export function sumOfBalances(ctx: Context): bigint {
 
 /** Sums of the stakes that the records of actors say. */
 export function sumsOfStakes(ctx: Context): { readonly application: bigint; readonly supplier: bigint } {
-  const sum = (list: Iterable<readonly [unknown, { readonly stake?: { readonly amount: string } | undefined }]>): bigint => {
+  const sum = (
+    list: Iterable<readonly [unknown, { readonly stake?: { readonly amount: string } | undefined }]>,
+  ): bigint => {
     let total = 0n;
     for (const [, { stake }] of list) total += BigInt(stake?.amount ?? "0");
     return total;

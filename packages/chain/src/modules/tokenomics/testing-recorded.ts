@@ -25,8 +25,8 @@ import { bytesOfAddress } from "../../testing/recorded-tx.ts";
 import { applicationParams, setApplication } from "../application/state.ts";
 import { addAccount, ensureModuleAccount } from "../auth/accounts.ts";
 import { authModule } from "../auth/auth-module.ts";
-import { getBalance, setBalance, setSupply } from "../bank/balances.ts";
 import { authzModule, handlersOf } from "../authz/authz-module.ts";
+import { getBalance, setBalance, setSupply } from "../bank/balances.ts";
 import { bankModule } from "../bank/bank-module.ts";
 import { proofModule } from "../proof/proof-module.ts";
 import { proofParams } from "../proof/state.ts";
@@ -49,7 +49,11 @@ export interface RecordedState {
   readonly supply: readonly { readonly denom: string; readonly amount: string }[];
   readonly applications: Readonly<Record<string, { readonly amount: string }>>;
   readonly suppliers: Readonly<Record<string, { readonly amount: string }>>;
-  readonly validators: readonly { readonly operator_address: string; readonly tokens: string; readonly delegator_shares: string }[];
+  readonly validators: readonly {
+    readonly operator_address: string;
+    readonly tokens: string;
+    readonly delegator_shares: string;
+  }[];
 }
 
 interface RecordedParams {
@@ -82,7 +86,10 @@ export interface RecordedChain {
         readonly before_settlement: { readonly relayMiningDifficulty: Json };
         readonly after_settlement: { readonly relayMiningDifficulty: Json };
         readonly history: {
-          readonly relayMiningDifficultyHistory: readonly { readonly effective_height: string; readonly difficulty: Json }[];
+          readonly relayMiningDifficultyHistory: readonly {
+            readonly effective_height: string;
+            readonly difficulty: Json;
+          }[];
         };
       }
     >
@@ -101,7 +108,9 @@ export interface RecordedChain {
       readonly timestamp: string;
       readonly events: readonly ChainEvent[];
       readonly tx: {
-        readonly body: { readonly messages: readonly { readonly "@type": string; readonly supplier_operator_address: string }[] };
+        readonly body: {
+          readonly messages: readonly { readonly "@type": string; readonly supplier_operator_address: string }[];
+        };
         readonly auth_info: {
           readonly signer_infos: readonly { readonly sequence: string }[];
           readonly fee: { readonly amount: readonly { readonly amount: string }[] };
@@ -192,7 +201,12 @@ function fillAccounts(ctx: Context, record: RecordedChain): void {
     const bytes = bytesOfAddress(address);
     const key = createMessage(cryptoSecp256k1.PubKeySchema, { key: Buffer.from(KEYS[address] ?? "", "base64") });
     const sequence = sequences.get(address) ?? 1n;
-    const base = { address, accountNumber: BigInt(index), sequence, pubKey: packAny(cryptoSecp256k1.PubKeySchema, key) };
+    const base = {
+      address,
+      accountNumber: BigInt(index),
+      sequence,
+      pubKey: packAny(cryptoSecp256k1.PubKeySchema, key),
+    };
     addAccount(ctx, bytes, { base: { $typeName: "cosmos.auth.v1beta1.BaseAccount", ...base } });
     for (const [denom, amount] of Object.entries(before.balances[name] ?? {})) {
       setBalance(ctx, bytes, { denom, amount: BigInt(amount) });
@@ -225,7 +239,11 @@ function fillActors(ctx: Context, record: RecordedChain): void {
   const before = record.state_before_settlement;
   for (const { application: json, suppliers, header } of record.sessions) {
     const found = fromJson(application.ApplicationSchema, json);
-    const stake = { $typeName: "cosmos.base.v1beta1.Coin" as const, denom: "upokt", amount: before.applications[json.address]?.amount ?? "0" };
+    const stake = {
+      $typeName: "cosmos.base.v1beta1.Coin" as const,
+      denom: "upokt",
+      amount: before.applications[json.address]?.amount ?? "0",
+    };
     setApplication(ctx, { ...found, stake });
     for (const supplierJson of suppliers) {
       const operator = supplierJson.operator_address;

@@ -1,0 +1,38 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { txHash } from "../comet/hashes.ts";
+import { EMPTY_COMMIT } from "../comet/types.ts";
+import { scratchFolder } from "../store/testing-model.ts";
+import type { TxResult } from "../tx/run-tx.ts";
+import type { BlockRecord } from "../types.ts";
+import { blockRecords, readPlace, TABLES } from "./block-records.ts";
+import { openTestNode, sendTx } from "./testing-chain.ts";
+import { must } from "./testing-verify.ts";
+
+suite("records of blocks", () => {
+  test("a transaction that fails later does not hide the one that succeeded; one that succeeds replaces", async () => {
+    await using folder = await scratchFolder();
+    await using node = await openTestNode({ folder: folder.path });
+    const tx = sendTx({ from: 0, sequence: 0n });
+    node.submit(tx);
+    const stored = await node.produceBlock();
+    const results = must(node.blocks.results(1n));
+    const kept = new Map<string, Uint8Array>();
+    const nameOf = (table: string, key: Uint8Array): string => `${table} ${Buffer.from(key).toString("hex")}`;
+    const store = { record: (table: string, key: Uint8Array) => kept.get(nameOf(table, key)) };
+    const write = (heightBlocks: bigint, code: number): bigint => {
+      const { block } = stored;
+      const at = { ...stored, block: { ...block, header: { ...block.header, height: heightBlocks } } };
+      const result: TxResult = { ...must(results.txResults[0]), code };
+      const written = { stored: at, results: { ...results, txResults: [result] }, commit: EMPTY_COMMIT };
+      const records: BlockRecord[] = blockRecords(store, { ...written, validators: new Map() });
+      for (const { table, key, value } of records) kept.set(nameOf(table, key), value);
+      return readPlace(must(kept.get(nameOf(TABLES.places, txHash(tx))))).heightBlocks;
+    };
+    assert.equal(write(1n, 5), 1n);
+    assert.equal(write(2n, 7), 2n);
+    assert.equal(write(3n, 0), 3n);
+    assert.equal(write(4n, 5), 3n);
+    assert.equal(write(5n, 0), 5n);
+  });
+});
