@@ -15,7 +15,6 @@ export {
 export { loadNodeKey, loadValidatorKey } from "./engine/keys.ts";
 export { type EmbeddedNodeModules, type EmbeddedNodeOptions, openEmbeddedNode } from "./engine/open-embedded-node.ts";
 export { buildGenesis, type GenesisAccount, type GenesisPlan } from "./genesis/build-genesis.ts";
-export { genesisConsensusParams } from "./genesis/consensus-params.ts";
 export type { GenesisValidator } from "./genesis/gentx.ts";
 export {
   LOCAL_ROLES,
@@ -28,6 +27,7 @@ export { CHAIN_PROFILES, type ChainProfile, type ProfileName } from "./genesis/p
 export { type AuthOptions, authModule } from "./modules/auth/auth-module.ts";
 export { bankModule } from "./modules/bank/bank-module.ts";
 export type { BankMessageOptions } from "./modules/bank/messages.ts";
+export { consensusParamsOfGenesis } from "./modules/consensus/consensus-module.ts";
 export type {
   Application,
   ChainSource,

@@ -7,10 +7,10 @@ import {
   type ChainSource,
   CometRpc,
   CometSource,
+  consensusParamsOfGenesis,
   EmbeddedSource,
   type GenesisDocument,
   gasPricesOf,
-  genesisConsensusParams,
   loadNodeKey,
   loadValidatorKey,
   openChainStore,
@@ -99,7 +99,7 @@ async function underCometBft(config: Config, parts: Parts, stack: AsyncDisposabl
 
 function partsOf(config: Config, home: ChainHome, genesis: GenesisDocument, log: Log): Parts {
   const gasPrices = gasPricesOf(config.chain.minGasPrices);
-  const made = pocketMachine({ gasPrices, consensusParams: genesisConsensusParams(genesis) });
+  const made = pocketMachine({ gasPrices, consensusParams: consensusParamsOfGenesis(genesis.consensus.params) });
   return { home, genesis, log, ...made };
 }
 

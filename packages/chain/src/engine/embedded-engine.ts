@@ -1,59 +1,272 @@
-import { application, createMessage } from "@turnpike/proto";
-import { addressFault } from "../../state/addresses.ts";
-import { goQuoted } from "../../state/go-text.ts";
-import { refuse } from "../../state/grpc-status.ts";
-import { type QueryHandler, queryHandler } from "../../state/module.ts";
-import { fail } from "../../state/outcome.ts";
-import { pageOf } from "../../state/pages.ts";
-import { APPLICATION } from "./errors.ts";
-import { applications, getApplication, getApplicationParams } from "./state.ts";
+import { type Clock, isAppError, type Log } from "@turnpike/base";
+import type { ChainApp } from "../app/chain-app.ts";
+import type { BuiltBlock } from "../comet/block.ts";
+import { MAX_BLOCK_BYTES } from "../comet/part-set.ts";
+import { type Commit, type ValidatorSet, ZERO_TIME_NS } from "../comet/types.ts";
+import { indexRecords } from "../index/records.ts";
+import type {
+  BlockResults,
+  ConsensusMoment,
+  EmbeddedNode,
+  GenesisDocument,
+  NodeEvent,
+  StoredBlock,
+  Submission,
+} from "../node/types.ts";
+import type { TxResult } from "../tx/run-tx.ts";
+import type { Bytes, ChainStore } from "../types.ts";
+import type { BlockMaker } from "./block-maker.ts";
+import type { KeptBlocks } from "./block-reads.ts";
+import { blockRecords } from "./block-records.ts";
+import { blockEvents } from "./events.ts";
+import type { EngineParams } from "./genesis.ts";
+import { Mempool, type MempoolOptions } from "./mempool.ts";
+import { paced, type Wait } from "./pacer.ts";
+import { nextPosition, type Position } from "./position.ts";
 
-const path = (method: string): string => `/pocket.application.Query/${method}`;
+/** Options of {@link EmbeddedEngine}. */
+export interface EmbeddedEngineOptions {
+  readonly genesis: GenesisDocument;
+  readonly params: EngineParams;
+  readonly moniker: string;
+  readonly nodeId: string;
+  readonly validatorKey: Bytes;
+  /** Undefined: blocks are made by {@link EmbeddedEngine.produceBlock} alone. */
+  readonly blockIntervalMs: number | undefined;
+  /** States that are kept; undefined: all of them. */
+  readonly keepStatesBlocks: number | undefined;
+  readonly mempool: MempoolOptions;
+}
 
-/** The applications' queries, by gRPC path. */
-export const APPLICATION_QUERIES: Readonly<Record<string, QueryHandler>> = {
-  [path("Params")]: queryHandler(
-    application.QueryParamsRequestSchema,
-    application.QueryParamsResponseSchema,
-    (ctx) => ({
-      ok: true,
-      value: createMessage(application.QueryParamsResponseSchema, { params: getApplicationParams(ctx) }),
-    }),
-  ),
-  [path("Application")]: queryHandler(
-    application.QueryGetApplicationRequestSchema,
-    application.QueryGetApplicationResponseSchema,
-    (ctx, { address }) => {
-      const found = getApplication(ctx, address);
-      if (found === undefined) {
-        return refuse("NotFound", fail(APPLICATION.notFound, `app address: ${address}`).fault.text);
-      }
-      const value = createMessage(application.QueryGetApplicationResponseSchema, { application: found });
-      return { ok: true, value };
-    },
-  ),
-  [path("AllApplications")]: queryHandler(
-    application.QueryAllApplicationsRequestSchema,
-    application.QueryAllApplicationsResponseSchema,
-    (ctx, { pagination, delegateeGatewayAddress: gateway }) => {
-      const fault = gateway === "" ? undefined : addressFault(gateway);
-      if (fault !== undefined) {
-        const { text } = fail(APPLICATION.queryInvalidGatewayAddress, `${goQuoted(gateway)}; (${fault})`).fault;
-        return refuse("InvalidArgument", text);
-      }
-      const page = pageOf(pagination, function* (options) {
-        for (const [key, found] of applications.entries(ctx, options)) yield [applications.keyBytes(key), found];
+/** What {@link EmbeddedEngine} works with. */
+export interface EmbeddedEngineModules {
+  readonly application: ChainApp;
+  readonly store: ChainStore;
+  readonly blocks: KeptBlocks;
+  readonly maker: BlockMaker;
+  readonly position: Position;
+  readonly clock: Clock;
+  readonly wait: Wait;
+  readonly log: Log;
+  /** Closed after the last block. */
+  readonly owned: AsyncDisposableStack;
+}
+
+const NS_PER_MS = 1_000_000n;
+// CometBFT 0.38, `types/block.go`: what a block has beside its transactions, at most.
+const OVERHEAD_BYTES = 11n + 626n + 94n;
+const VOTE_BYTES = 111n;
+// Blocks between two runs of pruning.
+const PRUNE_EVERY_BLOCKS = 10n;
+
+/** One validator in this process: mempool, blocks and what is told of them. */
+export class EmbeddedEngine implements EmbeddedNode {
+  readonly application: ChainApp;
+  readonly genesis: GenesisDocument;
+  readonly blocks: KeptBlocks;
+  readonly mempool: Mempool;
+  readonly moniker: string;
+  readonly nodeId: string;
+  readonly validatorKey: Bytes;
+  /** Resolves when the node is closed; rejects when it can make no more blocks. */
+  readonly ended: Promise<void>;
+  readonly #opts: EmbeddedEngineOptions;
+  readonly #store: ChainStore;
+  readonly #maker: BlockMaker;
+  readonly #clock: Clock;
+  readonly #log: Log;
+  readonly #owned: AsyncDisposableStack;
+  readonly #listeners = new Set<(event: NodeEvent) => void>();
+  readonly #stop = new AbortController();
+  #position: Position;
+  #nextTimeNs: bigint;
+  #producing: Promise<unknown> = Promise.resolve();
+  #pruning: Promise<void> | undefined;
+  #closing: Promise<void> | undefined;
+
+  constructor(opts: EmbeddedEngineOptions, modules: EmbeddedEngineModules) {
+    const { application, store, blocks, maker, position, clock, log, owned, wait } = modules;
+    this.#opts = opts;
+    this.genesis = opts.genesis;
+    this.moniker = opts.moniker;
+    this.nodeId = opts.nodeId;
+    this.validatorKey = opts.validatorKey;
+    this.application = application;
+    this.blocks = blocks;
+    this.#store = store;
+    this.#maker = maker;
+    this.#position = position;
+    this.#clock = clock;
+    this.#log = log;
+    this.#owned = owned;
+    this.#nextTimeNs = this.#nowNs();
+    this.mempool = new Mempool(opts.mempool, {
+      check: (tx, again) => application.check(tx, again),
+      maxDataBytes: () => this.#maxDataBytes(),
+    });
+    const { blockIntervalMs } = opts;
+    const running =
+      blockIntervalMs === undefined
+        ? Promise.resolve()
+        : paced(blockIntervalMs, () => this.#tick(blockIntervalMs), this.#stop.signal, { clock, wait });
+    this.ended = this.#endOf(running);
+    // Whoever cares waits for it; nobody has to.
+    this.ended.catch(() => undefined);
+  }
+
+  submit(tx: Bytes): Submission {
+    return this.mempool.submit(tx);
+  }
+
+  check(tx: Bytes): TxResult {
+    return this.application.check(tx, false);
+  }
+
+  listen(listener: (event: NodeEvent) => void): () => void {
+    const own = (event: NodeEvent): void => listener(event);
+    this.#listeners.add(own);
+    return () => void this.#listeners.delete(own);
+  }
+
+  moment(): ConsensusMoment {
+    const { nextHeightBlocks, last, validators } = this.#position;
+    return {
+      heightBlocks: nextHeightBlocks,
+      round: 0,
+      step: 1,
+      startTimeNs: this.#nextTimeNs,
+      commitTimeNs: last === undefined ? ZERO_TIME_NS : (votedAt(last.commit) ?? last.timeNs),
+      validators,
+      lastValidators: last?.validators,
+      lastCommit: last?.commit,
+    };
+  }
+
+  /**
+   * Makes the next block of what waits in the mempool, writes it and tells of it.
+   * @throws AppError of the store, and CONFIG_INVALID when the key has lost its power
+   */
+  produceBlock(): Promise<StoredBlock> {
+    const made = this.#producing.then(() => this.#produce());
+    this.#producing = made.catch(() => undefined);
+    return made;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    this.#closing ??= (async () => {
+      this.#stop.abort();
+      await this.ended.catch(() => undefined);
+      await this.#producing;
+      await this.#pruning;
+      this.#listeners.clear();
+      await this.#owned[Symbol.asyncDispose]();
+    })();
+    return this.#closing;
+  }
+
+  async #produce(): Promise<StoredBlock> {
+    this.#stop.signal.throwIfAborted();
+    const at = this.#position;
+    this.#maker.checkPower(at.validators);
+    const built = this.#maker.build(at, this.mempool.reap(this.#opts.params.maxGas));
+    const results = this.#run(built);
+    const commit = this.#maker.commit(at, built, this.#nowNs());
+    const next = nextPosition(at, built, commit, results);
+    const stored: StoredBlock = { block: built.block, id: built.id, sizeBytes: built.bytes.length };
+    const records = blockRecords(this.#store, { stored, results, commit, validators: newSets(at, next) });
+    await this.application.commit([...records, ...indexRecords(stored, results)]);
+    this.#position = next;
+    this.blocks.remember(stored);
+    this.mempool.update(built.block.txs, results.txResults);
+    for (const event of blockEvents(stored, results)) this.#tell(event);
+    this.#prune();
+    return stored;
+  }
+
+  #run(built: BuiltBlock): BlockResults {
+    const { header, txs } = built.block;
+    const block = {
+      chainId: header.chainId,
+      heightBlocks: header.height,
+      timeNanos: header.timeNs,
+      hash: built.id.hash,
+      proposer: header.proposerAddress,
+    };
+    const { outcome, appHash } = this.application.run(block, txs);
+    const { results: txResults, events, validatorUpdates } = outcome;
+    return { heightBlocks: header.height, txResults, events, validatorUpdates, appHash };
+  }
+
+  async #tick(intervalMs: number): Promise<void> {
+    this.#nextTimeNs = this.#nowNs() + BigInt(Math.round(intervalMs)) * NS_PER_MS;
+    try {
+      await this.produceBlock();
+    } catch (cause) {
+      if (this.#stop.signal.aborted) return;
+      // Room may come back; nothing was written.
+      if (!isAppError(cause, "CHAIN_STORE_FULL")) throw cause;
+      this.#log.error({ cause, heightBlocks: `${this.#position.nextHeightBlocks}` }, "no room for a block");
+    }
+  }
+
+  async #endOf(running: Promise<void>): Promise<void> {
+    try {
+      await running;
+    } catch (cause) {
+      this.#log.error({ cause, heightBlocks: `${this.#position.nextHeightBlocks}` }, "no more blocks can be made");
+      throw cause;
+    }
+    if (!this.#stop.signal.aborted) {
+      await new Promise<void>((resolve) => {
+        this.#stop.signal.addEventListener("abort", () => resolve(), { once: true });
       });
-      if (!page.ok) return refuse("Internal", page.text);
-      // A page counts every application, and shows those of the gateway (recorded, "list by gateway").
-      const shown = page.items.filter(
-        ({ delegateeGatewayAddresses }) => gateway === "" || delegateeGatewayAddresses.includes(gateway),
-      );
-      const value = createMessage(application.QueryAllApplicationsResponseSchema, {
-        applications: shown,
-        pagination: page.pagination,
+    }
+  }
+
+  #tell(event: NodeEvent): void {
+    for (const listener of this.#listeners) {
+      try {
+        listener(event);
+      } catch (cause) {
+        this.#log.error({ cause, type: event.type }, "a listener failed");
+      }
+    }
+  }
+
+  #prune(): void {
+    const keep = this.#opts.keepStatesBlocks;
+    const last = this.#position.last?.heightBlocks;
+    if (keep === undefined || last === undefined || this.#pruning !== undefined) return;
+    const before = last - BigInt(keep) + 1n;
+    if (before < this.#store.earliestHeightBlocks() + PRUNE_EVERY_BLOCKS) return;
+    this.#pruning = this.#store
+      .prune(before, this.#stop.signal)
+      .catch((cause: unknown) => {
+        if (!this.#stop.signal.aborted) this.#log.error({ cause }, "pruning failed");
+      })
+      .finally(() => {
+        this.#pruning = undefined;
       });
-      return { ok: true, value };
-    },
-  ),
-};
+  }
+
+  #maxDataBytes(): bigint {
+    const { maxBytes } = this.#opts.params;
+    const whole = maxBytes < 0n ? BigInt(MAX_BLOCK_BYTES) : maxBytes;
+    return whole - OVERHEAD_BYTES - VOTE_BYTES * BigInt(this.#position.validators.validators.length);
+  }
+
+  #nowNs(): bigint {
+    return BigInt(Math.round(this.#clock.nowMs() * 1000)) * 1000n;
+  }
+}
+
+const votedAt = ({ signatures }: Commit): bigint | undefined =>
+  signatures.find(({ signature }) => signature.length > 0)?.timeNs;
+
+// The first block also brings the sets that the genesis made.
+function newSets(at: Position, next: Position): ReadonlyMap<bigint, ValidatorSet> {
+  const height = at.nextHeightBlocks;
+  const sets = new Map([[height + 2n, next.nextValidators]]);
+  if (at.last === undefined) sets.set(height, at.validators).set(height + 1n, at.nextValidators);
+  return sets;
+}

@@ -18,7 +18,7 @@ const LITERALS = new Map([
   ["n", "null"],
 ]);
 const HEX_DIGITS = "0123456789abcdefABCDEF";
-const PLAIN = /[^"\\\x00-\x1f]*/y;
+const PLAIN = /[^"\\\p{Cc}]*/uy;
 const NUMBER = /-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?/y;
 const END = "unexpected end of JSON input";
 

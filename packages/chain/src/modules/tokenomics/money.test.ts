@@ -57,7 +57,7 @@ test("in every history the supply is the sum of the balances after each block, a
       const ctx = contextAt(state, 15n);
       for (const claim of history.claims) addClaim(ctx, claim);
       let discarded = 0;
-      for (let height = 29n; height <= 51n; height++) {
+      for (const height of [29n, 30n, 31n, 40n, 50n]) {
         const { changes, events } = machine.runBlock(state, blockAt(height, new Uint8Array(32)), []);
         for (const [key, value] of changes) {
           if (value === undefined) state.delete(key);

@@ -72,7 +72,7 @@ export interface RecordedChain {
   readonly session_end: number;
   readonly settlement_height: number;
   readonly sessions: readonly {
-    readonly header: Json;
+    readonly header: Json & { readonly service_id: string };
     readonly application: Json & { readonly address: string };
     readonly suppliers: readonly (Json & { readonly operator_address: string; readonly services: readonly Json[] })[];
   }[];
@@ -250,7 +250,7 @@ function fillActors(ctx: Context, record: RecordedChain): void {
       const staked = fromJson(shared.SupplierSchema, supplierJson);
       const amount = before.suppliers[operator]?.amount ?? "0";
       setDehydratedSupplier(ctx, { ...staked, stake: { ...stake, amount } });
-      const serviceId = String(header["service_id"]);
+      const { service_id: serviceId } = header;
       const [config] = staked.services;
       assert.equal(config?.serviceId, serviceId);
       const update = createMessage(shared.ServiceConfigUpdateSchema, {
