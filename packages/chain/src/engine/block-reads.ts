@@ -1,7 +1,7 @@
 import { cometTypes, createMessage, decodeMessage, encodeMessage } from "@turnpike/proto";
 import { decodeBlock, decodeCommit } from "../comet/decode.ts";
 import type { Block, Commit, ValidatorSet } from "../comet/types.ts";
-import { searchBlocks, searchTxs } from "../index/search.ts";
+import { searchBlocks, searchTxs } from "../indexing/search.ts";
 import type { BlockReads, BlockResults, SearchPage, SearchResult, StoredBlock, StoredTx } from "../node/types.ts";
 import { bytesToHeight, heightToBytes } from "../store/keys.ts";
 import type { Bytes, ChainStore } from "../types.ts";

@@ -3,7 +3,7 @@ import type { ChainApp } from "../app/chain-app.ts";
 import type { BuiltBlock } from "../comet/block.ts";
 import { MAX_BLOCK_BYTES } from "../comet/part-set.ts";
 import { type Commit, type ValidatorSet, ZERO_TIME_NS } from "../comet/types.ts";
-import { indexRecords } from "../index/records.ts";
+import { indexRecords } from "../indexing/records.ts";
 import type {
   BlockResults,
   ConsensusMoment,

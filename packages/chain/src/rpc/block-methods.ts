@@ -1,5 +1,5 @@
 import { commitToRpcJson, headerToRpcJson } from "../comet/rpc-json.ts";
-import { parseEventQuery } from "../index/query.ts";
+import { parseEventQuery } from "../indexing/query.ts";
 import type { EmbeddedNode, StoredBlock } from "../node/types.ts";
 import { failed, type RpcOutcome, result } from "./answers.ts";
 import type { ArgumentValue } from "./arguments.ts";

@@ -1,5 +1,5 @@
 import { bytesToHex } from "@turnpike/base";
-import { type EventQuery, matchesEvents, parseEventQuery } from "../index/query.ts";
+import { type EventQuery, matchesEvents, parseEventQuery } from "../indexing/query.ts";
 import type { EmbeddedNode, GenesisConsensusParams, NodeEvent, StoredTx } from "../node/types.ts";
 import type { RpcId } from "./answers.ts";
 import type { RpcBounds } from "./bounds.ts";

@@ -1,7 +1,7 @@
 import { bytesToBase64 } from "@turnpike/base";
 import { validatorKeyAddress } from "@turnpike/crypto";
 import { blockIdToRpcJson, blockToRpcJson, headerToRpcJson, type RpcJson } from "../comet/rpc-json.ts";
-import { EVENT_KEY, type EventMap, eventMapOfBlock, eventMapOfTx } from "../index/event-map.ts";
+import { EVENT_KEY, type EventMap, eventMapOfBlock, eventMapOfTx } from "../indexing/event-map.ts";
 import type { GenesisConsensusParams, NodeEvent } from "../node/types.ts";
 import { goJsonText } from "./go-json.ts";
 import {

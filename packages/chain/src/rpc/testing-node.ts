@@ -5,8 +5,8 @@ import type { BuiltBlock } from "../comet/block.ts";
 import { CHAIN_ID, commitOf, nextBlock, testValidators } from "../comet/testing-chain.ts";
 import { must } from "../comet/testing-recorded.ts";
 import type { Commit } from "../comet/types.ts";
-import { BLOCK_HEIGHT_KEY, eventMapOf, eventMapOfTx } from "../index/event-map.ts";
-import { matchesEvents, parseEventQuery } from "../index/query.ts";
+import { BLOCK_HEIGHT_KEY, eventMapOf, eventMapOfTx } from "../indexing/event-map.ts";
+import { matchesEvents, parseEventQuery } from "../indexing/query.ts";
 import type {
   AppAnswer,
   BlockReads,

@@ -1,5 +1,5 @@
 import { sha256 } from "@turnpike/crypto";
-import { parseEventQuery } from "../index/query.ts";
+import { parseEventQuery } from "../indexing/query.ts";
 import type { EmbeddedNode, StoredTx, Submission } from "../node/types.ts";
 import type { TxResult } from "../tx/run-tx.ts";
 import { failed, type RpcOutcome, result } from "./answers.ts";
