@@ -22,6 +22,7 @@ export {
   type LocalRole,
   type LocalService,
   localGenesis,
+  type Visitor,
 } from "./genesis/local-genesis.ts";
 export { CHAIN_PROFILES, type ChainProfile, type ProfileName } from "./genesis/profiles.ts";
 export { type AuthOptions, authModule } from "./modules/auth/auth-module.ts";

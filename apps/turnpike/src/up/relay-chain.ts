@@ -1,5 +1,5 @@
 import { type Log, systemClock } from "@turnpike/base";
-import { CHAIN_PROFILES, type LOCAL_ROLES, type LocalService } from "@turnpike/chain";
+import { CHAIN_PROFILES, type LOCAL_ROLES, type LocalService, type Visitor } from "@turnpike/chain";
 import { ChainClient, type ChainSigner } from "@turnpike/chain-client";
 import { addressToBytes, validatorAddress } from "@turnpike/crypto";
 import { startPortSplitter } from "@turnpike/localnet";
@@ -17,6 +17,13 @@ export const RELAY_CHAIN_PROFILE = CHAIN_PROFILES.fast;
 /** The service whose compute units the first start changes, so that there is a history of them. */
 const REPRICED_SERVICE = "document-digest";
 const REPRICED_UNITS = 120n;
+/**
+ * Two accounts of the recorded chain whose answers this one is held against: the questions name them. Their keys are public.
+ */
+const RECORDED_VISITORS: readonly Visitor[] = [
+  { publicKey: Buffer.from("AwQS8Y0I5K49fsgwiZwigC2Wt+PvKY2z7RhM7jU7ktLR", "base64") },
+  { publicKey: Buffer.from("Ahsru5EL6qztNiJwX5zhsZfgdevrgMQw/vkpSxMsjKOT", "base64"), applicationFor: "anvil" },
+];
 const DELEGATED_UPOKT = 1_000_000_000n;
 const TX_TIMEOUT_MS = 30_000;
 
@@ -38,6 +45,7 @@ export async function prepareRelayChain(
     profile: RELAY_CHAIN_PROFILE,
     genesisTime: new Date(systemClock.nowMs()).toISOString(),
     services,
+    visitors: RECORDED_VISITORS,
     supplierUrls: ["http://127.0.0.1:8549", "http://127.0.0.1:8550"],
     consensusKey: await consensusKeyOf(chainFolder),
   });

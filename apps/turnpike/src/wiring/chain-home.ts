@@ -10,6 +10,7 @@ import {
   type LocalService,
   loadValidatorKey,
   localGenesis,
+  type Visitor,
 } from "@turnpike/chain";
 import { type ChainSigner, createChainSigner } from "@turnpike/chain-client";
 import { isPrivateKey } from "@turnpike/crypto";
@@ -94,6 +95,7 @@ export interface InitChainOptions {
   readonly profile: ChainProfile;
   readonly genesisTime: string;
   readonly services: readonly [LocalService, ...LocalService[]];
+  readonly visitors?: readonly Visitor[];
   readonly supplierUrls: readonly [string, string];
   /** Ed25519 key of the validator, 32 bytes. */
   readonly consensusKey: Uint8Array;

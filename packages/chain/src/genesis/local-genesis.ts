@@ -1,5 +1,6 @@
 import { utf8ToBytes } from "@turnpike/base";
 import type { ChainSigner } from "@turnpike/chain-client";
+import { accountAddress } from "@turnpike/crypto";
 import { application, base, createMessage, gateway, shared } from "@turnpike/proto";
 import type { GenesisDocument } from "../node/types.ts";
 import { buildGenesis, type GenesisAccount } from "./build-genesis.ts";
@@ -42,8 +43,18 @@ export interface LocalChain {
   readonly consensusKey: Uint8Array;
   /** The first one is staked for, and has a card. */
   readonly services: readonly [LocalService, ...LocalService[]];
+  /** Further accounts, without a role and without money. */
+  readonly visitors?: readonly Visitor[];
   /** Where the suppliers' relay miners are. */
   readonly supplierUrls: readonly [string, string];
+}
+
+/** An account that has no role, and perhaps an application. */
+export interface Visitor {
+  /** Compressed secp256k1 key, 33 bytes. */
+  readonly publicKey: Uint8Array;
+  /** The service that an application of this account is staked for. */
+  readonly applicationFor?: string;
 }
 
 const POKT = 1_000_000n;
@@ -86,12 +97,13 @@ export function localGenesis(chain: LocalChain): GenesisDocument {
     publicKey: signers[role].publicKey,
     balanceUpokt: role === "faucet" ? FAUCET_UPOKT : PURSE_UPOKT,
   }));
+  const { visitors = [] } = chain;
   const card = (text: string) => createMessage(shared.MetadataSchema, { card: utf8ToBytes(text) });
   return buildGenesis({
     chainId: chain.chainId,
     genesisTime: chain.genesisTime,
     profile: chain.profile,
-    accounts,
+    accounts: [...accounts, ...visitors.map(({ publicKey }) => ({ publicKey, balanceUpokt: 0n }))],
     daoAddress: at("dao"),
     services: services.map(({ id, name }, index) =>
       createMessage(shared.ServiceSchema, {
@@ -115,6 +127,15 @@ export function localGenesis(chain: LocalChain): GenesisDocument {
         serviceConfigs: [{ serviceId: first.id }],
         perSessionSpendLimit: coin(5n * POKT),
       }),
+      ...visitors.flatMap(({ publicKey, applicationFor }) =>
+        applicationFor === undefined
+          ? []
+          : createMessage(application.ApplicationSchema, {
+              address: accountAddress(publicKey),
+              stake: coin(100n * POKT),
+              serviceConfigs: [{ serviceId: applicationFor }],
+            }),
+      ),
     ],
     gateways: [
       createMessage(gateway.GatewaySchema, { address: at("gateway-1"), stake: coin(5n * POKT) }),

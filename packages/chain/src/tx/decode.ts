@@ -125,8 +125,8 @@ export function decodeTx(bytes: Bytes, handlers: ReadonlyMap<string, MessageHand
   const authInfo = read(txs.AuthInfoSchema, raw.message.authInfoBytes);
   if (!authInfo.ok) return fail(SDK.txDecode, authInfo.fault);
   const { fee } = authInfo.message;
-  if (fee === undefined) return fail(SDK.txDecode, "the fee is missing");
   if (body.message.messages.length === 0) return fail(SDK.invalidRequest, "must contain at least one message");
+  if (fee === undefined) return fail(SDK.txDecode, "the fee is missing");
   const messages: RoutedMessage[] = [];
   for (const any of body.message.messages) {
     const message = routed(any, handlers);
