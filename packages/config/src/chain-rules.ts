@@ -1,5 +1,10 @@
 import type { Config } from "./schema.ts";
 
+/** True for a configuration that runs a node of the chain and has nothing for a gateway to sell or give away. */
+export function isChainAlone({ chain, payment, suppliers }: Config): boolean {
+  return chain.home !== undefined && payment.networks.length === 0 && Object.keys(suppliers).length === 0;
+}
+
 /** Ports of the chain, when this configuration runs one. */
 export function chainPorts({
   chain: { home, engine, rpc, rest, grpc },

@@ -1,4 +1,4 @@
-import { chainFaults, chainPorts } from "./chain-rules.ts";
+import { chainFaults, chainPorts, isChainAlone } from "./chain-rules.ts";
 import { DANGEROUS } from "./dangerous.ts";
 import { proxyFaults } from "./limit-rules.ts";
 import { portalFaults, portalPorts } from "./portal-rules.ts";
@@ -18,9 +18,14 @@ function isLoopback(url: string): boolean {
 const WILDCARDS = new Set(["0.0.0.0", "::", "[::]"]);
 
 function portFaults(config: Config): string[] {
+  const { gateway } = config;
   const taken = [
-    { path: "gateway.port", host: config.gateway.host, port: config.gateway.port },
-    { path: "gateway.metrics.port", host: config.gateway.metrics.host, port: config.gateway.metrics.port },
+    ...(isChainAlone(config)
+      ? []
+      : [
+          { path: "gateway.port", host: gateway.host, port: gateway.port },
+          { path: "gateway.metrics.port", host: gateway.metrics.host, port: gateway.metrics.port },
+        ]),
     { path: "facilitator.port", host: config.facilitator.host, port: config.facilitator.port },
     {
       path: "facilitator.metrics.port",

@@ -16,7 +16,7 @@ import { type StateLayout, stateLayout } from "./layout.ts";
 const COMMAND = fileURLToPath(new URL("../../bin/turnpike.js", import.meta.url));
 const PORTS = ["gateway", "metrics", "facilitator", "evm", "chain-rpc", "chain-rest", "tools", "db", "search"] as const;
 const CHILDREN = ["anvil", "search", "chain", "gateway", "facilitator", "db"] as const;
-const TIMEOUT_MS = 120_000;
+const TIMEOUT_MS = 240_000;
 
 interface Run {
   readonly child: ChildProcess;
