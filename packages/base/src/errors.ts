@@ -284,6 +284,13 @@ export const ERRORS = {
     "The state of this height is not here.",
     "Ask for a height that is kept, or ask a node that prunes nothing.",
   ),
+  CHAIN_HOME: row(
+    500,
+    -32603,
+    false,
+    "The folder of the chain's node cannot be used.",
+    "Mend what the message names, or name another folder with --home.",
+  ),
   CHAIN_STORE: row(
     500,
     -32603,

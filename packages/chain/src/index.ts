@@ -15,6 +15,7 @@ export {
 export { loadNodeKey, loadValidatorKey } from "./engine/keys.ts";
 export { type EmbeddedNodeModules, type EmbeddedNodeOptions, openEmbeddedNode } from "./engine/open-embedded-node.ts";
 export { buildGenesis, type GenesisAccount, type GenesisPlan } from "./genesis/build-genesis.ts";
+export { genesisFileText, parseGenesisFile } from "./genesis/genesis-file.ts";
 export type { GenesisValidator } from "./genesis/gentx.ts";
 export {
   LOCAL_ROLES,

@@ -1,6 +1,6 @@
 import { resolve } from "node:path";
 import { AppError, systemClock } from "@turnpike/base";
-import { CHAIN_PROFILES, LOCAL_ROLES, type ProfileName } from "@turnpike/chain";
+import { CHAIN_PROFILES, genesisFileText, LOCAL_ROLES, type ProfileName } from "@turnpike/chain";
 import type { Config } from "@turnpike/config";
 import { type CommandContext, outputOf } from "../context.ts";
 import { serve } from "../lifecycle.ts";
@@ -91,5 +91,5 @@ export async function exportState(opts: ChainExportOptions, context: CommandCont
   }
   const height = opts.height === undefined ? undefined : BigInt(opts.height);
   const genesis = await exportChain(homeOf(opts, config), { log }, height);
-  process.stdout.write(`${JSON.stringify(genesis, undefined, opts.json === true ? 0 : 2)}\n`);
+  process.stdout.write(genesisFileText(genesis));
 }

@@ -1,26 +1,33 @@
 import { randomBytes } from "node:crypto";
-import { chmod, mkdir, readFile, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
 import { AppError, bytesToHex, hexToBytes, isRecord } from "@turnpike/base";
 import {
   type ChainProfile,
   type GenesisDocument,
+  genesisFileText,
   LOCAL_ROLES,
   type LocalRole,
   type LocalService,
   loadValidatorKey,
   localGenesis,
+  parseGenesisFile,
   type Visitor,
 } from "@turnpike/chain";
 import { type ChainSigner, createChainSigner } from "@turnpike/chain-client";
 import { isPrivateKey } from "@turnpike/crypto";
 import { writeAtomically } from "@turnpike/localnet";
 
+type ConsensusSigner = Awaited<ReturnType<typeof loadValidatorKey>>;
+
 /** Folders and files of a chain's node, laid out as CometBFT does. */
 export interface ChainHome {
   readonly folder: string;
   readonly configFolder: string;
+  /** Where CometBFT keeps blocks, and the state of its signing. */
   readonly dataFolder: string;
+  /** The chain's own store, and nothing else. */
+  readonly storeFolder: string;
   readonly genesisFile: string;
   readonly nodeKeyFile: string;
   readonly validatorKeyFile: string;
@@ -33,11 +40,15 @@ export function chainHome(folder: string): ChainHome {
     folder,
     configFolder,
     dataFolder: join(folder, "data"),
+    storeFolder: join(folder, "data", "application"),
     genesisFile: join(configFolder, "genesis.json"),
     nodeKeyFile: join(configFolder, "node_key.json"),
     validatorKeyFile: join(configFolder, "priv_validator_key.json"),
   };
 }
+
+/** A validator that has signed nothing, as CometBFT writes it. */
+const UNSIGNED = { height: "0", round: 0, step: 0 };
 
 async function exists(file: string): Promise<boolean> {
   return stat(file).then(
@@ -74,7 +85,7 @@ export async function roleKey(keysFolder: string, role: LocalRole): Promise<Role
   }
   const privateKey = isRecord(value) && typeof value.privateKey === "string" ? hexToBytes(value.privateKey) : undefined;
   if (privateKey === undefined || !isPrivateKey(privateKey)) {
-    throw new AppError("DATA_FOLDER", {
+    throw new AppError("CHAIN_HOME", {
       message: `${file} holds no key; restore it, or begin a new chain in another folder.`,
     });
   }
@@ -101,11 +112,11 @@ export interface InitChainOptions {
   readonly consensusKey: Uint8Array;
 }
 
-/** Writes a new chain's genesis. @throws AppError DATA_FOLDER when the folder has one already. */
+/** Writes a new chain's genesis. @throws AppError CHAIN_HOME when the folder has one already. */
 export async function initChain(options: InitChainOptions): Promise<GenesisDocument> {
   const home = chainHome(options.home);
   if (await exists(home.genesisFile)) {
-    throw new AppError("DATA_FOLDER", {
+    throw new AppError("CHAIN_HOME", {
       message: `${home.genesisFile} is there already; name an empty folder with --home, or remove this one.`,
     });
   }
@@ -114,7 +125,9 @@ export async function initChain(options: InitChainOptions): Promise<GenesisDocum
   const signers = {} as Record<LocalRole, ChainSigner>;
   for (const role of LOCAL_ROLES) signers[role] = (await roleKey(options.keysFolder, role)).signer;
   const genesis = localGenesis({ ...options, signers });
-  await writeFile(home.genesisFile, `${JSON.stringify(genesis, undefined, 2)}\n`, { mode: 0o600 });
+  // What CometBFT's signer begins with; it does not start without.
+  await writeAtomically(join(home.dataFolder, "priv_validator_state.json"), `${JSON.stringify(UNSIGNED)}\n`);
+  await writeAtomically(home.genesisFile, genesisFileText(genesis));
   return genesis;
 }
 
@@ -124,22 +137,30 @@ export async function ensureChain(options: InitChainOptions): Promise<GenesisDoc
   return (await exists(home.genesisFile)) ? readGenesis(home) : initChain(options);
 }
 
-/** Reads a node's genesis. @throws AppError DATA_FOLDER when there is none, or it is none. */
+/** Reads a node's genesis. @throws AppError CHAIN_HOME when there is none, or it is none. */
 export async function readGenesis(home: ChainHome): Promise<GenesisDocument> {
-  const text = await readFile(home.genesisFile, "utf8").catch(() => undefined);
-  if (text === undefined) {
-    throw new AppError("DATA_FOLDER", {
-      message: `${home.genesisFile} is missing; make a chain with npx turnpike chain init --home ${home.folder}.`,
-    });
-  }
-  let value: unknown;
+  let text: string;
   try {
-    value = JSON.parse(text);
-  } catch {
-    value = undefined;
+    text = await readFile(home.genesisFile, "utf8");
+  } catch (cause) {
+    const isMissing = isRecord(cause) && cause.code === "ENOENT";
+    const why = isMissing
+      ? `is missing; make a chain with npx turnpike chain init --home ${home.folder}`
+      : `cannot be read (${cause instanceof Error ? cause.message : "unknown"})`;
+    throw new AppError("CHAIN_HOME", { message: `${home.genesisFile} ${why}.`, cause });
   }
-  if (isRecord(value) && typeof value.chain_id === "string" && isRecord(value.app_state) && isRecord(value.consensus)) {
-    return value as unknown as GenesisDocument;
-  }
-  throw new AppError("DATA_FOLDER", { message: `${home.genesisFile} is no genesis; restore it from a copy.` });
+  const genesis = parseGenesisFile(text);
+  if (genesis !== undefined) return genesis;
+  throw new AppError("CHAIN_HOME", { message: `${home.genesisFile} is no genesis; restore it from a copy.` });
+}
+
+/**
+ * The key that signs blocks. A node that starts makes none: it would sign for nobody.
+ * @throws AppError CHAIN_HOME when there is none, CONFIG_INVALID when it is none
+ */
+export async function validatorKeyOf(home: ChainHome): Promise<ConsensusSigner> {
+  if (await exists(home.validatorKeyFile)) return loadValidatorKey(home.validatorKeyFile);
+  throw new AppError("CHAIN_HOME", {
+    message: `${home.validatorKeyFile} is missing: without it this node signs no blocks; restore it from a copy.`,
+  });
 }

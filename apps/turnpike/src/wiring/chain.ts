@@ -1,5 +1,4 @@
-import type { Log } from "@turnpike/base";
-import { systemClock } from "@turnpike/base";
+import { AppError, type Log, systemClock } from "@turnpike/base";
 import {
   type Application,
   apiSurface,
@@ -12,7 +11,6 @@ import {
   type GenesisDocument,
   gasPricesOf,
   loadNodeKey,
-  loadValidatorKey,
   openChainStore,
   openEmbeddedNode,
   type PocketMachine,
@@ -25,7 +23,7 @@ import {
 } from "@turnpike/chain";
 import type { Config } from "@turnpike/config";
 import { hostText } from "../context.ts";
-import { type ChainHome, chainHome, readGenesis } from "./chain-home.ts";
+import { type ChainHome, chainHome, readGenesis, validatorKeyOf } from "./chain-home.ts";
 
 /** A node that runs. */
 export interface RunningChain extends AsyncDisposable {
@@ -37,6 +35,35 @@ export interface RunningChain extends AsyncDisposable {
 }
 
 const never: Promise<never> = new Promise(() => {});
+
+interface Address {
+  readonly host: string;
+  readonly port: number;
+}
+
+function textsOf(error: unknown): string {
+  const own = error instanceof Error ? `${"code" in error ? String(error.code) : ""} ${error.message}` : "";
+  return error instanceof Error && error.cause !== undefined ? `${own} ${textsOf(error.cause)}` : own;
+}
+
+/** A server that starts; when it cannot listen, the error names the configuration's path. */
+async function listening<T>(path: string, { host, port }: Address, starting: Promise<T>): Promise<T> {
+  try {
+    return await starting;
+  } catch (cause) {
+    const text = textsOf(cause);
+    if (/EADDRINUSE/.test(text)) {
+      throw new AppError("PORT_IN_USE", { message: `${path}.port: ${port} is in use by another program.`, cause });
+    }
+    if (/EADDRNOTAVAIL|ENOTFOUND|EAI_AGAIN/.test(text)) {
+      throw new AppError("CONFIG_INVALID", { message: `${path}.host: ${host} is no address of this machine.`, cause });
+    }
+    if (/EACCES/.test(text)) {
+      throw new AppError("CONFIG_INVALID", { message: `${path}.port: ${port} is not open to this user.`, cause });
+    }
+    throw cause;
+  }
+}
 
 const COMET_RPC = "http://127.0.0.1:26657";
 
@@ -59,7 +86,7 @@ async function embedded(config: Config, parts: Parts, stack: AsyncDisposableStac
   const node = stack.use(
     await openEmbeddedNode(
       {
-        folder: home.dataFolder,
+        folder: home.storeFolder,
         genesis,
         blockIntervalMs: chain.blockIntervalMs,
         moniker: chain.moniker,
@@ -68,26 +95,29 @@ async function embedded(config: Config, parts: Parts, stack: AsyncDisposableStac
       },
       {
         machine,
-        validatorSigner: await loadValidatorKey(home.validatorKeyFile),
+        validatorSigner: await validatorKeyOf(home),
         nodeSigner: await loadNodeKey(home.nodeKeyFile),
         log,
       },
     ),
   );
   const rpc = stack.use(
-    await startRpcServer({ host: chain.rpc.host, port: chain.rpc.port }, { node, log, clock: systemClock }),
+    await listening("chain.rpc", chain.rpc, startRpcServer({ ...chain.rpc }, { node, log, clock: systemClock })),
   );
   const source = new EmbeddedSource(
     { listenAddr: "tcp://0.0.0.0:26656", rpcAddr: rpc.url.replace(/^http/, "tcp") },
     node,
   );
-  return { application: node.application, source, urls: { rpc: rpc.url }, failed: node.ended.then(() => never) };
+  const failed = node.ended.then(() => never);
+  // It may end before anybody waits for it.
+  failed.catch(() => {});
+  return { application: node.application, source, urls: { rpc: rpc.url }, failed };
 }
 
 async function underCometBft(config: Config, parts: Parts, stack: AsyncDisposableStack): Promise<Engine> {
   const { home, genesis, machine, log } = parts;
   const { chain } = config;
-  const store = stack.use(await openChainStore({ folder: home.dataFolder }, { log }));
+  const store = stack.use(await openChainStore({ folder: home.storeFolder }, { log }));
   const application = new ChainApp(
     { version: PROTOCOL_VERSION, maxBlockGas: BigInt(genesis.consensus.params.block.max_gas) },
     { machine, store, log },
@@ -105,7 +135,7 @@ function partsOf(config: Config, home: ChainHome, genesis: GenesisDocument, log:
 
 /**
  * Runs a node of the chain in a folder.
- * @throws AppError DATA_FOLDER, CONFIG_INVALID, PORT_IN_USE, and those of the store.
+ * @throws AppError CHAIN_HOME, CONFIG_INVALID, PORT_IN_USE, and those of the store.
  */
 export async function startChain(
   config: Config,
@@ -127,8 +157,12 @@ export async function startChain(
     pruningKeepBlocks: BigInt(chain.keepHeights),
   };
   const servers = { application, source, log, clock: systemClock };
-  const rest = stack.use(await startRestServer({ ...shared, ...chain.rest, cors: true }, servers));
-  const grpc = stack.use(await startGrpcServer({ ...shared, ...chain.grpc }, servers));
+  const rest = stack.use(
+    await listening("chain.rest", chain.rest, startRestServer({ ...shared, ...chain.rest, cors: true }, servers)),
+  );
+  const grpc = stack.use(
+    await listening("chain.grpc", chain.grpc, startGrpcServer({ ...shared, ...chain.grpc }, servers)),
+  );
   const owned = stack.move();
   return {
     chainId: genesis.chain_id,
@@ -142,7 +176,11 @@ export async function startChain(
   };
 }
 
-/** The state at a height as a genesis. @throws AppError CHAIN_STORE_BUSY, HEIGHT_UNAVAILABLE. */
+/**
+ * A genesis that goes on from the state after a block, the newest by default: its time is the block's, and its first
+ * block the next one, because the state holds heights.
+ * @throws AppError CHAIN_HOME when the chain never began, CHAIN_STORE_BUSY, HEIGHT_UNAVAILABLE.
+ */
 export async function exportChain(
   folder: string,
   modules: { readonly log: Log },
@@ -152,7 +190,13 @@ export async function exportChain(
   const home = chainHome(folder);
   const genesis = await readGenesis(home);
   const { machine } = pocketMachine({ gasPrices: [] });
-  await using store = await openChainStore({ folder: home.dataFolder }, { log });
+  await using store = await openChainStore({ folder: home.storeFolder }, { log });
   const application = new ChainApp({ version: PROTOCOL_VERSION, maxBlockGas: -1n }, { machine, store, log });
-  return { ...genesis, app_state: application.exportState(height) };
+  if (application.latestHeightBlocks() === 0n) {
+    throw new AppError("CHAIN_HOME", {
+      message: `The chain in ${home.folder} has no block yet; start it once with npx turnpike chain start --home ${home.folder}.`,
+    });
+  }
+  const { heightBlocks, time, appState } = application.exportState(height);
+  return { ...genesis, genesis_time: time, initial_height: Number(heightBlocks) + 1, app_state: appState };
 }
