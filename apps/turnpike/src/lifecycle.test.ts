@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { silentLog } from "@turnpike/base";
+import { AppError, silentLog } from "@turnpike/base";
 import type { CommandContext } from "./context.ts";
 import { serve } from "./lifecycle.ts";
 
@@ -30,4 +30,22 @@ test("the watchdog gives calls under way the time that is configured when the se
   assert.deepEqual(killed, [1]);
   ended.resolve();
   await serving;
+});
+
+test("a service that cannot go on is ended, and its fault is the command's", async () => {
+  const context = { env: {}, exitWith() {}, kill() {} } as unknown as CommandContext;
+  const before = process.listenerCount("SIGTERM");
+  const { promise: failed, reject } = Promise.withResolvers<never>();
+  const done: string[] = [];
+  const serving = serve(context, { log: silentLog }, async () => ({
+    failed,
+    async [Symbol.asyncDispose]() {
+      done.push("disposed");
+    },
+  }));
+  const refused = assert.rejects(serving, { code: "CHAIN_STORE_DAMAGED" });
+  reject(new AppError("CHAIN_STORE_DAMAGED"));
+  await refused;
+  assert.deepEqual(done, ["disposed"]);
+  assert.equal(process.listenerCount("SIGTERM"), before);
 });

@@ -101,7 +101,12 @@ function leaves(command: Command): Command[] {
 suite("the command", () => {
   test("every command explains itself and its arguments, and has --json", () => {
     const all = leaves(program({ env: {}, exitWith() {}, kill: () => process.exit(1) }));
-    const names = all.map((command) => `${command.parent?.name()} ${command.name()}`);
+    // Those of `tx` and `query` are rows of tables; tx-page.test.ts looks at each of them.
+    const isRow = ({ parent }: Command): boolean =>
+      [parent?.name(), parent?.parent?.name()].some((name) => name === "tx" || name === "query");
+    const names = all
+      .filter((command) => !isRow(command))
+      .map((command) => `${command.parent?.name()} ${command.name()}`);
     assert.deepEqual(names, [
       "turnpike up",
       "turnpike pay",
@@ -120,6 +125,9 @@ suite("the command", () => {
       "turnpike facilitator",
       "config check",
       "config schema",
+      "chain init",
+      "chain start",
+      "chain export",
       "db migrate",
       "db books",
       "db token",

@@ -9,8 +9,10 @@ import { gatewayCommand } from "./commands/gateway.ts";
 import { keysCommand } from "./commands/keys.ts";
 import { mcpCommand } from "./commands/mcp.ts";
 import { payCommand } from "./commands/pay.ts";
+import { queryCommand } from "./commands/query.ts";
 import { relayCommand } from "./commands/relay.ts";
 import { searchCommand } from "./commands/search.ts";
+import { txCommand } from "./commands/tx.ts";
 import { upCommand } from "./commands/up.ts";
 import type { CommandContext } from "./context.ts";
 import { readableMessage } from "./field-text.ts";
@@ -32,6 +34,8 @@ export function program(context: CommandContext): Command {
     .addCommand(facilitatorCommand(context))
     .addCommand(configCommand(context))
     .addCommand(chainCommand(context))
+    .addCommand(txCommand())
+    .addCommand(queryCommand())
     .addCommand(dbCommand(context))
     .addCommand(searchCommand(context));
   const each = (command: Command): void => {

@@ -1,92 +1,40 @@
+import { randomInt } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
 import type { DescMessage, DescMethodUnary, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
-import { AppError, base64ToBytes, bytesToBase64, bytesToHex, isRecord } from "@turnpike/base";
+import { AppError, bytesToBase64, bytesToHex } from "@turnpike/base";
 import { type Any, auth, createMessage, decodeMessage, encodeMessage, tx as txs } from "@turnpike/proto";
-import { type ChainClientModules, ChainRpc, type ChainRpcOptions } from "./rpc.ts";
-import { type Amount, signTx, type TxOrder } from "./sign-tx.ts";
+import { prepareTx } from "./prepare-tx.ts";
+import { type ChainClientModules, ChainRpc, type ChainRpcOptions, type RpcAnswer } from "./rpc.ts";
+import { bytesOf, includedTxOf, nanosOfTime, recordOf, recordsOf, textOf, wholeOf } from "./rpc-values.ts";
+import { signTx, type TxOrder } from "./sign-tx.ts";
 import type { ChainSigner } from "./signer.ts";
+import type {
+  AskOptions,
+  Broadcast,
+  ChainStatus,
+  FoundTxs,
+  IncludedTx,
+  QueryResult,
+  SendOptions,
+  TxOptions,
+  TxSearch,
+} from "./types.ts";
+import { unorderedUntil } from "./unordered.ts";
 
-/** Where a chain stands. */
-export interface ChainStatus {
-  readonly chainId: string;
-  readonly latestHeightBlocks: bigint;
-  /** Of the newest block, nanoseconds since 1970. */
-  readonly latestTimeNanos: bigint;
-}
-
-/** A query's answer, or why there is none: the code and text of `abci_query`. */
-export type QueryResult<T> =
-  | { readonly ok: true; readonly value: T; readonly heightBlocks: bigint }
-  | { readonly ok: false; readonly code: number; readonly codespace: string; readonly text: string };
-
-/** What became of a transaction that was sent: the mempool's check. */
-export interface Broadcast {
-  /** Upper-case hex. */
-  readonly hash: string;
-  readonly code: number;
-  readonly codespace: string;
-  readonly log: string;
-}
-
-/** One attribute of an event. */
-export interface TxEvent {
-  readonly type: string;
-  readonly attributes: readonly { readonly key: string; readonly value: string }[];
-}
-
-/** A transaction in a block. */
-export interface IncludedTx extends Broadcast {
-  readonly heightBlocks: bigint;
-  readonly gasWanted: bigint;
-  readonly gasUsed: bigint;
-  readonly events: readonly TxEvent[];
-}
-
-/** How {@link ChainClient.send} sends. */
-export interface SendOptions {
-  /** Gas limit; without one the simulated gas, times {@link gasAdjustment}. */
-  readonly gasLimit?: bigint;
-  /** Hundredths; 150 by default. */
-  readonly gasAdjustment?: bigint;
-  /** By default one upokt for a million units of gas, at least 1. */
-  readonly fee?: readonly Amount[];
-  readonly memo?: string;
-  /** Without one it is ordered, with the account's next sequence. */
-  readonly order?: TxOrder;
-  readonly timeoutHeight?: bigint;
-  readonly signal?: AbortSignal;
-}
-
-const GAS_PER_UPOKT = 1_000_000n;
 const POLL_MS = 200;
+const NANOS_PER_SECOND = 1_000_000_000;
 
-const text = (value: unknown): string => (typeof value === "string" ? value : "");
-const whole = (value: unknown): bigint => {
-  const found = typeof value === "number" ? String(value) : text(value);
-  return /^-?\d+$/.test(found) ? BigInt(found) : 0n;
-};
-const record = (value: unknown): Readonly<Record<string, unknown>> => (isRecord(value) ? value : {});
-
-/** Nanoseconds since 1970 of a time in RFC 3339. */
-function nanosOf(time: string): bigint {
-  const [, whole = "", fraction = ""] = /^(.*?)(?:\.(\d{1,9}))?Z$/.exec(time) ?? [];
-  const ms = Date.parse(`${whole}Z`);
-  return Number.isNaN(ms) ? 0n : BigInt(ms) * 1_000_000n + BigInt(fraction.padEnd(9, "0"));
-}
-
-function eventsOf(value: unknown): TxEvent[] {
-  return (Array.isArray(value) ? value : []).filter(isRecord).map(({ type, attributes }) => ({
-    type: text(type),
-    attributes: (Array.isArray(attributes) ? attributes : [])
-      .filter(isRecord)
-      .map(({ key, value: found }) => ({ key: text(key), value: text(found) })),
-  }));
+/** What the chain refused, with its own text. */
+export function txRefused({ hash, code, codespace, log }: Broadcast): AppError {
+  return new AppError("TX_FAILED", { message: log, detail: { code, codespace, hash } });
 }
 
 /** Queries and transactions over a node's RPC, the same under both engines. */
 export class ChainClient implements AsyncDisposable {
   readonly #rpc: ChainRpc;
   readonly #modules: ChainClientModules;
+  /** Where the marks of unordered transactions begin: another program may send for the same account. */
+  #mark = randomInt(NANOS_PER_SECOND);
 
   constructor(options: ChainRpcOptions, modules: ChainClientModules) {
     this.#rpc = new ChainRpc(options);
@@ -97,12 +45,17 @@ export class ChainClient implements AsyncDisposable {
   async status(signal?: AbortSignal): Promise<ChainStatus> {
     const answer = await this.#rpc.call("status", {}, signal);
     if (!answer.ok) throw new AppError("CHAIN_UNREACHABLE", { message: `The node's status: ${answer.error.data}.` });
-    const info = record(answer.result.sync_info);
+    const info = recordOf(answer.result.sync_info);
     return {
-      chainId: text(record(answer.result.node_info).network),
-      latestHeightBlocks: whole(info.latest_block_height),
-      latestTimeNanos: nanosOf(text(info.latest_block_time)),
+      chainId: textOf(recordOf(answer.result.node_info).network),
+      latestHeightBlocks: wholeOf(info.latest_block_height),
+      latestTimeNanos: nanosOfTime(textOf(info.latest_block_time)),
     };
+  }
+
+  /** Asks any method of the node's RPC. @throws AppError CHAIN_UNREACHABLE */
+  call(method: string, params: Readonly<Record<string, unknown>>, signal?: AbortSignal): Promise<RpcAnswer> {
+    return this.#rpc.call(method, params, signal);
   }
 
   /**
@@ -112,7 +65,7 @@ export class ChainClient implements AsyncDisposable {
   async query<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
     request: MessageInitShape<I>,
-    options: { readonly heightBlocks?: bigint; readonly signal?: AbortSignal } = {},
+    options: AskOptions = {},
   ): Promise<QueryResult<MessageShape<O>>> {
     const path = `/${method.parent.typeName}/${method.name}`;
     const data = bytesToHex(encodeMessage(method.input, createMessage(method.input, request)));
@@ -121,19 +74,19 @@ export class ChainClient implements AsyncDisposable {
     if (!answer.ok) {
       return { ok: false, code: answer.error.code, codespace: "", text: answer.error.data || answer.error.message };
     }
-    const response = record(answer.result.response);
+    const response = recordOf(answer.result.response);
     const code = Number(response.code ?? 0);
-    if (code !== 0) return { ok: false, code, codespace: text(response.codespace), text: text(response.log) };
-    const decoded = decodeMessage(method.output, base64ToBytes(text(response.value)) ?? new Uint8Array(0));
+    if (code !== 0) return { ok: false, code, codespace: textOf(response.codespace), text: textOf(response.log) };
+    const decoded = decodeMessage(method.output, bytesOf(response.value));
     if (!decoded.ok) throw new AppError("CHAIN_UNREACHABLE", { message: `The node's answer to ${path} is malformed.` });
-    return { ok: true, value: decoded.message, heightBlocks: whole(response.height) };
+    return { ok: true, value: decoded.message, heightBlocks: wholeOf(response.height) };
   }
 
   /** The same; what the chain refuses is thrown. @throws AppError CHAIN_UNREACHABLE, CHAIN_QUERY_FAILED */
   async ask<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
     request: MessageInitShape<I>,
-    options: { readonly heightBlocks?: bigint; readonly signal?: AbortSignal } = {},
+    options: AskOptions = {},
   ): Promise<MessageShape<O>> {
     const answer = await this.query(method, request, options);
     if (answer.ok) return answer.value;
@@ -161,30 +114,33 @@ export class ChainClient implements AsyncDisposable {
     throw new AppError("TX_FAILED", { message: answer.text, detail: { code, codespace } });
   }
 
-  /** Sends a transaction and waits for the mempool's check. @throws AppError CHAIN_UNREACHABLE, TX_FAILED */
-  async broadcast(txBytes: Uint8Array, signal?: AbortSignal): Promise<Broadcast> {
-    const answer = await this.#rpc.call("broadcast_tx_sync", { tx: bytesToBase64(txBytes) }, signal);
+  /**
+   * Sends a transaction and waits for the mempool's check, or (`async`) for nothing.
+   * @throws AppError CHAIN_UNREACHABLE, TX_FAILED
+   */
+  async broadcast(txBytes: Uint8Array, signal?: AbortSignal, mode: "sync" | "async" = "sync"): Promise<Broadcast> {
+    const answer = await this.#rpc.call(`broadcast_tx_${mode}`, { tx: bytesToBase64(txBytes) }, signal);
     if (!answer.ok) throw new AppError("TX_FAILED", { message: answer.error.data || answer.error.message });
     const { hash, code, codespace, log } = answer.result;
-    return { hash: text(hash), code: Number(code ?? 0), codespace: text(codespace), log: text(log) };
+    return { hash: textOf(hash), code: Number(code ?? 0), codespace: textOf(codespace), log: textOf(log) };
   }
 
   /** A transaction in a block; undefined when there is none. @throws AppError CHAIN_UNREACHABLE */
   async tx(hash: string, signal?: AbortSignal): Promise<IncludedTx | undefined> {
     const bytes = Buffer.from(hash, "hex");
     const answer = await this.#rpc.call("tx", { hash: bytesToBase64(bytes), prove: false }, signal);
-    if (!answer.ok) return undefined;
-    const result = record(answer.result.tx_result);
-    return {
-      hash: text(answer.result.hash),
-      heightBlocks: whole(answer.result.height),
-      code: Number(result.code ?? 0),
-      codespace: text(result.codespace),
-      log: text(result.log),
-      gasWanted: whole(result.gas_wanted),
-      gasUsed: whole(result.gas_used),
-      events: eventsOf(result.events),
-    };
+    return answer.ok ? includedTxOf(answer.result) : undefined;
+  }
+
+  /** Transactions in blocks by a query. @throws AppError CHAIN_UNREACHABLE, CHAIN_QUERY_FAILED */
+  async searchTxs({ query, page, perPage, newestFirst }: TxSearch, signal?: AbortSignal): Promise<FoundTxs> {
+    const params = { query, prove: false, page: `${page}`, per_page: `${perPage}` };
+    const answer = await this.#rpc.call("tx_search", { ...params, order_by: newestFirst ? "desc" : "asc" }, signal);
+    if (!answer.ok) {
+      const { code, data, message } = answer.error;
+      throw new AppError("CHAIN_QUERY_FAILED", { message: data || message, detail: { code } });
+    }
+    return { txs: recordsOf(answer.result.txs).map(includedTxOf), total: wholeOf(answer.result.total_count) };
   }
 
   /** Waits until a transaction is in a block. @throws AppError TX_UNKNOWN when the time is over, CHAIN_UNREACHABLE */
@@ -201,51 +157,34 @@ export class ChainClient implements AsyncDisposable {
     }
   }
 
+  /**
+   * Where an unordered transaction stands: by itself, until so long after the newest BLOCK's time. A chain that lags would
+   * refuse a time that was counted from this machine's clock. Every call gives another time, up to a second later: two
+   * transactions of an account with the same one are the same to the chain.
+   * @param timeoutMs two minutes by default; at most 9 min 50 s, since the chain takes ten minutes at most
+   */
+  async unordered(timeoutMs?: number, signal?: AbortSignal): Promise<TxOrder & { readonly timeoutNanos: bigint }> {
+    const { latestTimeNanos } = await this.status(signal);
+    this.#mark = (this.#mark + 1) % NANOS_PER_SECOND;
+    return { kind: "unordered", timeoutNanos: unorderedUntil(latestTimeNanos, timeoutMs, this.#mark) };
+  }
+
   /** Signs a transaction: account, sequence, gas and fee are found out where they are not given. */
-  async sign(signer: ChainSigner, messages: readonly Any[], options: SendOptions = {}): Promise<Uint8Array> {
-    const { signal } = options;
-    const [{ chainId }, account] = await Promise.all([this.status(signal), this.account(signer.address, signal)]);
-    if (account === undefined) {
-      throw new AppError("TX_FAILED", {
-        message: `${signer.address} has no account on the chain; send it coins first.`,
-      });
-    }
-    const shared = {
-      messages,
-      chainId,
-      accountNumber: account.accountNumber,
-      order: options.order ?? ({ kind: "ordered", sequence: account.sequence } as const),
-      ...(options.memo === undefined ? {} : { memo: options.memo }),
-      ...(options.timeoutHeight === undefined ? {} : { timeoutHeight: options.timeoutHeight }),
-    };
-    let gasLimit = options.gasLimit;
-    if (gasLimit === undefined) {
-      const trial = signTx({ ...shared, gasLimit: 0n, fee: options.fee ?? [{ denom: "upokt", amount: 1n }] }, signer);
-      gasLimit = ((await this.simulate(trial, signal)) * (options.gasAdjustment ?? 150n)) / 100n;
-    }
-    const least = (gasLimit + GAS_PER_UPOKT - 1n) / GAS_PER_UPOKT;
-    const fee = options.fee ?? [{ denom: "upokt", amount: least > 0n ? least : 1n }];
-    return signTx({ ...shared, gasLimit, fee }, signer);
+  async sign(signer: ChainSigner, messages: readonly Any[], options: TxOptions = {}): Promise<Uint8Array> {
+    return signTx(await prepareTx(this, signer, messages, options), signer);
   }
 
   /**
-   * Signs and sends messages, and waits until they are in a block.
+   * Signs and sends messages, and waits until they are in a block. Who sends more than one transaction a block for one
+   * account takes an `AccountSender`.
    * @throws AppError TX_FAILED when the mempool or the block refuses them, TX_UNKNOWN, CHAIN_UNREACHABLE
    */
-  async send(
-    signer: ChainSigner,
-    messages: readonly Any[],
-    options: SendOptions & { readonly timeoutMs: number },
-  ): Promise<IncludedTx> {
+  async send(signer: ChainSigner, messages: readonly Any[], options: SendOptions): Promise<IncludedTx> {
     const { signal } = options;
     const sent = await this.broadcast(await this.sign(signer, messages, options), signal);
-    const refused = (result: Broadcast): AppError => {
-      const { code, codespace, log, hash } = result;
-      return new AppError("TX_FAILED", { message: log, detail: { code, codespace, hash } });
-    };
-    if (sent.code !== 0) throw refused(sent);
+    if (sent.code !== 0) throw txRefused(sent);
     const included = await this.waitForTx(sent.hash, options.timeoutMs, signal);
-    if (included.code !== 0) throw refused(included);
+    if (included.code !== 0) throw txRefused(included);
     return included;
   }
 

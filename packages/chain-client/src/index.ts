@@ -1,12 +1,34 @@
+export { AccountSender, expectedSequence, type OrderedSendOptions, type OrderedTxOptions } from "./account-sender.ts";
 export {
-  type Broadcast,
-  ChainClient,
-  type ChainStatus,
-  type IncludedTx,
-  type QueryResult,
-  type SendOptions,
-  type TxEvent,
-} from "./chain-client.ts";
-export type { ChainClientModules, ChainRpcOptions } from "./rpc.ts";
-export { type Amount, signTx, type TxOrder, type UnsignedTx } from "./sign-tx.ts";
+  type Amount,
+  feeAtPrices,
+  type GasPriceAmount,
+  parseAmount,
+  parseAmounts,
+  parseGasPrices,
+  usualFee,
+} from "./amounts.ts";
+export { ChainClient, txRefused } from "./chain-client.ts";
+export { prepareTx } from "./prepare-tx.ts";
+export type { ChainClientModules, ChainRpcOptions, RpcAnswer, RpcError } from "./rpc.ts";
+export { signTx, type TxOrder, type UnsignedTx, unsignedTx } from "./sign-tx.ts";
 export { type ChainSigner, createChainSigner, packPublicKey } from "./signer.ts";
+export {
+  type BlockMark,
+  type SubscribeBlocksModules,
+  type SubscribeBlocksOptions,
+  subscribeBlocks,
+} from "./subscribe-blocks.ts";
+export type {
+  AskOptions,
+  Broadcast,
+  ChainStatus,
+  FoundTxs,
+  IncludedTx,
+  QueryResult,
+  SendOptions,
+  TxEvent,
+  TxOptions,
+  TxSearch,
+} from "./types.ts";
+export { unorderedUntil } from "./unordered.ts";

@@ -1,11 +1,6 @@
 import { type Any, base, createMessage, encodeMessage, signing, tx } from "@turnpike/proto";
+import type { Amount } from "./amounts.ts";
 import { type ChainSigner, packPublicKey } from "./signer.ts";
-
-/** An amount of one denomination, in its smallest units. */
-export interface Amount {
-  readonly denom: string;
-  readonly amount: bigint;
-}
 
 /**
  * Where a transaction stands among its signer's: behind the ones before, or (unordered) by itself, until a time at most ten
@@ -30,9 +25,9 @@ export interface UnsignedTx {
 
 const NANOS = 1_000_000_000n;
 
-function bodyBytes({ messages, memo, timeoutHeight, order }: UnsignedTx): Uint8Array {
+function bodyOf({ messages, memo, timeoutHeight, order }: UnsignedTx): tx.TxBody {
   const timeout = order.timeoutNanos;
-  const body = createMessage(tx.TxBodySchema, {
+  return createMessage(tx.TxBodySchema, {
     messages: [...messages],
     memo: memo ?? "",
     timeoutHeight: timeoutHeight ?? 0n,
@@ -41,10 +36,25 @@ function bodyBytes({ messages, memo, timeoutHeight, order }: UnsignedTx): Uint8A
       ? {}
       : { timeoutTimestamp: { seconds: timeout / NANOS, nanos: Number(timeout % NANOS) } }),
   });
-  return encodeMessage(tx.TxBodySchema, body);
 }
 
-function authInfoBytes({ order, fee, gasLimit }: UnsignedTx, signer: ChainSigner): Uint8Array {
+function feeOf({ fee, gasLimit }: UnsignedTx): tx.Fee {
+  return createMessage(tx.FeeSchema, {
+    amount: fee.map(({ denom, amount }) => createMessage(base.CoinSchema, { denom, amount: amount.toString() })),
+    gasLimit,
+  });
+}
+
+/** A transaction that nobody has signed, as `--generate-only` shows it. */
+export function unsignedTx(unsigned: UnsignedTx): tx.Tx {
+  return createMessage(tx.TxSchema, {
+    body: bodyOf(unsigned),
+    authInfo: createMessage(tx.AuthInfoSchema, { fee: feeOf(unsigned) }),
+  });
+}
+
+function authInfoBytes(unsigned: UnsignedTx, signer: ChainSigner): Uint8Array {
+  const { order } = unsigned;
   const authInfo = createMessage(tx.AuthInfoSchema, {
     signerInfos: [
       {
@@ -53,17 +63,14 @@ function authInfoBytes({ order, fee, gasLimit }: UnsignedTx, signer: ChainSigner
         sequence: order.kind === "ordered" ? order.sequence : 0n,
       },
     ],
-    fee: {
-      amount: fee.map(({ denom, amount }) => createMessage(base.CoinSchema, { denom, amount: amount.toString() })),
-      gasLimit,
-    },
+    fee: feeOf(unsigned),
   });
   return encodeMessage(tx.AuthInfoSchema, authInfo);
 }
 
 /** Bytes of a transaction, signed with SIGN_MODE_DIRECT. */
 export function signTx(unsigned: UnsignedTx, signer: ChainSigner): Uint8Array {
-  const body = bodyBytes(unsigned);
+  const body = encodeMessage(tx.TxBodySchema, bodyOf(unsigned));
   const authInfo = authInfoBytes(unsigned, signer);
   const document = createMessage(tx.SignDocSchema, {
     bodyBytes: body,

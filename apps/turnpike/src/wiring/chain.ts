@@ -20,6 +20,7 @@ import {
   startGrpcServer,
   startRestServer,
   startRpcServer,
+  Turns,
 } from "@turnpike/chain";
 import type { Config } from "@turnpike/config";
 import { hostText } from "../context.ts";
@@ -78,10 +79,11 @@ interface Parts extends PocketMachine {
   readonly home: ChainHome;
   readonly genesis: GenesisDocument;
   readonly log: Log;
+  readonly turns: Turns;
 }
 
 async function embedded(config: Config, parts: Parts, stack: AsyncDisposableStack): Promise<Engine> {
-  const { home, genesis, machine, log } = parts;
+  const { home, genesis, machine, log, turns } = parts;
   const { chain } = config;
   const node = stack.use(
     await openEmbeddedNode(
@@ -102,7 +104,7 @@ async function embedded(config: Config, parts: Parts, stack: AsyncDisposableStac
     ),
   );
   const rpc = stack.use(
-    await listening("chain.rpc", chain.rpc, startRpcServer({ ...chain.rpc }, { node, log, clock: systemClock })),
+    await listening("chain.rpc", chain.rpc, startRpcServer({ ...chain.rpc }, { node, log, turns, clock: systemClock })),
   );
   const source = new EmbeddedSource(
     { listenAddr: "tcp://0.0.0.0:26656", rpcAddr: rpc.url.replace(/^http/, "tcp") },
@@ -130,7 +132,7 @@ async function underCometBft(config: Config, parts: Parts, stack: AsyncDisposabl
 function partsOf(config: Config, home: ChainHome, genesis: GenesisDocument, log: Log): Parts {
   const gasPrices = gasPricesOf(config.chain.minGasPrices);
   const made = pocketMachine({ gasPrices, consensusParams: consensusParamsOfGenesis(genesis.consensus.params) });
-  return { home, genesis, log, ...made };
+  return { home, genesis, log, turns: new Turns(), ...made };
 }
 
 /**
@@ -156,7 +158,7 @@ export async function startChain(
     gasPrices: gasPricesOf(chain.minGasPrices),
     pruningKeepBlocks: BigInt(chain.keepHeights),
   };
-  const servers = { application, source, log, clock: systemClock };
+  const servers = { application, source, log, turns: parts.turns, clock: systemClock };
   const rest = stack.use(
     await listening("chain.rest", chain.rest, startRestServer({ ...shared, ...chain.rest, cors: true }, servers)),
   );

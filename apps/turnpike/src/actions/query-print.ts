@@ -1,0 +1,17 @@
+import { stringify } from "yaml";
+
+/** Flags of every command of `turnpike query`. */
+export interface QueryFlags {
+  readonly json?: boolean;
+  readonly output?: "json" | "text";
+  readonly node?: string;
+  readonly home?: string;
+  readonly height?: string;
+}
+
+/** Prints an answer's JSON: with --output text as YAML, else compact or indented. */
+export function printAnswer(text: string, { json, output }: QueryFlags, indented?: () => unknown): void {
+  if (json !== true && output === "text") process.stdout.write(stringify(JSON.parse(text)));
+  else if (json === true || indented === undefined) process.stdout.write(`${text}\n`);
+  else process.stdout.write(`${JSON.stringify(indented(), undefined, 2)}\n`);
+}

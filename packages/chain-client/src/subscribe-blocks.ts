@@ -1,0 +1,185 @@
+import { setTimeout as delay } from "node:timers/promises";
+import { AppError, type Log, silentLog } from "@turnpike/base";
+import { BlockSocket } from "./block-socket.ts";
+import { ChainRpc } from "./rpc.ts";
+import { nanosOfTime, recordOf, recordsOf, textOf, wholeOf } from "./rpc-values.ts";
+
+/** A block that was committed. */
+export interface BlockMark {
+  readonly heightBlocks: bigint;
+  /** Of its header: 64 upper-case hex digits. */
+  readonly hash: string;
+  /** Nanoseconds since 1970. */
+  readonly timeNanos: bigint;
+}
+
+/** Options of {@link subscribeBlocks}. */
+export interface SubscribeBlocksOptions {
+  /** The node's RPC: `http://127.0.0.1:26657`. */
+  readonly url: string;
+  /** First block that is wanted; without one the newest. */
+  readonly fromHeightBlocks?: bigint;
+  /** Ends the subscription, without an error. */
+  readonly signal?: AbortSignal;
+  /** Between pings; a node that answers none is given up. 10,000 by default. */
+  readonly pingMs?: number;
+  /** First pause before another connection, doubled up to 5,000; 100 by default. */
+  readonly retryMs?: number;
+}
+
+/** What {@link subscribeBlocks} works with. */
+export interface SubscribeBlocksModules {
+  readonly log?: Log;
+}
+
+/** Blocks that are asked for at once, which is all that waits here. CometBFT answers no more. */
+const PAGE_BLOCKS = 20n;
+const LONGEST_RETRY_MS = 5_000;
+
+interface Page extends BlockMark {
+  readonly previousHash: string;
+}
+
+function marksOf(answer: Readonly<Record<string, unknown>>): Page[] {
+  const marks = recordsOf(answer.block_metas).map(({ block_id: id, header: given }) => {
+    const header = recordOf(given);
+    return {
+      heightBlocks: wholeOf(header.height),
+      hash: textOf(recordOf(id).hash),
+      timeNanos: nanosOfTime(textOf(header.time)),
+      previousHash: textOf(recordOf(header.last_block_id).hash),
+    };
+  });
+  return marks.sort((a, b) => (a.heightBlocks < b.heightBlocks ? -1 : 1));
+}
+
+/** Knows how far the chain is: the node tells new heights over a WebSocket, which is opened again when it ends. */
+class HeightWatch implements AsyncDisposable {
+  readonly #options: SubscribeBlocksOptions;
+  readonly #rpc: ChainRpc;
+  readonly #log: Log;
+  readonly #ended = new AbortController();
+  readonly #signal: AbortSignal;
+  readonly #work: Promise<void>;
+  #heightBlocks = 0n;
+  #wake: () => void = () => {};
+  #changed: Promise<void>;
+
+  constructor(options: SubscribeBlocksOptions, { rpc, log }: { readonly rpc: ChainRpc; readonly log: Log }) {
+    this.#options = options;
+    this.#rpc = rpc;
+    this.#log = log;
+    const { signal } = options;
+    this.#signal = signal === undefined ? this.#ended.signal : AbortSignal.any([signal, this.#ended.signal]);
+    this.#changed = new Promise((resolve) => {
+      this.#wake = resolve;
+    });
+    this.#signal.addEventListener("abort", () => this.#wake());
+    this.#work = this.#connect();
+  }
+
+  get signal(): AbortSignal {
+    return this.#signal;
+  }
+
+  /** Newest height, as soon as it is at least the wanted one; undefined when the subscription ended. */
+  async atLeast(heightBlocks: bigint): Promise<bigint | undefined> {
+    while (!this.#signal.aborted && this.#heightBlocks < heightBlocks) await this.#changed;
+    return this.#signal.aborted ? undefined : this.#heightBlocks;
+  }
+
+  #tell(heightBlocks: bigint): void {
+    if (heightBlocks <= this.#heightBlocks) return;
+    this.#heightBlocks = heightBlocks;
+    const wake = this.#wake;
+    this.#changed = new Promise((resolve) => {
+      this.#wake = resolve;
+    });
+    wake();
+  }
+
+  /** What was committed before the node began to tell: of the application, whose state is then readable. */
+  async #askHeight(): Promise<void> {
+    const answer = await this.#rpc.call("abci_info", {}, this.#signal).catch(() => undefined);
+    if (answer?.ok === true) this.#tell(wholeOf(recordOf(answer.result.response).last_block_height));
+  }
+
+  async #connect(): Promise<void> {
+    const { url, pingMs = 10_000, retryMs = 100 } = this.#options;
+    let pauseMs = retryMs;
+    while (!this.#signal.aborted) {
+      const over = Promise.withResolvers<string>();
+      const socket = new BlockSocket(
+        { url, pingMs },
+        {
+          subscribed: () => {
+            pauseMs = retryMs;
+            void this.#askHeight();
+          },
+          height: (heightBlocks) => this.#tell(heightBlocks),
+          closed: over.resolve,
+        },
+        { log: this.#log },
+      );
+      const stop = (): void => socket[Symbol.dispose]();
+      this.#signal.addEventListener("abort", stop, { once: true });
+      const reason = await over.promise;
+      this.#signal.removeEventListener("abort", stop);
+      if (this.#signal.aborted) return;
+      this.#log.warn({ reason, pauseMs }, "the chain's subscription ended; it is opened again");
+      await delay(pauseMs, undefined, { signal: this.#signal }).catch(() => {});
+      pauseMs = Math.min(pauseMs * 2, LONGEST_RETRY_MS);
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#ended.abort();
+    await this.#work;
+  }
+}
+
+/** A page of blocks; none when the node does not answer or has none of them yet. */
+async function pageOf(rpc: ChainRpc, first: bigint, last: bigint, signal: AbortSignal): Promise<Page[]> {
+  const params = { minHeight: `${first}`, maxHeight: `${last}` };
+  const answer = await rpc.call("blockchain", params, signal).catch(() => undefined);
+  return answer?.ok === true ? marksOf(answer.result) : [];
+}
+
+/**
+ * The chain's blocks, every height exactly once and in order, over restarts of the node and lost connections. At most one
+ * page of blocks waits here: who reads slowly reads later, not less.
+ * @throws AppError HEIGHT_UNAVAILABLE when the node has dropped a block that is wanted, CHAIN_MISMATCH when a block does not
+ * follow the one before, USAGE when the URL is none
+ */
+export async function* subscribeBlocks(
+  options: SubscribeBlocksOptions,
+  { log = silentLog }: SubscribeBlocksModules,
+): AsyncGenerator<BlockMark, void, undefined> {
+  await using rpc = new ChainRpc({ url: options.url, connections: 1 });
+  await using watch = new HeightWatch(options, { rpc, log });
+  let next = options.fromHeightBlocks;
+  let previousHash: string | undefined;
+  for (;;) {
+    const newest = await watch.atLeast(next ?? 1n);
+    if (newest === undefined) return;
+    next ??= newest;
+    const last = next + PAGE_BLOCKS - 1n < newest ? next + PAGE_BLOCKS - 1n : newest;
+    const page = await pageOf(rpc, next, last, watch.signal);
+    if (page.length === 0) {
+      await delay(options.retryMs ?? 100, undefined, { signal: watch.signal }).catch(() => {});
+    }
+    for (const { previousHash: before, ...mark } of page) {
+      if (watch.signal.aborted) return;
+      if (mark.heightBlocks !== next) {
+        const message = `The node has no block ${next} any more; the next that it has is ${mark.heightBlocks}.`;
+        throw new AppError("HEIGHT_UNAVAILABLE", { message });
+      }
+      if (previousHash !== undefined && before !== previousHash) {
+        throw new AppError("CHAIN_MISMATCH", { message: `Block ${next} of the node does not follow the one before.` });
+      }
+      previousHash = mark.hash;
+      next += 1n;
+      yield mark;
+    }
+  }
+}
