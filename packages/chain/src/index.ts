@@ -30,6 +30,7 @@ export { type AuthOptions, authModule } from "./modules/auth/auth-module.ts";
 export { bankModule } from "./modules/bank/bank-module.ts";
 export type { BankMessageOptions } from "./modules/bank/messages.ts";
 export { consensusParamsOfGenesis } from "./modules/consensus/consensus-module.ts";
+export { Turns, type TurnsOptions } from "./node/turns.ts";
 export type {
   Application,
   ChainSource,
@@ -52,6 +53,7 @@ export type {
   BlockRecord,
   Bytes,
   ChainStore,
+  Derivation,
   RangeOptions,
   StateChange,
   StateReader,

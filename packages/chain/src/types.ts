@@ -12,6 +12,17 @@ export interface StateReader {
    * @throws AppError HEIGHT_UNAVAILABLE while it is read, when its height was pruned meanwhile.
    */
   range(options: RangeOptions): Iterable<readonly [key: Bytes, value: Bytes]>;
+  /**
+   * What a derivation makes of the entries whose keys begin with the prefix. A state that has this keeps it in memory while
+   * none of them changes; what it gives is the same as made anew.
+   */
+  derived?<T>(derivation: Derivation<T>, prefix: Bytes): T;
+}
+
+/** Something that follows from entries of the state alone. Kept by the object's identity: make one of a kind. */
+export interface Derivation<T> {
+  /** Gives what is never changed afterwards, but for what is cheaper to work out once. */
+  make(entries: Iterable<readonly [key: Bytes, value: Bytes]>): T;
 }
 
 /** What {@link StateReader.range} gives. */

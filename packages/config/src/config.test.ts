@@ -312,6 +312,20 @@ suite("config", () => {
     assert.match(refused(`admin: { port: 3069, token: ${token} }`), /admin\.port: 3069 is also gateway\.port/);
   });
 
+  test("a chain beside a gateway has a gRPC port of its own; alone it has the usual one", () => {
+    const suppliers = "suppliers: { eth: { endpoints: [{ operator: a, urls: { json_rpc: 'http://a' } }] } }";
+    const fault = refused(`chain: { home: node }\n${suppliers}`);
+    assert.match(fault, /chain\.grpc\.port: 9090 is also gateway\.metrics\.port; set chain\.grpc\.port to a free port/);
+    const apart = loadConfig({ file: yaml(`chain: { home: node, grpc: { port: 9092 } }\n${suppliers}`), env: {} });
+    assert.equal(apart.chain.grpc.port, 9092);
+    assert.equal(loadConfig({ file: yaml("chain: { home: node }"), env: {} }).chain.grpc.port, 9090);
+    assert.match(
+      refused("chain: { home: node, rest: { port: 26657 } }"),
+      /chain\.rest\.port: 26657 is also chain\.rpc/,
+    );
+    assert.equal(loadConfig({ file: yaml(suppliers), env: {} }).chain.home, undefined);
+  });
+
   test("traces go where the usual variable says; WebSockets leave room for other connections", () => {
     const config = loadConfig({ env: { OTEL_EXPORTER_OTLP_ENDPOINT: "http://collector:4318" } });
     assert.equal(config.tracing.endpoint, "http://collector:4318");

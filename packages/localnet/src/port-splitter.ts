@@ -114,7 +114,8 @@ class Splitter {
   listen(): Promise<number> {
     const { host, port } = this.#opts;
     return new Promise((resolve, reject) => {
-      this.#server.once("error", (cause) => {
+      this.#server.on("error", (cause: NodeJS.ErrnoException) => {
+        this.#log.warn({ code: cause.code }, "the splitter's port failed");
         reject(new AppError("PORT_IN_USE", { message: `The splitter cannot listen on ${host}:${port}.`, cause }));
       });
       this.#server.listen({ host, port }, () => {

@@ -23,8 +23,12 @@ const ESCAPES: Readonly<Record<string, string>> = {
   "\u2029": "\\u2029",
 };
 
+// Printable ASCII that needs no escape: nearly all texts.
+const PLAIN = /^[ !#-%'-;=?-[\]-~]*$/;
+
 /** A text as Go's encoding/json quotes it: fit for HTML. */
 function quote(text: string): string {
+  if (PLAIN.test(text)) return `"${text}"`;
   return JSON.stringify(text).replaceAll(/[<>&\u2028\u2029]/g, (character) => ESCAPES[character] ?? character);
 }
 

@@ -55,8 +55,8 @@ suite("claims", () => {
     assert.equal(claimRootFault(rootOf(0n, 3n), 100n), "empty");
     assert.equal(claimRootFault(rootOf(300n, 0n), 100n), "empty");
     assert.equal(claimRootFault(new Uint8Array(32), 100n), "malformed");
-    // The chain multiplies in 64 bits: so many relays wrap, and such a claim passes here as it does there.
-    assert.equal(claimRootFault(rootOf(100n, (1n << 63n) + 1n), 100n), undefined);
+    // The real chain multiplies in 64 bits, where so many relays wrap.
+    assert.equal(claimRootFault(rootOf(100n, (1n << 63n) + 1n), 100n), "compute_units_mismatch");
   });
 
   test("the amount is rounded once, whatever the difficulty", () => {
@@ -68,6 +68,12 @@ suite("claims", () => {
     assert.equal(claimedUpokt(1n, BASE_TARGET, { ...price, computeUnitsToTokensMultiplier: 145_990n }), 0n);
     assert.equal(estimatedRelays({ hash: target, sum: 5n, count: 0n }, target), 0n);
     assert.equal(estimatedRelays({ hash: target, sum: 5n, count: 9n }, target), 0n);
+  });
+
+  test("prices beyond signed 64 bits are large, not negative", () => {
+    const huge = { computeUnitsToTokensMultiplier: 1n << 63n, computeUnitCostGranularity: 1n };
+    assert.equal(claimedUpokt(3n, BASE_TARGET, huge), 3n << 63n);
+    assert.equal(claimedUpokt(3n, BASE_TARGET, { ...huge, computeUnitCostGranularity: (1n << 64n) - 1n }), 1n);
   });
 
   test("more work is never worth less, and splitting work into two claims never gains", () => {

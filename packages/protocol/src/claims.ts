@@ -62,14 +62,14 @@ export type ClaimRootFault = "malformed" | "empty" | "compute_units_mismatch";
 
 /**
  * Checks a claim's root: 48 bytes, some work in it, and as many compute units as relays times those of one relay at the
- * session's start. The chain multiplies in 64 bits, and so does this. Undefined when nothing is wrong.
+ * session's start. The real chain multiplies in 64 bits: there a cheap claim can name so many relays that the product
+ * wraps, needs no proof, and makes the service's difficulty such that no relay counts. Undefined when nothing is wrong.
  */
 export function claimRootFault(rootHash: Uint8Array, computeUnitsPerRelay: bigint): ClaimRootFault | undefined {
   const root = readClaimRoot(rootHash);
   if (root === undefined) return "malformed";
   if (root.sum === 0n || root.count === 0n) return "empty";
-  const expected = BigInt.asUintN(64, root.count * computeUnitsPerRelay);
-  return root.sum === expected ? undefined : "compute_units_mismatch";
+  return root.sum === root.count * computeUnitsPerRelay ? undefined : "compute_units_mismatch";
 }
 
 /** Compute units that the claimed ones stand for: times the difficulty's multiplier, one floor, low 64 bits. */
@@ -88,8 +88,7 @@ export function estimatedRelays(root: ClaimRoot, targetHash: Uint8Array): bigint
 /** What a claim is worth in upokt: compute units × multiplier of the difficulty × price, one floor at the end. */
 export function claimedUpokt(sum: bigint, targetHash: Uint8Array, params: PricingParams): bigint {
   const { num, den } = difficultyMultiplier(targetHash);
-  const multiplier = BigInt.asIntN(64, params.computeUnitsToTokensMultiplier);
-  const granularity = BigInt.asIntN(64, params.computeUnitCostGranularity);
+  const { computeUnitsToTokensMultiplier: multiplier, computeUnitCostGranularity: granularity } = params;
   return floorRational({ num: sum * num * multiplier, den: den * granularity });
 }
 

@@ -94,7 +94,8 @@ export {
 export { type AggregatedOperation, aggregateOperations } from "./settlement/aggregate.ts";
 export type { ClaimEventFields, RewardDetail, SettlementEvent } from "./settlement/events.ts";
 export { OP_REASON, type OpReason, type SettlementModule, type ValidatorPool } from "./settlement/reasons.ts";
-export { type Settlement, type SettlementStep, settle } from "./settlement/settle.ts";
+export { settle } from "./settlement/settle.ts";
+export type { Settlement, SettlementStep } from "./settlement/settlement.ts";
 export { type ShareAmounts, splitByRevenueShare } from "./settlement/supplier-share.ts";
 export type {
   DueClaim,

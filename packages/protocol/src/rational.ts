@@ -21,6 +21,11 @@ export function least(a: bigint, b: bigint): bigint {
   return b;
 }
 
+/** The larger of two whole numbers. */
+export function greatest(a: bigint, b: bigint): bigint {
+  return a > b ? a : b;
+}
+
 /** `num / den` in lowest terms. Throws INTERNAL when `den` is zero. */
 export function rational(num: bigint, den = 1n): Rational {
   if (den === 0n) throw new AppError("INTERNAL", { message: "a fraction's denominator is zero" });

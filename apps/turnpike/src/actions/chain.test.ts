@@ -169,7 +169,7 @@ async function refusal(doing: Promise<unknown>): Promise<AppError> {
 const startRefusal = (home: string, config = chainConfig()): Promise<AppError> =>
   refusal(startChain(config, home, modules));
 
-suite("turnpike chain", { timeout: 120_000 }, () => {
+suite("turnpike chain", { timeout: 240_000 }, () => {
   const home = join(folder, "home");
 
   before(async () => {

@@ -1,6 +1,7 @@
 import type { DescMessage } from "@bufbuild/protobuf";
 import { errorRow, isAppError, type Log } from "@turnpike/base";
 import { decodeMessage, encodeMessage, methodAt } from "@turnpike/proto";
+import { Turns } from "../node/turns.ts";
 import { GRPC_STATUS } from "../state/grpc-status.ts";
 import type { Module } from "../state/module.ts";
 import type { Bytes } from "../types.ts";
@@ -35,6 +36,8 @@ export interface ChainApiOptions extends NodeServiceOptions {
 /** Where a {@link ChainApi} reads, and what it tells of its own faults. */
 export interface ChainApiModules extends ApiModules {
   readonly log: Log;
+  /** Shared by all servers of a node; without it the questions of this one alone are taken in turns. */
+  readonly turns?: Turns;
 }
 
 /** An answer of the API. The height is that of the state that was read; undefined when none was reached. */
@@ -47,6 +50,12 @@ export type ApiAnswer =
       readonly heightBlocks: bigint | undefined;
     };
 
+const BUSY: ApiAnswer = {
+  ok: false,
+  status: GRPC_STATUS.ResourceExhausted,
+  text: "too many requests wait",
+  heightBlocks: undefined,
+};
 const HEIGHT_FAULT = /^codespace sdk code (?:18|26): /;
 
 /** All unary methods of the chain, for gRPC and REST alike: the modules' queries, and the services beside them. */
@@ -55,9 +64,11 @@ export class ChainApi {
   readonly #queries: ReadonlySet<string>;
   readonly #methods: ReadonlyMap<string, ApiMethod>;
   readonly #services: readonly string[];
+  readonly #turns: Turns;
 
   constructor({ surface, ...node }: ChainApiOptions, modules: ChainApiModules) {
     this.#modules = modules;
+    this.#turns = modules.turns ?? new Turns();
     this.#queries = new Set(surface.queryPaths);
     this.#methods = new Map(
       Object.entries({
@@ -93,7 +104,8 @@ export class ChainApi {
   /** Calls a method. @param height what the request's height header says; undefined: there is none */
   async call(path: string, request: Bytes, height: string | undefined): Promise<ApiAnswer> {
     try {
-      return await this.#answer(path, request, height);
+      const answer = this.#turns.run(() => this.#answer(path, request, height));
+      return answer === undefined ? BUSY : await answer;
     } catch (error) {
       return this.#fault(path, error);
     }

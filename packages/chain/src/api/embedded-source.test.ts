@@ -19,8 +19,8 @@ test("the embedded node's blocks: no height is the newest block, and the validat
     commit: at,
     validators: at,
     tx: () => source.txs[0],
-    searchTxs: (_, { take }) => ({ items: source.txs.slice(0, take), total: 9 }),
-    searchBlocks: () => ({ items: [], total: 0 }),
+    searchTxs: async (_, { take }) => ({ items: source.txs.slice(0, take), total: 9 }),
+    searchBlocks: async () => ({ items: [], total: 0 }),
   };
   const known = { kind: "known", hash: new Uint8Array(32) } as const;
   const node = { application, blocks, nodeId: "ab", moniker: "m", submit: () => known } as unknown as EmbeddedNode;

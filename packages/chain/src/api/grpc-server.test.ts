@@ -6,6 +6,7 @@ import { suite, test } from "node:test";
 import { Client, credentials, Metadata, type StatusObject } from "@grpc/grpc-js";
 import { hexToBytes, silentLog } from "@turnpike/base";
 import {
+  baseQuery,
   createMessage,
   decodeMessage,
   encodeMessage,
@@ -14,6 +15,7 @@ import {
   toApiJson,
   tx as txs,
 } from "@turnpike/proto";
+import { Turns } from "../node/turns.ts";
 import { type ListeningServer, startGrpcServer } from "./grpc-server.ts";
 import { LATEST, recordedJson, shapeFaults, type TestSource, testApi } from "./testing-chain-api.ts";
 
@@ -241,6 +243,20 @@ suite("the chain's gRPC", () => {
     assert.deepEqual([refused.code, refused.text], [2, "unsupported return type block; supported types: sync, async"]);
   });
 
+  test("a page far behind an empty block's end is empty, in both directions", async () => {
+    await using running = await start();
+    const most = 2n ** 64n - 1n;
+    for (const reverse of [true, false]) {
+      const pagination = createMessage(baseQuery.PageRequestSchema, { offset: most, limit: most, reverse });
+      const request = createMessage(txs.GetBlockWithTxsRequestSchema, { height: LATEST, pagination });
+      const bytes = encodeMessage(txs.GetBlockWithTxsRequestSchema, request);
+      const answer = await running.client.call("/cosmos.tx.v1beta1.Service/GetBlockWithTxs", bytes);
+      const decoded = decodeMessage(txs.GetBlockWithTxsResponseSchema, answer.value);
+      assert.ok(decoded.ok && answer.code === 0, answer.text);
+      assert.deepEqual(decoded.message.txs, []);
+    }
+  });
+
   test("what is unknown, junk or too large is refused, and the server goes on", async () => {
     await using running = await start(10_000);
     const { client } = running;
@@ -278,6 +294,15 @@ suite("the chain's gRPC", () => {
     const second = connect(`http://127.0.0.1:${server.port}`).on("error", () => {});
     await once(second, "close");
     session.close();
+  });
+
+  test("what would wait behind too much is refused", async () => {
+    const { application, source, options } = testApi();
+    const modules = { application, source, log: silentLog, turns: new Turns({ maxWaiting: 0 }) };
+    await using server = await startGrpcServer({ host: "127.0.0.1", port: 0, closeGraceMs: 50, ...options }, modules);
+    using client = new RawClient(server.port);
+    const answer = await client.call("/pocket.shared.Query/Params", new Uint8Array());
+    assert.deepEqual([answer.code, answer.text], [8, "too many requests wait"]);
   });
 
   test("a port that is taken is told", async () => {

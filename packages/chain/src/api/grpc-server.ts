@@ -1,12 +1,14 @@
 import { Server as NetServer } from "node:net";
 import {
   type handleUnaryCall,
+  logVerbosity,
   Metadata,
   Server,
   ServerCredentials,
   type ServerDuplexStream,
   type ServerUnaryCall,
   type sendUnaryData,
+  setLogVerbosity,
 } from "@grpc/grpc-js";
 import { AppError } from "@turnpike/base";
 import { GRPC_STATUS } from "../state/grpc-status.ts";
@@ -23,7 +25,7 @@ export interface GrpcServerOptions extends ChainApiOptions {
   /** Largest request; 10 MiB by default, as the SDK has it. */
   readonly maxRequestBytes?: number;
   readonly maxConnections?: number;
-  /** Calls at one time on one connection. */
+  /** Calls at one time on one connection; 100 by default, what is more waits at the client. */
   readonly maxConcurrentStreams?: number;
   /** How long calls may still run when the server is closed. */
   readonly closeGraceMs?: number;
@@ -108,6 +110,8 @@ function unknownHandler(services: readonly string[]): (call: Duplex) => void {
 }
 
 function listen(server: Server, host: string, port: number): Promise<number> {
+  // The library would write to the error output what is told here, too.
+  setLogVerbosity(logVerbosity.NONE);
   const place = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
   return new Promise((resolve, reject) => {
     server.bindAsync(place, ServerCredentials.createInsecure(), (error, bound) => {
@@ -130,7 +134,7 @@ function boundConnections(server: Server, maxConnections: number): void {
  * @throws AppError PORT_IN_USE
  */
 export async function startGrpcServer(opts: GrpcServerOptions, modules: ChainApiModules): Promise<ListeningServer> {
-  const { host, port, maxRequestBytes = 10_485_760, maxConcurrentStreams = 1000, closeGraceMs = 1000, ...rest } = opts;
+  const { host, port, maxRequestBytes = 10_485_760, maxConcurrentStreams = 100, closeGraceMs = 1000, ...rest } = opts;
   const api = new ChainApi(rest, modules);
   const services = [...api.services(), ...REFLECTION_SERVICES].sort();
   const server = new Server({

@@ -184,7 +184,8 @@ function jsonOf(
 
 function listen(server: Server, host: string, port: number): Promise<number> {
   return new Promise((resolve, reject) => {
-    server.once("error", (cause) => {
+    // Stays: a connection that cannot be taken later must not end the process.
+    server.on("error", (cause) => {
       reject(new AppError("PORT_IN_USE", { message: `REST cannot listen on ${host}:${port}.`, cause }));
     });
     server.listen({ host, port }, () => {

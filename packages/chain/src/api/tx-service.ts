@@ -90,7 +90,7 @@ function placesOf(total: bigint, page: baseQuery.PageRequest | undefined): numbe
   const limit = page === undefined ? DEFAULT_BLOCK_TXS : page.limit;
   const places: number[] = [];
   if (page?.reverse === true) {
-    for (let i = offset; i > 0n && BigInt(places.length) < limit; i--) places.push(Number(i));
+    for (let i = offset < total ? offset : 0n; i > 0n && BigInt(places.length) < limit; i--) places.push(Number(i));
   } else {
     for (let i = offset; i < total && BigInt(places.length) < limit; i++) places.push(Number(i));
   }

@@ -220,7 +220,7 @@ suite("application", () => {
       () => app.run(block, []),
       (error) => isAppError(error, "CHAIN_STORE"),
     );
-    const exported = app.exportState(1n) as { bank: { balances: { address: string }[] } };
+    const exported = app.exportState(1n).appState as { bank: { balances: { address: string }[] } };
     assert.ok(exported.bank.balances.some(({ address }) => address === ADDRESSES[0]));
     assert.equal(typeof bank.MsgSendSchema, "object");
   });

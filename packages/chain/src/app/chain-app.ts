@@ -1,5 +1,6 @@
 import { AppError, isAppError, type Log, silentLog } from "@turnpike/base";
 import { decodeMessage, methodAt } from "@turnpike/proto";
+import { nsToRfc3339 } from "../comet/time.ts";
 import type { AppAnswer, GrpcAnswer } from "../node/types.ts";
 import type { BlockInfo } from "../state/context.ts";
 import type { StateMachine } from "../state/machine.ts";
@@ -36,6 +37,15 @@ export interface ChainAppModules {
   /** Stays the caller's. */
   readonly store: ChainStore;
   readonly log?: Log;
+}
+
+/** A state as a genesis has it. */
+export interface ExportedState {
+  /** The block that it is the state after. */
+  readonly heightBlocks: bigint;
+  /** That block's time: RFC 3339, in UTC. */
+  readonly time: string;
+  readonly appState: Readonly<Record<string, unknown>>;
 }
 
 interface CheckState {
@@ -155,6 +165,11 @@ export class ChainApp implements DrivenApplication {
     return result;
   }
 
+  /** Accounts whose signatures a transaction needs; none when it cannot be read. */
+  signersOf(tx: Bytes): readonly string[] {
+    return this.#machine.signersOf(tx);
+  }
+
   // On the mempool's state, as the SDK does it: who just sent a transaction can simulate the next one.
   simulate(tx: Bytes): TxResult {
     const { state, block } = this.#checkState();
@@ -184,11 +199,19 @@ export class ChainApp implements DrivenApplication {
     return abciFault(SDK.unknownRequest, "unknown query path");
   }
 
-  /** The `app_state` that makes the state after a block again, by module name; the newest by default. */
-  exportState(heightBlocks?: bigint): Record<string, unknown> {
+  /**
+   * The state after a block, the newest by default, as the `app_state` that makes it again, by module name.
+   * @throws AppError HEIGHT_UNAVAILABLE
+   */
+  exportState(heightBlocks?: bigint): ExportedState {
     const height = heightBlocks ?? this.#store.latestHeightBlocks() ?? 0n;
+    const reader = this.#store.at(height);
     const block = readBlockInfo(this.#store, this.chainId, height);
-    return this.#machine.exportGenesis(this.#store.at(height), block);
+    return {
+      heightBlocks: height,
+      time: nsToRfc3339(block.timeNanos),
+      appState: this.#machine.exportGenesis(reader, block),
+    };
   }
 
   #abciGrpc(path: string, data: Bytes, heightBlocks: bigint): AppAnswer {

@@ -2,6 +2,7 @@ import { cometTypes, createMessage, decodeMessage, encodeMessage } from "@turnpi
 import { decodeBlock, decodeCommit } from "../comet/decode.ts";
 import type { Block, Commit, ValidatorSet } from "../comet/types.ts";
 import { searchBlocks, searchTxs } from "../indexing/search.ts";
+import { Turns } from "../node/turns.ts";
 import type { BlockReads, BlockResults, SearchPage, SearchResult, StoredBlock, StoredTx } from "../node/types.ts";
 import { bytesToHeight, heightToBytes } from "../store/keys.ts";
 import type { Bytes, ChainStore } from "../types.ts";
@@ -27,6 +28,7 @@ export class KeptBlocks implements BlockReads {
   readonly #store: ChainStore;
   readonly #heights: KeptBlocksModules["heights"];
   readonly #firstValidators: KeptBlocksModules["firstValidators"];
+  readonly #turns = new Turns();
   readonly #cache = new SmallCache<bigint, StoredBlock>({ maxEntries: 64, maxBytes: 16_777_216 });
 
   constructor({ store, heights, firstValidators }: KeptBlocksModules) {
@@ -111,12 +113,12 @@ export class KeptBlocks implements BlockReads {
     return { hash: Uint8Array.from(hash), ...place, bytes: Uint8Array.from(bytes), result: decodeTxResult(result) };
   }
 
-  searchTxs(query: string, page: SearchPage): SearchResult<StoredTx> {
-    return searchTxs(this.#store, this, query, page);
+  searchTxs(query: string, page: SearchPage): Promise<SearchResult<StoredTx>> {
+    return searchTxs(this.#store, this, query, page, { turns: this.#turns });
   }
 
-  searchBlocks(query: string, page: SearchPage): SearchResult<StoredBlock> {
-    return searchBlocks(this.#store, this, query, page);
+  searchBlocks(query: string, page: SearchPage): Promise<SearchResult<StoredBlock>> {
+    return searchBlocks(this.#store, this, query, page, { turns: this.#turns });
   }
 
   #at(table: string, heightBlocks: bigint): Bytes | undefined {

@@ -76,8 +76,8 @@ suite("embedded engine", () => {
     assert.equal(node.blocks.block(8n)?.block.header.version.app, 3n);
     const tx = must(node.blocks.tx(txHash(sendTx({ from: 1, sequence: 0n }))));
     assert.deepEqual([tx.heightBlocks, tx.index, tx.result.code], [7n, 0, 0]);
-    assert.equal(node.blocks.searchTxs("tx.height=10", { order: "asc", skip: 0, take: 10 }).total, 1);
-    assert.equal(node.blocks.searchBlocks("block.height>=9", { order: "asc", skip: 0, take: 10 }).total, 3);
+    assert.equal((await node.blocks.searchTxs("tx.height=10", { order: "asc", skip: 0, take: 10 })).total, 1);
+    assert.equal((await node.blocks.searchBlocks("block.height>=9", { order: "asc", skip: 0, take: 10 })).total, 3);
   });
 
   test("validators that change sign two heights later", async () => {

@@ -102,6 +102,7 @@ export class EmbeddedEngine implements EmbeddedNode {
     this.#nextTimeNs = this.#nowNs();
     this.mempool = new Mempool(opts.mempool, {
       check: (tx, again) => application.check(tx, again),
+      signersOf: (tx) => application.signersOf(tx),
       maxDataBytes: () => this.#maxDataBytes(),
     });
     const { blockIntervalMs } = opts;
@@ -119,6 +120,7 @@ export class EmbeddedEngine implements EmbeddedNode {
   }
 
   check(tx: Bytes): TxResult {
+    this.mempool.prepare(tx);
     return this.application.check(tx, false);
   }
 
@@ -180,6 +182,7 @@ export class EmbeddedEngine implements EmbeddedNode {
     this.mempool.update(built.block.txs, results.txResults);
     for (const event of blockEvents(stored, results)) this.#tell(event);
     this.#prune();
+    await this.mempool.settle(this.#stop.signal);
     return stored;
   }
 

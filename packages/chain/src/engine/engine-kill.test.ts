@@ -58,5 +58,6 @@ test(`kill -9 at any moment leaves a chain that goes on, every block whole (${KI
     assert.equal(node.blocks.results(newest + 1n), undefined);
     assert.equal(node.moment().heightBlocks, newest + 1n);
   }
-  assert.ok(lines.length > KILLS);
+  // Two of three waited for a block.
+  assert.ok(lines.length >= KILLS - Math.ceil(KILLS / 3));
 });

@@ -63,5 +63,9 @@ suite("key files", () => {
       );
       assert.equal(await readFile(path, "utf8"), text);
     }
+    await assert.rejects(loadValidatorKey(folder.path), {
+      code: "CONFIG_INVALID",
+      message: /cannot be read \(EISDIR\)/,
+    });
   });
 });

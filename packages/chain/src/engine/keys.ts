@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { link, mkdir, open, readFile, rm } from "node:fs/promises";
 import { dirname } from "node:path";
-import { AppError, base64ToBytes, bytesEqual, bytesToBase64, bytesToHex, isRecord } from "@turnpike/base";
+import { AppError, base64ToBytes, bytesEqual, bytesToBase64, bytesToHex, isAppError, isRecord } from "@turnpike/base";
 import { createEd25519Signer, type Ed25519Signer, validatorKeyAddress } from "@turnpike/crypto";
 
 const PRIVATE_TYPE = "tendermint/PrivKeyEd25519";
@@ -49,7 +49,9 @@ async function readKeyFile(path: string): Promise<Ed25519Signer | undefined> {
     return parseKeyFile(path, await readFile(path, "utf8"));
   } catch (cause) {
     if (isMissing(cause)) return undefined;
-    throw cause;
+    if (isAppError(cause)) throw cause;
+    const why = isRecord(cause) && typeof cause.code === "string" ? cause.code : "unknown";
+    throw new AppError("CONFIG_INVALID", { message: `The key file ${path} cannot be read (${why}).`, cause });
   }
 }
 

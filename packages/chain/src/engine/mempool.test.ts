@@ -24,8 +24,9 @@ const shown = (sent: Submission): string =>
 function poolOf(
   opts: Partial<typeof DEFAULT_MEMPOOL> = {},
   check: (tx: Uint8Array, again: boolean) => TxResult = () => fine,
+  signersOf: (tx: Uint8Array) => readonly string[] = () => [],
 ) {
-  return new Mempool({ ...DEFAULT_MEMPOOL, ...opts }, { check, maxDataBytes: () => 1000n });
+  return new Mempool({ ...DEFAULT_MEMPOOL, ...opts }, { check, signersOf, maxDataBytes: () => 1000n });
 }
 
 suite("mempool", () => {
@@ -73,6 +74,37 @@ suite("mempool", () => {
     // Waiting and forgotten: checked, and not taken twice.
     assert.equal(shown(pool.submit(b)), "code 0");
     assert.equal(pool.numTxs(), 4);
+  });
+
+  test("a full mempool is checked again in steps; before a new transaction comes what it follows", async () => {
+    const checked: string[] = [];
+    const signersOf = (tx: Uint8Array): string[] => Buffer.from(tx).toString().split(" ").slice(1);
+    const pool = poolOf(
+      {},
+      (tx, again) => {
+        const text = Buffer.from(tx).toString();
+        if (again) checked.push(text);
+        const attributes = signersOf(tx).map((signer) => ({ key: "acc_seq", value: `${signer}/0`, index: true }));
+        const code = again && text.startsWith("late") ? 5 : 0;
+        return { ...fine, code, events: attributes.map((attribute) => ({ type: "tx", attributes: [attribute] })) };
+      },
+      signersOf,
+    );
+    const names = Array.from({ length: 60 }, (_, i) => `first${i} x${i}`);
+    for (const text of [...names, "1 a", "2 b", "late3 b c", "4 d", "5 c"]) pool.submit(bytesOf(text));
+    pool.update([], []);
+    assert.ok(checked.length < names.length, `${checked.length} at once`);
+    checked.length = 0;
+    // What c signed follows what b and c signed, and that what b signed.
+    pool.submit(bytesOf("6 c"));
+    assert.deepEqual(checked, ["2 b", "late3 b c", "5 c"]);
+    await pool.settle(new AbortController().signal);
+    assert.deepEqual(checked.slice(-2), ["1 a", "4 d"]);
+    assert.equal(new Set(checked).size, checked.length);
+    assert.equal(pool.numTxs(), 65);
+    pool.update([], []);
+    await pool.settle(AbortSignal.abort());
+    assert.ok(checked.length < 2 * 65);
   });
 
   test("a block takes what fits its bytes and its gas", () => {

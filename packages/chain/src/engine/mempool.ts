@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { bytesToHex } from "@turnpike/base";
 import { txHash } from "../comet/hashes.ts";
 import { varint } from "../comet/wire.ts";
@@ -30,6 +31,8 @@ export const DEFAULT_MEMPOOL: MempoolOptions = {
 export interface MempoolModules {
   /** Checks on the state of the mempool. @param again it was checked before, on the state before the newest block */
   readonly check: (tx: Bytes, again: boolean) => TxResult;
+  /** Accounts whose signatures a transaction needs, as `check` tells them in its events; none when it cannot be read. */
+  readonly signersOf: (tx: Bytes) => readonly string[];
   /** Most bytes of the transactions of a block. */
   readonly maxDataBytes: () => bigint;
 }
@@ -39,6 +42,9 @@ interface Waiting extends Ranked {
   readonly gasWanted: bigint;
   readonly hash: Bytes;
 }
+
+/** Transactions that are checked again before others get their turn: some 15 ms. */
+const RECHECK_STEP = 50;
 
 /** Bytes that a transaction takes of a block. */
 function dataBytes({ length }: Bytes): bigint {
@@ -51,6 +57,8 @@ export class Mempool implements MempoolReads {
   readonly #modules: MempoolModules;
   // By hash, in the order of arrival.
   readonly #waiting = new Map<string, Waiting>();
+  /** Those of them that are to be checked again, on the state after the newest block. */
+  readonly #unchecked = new Map<string, Waiting>();
   readonly #seen: SmallCache<string, true>;
   #ordered: readonly Waiting[] | undefined;
   #bytes = 0;
@@ -83,6 +91,7 @@ export class Mempool implements MempoolReads {
     if (refusal !== undefined) return { kind: "refused", hash, text: refusal };
     const key = bytesToHex(hash);
     if (this.#seen.get(key) !== undefined) return { kind: "known", hash };
+    this.prepare(tx);
     const result = this.#modules.check(tx, false);
     // It may be known no more and wait all the same, when the cache is small.
     if (result.code !== 0 || this.#waiting.has(key)) return { kind: "checked", hash, result };
@@ -112,7 +121,23 @@ export class Mempool implements MempoolReads {
     return txs;
   }
 
-  /** Takes out what a block holds, and checks the rest again on the state after it: what expired goes. */
+  /** Makes sure that what a transaction follows was checked on the newest state before it: all that has a signer of it. */
+  prepare(tx: Bytes): void {
+    if (this.#unchecked.size === 0) return;
+    const signers = new Set(this.#modules.signersOf(tx));
+    const before: (readonly [string, Waiting])[] = [];
+    for (const entry of [...this.#unchecked].reverse()) {
+      if (!entry[1].signers.some((signer) => signers.has(signer))) continue;
+      for (const signer of entry[1].signers) signers.add(signer);
+      before.push(entry);
+    }
+    for (const [key, item] of before.reverse()) this.#recheck(key, item);
+  }
+
+  /**
+   * Takes out what a block holds, and begins to check the rest again on the state after it: what expired goes. A full
+   * mempool takes seconds: {@link settle} does what is left.
+   */
   update(txs: readonly Bytes[], results: readonly TxResult[]): void {
     for (const [i, tx] of txs.entries()) {
       const key = bytesToHex(txHash(tx));
@@ -120,17 +145,39 @@ export class Mempool implements MempoolReads {
       else this.#seen.delete(key);
       this.#remove(key);
     }
-    for (const [key, { bytes }] of this.#waiting) {
-      if (this.#modules.check(bytes, true).code === 0) continue;
-      this.#remove(key);
-      this.#seen.delete(key);
+    this.#unchecked.clear();
+    for (const [key, item] of this.#waiting) this.#unchecked.set(key, item);
+    this.#recheckSome();
+  }
+
+  /** Ends the checks that {@link update} began, or stops at the signal. Others have their turn in between. */
+  async settle(signal: AbortSignal): Promise<void> {
+    while (this.#unchecked.size > 0 && !signal.aborted) {
+      await nextTurn();
+      this.#recheckSome();
     }
+  }
+
+  #recheckSome(): void {
+    let left = RECHECK_STEP;
+    for (const [key, item] of this.#unchecked) {
+      if (left-- === 0) return;
+      this.#recheck(key, item);
+    }
+  }
+
+  #recheck(key: string, { bytes }: Waiting): void {
+    this.#unchecked.delete(key);
+    if (this.#modules.check(bytes, true).code === 0) return;
+    this.#remove(key);
+    this.#seen.delete(key);
   }
 
   #remove(key: string): void {
     const entry = this.#waiting.get(key);
     if (entry === undefined) return;
     this.#waiting.delete(key);
+    this.#unchecked.delete(key);
     this.#bytes -= entry.bytes.length;
     this.#ordered = undefined;
   }

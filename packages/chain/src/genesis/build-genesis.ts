@@ -22,7 +22,7 @@ import {
   tokenomics,
 } from "@turnpike/proto";
 import type { GenesisDocument } from "../node/types.ts";
-import { BOND_DENOM } from "./denom.ts";
+import { STAKE_DENOM } from "../state/stakes.ts";
 import { type GenesisValidator, genesisTx } from "./gentx.ts";
 import type { ChainProfile } from "./profiles.ts";
 
@@ -50,7 +50,7 @@ export interface GenesisPlan {
 }
 
 const coin = (amount: bigint): base.Coin =>
-  createMessage(base.CoinSchema, { denom: BOND_DENOM, amount: amount.toString() });
+  createMessage(base.CoinSchema, { denom: STAKE_DENOM, amount: amount.toString() });
 
 /** Modules whose parameters the DAO may change, whole or one at a time. */
 const PARAM_MODULES = [
@@ -70,7 +70,7 @@ function json<Desc extends DescMessage>(schema: Desc, init: MessageInitShape<Des
 }
 
 function stakeOf({ stake }: { readonly stake?: base.Coin | undefined }): bigint {
-  if (stake?.denom !== BOND_DENOM) throw new AppError("INTERNAL", { detail: { missing: "a stake in upokt" } });
+  if (stake?.denom !== STAKE_DENOM) throw new AppError("INTERNAL", { detail: { missing: "a stake in upokt" } });
   return BigInt(stake.amount);
 }
 
@@ -152,7 +152,7 @@ export function buildGenesis(plan: GenesisPlan): GenesisDocument {
           maxValidators: 100,
           maxEntries: 7,
           historicalEntries: 0,
-          bondDenom: BOND_DENOM,
+          bondDenom: STAKE_DENOM,
           minCommissionRate: "0",
         },
       }),

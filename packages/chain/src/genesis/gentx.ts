@@ -1,7 +1,7 @@
 import { type ChainSigner, signTx } from "@turnpike/chain-client";
 import { addressToBytes, validatorAddress } from "@turnpike/crypto";
 import { base, createMessage, cryptoEd25519, decodeMessage, packAny, staking, toApiJson, tx } from "@turnpike/proto";
-import { BOND_DENOM } from "./denom.ts";
+import { STAKE_DENOM } from "../state/stakes.ts";
 
 /** A validator that a chain begins with. */
 export interface GenesisValidator {
@@ -26,7 +26,7 @@ export function genesisTx(chainId: string, { moniker, signer, consensusKey, bond
     minSelfDelegation: "1",
     validatorAddress: validatorAddress(addressToBytes(signer.address) ?? new Uint8Array(0)),
     pubkey: packAny(cryptoEd25519.PubKeySchema, key),
-    value: createMessage(base.CoinSchema, { denom: BOND_DENOM, amount: bondUpokt.toString() }),
+    value: createMessage(base.CoinSchema, { denom: STAKE_DENOM, amount: bondUpokt.toString() }),
   });
   const bytes = signTx(
     {

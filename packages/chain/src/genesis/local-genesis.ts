@@ -3,8 +3,8 @@ import type { ChainSigner } from "@turnpike/chain-client";
 import { accountAddress } from "@turnpike/crypto";
 import { application, base, createMessage, gateway, shared } from "@turnpike/proto";
 import type { GenesisDocument } from "../node/types.ts";
+import { STAKE_DENOM } from "../state/stakes.ts";
 import { buildGenesis, type GenesisAccount } from "./build-genesis.ts";
-import { BOND_DENOM } from "./denom.ts";
 import type { ChainProfile } from "./profiles.ts";
 
 /** Accounts of a chain for trying and testing. The faucet has no other role. */
@@ -62,7 +62,7 @@ const FAUCET_UPOKT = 1_000_000_000n * POKT;
 const PURSE_UPOKT = 1_000_000n * POKT;
 const COMPUTE_UNITS_PER_RELAY = 100n;
 const coin = (amount: bigint): base.Coin =>
-  createMessage(base.CoinSchema, { denom: BOND_DENOM, amount: amount.toString() });
+  createMessage(base.CoinSchema, { denom: STAKE_DENOM, amount: amount.toString() });
 
 function supplierOf(
   serviceId: string,

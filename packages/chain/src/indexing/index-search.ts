@@ -35,10 +35,15 @@ export interface Found {
 /** Events of a transaction, or of a block. */
 export type EventsAt = (heightBlocks: bigint, tx: number) => readonly ChainEvent[];
 
-/** Counts what a search does, and ends it when that is too much. */
+// Work after which others have their turn: some 10 ms. A read takes as long as this many places.
+const PAUSE_PLACES = 1_000;
+const READ_PLACES = 10;
+
+/** Counts what a search does, says when others should have their turn, and ends it when it is too much. */
 export class Work {
   #places: number;
   #reads: number;
+  #sincePause = 0;
 
   constructor({ places, reads }: SearchLimits) {
     this.#places = places;
@@ -47,12 +52,21 @@ export class Work {
 
   place(count: number): void {
     this.#places -= count;
+    this.#sincePause += count;
     this.#check();
   }
 
   read(): void {
     this.#reads--;
+    this.#sincePause += READ_PLACES;
     this.#check();
+  }
+
+  /** True when there was enough work since it last was. */
+  isPause(): boolean {
+    if (this.#sincePause < PAUSE_PLACES) return false;
+    this.#sincePause = 0;
+    return true;
   }
 
   #check(): void {
@@ -83,8 +97,11 @@ export class IndexSearch {
     this.#work = modules.work;
   }
 
-  /** Everything that fits, by height. All conditions but those on the height are met by one and the same event. */
-  *found(reverse: boolean): Generator<Found> {
+  /**
+   * Everything that fits, by height, and undefined where others should have their turn. All conditions but those on the
+   * height are met by one and the same event.
+   */
+  *found(reverse: boolean): Generator<Found | undefined> {
     const { equal, exists, tested } = this.#query;
     const looked = [
       ...equal.map(({ key, value }) => ({ table: this.#tables.byValue, prefix: valuePrefix(keyPrefix(key), value) })),
@@ -97,6 +114,7 @@ export class IndexSearch {
     }
     const { table, prefix } = first ?? { table: this.#tables.byKey, prefix: keyPrefix(this.#heightKey) };
     for (const [key, value] of this.#records(table, prefix, reverse)) {
+      if (this.#work.isPause()) yield undefined;
       const heightBlocks = bytesToHeight(key, key.length - HEIGHT_BYTES);
       if (!heightFits(this.#query, heightBlocks)) continue;
       if (others.length + tested.length === 0) {
@@ -117,21 +135,25 @@ export class IndexSearch {
   }
 
   // No condition can be looked up: all values of one key are gone through, and the other keys tested on what fits.
-  *#scanned(reverse: boolean): Generator<Found> {
+  *#scanned(reverse: boolean): Generator<Found | undefined> {
     const [first, ...others] = this.#query.tested;
     if (first === undefined) return;
     const prefix = keyPrefix(first.key);
     const fitting = new Map<bigint, Posting[]>();
     for (const [key, value] of this.#store.records(this.#tables.byValue, { prefix })) {
       this.#work.place(1);
+      if (this.#work.isPause()) yield undefined;
       const heightBlocks = bytesToHeight(key, key.length - HEIGHT_BYTES);
       if (!heightFits(this.#query, heightBlocks)) continue;
       const plain = valueOfKey(key, prefix.length);
       if (!indexedFits(first.conditions, plain ?? decodePostings(value).text)) continue;
-      fitting.set(heightBlocks, [...(fitting.get(heightBlocks) ?? []), ...this.#postings(value)]);
+      const there = fitting.get(heightBlocks);
+      if (there === undefined) fitting.set(heightBlocks, [...this.#postings(value)]);
+      else for (const posting of this.#postings(value)) there.push(posting);
     }
     const heights = [...fitting.keys()].sort((a, b) => (a < b ? -1 : 1));
     for (const heightBlocks of reverse ? heights.reverse() : heights) {
+      if (this.#work.isPause()) yield undefined;
       const postings = (fitting.get(heightBlocks) ?? []).filter(({ tx, event }) =>
         others.every(({ key, conditions }) => this.#tests(heightBlocks, tx, event, key, conditions)),
       );

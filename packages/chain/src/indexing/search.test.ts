@@ -4,9 +4,11 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { test } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { isAppError } from "@turnpike/base";
 import fc from "fast-check";
 import { EMPTY_COMMIT, ZERO_BLOCK_ID } from "../comet/types.ts";
+import { Turns } from "../node/turns.ts";
 import type { BlockResults, StoredBlock, StoredTx } from "../node/types.ts";
 import type { ChainEvent } from "../state/context.ts";
 import { openChainStore } from "../store/open-chain-store.ts";
@@ -82,7 +84,7 @@ function readsOf({ txs, blocks, results }: Made): SearchReads {
   };
 }
 
-async function withIndex<T>(all: Made, use: (store: ChainStore, reads: SearchReads) => T): Promise<T> {
+async function withIndex<T>(all: Made, use: (store: ChainStore, reads: SearchReads) => Promise<T>): Promise<T> {
   const folder = await mkdtemp(join(tmpdir(), "chain-index-"));
   try {
     await using store = await openChainStore({ folder: join(folder, "store") });
@@ -91,7 +93,7 @@ async function withIndex<T>(all: Made, use: (store: ChainStore, reads: SearchRea
       assert.ok(results);
       await store.commit({ heightBlocks: BigInt(n + 1), changes: [], records: indexRecords(block, results) });
     }
-    return use(store, readsOf(all));
+    return await use(store, readsOf(all));
   } finally {
     await rm(folder, { recursive: true, force: true });
   }
@@ -192,21 +194,22 @@ test("searches answer as going through everything does", async () => {
   await fc.assert(
     fc.asyncProperty(some, async ([history, queries, skip, take]) => {
       const all = made(history);
-      await withIndex(all, (store, reads) => {
+      await withIndex(all, async (store, reads) => {
         for (const conds of queries) {
           const text = (key: string): string => conds.map((cond) => cond.text.replace("HEIGHT", key)).join(" AND ");
           if (Buffer.byteLength(text("block.height")) > 512) continue;
           const txs = all.txs.filter((tx) => fits(conds, tx.heightBlocks, tx.result.events));
-          const found = searchTxs(store, reads, text("tx.height"), ALL);
+          const found = await searchTxs(store, reads, text("tx.height"), ALL);
           assert.deepEqual(found.items, txs, text("tx.height"));
           assert.equal(found.total, txs.length);
-          const down = searchTxs(store, reads, text("tx.height"), { order: "desc", skip, take });
+          const down = await searchTxs(store, reads, text("tx.height"), { order: "desc", skip, take });
           assert.deepEqual(down.items, txs.toReversed().slice(skip, skip + take));
           assert.equal(down.total, txs.length);
           const blocks = all.blocks.filter((block, n) =>
             fits(conds, block.block.header.height, all.results[n]?.events ?? []),
           );
-          assert.deepEqual(searchBlocks(store, reads, text("block.height"), ALL).items, blocks, text("block.height"));
+          const foundBlocks = await searchBlocks(store, reads, text("block.height"), ALL);
+          assert.deepEqual(foundBlocks.items, blocks, text("block.height"));
         }
       });
     }),
@@ -221,25 +224,21 @@ const event = (type: string, key: string, value: string): ChainEvent => ({
 
 test("a hash finds its transaction, in either case of its digits, and other conditions stay conditions", async () => {
   const all = made([{ events: [], txs: [[event("a", "x", "1")], []] }]);
-  await withIndex(all, (store, reads) => {
+  await withIndex(all, async (store, reads) => {
     const [tx] = all.txs;
     const hash = Buffer.from(tx?.hash ?? EMPTY).toString("hex");
-    const total = (query: string): number => searchTxs(store, reads, query, ALL).total;
-    assert.deepEqual(searchTxs(store, reads, `tx.hash='${hash}'`, ALL), { items: [tx], total: 1 });
-    assert.equal(total(`tx.hash='${hash.toUpperCase()}' AND tx.height=1 AND a.x='1'`), 1);
-    assert.equal(total(`tx.hash='${hash}' AND tx.height>1`), 0);
-    assert.equal(total(`tx.hash='${hash}' AND a.x='2'`), 0);
-    assert.equal(total(`tx.hash='${"00".repeat(32)}'`), 0);
-    assert.equal(total("tx.height='1'"), 2);
+    const total = async (query: string): Promise<number> => (await searchTxs(store, reads, query, ALL)).total;
+    assert.deepEqual(await searchTxs(store, reads, `tx.hash='${hash}'`, ALL), { items: [tx], total: 1 });
+    assert.equal(await total(`tx.hash='${hash.toUpperCase()}' AND tx.height=1 AND a.x='1'`), 1);
+    assert.equal(await total(`tx.hash='${hash}' AND tx.height>1`), 0);
+    assert.equal(await total(`tx.hash='${hash}' AND a.x='2'`), 0);
+    assert.equal(await total(`tx.hash='${"00".repeat(32)}'`), 0);
+    assert.equal(await total("tx.height='1'"), 2);
     for (const query of ["tx.hash='nothex'", "tx.hash EXISTS", "nonsense", ""]) {
-      assert.throws(
-        () => total(query),
-        (error) => isAppError(error, "INVALID_PARAMS"),
-        query,
-      );
+      await assert.rejects(total(query), (error) => isAppError(error, "INVALID_PARAMS"), query);
     }
-    assert.equal(total("tx.height>99999999999999999999999999"), 0);
-    assert.equal(total("tx.height<99999999999999999999999999"), 2);
+    assert.equal(await total("tx.height>99999999999999999999999999"), 0);
+    assert.equal(await total("tx.height<99999999999999999999999999"), 2);
   });
 });
 
@@ -252,20 +251,39 @@ test("the longest keys fit into a record, whatever their bytes", async () => {
     "x".repeat(100_000),
   ];
   const events = texts.flatMap((type) => texts.map((value) => event(type.slice(0, -2), "x", value)));
-  await withIndex(made([{ events, txs: [events] }]), (store, reads) => {
-    assert.equal(searchTxs(store, reads, `${"x".repeat(300)}.x EXISTS`, ALL).total, 0);
-    assert.equal(searchTxs(store, reads, "tx.height=1", ALL).total, 1);
+  await withIndex(made([{ events, txs: [events] }]), async (store, reads) => {
+    assert.equal((await searchTxs(store, reads, `${"x".repeat(300)}.x EXISTS`, ALL)).total, 0);
+    assert.equal((await searchTxs(store, reads, "tx.height=1", ALL)).total, 1);
   });
 });
 
 test("a search that would look at too much is refused", async () => {
   const txs = Array.from({ length: 30 }, () => [event("a", "x", "1")]);
-  await withIndex(made([{ events: [], txs }]), (store, reads) => {
+  await withIndex(made([{ events: [], txs }]), async (store, reads) => {
     const tooMuch = (error: unknown): boolean => isAppError(error, "INVALID_PARAMS") && /too much/.test(error.message);
-    const search = (query: string, places: number, count: number): number =>
-      searchTxs(store, reads, query, ALL, { places, reads: count }).total;
-    assert.throws(() => search("a.x EXISTS", 20, 100), tooMuch);
-    assert.throws(() => search("a.x EXISTS AND a.x CONTAINS '1'", 1000, 20), tooMuch);
-    assert.equal(search("a.x EXISTS AND a.x CONTAINS '1'", 1000, 30), 30);
+    const search = async (query: string, places: number, count: number): Promise<number> =>
+      (await searchTxs(store, reads, query, ALL, { limits: { places, reads: count } })).total;
+    await assert.rejects(search("a.x EXISTS", 20, 100), tooMuch);
+    await assert.rejects(search("a.x EXISTS AND a.x CONTAINS '1'", 1000, 20), tooMuch);
+    assert.equal(await search("a.x EXISTS AND a.x CONTAINS '1'", 1000, 30), 30);
+  });
+});
+
+test("a long search lets others have their turn, one search at a time", async () => {
+  const txs = [Array.from({ length: 2_500 }, (_, i) => event("a", "x", `value ${i}`))];
+  await withIndex(made([{ events: [], txs }]), async (store, reads) => {
+    const turns = new Turns();
+    let going = 0;
+    const search = async (): Promise<number> => {
+      going++;
+      const { total } = await searchTxs(store, reads, "a.x CONTAINS 'e 2499'", ALL, { turns });
+      going--;
+      return total;
+    };
+    const totals = Promise.all([search(), search(), search()]);
+    let others = 0;
+    for (; going > 0; others++) await nextTurn();
+    assert.deepEqual(await totals, [1, 1, 1]);
+    assert.ok(others >= 6, `${others}`);
   });
 });

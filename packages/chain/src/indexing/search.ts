@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { AppError } from "@turnpike/base";
+import { Turns } from "../node/turns.ts";
 import type { BlockReads, SearchPage, SearchResult, StoredBlock, StoredTx } from "../node/types.ts";
 import type { ChainEvent } from "../state/context.ts";
 import { bytesToHeight } from "../store/keys.ts";
@@ -10,17 +11,35 @@ import { heightFits, type IndexQuery, indexedFits, larger, readIndexQuery, small
 import { type EventsAt, type Found, IndexSearch, SEARCH_LIMITS, type SearchLimits, Work } from "./index-search.ts";
 import { valueFits } from "./query.ts";
 
+/** How a search is held back. */
+export interface SearchOptions {
+  readonly limits?: SearchLimits;
+  /** Shared by the searches of a node: one of them goes on at a time. */
+  readonly turns?: Turns;
+}
+
 /** What a search reads beside the index. */
 export type SearchReads = Pick<BlockReads, "tx" | "block" | "results" | "latestHeightBlocks">;
 
+// Runs a search until others should have their turn: true when there is more.
+function advance(found: Iterator<Found | undefined>, take: (one: Found) => void): boolean {
+  for (;;) {
+    const next = found.next();
+    if (next.done === true) return false;
+    if (next.value === undefined) return true;
+    take(next.value);
+  }
+}
+
 // What of everything that fits is asked for, and how much there is.
-function paged(
-  found: Iterable<Found>,
+async function paged(
+  found: Iterable<Found | undefined>,
   page: SearchPage,
-): { places: { heightBlocks: bigint; tx: number }[]; total: number } {
+  turns: Turns,
+): Promise<{ places: { heightBlocks: bigint; tx: number }[]; total: number }> {
   const places: { heightBlocks: bigint; tx: number }[] = [];
   let total = 0;
-  for (const { heightBlocks, count, txs } of found) {
+  const take = ({ heightBlocks, count, txs }: Found): void => {
     const end = total + count;
     if (end > page.skip && total < page.skip + page.take) {
       const ordered = page.order === "desc" ? [...txs()].reverse() : txs();
@@ -28,6 +47,12 @@ function paged(
       for (const tx of ordered.slice(from, page.skip + page.take - total)) places.push({ heightBlocks, tx });
     }
     total = end;
+  };
+  const steps = found[Symbol.iterator]();
+  for (let isMore = true; isMore; ) {
+    const step = turns.run(() => advance(steps, take));
+    if (step === undefined) throw new AppError("INVALID_PARAMS", { message: "too many searches wait" });
+    isMore = await step;
   }
   return { places, total };
 }
@@ -53,20 +78,20 @@ function txReader(reads: SearchReads): (heightBlocks: bigint, tx: number) => Sto
  * and `tx.hash` are met by one event of the transaction, and `=` compares texts.
  * @throws AppError INVALID_PARAMS when the query cannot be read, or has to look at too much
  */
-export function searchTxs(
+export async function searchTxs(
   store: ChainStore,
   reads: SearchReads,
   query: string,
   page: SearchPage,
-  limits: SearchLimits = SEARCH_LIMITS,
-): SearchResult<StoredTx> {
+  { limits = SEARCH_LIMITS, turns = new Turns() }: SearchOptions = {},
+): Promise<SearchResult<StoredTx>> {
   const asked = readIndexQuery(query, TX_HEIGHT_KEY, TX_HASH_KEY);
   if (asked.hashes.length > 0) return byHash(reads, asked, page);
   const readTx = txReader(reads);
   const eventsAt: EventsAt = (heightBlocks, tx) => readTx(heightBlocks, tx)?.result.events ?? [];
   const opts = { tables: TX_INDEX, heightKey: TX_HEIGHT_KEY, query: asked };
   const search = new IndexSearch(opts, { store, eventsAt, work: new Work(limits) });
-  const { places, total } = paged(search.found(page.order === "desc"), page);
+  const { places, total } = await paged(search.found(page.order === "desc"), page, turns);
   return { items: places.flatMap(({ heightBlocks, tx }) => readTx(heightBlocks, tx) ?? []), total };
 }
 
@@ -107,13 +132,13 @@ function meetsEvents({ equal, exists, tested }: IndexQuery, events: readonly Cha
  * `block.height`.
  * @throws AppError INVALID_PARAMS when the query cannot be read, or has to look at too much
  */
-export function searchBlocks(
+export async function searchBlocks(
   store: ChainStore,
   reads: SearchReads,
   query: string,
   page: SearchPage,
-  limits: SearchLimits = SEARCH_LIMITS,
-): SearchResult<StoredBlock> {
+  { limits = SEARCH_LIMITS, turns = new Turns() }: SearchOptions = {},
+): Promise<SearchResult<StoredBlock>> {
   const asked = readIndexQuery(query, BLOCK_HEIGHT_KEY, undefined);
   const { equal, exists, tested, heights } = asked;
   if (equal.length + exists.length + tested.length + heights.length === 0) return byHeight(store, reads, asked, page);
@@ -126,7 +151,7 @@ export function searchBlocks(
   };
   const opts = { tables: BLOCK_INDEX, heightKey: BLOCK_HEIGHT_KEY, query: asked };
   const search = new IndexSearch(opts, { store, eventsAt, work: new Work(limits) });
-  const { places, total } = paged(search.found(page.order === "desc"), page);
+  const { places, total } = await paged(search.found(page.order === "desc"), page, turns);
   return { items: places.flatMap(({ heightBlocks }) => reads.block(heightBlocks) ?? []), total };
 }
 

@@ -115,8 +115,8 @@ export interface BlockReads {
   validators(heightBlocks: bigint): ValidatorSet | undefined;
   tx(hash: Bytes): StoredTx | undefined;
   /** Transactions and blocks by a query, in the order asked for. @throws AppError when the query cannot be read. */
-  searchTxs(query: string, page: SearchPage): SearchResult<StoredTx>;
-  searchBlocks(query: string, page: SearchPage): SearchResult<StoredBlock>;
+  searchTxs(query: string, page: SearchPage): Promise<SearchResult<StoredTx>>;
+  searchBlocks(query: string, page: SearchPage): Promise<SearchResult<StoredBlock>>;
 }
 
 /** Which part of a search's matches is wanted. */

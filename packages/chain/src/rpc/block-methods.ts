@@ -51,14 +51,14 @@ export function blockMethods({ blocks, genesis }: EmbeddedNode): RpcMethods {
     return result({ last_height: newest.toString(), block_metas: metas });
   };
 
-  const blockSearch = ([query, page, perPage, orderBy]: readonly ArgumentValue[]): RpcOutcome => {
+  const blockSearch = async ([query, page, perPage, orderBy]: readonly ArgumentValue[]): Promise<RpcOutcome> => {
     const parsed = parseEventQuery(textOf(query));
     if (!parsed.ok) return failed(parsed.fault);
     const order = orderOf(textOf(orderBy), "desc");
     if (order === undefined) return failed(ORDER_FAULT);
     const take = pageSize(integerOf(perPage));
     const skip = skipOf(integerOf(page), take);
-    const { items, total } = blocks.searchBlocks(textOf(query), { order, skip, take });
+    const { items, total } = await blocks.searchBlocks(textOf(query), { order, skip, take });
     const fault = pageFault(integerOf(page), take, total);
     if (fault !== undefined) return failed(fault);
     return result({ blocks: items.map(storedBlockJson), total_count: total.toString() });

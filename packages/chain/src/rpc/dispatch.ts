@@ -1,4 +1,5 @@
 import { isAppError, type Log } from "@turnpike/base";
+import type { Turns } from "../node/turns.ts";
 import { failed, type RpcOutcome } from "./answers.ts";
 import { type ArgumentValue, argumentFromJson, type ReadArgument } from "./arguments.ts";
 import { elementsOf, kindOf, membersOf, type RawJson } from "./go-json.ts";
@@ -45,15 +46,18 @@ export function argumentsFromParams(method: RpcMethod, params: RawJson, maxDepth
   return collect(args.map((arg, i) => argumentFromJson(arg.kind, elements[i] ?? "null")));
 }
 
-/** Calls a method. What it did not foresee becomes an error of the answer, and a line in the log. */
+/** Calls a method in its turn. What it did not foresee becomes an error of the answer, and a line in the log. */
 export async function callMethod(
   method: RpcMethod,
   values: readonly ArgumentValue[],
   caller: RpcCaller,
-  log: Log,
+  { log, turns }: { readonly log: Log; readonly turns: Turns },
 ): Promise<RpcOutcome> {
   try {
-    return await method.call(values, caller);
+    const outcome = turns.run(() =>
+      caller.signal.aborted ? failed("the client is gone") : method.call(values, caller),
+    );
+    return outcome === undefined ? failed("too many requests wait") : await outcome;
   } catch (error) {
     if (isAppError(error)) return failed(error.message);
     log.error({ error }, "RPC method failed");

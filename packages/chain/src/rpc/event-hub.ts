@@ -168,6 +168,7 @@ export class EventHub implements Disposable {
       const waits = this.waits.get(bytesToHex(nodeEvent.tx.hash)) ?? [];
       for (const resolve of waits) resolve({ ok: true, tx: nodeEvent.tx });
     }
+    if (this.clients.size === 0) return;
     const event = new RpcEvent(nodeEvent, this.params);
     for (const { socket, subscriptions } of this.clients.values()) {
       if (socket === undefined) continue;

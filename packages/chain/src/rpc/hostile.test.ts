@@ -5,6 +5,7 @@ import { connect } from "node:net";
 import { describe, it } from "node:test";
 import { silentLog, systemClock } from "@turnpike/base";
 import fc from "fast-check";
+import { Turns } from "../node/turns.ts";
 import { type RpcServer, type RpcServerOptions, startRpcServer } from "./rpc-server.ts";
 import { TestNode } from "./testing-node.ts";
 import { at } from "./testing-recorded-node.ts";
@@ -54,6 +55,28 @@ describe("hostile clients of the RPC", () => {
     held.destroy();
     let answered = 0;
     while (answered !== 200) answered = (await post(server.url, '{"id":1,"method":"health"}')).status;
+  });
+
+  it("wait their turn, one call at a time, and are refused when too many wait", async () => {
+    const turns = new Turns({ maxWaiting: 0 });
+    const modules = { node: NODE, log: silentLog, clock: systemClock, turns };
+    await using busy = await startRpcServer({ host: "127.0.0.1", port: 0 }, modules);
+    const { text } = await post(busy.url, '{"jsonrpc":"2.0","id":1,"method":"health"}');
+    assert.match(text, /"data":"too many requests wait"/);
+
+    await using server = await serve();
+    const socket = new WebSocket(`${server.url.replace("http", "ws")}/websocket`);
+    await once(socket, "open");
+    let answers = 0;
+    const all = Promise.withResolvers<void>();
+    socket.addEventListener("message", () => {
+      if (++answers === 250) all.resolve();
+    });
+    // Others are answered while the many messages of one client are.
+    for (let id = 1; id <= 250; id++) socket.send(`{"jsonrpc":"2.0","id":${id},"method":"status"}`);
+    await isAlive(server.url);
+    await all.promise;
+    socket.close();
   });
 
   it("nest JSON deeply and are answered", async () => {

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Clock, Log } from "@turnpike/base";
+import type { Turns } from "../node/turns.ts";
 import { errorText, outcomeText, type RpcOutcome, URI_ID } from "./answers.ts";
 import { type ArgumentValue, argumentFromBody, argumentFromText } from "./arguments.ts";
 import type { RpcBounds } from "./bounds.ts";
@@ -39,6 +40,7 @@ export interface HttpDoorModules {
   readonly methods: RpcMethods;
   readonly log: Log;
   readonly clock: Clock;
+  readonly turns: Turns;
 }
 
 interface Asker {
@@ -52,13 +54,15 @@ export class HttpDoor {
   private readonly methods: RpcMethods;
   private readonly log: Log;
   private readonly clock: Clock;
+  private readonly calls: Pick<HttpDoorModules, "log" | "turns">;
   private readonly bodies: BodyReader;
 
-  constructor(bounds: RpcBounds, { methods, log, clock }: HttpDoorModules) {
+  constructor(bounds: RpcBounds, { methods, log, clock, turns }: HttpDoorModules) {
     this.bounds = bounds;
     this.methods = methods;
     this.log = log;
     this.clock = clock;
+    this.calls = { log, turns };
     this.bodies = new BodyReader(bounds);
   }
 
@@ -153,7 +157,7 @@ export class HttpDoor {
     if (!read.ok) {
       return json(500, errorText(URI_ID, "params", `error converting http params to arguments: ${read.fault}`));
     }
-    const outcome = await callMethod(method, read.values, { ...asker, id: URI_ID }, this.log);
+    const outcome = await callMethod(method, read.values, { ...asker, id: URI_ID }, this.calls);
     return json(outcome.ok ? 200 : 500, outcomeText(URI_ID, outcome), outcome.ok && mayBeCached(method, read.values));
   }
 
@@ -192,7 +196,7 @@ export class HttpDoor {
       const fault = `error converting json params to arguments: ${read.fault}`;
       return { text: errorText(id, "params", fault), cached: false };
     }
-    const outcome: RpcOutcome = await callMethod(method, read.values, { ...asker, id }, this.log);
+    const outcome: RpcOutcome = await callMethod(method, read.values, { ...asker, id }, this.calls);
     return { text: outcomeText(id, outcome), cached: outcome.ok && mayBeCached(method, read.values) };
   }
 }

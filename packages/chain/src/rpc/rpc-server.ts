@@ -3,6 +3,7 @@ import { createServer, type Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import type { Clock, Log } from "@turnpike/base";
 import { type WebSocket, WebSocketServer } from "ws";
+import { Turns } from "../node/turns.ts";
 import type { EmbeddedNode } from "../node/types.ts";
 import { blockMethods } from "./block-methods.ts";
 import { RPC_BOUNDS, type RpcBounds } from "./bounds.ts";
@@ -32,6 +33,8 @@ export interface RpcServerModules {
   readonly node: EmbeddedNode;
   readonly log: Log;
   readonly clock: Clock;
+  /** Shared by all servers of a node; without it the calls of this one alone are taken in turns. */
+  readonly turns?: Turns;
 }
 
 /** CometBFT's RPC over a node. Its end closes all connections. */
@@ -47,7 +50,7 @@ export interface RpcServer extends AsyncDisposable {
  */
 export async function startRpcServer(options: RpcServerOptions, modules: RpcServerModules): Promise<RpcServer> {
   const { host, port, p2pAddress = "tcp://0.0.0.0:26656", ...given } = options;
-  const { node, log, clock } = modules;
+  const { node, log, clock, turns = new Turns() } = modules;
   const bounds: RpcBounds = { ...RPC_BOUNDS, ...given };
   const authority = (): string => {
     const name = host.includes(":") ? `[${host}]` : host;
@@ -61,7 +64,7 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
     ...nodeMethods({ genesisChunkBytes: bounds.genesisChunkBytes, p2pAddress, rpcAddress }, node),
     ...socketMethods(hub),
   };
-  const door = new HttpDoor(bounds, { methods, log, clock });
+  const door = new HttpDoor(bounds, { methods, log, clock, turns });
   const sockets = new WebSocketServer({
     noServer: true,
     maxPayload: bounds.maxBodyBytes,
@@ -83,7 +86,7 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
   server.on("upgrade", (req, socket, head) => {
     const { remoteAddress = "", remotePort = 0 } = req.socket;
     sockets.handleUpgrade(req, socket, head, (webSocket: WebSocket) => {
-      new SocketSession(`${remoteAddress}:${remotePort}`, bounds, { socket: webSocket, methods, hub, log });
+      new SocketSession(`${remoteAddress}:${remotePort}`, bounds, { socket: webSocket, methods, hub, log, turns });
     });
   });
   try {
@@ -93,6 +96,8 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
     hub[Symbol.dispose]();
     throw error;
   }
+  // A connection that cannot be taken must not end the process.
+  server.on("error", (error) => log.warn({ error: error.message }, "RPC port failed"));
   return {
     url: `http://${authority()}`,
     [Symbol.asyncDispose]: () => closeAll(server, sockets, hub),

@@ -1,5 +1,6 @@
 import type { Log } from "@turnpike/base";
 import type { WebSocket } from "ws";
+import type { Turns } from "../node/turns.ts";
 import { errorText, outcomeText, type RpcId, successText, URI_ID } from "./answers.ts";
 import type { RpcBounds } from "./bounds.ts";
 import { argumentsFromParams, callMethod, TOO_FEW_ARGUMENTS } from "./dispatch.ts";
@@ -15,6 +16,7 @@ export interface SocketSessionModules {
   readonly methods: RpcMethods;
   readonly hub: EventHub;
   readonly log: Log;
+  readonly turns: Turns;
 }
 
 /** One WebSocket client: its messages are answered one after the other, in their order. */
@@ -25,20 +27,23 @@ export class SocketSession implements SocketClient {
   private readonly methods: RpcMethods;
   private readonly hub: EventHub;
   private readonly log: Log;
+  private readonly turns: Turns;
   private readonly gone = new AbortController();
   private readonly waiting: string[] = [];
   private readonly pings: NodeJS.Timeout;
   private readonly silence: NodeJS.Timeout;
   private busy = false;
+  private waitingBytes = 0;
 
   /** @param client address and port of the other side */
-  constructor(client: string, bounds: RpcBounds, { socket, methods, hub, log }: SocketSessionModules) {
+  constructor(client: string, bounds: RpcBounds, { socket, methods, hub, log, turns }: SocketSessionModules) {
     this.client = client;
     this.bounds = bounds;
     this.socket = socket;
     this.methods = methods;
     this.hub = hub;
     this.log = log;
+    this.turns = turns;
     this.pings = setInterval(() => socket.ping(), bounds.pingMs);
     this.silence = setTimeout(() => this.drop("silent"), bounds.silentMs);
     socket.on("message", (data) => this.receive(Buffer.isBuffer(data) ? data : Buffer.alloc(0)));
@@ -62,6 +67,7 @@ export class SocketSession implements SocketClient {
     clearInterval(this.pings);
     clearTimeout(this.silence);
     this.waiting.length = 0;
+    this.waitingBytes = 0;
     this.gone.abort();
     this.hub.unsubscribeAll(this);
   }
@@ -81,8 +87,15 @@ export class SocketSession implements SocketClient {
   private receive(data: Buffer): void {
     this.silence.refresh();
     this.waiting.push(bytesToRaw(data));
-    if (this.waiting.length >= this.bounds.maxWaitingMessages) this.socket.pause();
+    this.waitingBytes += data.length;
+    if (this.isFull()) this.socket.pause();
     if (!this.busy) void this.work();
+  }
+
+  // One message may be as long as a request.
+  private isFull(): boolean {
+    const { maxWaitingMessages, maxBodyBytes } = this.bounds;
+    return this.waiting.length >= maxWaitingMessages || this.waitingBytes >= maxBodyBytes;
   }
 
   private async work(): Promise<void> {
@@ -90,9 +103,10 @@ export class SocketSession implements SocketClient {
     for (;;) {
       const text = this.waiting.shift();
       if (text === undefined) break;
+      this.waitingBytes -= text.length;
       await this.answer(text);
       this.silence.refresh();
-      if (this.waiting.length < this.bounds.maxWaitingMessages && this.socket.isPaused) this.socket.resume();
+      if (!this.isFull() && this.socket.isPaused) this.socket.resume();
     }
     this.busy = false;
   }
@@ -110,6 +124,6 @@ export class SocketSession implements SocketClient {
     const args = argumentsFromParams(method, params ?? "null", this.bounds.maxJsonDepth);
     if (!args.ok) return errorText(id, "internal", `error converting json params to arguments: ${args.fault}`);
     const caller = { client: this.client, signal: this.gone.signal, id, socket: this };
-    return outcomeText(id, await callMethod(method, args.values, caller, this.log));
+    return outcomeText(id, await callMethod(method, args.values, caller, { log: this.log, turns: this.turns }));
   }
 }

@@ -119,12 +119,12 @@ export class TestNode implements EmbeddedNode {
     },
     validators: (height) => (height <= BigInt(this.made.length) + 1n ? this.validators.set : undefined),
     tx: (hash) => this.made.flatMap(({ txs }) => txs).find((tx) => bytesEqual(tx.hash, hash)),
-    searchTxs: (text, page) => {
+    searchTxs: async (text, page) => {
       const parsed = parseEventQuery(text);
       const all = this.made.flatMap(({ txs }) => txs);
       return pageOf(parsed.ok ? all.filter((tx) => matchesEvents(parsed.query, eventMapOfTx(tx))) : [], page);
     },
-    searchBlocks: (text, page) => {
+    searchBlocks: async (text, page) => {
       const parsed = parseEventQuery(text);
       const fits = ({ results }: Made): boolean => {
         const map = eventMapOf(results.events);

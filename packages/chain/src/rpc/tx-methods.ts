@@ -58,14 +58,14 @@ export function txMethods(node: EmbeddedNode, hub: EventHub): RpcMethods {
   const provenJson = (tx: StoredTx, prove: ArgumentValue): ReturnType<typeof storedTxJson> =>
     storedTxJson(tx, prove === true ? blocks.block(tx.heightBlocks)?.block : undefined);
 
-  const txSearch = ([query, prove, page, perPage, orderBy]: readonly ArgumentValue[]): RpcOutcome => {
+  const txSearch = async ([query, prove, page, perPage, orderBy]: readonly ArgumentValue[]): Promise<RpcOutcome> => {
     const parsed = parseEventQuery(textOf(query));
     if (!parsed.ok) return failed(parsed.fault);
     const order = orderOf(textOf(orderBy), "asc");
     if (order === undefined) return failed(ORDER_FAULT);
     const take = pageSize(integerOf(perPage));
     const skip = skipOf(integerOf(page), take);
-    const { items, total } = blocks.searchTxs(textOf(query), { order, skip, take });
+    const { items, total } = await blocks.searchTxs(textOf(query), { order, skip, take });
     const fault = pageFault(integerOf(page), take, total);
     if (fault !== undefined) return failed(fault);
     return result({ txs: items.map((tx) => provenJson(tx, prove)), total_count: total.toString() });

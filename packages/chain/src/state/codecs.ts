@@ -109,3 +109,18 @@ export function messageCodec<Desc extends DescMessage>(schema: Desc): Codec<Mess
     },
   };
 }
+
+/** As a codec, but the same bytes (not equal ones: the very object) are decoded once. Who reads must not change what it gives. */
+export function keptCodec<T extends object>(codec: Codec<T>): Codec<T> {
+  const kept = new WeakMap<Bytes, T>();
+  return {
+    encode: (value) => codec.encode(value),
+    decode(bytes) {
+      const known = kept.get(bytes);
+      if (known !== undefined) return known;
+      const value = codec.decode(bytes);
+      kept.set(bytes, value);
+      return value;
+    },
+  };
+}

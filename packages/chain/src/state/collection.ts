@@ -1,5 +1,5 @@
 import { concatBytes, utf8ToBytes } from "@turnpike/base";
-import type { Bytes } from "../types.ts";
+import type { Bytes, Derivation } from "../types.ts";
 import type { Codec, KeyCodec } from "./codecs.ts";
 import type { Context } from "./context.ts";
 import { STORE_GAS } from "./gas.ts";
@@ -23,6 +23,21 @@ export interface WalkOptions {
   /** Key bytes behind the collection's prefix that are no longer given. */
   readonly to?: Bytes;
   readonly reverse?: boolean;
+}
+
+/** An entry as it is stored, the key without the collection's prefix, and the gas that a walk takes for its bytes. */
+export interface RawEntry {
+  readonly key: Bytes;
+  readonly value: Bytes;
+  readonly gas: bigint;
+}
+
+/** Takes the gas of a walk over entries that were not walked over, by the gas of their bytes. */
+export function consumeWalk({ gas }: Context, bytesGas: readonly bigint[]): void {
+  for (const amount of bytesGas) {
+    gas.consume(amount, "ValuePerByte");
+    gas.consume(STORE_GAS.nextFlat, "IterNextFlat");
+  }
 }
 
 const perByte = (price: bigint, ...parts: readonly Bytes[]): bigint =>
@@ -95,6 +110,31 @@ export class Collection<K, V> {
       ctx.gas.consume(STORE_GAS.nextFlat, "IterNextFlat");
       yield [key.subarray(start.length), value];
     }
+  }
+
+  /**
+   * What `make` makes of all entries whose keys begin with `within`, which the state keeps while they stay as they are. It
+   * costs no gas: the caller takes that of the entries that it uses ({@link consumeWalk}). Made once, beside the collection.
+   */
+  derivation<T>(make: (entries: Iterable<RawEntry>) => T): (ctx: Context, within: Bytes) => T {
+    const start = concatBytes(this.#space, this.#prefix);
+    const space = this.#space.length;
+    const derivation: Derivation<T> = {
+      make(entries) {
+        const raw = function* (): Generator<RawEntry> {
+          for (const [key, value] of entries) {
+            const gas = STORE_GAS.readPerByte * BigInt(key.length - space + value.length);
+            yield { key: key.subarray(start.length), value, gas };
+          }
+        };
+        return make(raw());
+      },
+    };
+    return ({ state }, within) => {
+      const prefix = concatBytes(start, within);
+      if (state.derived === undefined) return derivation.make(state.range({ prefix }));
+      return state.derived(derivation, prefix);
+    };
   }
 
   /** Bytes of a key behind the collection's prefix: for pages and for the bounds of {@link entries}. */

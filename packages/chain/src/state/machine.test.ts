@@ -81,6 +81,22 @@ suite("state machine", () => {
     }
   });
 
+  test("what a module did not foresee in a genesis is refused by the module's name", () => {
+    const surprised = {
+      name: "surprised",
+      jsonGenesis: {
+        init(): undefined {
+          Buffer.alloc(8).writeBigUInt64BE(-1n);
+        },
+        export: () => ({}),
+      },
+    };
+    assert.throws(() => new StateMachine({ gasPrices: [] }, [surprised]).initGenesis(EMPTY, block, {}), {
+      code: "CONFIG_INVALID",
+      message: /^app_state\.surprised is not valid: /,
+    });
+  });
+
   test("queries go through pages, and refuse with the SDK's codes and texts", () => {
     const state = stateOf(APP_STATE);
     const ask = (init: Parameters<typeof createMessage<typeof bank.QueryAllBalancesRequestSchema>>[1]) =>

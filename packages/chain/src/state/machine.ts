@@ -1,8 +1,11 @@
-import { AppError } from "@turnpike/base";
+import { AppError, isAppError } from "@turnpike/base";
 import { decodeMessage, encodeMessage, fromApiJson, toApiJson } from "@turnpike/proto";
+import { decodeTx } from "../tx/decode.ts";
 import type { GasPrice } from "../tx/fees.ts";
 import { runTx, type TxResult } from "../tx/run-tx.ts";
+import { VerifiedSignatures } from "../tx/verified-signatures.ts";
 import type { Bytes, StateChange } from "../types.ts";
+import { addressText } from "./addresses.ts";
 import { type BlockInfo, type ChainEvent, type Context, type ExecutionMode, withAttribute } from "./context.ts";
 import { GasMeter } from "./gas.ts";
 import type { MessageHandler, Module, QueryAnswer, QueryHandler, ValidatorUpdate } from "./module.ts";
@@ -25,11 +28,14 @@ export interface BlockOutcome {
   readonly validatorUpdates: readonly ValidatorUpdate[];
 }
 
+/** Signatures that are remembered, some 200 bytes each: twice what a mempool holds. */
+const MOST_VERIFIED = 10_000;
 const UNKNOWN_METHOD: QueryAnswer<Bytes> = { ok: false, status: 12, text: "Not Implemented" };
 
 /**
- * The pure state machine: a state and a block give changes, events and results. It holds no state of its own, knows no
- * clock and does no I/O, so that the same blocks give the same bytes on every machine.
+ * The pure state machine: a state and a block give changes, events and results. It holds no state of its own (what
+ * it remembers of signatures changes no result), knows no clock and does no I/O, so that the same blocks give the same bytes
+ * on every machine.
  */
 export class StateMachine {
   readonly #modules: readonly Module[];
@@ -38,6 +44,7 @@ export class StateMachine {
   readonly #handlers: ReadonlyMap<string, MessageHandler>;
   readonly #queries: ReadonlyMap<string, QueryHandler>;
   readonly #gasPrices: readonly GasPrice[];
+  readonly #verified = new VerifiedSignatures({ maxKept: MOST_VERIFIED });
 
   /** @param modules in the order in which the genesis reaches them */
   constructor({ gasPrices, order }: StateMachineOptions, modules: readonly Module[]) {
@@ -58,16 +65,10 @@ export class StateMachine {
     const events: ChainEvent[] = [];
     const ctx: Context = { block, mode: "genesis", state, gas: new GasMeter(), events };
     const validatorUpdates: ValidatorUpdate[] = [];
-    for (const { name, genesis, jsonGenesis } of this.#modules) {
-      const start = { ...block, heightBlocks: 0n };
-      const runTx = (bytes: Bytes): TxResult => this.runTx(state, start, "deliver", bytes);
-      validatorUpdates.push(...(jsonGenesis?.init(ctx, appState[name], runTx) ?? []));
-      if (genesis === undefined) continue;
-      const read = fromApiJson(genesis.schema, appState[name] ?? {});
-      if (!read.ok) {
-        throw new AppError("CONFIG_INVALID", { message: `app_state.${name} is not valid: ${read.fault}.` });
-      }
-      validatorUpdates.push(...(genesis.init(ctx, read.message) ?? []));
+    const start = { ...block, heightBlocks: 0n };
+    const runTx = (bytes: Bytes): TxResult => this.runTx(state, start, "deliver", bytes);
+    for (const module of this.#modules) {
+      validatorUpdates.push(...initModule(ctx, module, appState[module.name], runTx));
     }
     return { changes: state.changes(), events, results: [], validatorUpdates };
   }
@@ -108,7 +109,14 @@ export class StateMachine {
     mode: Extract<ExecutionMode, "check" | "recheck" | "deliver" | "simulate">,
     bytes: Bytes,
   ): TxResult {
-    return runTx(state, block, mode, bytes, { handlers: this.#handlers, gasPrices: this.#gasPrices });
+    const { verify } = this.#verified;
+    return runTx(state, block, mode, bytes, { handlers: this.#handlers, gasPrices: this.#gasPrices, verify });
+  }
+
+  /** Accounts whose signatures a transaction needs; none when it cannot be read. */
+  signersOf(bytes: Bytes): readonly string[] {
+    const decoded = decodeTx(bytes, this.#handlers);
+    return decoded.ok ? decoded.value.signers.map(addressText) : [];
   }
 
   /** True when a module answers this gRPC path. */
@@ -124,6 +132,27 @@ export class StateMachine {
     if (!decoded.ok) return { ok: false, status: 3, text: decoded.fault };
     const answer = handler.answer(contextOn(new Overlay(reader), block, "query"), decoded.message);
     return answer.ok ? { ok: true, value: encodeMessage(handler.output, answer.value) } : answer;
+  }
+}
+
+// What a module did not foresee in a genesis is refused as what it did foresee: nobody meets it in a block.
+function initModule(
+  ctx: Context,
+  { name, genesis, jsonGenesis }: Module,
+  json: unknown,
+  runTx: (bytes: Bytes) => TxResult,
+): readonly ValidatorUpdate[] {
+  const invalid = (why: string, cause?: unknown): AppError =>
+    new AppError("CONFIG_INVALID", { message: `app_state.${name} is not valid: ${why}.`, cause });
+  try {
+    const first = jsonGenesis?.init(ctx, json, runTx) ?? [];
+    if (genesis === undefined) return first;
+    const read = fromApiJson(genesis.schema, json ?? {});
+    if (!read.ok) throw invalid(read.fault);
+    return [...first, ...(genesis.init(ctx, read.message) ?? [])];
+  } catch (cause) {
+    if (isAppError(cause, "CONFIG_INVALID")) throw cause;
+    throw invalid(cause instanceof Error ? cause.message : String(cause), cause);
   }
 }
 

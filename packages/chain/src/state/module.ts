@@ -1,4 +1,5 @@
-import type { DescMessage, Message, MessageShape } from "@bufbuild/protobuf";
+import type { DescMessage, Message, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import { createMessage } from "@turnpike/proto";
 import type { TxResult } from "../tx/run-tx.ts";
 import type { Bytes } from "../types.ts";
 import type { Context } from "./context.ts";
@@ -90,6 +91,14 @@ export function queryHandler<Input extends DescMessage, Output extends DescMessa
   answer: (ctx: Context, request: MessageShape<Input>) => QueryAnswer<MessageShape<Output>>,
 ): QueryHandler {
   return { input, output, answer: (ctx, request) => answer(ctx, request as MessageShape<Input>) };
+}
+
+/** The answer of a query: a message of its schema. */
+export function answerOf<Desc extends DescMessage>(
+  schema: Desc,
+  init: MessageInitShape<Desc>,
+): QueryAnswer<MessageShape<Desc>> {
+  return { ok: true, value: createMessage(schema, init) };
 }
 
 /** A module's genesis of one schema. */

@@ -52,6 +52,11 @@ export function fail(kind: FaultKind, text?: string): { readonly ok: false; read
   return { ok: false, fault: { codespace: kind.codespace, code: kind.code, text: whole } };
 }
 
+/** Text of an error behind what it wraps. */
+export function wrapped(kind: FaultKind, text: string): string {
+  return fail(kind, text).fault.text;
+}
+
 /** A fault without a registered error, such as a gRPC status: code 1 of codespace `undefined`, the text as it is. */
 export function failPlain(text: string): { readonly ok: false; readonly fault: TxFault } {
   return { ok: false, fault: { codespace: "undefined", code: 1, text } };

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import fc from "fast-check";
-import type { RangeOptions } from "../types.ts";
+import type { Derivation, RangeOptions } from "../types.ts";
 import { bytesToText, textAfterPrefix } from "./bytes.ts";
 import { Overlay, type StateReads } from "./overlay.ts";
 
@@ -94,5 +94,63 @@ suite("overlay", () => {
     over.delete(Uint8Array.of(2));
     assert.deepEqual(over.changes(), []);
     assert.equal(textAfterPrefix("\u00ff\u00ff"), undefined);
+  });
+
+  test("what is derived is as made anew, whatever was written, committed and thrown away since", () => {
+    const texts: Derivation<readonly string[]> = {
+      make: (entries) => [...entries].map(([k, v]) => `${bytesToText(k)}=${bytesToText(v)}`),
+    };
+    const step = fc.record({ write, does: fc.constantFrom("write", "write", "commit", "discard") });
+    const prefixes = [[], [1], [255], [1, 2]].map((bytes) => Uint8Array.from(bytes));
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 25 }), fc.boolean(), (steps, keeps) => {
+        let madeBelow = 0;
+        const lowest = new Overlay(EMPTY);
+        lowest.set(Uint8Array.of(1, 2), Uint8Array.of(9));
+        const base: StateReads = {
+          get: (k) => lowest.get(k),
+          range: (options) => lowest.range(options),
+          ...(keeps
+            ? {
+                derived: (derivation, prefix) => {
+                  madeBelow++;
+                  return lowest.derived(derivation, prefix);
+                },
+              }
+            : {}),
+        };
+        const bottom = new Overlay(base);
+        let top = new Overlay(bottom);
+        const check = (): void => {
+          for (const prefix of prefixes) {
+            assert.deepEqual(top.derived(texts, prefix), texts.make(top.range({ prefix })));
+            assert.deepEqual(top.derived(texts, prefix), texts.make(top.range({ prefix })));
+          }
+        };
+        check();
+        assert.equal(madeBelow, keeps ? 2 * prefixes.length : 0);
+        for (const { write: one, does } of steps) {
+          if (does === "commit") top.commitTo(bottom);
+          else if (does === "discard") top = new Overlay(bottom);
+          else if (one.value === undefined) top.delete(one.key);
+          else top.set(one.key, one.value);
+          check();
+        }
+      }),
+      { numRuns: 150 },
+    );
+  });
+
+  test("a committed value is the layer's own, and what was read before a write below is read again", () => {
+    const bottom = new Overlay(EMPTY);
+    assert.equal(bottom.get(Uint8Array.of(1)), undefined);
+    const top = new Overlay(bottom);
+    assert.equal(top.get(Uint8Array.of(1)), undefined);
+    top.set(Uint8Array.of(1), Uint8Array.of(1));
+    top.commitTo(bottom);
+    assert.deepEqual(bottom.get(Uint8Array.of(1)), Uint8Array.of(1));
+    assert.deepEqual(top.get(Uint8Array.of(1)), Uint8Array.of(1));
+    bottom.delete(Uint8Array.of(1));
+    assert.equal(top.get(Uint8Array.of(1)), undefined);
   });
 });

@@ -1,13 +1,22 @@
-import type { Bytes, RangeOptions, StateChange, StateReader } from "../types.ts";
+import type { Bytes, Derivation, RangeOptions, StateChange, StateReader } from "../types.ts";
 import { bytesToText, textAfterPrefix, textToBytes } from "./bytes.ts";
 
 /** What can be read: a committed state, or an {@link Overlay}. */
-export type StateReads = Pick<StateReader, "get" | "range">;
+export type StateReads = Pick<StateReader, "get" | "range" | "derived">;
 
 /** A state that can be read and written. */
 export interface StateView extends StateReads {
   set(key: Bytes, value: Bytes): void;
   delete(key: Bytes): void;
+}
+
+/** Values of the state below that stay in memory, and the longest of them: some 20 MB at most. */
+const MOST_READS = 10_000;
+const MOST_KEPT_BYTES = 2_048;
+
+interface Derived {
+  readonly prefix: string;
+  readonly value: unknown;
 }
 
 interface Bounds {
@@ -32,17 +41,20 @@ function boundsOf({ prefix, from, to }: RangeOptions): Bounds {
  */
 export class Overlay implements StateView {
   readonly #base: StateReads;
+  // What the state below gave, so that it is not asked again.
+  readonly #reads = new Map<string, Bytes | undefined>();
   readonly #writes = new Map<string, Bytes | undefined>();
   readonly #sorted: string[] = [];
   #unsorted: string[] = [];
+  // Of prefixes under which something was written here.
+  readonly #derived = new Map<Derivation<unknown>, Derived>();
 
   constructor(base: StateReads) {
     this.#base = base;
   }
 
   get(key: Bytes): Bytes | undefined {
-    const text = bytesToText(key);
-    return this.#writes.has(text) ? this.#writes.get(text) : this.#base.get(key);
+    return this.#read(bytesToText(key), key);
   }
 
   set(key: Bytes, value: Bytes): void {
@@ -85,10 +97,23 @@ export class Overlay implements StateView {
     }
   }
 
+  derived<T>(derivation: Derivation<T>, prefix: Bytes): T {
+    const { low, high } = boundsOf({ prefix });
+    if (this.#base.derived !== undefined && this.#after(undefined, low, high) === undefined) {
+      return this.#base.derived(derivation, prefix);
+    }
+    const kept = this.#derived.get(derivation);
+    if (kept?.prefix === low) return kept.value as T;
+    const value = derivation.make(this.range({ prefix }));
+    this.#derived.set(derivation, { prefix: low, value });
+    return value;
+  }
+
   /** Writes everything into the state below, which must be one that can be written, and forgets it here. */
   commitTo(target: StateView): void {
     for (const [key, value] of this.#writes) {
-      if (value === undefined) target.delete(textToBytes(key));
+      if (target instanceof Overlay) target.#write(key, value);
+      else if (value === undefined) target.delete(textToBytes(key));
       else target.set(textToBytes(key), value);
     }
     this.discard();
@@ -99,6 +124,7 @@ export class Overlay implements StateView {
     this.#writes.clear();
     this.#sorted.length = 0;
     this.#unsorted = [];
+    this.#derived.clear();
   }
 
   /** What differs from the state below, in the order of the keys. */
@@ -108,16 +134,36 @@ export class Overlay implements StateView {
     for (const text of this.#sorted) {
       const key = textToBytes(text);
       const value = this.#writes.get(text);
-      const old = this.#base.get(key);
+      const old = this.#readBelow(text, key);
       const same = value === undefined ? old === undefined : old !== undefined && Buffer.compare(old, value) === 0;
       if (!same) changes.push([key, value]);
     }
     return changes;
   }
 
+  #read(text: string, key: Bytes): Bytes | undefined {
+    const own = this.#writes.get(text);
+    return own !== undefined || this.#writes.has(text) ? own : this.#readBelow(text, key);
+  }
+
+  #readBelow(text: string, key: Bytes): Bytes | undefined {
+    const base = this.#base;
+    if (base instanceof Overlay) return base.#read(text, key);
+    const known = this.#reads.get(text);
+    if (known !== undefined || this.#reads.has(text)) return known;
+    const value = base.get(key);
+    if (value !== undefined && value.length > MOST_KEPT_BYTES) return value;
+    if (this.#reads.size >= MOST_READS) this.#reads.clear();
+    this.#reads.set(text, value);
+    return value;
+  }
+
   #write(key: string, value: Bytes | undefined): void {
     if (!this.#writes.has(key)) this.#unsorted.push(key);
     this.#writes.set(key, value);
+    for (const [derivation, { prefix }] of this.#derived) {
+      if (key.startsWith(prefix)) this.#derived.delete(derivation);
+    }
   }
 
   #sort(): void {

@@ -35,9 +35,15 @@ export function stakeFault(coin: base.Coin | undefined, { kind, who, beforeDenom
   return undefined;
 }
 
-/** Amount of a coin that {@link stakeFault} found nothing wrong with. */
+/** True for a coin whose amount is a whole number of at most 256 bits, which may be below zero. */
+export function hasAmount({ amount }: Pick<base.Coin, "amount">): boolean {
+  if (!/^[+-]?\d{1,78}$/.test(amount)) return false;
+  return BigInt(amount.replace(/^[+-]/, "")) >> 256n === 0n;
+}
+
+/** Amount of a coin that {@link stakeFault} found nothing wrong with; 0 for what is no amount. */
 export function coinAmount(coin: base.Coin | undefined): bigint {
-  return coin === undefined || !/^[+-]?\d{1,78}$/.test(coin.amount) ? 0n : BigInt(coin.amount.replace(/^\+/, ""));
+  return coin === undefined || !hasAmount(coin) ? 0n : BigInt(coin.amount.replace(/^\+/, ""));
 }
 
 /** A coin of upokt. */

@@ -274,3 +274,27 @@ test("keys of the greatest length, all zeros, and large values", async () => {
   await commitAll(store, history);
   assertEqualStates(store, statesOf(history), [{ prefix: zeros }]);
 });
+
+test("nodes that stay in memory give the app hash of a store that reads them all, also after a block that was not written", async () => {
+  await using folder = await scratchFolder();
+  await using other = await scratchFolder();
+  const ENTRIES = 4_000;
+  const changesOf = (round: number): StateChange[] =>
+    Array.from({ length: round === 0 ? ENTRIES : 300 }, (_, i) => {
+      const n = (i * 7 + round * 1_009) % ENTRIES;
+      return [key(`entry ${n}`), round > 0 && (i + round) % 3 === 0 ? undefined : key(`${round}`)];
+    });
+  await using open = await openChainStore({ folder: folder.path });
+  for (let round = 0; round < 5; round++) {
+    open.appHashOf(blockOf(BigInt(round), changesOf(round + 10)));
+    const tooLong: StateChange[] = [[new Uint8Array(600), key("x")]];
+    await assert.rejects(
+      open.commit(blockOf(BigInt(round), [...changesOf(round + 20), ...tooLong])),
+      coded("CHAIN_STORE"),
+    );
+    const block = blockOf(BigInt(round), changesOf(round));
+    await using again = await openChainStore({ folder: other.path });
+    assert.equal(hex(await open.commit(block)), hex(await again.commit(block)));
+  }
+  await open.verify();
+});

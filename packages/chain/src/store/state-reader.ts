@@ -1,4 +1,5 @@
-import type { Bytes, RangeOptions, StateReader } from "../types.ts";
+import type { Bytes, Derivation, RangeOptions, StateReader } from "../types.ts";
+import type { KeptDerivations } from "./derivations.ts";
 import { type Entry, entriesAt, valueAt } from "./history.ts";
 import { boundsOf, type KeyBounds } from "./keys.ts";
 import type { Tables } from "./tables.ts";
@@ -10,6 +11,7 @@ const MAX_BATCH_BYTES = 1_048_576;
 /** What a reader asks of its store before each read. */
 export interface ReaderHost {
   readonly tables: Tables;
+  readonly derivations: KeptDerivations;
   /** @throws AppError HEIGHT_UNAVAILABLE when the height was pruned since, CHAIN_STORE when the store is closed. */
   check(heightBlocks: bigint): void;
   isNewest(heightBlocks: bigint): boolean;
@@ -73,6 +75,11 @@ export class StoreReader implements StateReader {
             : entriesAt(tables, bounds, this.heightBlocks, reverse);
         }),
     };
+  }
+
+  derived<T>(derivation: Derivation<T>, prefix: Bytes): T {
+    this.#host.check(this.heightBlocks);
+    return this.#host.derivations.get(derivation, prefix, this.heightBlocks, () => this.range({ prefix }));
   }
 }
 

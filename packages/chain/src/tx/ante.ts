@@ -7,6 +7,7 @@ import type { DecodedTx } from "./decode.ts";
 import { deductFee, type GasPrice } from "./fees.ts";
 import { consumeSignatureGas, incrementSequences, setPublicKeys, verifySignatures } from "./signatures.ts";
 import { goTimeText, timeoutNanosOf } from "./times.ts";
+import type { VerifySignature } from "./verified-signatures.ts";
 
 const MOST_GAS = (1n << 63n) - 1n;
 // What a missing key or signature of a simulated transaction will weigh once it is there.
@@ -51,11 +52,18 @@ function checkTimeouts(ctx: Context, { body }: DecodedTx): Outcome<undefined> {
   return done(undefined);
 }
 
+/** What the checks before the messages go by. */
+export interface AnteOptions {
+  /** What the mempool asks for; what is in a block is not asked. */
+  readonly gasPrices: readonly GasPrice[];
+  readonly verify: VerifySignature;
+}
+
 /**
  * The checks before the messages of a transaction, in the SDK's order: form, timeouts, memo, gas of its bytes, fee, keys,
  * gas of its signatures, signatures, sequences. On a fault the caller's writes and events must be undone.
  */
-export function runAnte(ctx: Context, tx: DecodedTx, prices: readonly GasPrice[]): Outcome<undefined> {
+export function runAnte(ctx: Context, tx: DecodedTx, { gasPrices, verify }: AnteOptions): Outcome<undefined> {
   const simulates = ctx.mode === "simulate";
   const form = checkForm(tx, simulates);
   if (!form.ok) return form;
@@ -73,13 +81,13 @@ export function runAnte(ctx: Context, tx: DecodedTx, prices: readonly GasPrice[]
     const missing = tx.signers.filter((_, i) => (tx.raw.signatures[i]?.length ?? 0) === 0).length;
     ctx.gas.consume(params.txSizeCostPerByte * SIMULATED_SIGNATURE_BYTES * BigInt(missing), "txSize");
   }
-  const paid = deductFee(ctx, tx, prices);
+  const paid = deductFee(ctx, tx, gasPrices);
   if (!paid.ok) return paid;
   const keys = setPublicKeys(ctx, tx);
   if (!keys.ok) return keys;
   const counted = consumeSignatureGas(ctx, tx);
   if (!counted.ok) return counted;
-  const verified = verifySignatures(ctx, tx);
+  const verified = verifySignatures(ctx, tx, verify);
   if (!verified.ok) return verified;
   incrementSequences(ctx, tx);
   return done(undefined);

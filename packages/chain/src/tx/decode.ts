@@ -6,6 +6,7 @@ import { bytesToText } from "../state/bytes.ts";
 import type { MessageHandler } from "../state/module.ts";
 import { done, fail, type Outcome, SDK } from "../state/outcome.ts";
 import type { Bytes } from "../types.ts";
+import { membersOf, valueFault } from "./strict-values.ts";
 
 /** A message of a transaction, with the handler that runs it. */
 export interface RoutedMessage {
@@ -55,7 +56,10 @@ function readBody(bytes: Bytes): ReturnType<typeof decodeMessage<typeof txs.TxBo
   }
   const known = { ...message };
   delete known.$unknown;
-  const fault = unknownFault(txs.TxBodySchema, known);
+  const { timeoutTimestamp } = message;
+  const fault =
+    unknownFault(txs.TxBodySchema, known) ??
+    (timeoutTimestamp === undefined ? undefined : valueFault(timeoutTimestamp));
   return fault === undefined ? decoded : { ok: false, fault };
 }
 
@@ -81,6 +85,8 @@ const DEEPEST_NESTING = 16;
 // What stands inside `Any` values is read as strictly as the rest.
 function nestedFault(schema: DescMessage, message: Message, depth: number): string | undefined {
   if (depth > DEEPEST_NESTING) return "messages are nested too deeply";
+  const wrong = valueFault(message);
+  if (wrong !== undefined) return wrong;
   if (schema.typeName === "google.protobuf.Any") {
     const { typeUrl, value } = message as Any;
     if (typeUrl === "") return undefined;
@@ -89,13 +95,11 @@ function nestedFault(schema: DescMessage, message: Message, depth: number): stri
     const decoded = read(inner, value);
     return decoded.ok ? nestedFault(inner, decoded.message, depth + 1) : decoded.fault;
   }
-  for (const value of Object.values(message)) {
-    for (const item of Array.isArray(value) ? value : [value]) {
-      if (!isMessage(item)) continue;
-      const inner = schemaOfTypeUrl(`/${item.$typeName}`);
-      const fault = inner === undefined ? undefined : nestedFault(inner, item, depth + 1);
-      if (fault !== undefined) return fault;
-    }
+  for (const item of membersOf(message)) {
+    if (!isMessage(item)) continue;
+    const inner = schemaOfTypeUrl(`/${item.$typeName}`);
+    const fault = inner === undefined ? undefined : nestedFault(inner, item, depth + 1);
+    if (fault !== undefined) return fault;
   }
   return undefined;
 }

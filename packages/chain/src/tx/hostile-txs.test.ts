@@ -245,7 +245,71 @@ suite("hostile transactions", () => {
     assert.equal(deliver(state, tx({ timeout: NOW + 600n * SECOND + 1n })), 18);
     assert.equal(deliver(state, tx({ timeout: NOW + 600n * SECOND })), 0);
     assert.equal(deliver(state, tx({ timeout: NOW - 1n })), 42);
+    assert.equal(deliver(state, tx({ timeout: NOW + 1n, sequence: 7n })), 18);
     assert.equal(deliver(state, tx()), 0);
+  });
+
+  test("an unordered transaction is not taken again by a chain that begins with what this one exported", () => {
+    const state = newState();
+    const bytes = tx({ timeout: NOW + 60n * SECOND });
+    assert.equal(deliver(state, bytes), 0);
+    const exported = machine.exportGenesis(state, blockAt(1n));
+    const next = new Overlay(EMPTY);
+    const { changes } = machine.initGenesis(EMPTY, blockAt(0n), exported);
+    for (const [key, value] of changes) if (value !== undefined) next.set(key, value);
+    assert.deepEqual(next.changes(), state.changes());
+    assert.equal(deliver(next, bytes), 18);
+    const { auth: accounts, ...others } = exported as { auth: { unordered_nonces: unknown[] } };
+    const [nonce] = accounts.unordered_nonces as { address: string; timeout_nanos: string }[];
+    for (const bad of [
+      [nonce, nonce],
+      [{ ...nonce, address: "nobody" }],
+      [{ ...nonce, timeout_nanos: "-1" }],
+      [{ ...nonce, timeout_nanos: "9".repeat(19) }],
+      [7],
+      "x",
+    ]) {
+      const appState = { ...others, auth: { ...accounts, unordered_nonces: bad } };
+      assert.throws(() => machine.initGenesis(EMPTY, blockAt(0n), appState), { code: "CONFIG_INVALID" });
+    }
+    machine.runBlock(next, blockAt(2n, NOW + 61n * SECOND), []).changes.forEach(([key, value]) => {
+      if (value === undefined) next.delete(key);
+      else next.set(key, value);
+    });
+    assert.ok(!("unordered_nonces" in (machine.exportGenesis(next, blockAt(2n))["auth"] as object)));
+  });
+
+  test("an amount that is no number of 256 bits is no transaction", () => {
+    for (const amount of ["", "x", "1.5", "0x10", "1_000", " 1", "9".repeat(78)]) {
+      const message = createMessage(bank.MsgSendSchema, {
+        fromAddress: addresses[0] ?? "",
+        toAddress: addresses[1] ?? "",
+        amount: [createMessage(base.CoinSchema, { denom: "upokt", amount })],
+      });
+      const body = createMessage(txs.TxBodySchema, { messages: [packAny(bank.MsgSendSchema, message)] });
+      const raw = signed({ from: 0, to: addresses[1] ?? "", amount: 5n, sequence: 0n });
+      const bytes = bytesOf({ ...raw, bodyBytes: encodeMessage(txs.TxBodySchema, body) });
+      const { code, codespace } = machine.runTx(newState(), blockAt(1n), "deliver", bytes);
+      // None at all is for the message to refuse, whose signature is asked for first.
+      assert.deepEqual([code, codespace], [amount === "" ? 4 : 2, "sdk"], amount);
+    }
+  });
+
+  test("a time that is none is no transaction", () => {
+    const raw = signed({ from: 0, to: addresses[1] ?? "", amount: 5n, sequence: 0n });
+    const times = [
+      { seconds: 253_402_300_800n },
+      { seconds: -62_135_596_801n },
+      { seconds: (1n << 63n) - 1n, nanos: 5 },
+      { seconds: 1_900_000_000n, nanos: -1 },
+      { seconds: 1_900_000_000n, nanos: 1_000_000_000 },
+    ];
+    for (const timeoutTimestamp of times) {
+      const message = createMessage(bank.MsgSendSchema, { fromAddress: addresses[0] ?? "" });
+      const init = { messages: [packAny(bank.MsgSendSchema, message)], timeoutTimestamp };
+      const bodyBytes = encodeMessage(txs.TxBodySchema, createMessage(txs.TxBodySchema, init));
+      assert.equal(deliver(newState(), bytesOf({ ...raw, bodyBytes })), 2);
+    }
   });
 
   test("simulating needs no signature, changes nothing outside its overlay, and comes near the gas of the real run", () => {

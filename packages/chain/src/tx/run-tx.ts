@@ -13,9 +13,8 @@ import type { MessageHandler } from "../state/module.ts";
 import { done, fail, type Outcome, SDK, type TxFault } from "../state/outcome.ts";
 import { Overlay, type StateView } from "../state/overlay.ts";
 import type { Bytes } from "../types.ts";
-import { runAnte } from "./ante.ts";
+import { type AnteOptions, runAnte } from "./ante.ts";
 import { type DecodedTx, decodeTx, type RoutedMessage } from "./decode.ts";
-import type { GasPrice } from "./fees.ts";
 
 /** What became of a transaction: code 0 and its data, or a code, a codespace and a text. */
 export interface TxResult {
@@ -30,11 +29,9 @@ export interface TxResult {
 }
 
 /** How transactions are run. */
-export interface TxOptions {
+export interface TxOptions extends AnteOptions {
   /** By type URL. */
   readonly handlers: ReadonlyMap<string, MessageHandler>;
-  /** What the mempool asks for; what is in a block is not asked. */
-  readonly gasPrices: readonly GasPrice[];
 }
 
 const NOTHING = new Uint8Array(0);
@@ -110,7 +107,7 @@ export function runTx(
   block: BlockInfo,
   mode: Extract<ExecutionMode, "check" | "recheck" | "deliver" | "simulate">,
   bytes: Bytes,
-  { handlers, gasPrices }: TxOptions,
+  { handlers, ...anteOptions }: TxOptions,
 ): TxResult {
   const decoded = guarded(new GasMeter(), () => checkedForm(bytes, handlers));
   if (!decoded.ok) return refused(decoded.fault, undefined);
@@ -119,7 +116,7 @@ export function runTx(
   const gas = unlimited ? new GasMeter() : new GasMeter(tx.fee.gasLimit);
   const anteState = new Overlay(state);
   const anteEvents: ChainEvent[] = [];
-  const ante = guarded(gas, () => runAnte({ block, mode, state: anteState, gas, events: anteEvents }, tx, gasPrices));
+  const ante = guarded(gas, () => runAnte({ block, mode, state: anteState, gas, events: anteEvents }, tx, anteOptions));
   if (!ante.ok) return refused(ante.fault, gas);
   anteState.commitTo(state);
   const passed = { code: 0, codespace: "", log: "", gasWanted: tx.fee.gasLimit };

@@ -1,5 +1,5 @@
 import { bytesEqual, bytesToBase64 } from "@turnpike/base";
-import { cosmosVerify, isCosmosPublicKey, publicKeyToAddressBytes } from "@turnpike/crypto";
+import { isCosmosPublicKey, publicKeyToAddressBytes } from "@turnpike/crypto";
 import {
   type Any,
   type auth,
@@ -19,6 +19,7 @@ import { done, fail, type Outcome, SDK } from "../state/outcome.ts";
 import type { Bytes } from "../types.ts";
 import type { DecodedTx } from "./decode.ts";
 import { timeoutNanosOf } from "./times.ts";
+import type { VerifySignature } from "./verified-signatures.ts";
 
 const KEY_URL = typeUrlOf(cryptoSecp256k1.PubKeySchema);
 const LONGEST_UNORDERED_NANOS = 600_000_000_000n;
@@ -114,7 +115,13 @@ function checkUnordered(ctx: Context, tx: DecodedTx): Outcome<undefined> {
   return done(undefined);
 }
 
-function signs(tx: DecodedTx, i: number, account: Account, accountNumber: bigint, chainId: string): boolean {
+interface Signing {
+  readonly accountNumber: bigint;
+  readonly chainId: string;
+  readonly verify: VerifySignature;
+}
+
+function signs(tx: DecodedTx, i: number, account: Account, { accountNumber, chainId, verify }: Signing): boolean {
   const info = tx.authInfo.signerInfos[i];
   const signature = tx.raw.signatures[i];
   const key = account.base.pubKey === undefined ? undefined : keyOf(account.base.pubKey);
@@ -123,11 +130,11 @@ function signs(tx: DecodedTx, i: number, account: Account, accountNumber: bigint
   if (key === undefined || signature === undefined) return false;
   const { bodyBytes, authInfoBytes } = tx.raw;
   const document = createMessage(txs.SignDocSchema, { bodyBytes, authInfoBytes, chainId, accountNumber });
-  return cosmosVerify(encodeMessage(txs.SignDocSchema, document), signature, key);
+  return verify(encodeMessage(txs.SignDocSchema, document), signature, key);
 }
 
 /** Checks sequences, or the timeout of an unordered transaction, and every signature. */
-export function verifySignatures(ctx: Context, tx: DecodedTx): Outcome<undefined> {
+export function verifySignatures(ctx: Context, tx: DecodedTx, verify: VerifySignature): Outcome<undefined> {
   const { chainId, heightBlocks } = ctx.block;
   const infos = tx.authInfo.signerInfos;
   if (infos.length !== tx.signers.length && ctx.mode !== "simulate") return signerCountFault(tx);
@@ -144,12 +151,15 @@ export function verifySignatures(ctx: Context, tx: DecodedTx): Outcome<undefined
     }
     const { sequence } = account.base;
     const given = infos[i]?.sequence ?? 0n;
+    if (tx.body.unordered && given > 0n) {
+      return fail(SDK.invalidRequest, "sequence is not allowed for unordered transactions");
+    }
     if (!tx.body.unordered && given !== sequence) {
       return fail(SDK.wrongSequence, `account sequence mismatch, expected ${sequence}, got ${given}`);
     }
     if (ctx.mode === "simulate" || ctx.mode === "recheck") continue;
     const number = heightBlocks === 0n ? 0n : account.base.accountNumber;
-    if (signs(tx, i, account, number, chainId)) continue;
+    if (signs(tx, i, account, { accountNumber: number, chainId, verify })) continue;
     const where = `please verify account number (${number}) and chain-id (${chainId})`;
     return fail(
       SDK.unauthorized,

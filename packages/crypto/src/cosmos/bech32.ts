@@ -7,37 +7,45 @@ const MOST_CHARACTERS = 1023;
 const PRINTABLE = /^[\x21-\x7e]+$/;
 const PREFIX = /^[\x21-\x7e]{1,83}$/;
 
+const NO_SUM = [0, 0, 0, 0, 0, 0];
+/** The five bits of each character by its code; -1 where it has none. */
+const VALUES = Int8Array.from({ length: 128 }, (_, code) => ALPHABET.indexOf(String.fromCharCode(code)));
+
 /** What a bech32 text says. */
 export interface Bech32 {
   readonly prefix: string;
   readonly bytes: Uint8Array;
 }
 
-function polymod(values: Iterable<number>): number {
-  let check = 1;
-  for (const value of values) {
-    const top = check >>> 25;
-    check = ((check & 0x1ffffff) << 5) ^ value;
-    GENERATORS.forEach((generator, i) => {
-      if (((top >>> i) & 1) === 1) check ^= generator;
-    });
-  }
+// For each of the 32 values of the five bits that leave: the generators that they stand for.
+const STEPS = Int32Array.from({ length: 32 }, (_, top) =>
+  GENERATORS.reduce((step, generator, i) => (((top >>> i) & 1) === 1 ? step ^ generator : step), 0),
+);
+
+const step = (check: number, value: number): number => ((check & 0x1ffffff) << 5) ^ value ^ (STEPS[check >>> 25] ?? 0);
+
+function polymod(values: readonly number[], start: number): number {
+  let check = start;
+  for (let i = 0; i < values.length; i++) check = step(check, values[i] ?? 0);
   return check;
 }
 
-function* expanded(prefix: string): Generator<number> {
-  for (const character of prefix) yield character.charCodeAt(0) >> 5;
-  yield 0;
-  for (const character of prefix) yield character.charCodeAt(0) & 31;
+/** The sum over the prefix alone, from which that over the rest goes on. */
+function prefixSum(prefix: string): number {
+  let check = 1;
+  for (let i = 0; i < prefix.length; i++) check = step(check, prefix.charCodeAt(i) >> 5);
+  check = step(check, 0);
+  for (let i = 0; i < prefix.length; i++) check = step(check, prefix.charCodeAt(i) & 31);
+  return check;
 }
 
 // Groups bits anew. When reading, what is left over must be fewer than five zero bits.
-function regroup(values: Iterable<number>, from: number, to: number, pad: boolean): number[] | undefined {
+function regroup(values: ArrayLike<number>, from: number, to: number, pad: boolean): number[] | undefined {
   const groups: number[] = [];
   let bits = 0;
   let held = 0;
-  for (const value of values) {
-    held = ((held << from) | value) & 0xfff;
+  for (let i = 0; i < values.length; i++) {
+    held = ((held << from) | (values[i] ?? 0)) & 0xfff;
     bits += from;
     while (bits >= to) {
       bits -= to;
@@ -60,9 +68,11 @@ export function encodeBech32(prefix: string, bytes: Uint8Array): string {
   if (!PREFIX.test(prefix) || prefix !== prefix.toLowerCase() || prefix.length + data.length + 7 > MOST_CHARACTERS) {
     throw new AppError("INTERNAL", { detail: { prefix, length: bytes.length } });
   }
-  const check = polymod([...expanded(prefix), ...data, 0, 0, 0, 0, 0, 0]) ^ 1;
-  const sums = [25, 20, 15, 10, 5, 0].map((shift) => (check >>> shift) & 31);
-  return `${prefix}1${[...data, ...sums].map((value) => ALPHABET.charAt(value)).join("")}`;
+  const check = polymod(NO_SUM, polymod(data, prefixSum(prefix))) ^ 1;
+  let text = `${prefix}1`;
+  for (let i = 0; i < data.length; i++) text += ALPHABET.charAt(data[i] ?? 0);
+  for (let shift = 25; shift >= 0; shift -= 5) text += ALPHABET.charAt((check >>> shift) & 31);
+  return text;
 }
 
 /**
@@ -77,12 +87,12 @@ export function decodeBech32(text: string): Bech32 | undefined {
   const prefix = lower.slice(0, Math.max(0, split));
   if (split + 7 > lower.length || !PREFIX.test(prefix)) return undefined;
   const values: number[] = [];
-  for (const character of lower.slice(split + 1)) {
-    const value = ALPHABET.indexOf(character);
+  for (let i = split + 1; i < lower.length; i++) {
+    const value = VALUES[lower.charCodeAt(i)] ?? -1;
     if (value < 0) return undefined;
     values.push(value);
   }
-  if (polymod([...expanded(prefix), ...values]) !== 1) return undefined;
+  if (polymod(values, prefixSum(prefix)) !== 1) return undefined;
   const bytes = regroup(values.slice(0, -6), 5, 8, false);
   return bytes === undefined ? undefined : { prefix, bytes: Uint8Array.from(bytes) };
 }

@@ -33,7 +33,7 @@ const refused = (fault: ProofFault): ProofVerdict => ({ ok: false, fault });
  * Checks a closest proof against a root of 48 bytes exactly as the chain does (smt `VerifyCompactClosestProof` of a sum
  * trie without value hasher): what makes Go fail, or stop with a fault of its own, is refused here. It is lax where the
  * chain is: side nodes of another length are padded or cut when there is no sibling, a closest path may go on after its
- * 32 bytes, and that the proven leaf really is the closest is not checked (see {@link isClosest}).
+ * 32 bytes, and that the proven leaf really is the closest is not checked: ask {@link isClosest} as well.
  * Takes at most 512 hashes.
  */
 export function verifyClosestProof(proof: CompactClosestProof, root: Uint8Array): ProofVerdict {

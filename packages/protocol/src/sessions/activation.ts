@@ -1,4 +1,4 @@
-import type { SessionGridParams } from "./grid.ts";
+import { greatest } from "../rational.ts";
 import { sessionAt } from "./grid.ts";
 import { type SessionWindowParams, sessionWindows, settlementDelayBlocks } from "./windows.ts";
 
@@ -58,19 +58,24 @@ export function isGatewayActive(unstakeSessionEndHeight: bigint, height: bigint)
 }
 
 /** How many sessions an actor of each kind waits for its stake. */
-export interface UnbondingParams extends SessionGridParams {
+export interface UnbondingParams extends SessionWindowParams {
   readonly applicationUnbondingPeriodSessions: bigint;
   readonly supplierUnbondingPeriodSessions: bigint;
   readonly gatewayUnbondingPeriodSessions: bigint;
 }
 
-/** The height from which a stake goes back, by the parameters at its unstaking: at the first session end from there. */
+/**
+ * The height from which a stake goes back, by the parameters at its unstaking: at the first session end from there. Those
+ * who are in claims wait for the settlement of their last session, which may be one block later than their period.
+ */
 export function unbondingEndHeight(
   actor: "application" | "supplier" | "gateway",
   params: UnbondingParams,
   unstakeSessionEndHeight: bigint,
 ): bigint {
-  return unstakeSessionEndHeight + params[`${actor}UnbondingPeriodSessions`] * params.numBlocksPerSession;
+  const periodBlocks = params[`${actor}UnbondingPeriodSessions`] * params.numBlocksPerSession;
+  if (actor === "gateway") return unstakeSessionEndHeight + periodBlocks;
+  return unstakeSessionEndHeight + greatest(periodBlocks, settlementDelayBlocks(params) + 1n);
 }
 
 /** The height at which the sessions before an application's transfer are settled: it completes at the next session end. */
@@ -78,7 +83,11 @@ export function transferEndHeight(params: SessionWindowParams, transferSessionEn
   return sessionAt(params, transferSessionEndHeight).endHeight + settlementDelayBlocks(params) + 1n;
 }
 
-/** For how many blocks an undelegated gateway stays in the record: grace period and two sessions. */
+/**
+ * For how many blocks an undelegated gateway stays in the record: grace period and two sessions, and until the session in
+ * which it was undelegated is settled, as proofs are of rings that it is in.
+ */
 export function undelegationRetentionBlocks(params: SessionWindowParams): bigint {
-  return params.gracePeriodEndOffsetBlocks + 2n * params.numBlocksPerSession;
+  const graceAndTwoSessions = params.gracePeriodEndOffsetBlocks + 2n * params.numBlocksPerSession;
+  return greatest(graceAndTwoSessions, settlementDelayBlocks(params) + 1n);
 }

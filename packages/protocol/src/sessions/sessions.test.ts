@@ -292,4 +292,16 @@ suite("activation", () => {
     );
     assert.deepEqual([mayPruneConfig(params, 0n, 5000n), mayPruneConfig(params, 6000n, 5000n)], [false, false]);
   });
+
+  test("nobody leaves, and no gateway is forgotten, before the last session that needs them is settled", () => {
+    // As long as the unbonding: the real chain lets both go one block before their last claims are settled.
+    const tight = { ...params, proofWindowCloseOffsetBlocks: 12n };
+    assert.equal(sessionWindows(tight, 1910n).settlementHeight, 1931n);
+    assert.equal(unbondingEndHeight("application", tight, 1910n), 1931n);
+    assert.equal(unbondingEndHeight("supplier", tight, 1910n), 1931n);
+    assert.equal(unbondingEndHeight("gateway", tight, 1910n), 1920n);
+    // Longer than grace period and two sessions: there an honest proof is of a ring that the chain has forgotten.
+    const long = { ...params, claimWindowCloseOffsetBlocks: 40n };
+    assert.equal(1910n + undelegationRetentionBlocks(long), sessionWindows(long, 1910n).settlementHeight);
+  });
 });

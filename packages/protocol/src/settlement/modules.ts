@@ -219,8 +219,8 @@ function reimbursementRequest(context: ModuleContext): string | undefined {
 }
 
 /**
- * Runs the token logic modules on one claim. An error text means that the claim is discarded; what the modules changed
- * of the application's stake until then stays changed, as it does on the chain, while the operations are dropped.
+ * Runs the token logic modules on one claim. An error text means that the claim is discarded, and that what was changed
+ * until then must be dropped.
  */
 export function runTokenLogicModules(context: ModuleContext): string | undefined {
   const wrap = (name: string, error: string | undefined) =>

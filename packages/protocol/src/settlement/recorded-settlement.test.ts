@@ -13,7 +13,8 @@ import {
   sharedParams,
 } from "../testing/records.ts";
 import { OP_REASON } from "./reasons.ts";
-import { type SettlementStep, settle } from "./settle.ts";
+import { settle } from "./settle.ts";
+import type { SettlementStep } from "./settlement.ts";
 import type { Operation } from "./types.ts";
 
 const REASON_NAMES = new Map<number, string>(Object.entries(OP_REASON).map(([name, number]) => [number, name]));

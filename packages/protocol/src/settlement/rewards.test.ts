@@ -229,7 +229,7 @@ suite("validator rewards", () => {
       validator("a", 100n),
       validator("empty", 0n),
     ];
-    const { transfers, events } = distributeValidatorRewards(validators, 400n, POOL, 77n);
+    const { transfers, events } = distributeValidatorRewards(validators, 400n, POOL, 77n, "dao");
     assert.deepEqual(
       transfers.map((t) => [t.kind === "mod_to_acct" ? t.recipient : "", t.amountUpokt, t.reason]),
       [
@@ -257,14 +257,19 @@ suite("validator rewards", () => {
     );
   });
 
-  test("a validator without delegations keeps its part; without validators nothing is paid", () => {
-    const { transfers } = distributeValidatorRewards([validator("a", 5n, { delegations: [] })], 9n, POOL, 1n);
+  test("a validator without delegations keeps its part; without validators the DAO takes it", () => {
+    const { transfers } = distributeValidatorRewards([validator("a", 5n, { delegations: [] })], 9n, POOL, 1n, "dao");
     assert.deepEqual(
       transfers.map((t) => t.amountUpokt),
       [9n],
     );
-    assert.deepEqual(distributeValidatorRewards([], 9n, POOL, 1n), { transfers: [], events: [] });
-    assert.deepEqual(distributeValidatorRewards([validator("a", 5n)], 0n, POOL, 1n), { transfers: [], events: [] });
+    const [toDao, ...more] = distributeValidatorRewards([], 9n, POOL, 1n, "dao").transfers;
+    assert.ok(toDao?.kind === "mod_to_acct");
+    assert.deepEqual([toDao.recipient, toDao.amountUpokt, more.length], ["dao", 9n, 0]);
+    assert.deepEqual(distributeValidatorRewards([validator("a", 5n)], 0n, POOL, 1n, "dao"), {
+      transfers: [],
+      events: [],
+    });
   });
 
   test("no unit is lost between pool and accounts", () => {
@@ -285,7 +290,7 @@ suite("validator rewards", () => {
             })),
           });
         });
-        const { transfers } = distributeValidatorRewards(validators, total, POOL, 1n);
+        const { transfers } = distributeValidatorRewards(validators, total, POOL, 1n, "dao");
         assert.equal(
           transfers.reduce((sum, { amountUpokt }) => sum + amountUpokt, 0n),
           total,

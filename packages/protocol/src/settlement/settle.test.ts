@@ -6,7 +6,8 @@ import { CLAIM_STATUS } from "../claims.ts";
 import { BASE_TARGET } from "../difficulty.ts";
 import { readRecorded, settlementInput, sharedParams } from "../testing/records.ts";
 import type { SettlementEvent } from "./events.ts";
-import { type Settlement, settle } from "./settle.ts";
+import { settle } from "./settle.ts";
+import type { Settlement } from "./settlement.ts";
 import type { DueClaim, SettlementInput } from "./types.ts";
 
 const shared = sharedParams(readRecorded("e2e-4").params_at_settlement);
@@ -169,10 +170,7 @@ suite("settlement", () => {
         }
         assert.equal(sums.tokenomics, 0n);
         assert.equal(sums.supplier, -slashed);
-        // A claim of so little that nothing would be minted is discarded after its stake was taken off the record.
-        const stuck = settlement.numDiscarded > 0 ? lost + (sums.application ?? 0n) : 0n;
-        assert.ok(stuck >= 0n && stuck <= BigInt(settlement.numDiscarded));
-        assert.equal(sums.application, stuck - lost);
+        assert.equal(sums.application, -lost);
         assert.equal(settlement.numSettled + settlement.numExpired + settlement.numDiscarded, claims.length);
       }),
       { numRuns: 300 },
@@ -356,6 +354,71 @@ suite("settlement", () => {
     assert.match(errors[2] ?? "", /service "svc" not found for supplier s3/);
     assert.equal(settlement.changes.removedClaims.length, 4);
     assert.equal(moduleSums(settlement).tokenomics, 0n);
+  });
+
+  test("a claim that is discarded half-way costs its application nothing and leaves no event but its own", () => {
+    // Half of one upokt is nothing that could be minted.
+    const settlement = settle(inputOf([{ supplier: "s1", relays: 1n }], { mintRatio: 0.5, inflation: 0.1 }));
+    assert.deepEqual([settlement.numDiscarded, settlement.operations], [1, []]);
+    assert.equal(settlement.changes.applications[0]?.stakeUpokt, 1_000_000n);
+    // Two sessions of one application, more than its stake together: the inflation of the second cannot be charged.
+    const input = inputOf(
+      [
+        { supplier: "s1", relays: 500_000n },
+        { supplier: "s2", relays: 460_000n },
+      ],
+      { inflation: 0.1 },
+    );
+    const [first, second] = input.claims;
+    assert.ok(first !== undefined && second !== undefined);
+    const windows = { ...second.windows, numBlocksPerSession: 1000n };
+    const other = { ...second.claim.sessionHeader, sessionId: "another" };
+    const claims = [
+      { ...first, windows },
+      { ...second, windows, claim: { ...second.claim, sessionHeader: other } },
+    ];
+    const s2 = input.suppliers.get("s2");
+    assert.ok(s2 !== undefined);
+    // Shares that cannot be used are paid to the owner, with an event: not for a claim that is not paid.
+    const revShare = [{ address: "s2", revSharePercentage: 99n }];
+    const suppliers = new Map(input.suppliers).set("s2", { ...s2, services: [{ serviceId: "svc", revShare }] });
+    const both = settle({ ...input, claims, suppliers });
+    assert.deepEqual([both.numSettled, both.numDiscarded], [1, 1]);
+    assert.equal(both.changes.applications[0]?.stakeUpokt, 450_000n);
+    assert.equal(moduleSums(both).application, -550_000n);
+    const types = both.events.map(({ type }) => type.split(".").at(-1));
+    assert.equal(types.filter((type) => type === "EventSupplierRevShareFallbackDistribution").length, 0);
+    assert.equal(types.filter((type) => type === "EventApplicationReimbursementRequest").length, 1);
+  });
+
+  test("a claim that would take the supply out of its bounds is discarded", () => {
+    const claims = ["s1", "s2", "s3"].map((supplier) => ({ supplier, relays: 1000n }));
+    const input = inputOf(claims, { inflation: 0.1 });
+    const minted = ({ operations }: Settlement): bigint =>
+      operations.reduce((sum, { kind, amountUpokt }) => sum + (kind === "mint" ? amountUpokt : 0n), 0n);
+    assert.equal(minted(settle(input)), 3300n);
+    const settlement = settle({ ...input, mintRoomUpokt: 2200n });
+    assert.deepEqual([settlement.numSettled, settlement.numDiscarded, minted(settlement)], [2, 1, 2200n]);
+    assert.equal(settlement.changes.applications[0]?.stakeUpokt, 1_000_000n - 2200n);
+  });
+
+  test("attack: a proof that was found invalid never pays, whatever a second sample says", () => {
+    const claims = [{ supplier: "s1", relays: 5n, status: CLAIM_STATUS.invalid }];
+    for (const probability of [0, 0.5, 1]) {
+      const settlement = settle(inputOf(claims, { probability, penalty: 7n }));
+      assert.deepEqual([settlement.numSettled, settlement.numExpired], [0, 1]);
+      assert.equal(settlement.changes.suppliers[0]?.stakeUpokt, 993n);
+    }
+  });
+
+  test("an application that unbonds already keeps the height that it was told", () => {
+    const input = inputOf([{ supplier: "s1", relays: 300_000n }], { minApplicationStake: 700_001n });
+    const app = input.applications.get("app");
+    assert.ok(app !== undefined);
+    const applications = new Map([["app", { ...app, unstakeSessionEndHeight: 1910n }]]);
+    const settlement = settle({ ...input, applications });
+    assert.equal(settlement.changes.applications[0]?.unstakeSessionEndHeight, 1910n);
+    assert.deepEqual(eventsOf(settlement, "pocket.application.EventApplicationUnbondingBegin"), []);
   });
 
   test("nothing due: nothing happens", () => {

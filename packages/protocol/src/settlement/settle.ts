@@ -3,42 +3,16 @@ import { sessionAt } from "../sessions/grid.ts";
 import { numPendingSessions } from "../sessions/windows.ts";
 import { type AggregatedOperation, aggregateOperations } from "./aggregate.ts";
 import { addToBudget, capClaim, newSessionBudget, type SessionBudget, stakeCostUpokt } from "./budget.ts";
-import { discardedEvent, expiredEvent, type PricedClaim, priceClaim, settledEvent, workFault } from "./claim-stage.ts";
+import { discardedEvent, expiredEvent, overservicedEvent, settledEvent } from "./claim-events.ts";
+import { type PricedClaim, priceClaim, workFault } from "./claim-stage.ts";
 import type { SettlementEvent } from "./events.ts";
 import { type ClaimResult, runTokenLogicModules, type SettlementRates } from "./modules.ts";
 import { settlementRates } from "./rates.ts";
 import { coinText, OP_REASON, type ValidatorPool } from "./reasons.ts";
+import type { Settlement, SettlementStep } from "./settlement.ts";
 import { slashSupplier } from "./slash.ts";
-import type {
-  DueClaim,
-  Operation,
-  SettlementApplication,
-  SettlementChanges,
-  SettlementInput,
-  SettlementSupplier,
-} from "./types.ts";
+import type { DueClaim, Operation, SettlementApplication, SettlementInput, SettlementSupplier } from "./types.ts";
 import { distributeValidatorRewards } from "./validators.ts";
-
-/** One thing that settlement does, in its place. */
-export type SettlementStep =
-  | { readonly kind: "operation"; readonly operation: Operation }
-  | { readonly kind: "event"; readonly event: SettlementEvent };
-
-/** What a settlement comes to. Carrying out the operations and writing the changes is the caller's. */
-export interface Settlement {
-  /** Operations and events together, in the order of the chain: bank events of an operation come where it stands. */
-  readonly steps: readonly SettlementStep[];
-  /** The operations of `steps`. */
-  readonly operations: readonly Operation[];
-  /** The events of `steps`. */
-  readonly events: readonly SettlementEvent[];
-  readonly changes: SettlementChanges;
-  /** Relays of the settled claims by service, sorted by service: what difficulties are updated with. */
-  readonly settledRelays: readonly { readonly serviceId: string; readonly numRelays: bigint }[];
-  readonly numSettled: number;
-  readonly numExpired: number;
-  readonly numDiscarded: number;
-}
 
 type Mutable<T> = { -readonly [K in keyof T]: T[K] };
 
@@ -46,6 +20,10 @@ const POOLS: readonly ValidatorPool[] = [
   OP_REASON.TLM_RELAY_BURN_EQUALS_MINT_VALIDATOR_REWARD_DISTRIBUTION,
   OP_REASON.TLM_GLOBAL_MINT_VALIDATOR_REWARD_DISTRIBUTION,
 ];
+
+function mintedUpokt(operations: readonly Operation[]): bigint {
+  return operations.reduce((sum, { kind, amountUpokt }) => (kind === "mint" ? sum + amountUpokt : sum), 0n);
+}
 
 /** Settlement under way: what is read once, and what every claim adds to. */
 class Run {
@@ -61,6 +39,7 @@ class Run {
   readonly #expired: DueClaim[] = [];
   readonly #relays = new Map<string, bigint>();
   #discarded = 0;
+  #minted = 0n;
 
   constructor(input: SettlementInput) {
     this.#input = input;
@@ -158,26 +137,36 @@ class Run {
     const service = this.#input.services.get(serviceId);
     if (application === undefined || supplier === undefined || service === undefined) return "application not found";
 
-    const settledUpokt = this.#cap(priced);
+    const capped = this.#cap(priced);
+    const { settledUpokt } = capped;
     const result: ClaimResult = { due, operations: [] };
+    // What a claim does is done on drafts, so that one that is discarded half-way has done nothing. The real chain keeps
+    // what it took off the application's record and paid to the pools: coins stay locked, and where money lacks it halts.
+    const events: SettlementEvent[] = [...capped.events];
+    const draft = { ...application };
+    const pools = new Map(this.#pools);
     if (settledUpokt > 0n) {
-      const pools = new Map(this.#pools);
       const error = runTokenLogicModules({
         due,
         settledUpokt,
-        application,
+        application: draft,
         supplier,
         service,
         rates: this.#rates,
         result,
         pools,
-        emit: (event) => this.#emit(event),
+        emit: (event) => events.push(event),
       });
       if (error !== undefined) return error;
-      // A discarded claim's mint is dropped, so nothing of it may be paid. The real chain pays, and halts where money lacks.
+      const minted = mintedUpokt(result.operations);
+      const room = this.#input.mintRoomUpokt;
+      if (room !== undefined && this.#minted + minted > room) return "the supply would leave its bounds";
+      this.#minted += minted;
       for (const [pool, amount] of pools) this.#pools.set(pool, amount);
-      this.#unbondBelowMinimum(application);
+      application.stakeUpokt = draft.stakeUpokt;
     }
+    for (const event of events) this.#emit(event);
+    if (settledUpokt > 0n) this.#unbondBelowMinimum(application);
     const supplierOwnerAddress = supplier.ownerAddress;
     this.#emit(settledEvent({ priced, settledUpokt, result, rates: this.#rates, supplierOwnerAddress }));
     this.#settled.push(result);
@@ -186,31 +175,21 @@ class Run {
     return undefined;
   }
 
-  #cap(priced: PricedClaim): bigint {
-    const { sessionHeader, supplierOperatorAddress } = priced.due.claim;
+  /** What a claim gets, and the event that says so when it is less than it asks. */
+  #cap(priced: PricedClaim): { readonly settledUpokt: bigint; readonly events: readonly SettlementEvent[] } {
+    const { claim } = priced.due;
     const budget = this.#budget(priced.due);
     const multiplier = this.#input.tokenomics.overservicingBonusMultiplier;
-    const capped = capClaim(budget, priced.claimedUpokt, this.#rates.inflation, multiplier);
-    if (capped.overserviced !== undefined) {
-      this.#emit({
-        type: "pocket.tokenomics.EventApplicationOverserviced",
-        value: {
-          applicationAddr: sessionHeader.applicationAddress,
-          supplierOperatorAddr: supplierOperatorAddress,
-          expectedBurn: coinText(capped.overserviced.expectedBurnUpokt),
-          effectiveBurn: coinText(capped.overserviced.effectiveBurnUpokt),
-          serviceId: sessionHeader.serviceId,
-          sessionEndBlockHeight: sessionHeader.sessionEndBlockHeight,
-          spendLimitExceeded: budget.spendLimitExceeded,
-        },
-      });
-    }
-    return capped.settledUpokt;
+    const { settledUpokt, overserviced } = capClaim(budget, priced.claimedUpokt, this.#rates.inflation, multiplier);
+    const events = overserviced === undefined ? [] : [overservicedEvent(claim, overserviced, budget)];
+    return { settledUpokt, events };
   }
 
-  // @NOTE an application that already unbonds is marked anew, and the event repeated with every claim.
+  // @NOTE the event is repeated with every claim of the block. One that unbonded before keeps its height: the real chain
+  // moves it on, and lets the application into sessions again.
   #unbondBelowMinimum(application: Mutable<SettlementApplication>): void {
     if (application.stakeUpokt >= this.#input.minApplicationStakeUpokt) return;
+    if (this.#input.applications.get(application.address)?.unstakeSessionEndHeight !== 0n) return;
     const sessionEndHeight = sessionAt(this.#input.shared, this.#input.height).endHeight;
     application.unstakeSessionEndHeight = sessionEndHeight;
     this.#emit({
@@ -239,7 +218,9 @@ class Run {
     const operations: Operation[] = [];
     for (const pool of POOLS) {
       const total = this.#pools.get(pool) ?? 0n;
-      const { transfers, events } = distributeValidatorRewards(this.#input.validators, total, pool, sessionEndHeight);
+      const { validators } = this.#input;
+      const dao = this.#rates.daoRewardAddress;
+      const { transfers, events } = distributeValidatorRewards(validators, total, pool, sessionEndHeight, dao);
       operations.push(...transfers);
       for (const event of events) this.#emit(event);
     }

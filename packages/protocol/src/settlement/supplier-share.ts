@@ -35,7 +35,7 @@ export type SupplierPayout =
 
 /**
  * Pays a supplier's part to its share holders, sorted by address. A list that cannot be used sends all of it to the
- * owner, with an event. A service that the supplier no longer offers is an error: the claim is discarded.
+ * owner, with an event. A service that the supplier has no shares for is an error: the claim is discarded.
  */
 export function payShareholders(options: {
   readonly supplier: SettlementSupplier;

@@ -68,7 +68,7 @@ export interface SettlementSupplier {
   readonly stakeUpokt: bigint;
   /** 0 while it is not unstaking. */
   readonly unstakeSessionEndHeight: bigint;
-  /** The configurations that are active at the settlement's height, in store order; the first of a service counts. */
+  /** The configurations by which claims are paid, in store order; the first of a service counts. */
   readonly services: readonly { readonly serviceId: string; readonly revShare: readonly RevenueShare[] }[];
 }
 
@@ -101,6 +101,8 @@ export interface SettlementInput {
     readonly proofRequirementThresholdUpokt: bigint;
     readonly proofMissingPenaltyUpokt: bigint;
   };
+  /** How much more may be minted before the supply leaves its bounds; undefined for no bound. */
+  readonly mintRoomUpokt?: bigint;
   readonly minApplicationStakeUpokt: bigint;
   readonly minSupplierStakeUpokt: bigint;
 }

@@ -66,6 +66,12 @@ export function commissionUpokt(partUpokt: bigint, commissionRate: bigint): bigi
   return commissionRate >= DECIMAL_ONE ? partUpokt : (partUpokt * commissionRate) / DECIMAL_ONE;
 }
 
+const DAO_REASON: Readonly<Record<ValidatorPool, OpReason>> = {
+  [OP_REASON.TLM_RELAY_BURN_EQUALS_MINT_VALIDATOR_REWARD_DISTRIBUTION]:
+    OP_REASON.TLM_RELAY_BURN_EQUALS_MINT_DAO_REWARD_DISTRIBUTION,
+  [OP_REASON.TLM_GLOBAL_MINT_VALIDATOR_REWARD_DISTRIBUTION]: OP_REASON.TLM_GLOBAL_MINT_DAO_REWARD_DISTRIBUTION,
+};
+
 function delegatedTokens(validator: SettlementValidator): { stakes: Map<string, bigint>; total: bigint } {
   const stakes = new Map<string, bigint>();
   let total = 0n;
@@ -110,13 +116,15 @@ function splitPart(validator: SettlementValidator, part: bigint): ValidatorSplit
 /**
  * Pays one pool to the bonded validators by stake and, after commission, to their delegators by stake: one transfer for
  * each receiver, sorted by address, and one event for each validator that gets something, sorted likewise. An account
- * that is both validator and delegator of another is paid as validator.
+ * that is both validator and delegator of another is paid as validator. Without any bonded validator the DAO takes the
+ * pool, which on the real chain nobody gets.
  */
 export function distributeValidatorRewards(
   validators: readonly SettlementValidator[],
   totalUpokt: bigint,
   pool: ValidatorPool,
   sessionEndHeight: bigint,
+  daoRewardAddress: string,
 ): { readonly transfers: Operation[]; readonly events: SettlementEvent[] } {
   const bonded = new Map<string, SettlementValidator>();
   for (const validator of validators) {
@@ -127,7 +135,19 @@ export function distributeValidatorRewards(
   const sorted = [...bonded].sort(([a], [b]) => (a < b ? -1 : 1));
   const weights = new Map(sorted.map(([address, { tokensUpokt }]) => [address, tokensUpokt]));
   const totalWeight = sorted.reduce((sum, [, { tokensUpokt }]) => sum + tokensUpokt, 0n);
-  if (totalUpokt === 0n || totalWeight === 0n) return { transfers: [], events: [] };
+  if (totalUpokt === 0n) return { transfers: [], events: [] };
+  if (totalWeight === 0n) {
+    const reason = DAO_REASON[pool];
+    const kind = "mod_to_acct";
+    const toDao: Operation = {
+      kind,
+      sender: "tokenomics",
+      recipient: daoRewardAddress,
+      reason,
+      amountUpokt: totalUpokt,
+    };
+    return { transfers: [toDao], events: [] };
+  }
 
   const parts = splitByWeight(weights, totalWeight, totalUpokt);
   const rewards = new Map<string, bigint>();

@@ -2,8 +2,10 @@ import { AppError } from "@turnpike/base";
 import { application, createMessage, typeUrlOf } from "@turnpike/proto";
 import { addressFault } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
+import { isHeight } from "../../state/heights.ts";
 import { type MessageHandler, type Module, messageHandler, moduleGenesis } from "../../state/module.ts";
 import { STAKE_DENOM, stakeFault } from "../../state/stakes.ts";
+import { poolFault } from "../bank/pools.ts";
 import { delegateToGateway, delegationFault, undelegateFromGateway } from "./delegating.ts";
 import { endApplicationsBlock } from "./end-block.ts";
 import { APPLICATION } from "./errors.ts";
@@ -25,6 +27,7 @@ import {
   getApplication,
   getApplicationParams,
   setApplication,
+  stakeUpokt,
 } from "./state.ts";
 import { beginTransfer, transferFault } from "./transferring.ts";
 
@@ -39,8 +42,13 @@ const invalid = (why: string): AppError =>
 
 const GENESIS_WORDS = { kind: APPLICATION.invalidStake, who: "application", beforeDenom: "" } as const;
 
+const heightsOf = ({ pendingUndelegations }: application.Application): bigint[] =>
+  Object.keys(pendingUndelegations).map(BigInt);
+
 function applicationFault(app: application.Application): string | undefined {
-  const gateway = app.delegateeGatewayAddresses.find((address) => addressFault(address) !== undefined);
+  const left = Object.values(app.pendingUndelegations).flatMap(({ gatewayAddresses }) => gatewayAddresses);
+  const gateways = [...app.delegateeGatewayAddresses, ...left];
+  const gateway = gateways.find((address) => addressFault(address) !== undefined);
   const history = app.serviceConfigHistory.find(
     ({ service, activationHeight, deactivationHeight }) =>
       service === undefined || (deactivationHeight !== 0n && deactivationHeight <= activationHeight),
@@ -48,8 +56,13 @@ function applicationFault(app: application.Application): string | undefined {
   // Settlement may have used up a stake, and a transfer may have joined services: both must come back from an export.
   const usedUp = app.unstakeSessionEndHeight !== 0n && app.stake?.denom === STAKE_DENOM && app.stake.amount === "0";
   const services = app.serviceConfigs.length < 2 ? [app.serviceConfigs] : app.serviceConfigs.map((one) => [one]);
+  const { unstakeSessionEndHeight, pendingTransfer } = app;
+  const heights = [unstakeSessionEndHeight, pendingTransfer?.sessionEndHeight ?? 0n, ...heightsOf(app)];
+  const destination = pendingTransfer === undefined ? undefined : addressFault(pendingTransfer.destinationAddress);
   return (
     addressFault(app.address) ??
+    (heights.every(isHeight) ? undefined : "it has a height that no block has") ??
+    (destination === undefined ? undefined : `its transfer's destination: ${destination}`) ??
     (usedUp ? undefined : stakeFault(app.stake, GENESIS_WORDS)?.text) ??
     (gateway === undefined ? undefined : `the gateway address ${gateway}`) ??
     services.map(serviceConfigsFault).find((fault) => fault !== undefined) ??
@@ -65,12 +78,16 @@ function init(
   const fault = applicationParamsFault(params);
   if (fault !== undefined) throw invalid(fault.text);
   applicationParams.set(ctx, undefined, params);
+  let staked = 0n;
   for (const app of applicationList) {
     const why =
       applicationFault(app) ?? (getApplication(ctx, app.address) === undefined ? undefined : "it is there twice");
     if (why !== undefined) throw invalid(`application ${app.address}: ${why}`);
     setApplication(ctx, app);
+    staked += stakeUpokt(app);
   }
+  const lacking = poolFault(ctx, APPLICATION_MODULE, staked);
+  if (lacking !== undefined) throw invalid(lacking);
 }
 
 function messages(authority: string): Record<string, MessageHandler> {

@@ -4,12 +4,13 @@ import { addressFault } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { failStatus } from "../../state/grpc-status.ts";
-import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
+import { done, fail, type Outcome, type TxFault, wrapped } from "../../state/outcome.ts";
 import { emit } from "../../state/typed-event.ts";
 import { GATEWAY } from "../gateway/errors.ts";
 import { getGateway } from "../gateway/state.ts";
+import { sessionEnd } from "../shared/state.ts";
 import { APPLICATION } from "./errors.ts";
-import { applicationAddressFault, sessionEnd, wrapped } from "./staking.ts";
+import { applicationAddressFault } from "./staking.ts";
 import { getApplication, getApplicationParams, setApplication } from "./state.ts";
 
 type Pending = application.Application["pendingUndelegations"];

@@ -46,13 +46,20 @@ function undelegateFromUnbonding(ctx: Context): void {
   }
 }
 
-/** Forgets undelegations that no ring of a session can need any more (x/application/keeper/prune_undelegations.go). */
+/**
+ * Forgets undelegations that no ring of a session can need any more (x/application/keeper/prune_undelegations.go): by the
+ * parameters of today, and by those of the session, as proofs are taken until its own windows close.
+ */
 function pruneUndelegations(ctx: Context): void {
-  const earliest = ctx.block.heightBlocks - undelegationRetentionBlocks(getSharedParams(ctx));
-  if (earliest <= 0n) return;
-  const due = [...undelegations.entries(ctx, { to: uint64Codec.encode(earliest) })].map(([[, address]]) => address);
+  const now = ctx.block.heightBlocks;
+  const today = undelegationRetentionBlocks(getSharedParams(ctx));
+  const isNeeded = (height: bigint): boolean =>
+    height >= now - today || height >= now - undelegationRetentionBlocks(getSharedParamsAt(ctx, height));
+  if (now - today <= 0n) return;
+  const due = [...undelegations.entries(ctx, { to: uint64Codec.encode(now - today) })].map(([[, address]]) => address);
   for (const app of named(ctx, due)) {
-    const kept = Object.entries(app.pendingUndelegations).filter(([height]) => BigInt(height) >= earliest);
+    const kept = Object.entries(app.pendingUndelegations).filter(([height]) => isNeeded(BigInt(height)));
+    if (kept.length === Object.keys(app.pendingUndelegations).length) continue;
     setApplication(ctx, { ...app, pendingUndelegations: Object.fromEntries(kept) });
   }
 }
@@ -93,15 +100,18 @@ function unbondApplications(ctx: Context): void {
   }
 }
 
-/** Completes transfers whose sessions are settled (x/application/keeper/transfer_applications.go). */
+/**
+ * Completes transfers whose sessions are settled (x/application/keeper/transfer_applications.go), by the parameters of the
+ * last session: by today's, as on the real chain, shorter windows would move the application away from its claims.
+ */
 function transferApplications(ctx: Context): void {
-  const params = getSharedParams(ctx);
   const moving = [...transferringApplications.entries(ctx)].map(([address]) => address);
   for (const address of moving) {
     // Read anew: an earlier transfer of this block may have changed it.
     const app = getApplication(ctx, address);
     if (app?.pendingTransfer === undefined) continue;
-    const endHeight = transferEndHeight(params, app.pendingTransfer.sessionEndHeight);
+    const { sessionEndHeight } = app.pendingTransfer;
+    const endHeight = transferEndHeight(getSharedParamsAt(ctx, sessionEndHeight), sessionEndHeight);
     if (ctx.block.heightBlocks >= endHeight) endTransfer(ctx, app, endHeight);
   }
 }

@@ -1,10 +1,12 @@
 import { application, createMessage } from "@turnpike/proto";
 import { addressFault } from "../../state/addresses.ts";
-import { goQuoted } from "../../state/go-text.ts";
+import { goQuoted, goTypeOfValue } from "../../state/go-text.ts";
 import { failStatus } from "../../state/grpc-status.ts";
 import { type MessageHandler, messageHandler } from "../../state/module.ts";
-import { done, fail, failPlain, SDK, type TxFault } from "../../state/outcome.ts";
+import { done, fail, SDK, type TxFault } from "../../state/outcome.ts";
 import { coinAmount, coinText, STAKE_DENOM } from "../../state/stakes.ts";
+import { wrongAuthorityText } from "../shared/messages.ts";
+import { authorityFault } from "../shared/params.ts";
 import { APPLICATION } from "./errors.ts";
 import { applicationParams, getApplicationParams } from "./state.ts";
 
@@ -27,14 +29,14 @@ export function applicationParamsFault(params: application.Params): TxFault | un
   return maxGatewaysFault(params.maxDelegatedGateways) ?? minStakeFault(params.minStake);
 }
 
-const GO_TYPES = { asUint64: "*types.MsgUpdateParam_AsUint64", asCoin: "*types.MsgUpdateParam_AsCoin" } as const;
-
 function updateFault({ authority, name, asType }: application.MsgUpdateParam): TxFault | undefined {
   const address = addressFault(authority);
   if (address !== undefined) return fail(SDK.invalidAddress, `invalid authority address (${address})`).fault;
   if (asType.case === undefined) return invalid(`missing param AsType for parameter ${goQuoted(name)}`);
-  const wrongType = (expected: keyof typeof GO_TYPES): TxFault =>
-    invalid(`invalid type for param ${goQuoted(name)}; expected ${GO_TYPES[expected]}, got ${GO_TYPES[asType.case]}`);
+  const wrongType = (expected: typeof asType.case): TxFault => {
+    const [wanted, got] = [goTypeOfValue(expected), goTypeOfValue(asType.case)];
+    return invalid(`invalid type for param ${goQuoted(name)}; expected ${wanted}, got ${got}`);
+  };
   if (name === "max_delegated_gateways") {
     return asType.case === "asUint64" ? maxGatewaysFault(asType.value) : wrongType("asUint64");
   }
@@ -43,17 +45,13 @@ function updateFault({ authority, name, asType }: application.MsgUpdateParam): T
 }
 
 function paramsFault({ authority, params }: application.MsgUpdateParams): TxFault | undefined {
-  const address = addressFault(authority);
-  if (address !== undefined) return failPlain(`invalid authority address: ${address}`).fault;
-  return applicationParamsFault(params ?? createMessage(application.ParamsSchema));
+  return authorityFault(authority) ?? applicationParamsFault(params ?? createMessage(application.ParamsSchema));
 }
 
 /** Handlers of the two messages that change parameters. */
 export function applicationParamMessages(authority: string): readonly [MessageHandler, MessageHandler] {
-  const refused = (got: string): ReturnType<typeof failStatus> => {
-    const { text } = fail(APPLICATION.invalidSigner, `invalid authority; expected ${authority}, got ${got}`).fault;
-    return failStatus("PermissionDenied", text);
-  };
+  const refused = (got: string): ReturnType<typeof failStatus> =>
+    failStatus("PermissionDenied", wrongAuthorityText(APPLICATION.invalidSigner, authority, got));
   return [
     messageHandler(application.MsgUpdateParamsSchema, application.MsgUpdateParamsResponseSchema, {
       signers: (message) => [message.authority],

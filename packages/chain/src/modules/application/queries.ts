@@ -1,10 +1,10 @@
 import { application, createMessage } from "@turnpike/proto";
 import { addressFault } from "../../state/addresses.ts";
+import { collectionPage } from "../../state/collection-page.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { refuse } from "../../state/grpc-status.ts";
 import { type QueryHandler, queryHandler } from "../../state/module.ts";
 import { fail } from "../../state/outcome.ts";
-import { pageOf } from "../../state/pages.ts";
 import { APPLICATION } from "./errors.ts";
 import { applications, getApplication, getApplicationParams } from "./state.ts";
 
@@ -41,9 +41,7 @@ export const APPLICATION_QUERIES: Readonly<Record<string, QueryHandler>> = {
         const { text } = fail(APPLICATION.queryInvalidGatewayAddress, `${goQuoted(gateway)}; (${fault})`).fault;
         return refuse("InvalidArgument", text);
       }
-      const page = pageOf(pagination, function* (options) {
-        for (const [key, found] of applications.entries(ctx, options)) yield [applications.keyBytes(key), found];
-      });
+      const page = collectionPage(ctx, applications, { request: pagination, item: (_, found) => found });
       if (!page.ok) return refuse("Internal", page.text);
       // A page counts every application, and shows those of the gateway (recorded, "list by gateway").
       const shown = page.items.filter(

@@ -2,11 +2,8 @@ import { application, createMessage, shared } from "@turnpike/proto";
 import { nextSessionStartHeight } from "@turnpike/protocol";
 import type { Context } from "../../state/context.ts";
 import { compactText } from "../../state/go-text.ts";
+import { serviceIdFault } from "../shared/services.ts";
 import { getSharedParams } from "../shared/state.ts";
-
-const SERVICE_ID = /^[a-zA-Z0-9_-]+$/;
-const MOST_ID_CHARACTERS = 42;
-const INVALID_ID = "invalid service ID";
 
 type Config = shared.ApplicationServiceConfig;
 type Update = application.ApplicationServiceConfigUpdate;
@@ -18,14 +15,7 @@ export function serviceConfigsFault(services: readonly Config[]): string | undef
     const texts = services.map((one) => compactText(shared.ApplicationServiceConfigSchema, one));
     return `application must have exactly one service: [${texts.join(" ")}]`;
   }
-  const { serviceId } = config;
-  if (serviceId === "") return `empty service ID: ${INVALID_ID}`;
-  if (Buffer.byteLength(serviceId) > MOST_ID_CHARACTERS) {
-    return `service ID '${serviceId}' exceeds maximum length: ${MOST_ID_CHARACTERS}: ${INVALID_ID}`;
-  }
-  return SERVICE_ID.test(serviceId)
-    ? undefined
-    : `service ID '${serviceId}' contains invalid characters: ${INVALID_ID}`;
+  return serviceIdFault(config.serviceId)?.text;
 }
 
 function sameServices(a: readonly Config[], b: readonly Config[]): boolean {

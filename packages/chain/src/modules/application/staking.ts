@@ -1,27 +1,21 @@
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { application, type base, createMessage } from "@turnpike/proto";
-import { sessionAt, unbondingEndHeight } from "@turnpike/protocol";
+import { unbondingEndHeight } from "@turnpike/protocol";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { failStatus } from "../../state/grpc-status.ts";
-import { done, type FaultKind, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
-import { coinAmount, coinText, STAKE_DENOM, stakeFault, upokt } from "../../state/stakes.ts";
+import { done, fail, type Outcome, type TxFault, wrapped } from "../../state/outcome.ts";
+import { coinAmount, coinText, hasAmount, STAKE_DENOM, stakeFault, upokt } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
 import { sendCoins } from "../bank/transfers.ts";
-import { getSharedParams } from "../shared/state.ts";
+import { getSharedParams, sessionEnd } from "../shared/state.ts";
 import { APPLICATION } from "./errors.ts";
 import { serviceConfigsFault, withServices } from "./service-configs.ts";
 import { APPLICATION_MODULE, getApplication, minApplicationStakeUpokt, setApplication, stakeUpokt } from "./state.ts";
 
 /** Smallest limit of what an application spends in a session, in upokt. */
 export const MIN_SPEND_LIMIT_UPOKT = 1_000_000n;
-
-/** An error's text behind what it wraps. */
-export const wrapped = (kind: FaultKind, text: string): string => fail(kind, text).fault.text;
-
-/** Last height of the session that the block is in. */
-export const sessionEnd = (ctx: Context): bigint => sessionAt(getSharedParams(ctx), ctx.block.heightBlocks).endHeight;
 
 /** A fault of an application's address in a message. */
 export function applicationAddressFault(address: string): TxFault | undefined {
@@ -35,6 +29,7 @@ export function spendLimitFault(limit: base.Coin | undefined): TxFault | undefin
   if (limit === undefined) return undefined;
   const amount = coinAmount(limit);
   const invalid = (text: string): TxFault => fail(APPLICATION.invalidSpendLimit, text).fault;
+  if (!hasAmount(limit)) return invalid(`per-session spend limit has no amount: ${coinText(limit)}`);
   if (amount < 0n) return invalid(`per-session spend limit cannot be negative: ${coinText(limit)}`);
   if (amount === 0n) return undefined;
   if (limit.denom !== STAKE_DENOM) {

@@ -4,13 +4,12 @@ import { addressFault } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { failStatus } from "../../state/grpc-status.ts";
-import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
+import { done, fail, type Outcome, type TxFault, wrapped } from "../../state/outcome.ts";
 import { upokt } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
-import { getSharedParams } from "../shared/state.ts";
+import { getSharedParams, sessionEnd } from "../shared/state.ts";
 import { APPLICATION } from "./errors.ts";
 import { withServices } from "./service-configs.ts";
-import { sessionEnd, wrapped } from "./staking.ts";
 import { getApplication, removeApplication, setApplication, stakeUpokt } from "./state.ts";
 
 type App = application.Application;

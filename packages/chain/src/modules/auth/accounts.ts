@@ -2,7 +2,7 @@ import { AppError, utf8ToBytes } from "@turnpike/base";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { type Any, AnySchema, auth, createMessage, decodeMessage, packAny, typeUrlOf } from "@turnpike/proto";
 import { addressText } from "../../state/addresses.ts";
-import { messageCodec, noKey, pairCodec, rawCodec, uint64Codec } from "../../state/codecs.ts";
+import { keptCodec, messageCodec, noKey, pairCodec, rawCodec, uint64Codec } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
 import type { Bytes } from "../../types.ts";
@@ -35,14 +35,14 @@ export const authParams = new Collection({
   module,
   prefix: Uint8Array.of(0),
   key: noKey,
-  value: messageCodec(auth.ParamsSchema),
+  value: keptCodec(messageCodec(auth.ParamsSchema)),
 });
 /** Accounts as `Any`, by address bytes. */
 export const accountsByAddress = new Collection({
   module,
   prefix: Uint8Array.of(1),
   key: rawCodec,
-  value: messageCodec(AnySchema),
+  value: keptCodec(messageCodec(AnySchema)),
 });
 /** The number that the next account gets. */
 export const nextAccountNumber = new Collection({ module, prefix: Uint8Array.of(2), key: noKey, value: uint64Codec });
@@ -92,12 +92,16 @@ export function packAccount({ base, module: owner }: Account): Any {
   );
 }
 
-/** The account of an address; undefined when there is none. */
+// What the state gives twice is unpacked once.
+const unpacked = new WeakMap<Any, Account>();
+
+/** The account of an address, which is not to be changed; undefined when there is none. */
 export function getAccount(ctx: Context, address: Bytes): Account | undefined {
   const any = accountsByAddress.get(ctx, address);
   if (any === undefined) return undefined;
-  const account = unpackAccount(any);
+  const account = unpacked.get(any) ?? unpackAccount(any);
   if (account === undefined) throw new AppError("INTERNAL", { detail: { account: addressText(address) } });
+  unpacked.set(any, account);
   return account;
 }
 
@@ -151,8 +155,16 @@ export function addUnorderedNonce(ctx: Context, signer: Bytes, timeoutNanos: big
   return true;
 }
 
-/** Forgets what can no longer be repeated at this block time. */
+/** Nonces that one block forgets at most. Those that are left do no harm, and go with the next blocks. */
+const MOST_EXPIRED_PER_BLOCK = 10_000;
+
+/** Forgets what can no longer be repeated at this block time, the oldest first. */
 export function removeExpiredNonces(ctx: Context): void {
   const to = uint64Codec.encode(ctx.block.timeNanos);
-  for (const [key] of unorderedNonces.entries(ctx, { to })) unorderedNonces.remove(ctx, key);
+  let left = MOST_EXPIRED_PER_BLOCK;
+  for (const [key] of unorderedNonces.entries(ctx, { to })) {
+    unorderedNonces.remove(ctx, key);
+    left--;
+    if (left === 0) return;
+  }
 }

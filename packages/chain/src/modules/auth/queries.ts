@@ -1,26 +1,20 @@
 import { ACCOUNT_PREFIX, moduleAddressBytes } from "@turnpike/crypto";
 import { type Any, auth, createMessage } from "@turnpike/proto";
 import { addressFault, addressText, parseAddress } from "../../state/addresses.ts";
+import { collectionPage } from "../../state/collection-page.ts";
 import type { Context } from "../../state/context.ts";
+import { type QueryRefusal, refuse } from "../../state/grpc-status.ts";
 import { type QueryHandler, queryHandler } from "../../state/module.ts";
-import { pageOf } from "../../state/pages.ts";
 import { accountsByAddress, addressByNumber, getAccount, getAuthParams } from "./accounts.ts";
 
-const UNKNOWN = 2;
-const INVALID_ARGUMENT = 3;
-const NOT_FOUND = 5;
-const INTERNAL = 13;
-
-type Refusal = { readonly ok: false; readonly status: number; readonly text: string };
-const refuse = (status: number, text: string): Refusal => ({ ok: false, status, text });
 const path = (method: string): string => `/cosmos.auth.v1beta1.Query/${method}`;
 
-function accountOf(ctx: Context, text: string): { readonly ok: true; readonly value: Any } | Refusal {
-  if (text === "") return refuse(INVALID_ARGUMENT, "Address cannot be empty");
+function accountOf(ctx: Context, text: string): { readonly ok: true; readonly value: Any } | QueryRefusal {
+  if (text === "") return refuse("InvalidArgument", "Address cannot be empty");
   const address = parseAddress(text);
-  if (!address.ok) return refuse(UNKNOWN, addressFault(text) ?? "");
+  if (!address.ok) return refuse("Unknown", addressFault(text) ?? "");
   const account = accountsByAddress.get(ctx, address.value);
-  return account === undefined ? refuse(NOT_FOUND, `account ${text} not found`) : { ok: true, value: account };
+  return account === undefined ? refuse("NotFound", `account ${text} not found`) : { ok: true, value: account };
 }
 
 /** Queries of accounts, by gRPC path. */
@@ -41,7 +35,7 @@ export function authQueries(moduleNames: readonly string[]): Record<string, Quer
         if (!found.ok) return found;
         const address = parseAddress(request.address);
         const account = address.ok ? getAccount(ctx, address.value) : undefined;
-        if (account === undefined) return refuse(NOT_FOUND, `account ${request.address} not found`);
+        if (account === undefined) return refuse("NotFound", `account ${request.address} not found`);
         return { ok: true, value: createMessage(auth.QueryAccountInfoResponseSchema, { info: account.base }) };
       },
     ),
@@ -49,8 +43,8 @@ export function authQueries(moduleNames: readonly string[]): Record<string, Quer
       auth.QueryAccountsRequestSchema,
       auth.QueryAccountsResponseSchema,
       (ctx, request) => {
-        const page = pageOf(request.pagination, (options) => accountsByAddress.entries(ctx, options));
-        if (!page.ok) return refuse(INTERNAL, page.text);
+        const page = collectionPage(ctx, accountsByAddress, { request: request.pagination, item: (_, any) => any });
+        if (!page.ok) return refuse("Internal", page.text);
         const accounts = [...page.items];
         return {
           ok: true,
@@ -64,7 +58,7 @@ export function authQueries(moduleNames: readonly string[]): Record<string, Quer
       (ctx, { accountId }) => {
         const address = addressByNumber.get(ctx, accountId);
         if (address === undefined)
-          return refuse(NOT_FOUND, `account address not found with account number ${accountId}`);
+          return refuse("NotFound", `account address not found with account number ${accountId}`);
         const accountAddress = addressText(address);
         return { ok: true, value: createMessage(auth.QueryAccountAddressByIDResponseSchema, { accountAddress }) };
       },
@@ -86,7 +80,7 @@ export function authQueries(moduleNames: readonly string[]): Record<string, Quer
       auth.QueryModuleAccountByNameResponseSchema,
       (ctx, { name }) => {
         const account = moduleAccount(ctx, name);
-        if (account === undefined) return refuse(NOT_FOUND, `account ${name} not found`);
+        if (account === undefined) return refuse("NotFound", `account ${name} not found`);
         return { ok: true, value: createMessage(auth.QueryModuleAccountByNameResponseSchema, { account }) };
       },
     ),
@@ -98,8 +92,8 @@ export function authQueries(moduleNames: readonly string[]): Record<string, Quer
       auth.AddressBytesToStringRequestSchema,
       auth.AddressBytesToStringResponseSchema,
       (_ctx, { addressBytes }) => {
-        if (addressBytes.length === 0) return refuse(INVALID_ARGUMENT, "empty address bytes is not allowed");
-        if (addressBytes.length > 255) return refuse(UNKNOWN, "address max length is 255");
+        if (addressBytes.length === 0) return refuse("InvalidArgument", "empty address bytes is not allowed");
+        if (addressBytes.length > 255) return refuse("Unknown", "address max length is 255");
         const addressString = addressText(addressBytes);
         return { ok: true, value: createMessage(auth.AddressBytesToStringResponseSchema, { addressString }) };
       },
@@ -108,9 +102,9 @@ export function authQueries(moduleNames: readonly string[]): Record<string, Quer
       auth.AddressStringToBytesRequestSchema,
       auth.AddressStringToBytesResponseSchema,
       (_ctx, { addressString }) => {
-        if (addressString === "") return refuse(INVALID_ARGUMENT, "empty address string is not allowed");
+        if (addressString === "") return refuse("InvalidArgument", "empty address string is not allowed");
         const address = parseAddress(addressString);
-        if (!address.ok) return refuse(UNKNOWN, addressFault(addressString) ?? "");
+        if (!address.ok) return refuse("Unknown", addressFault(addressString) ?? "");
         return {
           ok: true,
           value: createMessage(auth.AddressStringToBytesResponseSchema, { addressBytes: address.value }),

@@ -6,9 +6,10 @@ import { type ChainEvent, type Context, withAttribute } from "../../state/contex
 import { compactText } from "../../state/go-text.ts";
 import type { MessageHandler } from "../../state/module.ts";
 import { done, fail, failPlain, type Outcome, SDK } from "../../state/outcome.ts";
+import { timestampNanos } from "../../state/timestamps.ts";
 import type { Bytes } from "../../types.ts";
 import { AUTHZ } from "./errors.ts";
-import { getGrant, timestampNanos } from "./grants.ts";
+import { getGrant } from "./grants.ts";
 
 /** The handlers of the machine's messages, by type URL. */
 export type Handlers = ReadonlyMap<string, MessageHandler>;

@@ -3,6 +3,7 @@ import { addressText } from "../../state/addresses.ts";
 import { lengthPrefixedCodec, messageCodec, pairCodec, rawCodec, textCodec, uint64Codec } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
+import { NANOS_PER_SECOND } from "../../state/timestamps.ts";
 import { emit } from "../../state/typed-event.ts";
 import type { Bytes } from "../../types.ts";
 
@@ -21,7 +22,6 @@ export interface GrantKey {
 
 const module = AUTHZ_MODULE;
 const NOTHING = new Uint8Array(0);
-const NANOS_PER_SECOND = 1_000_000_000n;
 const whoCodec = pairCodec(lengthPrefixedCodec, pairCodec(lengthPrefixedCodec, textCodec));
 
 /** Grants by granter, grantee and type URL. */
@@ -44,11 +44,6 @@ export const expirations = new Collection({
 const stateKey = ({ granter, grantee, typeUrl }: GrantKey) => [granter, [grantee, typeUrl]] as const;
 const indexKey = ({ granter, grantee, typeUrl }: GrantKey) => [grantee, [granter, typeUrl]] as const;
 const endKey = (end: Timestamp, key: GrantKey) => [end.seconds, [BigInt(end.nanos), stateKey(key)]] as const;
-
-/** Nanoseconds since 1970 of a timestamp. */
-export function timestampNanos({ seconds, nanos }: Timestamp): bigint {
-  return seconds * NANOS_PER_SECOND + BigInt(nanos);
-}
 
 /** A grant; undefined when there is none. It may be past its end. */
 export function getGrant(ctx: Context, key: GrantKey): authz.Grant | undefined {

@@ -202,6 +202,21 @@ suite("hostile messages and questions", () => {
     for (const depth of [20, 200]) assert.deepEqual(resultAt(depth), { code: 2, deep: true });
   });
 
+  test("an error shows the beginning of what is long, however often it stands inside another", () => {
+    const chain = chainUnderTest();
+    let inner = any(gateway.MsgUpdateGatewayMetadataSchema)({
+      address: C,
+      metadata: { card: new Uint8Array(262_144) },
+    });
+    for (let i = 0; i < 5; i++) inner = any(authz.MsgExecSchema)({ grantee: C, msgs: [inner] });
+    const message = decodeMessage(authz.MsgExecSchema, inner.value);
+    assert.ok(message.ok);
+    const ran = chain.sendMessage(inner.typeUrl, message.message);
+    assert.ok(!ran.ok);
+    assert.match(ran.fault.text, /gateway not found$/);
+    assert.ok(ran.fault.text.length < 300_000, `${ran.fault.text.length}`);
+  });
+
   test("bent questions are answered or refused with a status", () => {
     const chain = chainUnderTest();
     const paths = [

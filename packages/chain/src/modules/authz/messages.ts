@@ -3,10 +3,11 @@ import { addressFault, parseAddress } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { type MessageHandler, messageHandler } from "../../state/module.ts";
 import { done, fail, type Outcome, SDK } from "../../state/outcome.ts";
+import { timestampNanos } from "../../state/timestamps.ts";
 import { ensureAccount } from "../auth/accounts.ts";
 import { AUTHZ } from "./errors.ts";
 import { execute, type Handlers } from "./exec.ts";
-import { type GrantKey, removeGrant, setGrant, timestampNanos } from "./grants.ts";
+import { type GrantKey, removeGrant, setGrant } from "./grants.ts";
 
 const GENERIC_URL = typeUrlOf(authz.GenericAuthorizationSchema);
 const INVALID_TYPE = { codespace: "sdk", code: 29, text: "invalid type" };

@@ -1,12 +1,10 @@
 import { concatBytes } from "@turnpike/base";
-import { authz, type baseQuery, createMessage } from "@turnpike/proto";
+import { authz, createMessage } from "@turnpike/proto";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
 import { lengthPrefixedCodec } from "../../state/codecs.ts";
-import type { Collection } from "../../state/collection.ts";
-import type { Context } from "../../state/context.ts";
+import { collectionPage } from "../../state/collection-page.ts";
 import { type QueryRefusal, refuse } from "../../state/grpc-status.ts";
 import { type QueryHandler, queryHandler } from "../../state/module.ts";
-import { type Page, pageOf } from "../../state/pages.ts";
 import type { Bytes } from "../../types.ts";
 import { AUTHZ } from "./errors.ts";
 import { getGrant, grants, grantsByGrantee, shownGrant } from "./grants.ts";
@@ -17,23 +15,6 @@ type Parsed = { readonly ok: true; readonly value: Bytes } | QueryRefusal;
 function addressOf(text: string): Parsed {
   const address = parseAddress(text);
   return address.ok ? address : refuse("Unknown", addressFault(text) ?? "");
-}
-
-// The SDK's filtered pages count only when they are asked to, and then not without a request either.
-function page<K, V, T>(
-  ctx: Context,
-  collection: Collection<K, V>,
-  within: Bytes,
-  request: baseQuery.PageRequest | undefined,
-  item: (key: K, value: V) => T | undefined,
-): Page<T> {
-  return pageOf(request, function* ({ from, reverse }) {
-    const start = from === undefined ? {} : { from: concatBytes(within, from) };
-    for (const [key, value] of collection.entries(ctx, { within, reverse, ...start })) {
-      const shown = item(key, value);
-      if (shown !== undefined) yield [collection.keyBytes(key).subarray(within.length), shown];
-    }
-  });
 }
 
 /** The queries about grants, by gRPC path. */
@@ -54,7 +35,7 @@ export const AUTHZ_QUERIES: Readonly<Record<string, QueryHandler>> = {
       return { ok: true, value: createMessage(authz.QueryGrantsResponseSchema, { grants: [grant] }) };
     }
     const within = concatBytes(lengthPrefixedCodec.encode(granter.value), lengthPrefixedCodec.encode(grantee.value));
-    const found = page(ctx, grants, within, request.pagination, (_, grant) => grant);
+    const found = collectionPage(ctx, grants, { within, request: request.pagination, item: (_, grant) => grant });
     if (!found.ok) return refuse("Unknown", found.text);
     const { items, pagination } = found;
     return { ok: true, value: createMessage(authz.QueryGrantsResponseSchema, { grants: [...items], pagination }) };
@@ -66,7 +47,11 @@ export const AUTHZ_QUERIES: Readonly<Record<string, QueryHandler>> = {
       const granter = addressOf(request.granter);
       if (!granter.ok) return granter;
       const within = lengthPrefixedCodec.encode(granter.value);
-      const found = page(ctx, grants, within, request.pagination, ([from, [to]], grant) => shownGrant(from, to, grant));
+      const found = collectionPage(ctx, grants, {
+        within,
+        request: request.pagination,
+        item: ([from, [to]], grant) => shownGrant(from, to, grant),
+      });
       if (!found.ok) return refuse("Unknown", found.text);
       const { items, pagination } = found;
       const value = createMessage(authz.QueryGranterGrantsResponseSchema, { grants: [...items], pagination });
@@ -80,9 +65,13 @@ export const AUTHZ_QUERIES: Readonly<Record<string, QueryHandler>> = {
       const grantee = addressOf(request.grantee);
       if (!grantee.ok) return grantee;
       const within = lengthPrefixedCodec.encode(grantee.value);
-      const found = page(ctx, grantsByGrantee, within, request.pagination, ([to, [from, typeUrl]]) => {
-        const grant = getGrant(ctx, { granter: from, grantee: to, typeUrl });
-        return grant === undefined ? undefined : shownGrant(from, to, grant);
+      const found = collectionPage(ctx, grantsByGrantee, {
+        within,
+        request: request.pagination,
+        item: ([to, [from, typeUrl]]) => {
+          const grant = getGrant(ctx, { granter: from, grantee: to, typeUrl });
+          return grant === undefined ? undefined : shownGrant(from, to, grant);
+        },
       });
       if (!found.ok) return refuse("Unknown", found.text);
       const { items, pagination } = found;

@@ -16,7 +16,7 @@ import { type Context, chainEvent } from "../../state/context.ts";
 import { done, fail, type Outcome, SDK } from "../../state/outcome.ts";
 import type { Bytes } from "../../types.ts";
 import { getAccount } from "../auth/accounts.ts";
-import { areValidCoins, type Coin, coinsText } from "./coins.ts";
+import { areValidCoins, type Coin, coinsText, isAmount } from "./coins.ts";
 
 /** Name of the module, and of its part of the state. */
 export const BANK_MODULE = "bank";
@@ -118,7 +118,7 @@ export function receiveCoins(ctx: Context, address: Bytes, coins: readonly Coin[
   if (!areValidCoins(coins)) return fail(SDK.invalidCoins, coinsText(coins));
   for (const { denom, amount } of coins) {
     const sum = getBalance(ctx, address, denom) + amount;
-    if (sum >> 256n !== 0n) return fail(SDK.invalidCoins, coinsText(coins));
+    if (!isAmount(sum)) return fail(SDK.invalidCoins, coinsText(coins));
     setBalance(ctx, address, { denom, amount: sum });
   }
   ctx.events.push(chainEvent("coin_received", { receiver: addressText(address), amount: coinsText(coins) }));

@@ -1,6 +1,7 @@
 import { AppError } from "@turnpike/base";
 import { bank, createMessage } from "@turnpike/proto";
 import { addressText, parseAddress } from "../../state/addresses.ts";
+import { bytesToText } from "../../state/bytes.ts";
 import type { Context } from "../../state/context.ts";
 import { type Module, moduleGenesis } from "../../state/module.ts";
 import {
@@ -14,9 +15,21 @@ import {
   setSupply,
   supplies,
 } from "./balances.ts";
-import { addCoins, areValidCoins, type Coin, coinsText, readCoins, writeCoin, writeCoins } from "./coins.ts";
+import {
+  addCoins,
+  areValidCoins,
+  type Coin,
+  coinsText,
+  isAmount,
+  isDenom,
+  readCoins,
+  writeCoin,
+  writeCoins,
+} from "./coins.ts";
 import { type BankMessageOptions, bankMessages } from "./messages.ts";
 import { BANK_QUERIES } from "./queries.ts";
+
+const MOST_SHOWN = 128;
 
 const invalid = (why: string): AppError =>
   new AppError("CONFIG_INVALID", { message: `The genesis of the bank is not valid: ${why}.` });
@@ -24,15 +37,19 @@ const invalid = (why: string): AppError =>
 function init(ctx: Context, state: bank.GenesisState): undefined {
   const { defaultSendEnabled } = state.params ?? createMessage(bank.ParamsSchema, { defaultSendEnabled: true });
   bankParams.set(ctx, undefined, createMessage(bank.ParamsSchema, { defaultSendEnabled }));
-  for (const { denom, enabled } of state.sendEnabled) sendEnabled.set(ctx, denom, enabled);
+  for (const { denom, enabled } of state.sendEnabled) {
+    if (!isDenom(denom)) throw invalid(`the denom ${denom.slice(0, MOST_SHOWN)}`);
+    sendEnabled.set(ctx, denom, enabled);
+  }
   const lists: Coin[][] = [];
   const seen = new Set<string>();
   for (const { address: text, coins: raw } of state.balances) {
     const address = parseAddress(text);
     const coins = readCoins(raw);
     if (!address.ok || coins === undefined || !areValidCoins(coins)) throw invalid(`the balance of ${text}`);
-    if (seen.has(text)) throw invalid(`two balances of ${text}`);
-    seen.add(text);
+    const key = bytesToText(address.value);
+    if (seen.has(key)) throw invalid(`two balances of ${text}`);
+    seen.add(key);
     lists.push(coins);
     for (const coin of coins) setBalance(ctx, address.value, coin);
   }
@@ -41,8 +58,14 @@ function init(ctx: Context, state: bank.GenesisState): undefined {
   if (stated === undefined || (stated.length > 0 && coinsText(stated) !== coinsText(total))) {
     throw invalid("the supply is not the sum of the balances");
   }
-  for (const coin of total) setSupply(ctx, coin);
-  for (const metadata of state.denomMetadata) denomMetadata.set(ctx, metadata.base, metadata);
+  for (const coin of total) {
+    if (!isAmount(coin.amount)) throw invalid(`the supply of ${coin.denom} is over 256 bits`);
+    setSupply(ctx, coin);
+  }
+  for (const metadata of state.denomMetadata) {
+    if (!isDenom(metadata.base)) throw invalid(`the denom ${metadata.base.slice(0, MOST_SHOWN)}`);
+    denomMetadata.set(ctx, metadata.base, metadata);
+  }
 }
 
 function exportState(ctx: Context): bank.GenesisState {

@@ -8,11 +8,16 @@ export interface Coin {
 
 const DENOM = /^[a-zA-Z][a-zA-Z0-9/:._-]{2,127}$/;
 const AMOUNT = /^[+-]?\d{1,78}$/;
-const MOST_BITS = 256;
+const MOST_BITS = 256n;
 
 /** True for a name that a denomination may have. */
 export function isDenom(denom: string): boolean {
   return DENOM.test(denom);
+}
+
+/** True for an amount of at most 256 bits, which may be below zero. */
+export function isAmount(amount: bigint): boolean {
+  return (amount < 0n ? -amount : amount) >> MOST_BITS === 0n;
 }
 
 /** Coins as they stand in a message; undefined when an amount is no whole number of at most 256 bits. */
@@ -21,7 +26,7 @@ export function readCoins(coins: readonly base.Coin[]): Coin[] | undefined {
   for (const { denom, amount } of coins) {
     if (!AMOUNT.test(amount)) return undefined;
     const value = BigInt(amount.replace(/^\+/, ""));
-    if ((value < 0n ? -value : value) >> BigInt(MOST_BITS) !== 0n) return undefined;
+    if (!isAmount(value)) return undefined;
     read.push({ denom, amount: value });
   }
   return read;

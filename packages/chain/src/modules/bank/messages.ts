@@ -1,12 +1,13 @@
 import { bank, type base, createMessage, typeUrlOf } from "@turnpike/proto";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
 import { type Context, chainEvent } from "../../state/context.ts";
+import { goQuoted } from "../../state/go-text.ts";
 import { type MessageHandler, messageHandler } from "../../state/module.ts";
 import { done, fail, type Outcome, SDK } from "../../state/outcome.ts";
 import type { Bytes } from "../../types.ts";
 import { ensureAccount } from "../auth/accounts.ts";
 import { bankParams, receiveCoins, sendEnabled, spendCoins } from "./balances.ts";
-import { addCoins, areValidCoins, type Coin, coinsText, rawCoinsText, readCoins } from "./coins.ts";
+import { addCoins, areValidCoins, type Coin, coinsText, isDenom, rawCoinsText, readCoins } from "./coins.ts";
 import { BANK, checkReceiver, checkSendEnabled, sendCoins } from "./transfers.ts";
 
 /** What bank messages need to know of the chain. */
@@ -103,6 +104,17 @@ export function checkAuthority(expected: string, got: string): Outcome<undefined
   return expected === got ? done(undefined) : fail(kind, `invalid authority; expected ${expected}, got ${got}`);
 }
 
+function sendEnabledFault({ sendEnabled: list, useDefaultFor }: bank.MsgSetSendEnabled): string | undefined {
+  const seen = new Set<string>();
+  for (const { denom } of list) {
+    if (seen.has(denom)) return `duplicate denom entries found for ${goQuoted(denom)}`;
+    seen.add(denom);
+    if (!isDenom(denom)) return `invalid SendEnabled denom ${goQuoted(denom)}: invalid denom: ${denom}`;
+  }
+  const wrong = useDefaultFor.find((denom) => !isDenom(denom));
+  return wrong === undefined ? undefined : `invalid UseDefaultFor denom ${goQuoted(wrong)}: invalid denom: ${wrong}`;
+}
+
 /** Handlers of the bank's messages, by type URL. */
 export function bankMessages(opts: BankMessageOptions): Record<string, MessageHandler> {
   return {
@@ -136,6 +148,8 @@ export function bankMessages(opts: BankMessageOptions): Record<string, MessageHa
         run(ctx, message) {
           const allowed = checkAuthority(opts.authority, message.authority);
           if (!allowed.ok) return allowed;
+          const fault = sendEnabledFault(message);
+          if (fault !== undefined) return fail(SDK.invalidRequest, fault);
           for (const { denom, enabled } of message.sendEnabled) sendEnabled.set(ctx, denom, enabled);
           for (const denom of message.useDefaultFor) sendEnabled.remove(ctx, denom);
           return done(createMessage(bank.MsgSetSendEnabledResponseSchema));

@@ -1,12 +1,11 @@
-import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
-import { concatBytes } from "@turnpike/base";
 import { bank, type baseQuery, createMessage } from "@turnpike/proto";
 import { addressFault, addressText, parseAddress } from "../../state/addresses.ts";
 import { endedTextCodec, lengthPrefixedCodec } from "../../state/codecs.ts";
-import type { Collection, WalkOptions } from "../../state/collection.ts";
+import { collectionPage } from "../../state/collection-page.ts";
 import type { Context } from "../../state/context.ts";
-import { type QueryAnswer, type QueryHandler, queryHandler } from "../../state/module.ts";
-import { type Page, pageOf } from "../../state/pages.ts";
+import { type QueryRefusal, refuse } from "../../state/grpc-status.ts";
+import { answerOf, type QueryAnswer, type QueryHandler, queryHandler } from "../../state/module.ts";
+import type { Page } from "../../state/pages.ts";
 import type { Bytes } from "../../types.ts";
 import {
   balances,
@@ -20,59 +19,27 @@ import {
 } from "./balances.ts";
 import { isDenom, writeCoin } from "./coins.ts";
 
-const INVALID_ARGUMENT = 3;
-const NOT_FOUND = 5;
-const INTERNAL = 13;
-
-type Refusal = { readonly ok: false; readonly status: number; readonly text: string };
-const refuse = (status: number, text: string): Refusal => ({ ok: false, status, text });
-const make = <Desc extends DescMessage>(
-  schema: Desc,
-  init: Parameters<typeof createMessage<Desc>>[1],
-): QueryAnswer<MessageShape<Desc>> => ({ ok: true, value: createMessage(schema, init) });
-
-function walkPage<K, V, T>(
-  ctx: Context,
-  collection: Collection<K, V>,
-  within: Bytes,
-  request: baseQuery.PageRequest | undefined,
-  item: (key: K, value: V) => T,
-): Page<T> {
-  return pageOf(request, function* ({ from, reverse }) {
-    const options: WalkOptions = {
-      within,
-      reverse,
-      ...(from === undefined ? {} : { from: concatBytes(within, from) }),
-    };
-    for (const [key, value] of collection.entries(ctx, options)) {
-      yield [collection.keyBytes(key).subarray(within.length), item(key, value)];
-    }
-  });
-}
-
-function addressOf(text: string): { readonly ok: true; readonly value: Bytes } | Refusal {
+function addressOf(text: string): { readonly ok: true; readonly value: Bytes } | QueryRefusal {
   const address = parseAddress(text);
-  return address.ok ? address : refuse(INVALID_ARGUMENT, `invalid address: ${addressFault(text) ?? ""}`);
+  return address.ok ? address : refuse("InvalidArgument", `invalid address: ${addressFault(text) ?? ""}`);
 }
-
-const NO_BYTES = new Uint8Array(0);
 
 function balancesPage(
   ctx: Context,
   text: string,
   request: baseQuery.PageRequest | undefined,
-): Page<ReturnType<typeof writeCoin>> | Refusal {
+): Page<ReturnType<typeof writeCoin>> | QueryRefusal {
   const address = addressOf(text);
   if (!address.ok) return address;
   const within = lengthPrefixedCodec.encode(address.value);
-  return walkPage(ctx, balances, within, request, ([, denom], amount) => writeCoin({ denom, amount }));
+  return collectionPage(ctx, balances, { within, request, item: ([, denom], amount) => writeCoin({ denom, amount }) });
 }
 
-const pageFault = (page: Refusal | Page<unknown>): Refusal =>
-  refuse("status" in page ? page.status : INTERNAL, "text" in page ? page.text : "");
+const pageFault = (page: QueryRefusal | Extract<Page<unknown>, { ok: false }>): QueryRefusal =>
+  "status" in page ? page : refuse("Internal", page.text);
 
 function oneBalance(ctx: Context, text: string, denom: string): QueryAnswer<ReturnType<typeof writeCoin>> {
-  if (!isDenom(denom)) return refuse(INVALID_ARGUMENT, `invalid denom: ${denom}`);
+  if (!isDenom(denom)) return refuse("InvalidArgument", `invalid denom: ${denom}`);
   const address = addressOf(text);
   if (!address.ok) return address;
   return { ok: true, value: writeCoin({ denom, amount: getBalance(ctx, address.value, denom) }) };
@@ -82,20 +49,20 @@ function ownersPage(
   ctx: Context,
   denom: string,
   request: baseQuery.PageRequest | undefined,
-): Page<bank.DenomOwner> | Refusal {
-  if (!isDenom(denom)) return refuse(INVALID_ARGUMENT, `invalid denom: ${denom}`);
-  return walkPage(ctx, denomOwners, endedTextCodec.encode(denom), request, ([, address]) =>
+): Page<bank.DenomOwner> | QueryRefusal {
+  if (!isDenom(denom)) return refuse("InvalidArgument", `invalid denom: ${denom}`);
+  const item = ([, address]: readonly [string, Bytes]): bank.DenomOwner =>
     createMessage(bank.DenomOwnerSchema, {
       address: addressText(address),
       balance: writeCoin({ denom, amount: getBalance(ctx, address, denom) }),
-    }),
-  );
+    });
+  return collectionPage(ctx, denomOwners, { within: endedTextCodec.encode(denom), request, item });
 }
 
 function metadataOf(ctx: Context, denom: string): QueryAnswer<bank.Metadata> {
-  if (!isDenom(denom)) return refuse(INVALID_ARGUMENT, `invalid denom: ${denom}`);
+  if (!isDenom(denom)) return refuse("InvalidArgument", `invalid denom: ${denom}`);
   const metadata = denomMetadata.get(ctx, denom);
-  if (metadata === undefined) return refuse(NOT_FOUND, `client metadata for denom ${denom}`);
+  if (metadata === undefined) return refuse("NotFound", `client metadata for denom ${denom}`);
   return { ok: true, value: metadata };
 }
 
@@ -105,14 +72,16 @@ const path = (method: string): string => `/cosmos.bank.v1beta1.Query/${method}`;
 export const BANK_QUERIES: Readonly<Record<string, QueryHandler>> = {
   [path("Balance")]: queryHandler(bank.QueryBalanceRequestSchema, bank.QueryBalanceResponseSchema, (ctx, request) => {
     const balance = oneBalance(ctx, request.address, request.denom);
-    return balance.ok ? make(bank.QueryBalanceResponseSchema, { balance: balance.value }) : balance;
+    return balance.ok ? answerOf(bank.QueryBalanceResponseSchema, { balance: balance.value }) : balance;
   }),
   [path("SpendableBalanceByDenom")]: queryHandler(
     bank.QuerySpendableBalanceByDenomRequestSchema,
     bank.QuerySpendableBalanceByDenomResponseSchema,
     (ctx, request) => {
       const balance = oneBalance(ctx, request.address, request.denom);
-      return balance.ok ? make(bank.QuerySpendableBalanceByDenomResponseSchema, { balance: balance.value }) : balance;
+      return balance.ok
+        ? answerOf(bank.QuerySpendableBalanceByDenomResponseSchema, { balance: balance.value })
+        : balance;
     },
   ),
   [path("AllBalances")]: queryHandler(
@@ -121,7 +90,7 @@ export const BANK_QUERIES: Readonly<Record<string, QueryHandler>> = {
     (ctx, request) => {
       const page = balancesPage(ctx, request.address, request.pagination);
       if (!page.ok) return pageFault(page);
-      return make(bank.QueryAllBalancesResponseSchema, { balances: [...page.items], pagination: page.pagination });
+      return answerOf(bank.QueryAllBalancesResponseSchema, { balances: [...page.items], pagination: page.pagination });
     },
   ),
   [path("SpendableBalances")]: queryHandler(
@@ -130,7 +99,7 @@ export const BANK_QUERIES: Readonly<Record<string, QueryHandler>> = {
     (ctx, request) => {
       const page = balancesPage(ctx, request.address, request.pagination);
       if (!page.ok) return pageFault(page);
-      return make(bank.QuerySpendableBalancesResponseSchema, {
+      return answerOf(bank.QuerySpendableBalancesResponseSchema, {
         balances: [...page.items],
         pagination: page.pagination,
       });
@@ -140,11 +109,10 @@ export const BANK_QUERIES: Readonly<Record<string, QueryHandler>> = {
     bank.QueryTotalSupplyRequestSchema,
     bank.QueryTotalSupplyResponseSchema,
     (ctx, request) => {
-      const page = walkPage(ctx, supplies, NO_BYTES, request.pagination, (denom, amount) =>
-        writeCoin({ denom, amount }),
-      );
+      const item = (denom: string, amount: bigint) => writeCoin({ denom, amount });
+      const page = collectionPage(ctx, supplies, { request: request.pagination, item });
       if (!page.ok) return pageFault(page);
-      return make(bank.QueryTotalSupplyResponseSchema, { supply: [...page.items], pagination: page.pagination });
+      return answerOf(bank.QueryTotalSupplyResponseSchema, { supply: [...page.items], pagination: page.pagination });
     },
   ),
   [path("SupplyOf")]: queryHandler(
@@ -152,18 +120,18 @@ export const BANK_QUERIES: Readonly<Record<string, QueryHandler>> = {
     bank.QuerySupplyOfResponseSchema,
     (ctx, { denom }) =>
       isDenom(denom)
-        ? make(bank.QuerySupplyOfResponseSchema, { amount: writeCoin({ denom, amount: getSupply(ctx, denom) }) })
-        : refuse(INVALID_ARGUMENT, `invalid denom: ${denom}`),
+        ? answerOf(bank.QuerySupplyOfResponseSchema, { amount: writeCoin({ denom, amount: getSupply(ctx, denom) }) })
+        : refuse("InvalidArgument", `invalid denom: ${denom}`),
   ),
   [path("Params")]: queryHandler(bank.QueryParamsRequestSchema, bank.QueryParamsResponseSchema, (ctx) =>
-    make(bank.QueryParamsResponseSchema, { params: getBankParams(ctx) }),
+    answerOf(bank.QueryParamsResponseSchema, { params: getBankParams(ctx) }),
   ),
   [path("DenomMetadata")]: queryHandler(
     bank.QueryDenomMetadataRequestSchema,
     bank.QueryDenomMetadataResponseSchema,
     (ctx, { denom }) => {
       const metadata = metadataOf(ctx, denom);
-      return metadata.ok ? make(bank.QueryDenomMetadataResponseSchema, { metadata: metadata.value }) : metadata;
+      return metadata.ok ? answerOf(bank.QueryDenomMetadataResponseSchema, { metadata: metadata.value }) : metadata;
     },
   ),
   [path("DenomMetadataByQueryString")]: queryHandler(
@@ -172,16 +140,19 @@ export const BANK_QUERIES: Readonly<Record<string, QueryHandler>> = {
     (ctx, { denom }) => {
       const metadata = metadataOf(ctx, denom);
       if (!metadata.ok) return metadata;
-      return make(bank.QueryDenomMetadataByQueryStringResponseSchema, { metadata: metadata.value });
+      return answerOf(bank.QueryDenomMetadataByQueryStringResponseSchema, { metadata: metadata.value });
     },
   ),
   [path("DenomsMetadata")]: queryHandler(
     bank.QueryDenomsMetadataRequestSchema,
     bank.QueryDenomsMetadataResponseSchema,
     (ctx, request) => {
-      const page = walkPage(ctx, denomMetadata, NO_BYTES, request.pagination, (_, metadata) => metadata);
+      const page = collectionPage(ctx, denomMetadata, { request: request.pagination, item: (_, metadata) => metadata });
       if (!page.ok) return pageFault(page);
-      return make(bank.QueryDenomsMetadataResponseSchema, { metadatas: [...page.items], pagination: page.pagination });
+      return answerOf(bank.QueryDenomsMetadataResponseSchema, {
+        metadatas: [...page.items],
+        pagination: page.pagination,
+      });
     },
   ),
   [path("DenomOwners")]: queryHandler(
@@ -190,7 +161,10 @@ export const BANK_QUERIES: Readonly<Record<string, QueryHandler>> = {
     (ctx, request) => {
       const page = ownersPage(ctx, request.denom, request.pagination);
       if (!page.ok) return pageFault(page);
-      return make(bank.QueryDenomOwnersResponseSchema, { denomOwners: [...page.items], pagination: page.pagination });
+      return answerOf(bank.QueryDenomOwnersResponseSchema, {
+        denomOwners: [...page.items],
+        pagination: page.pagination,
+      });
     },
   ),
   [path("DenomOwnersByQuery")]: queryHandler(
@@ -199,7 +173,7 @@ export const BANK_QUERIES: Readonly<Record<string, QueryHandler>> = {
     (ctx, request) => {
       const page = ownersPage(ctx, request.denom, request.pagination);
       if (!page.ok) return pageFault(page);
-      return make(bank.QueryDenomOwnersByQueryResponseSchema, {
+      return answerOf(bank.QueryDenomOwnersByQueryResponseSchema, {
         denomOwners: [...page.items],
         pagination: page.pagination,
       });
@@ -216,11 +190,14 @@ export const BANK_QUERIES: Readonly<Record<string, QueryHandler>> = {
           const enabled = sendEnabled.get(ctx, denom);
           return enabled === undefined ? [] : [entry(denom, enabled)];
         });
-        return make(bank.QuerySendEnabledResponseSchema, { sendEnabled: found });
+        return answerOf(bank.QuerySendEnabledResponseSchema, { sendEnabled: found });
       }
-      const page = walkPage(ctx, sendEnabled, NO_BYTES, request.pagination, entry);
+      const page = collectionPage(ctx, sendEnabled, { request: request.pagination, item: entry });
       if (!page.ok) return pageFault(page);
-      return make(bank.QuerySendEnabledResponseSchema, { sendEnabled: [...page.items], pagination: page.pagination });
+      return answerOf(bank.QuerySendEnabledResponseSchema, {
+        sendEnabled: [...page.items],
+        pagination: page.pagination,
+      });
     },
   ),
 };

@@ -5,7 +5,7 @@ import { done, type FaultKind, fail, type Outcome, SDK } from "../../state/outco
 import type { Bytes } from "../../types.ts";
 import { ensureAccount } from "../auth/accounts.ts";
 import { getBankParams, getSupply, receiveCoins, sendEnabled, setSupply, spendCoins } from "./balances.ts";
-import { type Coin, coinsText } from "./coins.ts";
+import { type Coin, coinsText, isAmount } from "./coins.ts";
 
 const bankFault = (code: number, text: string): FaultKind => ({ codespace: "bank", code, text });
 
@@ -38,7 +38,12 @@ export function mintCoins(ctx: Context, moduleName: string, coins: readonly Coin
   const address = moduleAddressBytes(moduleName);
   const received = receiveCoins(ctx, address, coins);
   if (!received.ok) return received;
-  for (const { denom, amount } of coins) setSupply(ctx, { denom, amount: getSupply(ctx, denom) + amount });
+  for (const { denom, amount } of coins) {
+    const supply = getSupply(ctx, denom) + amount;
+    // While a supply is in bounds no balance can leave them: sending never fails for what the receiver has.
+    if (!isAmount(supply)) return fail(SDK.invalidCoins, coinsText(coins));
+    setSupply(ctx, { denom, amount: supply });
+  }
   ctx.events.push(chainEvent("coinbase", { minter: addressText(address), amount: coinsText(coins) }));
   return done(undefined);
 }

@@ -12,6 +12,3 @@ export const GATEWAY = {
   isUnstaking: kind(1107, "gateway is in unbonding period"),
   isInactive: kind(1108, "gateway is no longer active"),
 } as const;
-
-/** What a card that cannot be kept is refused with: codespace `shared`, as recorded. */
-export const INVALID_METADATA: FaultKind = { codespace: "shared", code: 1111, text: "invalid service metadata" };

@@ -4,10 +4,13 @@ import { createMessage, gateway } from "@turnpike/proto";
 import { isSessionEnd, unbondingEndHeight } from "@turnpike/protocol";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
+import { isHeight } from "../../state/heights.ts";
 import { type Module, moduleGenesis } from "../../state/module.ts";
-import { coinAmount, stakeFault } from "../../state/stakes.ts";
+import { coinAmount, STAKE_DENOM, stakeFault } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
+import { poolFault } from "../bank/pools.ts";
 import { sendCoins } from "../bank/transfers.ts";
+import { metadataFault } from "../shared/services.ts";
 import { getSharedParams, getSharedParamsAt } from "../shared/state.ts";
 import { GATEWAY } from "./errors.ts";
 import { forEvent, type GatewayOptions, gatewayMessages } from "./messages.ts";
@@ -32,15 +35,21 @@ function init(ctx: Context, { params = DEFAULT_GATEWAY_PARAMS, gatewayList }: ga
   const fault = gatewayParamsFault(params);
   if (fault !== undefined) throw invalid(fault.text);
   gatewayParams.set(ctx, undefined, params);
+  let staked = 0n;
   for (const found of gatewayList) {
-    const { address, stake } = found;
+    const { address, stake, metadata, unstakeSessionEndHeight } = found;
     const why =
       addressFault(address) ??
       stakeFault(stake, { kind: GATEWAY.invalidStake, who: "gateway", beforeDenom: "" })?.text ??
+      metadataFault(metadata)?.text ??
+      (isHeight(unstakeSessionEndHeight) ? undefined : "it has a height that no block has") ??
       (getGateway(ctx, address) === undefined ? undefined : "it is there twice");
     if (why !== undefined) throw invalid(`gateway ${address}: ${why}`);
     setGateway(ctx, found);
+    staked += coinAmount(stake);
   }
+  const lacking = poolFault(ctx, GATEWAY_MODULE, staked);
+  if (lacking !== undefined) throw invalid(lacking);
 }
 
 // By the parameters at the unstaking, so that a later change does not move the end (x/gateway/keeper/unbond_gateways.go).
@@ -52,7 +61,7 @@ function endBlock(ctx: Context): undefined {
     const endHeight = unbondingEndHeight("gateway", getSharedParamsAt(ctx, since), since);
     if (endHeight > height) continue;
     const account = parseAddress(found.address);
-    const stake = [{ denom: "upokt", amount: coinAmount(found.stake) }];
+    const stake = [{ denom: STAKE_DENOM, amount: coinAmount(found.stake) }];
     const sent = account.ok ? sendCoins(ctx, moduleAddressBytes(GATEWAY_MODULE), account.value, stake) : account;
     if (!sent.ok) throw new AppError("INTERNAL", { detail: { gateway: found.address, fault: sent.fault.text } });
     removeGateway(ctx, found.address);

@@ -1,17 +1,18 @@
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, gateway, typeUrlOf } from "@turnpike/proto";
-import { sessionAt, unbondingEndHeight } from "@turnpike/protocol";
+import { unbondingEndHeight } from "@turnpike/protocol";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { failStatus } from "../../state/grpc-status.ts";
 import { type MessageHandler, messageHandler } from "../../state/module.ts";
-import { done, type FaultKind, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
-import { coinAmount, coinText, stakeFault, upokt } from "../../state/stakes.ts";
+import { done, fail, type Outcome, type TxFault, wrapped } from "../../state/outcome.ts";
+import { coinAmount, coinText, STAKE_DENOM, stakeFault, upokt } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
 import { sendCoins } from "../bank/transfers.ts";
-import { getSharedParams } from "../shared/state.ts";
-import { GATEWAY, INVALID_METADATA } from "./errors.ts";
+import { metadataFault } from "../shared/services.ts";
+import { getSharedParams, sessionEnd } from "../shared/state.ts";
+import { GATEWAY } from "./errors.ts";
 import { gatewayParamMessages } from "./params.ts";
 import { DEFAULT_GATEWAY_PARAMS, GATEWAY_MODULE, getGateway, getGatewayParams, setGateway } from "./state.ts";
 
@@ -20,9 +21,6 @@ export interface GatewayOptions {
   /** Address whose messages change parameters. */
   readonly authority: string;
 }
-
-const MOST_CARD_BYTES = 256 * 1024;
-const wrapped = (kind: FaultKind, text: string): string => fail(kind, text).fault.text;
 
 /** A gateway as events show it: without its card. */
 export function forEvent(found: gateway.Gateway): gateway.Gateway {
@@ -39,8 +37,6 @@ function gatewayAddressFault(address: string): TxFault | undefined {
   if (fault === undefined) return undefined;
   return fail(GATEWAY.invalidAddress, `invalid gateway address ${address}; (${fault})`).fault;
 }
-
-const sessionEnd = (ctx: Context): bigint => sessionAt(getSharedParams(ctx), ctx.block.heightBlocks).endHeight;
 
 function stakeGateway(
   ctx: Context,
@@ -60,7 +56,7 @@ function stakeGateway(
     const text = `gateway ${goQuoted(address)} must stake at least ${coinText(minStake)}`;
     return failStatus("InvalidArgument", wrapped(GATEWAY.invalidStake, text));
   }
-  const escrow = [{ denom: "upokt", amount: amount - before }];
+  const escrow = [{ denom: STAKE_DENOM, amount: amount - before }];
   const sent = sendCoins(ctx, account.value, moduleAddressBytes(GATEWAY_MODULE), escrow);
   if (!sent.ok) return failStatus("Internal", sent.fault.text);
   const changed: gateway.Gateway = {
@@ -90,7 +86,7 @@ function unstakeGateway(
     return failStatus("FailedPrecondition", text);
   }
   const params = getSharedParams(ctx);
-  const sessionEndHeight = sessionAt(params, ctx.block.heightBlocks).endHeight;
+  const sessionEndHeight = sessionEnd(ctx);
   const changed = { ...found, unstakeSessionEndHeight: sessionEndHeight };
   setGateway(ctx, changed);
   emit(ctx, gateway.EventGatewayUnbondingBeginSchema, {
@@ -99,16 +95,6 @@ function unstakeGateway(
     unbondingEndHeight: unbondingEndHeight("gateway", params, sessionEndHeight),
   });
   return done(createMessage(gateway.MsgUnstakeGatewayResponseSchema));
-}
-
-function metadataFault({ address, metadata }: gateway.MsgUpdateGatewayMetadata): TxFault | undefined {
-  const fault = gatewayAddressFault(address);
-  if (fault !== undefined || metadata === undefined) return fault;
-  const bytes = metadata.card.length;
-  if (bytes === 0) return fail(INVALID_METADATA, "metadata card must not be empty").fault;
-  if (bytes <= MOST_CARD_BYTES) return undefined;
-  const text = `metadata card exceeds maximum size: got ${bytes} bytes, max ${MOST_CARD_BYTES} bytes`;
-  return fail(INVALID_METADATA, text).fault;
 }
 
 function updateMetadata(
@@ -150,7 +136,7 @@ export function gatewayMessages({ authority }: GatewayOptions): Record<string, M
     }),
     messageHandler(gateway.MsgUpdateGatewayMetadataSchema, gateway.MsgUpdateGatewayMetadataResponseSchema, {
       signers: (message) => [message.address],
-      validate: metadataFault,
+      validate: ({ address, metadata }) => gatewayAddressFault(address) ?? metadataFault(metadata),
       run: updateMetadata,
     }),
   ];

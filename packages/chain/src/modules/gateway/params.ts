@@ -4,8 +4,10 @@ import type { Context } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { failStatus } from "../../state/grpc-status.ts";
 import { type MessageHandler, messageHandler } from "../../state/module.ts";
-import { done, fail, failPlain, SDK, type TxFault } from "../../state/outcome.ts";
+import { done, fail, SDK, type TxFault } from "../../state/outcome.ts";
 import { coinAmount, coinText, STAKE_DENOM } from "../../state/stakes.ts";
+import { wrongAuthorityText } from "../shared/messages.ts";
+import { authorityFault } from "../shared/params.ts";
 import { GATEWAY } from "./errors.ts";
 import { gatewayParams } from "./state.ts";
 
@@ -29,9 +31,7 @@ function updateFault({ authority, name, asType }: gateway.MsgUpdateParam): TxFau
 }
 
 function paramsFault({ authority, params }: gateway.MsgUpdateParams): TxFault | undefined {
-  const address = addressFault(authority);
-  if (address !== undefined) return failPlain(`invalid authority address: ${address}`).fault;
-  return gatewayParamsFault(params ?? createMessage(gateway.ParamsSchema));
+  return authorityFault(authority) ?? gatewayParamsFault(params ?? createMessage(gateway.ParamsSchema));
 }
 
 function setParams(ctx: Context, params: gateway.Params | undefined): void {
@@ -40,8 +40,7 @@ function setParams(ctx: Context, params: gateway.Params | undefined): void {
 
 /** Handlers of the two messages that change parameters. */
 export function gatewayParamMessages(authority: string): readonly [MessageHandler, MessageHandler] {
-  const refused = (got: string): string =>
-    fail(GATEWAY.invalidSigner, `invalid authority; expected ${authority}, got ${got}`).fault.text;
+  const refused = (got: string): string => wrongAuthorityText(GATEWAY.invalidSigner, authority, got);
   return [
     messageHandler(gateway.MsgUpdateParamsSchema, gateway.MsgUpdateParamsResponseSchema, {
       signers: (message) => [message.authority],

@@ -1,7 +1,7 @@
 import { createMessage, gateway } from "@turnpike/proto";
+import { collectionPage } from "../../state/collection-page.ts";
 import { refuse } from "../../state/grpc-status.ts";
 import { type QueryHandler, queryHandler } from "../../state/module.ts";
-import { pageOf } from "../../state/pages.ts";
 import { gateways, getGateway, getGatewayParams } from "./state.ts";
 
 const path = (method: string): string => `/pocket.gateway.Query/${method}`;
@@ -28,9 +28,7 @@ export const GATEWAY_QUERIES: Readonly<Record<string, QueryHandler>> = {
     gateway.QueryAllGatewaysRequestSchema,
     gateway.QueryAllGatewaysResponseSchema,
     (ctx, { pagination, dehydrated }) => {
-      const page = pageOf(pagination, function* (options) {
-        for (const [key, found] of gateways.entries(ctx, options)) yield [gateways.keyBytes(key), found];
-      });
+      const page = collectionPage(ctx, gateways, { request: pagination, item: (_, found) => found });
       if (!page.ok) return refuse("Internal", page.text);
       const value = createMessage(gateway.QueryAllGatewaysResponseSchema, {
         gateways: page.items.map((found) => shown(found, dehydrated)),

@@ -1,5 +1,5 @@
 import { createMessage, proof } from "@turnpike/proto";
-import { CLAIM_ROOT_BYTES, readClaimRoot, sessionWindows } from "@turnpike/protocol";
+import { CLAIM_ROOT_BYTES, claimRootFault, readClaimRoot, sessionWindows } from "@turnpike/protocol";
 import { addressFault } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { failStatus } from "../../state/grpc-status.ts";
@@ -58,7 +58,7 @@ export function createClaim(ctx: Context, message: proof.MsgCreateClaim): Outcom
   if (late !== undefined) return failStatus("FailedPrecondition", late);
   const claim = createMessage(proof.ClaimSchema, {
     supplierOperatorAddress: operator,
-    sessionHeader: header,
+    sessionHeader: known.value,
     rootHash: message.rootHash,
   });
   const { serviceId } = header;
@@ -70,8 +70,7 @@ export function createClaim(ctx: Context, message: proof.MsgCreateClaim): Outcom
   const facts = claimFacts(ctx, protocolClaim(claim));
   if (facts === undefined) return failStatus("Internal", PROOF.invalidRoot.text);
   const { sum, count } = facts.root;
-  const expected = BigInt.asUintN(64, count * units);
-  if (sum !== expected) {
+  if (claimRootFault(message.rootHash, units) !== undefined) {
     const text = `claim compute units: ${sum} is not equal to number of relays ${count} * compute units per relay ${units} for service ${serviceId}`;
     return failStatus("InvalidArgument", fail(PROOF.computeUnits, text).fault.text);
   }
@@ -81,7 +80,7 @@ export function createClaim(ctx: Context, message: proof.MsgCreateClaim): Outcom
     numRelays: count,
     numClaimedComputeUnits: sum,
     // Not estimated at all: the chain repeats the claimed ones here (recorded claim-fabricated-no-proof).
-    numEstimatedComputeUnits: expected,
+    numEstimatedComputeUnits: sum,
     numEstimatedRelays: facts.numEstimatedRelays,
     claimedUpokt: `${facts.claimedUpokt}upokt`,
     serviceId,

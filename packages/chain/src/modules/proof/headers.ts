@@ -1,10 +1,11 @@
-import { createMessage, session } from "@turnpike/proto";
+import type { session } from "@turnpike/proto";
 import { addressFault } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
-import { hydrateSession } from "../session/hydrate.ts";
+import { outlineSession } from "../session/hydrate.ts";
 import { goQuote } from "../shared/go-text.ts";
 import { serviceIdFault } from "../shared/services.ts";
+import { suppliers } from "../supplier/state.ts";
 import { HEADER, PROOF } from "./faults.ts";
 
 const faultOf = (...given: Parameters<typeof fail>): TxFault => fail(...given).fault;
@@ -31,29 +32,34 @@ export function headerFault(header: session.SessionHeader): TxFault | undefined 
 }
 
 /**
- * The chain's own header of a session, when the given one's id and end are the same and the supplier is in the session.
- * The real chain lets any end pass here, so that a session can be claimed again under a later end after it was paid.
+ * The chain's own header of a session, when the given one says the same and the supplier is in the session. The real chain
+ * lets any end pass here, so that a session can be claimed again under a later end after it was paid; and any start within
+ * the session, so that a claim can choose a height at which another difficulty holds.
  */
 export function sessionOfHeader(
   ctx: Context,
   header: session.SessionHeader,
   operatorAddress: string,
 ): Outcome<session.SessionHeader> {
-  const found = hydrateSession(ctx, header.applicationAddress, header.serviceId, header.sessionStartBlockHeight);
+  const found = outlineSession(ctx, header.applicationAddress, header.serviceId, header.sessionStartBlockHeight);
   if (!found.ok) return { ok: false, fault: found.fault };
-  const { sessionId, suppliers } = found.value;
-  if (header.sessionId !== sessionId) {
-    const text = `session ID does not match onchain session ID; expected ${goQuote(sessionId)}, got ${goQuote(header.sessionId)}`;
+  const { header: known, suppliers: drawn } = found.value;
+  if (header.sessionId !== known.sessionId) {
+    const text = `session ID does not match onchain session ID; expected ${goQuote(known.sessionId)}, got ${goQuote(header.sessionId)}`;
     return fail(PROOF.invalidSessionId, text);
   }
-  if (!suppliers.some((supplier) => supplier.operatorAddress === operatorAddress)) {
+  const isDrawn = drawn.some((supplier) => supplier.operatorAddress === operatorAddress);
+  if (!isDrawn || !suppliers.has(ctx, operatorAddress)) {
     const text = `supplier operator address ${goQuote(operatorAddress)} not found in session ID ${goQuote(header.sessionId)}`;
     return fail(PROOF.supplierNotFound, text);
   }
-  const known = found.value.header ?? createMessage(session.SessionHeaderSchema);
-  if (header.sessionEndBlockHeight !== known.sessionEndBlockHeight) {
-    const text = `session end height does not match onchain session; expected ${known.sessionEndBlockHeight}, got ${header.sessionEndBlockHeight}`;
-    return fail(PROOF.invalidEndHeight, text);
+  const heights = [
+    [PROOF.invalidStartHeight, "start", known.sessionStartBlockHeight, header.sessionStartBlockHeight],
+    [PROOF.invalidEndHeight, "end", known.sessionEndBlockHeight, header.sessionEndBlockHeight],
+  ] as const;
+  for (const [kind, what, expected, got] of heights) {
+    if (got === expected) continue;
+    return fail(kind, `session ${what} height does not match onchain session; expected ${expected}, got ${got}`);
   }
   return done(known);
 }

@@ -1,66 +1,23 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { decodeClosestProof, encodeClosestProof, Rings } from "@turnpike/crypto";
-import { createMessage, decodeMessage, encodeMessage, proof, service, tx } from "@turnpike/proto";
+import { createMessage, decodeMessage, encodeMessage, proof, service } from "@turnpike/proto";
 import fc from "fast-check";
-import type { Context } from "../../state/context.ts";
 import { GasMeter, OutOfGas } from "../../state/gas.ts";
 import { Overlay } from "../../state/overlay.ts";
-import { removeApplication } from "../application/state.ts";
-import {
-  contextAt,
-  readChain,
-  runRecordedBlock,
-  runRecordedTxs,
-  settlementMachine,
-  stateBefore,
-} from "../tokenomics/testing-recorded.ts";
+import { contextAt } from "../tokenomics/testing-recorded.ts";
 import { createClaim, createClaimFault } from "./create-claim.ts";
 import { MOST_PROOF_BYTES } from "./leaf.ts";
 import { claims, getClaim, getProof } from "./state.ts";
-import { GAS_PER_RING_MEMBER, submitProof, submitProofFault } from "./submit-proof.ts";
+import { GAS_PER_RING_MEMBER, submitProofFault } from "./submit-proof.ts";
+import { base, fresh, PROVE, refusal, submissions } from "./testing-proofs.ts";
 import { validateProofs } from "./validate-proofs.ts";
 
-const record = readChain("e2e-1");
-const machine = settlementMachine();
 const rings = new Rings();
-const PROVE = 1220n;
-
-/** The recorded messages of one type, in order. */
-function recordedMessages(typeUrl: string): Uint8Array[] {
-  return record.txs.flatMap((one) => {
-    const raw = decodeMessage(tx.TxRawSchema, Buffer.from(one.tx_bytes, "base64"));
-    assert.ok(raw.ok);
-    const body = decodeMessage(tx.TxBodySchema, raw.message.bodyBytes);
-    assert.ok(body.ok);
-    return body.message.messages.filter((any) => any.typeUrl === typeUrl).map((any) => any.value);
-  });
-}
-
-const submissions = recordedMessages("/pocket.proof.MsgSubmitProof").map((bytes) => {
-  const read = decodeMessage(proof.MsgSubmitProofSchema, bytes);
-  assert.ok(read.ok);
-  return read.message;
-});
 const [first, second] = submissions;
 assert.ok(first && second);
-
-/** The recorded chain with its claims, inside the proof window. */
-function claimed(): Overlay {
-  const state = stateBefore(record);
-  runRecordedTxs(machine, { ...record, txs: record.txs.filter((one) => one.height === "1213") }, state);
-  return state;
-}
-
-const base = claimed();
-const fresh = (height = PROVE): Context => contextAt(new Overlay(base), height);
 const header = first.sessionHeader;
 assert.ok(header);
-
-function refusal(ctx: Context, message: proof.MsgSubmitProof): string {
-  const result = submitProof(ctx, message);
-  return result.ok ? "" : result.fault.text;
-}
 
 const FIELDS = ["path", "flippedBits", "depth", "closestPath", "closestValueHash"] as const;
 
@@ -141,7 +98,7 @@ suite("proofs that do not fit fail their transaction", () => {
     const difference = used({ ...first, proof: many }) - used(first);
     assert.ok(difference >= 200n * GAS_PER_RING_MEMBER + bytes * 30n, difference.toString());
     const limited = { ...fresh(), gas: new GasMeter(100_000n) };
-    assert.throws(() => submitProof(limited, { ...first, proof: many }), OutOfGas);
+    assert.throws(() => refusal(limited, { ...first, proof: many }), OutOfGas);
   });
 
   test("absurd headers are refused by themselves, or at the session", () => {
@@ -192,116 +149,14 @@ suite("proofs that do not fit fail their transaction", () => {
     fc.assert(
       fc.property(bytes, (changed) => {
         const ctx = fresh();
-        const result = submitProof(ctx, { ...first, proof: changed });
+        const refused = refusal(ctx, { ...first, proof: changed });
         validateProofs(ctx, { rings });
         assert.equal(getProof(ctx, header.sessionId, first.supplierOperatorAddress), undefined);
         const status = getClaim(ctx, header.sessionId, first.supplierOperatorAddress)?.proofValidationStatus;
-        assert.ok(result.ok ? status === 1 || status === 2 : status === 0);
+        assert.ok(refused === "" ? status === 1 || status === 2 : status === 0);
       }),
       { numRuns: 400 },
     );
-  });
-});
-
-suite("proofs that fit and do not hold make the claim invalid", () => {
-  const verdict = (bytes: Uint8Array): { status: number | undefined; reason: string } => {
-    const ctx = fresh();
-    assert.equal(refusal(ctx, { ...first, proof: bytes }), "");
-    validateProofs(ctx, { rings });
-    const event = ctx.events.find(({ type }) => type === "pocket.proof.EventProofValidityChecked");
-    const reason = event?.attributes.find(({ key }) => key === "failure_reason")?.value ?? "";
-    return {
-      status: getClaim(ctx, header.sessionId, first.supplierOperatorAddress)?.proofValidationStatus,
-      reason: JSON.parse(reason) as string,
-    };
-  };
-  const closest = decodeClosestProof(first.proof);
-  assert.ok(closest?.closestValueHash);
-  const value = closest.closestValueHash;
-  const withValue = (change: (bytes: Uint8Array) => void): Uint8Array => {
-    const copy = Uint8Array.from(value);
-    change(copy);
-    return encodeClosestProof({ ...closest, closestValueHash: copy });
-  };
-  // Where a part stands in the relay's bytes.
-  const find = (needle: Uint8Array): number => Buffer.from(value).indexOf(needle);
-
-  test("as recorded it holds", () => {
-    assert.deepEqual(verdict(first.proof), { status: 1, reason: "" });
-    assert.deepEqual(verdict(encodeClosestProof(closest)), { status: 1, reason: "" });
-  });
-
-  test("a changed application signature, request and supplier signature", () => {
-    const ring = find(Buffer.from([0x12, 0xc7, 0x01, 0, 0, 0, 2]));
-    assert.ok(ring > 0);
-    assert.match(
-      verdict(withValue((bytes) => bytes.set([(bytes[ring + 20] ?? 0) ^ 1], ring + 20))).reason,
-      /invalid relay request signature$/,
-    );
-    const reply = Buffer.from(value).lastIndexOf(Buffer.from([0x12, 0x40]));
-    assert.ok(reply > ring);
-    assert.equal(
-      verdict(withValue((bytes) => bytes.set([(bytes[reply + 9] ?? 0) ^ 1], reply + 9))).reason,
-      "invalid signature: invalid relay response",
-    );
-  });
-
-  test("another path, weight, and side node", () => {
-    const path = Uint8Array.from(closest.path);
-    path[0] = (path[0] ?? 0) ^ 1;
-    assert.match(
-      verdict(encodeClosestProof({ ...closest, path })).reason,
-      /^the path of the proof provided \([0-9a-f]{64}\) does not match/,
-    );
-    assert.match(verdict(withValue((bytes) => bytes.set([1], bytes.length - 16))).reason, /weighs .* compute units/);
-    const inner = closest.closestProof;
-    assert.ok(inner && inner.sideNodes.length > 0);
-    const sideNodes = inner.sideNodes.map((node, i) => (i === 0 ? Uint8Array.from(node, (byte) => byte ^ 1) : node));
-    const { siblingData: _, ...rest } = inner;
-    const broken = encodeClosestProof({ ...closest, closestProof: { ...rest, siblingData: undefined, sideNodes } });
-    assert.deepEqual(verdict(broken), { status: 2, reason: "invalid closest merkle proof: invalid proof" });
-  });
-
-  test("an application that is gone has no ring", () => {
-    const ctx = fresh();
-    assert.equal(refusal(ctx, first), "");
-    removeApplication(ctx, header.applicationAddress);
-    validateProofs(ctx, { rings });
-    const text = JSON.stringify(ctx.events.at(-1));
-    assert.match(text, /error getting ring for application address/);
-  });
-
-  test("the same proof again costs the fee again and changes nothing; a bad one after it takes the verdict away", () => {
-    const ctx = fresh();
-    for (const [bytes, status] of [
-      [first.proof, 1],
-      [first.proof, 1],
-      [withValue((copy) => copy.set([1], copy.length - 16)), 2],
-      [first.proof, 1],
-    ] as const) {
-      assert.equal(refusal(ctx, { ...first, proof: bytes }), "");
-      validateProofs(ctx, { rings });
-      assert.equal(getClaim(ctx, header.sessionId, first.supplierOperatorAddress)?.proofValidationStatus, status);
-    }
-    const twice = fresh();
-    assert.equal(refusal(twice, first) + refusal(twice, first), "");
-    assert.equal(twice.events.at(-1)?.type, "pocket.proof.EventProofUpdated");
-  });
-
-  test("settlement expires an invalid claim, slashes its supplier and pays the others", () => {
-    const state = new Overlay(base);
-    const ctx = contextAt(state, PROVE);
-    for (const submission of submissions) {
-      const bytes: Uint8Array =
-        submission === first ? withValue((copy) => copy.set([1], copy.length - 16)) : submission.proof;
-      assert.equal(refusal(ctx, { ...submission, proof: bytes }), "");
-    }
-    validateProofs(ctx, { rings });
-    const { events } = runRecordedBlock(machine, record, state, BigInt(record.settlement_height), []);
-    const count = (type: string) => events.filter((event) => event.type === `pocket.tokenomics.${type}`).length;
-    assert.deepEqual(["EventClaimExpired", "EventSupplierSlashed", "EventClaimSettled"].map(count), [1, 1, 3]);
-    const expired = events.find(({ type }) => type === "pocket.tokenomics.EventClaimExpired");
-    assert.ok(expired?.attributes.some(({ value: text }) => text === '"PROOF_INVALID"'));
   });
 });
 
@@ -312,11 +167,11 @@ test("every part of a proof may be missing", () => {
     const empty = field === "flippedBits" ? [] : new Uint8Array(0);
     const bytes = encodeClosestProof({ ...closest, [field]: empty });
     const ctx = fresh();
-    submitProof(ctx, { ...first, proof: bytes });
+    refusal(ctx, { ...first, proof: bytes });
     validateProofs(ctx, { rings });
   }
   const ctx = fresh();
-  submitProof(ctx, { ...first, proof: encodeClosestProof({ ...closest, closestProof: undefined }) });
+  refusal(ctx, { ...first, proof: encodeClosestProof({ ...closest, closestProof: undefined }) });
   validateProofs(ctx, { rings });
   assert.equal(getClaim(ctx, header.sessionId, first.supplierOperatorAddress)?.proofValidationStatus, 0);
 });

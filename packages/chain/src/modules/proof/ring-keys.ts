@@ -11,6 +11,14 @@ import { PROOF } from "./faults.ts";
 
 const KEY_URL = typeUrlOf(cryptoSecp256k1.PubKeySchema);
 
+const RING_HEAD_BYTES = 69;
+const RING_MEMBER_BYTES = 65;
+
+/** How many members a ring signature of this length may have. */
+export function ringMemberCount(signature: Bytes): number {
+  return Math.ceil(Math.max(0, signature.length - RING_HEAD_BYTES) / RING_MEMBER_BYTES);
+}
+
 /** The public key that an account has on the chain: 33 bytes. */
 export function accountKey(ctx: Context, text: string): Outcome<Bytes> {
   const address = parseAddress(text);

@@ -22,13 +22,12 @@ import { claimFacts, protocolClaim, requirementOf, upoktOf } from "./claim-facts
 import { PROOF, RELAY } from "./faults.ts";
 import { headerFault, relayHeaderFault, sessionOfHeader } from "./headers.ts";
 import { type ProvenLeaf, readLeaf } from "./leaf.ts";
+import { ringMemberCount } from "./ring-keys.ts";
 import { getClaim, getProof, getProofParams, PROOF_MODULE, setProof } from "./state.ts";
 
 /** Gas for each member of the ring that signed the relay: the end of the block checks them without a meter. */
 export const GAS_PER_RING_MEMBER = 1000n;
 
-const RING_HEAD_BYTES = 69;
-const RING_MEMBER_BYTES = 65;
 const MODULE_PERMISSIONS = ["minter", "burner", "staking"];
 
 /** What is wrong with the message by itself; undefined when nothing is. */
@@ -150,8 +149,7 @@ function wellFormedFault(ctx: Context, message: proof.MsgSubmitProof): TxFault |
   if (light !== undefined) return light;
   const fault = claimFault(getClaim(ctx, header.sessionId, operator), header, operator);
   if (fault !== undefined) return fault;
-  const signature = leaf.request.meta?.signature.length ?? 0;
-  const members = Math.ceil(Math.max(0, signature - RING_HEAD_BYTES) / RING_MEMBER_BYTES);
+  const members = ringMemberCount(leaf.request.meta?.signature ?? new Uint8Array(0));
   ctx.gas.consume(BigInt(members) * GAS_PER_RING_MEMBER, "RingMembers");
   return undefined;
 }

@@ -1,7 +1,14 @@
 import { bytesEqual } from "@turnpike/base";
-import { cosmosVerify, type Rings, verifyClosestProof } from "@turnpike/crypto";
+import { cosmosVerify, isClosest, type Rings, sha256, verifyClosestProof } from "@turnpike/crypto";
 import { proof } from "@turnpike/proto";
-import { type Claim, proofPath, relayRequestSignBytes, relayResponseSignBytes, splitRelay } from "@turnpike/protocol";
+import {
+  type Claim,
+  proofPath,
+  relayHash,
+  relayRequestSignBytes,
+  relayResponseSignBytes,
+  splitRelay,
+} from "@turnpike/protocol";
 import type { Context } from "../../state/context.ts";
 import { fail, type TxFault } from "../../state/outcome.ts";
 import { emit } from "../../state/typed-event.ts";
@@ -9,7 +16,7 @@ import { getComputeUnitsPerRelayAt } from "../service/state.ts";
 import { proofSeedBlockHash, protocolClaim } from "./claim-facts.ts";
 import { PROOF, RELAY } from "./faults.ts";
 import { type ProvenLeaf, readLeaf } from "./leaf.ts";
-import { accountKey, ringKeys } from "./ring-keys.ts";
+import { accountKey, ringKeys, ringMemberCount } from "./ring-keys.ts";
 import { getClaim, proofs, setClaim } from "./state.ts";
 
 /** What the end of the block checks proofs with. */
@@ -17,6 +24,9 @@ export interface ProofModules {
   /** Verifies relay requests' signatures; keeps points of keys between blocks, which changes no result. */
   readonly rings: Rings;
 }
+
+// Clients name each member once; an application without gateways twice.
+const MOST_REPEATS = 4;
 
 const faultOf = (...given: Parameters<typeof fail>): TxFault => fail(...given).fault;
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");
@@ -36,7 +46,17 @@ function requestSignatureFault(
     const text = `error getting ring for application address ${applicationAddress}: ${keys.fault.text}`;
     return faultOf(RELAY.ringRequest, text);
   }
-  const verdict = rings.verifyWithin(digest, request.meta?.signature ?? new Uint8Array(0), keys.value);
+  const signature = request.meta?.signature ?? new Uint8Array(0);
+  const members = ringMemberCount(signature);
+  // Members may repeat, and every one costs as much: the real chain checks as many as a transaction can hold.
+  const most = MOST_REPEATS * keys.value.length;
+  if (members > most) {
+    return faultOf(
+      RELAY.ringSignature,
+      `${members} members in the ring signature, where at most ${most} are looked at`,
+    );
+  }
+  const verdict = rings.verifyWithin(digest, signature, keys.value);
   if (verdict.ok) return undefined;
   if (verdict.fault === "malformed") return faultOf(RELAY.ringSignature, "error deserializing ring signature");
   if (verdict.fault === "stranger") {
@@ -71,9 +91,18 @@ function proofFault(ctx: Context, claim: Claim, bytes: Uint8Array, modules: Proo
     const text = `the proven relay weighs ${leaf.weight} compute units, not the ${units ?? 0n} of service ${serviceId}`;
     return faultOf(PROOF.invalidProof, text);
   }
-  return verifyClosestProof(leaf.closest, claim.rootHash).ok
+  // The trie hashes its keys, which are the relays' hashes. The real chain does not look: there one honest relay fills any
+  // number of leaves.
+  if (!bytesEqual(sha256(relayHash(leaf.relayBytes)), leaf.closest.closestPath)) {
+    return faultOf(PROOF.invalidProof, "the proven relay is not where its hash belongs");
+  }
+  if (!verifyClosestProof(leaf.closest, claim.rootHash).ok) {
+    return faultOf(PROOF.invalidProof, "invalid closest merkle proof");
+  }
+  // The real chain lets the leaf be any: there one honest relay proves a trie of made-up ones.
+  return isClosest(leaf.closest)
     ? undefined
-    : faultOf(PROOF.invalidProof, "invalid closest merkle proof");
+    : faultOf(PROOF.invalidProof, "the proven relay is not the closest to the path");
 }
 
 /** Checks every proof of this block, notes the verdict in its claim, and forgets the proof. */

@@ -2,24 +2,18 @@ import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, service, shared, typeUrlOf } from "@turnpike/proto";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
+import { goQuoted } from "../../state/go-text.ts";
 import { failStatus } from "../../state/grpc-status.ts";
 import { type MessageHandler, messageHandler } from "../../state/module.ts";
 import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
+import { STAKE_DENOM } from "../../state/stakes.ts";
 import { getBalance, getBalances } from "../bank/balances.ts";
 import { sendCoins } from "../bank/transfers.ts";
-import { goQuote } from "../shared/go-text.ts";
 import { type ParamMessageOptions, wrongAuthorityText } from "../shared/messages.ts";
 import { serviceFault } from "../shared/services.ts";
 import { noteComputeUnits, noteFirstComputeUnits } from "./compute-units.ts";
 import { SERVICE } from "./faults.ts";
-import {
-  addServiceFee,
-  FEE_DENOM,
-  serviceParamsFault,
-  updateParamFault,
-  updateParamsFault,
-  withParam,
-} from "./params.ts";
+import { addServiceFee, serviceParamsFault, updateParamFault, updateParamsFault, withParam } from "./params.ts";
 import { getService, getServiceParams, SERVICE_MODULE, serviceParams, services } from "./state.ts";
 
 function serviceOf(message: service.MsgAddService): shared.Service {
@@ -34,7 +28,7 @@ function addServiceFault(message: service.MsgAddService): TxFault | undefined {
   }
   const added = serviceOf(message);
   if (added.ownerAddress !== signer) {
-    const text = `service owner address ${goQuote(added.ownerAddress)} does not match the signer address ${goQuote(signer)}`;
+    const text = `service owner address ${goQuoted(added.ownerAddress)} does not match the signer address ${goQuoted(signer)}`;
     return fail(SERVICE.invalidOwnerAddress, text).fault;
   }
   return serviceFault(added);
@@ -42,7 +36,7 @@ function addServiceFault(message: service.MsgAddService): TxFault | undefined {
 
 function updateService(ctx: Context, found: shared.Service, given: shared.Service): Outcome<undefined> {
   if (found.ownerAddress !== given.ownerAddress) {
-    const text = `existing owner address ${goQuote(found.ownerAddress)} does not match the new owner address ${goQuote(given.ownerAddress)}`;
+    const text = `existing owner address ${goQuoted(found.ownerAddress)} does not match the new owner address ${goQuoted(given.ownerAddress)}`;
     return failStatus("InvalidArgument", fail(SERVICE.invalidOwnerAddress, text).fault.text);
   }
   const { name, computeUnitsPerRelay, metadata = found.metadata } = given;
@@ -60,14 +54,14 @@ function payFee(ctx: Context, ownerAddress: string): Outcome<undefined> {
   const lacking = (text: string): Outcome<undefined> =>
     failStatus("FailedPrecondition", fail(SERVICE.notEnoughFunds, text).fault.text);
   if (getBalances(ctx, owner.value).length === 0) return lacking("account has no spendable coins");
-  const balance = getBalance(ctx, owner.value, FEE_DENOM);
+  const balance = getBalance(ctx, owner.value, STAKE_DENOM);
   const amount = addServiceFee(getServiceParams(ctx));
   if (balance <= amount) {
-    return lacking(`account has ${balance}, but the service fee is ${amount}${FEE_DENOM}`);
+    return lacking(`account has ${balance}, but the service fee is ${amount}${STAKE_DENOM}`);
   }
-  const paid = sendCoins(ctx, owner.value, moduleAddressBytes(SERVICE_MODULE), [{ denom: FEE_DENOM, amount }]);
+  const paid = sendCoins(ctx, owner.value, moduleAddressBytes(SERVICE_MODULE), [{ denom: STAKE_DENOM, amount }]);
   if (paid.ok) return paid;
-  const text = `account has ${balance}, failed to deduct ${amount}${FEE_DENOM}`;
+  const text = `account has ${balance}, failed to deduct ${amount}${STAKE_DENOM}`;
   return failStatus("Internal", fail(SERVICE.failedToDeductFee, text).fault.text);
 }
 
@@ -103,10 +97,10 @@ function transfer(ctx: Context, message: service.MsgTransferService): Outcome<se
   const { ownerAddress, serviceId, newOwnerAddress } = message;
   const found = getService(ctx, serviceId);
   if (found === undefined) {
-    return failStatus("NotFound", fail(SERVICE.notFound, `service ${goQuote(serviceId)} not found`).fault.text);
+    return failStatus("NotFound", fail(SERVICE.notFound, `service ${goQuoted(serviceId)} not found`).fault.text);
   }
   if (found.ownerAddress !== ownerAddress) {
-    const text = `signer ${goQuote(ownerAddress)} is not the owner of service ${goQuote(serviceId)} (owner: ${goQuote(found.ownerAddress)})`;
+    const text = `signer ${goQuoted(ownerAddress)} is not the owner of service ${goQuoted(serviceId)} (owner: ${goQuoted(found.ownerAddress)})`;
     return failStatus("PermissionDenied", fail(SERVICE.unauthorized, text).fault.text);
   }
   services.set(ctx, serviceId, createMessage(shared.ServiceSchema, { ...found, ownerAddress: newOwnerAddress }));

@@ -1,13 +1,11 @@
 import { base, createMessage, service } from "@turnpike/proto";
 import { addressFault } from "../../state/addresses.ts";
+import { goQuoted, goTypeOfValue } from "../../state/go-text.ts";
 import { fail, type TxFault } from "../../state/outcome.ts";
+import { STAKE_DENOM } from "../../state/stakes.ts";
 import { readCoins } from "../bank/coins.ts";
-import { goQuote, goTypeOfValue } from "../shared/go-text.ts";
 import { authorityFault } from "../shared/params.ts";
 import { SERVICE } from "./faults.ts";
-
-/** Denomination of the fee. */
-export const FEE_DENOM = "upokt";
 
 const LEAST_FEE = 1n;
 const FEE = "add_service_fee";
@@ -15,7 +13,7 @@ const TARGET = "target_num_relays";
 
 /** The parameters of a genesis that names none. */
 export const DEFAULT_SERVICE_PARAMS: service.Params = createMessage(service.ParamsSchema, {
-  addServiceFee: createMessage(base.CoinSchema, { denom: FEE_DENOM, amount: LEAST_FEE.toString() }),
+  addServiceFee: createMessage(base.CoinSchema, { denom: STAKE_DENOM, amount: LEAST_FEE.toString() }),
   targetNumRelays: 100_000n,
 });
 
@@ -28,10 +26,10 @@ export function addServiceFee({ addServiceFee: fee }: service.Params): bigint {
 
 function feeFault(fee: base.Coin | undefined): TxFault | undefined {
   if (fee === undefined) return invalid(`missing ${FEE}`);
-  if (fee.denom !== FEE_DENOM) return invalid(`invalid ${FEE} denom: ${fee.denom}`);
+  if (fee.denom !== STAKE_DENOM) return invalid(`invalid ${FEE} denom: ${fee.denom}`);
   const amount = readCoins([fee])?.[0]?.amount;
   if (amount !== undefined && amount >= LEAST_FEE) return undefined;
-  return invalid(`${FEE} param is below minimum value ${LEAST_FEE}${FEE_DENOM}: got ${fee.amount}${fee.denom}`);
+  return invalid(`${FEE} param is below minimum value ${LEAST_FEE}${STAKE_DENOM}: got ${fee.amount}${fee.denom}`);
 }
 
 function targetFault(target: bigint): TxFault | undefined {
@@ -53,11 +51,11 @@ export function updateParamFault({ authority, name, asType }: service.MsgUpdateP
   if (name === FEE) {
     if (asType.case === "asCoin") return feeFault(asType.value);
     const [wanted, got] = [goTypeOfValue("asCoin"), goTypeOfValue(asType.case)];
-    return invalid(`invalid type for param ${goQuote(name)}; expected ${wanted}, got ${got}`);
+    return invalid(`invalid type for param ${goQuoted(name)}; expected ${wanted}, got ${got}`);
   }
   // The chain does not ask for the type of this one: another has no number, so it is zero.
   if (name === TARGET) return targetFault(asType.case === "asUint64" ? asType.value : 0n);
-  return invalid(`unsupported param ${goQuote(name)}`);
+  return invalid(`unsupported param ${goQuoted(name)}`);
 }
 
 /** What is wrong with the change of all parameters, before any state is asked. */

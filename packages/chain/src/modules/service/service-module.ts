@@ -1,9 +1,10 @@
 import { AppError } from "@turnpike/base";
 import { createMessage, service } from "@turnpike/proto";
 import type { Context } from "../../state/context.ts";
+import { isHeight } from "../../state/heights.ts";
 import { type Module, moduleGenesis } from "../../state/module.ts";
 import type { ParamMessageOptions } from "../shared/messages.ts";
-import { serviceFault, serviceIdFault } from "../shared/services.ts";
+import { computeUnitsFault, serviceFault, serviceIdFault } from "../shared/services.ts";
 import { serviceMessages } from "./messages.ts";
 import { DEFAULT_SERVICE_PARAMS, serviceParamsFault } from "./params.ts";
 import { SERVICE_QUERIES } from "./queries.ts";
@@ -22,7 +23,9 @@ const invalid = (why: string): AppError =>
   new AppError("CONFIG_INVALID", { message: `The genesis of the service module is not valid: ${why}.` });
 
 function difficultyFault({ serviceId, targetHash }: service.RelayMiningDifficulty): string | undefined {
-  return serviceIdFault(serviceId)?.text ?? (targetHash.length === TARGET_BYTES ? undefined : "no target of 32 bytes");
+  // Settlement divides by it.
+  const isTarget = targetHash.length === TARGET_BYTES && targetHash.some((byte) => byte !== 0);
+  return serviceIdFault(serviceId)?.text ?? (isTarget ? undefined : "no target of 32 bytes over zero");
 }
 
 function init(ctx: Context, state: service.GenesisState): undefined {
@@ -42,7 +45,10 @@ function init(ctx: Context, state: service.GenesisState): undefined {
     difficulties.set(ctx, serviceId, listed);
   }
   for (const { effectiveHeight, serviceId, computeUnitsPerRelay } of state.computeUnitsPerRelayHistory) {
-    const wrong = effectiveHeight < 0n ? "a height below zero" : serviceIdFault(serviceId)?.text;
+    const wrong =
+      serviceIdFault(serviceId)?.text ??
+      computeUnitsFault(computeUnitsPerRelay)?.text ??
+      (isHeight(effectiveHeight) ? undefined : "a height that no block has");
     if (wrong !== undefined) throw invalid(`the compute units of ${serviceId}: ${wrong}`);
     computeUnitsHistory.set(ctx, [serviceId, effectiveHeight], computeUnitsPerRelay);
   }

@@ -1,5 +1,7 @@
 import { concatBytes, utf8ToBytes } from "@turnpike/base";
 import { sha3256 } from "@turnpike/crypto";
+import { endedTextCodec } from "../../state/codecs.ts";
+import { consumeWalk, type RawEntry } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
 import type { Bytes } from "../../types.ts";
 import { serviceConfigs } from "../supplier/state.ts";
@@ -41,25 +43,93 @@ function deactivationHeight(value: Bytes): bigint {
   return 0n;
 }
 
-/** The suppliers whose configuration for a service holds at a height, in store order: by activation, then address. */
-export function sessionCandidates(ctx: Context, serviceId: string, height: bigint): Candidate[] {
-  const serviceBytes = serviceConfigs.keyBytes([serviceId, [0n, ""]]).length - HEIGHT_BYTES;
-  const end = serviceConfigs.keyBytes([serviceId, [height + 1n, ""]]);
-  const candidates: Candidate[] = [];
-  for (const [key, value] of serviceConfigs.rawEntries(ctx, { within: end.subarray(0, serviceBytes), to: end })) {
-    const deactivation = deactivationHeight(value);
-    if (deactivation !== 0n && deactivation <= height) continue;
-    const activation = new DataView(key.buffer, key.byteOffset + serviceBytes, HEIGHT_BYTES).getBigUint64(0);
-    candidates.push({ operator: key.subarray(serviceBytes + HEIGHT_BYTES), activationHeight: activation });
+interface StoredCandidate extends Candidate {
+  readonly deactivationHeight: bigint;
+}
+
+/** Sets of candidates, and sessions drawn of each, that stay in memory for one service. */
+const MOST_SPANS = 8;
+const MOST_DRAWN = 1_000;
+
+function bounded<K, V>(map: Map<K, V>, most: number, key: K, make: () => V): V {
+  const known = map.get(key);
+  if (known !== undefined) return known;
+  const made = make();
+  for (const [oldest] of map) {
+    if (map.size < most) break;
+    map.delete(oldest);
   }
-  return candidates;
+  map.set(key, made);
+  return made;
+}
+
+interface Span {
+  readonly candidates: readonly Candidate[];
+  readonly walkGas: readonly bigint[];
+  /** By limit and preimage. */
+  readonly drawn: Map<string, readonly Candidate[]>;
+}
+
+/** All configurations of a service, and the sessions that were drawn of those that hold at a height. */
+class ServiceCandidates {
+  // In store order: by activation, then address.
+  readonly #all: StoredCandidate[] = [];
+  readonly #gas: bigint[] = [];
+  // Heights from which others hold than before.
+  readonly #changeHeights: readonly bigint[];
+  readonly #spans = new Map<bigint, Span>();
+
+  constructor(entries: Iterable<RawEntry>) {
+    const heights = new Set<bigint>();
+    for (const { key, value, gas } of entries) {
+      const at = key.indexOf(0) + 1;
+      const activationHeight = new DataView(key.buffer, key.byteOffset + at, HEIGHT_BYTES).getBigUint64(0);
+      const deactivation = deactivationHeight(value);
+      const operator = Uint8Array.from(key.subarray(at + HEIGHT_BYTES));
+      this.#all.push({ operator, activationHeight, deactivationHeight: deactivation });
+      this.#gas.push(gas);
+      heights.add(activationHeight).add(deactivation);
+    }
+    this.#changeHeights = [...heights].sort((a, b) => (a < b ? -1 : 1));
+  }
+
+  /** Suppliers of a session, in its order. Takes the gas of a walk over the configurations up to the height. */
+  draw(ctx: Context, preimage: Bytes, height: bigint, limit: number): readonly Candidate[] {
+    const since = this.#changeHeights.findLast((changed) => changed <= height) ?? 0n;
+    const span = bounded(this.#spans, MOST_SPANS, since, () => this.#spanAt(height));
+    consumeWalk(ctx, span.walkGas);
+    const key = `${limit}/${Buffer.from(preimage).toString("latin1")}`;
+    return bounded(span.drawn, MOST_DRAWN, key, () => drawCandidates(preimage, span.candidates, limit));
+  }
+
+  #spanAt(height: bigint): Span {
+    const next = this.#all.findIndex(({ activationHeight }) => activationHeight > height);
+    const begun = next === -1 ? this.#all : this.#all.slice(0, next);
+    const candidates = begun.filter(({ deactivationHeight: end }) => end === 0n || end > height);
+    return { candidates, walkGas: this.#gas.slice(0, begun.length), drawn: new Map() };
+  }
+}
+
+const candidatesOf = serviceConfigs.derivation((entries) => new ServiceCandidates(entries));
+
+/**
+ * The suppliers of a session of a service, in its order: drawn of those whose configuration holds at a height, all of them
+ * when they are fewer than the limit.
+ */
+export function drawSession(
+  ctx: Context,
+  seed: { readonly serviceId: string; readonly preimage: Bytes; readonly height: bigint },
+  limit: number,
+): readonly Candidate[] {
+  const { serviceId, preimage, height } = seed;
+  return candidatesOf(ctx, endedTextCodec.encode(serviceId)).draw(ctx, preimage, height, limit);
 }
 
 /**
  * The suppliers of a session, in its order: `drawSuppliers` of the protocol, for many candidates of which few are drawn.
  * Weights are hashed from the keys as they are, and only those that can be drawn are put in order.
  */
-export function drawCandidates(preimage: Bytes, candidates: readonly Candidate[], limit: number): Candidate[] {
+function drawCandidates(preimage: Bytes, candidates: readonly Candidate[], limit: number): Candidate[] {
   if (candidates.length < limit) return [...candidates];
   const longest = candidates.reduce((most, { operator }) => Math.max(most, operator.length), 0);
   const start = preimage.length + DOT.length;

@@ -3,7 +3,7 @@ import { sessionWindows } from "@turnpike/protocol";
 import type { Context } from "../../state/context.ts";
 import type { Bytes } from "../../types.ts";
 import { getSharedParamsAt } from "../shared/state.ts";
-import { drawCandidates, sessionCandidates } from "./candidates.ts";
+import { drawSession } from "./candidates.ts";
 import { type Candidate, drawnSessions, getSessionParamsAt } from "./state.ts";
 
 /**
@@ -19,7 +19,7 @@ export function drawnSuppliers(
 ): readonly Candidate[] {
   const { serviceId, sessionId, sessionStartBlockHeight: start } = header;
   const limit = getSessionParamsAt(ctx, height).numSuppliersPerSession;
-  const draw = (): Candidate[] => drawCandidates(preimage, sessionCandidates(ctx, serviceId, height), Number(limit));
+  const draw = (): readonly Candidate[] => drawSession(ctx, { serviceId, preimage, height }, Number(limit));
   if (height !== start || start <= 0n) return draw();
   const kept = drawnSessions.get(ctx, [start, sessionId]);
   if (kept !== undefined && kept.limit === limit) return kept.suppliers;

@@ -8,9 +8,9 @@ import {
   sessionPreimage,
 } from "@turnpike/protocol";
 import type { Context } from "../../state/context.ts";
+import { goQuoted } from "../../state/go-text.ts";
 import { done, fail, type Outcome } from "../../state/outcome.ts";
 import { getApplication } from "../application/state.ts";
-import { goQuote } from "../shared/go-text.ts";
 import { serviceIdFault } from "../shared/services.ts";
 import { getSharedParamsAt } from "../shared/state.ts";
 import { getDehydratedSupplier, serviceConfigs } from "../supplier/state.ts";
@@ -26,11 +26,11 @@ function stakedApplication(
   const { applicationAddress: address, serviceId } = header;
   const found = getApplication(ctx, address);
   if (found === undefined) {
-    const text = `could not find app with address ${goQuote(address)} at height ${header.sessionStartBlockHeight}`;
+    const text = `could not find app with address ${goQuoted(address)} at height ${header.sessionStartBlockHeight}`;
     return fail(SESSION.applicationNotFound, text);
   }
   if (!isApplicationActive(found, header.sessionEndBlockHeight)) {
-    const text = `application ${goQuote(address)} is not active for session ${header.sessionId}`;
+    const text = `application ${goQuoted(address)} is not active for session ${header.sessionId}`;
     return fail(SESSION.applicationNotActive, text);
   }
   const history = found.serviceConfigHistory.flatMap(({ service, ...span }) =>
@@ -38,7 +38,7 @@ function stakedApplication(
   );
   const configs = activeApplicationConfigs(found.serviceConfigs, history, height);
   if (configs.some((config) => config.serviceId === serviceId)) return done(found);
-  const text = `application ${goQuote(address)} not staked for service ID ${goQuote(serviceId)}`;
+  const text = `application ${goQuoted(address)} not staked for service ID ${goQuoted(serviceId)}`;
   return fail(SESSION.applicationNotStaked, text);
 }
 
@@ -50,8 +50,7 @@ function sessionSupplier(
   const supplier = getDehydratedSupplier(ctx, operatorAddress);
   const config = serviceConfigs.get(ctx, [serviceId, [activationHeight, operatorAddress]]);
   if (supplier === undefined || config === undefined) return [];
-  supplier.services = config.service === undefined ? [] : [config.service];
-  return [supplier];
+  return [{ ...supplier, services: config.service === undefined ? [] : [config.service] }];
 }
 
 /** A supplier of a session: the key of its configuration for the session's service. */

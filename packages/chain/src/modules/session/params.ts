@@ -2,8 +2,8 @@ import { createMessage, session } from "@turnpike/proto";
 import { nextSessionStartHeight } from "@turnpike/protocol";
 import { addressFault } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
+import { goQuoted, goTypeOfValue } from "../../state/go-text.ts";
 import { fail, SDK, type TxFault } from "../../state/outcome.ts";
-import { goQuote, goTypeOfValue } from "../shared/go-text.ts";
 import { authorityFault } from "../shared/params.ts";
 import { getSharedParamsAt } from "../shared/state.ts";
 import { SESSION } from "./faults.ts";
@@ -27,10 +27,10 @@ export function sessionParamsFault({ numSuppliersPerSession: number }: session.P
 export function updateParamFault({ authority, name, asType }: session.MsgUpdateParam): TxFault | undefined {
   const address = addressFault(authority);
   if (address !== undefined) return fail(SDK.invalidAddress, `invalid authority address (${address})`).fault;
-  if (name !== NUM_SUPPLIERS) return fail(SESSION.paramInvalid, `unsupported param ${goQuote(name)}`).fault;
+  if (name !== NUM_SUPPLIERS) return fail(SESSION.paramInvalid, `unsupported param ${goQuoted(name)}`).fault;
   if (asType.case !== "asUint64") {
     const [wanted, got] = [goTypeOfValue("asUint64"), goTypeOfValue(asType.case)];
-    const text = `invalid type for param ${goQuote(name)} expected ${wanted}, got ${got}`;
+    const text = `invalid type for param ${goQuoted(name)} expected ${wanted}, got ${got}`;
     return fail(SESSION.paramInvalid, text).fault;
   }
   return sessionParamsFault(createMessage(session.ParamsSchema, { numSuppliersPerSession: asType.value }));

@@ -255,12 +255,12 @@ suite("parameters of sessions", () => {
   });
   const NAME = "num_suppliers_per_session";
 
-  test("a change holds from the next session on; before the first one the chain knows of the present only", () => {
+  test("a change holds from the next session on, and before the first one what it changed: sessions under way stay as drawn", () => {
     const state = atHeight(emptyState(), 25n);
     const init = change(NAME, { case: "asUint64", value: 4n });
     assert.ok(runMessage(state.ctx, session.MsgUpdateParamSchema, init).ok);
     const held = [24n, 25n, 30n, 31n].map((height) => getSessionParamsAt(state.ctx, height).numSuppliersPerSession);
-    assert.deepEqual(held, [4n, 15n, 15n, 4n]);
+    assert.deepEqual(held, [15n, 15n, 15n, 4n]);
     assert.equal(getSessionParams(state.ctx).numSuppliersPerSession, 4n);
     const all = { authority: AUTHORITY, params: { numSuppliersPerSession: 9n } };
     assert.ok(runMessage(atHeight(state, 41n).ctx, session.MsgUpdateParamsSchema, all).ok);

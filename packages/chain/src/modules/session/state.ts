@@ -92,12 +92,17 @@ export function getSessionParams(ctx: Context): session.Params {
   return sessionParams.get(ctx, undefined) ?? createMessage(session.ParamsSchema);
 }
 
-/** The parameters that hold at a height: the newest entry of the history that is not later, else today's. */
+/**
+ * The parameters that hold at a height: the newest entry of the history that is not later, else the oldest one, else
+ * today's. The oldest is what the first change took the place of. The real chain takes today's there: its first change
+ * draws the sessions under way anew, and who is drawn no longer can neither claim nor prove.
+ */
 export function getSessionParamsAt(ctx: Context, height: bigint): session.Params {
   if (height >= 0n) {
     const to = uint64Codec.encode(height + 1n);
     for (const [, params] of sessionParamsHistory.entries(ctx, { to, reverse: true })) return params;
   }
+  for (const [, params] of sessionParamsHistory.entries(ctx)) return params;
   return getSessionParams(ctx);
 }
 

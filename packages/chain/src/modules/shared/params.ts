@@ -1,15 +1,18 @@
 import type { MessageInitShape } from "@bufbuild/protobuf";
 import { createMessage, shared } from "@turnpike/proto";
 import { addressFault } from "../../state/addresses.ts";
+import { goQuoted, goTypeOfValue } from "../../state/go-text.ts";
+import { isHeight } from "../../state/heights.ts";
 import { fail, failPlain, type TxFault } from "../../state/outcome.ts";
 import { SHARED } from "./faults.ts";
-import { goQuote, goTypeOfValue } from "./go-text.ts";
 
 type ParamField = Exclude<keyof MessageInitShape<typeof shared.ParamsSchema>, "$typeName" | "$unknown">;
 
 interface ParamRule {
   readonly name: string;
   readonly field: ParamField;
+  /** Counts no blocks and no sessions. */
+  readonly isPrice?: true;
   /** Name in the chain's errors, where the parameter must be at least 1. */
   readonly atLeastOne?: string;
 }
@@ -40,11 +43,13 @@ const RULES: readonly ParamRule[] = [
   {
     name: "compute_units_to_tokens_multiplier",
     field: "computeUnitsToTokensMultiplier",
+    isPrice: true,
     atLeastOne: "ComputeUnitsToTokensMultiplier",
   },
   {
     name: "compute_unit_cost_granularity",
     field: "computeUnitCostGranularity",
+    isPrice: true,
     atLeastOne: "ComputeUnitCostGranularity",
   },
 ];
@@ -69,6 +74,8 @@ export const DEFAULT_SHARED_PARAMS: shared.Params = createMessage(shared.ParamsS
 });
 
 const invalid = (text: string): TxFault => fail(SHARED.paramInvalid, text).fault;
+
+const MOST_BLOCKS = (1n << 31n) - 1n;
 
 // The chain adds and multiplies unsigned numbers of 64 bits and compares the results as signed ones.
 const signed = (value: bigint): bigint => BigInt.asIntN(64, value);
@@ -106,13 +113,22 @@ function windowsFault(params: shared.Params): TxFault | undefined {
   );
 }
 
+// Stricter than the real chain, whose sums of heights wrap around: here they would leave 64 bits, and stop the chain.
+function hugeFault(params: shared.Params): TxFault | undefined {
+  const { sessionGridAnchorHeight, sessionNumberAtAnchor } = params;
+  const huge = RULES.find(({ field, isPrice }) => isPrice !== true && params[field] > MOST_BLOCKS);
+  if (huge !== undefined) return invalid(`${huge.name} (${params[huge.field]}) is too large; at most ${MOST_BLOCKS}`);
+  if (isHeight(sessionGridAnchorHeight) && isHeight(sessionNumberAtAnchor)) return undefined;
+  return invalid(`the session grid's anchor (${sessionGridAnchorHeight}, ${sessionNumberAtAnchor}) is too large`);
+}
+
 /** What is wrong with a whole set of parameters; undefined when nothing is. */
 export function sharedParamsFault(params: shared.Params): TxFault | undefined {
   for (const rule of RULES) {
     const fault = oneFault(rule, params[rule.field]);
     if (fault !== undefined) return fault;
   }
-  return windowsFault(params);
+  return windowsFault(params) ?? hugeFault(params);
 }
 
 /** What is wrong with the change of one parameter, before any state is asked. */
@@ -123,10 +139,10 @@ export function updateParamFault({ authority, name, asType }: shared.MsgUpdatePa
   }
   if (asType.case === undefined) return invalid("missing param AsType");
   const rule = ruleOf(name);
-  if (rule === undefined) return fail(SHARED.paramNameInvalid, `unsupported param ${goQuote(name)}`).fault;
+  if (rule === undefined) return fail(SHARED.paramNameInvalid, `unsupported param ${goQuoted(name)}`).fault;
   if (asType.case !== "asUint64") {
     const [wanted, got] = [goTypeOfValue("asUint64"), goTypeOfValue(asType.case)];
-    return invalid(`invalid type for param ${goQuote(name)} expected ${wanted}, got ${got}`);
+    return invalid(`invalid type for param ${goQuoted(name)} expected ${wanted}, got ${got}`);
   }
   return oneFault(rule, asType.value);
 }

@@ -36,7 +36,8 @@ function nameFault(name: string): TxFault | undefined {
   return undefined;
 }
 
-function computeUnitsFault(units: bigint): TxFault | undefined {
+/** What is wrong with the compute units of a relay; undefined when nothing is. */
+export function computeUnitsFault(units: bigint): TxFault | undefined {
   const why =
     units === 0n
       ? "compute units per relay must be greater than 0"

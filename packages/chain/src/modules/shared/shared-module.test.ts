@@ -3,8 +3,8 @@ import { suite, test } from "node:test";
 import { createMessage, shared } from "@turnpike/proto";
 import { sessionAt } from "@turnpike/protocol";
 import fc from "fast-check";
+import { goQuoted } from "../../state/go-text.ts";
 import { readRecordedTx, stateOf } from "../../testing/recorded-tx.ts";
-import { goQuote } from "./go-text.ts";
 import { DEFAULT_SHARED_PARAMS } from "./params.ts";
 import { getSharedParams, getSharedParamsAt, sharedParamsHistory } from "./state.ts";
 import {
@@ -77,7 +77,7 @@ suite("shared parameters as recorded", () => {
     assert.equal(getSharedParamsAt(state.ctx, 1631n).computeUnitsToTokensMultiplier, 43_000_000n);
   });
 
-  test("a height below zero is refused", () => {
+  test("a height that no block has is refused", () => {
     const path = "/pocket.shared.Query/ParamsAtHeight";
     const got = ask(emptyState(), path, shared.QueryParamsAtHeightRequestSchema, { height: -1n });
     assert.deepEqual(got, { code: 3, message: "height must be non-negative" });
@@ -248,7 +248,7 @@ suite("genesis of shared parameters", () => {
     const history = [{ effective_height: "5", params: wrong }];
     assert.throws(() => emptyState({ shared: { ...GENESIS, params_history: history } }), /the history at 5/);
     const early = [{ effective_height: "-5", params: GENESIS.params }];
-    assert.throws(() => emptyState({ shared: { ...GENESIS, params_history: early } }), /a height below zero/);
+    assert.throws(() => emptyState({ shared: { ...GENESIS, params_history: early } }), /a height that no block has/);
   });
 
   test("an entry of the history that is not right is never today's", () => {
@@ -261,7 +261,7 @@ suite("genesis of shared parameters", () => {
 
 test("texts are quoted as Go quotes them", () => {
   assert.equal(
-    goQuote('a\\b"c\t\x01\x7f\u00e9\u2028\u{e0001} z'),
+    goQuoted('a\\b"c\t\x01\x7f\u00e9\u2028\u{e0001} z'),
     '"a\\\\b\\"c\\t\\x01\\x7f\u00e9\\u2028\\U000e0001 z"',
   );
 });

@@ -1,6 +1,7 @@
 import { AppError } from "@turnpike/base";
 import { createMessage, shared } from "@turnpike/proto";
 import type { Context } from "../../state/context.ts";
+import { isHeight } from "../../state/heights.ts";
 import { type Module, moduleGenesis } from "../../state/module.ts";
 import { promoteParams } from "./history.ts";
 import { type ParamMessageOptions, sharedMessages } from "./messages.ts";
@@ -17,7 +18,7 @@ function init(ctx: Context, { params = DEFAULT_SHARED_PARAMS, paramsHistory }: s
   sharedParams.set(ctx, undefined, params);
   for (const { effectiveHeight, params: noted } of paramsHistory) {
     if (noted === undefined) continue;
-    const wrong = effectiveHeight < 0n ? "a height below zero" : sharedParamsFault(noted)?.text;
+    const wrong = !isHeight(effectiveHeight) ? "a height that no block has" : sharedParamsFault(noted)?.text;
     if (wrong !== undefined) throw invalid(`the history at ${effectiveHeight}: ${wrong}`);
     sharedParamsHistory.set(ctx, effectiveHeight, noted);
   }

@@ -1,5 +1,5 @@
 import { createMessage, shared } from "@turnpike/proto";
-import type { SettlementSharedParams } from "@turnpike/protocol";
+import { type SettlementSharedParams, sessionAt } from "@turnpike/protocol";
 import { messageCodec, noKey, uint64Codec } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
@@ -36,6 +36,11 @@ export function getSharedParamsAt(ctx: Context, height: bigint): shared.Params {
     for (const [, params] of sharedParamsHistory.entries(ctx, { to, reverse: true })) return params;
   }
   return getSharedParams(ctx);
+}
+
+/** Last height of the session that the block is in. */
+export function sessionEnd(ctx: Context): bigint {
+  return sessionAt(getSharedParams(ctx), ctx.block.heightBlocks).endHeight;
 }
 
 /** The parameters as the rules of `packages/protocol` take them. */

@@ -3,6 +3,7 @@ import { createMessage, staking, TimestampSchema } from "@turnpike/proto";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
 import { type Context, chainEvent } from "../../state/context.ts";
 import { done, fail, type Outcome, SDK, type TxFault } from "../../state/outcome.ts";
+import { timestampOf } from "../../state/timestamps.ts";
 import type { Bytes } from "../../types.ts";
 import { isDenom, readCoins } from "../bank/coins.ts";
 import { DECIMAL_ONE, decimalText, readWhole } from "./decimals.ts";
@@ -16,7 +17,6 @@ import {
   setValidator,
   validatorsByKey,
 } from "./state.ts";
-import { timestampOf } from "./validator-set.ts";
 
 /** Operator address bytes of a message, or the SDK's fault. */
 export function operatorOf(text: string): Outcome<Bytes> {

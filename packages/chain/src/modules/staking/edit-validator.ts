@@ -1,11 +1,11 @@
 import { createMessage, staking } from "@turnpike/proto";
 import { type Context, chainEvent } from "../../state/context.ts";
 import { done, fail, type Outcome, SDK, type TxFault } from "../../state/outcome.ts";
+import { timestampNanos, timestampOf } from "../../state/timestamps.ts";
 import { checkDescription, isEmptyDescription, operatorOf } from "./create-validator.ts";
 import { DECIMAL_ONE, decimalText, readWhole } from "./decimals.ts";
 import { STAKING } from "./errors.ts";
 import { getStakingParams, getValidator, setValidator } from "./state.ts";
-import { timestampOf } from "./validator-set.ts";
 
 const KEEP = "[do-not-modify]";
 const DAY_NANOS = 86_400_000_000_000n;
@@ -33,9 +33,8 @@ function changedDescription(now: staking.Description, wanted: staking.Descriptio
 
 function changedCommission(ctx: Context, now: staking.Commission, rate: bigint): Outcome<staking.Commission> {
   const { updateTime, commissionRates } = now;
-  const since = (updateTime?.seconds ?? 0n) * 1_000_000_000n + BigInt(updateTime?.nanos ?? 0);
   const current = readWhole(commissionRates?.rate ?? "") ?? 0n;
-  if (ctx.block.timeNanos - since < DAY_NANOS) return fail(STAKING.commissionTooSoon);
+  if (ctx.block.timeNanos - timestampNanos(updateTime) < DAY_NANOS) return fail(STAKING.commissionTooSoon);
   if (rate > (readWhole(commissionRates?.maxRate ?? "") ?? 0n)) return fail(STAKING.commissionOverMax);
   if (rate - current > (readWhole(commissionRates?.maxChangeRate ?? "") ?? 0n)) return fail(STAKING.commissionChange);
   return done(

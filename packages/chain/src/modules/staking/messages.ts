@@ -6,10 +6,11 @@ import { done, fail, type Outcome, SDK } from "../../state/outcome.ts";
 import { isDenom, readCoins } from "../bank/coins.ts";
 import { checkAuthority } from "../bank/messages.ts";
 import { createValidator, createValidatorFault, operatorOf } from "./create-validator.ts";
-import { DECIMAL_ONE, decimalText, readWhole } from "./decimals.ts";
+import { decimalText } from "./decimals.ts";
 import { delegate } from "./delegate.ts";
 import { editValidator, editValidatorFault } from "./edit-validator.ts";
 import { STAKING } from "./errors.ts";
+import { paramsFault } from "./params.ts";
 import { getStakingParams, getValidator, OPERATOR_PREFIX, setIsStale, stakingParams } from "./state.ts";
 
 /** What staking needs to know of the chain. */
@@ -52,22 +53,6 @@ function runDelegate(ctx: Context, message: staking.MsgDelegate): Outcome<stakin
     }),
   );
   return done(createMessage(staking.MsgDelegateResponseSchema));
-}
-
-/** Why parameters are not valid, in the SDK's words; undefined when they are. */
-export function paramsFault(params: staking.Params): string | undefined {
-  const { unbondingTime, maxValidators, maxEntries, bondDenom, minCommissionRate } = params;
-  const seconds = unbondingTime?.seconds ?? 0n;
-  if (seconds < 0n || (seconds === 0n && (unbondingTime?.nanos ?? 0) <= 0)) return "unbonding time must be positive";
-  if (maxValidators === 0) return "max validators must be positive: 0";
-  if (maxEntries === 0) return "max entries must be positive: 0";
-  if (bondDenom.trim() === "") return "bond denom cannot be blank";
-  if (!isDenom(bondDenom)) return `invalid denom: ${bondDenom}`;
-  const least = readWhole(minCommissionRate === "" ? "0" : minCommissionRate);
-  if (least === undefined) return "minimum commission rate cannot be nil";
-  if (least < 0n) return `minimum commission rate cannot be negative: ${decimalText(least)}`;
-  if (least > DECIMAL_ONE) return `minimum commission rate cannot be greater than 100%: ${decimalText(least)}`;
-  return undefined;
 }
 
 const refused = (what: string): { readonly ok: false; readonly fault: ReturnType<typeof fail>["fault"] } =>
@@ -125,6 +110,10 @@ export function stakingMessages(opts: StakingOptions): Record<string, MessageHan
           const params = message.params ?? createMessage(staking.ParamsSchema);
           const fault = paramsFault(params);
           if (fault !== undefined) return fail(SDK.invalidRequest, fault);
+          // The pools hold the tokens of all validators in it.
+          if (params.bondDenom !== getStakingParams(ctx).bondDenom) {
+            return fail(SDK.invalidRequest, "the denomination of bonds cannot be changed on this chain");
+          }
           stakingParams.set(ctx, undefined, params);
           setIsStale.set(ctx, undefined, true);
           return done(createMessage(staking.MsgUpdateParamsResponseSchema));

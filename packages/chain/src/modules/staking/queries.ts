@@ -1,14 +1,12 @@
-import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
-import { concatBytes } from "@turnpike/base";
 import { moduleAddressBytes } from "@turnpike/crypto";
-import { type baseQuery, createMessage, staking } from "@turnpike/proto";
+import { createMessage, staking } from "@turnpike/proto";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
 import { lengthPrefixedCodec } from "../../state/codecs.ts";
-import type { Collection, WalkOptions } from "../../state/collection.ts";
+import { collectionPage } from "../../state/collection-page.ts";
 import type { Context } from "../../state/context.ts";
 import { type QueryRefusal, refuse } from "../../state/grpc-status.ts";
-import { type QueryAnswer, type QueryHandler, queryHandler } from "../../state/module.ts";
-import { type Page, pageOf } from "../../state/pages.ts";
+import { answerOf, type QueryAnswer, type QueryHandler, queryHandler } from "../../state/module.ts";
+import { pageOf } from "../../state/pages.ts";
 import type { Bytes } from "../../types.ts";
 import { getBalance } from "../bank/balances.ts";
 import { writeCoin } from "../bank/coins.ts";
@@ -25,11 +23,6 @@ import {
   validators,
 } from "./state.ts";
 
-const make = <Desc extends DescMessage>(
-  schema: Desc,
-  init: Parameters<typeof createMessage<Desc>>[1],
-): QueryAnswer<MessageShape<Desc>> => ({ ok: true, value: createMessage(schema, init) });
-
 const path = (method: string): string => `/cosmos.staking.v1beta1.Query/${method}`;
 
 type Address = { readonly ok: true; readonly value: Bytes } | QueryRefusal;
@@ -39,27 +32,6 @@ function addressOf(text: string, what: "validator" | "delegator"): Address {
   const prefix = what === "validator" ? OPERATOR_PREFIX : undefined;
   const address = parseAddress(text, prefix);
   return address.ok ? address : refuse("Unknown", addressFault(text, prefix) ?? "");
-}
-
-/** A page of a collection of what `item` gives something for; the keys of the page end behind `within`. */
-function walkPage<K, V, T>(
-  ctx: Context,
-  collection: Collection<K, V>,
-  within: Bytes,
-  request: baseQuery.PageRequest | undefined,
-  item: (key: K, value: V) => T | undefined,
-): Page<T> {
-  return pageOf(request, function* ({ from, reverse }) {
-    const options: WalkOptions = {
-      within,
-      reverse,
-      ...(from === undefined ? {} : { from: concatBytes(within, from) }),
-    };
-    for (const [key, value] of collection.entries(ctx, options)) {
-      const found = item(key, value);
-      if (found !== undefined) yield [collection.keyBytes(key).subarray(within.length), found];
-    }
-  });
 }
 
 function delegationResponse(ctx: Context, delegation: staking.Delegation, operator: Bytes): staking.DelegationResponse {
@@ -106,7 +78,7 @@ function pair(
 /** The queries of staking, by gRPC path. There is no unbonding and no redelegation: their lists are empty. */
 export const STAKING_QUERIES: Readonly<Record<string, QueryHandler>> = {
   [path("Params")]: queryHandler(staking.QueryParamsRequestSchema, staking.QueryParamsResponseSchema, (ctx) =>
-    make(staking.QueryParamsResponseSchema, { params: getStakingParams(ctx) }),
+    answerOf(staking.QueryParamsResponseSchema, { params: getStakingParams(ctx) }),
   ),
   [path("Pool")]: queryHandler(staking.QueryPoolRequestSchema, staking.QueryPoolResponseSchema, (ctx) => {
     const { bondDenom } = getStakingParams(ctx);
@@ -115,7 +87,7 @@ export const STAKING_QUERIES: Readonly<Record<string, QueryHandler>> = {
       notBondedTokens: held(NOT_BONDED_POOL),
       bondedTokens: held(BONDED_POOL),
     });
-    return make(staking.QueryPoolResponseSchema, { pool });
+    return answerOf(staking.QueryPoolResponseSchema, { pool });
   }),
   [path("Validators")]: queryHandler(
     staking.QueryValidatorsRequestSchema,
@@ -125,11 +97,15 @@ export const STAKING_QUERIES: Readonly<Record<string, QueryHandler>> = {
         return refuse("InvalidArgument", `invalid validator status ${status}`);
       }
       const wanted = status === "" ? undefined : STATUSES[status];
-      const page = walkPage(ctx, validators, new Uint8Array(0), pagination, (_, validator) =>
-        wanted === undefined || validator.status === wanted ? validator : undefined,
-      );
+      const page = collectionPage(ctx, validators, {
+        request: pagination,
+        item: (_, validator) => (wanted === undefined || validator.status === wanted ? validator : undefined),
+      });
       if (!page.ok) return refuse("Internal", page.text);
-      return make(staking.QueryValidatorsResponseSchema, { validators: [...page.items], pagination: page.pagination });
+      return answerOf(staking.QueryValidatorsResponseSchema, {
+        validators: [...page.items],
+        pagination: page.pagination,
+      });
     },
   ),
   [path("Validator")]: queryHandler(
@@ -137,7 +113,7 @@ export const STAKING_QUERIES: Readonly<Record<string, QueryHandler>> = {
     staking.QueryValidatorResponseSchema,
     (ctx, request) => {
       const validator = validatorAnswer(ctx, request.validatorAddr);
-      return validator.ok ? make(staking.QueryValidatorResponseSchema, { validator: validator.value }) : validator;
+      return validator.ok ? answerOf(staking.QueryValidatorResponseSchema, { validator: validator.value }) : validator;
     },
   ),
   [path("ValidatorDelegations")]: queryHandler(
@@ -147,11 +123,13 @@ export const STAKING_QUERIES: Readonly<Record<string, QueryHandler>> = {
       const operator = addressOf(request.validatorAddr, "validator");
       if (!operator.ok) return operator;
       const within = lengthPrefixedCodec.encode(operator.value);
-      const page = walkPage(ctx, delegations, within, request.pagination, (_, delegation) =>
-        delegationResponse(ctx, delegation, operator.value),
-      );
+      const page = collectionPage(ctx, delegations, {
+        within,
+        request: request.pagination,
+        item: (_, delegation) => delegationResponse(ctx, delegation, operator.value),
+      });
       if (!page.ok) return refuse("Internal", page.text);
-      return make(staking.QueryValidatorDelegationsResponseSchema, {
+      return answerOf(staking.QueryValidatorDelegationsResponseSchema, {
         delegationResponses: [...page.items],
         pagination: page.pagination,
       });
@@ -168,7 +146,7 @@ export const STAKING_QUERIES: Readonly<Record<string, QueryHandler>> = {
         const text = `delegation with delegator ${delegatorAddr} not found for validator ${validatorAddr}`;
         return refuse("NotFound", text);
       }
-      return make(staking.QueryDelegationResponseSchema, {
+      return answerOf(staking.QueryDelegationResponseSchema, {
         delegationResponse: delegationResponse(ctx, delegation, at.operator),
       });
     },
@@ -180,12 +158,13 @@ export const STAKING_QUERIES: Readonly<Record<string, QueryHandler>> = {
       const delegator = addressOf(request.delegatorAddr, "delegator");
       if (!delegator.ok) return delegator;
       const within = lengthPrefixedCodec.encode(delegator.value);
-      const page = walkPage(ctx, delegationsByDelegator, within, request.pagination, ([, operator]) => {
+      const item = ([, operator]: readonly [Bytes, Bytes]): staking.DelegationResponse | undefined => {
         const delegation = getDelegation(ctx, operator, delegator.value);
         return delegation === undefined ? undefined : delegationResponse(ctx, delegation, operator);
-      });
+      };
+      const page = collectionPage(ctx, delegationsByDelegator, { within, request: request.pagination, item });
       if (!page.ok) return refuse("Internal", page.text);
-      return make(staking.QueryDelegatorDelegationsResponseSchema, {
+      return answerOf(staking.QueryDelegatorDelegationsResponseSchema, {
         delegationResponses: [...page.items],
         pagination: page.pagination,
       });
@@ -198,11 +177,13 @@ export const STAKING_QUERIES: Readonly<Record<string, QueryHandler>> = {
       const delegator = addressOf(request.delegatorAddr, "delegator");
       if (!delegator.ok) return delegator;
       const within = lengthPrefixedCodec.encode(delegator.value);
-      const page = walkPage(ctx, delegationsByDelegator, within, request.pagination, ([, operator]) =>
-        getValidator(ctx, operator),
-      );
+      const page = collectionPage(ctx, delegationsByDelegator, {
+        within,
+        request: request.pagination,
+        item: ([, operator]) => getValidator(ctx, operator),
+      });
       if (!page.ok) return refuse("Internal", page.text);
-      return make(staking.QueryDelegatorValidatorsResponseSchema, {
+      return answerOf(staking.QueryDelegatorValidatorsResponseSchema, {
         validators: [...page.items],
         pagination: page.pagination,
       });
@@ -218,7 +199,7 @@ export const STAKING_QUERIES: Readonly<Record<string, QueryHandler>> = {
       if (validator === undefined || getDelegation(ctx, at.operator, at.delegator) === undefined) {
         return refuse("Internal", "no delegation for (address, validator) tuple");
       }
-      return make(staking.QueryDelegatorValidatorResponseSchema, { validator });
+      return answerOf(staking.QueryDelegatorValidatorResponseSchema, { validator });
     },
   ),
   [path("DelegatorUnbondingDelegations")]: queryHandler(
@@ -229,7 +210,7 @@ export const STAKING_QUERIES: Readonly<Record<string, QueryHandler>> = {
       if (!delegator.ok) return delegator;
       const page = pageOf(request.pagination, () => []);
       if (!page.ok) return refuse("Internal", page.text);
-      return make(staking.QueryDelegatorUnbondingDelegationsResponseSchema, { pagination: page.pagination });
+      return answerOf(staking.QueryDelegatorUnbondingDelegationsResponseSchema, { pagination: page.pagination });
     },
   ),
   [path("ValidatorUnbondingDelegations")]: queryHandler(
@@ -240,7 +221,7 @@ export const STAKING_QUERIES: Readonly<Record<string, QueryHandler>> = {
       if (!operator.ok) return operator;
       const page = pageOf(request.pagination, () => []);
       if (!page.ok) return refuse("Internal", page.text);
-      return make(staking.QueryValidatorUnbondingDelegationsResponseSchema, { pagination: page.pagination });
+      return answerOf(staking.QueryValidatorUnbondingDelegationsResponseSchema, { pagination: page.pagination });
     },
   ),
   [path("UnbondingDelegation")]: queryHandler(
@@ -259,7 +240,7 @@ export const STAKING_QUERIES: Readonly<Record<string, QueryHandler>> = {
     (_, request) => {
       const page = pageOf(request.pagination, () => []);
       if (!page.ok) return refuse("Internal", page.text);
-      return make(staking.QueryRedelegationsResponseSchema, { pagination: page.pagination });
+      return answerOf(staking.QueryRedelegationsResponseSchema, { pagination: page.pagination });
     },
   ),
   [path("HistoricalInfo")]: queryHandler(

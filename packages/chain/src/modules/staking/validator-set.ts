@@ -1,9 +1,10 @@
 import { AppError } from "@turnpike/base";
 import { moduleAddressBytes } from "@turnpike/crypto";
-import { createMessage, staking, TimestampSchema } from "@turnpike/proto";
+import { staking } from "@turnpike/proto";
 import { uint64Codec } from "../../state/codecs.ts";
 import type { Context } from "../../state/context.ts";
 import type { ValidatorUpdate } from "../../state/module.ts";
+import { timestampNanos, timestampOf } from "../../state/timestamps.ts";
 import type { Bytes } from "../../types.ts";
 import { sendCoins } from "../bank/transfers.ts";
 import {
@@ -21,13 +22,6 @@ import {
   validators,
   validatorsByPower,
 } from "./state.ts";
-
-const NANOS = 1_000_000_000n;
-
-/** A block time as a message has it. */
-export function timestampOf(nanos: bigint): ReturnType<typeof createMessage<typeof TimestampSchema>> {
-  return createMessage(TimestampSchema, { seconds: nanos / NANOS, nanos: Number(nanos % NANOS) });
-}
 
 function known(ctx: Context, operator: Bytes): staking.Validator {
   const validator = getValidator(ctx, operator);
@@ -51,19 +45,14 @@ function move(ctx: Context, from: string, to: string, amount: bigint): void {
 function bond(ctx: Context, validator: staking.Validator): bigint {
   if (validator.status === staking.BondStatus.BONDED) return 0n;
   if (validator.status === staking.BondStatus.UNBONDING) {
-    unbondingValidators.remove(ctx, [unbondingNanos(validator), operatorBytes(validator)]);
+    unbondingValidators.remove(ctx, [timestampNanos(validator.unbondingTime), operatorBytes(validator)]);
   }
   setValidator(ctx, { ...validator, status: staking.BondStatus.BONDED });
   return BigInt(validator.tokens);
 }
 
-function unbondingNanos({ unbondingTime }: staking.Validator): bigint {
-  return (unbondingTime?.seconds ?? 0n) * NANOS + BigInt(unbondingTime?.nanos ?? 0);
-}
-
 function beginUnbonding(ctx: Context, validator: staking.Validator): bigint {
-  const period = getStakingParams(ctx).unbondingTime;
-  const until = ctx.block.timeNanos + (period?.seconds ?? 0n) * NANOS + BigInt(period?.nanos ?? 0);
+  const until = ctx.block.timeNanos + timestampNanos(getStakingParams(ctx).unbondingTime);
   setValidator(ctx, {
     ...validator,
     status: staking.BondStatus.UNBONDING,

@@ -66,6 +66,22 @@ suite("suppliers: hostile input", () => {
     }
   });
 
+  test("a configuration is bounded, as every session of the service carries it", () => {
+    const chain = new TestChain();
+    fund(chain.at(1n), ANNA, 10_000_000n);
+    const staked = (count: number) => {
+      const message = stakeOf(ANNA, {}, ["anvil"]);
+      const [config] = message.services;
+      const [endpoint] = config?.endpoints ?? [];
+      config?.endpoints.push(...Array.from({ length: count }, () => endpoint ?? assert.fail()));
+      return chain.run(5n, supplier.MsgStakeSupplierSchema, message);
+    };
+    const result = staked(10_000);
+    assert.ok(!result.ok && result.fault.code === 1104, JSON.stringify(result));
+    assert.match(result.fault.text, /^service config of "anvil" has \d+ bytes; at most 65536: /);
+    assert.ok(staked(100).ok);
+  });
+
   test("queries with keys, filters and limits that make no sense are answered or refused", () => {
     const chain = new TestChain();
     fund(chain.at(1n), ANNA, 10_000_000n);

@@ -3,10 +3,11 @@ import { addressFault } from "../../state/addresses.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { failStatus } from "../../state/grpc-status.ts";
 import { type MessageHandler, messageHandler } from "../../state/module.ts";
-import { done, fail, failPlain, SDK, type TxFault } from "../../state/outcome.ts";
-import { coinAmount, coinText, STAKE_DENOM } from "../../state/stakes.ts";
+import { done, fail, SDK, type TxFault } from "../../state/outcome.ts";
+import { coinAmount, coinText, hasAmount, STAKE_DENOM } from "../../state/stakes.ts";
+import { wrongAuthorityText } from "../shared/messages.ts";
+import { authorityFault } from "../shared/params.ts";
 import { SUPPLIER } from "./errors.ts";
-import { refused } from "./stake.ts";
 import { getSupplierParams, supplierParams } from "./state.ts";
 
 function coinFault(coin: base.Coin | undefined, name: string): TxFault | undefined {
@@ -15,6 +16,7 @@ function coinFault(coin: base.Coin | undefined, name: string): TxFault | undefin
   if (coin.denom !== STAKE_DENOM) {
     return fault(`invalid ${name} denom ${goQuoted(coin.denom)}; expected ${goQuoted(STAKE_DENOM)}`);
   }
+  if (!hasAmount(coin)) return fault(`invalid ${name} amount: ${coinText(coin)}`);
   if (coinAmount(coin) < 0n) return fault(`${name} amount must be positive: got ${coinText(coin)}`);
   return undefined;
 }
@@ -40,21 +42,19 @@ function updateParamFault({ authority, name, asType }: supplier.MsgUpdateParam):
 }
 
 function updateParamsFault({ authority, params }: supplier.MsgUpdateParams): TxFault | undefined {
-  const address = addressFault(authority);
-  if (address !== undefined) return failPlain(`invalid authority address: ${address}`).fault;
-  return supplierParamsFault(params ?? createMessage(supplier.ParamsSchema));
+  return authorityFault(authority) ?? supplierParamsFault(params ?? createMessage(supplier.ParamsSchema));
 }
 
 /** Handlers of the two messages that change parameters. */
 export function supplierParamMessages(authority: string): readonly MessageHandler[] {
-  const wrong = (got: string): string => `invalid authority; expected ${authority}, got ${got}`;
+  const wrong = (got: string): string => wrongAuthorityText(SUPPLIER.invalidSigner, authority, got);
   return [
     messageHandler(supplier.MsgUpdateParamsSchema, supplier.MsgUpdateParamsResponseSchema, {
       signers: (message) => [message.authority],
       validate: updateParamsFault,
       run(ctx, message) {
         if (message.authority !== authority) {
-          return refused("PermissionDenied", SUPPLIER.invalidSigner, wrong(message.authority));
+          return failStatus("PermissionDenied", wrong(message.authority));
         }
         supplierParams.set(ctx, undefined, message.params ?? createMessage(supplier.ParamsSchema));
         return done(createMessage(supplier.MsgUpdateParamsResponseSchema));
@@ -65,7 +65,7 @@ export function supplierParamMessages(authority: string): readonly MessageHandle
       validate: updateParamFault,
       run(ctx, message) {
         if (message.authority !== authority) {
-          return refused("InvalidArgument", SUPPLIER.invalidSigner, wrong(message.authority));
+          return failStatus("InvalidArgument", wrong(message.authority));
         }
         const { value } = message.asType;
         const change =

@@ -41,9 +41,13 @@ type Operators = Page<{ readonly operatorAddress: string; readonly isActive: boo
 /** A page of a service's configurations, with the keys that the real chain's pages have: `height/operator/`. */
 function servicePage(ctx: Context, serviceId: string, request: baseQuery.PageRequest | undefined): Operators {
   const within = endedTextCodec.encode(serviceId);
-  return pageOf(request, function* ({ from, reverse }) {
-    const start = from === undefined ? {} : { from: concatBytes(within, innerKey(from)) };
-    for (const [[, [height, operatorAddress]], update] of serviceConfigs.entries(ctx, { within, reverse, ...start })) {
+  const start = concatBytes(within, innerKey(request?.key ?? new Uint8Array(0)));
+  return pageOf(request, function* ({ from, to, reverse }) {
+    const bounds = {
+      ...(from === undefined ? {} : { from: start }),
+      ...(to === undefined ? {} : { to: concatBytes(start, Uint8Array.of(0)) }),
+    };
+    for (const [[, [height, operatorAddress]], update] of serviceConfigs.entries(ctx, { within, reverse, ...bounds })) {
       const key = concatBytes(uint64Codec.encode(height), SLASH, utf8ToBytes(operatorAddress), SLASH);
       yield [key, { operatorAddress, isActive: isConfigActive(update, ctx.block.heightBlocks) }];
     }

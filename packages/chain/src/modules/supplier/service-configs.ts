@@ -1,11 +1,13 @@
-import { shared } from "@turnpike/proto";
+import { encodeMessage, shared } from "@turnpike/proto";
 import { addressFault } from "../../state/addresses.ts";
-import { compactText } from "../../state/go-text.ts";
+import { compactText, goQuoted } from "../../state/go-text.ts";
 import { fail } from "../../state/outcome.ts";
 import { serviceIdFault } from "../shared/services.ts";
 import { isEndpointUrl } from "./endpoint-url.ts";
 import { INVALID_REV_SHARE } from "./errors.ts";
 
+// The real chain has no bound; but every session of the service carries the configuration of each of its suppliers.
+const MOST_CONFIG_BYTES = 65_536;
 const RPC_TYPES: ReadonlySet<number> = new Set(shared.RPCTypeSchema.values.map(({ number }) => number));
 
 const shown = (config: shared.SupplierServiceConfig): string => compactText(shared.SupplierServiceConfigSchema, config);
@@ -48,7 +50,8 @@ function revShareFault(shares: readonly shared.ServiceRevenueShare[]): string | 
 
 /**
  * What is wrong with a supplier's configurations, in the real chain's words; undefined when nothing is: ids are right and
- * unique, every service has endpoints with a URL and a kind, and whole shares that sum up to 100 (x/shared/types/service_configs.go).
+ * unique, every service has endpoints with a URL and a kind, and whole shares that sum up to 100
+ * (x/shared/types/service_configs.go); and each is at most 64 KiB.
  */
 export function serviceConfigsFault(configs: readonly shared.SupplierServiceConfig[]): string | undefined {
   const seen = new Set<string>();
@@ -61,6 +64,10 @@ export function serviceConfigsFault(configs: readonly shared.SupplierServiceConf
     if (endpoints !== undefined) return endpoints;
     const shares = revShareFault(config.revShare);
     if (shares !== undefined) return fail(INVALID_REV_SHARE, shares).fault.text;
+    const bytes = encodeMessage(shared.SupplierServiceConfigSchema, config).length;
+    if (bytes > MOST_CONFIG_BYTES) {
+      return `service config of ${goQuoted(config.serviceId)} has ${bytes} bytes; at most ${MOST_CONFIG_BYTES}`;
+    }
   }
   return undefined;
 }

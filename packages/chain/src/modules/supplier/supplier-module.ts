@@ -2,8 +2,10 @@ import { AppError } from "@turnpike/base";
 import { createMessage, shared, supplier } from "@turnpike/proto";
 import { addressFault } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
+import { isHeight } from "../../state/heights.ts";
 import { type Module, moduleGenesis } from "../../state/module.ts";
-import { stakeFault } from "../../state/stakes.ts";
+import { coinAmount, STAKE_DENOM, stakeFault } from "../../state/stakes.ts";
+import { poolFault } from "../bank/pools.ts";
 import { activateConfigs, pruneConfigs, unbondSuppliers } from "./blocks.ts";
 import { SUPPLIER } from "./errors.ts";
 import { type SupplierOptions, supplierMessages } from "./messages.ts";
@@ -32,13 +34,20 @@ function historyFault({ operatorAddress, serviceConfigHistory }: shared.Supplier
     const { service, activationHeight, deactivationHeight } = update;
     const at = `${service?.serviceId ?? ""}/${activationHeight}`;
     if (update.operatorAddress !== operatorAddress) return "its history has another operator";
-    if (service === undefined || activationHeight < 0n || deactivationHeight < 0n) return `its history of ${at}`;
+    if (service === undefined || !isHeight(activationHeight) || !isHeight(deactivationHeight))
+      return `its history of ${at}`;
     if (seen.has(at)) return `its history has ${at} twice`;
     seen.add(at);
     const fault = serviceConfigsFault([service]);
     if (fault !== undefined) return fault;
   }
   return undefined;
+}
+
+// Slashing may have used up a stake, and makes its supplier unbond: both must come back from an export.
+function stakeFaultOf({ stake, unstakeSessionEndHeight }: shared.Supplier): string | undefined {
+  if (unstakeSessionEndHeight !== 0n && stake?.denom === STAKE_DENOM && stake.amount === "0") return undefined;
+  return stakeFault(stake, { kind: SUPPLIER.invalidStake, who: "supplier", beforeDenom: "" })?.text;
 }
 
 /** A supplier without a history has had its services from the first block on. */
@@ -55,18 +64,23 @@ function init(ctx: Context, { params = DEFAULT_SUPPLIER_PARAMS, supplierList }: 
   const wrong = supplierParamsFault(params);
   if (wrong !== undefined) throw invalid(wrong.text);
   supplierParams.set(ctx, undefined, params);
+  let staked = 0n;
   for (const found of supplierList) {
     const { operatorAddress, ownerAddress, stake, services } = found;
     const why =
       addressFault(operatorAddress) ??
       addressFault(ownerAddress) ??
-      stakeFault(stake, { kind: SUPPLIER.invalidStake, who: "supplier", beforeDenom: "" })?.text ??
+      stakeFaultOf(found) ??
+      (isHeight(found.unstakeSessionEndHeight) ? undefined : "it has a height that no block has") ??
       serviceConfigsFault(services) ??
       historyFault(found) ??
       (getDehydratedSupplier(ctx, operatorAddress) === undefined ? undefined : "it is there twice");
     if (why !== undefined) throw invalid(`supplier ${operatorAddress}: ${why}`);
     setSupplier(ctx, withHistory(found));
+    staked += coinAmount(stake);
   }
+  const lacking = poolFault(ctx, SUPPLIER_MODULE, staked);
+  if (lacking !== undefined) throw invalid(lacking);
 }
 
 /** The module of suppliers: their stakes, and which services they have when. */

@@ -314,6 +314,7 @@ suite("thousands of suppliers", () => {
       params: { minStake: upokt("1"), stakingFee: upokt("0") },
       supplierList,
     });
+    fund(chain.at(0n), moduleAddress("supplier"), BigInt(count) * 1_000_000_000n);
     module.genesis?.init(chain.at(0n), state);
     const own = new StateMachine({ gasPrices: [] }, [module]);
     return [22n, 25n, 30n, 31n, 35n].map((height) => {

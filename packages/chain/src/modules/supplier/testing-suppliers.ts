@@ -68,12 +68,20 @@ export function blockAt(heightBlocks: bigint): BlockInfo {
   };
 }
 
+// A genesis whose stakes nobody holds is refused.
+function bankOf({ supplier: genesis }: Readonly<Record<string, unknown>>): Record<string, unknown> {
+  const { supplierList = [] } = (genesis ?? {}) as { supplierList?: readonly { stake: { amount: string } }[] };
+  const amount = supplierList.reduce((sum, { stake }) => sum + BigInt(stake.amount), 0n);
+  const coins = [{ denom: "upokt", amount: amount.toString() }];
+  return amount === 0n ? {} : { balances: [{ address: moduleAddress(SUPPLIER_MODULE), coins }] };
+}
+
 /** A state with the recorded parameters and services, which tests move on block by block. */
 export class TestChain {
   readonly state = new Overlay(EMPTY);
 
   constructor(appState: Readonly<Record<string, unknown>> = {}) {
-    const { changes } = machine.initGenesis(EMPTY, blockAt(0n), appState);
+    const { changes } = machine.initGenesis(EMPTY, blockAt(0n), { bank: bankOf(appState), ...appState });
     for (const [key, value] of changes) if (value !== undefined) this.state.set(key, value);
     const ctx = this.at(0n);
     ensureModuleAccount(ctx, SUPPLIER_MODULE, []);

@@ -13,7 +13,7 @@ import { typedEvent } from "../../state/typed-event.ts";
 import { setApplication } from "../application/state.ts";
 import { burnCoins, mintCoins, sendCoins } from "../bank/transfers.ts";
 import { removeClaim } from "../proof/state.ts";
-import { setDehydratedSupplier } from "../supplier/state.ts";
+import { getSupplierConfigs, setDehydratedSupplier, setSupplier } from "../supplier/state.ts";
 import type { SettlementSource } from "./settlement-input.ts";
 
 const coin = (upokt: bigint): base.Coin => createMessage(base.CoinSchema, { denom: "upokt", amount: upokt.toString() });
@@ -102,6 +102,23 @@ function chainEventOf(source: SettlementSource, event: SettlementEvent): ChainEv
   }
 }
 
+// A supplier that begins to unbond leaves its services with this session, as one that asks for it does. On the real chain
+// it stays in sessions and never unbonds.
+function writeSupplier(ctx: Context, source: SettlementSource, settled: SettlementSupplier): void {
+  const changed = wholeSupplier(source, settled);
+  const before = source.suppliers.get(settled.operatorAddress)?.unstakeSessionEndHeight;
+  if (before === settled.unstakeSessionEndHeight) {
+    setDehydratedSupplier(ctx, changed);
+    return;
+  }
+  const end = settled.unstakeSessionEndHeight + 1n;
+  const serviceConfigHistory = getSupplierConfigs(ctx, settled.operatorAddress).map((update) => {
+    const isOver = update.deactivationHeight !== 0n && update.deactivationHeight <= end;
+    return isOver ? update : { ...update, deactivationHeight: end };
+  });
+  setSupplier(ctx, { ...changed, serviceConfigHistory });
+}
+
 /** Does what a settlement says: its steps in their order, then the records of actors, and the claims go. */
 export function carryOut(ctx: Context, source: SettlementSource, { steps, changes }: Settlement): void {
   for (const step of steps) {
@@ -109,7 +126,7 @@ export function carryOut(ctx: Context, source: SettlementSource, { steps, change
     else ctx.events.push(chainEventOf(source, step.event));
   }
   for (const settled of changes.applications) setApplication(ctx, wholeApplication(source, settled));
-  for (const settled of changes.suppliers) setDehydratedSupplier(ctx, wholeSupplier(source, settled));
+  for (const settled of changes.suppliers) writeSupplier(ctx, source, settled);
   for (const { sessionId, supplierOperatorAddress } of changes.removedClaims) {
     removeClaim(ctx, sessionId, supplierOperatorAddress);
   }

@@ -13,6 +13,7 @@ import {
 import { addressText } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { getApplication, getApplicationParams } from "../application/state.ts";
+import { getSupply } from "../bank/balances.ts";
 import { upoktOf } from "../proof/claim-facts.ts";
 import { getProofParams } from "../proof/state.ts";
 import { getService } from "../service/state.ts";
@@ -31,6 +32,8 @@ export interface SettlementSource {
   readonly configs: ReadonlyMap<SettlementSupplier["services"][number], shared.SupplierServiceConfig>;
 }
 
+// What the bank keeps: a mint beyond it would stop the chain.
+const MOST_SUPPLY = (1n << 256n) - 1n;
 const NO_SHARES: RewardShares = { dao: 0, proposer: 0, supplier: 0, sourceOwner: 0, application: 0 };
 
 // Decimals of 18 places are kept as whole numbers of the last place.
@@ -73,28 +76,43 @@ function rewardShares(
   return { dao, proposer, supplier, sourceOwner, application: applicationShare };
 }
 
-/** Suppliers of claims, with the configurations that are active now of the services that they claim for. */
+/** For which services each supplier claims, with the last of the sessions' ends. */
+function claimedServices(claims: readonly DueClaim[]): Map<string, Map<string, bigint>> {
+  const claimed = new Map<string, Map<string, bigint>>();
+  for (const { claim } of claims) {
+    const { serviceId, sessionEndBlockHeight: end } = claim.sessionHeader;
+    const ends = claimed.get(claim.supplierOperatorAddress) ?? new Map<string, bigint>();
+    if (end > (ends.get(serviceId) ?? -1n)) ends.set(serviceId, end);
+    claimed.set(claim.supplierOperatorAddress, ends);
+  }
+  return claimed;
+}
+
+// A supplier that ended a service since, or unbonds, is paid by the shares that held in the session. The real chain looks
+// at this block alone, and discards its last claims.
+function payingConfigs(ctx: Context, operatorAddress: string, serviceId: string, sessionEnd: bigint) {
+  const configs = getSupplierConfigs(ctx, operatorAddress, serviceId);
+  const now = configs.filter((update) => isConfigActive(update, ctx.block.heightBlocks));
+  return now.length > 0 ? now : configs.filter((update) => isConfigActive(update, sessionEnd));
+}
+
+/** Suppliers of claims, with the configurations by which their claims are paid. */
 function suppliersOf(
   ctx: Context,
   claims: readonly DueClaim[],
 ): Pick<SettlementSource, "suppliers" | "configs"> & {
   readonly settled: ReadonlyMap<string, SettlementSupplier>;
 } {
-  const claimed = new Map<string, Set<string>>();
-  for (const { claim } of claims) {
-    const services = claimed.get(claim.supplierOperatorAddress) ?? new Set();
-    claimed.set(claim.supplierOperatorAddress, services.add(claim.sessionHeader.serviceId));
-  }
   const suppliers = new Map<string, shared.Supplier>();
   const settled = new Map<string, SettlementSupplier>();
   const configs = new Map<SettlementSupplier["services"][number], shared.SupplierServiceConfig>();
-  for (const [operatorAddress, serviceIds] of claimed) {
+  for (const [operatorAddress, ends] of claimedServices(claims)) {
     const found = getDehydratedSupplier(ctx, operatorAddress);
     if (found === undefined) continue;
     suppliers.set(operatorAddress, found);
-    const services = [...serviceIds].flatMap((serviceId) =>
-      getSupplierConfigs(ctx, operatorAddress, serviceId).flatMap((update) => {
-        if (update.service === undefined || !isConfigActive(update, ctx.block.heightBlocks)) return [];
+    const services = [...ends].flatMap(([serviceId, end]) =>
+      payingConfigs(ctx, operatorAddress, serviceId, end).flatMap((update) => {
+        if (update.service === undefined) return [];
         const service = {
           serviceId,
           revShare: update.service.revShare.map(({ address, revSharePercentage }) => ({ address, revSharePercentage })),
@@ -153,6 +171,7 @@ export function settlementSource(ctx: Context, claims: readonly DueClaim[]): Set
         proofRequirementThresholdUpokt: upoktOf(proofParams.proofRequirementThreshold),
         proofMissingPenaltyUpokt: upoktOf(proofParams.proofMissingPenalty),
       },
+      mintRoomUpokt: MOST_SUPPLY - getSupply(ctx, "upokt"),
       minApplicationStakeUpokt: upoktOf(getApplicationParams(ctx).minStake),
       minSupplierStakeUpokt: upoktOf(getSupplierParams(ctx).minStake),
     },

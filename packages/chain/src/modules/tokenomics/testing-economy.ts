@@ -142,7 +142,8 @@ function addSupplier(ctx: Context, index: number, stake: bigint): void {
   configsByOperator.set(ctx, [operatorAddress, [SERVICE, 1n]], undefined);
 }
 
-function addValidator(ctx: Context, index: number, tokens: bigint): void {
+/** Adds a bonded validator, with itself and one more as delegators. */
+export function addValidator(ctx: Context, index: number, tokens: bigint): void {
   const operator = bytesOf(`validator ${index}`);
   const operatorAddress = encodeBech32(VALIDATOR_PREFIX, operator);
   validators.set(

@@ -1,0 +1,111 @@
+import { AppError, bytesEqual, isRecord } from "@turnpike/base";
+import { isCosmosPublicKey, publicKeyToAddressBytes } from "@turnpike/crypto";
+import {
+  auth,
+  createMessage,
+  cryptoSecp256k1,
+  decodeMessage,
+  fromApiJson,
+  toApiJson,
+  typeUrlOf,
+} from "@turnpike/proto";
+import { addressText, parseAddress } from "../../state/addresses.ts";
+import type { Context } from "../../state/context.ts";
+import {
+  accountsByAddress,
+  addAccount,
+  addUnorderedNonce,
+  authParams,
+  DEFAULT_AUTH_PARAMS,
+  ensureModuleAccount,
+  getAuthParams,
+  nextAccountNumber,
+  unorderedNonces,
+  unpackAccount,
+} from "./accounts.ts";
+import { paramsFault } from "./params.ts";
+
+/** Accounts of modules with their permissions, in the order in which a genesis numbers them. */
+export type ModuleAccounts = Readonly<Record<string, readonly string[]>>;
+
+// Room for every account that will ever come, and for the codec's 64 bits.
+const MOST_NUMBER = 1n << 62n;
+const NANOS = /^\d{1,18}$|^[1-8]\d{18}$/;
+const NONCES = "unordered_nonces";
+
+const invalid = (why: string): AppError =>
+  new AppError("CONFIG_INVALID", { message: `The genesis of the accounts is not valid: ${why}.` });
+
+const compare = (a: bigint, b: bigint): number => (a < b ? -1 : a > b ? 1 : 0);
+
+// Who has the key has the account; keys of other kinds sign nothing here.
+function isOwnKey({ pubKey }: auth.BaseAccount, address: Uint8Array): boolean {
+  if (pubKey === undefined || pubKey.typeUrl !== typeUrlOf(cryptoSecp256k1.PubKeySchema)) return true;
+  const decoded = decodeMessage(cryptoSecp256k1.PubKeySchema, pubKey.value);
+  if (!decoded.ok || !isCosmosPublicKey(decoded.message.key)) return false;
+  return bytesEqual(publicKeyToAddressBytes(decoded.message.key), address);
+}
+
+function addAccounts(ctx: Context, state: auth.GenesisState): void {
+  const accounts = state.accounts.map((any) => {
+    const account = unpackAccount(any);
+    if (account === undefined) throw invalid(`an account of type ${any.typeUrl}`);
+    return account;
+  });
+  // The SDK sorts by number, and moves up a number that is taken.
+  accounts.sort((a, b) => compare(a.base.accountNumber, b.base.accountNumber));
+  for (const { base, ...rest } of accounts) {
+    const address = parseAddress(base.address);
+    if (!address.ok || accountsByAddress.has(ctx, address.value)) throw invalid(`the account ${base.address}`);
+    if (!isOwnKey(base, address.value)) throw invalid(`the key of the account ${base.address}`);
+    if (base.accountNumber > MOST_NUMBER) throw invalid(`the number of the account ${base.address}`);
+    const next = nextAccountNumber.get(ctx, undefined) ?? 0n;
+    const accountNumber = base.accountNumber > next ? base.accountNumber : next;
+    addAccount(ctx, address.value, { ...rest, base: { ...base, accountNumber } });
+  }
+}
+
+function addNonces(ctx: Context, list: unknown): void {
+  if (!Array.isArray(list)) throw invalid(`${NONCES} is no list`);
+  for (const item of list as readonly unknown[]) {
+    const { address: text, timeout_nanos: nanos } = isRecord(item) ? item : {};
+    const address = typeof text === "string" ? parseAddress(text) : undefined;
+    const isTime = typeof nanos === "string" && NANOS.test(nanos);
+    if (address?.ok !== true || !isTime || !addUnorderedNonce(ctx, address.value, BigInt(nanos))) {
+      throw invalid(`an entry of ${NONCES}`);
+    }
+  }
+}
+
+/**
+ * Fills the state from a genesis: that of the SDK, and as `unordered_nonces` the unordered transactions that can still be
+ * repeated, which the SDK's has no place for.
+ * @throws AppError CONFIG_INVALID
+ */
+export function initAuth(ctx: Context, json: unknown, moduleAccounts: ModuleAccounts): undefined {
+  const { [NONCES]: nonces = [], ...rest } = isRecord(json) ? json : {};
+  const read = fromApiJson(auth.GenesisStateSchema, isRecord(json) ? rest : (json ?? {}));
+  if (!read.ok) throw invalid(read.fault);
+  const state = read.message;
+  const params = state.params ?? DEFAULT_AUTH_PARAMS;
+  const fault = paramsFault(params);
+  if (fault !== undefined) throw invalid(fault);
+  authParams.set(ctx, undefined, params);
+  addAccounts(ctx, state);
+  for (const [name, permissions] of Object.entries(moduleAccounts)) ensureModuleAccount(ctx, name, permissions);
+  addNonces(ctx, nonces);
+}
+
+/** What {@link initAuth} makes the same state of. */
+export function exportAuth(ctx: Context): Record<string, unknown> {
+  const state = createMessage(auth.GenesisStateSchema, {
+    params: getAuthParams(ctx),
+    accounts: [...accountsByAddress.entries(ctx)].map(([, any]) => any),
+  });
+  const nonces = [...unorderedNonces.entries(ctx)].map(([[timeoutNanos, signer]]) => ({
+    address: addressText(signer),
+    timeout_nanos: timeoutNanos.toString(),
+  }));
+  const json = toApiJson(auth.GenesisStateSchema, state) as Record<string, unknown>;
+  return nonces.length === 0 ? json : { ...json, [NONCES]: nonces };
+}

@@ -1,0 +1,61 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { Turns } from "./turns.ts";
+
+suite("turns", () => {
+  test("pieces run in their order, one a turn, and faults are their own", async () => {
+    const turns = new Turns();
+    const ran: number[] = [];
+    const pieces = Array.from({ length: 50 }, (_, i) =>
+      turns.run(() => {
+        ran.push(i);
+        if (i === 3) throw new TypeError("three");
+        return i % 2 === 0 ? i : Promise.resolve(i);
+      }),
+    );
+    // The first had nothing before it.
+    assert.deepEqual([ran, turns.waiting], [[0], 49]);
+    const others: number[] = [];
+    const beside = (async () => {
+      while (ran.length < 50) {
+        others.push(ran.length);
+        await nextTurn();
+      }
+    })();
+    const settled = await Promise.allSettled(pieces.map((piece) => piece ?? Promise.reject(new TypeError("full"))));
+    await beside;
+    assert.deepEqual(
+      settled.map((one) => (one.status === "fulfilled" ? one.value : "fault")),
+      Array.from({ length: 50 }, (_, i) => (i === 3 ? "fault" : i)),
+    );
+    assert.deepEqual(
+      ran,
+      Array.from({ length: 50 }, (_, i) => i),
+    );
+    // What else there is to do came between all of them.
+    assert.ok(others.length >= 45, `${others.length}`);
+    assert.equal(turns.waiting, 0);
+    await nextTurn();
+    assert.equal(await turns.run(() => "again"), "again");
+  });
+
+  test("what waits is bounded, and room comes back", async () => {
+    const turns = new Turns({ maxWaiting: 3 });
+    for (let round = 0; round < 10; round++) {
+      const pieces = Array.from({ length: 10 }, (_, i) => turns.run(() => i));
+      assert.deepEqual(
+        pieces.map((piece) => piece !== undefined),
+        [true, true, true, true, false, false, false, false, false, false],
+      );
+      assert.deepEqual(await Promise.all(pieces.map((piece) => piece ?? Promise.resolve(undefined))), [
+        0,
+        1,
+        2,
+        3,
+        ...Array.from({ length: 6 }, () => undefined),
+      ]);
+      await nextTurn();
+    }
+  });
+});

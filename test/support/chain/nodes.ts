@@ -1,0 +1,129 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { silentLog, systemClock } from "@turnpike/base";
+import {
+  apiSurface,
+  ChainApp,
+  type ChainSource,
+  CometRpc,
+  CometSource,
+  consensusParamsOfGenesis,
+  type EmbeddedNode,
+  EmbeddedSource,
+  type GenesisDocument,
+  openChainStore,
+  openEmbeddedNode,
+  PROTOCOL_VERSION,
+  pocketMachine,
+  startAbciServer,
+  startGrpcServer,
+  startRestServer,
+  startRpcServer,
+} from "@turnpike/chain";
+import { createEd25519Signer, sha256 } from "@turnpike/crypto";
+import { initComet, startComet, withoutComet, writeCometGenesis } from "./comet.ts";
+import { QUICK_PROFILE, quickGenesis } from "./local-chain.ts";
+
+/** What decides blocks. */
+export type EngineName = "embedded" | "cometbft";
+
+/** The engines, each with the reason to skip its tests. */
+export const ENGINES: readonly { readonly engine: EngineName; readonly skip: string | false }[] = [
+  { engine: "embedded", skip: false },
+  { engine: "cometbft", skip: withoutComet },
+];
+
+/** A node of a new chain, and where strangers find it. */
+export interface TestNode extends AsyncDisposable {
+  readonly genesis: GenesisDocument;
+  /** CometBFT's RPC. */
+  readonly rpcUrl: string;
+  readonly restUrl: string;
+  /** `host:port` */
+  readonly grpcTarget: string;
+}
+
+/** A key that is the same in every run. */
+export const edSigner = (name: string) => createEd25519Signer(sha256(Buffer.from(`turnpike test ${name}`)));
+
+const GAS_PRICES = [{ denom: "upokt", numerator: 1n, denominator: 1_000_000n }];
+const HOST = "127.0.0.1";
+
+/** The machine of a genesis, as a node has it. */
+export function machineOf(genesis: GenesisDocument) {
+  const consensusParams = consensusParamsOfGenesis(genesis.consensus.params);
+  return pocketMachine({ gasPrices: GAS_PRICES, consensusParams });
+}
+
+async function scratch(stack: AsyncDisposableStack): Promise<string> {
+  const folder = await mkdtemp(join(tmpdir(), "turnpike-chain-"));
+  stack.defer(() => rm(folder, { recursive: true, force: true }));
+  return folder;
+}
+
+interface Served {
+  readonly genesis: GenesisDocument;
+  readonly application: EmbeddedNode["application"];
+  readonly source: ChainSource;
+  readonly modules: ReturnType<typeof machineOf>["modules"];
+}
+
+async function serve(stack: AsyncDisposableStack, { genesis, application, source, modules }: Served, rpcUrl: string) {
+  const shared = { surface: apiSurface(modules), gasPrices: GAS_PRICES, pruningKeepBlocks: 0n, host: HOST, port: 0 };
+  const servers = { application, source, log: silentLog, clock: systemClock };
+  const rest = stack.use(await startRestServer({ ...shared, cors: true }, servers));
+  const grpc = stack.use(await startGrpcServer(shared, servers));
+  const owned = stack.move();
+  return {
+    genesis,
+    rpcUrl,
+    restUrl: `http://${HOST}:${rest.port}`,
+    grpcTarget: `${HOST}:${grpc.port}`,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+async function startEmbedded(): Promise<TestNode> {
+  await using stack = new AsyncDisposableStack();
+  const validatorSigner = edSigner("validator");
+  const genesis = quickGenesis(validatorSigner.publicKey);
+  const { machine, modules } = machineOf(genesis);
+  const node = stack.use(
+    await openEmbeddedNode(
+      {
+        folder: await scratch(stack),
+        genesis,
+        blockIntervalMs: QUICK_PROFILE.blockIntervalMs,
+        moniker: "test",
+        version: PROTOCOL_VERSION,
+      },
+      { machine, validatorSigner, nodeSigner: edSigner("node") },
+    ),
+  );
+  const rpc = stack.use(await startRpcServer({ host: HOST, port: 0 }, { node, log: silentLog, clock: systemClock }));
+  const source = new EmbeddedSource({ listenAddr: "tcp://0.0.0.0:26656", rpcAddr: "tcp://0.0.0.0:26657" }, node);
+  return await serve(stack, { genesis, application: node.application, source, modules }, rpc.url);
+}
+
+async function startUnderComet(): Promise<TestNode> {
+  await using stack = new AsyncDisposableStack();
+  const folder = await scratch(stack);
+  const home = join(folder, "home");
+  const genesis = quickGenesis(initComet(home, QUICK_PROFILE.blockIntervalMs));
+  writeCometGenesis(home, genesis);
+  const { machine, modules } = machineOf(genesis);
+  const store = stack.use(await openChainStore({ folder: join(folder, "data") }));
+  const maxBlockGas = BigInt(genesis.consensus.params.block.max_gas);
+  const application = new ChainApp({ version: PROTOCOL_VERSION, maxBlockGas }, { machine, store });
+  const address = `unix://${join(folder, "abci.sock")}`;
+  stack.use(await startAbciServer({ address }, { application, log: silentLog }));
+  const comet = stack.use(await startComet(home, address));
+  const rpc = stack.use(new CometRpc({ url: comet.rpcUrl }));
+  return await serve(stack, { genesis, application, source: new CometSource({ rpc }), modules }, comet.rpcUrl);
+}
+
+/** Starts a node of a new chain whose blocks come by themselves. */
+export function startNode(engine: EngineName): Promise<TestNode> {
+  return engine === "embedded" ? startEmbedded() : startUnderComet();
+}

@@ -1,0 +1,41 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { silentLog, systemClock } from "@turnpike/base";
+import { openEmbeddedNode, PROTOCOL_VERSION, startRpcServer } from "@turnpike/chain";
+import { quickGenesis } from "./local-chain.ts";
+import { edSigner, machineOf } from "./nodes.ts";
+
+/** A node of a new chain that makes a block when it is told to. */
+export interface SteppedNode extends AsyncDisposable {
+  readonly rpcUrl: string;
+  readonly chainId: string;
+  /** Makes blocks up to a height. */
+  reach(heightBlocks: bigint): Promise<void>;
+}
+
+/** Starts an embedded node whose blocks are made one by one, with its RPC. */
+export async function startStepped(): Promise<SteppedNode> {
+  await using stack = new AsyncDisposableStack();
+  const folder = await mkdtemp(join(tmpdir(), "turnpike-stepped-"));
+  stack.defer(() => rm(folder, { recursive: true, force: true }));
+  const validatorSigner = edSigner("validator");
+  const genesis = quickGenesis(validatorSigner.publicKey);
+  const node = stack.use(
+    await openEmbeddedNode(
+      { folder, genesis, moniker: "test", version: PROTOCOL_VERSION },
+      { machine: machineOf(genesis).machine, validatorSigner, nodeSigner: edSigner("node") },
+    ),
+  );
+  const modules = { node, log: silentLog, clock: systemClock };
+  const rpc = stack.use(await startRpcServer({ host: "127.0.0.1", port: 0 }, modules));
+  const owned = stack.move();
+  return {
+    rpcUrl: rpc.url,
+    chainId: genesis.chain_id,
+    async reach(heightBlocks) {
+      while (node.blocks.latestHeightBlocks() < heightBlocks) await node.produceBlock();
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
