@@ -46,7 +46,7 @@ interface Sent {
 // Only Linux has all of 127.0.0.0/8.
 const skip = withoutNginx === false && process.platform !== "linux" ? "needs the loopback of Linux" : withoutNginx;
 
-suite("docs/operate/proxy.md: the gateway behind its nginx", { skip, timeout: 60_000 }, () => {
+suite("docs/operate/proxy.md: the gateway behind its nginx", { skip, timeout: 180_000 }, () => {
   const seen: string[] = [];
   const limits: RateLimits = {
     take({ clientIp }) {

@@ -16,7 +16,7 @@ import { ethAt, openGateway, PRICE, STAND_IN_RESULT, type StandIn, startStandIn,
 const CHILD = join(import.meta.dirname, "../../packages/client/src/journal-child.ts");
 const REQUEST = { method: "eth_gasPrice" };
 
-suite("the buyer's library, its budget and its journal, on a whole gateway", { timeout: 60_000 }, () => {
+suite("the buyer's library, its budget and its journal, on a whole gateway", { timeout: 180_000 }, () => {
   let ground: Ground;
   const folder = mkdtempSync(join(tmpdir(), "turnpike-budget-"));
   let files = 0;

@@ -15,7 +15,7 @@ const newKey = (): string => `tk_${randomBytes(16).toString("hex")}`;
 
 suite("a gateway and a management API, each started from the configuration that `turnpike up` writes", () => {
   test("a keyed call is limited and counted; the database away stops keyed calls alone, and only so long", {
-    timeout: 60_000,
+    timeout: 180_000,
   }, async () => {
     await using ground = await startGround();
     await using node = await startStandIn();

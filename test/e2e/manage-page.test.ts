@@ -38,7 +38,7 @@ function examples(): readonly Example[] {
 
 const literally = (text: string): string => text.replaceAll(/[.*+?^${}()|[\]\\]/g, "\\$&");
 
-suite("docs/manage.md", { timeout: 60_000 }, () => {
+suite("docs/manage.md", { timeout: 180_000 }, () => {
   let rig: PortalRig;
   const folder = mkdtempSync(join(tmpdir(), "turnpike-manage-"));
   before(async () => {

@@ -37,7 +37,7 @@ function renamed(): `0x${string}` {
   return code as `0x${string}`;
 }
 
-suite("several ways to pay", { timeout: 60_000 }, () => {
+suite("several ways to pay", { timeout: 180_000 }, () => {
   let ground: Ground;
   let base: Anvil;
   let node: StandIn;

@@ -28,7 +28,7 @@ const FIRST_READS: Readonly<Record<string, readonly [read: string, wanted: strin
   ],
 };
 
-suite("docs/read.md: each client's line is run as it stands", { timeout: 60_000 }, () => {
+suite("docs/read.md: each client's line is run as it stands", { timeout: 180_000 }, () => {
   const nodes: ReplayNode[] = [];
   let anvil: Anvil;
   let rig: RelayRig;

@@ -28,7 +28,7 @@ const TX = new Uint8Array(Buffer.from("SfPOFlYdntw49lNIfmdnmg4NxIS8Bvikqy0ZkVuIO
 const TX_HEX = "49F3CE16561D9EDC38F653487E67679A0E0DC484BC06F8A4AB2D19915B883ABB";
 
 suite("cosmjs, unmodified, through the free relay against recorded answers of a real Cosmos-style node", {
-  timeout: 60_000,
+  timeout: 180_000,
 }, () => {
   let node: ReplayNode;
   let socket: ReplaySocket;

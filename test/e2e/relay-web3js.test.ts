@@ -40,7 +40,7 @@ const ABI = [
   },
 ] as const;
 
-suite("web3.js, unmodified, through the free relay against anvil", { timeout: 60_000 }, () => {
+suite("web3.js, unmodified, through the free relay against anvil", { timeout: 180_000 }, () => {
   let anvil: Anvil;
   let subscriptions: Subscriptions;
   let rig: RelayRig;

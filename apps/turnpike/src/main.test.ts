@@ -128,6 +128,7 @@ suite("the command", () => {
       "chain init",
       "chain start",
       "chain export",
+      "chain key",
       "db migrate",
       "db books",
       "db token",

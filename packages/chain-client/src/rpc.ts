@@ -1,4 +1,4 @@
-import { AppError, type Clock, isRecord } from "@turnpike/base";
+import { AppError, type Clock, isAppError, isRecord } from "@turnpike/base";
 import { Pool } from "undici";
 
 /** Options of {@link ChainRpc}. */
@@ -66,7 +66,7 @@ export class ChainRpc implements AsyncDisposable {
       signal === undefined ? timeout : AbortSignal.any([signal, timeout]),
     ).catch((cause: unknown) => {
       signal?.throwIfAborted();
-      throw this.#unreachable(cause);
+      throw isAppError(cause) ? cause : this.#unreachable(cause);
     });
     if (isRecord(body) && body.id === id) {
       if (isRecord(body.result)) return { ok: true, result: body.result };
@@ -75,7 +75,7 @@ export class ChainRpc implements AsyncDisposable {
         return { ok: false, error: { code: Number(code), message: textOf(message), data: textOf(data) } };
       }
     }
-    throw this.#unreachable(undefined);
+    throw this.#noRpc(undefined);
   }
 
   async #send(text: string, signal: AbortSignal): Promise<unknown> {
@@ -95,7 +95,17 @@ export class ChainRpc implements AsyncDisposable {
         throw new AppError("CHAIN_UNREACHABLE", { message: "The node's answer is too long." });
       chunks.push(part);
     }
-    return JSON.parse(Buffer.concat(chunks).toString("utf8"));
+    try {
+      return JSON.parse(Buffer.concat(chunks).toString("utf8"));
+    } catch (cause) {
+      throw this.#noRpc(cause);
+    }
+  }
+
+  #noRpc(cause: unknown): AppError {
+    const { host } = this.#url;
+    const message = `${host} answers, but not as a node's RPC does; its usual port is 26657 (1317 is REST, 9090 gRPC).`;
+    return new AppError("CHAIN_UNREACHABLE", { message, cause });
   }
 
   #unreachable(cause: unknown): AppError {

@@ -1,4 +1,4 @@
-import { resolve } from "node:path";
+import { join, resolve } from "node:path";
 import { AppError, systemClock } from "@turnpike/base";
 import { CHAIN_PROFILES, genesisFileText, LOCAL_ROLES, type ProfileName } from "@turnpike/chain";
 import type { Config } from "@turnpike/config";
@@ -6,7 +6,9 @@ import { type CommandContext, outputOf } from "../context.ts";
 import { serve } from "../lifecycle.ts";
 import { createLog } from "../logging.ts";
 import { exportChain, startChain } from "../wiring/chain.ts";
-import { chainHome, consensusKeyOf, initChain, roleKey } from "../wiring/chain-home.ts";
+import { keysFolderOf } from "../wiring/chain-client.ts";
+import { consensusKeyOf, initChain, namedKey } from "../wiring/chain-home.ts";
+import { chainHome } from "../wiring/chain-layout.ts";
 import { chainServices } from "../wiring/chain-services.ts";
 import { configOf } from "./config.ts";
 
@@ -57,12 +59,24 @@ export async function init(opts: ChainInitOptions, context: CommandContext): Pro
     consensusKey: await consensusKeyOf(home),
   });
   const accounts: Record<string, string> = {};
-  for (const role of LOCAL_ROLES) accounts[role] = (await roleKey(keysFolder, role)).signer.address;
+  for (const role of LOCAL_ROLES) accounts[role] = (await namedKey(keysFolder, role)).signer.address;
   output.result({ home, chainId: genesis.chain_id, genesis: chainHome(home).genesisFile, keysFolder, accounts });
   output.line(`genesis   ${chainHome(home).genesisFile}`);
   output.line(`keys      ${keysFolder}`);
   for (const [role, address] of Object.entries(accounts)) output.line(`  ${role.padEnd(17)} ${address}`);
   output.line(`Start it with npx turnpike chain start --home ${home}`);
+}
+
+/** Makes a key in the keys' folder, or shows the address of one. @throws AppError USAGE, CHAIN_HOME. */
+export async function key(name: string, opts: ChainStartOptions): Promise<void> {
+  const output = outputOf(opts);
+  if (!/^[a-zA-Z0-9][a-zA-Z0-9_-]{0,63}$/.test(name)) {
+    throw new AppError("USAGE", { message: "NAME: expected up to 64 letters, digits, - and _." });
+  }
+  const keysFolder = keysFolderOf(opts);
+  const { signer } = await namedKey(keysFolder, name);
+  output.result({ name, address: signer.address, file: join(keysFolder, `${name}.json`) });
+  output.line(signer.address);
 }
 
 /** Runs a node until a signal ends it. */

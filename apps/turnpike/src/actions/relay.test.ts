@@ -57,7 +57,7 @@ const VIEW: ServiceView = {
   ],
 };
 
-suite("turnpike relay", { timeout: 60_000 }, () => {
+suite("turnpike relay", { timeout: 240_000 }, () => {
   const calls: string[] = [];
   let outcome: ReloadResult = { kind: "unchanged" };
   let service: AdminService;

@@ -11,7 +11,7 @@ import { after, before, suite, test } from "node:test";
 
 const BIN = join(import.meta.dirname, "../../bin/turnpike.js");
 
-suite("turnpike search index, as a user calls it", { timeout: 60_000 }, () => {
+suite("turnpike search index, as a user calls it", { timeout: 180_000 }, () => {
   let folder: string;
   before(() => {
     folder = mkdtempSync(join(tmpdir(), "turnpike-search-cli-"));

@@ -3,7 +3,7 @@ import { dirname, resolve } from "node:path";
 import { AppError, base64ToBytes, isRecord } from "@turnpike/base";
 import { type Amount, type ChainClient, parseAmounts } from "@turnpike/chain-client";
 import { type Any, AnySchema, authz, createMessage, fromApiJson, packAny, service, session } from "@turnpike/proto";
-import { type ChainClientFlags, findKey } from "../wiring/chain-client.ts";
+import { type ChainClientFlags, findKey, keyAddresses } from "../wiring/chain-client.ts";
 import {
   type ApplicationStakeFile,
   applicationStakeFile,
@@ -122,8 +122,10 @@ export class TxInput {
 
   async #stakeFile(): Promise<YamlValue> {
     const file = this.text("config") ?? "";
-    const read = async (): Promise<YamlValue> =>
-      parseYaml(file, Buffer.from(await readBounded(file, MAX_STAKE_FILE_BYTES)).toString("utf8"));
+    const read = async (): Promise<YamlValue> => {
+      const text = Buffer.from(await readBounded(file, MAX_STAKE_FILE_BYTES)).toString("utf8");
+      return parseYaml(file, text, await keyAddresses(this.#places));
+    };
     this.#yaml ??= read();
     return this.#yaml;
   }

@@ -1,7 +1,7 @@
 import { nearest } from "@turnpike/base";
 import type { Amount } from "@turnpike/chain-client";
 import { shared } from "@turnpike/proto";
-import { needed, YamlValue } from "./tx-yaml.ts";
+import { needed, type YamlValue } from "./tx-yaml.ts";
 
 /** What an application's stake file says. */
 export interface ApplicationStakeFile {
@@ -65,7 +65,7 @@ export function gatewayStakeFile(file: YamlValue): Amount {
 
 function shares(value: YamlValue): SupplierServiceFile["revShare"] {
   const found = value.entries().map(([address, percent]) => ({
-    address: new YamlValue(percent.file, percent.path, address).address(),
+    address: percent.at(percent.path, address).address(),
     revSharePercentage: percent.whole(1n, 100n),
   }));
   const sum = found.reduce((all, { revSharePercentage }) => all + revSharePercentage, 0n);

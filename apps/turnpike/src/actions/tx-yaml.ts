@@ -17,11 +17,19 @@ export class YamlValue {
   /** Such as `services[0].endpoints[1].rpc_type`; "" for the whole. */
   readonly path: string;
   readonly value: unknown;
+  readonly #addresses: ReadonlyMap<string, string>;
 
-  constructor(file: string, path: string, value: unknown) {
+  /** @param addresses of accounts, by the name of their key, which stands for them */
+  constructor(file: string, path: string, value: unknown, addresses: ReadonlyMap<string, string> = new Map()) {
     this.file = file;
     this.path = path;
     this.value = value;
+    this.#addresses = addresses;
+  }
+
+  /** Another value of the same file. */
+  at(path: string, value: unknown): YamlValue {
+    return new YamlValue(this.file, path, value, this.#addresses);
   }
 
   /** Refuses the value, saying where it stands and how it is mended. */
@@ -37,7 +45,7 @@ export class YamlValue {
       if (known.includes(key)) continue;
       const near = nearest(key, known);
       const mend = near === undefined ? `the keys are ${known.join(", ")}` : `did you mean ${near}?`;
-      new YamlValue(this.file, this.#inner(key), undefined).fail(`there is no such key; ${mend}`);
+      this.at(this.#inner(key), undefined).fail(`there is no such key; ${mend}`);
     }
     return Object.fromEntries(entries);
   }
@@ -47,14 +55,14 @@ export class YamlValue {
     if (!isRecord(this.value)) return this.fail(`expected keys with values, not ${shown(this.value)}`);
     return Object.entries(this.value)
       .filter(([, value]) => value !== null)
-      .map(([key, value]) => [key, new YamlValue(this.file, this.#inner(key), value)]);
+      .map(([key, value]) => [key, this.at(this.#inner(key), value)]);
   }
 
   /** The items of a list. */
   items(): readonly YamlValue[] {
     if (!Array.isArray(this.value))
       return this.fail(`expected a list, each item behind "- ", not ${shown(this.value)}`);
-    return this.value.map((item: unknown, at) => new YamlValue(this.file, `${this.path}[${at}]`, item));
+    return this.value.map((item: unknown, at) => this.at(`${this.path}[${at}]`, item));
   }
 
   text(): string {
@@ -80,9 +88,15 @@ export class YamlValue {
     return amount;
   }
 
+  /** An address, or that of a key's name. */
   address(): string {
     const text = this.text();
-    return addressToBytes(text) === undefined ? this.fail(`${shown(text)} is no address; expected pokt1…`) : text;
+    if (addressToBytes(text) !== undefined) return text;
+    const known = this.#addresses.get(text);
+    if (known !== undefined) return known;
+    const near = nearest(text, [...this.#addresses.keys()]);
+    const mend = near === undefined ? "expected pokt1…, or the name of a key" : `did you mean the key ${near}?`;
+    return this.fail(`${shown(text)} is no address; ${mend}`);
   }
 
   serviceId(): string {
@@ -106,13 +120,17 @@ export function needed(
   return found ?? within.fail(`${key} is missing`);
 }
 
-/** Parses a stake file. @throws AppError CONFIG_INVALID */
-export function parseYaml(file: string, text: string): YamlValue {
+/**
+ * Parses a stake file.
+ * @param addresses of accounts, by the name of their key, which stands for them
+ * @throws AppError CONFIG_INVALID
+ */
+export function parseYaml(file: string, text: string, addresses?: ReadonlyMap<string, string>): YamlValue {
   const document = parseDocument(text, { intAsBigInt: true, uniqueKeys: true, version: "1.2" });
   const [fault] = document.errors;
   if (fault !== undefined) throw new AppError("CONFIG_INVALID", { message: `${file}: ${fault.message.trim()}` });
   try {
-    return new YamlValue(file, "", document.toJS({ maxAliasCount: 100 }));
+    return new YamlValue(file, "", document.toJS({ maxAliasCount: 100 }), addresses);
   } catch (cause) {
     throw new AppError("CONFIG_INVALID", { message: `${file}: ${String(cause)}`, cause });
   }

@@ -12,7 +12,8 @@ export function chainCommand(context: CommandContext): Command {
     )
     .addCommand(initCommand(context))
     .addCommand(startCommand(context))
-    .addCommand(exportCommand(context));
+    .addCommand(exportCommand(context))
+    .addCommand(keyCommand());
 }
 
 const HOME = "folder of the node (else chain.home, else chain)";
@@ -69,5 +70,21 @@ function exportCommand(context: CommandContext): Command {
           await exportState(self.optsWithGlobals<ChainExportOptions>(), context);
         }),
     ),
+  );
+}
+
+function keyCommand(): Command {
+  return withJson(
+    new Command("key")
+      .description(
+        "Makes a key of an account, or shows the address of one that is there. It is a file in keys/ of --home, else of the " +
+          "turnpike up that runs here, else of chain. tx and query take its name for its address.",
+      )
+      .argument("<name>", "name of the key")
+      .option("--home <folder>", "folder above the keys")
+      .action(async (name: string, _opts: ChainStartOptions, self: Command) => {
+        const { key } = await import("../actions/chain.ts");
+        await key(name, self.optsWithGlobals<ChainStartOptions>());
+      }),
   );
 }

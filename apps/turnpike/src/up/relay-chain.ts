@@ -5,7 +5,7 @@ import { addressToBytes, validatorAddress } from "@turnpike/crypto";
 import { startPortSplitter } from "@turnpike/localnet";
 import { base, createMessage, packAny, service, staking } from "@turnpike/proto";
 import type { UpFile } from "../up-file.ts";
-import { consensusKeyOf, ensureChain, roleKey } from "../wiring/chain-home.ts";
+import { consensusKeyOf, ensureChain, namedKey } from "../wiring/chain-home.ts";
 import type { InnerPorts } from "./configs.ts";
 import type { StateLayout, UpPorts } from "./layout.ts";
 import { neverExits, type Part, type RunningPart } from "./supervisor.ts";
@@ -49,7 +49,7 @@ export async function prepareRelayChain(
     supplierUrls: ["http://127.0.0.1:8549", "http://127.0.0.1:8550"],
     consensusKey: await consensusKeyOf(chainFolder),
   });
-  const { signer, privateKey } = await roleKey(chainKeysFolder, "faucet");
+  const { signer, privateKey } = await namedKey(chainKeysFolder, "faucet");
   const faucet = { address: signer.address, privateKey: Buffer.from(privateKey).toString("hex") };
   return { chainId: genesis.chain_id, faucet };
 }
@@ -84,7 +84,7 @@ async function delegate(client: ChainClient, delegator: ChainSigner, validator: 
 export function chainSetupPart(layout: StateLayout, ports: UpPorts): Part {
   const start = async (): Promise<RunningPart> => {
     const key = async (role: (typeof LOCAL_ROLES)[number]): Promise<ChainSigner> =>
-      (await roleKey(layout.chainKeysFolder, role)).signer;
+      (await namedKey(layout.chainKeysFolder, role)).signer;
     const nothing = (): Promise<void> => Promise.resolve();
     return {
       exited: neverExits,

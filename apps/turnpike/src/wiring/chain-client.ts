@@ -4,6 +4,7 @@ import { AppError, hexToBytes, isRecord, nearest, systemClock } from "@turnpike/
 import { ChainClient, type ChainSigner, createChainSigner } from "@turnpike/chain-client";
 import { addressToBytes, isPrivateKey } from "@turnpike/crypto";
 import { findUpFolder } from "../up-file.ts";
+import { chainHome } from "./chain-layout.ts";
 
 /** Where a command finds the node and the keys. */
 export interface ChainClientFlags {
@@ -34,10 +35,17 @@ async function readJson(file: string): Promise<unknown> {
   }
 }
 
-/** Address of the node: --node, else of the `turnpike up` that runs here, else the usual one. */
-export async function nodeUrl({ node }: ChainClientFlags, cwd = process.cwd()): Promise<string> {
+/**
+ * Address of the node: --node, else that of the node in --home, else of the `turnpike up` that runs here, else of the node in
+ * `chain`, else the usual one.
+ */
+export async function nodeUrl({ node, home }: ChainClientFlags, cwd = process.cwd()): Promise<string> {
   if (node !== undefined) return node;
-  const folder = findUpFolder(cwd);
+  const folder = home === undefined ? findUpFolder(cwd) : undefined;
+  if (folder === undefined) {
+    const running = await readJson(chainHome(resolve(cwd, home ?? DEFAULT_HOME)).nodeFile);
+    if (isRecord(running) && typeof running.rpc === "string") return running.rpc;
+  }
   const up = folder === undefined ? undefined : await readJson(join(folder, "up.json"));
   const chain = isRecord(up) && isRecord(up.chain) ? up.chain : undefined;
   return typeof chain?.rpc === "string" ? chain.rpc : DEFAULT_NODE;
@@ -72,6 +80,17 @@ async function keyNames(folder: string): Promise<readonly string[]> {
     .map((name) => name.slice(0, -5))
     .sort()
     .slice(0, MAX_KEYS);
+}
+
+/** Addresses of the keys in the folder, by name. */
+export async function keyAddresses(flags: ChainClientFlags): Promise<ReadonlyMap<string, string>> {
+  const folder = keysFolderOf(flags);
+  const found = new Map<string, string>();
+  for (const name of await keyNames(folder)) {
+    const key = keyOf(name, await readJson(join(folder, `${name}.json`)));
+    if (key !== undefined) found.set(name, key.address);
+  }
+  return found;
 }
 
 /** A key's file: JSON as the keys' folder has it, or 64 hex digits. @throws AppError USAGE */

@@ -17,35 +17,9 @@ import {
 import { type ChainSigner, createChainSigner } from "@turnpike/chain-client";
 import { isPrivateKey } from "@turnpike/crypto";
 import { writeAtomically } from "@turnpike/localnet";
+import { type ChainHome, chainHome } from "./chain-layout.ts";
 
 type ConsensusSigner = Awaited<ReturnType<typeof loadValidatorKey>>;
-
-/** Folders and files of a chain's node, laid out as CometBFT does. */
-export interface ChainHome {
-  readonly folder: string;
-  readonly configFolder: string;
-  /** Where CometBFT keeps blocks, and the state of its signing. */
-  readonly dataFolder: string;
-  /** The chain's own store, and nothing else. */
-  readonly storeFolder: string;
-  readonly genesisFile: string;
-  readonly nodeKeyFile: string;
-  readonly validatorKeyFile: string;
-}
-
-/** The layout of a node's folder. */
-export function chainHome(folder: string): ChainHome {
-  const configFolder = join(folder, "config");
-  return {
-    folder,
-    configFolder,
-    dataFolder: join(folder, "data"),
-    storeFolder: join(folder, "data", "application"),
-    genesisFile: join(configFolder, "genesis.json"),
-    nodeKeyFile: join(configFolder, "node_key.json"),
-    validatorKeyFile: join(configFolder, "priv_validator_key.json"),
-  };
-}
 
 /** A validator that has signed nothing, as CometBFT writes it. */
 const UNSIGNED = { height: "0", round: 0, step: 0 };
@@ -57,22 +31,22 @@ async function exists(file: string): Promise<boolean> {
   );
 }
 
-/** A signer of a role with its private key, 32 bytes. */
-export interface RoleKey {
+/** A signer with its private key, 32 bytes. */
+export interface NamedKey {
   readonly signer: ChainSigner;
   readonly privateKey: Uint8Array;
 }
 
-/** Reads the key of a role from the keys' folder, or makes it. Files have mode 600, the folder 700. */
-export async function roleKey(keysFolder: string, role: LocalRole): Promise<RoleKey> {
+/** Reads a key from the keys' folder by its name, or makes it. Files have mode 600, the folder 700. */
+export async function namedKey(keysFolder: string, name: string): Promise<NamedKey> {
   await mkdir(keysFolder, { recursive: true, mode: 0o700 });
-  const file = join(keysFolder, `${role}.json`);
+  const file = join(keysFolder, `${name}.json`);
   let text = await readFile(file, "utf8").catch(() => undefined);
   if (text === undefined) {
     let key: Uint8Array = randomBytes(32);
     while (!isPrivateKey(key)) key = randomBytes(32);
     const { address, publicKey } = createChainSigner(key);
-    const made = { name: role, address, publicKey: bytesToHex(publicKey), privateKey: bytesToHex(key) };
+    const made = { name, address, publicKey: bytesToHex(publicKey), privateKey: bytesToHex(key) };
     text = `${JSON.stringify(made, undefined, 2)}\n`;
     await writeAtomically(file, text);
   }
@@ -123,7 +97,7 @@ export async function initChain(options: InitChainOptions): Promise<GenesisDocum
   await mkdir(home.configFolder, { recursive: true, mode: 0o700 });
   await mkdir(home.dataFolder, { recursive: true, mode: 0o700 });
   const signers = {} as Record<LocalRole, ChainSigner>;
-  for (const role of LOCAL_ROLES) signers[role] = (await roleKey(options.keysFolder, role)).signer;
+  for (const role of LOCAL_ROLES) signers[role] = (await namedKey(options.keysFolder, role)).signer;
   const genesis = localGenesis({ ...options, signers });
   // What CometBFT's signer begins with; it does not start without.
   await writeAtomically(join(home.dataFolder, "priv_validator_state.json"), `${JSON.stringify(UNSIGNED)}\n`);

@@ -1,3 +1,4 @@
+import { rm } from "node:fs/promises";
 import { AppError, type Log, systemClock } from "@turnpike/base";
 import {
   type Application,
@@ -23,8 +24,10 @@ import {
   Turns,
 } from "@turnpike/chain";
 import type { Config } from "@turnpike/config";
+import { writeAtomically } from "@turnpike/localnet";
 import { hostText } from "../context.ts";
-import { type ChainHome, chainHome, readGenesis, validatorKeyOf } from "./chain-home.ts";
+import { readGenesis, validatorKeyOf } from "./chain-home.ts";
+import { type ChainHome, chainHome } from "./chain-layout.ts";
 
 /** A node that runs. */
 export interface RunningChain extends AsyncDisposable {
@@ -165,14 +168,19 @@ export async function startChain(
   const grpc = stack.use(
     await listening("chain.grpc", chain.grpc, startGrpcServer({ ...shared, ...chain.grpc }, servers)),
   );
+  const served = {
+    ...urls,
+    rest: `http://${hostText(chain.rest.host)}:${rest.port}`,
+    grpc: `${hostText(chain.grpc.host)}:${grpc.port}`,
+  };
+  // Commands that are told the folder find the node by it.
+  const node = { rpc: urls.rpc ?? chain.cometRpcUrl ?? COMET_RPC, rest: served.rest, grpc: served.grpc };
+  await writeAtomically(home.nodeFile, `${JSON.stringify(node)}\n`);
+  stack.defer(() => rm(home.nodeFile, { force: true }));
   const owned = stack.move();
   return {
     chainId: genesis.chain_id,
-    urls: {
-      ...urls,
-      rest: `http://${hostText(chain.rest.host)}:${rest.port}`,
-      grpc: `${hostText(chain.grpc.host)}:${grpc.port}`,
-    },
+    urls: served,
     failed,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };

@@ -13,7 +13,8 @@ import {
   startRpcServer,
 } from "@turnpike/chain";
 import { program } from "../main.ts";
-import { chainHome, consensusKeyOf, initChain } from "./chain-home.ts";
+import { consensusKeyOf, initChain } from "./chain-home.ts";
+import { chainHome } from "./chain-layout.ts";
 
 /** What a command wrote, and what it threw. */
 export interface RanCommand {

@@ -1,0 +1,31 @@
+import { join } from "node:path";
+
+/** Folders and files of a chain's node, laid out as CometBFT does. */
+export interface ChainHome {
+  readonly folder: string;
+  readonly configFolder: string;
+  /** Where CometBFT keeps blocks, and the state of its signing. */
+  readonly dataFolder: string;
+  /** The chain's own store, and nothing else. */
+  readonly storeFolder: string;
+  readonly genesisFile: string;
+  /** Addresses of the node that runs there. */
+  readonly nodeFile: string;
+  readonly nodeKeyFile: string;
+  readonly validatorKeyFile: string;
+}
+
+/** The layout of a node's folder. */
+export function chainHome(folder: string): ChainHome {
+  const configFolder = join(folder, "config");
+  return {
+    folder,
+    configFolder,
+    dataFolder: join(folder, "data"),
+    storeFolder: join(folder, "data", "application"),
+    genesisFile: join(configFolder, "genesis.json"),
+    nodeFile: join(folder, "node.json"),
+    nodeKeyFile: join(configFolder, "node_key.json"),
+    validatorKeyFile: join(configFolder, "priv_validator_key.json"),
+  };
+}
