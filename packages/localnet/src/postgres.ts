@@ -259,6 +259,8 @@ async function untilItAnswers(
 async function createDatabase(adminUrl: string, name: string): Promise<void> {
   if (!IDENTIFIER.test(name)) throw new AppError("USAGE", { message: `${name} is not a plain database name.` });
   const client = new pg.Client({ connectionString: adminUrl });
+  // Heard, so that a server that ends does not end the process; the query under way fails by it.
+  client.on("error", () => {});
   await client.connect();
   try {
     const found = await client.query("select 1 from pg_database where datname = $1", [name]);

@@ -64,6 +64,8 @@ export async function newLedger(server: TestServer, opts: Partial<LedgerOptions>
 /** Runs SQL as an operator would, behind the ledger's back. */
 export async function sql<Row extends object>(url: string, text: string, values: unknown[] = []): Promise<Row[]> {
   const client = new pg.Client({ connectionString: url, options: "-c search_path=ledger" });
+  // The server may end while this connection does.
+  client.on("error", () => undefined);
   await client.connect();
   try {
     return (await client.query<Row>(text, values)).rows;
