@@ -161,7 +161,12 @@ suite("Paths of the chains on the free relay", { timeout: 180_000 }, () => {
       assert.equal(got.status, status, path);
       assert.match(got.text, /^\{"jsonrpc":"2\.0","id":null,"error":/);
     }
-    assert.equal(rest.seen.length, from);
+    // A probe of the back-end may come between: it asks for none of these.
+    const asked = /admin|bank|a(%(25)?2f|\/)b|unsafe|dial_peers|easytransfer|gettransactionsign|system\/peers/i;
+    assert.deepEqual(
+      rest.seen.slice(from).filter((line) => asked.test(line)),
+      [],
+    );
   });
 });
 
