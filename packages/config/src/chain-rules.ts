@@ -7,7 +7,7 @@ export function isChainAlone({ chain, payment, suppliers }: Config): boolean {
 
 /** Ports of the chain, when this configuration runs one. */
 export function chainPorts({
-  chain: { home, engine, rpc, rest, grpc },
+  chain: { home, engine, rpc, rest, grpc, metrics },
 }: Config): readonly { readonly path: string; readonly host: string; readonly port: number }[] {
   if (home === undefined) return [];
   return [
@@ -15,6 +15,7 @@ export function chainPorts({
     ...(engine === "embedded" ? [{ path: "chain.rpc.port", ...rpc }] : []),
     { path: "chain.rest.port", ...rest },
     { path: "chain.grpc.port", ...grpc },
+    ...(metrics.port === undefined ? [] : [{ path: "chain.metrics.port", host: metrics.host, port: metrics.port }]),
   ];
 }
 

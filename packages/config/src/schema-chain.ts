@@ -39,6 +39,18 @@ export const CHAIN = section(
       1_000_000_000,
       "Heights whose state can be asked for, counted from the newest; older ones are forgotten, but not their blocks. 0 keeps all.",
     ),
+    snapshots: section(
+      {
+        everyBlocks: integer(
+          0,
+          0,
+          1_000_000_000,
+          "Heights between snapshots of the state, from which CometBFT's state sync brings a new node up. 0 makes none.",
+        ),
+        keep: integer(2, 1, 1_000, "Newest snapshots that are kept."),
+      },
+      "Snapshots of the state, in data/snapshots of the node's folder.",
+    ),
     abciAddress: text("tcp://127.0.0.1:26658", "Where CometBFT reaches the application: tcp:// or unix://."),
     cometRpcUrl: Type.Optional(
       url("CometBFT's RPC, for REST and gRPC under that engine. No default: else it is http://127.0.0.1:26657."),
@@ -46,6 +58,15 @@ export const CHAIN = section(
     rpc: listener(26_657, "CometBFT's RPC: JSON-RPC, GET and WebSocket."),
     rest: listener(1317, "REST, as the Cosmos SDK has it."),
     grpc: listener(9090, "gRPC."),
+    metrics: section(
+      {
+        host: text("127.0.0.1", "Address of the metrics server. It is not meant for the public."),
+        port: Type.Optional(
+          port(undefined, "Port of `GET /metrics`, such as 9094. No default: without one there is no such server."),
+        ),
+      },
+      "Prometheus metrics of the chain's node.",
+    ),
   },
   "The relay protocol's chain (`turnpike chain`).",
 );

@@ -1,4 +1,4 @@
-import type { Log } from "@turnpike/base";
+import type { FaultPoints, Log } from "@turnpike/base";
 import { cometAbci, createMessage } from "@turnpike/proto";
 import type { DrivenApplication } from "../app/types.ts";
 import { eventsOf, malformed, resultFields, timeOf, updatesOf } from "./convert.ts";
@@ -7,6 +7,7 @@ import { eventsOf, malformed, resultFields, timeOf, updatesOf } from "./convert.
 export interface AbciHandlerModules {
   readonly application: DrivenApplication;
   readonly log: Log;
+  readonly faults: FaultPoints;
 }
 
 type Request = cometAbci.Request["value"];
@@ -27,8 +28,10 @@ const txSizeBytes = (tx: Uint8Array): number => {
 export class AbciHandler {
   readonly #application: DrivenApplication;
   readonly #log: Log;
+  readonly #faults: FaultPoints;
 
-  constructor({ application, log }: AbciHandlerModules) {
+  constructor({ application, log, faults }: AbciHandlerModules) {
+    this.#faults = faults;
     this.#application = application;
     this.#log = log;
   }
@@ -59,7 +62,9 @@ export class AbciHandler {
       case "finalizeBlock":
         return this.#finalizeBlock(request.value);
       case "commit":
+        await this.#faults.reach("abci.commit");
         await this.#application.commit([]);
+        await this.#faults.reach("abci.committed");
         return { case: "commit", value: createMessage(cometAbci.ResponseCommitSchema) };
       case "extendVote":
         return { case: "extendVote", value: createMessage(cometAbci.ResponseExtendVoteSchema) };
@@ -153,7 +158,8 @@ export class AbciHandler {
     return { case: "processProposal", value: createMessage(cometAbci.ResponseProcessProposalSchema, { status }) };
   }
 
-  #finalizeBlock(request: cometAbci.RequestFinalizeBlock): Answer {
+  async #finalizeBlock(request: cometAbci.RequestFinalizeBlock): Promise<Answer> {
+    await this.#faults.reach("abci.finalize");
     const { height, hash, proposerAddress, txs, time } = request;
     if (!this.#isNext(height)) throw malformed(`is for block ${height}, which is not the next one`);
     const block = {
@@ -164,6 +170,7 @@ export class AbciHandler {
       proposer: proposerAddress,
     };
     const { outcome, appHash } = this.#application.run(block, txs);
+    await this.#faults.reach("abci.finalized");
     const value = createMessage(cometAbci.ResponseFinalizeBlockSchema, {
       events: eventsOf(outcome.events),
       txResults: outcome.results.map((result) => createMessage(cometAbci.ExecTxResultSchema, resultFields(result))),

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { lstat, unlink } from "node:fs/promises";
 import { connect, createServer, type ListenOptions, type Server, type Socket } from "node:net";
-import { AppError, isAppError, type Log } from "@turnpike/base";
+import { AppError, type FaultPoints, isAppError, type Log, noFaults } from "@turnpike/base";
 import { cometAbci, createMessage, decodeMessage, encodeMessage } from "@turnpike/proto";
 import type { DrivenApplication } from "../app/types.ts";
 import { encodeFrame, FrameReader } from "./frames.ts";
@@ -22,6 +22,7 @@ export interface AbciServerModules {
   /** Stays the caller's. */
   readonly application: DrivenApplication;
   readonly log: Log;
+  readonly faults?: FaultPoints;
 }
 
 /** An ABCI server that listens. Disposing ends the connections after what they are at, and waits for that. */
@@ -64,10 +65,13 @@ class ListeningAbciServer implements AbciServer {
   readonly #connections = new Map<Socket, Promise<void>>();
   #closing = false;
 
-  constructor(opts: AbciServerOptions, { application, log, server }: AbciServerModules & { readonly server: Server }) {
+  constructor(
+    opts: AbciServerOptions,
+    { application, log, faults, server }: AbciServerModules & { readonly server: Server },
+  ) {
     this.#opts = opts;
     this.#server = server;
-    this.#handler = new AbciHandler({ application, log });
+    this.#handler = new AbciHandler({ application, log, faults: faults ?? noFaults });
     this.#log = log;
     server.on("error", (cause) => log.error({ cause }, "abci server fault"));
     server.on("connection", (socket) => {

@@ -1,4 +1,4 @@
-import { type Clock, isAppError, type Log } from "@turnpike/base";
+import { type Clock, type FaultPoints, isAppError, type Log } from "@turnpike/base";
 import type { ChainApp } from "../app/chain-app.ts";
 import type { BuiltBlock } from "../comet/block.ts";
 import { MAX_BLOCK_BYTES } from "../comet/part-set.ts";
@@ -13,6 +13,7 @@ import type {
   StoredBlock,
   Submission,
 } from "../node/types.ts";
+import { StatePruner } from "../store/state-pruner.ts";
 import type { TxResult } from "../tx/run-tx.ts";
 import type { Bytes, ChainStore } from "../types.ts";
 import type { BlockMaker } from "./block-maker.ts";
@@ -48,6 +49,7 @@ export interface EmbeddedEngineModules {
   readonly clock: Clock;
   readonly wait: Wait;
   readonly log: Log;
+  readonly faults: FaultPoints;
   /** Closed after the last block. */
   readonly owned: AsyncDisposableStack;
 }
@@ -56,8 +58,6 @@ const NS_PER_MS = 1_000_000n;
 // CometBFT 0.38, `types/block.go`: what a block has beside its transactions, at most.
 const OVERHEAD_BYTES = 11n + 626n + 94n;
 const VOTE_BYTES = 111n;
-// Blocks between two runs of pruning.
-const PRUNE_EVERY_BLOCKS = 10n;
 
 /** One validator in this process: mempool, blocks and what is told of them. */
 export class EmbeddedEngine implements EmbeddedNode {
@@ -75,17 +75,18 @@ export class EmbeddedEngine implements EmbeddedNode {
   readonly #maker: BlockMaker;
   readonly #clock: Clock;
   readonly #log: Log;
+  readonly #faults: FaultPoints;
   readonly #owned: AsyncDisposableStack;
+  readonly #pruner: StatePruner;
   readonly #listeners = new Set<(event: NodeEvent) => void>();
   readonly #stop = new AbortController();
   #position: Position;
   #nextTimeNs: bigint;
   #producing: Promise<unknown> = Promise.resolve();
-  #pruning: Promise<void> | undefined;
   #closing: Promise<void> | undefined;
 
   constructor(opts: EmbeddedEngineOptions, modules: EmbeddedEngineModules) {
-    const { application, store, blocks, maker, position, clock, log, owned, wait } = modules;
+    const { application, store, blocks, maker, position, clock, log, faults, owned, wait } = modules;
     this.#opts = opts;
     this.genesis = opts.genesis;
     this.moniker = opts.moniker;
@@ -98,7 +99,9 @@ export class EmbeddedEngine implements EmbeddedNode {
     this.#position = position;
     this.#clock = clock;
     this.#log = log;
+    this.#faults = faults;
     this.#owned = owned;
+    this.#pruner = new StatePruner({ keepStatesBlocks: opts.keepStatesBlocks }, { store, log });
     this.#nextTimeNs = this.#nowNs();
     this.mempool = new Mempool(opts.mempool, {
       check: (tx, again) => application.check(tx, again),
@@ -159,7 +162,7 @@ export class EmbeddedEngine implements EmbeddedNode {
       this.#stop.abort();
       await this.ended.catch(() => undefined);
       await this.#producing;
-      await this.#pruning;
+      await this.#pruner[Symbol.asyncDispose]();
       this.#listeners.clear();
       await this.#owned[Symbol.asyncDispose]();
     })();
@@ -171,17 +174,20 @@ export class EmbeddedEngine implements EmbeddedNode {
     const at = this.#position;
     this.#maker.checkPower(at.validators);
     const built = this.#maker.build(at, this.mempool.reap(this.#opts.params.maxGas));
+    await this.#faults.reach("embedded.built");
     const results = this.#run(built);
+    await this.#faults.reach("embedded.ran");
     const commit = this.#maker.commit(at, built, this.#nowNs());
     const next = nextPosition(at, built, commit, results);
     const stored: StoredBlock = { block: built.block, id: built.id, sizeBytes: built.bytes.length };
     const records = blockRecords(this.#store, { stored, results, commit, validators: newSets(at, next) });
     await this.application.commit([...records, ...indexRecords(stored, results)]);
+    await this.#faults.reach("embedded.committed");
     this.#position = next;
     this.blocks.remember(stored);
     this.mempool.update(built.block.txs, results.txResults);
     for (const event of blockEvents(stored, results)) this.#tell(event);
-    this.#prune();
+    this.#pruner.committed(next.nextHeightBlocks - 1n);
     await this.mempool.settle(this.#stop.signal);
     return stored;
   }
@@ -234,22 +240,6 @@ export class EmbeddedEngine implements EmbeddedNode {
         this.#log.error({ cause, type: event.type }, "a listener failed");
       }
     }
-  }
-
-  #prune(): void {
-    const keep = this.#opts.keepStatesBlocks;
-    const last = this.#position.last?.heightBlocks;
-    if (keep === undefined || last === undefined || this.#pruning !== undefined) return;
-    const before = last - BigInt(keep) + 1n;
-    if (before < this.#store.earliestHeightBlocks() + PRUNE_EVERY_BLOCKS) return;
-    this.#pruning = this.#store
-      .prune(before, this.#stop.signal)
-      .catch((cause: unknown) => {
-        if (!this.#stop.signal.aborted) this.#log.error({ cause }, "pruning failed");
-      })
-      .finally(() => {
-        this.#pruning = undefined;
-      });
   }
 
   #maxDataBytes(): bigint {

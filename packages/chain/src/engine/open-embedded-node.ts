@@ -1,4 +1,4 @@
-import { AppError, type Clock, type Log, silentLog, systemClock } from "@turnpike/base";
+import { AppError, type Clock, type FaultPoints, type Log, noFaults, silentLog, systemClock } from "@turnpike/base";
 import type { Ed25519Signer } from "@turnpike/crypto";
 import { ChainApp } from "../app/chain-app.ts";
 import { rfc3339ToNs } from "../comet/time.ts";
@@ -42,6 +42,7 @@ export interface EmbeddedNodeModules {
   readonly clock?: Clock;
   readonly wait?: Wait;
   readonly log?: Log;
+  readonly faults?: FaultPoints;
 }
 
 const SHORTEST_INTERVAL_MS = 10;
@@ -77,11 +78,12 @@ export async function openEmbeddedNode(
 ): Promise<EmbeddedEngine> {
   const { genesis, version, moniker } = opts;
   const log = modules.log ?? silentLog;
+  const faults = modules.faults ?? noFaults;
   checkNumbers(opts);
   const params = engineParams(genesis);
   const start = chainStartOf(genesis);
   await using stack = new AsyncDisposableStack();
-  const store = modules.store ?? stack.use(await openChainStore({ folder: opts.folder }, { log }));
+  const store = modules.store ?? stack.use(await openChainStore({ folder: opts.folder }, { log, faults }));
   const application = new ChainApp({ version, maxBlockGas: params.maxGas }, { machine: modules.machine, store, log });
   const maker = new BlockMaker(
     { chainId: start.chainId, genesisTimeNs: rfc3339ToNs(genesis.genesis_time) ?? 0n, params },
@@ -128,6 +130,7 @@ export async function openEmbeddedNode(
       clock: modules.clock ?? systemClock,
       wait: modules.wait ?? timerWait,
       log,
+      faults,
       owned: stack.move(),
     },
   );

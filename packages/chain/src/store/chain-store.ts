@@ -114,13 +114,16 @@ export class KeptChain implements ChainStore {
       const earliest = this.#at?.earliest ?? block.heightBlocks;
       this.#write(() => {
         this.#writeState(plan, this.#at !== undefined);
+        void this.#faults.reach("chain-store.write-state");
         for (const { table, key, value } of block.records) this.#tables.records.put(recordKey(table, key), value);
+        void this.#faults.reach("chain-store.write-records");
         const height = heightToBytes(block.heightBlocks);
         this.#tables.hashes.put(height, plan.appHash);
         this.#tables.meta.put(NEWEST, height);
         this.#tables.meta.put(EARLIEST, heightToBytes(earliest));
         this.#tables.meta.put(ROOT, encodeRoot(plan.trie.root));
       });
+      await this.#faults.reach("chain-store.written");
       this.#at = { newest: block.heightBlocks, earliest, root: plan.trie.root };
       const keys = plan.changes.map(({ key }) => key);
       this.#derivations.committed(block.heightBlocks, keys);
@@ -164,12 +167,14 @@ export class KeptChain implements ChainStore {
       // Said first: half pruned, a state must not be read.
       this.#write(() => this.#tables.meta.put(EARLIEST, heightToBytes(beforeHeightBlocks)));
       this.#at = { ...at, earliest: beforeHeightBlocks };
+      await this.#faults.reach("chain-store.prune");
     });
     let forgotten = 0;
     for (;;) {
       const some = await this.#inTurn(async () => this.#forgetSome());
       if (some === 0) break;
       forgotten += some;
+      await this.#faults.reach("chain-store.pruned-some");
       await nextTurn();
       signal?.throwIfAborted();
     }
