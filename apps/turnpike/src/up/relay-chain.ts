@@ -55,7 +55,7 @@ export async function prepareRelayChain(
 }
 
 async function repriceService(client: ChainClient, owner: ChainSigner): Promise<void> {
-  const { computeUnitsPerRelayAtHeight: _, ...methods } = service.Query.method;
+  const methods = service.Query.method;
   const history = await client.ask(methods.computeUnitsPerRelayHistory, { serviceId: REPRICED_SERVICE });
   if (history.computeUnitsPerRelayHistory.length > 0) return;
   const { service: found } = await client.ask(methods.service, { id: REPRICED_SERVICE });

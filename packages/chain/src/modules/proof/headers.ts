@@ -1,9 +1,9 @@
 import type { session } from "@turnpike/proto";
 import { addressFault } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
+import { goQuoted } from "../../state/go-text.ts";
 import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
 import { outlineSession } from "../session/hydrate.ts";
-import { goQuote } from "../shared/go-text.ts";
 import { serviceIdFault } from "../shared/services.ts";
 import { suppliers } from "../supplier/state.ts";
 import { HEADER, PROOF } from "./faults.ts";
@@ -14,7 +14,7 @@ const faultOf = (...given: Parameters<typeof fail>): TxFault => fail(...given).f
 export function headerFault(header: session.SessionHeader): TxFault | undefined {
   const address = addressFault(header.applicationAddress);
   if (address !== undefined) {
-    return faultOf(HEADER.application, `${goQuote(header.applicationAddress)}; (${address})`);
+    return faultOf(HEADER.application, `${goQuoted(header.applicationAddress)}; (${address})`);
   }
   if (header.sessionId === "") return faultOf(HEADER.id, '""');
   const service = serviceIdFault(header.serviceId);
@@ -45,12 +45,12 @@ export function sessionOfHeader(
   if (!found.ok) return { ok: false, fault: found.fault };
   const { header: known, suppliers: drawn } = found.value;
   if (header.sessionId !== known.sessionId) {
-    const text = `session ID does not match onchain session ID; expected ${goQuote(known.sessionId)}, got ${goQuote(header.sessionId)}`;
+    const text = `session ID does not match onchain session ID; expected ${goQuoted(known.sessionId)}, got ${goQuoted(header.sessionId)}`;
     return fail(PROOF.invalidSessionId, text);
   }
   const isDrawn = drawn.some((supplier) => supplier.operatorAddress === operatorAddress);
   if (!isDrawn || !suppliers.has(ctx, operatorAddress)) {
-    const text = `supplier operator address ${goQuote(operatorAddress)} not found in session ID ${goQuote(header.sessionId)}`;
+    const text = `supplier operator address ${goQuoted(operatorAddress)} not found in session ID ${goQuoted(header.sessionId)}`;
     return fail(PROOF.supplierNotFound, text);
   }
   const heights = [
@@ -67,14 +67,14 @@ export function sessionOfHeader(
 /** A fault when a relay is of another session. */
 export function relayHeaderFault(expected: session.SessionHeader, got: session.SessionHeader): TxFault | undefined {
   if (got.applicationAddress !== expected.applicationAddress) {
-    const texts = `expect: ${goQuote(expected.applicationAddress)}, got: ${goQuote(got.applicationAddress)}`;
+    const texts = `expect: ${goQuoted(expected.applicationAddress)}, got: ${goQuoted(got.applicationAddress)}`;
     return faultOf(PROOF.invalidRelay, `session headers application addresses mismatch; ${texts}`);
   }
   const rest = [
-    ["service IDs", goQuote(expected.serviceId), goQuote(got.serviceId)],
+    ["service IDs", goQuoted(expected.serviceId), goQuoted(got.serviceId)],
     ["session start heights", `${expected.sessionStartBlockHeight}`, `${got.sessionStartBlockHeight}`],
     ["session end heights", `${expected.sessionEndBlockHeight}`, `${got.sessionEndBlockHeight}`],
-    ["session IDs", goQuote(expected.sessionId), goQuote(got.sessionId)],
+    ["session IDs", goQuoted(expected.sessionId), goQuoted(got.sessionId)],
   ] as const;
   for (const [what, wanted, found] of rest) {
     if (wanted !== found) {

@@ -1,10 +1,10 @@
 import { base, createMessage, proof, typeUrlOf } from "@turnpike/proto";
 import { addressFault } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
+import { goQuoted, goTypeOfValue } from "../../state/go-text.ts";
 import { failStatus } from "../../state/grpc-status.ts";
 import { type MessageHandler, messageHandler } from "../../state/module.ts";
 import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
-import { goQuote, goTypeOfValue } from "../shared/go-text.ts";
 import { PROOF } from "./faults.ts";
 import { getProofParams, proofParams } from "./state.ts";
 
@@ -66,9 +66,9 @@ const isCoinName = (name: string): name is keyof typeof COINS => Object.hasOwn(C
 function changed(params: proof.Params, { name, asType }: proof.MsgUpdateParam): Outcome<proof.Params> {
   if (asType.case === undefined) return fail(PROOF.param, "missing param AsType");
   const wanted = name === PROBABILITY ? "asFloat" : isCoinName(name) ? "asCoin" : undefined;
-  if (wanted === undefined) return fail(PROOF.paramName, `unsupported param ${goQuote(name)}`);
+  if (wanted === undefined) return fail(PROOF.paramName, `unsupported param ${goQuoted(name)}`);
   if (asType.case !== wanted) {
-    const text = `invalid type for param ${goQuote(name)} expected ${goTypeOfValue(wanted)}, got ${goTypeOfValue(asType.case)}`;
+    const text = `invalid type for param ${goQuoted(name)} expected ${goTypeOfValue(wanted)}, got ${goTypeOfValue(asType.case)}`;
     return fail(PROOF.param, text);
   }
   if (asType.case === "asFloat") {

@@ -1,54 +1,37 @@
-import { concatBytes, utf8ToBytes } from "@turnpike/base";
-import { type baseQuery, createMessage, proof } from "@turnpike/proto";
+import { utf8ToBytes } from "@turnpike/base";
+import { createMessage, proof } from "@turnpike/proto";
 import { addressFault } from "../../state/addresses.ts";
 import { uint64Codec } from "../../state/codecs.ts";
-import type { Collection } from "../../state/collection.ts";
+import { collectionPage } from "../../state/collection-page.ts";
 import type { Context } from "../../state/context.ts";
+import { goQuoted } from "../../state/go-text.ts";
 import { type QueryRefusal, refuse } from "../../state/grpc-status.ts";
 import { type QueryHandler, queryHandler } from "../../state/module.ts";
 import { fail } from "../../state/outcome.ts";
 import { type Page, pageOf } from "../../state/pages.ts";
-import type { Bytes } from "../../types.ts";
-import { goQuote } from "../shared/go-text.ts";
 import { PROOF } from "./faults.ts";
 import { claims, claimsByEnd, claimsBySupplier, getClaim, getProof, getProofParams, proofs } from "./state.ts";
 
 const path = (method: string): string => `/pocket.proof.Query/${method}`;
-const NO_BYTES = new Uint8Array(0);
 
-/** A page of the entries whose key bytes begin with a prefix; keys of pages go on behind it. */
-function walkPage<K, V, T>(
-  ctx: Context,
-  collection: Collection<K, V>,
-  within: Bytes,
-  request: baseQuery.PageRequest | undefined,
-  item: (key: K, value: V) => T | undefined,
-): Page<T | undefined> {
-  return pageOf(request, function* ({ from, reverse }) {
-    const start = from === undefined ? {} : { from: concatBytes(within, from) };
-    for (const [key, value] of collection.entries(ctx, { within, reverse, ...start })) {
-      yield [collection.keyBytes(key).subarray(within.length), item(key, value)];
-    }
-  });
-}
-
-const present = <T>(items: readonly (T | undefined)[]): T[] =>
-  items.flatMap((item) => (item === undefined ? [] : [item]));
-
-function claimsPage(ctx: Context, { filter, pagination }: proof.QueryAllClaimsRequest): Page<proof.Claim | undefined> {
+function claimsPage(ctx: Context, { filter, pagination: request }: proof.QueryAllClaimsRequest): Page<proof.Claim> {
   switch (filter.case) {
     case "supplierOperatorAddress":
-      return walkPage(ctx, claimsBySupplier, utf8ToBytes(filter.value), pagination, ([operator, sessionId]) =>
-        getClaim(ctx, sessionId, operator),
-      );
+      return collectionPage(ctx, claimsBySupplier, {
+        request,
+        within: utf8ToBytes(filter.value),
+        item: ([operator, sessionId]) => getClaim(ctx, sessionId, operator),
+      });
     case "sessionEndHeight":
-      return walkPage(ctx, claimsByEnd, uint64Codec.encode(filter.value), pagination, ([, [sessionId, operator]]) =>
-        getClaim(ctx, sessionId, operator),
-      );
+      return collectionPage(ctx, claimsByEnd, {
+        request,
+        within: uint64Codec.encode(filter.value),
+        item: ([, [sessionId, operator]]) => getClaim(ctx, sessionId, operator),
+      });
     case "sessionId":
-      return walkPage(ctx, claims, utf8ToBytes(filter.value), pagination, (_, claim) => claim);
+      return collectionPage(ctx, claims, { request, within: utf8ToBytes(filter.value), item: (_, claim) => claim });
     case undefined:
-      return walkPage(ctx, claims, NO_BYTES, pagination, (_, claim) => claim);
+      return collectionPage(ctx, claims, { request, item: (_, claim) => claim });
   }
 }
 
@@ -89,7 +72,7 @@ function keyFault(what: string, sessionId: string, operator: string): QueryRefus
 }
 
 const keyText = (sessionId: string, operator: string): string =>
-  `session ID ${goQuote(sessionId)} and supplier ${goQuote(operator)}`;
+  `session ID ${goQuoted(sessionId)} and supplier ${goQuoted(operator)}`;
 
 /** The module's queries, by gRPC path. */
 export const PROOF_QUERIES: Readonly<Record<string, QueryHandler>> = {
@@ -116,7 +99,7 @@ export const PROOF_QUERIES: Readonly<Record<string, QueryHandler>> = {
     (ctx, request) => {
       const page = claimsPage(ctx, request);
       if (!page.ok) return refuse("Internal", page.text);
-      const answer = { claims: present(page.items), pagination: page.pagination };
+      const answer = { claims: [...page.items], pagination: page.pagination };
       return { ok: true, value: createMessage(proof.QueryAllClaimsResponseSchema, answer) };
     },
   ),

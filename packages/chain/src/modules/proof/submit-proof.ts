@@ -9,6 +9,7 @@ import {
 } from "@turnpike/protocol";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
+import { goQuoted } from "../../state/go-text.ts";
 import { failStatus } from "../../state/grpc-status.ts";
 import { done, fail, type Outcome, SDK, type TxFault } from "../../state/outcome.ts";
 import { emit } from "../../state/typed-event.ts";
@@ -16,7 +17,6 @@ import { ensureModuleAccount } from "../auth/accounts.ts";
 import { getBalance, getBalances } from "../bank/balances.ts";
 import { sendCoins } from "../bank/transfers.ts";
 import { getDifficultyAt } from "../service/state.ts";
-import { goQuote } from "../shared/go-text.ts";
 import { getSharedParamsAt, protocolParams } from "../shared/state.ts";
 import { claimFacts, protocolClaim, requirementOf, upoktOf } from "./claim-facts.ts";
 import { PROOF, RELAY } from "./faults.ts";
@@ -35,7 +35,7 @@ export function submitProofFault(message: proof.MsgSubmitProof): TxFault | undef
   const operator = message.supplierOperatorAddress;
   const address = addressFault(operator);
   if (address !== undefined) {
-    return fail(SDK.invalidAddress, `supplier operator address ${goQuote(operator)}, error: ${address}`).fault;
+    return fail(SDK.invalidAddress, `supplier operator address ${goQuoted(operator)}, error: ${address}`).fault;
   }
   const header = message.sessionHeader;
   if (header === undefined) return fail(PROOF.invalidHeader, "session header is nil").fault;
@@ -107,7 +107,7 @@ function claimFault(
   operator: string,
 ): TxFault | undefined {
   if (claim === undefined) {
-    const text = `no claim found for session ID ${goQuote(header.sessionId)} and supplier ${goQuote(operator)}`;
+    const text = `no claim found for session ID ${goQuoted(header.sessionId)} and supplier ${goQuoted(operator)}`;
     return fail(PROOF.claimNotFound, text).fault;
   }
   const of = claim.sessionHeader;
@@ -120,7 +120,7 @@ function claimFault(
   for (const [kind, what, claimed, proven] of compared) {
     if (claimed === proven) continue;
     const print = (value: bigint | string | undefined) =>
-      typeof value === "string" ? goQuote(value) : `${value ?? 0n}`;
+      typeof value === "string" ? goQuoted(value) : `${value ?? 0n}`;
     return fail(kind, `claim ${what} ${print(claimed)} does not match proof ${what} ${print(proven)}`).fault;
   }
   return undefined;

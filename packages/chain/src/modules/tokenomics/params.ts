@@ -1,10 +1,10 @@
 import { createMessage, tokenomics, typeUrlOf } from "@turnpike/proto";
 import { addRational, compareRational, float64ToRational, rational } from "@turnpike/protocol";
 import { addressFault } from "../../state/addresses.ts";
+import { goQuoted, goTypeOfValue } from "../../state/go-text.ts";
 import { failStatus } from "../../state/grpc-status.ts";
 import { type MessageHandler, messageHandler } from "../../state/module.ts";
 import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
-import { goQuote, goTypeOfValue } from "../shared/go-text.ts";
 import { TOKENOMICS } from "./faults.ts";
 import { getTokenomicsParams, tokenomicsParams } from "./state.ts";
 
@@ -63,7 +63,7 @@ function distributionFault(shares: Shares): TxFault | undefined {
 
 function daoFault(address: string): TxFault | undefined {
   const fault = addressFault(address);
-  return fault === undefined ? undefined : wrong(`invalid dao reward address ${goQuote(address)}: ${fault}`);
+  return fault === undefined ? undefined : wrong(`invalid dao reward address ${goQuoted(address)}: ${fault}`);
 }
 
 function inflationFault(inflation: number): TxFault | undefined {
@@ -110,9 +110,9 @@ const CASES: Readonly<Record<string, NonNullable<AsType["case"]>>> = {
 function changed(params: tokenomics.Params, { name, asType }: tokenomics.MsgUpdateParam): Outcome<tokenomics.Params> {
   if (asType.case === undefined) return fail(TOKENOMICS.params, "missing param AsType");
   const wanted = Object.hasOwn(CASES, name) ? CASES[name] : undefined;
-  if (wanted === undefined) return fail(TOKENOMICS.paramName, `unsupported param ${goQuote(name)}`);
+  if (wanted === undefined) return fail(TOKENOMICS.paramName, `unsupported param ${goQuoted(name)}`);
   if (asType.case !== wanted) {
-    const text = `invalid type for param ${goQuote(name)}; expected ${goTypeOfValue(wanted)}, got ${goTypeOfValue(asType.case)}`;
+    const text = `invalid type for param ${goQuoted(name)}; expected ${goTypeOfValue(wanted)}, got ${goTypeOfValue(asType.case)}`;
     return fail(TOKENOMICS.param, text);
   }
   const next = withParam(params, name, asType);

@@ -1,1 +1,0 @@
-export { goQuoted as goQuote, goTypeOfValue } from "../../state/go-text.ts";
