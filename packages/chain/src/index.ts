@@ -12,7 +12,7 @@ export {
   PROTOCOL_VERSION,
   pocketMachine,
 } from "./app/pocket-machine.ts";
-export { loadNodeKey, loadValidatorKey } from "./engine/keys.ts";
+export { loadNodeKey, loadValidatorKey, nodeIdOf } from "./engine/keys.ts";
 export { type EmbeddedNodeModules, type EmbeddedNodeOptions, openEmbeddedNode } from "./engine/open-embedded-node.ts";
 export { buildGenesis, type GenesisAccount, type GenesisPlan } from "./genesis/build-genesis.ts";
 export { genesisFileText, parseGenesisFile } from "./genesis/genesis-file.ts";
@@ -22,6 +22,7 @@ export {
   type LocalChain,
   type LocalRole,
   type LocalService,
+  type LocalValidator,
   localGenesis,
   type Visitor,
 } from "./genesis/local-genesis.ts";

@@ -41,12 +41,23 @@ export interface LocalChain {
   readonly signers: Readonly<Record<LocalRole, ChainSigner>>;
   /** Ed25519 key of the validator, 32 bytes. */
   readonly consensusKey: Uint8Array;
+  /** Validators beside that one, with the same stake. */
+  readonly moreValidators?: readonly LocalValidator[];
   /** The first one is staked for, and has a card. */
   readonly services: readonly [LocalService, ...LocalService[]];
   /** Further accounts, without a role and without money. */
   readonly visitors?: readonly Visitor[];
   /** Where the suppliers' relay miners are. */
   readonly supplierUrls: readonly [string, string];
+}
+
+/** A validator beside the first, whose account has no other role. */
+export interface LocalValidator {
+  readonly moniker: string;
+  /** Account that bonds and operates it. */
+  readonly signer: ChainSigner;
+  /** Ed25519 key that signs blocks, 32 bytes. */
+  readonly consensusKey: Uint8Array;
 }
 
 /** An account that has no role, and perhaps an application. */
@@ -60,6 +71,7 @@ export interface Visitor {
 const POKT = 1_000_000n;
 const FAUCET_UPOKT = 1_000_000_000n * POKT;
 const PURSE_UPOKT = 1_000_000n * POKT;
+const BOND_UPOKT = 10_000n * POKT;
 const COMPUTE_UNITS_PER_RELAY = 100n;
 const coin = (amount: bigint): base.Coin =>
   createMessage(base.CoinSchema, { denom: STAKE_DENOM, amount: amount.toString() });
@@ -87,7 +99,7 @@ function supplierOf(
 /**
  * `genesis.json` of a chain for trying and testing: two applications on one service, one of them delegated, one with a
  * spend limit; two gateways, one with a card; two suppliers, one with an owner of its own and split shares; a DAO; and one
- * validator. Every account has its key.
+ * validator or more. Every account has its key.
  */
 export function localGenesis(chain: LocalChain): GenesisDocument {
   const { signers, services, consensusKey } = chain;
@@ -97,13 +109,15 @@ export function localGenesis(chain: LocalChain): GenesisDocument {
     publicKey: signers[role].publicKey,
     balanceUpokt: role === "faucet" ? FAUCET_UPOKT : PURSE_UPOKT,
   }));
-  const { visitors = [] } = chain;
+  const { visitors = [], moreValidators = [] } = chain;
+  const operators = moreValidators.map(({ signer }) => ({ publicKey: signer.publicKey, balanceUpokt: PURSE_UPOKT }));
   const card = (text: string) => createMessage(shared.MetadataSchema, { card: utf8ToBytes(text) });
   return buildGenesis({
     chainId: chain.chainId,
     genesisTime: chain.genesisTime,
     profile: chain.profile,
-    accounts: [...accounts, ...visitors.map(({ publicKey }) => ({ publicKey, balanceUpokt: 0n }))],
+    // Behind the others: numbers of accounts stay what they are without them.
+    accounts: [...accounts, ...visitors.map(({ publicKey }) => ({ publicKey, balanceUpokt: 0n })), ...operators],
     daoAddress: at("dao"),
     services: services.map(({ id, name }, index) =>
       createMessage(shared.ServiceSchema, {
@@ -154,6 +168,9 @@ export function localGenesis(chain: LocalChain): GenesisDocument {
         [at("supplier-2"), 40n],
       ]),
     ],
-    validators: [{ moniker: "turnpike", signer: signers.validator, consensusKey, bondUpokt: 10_000n * POKT }],
+    validators: [{ moniker: "turnpike", signer: signers.validator, consensusKey }, ...moreValidators].map((validator) => ({
+      ...validator,
+      bondUpokt: BOND_UPOKT,
+    })),
   });
 }
