@@ -360,5 +360,61 @@ const SEARCH: Dashboard = {
   ],
 };
 
+const CHAIN: Dashboard = {
+  file: "chain",
+  title: "Turnpike: chain",
+  rows: [
+    {
+      title: "Now",
+      panels: [
+        stat("Height", "short", "max(turnpike_chain_height)"),
+        stat("Age of the newest block", "s", "time() - max(turnpike_chain_block_timestamp_seconds)"),
+        stat("Nodes that see the chain stand still", "short", "sum(turnpike_chain_halted)"),
+      ],
+    },
+    {
+      title: "Blocks",
+      panels: [
+        level("Height by node", "turnpike_chain_height", "instance"),
+        quantiles("Time between blocks", "turnpike_chain_block_interval_seconds"),
+        p95("A node's work on a block, p95 by stage", "turnpike_chain_block_stage_seconds", "stage"),
+        graph("Share of the time that blocks take", "percentunit", [
+          `sum by (instance) (rate(turnpike_chain_block_stage_seconds_sum${RATE})) / sum by (instance) (rate(turnpike_chain_block_interval_seconds_sum${RATE}))`,
+          "{{instance}}",
+        ]),
+        rate("Transactions in blocks by result", "turnpike_chain_txs_total", "instance, result"),
+      ],
+    },
+    {
+      title: "Mempool",
+      panels: [
+        level("Transactions that wait", "turnpike_chain_mempool_txs", "instance"),
+        level("Bytes that wait", "turnpike_chain_mempool_bytes", "instance", "bytes"),
+        rate("Checks by kind and result", "turnpike_chain_checks_total", "kind, result"),
+        rate("Refused without a check", "turnpike_chain_mempool_refused_total", "instance, reason"),
+      ],
+    },
+    {
+      title: "Network",
+      panels: [
+        level("Peers", "turnpike_chain_peers", "instance"),
+        level("Nodes that catch up", "turnpike_chain_catching_up", "instance"),
+        level("Engine answers", "turnpike_chain_engine_up", "instance"),
+        graph("Validators", "short", ["max(turnpike_chain_validators)", "validators"]),
+      ],
+    },
+    {
+      title: "Store",
+      panels: [
+        level("State on disk", "turnpike_chain_store_bytes", "instance", "bytes"),
+        level("Room on its disk", "turnpike_chain_disk_free_bytes", "instance", "bytes"),
+        level("Oldest height that can be read", "turnpike_chain_earliest_height", "instance"),
+        level("Newest snapshot", "turnpike_chain_snapshot_height", "instance"),
+        events("Snapshots by outcome", "turnpike_chain_snapshots_total", "instance, outcome"),
+      ],
+    },
+  ],
+};
+
 /** All dashboards. */
-export const DASHBOARDS: readonly Dashboard[] = [GATEWAY, PAYMENT, RELAY, PORTAL, SEARCH];
+export const DASHBOARDS: readonly Dashboard[] = [GATEWAY, PAYMENT, RELAY, PORTAL, SEARCH, CHAIN];

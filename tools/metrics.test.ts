@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import type { MetricSpec } from "@turnpike/base";
+import { CHAIN_METRICS } from "@turnpike/chain";
 import { createPrometheusMetrics, GATEWAY_METRICS } from "@turnpike/gateway";
 import { PAYMENT_METRICS } from "@turnpike/payment";
 import { APPLICATION_METRICS, PORTAL_METRICS } from "@turnpike/portal-db";
@@ -28,6 +29,7 @@ const declared: readonly MetricSpec[] = [
   ...GATEWAY_METRICS,
   ...PAYMENT_METRICS,
   ...APPLICATION_METRICS,
+  ...CHAIN_METRICS,
   ...PORTAL_METRICS,
   ...RELAY_METRICS,
   ...SEARCH_METRICS,

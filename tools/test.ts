@@ -44,6 +44,13 @@ const PROGRAMS: readonly Program[] = [
     // It is built from source.
     obtainable: () => spawnSync("go", ["version"]).status === 0,
   },
+  {
+    name: "ip",
+    tests: "four validators, each in a network namespace of its own",
+    found: () => ["ip", "/usr/sbin/ip", "/sbin/ip"].some((path) => spawnSync(path, ["-V"]).status === 0),
+    // Of iproute2; and only root may make namespaces.
+    obtainable: () => process.getuid?.() === 0 && spawnSync("apt-get", ["--version"]).status === 0,
+  },
 ];
 
 function selected(args: readonly string[]): string[] {

@@ -56,4 +56,14 @@ suite("the log", () => {
     const [line = ""] = await linesOf(`log.info({ privateKey: "0xabc", inner: { signature: "0xdef" } }, "x");`);
     assert.match(line, /"privateKey":"\[redacted\]".*"signature":"\[redacted\]"/);
   });
+
+  test("tells an error by its message and its stack, under both names that errors have", async () => {
+    const lines = await linesOf(`
+      const fault = new TypeError("outer", { cause: new Error("inner") });
+      log.error({ cause: fault }, "x");
+      log.error({ error: fault }, "x");
+      log.error({ error: "a text" }, "x");`);
+    for (const line of lines.slice(0, 2)) assert.match(line, /"type":"TypeError","message":"outer".*"message":"inner"/);
+    assert.match(lines[2] ?? "", /"error":"a text"/);
+  });
 });

@@ -69,6 +69,8 @@ export function createLog(opts: {
       base: { name: opts.name, ...(opts.worker === undefined ? {} : { worker: opts.worker }), pid: process.pid },
       timestamp: pino.stdTimeFunctions.isoTime,
       formatters: { level: (label) => ({ level: label }) },
+      // Without these an error is written as {}.
+      serializers: { cause: pino.stdSerializers.errWithCause, error: pino.stdSerializers.errWithCause },
       redact: { paths: SECRET.flatMap((name) => [name, `*.${name}`]), censor: "[redacted]" },
     },
     // pino itself flushes this one when the process exits

@@ -15,6 +15,7 @@ export interface UpFile {
     readonly rest: string;
     /** host:port */
     readonly grpc: string;
+    readonly metrics: string;
     readonly chainId: string;
     /** Holds upokt; used by nothing else. */
     readonly faucet: { readonly address: string; readonly privateKey: string };

@@ -1,6 +1,6 @@
 export { CometRpc } from "./abci/comet-rpc.ts";
 export { CometSource } from "./abci/comet-source.ts";
-export { type AbciServer, startAbciServer } from "./abci/server.ts";
+export { type AbciServer, type AbciServerModules, startAbciServer } from "./abci/server.ts";
 export { apiSurface } from "./api/chain-api.ts";
 export { EmbeddedSource } from "./api/embedded-source.ts";
 export { startGrpcServer } from "./api/grpc-server.ts";
@@ -12,8 +12,15 @@ export {
   PROTOCOL_VERSION,
   pocketMachine,
 } from "./app/pocket-machine.ts";
+export { chainStartOf } from "./engine/genesis.ts";
 export { loadNodeKey, loadValidatorKey, nodeIdOf } from "./engine/keys.ts";
 export { type EmbeddedNodeModules, type EmbeddedNodeOptions, openEmbeddedNode } from "./engine/open-embedded-node.ts";
+export {
+  type VerifiedChain,
+  type VerifyChainModules,
+  type VerifyChainOptions,
+  verifyChain,
+} from "./engine/verify-chain.ts";
 export { buildGenesis, type GenesisAccount, type GenesisPlan } from "./genesis/build-genesis.ts";
 export { genesisFileText, parseGenesisFile } from "./genesis/genesis-file.ts";
 export type { GenesisValidator } from "./genesis/gentx.ts";
@@ -27,6 +34,7 @@ export {
   type Visitor,
 } from "./genesis/local-genesis.ts";
 export { CHAIN_PROFILES, type ChainProfile, type ProfileName } from "./genesis/profiles.ts";
+export { CHAIN_METRICS } from "./metrics.ts";
 export { type AuthOptions, authModule } from "./modules/auth/auth-module.ts";
 export { bankModule } from "./modules/bank/bank-module.ts";
 export type { BankMessageOptions } from "./modules/bank/messages.ts";
@@ -40,12 +48,18 @@ export type {
   GenesisDocument,
 } from "./node/types.ts";
 export { type RpcServer, startRpcServer } from "./rpc/rpc-server.ts";
+export { type MakeSnapshotOptions, makeSnapshot } from "./snapshots/make-snapshot.ts";
+export { SnapshotFolder } from "./snapshots/snapshot-folder.ts";
+export { SnapshotKeeper } from "./snapshots/snapshot-keeper.ts";
+export { SnapshotRestorer } from "./snapshots/snapshot-restorer.ts";
+export type { KeptSnapshot, SnapshotOffer } from "./snapshots/types.ts";
 export type { BlockInfo, ChainEvent, Context, EventAttribute, ExecutionMode } from "./state/context.ts";
 export { type BlockOutcome, StateMachine, type StateMachineOptions } from "./state/machine.ts";
 export type { MessageHandler, Module, QueryAnswer, QueryHandler, ValidatorUpdate } from "./state/module.ts";
 export { Overlay, type StateReads, type StateView } from "./state/overlay.ts";
 export { EMPTY_APP_HASH, KeptChain } from "./store/chain-store.ts";
 export { type ChainStoreModules, type ChainStoreOptions, openChainStore } from "./store/open-chain-store.ts";
+export { StatePruner } from "./store/state-pruner.ts";
 export type { GasPrice } from "./tx/fees.ts";
 export { gasPricesOf } from "./tx/gas-prices.ts";
 export type { TxResult } from "./tx/run-tx.ts";
@@ -58,4 +72,8 @@ export type {
   RangeOptions,
   StateChange,
   StateReader,
+  StateRestore,
 } from "./types.ts";
+export { BlockMeter } from "./watch/block-meter.ts";
+export { SnapshotMeter } from "./watch/snapshot-meter.ts";
+export { watchChain } from "./watch/watch-chain.ts";

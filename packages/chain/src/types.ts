@@ -78,10 +78,31 @@ export interface ChainStore extends AsyncDisposable {
    * @throws AppError CHAIN_STORE, CHAIN_STORE_FULL, CHAIN_STORE_DAMAGED.
    */
   commit(block: BlockChanges): Promise<Bytes>;
+  /**
+   * Begins to write a state as a whole, instead of the blocks that lead to it. Only an empty store takes one, or one that
+   * has another restored state and no block since, which is forgotten. Until it is finished the store is empty.
+   * @throws AppError CHAIN_STORE when there are blocks, or another restore is under way.
+   */
+  restore(heightBlocks: bigint): Promise<StateRestore>;
   /** A record as the newest block left it; records have no history. */
   record(table: string, key: Bytes): Bytes | undefined;
   /** Records of a table in the order of their keys. */
   records(table: string, options: RangeOptions): Iterable<readonly [key: Bytes, value: Bytes]>;
   /** Forgets states before a height (not their blocks), in small steps between which blocks may be committed; what is read at later heights stays. Broken off, the next call goes on. */
   prune(beforeHeightBlocks: bigint, signal?: AbortSignal): Promise<void>;
+}
+
+/** A state that is being written. Disposed of before it is finished, the store is empty again; so it is after a crash. */
+export interface StateRestore extends AsyncDisposable {
+  readonly heightBlocks: bigint;
+  /**
+   * Further entries, each call in a transaction of its own: of some megabytes, then.
+   * @throws AppError CHAIN_STORE when a key does not follow the one before, or a size is not possible; those of a commit.
+   */
+  add(entries: readonly (readonly [key: Bytes, value: Bytes])[]): Promise<void>;
+  /**
+   * Makes the state that of the store, as its newest and earliest one, with records. False when its app hash is another
+   * one: then nothing was written.
+   */
+  finish(expectedAppHash: Bytes, records: readonly BlockRecord[]): Promise<boolean>;
 }

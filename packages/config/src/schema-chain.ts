@@ -37,7 +37,7 @@ export const CHAIN = section(
       0,
       0,
       1_000_000_000,
-      "Heights whose state can be asked for, counted from the newest; older ones are forgotten, but not their blocks. 0 keeps all.",
+      "Newest heights whose state can always be asked for. There are up to eleven more, and those from a snapshot's height on while it is made; older ones are forgotten, but not their blocks. 0 keeps all.",
     ),
     snapshots: section(
       {

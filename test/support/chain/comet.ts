@@ -38,9 +38,9 @@ export interface RunningComet extends AsyncDisposable {
   readonly rpcUrl: string;
 }
 
-/** Starts CometBFT against an application, and resolves once its RPC listens. */
-export async function startComet(home: string, proxyApp: string): Promise<RunningComet> {
-  const free = ["--rpc.laddr", "tcp://127.0.0.1:0", "--p2p.laddr", "tcp://127.0.0.1:0"];
+/** Starts CometBFT against an application, and resolves once its RPC listens. @param rpcPort 0: any that is free */
+export async function startComet(home: string, proxyApp: string, rpcPort = 0): Promise<RunningComet> {
+  const free = ["--rpc.laddr", `tcp://127.0.0.1:${rpcPort}`, "--p2p.laddr", "tcp://127.0.0.1:0"];
   const args = ["start", "--home", home, "--proxy_app", proxyApp, "--log_level", "info", ...free];
   const child = spawn(PROGRAM, args, { stdio: ["ignore", "pipe", "inherit"] });
   const stop = async (): Promise<void> => {

@@ -88,7 +88,7 @@ export async function start(opts: ChainStartOptions, context: CommandContext): P
     const running = await startChain(config, homeOf(opts, config), { log });
     const { urls } = running;
     output.result({ ready: true, chainId: running.chainId, ...urls });
-    for (const [name, url] of Object.entries(urls)) output.line(`${name.padEnd(6)} ${url}`);
+    for (const [name, url] of Object.entries(urls)) output.line(`${name.padEnd(7)} ${url}`);
     return {
       ...(running.failed === undefined ? {} : { failed: running.failed }),
       [Symbol.asyncDispose]: () => running[Symbol.asyncDispose](),

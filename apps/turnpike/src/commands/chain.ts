@@ -1,6 +1,9 @@
 import { Command, Option } from "commander";
 import type { ChainExportOptions, ChainInitOptions, ChainStartOptions } from "../actions/chain.ts";
+import type { ChainVerifyOptions } from "../actions/chain-verify.ts";
 import { type CommandContext, withConfig, withJson } from "../context.ts";
+import { snapshotCommand } from "./chain-snapshot.ts";
+import { testnetCommand } from "./chain-testnet.ts";
 
 /** `turnpike chain`: a node of the relay protocol's chain. */
 export function chainCommand(context: CommandContext): Command {
@@ -13,6 +16,9 @@ export function chainCommand(context: CommandContext): Command {
     .addCommand(initCommand(context))
     .addCommand(startCommand(context))
     .addCommand(exportCommand(context))
+    .addCommand(snapshotCommand(context))
+    .addCommand(verifyCommand(context))
+    .addCommand(testnetCommand(context))
     .addCommand(keyCommand());
 }
 
@@ -68,6 +74,23 @@ function exportCommand(context: CommandContext): Command {
         .action(async (_opts: ChainExportOptions, self: Command) => {
           const { exportState } = await import("../actions/chain.ts");
           await exportState(self.optsWithGlobals<ChainExportOptions>(), context);
+        }),
+    ),
+  );
+}
+
+function verifyCommand(context: CommandContext): Command {
+  return withJson(
+    withConfig(
+      new Command("verify")
+        .description(
+          "Reads the store of a node that does not run: every page, the newest state against its app hash, and each block " +
+            "with its signatures. Ends with 1 and says what to do when something is not what was written.",
+        )
+        .option("--home <folder>", HOME)
+        .action(async (_opts: ChainVerifyOptions, self: Command) => {
+          const { verify } = await import("../actions/chain-verify.ts");
+          await verify(self.optsWithGlobals<ChainVerifyOptions>(), context);
         }),
     ),
   );

@@ -18,6 +18,7 @@ interface Flags {
   readonly evmPort: number;
   readonly chainRpcPort: number;
   readonly chainRestPort: number;
+  readonly chainMetricsPort: number;
   readonly toolsPort: number;
   readonly dbPort: number;
   readonly searchPort: number;
@@ -80,13 +81,14 @@ async function up(flags: Flags): Promise<void> {
     evm: flags.evmPort,
     chainRpc: flags.chainRpcPort,
     chainRest: flags.chainRestPort,
+    chainMetrics: flags.chainMetricsPort,
     tools: flags.toolsPort,
     db: flags.dbPort,
     search: flags.searchPort,
     postgres: flags.postgresPort,
   };
   const fixed = Object.values(ports).filter((port) => port !== 0);
-  if (ports.gateway === 0 || new Set(fixed).size !== fixed.length || fixed.length < 9) {
+  if (ports.gateway === 0 || new Set(fixed).size !== fixed.length || fixed.length < 10) {
     throw new AppError("USAGE", { message: "Every part needs a port of its own; only --postgres-port may be 0." });
   }
   // loaded when it is needed: the other commands start without it
@@ -126,6 +128,7 @@ export function upCommand(): Command {
     .addOption(portOption("evm", "the local EVM chain"))
     .addOption(portOption("chainRpc", "the relay chain's RPC"))
     .addOption(portOption("chainRest", "the relay chain's REST"))
+    .addOption(portOption("chainMetrics", "the relay chain's metrics"))
     .addOption(portOption("tools", "the local services that are no chain"))
     .addOption(portOption("db", "the management data API"))
     .addOption(portOption("search", "web search"))

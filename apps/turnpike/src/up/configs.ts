@@ -111,6 +111,7 @@ export function localConfig(facts: ConfigFacts): Readonly<Record<string, unknown
       rpc: { host, port: ports.chainRpc },
       rest: { host, port: ports.chainRest },
       grpc: { host, port: facts.chain.inner.grpc },
+      metrics: { host, port: ports.chainMetrics },
     },
     catalogue: { overrides: { eth: { evmChainId: LOCAL_CHAIN_ID } } },
   };

@@ -65,6 +65,8 @@ export interface UpPorts {
   readonly chainRpc: number;
   /** REST of the relay protocol's chain. */
   readonly chainRest: number;
+  /** Metrics of the relay protocol's chain. */
+  readonly chainMetrics: number;
   readonly tools: number;
   /** The management data API. */
   readonly db: number;
@@ -82,6 +84,7 @@ export const DEFAULT_PORTS: UpPorts = {
   evm: 8545,
   chainRpc: 26_657,
   chainRest: 1317,
+  chainMetrics: 9094,
   tools: 8081,
   db: 3000,
   search: 8080,

@@ -6,6 +6,7 @@ import { builtinChainServices } from "../wiring/chain-services.ts";
 import { configText, LOCAL_SERVICES, localConfig } from "./configs.ts";
 import { localKeys } from "./keys.ts";
 import { portFlag, type StateLayout, stateLayout, type UpPorts } from "./layout.ts";
+import { withMetrics } from "./metrics-port.ts";
 import { anvilPart, childPart, postgresPart, toolsPart } from "./parts.ts";
 import { localPortalSecrets, portalTokens } from "./portal.ts";
 import type { Progress } from "./progress.ts";
@@ -44,6 +45,7 @@ const PORT_NAMES: Readonly<Record<keyof UpPorts, string>> = {
   evm: "the local EVM chain",
   chainRpc: "the relay chain's RPC",
   chainRest: "the relay chain's REST",
+  chainMetrics: "the relay chain's metrics",
   tools: "the local services",
   db: "the management data API",
   search: "web search",
@@ -102,7 +104,7 @@ function children(layout: StateLayout, ports: UpPorts): Part[][] {
  * that did not start, after the others have been stopped.
  */
 export async function runUp(options: UpOptions, modules: UpModules): Promise<void> {
-  const { ports, databaseUrl } = options;
+  const { databaseUrl } = options;
   const { progress, stop, force } = modules;
   const layout = stateLayout(options.stateFolder);
   await using _lock = await lockFolder(layout);
@@ -112,6 +114,7 @@ export async function runUp(options: UpOptions, modules: UpModules): Promise<voi
   if (options.fresh) await clearFolder(layout);
   await findAnvil();
   if (databaseUrl === undefined) findPostgres();
+  const ports = await withMetrics(options.ports, progress);
   await checkPorts(ports);
   const stamp = await openFolder(layout, databaseUrl === undefined);
   const keys = await localKeys(layout.keysFile);

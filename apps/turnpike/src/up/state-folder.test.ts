@@ -170,6 +170,7 @@ suite("state folder", () => {
         rpc: "http://127.0.0.1:26657",
         rest: "http://127.0.0.1:1317",
         grpc: "127.0.0.1:9090",
+        metrics: "http://127.0.0.1:9094",
         chainId: "pocket",
         faucet: { address: "pokt1", privateKey: "secret of the faucet" },
       },

@@ -14,7 +14,18 @@ import type { UpFile } from "../up-file.ts";
 import { type StateLayout, stateLayout } from "./layout.ts";
 
 const COMMAND = fileURLToPath(new URL("../../bin/turnpike.js", import.meta.url));
-const PORTS = ["gateway", "metrics", "facilitator", "evm", "chain-rpc", "chain-rest", "tools", "db", "search"] as const;
+const PORTS = [
+  "gateway",
+  "metrics",
+  "facilitator",
+  "evm",
+  "chain-rpc",
+  "chain-rest",
+  "chain-metrics",
+  "tools",
+  "db",
+  "search",
+] as const;
 const CHILDREN = ["anvil", "search", "chain", "gateway", "facilitator", "db"] as const;
 const TIMEOUT_MS = 240_000;
 
@@ -126,6 +137,7 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
     assert.equal(await devRpc(up.settlement.rpc, "eth_chainId"), "0x14a34");
     assert.equal(await balance(up, up.buyer.address), 1_000_000_000_000n);
     assert.ok((await chainHeight(up)) >= 2);
+    assert.match(await (await fetch(`${up.chain.metrics}/metrics`)).text(), /^turnpike_chain_height [1-9]/m);
     assert.equal(await grpcAnswers(up), 0, "gRPC is served on the port of the metrics");
     const listed = await fetch(
       `${up.chain.rest}/pocket/service/service?pagination.count_total=true&pagination.limit=1`,

@@ -62,6 +62,7 @@ export async function upFileOf(
       rpc: `http://127.0.0.1:${ports.chainRpc}`,
       rest: `http://127.0.0.1:${ports.chainRest}`,
       grpc: `127.0.0.1:${ports.metrics}`,
+      metrics: `http://127.0.0.1:${ports.chainMetrics}`,
       chainId: facts.chainId,
       faucet: facts.faucet,
     },

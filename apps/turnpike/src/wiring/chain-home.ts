@@ -22,7 +22,7 @@ import { type ChainHome, chainHome } from "./chain-layout.ts";
 type ConsensusSigner = Awaited<ReturnType<typeof loadValidatorKey>>;
 
 /** A validator that has signed nothing, as CometBFT writes it. */
-const UNSIGNED = { height: "0", round: 0, step: 0 };
+export const UNSIGNED = { height: "0", round: 0, step: 0 };
 
 async function exists(file: string): Promise<boolean> {
   return stat(file).then(

@@ -8,11 +8,15 @@ export interface ChainHome {
   readonly dataFolder: string;
   /** The chain's own store, and nothing else. */
   readonly storeFolder: string;
+  /** Snapshots of the state, and nothing else. */
+  readonly snapshotsFolder: string;
   readonly genesisFile: string;
   /** Addresses of the node that runs there. */
   readonly nodeFile: string;
   readonly nodeKeyFile: string;
   readonly validatorKeyFile: string;
+  /** Which block the embedded engine signed last. Beside the key: a copy of the store does not bring an older one. */
+  readonly signedFile: string;
 }
 
 /** The layout of a node's folder. */
@@ -23,9 +27,11 @@ export function chainHome(folder: string): ChainHome {
     configFolder,
     dataFolder: join(folder, "data"),
     storeFolder: join(folder, "data", "application"),
+    snapshotsFolder: join(folder, "data", "snapshots"),
     genesisFile: join(configFolder, "genesis.json"),
     nodeFile: join(folder, "node.json"),
     nodeKeyFile: join(configFolder, "node_key.json"),
     validatorKeyFile: join(configFolder, "priv_validator_key.json"),
+    signedFile: join(configFolder, "priv_validator_signed.json"),
   };
 }

@@ -1,8 +1,9 @@
 import { rm } from "node:fs/promises";
-import { AppError, type Log, systemClock } from "@turnpike/base";
+import { AppError, type FaultPoints, type Log, noFaults, systemClock } from "@turnpike/base";
 import {
   type Application,
   apiSurface,
+  BlockMeter,
   ChainApp,
   type ChainSource,
   CometRpc,
@@ -22,17 +23,21 @@ import {
   startRestServer,
   startRpcServer,
   Turns,
+  watchChain,
 } from "@turnpike/chain";
 import type { Config } from "@turnpike/config";
+import { createPrometheusMetrics, type MetricsRegistry, serveMetrics } from "@turnpike/gateway";
 import { writeAtomically } from "@turnpike/localnet";
 import { hostText } from "../context.ts";
 import { readGenesis, validatorKeyOf } from "./chain-home.ts";
 import { type ChainHome, chainHome } from "./chain-layout.ts";
+import { stateSync } from "./chain-snapshots.ts";
+import { reportCurve } from "./curve.ts";
 
 /** A node that runs. */
 export interface RunningChain extends AsyncDisposable {
   readonly chainId: string;
-  /** Addresses by name: rpc or abci, rest, grpc. */
+  /** Addresses by name: rpc or abci, rest, grpc, and metrics where they are served. */
   readonly urls: Readonly<Record<string, string>>;
   /** Rejects when the node cannot go on. */
   readonly failed: Promise<never> | undefined;
@@ -82,17 +87,21 @@ interface Parts extends PocketMachine {
   readonly home: ChainHome;
   readonly genesis: GenesisDocument;
   readonly log: Log;
+  readonly faults: FaultPoints;
+  readonly metrics: MetricsRegistry;
+  readonly meter: BlockMeter;
   readonly turns: Turns;
 }
 
 async function embedded(config: Config, parts: Parts, stack: AsyncDisposableStack): Promise<Engine> {
-  const { home, genesis, machine, log, turns } = parts;
+  const { home, genesis, machine, log, faults, metrics, meter, turns } = parts;
   const { chain } = config;
   const node = stack.use(
     await openEmbeddedNode(
       {
         folder: home.storeFolder,
         genesis,
+        signedFile: home.signedFile,
         blockIntervalMs: chain.blockIntervalMs,
         moniker: chain.moniker,
         version: PROTOCOL_VERSION,
@@ -103,6 +112,9 @@ async function embedded(config: Config, parts: Parts, stack: AsyncDisposableStac
         validatorSigner: await validatorKeyOf(home),
         nodeSigner: await loadNodeKey(home.nodeKeyFile),
         log,
+        faults,
+        metrics,
+        meter,
       },
     ),
   );
@@ -120,42 +132,71 @@ async function embedded(config: Config, parts: Parts, stack: AsyncDisposableStac
 }
 
 async function underCometBft(config: Config, parts: Parts, stack: AsyncDisposableStack): Promise<Engine> {
-  const { home, genesis, machine, log } = parts;
+  const { home, genesis, machine, log, faults, metrics, meter } = parts;
   const { chain } = config;
-  const store = stack.use(await openChainStore({ folder: home.storeFolder }, { log }));
+  const store = stack.use(await openChainStore({ folder: home.storeFolder }, { log, faults }));
   const application = new ChainApp(
     { version: PROTOCOL_VERSION, maxBlockGas: BigInt(genesis.consensus.params.block.max_gas) },
-    { machine, store, log },
+    { machine, store, log, meter },
   );
   const rpc = stack.use(new CometRpc({ url: chain.cometRpcUrl ?? COMET_RPC }));
-  const abci = stack.use(await startAbciServer({ address: chain.abciAddress }, { application, log }));
+  const syncing = { store, application, genesis, metrics, log };
+  const synced = await stateSync(config, home.snapshotsFolder, syncing, stack);
+  const abci = stack.use(
+    await startAbciServer({ address: chain.abciAddress }, { application, log, faults, ...synced }),
+  );
   return { application, source: new CometSource({ rpc }), urls: { abci: abci.address }, failed: undefined };
 }
 
-function partsOf(config: Config, home: ChainHome, genesis: GenesisDocument, log: Log): Parts {
+function partsOf(
+  config: Config,
+  home: ChainHome,
+  genesis: GenesisDocument,
+  { log, faults = noFaults }: StartChainModules,
+): Parts {
   const gasPrices = gasPricesOf(config.chain.minGasPrices);
   const made = pocketMachine({ gasPrices, consensusParams: consensusParamsOfGenesis(genesis.consensus.params) });
-  return { home, genesis, log, turns: new Turns(), ...made };
+  const metrics = createPrometheusMetrics({ processMetrics: config.chain.metrics.port !== undefined });
+  const meter = new BlockMeter({ metrics });
+  return { home, genesis, log, faults, metrics, meter, turns: new Turns(), ...made };
+}
+
+/** Watches the node, and serves its metrics where a port is configured. @returns their address */
+async function watched({ chain }: Config, parts: Parts, stack: AsyncDisposableStack): Promise<{ metrics?: string }> {
+  const { home, metrics, meter, log } = parts;
+  const { blockIntervalMs, cometRpcUrl = COMET_RPC } = chain;
+  const engine = chain.engine === "embedded" ? { blockIntervalMs } : { cometRpcUrl };
+  stack.use(await watchChain({ storeFolder: home.storeFolder, engine }, { meter, metrics, log }));
+  reportCurve({ metrics, log });
+  const { host, port } = chain.metrics;
+  if (port === undefined) return {};
+  const where = { host, port };
+  const server = stack.use(await listening("chain.metrics", where, serveMetrics(where, { metrics, log })));
+  return { metrics: `http://${hostText(host)}:${server.port}/metrics` };
+}
+
+/** What {@link startChain} works with. */
+export interface StartChainModules {
+  readonly log: Log;
+  /** Only a test's process gives them. */
+  readonly faults?: FaultPoints;
 }
 
 /**
  * Runs a node of the chain in a folder.
  * @throws AppError CHAIN_HOME, CONFIG_INVALID, PORT_IN_USE, and those of the store.
  */
-export async function startChain(
-  config: Config,
-  folder: string,
-  modules: { readonly log: Log },
-): Promise<RunningChain> {
+export async function startChain(config: Config, folder: string, modules: StartChainModules): Promise<RunningChain> {
   const { log } = modules;
   const { chain } = config;
   const home = chainHome(folder);
   const genesis = await readGenesis(home);
-  const parts = partsOf(config, home, genesis, log);
+  const parts = partsOf(config, home, genesis, modules);
   await using stack = new AsyncDisposableStack();
   const { application, source, urls, failed } = await (chain.engine === "embedded"
     ? embedded(config, parts, stack)
     : underCometBft(config, parts, stack));
+  const { metrics } = await watched(config, parts, stack);
   const shared = {
     surface: apiSurface(parts.modules),
     gasPrices: gasPricesOf(chain.minGasPrices),
@@ -172,10 +213,16 @@ export async function startChain(
     ...urls,
     rest: `http://${hostText(chain.rest.host)}:${rest.port}`,
     grpc: `${hostText(chain.grpc.host)}:${grpc.port}`,
+    ...(metrics === undefined ? {} : { metrics }),
   };
   // Commands that are told the folder find the node by it.
   const node = { rpc: urls.rpc ?? chain.cometRpcUrl ?? COMET_RPC, rest: served.rest, grpc: served.grpc };
-  await writeAtomically(home.nodeFile, `${JSON.stringify(node)}\n`);
+  try {
+    await writeAtomically(home.nodeFile, `${JSON.stringify(node)}\n`);
+  } catch (cause) {
+    // On a full disk the node still answers, and makes blocks when there is room.
+    log.warn({ cause, file: home.nodeFile }, "where this node listens cannot be noted; commands need --node");
+  }
   stack.defer(() => rm(home.nodeFile, { force: true }));
   const owned = stack.move();
   return {

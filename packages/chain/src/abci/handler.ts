@@ -2,12 +2,16 @@ import type { FaultPoints, Log } from "@turnpike/base";
 import { cometAbci, createMessage } from "@turnpike/proto";
 import type { DrivenApplication } from "../app/types.ts";
 import { eventsOf, malformed, resultFields, timeOf, updatesOf } from "./convert.ts";
+import type { SnapshotRequests } from "./snapshot-requests.ts";
 
 /** What {@link AbciHandler} works with. */
 export interface AbciHandlerModules {
   readonly application: DrivenApplication;
   readonly log: Log;
   readonly faults: FaultPoints;
+  readonly snapshots: SnapshotRequests;
+  /** Told of every block that was written; returns at once. */
+  readonly committed: (heightBlocks: bigint) => void;
 }
 
 type Request = cometAbci.Request["value"];
@@ -29,9 +33,13 @@ export class AbciHandler {
   readonly #application: DrivenApplication;
   readonly #log: Log;
   readonly #faults: FaultPoints;
+  readonly #snapshots: SnapshotRequests;
+  readonly #committed: (heightBlocks: bigint) => void;
 
-  constructor({ application, log, faults }: AbciHandlerModules) {
+  constructor({ application, log, faults, snapshots, committed }: AbciHandlerModules) {
     this.#faults = faults;
+    this.#snapshots = snapshots;
+    this.#committed = committed;
     this.#application = application;
     this.#log = log;
   }
@@ -65,6 +73,8 @@ export class AbciHandler {
         await this.#faults.reach("abci.commit");
         await this.#application.commit([]);
         await this.#faults.reach("abci.committed");
+        this.#committed(this.#application.latestHeightBlocks());
+        // Without a height to retain: CometBFT forgets no blocks.
         return { case: "commit", value: createMessage(cometAbci.ResponseCommitSchema) };
       case "extendVote":
         return { case: "extendVote", value: createMessage(cometAbci.ResponseExtendVoteSchema) };
@@ -75,18 +85,13 @@ export class AbciHandler {
         return { case: "verifyVoteExtension", value };
       }
       case "listSnapshots":
-        return { case: "listSnapshots", value: createMessage(cometAbci.ResponseListSnapshotsSchema) };
-      case "offerSnapshot": {
-        const result = cometAbci.ResponseOfferSnapshot_Result.REJECT;
-        return { case: "offerSnapshot", value: createMessage(cometAbci.ResponseOfferSnapshotSchema, { result }) };
-      }
+        return this.#snapshots.list();
+      case "offerSnapshot":
+        return this.#snapshots.offer(request.value);
       case "loadSnapshotChunk":
-        return { case: "loadSnapshotChunk", value: createMessage(cometAbci.ResponseLoadSnapshotChunkSchema) };
-      case "applySnapshotChunk": {
-        const result = cometAbci.ResponseApplySnapshotChunk_Result.ABORT;
-        const value = createMessage(cometAbci.ResponseApplySnapshotChunkSchema, { result });
-        return { case: "applySnapshotChunk", value };
-      }
+        return this.#snapshots.load(request.value);
+      case "applySnapshotChunk":
+        return this.#snapshots.apply(request.value);
       default:
         throw malformed("is none that ABCI 0.38 has");
     }

@@ -6,6 +6,7 @@ import { cometAbci, createMessage, decodeMessage, encodeMessage } from "@turnpik
 import type { DrivenApplication } from "../app/types.ts";
 import { encodeFrame, FrameReader } from "./frames.ts";
 import { AbciHandler } from "./handler.ts";
+import { SnapshotRequests, type StateSync } from "./snapshot-requests.ts";
 
 /** Options of {@link startAbciServer}. */
 export interface AbciServerOptions {
@@ -23,6 +24,10 @@ export interface AbciServerModules {
   readonly application: DrivenApplication;
   readonly log: Log;
   readonly faults?: FaultPoints;
+  /** Snapshots for CometBFT's state sync; stays the caller's. Without it there are none. */
+  readonly sync?: StateSync;
+  /** Told of every block that was written; returns at once. */
+  readonly committed?: (heightBlocks: bigint) => void;
 }
 
 /** An ABCI server that listens. Disposing ends the connections after what they are at, and waits for that. */
@@ -67,11 +72,17 @@ class ListeningAbciServer implements AbciServer {
 
   constructor(
     opts: AbciServerOptions,
-    { application, log, faults, server }: AbciServerModules & { readonly server: Server },
+    { application, log, faults, sync, committed, server }: AbciServerModules & { readonly server: Server },
   ) {
     this.#opts = opts;
     this.#server = server;
-    this.#handler = new AbciHandler({ application, log, faults: faults ?? noFaults });
+    this.#handler = new AbciHandler({
+      application,
+      log,
+      faults: faults ?? noFaults,
+      snapshots: new SnapshotRequests({ sync, log }),
+      committed: committed ?? (() => {}),
+    });
     this.#log = log;
     server.on("error", (cause) => log.error({ cause }, "abci server fault"));
     server.on("connection", (socket) => {

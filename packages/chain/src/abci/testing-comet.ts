@@ -55,9 +55,18 @@ export function makeHome(home: string): Record<string, unknown> {
   return { ...genesis, appState };
 }
 
+/** What CometBFT's program says to a command. */
+export function askComet(...args: readonly string[]): string {
+  return spawnSync(PROGRAM, args, { encoding: "utf8" }).stdout.trim();
+}
+
 /** Starts CometBFT against an application, and gives it with its RPC's URL once it listens. */
-export async function startComet(home: string, proxyApp: string): Promise<{ running: Running; url: string }> {
-  const free = ["--rpc.laddr", "tcp://127.0.0.1:0", "--p2p.laddr", "tcp://127.0.0.1:0"];
+export async function startComet(
+  home: string,
+  proxyApp: string,
+  opts: { readonly p2pPort?: number } = {},
+): Promise<{ running: Running; url: string }> {
+  const free = ["--rpc.laddr", "tcp://127.0.0.1:0", "--p2p.laddr", `tcp://127.0.0.1:${opts.p2pPort ?? 0}`];
   const running = run(PROGRAM, ["start", "--home", home, "--proxy_app", proxyApp, "--log_level", "info", ...free]);
   const said: string[] = [];
   for await (const line of running.lines) {

@@ -1,24 +1,28 @@
-import { AppError } from "@turnpike/base";
+import { AppError, utf8ToBytes } from "@turnpike/base";
 import type { BlockInfo } from "../state/context.ts";
-import { heightToBytes } from "../store/keys.ts";
-import type { BlockRecord, ChainStore } from "../types.ts";
+import type { StateChange, StateReader } from "../types.ts";
 
-const TABLE = "app-blocks";
+/** Key of the state. Modules' keys have a slash behind the module's name, so that none of them meets it, nor a store query. */
+const KEY = utf8ToBytes("block");
 const HEAD_BYTES = 9;
 
-/** The record of what queries at a height need to know of its block: time, hash and proposer. */
-export function writeBlockInfo({ heightBlocks, timeNanos, hash, proposer }: BlockInfo): BlockRecord {
+/**
+ * What queries at a height need to know of its block: time, hash and proposer. Part of the state, so that the app hash
+ * covers it: a node that a snapshot brought up need not trust a peer for it.
+ */
+export function blockInfoChange({ timeNanos, hash, proposer }: BlockInfo): StateChange {
   const head = Buffer.alloc(HEAD_BYTES);
   head.writeBigInt64BE(timeNanos);
   head.writeUInt8(hash.length, 8);
-  return { table: TABLE, key: heightToBytes(heightBlocks), value: Buffer.concat([head, hash, proposer]) };
+  return [KEY, Buffer.concat([head, hash, proposer])];
 }
 
-/** Reads {@link writeBlockInfo}. @throws AppError CHAIN_STORE_DAMAGED when there is none */
-export function readBlockInfo(store: Pick<ChainStore, "record">, chainId: string, heightBlocks: bigint): BlockInfo {
-  const value = store.record(TABLE, heightToBytes(heightBlocks));
+/** Reads {@link blockInfoChange} of a state. @throws AppError CHAIN_STORE_DAMAGED when there is none */
+export function readBlockInfo(reader: Pick<StateReader, "get" | "heightBlocks">, chainId: string): BlockInfo {
+  const { heightBlocks } = reader;
+  const value = reader.get(KEY);
   if (value === undefined || value.length < HEAD_BYTES) {
-    throw new AppError("CHAIN_STORE_DAMAGED", { message: `The record of block ${heightBlocks} is missing.` });
+    throw new AppError("CHAIN_STORE_DAMAGED", { message: `The state after block ${heightBlocks} does not name it.` });
   }
   const bytes = Buffer.from(value.buffer, value.byteOffset, value.byteLength);
   const end = HEAD_BYTES + bytes.readUInt8(8);

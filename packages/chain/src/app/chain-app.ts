@@ -3,13 +3,15 @@ import { decodeMessage, methodAt } from "@turnpike/proto";
 import { nsToRfc3339 } from "../comet/time.ts";
 import type { AppAnswer, GrpcAnswer } from "../node/types.ts";
 import type { BlockInfo } from "../state/context.ts";
-import type { StateMachine } from "../state/machine.ts";
+import type { BlockOutcome, StateMachine } from "../state/machine.ts";
 import type { QueryAnswer, ValidatorUpdate } from "../state/module.ts";
 import { fail, SDK } from "../state/outcome.ts";
 import { Overlay } from "../state/overlay.ts";
 import type { TxResult } from "../tx/run-tx.ts";
 import type { BlockChanges, BlockRecord, Bytes, ChainStore, StateReader } from "../types.ts";
-import { readBlockInfo, writeBlockInfo } from "./block-infos.ts";
+import { BlockMeter, METER_BLOCKS } from "../watch/block-meter.ts";
+import { pastBlocks } from "../watch/past-blocks.ts";
+import { blockInfoChange, readBlockInfo } from "./block-infos.ts";
 import { readStart, type StartRecord, startHash, writeStart } from "./chain-start.ts";
 import {
   abciFault,
@@ -37,6 +39,8 @@ export interface ChainAppModules {
   /** Stays the caller's. */
   readonly store: ChainStore;
   readonly log?: Log;
+  /** Is told of blocks and checks. */
+  readonly meter?: BlockMeter;
 }
 
 /** A state as a genesis has it. */
@@ -53,11 +57,6 @@ interface CheckState {
   readonly state: Overlay;
 }
 
-interface Pending {
-  readonly run: RunBlock;
-  readonly changes: BlockChanges;
-}
-
 const NOTHING: Bytes = new Uint8Array(0);
 const EMPTY = { get: () => undefined, range: () => [] };
 
@@ -71,17 +70,20 @@ export class ChainApp implements DrivenApplication {
   readonly #machine: StateMachine;
   readonly #store: ChainStore;
   readonly #log: Log;
+  readonly #meter: BlockMeter;
   readonly #maxBlockGas: bigint;
   #start: StartRecord | undefined;
   #check: CheckState | undefined;
-  #pending: Pending | undefined;
+  #pending: BlockChanges | undefined;
 
-  constructor({ version, maxBlockGas }: ChainAppOptions, { machine, store, log }: ChainAppModules) {
+  constructor({ version, maxBlockGas }: ChainAppOptions, { machine, store, log, meter }: ChainAppModules) {
     this.version = version;
     this.#maxBlockGas = maxBlockGas ?? -1n;
     this.#machine = machine;
     this.#store = store;
     this.#log = log ?? silentLog;
+    this.#meter = meter ?? new BlockMeter();
+    this.#meter.before(pastBlocks(store, METER_BLOCKS));
     this.#start = readStart(store);
     this.#remakeCheck();
   }
@@ -117,41 +119,74 @@ export class ChainApp implements DrivenApplication {
     if (this.#store.latestHeightBlocks() !== undefined) {
       throw new AppError("CONFIG_INVALID", { message: "The chain's store holds no chain of this program." });
     }
-    const { chainId, initialHeightBlocks, timeNanos, appState } = genesis;
-    if (initialHeightBlocks < 1n) {
-      throw new AppError("CONFIG_INVALID", { message: "The initial height of a genesis is at least 1." });
-    }
-    const block = { chainId, heightBlocks: initialHeightBlocks - 1n, timeNanos, hash: NOTHING, proposer: NOTHING };
-    const { changes, validatorUpdates } = this.#machine.initGenesis(EMPTY, block, appState);
+    const { block, outcome } = this.#runGenesis(genesis);
+    const { changes, validatorUpdates } = outcome;
     accept?.(validatorUpdates);
+    const { chainId, initialHeightBlocks } = genesis;
     const record: StartRecord = { chainId, initialHeightBlocks, hash, validatorUpdates };
-    const records = [writeStart(record), writeBlockInfo(block)];
-    const appHash = await this.#store.commit({ heightBlocks: block.heightBlocks, changes, records });
+    const written = { changes: [...changes, blockInfoChange(block)], records: [writeStart(record)] };
+    const appHash = await this.#store.commit({ heightBlocks: block.heightBlocks, ...written });
     this.#start = record;
     this.#remakeCheck();
     return { appHash, validatorUpdates };
   }
 
+  /**
+   * The record of a genesis that was not run here: what a state that a snapshot brings needs of it.
+   * @throws AppError CONFIG_INVALID when the genesis is not valid
+   */
+  startRecord(genesis: ChainStart): BlockRecord {
+    const { block, outcome } = this.#runGenesis(genesis);
+    const { chainId, heightBlocks } = block;
+    const { validatorUpdates } = outcome;
+    const initialHeightBlocks = heightBlocks + 1n;
+    return writeStart({ chainId, initialHeightBlocks, hash: startHash(genesis), validatorUpdates });
+  }
+
+  /** Reads anew where the store stands, after something else than a block changed it. */
+  reload(): void {
+    this.#start = readStart(this.#store);
+    this.#check = undefined;
+    this.#pending = undefined;
+    this.#remakeCheck();
+  }
+
   run(block: BlockInfo, txs: readonly Bytes[]): RunBlock {
     const reader = this.#store.at(block.heightBlocks - 1n);
+    const ran = this.#meter.begin("run");
     const outcome = this.#machine.runBlock(reader, block, txs);
-    const changes: BlockChanges = { heightBlocks: block.heightBlocks, changes: outcome.changes, records: [] };
+    ran();
+    const changes: BlockChanges = {
+      heightBlocks: block.heightBlocks,
+      changes: [...outcome.changes, blockInfoChange(block)],
+      records: [],
+    };
+    const hashed = this.#meter.begin("hash");
     const run: RunBlock = { block, outcome, appHash: this.#store.appHashOf(changes) };
-    this.#pending = { run, changes };
+    hashed();
+    this.#pending = changes;
+    this.#meter.ran(outcome.results);
     return run;
   }
 
   async commit(records: readonly BlockRecord[]): Promise<void> {
     const pending = this.#pending;
     if (pending === undefined) throw new AppError("INTERNAL", { detail: { noBlockWasRun: true } });
-    const { run, changes } = pending;
-    await this.#store.commit({ ...changes, records: [...records, writeBlockInfo(run.block)] });
+    const written = this.#meter.begin("write");
+    await this.#store.commit({ ...pending, records });
+    written();
     this.#pending = undefined;
     this.#remakeCheck();
+    this.#meter.committed();
   }
 
   check(tx: Bytes, again: boolean): TxResult {
-    const check = this.#checkState();
+    const result = this.#checkOn(this.#checkState(), tx, again);
+    this.#meter.checked(again, result.code);
+    return result;
+  }
+
+  #checkOn(check: CheckState, tx: Bytes, again: boolean): TxResult {
     const state = new Overlay(check.state);
     // What waits is asked whether the next block can take it; the SDK asks this of the newest block, and lets it fail there.
     const block = again ? { ...check.block, heightBlocks: check.block.heightBlocks + 1n } : check.block;
@@ -206,12 +241,23 @@ export class ChainApp implements DrivenApplication {
   exportState(heightBlocks?: bigint): ExportedState {
     const height = heightBlocks ?? this.#store.latestHeightBlocks() ?? 0n;
     const reader = this.#store.at(height);
-    const block = readBlockInfo(this.#store, this.chainId, height);
+    const block = readBlockInfo(reader, this.chainId);
     return {
       heightBlocks: height,
       time: nsToRfc3339(block.timeNanos),
       appState: this.#machine.exportGenesis(reader, block),
     };
+  }
+
+  #runGenesis({ chainId, initialHeightBlocks, timeNanos, appState }: ChainStart): {
+    readonly block: BlockInfo;
+    readonly outcome: BlockOutcome;
+  } {
+    if (initialHeightBlocks < 1n) {
+      throw new AppError("CONFIG_INVALID", { message: "The initial height of a genesis is at least 1." });
+    }
+    const block = { chainId, heightBlocks: initialHeightBlocks - 1n, timeNanos, hash: NOTHING, proposer: NOTHING };
+    return { block, outcome: this.#machine.initGenesis(EMPTY, block, appState) };
   }
 
   #abciGrpc(path: string, data: Bytes, heightBlocks: bigint): AppAnswer {
@@ -271,7 +317,7 @@ export class ChainApp implements DrivenApplication {
           answerSimulate(request, (tx) => this.simulate(tx)),
           heightBlocks,
         );
-      const block = readBlockInfo(this.#store, this.chainId, heightBlocks);
+      const block = readBlockInfo(reader, this.chainId);
       return toGrpc(this.#machine.query(reader, block, path, request), heightBlocks);
     } catch (cause) {
       // Pruned while it was read.
@@ -293,11 +339,13 @@ export class ChainApp implements DrivenApplication {
   #remakeCheck(): void {
     const newest = this.#store.latestHeightBlocks();
     if (newest === undefined || this.#start === undefined) return;
-    const block = readBlockInfo(this.#store, this.chainId, newest);
+    const reader = this.#store.at(newest);
+    const block = readBlockInfo(reader, this.chainId);
     // Height 0 is the genesis, where signatures and gas have other rules.
     const { initialHeightBlocks } = this.#start;
     const began = newest < initialHeightBlocks ? { ...block, heightBlocks: initialHeightBlocks } : block;
-    this.#check = { block: began, state: new Overlay(this.#store.at(newest)) };
+    this.#check = { block: began, state: new Overlay(reader) };
+    this.#meter.stands(block, this.#store.earliestHeightBlocks());
   }
 }
 

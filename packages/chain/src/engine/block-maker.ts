@@ -25,8 +25,7 @@ const MAX_ROUNDS = 1000;
  * Never two blocks of one height: a signature leaves this process only in a commit that was written in the same
  * transaction of the store as its block, its results and its state. So the newest committed block is the signing state: what
  * was signed and not written before a crash nobody has seen, and what was written is what the chain goes on from. One
- * process at a time has the store. Only who puts an older copy of the store in place of a newer one can make the key sign
- * a height again.
+ * process at a time has the store. An older copy of the store in place of a newer one is found by `SignedMark`.
  */
 export class BlockMaker {
   readonly #opts: BlockMakerOptions;

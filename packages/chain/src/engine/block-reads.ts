@@ -50,7 +50,7 @@ export class KeptBlocks implements BlockReads {
     if (kept !== undefined) return kept;
     const outline = this.#at(TABLES.blocks, heightBlocks);
     const mark = this.#mark(heightBlocks);
-    if (outline === undefined || mark === undefined) return undefined;
+    if (outline === undefined || mark === undefined) return this.#missing(heightBlocks, "a block");
     const stored = { block: readBlock(outline, this.#txs(heightBlocks, mark.numTxs)), ...idOf(mark) };
     this.remember(stored);
     return stored;
@@ -69,7 +69,7 @@ export class KeptBlocks implements BlockReads {
   results(heightBlocks: bigint): BlockResults | undefined {
     const outline = this.#at(TABLES.results, heightBlocks);
     const mark = this.#mark(heightBlocks);
-    if (outline === undefined || mark === undefined) return undefined;
+    if (outline === undefined || mark === undefined) return this.#missing(heightBlocks, "a block's results");
     const rows = [...this.#store.records(TABLES.txResults, { prefix: heightToBytes(heightBlocks) })];
     if (rows.length !== mark.numTxs) throw damagedRecord("a block's results");
     return { ...decodeOutline(heightBlocks, outline), txResults: rows.map(([, value]) => decodeTxResult(value)) };
@@ -119,6 +119,13 @@ export class KeptBlocks implements BlockReads {
 
   searchBlocks(query: string, page: SearchPage): Promise<SearchResult<StoredBlock>> {
     return searchBlocks(this.#store, this, query, page, { turns: this.#turns });
+  }
+
+  // Every block between the first and the newest is kept. The newest may be another engine's: who opens the store tells.
+  #missing(heightBlocks: bigint, what: string): undefined {
+    if (heightBlocks >= this.#heights.initialBlocks && heightBlocks < this.latestHeightBlocks())
+      throw damagedRecord(what);
+    return undefined;
   }
 
   #at(table: string, heightBlocks: bigint): Bytes | undefined {

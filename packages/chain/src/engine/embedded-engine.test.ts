@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { AppError, bytesToHex, isAppError } from "@turnpike/base";
 import { createEd25519Signer, sha256, validatorKeyAddress } from "@turnpike/crypto";
+import { ChainApp } from "../app/chain-app.ts";
 import { headerHash, txHash } from "../comet/hashes.ts";
 import { rfc3339ToNs } from "../comet/time.ts";
 import { validatorsHash } from "../comet/validator-set.ts";
@@ -9,7 +10,9 @@ import { verifyNextHeader } from "../comet/verify.ts";
 import type { NodeEvent } from "../node/types.ts";
 import { openChainStore } from "../store/open-chain-store.ts";
 import { scratchFolder } from "../store/testing-model.ts";
+import type { ChainStore } from "../types.ts";
 import type { EmbeddedEngine } from "./embedded-engine.ts";
+import { chainStartOf } from "./genesis.ts";
 import { openEmbeddedNode } from "./open-embedded-node.ts";
 import { CHAIN_ID, openTestNode, sendTx, testGenesis, testMachine, tickingClock, VALIDATOR } from "./testing-chain.ts";
 import { lightAt, must, verifyWholeChain } from "./testing-verify.ts";
@@ -19,6 +22,16 @@ const refused = (text: RegExp) => (error: unknown) => isAppError(error, "CONFIG_
 
 async function produce(node: EmbeddedEngine, count: number): Promise<void> {
   for (let n = 0; n < count; n++) await node.produceBlock();
+}
+
+/** The chain's genesis and a block, as CometBFT would drive it. */
+async function firstStateOf(store: ChainStore): Promise<void> {
+  const app = new ChainApp({ version: "0.1.35" }, { machine: testMachine(), store });
+  const start = chainStartOf(testGenesis());
+  await app.start(start);
+  const { chainId, timeNanos } = start;
+  app.run({ chainId, heightBlocks: 1n, timeNanos, hash: Buffer.alloc(32), proposer: Buffer.alloc(20) }, []);
+  await app.commit([]);
 }
 
 function submitGood(node: EmbeddedEngine, tx: Uint8Array): void {
@@ -173,7 +186,17 @@ suite("embedded engine", () => {
       const key = Buffer.from("0000000000000002", "hex");
       await store.commit({ heightBlocks: 2n, changes: [], records: [{ table: "app-blocks", key, value }] });
     }
-    await assert.rejects(openTestNode({ folder: folder.path }), refused(/another engine/));
+    // With this engine's records before it, the block may as well be lost: both are said.
+    await assert.rejects(
+      openTestNode({ folder: folder.path }),
+      (error) => isAppError(error, "CHAIN_STORE_DAMAGED") && /block 2.*missing.*CometBFT/.test(error.message),
+    );
+    await using other = await scratchFolder();
+    {
+      await using store = await openChainStore({ folder: other.path });
+      await firstStateOf(store);
+    }
+    await assert.rejects(openTestNode({ folder: other.path }), refused(/CometBFT has driven it.*engine: cometbft/));
   });
 
   test("listeners hear of a block after it is written, in CometBFT's order, also beside one that throws", async () => {

@@ -1,4 +1,4 @@
-import { type Clock, type FaultPoints, isAppError, type Log } from "@turnpike/base";
+import { type Clock, type ErrorCode, type FaultPoints, isAppError, type Log, type Metrics } from "@turnpike/base";
 import type { ChainApp } from "../app/chain-app.ts";
 import type { BuiltBlock } from "../comet/block.ts";
 import { MAX_BLOCK_BYTES } from "../comet/part-set.ts";
@@ -19,11 +19,13 @@ import type { Bytes, ChainStore } from "../types.ts";
 import type { BlockMaker } from "./block-maker.ts";
 import type { KeptBlocks } from "./block-reads.ts";
 import { blockRecords } from "./block-records.ts";
+import { ClockWatch } from "./clock-watch.ts";
 import { blockEvents } from "./events.ts";
 import type { EngineParams } from "./genesis.ts";
 import { Mempool, type MempoolOptions } from "./mempool.ts";
 import { paced, type Wait } from "./pacer.ts";
 import { nextPosition, type Position } from "./position.ts";
+import type { SignedMark } from "./signed-mark.ts";
 
 /** Options of {@link EmbeddedEngine}. */
 export interface EmbeddedEngineOptions {
@@ -47,14 +49,25 @@ export interface EmbeddedEngineModules {
   readonly maker: BlockMaker;
   readonly position: Position;
   readonly clock: Clock;
+  /** As {@link ClockWatch} has it. */
+  readonly uptimeMs: () => number;
   readonly wait: Wait;
   readonly log: Log;
   readonly faults: FaultPoints;
+  /** Undefined: nothing guards against an older copy of the store. */
+  readonly signed: SignedMark | undefined;
+  /** Room on the store's disk; undefined where it is not known. */
+  readonly freeBytes: () => number | undefined;
+  readonly metrics: Metrics;
   /** Closed after the last block. */
   readonly owned: AsyncDisposableStack;
 }
 
 const NS_PER_MS = 1_000_000n;
+/** Room that there must be again before a block is tried. */
+const ROOM_BYTES = 1_048_576;
+/** Faults that end by themselves or by the operator's hand, without a restart. */
+const PASSING: ReadonlySet<ErrorCode> = new Set(["CHAIN_STORE_FULL", "CHAIN_CLOCK"]);
 // CometBFT 0.38, `types/block.go`: what a block has beside its transactions, at most.
 const OVERHEAD_BYTES = 11n + 626n + 94n;
 const VOTE_BYTES = 111n;
@@ -80,13 +93,19 @@ export class EmbeddedEngine implements EmbeddedNode {
   readonly #pruner: StatePruner;
   readonly #listeners = new Set<(event: NodeEvent) => void>();
   readonly #stop = new AbortController();
+  readonly #signed: SignedMark | undefined;
+  readonly #freeBytes: () => number | undefined;
+  readonly #watch: ClockWatch;
+  // What stands in the way of blocks: said once, and again when it is gone.
+  #held: ErrorCode | undefined;
+  #isUnmarked = false;
   #position: Position;
   #nextTimeNs: bigint;
   #producing: Promise<unknown> = Promise.resolve();
   #closing: Promise<void> | undefined;
 
   constructor(opts: EmbeddedEngineOptions, modules: EmbeddedEngineModules) {
-    const { application, store, blocks, maker, position, clock, log, faults, owned, wait } = modules;
+    const { application, store, blocks, maker, position, clock, log, faults, metrics, owned, wait } = modules;
     this.#opts = opts;
     this.genesis = opts.genesis;
     this.moniker = opts.moniker;
@@ -101,12 +120,16 @@ export class EmbeddedEngine implements EmbeddedNode {
     this.#log = log;
     this.#faults = faults;
     this.#owned = owned;
+    this.#signed = modules.signed;
+    this.#freeBytes = modules.freeBytes;
+    this.#watch = new ClockWatch({ newestTimeNs: position.last?.timeNs }, { clock, uptimeMs: modules.uptimeMs, log });
     this.#pruner = new StatePruner({ keepStatesBlocks: opts.keepStatesBlocks }, { store, log });
     this.#nextTimeNs = this.#nowNs();
     this.mempool = new Mempool(opts.mempool, {
       check: (tx, again) => application.check(tx, again),
       signersOf: (tx) => application.signersOf(tx),
       maxDataBytes: () => this.#maxDataBytes(),
+      metrics,
     });
     const { blockIntervalMs } = opts;
     const running =
@@ -177,15 +200,17 @@ export class EmbeddedEngine implements EmbeddedNode {
     await this.#faults.reach("embedded.built");
     const results = this.#run(built);
     await this.#faults.reach("embedded.ran");
-    const commit = this.#maker.commit(at, built, this.#nowNs());
+    const commit = this.#maker.commit(at, built, msToNs(this.#watch.nowMs(built.block.header.timeNs)));
     const next = nextPosition(at, built, commit, results);
     const stored: StoredBlock = { block: built.block, id: built.id, sizeBytes: built.bytes.length };
     const records = blockRecords(this.#store, { stored, results, commit, validators: newSets(at, next) });
     await this.application.commit([...records, ...indexRecords(stored, results)]);
-    await this.#faults.reach("embedded.committed");
     this.#position = next;
     this.blocks.remember(stored);
+    // At once: what is checked from now on is checked on the state after the block, and must not be checked again.
     this.mempool.update(built.block.txs, results.txResults);
+    await this.#faults.reach("embedded.committed");
+    await this.#mark(stored);
     for (const event of blockEvents(stored, results)) this.#tell(event);
     this.#pruner.committed(next.nextHeightBlocks - 1n);
     await this.mempool.settle(this.#stop.signal);
@@ -208,13 +233,35 @@ export class EmbeddedEngine implements EmbeddedNode {
 
   async #tick(intervalMs: number): Promise<void> {
     this.#nextTimeNs = this.#nowNs() + BigInt(Math.round(intervalMs)) * NS_PER_MS;
+    // The store's library tells of each try on a full disk by itself, on the error output.
+    if (this.#held === "CHAIN_STORE_FULL" && (this.#freeBytes() ?? ROOM_BYTES) < ROOM_BYTES) return;
     try {
       await this.produceBlock();
     } catch (cause) {
       if (this.#stop.signal.aborted) return;
-      // Room may come back; nothing was written.
-      if (!isAppError(cause, "CHAIN_STORE_FULL")) throw cause;
-      this.#log.error({ cause, heightBlocks: `${this.#position.nextHeightBlocks}` }, "no room for a block");
+      // Room may come back, and the right time; nothing was written.
+      if (!isAppError(cause) || !PASSING.has(cause.code)) throw cause;
+      if (this.#held === cause.code) return;
+      this.#held = cause.code;
+      const heightBlocks = `${this.#position.nextHeightBlocks}`;
+      this.#log.error({ cause, heightBlocks }, "no block is made until this is mended; queries are answered");
+      return;
+    }
+    if (this.#held === undefined) return;
+    this.#log.info({ was: this.#held, heightBlocks: `${this.#position.nextHeightBlocks - 1n}` }, "blocks go on");
+    this.#held = undefined;
+  }
+
+  // The block is written: a mark that is not does not stop the chain, it only guards less.
+  async #mark({ block: { header }, id }: StoredBlock): Promise<void> {
+    const { height: heightBlocks, chainId } = header;
+    try {
+      await this.#signed?.write({ chainId, address: this.#maker.address, heightBlocks, hash: id.hash });
+      this.#isUnmarked = false;
+    } catch (cause) {
+      if (!this.#isUnmarked)
+        this.#log.error({ cause, heightBlocks: `${heightBlocks}` }, "which block was signed cannot be noted");
+      this.#isUnmarked = true;
     }
   }
 
@@ -249,9 +296,11 @@ export class EmbeddedEngine implements EmbeddedNode {
   }
 
   #nowNs(): bigint {
-    return BigInt(Math.round(this.#clock.nowMs() * 1000)) * 1000n;
+    return msToNs(this.#clock.nowMs());
   }
 }
+
+const msToNs = (timeMs: number): bigint => BigInt(Math.round(timeMs * 1000)) * 1000n;
 
 const votedAt = ({ signatures }: Commit): bigint | undefined =>
   signatures.find(({ signature }) => signature.length > 0)?.timeNs;

@@ -1,7 +1,8 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { bytesToHex } from "@turnpike/base";
+import { bytesToHex, type Metrics, noMetrics } from "@turnpike/base";
 import { txHash } from "../comet/hashes.ts";
 import { varint } from "../comet/wire.ts";
+import { chainMempoolBytes, chainMempoolRefusedTotal, chainMempoolTxs } from "../metrics.ts";
 import type { MempoolReads, Submission } from "../node/types.ts";
 import type { TxResult } from "../tx/run-tx.ts";
 import type { Bytes } from "../types.ts";
@@ -35,6 +36,7 @@ export interface MempoolModules {
   readonly signersOf: (tx: Bytes) => readonly string[];
   /** Most bytes of the transactions of a block. */
   readonly maxDataBytes: () => bigint;
+  readonly metrics?: Metrics;
 }
 
 interface Waiting extends Ranked {
@@ -55,6 +57,7 @@ function dataBytes({ length }: Bytes): bigint {
 export class Mempool implements MempoolReads {
   readonly #opts: MempoolOptions;
   readonly #modules: MempoolModules;
+  readonly #metrics: Metrics;
   // By hash, in the order of arrival.
   readonly #waiting = new Map<string, Waiting>();
   /** Those of them that are to be checked again, on the state after the newest block. */
@@ -67,7 +70,11 @@ export class Mempool implements MempoolReads {
   constructor(opts: MempoolOptions, modules: MempoolModules) {
     this.#opts = opts;
     this.#modules = modules;
+    this.#metrics = modules.metrics ?? noMetrics;
     this.#seen = new SmallCache({ maxEntries: opts.maxSeen, maxBytes: opts.maxSeen });
+    // A counter that begins with its first refusal would not be seen to grow.
+    this.#metrics.count(chainMempoolRefusedTotal, { reason: "full" }, 0);
+    this.#show();
   }
 
   numTxs(): number {
@@ -87,8 +94,12 @@ export class Mempool implements MempoolReads {
   /** Checks a transaction and keeps it when it is good. Texts and their order are CometBFT's. */
   submit(tx: Bytes): Submission {
     const hash = txHash(tx);
-    const refusal = this.#fullText(tx.length) ?? this.#sizeText(tx);
-    if (refusal !== undefined) return { kind: "refused", hash, text: refusal };
+    const full = this.#fullText(tx.length);
+    const refusal = full ?? this.#sizeText(tx);
+    if (refusal !== undefined) {
+      this.#metrics.count(chainMempoolRefusedTotal, { reason: full === undefined ? "too_large" : "full" });
+      return { kind: "refused", hash, text: refusal };
+    }
     const key = bytesToHex(hash);
     if (this.#seen.get(key) !== undefined) return { kind: "known", hash };
     this.prepare(tx);
@@ -104,6 +115,7 @@ export class Mempool implements MempoolReads {
     });
     this.#bytes += tx.length;
     this.#ordered = undefined;
+    this.#show();
     return { kind: "checked", hash, result };
   }
 
@@ -180,6 +192,12 @@ export class Mempool implements MempoolReads {
     this.#unchecked.delete(key);
     this.#bytes -= entry.bytes.length;
     this.#ordered = undefined;
+    this.#show();
+  }
+
+  #show(): void {
+    this.#metrics.set(chainMempoolTxs, this.#waiting.size);
+    this.#metrics.set(chainMempoolBytes, this.#bytes);
   }
 
   #inOrder(): readonly Waiting[] {

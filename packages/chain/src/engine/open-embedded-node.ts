@@ -1,11 +1,24 @@
-import { AppError, type Clock, type FaultPoints, type Log, noFaults, silentLog, systemClock } from "@turnpike/base";
+import { uptime } from "node:os";
+import {
+  AppError,
+  type Clock,
+  type FaultPoints,
+  type Log,
+  type Metrics,
+  noFaults,
+  noMetrics,
+  silentLog,
+  systemClock,
+} from "@turnpike/base";
 import type { Ed25519Signer } from "@turnpike/crypto";
 import { ChainApp } from "../app/chain-app.ts";
 import { rfc3339ToNs } from "../comet/time.ts";
 import type { GenesisDocument } from "../node/types.ts";
 import type { StateMachine } from "../state/machine.ts";
 import { openChainStore } from "../store/open-chain-store.ts";
+import { freeBytesOf } from "../store/store-errors.ts";
 import type { ChainStore } from "../types.ts";
+import type { BlockMeter } from "../watch/block-meter.ts";
 import { BlockMaker } from "./block-maker.ts";
 import { KeptBlocks } from "./block-reads.ts";
 import { EmbeddedEngine } from "./embedded-engine.ts";
@@ -14,12 +27,15 @@ import { nodeIdOf } from "./keys.ts";
 import { DEFAULT_MEMPOOL, type MempoolOptions } from "./mempool.ts";
 import { timerWait, type Wait } from "./pacer.ts";
 import { firstPosition, storedPosition } from "./position.ts";
+import { SignedMark } from "./signed-mark.ts";
 
 /** Options of {@link openEmbeddedNode}. */
 export interface EmbeddedNodeOptions {
   /** Folder of the store and of nothing else; not used when a store is given. */
   readonly folder: string;
   readonly genesis: GenesisDocument;
+  /** File beside the key that says which block it signed last; without one an older copy of the store goes unnoticed. */
+  readonly signedFile?: string;
   /** Undefined: blocks are made by `produceBlock()` alone. */
   readonly blockIntervalMs?: number;
   readonly moniker: string;
@@ -40,9 +56,15 @@ export interface EmbeddedNodeModules {
   /** Stays the caller's. */
   readonly store?: ChainStore;
   readonly clock?: Clock;
+  /** Milliseconds that pass also while the machine sleeps; by default the machine's, or those of the clock that is given. */
+  readonly uptimeMs?: () => number;
   readonly wait?: Wait;
   readonly log?: Log;
   readonly faults?: FaultPoints;
+  /** Of the mempool. */
+  readonly metrics?: Metrics;
+  /** Is told of blocks and checks. */
+  readonly meter?: BlockMeter;
 }
 
 const SHORTEST_INTERVAL_MS = 10;
@@ -54,6 +76,17 @@ function checkNumbers({ blockIntervalMs, keepStatesBlocks }: EmbeddedNodeOptions
   throw new AppError("CONFIG_INVALID", {
     message: `Blocks are at least ${SHORTEST_INTERVAL_MS} ms apart, and at least one state is kept.`,
   });
+}
+
+// The process's own time stands still while the machine sleeps, and the machine's does not. Some containers do not tell it.
+function uptimeOf(clock: Clock | undefined): () => number {
+  if (clock !== undefined && clock !== systemClock) return () => clock.monotonicMs();
+  try {
+    uptime();
+    return () => uptime() * 1000;
+  } catch {
+    return () => systemClock.monotonicMs();
+  }
 }
 
 // Headers say these; a chain cannot change them by its genesis file.
@@ -84,7 +117,11 @@ export async function openEmbeddedNode(
   const start = chainStartOf(genesis);
   await using stack = new AsyncDisposableStack();
   const store = modules.store ?? stack.use(await openChainStore({ folder: opts.folder }, { log, faults }));
-  const application = new ChainApp({ version, maxBlockGas: params.maxGas }, { machine: modules.machine, store, log });
+  const { machine, meter } = modules;
+  const application = new ChainApp(
+    { version, maxBlockGas: params.maxGas },
+    { machine, store, log, ...(meter === undefined ? {} : { meter }) },
+  );
   const maker = new BlockMaker(
     { chainId: start.chainId, genesisTimeNs: rfc3339ToNs(genesis.genesis_time) ?? 0n, params },
     { signer: modules.validatorSigner },
@@ -109,6 +146,12 @@ export async function openEmbeddedNode(
   const position = latestBlocks === 0n ? first : storedPosition(store, blocks, latestBlocks);
   checkParams(params, blocks, maker, latestBlocks);
   maker.checkPower(position.validators);
+  const signed = opts.signedFile === undefined ? undefined : stack.use(await SignedMark.open(opts.signedFile, { log }));
+  signed?.check(
+    { chainId: start.chainId, address: maker.address },
+    position.nextHeightBlocks,
+    (heightBlocks) => blocks.block(heightBlocks)?.id.hash,
+  );
   log.info({ chainId: start.chainId, heightBlocks: `${latestBlocks}` }, "embedded chain opened");
   return new EmbeddedEngine(
     {
@@ -128,9 +171,13 @@ export async function openEmbeddedNode(
       maker,
       position,
       clock: modules.clock ?? systemClock,
+      uptimeMs: modules.uptimeMs ?? uptimeOf(modules.clock),
+      signed,
+      freeBytes: () => freeBytesOf(opts.folder),
       wait: modules.wait ?? timerWait,
       log,
       faults,
+      metrics: modules.metrics ?? noMetrics,
       owned: stack.move(),
     },
   );

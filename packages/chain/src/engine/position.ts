@@ -7,6 +7,7 @@ import type { BlockResults } from "../node/types.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
 import type { Bytes, ChainStore } from "../types.ts";
 import type { KeptBlocks } from "./block-reads.ts";
+import { TABLES } from "./block-records.ts";
 import { damagedRecord } from "./record-errors.ts";
 
 /** The newest block, as the next one needs it. */
@@ -72,17 +73,28 @@ export function nextPosition(at: Position, built: BuiltBlock, commit: Commit, re
   };
 }
 
+// This engine leaves records with every block. Where it left some, it has driven the chain, and those of this block are lost.
+function withoutBlock(store: ChainStore, heightBlocks: bigint): AppError {
+  const isOwn = [TABLES.ids, TABLES.blocks, TABLES.hashes, TABLES.commit].some((table) => {
+    for (const _ of store.records(table, { prefix: new Uint8Array(0) })) return true;
+    return false;
+  });
+  return isOwn
+    ? new AppError("CHAIN_STORE_DAMAGED", {
+        message: `The chain's store has the state after block ${heightBlocks}, but the block itself is missing: it was lost, or CometBFT drove this chain on. Restore the store's folder from a copy.`,
+      })
+    : new AppError("CONFIG_INVALID", {
+        message: `The chain's store has no block ${heightBlocks}, only its state: CometBFT has driven it. Set chain.engine: cometbft, or name another folder with --home.`,
+      });
+}
+
 /**
  * The position after the newest block of a store.
  * @throws AppError CHAIN_STORE_DAMAGED, and CONFIG_INVALID when this engine did not write that block
  */
 export function storedPosition(store: ChainStore, blocks: KeptBlocks, heightBlocks: bigint): Position {
   const stored = blocks.block(heightBlocks);
-  if (stored === undefined) {
-    throw new AppError("CONFIG_INVALID", {
-      message: `The chain's store has no block ${heightBlocks}, only its state: another engine has driven it.`,
-    });
-  }
+  if (stored === undefined) throw withoutBlock(store, heightBlocks);
   const results = blocks.results(heightBlocks);
   const seen = blocks.commit(heightBlocks);
   const [own, validators, nextValidators] = [0n, 1n, 2n].map((ahead) => blocks.validatorsAhead(heightBlocks + ahead));

@@ -25,8 +25,8 @@ export function encodeTxResult(result: TxResult): Bytes {
     codespace,
     log,
     data,
-    gasWanted: BigInt.asIntN(64, gasWanted),
-    gasUsed: BigInt.asIntN(64, gasUsed),
+    gasWanted,
+    gasUsed,
     events: toEvents(events),
   });
   return encodeMessage(cometAbci.ExecTxResultSchema, message);

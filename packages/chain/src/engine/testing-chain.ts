@@ -1,4 +1,4 @@
-import { bytesToBase64, type Clock, utf8ToBytes } from "@turnpike/base";
+import { bytesToBase64, type Clock, type Log, utf8ToBytes } from "@turnpike/base";
 import {
   accountAddress,
   cosmosPublicKey,
@@ -30,9 +30,10 @@ import type { Context } from "../state/context.ts";
 import { StateMachine } from "../state/machine.ts";
 import { type Module, moduleGenesis, type ValidatorUpdate } from "../state/module.ts";
 import type { GasPrice } from "../tx/fees.ts";
-import type { Bytes } from "../types.ts";
+import type { Bytes, ChainStore } from "../types.ts";
 import type { EmbeddedEngine } from "./embedded-engine.ts";
 import { type EmbeddedNodeOptions, openEmbeddedNode } from "./open-embedded-node.ts";
+import type { Wait } from "./pacer.ts";
 
 /** The test chain's id. */
 export const CHAIN_ID = "engine-test";
@@ -150,10 +151,16 @@ export interface TestNode extends Partial<EmbeddedNodeOptions> {
   readonly machine?: StateMachine;
   readonly signer?: Ed25519Signer;
   readonly clock?: Clock;
+  readonly log?: Log;
+  readonly uptimeMs?: () => number;
+  readonly wait?: Wait;
 }
 
 /** Opens a node of the test chain whose blocks are made by hand. */
-export function openTestNode({ machine, signer, clock, ...opts }: TestNode): Promise<EmbeddedEngine> {
+export function openTestNode(
+  { machine, signer, clock, log, uptimeMs, wait, ...opts }: TestNode,
+  store?: ChainStore,
+): Promise<EmbeddedEngine> {
   return openEmbeddedNode(
     { genesis: testGenesis(), moniker: "test", version: "0.1.35", ...opts },
     {
@@ -161,6 +168,10 @@ export function openTestNode({ machine, signer, clock, ...opts }: TestNode): Pro
       validatorSigner: signer ?? VALIDATOR,
       nodeSigner: NODE,
       clock: clock ?? tickingClock(),
+      ...(store === undefined ? {} : { store }),
+      ...(log === undefined ? {} : { log }),
+      ...(uptimeMs === undefined ? {} : { uptimeMs }),
+      ...(wait === undefined ? {} : { wait }),
     },
   );
 }

@@ -39,6 +39,8 @@ export interface LocalChain {
   readonly genesisTime: string;
   readonly profile: ChainProfile;
   readonly signers: Readonly<Record<LocalRole, ChainSigner>>;
+  /** Name of the validator for people; `turnpike` by default. */
+  readonly moniker?: string;
   /** Ed25519 key of the validator, 32 bytes. */
   readonly consensusKey: Uint8Array;
   /** Validators beside that one, with the same stake. */
@@ -109,7 +111,7 @@ export function localGenesis(chain: LocalChain): GenesisDocument {
     publicKey: signers[role].publicKey,
     balanceUpokt: role === "faucet" ? FAUCET_UPOKT : PURSE_UPOKT,
   }));
-  const { visitors = [], moreValidators = [] } = chain;
+  const { visitors = [], moniker = "turnpike", moreValidators = [] } = chain;
   const operators = moreValidators.map(({ signer }) => ({ publicKey: signer.publicKey, balanceUpokt: PURSE_UPOKT }));
   const card = (text: string) => createMessage(shared.MetadataSchema, { card: utf8ToBytes(text) });
   return buildGenesis({
@@ -168,7 +170,7 @@ export function localGenesis(chain: LocalChain): GenesisDocument {
         [at("supplier-2"), 40n],
       ]),
     ],
-    validators: [{ moniker: "turnpike", signer: signers.validator, consensusKey }, ...moreValidators].map((validator) => ({
+    validators: [{ moniker, signer: signers.validator, consensusKey }, ...moreValidators].map((validator) => ({
       ...validator,
       bondUpokt: BOND_UPOKT,
     })),

@@ -1,33 +1,32 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppError, type FaultPoints, type Log, noFaults } from "@turnpike/base";
-import type { BlockChanges, Bytes, ChainStore, RangeOptions, StateReader } from "../types.ts";
+import type { BlockChanges, Bytes, ChainStore, RangeOptions, StateReader, StateRestore } from "../types.ts";
 import { changedKeyEntries, readChangedKeys } from "./changed-keys.ts";
 import { KeptDerivations } from "./derivations.ts";
 import { forgetReplaced, replacedParts } from "./history.ts";
-import { bytesToHeight, heightToBytes, versionKey } from "./keys.ts";
+import { heightToBytes, MAX_KEY_BYTES, versionKey } from "./keys.ts";
+import { clearLeftovers } from "./leftovers.ts";
 import { type BlockPlan, checkRecords, planBlock, recordKey } from "./plan.ts";
-import { damaged } from "./sealed.ts";
+import {
+  forgetPosition,
+  isRestored,
+  readPosition,
+  type StorePosition,
+  writeEarliest,
+  writePosition,
+} from "./position.ts";
 import { inBatches, StoreReader } from "./state-reader.ts";
+import { StoreRestore } from "./state-restore.ts";
 import { refusedStore, storeError } from "./store-errors.ts";
 import type { OpenFolder } from "./store-folder.ts";
 import type { Tables } from "./tables.ts";
-import { decodeRoot, EMPTY_HASH, encodeRoot, readNode, rootHash, type TrieChild } from "./trie.ts";
+import { EMPTY_HASH } from "./trie.ts";
 import { checkState } from "./verify.ts";
 
-const NEWEST = Buffer.from("newest");
-const EARLIEST = Buffer.from("earliest");
-const ROOT = Buffer.from("root");
 /** Entries of changed keys that one transaction of pruning forgets: some 2,000 values. */
 const PRUNE_STEP = 8;
 /** Derivations that stay in memory; one of a service with 5,000 suppliers takes about 1 MB. */
 const MAX_DERIVATIONS = 64;
-
-/** Where {@link KeptChain} stands. */
-interface Position {
-  readonly newest: bigint;
-  readonly earliest: bigint;
-  readonly root: TrieChild | undefined;
-}
 
 /** Options of {@link KeptChain}. */
 export interface KeptChainOptions {
@@ -41,16 +40,6 @@ export interface KeptChainModules {
   readonly faults?: FaultPoints;
 }
 
-function readPosition(tables: Tables): Position | undefined {
-  const [newest, earliest, root] = [tables.meta.get(NEWEST), tables.meta.get(EARLIEST), tables.meta.get(ROOT)];
-  if (newest === undefined && earliest === undefined && root === undefined) return undefined;
-  if (newest?.length !== 8 || earliest?.length !== 8 || root === undefined) throw damaged("the newest height");
-  const decoded = decodeRoot(root);
-  if (tables.hashes.get(newest)?.equals(rootHash(decoded)) !== true) throw damaged("the newest app hash");
-  if (decoded?.kind === "branch") readNode((key) => tables.nodes.get(key), Buffer.of(0), decoded.hash);
-  return { newest: bytesToHeight(newest), earliest: bytesToHeight(earliest), root: decoded };
-}
-
 /** The {@link ChainStore} on LMDB. What stands in its file, and why so, is in docs/decisions/0007-chain-store.md. */
 export class KeptChain implements ChainStore {
   readonly #folder: string;
@@ -60,7 +49,8 @@ export class KeptChain implements ChainStore {
   readonly #faults: FaultPoints;
   readonly #host: ConstructorParameters<typeof StoreReader>[1];
   readonly #derivations = new KeptDerivations({ maxKept: MAX_DERIVATIONS });
-  #at: Position | undefined;
+  #at: StorePosition | undefined;
+  #restore: StoreRestore | undefined;
   #planned: { readonly block: BlockChanges; readonly plan: BlockPlan } | undefined;
   #writing: Promise<unknown> = Promise.resolve();
   #closing: Promise<void> | undefined;
@@ -112,19 +102,16 @@ export class KeptChain implements ChainStore {
       await this.#faults.reach("chain-store.planned");
       this.#checkOpen();
       const earliest = this.#at?.earliest ?? block.heightBlocks;
+      const next: StorePosition = { newest: block.heightBlocks, earliest, root: plan.trie.root };
       this.#write(() => {
         this.#writeState(plan, this.#at !== undefined);
         void this.#faults.reach("chain-store.write-state");
         for (const { table, key, value } of block.records) this.#tables.records.put(recordKey(table, key), value);
         void this.#faults.reach("chain-store.write-records");
-        const height = heightToBytes(block.heightBlocks);
-        this.#tables.hashes.put(height, plan.appHash);
-        this.#tables.meta.put(NEWEST, height);
-        this.#tables.meta.put(EARLIEST, heightToBytes(earliest));
-        this.#tables.meta.put(ROOT, encodeRoot(plan.trie.root));
+        writePosition(this.#tables, next);
       });
       await this.#faults.reach("chain-store.written");
-      this.#at = { newest: block.heightBlocks, earliest, root: plan.trie.root };
+      this.#at = next;
       const keys = plan.changes.map(({ key }) => key);
       this.#derivations.committed(block.heightBlocks, keys);
       this.#planned = undefined;
@@ -134,7 +121,7 @@ export class KeptChain implements ChainStore {
 
   record(table: string, key: Bytes): Bytes | undefined {
     this.#checkOpen();
-    return this.#tables.records.get(recordKey(table, key));
+    return key.length > MAX_KEY_BYTES ? undefined : this.#tables.records.get(recordKey(table, key));
   }
 
   records(table: string, options: RangeOptions): Iterable<readonly [key: Bytes, value: Bytes]> {
@@ -165,7 +152,7 @@ export class KeptChain implements ChainStore {
       if (at === undefined || beforeHeightBlocks > at.newest) throw this.#unavailable(beforeHeightBlocks);
       if (beforeHeightBlocks <= at.earliest) return;
       // Said first: half pruned, a state must not be read.
-      this.#write(() => this.#tables.meta.put(EARLIEST, heightToBytes(beforeHeightBlocks)));
+      this.#write(() => writeEarliest(this.#tables, beforeHeightBlocks));
       this.#at = { ...at, earliest: beforeHeightBlocks };
       await this.#faults.reach("chain-store.prune");
     });
@@ -179,6 +166,50 @@ export class KeptChain implements ChainStore {
       signal?.throwIfAborted();
     }
     this.#log.debug({ beforeHeightBlocks: beforeHeightBlocks.toString(), forgotten }, "chain states pruned");
+  }
+
+  restore(heightBlocks: bigint): Promise<StateRestore> {
+    return this.#inTurn(async () => {
+      this.#checkOpen();
+      const at = this.#at;
+      if (heightBlocks < 0n) throw refusedStore(this.#folder, `there is no block ${heightBlocks}`);
+      if (this.#restore?.isOver === false) throw refusedStore(this.#folder, "another state is being restored");
+      if (at !== undefined && !isRestored(this.#tables, at)) {
+        throw refusedStore(
+          this.#folder,
+          `it has blocks up to ${at.newest}, and states are restored into empty ones only`,
+        );
+      }
+      this.#write(() => forgetPosition(this.#tables));
+      this.#at = undefined;
+      this.#planned = undefined;
+      this.#derivations.clear();
+      await this.#clear();
+      this.#checkOpen();
+      this.#restore = new StoreRestore(
+        { heightBlocks },
+        {
+          tables: this.#tables,
+          faults: this.#faults,
+          inTurn: (action) => this.#inTurn(action),
+          write: (action) => this.#write(action),
+          checkOpen: () => this.#checkOpen(),
+          isClosing: () => this.#closing !== undefined,
+          ended: (position) => {
+            this.#restore = undefined;
+            this.#at = position;
+          },
+        },
+      );
+      return this.#restore;
+    });
+  }
+
+  /** Removes what a crash left of a restore. Once, when the store was opened. */
+  async clearLeftovers(): Promise<void> {
+    await this.#inTurn(async () => {
+      if (this.#at === undefined) await this.#clear();
+    });
   }
 
   /**
@@ -209,6 +240,7 @@ export class KeptChain implements ChainStore {
       throw refusedStore(this.#folder, `block ${block.heightBlocks} does not follow ${newest}`);
     }
     if (block.heightBlocks < 0n) throw refusedStore(this.#folder, `there is no block ${block.heightBlocks}`);
+    if (this.#restore !== undefined) throw refusedStore(this.#folder, "a state is being restored into it");
     // Only the changes are planned: an engine adds the records after it has asked for the app hash.
     const planned = this.#planned;
     if (planned?.block.changes === block.changes && planned.plan.heightBlocks === block.heightBlocks)
@@ -249,6 +281,11 @@ export class KeptChain implements ChainStore {
       }
     });
     return entries.length;
+  }
+
+  async #clear(): Promise<void> {
+    const entries = await clearLeftovers(this.#tables, () => this.#closing !== undefined);
+    if (entries > 0) this.#log.info({ entries }, "what was left of a restored state is removed");
   }
 
   /** Writers go one after another. */

@@ -53,6 +53,11 @@ export class KeptDerivations {
     return value;
   }
 
+  /** Forgets all: the heights have other states now. */
+  clear(): void {
+    this.#kept.clear();
+  }
+
   /**
    * Tells of a block that was written, the next one after the newest.
    * @param keys that it changed, in their order

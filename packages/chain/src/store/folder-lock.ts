@@ -14,7 +14,8 @@ export async function lockFolder(folder: string, file: string): Promise<Disposab
   const { DatabaseSync } = await import("node:sqlite");
   const database = new DatabaseSync(file);
   try {
-    database.exec("BEGIN EXCLUSIVE");
+    // Nothing is ever written there: a journal would only fail on a full disk.
+    database.exec("PRAGMA journal_mode = MEMORY; BEGIN EXCLUSIVE");
     await chmod(file, 0o600);
   } catch (cause) {
     database.close();

@@ -3,6 +3,9 @@ import type { Bytes } from "../types.ts";
 /** Longest key of the state or of a record, in bytes: LMDB's own limit bounds it, with room for what is added to it. */
 export const MAX_KEY_BYTES = 512;
 
+/** More than any key has, a record's with its table too. LMDB does not take keys of over 1,978 bytes, not even to look. */
+const MOST_BOUND_BYTES = MAX_KEY_BYTES + 100;
+
 const HEIGHT_BYTES = 8;
 const END = [0x00, 0x00];
 const ESCAPED_ZERO = [0x00, 0xff];
@@ -74,11 +77,15 @@ export interface KeyBounds {
   readonly to: Bytes | undefined;
 }
 
+// What is cut off could not tell two keys apart.
+const bound = (key: Bytes): Bytes => (key.length > MOST_BOUND_BYTES ? key.subarray(0, MOST_BOUND_BYTES) : key);
+
 /** The bounds of a range with a prefix; undefined when nothing can be between them. */
 export function boundsOf(prefix: Bytes, from: Bytes | undefined, to: Bytes | undefined): KeyBounds | undefined {
+  if (prefix.length > MOST_BOUND_BYTES) return undefined;
   const first = from !== undefined && Buffer.compare(from, prefix) > 0 ? from : prefix;
   const end = afterPrefix(prefix);
   const last = to !== undefined && (end === undefined || Buffer.compare(to, end) < 0) ? to : end;
   if (last !== undefined && Buffer.compare(first, last) >= 0) return undefined;
-  return { from: first, to: last };
+  return { from: bound(first), to: last === undefined ? undefined : bound(last) };
 }

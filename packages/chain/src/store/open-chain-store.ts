@@ -2,7 +2,7 @@ import { resolve } from "node:path";
 import { type FaultPoints, type Log, silentLog } from "@turnpike/base";
 import { KeptChain } from "./chain-store.ts";
 import { storeError } from "./store-errors.ts";
-import { openFolder } from "./store-folder.ts";
+import { openFolder, type StoreCheck } from "./store-folder.ts";
 
 /** Options of {@link openChainStore}. */
 export interface ChainStoreOptions {
@@ -10,6 +10,8 @@ export interface ChainStoreOptions {
   readonly folder: string;
   /** Address space that is mapped at first; it grows by itself. 1 GiB by default. */
   readonly mapSizeBytes?: number;
+  /** What is compared before anything is read; by default the whole file up to 1 GiB, of a larger one the newest state. */
+  readonly check?: StoreCheck;
 }
 
 /** What {@link openChainStore} works with. */
@@ -30,9 +32,12 @@ export async function openChainStore(opts: ChainStoreOptions, modules: ChainStor
   const log = modules.log ?? silentLog;
   try {
     await using owned = new AsyncDisposableStack();
-    const file = owned.use(await openFolder({ folder, mapSizeBytes: opts.mapSizeBytes ?? MAP_BYTES }));
+    const file = owned.use(
+      await openFolder({ folder, mapSizeBytes: opts.mapSizeBytes ?? MAP_BYTES, check: opts.check }),
+    );
     const faults = modules.faults;
     const store = new KeptChain({ folder }, { file, log, ...(faults === undefined ? {} : { faults }) });
+    await store.clearLeftovers();
     owned.move();
     log.info({ folder, newestHeightBlocks: store.latestHeightBlocks()?.toString() }, "chain store opened");
     return store;

@@ -25,22 +25,24 @@ export interface BlockPlan {
   readonly appHash: Buffer;
 }
 
-function refuse(why: string): AppError {
+/** A block or a state that cannot be written, and why. */
+export function refusedBlock(why: string): AppError {
   return new AppError("CHAIN_STORE", { message: `The block cannot be written: ${why}.` });
 }
 
 /** Key of a record within the table of all records. */
 export function recordKey(table: string, key: Bytes): Buffer {
-  if (!TABLE.test(table)) throw refuse(`"${table}" is no name of a table`);
+  if (!TABLE.test(table)) throw refusedBlock(`"${table}" is no name of a table`);
   return Buffer.concat([Buffer.from(table), Buffer.alloc(1), key]);
 }
 
-function checkSizes(key: Bytes, value: Bytes | undefined): void {
+/** @throws AppError CHAIN_STORE when a key or a value has another size than is possible. */
+export function checkSizes(key: Bytes, value: Bytes | undefined): void {
   if (key.length === 0 || key.length > MAX_KEY_BYTES) {
-    throw refuse(`a key has ${key.length} bytes; 1 to ${MAX_KEY_BYTES} are possible`);
+    throw refusedBlock(`a key has ${key.length} bytes; 1 to ${MAX_KEY_BYTES} are possible`);
   }
   if (value !== undefined && value.length > MAX_VALUE_BYTES) {
-    throw refuse(`a value has ${value.length} bytes; at most ${MAX_VALUE_BYTES} are possible`);
+    throw refusedBlock(`a value has ${value.length} bytes; at most ${MAX_VALUE_BYTES} are possible`);
   }
 }
 
@@ -49,13 +51,13 @@ function inOrder(changes: readonly StateChange[]): readonly StateChange[] {
   for (const [n, [key, value]] of sorted.entries()) {
     checkSizes(key, value);
     const next = sorted[n + 1];
-    if (next !== undefined && Buffer.compare(key, next[0]) === 0) throw refuse("a key is changed twice");
+    if (next !== undefined && Buffer.compare(key, next[0]) === 0) throw refusedBlock("a key is changed twice");
   }
   return sorted;
 }
 
 /** @throws AppError CHAIN_STORE when a record of a block is malformed. */
-export function checkRecords(block: BlockChanges): void {
+export function checkRecords(block: Pick<BlockChanges, "records">): void {
   for (const record of block.records) {
     checkSizes(record.key, record.value);
     recordKey(record.table, record.key);

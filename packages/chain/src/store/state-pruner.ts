@@ -23,6 +23,7 @@ export class StatePruner implements AsyncDisposable {
   readonly #store: ChainStore;
   readonly #log: Log;
   readonly #stop = new AbortController();
+  readonly #held = new Set<{ readonly heightBlocks: bigint }>();
   #running: Promise<void> | undefined;
 
   constructor({ keepStatesBlocks }: StatePrunerOptions, { store, log }: StatePrunerModules) {
@@ -31,10 +32,18 @@ export class StatePruner implements AsyncDisposable {
     this.#log = log;
   }
 
+  /** Lets no state from this height on be forgotten, until it is disposed: somebody reads it for long. */
+  hold(heightBlocks: bigint): Disposable {
+    const held = { heightBlocks };
+    this.#held.add(held);
+    return { [Symbol.dispose]: () => void this.#held.delete(held) };
+  }
+
   /** Tells of a block that was written. Returns at once. */
   committed(heightBlocks: bigint): void {
     if (this.#keepBlocks === undefined || this.#running !== undefined || this.#stop.signal.aborted) return;
-    const before = heightBlocks - this.#keepBlocks + 1n;
+    let before = heightBlocks - this.#keepBlocks + 1n;
+    for (const held of this.#held) if (held.heightBlocks < before) before = held.heightBlocks;
     if (before < this.#store.earliestHeightBlocks() + EVERY_BLOCKS) return;
     this.#running = this.#prune(before);
   }

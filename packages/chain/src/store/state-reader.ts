@@ -1,7 +1,7 @@
 import type { Bytes, Derivation, RangeOptions, StateReader } from "../types.ts";
 import type { KeptDerivations } from "./derivations.ts";
 import { type Entry, entriesAt, valueAt } from "./history.ts";
-import { boundsOf, type KeyBounds } from "./keys.ts";
+import { boundsOf, type KeyBounds, MAX_KEY_BYTES } from "./keys.ts";
 import type { Tables } from "./tables.ts";
 
 const FIRST_BATCH = 16;
@@ -59,7 +59,7 @@ export class StoreReader implements StateReader {
 
   get(key: Bytes): Bytes | undefined {
     this.#host.check(this.heightBlocks);
-    if (key.length === 0) return undefined;
+    if (key.length === 0 || key.length > MAX_KEY_BYTES) return undefined;
     if (this.#host.isNewest(this.heightBlocks)) return this.#host.tables.latest.get(key);
     return valueAt(this.#host.tables, key, this.heightBlocks);
   }

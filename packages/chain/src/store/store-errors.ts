@@ -1,3 +1,4 @@
+import { statfsSync } from "node:fs";
 import { AppError, isAppError } from "@turnpike/base";
 
 /**
@@ -12,6 +13,21 @@ function codeOf(cause: unknown): unknown {
   return cause instanceof Error && "code" in cause ? cause.code : undefined;
 }
 
+/** Room on a folder's disk, in bytes; undefined where the system does not say. */
+export function freeBytesOf(folder: string): number | undefined {
+  try {
+    const { bavail, bsize } = statfsSync(folder);
+    return bavail * bsize;
+  } catch {
+    return undefined;
+  }
+}
+
+function freeText(folder: string): string {
+  const freeBytes = freeBytesOf(folder);
+  return freeBytes === undefined ? "" : ` (${(freeBytes / 1_000_000).toFixed(1)} MB free)`;
+}
+
 /** Turns what LMDB or the file system throws into an {@link AppError} that names the folder and what to do. */
 export function storeError(folder: string, cause: unknown): AppError {
   if (isAppError(cause)) return cause;
@@ -19,14 +35,14 @@ export function storeError(folder: string, cause: unknown): AppError {
   const detail = { folder };
   if (code === "ENOSPC" || code === "EDQUOT" || (typeof code === "number" && NO_ROOM.has(code))) {
     return new AppError("CHAIN_STORE_FULL", {
-      message: `There is no room for the chain's store in ${folder}, or its disk fails; the block was not written.`,
+      message: `There is no room for the chain's store in ${folder}${freeText(folder)}, or its disk fails; nothing was written. Make room on that disk.`,
       detail,
       cause,
     });
   }
   if (typeof code === "number" && DAMAGE.has(code)) {
     return new AppError("CHAIN_STORE_DAMAGED", {
-      message: `The chain's store in ${folder} is damaged.`,
+      message: `The chain's store in ${folder} is damaged: ${cause instanceof Error ? cause.message : "unknown"}.`,
       detail,
       cause,
     });

@@ -1,7 +1,9 @@
+import { dirname } from "node:path";
 import { AppError } from "@turnpike/base";
 import { type Database, open, type RootDatabase } from "lmdb";
 import type { Bytes } from "../types.ts";
 import { seal, unseal } from "./sealed.ts";
+import { storeError } from "./store-errors.ts";
 
 const BINARY = { encoding: "binary", keyEncoding: "binary" } as const;
 
@@ -12,13 +14,22 @@ export interface TableRange {
   readonly reverse?: boolean;
 }
 
+interface TableOptions {
+  /** The store's, for what errors say. */
+  readonly folder: string;
+  readonly name: string;
+  readonly create: boolean;
+}
+
 /** One table of the store's file. Keys are in the order of their bytes, values are sealed. */
 export class Table {
   readonly #name: string;
+  readonly #folder: string;
   readonly #db: Database<Buffer, Uint8Array>;
 
-  constructor(opts: { readonly name: string; readonly create: boolean }, root: RootDatabase<Buffer, Uint8Array>) {
+  constructor(opts: TableOptions, root: RootDatabase<Buffer, Uint8Array>) {
     this.#name = opts.name;
+    this.#folder = opts.folder;
     const options: object = { ...BINARY, create: opts.create };
     const db: Database<Buffer, Uint8Array> | undefined = root.openDB<Buffer, Uint8Array>(opts.name, options);
     if (db === undefined) throw new AppError("CHAIN_STORE", { message: `The file has no table "${opts.name}".` });
@@ -27,7 +38,12 @@ export class Table {
 
   /** A copy of the value. */
   get(key: Bytes): Buffer | undefined {
-    const sealed = this.#db.get(key);
+    let sealed: Buffer | undefined;
+    try {
+      sealed = this.#db.get(key);
+    } catch (cause) {
+      throw this.#readError(cause);
+    }
     return sealed === undefined ? undefined : unseal(this.#name, key, sealed);
   }
 
@@ -43,17 +59,31 @@ export class Table {
 
   /** Entries with `from` ≤ key < `to`. The cursor lives until the iterator ends: never await in between. */
   *entries(range: TableRange): Generator<readonly [key: Buffer, value: Buffer]> {
-    for (const { key, value } of this.#db.getRange(rangeOf(range))) {
-      const bytes = key as Buffer;
-      if (isWithin(bytes, range)) yield [bytes, unseal(this.#name, bytes, value)];
+    try {
+      for (const { key, value } of this.#db.getRange(rangeOf(range))) {
+        const bytes = key as Buffer;
+        if (isWithin(bytes, range)) yield [bytes, unseal(this.#name, bytes, value)];
+      }
+    } catch (cause) {
+      throw this.#readError(cause);
     }
   }
 
   /** Keys alone, as {@link entries}. */
   *keys(range: TableRange): Generator<Buffer> {
-    for (const key of this.#db.getKeys(rangeOf(range))) {
-      if (isWithin(key as Buffer, range)) yield key as Buffer;
+    try {
+      for (const key of this.#db.getKeys(rangeOf(range))) {
+        if (isWithin(key as Buffer, range)) yield key as Buffer;
+      }
+    } catch (cause) {
+      throw this.#readError(cause);
     }
+  }
+
+  // LMDB's own errors have a number. Any other is a mistake of ours, and stays what it is.
+  #readError(cause: unknown): unknown {
+    const isLmdbs = cause instanceof Error && "code" in cause && typeof cause.code === "number";
+    return isLmdbs ? storeError(this.#folder, cause) : cause;
   }
 }
 
@@ -101,7 +131,7 @@ export class Tables {
     });
     const table = (name: string): Table => {
       try {
-        return new Table({ name, create: opts.create }, this.#root);
+        return new Table({ folder: dirname(opts.file), name, create: opts.create }, this.#root);
       } catch (error) {
         // Without transactions in flight it closes at once.
         void this.#root.close();

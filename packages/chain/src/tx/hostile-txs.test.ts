@@ -5,6 +5,7 @@ import {
   auth,
   bank,
   base,
+  cometAbci,
   createMessage,
   cryptoSecp256k1,
   encodeMessage,
@@ -14,6 +15,7 @@ import {
   tx as txs,
 } from "@turnpike/proto";
 import fc from "fast-check";
+import { resultFields } from "../abci/convert.ts";
 import { authModule } from "../modules/auth/auth-module.ts";
 import { balances, getSupply } from "../modules/bank/balances.ts";
 import { bankModule } from "../modules/bank/bank-module.ts";
@@ -189,6 +191,22 @@ suite("hostile transactions", () => {
     assert.equal(deliver(state, bytesOf({ ...raw, bodyBytes: encodeMessage(txs.TxBodySchema, foreign) })), 2);
     assert.equal(deliver(state, bytesOf({ ...raw, bodyBytes: encodeMessage(txs.TxBodySchema, unhandled) })), 6);
     assert.equal(deliver(state, bytesOf({ ...raw, bodyBytes: new Uint8Array(0) })), 18);
+  });
+
+  // One such transaction ended CometBFT's connection to the mempool, and with it the chain.
+  test("gas of more than 63 bits is refused, and the answer holds it as Go casts it", () => {
+    for (const [gas, shown] of [
+      [2n ** 63n, -(2n ** 63n)],
+      [2n ** 64n - 1n, -1n],
+    ] as const) {
+      for (const mode of ["check", "recheck", "deliver", "simulate"] as const) {
+        const result = machine.runTx(newState(), blockAt(1n), mode, tx({ gas }));
+        assert.deepEqual([result.code, result.codespace], [18, "sdk"], mode);
+        const answer = createMessage(cometAbci.ResponseCheckTxSchema, resultFields(result));
+        assert.ok(encodeMessage(cometAbci.ResponseCheckTxSchema, answer).length > 0);
+        if (mode !== "simulate") assert.equal(answer.gasWanted, shown, mode);
+      }
+    }
   });
 
   test("no bytes at all are a transaction without messages, as recorded", () => {

@@ -23,6 +23,7 @@ export interface TxResult {
   readonly log: string;
   /** `TxMsgData` of a transaction that was run. */
   readonly data: Bytes;
+  /** Both are signed numbers of 64 bits. */
   readonly gasWanted: bigint;
   readonly gasUsed: bigint;
   readonly events: readonly ChainEvent[];
@@ -95,7 +96,9 @@ function runMessages(ctx: Context, tx: DecodedTx): Outcome<Bytes> {
 
 function refused(fault: TxFault, gas: GasMeter | undefined, events: readonly ChainEvent[] = []): TxResult {
   const { code, codespace, text: log } = fault;
-  return { code, codespace, log, data: NOTHING, gasWanted: gas?.limit ?? 0n, gasUsed: gas?.used ?? 0n, events };
+  // Refused for its gas, it may want any 64 bits: cast as Go casts them, or no answer could hold it.
+  const gasWanted = BigInt.asIntN(64, gas?.limit ?? 0n);
+  return { code, codespace, log, data: NOTHING, gasWanted, gasUsed: gas?.used ?? 0n, events };
 }
 
 /**

@@ -1,0 +1,45 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { systemClock } from "@turnpike/base";
+import { trustedBlock } from "./join.ts";
+import { startFakeRpc, statusAt } from "./testing-rpc.ts";
+
+const HASH = "AB".repeat(32);
+const metas = (hash: string) => ({ block_metas: [{ block_id: { hash } }] });
+const modules = { clock: systemClock };
+const NOBODY = "http://127.0.0.1:1";
+
+suite("the block that a joining node trusts", { timeout: 60_000 }, () => {
+  test("lies behind the newest one, and every node that answers names it", async () => {
+    await using one = await startFakeRpc({ status: statusAt(2_500), blockchain: metas(HASH) });
+    await using other = await startFakeRpc({ status: statusAt(2_501), blockchain: metas(HASH) });
+    assert.deepEqual(await trustedBlock([NOBODY, one.url, other.url], modules), {
+      heightBlocks: 1_500n,
+      hash: HASH,
+      rpcServers: [one.url, other.url],
+    });
+    // A young chain has none so far behind, and one that joined has not the first blocks.
+    one.answers = { ...one.answers, status: statusAt(40) };
+    assert.equal((await trustedBlock([one.url], modules)).heightBlocks, 1n);
+    one.answers = { ...one.answers, status: statusAt(1_100, 900) };
+    const alone = await trustedBlock([one.url], modules);
+    assert.deepEqual([alone.heightBlocks, alone.rpcServers], [900n, [one.url, one.url]]);
+  });
+
+  test("is none of a chain that is silent, has no block, or is two", async () => {
+    await using one = await startFakeRpc({ status: statusAt(50), blockchain: metas(HASH) });
+    await using other = await startFakeRpc({ status: statusAt(50), blockchain: metas("CD".repeat(32)) });
+    await assert.rejects(trustedBlock([one.url, other.url], modules), {
+      code: "CHAIN_MISMATCH",
+      message: /have different blocks 1: they are of different chains/,
+    });
+    await using unborn = await startFakeRpc({ status: statusAt(0, 0), blockchain: metas(HASH) });
+    await using junk = await startFakeRpc({ status: statusAt(9), blockchain: { block_metas: [{ block_id: 5 }] } });
+    for (const url of [NOBODY, unborn.url, junk.url]) {
+      await assert.rejects(trustedBlock([url], modules), {
+        code: "CHAIN_UNREACHABLE",
+        message: /answers with a block; the chain must run while a node joins/,
+      });
+    }
+  });
+});

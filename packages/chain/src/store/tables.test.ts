@@ -1,0 +1,40 @@
+import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { suite, test } from "node:test";
+import { isAppError } from "@turnpike/base";
+import { scratchFolder } from "./testing-model.ts";
+import { Tables } from "./tables.ts";
+
+const PAGE_BYTES = 4_096;
+const FLAGS_AT = 18;
+const KEY = Buffer.from("a key that stands on one page");
+
+suite("tables of a store's file", () => {
+  test("a page that LMDB refuses while it reads is a damaged store, by every way to read", async () => {
+    await using folder = await scratchFolder();
+    const file = join(folder.path, "chain.mdb");
+    const opts = { file, mapSizeBytes: 1 << 24, create: true };
+    const made = new Tables(opts);
+    made.write(() => made.latest.put(KEY, Buffer.from("value")));
+    await made.close();
+    const bytes = await readFile(file);
+    for (let at = bytes.indexOf(KEY); at >= 0; at = bytes.indexOf(KEY, at + 1)) {
+      bytes.writeUInt16LE(0, at - (at % PAGE_BYTES) + FLAGS_AT);
+    }
+    await writeFile(file, bytes);
+    const tables = new Tables({ ...opts, create: false });
+    try {
+      const reads = { get: () => tables.latest.get(KEY), entries: () => [...tables.latest.entries({})] };
+      for (const [name, read] of Object.entries({ ...reads, keys: () => [...tables.latest.keys({})] })) {
+        assert.throws(
+          read,
+          (error) => isAppError(error, "CHAIN_STORE_DAMAGED") && error.message.includes(folder.path),
+          name,
+        );
+      }
+    } finally {
+      await tables.close();
+    }
+  });
+});
