@@ -1,4 +1,10 @@
 import type { ChaosPart } from "../chaos.ts";
+import { clock } from "./clock.ts";
+import { hostile } from "./hostile.ts";
+import { kills } from "./kills.ts";
+import { large } from "./large.ts";
+import { storage } from "./storage.ts";
+import { validators } from "./validators.ts";
 
 /** The parts of `npm run chaos -- chain`, in the order in which they run. */
-export const CHAIN_PARTS: Readonly<Record<string, ChaosPart>> = {};
+export const CHAIN_PARTS: Readonly<Record<string, ChaosPart>> = { kills, validators, hostile, large, storage, clock };
