@@ -68,8 +68,6 @@ async function jumpAround(seed: number, steps: number, counts: Counts): Promise<
     const clock = new SetClock();
     const open = () => openTestNode({ folder, clock, uptimeMs: clock.monotonicMs });
     let node = await open();
-    // The latest time that a block may have: of a start, or a jump that is allowed.
-    let mostMs = clock.nowMs();
     try {
       for (let step = 0; step < steps; step++) {
         clock.pass(BLOCK_MS);
@@ -79,7 +77,6 @@ async function jumpAround(seed: number, steps: number, counts: Counts): Promise<
           // A jump between runs is taken as it is; too many of them ahead would be the chain's own time.
           if (random.whole(0, 1) === 0) clock.jump(-random.whole(0, YEAR));
           node = await open();
-          mostMs = Math.max(mostMs, clock.nowMs());
           counts.restarts++;
         }
         const jumpMs = what >= 6 ? random.pick(JUMPS) : 0;
@@ -98,7 +95,6 @@ async function jumpAround(seed: number, steps: number, counts: Counts): Promise<
           await node.produceBlock();
           counts.blocks++;
         }
-        mostMs = Math.max(mostMs + BLOCK_MS, clock.nowMs());
       }
       const times = timesOf(node);
       for (const [n, time] of times.entries())

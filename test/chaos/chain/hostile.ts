@@ -191,9 +191,13 @@ async function underAttack(plan: Plan): Promise<ChaosFigure[]> {
   node.assertRuns();
   assert.equal(unanswered, 0, "CometBFT did not answer: does the application still answer it?");
   const { latestHeightBlocks: to } = await client.status();
+  // Else the figures below say nothing.
+  assert.ok(to > from, "no block was made under attack");
+  assert.ok(honest.waitedBlocks.length > 0 && honest.answersMs.length > 0, "nobody honest paid and asked meanwhile");
   const gapMs = await longestGapMs(rpcUrl, from, to);
   assert.ok(gapMs < LONGEST_GAP_MS, `no block for ${gapMs} ms`);
   const found = await client.searchTxs({ query: "tx.height>0", page: 1, perPage: 1, newestFirst: true });
+  assert.ok(Number(found.total) > honest.waitedBlocks.length, "no hostile transaction came into a block");
   const blocks = await assertReplay(node);
   await node.stop();
   await assertBooks(node);

@@ -130,6 +130,7 @@ export async function killAtRandom(opts: RandomKillsOptions): Promise<ChaosFigur
   }
   const blocks = await node.told("the end", () => finish(node));
   assert.ok(witness.txs.size > 0, "no transaction was told of");
+  assert.ok(witness.answers.size > 0 && witness.appHashes.size > 0, "no old state was asked for");
   const answers = times.map(({ firstAnswerMs }) => firstAnswerMs);
   const firstBlocks = times.map(({ firstBlockMs }) => firstBlockMs);
   return [

@@ -6,7 +6,9 @@ import { files } from "../../../tools/sources.ts";
 import { figureText } from "../chaos.ts";
 import { kills } from "./kills.ts";
 
-suite("kills", { timeout: 400_000 }, () => {
+const timeout = 600_000;
+
+suite("kills", { timeout }, () => {
   test("every fault point that the chain's sources reach has a name, and every name is reached", () => {
     const sources = files("packages/chain/src/**/*.ts").filter((path) => !/(\.test\.ts$|\/testing-)/.test(path));
     const named = sources.flatMap((path) =>
@@ -15,7 +17,7 @@ suite("kills", { timeout: 400_000 }, () => {
     assert.deepEqual(new Set(named), new Set<string>(CHAIN_FAULT_POINTS));
   });
 
-  test("kills at random moments and at every fault point lose nothing and fork nothing", async (t) => {
+  test("kills at random moments and at every fault point lose nothing and fork nothing", { timeout }, async (t) => {
     const { figures, skipped = [] } = await kills({ size: "short", progress: (text) => t.diagnostic(text) });
     for (const figure of figures) t.diagnostic(figureText(figure));
     for (const text of skipped) t.diagnostic(`skipped: ${text}`);

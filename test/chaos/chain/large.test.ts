@@ -3,8 +3,10 @@ import { suite, test } from "node:test";
 import { figureText } from "../chaos.ts";
 import { growthOf, large } from "./large.ts";
 
-suite("a large state", { timeout: 240_000 }, () => {
-  test("what blocks write grows no faster than the state", async (t) => {
+const timeout = 600_000;
+
+suite("a large state", { timeout }, () => {
+  test("what blocks write grows no faster than the state", { timeout }, async (t) => {
     const { figures } = await large({ size: "short", progress: (text) => t.diagnostic(text) });
     for (const figure of figures) t.diagnostic(figureText(figure));
   });

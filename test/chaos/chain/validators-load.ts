@@ -17,7 +17,8 @@ export interface SteadyLoadOptions {
   readonly targets: () => readonly string[];
 }
 
-const TIMEOUT_NANOS = 540_000_000_000n;
+// The chain takes ten minutes from its newest block, which lies back while it stands still.
+const TIMEOUT_NANOS = 300_000_000_000n;
 const ASK_MS = 3_000;
 const LOOK_MS = 200;
 /** Oldest transactions that are looked for at once. */

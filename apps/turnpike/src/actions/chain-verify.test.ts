@@ -36,7 +36,7 @@ suite("turnpike chain verify", { timeout: 240_000 }, () => {
     bytes.fill(0, 2 * 4_096);
     await writeFile(file, bytes);
     assert.match(await refusal(home), /^CHAIN_STORE_DAMAGED .*Nothing of it was changed\.$/);
-    assert.deepEqual(await readFile(file), bytes);
+    assert.ok(bytes.equals(await readFile(file)), "it stays as it is");
 
     await rm(file);
     assert.match(await refusal(home), /^CHAIN_STORE .*chain\.mdb is missing.*restore it from a copy/);

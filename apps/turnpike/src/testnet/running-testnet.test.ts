@@ -74,7 +74,9 @@ suite("a testnet in namespaces", { timeout: 240_000, skip: await reasonToSkip() 
     rmSync(folder, { recursive: true, force: true });
   });
 
-  test("says when a process dies, goes on, and leaves nothing; what a killed run leaves, stop takes away", async () => {
+  test("says when a process dies, goes on, and leaves nothing; what a killed run leaves, stop takes away", {
+    timeout: 240_000,
+  }, async () => {
     await runCommand(["chain", "testnet", "--home", home, "--validators", "1"]);
     const layout = testnetLayout(home);
     const testnet = await readTestnet(layout);

@@ -1,4 +1,4 @@
-import type { FaultPoints, Log } from "@turnpike/base";
+import { AppError, type FaultPoints, type Log } from "@turnpike/base";
 import { cometAbci, createMessage } from "@turnpike/proto";
 import type { DrivenApplication } from "../app/types.ts";
 import { eventsOf, malformed, resultFields, timeOf, updatesOf } from "./convert.ts";
@@ -116,6 +116,13 @@ export class AbciHandler {
       timeNanos: timeOf(request.time),
       appState: appStateOf(request.appStateBytes),
     });
+    if (appHash.length === 0) {
+      // A snapshot brought its state: there is nothing to begin with.
+      throw new AppError("CONFIG_INVALID", {
+        message:
+          "The chain's store has the state of a snapshot, from which no chain begins: join by state sync, or remove data/application.",
+      });
+    }
     const validators = updatesOf(validatorUpdates);
     return { case: "initChain", value: createMessage(cometAbci.ResponseInitChainSchema, { appHash, validators }) };
   }

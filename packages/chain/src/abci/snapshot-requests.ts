@@ -79,11 +79,11 @@ export class SnapshotRequests {
   /** A chunk of the snapshot that was taken. */
   async apply({ index, chunk, sender }: cometAbci.RequestApplySnapshotChunk): Promise<Answer> {
     const verdict = await this.#orNothing(() => this.#sync?.restorer.apply(index, chunk, sender));
-    const { result, rejectedSender } = verdict ?? { result: "abort" };
+    const { result, rejectedSenders } = verdict ?? { result: "abort" };
     const value = createMessage(cometAbci.ResponseApplySnapshotChunkSchema, {
       result: CHUNKS[result],
       refetchChunks: result === "retry" ? [index] : [],
-      rejectSenders: rejectedSender === undefined ? [] : [rejectedSender],
+      rejectSenders: [...(rejectedSenders ?? [])],
     });
     return { case: "applySnapshotChunk", value };
   }

@@ -1,28 +1,18 @@
-import { AppError, isAppError, type Log, silentLog } from "@turnpike/base";
-import { decodeMessage, methodAt } from "@turnpike/proto";
+import { AppError, type Log, silentLog } from "@turnpike/base";
 import { nsToRfc3339 } from "../comet/time.ts";
 import type { AppAnswer, GrpcAnswer } from "../node/types.ts";
 import type { BlockInfo } from "../state/context.ts";
 import type { BlockOutcome, StateMachine } from "../state/machine.ts";
-import type { QueryAnswer, ValidatorUpdate } from "../state/module.ts";
+import type { ValidatorUpdate } from "../state/module.ts";
 import { fail, SDK } from "../state/outcome.ts";
 import { Overlay } from "../state/overlay.ts";
 import type { TxResult } from "../tx/run-tx.ts";
-import type { BlockChanges, BlockRecord, Bytes, ChainStore, StateReader } from "../types.ts";
+import type { BlockChanges, BlockRecord, Bytes, ChainStore } from "../types.ts";
 import { BlockMeter, METER_BLOCKS } from "../watch/block-meter.ts";
 import { pastBlocks } from "../watch/past-blocks.ts";
+import { AppQueries } from "./app-queries.ts";
 import { blockInfoChange, readBlockInfo } from "./block-infos.ts";
 import { readStart, type StartRecord, startHash, writeStart } from "./chain-start.ts";
-import {
-  abciFault,
-  abciOfGrpc,
-  grpcFault,
-  type HeightFault,
-  heightFault,
-  PANIC,
-  prunedFault,
-} from "./query-answers.ts";
-import { answerSimulate, SIMULATE_PATH, simulationJson } from "./simulation.ts";
 import type { ChainStart, DrivenApplication, RunBlock } from "./types.ts";
 
 /** Options of {@link ChainApp}. */
@@ -60,18 +50,14 @@ interface CheckState {
 const NOTHING: Bytes = new Uint8Array(0);
 const EMPTY = { get: () => undefined, range: () => [] };
 
-function toGrpc(answer: QueryAnswer<Bytes>, heightBlocks: bigint): GrpcAnswer {
-  return { ...answer, heightBlocks };
-}
-
 /** The state machine on the store, for the engine that drives it and for the servers that ask it. */
 export class ChainApp implements DrivenApplication {
   readonly version: string;
   readonly #machine: StateMachine;
   readonly #store: ChainStore;
-  readonly #log: Log;
   readonly #meter: BlockMeter;
   readonly #maxBlockGas: bigint;
+  readonly #queries: AppQueries;
   #start: StartRecord | undefined;
   #check: CheckState | undefined;
   #pending: BlockChanges | undefined;
@@ -81,9 +67,9 @@ export class ChainApp implements DrivenApplication {
     this.#maxBlockGas = maxBlockGas ?? -1n;
     this.#machine = machine;
     this.#store = store;
-    this.#log = log ?? silentLog;
     this.#meter = meter ?? new BlockMeter();
     this.#meter.before(pastBlocks(store, METER_BLOCKS));
+    this.#queries = new AppQueries({ app: this, machine, store, log: log ?? silentLog });
     this.#start = readStart(store);
     this.#remakeCheck();
   }
@@ -91,6 +77,11 @@ export class ChainApp implements DrivenApplication {
   /** Empty before there is a genesis. */
   get chainId(): string {
     return this.#start?.chainId ?? "";
+  }
+
+  /** Height of the first block; 0 before there is a genesis. */
+  get initialHeightBlocks(): bigint {
+    return this.#start?.initialHeightBlocks ?? 0n;
   }
 
   latestHeightBlocks(): bigint {
@@ -212,26 +203,11 @@ export class ChainApp implements DrivenApplication {
   }
 
   grpcQuery(path: string, request: Bytes, heightBlocks = 0n): GrpcAnswer {
-    const at = this.#readAt(heightBlocks);
-    return at.ok ? this.#query(at.reader, path, request) : grpcFault(at.fault);
+    return this.#queries.grpcQuery(path, request, heightBlocks);
   }
 
   abciQuery(path: string, data: Bytes, heightBlocks = 0n): AppAnswer {
-    const latest = this.latestHeightBlocks();
-    const asked = heightBlocks === 0n ? latest : heightBlocks;
-    if (path === SIMULATE_PATH || this.#machine.answers(path)) return this.#abciGrpc(path, data, heightBlocks);
-    const [, first, second, third] = path.split("/");
-    if (first === "app") {
-      if (second === "version") {
-        return { code: 0, codespace: "sdk", log: "", value: Buffer.from(this.version), heightBlocks: asked };
-      }
-      return second === "simulate" ? this.#abciSimulate(data, asked) : unknownAppQuery(path);
-    }
-    if (first === "store" && second !== undefined && third !== undefined) {
-      return this.#abciStore(second, third, data, heightBlocks);
-    }
-    if (path === "" || path === "/") return abciFault(SDK.unknownRequest, "no query path provided");
-    return abciFault(SDK.unknownRequest, "unknown query path");
+    return this.#queries.abciQuery(path, data, heightBlocks);
   }
 
   /**
@@ -260,77 +236,6 @@ export class ChainApp implements DrivenApplication {
     return { block, outcome: this.#machine.initGenesis(EMPTY, block, appState) };
   }
 
-  #abciGrpc(path: string, data: Bytes, heightBlocks: bigint): AppAnswer {
-    const at = this.#readAt(heightBlocks);
-    if (!at.ok) return abciFault(at.fault.kind, at.fault.text);
-    const answer = this.#query(at.reader, path, data);
-    const malformed = answer.ok || answer.status !== 3 ? undefined : decodeFault(path, data);
-    if (malformed !== undefined) return abciFault(SDK.invalidRequest, malformed, answer.heightBlocks);
-    // What is no gRPC status is an invalid request to the SDK; modules show such errors as status 2.
-    const isPlain = !answer.ok && path !== SIMULATE_PATH && answer.status === 2;
-    return isPlain ? abciFault(SDK.invalidRequest, answer.text, answer.heightBlocks) : abciOfGrpc(answer);
-  }
-
-  #abciSimulate(tx: Bytes, heightBlocks: bigint): AppAnswer {
-    const result = this.simulate(tx);
-    if (result.code === 0) {
-      return { code: 0, codespace: "sdk", log: "", value: simulationJson(result), heightBlocks };
-    }
-    const { code, codespace } = result;
-    return { code, codespace, log: `failed to simulate tx: ${result.log}`, value: NOTHING, heightBlocks: 0n };
-  }
-
-  #abciStore(name: string, way: string, key: Bytes, heightBlocks: bigint): AppAnswer {
-    const at = this.#readAt(heightBlocks);
-    if (!at.ok) return abciFault(at.fault.kind, at.fault.text);
-    const space = Buffer.from(`${name}/`);
-    const [known] = at.reader.range({ prefix: space });
-    if (known === undefined) return abciFault(SDK.unknownRequest, `no such store: ${name}`);
-    if (way !== "key") return abciFault(SDK.unknownRequest, `unexpected query path: /${way}`);
-    if (key.length === 0)
-      return abciFault({ codespace: "sdk", code: 2, text: "tx parse error" }, "query cannot be zero length");
-    const isPossible = key.length + space.length <= 512;
-    const value = isPossible ? (at.reader.get(Buffer.concat([space, key])) ?? NOTHING) : NOTHING;
-    return { code: 0, codespace: "", log: "", key, value, heightBlocks: at.reader.heightBlocks };
-  }
-
-  #readAt(
-    heightBlocks: bigint,
-  ): { readonly ok: true; readonly reader: StateReader } | { readonly ok: false; readonly fault: HeightFault } {
-    const latestBlocks = this.latestHeightBlocks();
-    const initial = this.#start?.initialHeightBlocks ?? 0n;
-    const kept = this.#store.earliestHeightBlocks();
-    const earliestBlocks = kept < initial ? initial : kept;
-    const fault = heightFault(heightBlocks, {
-      latestBlocks,
-      earliestBlocks: heightBlocks === 0n ? 0n : earliestBlocks,
-    });
-    if (fault !== undefined) return { ok: false, fault };
-    return { ok: true, reader: this.#store.at(heightBlocks === 0n ? latestBlocks : heightBlocks) };
-  }
-
-  #query(reader: StateReader, path: string, request: Bytes): GrpcAnswer {
-    const { heightBlocks } = reader;
-    try {
-      if (path === SIMULATE_PATH)
-        return toGrpc(
-          answerSimulate(request, (tx) => this.simulate(tx)),
-          heightBlocks,
-        );
-      const block = readBlockInfo(reader, this.chainId);
-      return toGrpc(this.#machine.query(reader, block, path, request), heightBlocks);
-    } catch (cause) {
-      // Pruned while it was read.
-      if (isAppError(cause, "HEIGHT_UNAVAILABLE")) {
-        return grpcFault(prunedFault(heightBlocks, this.latestHeightBlocks()));
-      }
-      if (isAppError(cause) && cause.code !== "INTERNAL") throw cause;
-      // A query that nobody foresaw must not stop the node.
-      this.#log.error({ path, cause }, "query failed");
-      return { ok: false, status: 13, text: PANIC.text, heightBlocks };
-    }
-  }
-
   #checkState(): CheckState {
     if (this.#check === undefined) throw new AppError("INTERNAL", { detail: { noGenesis: true } });
     return this.#check;
@@ -347,21 +252,6 @@ export class ChainApp implements DrivenApplication {
     this.#check = { block: began, state: new Overlay(reader) };
     this.#meter.stands(block, this.#store.earliestHeightBlocks());
   }
-}
-
-// Go's text for what is cut off; recorded.
-function decodeFault(path: string, data: Bytes): string | undefined {
-  const method = methodAt(path);
-  const decoded = method === undefined ? undefined : decodeMessage(method.input, data);
-  if (decoded === undefined || decoded.ok) return undefined;
-  return decoded.fault === "premature EOF" ? "unexpected EOF" : decoded.fault;
-}
-
-function unknownAppQuery(path: string): AppAnswer {
-  const parts = path.split("/").slice(1);
-  if (parts.length >= 2) return abciFault(SDK.unknownRequest, `unknown query: [${parts.join(" ")}]`);
-  const text = "expected second parameter to be either 'simulate' or 'version', neither was present";
-  return abciFault(SDK.unknownRequest, text);
 }
 
 function otherGenesis(known: StartRecord, genesis: ChainStart): AppError {

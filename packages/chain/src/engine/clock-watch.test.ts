@@ -20,8 +20,10 @@ function watched(newestMs?: number) {
   const watch = new ClockWatch({ newestTimeNs }, { clock, uptimeMs: () => at.passedMs, log });
   return {
     said,
-    jump: (byMs: number) => void (at.clockMs += byMs),
-    pass(byMs: number) {
+    jump: (byMs: number): void => {
+      at.clockMs += byMs;
+    },
+    pass: (byMs: number): void => {
       at.clockMs += byMs;
       at.passedMs += byMs;
     },

@@ -1,4 +1,4 @@
-import { type Clock, type ErrorCode, type FaultPoints, isAppError, type Log, type Metrics } from "@turnpike/base";
+import type { Clock, FaultPoints, Log, Metrics } from "@turnpike/base";
 import type { ChainApp } from "../app/chain-app.ts";
 import type { BuiltBlock } from "../comet/block.ts";
 import { MAX_BLOCK_BYTES } from "../comet/part-set.ts";
@@ -22,6 +22,7 @@ import { blockRecords } from "./block-records.ts";
 import { ClockWatch } from "./clock-watch.ts";
 import { blockEvents } from "./events.ts";
 import type { EngineParams } from "./genesis.ts";
+import { HeldBlocks } from "./held-blocks.ts";
 import { Mempool, type MempoolOptions } from "./mempool.ts";
 import { paced, type Wait } from "./pacer.ts";
 import { nextPosition, type Position } from "./position.ts";
@@ -64,10 +65,6 @@ export interface EmbeddedEngineModules {
 }
 
 const NS_PER_MS = 1_000_000n;
-/** Room that there must be again before a block is tried. */
-const ROOM_BYTES = 1_048_576;
-/** Faults that end by themselves or by the operator's hand, without a restart. */
-const PASSING: ReadonlySet<ErrorCode> = new Set(["CHAIN_STORE_FULL", "CHAIN_CLOCK"]);
 // CometBFT 0.38, `types/block.go`: what a block has beside its transactions, at most.
 const OVERHEAD_BYTES = 11n + 626n + 94n;
 const VOTE_BYTES = 111n;
@@ -94,11 +91,8 @@ export class EmbeddedEngine implements EmbeddedNode {
   readonly #listeners = new Set<(event: NodeEvent) => void>();
   readonly #stop = new AbortController();
   readonly #signed: SignedMark | undefined;
-  readonly #freeBytes: () => number | undefined;
+  readonly #held: HeldBlocks;
   readonly #watch: ClockWatch;
-  // What stands in the way of blocks: said once, and again when it is gone.
-  #held: ErrorCode | undefined;
-  #isUnmarked = false;
   #position: Position;
   #nextTimeNs: bigint;
   #producing: Promise<unknown> = Promise.resolve();
@@ -121,7 +115,12 @@ export class EmbeddedEngine implements EmbeddedNode {
     this.#faults = faults;
     this.#owned = owned;
     this.#signed = modules.signed;
-    this.#freeBytes = modules.freeBytes;
+    this.#held = new HeldBlocks({
+      nextHeightBlocks: () => this.#position.nextHeightBlocks,
+      freeBytes: modules.freeBytes,
+      signal: this.#stop.signal,
+      log,
+    });
     this.#watch = new ClockWatch({ newestTimeNs: position.last?.timeNs }, { clock, uptimeMs: modules.uptimeMs, log });
     this.#pruner = new StatePruner({ keepStatesBlocks: opts.keepStatesBlocks }, { store, log });
     this.#nextTimeNs = this.#nowNs();
@@ -210,7 +209,8 @@ export class EmbeddedEngine implements EmbeddedNode {
     // At once: what is checked from now on is checked on the state after the block, and must not be checked again.
     this.mempool.update(built.block.txs, results.txResults);
     await this.#faults.reach("embedded.committed");
-    await this.#mark(stored);
+    const { height: heightBlocks, chainId } = stored.block.header;
+    await this.#signed?.write({ chainId, address: this.#maker.address, heightBlocks, hash: stored.id.hash });
     for (const event of blockEvents(stored, results)) this.#tell(event);
     this.#pruner.committed(next.nextHeightBlocks - 1n);
     await this.mempool.settle(this.#stop.signal);
@@ -233,36 +233,7 @@ export class EmbeddedEngine implements EmbeddedNode {
 
   async #tick(intervalMs: number): Promise<void> {
     this.#nextTimeNs = this.#nowNs() + BigInt(Math.round(intervalMs)) * NS_PER_MS;
-    // The store's library tells of each try on a full disk by itself, on the error output.
-    if (this.#held === "CHAIN_STORE_FULL" && (this.#freeBytes() ?? ROOM_BYTES) < ROOM_BYTES) return;
-    try {
-      await this.produceBlock();
-    } catch (cause) {
-      if (this.#stop.signal.aborted) return;
-      // Room may come back, and the right time; nothing was written.
-      if (!isAppError(cause) || !PASSING.has(cause.code)) throw cause;
-      if (this.#held === cause.code) return;
-      this.#held = cause.code;
-      const heightBlocks = `${this.#position.nextHeightBlocks}`;
-      this.#log.error({ cause, heightBlocks }, "no block is made until this is mended; queries are answered");
-      return;
-    }
-    if (this.#held === undefined) return;
-    this.#log.info({ was: this.#held, heightBlocks: `${this.#position.nextHeightBlocks - 1n}` }, "blocks go on");
-    this.#held = undefined;
-  }
-
-  // The block is written: a mark that is not does not stop the chain, it only guards less.
-  async #mark({ block: { header }, id }: StoredBlock): Promise<void> {
-    const { height: heightBlocks, chainId } = header;
-    try {
-      await this.#signed?.write({ chainId, address: this.#maker.address, heightBlocks, hash: id.hash });
-      this.#isUnmarked = false;
-    } catch (cause) {
-      if (!this.#isUnmarked)
-        this.#log.error({ cause, heightBlocks: `${heightBlocks}` }, "which block was signed cannot be noted");
-      this.#isUnmarked = true;
-    }
+    await this.#held.attempt(() => this.produceBlock());
   }
 
   async #endOf(running: Promise<void>): Promise<void> {

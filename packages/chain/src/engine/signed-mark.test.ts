@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir, readFile, stat, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { suite, test } from "node:test";
 import { isAppError, type Log, silentLog } from "@turnpike/base";
@@ -57,7 +57,10 @@ suite("which block was signed last", () => {
     }
     for (const text of ["{}", "[]", '{"chainId":"mark-1"', '{"chainId":"a","address":"b","hash":"c","height":"-1"}']) {
       await writeFile(path, text);
-      await assert.rejects(SignedMark.open(path, { log: silentLog }), saysSigned(/does not say which block was signed/));
+      await assert.rejects(
+        SignedMark.open(path, { log: silentLog }),
+        saysSigned(/does not say which block was signed/),
+      );
       assert.equal(await readFile(path, "utf8"), text, "it stays as it is");
     }
   });
@@ -73,6 +76,15 @@ suite("which block was signed last", () => {
     assert.equal(errors.length, 1);
     assert.match(errors[0] ?? "", /which block is signed cannot be noted/);
     const path = join(folder.path, "signed.json");
+    {
+      const mark = await SignedMark.open(path, { log });
+      // As a disk that fails later on.
+      await mark[Symbol.asyncDispose]();
+      await mark.write(BLOCK);
+      await mark.write(BLOCK);
+      assert.equal(errors.length, 2, "once for as long as it lasts");
+    }
+    await rm(path);
     await mkdir(path);
     await assert.rejects(SignedMark.open(path, { log }), saysSigned(/cannot be read/));
   });

@@ -54,6 +54,10 @@ function blankMark(text: string): Buffer {
 
 const codeOf = (cause: unknown): unknown => (isRecord(cause) ? cause.code : undefined);
 
+function tellUnmarked(log: Log, fields: Readonly<Record<string, unknown>>): void {
+  log.error(fields, "which block is signed cannot be noted: an older copy of the store may go unnoticed");
+}
+
 interface OpenMark {
   /** Undefined where it cannot be written. */
   readonly file: FileHandle | undefined;
@@ -61,8 +65,7 @@ interface OpenMark {
 }
 
 async function openMark(path: string, log: Log): Promise<OpenMark> {
-  const unwritable = (cause: unknown): void =>
-    log.error({ cause, path }, "which block is signed cannot be noted: an older copy of the store may go unnoticed");
+  const unwritable = (cause: unknown): void => tellUnmarked(log, { cause, path });
   try {
     const file = await open(path, "r+");
     try {
@@ -104,11 +107,17 @@ export class SignedMark implements AsyncDisposable {
   readonly #path: string;
   readonly #file: FileHandle | undefined;
   readonly #found: Mark | undefined;
+  readonly #log: Log;
+  #isUnmarked = false;
 
-  private constructor(opts: { readonly path: string; readonly found: Mark | undefined }, file: FileHandle | undefined) {
+  private constructor(
+    opts: { readonly path: string; readonly found: Mark | undefined },
+    modules: SignedMarkModules & { readonly file: FileHandle | undefined },
+  ) {
     this.#path = opts.path;
     this.#found = opts.found;
-    this.#file = file;
+    this.#file = modules.file;
+    this.#log = modules.log;
   }
 
   /** Opens the file, or makes an empty one. @throws AppError CHAIN_SIGNED when it holds something else, or cannot be read */
@@ -123,7 +132,7 @@ export class SignedMark implements AsyncDisposable {
     // Zeros are what some file systems leave of a file that was new when the power went.
     const text = opened.text.replaceAll("\0", "").trim();
     const found = text === "" ? undefined : parse(text);
-    if (text === "" || found !== undefined) return new SignedMark({ path, found }, opened.file);
+    if (text === "" || found !== undefined) return new SignedMark({ path, found }, { file: opened.file, log });
     await opened.file?.close();
     throw new AppError("CHAIN_SIGNED", {
       message: `${path} does not say which block was signed last: restore it from a copy. When no copy is there and the store is the newest one, remove it.`,
@@ -155,10 +164,17 @@ export class SignedMark implements AsyncDisposable {
     });
   }
 
-  /** Says that a block was signed. */
+  /** Says that a block was signed. The block is written by then: that this is not does not stop the chain, and is logged. */
   async write(block: SignedBlock): Promise<void> {
     const bytes = textOf(block);
-    await this.#file?.write(bytes, 0, bytes.length, 0);
+    try {
+      await this.#file?.write(bytes, 0, bytes.length, 0);
+      this.#isUnmarked = false;
+    } catch (cause) {
+      if (!this.#isUnmarked)
+        tellUnmarked(this.#log, { cause, path: this.#path, heightBlocks: `${block.heightBlocks}` });
+      this.#isUnmarked = true;
+    }
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

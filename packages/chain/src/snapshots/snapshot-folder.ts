@@ -1,8 +1,8 @@
 import { mkdir, open, readdir, readFile, rename, rm, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { isRecord, type Log } from "@turnpike/base";
+import { AppError, isRecord, type Log } from "@turnpike/base";
 import { sha256 } from "@turnpike/crypto";
-import { storeError } from "../store/store-errors.ts";
+import { freeBytesOf, storeError } from "../store/store-errors.ts";
 import type { Bytes } from "../types.ts";
 import { chunkHash, MAX_PACKED_BYTES, packChunk, sealFile, unsealFile } from "./chunk-codec.ts";
 import { HASH_BYTES, MAX_CHUNKS, SNAPSHOT_FORMAT } from "./format.ts";
@@ -17,6 +17,8 @@ export interface SnapshotFolderOptions {
 /** What {@link SnapshotFolder} works with. */
 export interface SnapshotFolderModules {
   readonly log: Log;
+  /** Room on a folder's disk, in bytes; undefined where nobody knows. By default the system says it. */
+  readonly freeBytes?: (folder: string) => number | undefined;
 }
 
 /** A snapshot that is being written. Disposed of before it is finished, nothing of it is left. */
@@ -32,6 +34,8 @@ const DRAFT = ".new";
 const INFO = "info.json";
 const METADATA = "metadata";
 const MAX_INFO_BYTES = 4_096;
+/** A snapshot leaves so much of the disk to blocks: without it one grows older, without them the chain stands. */
+const LEFT_BYTES = 268_435_456;
 const SUM_BYTES = 4;
 
 const chunkFile = (chunk: number): string => `chunk-${chunk}`;
@@ -41,13 +45,15 @@ const hex = (bytes: Bytes): string => Buffer.from(bytes).toString("hex");
 export class SnapshotFolder {
   readonly folder: string;
   readonly #log: Log;
+  readonly #freeBytes: (folder: string) => number | undefined;
   // They never change once they have their name.
   readonly #known = new Map<string, KeptSnapshot>();
   readonly #damaged = new Set<string>();
 
-  constructor(opts: SnapshotFolderOptions, { log }: SnapshotFolderModules) {
+  constructor(opts: SnapshotFolderOptions, { log, freeBytes }: SnapshotFolderModules) {
     this.folder = opts.folder;
     this.#log = log;
+    this.#freeBytes = freeBytes ?? freeBytesOf;
   }
 
   /** Those that are whole, newest first. */
@@ -91,6 +97,7 @@ export class SnapshotFolder {
     let [stateBytes, fileBytes] = [0, 0];
     let isWhole = false;
     const write = async (file: string, content: Bytes): Promise<void> => {
+      this.#checkRoom(content.length);
       fileBytes += content.length;
       await using handle = await open(join(draft, file), "wx", 0o600);
       await handle.writeFile(content);
@@ -127,9 +134,14 @@ export class SnapshotFolder {
     };
   }
 
-  /** Removes all but the newest ones. */
-  async keepNewest(count: number): Promise<void> {
-    for (const name of (await this.#names()).slice(count)) await this.#remove(name);
+  /**
+   * Removes all but the newest whole ones: older ones, and what is damaged.
+   * @param ofHeightBlocks no block is later: snapshots above are of a chain that was in this folder before, and go
+   */
+  async keepNewest(count: number, ofHeightBlocks?: bigint): Promise<void> {
+    const own = (await this.list()).filter(({ heightBlocks }) => heightBlocks <= (ofHeightBlocks ?? heightBlocks));
+    const kept = new Set(own.slice(0, count).map(({ heightBlocks }) => `${heightBlocks}`));
+    for (const name of await this.#entries()) if (HEIGHT.test(name) && !kept.has(name)) await this.#remove(name);
   }
 
   /** Removes what a crash left. Nobody may be making a snapshot. */
@@ -146,6 +158,15 @@ export class SnapshotFolder {
     await rm(gone, { recursive: true, force: true });
     await rename(join(this.folder, name), gone);
     await rm(gone, { recursive: true, force: true });
+    this.#damaged.delete(name);
+  }
+
+  #checkRoom(bytes: number): void {
+    const free = this.#freeBytes(this.folder);
+    if (free === undefined || free - bytes >= LEFT_BYTES) return;
+    throw new AppError("CHAIN_STORE_FULL", {
+      message: `There is no room for a snapshot in ${this.folder}: ${LEFT_BYTES / 1_048_576} MiB of the disk are left to blocks. Make room on it.`,
+    });
   }
 
   async #setAside(name: string, what: string): Promise<void> {
@@ -153,7 +174,10 @@ export class SnapshotFolder {
     // Removed while it was read: older ones go whenever there is a newer one.
     if (!(await this.#names()).includes(name)) return;
     this.#damaged.add(name);
-    this.#log.error({ folder: join(this.folder, name), what }, "a snapshot is damaged and offered no more; remove it");
+    this.#log.error(
+      { folder: join(this.folder, name), what },
+      "a snapshot is damaged and offered no more; it goes when the next one is made",
+    );
   }
 
   async #entries(): Promise<string[]> {
@@ -197,8 +221,8 @@ export class SnapshotFolder {
 
 async function readBounded(file: string, maxBytes: number): Promise<Buffer | undefined> {
   try {
-    const { size } = await stat(file);
-    return size > maxBytes ? undefined : await readFile(file);
+    const found = await stat(file);
+    return !found.isFile() || found.size > maxBytes ? undefined : await readFile(file);
   } catch {
     return undefined;
   }

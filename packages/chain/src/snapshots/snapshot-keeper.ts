@@ -73,7 +73,7 @@ export class SnapshotKeeper implements AsyncDisposable {
         { heightBlocks, chunkBytes: this.#chunkBytes, signal: this.#stop.signal },
         { store, folder },
       );
-      await folder.keepNewest(this.#keep);
+      await folder.keepNewest(this.#keep, heightBlocks);
       meter?.made(heightBlocks);
       log.info({ ...height, chunks, entries, fileBytes }, "snapshot made");
     } catch (cause) {

@@ -1,6 +1,6 @@
 import { timingSafeEqual } from "node:crypto";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import type { Log } from "@turnpike/base";
+import { isAppError, type Log } from "@turnpike/base";
 import { sha256 } from "@turnpike/crypto";
 import type { ChainStart } from "../app/types.ts";
 import type { BlockRecord, Bytes, ChainStore, StateRestore } from "../types.ts";
@@ -33,6 +33,8 @@ interface Current {
   readonly record: BlockRecord;
   readonly restore: StateRestore;
   readonly reader: EntryReader;
+  /** Who sent its chunks, as CometBFT names peers. */
+  readonly senders: Set<string>;
   /** The chunk that is awaited. */
   next: number;
 }
@@ -43,6 +45,8 @@ const BATCH_BYTES = 1_048_576;
 const MAX_HEIGHT = (1n << 63n) - 1n;
 const ACCEPT: ChunkVerdict = { result: "accept" };
 
+/** A stranger's snapshot may fill the disk: the next one may have room, and state sync goes on. */
+const isFull = (cause: unknown): boolean => isAppError(cause, "CHAIN_STORE_FULL");
 const isSame = (a: Bytes, b: Bytes): boolean => a.length === b.length && timingSafeEqual(a, b);
 
 /**
@@ -56,6 +60,7 @@ export class SnapshotRestorer implements AsyncDisposable {
   #current: Current | undefined;
   // Worked out once: a large genesis takes its time, and peers offer as often as they like.
   #record: BlockRecord | undefined;
+  #turn: Promise<unknown> = Promise.resolve();
 
   constructor({ genesis }: SnapshotRestorerOptions, modules: SnapshotRestorerModules) {
     this.#genesis = genesis;
@@ -63,7 +68,20 @@ export class SnapshotRestorer implements AsyncDisposable {
   }
 
   /** Takes a snapshot or not. What was under way is given up. @param appHash of the state, as the light client trusts it */
-  async offer(offer: SnapshotOffer, appHash: Bytes): Promise<OfferVerdict> {
+  offer(offer: SnapshotOffer, appHash: Bytes): Promise<OfferVerdict> {
+    return this.#inTurn(() => this.#offer(offer, appHash));
+  }
+
+  /** Takes the next chunk. @param sender who sent it, as CometBFT names peers */
+  apply(index: number, packed: Bytes, sender: string): Promise<ChunkVerdict> {
+    return this.#inTurn(() => this.#apply(index, packed, sender));
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await this.#inTurn(() => this.#giveUp());
+  }
+
+  async #offer(offer: SnapshotOffer, appHash: Bytes): Promise<OfferVerdict> {
     const { store, application, log } = this.#modules;
     const height = { heightBlocks: `${offer.heightBlocks}` };
     if (offer.format !== SNAPSHOT_FORMAT) return "reject-format";
@@ -78,17 +96,16 @@ export class SnapshotRestorer implements AsyncDisposable {
       const record = this.#record;
       const restore = await store.restore(offer.heightBlocks);
       application.reload();
-      this.#current = { offer, appHash, record, restore, reader: new EntryReader(), next: 0 };
+      this.#current = { offer, appHash, record, restore, reader: new EntryReader(), senders: new Set(), next: 0 };
     } catch (cause) {
       log.error({ ...height, cause }, "no snapshot can be restored here");
-      return "abort";
+      return isFull(cause) ? "reject" : "abort";
     }
     log.info({ ...height, chunks: offer.chunks }, "snapshot taken; its state is being restored");
     return "accept";
   }
 
-  /** Takes the next chunk. @param sender who sent it, as CometBFT names peers */
-  async apply(index: number, packed: Bytes, sender: string): Promise<ChunkVerdict> {
+  async #apply(index: number, packed: Bytes, sender: string): Promise<ChunkVerdict> {
     const current = this.#current;
     const { log } = this.#modules;
     // CometBFT gives them in order; a chunk of its own that comes otherwise is no peer's fault.
@@ -100,25 +117,23 @@ export class SnapshotRestorer implements AsyncDisposable {
     const hash = current.offer.metadata.subarray(index * HASH_BYTES, (index + 1) * HASH_BYTES);
     if (chunk === undefined || !isSame(await chunkHash(chunk), hash)) {
       log.warn({ chunk: index, sender }, "a chunk is not the snapshot's; it is asked of another peer");
-      return { result: "retry", rejectedSender: sender };
+      return { result: "retry", rejectedSenders: [sender] };
     }
+    current.senders.add(sender);
     try {
       const fault = (await this.#write(current, chunk)) ?? (await this.#finish(current));
       if (fault === undefined) return ACCEPT;
       log.warn({ heightBlocks: `${current.offer.heightBlocks}`, fault }, "snapshot refused");
       await this.#giveUp();
-      return { result: "reject-snapshot" };
+      // Its chunks are what its hash says: each of them sent, and so offered, a state that is not the chain's.
+      return { result: "reject-snapshot", rejectedSenders: [...current.senders] };
     } catch (cause) {
       log.error({ cause }, "the snapshot could not be restored");
       await this.#giveUp().catch((also: unknown) =>
         log.error({ cause: also }, "its remains are removed at the next start"),
       );
-      return { result: "abort" };
+      return { result: isFull(cause) ? "reject-snapshot" : "abort" };
     }
-  }
-
-  async [Symbol.asyncDispose](): Promise<void> {
-    await this.#giveUp();
   }
 
   #faultOf({ heightBlocks, chunks, hash, metadata }: SnapshotOffer, appHash: Bytes): string | undefined {
@@ -163,6 +178,13 @@ export class SnapshotRestorer implements AsyncDisposable {
     application.reload();
     log.info({ heightBlocks: `${offer.heightBlocks}` }, "snapshot restored");
     return undefined;
+  }
+
+  // A CometBFT that died may have left a chunk under way when the next one offers.
+  #inTurn<T>(action: () => Promise<T>): Promise<T> {
+    const turn = this.#turn.then(action);
+    this.#turn = turn.catch(() => undefined);
+    return turn;
   }
 
   async #giveUp(): Promise<void> {

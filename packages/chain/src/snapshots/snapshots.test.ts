@@ -111,10 +111,10 @@ test("chunks that are not the snapshot's are asked of somebody else, and their s
     const bomb = deflateRawSync(Buffer.alloc(CHUNK_BYTES + 1));
     assert.ok(bomb.length < 10_000);
     for (const bad of [flipped, second, bomb, first.subarray(1), Buffer.alloc(0), Buffer.alloc(CHUNK_BYTES * 2)]) {
-      assert.deepEqual(await to.restorer.apply(0, bad, "hostile"), { result: "retry", rejectedSender: "hostile" });
+      assert.deepEqual(await to.restorer.apply(0, bad, "hostile"), { result: "retry", rejectedSenders: ["hostile"] });
     }
     assert.deepEqual(await to.restorer.apply(0, first, "peer"), { result: "accept" });
-    assert.deepEqual(await to.restorer.apply(1, first, "other"), { result: "retry", rejectedSender: "other" });
+    assert.deepEqual(await to.restorer.apply(1, first, "other"), { result: "retry", rejectedSenders: ["other"] });
     for (let chunk = 1; chunk < snapshot.chunks; chunk++) {
       const packed = must(await from.folder.load(4n, 1, chunk));
       assert.equal((await to.restorer.apply(chunk, packed, "peer")).result, "accept");

@@ -30,6 +30,6 @@ export type OfferVerdict = "accept" | "abort" | "reject" | "reject-format";
 export interface ChunkVerdict {
   /** Retry: this chunk, from somebody else. Reject-snapshot: of all of it. Abort: of state sync. */
   readonly result: "accept" | "abort" | "retry" | "reject-snapshot";
-  /** Who sent what is not the snapshot's. */
-  readonly rejectedSender?: string;
+  /** Who sent what is not the snapshot's, or a snapshot that is not the chain's: they are asked for nothing more. */
+  readonly rejectedSenders?: readonly string[];
 }

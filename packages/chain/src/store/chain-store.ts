@@ -1,11 +1,9 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppError, type FaultPoints, type Log, noFaults } from "@turnpike/base";
 import type { BlockChanges, Bytes, ChainStore, RangeOptions, StateReader, StateRestore } from "../types.ts";
-import { changedKeyEntries, readChangedKeys } from "./changed-keys.ts";
 import { KeptDerivations } from "./derivations.ts";
-import { forgetReplaced, replacedParts } from "./history.ts";
-import { heightToBytes, MAX_KEY_BYTES, versionKey } from "./keys.ts";
-import { clearLeftovers } from "./leftovers.ts";
+import { heightToBytes, MAX_KEY_BYTES } from "./keys.ts";
+import { clearLeftovers, hasLeftovers } from "./leftovers.ts";
 import { type BlockPlan, checkRecords, planBlock, recordKey } from "./plan.ts";
 import {
   forgetPosition,
@@ -16,15 +14,14 @@ import {
   writePosition,
 } from "./position.ts";
 import { inBatches, StoreReader } from "./state-reader.ts";
-import { StoreRestore } from "./state-restore.ts";
+import { type RestoreHost, StoreRestore } from "./state-restore.ts";
 import { refusedStore, storeError } from "./store-errors.ts";
 import type { OpenFolder } from "./store-folder.ts";
 import type { Tables } from "./tables.ts";
 import { EMPTY_HASH } from "./trie.ts";
 import { checkState } from "./verify.ts";
+import { forgetSome, writePlan } from "./write-plan.ts";
 
-/** Entries of changed keys that one transaction of pruning forgets: some 2,000 values. */
-const PRUNE_STEP = 8;
 /** Derivations that stay in memory; one of a service with 5,000 suppliers takes about 1 MB. */
 const MAX_DERIVATIONS = 64;
 
@@ -104,7 +101,7 @@ export class KeptChain implements ChainStore {
       const earliest = this.#at?.earliest ?? block.heightBlocks;
       const next: StorePosition = { newest: block.heightBlocks, earliest, root: plan.trie.root };
       this.#write(() => {
-        this.#writeState(plan, this.#at !== undefined);
+        writePlan(this.#tables, plan, this.#at !== undefined);
         void this.#faults.reach("chain-store.write-state");
         for (const { table, key, value } of block.records) this.#tables.records.put(recordKey(table, key), value);
         void this.#faults.reach("chain-store.write-records");
@@ -158,7 +155,10 @@ export class KeptChain implements ChainStore {
     });
     let forgotten = 0;
     for (;;) {
-      const some = await this.#inTurn(async () => this.#forgetSome());
+      const some = await this.#inTurn(async () => {
+        this.#checkOpen();
+        return forgetSome(this.#tables, this.earliestHeightBlocks(), (action) => this.#write(action));
+      });
       if (some === 0) break;
       forgotten += some;
       await this.#faults.reach("chain-store.pruned-some");
@@ -186,21 +186,7 @@ export class KeptChain implements ChainStore {
       this.#derivations.clear();
       await this.#clear();
       this.#checkOpen();
-      this.#restore = new StoreRestore(
-        { heightBlocks },
-        {
-          tables: this.#tables,
-          faults: this.#faults,
-          inTurn: (action) => this.#inTurn(action),
-          write: (action) => this.#write(action),
-          checkOpen: () => this.#checkOpen(),
-          isClosing: () => this.#closing !== undefined,
-          ended: (position) => {
-            this.#restore = undefined;
-            this.#at = position;
-          },
-        },
-      );
+      this.#restore = new StoreRestore({ heightBlocks }, this.#restoreHost());
       return this.#restore;
     });
   }
@@ -245,47 +231,33 @@ export class KeptChain implements ChainStore {
     const planned = this.#planned;
     if (planned?.block.changes === block.changes && planned.plan.heightBlocks === block.heightBlocks)
       return planned.plan;
+    // A restore that could not even be cleared away: its entries would be taken for the genesis'.
+    if (newest === undefined && hasLeftovers(this.#tables)) {
+      throw refusedStore(this.#folder, "it has remains of a state that was not restored; start the program again");
+    }
     const plan = this.#guarded(() => planBlock(this.#tables, this.#at?.root, block));
     this.#planned = { block, plan };
     return plan;
   }
 
-  #writeState({ heightBlocks, changes, trie }: BlockPlan, keepReplaced: boolean): void {
-    const { latest, replaced, changed, nodes } = this.#tables;
-    for (const { key, before, after } of changes) {
-      if (keepReplaced) replaced.put(versionKey(key, heightBlocks), ...replacedParts(before));
-      if (after === undefined) latest.remove(key);
-      else latest.put(key, after);
-    }
-    for (const [key, bytes] of trie.writes) {
-      if (bytes === undefined) nodes.remove(key);
-      else nodes.put(key, bytes);
-    }
-    if (!keepReplaced) return;
-    const keys = changes.map(({ key }) => key);
-    for (const [key, value] of changedKeyEntries(heightBlocks, keys)) changed.put(key, value);
-  }
-
-  /** One step of pruning; how many entries it forgot. What a crash left is found again, as the entries say what they are of. */
-  #forgetSome(): number {
-    this.#checkOpen();
-    const to = heightToBytes(this.earliestHeightBlocks() + 1n);
-    const entries: (readonly [Buffer, Buffer])[] = [];
-    for (const entry of this.#tables.changed.entries({ to })) if (entries.push(entry) === PRUNE_STEP) break;
-    if (entries.length === 0) return 0;
-    this.#write(() => {
-      for (const [entryKey, value] of entries) {
-        const { heightBlocks, keys } = readChangedKeys(entryKey, value);
-        forgetReplaced(this.#tables, keys, heightBlocks);
-        this.#tables.changed.remove(entryKey);
-      }
-    });
-    return entries.length;
-  }
-
   async #clear(): Promise<void> {
-    const entries = await clearLeftovers(this.#tables, () => this.#closing !== undefined);
+    const entries = await clearLeftovers(this.#restoreHost());
     if (entries > 0) this.#log.info({ entries }, "what was left of a restored state is removed");
+  }
+
+  #restoreHost(): RestoreHost {
+    return {
+      tables: this.#tables,
+      faults: this.#faults,
+      inTurn: (action) => this.#inTurn(action),
+      write: (action) => this.#write(action),
+      checkOpen: () => this.#checkOpen(),
+      isClosing: () => this.#closing !== undefined,
+      ended: (position) => {
+        this.#restore = undefined;
+        this.#at = position;
+      },
+    };
   }
 
   /** Writers go one after another. */

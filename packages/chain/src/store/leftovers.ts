@@ -4,25 +4,48 @@ import type { Tables } from "./tables.ts";
 /** Entries that one transaction removes. */
 const STEP_ENTRIES = 2_048;
 
+const tablesOf = ({ latest, nodes, replaced, changed, hashes, records }: Tables) => [
+  latest,
+  nodes,
+  replaced,
+  changed,
+  hashes,
+  records,
+];
+
+/** Whether a store that stands nowhere has anything that {@link clearLeftovers} would remove. */
+export function hasLeftovers(tables: Tables): boolean {
+  return tablesOf(tables).some((table) => {
+    for (const _ of table.keys({})) return true;
+    return false;
+  });
+}
+
+/** The store that is emptied. */
+export interface LeftoversHost {
+  readonly tables: Tables;
+  write(action: () => void): void;
+  /** Is asked between transactions, and breaks it off. */
+  isClosing(): boolean;
+}
+
 /**
  * Empties a store that stands nowhere, in bounded transactions: what a restore left that did not come to its end.
- * @param isOver is asked between them, and breaks it off
  * @returns how many entries it removed
  */
-export async function clearLeftovers(tables: Tables, isOver: () => boolean): Promise<number> {
-  const { latest, nodes, replaced, changed, hashes, records } = tables;
+export async function clearLeftovers(host: LeftoversHost): Promise<number> {
   let removed = 0;
-  for (const table of [latest, nodes, replaced, changed, hashes, records]) {
+  for (const table of tablesOf(host.tables)) {
     for (;;) {
       const keys: Buffer[] = [];
       for (const key of table.keys({})) if (keys.push(key) === STEP_ENTRIES) break;
       if (keys.length === 0) break;
-      tables.write(() => {
+      host.write(() => {
         for (const key of keys) table.remove(key);
       });
       removed += keys.length;
       await nextTurn();
-      if (isOver()) return removed;
+      if (host.isClosing()) return removed;
     }
   }
   return removed;

@@ -1,21 +1,17 @@
 import type { FaultPoints } from "@turnpike/base";
 import type { BlockRecord, Bytes, StateRestore } from "../types.ts";
-import { clearLeftovers } from "./leftovers.ts";
+import { clearLeftovers, type LeftoversHost } from "./leftovers.ts";
 import { checkRecords, checkSizes, recordKey, refusedBlock } from "./plan.ts";
 import { type StorePosition, writePosition, writeRestored } from "./position.ts";
-import type { Tables } from "./tables.ts";
 import { type LeafChange, leafHash, pathOf, rootHash, type TrieChild, updateTrie } from "./trie.ts";
 
 /** The store that a state is restored into. */
-export interface RestoreHost {
-  readonly tables: Tables;
+export interface RestoreHost extends LeftoversHost {
   readonly faults: FaultPoints;
   /** Writers go one after another. */
   inTurn<T>(action: () => Promise<T>): Promise<T>;
-  write(action: () => void): void;
   /** @throws AppError CHAIN_STORE when the store is closed. */
   checkOpen(): void;
-  isClosing(): boolean;
   /** The store stands there from now on; undefined: nowhere, and it is empty again. */
   ended(position: StorePosition | undefined): void;
 }
@@ -91,7 +87,7 @@ export class StoreRestore implements StateRestore {
       this.#root = undefined;
       // What a closed store still has is found when it is opened.
       if (this.#host.isClosing()) return;
-      await clearLeftovers(this.#host.tables, () => this.#host.isClosing());
+      await clearLeftovers(this.#host);
       this.#host.ended(undefined);
     });
   }

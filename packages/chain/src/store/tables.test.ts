@@ -3,8 +3,8 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
-import { scratchFolder } from "./testing-model.ts";
 import { Tables } from "./tables.ts";
+import { scratchFolder } from "./testing-model.ts";
 
 const PAGE_BYTES = 4_096;
 const FLAGS_AT = 18;
@@ -23,18 +23,22 @@ suite("tables of a store's file", () => {
       bytes.writeUInt16LE(0, at - (at % PAGE_BYTES) + FLAGS_AT);
     }
     await writeFile(file, bytes);
-    const tables = new Tables({ ...opts, create: false });
-    try {
-      const reads = { get: () => tables.latest.get(KEY), entries: () => [...tables.latest.entries({})] };
-      for (const [name, read] of Object.entries({ ...reads, keys: () => [...tables.latest.keys({})] })) {
+    const reads: Readonly<Record<string, (tables: Tables) => unknown>> = {
+      get: ({ latest }) => latest.get(KEY),
+      entries: ({ latest }) => [...latest.entries({})],
+      keys: ({ latest }) => [...latest.keys({})],
+    };
+    for (const [name, read] of Object.entries(reads)) {
+      const tables = new Tables({ ...opts, create: false });
+      try {
         assert.throws(
-          read,
+          () => read(tables),
           (error) => isAppError(error, "CHAIN_STORE_DAMAGED") && error.message.includes(folder.path),
           name,
         );
+      } finally {
+        await tables.close();
       }
-    } finally {
-      await tables.close();
     }
   });
 });
