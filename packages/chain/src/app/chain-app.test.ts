@@ -46,6 +46,17 @@ const shown = ({ code, log, codespace, key, value }: AppAnswer) => ({
 });
 
 suite("application", () => {
+  test("a node without a state yet, as one that joins, refuses transactions and says so", async () => {
+    await using folder = await scratchFolder();
+    await using store = await openChainStore({ folder: folder.path });
+    const app = new ChainApp({ version: "0.1.35" }, { machine: testMachine(), store });
+    const tx = sendTx({ from: 0, sequence: 0n, amount: 1n });
+    for (const { code, codespace, log } of [app.check(tx, false), app.check(tx, true), app.simulate(tx)]) {
+      assert.deepEqual([code, codespace], [18, "sdk"]);
+      assert.equal(log, "this node has no state yet; send to another one: invalid request");
+    }
+  });
+
   test("abci_query answers as recorded, as far as the modules here go", async () => {
     await using folder = await scratchFolder();
     await using node = await openTestNode({ folder: folder.path });

@@ -172,7 +172,7 @@ export class ChainApp implements DrivenApplication {
   }
 
   check(tx: Bytes, again: boolean): TxResult {
-    const result = this.#checkOn(this.#checkState(), tx, again);
+    const result = this.#check === undefined ? noState() : this.#checkOn(this.#check, tx, again);
     this.#meter.checked(again, result.code);
     return result;
   }
@@ -198,7 +198,8 @@ export class ChainApp implements DrivenApplication {
 
   // On the mempool's state, as the SDK does it: who just sent a transaction can simulate the next one.
   simulate(tx: Bytes): TxResult {
-    const { state, block } = this.#checkState();
+    if (this.#check === undefined) return noState();
+    const { state, block } = this.#check;
     return this.#machine.runTx(new Overlay(state), block, "simulate", tx);
   }
 
@@ -236,11 +237,6 @@ export class ChainApp implements DrivenApplication {
     return { block, outcome: this.#machine.initGenesis(EMPTY, block, appState) };
   }
 
-  #checkState(): CheckState {
-    if (this.#check === undefined) throw new AppError("INTERNAL", { detail: { noGenesis: true } });
-    return this.#check;
-  }
-
   #remakeCheck(): void {
     const newest = this.#store.latestHeightBlocks();
     if (newest === undefined || this.#start === undefined) return;
@@ -259,4 +255,14 @@ function otherGenesis(known: StartRecord, genesis: ChainStart): AppError {
   return new AppError("CONFIG_INVALID", {
     message: `The chain's store began with another genesis${hint} than that of chain "${genesis.chainId}".`,
   });
+}
+
+/** A node that joins has no state to check a transaction on, until its snapshot is there. */
+function noState(): TxResult {
+  const {
+    code,
+    codespace,
+    text: log,
+  } = fail(SDK.invalidRequest, "this node has no state yet; send to another one").fault;
+  return { code, codespace, log, data: NOTHING, gasWanted: 0n, gasUsed: 0n, events: [] };
 }
