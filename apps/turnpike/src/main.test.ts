@@ -94,8 +94,11 @@ const refusing =
     response.writeHead(status, receipt === undefined ? {} : { "payment-response": header }).end(JSON.stringify(body));
   };
 
+/** Commands that can be run: those without others below them, and those that have options of their own. */
 function leaves(command: Command): Command[] {
-  return command.commands.length === 0 ? [command] : command.commands.flatMap((inner) => leaves(inner as Command));
+  const below = command.commands.flatMap((inner) => leaves(inner as Command));
+  const isRun = below.length === 0 || (command.parent !== null && command.options.length > 0);
+  return isRun ? [command, ...below] : below;
 }
 
 suite("the command", () => {
@@ -128,11 +131,20 @@ suite("the command", () => {
       "chain init",
       "chain start",
       "chain export",
+      "chain snapshot",
+      "snapshot list",
+      "chain verify",
+      "chain testnet",
+      "testnet join",
+      "testnet start",
+      "testnet stop",
       "chain key",
+      "turnpike db",
       "db migrate",
       "db books",
       "db token",
       "db revoke",
+      "turnpike search",
       "search index",
       "search status",
     ]);
