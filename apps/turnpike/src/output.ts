@@ -50,7 +50,7 @@ export function failureOf(error: unknown): Failure {
   const message = isAppError(error)
     ? error.message
     : `${row.message} (${error instanceof Error ? error.message : String(error)})`;
-  return { code, message, advice: row.advice };
+  return { code, message, advice: (isAppError(error) ? error.advice : undefined) ?? row.advice };
 }
 
 /** Exit code of a failure: 2 where the call or the configuration is wrong, 3 where a spending cap held, else 1. */

@@ -367,6 +367,8 @@ export function errorRow(code: ErrorCode): ErrorRow {
 export interface AppErrorDetail {
   /** Replaces the row's sentence. Must be safe to show to anybody. */
   readonly message?: string;
+  /** Replaces the row's advice on the command line, where more is known. */
+  readonly advice?: string;
   /** Structured facts for logs; never shown to a client. */
   readonly detail?: Readonly<Record<string, unknown>>;
   /** What caused it. */
@@ -377,11 +379,14 @@ export interface AppErrorDetail {
 export class AppError extends Error {
   override readonly name = "AppError";
   readonly code: ErrorCode;
+  /** Undefined: the row's. */
+  readonly advice: string | undefined;
   readonly detail: Readonly<Record<string, unknown>>;
 
   constructor(code: ErrorCode, options: AppErrorDetail = {}) {
     super(options.message ?? ERRORS[code].message, options.cause === undefined ? undefined : { cause: options.cause });
     this.code = code;
+    this.advice = options.advice;
     this.detail = options.detail ?? {};
   }
 }

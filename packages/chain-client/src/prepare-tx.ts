@@ -22,7 +22,7 @@ export function orderedAt(sequence: bigint, timeoutNanos?: bigint): TxOrder {
 
 /**
  * A transaction of messages before it is signed. What is not given is asked of the node: chain id, account, sequence, gas.
- * @throws AppError TX_FAILED when the account is not there, or the messages fail in the simulation; CHAIN_UNREACHABLE
+ * @throws AppError TX_FAILED when the account is not there (its address is the detail `missingAccount`), or the messages fail in the simulation; CHAIN_UNREACHABLE
  */
 export async function prepareTx(
   source: PrepareSource,
@@ -35,7 +35,10 @@ export async function prepareTx(
   const given = accountNumber === undefined || order === undefined ? undefined : { accountNumber, sequence: 0n };
   const account = given ?? (await source.account(signer.address, signal));
   if (account === undefined) {
-    throw new AppError("TX_FAILED", { message: `${signer.address} has no account on the chain; send it coins first.` });
+    throw new AppError("TX_FAILED", {
+      message: `${signer.address} has no account on the chain; send it coins first.`,
+      detail: { missingAccount: signer.address },
+    });
   }
   const shared = {
     messages,

@@ -1,7 +1,11 @@
 import assert from "node:assert/strict";
+import { mkdirSync, writeFileSync } from "node:fs";
+import { join } from "node:path";
 import { suite, test } from "node:test";
-import { isAppError, silentLog } from "@turnpike/base";
+import { isAppError, type Log, silentLog } from "@turnpike/base";
 import { makeSnapshot, openChainStore, SnapshotFolder } from "@turnpike/chain";
+import { loadConfig } from "@turnpike/config";
+import { startChain } from "../wiring/chain.ts";
 import { chainHome } from "../wiring/chain-layout.ts";
 import { runCommand, startTestChain } from "../wiring/testing-chain.ts";
 
@@ -34,6 +38,32 @@ suite("turnpike chain snapshot", { timeout: 180_000 }, () => {
     }
     const none = JSON.parse((await snapshot("list")).out) as { snapshots: Shown[] };
     assert.deepEqual(none.snapshots, []);
+    const nowhere = join(home, "nowhere");
+    for (const words of [[], ["list"]]) {
+      const { error } = await runCommand(["chain", "snapshot", ...words, "--home", nowhere]);
+      assert.ok(isAppError(error, "CHAIN_HOME"), String(error));
+      assert.match(error.message, /nowhere\/config\/genesis\.json is missing: .*nowhere is no folder of a node\.$/);
+    }
+    mkdirSync(nowhere);
+    writeFileSync(join(nowhere, "testnet.json"), "{}");
+    for (const words of [[], ["list"]]) {
+      const { error } = await runCommand(["chain", "snapshot", ...words, "--home", nowhere]);
+      assert.ok(isAppError(error, "CHAIN_HOME"), String(error));
+      assert.ok(error.message.endsWith(`is a testnet's; name a node of it, such as --home ${join(nowhere, "node0")}.`));
+    }
+  });
+
+  test("the embedded engine warns that it makes none by itself", async () => {
+    await using chain = await startTestChain();
+    const warned: string[] = [];
+    const log: Log = { ...silentLog, warn: (_fields: object, text: string) => warned.push(text) };
+    const free = { port: 0 };
+    for (const everyBlocks of [0, 5]) {
+      const overrides = { chain: { rpc: free, rest: free, grpc: free, snapshots: { everyBlocks } } };
+      await using _ = await startChain(loadConfig({ env: {}, overrides }), chain.home, { log });
+      const found = warned.filter((text) => /everyBlocks has no effect; npx turnpike chain snapshot makes/.test(text));
+      assert.equal(found.length, everyBlocks === 0 ? 0 : 1, warned.join("; "));
+    }
   });
 
   test("a snapshot that is there is shown as it is, by list as well", async () => {

@@ -1,10 +1,12 @@
-import { resolve } from "node:path";
+import { existsSync } from "node:fs";
+import { join, resolve } from "node:path";
 import { AppError, bytesToHex } from "@turnpike/base";
 import type { KeptSnapshot } from "@turnpike/chain";
 import type { Config } from "@turnpike/config";
 import { type CommandContext, outputOf } from "../context.ts";
 import { createLog } from "../logging.ts";
 import { createProgressLine } from "../progress-line.ts";
+import { chainHome, isTestnetFolder } from "../wiring/chain-layout.ts";
 import { listSnapshots, snapshotChain } from "../wiring/chain-snapshots.ts";
 import { configOf } from "./config.ts";
 
@@ -23,8 +25,17 @@ export interface ChainSnapshotOptions extends ChainSnapshotListOptions {
 const DEFAULT_HOME = "chain";
 const BYTES_PER_KB = 1_000;
 
-const homeOf = (opts: ChainSnapshotListOptions, config: Config): string =>
-  resolve(opts.home ?? config.chain.home ?? DEFAULT_HOME);
+/** The node's folder. @throws AppError CHAIN_HOME when it is none */
+function homeOf(opts: ChainSnapshotListOptions, config: Config): string {
+  const folder = resolve(opts.home ?? config.chain.home ?? DEFAULT_HOME);
+  const { genesisFile } = chainHome(folder);
+  if (existsSync(genesisFile)) return folder;
+  const message = isTestnetFolder(folder)
+    ? `${folder} is a testnet's; name a node of it, such as --home ${join(folder, "node0")}.`
+    : `${genesisFile} is missing: ${folder} is no folder of a node.`;
+  throw new AppError("CHAIN_HOME", { message });
+}
+
 function sizeText(bytes: number): string {
   const kilobytes = bytes / BYTES_PER_KB;
   return kilobytes < BYTES_PER_KB ? `${kilobytes.toFixed(1)} kB` : `${(kilobytes / BYTES_PER_KB).toFixed(1)} MB`;
@@ -66,7 +77,7 @@ export async function snapshot(opts: ChainSnapshotOptions, context: CommandConte
   output.line(textOf(made));
 }
 
-/** Shows the snapshots of a node, newest first; it may run. */
+/** Shows the snapshots of a node, newest first; it may run. @throws AppError CHAIN_HOME */
 export async function listAll(opts: ChainSnapshotListOptions, context: CommandContext): Promise<void> {
   const config = configOf(context, opts.config);
   const output = outputOf(opts);
@@ -76,7 +87,7 @@ export async function listAll(opts: ChainSnapshotListOptions, context: CommandCo
   for (const one of found) output.line(textOf(one));
   if (found.length === 0) {
     output.line(
-      `No snapshots in ${home}; make one with npx turnpike chain snapshot, or set chain.snapshots.everyBlocks.`,
+      `No snapshots in ${home}; make one with npx turnpike chain snapshot; under CometBFT chain.snapshots.everyBlocks makes them.`,
     );
   }
 }

@@ -3,13 +3,22 @@ import { AppError, silentLog, systemClock } from "@turnpike/base";
 import { CHAIN_PROFILES, type ProfileName } from "@turnpike/chain";
 import { type CommandContext, outputOf } from "../context.ts";
 import { serve } from "../lifecycle.ts";
+import type { Output } from "../output.ts";
+import { askStart } from "../testnet/asked-starts.ts";
 import { ChainWatch } from "../testnet/chain-watch.ts";
 import { joinTestnet } from "../testnet/join.ts";
-import { stopTestnet } from "../testnet/leftovers.ts";
-import { addressesOf, type Testnet } from "../testnet/plan.ts";
+import { refuseRunner, runnerOf, stopTestnet } from "../testnet/leftovers.ts";
+import { addressesOf, type Testnet, type TestnetNode } from "../testnet/plan.ts";
 import { findIp, findTestnetPrograms } from "../testnet/programs.ts";
 import { RunningTestnet } from "../testnet/running-testnet.ts";
-import { nodeNamed, readTestnet, testnetJson, testnetLayout } from "../testnet/testnet-file.ts";
+import {
+  nodeNamed,
+  readTestnet,
+  shellText,
+  type TestnetLayout,
+  testnetJson,
+  testnetLayout,
+} from "../testnet/testnet-file.ts";
 import { sharedInput, writeTestnet } from "../testnet/write-testnet.ts";
 import { chainServices } from "../wiring/chain-services.ts";
 import { configOf } from "./config.ts";
@@ -56,9 +65,8 @@ function whole(option: string, text: string, most: number): number {
   return value;
 }
 
-// As a shell takes it.
-const shellText = (text: string): string =>
-  /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+// What is no count is refused with those that are too small or too large.
+const countOf = (text: string): number => (/^\d{1,10}$/.test(text) ? Number(text) : -1);
 const listOf = (text: string): readonly string[] => text.split(",").map((part) => part.trim());
 
 function sharedOf({ profile, listen, snapshotBlocks }: TestnetWriteOptions) {
@@ -84,7 +92,7 @@ export async function write(opts: TestnetWriteOptions, context: CommandContext):
   }
   const { testnet, layout, accounts } = await writeTestnet({
     home,
-    ...(opts.validators === undefined ? {} : { validators: whole("--validators", opts.validators, 16) }),
+    ...(opts.validators === undefined ? {} : { validators: countOf(opts.validators) }),
     ...(opts.hosts === undefined ? {} : { hosts: listOf(opts.hosts) }),
     ...sharedOf(opts),
     chainId: opts.chainId,
@@ -128,7 +136,43 @@ export async function join(opts: TestnetJoinOptions): Promise<void> {
   );
 }
 
-/** Runs the nodes of a testnet, each in its namespace, until a signal ends it. */
+/**
+ * Has other processes start again what is dead of the nodes that they run. Gives the nodes that no other process runs.
+ * @throws AppError CHAIN_HOME when one of them runs, unless all that was left to do is done
+ */
+async function bringBack(
+  layout: TestnetLayout,
+  nodes: readonly TestnetNode[],
+  output: Output,
+): Promise<readonly TestnetNode[]> {
+  const free: TestnetNode[] = [];
+  const running: string[] = [];
+  for (const node of nodes) {
+    const { name } = node;
+    const runner = await runnerOf(layout, name);
+    if (runner === undefined) {
+      free.push(node);
+      continue;
+    }
+    const { pid } = runner;
+    const onDead = (): void => output.line(`${name}: process ${pid} starts it again`);
+    if (!(await askStart({ layout, node: name, pid }, { onDead }))) {
+      running.push(name);
+      continue;
+    }
+    const { rpc } = addressesOf(node);
+    output.result({ node: name, startedAgainBy: pid, rpc });
+    output.line(`${name}: runs again; ${rpc} answers`);
+  }
+  const isDone = free.length === 0 && running.length < nodes.length;
+  for (const name of isDone ? [] : running) await refuseRunner(layout, name);
+  return free;
+}
+
+/**
+ * Runs the nodes of a testnet, each in its namespace, until a signal ends it. Nodes that another such process runs, and that
+ * are dead, it starts again; when there are no others, the command ends then.
+ */
 export async function start(opts: TestnetStartOptions, context: CommandContext): Promise<void> {
   const output = outputOf(opts);
   const layout = testnetLayout(resolve(opts.home));
@@ -139,7 +183,10 @@ export async function start(opts: TestnetStartOptions, context: CommandContext):
     );
   }
   const names = opts.node === undefined ? testnet.nodes.map(({ name }) => name) : listOf(opts.node);
-  const nodes = names.map((name) => nodeNamed(testnet, name));
+  const wanted = names.map((name) => nodeNamed(testnet, name));
+  await findIp();
+  const nodes = await bringBack(layout, wanted, output);
+  if (nodes.length === 0) return;
   const programs = await findTestnetPrograms(context.env);
   const onEvent = (event: string): void => {
     output.result({ event });
@@ -149,7 +196,7 @@ export async function start(opts: TestnetStartOptions, context: CommandContext):
   // What happens is said on the output; a log would say it again.
   await serve(context, { log: silentLog }, async () => {
     const stack = new AsyncDisposableStack();
-    stack.use(await RunningTestnet.start({ layout, names }, modules));
+    stack.use(await RunningTestnet.start({ layout, names: nodes.map(({ name }) => name) }, modules));
     const watched = nodes.map((node) => ({ name: node.name, rpc: addressesOf(node).rpc }));
     stack.use(new ChainWatch({ nodes: () => watched }, modules));
     output.result({ ready: true, ...testnetJson({ ...testnet, nodes }) });

@@ -2,6 +2,7 @@ import { AppError, isRecord } from "@turnpike/base";
 import type { ChainClient } from "@turnpike/chain-client";
 import { methodAt, toApiJsonText } from "@turnpike/proto";
 import { openChainClient } from "../wiring/chain-client.ts";
+import { heightAdvice } from "./query-heights.ts";
 import { QueryInput } from "./query-input.ts";
 import { printAnswer, type QueryFlags } from "./query-print.ts";
 import type { QueryRow, QueryTable } from "./query-row.ts";
@@ -52,7 +53,13 @@ export async function runQuery(
   if (!answer.ok) {
     const { code, codespace, text } = answer;
     const message = refusalText({ code, codespace, log: text });
-    throw new AppError("CHAIN_QUERY_FAILED", { message, detail: { code, codespace } });
+    const { heightBlocks } = heightOf(flags);
+    const advice = heightBlocks === undefined ? undefined : await heightAdvice({ heightBlocks, text }, { client });
+    throw new AppError("CHAIN_QUERY_FAILED", {
+      message,
+      detail: { code, codespace },
+      ...(advice === undefined ? {} : { advice }),
+    });
   }
   if (row.isCard === true) return printCard(answer.value, flags);
   const text = toApiJsonText(method.output, answer.value);

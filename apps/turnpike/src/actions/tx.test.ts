@@ -276,6 +276,8 @@ suite("what else the commands do", { concurrency: false }, () => {
     assert.notEqual(old.balance.amount, `${await upokt("faucet")}`);
     const future = ["query", "bank", "balance", "faucet", "--height", "999999"];
     assert.match(await failure(future, "CHAIN_QUERY_FAILED"), /^cannot query with height in the future/);
+    const { error } = await runCommand([...future, ...places()]);
+    assert.match(isAppError(error) ? `${error.advice}` : "", /^Ask for a height up to \d+, which is the newest\.$/);
     const unknown = ["query", "application", "show-application", "gateway-1"];
     assert.match(await failure(unknown, "CHAIN_QUERY_FAILED"), /^app address: .* \(NotFound, code 22 of sdk\)$/);
   });
@@ -372,6 +374,27 @@ suite("what else the commands do", { concurrency: false }, () => {
     assert.match(await failure([...pay, "--from", "faucet"], "USAGE"), /^gateway-2 signs, since it pays/);
     assert.match(await failure([...pay, "--fees", "x"], "USAGE"), /"x" is no amount; expected such as 1000upokt/);
     assert.match(await failure([...pay, "--unordered", "-s", "3"], "USAGE"), /unordered transaction has no --sequence/);
+  });
+
+  test("a key of another chain: the error names its file", async () => {
+    const home = join(chain.home, "other");
+    const made = await runCommand(["chain", "key", "faucet", "--home", home]);
+    assert.equal(made.error, undefined);
+    const args = ["tx", "bank", "send", "faucet", DAO, "123upokt", "--node", chain.url, "--home", home];
+    const { error } = await runCommand(args);
+    assert.ok(isAppError(error, "TX_FAILED"), String(error));
+    assert.equal(
+      error.message,
+      `${made.out.trim()} has no account on the chain; send it coins first. Its key is ${join(home, "keys/faucet.json")}; ` +
+        "--home names the folder above the keys of another chain.",
+    );
+  });
+
+  test("with --key-file alone, names are those beside it", async () => {
+    const args = ["tx", "bank", "send", "gateway-2", "dao", "1upokt", "--generate-only", "--offline"];
+    const { out, error } = await runCommand([...args, "--key-file", join(chain.home, "keys/gateway-2.json")]);
+    assert.equal(error, undefined, String(error));
+    assert.equal(JSON.parse(out).body.messages[0].to_address, address("dao"));
   });
 
   test("a node that does not answer is named", async () => {

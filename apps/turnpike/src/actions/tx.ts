@@ -29,9 +29,8 @@ import { TxInput } from "./tx-input.ts";
 import { optionsOfBatch, type TxFlags, txOptions, withoutNode } from "./tx-options.ts";
 import type { MessageOrder, TxRow } from "./tx-row.ts";
 import { broadcastJson, includedJson, refusalText } from "./tx-text.ts";
+import { waitShown } from "./tx-wait.ts";
 
-/** How long --wait waits: a block of the real network takes a minute. */
-const WAIT_MS = 180_000;
 const MAX_TX_FILE_BYTES = 4_194_304;
 
 const usage = (message: string): AppError => new AppError("USAGE", { message });
@@ -100,8 +99,24 @@ async function shownIncluded(client: ChainClient, included: IncludedTx, flags: T
 async function follow(client: ChainClient, sent: Broadcast, flags: TxFlags): Promise<void> {
   if (sent.code !== 0) throw refused(sent, flags, broadcastJson(sent));
   if (!isJson(flags)) print(`sent      ${sent.hash}`);
-  if (flags.wait === true) return shownIncluded(client, await client.waitForTx(sent.hash, WAIT_MS), flags);
+  if (flags.wait === true) {
+    const say = (text: string): void => {
+      if (!isJson(flags) && process.stderr.isTTY) process.stderr.write(`${text}\n`);
+    };
+    return shownIncluded(client, await waitShown({ hash: sent.hash, say }, { client }), flags);
+  }
   print(isJson(flags) ? broadcastJson(sent) : `See it with npx turnpike query tx ${sent.hash}`);
+}
+
+/** Says which key file was taken where its account is not on the chain: it may be another chain's. */
+async function withKeyFile<T>({ file }: ChainKey, work: Promise<T>): Promise<T> {
+  try {
+    return await work;
+  } catch (cause) {
+    if (!isAppError(cause, "TX_FAILED") || cause.detail.missingAccount === undefined || file === undefined) throw cause;
+    const message = `${cause.message} Its key is ${file}; --home names the folder above the keys of another chain.`;
+    throw new AppError("TX_FAILED", { message, detail: cause.detail, cause });
+  }
 }
 
 /** The mempool's answer, which may be a refusal. What a simulation refuses was never sent, and is thrown. */
@@ -137,7 +152,7 @@ export async function runTx(
   const options = await txOptions(flags, client);
   if (flags.generateOnly === true || client === undefined) {
     for (const [at, batch] of batches.entries()) {
-      print(await preparedText(batch, optionsOfBatch(options, at), key, client, flags));
+      print(await withKeyFile(key, preparedText(batch, optionsOfBatch(options, at), key, client, flags)));
     }
     return;
   }
@@ -151,7 +166,7 @@ export async function runTx(
       isPlain
         ? sender.broadcast(batch, given)
         : client.broadcast(await client.sign(signer, batch, given), undefined, flags.broadcastMode);
-    await follow(client, await broadcastOf(send()), flags);
+    await follow(client, await broadcastOf(withKeyFile(key, send())), flags);
   }
 }
 

@@ -11,7 +11,7 @@ export function snapshotCommand(context: CommandContext): Command {
       new Command("snapshot")
         .description(
           "Makes a snapshot of the state in data/snapshots of the node's folder, from which CometBFT's state sync brings new " +
-            "nodes up. The node must not run; one that runs makes them by itself with chain.snapshots.everyBlocks.",
+            "nodes up. The node must not run; one that runs under CometBFT makes them by itself with chain.snapshots.everyBlocks.",
         )
         .option("--home <folder>", HOME)
         .option("--height <number>", "height of the state; without it the newest")

@@ -51,7 +51,7 @@ function joinCommand(): Command {
   return withHome(withFiles(new Command("join")))
     .description(
       "Writes the folder of one more node, which is no validator: it fetches a snapshot of the chain, which must run, " +
-        "instead of every block, and trusts a block that the nodes name.",
+        "instead of every block, and trusts a block that the nodes name. Before the first snapshot it is refused.",
     )
     .option("--host <address>", "address or name of its machine or container, where it runs on one of its own")
     .option("--rpc <list>", "RPC of nodes to ask, with commas between them (else the testnet's own)")
@@ -66,9 +66,9 @@ function startCommand(context: CommandContext): Command {
     .description(
       "Runs the nodes on this machine until Ctrl-C, each in a network namespace with an address of its own: the application " +
         "and CometBFT (COMETBFT, else cometbft in PATH). Needs Linux, root and iproute2. It says when a process dies and when " +
-        "the chain stands still.",
+        "the chain stands still. Called in a second terminal it has the first start again what is dead.",
     )
-    .option("--node <list>", "only these nodes, with commas between them, such as one that joins")
+    .option("--node <list>", "only these nodes, with commas between them, such as one that joins or is dead")
     .action(async (_opts: TestnetStartOptions, self: Command) => {
       const { start } = await import("../actions/chain-testnet.ts");
       await start(self.optsWithGlobals<TestnetStartOptions>(), context);

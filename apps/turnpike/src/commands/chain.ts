@@ -104,7 +104,7 @@ function keyCommand(): Command {
           "turnpike up that runs here, else of chain. tx and query take its name for its address.",
       )
       .argument("<name>", "name of the key")
-      .option("--home <folder>", "folder above the keys")
+      .option("--home <folder>", "folder above the keys: of a node, or of a testnet")
       .action(async (name: string, _opts: ChainStartOptions, self: Command) => {
         const { key } = await import("../actions/chain.ts");
         await key(name, self.optsWithGlobals<ChainStartOptions>());

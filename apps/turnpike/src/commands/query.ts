@@ -55,7 +55,10 @@ function rowCommand(table: QueryTable, row: QueryRow): Command {
 function withQueryFlags(command: Command, example: string): Command {
   withForeignFlags(command)
     .option("--node <url>", NODE_SAYS)
-    .option("--home <folder>", "folder with keys/, whose names stand for addresses (else of the turnpike up here)")
+    .option(
+      "--home <folder>",
+      "folder with keys/, whose names stand for addresses, a testnet's too (else of turnpike up)",
+    )
     .option("--height <height>", "state after this block; without one the newest")
     .addOption(new Option("-o, --output <format>", "json, or text: YAML").choices(["json", "text"]))
     .addHelpText("after", `\nExample:\n  npx turnpike query ${example}`.trimEnd());

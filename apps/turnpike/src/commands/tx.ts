@@ -3,10 +3,13 @@ import { COSMOS_TX_TABLES } from "../actions/tx-cosmos.ts";
 import type { TxFlags } from "../actions/tx-options.ts";
 import { POCKET_TX_TABLES } from "../actions/tx-pocket.ts";
 import type { TxRow, TxTable } from "../actions/tx-row.ts";
+import { WAIT_SECONDS } from "../actions/tx-wait.ts";
 import { withJson } from "../context.ts";
 
 /** Where a node is asked, for `tx` and `query`. */
-export const NODE_SAYS = "RPC of the node (else of the turnpike up that runs here, else http://127.0.0.1:26657)";
+export const NODE_SAYS =
+  "RPC of the node (else of --home, of a testnet's folder the first node that answers; else of the turnpike up that runs " +
+  "here, else http://127.0.0.1:26657)";
 
 /** Adds flags of the network's own command that change nothing here, so that scripts for it run. */
 export function withForeignFlags(command: Command): Command {
@@ -66,15 +69,18 @@ function withSendingFlags(command: Command): Command {
         .choices(["sync", "async"])
         .default("sync"),
     )
-    .option("--wait", "wait until it is in a block, and show what became of it");
+    .option("--wait", `wait until it is in a block, ${WAIT_SECONDS} s at most, and show what became of it`);
   return withJson(command);
 }
 
 function withTxFlags(command: Command): Command {
   command
     .option("--from <name>", "who signs: name of a key, or an address whose key is in the folder")
-    .option("--home <folder>", "folder with keys/ (else of the turnpike up that runs here, else chain)")
-    .option("--key-file <file>", "file of the key that signs, instead of one in the folder")
+    .option(
+      "--home <folder>",
+      "folder with keys/, a testnet's too (else of the turnpike up that runs here, else chain)",
+    )
+    .option("--key-file <file>", "file of the key that signs; in a folder keys/, other names are looked up there too")
     .option("--chain-id <id>", "id of the chain (else the node is asked)")
     .option("--fees <coins>", "fee in all: 1000upokt")
     .option("--gas-prices <prices>", "price of a unit of gas: 0.000001upokt, which is used where no fee is given")
@@ -95,7 +101,8 @@ function withTxFlags(command: Command): Command {
 function broadcastCommand(): Command {
   const command = new Command("broadcast")
     .description("Sends a signed transaction that --offline printed.")
-    .argument("<file>", "file of the transaction, in JSON");
+    .argument("<file>", "file of the transaction, in JSON")
+    .option("--home <folder>", "folder of the node, or of a testnet");
   withSendingFlags(command).addHelpText("after", "\nExample:\n  npx turnpike tx broadcast signed.json --wait");
   return command.action(async (file: string) => {
     const { broadcastFile } = await import("../actions/tx.ts");

@@ -1,6 +1,8 @@
 import { readFile } from "node:fs/promises";
+import { join } from "node:path";
 import { AppError, type Clock, isAppError, isRecord } from "@turnpike/base";
 import { ChainClient } from "@turnpike/chain-client";
+import { loadConfig } from "@turnpike/config";
 import { chainHome } from "../wiring/chain-layout.ts";
 import type { Trusted } from "./node-files.ts";
 import { addressesOf, isHost, namespaceAddress, nextIndex, type Testnet, type TestnetNode } from "./plan.ts";
@@ -28,10 +30,13 @@ export interface JoinedNode {
 
 /** Blocks behind the newest one that are trusted: snapshots are younger, and headers are verified forwards from here. */
 const TRUST_BEHIND_BLOCKS = 1_000n;
+/** Headers above a snapshot's height without which no node takes it. */
+const ABOVE_SNAPSHOT_BLOCKS = 2n;
 const ASK_MS = 5_000;
 
 interface Answering {
   readonly url: string;
+  readonly latestBlocks: bigint;
   readonly heightBlocks: bigint;
   readonly hash: string;
 }
@@ -58,18 +63,42 @@ async function answering(url: string, heightBlocks: bigint | undefined, clock: C
     const wanted = heightBlocks ?? (behind > earliest ? behind : earliest);
     if (latest === 0n) return undefined;
     const hash = await headerHash(client, wanted);
-    return hash === undefined ? undefined : { url, heightBlocks: wanted, hash };
+    return hash === undefined ? undefined : { url, latestBlocks: latest, heightBlocks: wanted, hash };
   } catch (error) {
     if (isAppError(error, "CHAIN_UNREACHABLE")) return undefined;
     throw error;
   }
 }
 
+function refuseWithoutSnapshot(latestBlocks: bigint, everyBlocks: number): void {
+  if (everyBlocks === 0) {
+    const message = "The nodes make no snapshots (chain.snapshots.everyBlocks is 0), and a node joins from one.";
+    throw new AppError("CHAIN_HOME", { message });
+  }
+  const needed = BigInt(everyBlocks) + ABOVE_SNAPSHOT_BLOCKS;
+  if (latestBlocks >= needed) return;
+  const message =
+    `There is no snapshot to join from yet: the first is of block ${everyBlocks}, and the chain is at block ` +
+    `${latestBlocks}. Try again from block ${needed} on.`;
+  throw new AppError("CHAIN_HOME", { message });
+}
+
+/** Options of {@link trustedBlock}. */
+export interface TrustOptions {
+  /** RPC of nodes to ask. */
+  readonly urls: readonly string[];
+  /** Blocks between the snapshots that the nodes make; 0 when they make none. */
+  readonly everyBlocks: number;
+}
+
 /**
  * What a new node trusts: a block that one node of the chain names and the others that answer name, too.
- * @throws AppError CHAIN_UNREACHABLE when none answers, CHAIN_MISMATCH when they differ
+ * @throws AppError CHAIN_UNREACHABLE when none answers, CHAIN_MISMATCH when they differ, CHAIN_HOME when they have no snapshot yet
  */
-export async function trustedBlock(urls: readonly string[], { clock }: { readonly clock: Clock }): Promise<Trusted> {
+export async function trustedBlock(
+  { urls, everyBlocks }: TrustOptions,
+  { clock }: { readonly clock: Clock },
+): Promise<Trusted> {
   const [first] = (await Promise.all(urls.map((url) => answering(url, undefined, clock)))).filter(
     (it) => it !== undefined,
   );
@@ -87,6 +116,7 @@ export async function trustedBlock(urls: readonly string[], { clock }: { readonl
     const message = `${first.url} and ${other.url} have different blocks ${heightBlocks}: they are of different chains.`;
     throw new AppError("CHAIN_MISMATCH", { message });
   }
+  refuseWithoutSnapshot(first.latestBlocks, everyBlocks);
   // CometBFT wants two names, even of one node.
   const servers = [first.url, ...found.map(({ url }) => url)];
   return { heightBlocks, hash, rpcServers: servers.length === 1 ? [first.url, first.url] : servers };
@@ -105,7 +135,9 @@ export async function joinTestnet(options: JoinOptions, modules: { readonly cloc
     throw new AppError("USAGE", { message: "--host: expected the address or name of the new node's machine." });
   }
   const urls = options.rpcServers ?? before.nodes.map((node) => addressesOf(node).rpc);
-  const trusted = await trustedBlock(urls, modules);
+  // The testnet's nodes are all written with the same.
+  const { chain } = loadConfig({ file: join(layout.nodeFolder("node0"), "turnpike.yaml"), env: {} });
+  const trusted = await trustedBlock({ urls, everyBlocks: chain.snapshots.everyBlocks }, modules);
   const name = `node${index}`;
   const folder = layout.nodeFolder(name);
   const node: TestnetNode = { name, isValidator: false, host, nodeId: await makeNodeFolder(folder) };

@@ -1,7 +1,7 @@
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { AppError } from "@turnpike/base";
-import { endProcess, readPidFile } from "@turnpike/localnet";
+import { endProcess, type ProcessName, readPidFile } from "@turnpike/localnet";
 import { bridgeDown, bridgeUp, nodeDown, processesOf } from "./network.ts";
 import { bridgeAddress, bridgeName, networkNames, type Testnet, type TestnetNode } from "./plan.ts";
 import { callIp } from "./programs.ts";
@@ -29,6 +29,12 @@ async function links(ip: string, ...which: readonly string[]): Promise<ReadonlyS
 /** File that names the process by which a node runs. */
 export function runnerFile({ runFolder }: TestnetLayout, node: string): string {
   return join(runFolder, `${node}.json`);
+}
+
+/** The other process that runs a node; undefined when none does. */
+export async function runnerOf(layout: TestnetLayout, node: string): Promise<ProcessName | undefined> {
+  const runner = await readPidFile(runnerFile(layout, node));
+  return runner?.pid === process.pid ? undefined : runner;
 }
 
 /**
@@ -76,8 +82,8 @@ export async function dropNode(testnet: Testnet, node: TestnetNode, { ip }: IpMo
  * @throws AppError CHAIN_HOME when another process that is alive runs it
  */
 export async function refuseRunner(layout: TestnetLayout, node: string): Promise<void> {
-  const runner = await readPidFile(runnerFile(layout, node));
-  if (runner === undefined || runner.pid === process.pid) return;
+  const runner = await runnerOf(layout, node);
+  if (runner === undefined) return;
   throw new AppError("CHAIN_HOME", {
     message:
       `${node} of ${layout.folder} is run by process ${runner.pid} already; ` +

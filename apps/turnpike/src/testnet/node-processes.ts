@@ -89,6 +89,11 @@ export class NodeProcesses {
     }
   }
 
+  /** True when one of them has ended: without the other it is of no use. */
+  get isDead(): boolean {
+    return [...this.#children.values()].some(({ exitCode, signalCode }) => exitCode !== null || signalCode !== null);
+  }
+
   /** Ends both in good order: first who asks, then who answers. */
   async stop(): Promise<void> {
     this.#isEnding = true;
@@ -111,6 +116,8 @@ export class NodeProcesses {
     await mkdir(dirname(file), { recursive: true });
     const log = await open(file, "a", 0o600);
     try {
+      // Who ended the node meanwhile found no process to end.
+      if (this.#isEnding) throw new AppError("CHAIN_HOME", { message: `${this.#node.name} was ended as it started.` });
       const child = spawn(this.#modules.programs.ip, inNamespace(this.#testnet, this.#node, command), {
         cwd: this.#layout.nodeFolder(this.#node.name),
         env: plainEnvironment(this.#modules.env),

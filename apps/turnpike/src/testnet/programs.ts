@@ -17,6 +17,10 @@ export interface TestnetPrograms {
 // Where it is for root; others have these folders not always in their PATH.
 const IP_PLACES = ["ip", "/usr/sbin/ip", "/sbin/ip"];
 const MOST_BYTES = 1_048_576;
+const ANSWER_MS = 10_000;
+const MOST_SAID = 200;
+
+const INSTALL = "install CometBFT 0.38 (go install github.com/cometbft/cometbft/cmd/cometbft@v0.38.19)";
 
 async function answers(program: string, args: readonly string[]): Promise<string | undefined> {
   return run(program, [...args], { maxBuffer: MOST_BYTES }).then(
@@ -50,14 +54,31 @@ export async function findIp(): Promise<string> {
   throw missing("The program ip is missing; install iproute2.");
 }
 
+/** What a program says to `version`, in one line: of its output, else of its complaint. Undefined when there is no such program. */
+async function versionOf(program: string): Promise<string | undefined> {
+  const options = { maxBuffer: MOST_BYTES, timeout: ANSWER_MS, killSignal: "SIGKILL" } as const;
+  const said = await run(program, ["version"], options).catch((error: unknown) => {
+    if (!isRecord(error)) return { stdout: "", stderr: "" };
+    if (error.code === "ENOENT") return undefined;
+    // Numbers are what it ended with; texts, such as EACCES, say why it did not begin.
+    const reason = typeof error.code === "string" ? error.code : "";
+    return { stdout: "", stderr: reason || (typeof error.stderr === "string" ? error.stderr : "") };
+  });
+  if (said === undefined) return undefined;
+  const [line = ""] = (said.stdout.trim() || said.stderr.trim()).split("\n");
+  return line.slice(0, MOST_SAID) || "nothing";
+}
+
 /** CometBFT: COMETBFT, else `cometbft` in PATH. @throws AppError DEPENDENCY_MISSING when it is not there, or not 0.38 */
 export async function findCometBft(env: Environment): Promise<string> {
   const program = env.COMETBFT ?? "cometbft";
-  const version = (await answers(program, ["version"]))?.trim();
+  const version = await versionOf(program);
   if (version === undefined) {
-    throw missing(`${program} is missing; install CometBFT 0.38, or name the program with COMETBFT.`);
+    throw missing(`${program} is missing; ${INSTALL}, or name the program with COMETBFT.`);
   }
-  if (!version.startsWith("0.38.")) throw missing(`${program} has version ${version}; CometBFT 0.38 is needed.`);
+  if (!/^v?0\.38\.\d/.test(version)) {
+    throw missing(`${program} is not CometBFT 0.38: \`version\` said "${version}"; ${INSTALL}.`);
+  }
   return program;
 }
 

@@ -1,13 +1,14 @@
 import { mkdir, rm } from "node:fs/promises";
-import type { Clock } from "@turnpike/base";
+import { AppError, type Clock } from "@turnpike/base";
 import type { Environment } from "@turnpike/config";
 import { writePidFile } from "@turnpike/localnet";
+import { AskedStarts } from "./asked-starts.ts";
 import { dropBridge, dropNode, ensureBridge, refuseRunner, runnerFile } from "./leftovers.ts";
 import { linkTo, nodeUp } from "./network.ts";
 import { NodeProcesses } from "./node-processes.ts";
 import type { Testnet } from "./plan.ts";
 import { callIp, type TestnetPrograms } from "./programs.ts";
-import { nodeNamed, readTestnet, type TestnetLayout } from "./testnet-file.ts";
+import { nodeNamed, readTestnet, startCommandText, type TestnetLayout } from "./testnet-file.ts";
 
 /** What {@link RunningTestnet} works with. */
 export interface TestnetModules {
@@ -21,7 +22,7 @@ export interface TestnetModules {
 
 /**
  * Nodes of a testnet on this machine, each in a network namespace of its own, with a cable that can be pulled. A node whose
- * process dies stays so; the others go on.
+ * process dies stays so until it is asked for ({@link RunningTestnet.startAgain}, askStart); the others go on.
  */
 export class RunningTestnet implements AsyncDisposable {
   readonly #layout: TestnetLayout;
@@ -30,6 +31,8 @@ export class RunningTestnet implements AsyncDisposable {
   /** Nodes whose namespaces are ours to take away. */
   readonly #owned = new Set<string>();
   #testnet: Testnet;
+  #asked: AskedStarts | undefined;
+  #isClosing = false;
 
   private constructor(layout: TestnetLayout, testnet: Testnet, modules: TestnetModules) {
     this.#layout = layout;
@@ -53,6 +56,10 @@ export class RunningTestnet implements AsyncDisposable {
       const results = await Promise.allSettled(wanted.map((name) => running.startNode(name)));
       const failed = results.find((result) => result.status === "rejected");
       if (failed !== undefined) throw failed.reason;
+      running.#asked = new AskedStarts(
+        { layout, nodes: running.#owned },
+        { isDead: (name) => running.isDead(name), start: (name) => running.startAgain(name) },
+      );
       return running;
     } catch (error) {
       await running[Symbol.asyncDispose]();
@@ -73,7 +80,11 @@ export class RunningTestnet implements AsyncDisposable {
     const { onEvent } = this.#modules;
     const processes = new NodeProcesses(
       { layout: this.#layout, testnet: this.#testnet, node },
-      { ...this.#modules, onDeath: onEvent },
+      {
+        ...this.#modules,
+        onDeath: (text) =>
+          onEvent(`${text}; bring it back, in another terminal: ${startCommandText(this.#layout, name)}`),
+      },
     );
     this.#running.set(name, processes);
     try {
@@ -82,6 +93,19 @@ export class RunningTestnet implements AsyncDisposable {
       this.#running.delete(name);
       throw error;
     }
+  }
+
+  /** True when one or both of a node's processes have ended, by whatever. */
+  isDead(name: string): boolean {
+    return this.#running.get(name)?.isDead !== false;
+  }
+
+  /** Starts a dead node anew: what is left of it is ended first. @throws AppError USAGE, CHAIN_HOME */
+  async startAgain(name: string): Promise<void> {
+    await this.stopNode(name);
+    if (this.#isClosing) throw new AppError("CHAIN_HOME", { message: `${name} is not started: the testnet ends.` });
+    await this.startNode(name);
+    this.#modules.onEvent(`${name}: runs again`);
   }
 
   /** Ends a node in good order. Its namespace stays. */
@@ -115,7 +139,11 @@ export class RunningTestnet implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     const { programs } = this.#modules;
+    this.#isClosing = true;
+    const asked = this.#asked?.[Symbol.asyncDispose]();
+    // First, so that a node that is being started gives up.
     await Promise.all([...this.#running.keys()].map((name) => this.stopNode(name)));
+    await asked;
     for (const name of this.#owned) {
       await dropNode(this.#testnet, nodeNamed(this.#testnet, name), programs);
       await rm(runnerFile(this.#layout, name), { force: true });

@@ -40,6 +40,16 @@ export function testnetLayout(folder: string): TestnetLayout {
   };
 }
 
+/** A text as a shell takes it. */
+export function shellText(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}
+
+/** The command that starts one node, or brings it back. */
+export function startCommandText({ folder }: Pick<TestnetLayout, "folder">, node: string): string {
+  return `npx turnpike chain testnet start --home ${shellText(folder)} --node ${node}`;
+}
+
 function nodeJson(testnet: Testnet, node: TestnetNode): Readonly<Record<string, unknown>> {
   const { name, isValidator, host, nodeId } = node;
   const network = testnet.place === "namespaces" ? networkNames(testnet, node) : {};

@@ -199,7 +199,7 @@ suite("a written testnet", { timeout: 180_000 }, () => {
   test("what cannot be is refused, and nothing is written twice", async () => {
     for (const [more, text] of [
       [{ validators: 0 }, /^USAGE --validators: expected 1 to 16/],
-      [{ validators: 17 }, /^USAGE --validators: /],
+      [{ validators: 17 }, /^USAGE --validators: expected 1 to 16/],
       [{ validators: 3, hosts: ["a", "b"] }, /^USAGE --hosts: expected 3, .* there are 2/],
       [{ hosts: ["a", "b c"] }, /^USAGE --hosts: "b c" is neither an address nor a name/],
       [{ hosts: ["a", "a"] }, /^USAGE --hosts: expected each only once/],

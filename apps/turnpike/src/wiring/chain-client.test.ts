@@ -14,7 +14,8 @@ import {
   subscribeBlocks,
 } from "@turnpike/chain-client";
 import { type Any, bank, createMessage, packAny } from "@turnpike/proto";
-import { findKey, keysFolderOf, nodeUrl } from "./chain-client.ts";
+import { startFakeRpc, statusAt } from "../testnet/testing-rpc.ts";
+import { findKey, firstAnswering, keysFolderOf, nodeUrl } from "./chain-client.ts";
 import { startTestChain, type TestChain } from "./testing-chain.ts";
 
 let chain: TestChain;
@@ -229,4 +230,36 @@ test("node and keys are those that are named, else of the turnpike up that runs 
   assert.equal(await nodeUrl({}, inner), "http://127.0.0.1:3");
   assert.equal(await nodeUrl({ node: "tcp://127.0.0.1:4" }, inner), "tcp://127.0.0.1:4");
   assert.equal(keysFolderOf({}, inner), join(folder, ".turnpike", "keys"));
+});
+
+test("a testnet's folder: its keys, and the first of its nodes that answers", async () => {
+  await using first = await startFakeRpc({ status: statusAt(5) });
+  await using second = await startFakeRpc({ status: statusAt(7) });
+  const gone = "http://127.0.0.1:1";
+  assert.equal(await firstAnswering([first.url, second.url]), first.url);
+  assert.equal(await firstAnswering([gone, second.url, first.url]), second.url);
+  assert.equal(await firstAnswering([gone]), undefined);
+
+  const folder = join(chain.home, "testnet");
+  mkdirSync(folder);
+  const node = (name: string) => ({ name, isValidator: true, host: `${name}.invalid`, nodeId: "ab".repeat(20) });
+  const testnet = { format: 1, id: "0a0b0c", chainId: "many", place: "hosts", nodes: [node("node0"), node("node1")] };
+  writeFileSync(join(folder, "testnet.json"), JSON.stringify(testnet));
+  await assert.rejects(nodeUrl({ home: "testnet" }, chain.home), (error: Error) => {
+    assert.ok(isAppError(error, "CHAIN_UNREACHABLE"), String(error));
+    assert.match(error.message, /testnet answers: http:\/\/node0\.invalid:26657, http:\/\/node1\.invalid:26657\.$/);
+    assert.ok(error.advice?.includes(`chain testnet start --home ${folder}, or name a node with --node`));
+    return true;
+  });
+  assert.equal(await nodeUrl({ home: "testnet", node: "http://127.0.0.1:4" }, chain.home), "http://127.0.0.1:4");
+  assert.equal(keysFolderOf({ home: folder }), join(folder, "keys"));
+  writeFileSync(join(folder, "testnet.json"), "{}");
+  await assert.rejects(nodeUrl({ home: folder }), (error: Error) => isAppError(error, "CHAIN_HOME"));
+});
+
+test("beside a key file of a folder keys/ other names are looked up too, unless --home says where", () => {
+  const keyFile = "testnet/keys/faucet.json";
+  assert.equal(keysFolderOf({ keyFile }, "/work"), "/work/testnet/keys");
+  assert.equal(keysFolderOf({ keyFile, home: "/other" }, "/work"), "/other/keys");
+  assert.notEqual(keysFolderOf({ keyFile: "/mine/me.json" }, "/work"), "/mine");
 });

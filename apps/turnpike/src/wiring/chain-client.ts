@@ -1,10 +1,10 @@
 import { readdir, readFile, stat } from "node:fs/promises";
-import { basename, extname, join, resolve } from "node:path";
+import { basename, dirname, extname, join, resolve } from "node:path";
 import { AppError, hexToBytes, isRecord, nearest, systemClock } from "@turnpike/base";
 import { ChainClient, type ChainSigner, createChainSigner } from "@turnpike/chain-client";
 import { addressToBytes, isPrivateKey } from "@turnpike/crypto";
 import { findUpFolder } from "../up-file.ts";
-import { chainHome } from "./chain-layout.ts";
+import { chainHome, isTestnetFolder } from "./chain-layout.ts";
 
 /** Where a command finds the node and the keys. */
 export interface ChainClientFlags {
@@ -19,12 +19,18 @@ export interface ChainKey {
   readonly address: string;
   /** Undefined where only the address is known. */
   readonly signer?: ChainSigner;
+  /** Where the key is; undefined of an address that has none here. */
+  readonly file?: string;
 }
 
 const DEFAULT_NODE = "http://127.0.0.1:26657";
 const DEFAULT_HOME = "chain";
 const MAX_KEYS = 1_000;
 const MAX_KEY_BYTES = 65_536;
+/** How long a testnet's node may take to answer before the next one is asked instead. */
+const PROBE_MS = 2_000;
+/** A testnet has at most so many validators; nodes that joined are not needed to find one that answers. */
+const MOST_PROBES = 16;
 
 async function readJson(file: string): Promise<unknown> {
   const text = await readFile(file, "utf8").catch(() => undefined);
@@ -35,29 +41,76 @@ async function readJson(file: string): Promise<unknown> {
   }
 }
 
+async function answers(url: string, signal: AbortSignal): Promise<boolean> {
+  await using client = new ChainClient({ url, timeoutMs: PROBE_MS }, { clock: systemClock });
+  return await client.status(signal).then(
+    () => true,
+    () => false,
+  );
+}
+
+/** The first of these nodes that answers, in their order: who sends twice shall mostly meet the same mempool. */
+export async function firstAnswering(urls: readonly string[]): Promise<string | undefined> {
+  const ending = new AbortController();
+  const asked = urls.map((url) => ({ url, isThere: answers(url, ending.signal) }));
+  try {
+    for (const { url, isThere } of asked) if (await isThere) return url;
+    return undefined;
+  } finally {
+    // Who is away must not keep the command from ending.
+    ending.abort();
+  }
+}
+
+/** RPC of the first node of a testnet that answers; undefined where the folder is no testnet's. */
+async function testnetNodeUrl(folder: string): Promise<string | undefined> {
+  if (!isTestnetFolder(folder)) return undefined;
+  const [{ readTestnet, testnetLayout }, { addressesOf }] = await Promise.all([
+    import("../testnet/testnet-file.ts"),
+    import("../testnet/plan.ts"),
+  ]);
+  const { nodes } = await readTestnet(testnetLayout(folder));
+  const urls = nodes.slice(0, MOST_PROBES).map((one) => addressesOf(one).rpc);
+  const found = await firstAnswering(urls);
+  if (found !== undefined) return found;
+  throw new AppError("CHAIN_UNREACHABLE", {
+    message: `No node of the testnet in ${folder} answers: ${urls.join(", ")}.`,
+    advice: `Start it with npx turnpike chain testnet start --home ${folder}, or name a node with --node.`,
+  });
+}
+
 /**
- * Address of the node: --node, else that of the node in --home, else of the `turnpike up` that runs here, else of the node in
- * `chain`, else the usual one.
+ * Address of the node: --node, else that of the node in --home (of a testnet's folder the first that answers), else of the
+ * `turnpike up` that runs here, else of the node in `chain`, else the usual one.
+ * @throws AppError CHAIN_UNREACHABLE when no node of a testnet answers, CHAIN_HOME when its file is none
  */
 export async function nodeUrl({ node, home }: ChainClientFlags, cwd = process.cwd()): Promise<string> {
   if (node !== undefined) return node;
   const folder = home === undefined ? findUpFolder(cwd) : undefined;
   if (folder === undefined) {
-    const running = await readJson(chainHome(resolve(cwd, home ?? DEFAULT_HOME)).nodeFile);
+    const named = resolve(cwd, home ?? DEFAULT_HOME);
+    const running = await readJson(chainHome(named).nodeFile);
     if (isRecord(running) && typeof running.rpc === "string") return running.rpc;
+    const ofTestnet = await testnetNodeUrl(named);
+    if (ofTestnet !== undefined) return ofTestnet;
   }
   const up = folder === undefined ? undefined : await readJson(join(folder, "up.json"));
   const chain = isRecord(up) && isRecord(up.chain) ? up.chain : undefined;
   return typeof chain?.rpc === "string" ? chain.rpc : DEFAULT_NODE;
 }
 
-/** Asks a node. @throws AppError USAGE when the address is none */
+/** Asks a node. @throws AppError USAGE when the address is none; those of {@link nodeUrl} */
 export async function openChainClient(flags: ChainClientFlags): Promise<ChainClient> {
   return new ChainClient({ url: await nodeUrl(flags) }, { clock: systemClock });
 }
 
-/** Folder of the keys: of --home, else of the `turnpike up` that runs here, else of `turnpike chain init`. */
-export function keysFolderOf({ home }: ChainClientFlags, cwd = process.cwd()): string {
+/**
+ * Folder of the keys: of --home, else that of --key-file where it is in a folder `keys`, else of the `turnpike up` that runs
+ * here, else of `turnpike chain init`. Names beside the key that signs are those of its chain.
+ */
+export function keysFolderOf({ home, keyFile }: ChainClientFlags, cwd = process.cwd()): string {
+  const beside = keyFile === undefined ? undefined : dirname(resolve(cwd, keyFile));
+  if (home === undefined && beside !== undefined && basename(beside) === "keys") return beside;
   return join(resolve(home ?? findUpFolder(cwd) ?? DEFAULT_HOME), "keys");
 }
 
@@ -71,6 +124,12 @@ function keyOf(name: string, value: unknown): ChainKey | undefined {
   const { address } = value;
   if (typeof address !== "string" || addressToBytes(address) === undefined) return undefined;
   return { name, address };
+}
+
+async function keyIn(folder: string, name: string): Promise<ChainKey | undefined> {
+  const file = join(folder, `${name}.json`);
+  const key = keyOf(name, await readJson(file));
+  return key === undefined ? undefined : { ...key, file };
 }
 
 async function keyNames(folder: string): Promise<readonly string[]> {
@@ -87,7 +146,7 @@ export async function keyAddresses(flags: ChainClientFlags): Promise<ReadonlyMap
   const folder = keysFolderOf(flags);
   const found = new Map<string, string>();
   for (const name of await keyNames(folder)) {
-    const key = keyOf(name, await readJson(join(folder, `${name}.json`)));
+    const key = await keyIn(folder, name);
     if (key !== undefined) found.set(name, key.address);
   }
   return found;
@@ -104,7 +163,7 @@ export async function readKeyFile(file: string): Promise<ChainKey> {
   const hex = hexToBytes(text.trim());
   const key = hex !== undefined && isPrivateKey(hex) ? keyOf(name, { privateKey: text.trim() }) : undefined;
   const found = key ?? keyOf(name, await readJson(file));
-  if (found?.signer !== undefined) return found;
+  if (found?.signer !== undefined) return { ...found, file: resolve(file) };
   throw new AppError("USAGE", {
     message: `--key-file ${file} holds no private key; expected JSON with a privateKey of 64 hex digits, or those alone.`,
   });
@@ -115,13 +174,13 @@ export async function findKey(wanted: string, flags: ChainClientFlags): Promise<
   const folder = keysFolderOf(flags);
   if (addressToBytes(wanted) !== undefined) {
     for (const name of await keyNames(folder)) {
-      const key = keyOf(name, await readJson(join(folder, `${name}.json`)));
+      const key = await keyIn(folder, name);
       if (key?.address === wanted) return key;
     }
     return { name: wanted, address: wanted };
   }
   const names = await keyNames(folder);
-  const key = names.includes(wanted) ? keyOf(wanted, await readJson(join(folder, `${wanted}.json`))) : undefined;
+  const key = names.includes(wanted) ? await keyIn(folder, wanted) : undefined;
   if (key !== undefined) return key;
   const near = nearest(wanted, names);
   const mend =

@@ -1,3 +1,4 @@
+import { existsSync } from "node:fs";
 import { join } from "node:path";
 
 /** Folders and files of a chain's node, laid out as CometBFT does. */
@@ -34,4 +35,9 @@ export function chainHome(folder: string): ChainHome {
     validatorKeyFile: join(configFolder, "priv_validator_key.json"),
     signedFile: join(configFolder, "priv_validator_signed.json"),
   };
+}
+
+/** True for the folder of a testnet, which holds its nodes' folders and is none itself. */
+export function isTestnetFolder(folder: string): boolean {
+  return existsSync(join(folder, "testnet.json"));
 }

@@ -102,7 +102,7 @@ async function openIdle(folder: string, log: Log): Promise<KeptChain> {
   } catch (cause) {
     if (!isAppError(cause, "CHAIN_STORE_BUSY")) throw cause;
     throw new AppError("CHAIN_STORE_BUSY", {
-      message: `${cause.message} A node that runs makes snapshots by itself: set chain.snapshots.everyBlocks.`,
+      message: `${cause.message} A node that runs under CometBFT makes snapshots by itself: set chain.snapshots.everyBlocks.`,
       cause,
     });
   }

@@ -74,6 +74,8 @@ async function listening<T>(path: string, { host, port }: Address, starting: Pro
   }
 }
 
+const NO_SNAPSHOTS =
+  "the embedded engine makes no snapshots by itself: chain.snapshots.everyBlocks has no effect; npx turnpike chain snapshot makes one";
 const COMET_RPC = "http://127.0.0.1:26657";
 
 interface Engine {
@@ -96,6 +98,7 @@ interface Parts extends PocketMachine {
 async function embedded(config: Config, parts: Parts, stack: AsyncDisposableStack): Promise<Engine> {
   const { home, genesis, machine, log, faults, metrics, meter, turns } = parts;
   const { chain } = config;
+  if (chain.snapshots.everyBlocks > 0) log.warn({ everyBlocks: chain.snapshots.everyBlocks }, NO_SNAPSHOTS);
   const node = stack.use(
     await openEmbeddedNode(
       {

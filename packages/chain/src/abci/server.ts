@@ -2,9 +2,10 @@ import { once } from "node:events";
 import { lstat, unlink } from "node:fs/promises";
 import { connect, createServer, type ListenOptions, type Server, type Socket } from "node:net";
 import { AppError, type FaultPoints, isAppError, type Log, noFaults } from "@turnpike/base";
-import { cometAbci, createMessage, decodeMessage, encodeMessage } from "@turnpike/proto";
+import { cometAbci, createMessage, decodeMessage } from "@turnpike/proto";
 import type { DrivenApplication } from "../app/types.ts";
-import { encodeFrame, FrameReader } from "./frames.ts";
+import { AnswerOutput } from "./answer-output.ts";
+import { FrameReader } from "./frames.ts";
 import { AbciHandler } from "./handler.ts";
 import { SnapshotRequests, type StateSync } from "./snapshot-requests.ts";
 
@@ -38,8 +39,6 @@ export interface AbciServer extends AsyncDisposable {
 
 const MAX_MESSAGE_BYTES = 128 * 1024 * 1024;
 const MAX_CONNECTIONS = 16;
-// Answers are sent together, at a flush or when this much waits.
-const SEND_BYTES = 64 * 1024;
 const LINGER_MS = 1000;
 
 /**
@@ -121,7 +120,7 @@ class ListeningAbciServer implements AbciServer {
 
   async #answerAll(socket: Socket): Promise<void> {
     const reader = new FrameReader({ maxBytes: this.#opts.maxMessageBytes ?? MAX_MESSAGE_BYTES });
-    const output = new Output(socket);
+    const output = new AnswerOutput(socket);
     let isOver = false;
     for await (const chunk of socket as AsyncIterable<Buffer>) {
       if (isOver) continue;
@@ -156,45 +155,6 @@ class ListeningAbciServer implements AbciServer {
 
 function exceptionOf(error: string): cometAbci.Response["value"] & { case: "exception" } {
   return { case: "exception", value: createMessage(cometAbci.ResponseExceptionSchema, { error }) };
-}
-
-// Answers that wait to be sent.
-class Output {
-  readonly #socket: Socket;
-  #waiting: Buffer[] = [];
-  #sizeBytes = 0;
-
-  constructor(socket: Socket) {
-    this.#socket = socket;
-  }
-
-  async add(value: cometAbci.Response["value"]): Promise<void> {
-    const response = createMessage(cometAbci.ResponseSchema, { value });
-    const frame = encodeFrame(encodeMessage(cometAbci.ResponseSchema, response));
-    this.#waiting.push(frame);
-    this.#sizeBytes += frame.length;
-    if (this.#sizeBytes >= SEND_BYTES) await this.send();
-  }
-
-  /** Sends everything, and waits while the other side does not read. */
-  async send(): Promise<void> {
-    if (this.#waiting.length === 0) return;
-    const bytes = Buffer.concat(this.#waiting);
-    this.#waiting = [];
-    this.#sizeBytes = 0;
-    if (this.#socket.destroyed || this.#socket.write(bytes)) return;
-    const gone = new AbortController();
-    this.#socket.once("close", () => gone.abort());
-    await once(this.#socket, "drain", { signal: gone.signal });
-  }
-
-  async end(): Promise<void> {
-    await this.send();
-    if (this.#socket.destroyed) return;
-    const ended = once(this.#socket, "finish");
-    this.#socket.end();
-    await ended;
-  }
 }
 
 async function listenOptions(address: string): Promise<ListenOptions> {

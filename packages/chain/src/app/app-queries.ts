@@ -120,9 +120,9 @@ export class AppQueries {
     heightBlocks: bigint,
   ): { readonly ok: true; readonly reader: StateReader } | { readonly ok: false; readonly fault: HeightFault } {
     const latestBlocks = this.#app.latestHeightBlocks();
-    const initial = this.#app.initialHeightBlocks;
-    const kept = this.#store.earliestHeightBlocks();
-    const earliestBlocks = kept < initial ? initial : kept;
+    const [initial, kept] = [this.#app.initialHeightBlocks, this.#store.earliestHeightBlocks()];
+    const isPruned = kept > initial;
+    const earliestBlocks = isPruned ? kept : initial;
     const fault = heightFault(heightBlocks, {
       latestBlocks,
       earliestBlocks: heightBlocks === 0n ? 0n : earliestBlocks,
