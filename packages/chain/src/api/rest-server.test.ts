@@ -202,6 +202,9 @@ suite("the chain's REST", () => {
     assert.deepEqual([twice.status, twice.headers.location], [301, "/pocket/shared/params?x=1"]);
     assert.equal((await running.get("/pocket/../pocket/./shared/params")).headers.location, "/pocket/shared/params");
     assert.equal((await running.get("//evil.example/%2e%2e/%2f..")).status, 301);
+    // A redirect that no client could read.
+    assert.equal((await running.get(`//${"x".repeat(16_100)}`)).status, 414);
+    assert.equal((await running.get(`//${"%01".repeat(5_000)}`)).status, 414);
     assert.equal((await running.get("/pocket/gateway/gateway/%zz")).status, 400);
     assert.match((await running.get("/pocket/gateway/gateway/a%20b")).text, /address a b"/);
     assert.equal((await running.get("/pocket/shared/params", { method: "HEAD" })).status, 501);

@@ -37,6 +37,8 @@ export interface RestServerModules extends ChainApiModules {
 }
 
 const BROADCAST = "/cosmos.tx.v1beta1.Service/BroadcastTx";
+// Clients take 16 KiB of headers at most, as this server does: an answer must not have more than its request had.
+const MAX_LOCATION_LENGTH = 8_192;
 const FRONT_PAGE =
   '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>pocket</title></head>' +
   '<body><p>REST of the relay protocol\'s chain. Try <a href="/pocket/shared/params">/pocket/shared/params</a> ' +
@@ -89,7 +91,12 @@ class RestApi {
     }
     const clean = cleanPath(path);
     if (clean !== path) {
-      res.writeHead(301, { Location: encodeURI(clean) + (query === "" ? "" : `?${query}`) }).end();
+      const location = encodeURI(clean) + (query === "" ? "" : `?${query}`);
+      if (location.length > MAX_LOCATION_LENGTH) {
+        res.writeHead(414, { "Content-Type": "text/plain; charset=utf-8" }).end("414 URI Too Long");
+        return;
+      }
+      res.writeHead(301, { Location: location }).end();
       return;
     }
     if (path === "/" && verb === "GET") {
