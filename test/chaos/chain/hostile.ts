@@ -18,6 +18,9 @@ import { type Shot, transactionShots } from "./hostile-shots.ts";
 import { HostileTxs } from "./hostile-txs.ts";
 import { HostileWire, slowConnections } from "./hostile-wire.ts";
 
+/** The shot that once found a redirect that no client could read is among these. */
+const SHORT_SEED = "37500419337702";
+
 /** Attackers at once. */
 const AT_ONCE = 16;
 const SLOW_CONNECTIONS = 15;
@@ -241,9 +244,10 @@ async function underAttack(plan: Plan): Promise<ChaosFigure[]> {
 /** Hostile transactions and queries against both engines, while somebody honest pays and asks. */
 export const hostile: ChaosPart = async ({ size, progress }) => {
   const count = size === "short" ? 800 : 10_000;
-  const seed = process.env.CHAOS_SEED ?? `${randomInt(2 ** 47)}`;
+  // Tests shoot the same every time; the full form looks for what nobody has thought of.
+  const seed = process.env.CHAOS_SEED ?? (size === "short" ? SHORT_SEED : `${randomInt(2 ** 47)}`);
   progress(`seed ${seed} (CHAOS_SEED=${seed} gives the same shots)`);
-  const figures: ChaosFigure[] = [{ what: "seed", value: Number(seed), unit: "" }];
+  const figures: ChaosFigure[] = [];
   const skipped: string[] = [];
   for (const { engine, skip } of ENGINES) {
     if ((process.env.CHAOS_ENGINE ?? engine) !== engine) continue;
