@@ -17,13 +17,18 @@ async function startGround(network: string, rpcTypes: readonly ("json_rpc" | "re
   const urls = Object.fromEntries(rpcTypes.map((type) => [type, node.url]));
   const endpoints: readonly DirectEndpoint[] = [{ operator: "documented", urls }];
   const rig = await startRelay({ [network]: endpoints });
+  // Probes of the back-end, which come again when they want.
+  const probes = new Set(node.unknown);
   node.forget();
   return {
     node,
     rig,
     async same(reads) {
       const got = await reads(`${rig.url}/relay/${network}`);
-      assert.deepEqual(node.unknown, []);
+      assert.deepEqual(
+        node.unknown.filter((question) => !probes.has(question)),
+        [],
+      );
       assert.ok(node.asked.length > 0);
       assert.deepEqual(got, await reads(node.url));
       return got;
