@@ -33,6 +33,7 @@ suite("cosmjs, unmodified, through the free relay against recorded answers of a 
   let node: ReplayNode;
   let socket: ReplaySocket;
   let subscriptions: Subscriptions;
+  let probes: ReadonlySet<string>;
   let rig: RelayRig;
 
   before(async () => {
@@ -58,6 +59,8 @@ suite("cosmjs, unmodified, through the free relay against recorded answers of a 
       { pocket: [{ operator: "recorded", urls: { comet_bft: node.url, rest: node.url } }] },
       { modules: { subscriptions } },
     );
+    // Probes of the back-end, which come again when they want.
+    probes = new Set(node.unknown);
     node.forget();
   });
   after(async () => {
@@ -71,7 +74,10 @@ suite("cosmjs, unmodified, through the free relay against recorded answers of a 
     const [relay, direct] = urls();
     const got = await reads(relay);
     assert.deepEqual(got, await reads(direct));
-    assert.deepEqual(node.unknown, []);
+    assert.deepEqual(
+      node.unknown.filter((question) => !probes.has(question)),
+      [],
+    );
     return got;
   };
 
