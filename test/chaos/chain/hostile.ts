@@ -245,12 +245,12 @@ async function underAttack(plan: Plan): Promise<ChaosFigure[]> {
 export const hostile: ChaosPart = async ({ size, progress }) => {
   const count = size === "short" ? 800 : 10_000;
   // Tests shoot the same every time; the full form looks for what nobody has thought of.
-  const seed = process.env.CHAOS_SEED ?? (size === "short" ? SHORT_SEED : `${randomInt(2 ** 47)}`);
-  progress(`seed ${seed} (CHAOS_SEED=${seed} gives the same shots)`);
+  const seed = process.env.TURNPIKE_CHAOS_SEED ?? (size === "short" ? SHORT_SEED : `${randomInt(2 ** 47)}`);
+  progress(`seed ${seed} (TURNPIKE_CHAOS_SEED=${seed} gives the same shots)`);
   const figures: ChaosFigure[] = [];
   const skipped: string[] = [];
   for (const { engine, skip } of ENGINES) {
-    if ((process.env.CHAOS_ENGINE ?? engine) !== engine) continue;
+    if ((process.env.TURNPIKE_CHAOS_ENGINE ?? engine) !== engine) continue;
     if (skip === false) {
       figures.push(...(await underAttack({ engine, seed, transactions: count, queries: count, progress })));
     } else skipped.push(`hostile under ${engine}: ${skip}`);

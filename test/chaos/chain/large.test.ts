@@ -1,14 +1,11 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { figureText } from "../chaos.ts";
+import { runShort, SHORT_TIMEOUT_MS as timeout } from "../run-short.ts";
 import { growthOf, large } from "./large.ts";
-
-const timeout = 600_000;
 
 suite("a large state", { timeout }, () => {
   test("what blocks write grows no faster than the state", { timeout }, async (t) => {
-    const { figures } = await large({ size: "short", progress: (text) => t.diagnostic(text) });
-    for (const figure of figures) t.diagnostic(figureText(figure));
+    await runShort(large, t);
   });
 
   test("growth is the exponent", () => {
