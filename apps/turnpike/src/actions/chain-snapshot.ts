@@ -1,12 +1,12 @@
 import { existsSync } from "node:fs";
-import { join, resolve } from "node:path";
+import { join } from "node:path";
 import { AppError, bytesToHex } from "@turnpike/base";
 import type { KeptSnapshot } from "@turnpike/chain";
 import type { Config } from "@turnpike/config";
 import { type CommandContext, outputOf } from "../context.ts";
 import { createLog } from "../logging.ts";
 import { createProgressLine } from "../progress-line.ts";
-import { chainHome, isTestnetFolder } from "../wiring/chain-layout.ts";
+import { chainHome, isTestnetFolder, nodeFolder } from "../wiring/chain-layout.ts";
 import { listSnapshots, snapshotChain } from "../wiring/chain-snapshots.ts";
 import { configOf } from "./config.ts";
 
@@ -22,12 +22,11 @@ export interface ChainSnapshotOptions extends ChainSnapshotListOptions {
   readonly height?: string;
 }
 
-const DEFAULT_HOME = "chain";
 const BYTES_PER_KB = 1_000;
 
 /** The node's folder. @throws AppError CHAIN_HOME when it is none */
 function homeOf(opts: ChainSnapshotListOptions, config: Config): string {
-  const folder = resolve(opts.home ?? config.chain.home ?? DEFAULT_HOME);
+  const folder = nodeFolder(opts.home, config.chain.home);
   const { genesisFile } = chainHome(folder);
   if (existsSync(genesisFile)) return folder;
   const message = isTestnetFolder(folder)

@@ -1,11 +1,10 @@
 import { fork } from "node:child_process";
 import { once } from "node:events";
 import { existsSync } from "node:fs";
-import { resolve } from "node:path";
 import { AppError, type ErrorCode } from "@turnpike/base";
 import { type CommandContext, outputOf } from "../context.ts";
 import { createProgressLine } from "../progress-line.ts";
-import { chainHome } from "../wiring/chain-layout.ts";
+import { chainHome, nodeFolder } from "../wiring/chain-layout.ts";
 import { configOf } from "./config.ts";
 
 /** Options of `turnpike chain verify`. */
@@ -37,7 +36,7 @@ const MISLED: ReadonlySet<NodeJS.Signals> = new Set(["SIGSEGV", "SIGBUS", "SIGAB
  * @throws AppError CHAIN_STORE_DAMAGED when it is not, CHAIN_STORE when that is not known, CHAIN_STORE_BUSY while a node runs there, CHAIN_HOME.
  */
 export async function verify(opts: ChainVerifyOptions, context: CommandContext): Promise<void> {
-  const home = resolve(opts.home ?? configOf(context, opts.config).chain.home ?? "chain");
+  const home = nodeFolder(opts.home, configOf(context, opts.config).chain.home);
   const { storeFolder } = chainHome(home);
   if (!existsSync(storeFolder)) {
     throw new AppError("CHAIN_HOME", { message: `${storeFolder} is missing: no chain ever ran in ${home}.` });

@@ -8,7 +8,7 @@ import { createLog } from "../logging.ts";
 import { exportChain, startChain } from "../wiring/chain.ts";
 import { keysFolderOf } from "../wiring/chain-client.ts";
 import { consensusKeyOf, initChain, namedKey } from "../wiring/chain-home.ts";
-import { chainHome } from "../wiring/chain-layout.ts";
+import { chainHome, nodeFolder } from "../wiring/chain-layout.ts";
 import { chainServices } from "../wiring/chain-services.ts";
 import { configOf } from "./config.ts";
 
@@ -30,11 +30,10 @@ export interface ChainExportOptions extends ChainStartOptions {
   readonly height?: string;
 }
 
-const DEFAULT_HOME = "chain";
 const SUPPLIER_URLS = ["http://127.0.0.1:8549", "http://127.0.0.1:8550"] as const;
 
 function homeOf(opts: ChainStartOptions, config: Config): string {
-  return resolve(opts.home ?? config.chain.home ?? DEFAULT_HOME);
+  return nodeFolder(opts.home, config.chain.home);
 }
 
 /** Makes a new chain. @throws AppError DATA_FOLDER when the folder has one. */

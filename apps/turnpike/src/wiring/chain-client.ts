@@ -4,7 +4,7 @@ import { AppError, hexToBytes, isRecord, nearest, systemClock } from "@turnpike/
 import { ChainClient, type ChainSigner, createChainSigner } from "@turnpike/chain-client";
 import { addressToBytes, isPrivateKey } from "@turnpike/crypto";
 import { findUpFolder } from "../up-file.ts";
-import { chainHome, isTestnetFolder } from "./chain-layout.ts";
+import { chainHome, DEFAULT_CHAIN_HOME, isTestnetFolder } from "./chain-layout.ts";
 
 /** Where a command finds the node and the keys. */
 export interface ChainClientFlags {
@@ -24,7 +24,6 @@ export interface ChainKey {
 }
 
 const DEFAULT_NODE = "http://127.0.0.1:26657";
-const DEFAULT_HOME = "chain";
 const MAX_KEYS = 1_000;
 const MAX_KEY_BYTES = 65_536;
 /** How long a testnet's node may take to answer before the next one is asked instead. */
@@ -88,7 +87,7 @@ export async function nodeUrl({ node, home }: ChainClientFlags, cwd = process.cw
   if (node !== undefined) return node;
   const folder = home === undefined ? findUpFolder(cwd) : undefined;
   if (folder === undefined) {
-    const named = resolve(cwd, home ?? DEFAULT_HOME);
+    const named = resolve(cwd, home ?? DEFAULT_CHAIN_HOME);
     const running = await readJson(chainHome(named).nodeFile);
     if (isRecord(running) && typeof running.rpc === "string") return running.rpc;
     const ofTestnet = await testnetNodeUrl(named);
@@ -111,7 +110,7 @@ export async function openChainClient(flags: ChainClientFlags): Promise<ChainCli
 export function keysFolderOf({ home, keyFile }: ChainClientFlags, cwd = process.cwd()): string {
   const beside = keyFile === undefined ? undefined : dirname(resolve(cwd, keyFile));
   if (home === undefined && beside !== undefined && basename(beside) === "keys") return beside;
-  return join(resolve(home ?? findUpFolder(cwd) ?? DEFAULT_HOME), "keys");
+  return join(resolve(home ?? findUpFolder(cwd) ?? DEFAULT_CHAIN_HOME), "keys");
 }
 
 function keyOf(name: string, value: unknown): ChainKey | undefined {

@@ -1,5 +1,5 @@
 import { existsSync } from "node:fs";
-import { join } from "node:path";
+import { join, resolve } from "node:path";
 
 /** Folders and files of a chain's node, laid out as CometBFT does. */
 export interface ChainHome {
@@ -40,4 +40,12 @@ export function chainHome(folder: string): ChainHome {
 /** True for the folder of a testnet, which holds its nodes' folders and is none itself. */
 export function isTestnetFolder(folder: string): boolean {
   return existsSync(join(folder, "testnet.json"));
+}
+
+/** Folder of a node where nothing says another one. */
+export const DEFAULT_CHAIN_HOME = "chain";
+
+/** The folder of a command's node, absolute: that of --home, else of `chain.home`, else the usual one. */
+export function nodeFolder(home: string | undefined, configured: string | undefined): string {
+  return resolve(home ?? configured ?? DEFAULT_CHAIN_HOME);
 }
