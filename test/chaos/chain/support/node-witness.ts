@@ -6,6 +6,20 @@ export interface ToldTx {
   readonly code: number;
 }
 
+/** Code of a transaction that a block refused for its sequence: it used nothing up. */
+const WRONG_SEQUENCE = 32;
+
+/**
+ * Adds a place to those that a transaction has. It has one, but for blocks that refused it for its sequence: the same bytes
+ * may be sent again when their sequence has come.
+ */
+export function addPlace(places: ToldTx[], told: ToldTx, hash: string): void {
+  const isFinal = ({ code }: ToldTx): boolean => code !== WRONG_SEQUENCE;
+  const known = places.find((place) => place.heightBlocks === told.heightBlocks || (isFinal(place) && isFinal(told)));
+  if (known === undefined) places.push(told);
+  else assert.deepEqual(told, known, `transaction ${hash}`);
+}
+
 /**
  * All that anybody was ever told of a chain, over all its kills. What is told must agree with all before: no height has two
  * hashes, no transaction two places. A contradiction is thrown, and kept for those who ask later.
@@ -15,8 +29,8 @@ export class Witness {
   readonly blocks = new Map<bigint, string>();
   /** App hash (upper-case hex) after the block of a height. */
   readonly appHashes = new Map<bigint, string>();
-  /** By hash, upper-case hex. */
-  readonly txs = new Map<string, ToldTx>();
+  /** Places by hash (upper-case hex): see {@link addPlace}. */
+  readonly txs = new Map<string, ToldTx[]>();
   /** Hex of an answer by the height that it was read at. */
   readonly answers = new Map<bigint, string>();
   /** Transactions that were told of since somebody looked. */
@@ -37,13 +51,11 @@ export class Witness {
   }
 
   tx(hash: string, told: ToldTx): void {
-    const known = this.txs.get(hash);
-    if (known === undefined) {
-      this.txs.set(hash, told);
-      this.newTxs.push([hash, told]);
-      return;
-    }
-    this.#check(() => assert.deepEqual(told, known, `transaction ${hash}`));
+    const places = this.txs.get(hash) ?? [];
+    const before = places.length;
+    this.#check(() => addPlace(places, told, hash));
+    this.txs.set(hash, places);
+    if (places.length > before) this.newTxs.push([hash, told]);
   }
 
   answer(heightBlocks: bigint, value: string): void {
