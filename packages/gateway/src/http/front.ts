@@ -20,9 +20,19 @@ const RELAY = "/relay/";
 /** Why a request's head cannot be served; undefined when it can. Its host is told apart before its path. */
 export function headFault({ req, target }: Exchange, maxHeaders: number): ErrorCode | undefined {
   if (req.rawHeaders.length > maxHeaders * 2) return "HEADERS_TOO_LARGE";
-  const hosts = req.headersDistinct.host?.length ?? 0;
+  const hosts = countHosts(req.rawHeaders);
   const noHost = hosts === 0 && req.httpVersion === "1.1";
   return target.path === "" || hosts > 1 || noHost ? "MALFORMED_REQUEST" : undefined;
+}
+
+/** `Host` lines of raw headers. */
+function countHosts(rawHeaders: readonly string[]): number {
+  let count = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] ?? "";
+    if (name.length === 4 && name.toLowerCase() === "host") count++;
+  }
+  return count;
 }
 
 /** True when a request is meant for the free relay, by its host, path or header, whether or not it can be served. */
