@@ -1,3 +1,4 @@
+import { nearest } from "@turnpike/base";
 import { type Refusal, refusal } from "../query/refusal.ts";
 import type { ColumnView, RoleView, TableView } from "../types.ts";
 
@@ -7,7 +8,7 @@ export function findTable(view: RoleView, name: string, schema: string): TableVi
   if (table !== undefined) return table;
   // without a token every name is answered alike: what exists is nobody's business
   if (view.role === "anon") throw refusal(401, "42501", `permission denied for table ${name}`);
-  const near = nearest(name, view.tables.keys());
+  const near = nearest(name, [...view.tables.keys()]);
   throw refusal(404, "PGRST205", `Could not find the table '${schema}.${name}' in the schema cache`, {
     hint: near === undefined ? undefined : `Perhaps you meant the table '${schema}.${near}'`,
   });
@@ -29,30 +30,4 @@ export function readableColumn(view: RoleView, table: TableView, name: string): 
   if (column === undefined) throw unknownColumn(table, name);
   if (!column.may.select) throw denied(view, table);
   return column;
-}
-
-/** The candidate that a mistyped name most likely means; undefined when none is close. */
-export function nearest(name: string, candidates: Iterable<string>): string | undefined {
-  if (name.length > 64) return undefined;
-  let best: string | undefined;
-  let bestDistance = Math.max(1, Math.floor(name.length / 4)) + 1;
-  for (const candidate of candidates) {
-    const distance = editDistance(name, candidate);
-    if (distance > 0 && distance < bestDistance) [best, bestDistance] = [candidate, distance];
-  }
-  return best;
-}
-
-/** Insertions, deletions and replacements from one word to the other (Levenshtein). */
-function editDistance(from: string, to: string): number {
-  let row = Array.from({ length: to.length + 1 }, (_, index) => index);
-  for (let i = 1; i <= from.length; i++) {
-    const next = [i];
-    for (let j = 1; j <= to.length; j++) {
-      const replace = (row[j - 1] ?? 0) + (from[i - 1] === to[j - 1] ? 0 : 1);
-      next.push(Math.min(replace, (row[j] ?? 0) + 1, (next[j - 1] ?? 0) + 1));
-    }
-    row = next;
-  }
-  return row[to.length] ?? 0;
 }

@@ -1,6 +1,6 @@
+import { nearest } from "@turnpike/base";
 import { refusal } from "../query/refusal.ts";
 import type { ForeignKey, RoleView, TableView } from "../types.ts";
-import { nearest } from "./names.ts";
 
 /** A way from one table to another, by foreign keys that the role sees. */
 export interface Relation {
@@ -134,7 +134,7 @@ interface Asked {
 function noRelation(view: RoleView, all: readonly Relation[], asked: Asked): ReturnType<typeof refusal> {
   const { from, target, hint, schema } = asked;
   const names = new Set(all.map((relation) => relation.to.name));
-  const near = names.has(target) || view.tables.has(target) ? undefined : nearest(target, names);
+  const near = names.has(target) || view.tables.has(target) ? undefined : nearest(target, [...names]);
   const using = hint === undefined ? "" : `' using the hint '${hint}`;
   return refusal(
     400,
