@@ -11,11 +11,12 @@ const eth = "eth" as ServiceId;
 function standIn() {
   const flags: Record<RelayFlag, boolean> = { cache: true, hedging: true, cross_validation: true, log_splitting: true };
   const drained = new Set<string>();
+  const unknown = new Set<string>();
   const done: string[] = [];
   const control: RelayControl = {
     inspect: () => [],
     setDrained(id, operator, isDrained) {
-      if (id !== eth) return false;
+      if (id !== eth || unknown.has(operator)) return false;
       if (isDrained) drained.add(operator);
       else drained.delete(operator);
       return true;
@@ -30,7 +31,7 @@ function standIn() {
     },
     clearCache: (id) => void done.push(`clear ${id ?? "all"}`),
   };
-  return { control, flags, drained, done };
+  return { control, flags, drained, unknown, done };
 }
 
 function processOf(bus: Bus, nowMs: () => number) {
@@ -98,4 +99,20 @@ test("the later word counts, whatever order it comes in and however a clock goes
   assert.equal(one.flags.cache, true);
   assert.deepEqual([[...one.drained], one.done], [[], []]);
   for (const { shared } of [one, two]) await shared[Symbol.asyncDispose]();
+});
+
+test("a drain that a process cannot make yet is made once its configuration has the supplier", async (t) => {
+  t.mock.timers.enable({ apis: ["setInterval"] });
+  const [a, b] = connectBuses(2).buses;
+  assert.ok(a !== undefined && b !== undefined);
+  const one = processOf(a, () => 1_000);
+  const two = processOf(b, () => 1_000);
+  two.unknown.add("new");
+  assert.equal(one.shared.setDrained(eth, "new", true), true);
+  assert.deepEqual([...two.drained], []);
+  two.unknown.delete("new");
+  t.mock.timers.tick(30_000);
+  assert.deepEqual([...two.drained], ["new"]);
+  await one.shared[Symbol.asyncDispose]();
+  await two.shared[Symbol.asyncDispose]();
 });

@@ -156,7 +156,11 @@ export function createSharedControl(opts: SharedControlOptions, modules: SharedC
           else if (message.service === undefined) control().clearCache();
         }),
       );
-      timer = setInterval(() => tell([...settings.values()]), opts.refreshMs);
+      timer = setInterval(() => {
+        // A reload may have brought a supplier, or brought it back, that a setting is about.
+        for (const setting of settings.values()) apply(setting);
+        tell([...settings.values()]);
+      }, opts.refreshMs);
       timer.unref();
       ask(ASKS);
     },

@@ -36,3 +36,13 @@ test("an answer that has ended well aborts nothing", async () => {
   assert.equal(texts.join(""), '{"a":1}');
   assert.deepEqual(seen, { isAborted: false, isOver: true });
 });
+
+test("who reads too slowly is cut off, also when the supplier has said all", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const { pipe, seen } = scene();
+  pipe.push(Buffer.from('"a":1}'));
+  pipe.end();
+  t.mock.timers.tick(rules.timeoutMs);
+  await new Promise(setImmediate);
+  assert.deepEqual(seen, { isAborted: false, isOver: true });
+});

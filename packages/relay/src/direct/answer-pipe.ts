@@ -35,7 +35,8 @@ export class AnswerPipe implements AsyncIterable<Uint8Array> {
     this.#held = head;
     this.#last = lastByte(head);
     this.#bytes = head.length;
-    this.#timer = setTimeout(() => this.breakOff(), rules.timeoutMs);
+    // Also when the supplier is done: who reads slowly holds what is left of it, and a slot.
+    this.#timer = setTimeout(() => this.#readable.destroy(new AppError("SUPPLIERS_FAILED")), rules.timeoutMs);
     this.#readable = new Readable({
       read: () => controller.resume(),
       destroy: (error, callback) => {

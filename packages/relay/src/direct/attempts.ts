@@ -8,7 +8,7 @@ import { checkAgainstChain, learnFromFailure } from "./chain-check.ts";
 import type { AttemptHandle } from "./exchange.ts";
 import { outcomeOf, within } from "./failure.ts";
 import { bodyForMaker, tagFilterId } from "./filters.ts";
-import type { Job } from "./job.ts";
+import { type Job, rememberedName } from "./job.ts";
 import type { AttemptResult, Target } from "./target.ts";
 
 /** What {@link Attempts} work with. */
@@ -48,7 +48,8 @@ export class Attempts {
     }
     const body = operation?.filter === "use" ? bodyForMaker(call) : call.body;
     const span = job.span?.child("relay.attempt", "client", { operator: target.operator });
-    const stream = mayStream ? target.streaming(call) : undefined;
+    // A newest block is held against the chain's height before anybody gets it.
+    const stream = mayStream && job.traits?.tipOf === undefined ? target.streaming(call) : undefined;
     const exchanged = await target.exchange(call, body, leftMs, signal, 1, handle, stream);
     let result = target.read(call, exchanged, { isFree });
     const nowMs = clock.monotonicMs();
@@ -100,7 +101,7 @@ export class Attempts {
       target.health.markUp();
     } else {
       const { blame, reason } = result;
-      if (reason === "unsupported") target.quality.lacks(call.operation, nowMs);
+      if (reason === "unsupported") target.quality.lacks(rememberedName(call), nowMs);
       else if (isHeldAgainst(blame, reason)) target.quality.failed(nowMs, reason, latencyMs);
       log.debug({ service, operator: target.operator, operation: call.operation, blame, reason }, "attempt failed");
     }

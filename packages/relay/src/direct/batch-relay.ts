@@ -1,6 +1,7 @@
 import { AppError, type Clock } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
 import type { BadAnswer, GoodAnswer } from "../answer.ts";
+import type { FailureReason } from "../families/family.ts";
 import { takeNext } from "../quality/selection.ts";
 import { joinBatch, readBatch } from "./batch.ts";
 import type { ExchangeResult } from "./exchange.ts";
@@ -138,9 +139,8 @@ async function relayTogether(
     const target = takeNext(ordered, asked);
     if (target === undefined) break;
     asked.add(target.operator);
-    // Half of what is left stays for those who are asked after this one.
-    const leftMs = deadlineMs - startMs;
-    const shareMs = Math.min(tools.timeoutMs, ordered.length === 0 ? leftMs : leftMs / 2);
+    // Half of what is left stays for those who are asked after this one, or for each call by itself.
+    const shareMs = Math.min(tools.timeoutMs, (deadlineMs - startMs) / 2);
     const unverified = await tools.verify(target, shareMs);
     if (unverified === "wrong_chain") continue;
     tally.attempts++;
@@ -153,7 +153,8 @@ async function relayTogether(
     const exchanged = await tools.exchange(target, call, joined.body, restMs, scale);
     if (!exchanged.ok) {
       failed(target, startMs, faultOf(exchanged));
-      if (exchanged.reason === "overloaded") break;
+      // One slow call makes all of them late, whoever is asked.
+      if (exchanged.reason === "overloaded" || exchanged.reason === "timeout") break;
       continue;
     }
     if ("streamed" in exchanged) throw new AppError("INTERNAL", { message: "A batch was streamed." });
@@ -168,12 +169,18 @@ async function relayTogether(
       return;
     }
   }
-  if (isRefused) {
+  const hasTime = !tools.ended() && clock.monotonicMs() < deadlineMs;
+  if (isRefused || (hasTime && tally.failures.some(({ reason }) => mayBeOneCalls(reason)))) {
     await Promise.all(items.map((item) => single(item)));
     return;
   }
   const code = failureCode(tally, clock.monotonicMs() >= deadlineMs, tools.closing());
   for (const [index] of items) results[index] = { ok: false, code, attempts: tally.attempts };
+}
+
+/** True for a failure of a whole batch that one of its calls may have caused: each by itself may fare better. */
+function mayBeOneCalls(reason: FailureReason): boolean {
+  return reason === "timeout" || reason === "http_status" || reason === "not_json" || reason === "empty";
 }
 
 interface Finishing {

@@ -1,6 +1,7 @@
 import type { Span } from "@turnpike/base";
 import type { Operation } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
+import { UNDECLARED } from "../families/free-call.ts";
 import type { BlockRef, MethodTraits } from "../families/method-traits.ts";
 import type { SupplierSet } from "./supplier-set.ts";
 
@@ -24,6 +25,18 @@ export interface Job {
   readonly signal: AbortSignal | undefined;
   /** The request's span, where it is traced. */
   readonly span: Span | undefined;
+}
+
+/** Longer names of methods are not remembered. */
+const MAX_NAME_LENGTH = 64;
+
+/**
+ * By which name suppliers are remembered to serve a call or not: that of its method, also where the catalogue does not
+ * declare it. All that is undeclared under one name would hold one client's invention against every such method.
+ */
+export function rememberedName({ method, operation }: Pick<BackendCall, "method" | "operation">): string {
+  const isNamed = operation === UNDECLARED && method !== undefined && method.length <= MAX_NAME_LENGTH;
+  return isNamed ? method : operation;
 }
 
 /** True for a job whose answer may change with the next block. */

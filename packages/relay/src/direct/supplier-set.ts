@@ -8,7 +8,7 @@ import type { ServiceView } from "../types.ts";
 import { DEFAULT_CROSS_CHECK } from "./cross-check.ts";
 import { filterIdHash, firstParam, untagFilterId } from "./filters.ts";
 import { Flights } from "./flights.ts";
-import type { Job } from "./job.ts";
+import { type Job, rememberedName } from "./job.ts";
 import { DEFAULT_LOG_RANGES } from "./log-ranges.ts";
 import type { DirectSuppliers } from "./options.ts";
 import type { Target } from "./target.ts";
@@ -63,7 +63,7 @@ export class SupplierSet {
     if (pool === undefined) return [];
     if (operation?.filter === "use") return makerOf(job, pool.members);
     const nowMs = this.#clock.monotonicMs();
-    const ordered = pool.order(call.operation, nowMs);
+    const ordered = pool.order(rememberedName(call), nowMs);
     if (refs === undefined || ordered.length < 2) return ordered;
     const { view, archive } = this.memory;
     const tip = view.newest(nowMs);
@@ -72,7 +72,7 @@ export class SupplierSet {
     const { lowestBlocks, highestBlocks } = needed;
     const isOld = archive.isOld(lowestBlocks, tip);
     if (!isOld && highestBlocks >= tip && !refs.some((ref) => "height" in ref)) return ordered;
-    const kind = historyKindOf(call.operation);
+    const kind = historyKindOf(rememberedName(call));
     const rankOf = ({ operator }: Target): number => {
       if (view.isBeyond(operator, highestBlocks, nowMs)) return 2;
       if (!isOld) return 0;
@@ -101,7 +101,7 @@ export class SupplierSet {
 
   /** Operators that a job may go to with good hope. */
   fit({ call }: Pick<Job, "call">): number {
-    return this.#pools.get(call.rpcType)?.fit(call.operation, this.#clock.monotonicMs()) ?? 0;
+    return this.#pools.get(call.rpcType)?.fit(rememberedName(call), this.#clock.monotonicMs()) ?? 0;
   }
 
   /** Something was written: what is asked from now on must not get an answer from before. */

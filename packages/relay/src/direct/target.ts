@@ -171,10 +171,12 @@ export class Target implements ProbeTarget<ProbeSeen> {
 
   #pathOf(call: BackendCall): string {
     if (call.path === "") return this.#root;
-    const [path = "", query] = call.path.split("?", 2);
+    // A query may hold question marks.
+    const at = call.path.indexOf("?");
+    const [path, query] = at === -1 ? [call.path, ""] : [call.path.slice(0, at), call.path.slice(at + 1)];
     const base = this.#url.pathname.endsWith("/") ? this.#url.pathname.slice(0, -1) : this.#url.pathname;
     const full = path === "" ? this.#url.pathname : `${base}${path}`;
-    const queries = [this.#url.search.slice(1), query ?? ""].filter((part) => part !== "");
+    const queries = [this.#url.search.slice(1), query].filter((part) => part !== "");
     return queries.length === 0 ? full : `${full}?${queries.join("&")}`;
   }
 

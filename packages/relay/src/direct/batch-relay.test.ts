@@ -1,0 +1,95 @@
+import assert from "node:assert/strict";
+import type { ServerResponse } from "node:http";
+import { suite, test } from "node:test";
+import { noMetrics, type RequestId, type ServiceId, silentLog, systemClock } from "@turnpike/base";
+import { createCatalogue } from "@turnpike/catalogue";
+import { type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
+import { parseFreeRpc } from "../families/free-call.ts";
+import { probeResult, startUpstream, type Upstream } from "../testing-upstream.ts";
+import { createDirectRelay, type DirectRelay } from "./direct-relay.ts";
+import { directRelayDefaults } from "./options.ts";
+
+const { services } = createCatalogue({});
+const eth = services.get("eth" as ServiceId);
+assert.ok(eth !== undefined);
+
+interface Asked {
+  readonly id: number;
+  readonly method: string;
+  readonly params: readonly unknown[];
+}
+
+const balance = (id: number, account: string): Asked => ({ id, method: "eth_getBalance", params: [account, "latest"] });
+
+function request(asked: Asked, timeoutMs = 2_000): FreeRequest {
+  const body = Buffer.from(JSON.stringify({ jsonrpc: "2.0", ...asked }));
+  const at = body.indexOf('"id":') + 5;
+  const id = { start: at, end: at + String(asked.id).length };
+  const { method, params } = asked;
+  const parsed = parseFreeRpc(eth as never, { method, params, body, id, paramsSpan: undefined, isPlain: true });
+  assert.ok(parsed.ok);
+  const facts = { requestId: "r" as RequestId, serviceId: "eth" as ServiceId, call: parsed.call };
+  return mintFree({
+    request: mintParsed({ ...facts, requestHash: new Uint8Array(0) }),
+    deadlineMs: systemClock.monotonicMs() + timeoutMs,
+  });
+}
+
+/** A node that answers balances with their account; `batch` takes a batch with a poisonous call, `alone` that call. */
+async function startPoisonable(
+  batch: (response: ServerResponse) => void,
+  alone: (response: ServerResponse) => void,
+): Promise<Upstream> {
+  return startUpstream(({ text }, response) => {
+    const isBatch = text.startsWith("[");
+    const calls = JSON.parse(isBatch ? text : `[${text}]`) as Asked[];
+    if (calls.some(({ params }) => params[0] === "0xbad")) {
+      (isBatch ? batch : alone)(response);
+      return;
+    }
+    const answers = calls.map(({ id, method, params }) => {
+      const isBalance = method === "eth_getBalance";
+      const rest = isBalance ? `"result":"${String(params[0])}"` : probeResult({ method }, "0x1", "0x64");
+      return `{"jsonrpc":"2.0","id":${id},${rest}}`;
+    });
+    response.end(isBatch ? `[${answers.join(",")}]` : (answers[0] ?? ""));
+  });
+}
+
+function relayTo(upstream: Upstream): DirectRelay {
+  const endpoints = [{ operator: "one", urls: { json_rpc: upstream.url } }];
+  return createDirectRelay(
+    {
+      ...directRelayDefaults,
+      suppliers: { eth: { endpoints, timeoutMs: 5_000, maxAttempts: 3 } },
+      probeIntervalMs: 60_000,
+    },
+    { catalogue: services, clock: systemClock, log: silentLog, metrics: noMetrics, random: () => 0 },
+  );
+}
+
+async function ask(relay: DirectRelay): Promise<readonly string[]> {
+  const asked = [balance(1, "0x1"), balance(2, "0xbad"), balance(3, "0x3")];
+  const results = await relay.sendBatch(asked.map((one) => request(one)));
+  return results.map((result) => (result.ok ? Buffer.from(result.relayed.body).toString() : result.code));
+}
+
+const good = (id: number): string => `{"jsonrpc":"2.0","id":${id},"result":"0x${id}"}`;
+
+suite("a batch with one call that breaks it", { timeout: 30_000 }, () => {
+  test("a supplier that fails it whole is asked call by call, and the others are answered", async () => {
+    const fail = (response: ServerResponse): void => void response.writeHead(500).end("oops");
+    await using upstream = await startPoisonable(fail, fail);
+    await using relay = relayTo(upstream);
+    assert.deepEqual(await ask(relay), [good(1), "SUPPLIERS_FAILED", good(3)]);
+  });
+
+  test("a supplier that answers when all is done: the slow call alone runs out of time", async () => {
+    await using upstream = await startPoisonable(
+      () => undefined,
+      () => undefined,
+    );
+    await using relay = relayTo(upstream);
+    assert.deepEqual(await ask(relay), [good(1), "DEADLINE_EXCEEDED", good(3)]);
+  });
+});
