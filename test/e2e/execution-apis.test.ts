@@ -57,7 +57,6 @@ function ownPairs(): Pair[] {
     '{"code":-38014,"message":"err: insufficient funds for gas * price + value"}',
     '{"message":"block timestamps must be in order: 550 \\u003c= 588","code":-38021}',
     '{"code":-1,"message":"","data":{"id":7,"error":null}}',
-    '{"code":429,"message":"Too Many Requests"}',
   ];
   for (const [at, error] of errors.entries()) {
     const asked = `{"jsonrpc":"2.0","id":1,"method":"eth_call","params":[{"to":"0x${at}"},"latest"]}`;

@@ -319,6 +319,21 @@ suite("What other gateways get wrong (each was seen), done right", { timeout: 90
     assert.doesNotMatch(got.text + JSON.stringify(got.headers), new RegExp(`secret|${port}|op0|ECONN`));
   });
 
+  test("no error of a supplier's own is passed on that says where it is or what it pays for", async () => {
+    for (const error of [
+      '{"code":-32005,"message":"API key secret exceeded its quota, see https://dash.secret"}',
+      '{"code":-32603,"message":"dial tcp 10.1.2.3:9090: connection refused"}',
+      '{"code":429,"message":"Too Many Requests for the secret account"}',
+    ]) {
+      const limited = wrong((res, calls) => {
+        const all = calls.map(({ id }) => `{"jsonrpc":"2.0","id":${id},"error":${error}}`);
+        res.end(all.length > 1 ? `[${all.join(",")}]` : all[0]);
+      });
+      await assertGoodBeside(limited);
+      assert.doesNotMatch(await assertErrorAlone(limited, 502), /secret|10\.1/);
+    }
+  });
+
   test("nobody configured is 503 and nobody reachable 502, alone and in a batch", async () => {
     const dead = await startNode();
     await using rig = await startRelay({ eth: rpcAt(dead.url) });

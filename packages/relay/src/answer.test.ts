@@ -304,6 +304,15 @@ test("Cosmos: what another supplier may know is no answer", () => {
   assert.equal(verdict("pocket", block, inside("runtime error: invalid memory address")), "supplier:error");
   assert.equal(verdict("pocket", "/block?height=5", '{"jsonrpc":"2.0","id":1,"result":{}}'), "supplier:wrong_id");
   const path = "/cosmos/tx/v1beta1/txs/ABC";
+  for (const message of [
+    "codespace wasm code 9: query wasm contract failed: Error parsing into type: unknown request",
+    "rpc error: code = InvalidArgument desc = no such thing",
+  ]) {
+    assert.equal(verdict("pocket", path, JSON.stringify({ code: 2, message, details: [] }), 500), "error:unchecked");
+  }
+  for (const message of ["codespace undefined code 111222: panic", "rpc error: code = Unavailable desc = closing"]) {
+    assert.equal(verdict("pocket", path, JSON.stringify({ code: 2, message }), 500), "supplier:http_status");
+  }
   const lacking = '{"code":12,"message":"Not Implemented","details":[]}';
   assert.equal(verdict("pocket", path, lacking, 501), "supplier:unsupported");
   assert.equal(

@@ -23,7 +23,7 @@ export interface BadAnswer {
   readonly kind: "bad";
   readonly blame: Blame;
   readonly reason: FailureReason;
-  /** A well-formed JSON-RPC error: never sold, but a free call may get it when no supplier has anything better. */
+  /** A well-formed error: never sold, but a free call may get it when no supplier has anything better. */
   readonly errorBody?: Uint8Array;
   /** True when nothing of the call was sent: even a write may go to another supplier. */
   readonly isUnsent?: boolean;
@@ -49,6 +49,26 @@ export interface GoodAnswer {
 }
 
 const bad = (blame: Blame, reason: FailureReason): BadAnswer => ({ kind: "bad", blame, reason });
+
+/**
+ * Says where something is: a URL, an address, a host with its port (but no file with its line), or what stands before a
+ * name that was not found or a host that was not reached. Without repetitions inside repetitions, for long texts.
+ */
+const PLACE =
+  /:\\?\/\\?\/|\b\d{1,3}(?:\.\d{1,3}){3}\b|\[[0-9a-f]{0,4}:[0-9a-f:.]{1,41}\]|(?:localhost|[a-z0-9]\.(?!(?:go|java|cpp):)[a-z0-9-]{1,63}):\d{2,5}\b|\bdial (?:tcp|udp)\b|\bgetaddrinfo\b|\bconnect E[A-Z]/i;
+
+/**
+ * A failed attempt with the error that the supplier gave for it. Free clients never see what is about the supplier's own
+ * account with somebody, or says where it, or what is behind it, is. `said` is the error's text.
+ */
+export function failedWith(
+  { blame, reason }: Exclude<ErrorJudgement, "answer">,
+  said: string,
+  errorBody: Uint8Array,
+): BadAnswer {
+  const isPrivate = reason === "rate_limited" || reason === "refused" || PLACE.test(said);
+  return isPrivate ? bad(blame, reason) : { ...bad(blame, reason), errorBody };
+}
 
 /** Id of every answer of CometBFT's GET routes. */
 export const COMET_GET_ID = "-1";
@@ -178,7 +198,9 @@ export function classifyAnswer(
     return { kind: "good", schemaCheck: errorCheck(service, call.operation), isError: true, body: passed, result };
   }
   if (judged !== undefined) {
-    return isRpcError ? { ...bad(judged.blame, judged.reason), errorBody: passed } : bad(judged.blame, judged.reason);
+    if (!isRpcError) return bad(judged.blame, judged.reason);
+    const error = findMembers(passed)?.get("error");
+    return failedWith(judged, Buffer.from(passed.subarray(error?.start, error?.end)).toString(), passed);
   }
   const schemaCheck = body.length > maxCheckedBytes ? "unchecked" : resultFits(service, call.operation, result);
   if (schemaCheck === "failed") return bad("supplier", "schema");

@@ -10,7 +10,15 @@ import {
 } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
-import { type BadAnswer, COMET_GET_ID, type GoodAnswer, isSuccess, readError, type SupplierAnswer } from "./answer.ts";
+import {
+  type BadAnswer,
+  COMET_GET_ID,
+  failedWith,
+  type GoodAnswer,
+  isSuccess,
+  readError,
+  type SupplierAnswer,
+} from "./answer.ts";
 import type { ErrorJudgement, FailureReason, Family } from "./families/family.ts";
 import { familyOf } from "./families.ts";
 import { replaceSpan } from "./members.ts";
@@ -28,6 +36,9 @@ export interface ScannedObject {
 }
 
 const bad = (blame: Blame, reason: FailureReason): BadAnswer => ({ kind: "bad", blame, reason });
+/** An answer of the wrong form. With another status than 2xx that is all that it says. */
+const broken = (status: number, reason: FailureReason): BadAnswer =>
+  bad("supplier", isSuccess(status) ? reason : "http_status");
 const JSON_TYPE = /^application\/(?:[a-z0-9.+-]+\+)?json\b/i;
 
 const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
@@ -140,25 +151,25 @@ export function classifyRpcObject(
   let error: JsonMemberSpan | undefined;
   for (const member of object.members) {
     if (member.key === "jsonrpc") {
-      if (version !== undefined) return bad("supplier", "not_json");
+      if (version !== undefined) return broken(status, "not_json");
       version = member;
     } else if (member.key === "id") {
-      if (id !== undefined) return bad("supplier", "not_json");
+      if (id !== undefined) return broken(status, "not_json");
       id = member;
     } else if (member.key === "result") {
-      if (result !== undefined) return bad("supplier", "not_json");
+      if (result !== undefined) return broken(status, "not_json");
       result = member;
     } else if (member.key === "error") {
-      if (error !== undefined) return bad("supplier", "not_json");
+      if (error !== undefined) return broken(status, "not_json");
       error = member;
     }
   }
   const isModern = version !== undefined && version.end - version.start === 5 && rawText(object, version) === '"2.0"';
-  if (!isModern) return bad("supplier", "no_jsonrpc");
-  if (id === undefined) return bad("supplier", "wrong_id");
+  if (!isModern) return broken(status, "no_jsonrpc");
+  if (id === undefined) return broken(status, "wrong_id");
   const rawId = rawText(object, id);
-  if (!sameValue(rawId, wantedId)) return bad("supplier", "wrong_id");
-  if ((result === undefined) === (error === undefined)) return bad("supplier", "both_or_neither");
+  if (!sameValue(rawId, wantedId)) return broken(status, "wrong_id");
+  if ((result === undefined) === (error === undefined)) return broken(status, "both_or_neither");
   const clientId = call.clientId ?? (rawId === wantedId ? undefined : wantedId);
   const body = withId(object, id, clientId);
   const grown = clientId === undefined ? 0 : Buffer.byteLength(clientId) - (id.end - id.start);
@@ -170,14 +181,14 @@ export function classifyRpcObject(
     const parsed = parsesResult ? parseSpan(object, result) : undefined;
     return { ...good(body, false, parsed), idAt, resultAt };
   }
-  if (error === undefined) return bad("supplier", "both_or_neither");
+  if (error === undefined) return broken(status, "both_or_neither");
   const stated = readError(parseSpan(object, error));
-  if (stated === undefined) return bad("supplier", "bad_error");
+  if (stated === undefined) return broken(status, "bad_error");
   const mayCarry =
     isSuccess(status) || status === 400 || status === 404 || (status === 500 && family.errorsOverHttp500);
   if (!mayCarry) return bad("supplier", "http_status");
   const judged = family.judgeRpcError(stated, call);
-  return judged === "answer" ? { ...good(body, true), idAt } : { ...bad(judged.blame, judged.reason), errorBody: body };
+  return judged === "answer" ? { ...good(body, true), idAt } : failedWith(judged, rawText(object, error), body);
 }
 
 function classifyRpc(
@@ -191,10 +202,7 @@ function classifyRpc(
   if (body.length === 0) return bad("supplier", isSuccess(status) ? "empty" : "http_status");
   const object = isUtf8(body) ? scanObject(body) : undefined;
   if (object === undefined) return bad("supplier", isSuccess(status) ? "not_json" : "http_status");
-  const read = classifyRpcObject(family, call, status, object, wantedId, parsesResult);
-  return read.kind === "bad" && read.errorBody === undefined && !isSuccess(status)
-    ? bad("supplier", "http_status")
-    : read;
+  return classifyRpcObject(family, call, status, object, wantedId, parsesResult);
 }
 
 function judgeHttp(family: Family, call: BackendCall, status: number, value: unknown): ErrorJudgement | undefined {
@@ -227,18 +235,20 @@ function classifyPath(family: Family, call: BackendCall, answer: SupplierAnswer)
   const end = isUtf8(body) ? jsonValueEnd(body, first) : -1;
   if (end === -1 || skipJsonSpace(body, end) !== body.length) return fault;
   if (isSuccess(status) && family.judgeHttpBody === undefined) return good(body, false);
+  const text = asBuffer(body).toString();
   let value: unknown;
   try {
-    value = JSON.parse(asBuffer(body).toString()) as unknown;
+    value = JSON.parse(text) as unknown;
   } catch {
     return fault;
   }
   const judged = judgeHttp(family, call, status, value);
   if (judged === undefined || judged === "answer") return good(body, judged === "answer");
-  // What the back-end says for itself is passed on when nobody has anything better; a proxy's page is not.
+  // What the back-end says for itself is passed on when nobody has anything better; a proxy's page is not, nor what a
+  // back-end says of its own troubles.
   const isStated = isRecord(value) && (typeof value.message === "string" || Object.hasOwn(value, "code"));
-  const failed = bad(judged.blame, judged.reason);
-  return isStated ? { ...failed, errorBody: body } : failed;
+  const isTrouble = status >= 500 && judged.blame === "supplier" && judged.reason !== "unsupported";
+  return isStated && !isTrouble ? failedWith(judged, text, body) : bad(judged.blame, judged.reason);
 }
 
 /**

@@ -204,6 +204,21 @@ suite("what is kept", () => {
     assert.equal(isKept(foundIn, "{ }"), false);
   });
 
+  test("a list over a range from who has its last block: others may have cut it", () => {
+    const one = bench();
+    one.view.reported("below", FINAL - 5, 0);
+    const range = (to: number): CacheRule => blocks({ height: 5 }, { height: to });
+    const [below, silent] = [{ operator: "below" }, { operator: "silent" }];
+    store(one, range(FINAL), "[1]", below);
+    assert.equal(kept(one, range(FINAL)), undefined);
+    store(one, range(FINAL), "[1]", silent);
+    assert.equal(kept(one, range(FINAL)), undefined, "its height is not known");
+    store(one, range(FINAL - 5), "[1]", below);
+    assert.notEqual(kept(one, range(FINAL - 5)), undefined);
+    assert.equal(isKept(range(FINAL), "[1]"), true);
+    assert.equal(isKept(at(FINAL), "[1]", silent), true, "one block is there or is not");
+  });
+
   test("nothing about blocks while no height is known", () => {
     const one = bench();
     const other = one.cache.open("other" as ServiceId, new ChainView());

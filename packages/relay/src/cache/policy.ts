@@ -14,6 +14,8 @@ export interface Subject {
   readonly isFinalTag: boolean;
   /** Highest block that it is about; -1 for none, infinite where only the answer says. */
   readonly heightBlocks: number;
+  /** It is about several blocks: a supplier that does not have the last one may have left out what it does not have. */
+  readonly isRange?: boolean;
   /** Reads the height from the result. */
   readonly heightOf?: (result: unknown) => number | undefined;
 }
@@ -52,7 +54,7 @@ function subjectOfBlocks(refs: readonly BlockRef[] | undefined): Subject | undef
       if (ref.tag === "safe") isHead = true;
     }
   }
-  return { rule: "block", isHead, isFinalTag, heightBlocks };
+  return { rule: "block", isHead, isFinalTag, heightBlocks, isRange: refs.length > 1 };
 }
 
 /** What the answer to a call is about; undefined when it is never kept. */
@@ -79,7 +81,8 @@ export function subjectOf(rule: CacheRule, params: unknown): Subject | undefined
 
 /**
  * How long an answer lives; undefined: it is not kept. Heights above the newest block are not kept. Nothing found
- * (`null`, `[]`, `{}`, `""`, `"0x"`) is kept below finality only, from an operator that is known to have those blocks.
+ * (`null`, `[]`, `{}`, `""`, `"0x"`) is kept below finality only, from an operator that is known to have those blocks; what
+ * was found in a range of them, too, is not kept as final from another.
  */
 export function lifeOf(subject: Subject, facts: ChainFacts, isEmpty: boolean): Life | undefined {
   const { newestBlocks, finalBlocks, operatorBlocks } = facts;
@@ -90,8 +93,9 @@ export function lifeOf(subject: Subject, facts: ChainFacts, isEmpty: boolean): L
   if (isHead) return isEmpty ? undefined : "head";
   if (isFinalTag) return isEmpty || finalBlocks === undefined ? undefined : "tag";
   const isFinal = finalBlocks !== undefined && heightBlocks <= finalBlocks;
-  if (!isEmpty) return isFinal ? "final" : "unfinal";
-  return isFinal && operatorBlocks !== undefined && operatorBlocks >= heightBlocks ? "final" : undefined;
+  if (!isFinal) return isEmpty ? undefined : "unfinal";
+  const isWhole = !isEmpty && subject.isRange !== true;
+  return isWhole || (operatorBlocks !== undefined && operatorBlocks >= heightBlocks) ? "final" : undefined;
 }
 
 const EMPTIES: ReadonlySet<string> = new Set(["null", "[]", "{}", '""', '"0x"']);

@@ -77,7 +77,6 @@ suite("tip", () => {
 
   test("a height of 0 is unknown while others know better, and a height where all say so", () => {
     assert.equal(viewOf({ starting: 0, b: 7 }).tip(0), 7);
-    assert.equal(viewOf({ starting: 0, b: 7 }).isBehind("starting", 0), false);
     assert.equal(viewOf({ s: 0, t: 0, u: 0, v: 0, a: 6, b: 6, c: 7 }).tip(0), 6);
     assert.equal(viewOf({ a: 0 }).tip(0), 0);
   });
@@ -233,6 +232,60 @@ suite("what clients were shown", () => {
     assert.equal(view.mayServe(1_100, 700), false);
     view.reported("c", 1_010, 700);
     assert.equal(view.mayServe(1_020, 700), false);
+  });
+
+  /** Four operators of a chain with a block each `blockMs`, all heard for 60 s; they last spoke at 60 s. */
+  function grown(blockMs: number): { readonly view: ChainView; readonly height: number } {
+    const view = new ChainView({ syncAllowanceBlocks: 25 });
+    const heightAt = (nowMs: number): number => 1_000 + Math.floor(nowMs / blockMs);
+    for (let nowMs = 0; nowMs <= 60_000; nowMs += 1_000) {
+      for (const operator of ["a", "b", "c", "d"]) view.reported(operator, heightAt(nowMs), nowMs);
+    }
+    return { view, height: heightAt(60_000) };
+  }
+
+  test("is not moved by the sync allowance when one of several lies", () => {
+    const view = viewOf({ a: 1_005, b: 1_005, c: 1_005, d: 1_005, liar: 1_030 }, 25);
+    assert.equal(view.mayServe(1_030, 0), false);
+    view.wasServed(1_030, 0);
+    assert.equal(view.served(0), undefined);
+    const { view: slow, height } = grown(2_000);
+    slow.reported("liar", height + 3, 60_000);
+    assert.equal(slow.mayServe(height + 3, 60_000), false);
+    assert.equal(slow.mayServe(height + 2, 60_000), true);
+  });
+
+  test("is not moved by one liar beside a supplier that was not heard for long", () => {
+    const view = new ChainView({ syncAllowanceBlocks: 25 });
+    for (let nowMs = 0; nowMs <= 90_000; nowMs += 1_000) {
+      const height = 1_000 + Math.floor(nowMs / 2_000);
+      for (const operator of ["a", "b", "c"]) view.reported(operator, height, nowMs);
+      if (nowMs <= 20_000) view.reported("dead", height, nowMs);
+    }
+    view.reported("liar", 1_050, 90_000);
+    assert.equal(view.mayServe(1_050, 90_000), false);
+  });
+
+  test("is not moved by two liars of five beyond the sync allowance", () => {
+    const view = viewOf({ a: 1_005, b: 1_005, c: 1_005, one: 1e12, other: 1e12 }, 25);
+    assert.equal(view.mayServe(1e12, 0), false);
+    assert.equal(view.mayServe(1_031, 0), false);
+  });
+
+  test("may be that of one quick supplier: a block ahead, or some on a chain with several in a second", () => {
+    for (const [blockMs, ahead] of [
+      [12_000, 1],
+      [2_000, 2],
+      [250, 8],
+    ] as const) {
+      const { view, height } = grown(blockMs);
+      view.reported("a", height + ahead, 60_000);
+      assert.equal(view.mayServe(height + ahead, 60_000), true, `${blockMs}`);
+      // The others were heard nine seconds ago, and the chain went on.
+      const later = height + Math.ceil(9_000 / blockMs) + ahead;
+      view.reported("a", later, 69_000);
+      assert.equal(view.mayServe(later, 69_000), true, `${blockMs}`);
+    }
   });
 
   test("follows a chain that went back, when the majority says so long enough", () => {
@@ -433,6 +486,18 @@ suite("reorganisations", () => {
 });
 
 suite("suppliers", () => {
+  test("at height 0 are behind those with blocks beyond the allowance, whoever spoke first", () => {
+    const view = viewOf({ syncing: 0, a: 20_000_000, b: 20_000_001 });
+    assert.equal(view.isBehind("syncing", 0), true);
+    view.reported("syncing", 0, 1_000);
+    assert.equal(view.isBehind("syncing", 1_000), true);
+    view.reported("syncing", 20_000_001, 2_000);
+    assert.equal(view.isBehind("syncing", 2_000), false);
+    assert.equal(viewOf({ starting: 0, b: 5 }).isBehind("starting", 0), false);
+    const fresh = viewOf({ a: 0, b: 0, c: 0 });
+    for (const operator of ["a", "b", "c"]) assert.equal(fresh.isBehind(operator, 0), false);
+  });
+
   test("an operator below a block that exists says nothing about it", () => {
     const view = viewOf({ a: 1_000, b: 1_000, late: 900 });
     assert.equal(view.isBeyond("late", 950, 0), true);
@@ -440,6 +505,9 @@ suite("suppliers", () => {
     assert.equal(view.isBeyond("late", 1_001, 0), false, "nobody has that block");
     assert.equal(view.isBeyond("a", 950, 0), false);
     assert.equal(view.isBeyond("unknown", 950, 0), false);
+    assert.equal(view.isReached(1_000, 0), true);
+    assert.equal(view.isReached(1_001, 0), false);
+    assert.equal(view.isReached(5, maxAgeMs + 1), false);
   });
 
   test("is behind by what it lagged when it spoke, not by what the chain grew since", () => {

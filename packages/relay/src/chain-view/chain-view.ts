@@ -29,6 +29,8 @@ const RECHECK_MS = 250;
 /** Blocks that a height may be ahead of the tip, besides what the chain grew since. */
 const MIN_LEAD_BLOCKS = 2;
 const MAX_LEAD_BLOCKS = 64;
+/** One operator may be ahead of all others by what the chain can grow in this time: of a quick chain that is some blocks. */
+const LONE_LEAD_MS = 500;
 
 /**
  * What is known of one service's chain, from what its operators say: which block is the newest, which are final, who is
@@ -71,7 +73,7 @@ export class ChainView {
     this.#isNew = true;
     this.#refresh(nowMs);
     const own = this.#operators.get(operator);
-    if (own !== undefined) own.lagBlocks = heightBlocks === 0 ? 0 : (this.#tip?.heightBlocks ?? 0) - heightBlocks;
+    if (own !== undefined) own.lagBlocks = (this.#tip?.heightBlocks ?? 0) - heightBlocks;
   }
 
   /** An operator showed a block; its own height is at least this. */
@@ -131,8 +133,11 @@ export class ChainView {
   /** True when an operator was further behind the tip than it may be when it said its height. Unknown is not behind. */
   isBehind(operator: string, nowMs: number): boolean {
     this.#refresh(nowMs);
-    const lag = this.#operators.get(operator)?.lagBlocks;
-    return lag !== undefined && lag > this.#options.syncAllowanceBlocks;
+    const own = this.#operators.get(operator);
+    if (own === undefined) return false;
+    // A node that syncs says 0 for long, and may have said so before others were known.
+    const lag = own.height.heightBlocks === 0 ? (this.#tip?.heightBlocks ?? 0) : own.lagBlocks;
+    return lag > this.#options.syncAllowanceBlocks;
   }
 
   /**
@@ -143,6 +148,12 @@ export class ChainView {
     const height = this.heightOf(operator, nowMs);
     const newest = this.newest(nowMs);
     return height !== undefined && newest !== undefined && heightBlocks <= newest && heightBlocks > height;
+  }
+
+  /** True when some operator said this height or a higher one. None may have, where only clients of other processes saw it. */
+  isReached(heightBlocks: number, nowMs: number): boolean {
+    this.#refresh(nowMs);
+    return [...this.#operators.values()].some(({ height }) => height.heightBlocks >= heightBlocks);
   }
 
   /** The highest height that a client was shown; undefined while none was. */
@@ -218,7 +229,19 @@ export class ChainView {
     // Of two one may lie, and there is no middle.
     if (votes.length < 3) return highest;
     const now = votes.map(({ height }) => height.heightBlocks + this.#pace.grownBlocks(nowMs - height.atMs));
-    return Math.max(highest, this.#leadBlocks + (agreedMiddle(now) ?? 0));
+    const allowed = Math.max(highest, this.#leadBlocks + (agreedMiddle(now) ?? 0));
+    return Math.min(allowed, this.#highestOfOne(tip, votes, nowMs));
+  }
+
+  /**
+   * The highest that one operator alone may say, which may lie: little above what a second one says. Of those who said the
+   * same, the last to speak is nearest to what is true now.
+   */
+  #highestOfOne(tip: Held, votes: readonly Operator[], nowMs: number): number {
+    const heights = votes.map(({ height }) => height);
+    const [, second] = heights.toSorted((a, b) => b.heightBlocks - a.heightBlocks || b.atMs - a.atMs);
+    const grown = second === undefined ? 0 : second.heightBlocks + this.#pace.grownBlocks(nowMs - second.atMs);
+    return Math.max(tip.heightBlocks, grown) + Math.max(MIN_LEAD_BLOCKS, this.#pace.grownBlocks(LONE_LEAD_MS));
   }
 
   get #leadBlocks(): number {

@@ -1,57 +1,79 @@
-import { jsonMemberSpans, skipJsonSpace } from "@turnpike/base";
+import { jsonMemberSpans, jsonText, skipJsonSpace } from "@turnpike/base";
+import type { BackendCall } from "@turnpike/protocol";
 import type { GoodAnswer } from "../answer.ts";
 import { isEmptyResult } from "../cache/policy.ts";
 import { historyKindOf, neededHeights } from "../chain-view/archive.ts";
-import { replaceSpan } from "../members.ts";
+import { type MemberSpan, replaceSpan } from "../members.ts";
 import { type FoundAnswer, foundOf } from "./found.ts";
-import { isAboutHead, type Job } from "./job.ts";
+import { isAboutHead, type Job, rememberedName } from "./job.ts";
 import type { AttemptResult, Target } from "./target.ts";
 
 type Good = Extract<AttemptResult, { kind: "good" }>;
 
-/** Longer members are not read when only a height is looked for. */
+/** Longer values are not parsed when only a height is looked for. */
 const MAX_MEMBER_BYTES = 2_048;
 
-/** The result with its short members only: a block's height without its transactions. */
-function shallowResult({ result, resultAt, body }: GoodAnswer): unknown {
-  if (result !== undefined) return result;
-  if (resultAt === undefined) return undefined;
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
-  const textOf = (start: number, end: number): string => bytes.toString("utf8", start, end);
+/** Where the result stands: of a call without an id, which is one by path, it is the whole body. */
+function resultSpan({ resultAt, body }: GoodAnswer, { id }: BackendCall): MemberSpan | undefined {
+  return resultAt ?? (id === undefined ? { start: 0, end: body.length } : undefined);
+}
+
+/**
+ * A value without what is long in it: members of a long object are read when somebody looks at them, any other long value
+ * is an empty object. So a block's height is found without its transactions.
+ */
+function readShallow(bytes: Buffer, text: string, { start, end }: MemberSpan): unknown {
+  if (end - start <= MAX_MEMBER_BYTES) return JSON.parse(bytes.toString("utf8", start, end)) as unknown;
+  const value = {};
+  for (const member of jsonMemberSpans(text, skipJsonSpace(text, start))?.members ?? []) {
+    const get = (): unknown => readShallow(bytes, text, member);
+    Object.defineProperty(value, member.key, { get, configurable: true });
+  }
+  return value;
+}
+
+/** The height that an answer states as the newest; undefined when it states none that can be read. */
+function statedTip(
+  tipOf: (result: unknown) => number | undefined,
+  good: GoodAnswer,
+  call: BackendCall,
+): number | undefined {
+  const span = resultSpan(good, call);
+  if (good.result !== undefined || span === undefined) return tipOf(good.result);
+  const bytes = Buffer.from(good.body.buffer, good.body.byteOffset, good.body.byteLength);
   try {
-    if (resultAt.end - resultAt.start <= MAX_MEMBER_BYTES) {
-      return JSON.parse(textOf(resultAt.start, resultAt.end)) as unknown;
-    }
-    const members = jsonMemberSpans(bytes, skipJsonSpace(bytes, resultAt.start))?.members ?? [];
-    const short = members.filter(({ start, end }) => end - start <= MAX_MEMBER_BYTES);
-    return Object.fromEntries(short.map(({ key, start, end }) => [key, JSON.parse(textOf(start, end)) as unknown]));
+    return tipOf(readShallow(bytes, span.end - span.start > MAX_MEMBER_BYTES ? jsonText(bytes) : "", span));
   } catch {
     return undefined;
   }
 }
 
-/** True when no member was left out of {@link shallowResult}. */
-function isReadWhole({ result, resultAt }: GoodAnswer): boolean {
-  return result !== undefined || (resultAt !== undefined && resultAt.end - resultAt.start <= MAX_MEMBER_BYTES);
+/** True when an answer is parsed, or so short that all of it is. */
+function isReadWhole(good: GoodAnswer, call: BackendCall): boolean {
+  const span = resultSpan(good, call);
+  return good.result !== undefined || (span !== undefined && span.end - span.start <= MAX_MEMBER_BYTES);
+}
+
+/** True for a call that names no block but the newest. */
+function isAboutNewest({ traits, refs }: Job): boolean {
+  if (refs === undefined) return traits?.cache.by !== "block";
+  return refs.every((ref) => "tag" in ref && ref.tag === "latest");
 }
 
 /**
  * Holds a good answer against what is known of the chain: a height that goes back behind what clients were shown, or
- * cannot be true, a newest block without a height, and "nothing" from a supplier that is below the block it was asked about, are no answers.
+ * cannot be true, a newest block without a height, and "nothing" from a supplier that is below the block it was asked
+ * about, or a list that ends above its blocks, are no answers.
  */
 export function checkAgainstChain(target: Target, job: Job, result: Good, nowMs: number): AttemptResult {
   const { traits, refs, set, call } = job;
   const { good } = result;
   if (good.isError || good.stream !== undefined || traits === undefined) return result;
   const { view, archive } = set.memory;
-  if (
-    traits.tipOf !== undefined &&
-    isAboutHead(job) &&
-    refs?.some((ref) => !("tag" in ref && ref.tag === "latest")) !== true
-  ) {
-    const height = traits.tipOf(shallowResult(good));
+  if (traits.tipOf !== undefined && isAboutHead(job) && isAboutNewest(job)) {
+    const height = statedTip(traits.tipOf, good, call);
     if (height !== undefined) return checkTip(target, job, result, height, nowMs);
-    if (isReadWhole(good)) {
+    if (isReadWhole(good, call)) {
       return { kind: "bad", blame: "supplier", reason: "schema", stale: staleOf(target, result) };
     }
   }
@@ -59,11 +81,17 @@ export function checkAgainstChain(target: Target, job: Job, result: Good, nowMs:
   const tip = view.newest(nowMs);
   const needed = tip === undefined ? undefined : neededHeights(refs, tip);
   if (needed === undefined) return result;
-  const isEmpty = good.resultAt === undefined ? isNothing(good.result) : isEmptyResult(good.body, good.resultAt);
-  if (isEmpty && refs.some((ref) => "height" in ref) && view.isBeyond(target.operator, needed.highestBlocks, nowMs)) {
+  const span = resultSpan(good, call);
+  const isEmpty =
+    span === undefined || good.result !== undefined ? isNothing(good.result) : isEmptyResult(good.body, span);
+  const named = refs.flatMap((ref) => ("height" in ref ? [ref.height] : []));
+  // A list over a range ends where its supplier's blocks end, and does not say so; somebody has to have the rest.
+  const highestBlocks = isEmpty ? needed.highestBlocks : Math.max(...named);
+  const mayBeCut = refs.length > 1 && view.isReached(highestBlocks, nowMs);
+  if ((isEmpty || mayBeCut) && named.length > 0 && view.isBeyond(target.operator, highestBlocks, nowMs)) {
     return { kind: "bad", blame: "chain", reason: "state_unavailable", stale: staleOf(target, result) };
   }
-  if (!isEmpty) archive.had(target.operator, historyKindOf(call.operation), needed.lowestBlocks, tip, nowMs);
+  if (!isEmpty) archive.had(target.operator, historyKindOf(rememberedName(call)), needed.lowestBlocks, tip, nowMs);
   return result;
 }
 
@@ -72,11 +100,13 @@ export function learnFromFailure(target: Target, { refs, set, call }: Job, nowMs
   const tip = set.memory.view.newest(nowMs);
   const needed = tip === undefined || refs === undefined ? undefined : neededHeights(refs, tip);
   if (needed === undefined) return;
-  set.memory.archive.lacked(target.operator, historyKindOf(call.operation), needed.lowestBlocks, tip, nowMs);
+  set.memory.archive.lacked(target.operator, historyKindOf(rememberedName(call)), needed.lowestBlocks, tip, nowMs);
 }
 
+/** The same for a parsed result as `isEmptyResult` for one that is not. */
 function isNothing(result: unknown): boolean {
-  return result === null || (Array.isArray(result) && result.length === 0);
+  if (typeof result === "object") return result === null || Object.keys(result).length === 0;
+  return result === "" || result === "0x";
 }
 
 function staleOf(target: Target, { good, status, contentType }: Good, tipBlocks?: number): FoundAnswer {

@@ -22,6 +22,10 @@ const FIXED =
 const STATE =
   /pruned|not available|lowest height|version does not exist|failed to load state|could not find (?:results|consensus)|indexing is disabled|disabled/i;
 
+/** The REST API: errors that the chain's modules have registered, and gRPC's codes for a wrong question. */
+const MODULE_ERROR =
+  /^codespace (?!undefined)\w+ code \d+: |contract failed|rpc error: code = (?:InvalidArgument|NotFound)/;
+
 const OK_CODES = new Set([3, 5, 9, 11]);
 
 /** Judges an error of CometBFT's RPC; what went wrong stands in `data`. */
@@ -45,7 +49,9 @@ export function judgeLcdError(status: number, body: unknown): ErrorJudgement {
   if (STATE.test(message)) return chainFault("state_unavailable");
   if ((status === 400 || status === 404) && OK_CODES.has(code)) return "answer";
   // The SDK gives code 2 or 13 with status 500 to many wrong questions.
-  if (status === 500 && (code === 2 || code === 13) && FIXED.test(message)) return "answer";
+  if (status === 500 && (code === 2 || code === 13) && (FIXED.test(message) || MODULE_ERROR.test(message))) {
+    return "answer";
+  }
   return judgeHttpStatus(status);
 }
 

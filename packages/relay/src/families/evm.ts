@@ -1,4 +1,5 @@
 import type { Service } from "@turnpike/catalogue";
+import type { BackendCall } from "@turnpike/protocol";
 import { parseChainCall } from "./chain-call.ts";
 import {
   chainFault,
@@ -28,27 +29,57 @@ const STATE =
   /(?:header|transaction|tx|receipt) (?:0x\w+ )?not found|block (?:not found|\w+ not found)|unknown block|BlockOutOfRange|beyond current head|trie node|state .{0,40}(?:not|un)available|historical state|not available|pruned|archive/i;
 /** What `eth_simulateV1` says of its own blocks and calls (ethereum/execution-apis); below them is "too many blocks". */
 const SIMULATION = { lowest: -38_025, highest: -38_010 };
-/** The supplier limits us. */
-const LIMITED = /rate ?limit|too many requests|quota|credits|capacity|throttl|upgrade|plan\b|api key|unauthorized/i;
+/** Codes that say one thing, with whatever text: the method is not there. Nodes repeat its name. */
+const NO_METHOD_CODES = new Set([-32_601, -32_004]);
+/** The same under another code. */
+const NO_METHOD = /^unsupported method|^(?:the )?method \S+ (?:does not exist|(?:is )?not )/i;
+/** A tracer is a program of the client's: what it throws, or why it is none, is its own text. */
+const TRACER_FAILED = /^\w*Error: |in server-side tracer function '/;
+/** The supplier limits us: HTTP's code, and that of proxies. Most say -32005, which also stands for what is too much. */
+const LIMIT_CODES = new Set([429, -32_029]);
+const LIMITED =
+  /rate ?limit|too many requests|requests? (?:limit|count)|quota|credits|capacity|throttl|upgrade|plan\b|api key|unauthorized/i;
 /** The supplier takes no request of this size. */
 const TOO_MUCH = /limit|range|too (?:many|large|wide|big)|exceed|more than \d|response size|timed? ?out|timeout/i;
 
-/** Judges an EVM error by EIP-1474 codes and the texts that nodes use. */
-export function judgeEvmError(error: RpcError): ErrorJudgement {
+/** Reads whose size no client chooses, and none can make large. */
+const SMALL =
+  /^(?:eth_(?:chainId|blockNumber|gasPrice|maxPriorityFeePerGas|blobBaseFee|syncing|get(?:Balance|Code|StorageAt|TransactionCount)|get(?:Block|Header)By(?:Number|Hash)|getBlockTransactionCountBy\w+|get(?:Raw)?TransactionBy\w+|getTransactionReceipt|getUncle\w+)|net_\w+|web3_clientVersion)$/;
+/** A transaction can be too large in many ways, so that texts about a write say little. */
+const WRITES = /^eth_sendRawTransaction/;
+/** Of a small call: the supplier takes no more calls. A block may be out of range or too large, whoever asks for it. */
+const NO_MORE = /limit|too many|exceeded|timed? ?out|timeout/i;
+const RESPONSE_SIZE = /response size/i;
+
+/** Who is to blame where a limit was met that may be of the call's size, or of the number of calls. */
+function judgeLimit({ code, message }: RpcError, { method = "" }: BackendCall): ErrorJudgement {
+  const isSmall = SMALL.test(method) && !RESPONSE_SIZE.test(message);
+  const isOfCalls = code === -32_005 ? isSmall || WRITES.test(method) : isSmall && NO_MORE.test(message);
+  return isOfCalls ? supplierFault("rate_limited") : tooMuch;
+}
+
+/**
+ * Judges an EVM error by EIP-1474 codes and the texts that nodes use. Codes come first wherever nodes put the client's
+ * own words into the text: nobody may choose what a supplier is blamed for.
+ */
+export function judgeEvmError(error: RpcError, call: BackendCall): ErrorJudgement {
   const { code, message } = error;
   // Before any text is looked at: a contract chooses what its revert says ("Unauthorized", "rate limit exceeded").
   if (code === 3 || code === -32015 || REVERTED.test(message)) return "answer";
   if (code >= SIMULATION.lowest && code <= SIMULATION.highest) return "answer";
-  if (LIMITED.test(message)) return supplierFault("rate_limited");
-  if (code === -32601 || code === -32004) return supplierFault("unsupported");
+  if (NO_METHOD_CODES.has(code) || NO_METHOD.test(message)) return supplierFault("unsupported");
   if (code === -32602) {
     if (STATE.test(message)) return chainFault("state_unavailable");
     return TOO_MUCH.test(message) ? tooMuch : "answer";
   }
+  if (code === -32000 && call.method?.startsWith("debug_") === true && TRACER_FAILED.test(message)) {
+    return /timeout/i.test(message) ? tooMuch : "answer";
+  }
+  if (LIMIT_CODES.has(code) || LIMITED.test(message)) return supplierFault("rate_limited");
   if (code === -32700 || code === -32600) return supplierFault("error");
   if (FIXED.test(message)) return "answer";
   if (STATE.test(message)) return chainFault("state_unavailable");
-  if (code === -32005 || TOO_MUCH.test(message)) return tooMuch;
+  if (code === -32005 || TOO_MUCH.test(message)) return judgeLimit(error, call);
   return supplierFault("error");
 }
 

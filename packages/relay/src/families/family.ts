@@ -233,6 +233,6 @@ export function memberAt(value: unknown, ...names: readonly string[]): unknown {
 /** HTTP errors of services that promise nothing about them: never an answer. */
 export function judgeHttpStatus(status: number): ErrorJudgement {
   if (status === 429) return supplierFault("rate_limited");
-  if (status === 401 || status === 403 || status === 407) return supplierFault("refused");
+  if (status === 401 || status === 402 || status === 403 || status === 407) return supplierFault("refused");
   return supplierFault("http_status");
 }

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import type { ErrorJudgement, Family, RpcError } from "./family.ts";
 import { rpcProbeCall } from "./family.ts";
 import { near } from "./near.ts";
+import { solana } from "./solana.ts";
 import { sui } from "./sui.ts";
 import { tron } from "./tron.ts";
 
@@ -19,6 +20,7 @@ test("Tron: what the chain refuses is the answer; a node without room is not", (
     ["class org.tron.core.services.http.JsonFormat$ParseException : 1:10: INVALID hex String", "answer"],
     ["class java.lang.NullPointerException : null", "answer"],
     ["class java.lang.IllegalAccessException : lack of computing resources", "supplier rate_limited"],
+    ['class java.lang.NumberFormatException : For input string: "lack of computing resources"', "answer"],
     ["class org.tron.core.exception.BadBlockException : no", "supplier error"],
     [7, "no error"],
   ];
@@ -46,4 +48,31 @@ test("Sui: a transaction that cannot be executed is the answer; one that may pas
     "supplier error",
   );
   assert.equal(rpc(sui, { code: -32_602, message: "Invalid params" }), "answer");
+});
+
+test("a text that the client chose is no limit of the supplier; a limit is, where no code says what else it is", () => {
+  const cases: readonly (readonly [family: Family, code: number, message: string, judged: string])[] = [
+    [solana, -32_601, "Method not found: too many requests", "supplier unsupported"],
+    [solana, -32_602, "Invalid params: unknown variant `rate limit`, expected one of `processed`", "answer"],
+    [solana, -32_002, "Transaction simulation failed: BorshIoError(rate limit)", "answer"],
+    [solana, -32_003, "rate limit reached", "supplier rate_limited"],
+    [solana, -32_005, "rate limit exceeded", "supplier rate_limited"],
+    [solana, 429, "Too many requests for a specific RPC call", "supplier rate_limited"],
+    [near, -32_601, "Method not found: rate limit", "supplier unsupported"],
+    [near, -32_602, "unknown variant `rate limit`", "answer"],
+    [near, -32_700, "Parse error: unknown variant `too many requests`", "answer"],
+    [near, -429, "rate limit exceeded", "supplier rate_limited"],
+    [sui, -32_601, "Method not found: rate limit", "supplier unsupported"],
+    [sui, -32_602, "unknown variant `rate limit`", "client too_much"],
+    [sui, -32_002, "Error in the package too many requests", "answer"],
+    [sui, -32_000, "too many requests", "supplier rate_limited"],
+  ];
+  for (const [family, code, message, judged] of cases) assert.equal(rpc(family, { code, message }), judged, message);
+});
+
+test("Sui: a call of one size is never too much for a supplier", () => {
+  const error: RpcError = { code: -32_000, message: "daily limit reached", data: undefined, cause: undefined };
+  const judged = (method: string): string => word(sui.judgeRpcError(error, rpcProbeCall(method, [])));
+  assert.equal(judged("sui_getLatestCheckpointSequenceNumber"), "supplier rate_limited");
+  assert.equal(judged("suix_queryEvents"), "client too_much");
 });

@@ -23,11 +23,13 @@ const STATE =
 
 function judge(error: RpcError): ErrorJudgement {
   if (error.code === -32601) return supplierFault("unsupported");
-  if (/rate ?limit|too many requests/i.test(error.message)) return supplierFault("rate_limited");
+  // Parameters that cannot be read are repeated in the text.
+  const isUnread = error.code === -32602 || error.code === -32700;
+  if (!isUnread && /rate ?limit|too many requests/i.test(error.message)) return supplierFault("rate_limited");
   const text = `${error.message} ${error.cause ?? ""} ${typeof error.data === "string" ? error.data : ""}`;
   if (/TOO_LARGE|exceeds/i.test(text)) return tooMuch;
   if (STATE.test(text)) return chainFault("state_unavailable");
-  if (error.code === -32602 || error.code === -32700 || FIXED.test(text)) return "answer";
+  if (isUnread || FIXED.test(text)) return "answer";
   return supplierFault("error");
 }
 

@@ -1,3 +1,4 @@
+import type { BackendCall } from "@turnpike/protocol";
 import { parseChainCall } from "./chain-call.ts";
 import {
   chainFault,
@@ -15,16 +16,20 @@ import { SUI_METHODS } from "./methods/sui-methods.ts";
 
 /** Sui's own code for a transaction that cannot be executed, whichever node is asked. */
 const TRANSACTION_CODE = -32002;
+/** Calls whose size no client chooses. */
+const SMALL =
+  /^(?:sui_get(?:ChainIdentifier|LatestCheckpointSequenceNumber|TotalTransactionBlocks)|suix_getReferenceGasPrice)$/;
 
-function judge(error: RpcError): ErrorJudgement {
+function judge(error: RpcError, { method = "" }: BackendCall): ErrorJudgement {
   const { code, message } = error;
-  if (/rate ?limit|too many requests/i.test(message)) return supplierFault("rate_limited");
   if (code === -32601) return supplierFault("unsupported");
   if (code === TRANSACTION_CODE) return "answer";
+  // Parameters that cannot be read are repeated in the text.
+  if (code !== -32602 && /rate ?limit|too many requests/i.test(message)) return supplierFault("rate_limited");
   if (/pruned|checkpoint .* not found|could not find the referenced transaction/i.test(message)) {
     return chainFault("state_unavailable");
   }
-  if (/limit|too (?:many|large)/i.test(message)) return tooMuch;
+  if (/limit|too (?:many|large)/i.test(message)) return SMALL.test(method) ? supplierFault("rate_limited") : tooMuch;
   return code === -32602 ? "answer" : supplierFault("error");
 }
 

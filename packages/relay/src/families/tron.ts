@@ -15,8 +15,8 @@ import { tronTraits } from "./methods/tron-methods.ts";
 /** java-tron's exceptions for a wrong question, and for one that the chain's state refuses. */
 const FIXED =
   /invalid|parse|NumberFormat|IllegalArgument|DecoderException|class java\.lang|not exist|null|Contract(?:Validate|Exe)Exception/i;
-/** What java-tron says, with status 200, when it has no room for another request. */
-const BUSY = /lack of computing resources/i;
+/** What java-tron says, with status 200, when it has no room for another request. Inside another text it is the client's. */
+const BUSY = /^class java\.lang\.IllegalAccessException : lack of computing resources/i;
 
 const height = (result: unknown): unknown => memberAt(result, "block_header", "raw_data", "number");
 

@@ -56,12 +56,17 @@ const inTx = found((result) => decimalHeight(memberAt(result, "height")));
 const blockHeight = (result: unknown): number | undefined =>
   decimalHeight(memberAt(result, "block", "header", "height"));
 const headerHeight = (result: unknown): number | undefined => decimalHeight(memberAt(result, "header", "height"));
+const commitHeight = (result: unknown): number | undefined =>
+  decimalHeight(memberAt(result, "signed_header", "header", "height"));
 
 /** RPC of CometBFT; its GET routes have the same names. A committed block is final. */
 export const COMET_METHODS = methodTable(
   [
-    ["block block_results header consensus_params validators", read(AT_HEIGHT)],
-    ["commit", own(COMMIT)],
+    ["block", { ...read(AT_HEIGHT), tipOf: blockHeight }],
+    ["block_results", read(AT_HEIGHT)],
+    ["header", { ...read(AT_HEIGHT), tipOf: headerHeight }],
+    ["consensus_params validators", read(AT_HEIGHT)],
+    ["commit", tip(COMMIT, commitHeight)],
     ["block_by_hash", read(found(blockHeight))],
     ["header_by_hash", read(found(headerHeight))],
     ["tx", read(inTx)],

@@ -192,7 +192,7 @@ const PATHS: readonly (readonly [id: string, line: string, rule: string])[] = [
   ["tron", "GET /wallet/getblockbynum?num=5", "block 5"],
   ["tron", 'POST /wallet/getblockbynum {"num":5,"num":6}', "block ?"],
   ["tron", "POST /wallet/getblockbynum [5]", "block ?"],
-  ["tron", 'POST /wallet/getblockbylimitnext {"startNum":5,"endNum":7}', "block 5,7"],
+  ["tron", 'POST /wallet/getblockbylimitnext {"startNum":5,"endNum":7}', "block 5,6"],
   ["tron", "POST /wallet/getnowblock", "head"],
   ["tron", "POST /walletsolidity/getnowblock", "block finalized"],
   ["tron", "POST /wallet/getsomething", "never"],
@@ -263,6 +263,9 @@ test("the newest block is read where an answer states it, and only there", () =>
   assert.ok(!hasTip(rpcTraits("eth", "eth_getBlockByNumber", ["0x10", false])));
   assert.ok(!hasTip(rpcTraits("eth", "eth_getBlockByNumber", ["pending", false])));
   assert.equal(tip("juno", "status", {}, { sync_info: { latest_block_height: "16" } }), 16);
+  assert.equal(tip("juno", "block", {}, { block: { header: { height: "16" } } }), 16);
+  assert.equal(tip("juno", "header", {}, { header: { height: "16" } }), 16);
+  assert.equal(tip("juno", "commit", {}, { signed_header: { header: { height: "16" } } }), 16);
   assert.equal(tip("solana", "getSlot", [], 16), 16);
   assert.ok(!hasTip(rpcTraits("solana", "getSlot", [{ commitment: "processed" }])));
   assert.equal(tip("near", "block", { finality: "optimistic" }, { header: { height: 16 } }), 16);

@@ -18,7 +18,10 @@ const BY_ID: PathRule = {
 /** From the first, up to and without the second. */
 const RANGE: PathRule = {
   by: "block",
-  blocks: ({ named }) => all(atHeight(decimalHeight(named.startNum)), atHeight(decimalHeight(named.endNum))),
+  blocks: ({ named }) => {
+    const end = decimalHeight(named.endNum);
+    return all(atHeight(decimalHeight(named.startNum)), atHeight(end === undefined ? undefined : Math.max(0, end - 1)));
+  },
 };
 const SOLID: PathRule = { by: "block", blocks: (): readonly BlockRef[] => [FINALIZED] };
 const IN_BLOCK: PathRule = { by: "found", heightOf: (result) => decimalHeight(memberAt(result, "blockNumber")) };
