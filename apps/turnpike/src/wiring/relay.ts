@@ -53,7 +53,10 @@ function overSockets(supplier: SupplierConfig): readonly SocketEndpoint[] {
   });
 }
 
-/** The subscriptions of a configuration's suppliers; who is drained is what the relay remembers. @throws AppError CONFIG_INVALID. */
+/**
+ * The subscriptions of a configuration's suppliers; who is drained, and how high a chain is, is what the relay remembers.
+ * @throws AppError CONFIG_INVALID.
+ */
 export function createSockets(
   config: Config,
   catalogue: Catalogue,
@@ -61,6 +64,13 @@ export function createSockets(
   { memory }: Pick<DirectRelay, "memory">,
 ): Subscriptions {
   const suppliers = Object.fromEntries(Object.entries(config.suppliers).map(([id, one]) => [id, overSockets(one)]));
+  // Now and not at each question: by then the relay may remember another chain under the same name.
+  const views = new Map(
+    Object.keys(suppliers).flatMap((id) => {
+      const service = catalogue.get(id);
+      return service === undefined ? [] : [[id, memory.of(service).view] as const];
+    }),
+  );
   return createSubscriptions(
     { ...subscriptionDefaults, suppliers },
     {
@@ -68,6 +78,7 @@ export function createSockets(
       catalogue: catalogue.services,
       random: () => Math.random(),
       isDrained: (id, operator) => memory.isDrained(id, operator),
+      tipBlocks: (id) => views.get(id)?.tip(modules.clock.monotonicMs()),
     },
   );
 }

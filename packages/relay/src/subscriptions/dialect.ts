@@ -1,6 +1,7 @@
 import { isRecord } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import { findMembers } from "../members.ts";
+import { readQuantity } from "./head-chain.ts";
 import type { Topic } from "./types.ts";
 import { rawOf, type UpstreamMessage, type UpstreamSocket } from "./upstream-socket.ts";
 
@@ -11,11 +12,18 @@ export interface UpstreamEvent {
   readonly raw: string;
 }
 
+/** The supplier has ended a subscription by itself; its socket may stay open. */
+export interface Cancellation {
+  readonly cancelled: string;
+}
+
 /** How an upstream subscription was answered. */
 export type Subscribed =
   | { readonly kind: "ok"; readonly handle: string }
   | { readonly kind: "error"; readonly raw: string }
   | { readonly kind: "lost" };
+
+const DECIMAL = /^[0-9]{1,15}$/;
 
 /** How a family subscribes. */
 export interface Dialect {
@@ -24,7 +32,10 @@ export interface Dialect {
   verify(socket: UpstreamSocket, service: Service): Promise<"right" | "wrong" | "failed">;
   subscribe(socket: UpstreamSocket, topic: Topic): Promise<Subscribed>;
   unsubscribe(socket: UpstreamSocket, topic: Topic, handle: string): void;
-  event(message: UpstreamMessage): UpstreamEvent | undefined;
+  /** Undefined for a message that is neither, so that nothing is taken for an event that has no result. */
+  event(message: UpstreamMessage): UpstreamEvent | Cancellation | undefined;
+  /** The newest block that the supplier has; undefined when it does not say. */
+  height(socket: UpstreamSocket): Promise<number | undefined>;
 }
 
 /** `eth_subscribe` of geth: https://geth.ethereum.org/docs/interacting-with-geth/rpc/pubsub. */
@@ -49,7 +60,14 @@ export const evmDialect: Dialect = {
   event(message) {
     const { method, params } = message.value;
     if (method !== "eth_subscription" || !isRecord(params) || typeof params.subscription !== "string") return undefined;
-    return { handle: params.subscription, value: params.result, raw: memberText(message, "params", "result") };
+    const handle = params.subscription;
+    if (params.error !== undefined && params.error !== null) return { cancelled: handle };
+    const raw = memberText(message, "params", "result");
+    return raw === undefined ? undefined : { handle, value: params.result, raw };
+  },
+  async height(socket) {
+    const answer = await socket.call("eth_blockNumber", "[]");
+    return answer.kind === "result" ? readQuantity(answer.value) : undefined;
   },
 };
 
@@ -73,19 +91,27 @@ export const cometDialect: Dialect = {
     void socket.call("unsubscribe", topic.params);
   },
   event(message) {
-    const { id, result } = message.value;
+    const { id, result, error } = message.value;
     if (typeof id !== "number" && typeof id !== "string") return undefined;
     // Before 0.34 the id had this suffix.
     const handle = String(id).replace(/#event$/, "");
-    return { handle, value: result, raw: rawOf(message, "result") ?? "null" };
+    if (error !== undefined && error !== null) return { cancelled: handle };
+    const raw = rawOf(message, "result");
+    return raw === undefined ? undefined : { handle, value: result, raw };
+  },
+  async height(socket) {
+    const answer = await socket.call("status", "{}");
+    if (answer.kind !== "result" || !isRecord(answer.value) || !isRecord(answer.value.sync_info)) return undefined;
+    const { latest_block_height: height } = answer.value.sync_info;
+    return typeof height === "string" && DECIMAL.test(height) ? Number(height) : undefined;
   },
 };
 
 /** The text of a member of a member, cut out of the message's own bytes. */
-function memberText(message: UpstreamMessage, outer: string, inner: string): string {
+function memberText(message: UpstreamMessage, outer: string, inner: string): string | undefined {
   const span = message.members.get(outer);
-  if (span === undefined) return "null";
+  if (span === undefined) return undefined;
   const bytes = message.bytes.subarray(span.start, span.end);
   const found = findMembers(bytes)?.get(inner);
-  return found === undefined ? "null" : bytes.toString("utf8", found.start, found.end);
+  return found === undefined ? undefined : bytes.toString("utf8", found.start, found.end);
 }

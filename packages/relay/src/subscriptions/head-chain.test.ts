@@ -39,8 +39,7 @@ describe("head chain", () => {
         const delivered: Head[] = [first];
         for (const [at, { grow, back, seen }] of steps.entries()) {
           const length = blocks.length + grow;
-          // Not below the block that the walk began at: what is before it was never asked for.
-          const from = Math.max(first.number + 1, blocks.length - back);
+          const from = blocks.length - back;
           blocks = fork(blocks, from, length, `f${at}-`);
           const head = blocks.at(-1);
           if (!seen || head === undefined) continue;
@@ -55,7 +54,9 @@ describe("head chain", () => {
         }
         for (const [at, head] of delivered.entries()) {
           const earlier = delivered.slice(0, at);
-          if (at > 0) assert.ok(earlier.some((one) => one.hash === head.parentHash));
+          // What is before the block that the walk began at was never asked for.
+          assert.ok(head.number >= first.number);
+          if (head.number > first.number) assert.ok(earlier.some((one) => one.hash === head.parentHash));
           assert.ok(!earlier.some((one) => one.hash === head.hash));
         }
       }),
@@ -90,6 +91,42 @@ describe("head chain", () => {
     const liar: HeadSource = { byNumber: async () => blocks[3], byHash: async () => blocks[3] };
     assert.equal((await chain.resolve(blocks[10], liar)).kind, "failed");
     assert.equal(chain.lastNumber, 0);
+  });
+
+  test("soon after the first block: it is replaced, or an event of an earlier one comes late", async () => {
+    const main = fork([], 0, 601, "g");
+    const seed = main[600];
+    assert.ok(seed);
+    const begun = (): HeadChain => {
+      const chain = new HeadChain(FAR);
+      chain.seed(seed);
+      return chain;
+    };
+    const [late, replaced] = [begun(), begun()];
+    const [before, again] = [main[599], fork(main, 600, 601, "o")[600]];
+    assert.ok(before && again);
+    assert.deepEqual(late.resolveNow(before), { kind: "known" });
+    assert.deepEqual(late.resolveNow({ ...before, hash: "o599" }), { kind: "known" });
+    assert.deepEqual(replaced.resolveNow(again), { kind: "new", heads: [again], orphaned: [seed.hash] });
+
+    const other = fork(main, 590, 604, "o");
+    const asked: string[] = [];
+    const source: HeadSource = {
+      byNumber: async (number) => other[number],
+      byHash: async (hash) => {
+        asked.push(hash);
+        return other.find((block) => block.hash === hash);
+      },
+    };
+    const chain = begun();
+    const [head] = other.slice(-1);
+    assert.ok(head);
+    const news = await chain.resolve(head, source);
+    assert.deepEqual(news, { kind: "new", heads: other.slice(600), orphaned: [seed.hash] });
+    assert.deepEqual(asked, ["o600"]);
+    chain.deliver(news);
+    assert.equal(chain.lastNumber, 603);
+    assert.equal(chain.has(seed.hash), false);
   });
 
   test("a block that comes back after a reorganisation is news again", () => {

@@ -54,6 +54,8 @@ export class HeadChain {
   /** Delivered blocks in order of delivery. */
   readonly #numbers = new Map<string, number>();
   #last: { readonly number: number; readonly hash: string } | undefined;
+  /** Height at which it began: what is before that is nobody's concern, and its blocks are not known. */
+  #floor = Number.NEGATIVE_INFINITY;
 
   constructor(maxReplayBlocks: number) {
     this.#maxReplayBlocks = maxReplayBlocks;
@@ -73,6 +75,7 @@ export class HeadChain {
     this.#numbers.clear();
     this.#numbers.set(head.hash, head.number);
     this.#last = head;
+    this.#floor = head.number;
   }
 
   /** What a head means, without delivering it; a gap before it is filled from the source. */
@@ -91,7 +94,7 @@ export class HeadChain {
       }
     }
     const heads = [head];
-    for (let next = head; !this.has(next.parentHash); ) {
+    for (let next = head; next.number > this.#floor && !this.has(next.parentHash); ) {
       if (heads.length > Math.max(gap, 0) + KEPT_BLOCKS) return { kind: "missed" };
       const parent = fetched.get(next.parentHash) ?? (await source.byHash(next.parentHash));
       if (parent === undefined || parent.hash !== next.parentHash || parent.number !== next.number - 1) {
@@ -106,7 +109,9 @@ export class HeadChain {
   /** {@link resolve} where nothing has to be fetched; undefined where something has. */
   resolveNow(head: Head): HeadNews | undefined {
     if (this.has(head.hash)) return { kind: "known" };
-    if (this.#last === undefined || this.has(head.parentHash)) return this.#news([head]);
+    // A late event, or the part of another branch that is from before the beginning.
+    if (head.number < this.#floor) return { kind: "known" };
+    if (this.#last === undefined || head.number === this.#floor || this.has(head.parentHash)) return this.#news([head]);
     // A supplier far behind, on a part of the chain that is no longer kept.
     if (head.number <= this.#last.number - KEPT_BLOCKS) return { kind: "known" };
     return undefined;

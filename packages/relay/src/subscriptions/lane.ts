@@ -1,7 +1,8 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { type Clock, hostOf, type Log } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
-import type { Dialect, UpstreamEvent } from "./dialect.ts";
+import { chainViewDefaults } from "../chain-view/options.ts";
+import type { Cancellation, Dialect, UpstreamEvent } from "./dialect.ts";
 import { EvmReplay } from "./evm-replay.ts";
 import { Feed } from "./feed.ts";
 import { JobQueue } from "./job-queue.ts";
@@ -19,6 +20,8 @@ export interface LaneModules {
   readonly clock: Clock;
   readonly log: Log;
   readonly random: () => number;
+  /** The newest block that is known otherwise, if any. */
+  readonly tipBlocks: () => number | undefined;
   readonly replayed: (kind: string, count: number) => void;
   readonly repeated: (kind: string) => void;
   readonly lossOf: (reason: LossReason) => void;
@@ -33,12 +36,20 @@ interface Link {
   readonly queue: JobQueue;
   readonly handles: Map<string, Feed>;
   readonly generation: number;
+  /** Checks in a row at which the supplier was behind; below 0 for one that was taken nevertheless. */
+  behindChecks: number;
 }
 
 const FIRST_PAUSE_MS = 100;
 const LONGEST_PAUSE_MS = 2_000;
 /** Blocks that a new supplier may be behind while others were not tried, where the service says nothing. */
 const DEFAULT_ALLOWANCE_BLOCKS = 5;
+/** Blocks that a supplier may always be behind what is known otherwise: they take time to travel. */
+const LEAST_ALLOWANCE_BLOCKS = 2;
+/** A supplier that is behind at so many checks in a row is given up. */
+const BEHIND_CHECKS = 2;
+/** The same for one that was behind when it was taken because nobody was better: others are tried again, but not at once. */
+const LATE_BEHIND_CHECKS = 10;
 const inside: SubscriptionListener = { event() {}, ended() {} };
 
 /** One WebSocket to one supplier after another, and the subscriptions that live on it. */
@@ -237,7 +248,7 @@ export class Lane {
       suppliers.failed(endpoint);
       return false;
     }
-    const made: Link = { socket, queue, handles, generation };
+    const made: Link = { socket, queue, handles, generation, behindChecks: 0 };
     link = made;
     const verdict = await queue.run(() => this.#restore(made, isStrict));
     if (verdict === "done") {
@@ -261,6 +272,10 @@ export class Lane {
     const { socket } = link;
     const chain = await dialect.verify(socket, service);
     if (chain !== "right") return chain === "wrong" ? "wrong_chain" : "refused";
+    if (await this.#isBehind(() => dialect.height(socket))) {
+      if (isStrict) return "behind";
+      link.behindChecks = BEHIND_CHECKS - LATE_BEHIND_CHECKS;
+    }
     const feeds = [...this.feeds.values()].filter((feed) => feed.isActive);
     const answers = await Promise.all(feeds.map((feed) => dialect.subscribe(socket, feed.topic)));
     for (const [at, answer] of answers.entries()) {
@@ -302,7 +317,12 @@ export class Lane {
     this.#rest();
   }
 
-  #deliver(link: Link, event: UpstreamEvent): unknown {
+  #deliver(link: Link, event: UpstreamEvent | Cancellation): unknown {
+    if ("cancelled" in event) {
+      // The others of the socket may be next: all are made again elsewhere.
+      if (link.handles.has(event.cancelled)) link.socket.fail("cancelled");
+      return undefined;
+    }
     const feed = link.handles.get(event.handle);
     if (feed === undefined || link.socket.isOver) return undefined;
     if (feed.topic.replay === "logs") return this.#replay.log(feed, event.value, event.raw);
@@ -344,8 +364,24 @@ export class Lane {
       link.socket.fail("drained");
       return;
     }
-    if (link === undefined || this.feeds.get(HEADS_TOPIC.key)?.isActive !== true) return;
-    if (await this.#replay.isStalled(link.socket)) link.socket.fail("stalled");
+    if (link === undefined) return;
+    const hasHeads = this.feeds.get(HEADS_TOPIC.key)?.isActive === true;
+    const isBehind = await this.#isBehind(async () =>
+      hasHeads ? this.#replay.chain.lastNumber : this.#modules.dialect.height(link.socket),
+    );
+    link.behindChecks = isBehind ? link.behindChecks + 1 : 0;
+    const isStalled = hasHeads && (await this.#replay.isStalled(link.socket));
+    if (isStalled || link.behindChecks >= BEHIND_CHECKS) link.socket.fail("stalled");
+  }
+
+  /** True when a height is further behind what is known otherwise than it may be. Unknown is not behind. */
+  async #isBehind(heightOf: () => Promise<number | undefined>): Promise<boolean> {
+    const { tipBlocks, service } = this.#modules;
+    // The tip first: meanwhile the supplier may only get better.
+    const tip = tipBlocks();
+    const height = tip === undefined ? undefined : await heightOf();
+    const allowance = service.syncAllowanceBlocks ?? chainViewDefaults.syncAllowanceBlocks;
+    return tip !== undefined && height !== undefined && height < tip - Math.max(LEAST_ALLOWANCE_BLOCKS, allowance);
   }
 
   #end(reason: EndReason): void {

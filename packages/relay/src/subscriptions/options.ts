@@ -20,7 +20,7 @@ export interface SubscriptionOptions {
   readonly maxMessageBytes: number;
   /** Time between two pings; a supplier that answers none of two is given up. */
   readonly pingIntervalMs: number;
-  /** A supplier that sent no head for so long is asked for its latest block. */
+  /** Time between two checks whether a supplier has blocks that it does not send, or is behind what is known. */
   readonly stallCheckMs: number;
   /** How long another supplier is looked for before subscribers are told that there is none. */
   readonly recoveryTimeoutMs: number;

@@ -5,10 +5,13 @@ import { createCatalogue } from "@turnpike/catalogue";
 import { type SubscriptionOptions, subscriptionDefaults } from "./options.ts";
 import { createSubscriptions } from "./subscriptions.ts";
 import { FakeChain, type SocketNode, startSocketNode } from "./testing/socket-node.ts";
-import { evmTopic } from "./topics.ts";
+import { cometTopic, evmTopic } from "./topics.ts";
 import type { SubscribeResult, SubscriptionListener, Subscriptions, Topic } from "./types.ts";
 
 const ETH = "eth" as ServiceId;
+const OSMOSIS = "osmosis" as ServiceId;
+/** For tests that would else wait for ever when they fail. */
+const SOON = { timeout: 5_000 };
 
 interface Heard extends SubscriptionListener {
   readonly events: Readonly<Record<string, unknown>>[];
@@ -51,6 +54,8 @@ interface Stage extends AsyncDisposable {
   readonly subscriptions: Subscriptions;
   readonly counts: Map<string, number>;
   readonly drained: Set<string>;
+  /** What else is known of the chain's newest block. */
+  readonly known: { tipBlocks: number | undefined };
 }
 
 async function stage(count: number, change: Partial<SubscriptionOptions> = {}): Promise<Stage> {
@@ -58,6 +63,8 @@ async function stage(count: number, change: Partial<SubscriptionOptions> = {}): 
   const nodes = await Promise.all(Array.from({ length: count }, () => startSocketNode(chain)));
   const counts = new Map<string, number>();
   const drained = new Set<string>();
+  const known: Stage["known"] = { tipBlocks: undefined };
+  const endpoints = nodes.map(({ url }, at) => ({ operator: `op${at}`, url }));
   const add = ({ name }: MetricSpec, by: number): void => void counts.set(name, (counts.get(name) ?? 0) + by);
   const subscriptions = createSubscriptions(
     {
@@ -65,7 +72,7 @@ async function stage(count: number, change: Partial<SubscriptionOptions> = {}): 
       recoveryTimeoutMs: 2_000,
       callTimeoutMs: 500,
       ...change,
-      suppliers: { eth: nodes.map(({ url }, at) => ({ operator: `op${at}`, url })) },
+      suppliers: { eth: endpoints, osmosis: endpoints },
     },
     {
       catalogue: createCatalogue().services,
@@ -74,6 +81,7 @@ async function stage(count: number, change: Partial<SubscriptionOptions> = {}): 
       metrics: { count: (spec, _labels, by = 1) => add(spec, by), set() {}, observe() {} },
       random: () => 0.5,
       isDrained: (_id, operator) => drained.has(operator),
+      tipBlocks: () => known.tipBlocks,
     },
   );
   return {
@@ -82,6 +90,7 @@ async function stage(count: number, change: Partial<SubscriptionOptions> = {}): 
     subscriptions,
     counts,
     drained,
+    known,
     async [Symbol.asyncDispose]() {
       await subscriptions[Symbol.asyncDispose]();
       await Promise.all(nodes.map((node) => node[Symbol.asyncDispose]()));
@@ -102,11 +111,32 @@ function taken(result: SubscribeResult): { close(): void } {
 
 const numbers = (heard: Heard): number[] => heard.events.map((event) => Number(event.number ?? event.blockNumber));
 const range = (from: number, to: number): number[] => Array.from({ length: to - from + 1 }, (_, at) => from + at);
+const other = (nodes: readonly SocketNode[], than: SocketNode): SocketNode => {
+  const found = nodes.find((node) => node !== than);
+  assert.ok(found);
+  return found;
+};
 const one = (nodes: readonly SocketNode[]): SocketNode => {
   const used = nodes.find((node) => node.connections > 0);
   assert.ok(used);
   return used;
 };
+
+/** Lets a node speak CometBFT; its height is told by `heightOf`. */
+function speakComet(node: SocketNode, heightOf: () => number): void {
+  node.answer = (method, id) => {
+    const status = { node_info: { network: "osmosis-1" }, sync_info: { latest_block_height: String(heightOf()) } };
+    return JSON.stringify({ jsonrpc: "2.0", id, result: method === "status" ? status : {} });
+  };
+}
+
+/** The next so many calls of a method at a node. */
+async function calledTimes(node: SocketNode, method: string, times: number): Promise<void> {
+  for (let i = 0; i < times; i++) await node.called(method);
+}
+
+const subscribeCalls = (node: SocketNode): number =>
+  node.calls.filter((method) => method === "eth_subscribe" || method === "subscribe").length;
 
 describe("subscriptions", () => {
   test("many listeners share one upstream subscription, which ends with the last", async () => {
@@ -361,5 +391,181 @@ describe("subscriptions", () => {
     assert.notEqual(a.key, topic("logs", { address: "0xcd" }).key);
     assert.equal(evmTopic([1]), undefined);
     assert.equal(evmTopic({}), undefined);
+  });
+
+  test("a reorganisation of the block at which the first subscription began is delivered", SOON, async () => {
+    await using here = await stage(1);
+    const [node] = here.nodes;
+    assert.ok(node);
+    here.chain.mine(600);
+    const heads = listener();
+    const logs = listener();
+    taken(await here.subscriptions.subscribe(ETH, topic("newHeads"), heads));
+    taken(await here.subscriptions.subscribe(ETH, topic("logs"), logs));
+    here.chain.reorg(1);
+    await Promise.all([heads.until(2), logs.until(3)]);
+    assert.deepEqual(numbers(heads), [600, 601]);
+    assert.equal(node.calls.includes("eth_getBlockByHash"), false);
+    assert.deepEqual(
+      [heads.reasons, logs.reasons, here.counts.get("turnpike_relay_upstream_websocket_losses_total")],
+      [[], [], undefined],
+    );
+  });
+
+  test("so is one that the next supplier shows", SOON, async () => {
+    await using here = await stage(1);
+    const [node] = here.nodes;
+    assert.ok(node);
+    here.chain.mine(600);
+    const heads = listener();
+    taken(await here.subscriptions.subscribe(ETH, topic("newHeads"), heads));
+    node.isMute = true;
+    node.drop();
+    here.chain.reorg(3);
+    node.isMute = false;
+    await heads.until(2);
+    assert.deepEqual([numbers(heads), heads.reasons], [[600, 601], []]);
+  });
+});
+
+describe("subscriptions at a supplier that is behind", () => {
+  test("it stays at one block while the chain goes on: another takes over, and nothing is missed", SOON, async () => {
+    await using here = await stage(2, { stallCheckMs: 20 });
+    const heads = listener();
+    const logs = listener();
+    taken(await here.subscriptions.subscribe(ETH, topic("newHeads"), heads));
+    taken(await here.subscriptions.subscribe(ETH, topic("logs"), logs));
+    here.chain.mine(2);
+    await Promise.all([heads.until(2), logs.until(2)]);
+    const stuck = one(here.nodes);
+    stuck.isMute = true;
+    stuck.lagBlocks = 10;
+    here.chain.mine(10);
+    here.known.tipBlocks = 12;
+    await Promise.all([heads.until(12), logs.until(12)]);
+    assert.deepEqual([numbers(heads), numbers(logs)], [range(1, 12), range(1, 12)]);
+  });
+
+  test("it is passed over at the first connection", SOON, async () => {
+    await using here = await stage(2);
+    const [stale] = here.nodes;
+    assert.ok(stale);
+    here.chain.mine(20);
+    stale.lagBlocks = 10;
+    here.known.tipBlocks = 20;
+    const heads = listener();
+    taken(await here.subscriptions.subscribe(ETH, topic("newHeads"), heads));
+    assert.equal(subscribeCalls(stale), 0);
+    here.chain.mine();
+    await heads.until(1);
+    assert.deepEqual(numbers(heads), [21]);
+  });
+
+  test("a socket without heads is checked too", SOON, async () => {
+    await using here = await stage(2, { stallCheckMs: 20 });
+    const pending = listener();
+    taken(await here.subscriptions.subscribe(ETH, topic("newPendingTransactions"), pending));
+    const stuck = one(here.nodes);
+    const moved = other(here.nodes, stuck).called("eth_subscribe");
+    stuck.lagBlocks = 10;
+    here.chain.mine(10);
+    here.known.tipBlocks = 10;
+    await moved;
+  });
+
+  test("so is one of a CometBFT node", SOON, async () => {
+    await using here = await stage(2, { stallCheckMs: 20 });
+    for (const node of here.nodes) speakComet(node, () => (node.isMute ? 1 : 100));
+    const blocks = listener();
+    taken(await here.subscriptions.subscribe(OSMOSIS, cometTopic("tm.event='NewBlock'"), blocks));
+    const stuck = one(here.nodes);
+    const moved = other(here.nodes, stuck).called("subscribe");
+    stuck.isMute = true;
+    here.known.tipBlocks = 100;
+    await moved;
+  });
+
+  test("one check is not enough: blocks take time to travel", SOON, async () => {
+    await using here = await stage(2, { stallCheckMs: 10 });
+    taken(await here.subscriptions.subscribe(ETH, topic("newPendingTransactions"), listener()));
+    const node = one(here.nodes);
+    here.chain.mine(10);
+    let asked = 0;
+    node.answer = (method, id) => {
+      if (method !== "eth_blockNumber") return undefined;
+      return JSON.stringify({ jsonrpc: "2.0", id, result: asked++ % 2 === 0 ? "0x0" : "0xa" });
+    };
+    here.known.tipBlocks = 10;
+    await calledTimes(node, "eth_blockNumber", 8);
+    assert.equal(subscribeCalls(other(here.nodes, node)), 0);
+  });
+
+  test("when all are behind, one is used, and is not given up at every check", SOON, async () => {
+    await using here = await stage(1, { stallCheckMs: 10 });
+    const [node] = here.nodes;
+    assert.ok(node);
+    here.known.tipBlocks = 1_000;
+    const heads = listener();
+    taken(await here.subscriptions.subscribe(ETH, topic("newHeads"), heads));
+    await calledTimes(node, "eth_getBlockByNumber", 6);
+    here.chain.mine();
+    await heads.until(1);
+    assert.equal(subscribeCalls(node), 1);
+  });
+});
+
+describe("subscriptions that a supplier ends", () => {
+  test("CometBFT: all of the socket are made again elsewhere, and no event is made of it", SOON, async () => {
+    await using here = await stage(2);
+    for (const node of here.nodes) speakComet(node, () => 100);
+    const queries = ["tm.event='NewBlock'", "tm.event='Tx'"];
+    const heard = queries.map(() => listener());
+    for (const [at, query] of queries.entries()) {
+      taken(await here.subscriptions.subscribe(OSMOSIS, cometTopic(query), heard[at] ?? listener()));
+    }
+    const first = one(here.nodes);
+    const second = other(here.nodes, first);
+    const message = "subscription was cancelled (reason: client is not pulling messages fast enough)";
+    first.broadcast(
+      JSON.stringify({ jsonrpc: "2.0", id: 2, error: { code: -32000, message: "Server error", data: message } }),
+    );
+    while (subscribeCalls(second) < 2) await new Promise((resolve) => setImmediate(resolve));
+    second.broadcast('{"jsonrpc":"2.0","id":2,"result":{"height":1}}');
+    second.broadcast('{"jsonrpc":"2.0","id":3,"result":{"height":2}}');
+    await Promise.all(heard.map((each) => each.until(1)));
+    assert.deepEqual(
+      heard.map(({ raws }) => raws),
+      [['{"height":1}'], ['{"height":2}']],
+    );
+  });
+
+  test("CometBFT: an error for a call that is over ends nothing", SOON, async () => {
+    await using here = await stage(2);
+    for (const node of here.nodes) speakComet(node, () => 100);
+    const heard = listener();
+    taken(await here.subscriptions.subscribe(OSMOSIS, cometTopic("tm.event='Tx'"), heard));
+    const node = one(here.nodes);
+    node.broadcast('{"jsonrpc":"2.0","id":77,"error":{"code":-32603,"message":"late"}}');
+    node.broadcast('{"jsonrpc":"2.0","id":2}');
+    node.broadcast('{"jsonrpc":"2.0","id":2,"result":{"height":1}}');
+    await heard.until(1);
+    assert.deepEqual([heard.raws, subscribeCalls(other(here.nodes, node))], [['{"height":1}'], 0]);
+  });
+
+  test("EVM: the same", SOON, async () => {
+    await using here = await stage(2);
+    const heard = listener();
+    taken(await here.subscriptions.subscribe(ETH, topic("newPendingTransactions"), heard));
+    const first = one(here.nodes);
+    const second = other(here.nodes, first);
+    const moved = second.called("eth_subscribe");
+    first.broadcast('{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0xf01"}}');
+    first.broadcast(
+      '{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0xf01","error":{"code":-32000,"message":"lagged"}}}',
+    );
+    await moved;
+    second.broadcast('{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0xf01","result":"0xt"}}');
+    await heard.until(1);
+    assert.deepEqual(heard.raws, ['"0xt"']);
   });
 });

@@ -32,6 +32,11 @@ export interface SubscriptionModules {
   readonly random: () => number;
   /** Taken out of service by hand. Absent: nobody is. */
   readonly isDrained?: (id: ServiceId, operator: string) => boolean;
+  /**
+   * The newest block that is known otherwise: a supplier that stays behind it is given up. Absent or undefined: a supplier
+   * is only held against itself.
+   */
+  readonly tipBlocks?: (id: ServiceId) => number | undefined;
 }
 
 interface Hub {
@@ -119,7 +124,7 @@ class SharedSubscriptions implements Subscriptions {
 
   #newLane(hub: Hub, name: "evm" | "comet"): Lane {
     const { service, suppliers, lanes } = hub;
-    const { metrics, clock, log, random } = this.#modules;
+    const { metrics, clock, log, random, tipBlocks } = this.#modules;
     const label = { service: service.id };
     const lane = new Lane(this.#options, {
       service,
@@ -128,6 +133,7 @@ class SharedSubscriptions implements Subscriptions {
       clock,
       log,
       random,
+      tipBlocks: () => tipBlocks?.(service.id),
       replayed: (kind, count) => count > 0 && metrics.count(REPLAYED_EVENTS, { ...label, kind }, count),
       repeated: (kind) => metrics.count(REPEATED_EVENTS, { ...label, kind }),
       lossOf: (reason) => metrics.count(UPSTREAM_LOSSES, { ...label, reason }),

@@ -10,6 +10,7 @@ export type LossReason =
   | "garbage"
   | "flooded"
   | "stalled"
+  | "cancelled"
   | "gap"
   | "refused"
   | "behind"

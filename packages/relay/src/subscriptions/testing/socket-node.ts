@@ -120,6 +120,8 @@ export async function startSocketNode(chain: FakeChain): Promise<SocketNode> {
       }
       case "eth_unsubscribe":
         return subscriptions.delete(String(first));
+      case "eth_blockNumber":
+        return hex(blocks.at(-1)?.number ?? 0);
       case "eth_getBlockByNumber":
         return asBlock(first === "latest" ? blocks.at(-1) : blocks[Number(first)]);
       case "eth_getBlockByHash":
