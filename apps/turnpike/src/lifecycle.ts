@@ -27,8 +27,8 @@ export interface Running extends AsyncDisposable {
 
 /**
  * Runs a service until SIGTERM or SIGINT, then disposes of it: calls under way end first. A second signal ends the process
- * at once, and so does the watchdog. SIGHUP is for the service, where it has a use for it. A signal during the start ends
- * the service as soon as it has started.
+ * at once, and so does the watchdog. SIGHUP is for the service, where it has a use for it. What comes during the start is
+ * done as soon as the service has started: any number of SIGHUPs is one then, and ends a service that has no use for it.
  */
 export async function serve(
   context: CommandContext,
@@ -36,6 +36,11 @@ export async function serve(
   start: () => Promise<Running>,
 ): Promise<void> {
   const { signal, stop } = firstSignal();
+  let isHungUp = false;
+  const remember = (): void => {
+    isHungUp = true;
+  };
+  process.on("SIGHUP", remember);
   try {
     await using running = await start();
     const { onHangUp, failed, drainMs } = running;
@@ -44,7 +49,10 @@ export async function serve(
       process.on("SIGHUP", onHangUp);
       stack.defer(() => void process.off("SIGHUP", onHangUp));
     }
-    const cause = await (failed === undefined ? signal : Promise.race([signal, failed]));
+    process.off("SIGHUP", remember);
+    if (isHungUp) onHangUp?.();
+    const end = isHungUp && onHangUp === undefined ? "SIGHUP" : signal;
+    const cause = await (failed === undefined ? end : Promise.race([end, failed]));
     modules.log.info({ signal: cause }, "stopping");
     const kill = (): void => context.kill(1);
     process.once("SIGTERM", kill);
@@ -59,6 +67,7 @@ export async function serve(
     await running[Symbol.asyncDispose]();
     modules.log.info({}, "stopped");
   } finally {
+    process.off("SIGHUP", remember);
     stop();
   }
 }

@@ -69,7 +69,7 @@ export const GATEWAY = section(
       268_435_456,
       1_048_576,
       17_179_869_184,
-      "Most bytes of request bodies that are held at once, over all requests. Each service limits its own body.",
+      "Most bytes of request bodies that are held at once; those of free calls may be half of them. Each service limits its own body.",
     ),
     maxHeaderBytes: integer(32_768, 8_192, 262_144, "Largest header block of a request, in bytes."),
     maxAnswerBytes: integer(4_194_304, 1_024, 67_108_864, "Largest upstream answer that is sold, in bytes."),

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isAppError, type Log } from "@turnpike/base";
+import { openRaw } from "./testing/raw.ts";
 import { paymentHeader, receipt, startTestGateway, type TestGateway } from "./testing/stand-ins.ts";
 
 const CALL = '{"method":"eth_blockNumber"}';
@@ -46,6 +47,17 @@ test("unpaid: the route's terms, the same bytes in header and body, whatever the
     await assertTerms(answer, /^Payment required$/);
   }
   assert.deepEqual(to.payment.calls, []);
+});
+
+test("unpaid with two Host lines is 400, as every such request (RFC 9112 section 3.2)", async () => {
+  await using to = await startTestGateway();
+  for (const second of ["Host: 127.0.0.1", "hOST: other.example"]) {
+    await using raw = await openRaw(to.port);
+    raw.write(`POST /v1/eth HTTP/1.1\r\nHost: 127.0.0.1\r\n${second}\r\nContent-Length: 2\r\n\r\n{}`);
+    const [response] = await raw.next();
+    assert.equal(response?.status, 400);
+    assert.match(response.body, /"code":"MALFORMED_REQUEST"/);
+  }
 });
 
 test("paid: the envelope around the supplier's bytes, the receipt, private", async () => {

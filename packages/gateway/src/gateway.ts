@@ -6,7 +6,7 @@ import { createBodyBudget } from "./http/body.ts";
 import { type ClientIpOf, createClientIp } from "./http/client-ip.ts";
 import { closeServer } from "./http/closing.ts";
 import { createDesk, doorError, tellWorking, type Working } from "./http/desk.ts";
-import { headFault, isForRelay, openDoor } from "./http/front.ts";
+import { countHosts, headFault, isForRelay, openDoor } from "./http/front.ts";
 import { canDiscard, type Trail } from "./http/request.ts";
 import { createRequestIds } from "./http/request-id.ts";
 import { applyHttpLimits, createHttpServer, listenOn } from "./http/server.ts";
@@ -26,6 +26,10 @@ import { noSubscriptions } from "./websocket/no-subscriptions.ts";
 
 /** How late a body's time-out may come. */
 const BODY_STEP_MS = 100;
+/** Share of the bytes of request bodies that free calls may hold, so that there is room for paid ones. */
+const FREE_SHARE = 0.5;
+/** Bytes of answers that may be written and not sent yet, besides those that wait for their settlement. */
+const UNSENT_SHARE = 0.5;
 
 /** Makes the edges' parts of one configuration. */
 export type PartsOf = (publicUrl: string, opts: GatewayOptions, parts: GatewayParts) => EdgeParts;
@@ -58,6 +62,7 @@ export function assembleGateway(
     metrics,
     hashSeed: Buffer.from(random.bytes(4)).readUInt32LE(),
   });
+  const budget = createBodyBudget(() => opts.maxBufferedBytes);
   const shared: Shared = {
     payment,
     checks: modules.readiness,
@@ -67,9 +72,11 @@ export function assembleGateway(
     watch,
     requestId,
     clientIp,
-    budget: createBodyBudget(() => opts.maxBufferedBytes),
+    budget,
+    freeBudget: createBodyBudget(() => opts.maxBufferedBytes * FREE_SHARE, budget),
     deadlines: new Deadlines({ stepMs: BODY_STEP_MS }, { clock }),
     answers: createBodyBudget(() => opts.maxHeldAnswerBytes),
+    unsent: createBodyBudget(() => opts.maxHeldAnswerBytes * UNSENT_SHARE),
     working,
     isDraining: () => draining,
     takeCalls,
@@ -131,7 +138,7 @@ export function assembleGateway(
   const openSockets = ({ parts }: Generation): WebSocketDoor => {
     const { catalogue, subscriptions = noSubscriptions } = parts;
     return createWebSocketDoor(
-      { relayDomain: opts.relayDomain, limits: opts.webSockets },
+      { relayDomain: opts.relayDomain, maxHeaders: opts.maxHeaders, limits: opts.webSockets },
       {
         services: catalogue.services.values(),
         subscriptions,
@@ -240,6 +247,7 @@ function isPlain(req: IncomingMessage, opts: GatewayOptions, free: FreeDoor | un
     canDiscard(req) &&
     req.rawHeaders.length <= opts.maxHeaders * 2 &&
     headers.host !== undefined &&
+    countHosts(req.rawHeaders) === 1 &&
     free?.isRelayHost(hostName(headers.host)) === false
   );
 }

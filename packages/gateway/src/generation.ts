@@ -41,10 +41,14 @@ export interface Shared {
   readonly clientIp: ClientIpOf;
   /** Bytes of request bodies. */
   readonly budget: BodyBudget;
+  /** The part of them that calls of the free relay may take. */
+  readonly freeBudget: BodyBudget;
   /** For bodies that do not come. */
   readonly deadlines: Deadlines;
   /** Bytes of answers that wait for their settlement. */
   readonly answers: BodyBudget;
+  /** Bytes of large answers that are written and not sent yet. */
+  readonly unsent: BodyBudget;
   readonly working: Working;
   readonly isDraining: () => boolean;
   /** Takes calls from limits as a configuration has them. */
@@ -93,13 +97,24 @@ export function createGeneration(
     { checkTimeoutMs: CHECK_TIMEOUT_MS, keepMs: CHECK_KEEP_MS },
     { services: catalogue.services, payment, relay, subscriptions, checks: shared.checks, clock },
   );
-  const { answers } = shared;
+  const { answers, freeBudget } = shared;
   const sell = createPipeline({ payment, relay, optionsOf, parse, answers, clock, log, metrics, stopping: stop });
   const edge = createPaidEdge(opts, { services, termsOf, matchPath, sell, desk, budget, deadlines });
   const { relayDomain, requestTimeoutMs, freeTimeoutMs, maxBatchItems } = opts;
   const free = createFreeDoor(
     { relayDomain, requestTimeoutMs, timeoutMs: freeTimeoutMs, maxBatchItems },
-    { services, relay, clock, desk, budget, deadlines, take: takeCalls(limits), takesKeys, clientIp, stopping: stop },
+    {
+      services,
+      relay,
+      clock,
+      desk,
+      budget: freeBudget,
+      deadlines,
+      take: takeCalls(limits),
+      takesKeys,
+      clientIp,
+      stopping: stop,
+    },
   );
   const documents = discoveryRoutes({
     services: catalogue.services,

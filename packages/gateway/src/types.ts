@@ -40,9 +40,12 @@ export interface GatewayOptions {
   readonly maxConnections: number;
   /** Most requests with work in progress at each door; more are 503 OVERLOADED. The answer to an unpaid request is not work. */
   readonly maxConcurrentRequests: number;
-  /** Most bytes of request bodies that are held at once, over all requests. */
+  /** Most bytes of request bodies that are held at once, over all requests; those of free calls may be half of them. */
   readonly maxBufferedBytes: number;
-  /** Most bytes of checked answers that wait for their settlement at once, over all requests. */
+  /**
+   * Most bytes of checked answers that wait for their settlement at once, over all requests. Half as many besides may be
+   * written and not read by their clients yet; beyond that, large free answers are 503 OVERLOADED.
+   */
   readonly maxHeldAnswerBytes: number;
   /** How long a connection may show no sign of life while something is due on it, such as a client that does not read. */
   readonly stallTimeoutMs: number;

@@ -104,6 +104,30 @@ test("pipelined requests are answered in order, also when a broken one follows t
   assert.equal(code(rest[6]), "400 MALFORMED_REQUEST");
 });
 
+test("an upgrade behind a request whose answer is due: the answer first, then 400", async () => {
+  await using to = await startTestGateway();
+  const { promise: reached, resolve: reach } = Promise.withResolvers<undefined>();
+  const { promise, resolve } = Promise.withResolvers<undefined>();
+  to.payment.admission = async (request) => {
+    reach(undefined);
+    await promise;
+    return { kind: "paid", paid: request };
+  };
+  const upgrade = `GET /relay/eth HTTP/1.1\r\n${HOST}Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n`;
+  await using raw = await openRaw(to.port);
+  raw.write(`${paid(CALL)}${upgrade}${unpaid}`);
+  await reached;
+  resolve(undefined);
+  const [answer, refused, third] = await raw.all();
+  assert.equal(answer?.status, 200);
+  assert.ok(answer.headers.has("payment-response"));
+  assert.equal(refused?.status, 400);
+  assert.match(refused.body, /"error":\{"code":-32600/);
+  assert.equal(refused.headers.get("connection"), "close");
+  assert.equal(third, undefined);
+  assert.deepEqual(raw.errors, []);
+});
+
 test("unpaid on a kept connection: the body is thrown away and the next request stands by itself", async () => {
   await using to = await startTestGateway();
   await using raw = await openRaw(to.port);

@@ -17,24 +17,31 @@ export type BodyResult =
       readonly reason: "BODY_TOO_LARGE" | "REQUEST_TIMEOUT" | "UNSUPPORTED_MEDIA_TYPE" | "OVERLOADED" | "gone";
     };
 
-/** Counts the bytes of bodies that are held, so that many slow senders together stay bounded. */
+/** Counts the bytes of bodies that are held, so that many slow clients together stay bounded. */
 export interface BodyBudget {
   /** Takes bytes; false when there are none left. */
   take(bytes: number): boolean;
+  /** Takes bytes, also when there are none left. */
+  hold(bytes: number): void;
   give(bytes: number): void;
 }
 
-/** A budget of `maxBytes`, which may change. */
-export function createBodyBudget(maxBytes: () => number): BodyBudget {
+/** A budget of `maxBytes`, which may change. With `whole`, it is a part of that one: what is taken is taken from both. */
+export function createBodyBudget(maxBytes: () => number, whole?: BodyBudget): BodyBudget {
   let held = 0;
   return {
     take(bytes) {
-      if (held + bytes > maxBytes()) return false;
+      if (held + bytes > maxBytes() || whole?.take(bytes) === false) return false;
       held += bytes;
       return true;
     },
+    hold(bytes) {
+      held += bytes;
+      whole?.hold(bytes);
+    },
     give(bytes) {
       held -= bytes;
+      whole?.give(bytes);
     },
   };
 }

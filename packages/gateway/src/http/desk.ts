@@ -4,8 +4,10 @@ import { inFlight, requestSeconds, requestsTotal } from "../metrics.ts";
 import type { Watch } from "../monitoring/watch.ts";
 import { faultFields } from "../pipeline.ts";
 import { type Answer, errorAnswer, writeAnswer } from "./answer.ts";
+import type { BodyBudget } from "./body.ts";
 import { canDiscard, type Desk, type Door, type Exchange, type Slot } from "./request.ts";
 import type { Streamed } from "./stream-body.ts";
+import { holdUnsent } from "./unsent.ts";
 import type { Works } from "./works.ts";
 
 /** Requests with work in progress at each door, over all configurations. */
@@ -16,6 +18,8 @@ export interface DeskModules {
   /** Most requests with work in progress at each door. */
   readonly maxConcurrentRequests: () => number;
   readonly working: Working;
+  /** Bytes of large answers that are written and not sent yet. */
+  readonly unsent: BodyBudget;
   /** Work that has not ended. */
   readonly works: Works;
   readonly isDraining: () => boolean;
@@ -25,18 +29,29 @@ export interface DeskModules {
   readonly metrics: Metrics;
 }
 
+/** Smaller answers are not counted: a client that reads nothing has few of them. */
+const LARGE_BYTES = 65_536;
+
 /** The desk that the doors of one configuration answer over. */
 export function createDesk(modules: DeskModules): Desk {
-  const { working, works, isDraining, watch, clock, log, metrics } = modules;
+  const { working, unsent, works, isDraining, watch, clock, log, metrics } = modules;
 
   const record = (exchange: Exchange, door: Door, service: string, status: number, result: string): void => {
     metrics.count(requestsTotal, { door, service, status: String(status), result });
     metrics.observe(requestSeconds, (clock.monotonicMs() - exchange.startMs) / 1_000, { door, result });
   };
 
+  /** False when there is no room for an answer that its client may not read. What is paid for is delivered. */
+  const hasRoom = ({ req, res }: Exchange, door: Door, { body }: Answer): boolean =>
+    body.length < LARGE_BYTES ||
+    res.headersSent ||
+    req.method === "HEAD" ||
+    holdUnsent(unsent, res, body.length, door === "paid");
+
   /** Gives a promise for a body that is still on its way. */
-  const respond = (exchange: Exchange, door: Door, service: string, answer: Answer): Promise<void> | undefined => {
+  const respond = (exchange: Exchange, door: Door, service: string, made: Answer): Promise<void> | undefined => {
     const { req, res } = exchange;
+    const answer = hasRoom(exchange, door, made) ? made : doorError(exchange, door, "OVERLOADED");
     const { status, result, body } = answer;
     const close = answer.close === true || isDraining() || (!req.complete && !canDiscard(req));
     const rest = writeAnswer(res, close ? { ...answer, close } : answer, exchange.requestId, req.method === "HEAD");

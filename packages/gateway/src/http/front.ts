@@ -18,7 +18,10 @@ export interface Doors {
 const RELAY = "/relay/";
 
 /** Why a request's head cannot be served; undefined when it can. Its host is told apart before its path. */
-export function headFault({ req, target }: Exchange, maxHeaders: number): ErrorCode | undefined {
+export function headFault(
+  { req, target }: Pick<Exchange, "req" | "target">,
+  maxHeaders: number,
+): ErrorCode | undefined {
   if (req.rawHeaders.length > maxHeaders * 2) return "HEADERS_TOO_LARGE";
   const hosts = countHosts(req.rawHeaders);
   const noHost = hosts === 0 && req.httpVersion === "1.1";
@@ -26,7 +29,7 @@ export function headFault({ req, target }: Exchange, maxHeaders: number): ErrorC
 }
 
 /** `Host` lines of raw headers. */
-function countHosts(rawHeaders: readonly string[]): number {
+export function countHosts(rawHeaders: readonly string[]): number {
   let count = 0;
   for (let at = 0; at < rawHeaders.length; at += 2) {
     const name = rawHeaders[at] ?? "";

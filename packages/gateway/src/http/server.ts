@@ -41,6 +41,11 @@ interface Connection {
 
 const connections = new WeakMap<object, Connection>();
 
+/** True for a request that came before the answer to an earlier one on its connection was written. */
+function isBehind(req: IncomingMessage): boolean {
+  return (connections.get(req.socket)?.open ?? 0) > 0;
+}
+
 /** True for a request whose client waits for `100 Continue`. */
 const awaiting = new WeakSet<IncomingMessage>();
 
@@ -73,7 +78,8 @@ export function createHttpServer(
     connectionsCheckingInterval: Math.min(1_000, limits.headersTimeoutMs),
     noDelay: true,
     // Without it every request that offers an upgrade would go unanswered, such as the h2c of Java's client.
-    shouldUpgradeCallback: (req) => upgrades?.wants(req) === true,
+    // An answer that is still due would stand in the middle of the new protocol: behind one it is a request as well.
+    shouldUpgradeCallback: (req) => !isBehind(req) && upgrades?.wants(req) === true,
   };
   const server = createServer(options);
   // Header lines beyond this limit would be dropped in silence, and with them a repeated one; the edge counts them.
@@ -87,6 +93,11 @@ export function createHttpServer(
   const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
     const connection = connections.get(req.socket);
     if (connection?.last !== undefined) return;
+    if (connection !== undefined && isBehind(req) && upgrades?.wants(req) === true) {
+      connection.last = refusal(undefined, requestId(), isFree(req));
+      req.socket.pause();
+      return;
+    }
     if (connection !== undefined) connection.res = res;
     handle(req, res);
     // A response without a socket waits behind another one, even when it is complete.
@@ -102,11 +113,7 @@ export function createHttpServer(
     awaiting.add(req);
     onRequest(req, res);
   });
-  server.on("upgrade", (req, socket, head) => {
-    // An answer that is still due on this connection would stand in the middle of the new protocol.
-    if (upgrades?.wants(req) !== true || (connections.get(socket)?.open ?? 0) > 0) socket.destroy();
-    else upgrades.take(req, socket, head);
-  });
+  server.on("upgrade", (req, socket, head) => upgrades?.take(req, socket, head));
   server.on("clientError", (error: Error & { code?: string }, stream) => {
     const socket = stream as Socket;
     const connection = connections.get(socket);

@@ -3,6 +3,7 @@ import type { Service } from "@turnpike/catalogue";
 import { parseFreeRpc, type Relay, type Subscriptions } from "@turnpike/relay";
 import { type RpcItem, rpcError } from "../free/jsonrpc.ts";
 import type { Answer } from "../http/answer.ts";
+import { createRoom } from "./room.ts";
 import { codeReply, type Reply } from "./session.ts";
 
 /** Relays over HTTP, as the free door does. */
@@ -56,7 +57,8 @@ export function createSocketCalls(modules: SocketCallsModules): SocketCalls {
       return (await single) ?? calls.batch(from, service, items);
     }
     if (!isBatch && first !== undefined) return one(service, dialect, first);
-    const replies = await Promise.all(items.map((item) => one(service, dialect, item)));
+    const fit = createRoom();
+    const replies = await Promise.all(items.map(async (item) => fit(item, await one(service, dialect, item))));
     const texts = replies.map(({ body }) => body).filter((body) => body.length > 0);
     const bad = replies.find(({ result }) => result !== "ok");
     return { body: texts.length === 0 ? "" : `[${texts.join(",")}]`, result: bad?.result ?? "ok" };

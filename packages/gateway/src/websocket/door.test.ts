@@ -1,13 +1,28 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { IncomingMessage } from "node:http";
+import { Socket } from "node:net";
+import { PassThrough } from "node:stream";
 import { describe, test } from "node:test";
+import { noMetrics } from "@turnpike/base";
+import type { PairedSocket } from "@turnpike/relay";
 import type { WebSocket } from "ws";
+import { createRequestIds } from "../http/request-id.ts";
 import type { RateLimits } from "../limits/types.ts";
 import { openRaw } from "../testing/raw.ts";
 import { openSocket, refusedUpgrade, type SocketClient } from "../testing/socket-client.ts";
 import { type SocketGateway, type SocketGatewayInput, startSocketGateway } from "../testing/socket-gateway.ts";
 import { type SocketStub, type StubCall, startSocketStub } from "../testing/socket-stub.ts";
+import { service } from "../testing/stand-ins.ts";
+import { createSocketCounts } from "./counts.ts";
+import { createWebSocketDoor } from "./door.ts";
+import { noSubscriptions } from "./no-subscriptions.ts";
 import { type WebSocketLimits, webSocketDefaults } from "./options.ts";
 
+/** More than the system takes off a socket at once. */
+const LARGE_BYTES = 8 * 1_048_576;
+const UPGRADE = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
+const KEY = "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
 const HEAD = { number: "0x1", hash: "0xb1", parentHash: "0xb0" };
 
 /** A supplier that has nothing but WebSockets. */
@@ -21,6 +36,7 @@ function evmAnswer({ id, method, params }: StubCall, socket: WebSocket): string 
     eth_subscribe: `0xs-${JSON.stringify(params)}`,
     eth_getBlockByNumber: HEAD,
     eth_echo: params,
+    eth_large: "x".repeat(LARGE_BYTES),
   };
   if (method in result) return JSON.stringify({ jsonrpc: "2.0", id, result: result[method] ?? null });
   return JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32601, message: `no ${method}`, data: 7 } });
@@ -126,6 +142,89 @@ describe("upgrades", () => {
   });
 });
 
+describe("heads of upgrades", () => {
+  test("two hosts, none, or too many headers: refused as other requests are", async () => {
+    await using at = await stage();
+    const cases: readonly (readonly [string, string, string, number])[] = [
+      ["one host", "HTTP/1.1", "Host: x\r\n", 101],
+      ["two hosts", "HTTP/1.1", "Host: x\r\nhost: eth.localhost\r\n", 400],
+      ["no host", "HTTP/1.1", "", 400],
+      ["too many headers", "HTTP/1.1", `Host: x\r\n${"a: b\r\n".repeat(100)}`, 431],
+    ];
+    for (const [name, version, more, status] of cases) {
+      await using raw = await openRaw(at.here.gateway.port);
+      const head = once(raw.socket, "data");
+      raw.write(`GET /relay/eth ${version}\r\n${UPGRADE}${KEY}${more}\r\n`);
+      assert.match(String(await head), new RegExp(`^HTTP/1.1 ${status} `), name);
+      if (status === 101) continue;
+      const [answer] = await raw.all();
+      assert.match(answer?.body ?? "", /"id":null,"error":\{"code":/, name);
+    }
+  });
+
+  test("protocols that cannot be read: 400, and no supplier is connected to", async () => {
+    await using solana = await startSocketStub(() => "");
+    await using at = await stage({}, { others: { solana: solana.url } });
+    for (const protocols of ["a,a", "", "a,,b", "a b", "(", "a,"]) {
+      await using raw = await openRaw(at.here.gateway.port);
+      raw.write(
+        `GET /relay/solana HTTP/1.1\r\nHost: x\r\n${UPGRADE}${KEY}Sec-WebSocket-Protocol: ${protocols}\r\n\r\n`,
+      );
+      const [answer] = await raw.all();
+      assert.equal(answer?.status, 400, protocols);
+      assert.match(answer.body, /"id":null,"error":\{"code":-32600/, protocols);
+    }
+    assert.equal(solana.connections, 0);
+    await using raw = await openRaw(at.here.gateway.port);
+    const head = once(raw.socket, "data");
+    raw.write(`GET /relay/solana HTTP/1.1\r\nHost: x\r\n${UPGRADE}${KEY}Sec-WebSocket-Protocol: a ,\tb.c\r\n\r\n`);
+    assert.match(String(await head), /^HTTP\/1.1 101 /, "protocols that can be read");
+    assert.equal(solana.connections, 1);
+  });
+
+  test("an upgrade that comes to nothing closes the supplier's socket that was opened for it", async () => {
+    const closed = Promise.withResolvers<void>();
+    const paired: PairedSocket = {
+      send: () => {},
+      bufferedBytes: 0,
+      pause: () => {},
+      resume: () => {},
+      close: () => closed.resolve(),
+    };
+    const door = createWebSocketDoor(
+      { relayDomain: "localhost", limits: webSocketDefaults },
+      {
+        services: [service("solana", { families: ["solana"] })],
+        subscriptions: { ...noSubscriptions, offers: () => true, pair: async () => paired },
+        calls: () => Promise.reject(new Error("no call is expected")),
+        take: () => ({ ok: true, headers: [] }),
+        takesKeys: false,
+        clientIp: () => "127.0.0.1",
+        requestId: createRequestIds({ bytes: (count) => new Uint8Array(count) }),
+        random: { bytes: (count) => new Uint8Array(count) },
+        metrics: noMetrics,
+        counts: createSocketCounts(noMetrics),
+        watch: { upgraded: () => {} },
+      },
+    );
+    const socket = new PassThrough({ autoDestroy: false });
+    // The client has ended its side, and that has been read: ws gives such an upgrade up without a word.
+    const ended = once(socket.end().resume(), "end");
+    await ended;
+    const req = new IncomingMessage(new Socket());
+    Object.assign(req, { method: "GET", url: "/relay/solana", httpVersion: "1.1", rawHeaders: ["Host", "x"] });
+    Object.assign(req.headers, {
+      host: "x",
+      upgrade: "websocket",
+      "sec-websocket-version": "13",
+      "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
+    });
+    door.handleUpgrade(req, socket, Buffer.alloc(0));
+    await closed.promise;
+    await door.close(0);
+  });
+});
+
 describe("messages", () => {
   test("ids byte for byte, batches in order, notifications silent, denied and invalid refused, errors passed on", async () => {
     await using at = await stage();
@@ -189,6 +288,93 @@ describe("messages", () => {
     assert.equal((await client.call(3, "eth_subscribe", ["newHeads"])).result, undefined);
     client.send(" ".repeat(1_001));
     assert.equal((await client.closed).code, 1009);
+  });
+});
+
+describe("messages that are not whole", () => {
+  const UNFINISHED = 'turnpike_gateway_websocket_closed_total{service="eth",reason="unfinished"}';
+
+  test("together they hold no more than the total: the largest is ended", async () => {
+    await using at = await stage({ maxTotalQueuedBytes: 100_000, pingIntervalMs: 300 });
+    await using small = await openSocket(at.here.url);
+    await using large = await openSocket(at.here.url);
+    const text = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId"';
+    small.socket.send(`${" ".repeat(60_000)}${text}`, { fin: false });
+    large.socket.send(" ".repeat(30_000), { fin: false });
+    large.socket.send(" ".repeat(50_000), { fin: false });
+    assert.ok([1006, 1008].includes((await large.closed).code));
+    small.socket.send("}", { fin: true });
+    await small.until(1);
+    assert.match(small.texts[0] ?? "", /"id":1,"result":"0x1"/);
+    assert.equal(await counted(at.here, UNFINISHED), 1);
+  });
+
+  test("one that is under way for too long ends its WebSocket; one that only listens stays", async () => {
+    await using at = await stage({ messageTimeoutMs: 100, pingIntervalMs: 150 });
+    await using listens = await openSocket(at.here.url);
+    await using stalls = await openSocket(at.here.url);
+    stalls.socket.send("{", { fin: false });
+    assert.deepEqual(await stalls.closed, { code: 1008, reason: "a message was not whole in time" });
+    assert.equal(await counted(at.here, UNFINISHED), 1);
+    // Its pongs came over the same time, and are no message.
+    assert.equal((await listens.call(1, "eth_chainId")).result, "0x1");
+  });
+
+  test("one in very many pieces is refused", async () => {
+    await using at = await stage({ maxMessageBytes: 65_536 });
+    await using client = await openSocket(at.here.url);
+    for (let piece = 0; piece < 2_000; piece++) client.socket.send(" ", { fin: false });
+    assert.equal((await client.closed).code, 1008);
+  });
+});
+
+describe("answers larger than the queue", () => {
+  test("a client that reads gets them, one after the other", async () => {
+    await using at = await stage({ maxQueuedBytes: 65_536 });
+    await using client = await openSocket(at.here.url);
+    for (const id of [1, 2]) {
+      const answer = await Promise.race([client.call(id, "eth_large"), client.closed]);
+      assert.equal("result" in answer && String(answer.result).length, LARGE_BYTES);
+    }
+  });
+
+  test("a batch's answers together are bounded; the others get an error, and subscriptions are told", async () => {
+    await using at = await stage();
+    await using client = await openSocket(at.here.url);
+    const call = (id: number): string => `{"jsonrpc":"2.0","id":${id},"method":"eth_large"}`;
+    const subscribe = '{"jsonrpc":"2.0","id":9,"method":"eth_subscribe","params":["newPendingTransactions"]}';
+    const calls = [1, 2, 3, 4, 5].map(call).join();
+    for (const batch of [`[${calls}]`, `[${calls},${subscribe}]`]) {
+      const count = client.texts.length;
+      client.send(batch);
+      await client.until(count + 1);
+      const answers = JSON.parse(client.texts[count] ?? "") as { id: number; result?: string; error?: unknown }[];
+      const large = answers.filter(({ result = "" }) => result.length === LARGE_BYTES);
+      assert.equal(large.length, 3, "32 MiB less what the answers have around them");
+      const refused = answers.filter(({ error }) => error !== undefined);
+      assert.deepEqual(
+        refused.map(({ error }) => (error as { code: number }).code),
+        [-32503, -32503],
+      );
+      assert.deepEqual(
+        answers.map(({ id }) => id),
+        batch.includes("subscribe") ? [1, 2, 3, 4, 5, 9] : [1, 2, 3, 4, 5],
+      );
+      if (batch.includes("subscribe")) assert.match(answers[5]?.result ?? "", /^0x/);
+    }
+  });
+
+  test("the same both ways where a client has a supplier's WebSocket of its own", async () => {
+    await using solana = await startSocketStub(({ id, params }) =>
+      JSON.stringify({ jsonrpc: "2.0", id, result: params }),
+    );
+    const limits = { maxQueuedBytes: 65_536, maxMessageBytes: 2 * LARGE_BYTES };
+    await using at = await stage(limits, { others: { solana: solana.url } });
+    await using client = await openSocket(at.here.url.replace("/eth", "/solana"));
+    for (const id of [1, 2]) {
+      const answer = await Promise.race([client.call(id, "echo", ["x".repeat(LARGE_BYTES)]), client.closed]);
+      assert.equal("result" in answer && String(answer.result).length, LARGE_BYTES);
+    }
   });
 });
 

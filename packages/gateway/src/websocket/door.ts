@@ -6,13 +6,14 @@ import type { PairedSocket, SocketDialect, Subscriptions } from "@turnpike/relay
 import { type WebSocket, WebSocketServer } from "ws";
 import { codeAnswer, NOT_FREE, refusalAnswer } from "../free/answers.ts";
 import type { Answer } from "../http/answer.ts";
-import { hostName, parseTarget } from "../http/target.ts";
+import { headFault } from "../http/front.ts";
+import { hostName, parseTarget, type Target } from "../http/target.ts";
 import { presentedKey, relayPlace } from "../keys/presented.ts";
 import type { TakeCalls } from "../keys/take-calls.ts";
 import { clientKey } from "../limits/client-key.ts";
 import { requestsTotal } from "../metrics.ts";
 import type { Watch } from "../monitoring/watch.ts";
-import type { Random } from "../types.ts";
+import { gatewayDefaults, type Random } from "../types.ts";
 import type { SocketCalls } from "./calls.ts";
 import type { SocketCounts } from "./counts.ts";
 import { createCometFrames, createEvmFrames } from "./frames.ts";
@@ -32,6 +33,8 @@ import { Session, type SessionParts } from "./session.ts";
 /** Options of {@link createWebSocketDoor}. */
 export interface WebSocketDoorOptions {
   readonly relayDomain: string;
+  /** Most header lines of an upgrade. */
+  readonly maxHeaders?: number;
   readonly limits: WebSocketLimits;
 }
 
@@ -64,6 +67,7 @@ export interface WebSocketDoor {
 
 /** Where an upgrade leads. */
 interface Place {
+  readonly target: Target;
   readonly service: Service | undefined;
   /** Raw path after the service. */
   readonly path: string;
@@ -77,6 +81,11 @@ const KEY = /^[+/0-9A-Za-z]{22}==$/;
 /** Families whose nodes have WebSockets. */
 const CAPABLE: ReadonlySet<FamilyId> = new Set(["evm", "cosmos", "solana", "sui"]);
 const PING_TICKS = 30;
+/** A message may come in so many pieces that they have this many bytes on average: a piece costs as much by itself. */
+const MIN_PIECE_BYTES = 256;
+const MIN_PIECES = 1_024;
+/** RFC 6455 §4.1: names that are tokens, each only once. */
+const PROTOCOL = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const EVM_PATHS = new Set(["", "/", "/ws"]);
 
 /** How the WebSocket at a path of a service is spoken to; undefined where there is none. */
@@ -89,21 +98,30 @@ function dialectOf(service: Service, path: string): SocketDialect | undefined {
   return path.length < 2 && !families.includes("cosmos") ? "pair" : undefined;
 }
 
+/** True for a `Sec-WebSocket-Protocol` that can be read. */
+function isProtocols(header: string): boolean {
+  const names = header.split(",").map((name) => name.replace(/^[ \t]+|[ \t]+$/g, ""));
+  return names.every((name) => PROTOCOL.test(name)) && new Set(names).size === names.length;
+}
+
 /** The door of the free relay for WebSockets: `wss://{id}.<relayDomain>` and `{gateway}/relay/{id}`. */
 export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSocketDoorModules): WebSocketDoor {
   const { subscriptions, calls, metrics, random, counts } = modules;
   const { byClient } = counts;
-  const { limits } = opts;
+  const { limits, maxHeaders = gatewayDefaults.maxHeaders } = opts;
   const suffix = `.${opts.relayDomain.toLowerCase()}`;
   const services = new Map<string, Service>();
   for (const service of modules.services) if (service.free) services.set(service.id, service);
   const evmFrame = createEvmFrames();
   const cometFrame = createCometFrames();
+  const maxPieces = Math.max(MIN_PIECES, Math.ceil(limits.maxMessageBytes / MIN_PIECE_BYTES));
   const server = new WebSocketServer({
     noServer: true,
     clientTracking: false,
     perMessageDeflate: false,
     maxPayload: limits.maxMessageBytes,
+    maxFragments: maxPieces,
+    maxBufferedChunks: maxPieces,
   });
   const sessions = new Set<Session>();
   const upgrades = new Set<Promise<void>>();
@@ -114,36 +132,55 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
   let emptied: (() => void) | undefined;
   const opening = new AbortController();
 
+  const tickMs = limits.pingIntervalMs / PING_TICKS;
+  const maxMessageTicks = Math.ceil(limits.messageTimeoutMs / tickMs);
+
+  /** Sessions that must end so that the others together hold no more than the total: those that hold the most. */
+  const tooMany = (bytesOf: (session: Session) => number): Session[] => {
+    let bytes = 0;
+    for (const session of sessions) bytes += bytesOf(session);
+    if (bytes <= limits.maxTotalQueuedBytes) return [];
+    const found: Session[] = [];
+    for (const session of [...sessions].sort((a, b) => bytesOf(b) - bytesOf(a))) {
+      if (bytes <= limits.maxTotalQueuedBytes) break;
+      bytes -= bytesOf(session);
+      found.push(session);
+    }
+    return found;
+  };
+
   const timer = setInterval(() => {
     for (const session of groups[tick % PING_TICKS] ?? []) session.ping();
     tick++;
-    let queuedBytes = 0;
-    for (const session of sessions) queuedBytes += session.queuedBytes;
-    if (queuedBytes <= limits.maxTotalQueuedBytes) return;
-    const slowest = [...sessions].sort((a, b) => b.queuedBytes - a.queuedBytes);
-    for (const session of slowest) {
-      if (queuedBytes <= limits.maxTotalQueuedBytes) return;
-      queuedBytes -= session.queuedBytes;
-      session.drop("slow");
-    }
-  }, limits.pingIntervalMs / PING_TICKS);
+    for (const session of sessions) session.checkAge(maxMessageTicks);
+    for (const session of tooMany((one) => one.queuedBytes)) session.drop("slow");
+    for (const session of tooMany((one) => one.unfinishedBytes)) session.terminate("unfinished");
+  }, tickMs);
   timer.unref();
 
   const placeOf = (req: IncomingMessage): Place | undefined => {
     const target = parseTarget(req.url ?? "");
     if (target === undefined) return undefined;
     const host = hostName(target.authority ?? req.headers.host ?? "");
-    if (host.endsWith(suffix)) return { service: services.get(host.slice(0, -suffix.length)), path: target.path };
+    if (host.endsWith(suffix)) {
+      return { target, service: services.get(host.slice(0, -suffix.length)), path: target.path };
+    }
     const place = relayPlace(target.path, modules.takesKeys);
-    return place === undefined ? undefined : { ...place, service: services.get(place.id) };
+    return place === undefined ? undefined : { ...place, target, service: services.get(place.id) };
   };
 
-  const faultOf = (req: IncomingMessage, { service, path }: Place): Refused | undefined => {
+  const faultOf = (req: IncomingMessage, { target, service, path }: Place): Refused | undefined => {
+    const code = headFault({ req, target }, maxHeaders);
+    if (code !== undefined) return { code };
     if (service === undefined) return { code: "UNKNOWN_SERVICE", message: NOT_FREE };
     const version = req.headers["sec-websocket-version"];
     if (!KEY.test(req.headers["sec-websocket-key"] ?? "") || (version !== "13" && version !== "8")) {
       const headers = ["Sec-WebSocket-Version", "13, 8"];
       return { code: "MALFORMED_REQUEST", message: "This is no upgrade to a WebSocket.", headers };
+    }
+    const protocols = req.headers["sec-websocket-protocol"];
+    if (protocols !== undefined && !isProtocols(protocols)) {
+      return { code: "MALFORMED_REQUEST", message: "`Sec-WebSocket-Protocol` cannot be read." };
     }
     const offers = subscriptions.offers(service.id);
     if (!offers && !service.families.some((family) => CAPABLE.has(family))) {
@@ -193,12 +230,13 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
     };
   };
 
-  const begin = (socket: WebSocket, session: Session): void => {
+  const begin = (socket: WebSocket, wire: Duplex, session: Session): void => {
     const group = groups[nextGroup++ % PING_TICKS];
     sessions.add(session);
     group?.add(session);
     counts.add(webSocketConnections, session.service.id, 1);
     socket.on("message", (data: Buffer) => session.receive(data));
+    wire.on("data", (chunk: Buffer) => session.see(chunk));
     socket.on("pong", () => {
       session.isAlive = true;
     });
@@ -250,13 +288,17 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
       if (isClosing) refuse(req, socket, place, codeAnswer("null", "SHUTTING_DOWN"));
       return;
     }
+    let isTaken = false;
     server.handleUpgrade(req, socket, head, (opened) => {
+      isTaken = true;
       const session = new Session(opened, service, clientIp, partsOf(service, take, dialect, pair));
       pair.session = session;
       modules.watch.upgraded(req, modules.requestId(req), service.id, { status: 101, result: "ok", bytes: 0 });
-      begin(opened, session);
+      begin(opened, socket, session);
       if (dialect === "pair" && pair.paired === undefined) session.drop("supplier");
     });
+    // An upgrade that ws refuses, or whose client has left, is not called back.
+    if (!isTaken) pair.paired?.close();
   };
 
   return {

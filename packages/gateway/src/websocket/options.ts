@@ -12,12 +12,17 @@ export interface WebSocketLimits {
   readonly maxSubscriptionsPerClient: number;
   /** Bytes that may wait for one client; with more it reads too slowly and is closed with 1013. */
   readonly maxQueuedBytes: number;
-  /** The same over all clients: the slowest are closed first. */
+  /**
+   * The same over all clients: the slowest are closed first. As much again may be held of messages of clients that are
+   * not whole: those that hold the most are ended first.
+   */
   readonly maxTotalQueuedBytes: number;
   /** Messages of one client that are worked on at once; meanwhile no more are read. */
   readonly maxMessagesInFlight: number;
   /** Time between two pings; a client that answers none until the next is ended. */
   readonly pingIntervalMs: number;
+  /** Time in which a message must be whole once it has begun; then its WebSocket is closed with 1008. */
+  readonly messageTimeoutMs: number;
   /** Time for the closing handshake. */
   readonly closeTimeoutMs: number;
 }
@@ -33,5 +38,6 @@ export const webSocketDefaults: WebSocketLimits = {
   maxTotalQueuedBytes: 256 * 1_048_576,
   maxMessagesInFlight: 32,
   pingIntervalMs: 30_000,
+  messageTimeoutMs: 30_000,
   closeTimeoutMs: 2_000,
 };

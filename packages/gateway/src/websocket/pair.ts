@@ -22,7 +22,8 @@ export function pairLocal(
   if (isBatch) return refuse("MALFORMED_REQUEST", "This network's WebSocket takes one call a message.");
   if (isDenied(to.service, item.rpc.method)) return refuse("METHOD_NOT_ALLOWED");
   const { body } = item.rpc;
-  to.paired.send(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8"));
+  // Before this call, which may itself be larger than what may wait.
   if (to.paired.bufferedBytes > to.maxQueuedBytes) session.drop("supplier");
+  else to.paired.send(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8"));
   return SENT;
 }

@@ -7,10 +7,20 @@ import { codeError } from "../free/answers.ts";
 import { type RpcItem, readRpcBody, rpcError } from "../free/jsonrpc.ts";
 import type { CallVerdict } from "../keys/take-calls.ts";
 import type { EventFrame } from "./frames.ts";
+import { Inbound } from "./inbound.ts";
 import type { WebSocketLimits } from "./options.ts";
+import { createRoom } from "./room.ts";
 
 /** Why a WebSocket was ended. */
-export type DropReason = "slow" | "silent" | "exhausted" | "missed" | "stopping" | "reloaded" | "supplier";
+export type DropReason =
+  | "slow"
+  | "silent"
+  | "unfinished"
+  | "exhausted"
+  | "missed"
+  | "stopping"
+  | "reloaded"
+  | "supplier";
 
 /** How a message was answered; an empty body is not sent. */
 export interface Reply {
@@ -49,6 +59,7 @@ interface Held {
 const CLOSE: Readonly<Record<DropReason, readonly [number, string]>> = {
   slow: [1013, "the client reads too slowly"],
   silent: [1008, "no answer to a ping"],
+  unfinished: [1008, "a message was not whole in time"],
   exhausted: [1011, "no supplier can be reached"],
   missed: [1012, "events are missing: connect and subscribe again"],
   reloaded: [1012, "the gateway has another configuration: connect again"],
@@ -70,6 +81,7 @@ export class Session {
   readonly #parts: SessionParts;
   /** By the id that the client knows. Made with the first subscription: most clients that wait have none. */
   #held: Map<string, Held> | undefined;
+  readonly #inbound = new Inbound();
   #isOver = false;
   #inFlight = 0;
   #idle: (() => void) | undefined;
@@ -94,6 +106,22 @@ export class Session {
   /** Bytes that wait for the client. */
   get queuedBytes(): number {
     return this.#socket.bufferedAmount;
+  }
+
+  /** Bytes that are held of the client's message that is not whole. */
+  get unfinishedBytes(): number {
+    return this.#inbound.heldBytes;
+  }
+
+  /** Sees bytes of the client, whole messages or not. */
+  see(chunk: Uint8Array): void {
+    this.#inbound.read(chunk);
+  }
+
+  /** Ends it when its message has been under way for more than so many calls of this. */
+  checkAge(maxTicks: number): void {
+    // What is not read while others are worked on is not the client's fault.
+    if (!this.#socket.isPaused && this.#inbound.tick() > maxTicks) this.drop("unfinished");
   }
 
   /** Takes one message. */
@@ -141,7 +169,10 @@ export class Session {
       this.#reply(await this.#parts.relay(items, isBatch));
       return;
     }
-    const replies = await Promise.all(items.map(async (item, at) => locals[at] ?? this.#parts.relay([item], false)));
+    const fit = createRoom();
+    const replies = await Promise.all(
+      items.map(async (item, at) => locals[at] ?? fit(item, await this.#parts.relay([item], false))),
+    );
     const texts = replies.flatMap(({ body: text }) => (text.length === 0 ? [] : [asText(text)]));
     const bad = replies.find(({ result }) => result !== "ok");
     this.#reply({ body: joined(texts, isBatch), result: bad?.result ?? "ok" });
@@ -162,8 +193,9 @@ export class Session {
   /** Sends a text as it is. */
   #send(body: Uint8Array | string): void {
     if (this.#isOver) return;
-    this.#socket.send(body, { binary: false });
+    // What waited before this text: all of it waits until its last byte is written, however well the client reads.
     if (this.#socket.bufferedAmount > this.#parts.limits.maxQueuedBytes) this.drop("slow");
+    else this.#socket.send(body, { binary: false });
   }
 
   /** Sends what its own supplier said, as it came. */
@@ -250,8 +282,7 @@ export class Session {
   /** Asks for a sign of life; one that gave none since the last time is ended. */
   ping(): void {
     if (!this.isAlive) {
-      this.drop("silent");
-      this.#socket.terminate();
+      this.terminate("silent");
       return;
     }
     this.isAlive = false;
@@ -268,6 +299,12 @@ export class Session {
     if (this.#socket.isPaused) this.#socket.resume();
     // The closing handshake stands behind what a slow client has not read.
     setTimeout(() => this.#socket.terminate(), this.#parts.limits.closeTimeoutMs).unref();
+  }
+
+  /** Ends it for the reason without waiting for the client, so that nothing is held any longer. */
+  terminate(reason: DropReason): void {
+    this.drop(reason);
+    this.#socket.terminate();
   }
 
   /** The socket is closed. */

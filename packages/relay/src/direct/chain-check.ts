@@ -3,6 +3,7 @@ import type { BackendCall } from "@turnpike/protocol";
 import type { GoodAnswer } from "../answer.ts";
 import { isEmptyResult } from "../cache/policy.ts";
 import { historyKindOf, neededHeights } from "../chain-view/archive.ts";
+import type { MethodTraits } from "../families/method-traits.ts";
 import { type MemberSpan, replaceSpan } from "../members.ts";
 import { type FoundAnswer, foundOf } from "./found.ts";
 import { isAboutHead, type Job, rememberedName } from "./job.ts";
@@ -33,16 +34,12 @@ function readShallow(bytes: Buffer, text: string, { start, end }: MemberSpan): u
 }
 
 /** The height that an answer states as the newest; undefined when it states none that can be read. */
-function statedTip(
-  tipOf: (result: unknown) => number | undefined,
-  good: GoodAnswer,
-  call: BackendCall,
-): number | undefined {
+function statedTip(traits: MethodTraits, good: GoodAnswer, call: BackendCall): number | undefined {
   const span = resultSpan(good, call);
-  if (good.result !== undefined || span === undefined) return tipOf(good.result);
+  if (good.result !== undefined || span === undefined) return traits.tipOf?.(good.result);
   const bytes = Buffer.from(good.body.buffer, good.body.byteOffset, good.body.byteLength);
   try {
-    return tipOf(readShallow(bytes, span.end - span.start > MAX_MEMBER_BYTES ? jsonText(bytes) : "", span));
+    return traits.tipOf?.(readShallow(bytes, span.end - span.start > MAX_MEMBER_BYTES ? jsonText(bytes) : "", span));
   } catch {
     return undefined;
   }
@@ -71,7 +68,7 @@ export function checkAgainstChain(target: Target, job: Job, result: Good, nowMs:
   if (good.isError || good.stream !== undefined || traits === undefined) return result;
   const { view, archive } = set.memory;
   if (traits.tipOf !== undefined && isAboutHead(job) && isAboutNewest(job)) {
-    const height = statedTip(traits.tipOf, good, call);
+    const height = statedTip(traits, good, call);
     if (height !== undefined) return checkTip(target, job, result, height, nowMs);
     if (isReadWhole(good, call)) {
       return { kind: "bad", blame: "supplier", reason: "schema", stale: staleOf(target, result) };

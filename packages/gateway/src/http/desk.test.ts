@@ -1,0 +1,81 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { openRaw, type RawClient } from "../testing/raw.ts";
+import { paymentHeader, startTestGateway, type TestGateway } from "../testing/stand-ins.ts";
+
+const CALL = '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}';
+const MIB = 1_048_576;
+/** More than the system takes of an answer that nobody reads. */
+const LARGE = `{"jsonrpc":"2.0","id":1,"result":"${"a".repeat(24 * MIB)}"}`;
+const SMALL = '{"jsonrpc":"2.0","id":1,"result":"0x10"}';
+
+const post = `POST /relay/eth HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: ${CALL.length}\r\n\r\n${CALL}`;
+
+const read = (to: TestGateway): Promise<Response> => fetch(`${to.url}/relay/eth`, { method: "POST", body: CALL });
+
+const buy = (to: TestGateway): Promise<Response> =>
+  fetch(`${to.url}/v1/eth`, { method: "POST", body: CALL, headers: { "payment-signature": paymentHeader() } });
+
+/** Asks, so many times, and reads nothing. Resolves when the answers are made. */
+async function askAndLeave(to: TestGateway, times = 1): Promise<RawClient> {
+  const raw = await openRaw(to.port);
+  raw.socket.pause();
+  const made = Promise.withResolvers<void>();
+  const until = to.relay.runs + times;
+  const { answer } = to.relay;
+  to.relay.answer = (call) => {
+    if (to.relay.runs >= until) made.resolve();
+    return answer(call);
+  };
+  raw.write(post.repeat(times));
+  await made.promise;
+  to.relay.answer = answer;
+  return raw;
+}
+
+/** What the free door says once what was held is given back. */
+async function again(to: TestGateway): Promise<number> {
+  for (let left = 500; ; left--) {
+    const answer = await read(to);
+    await answer.arrayBuffer();
+    if (answer.status === 200 || left === 0) return answer.status;
+    await new Promise((resolve) => setTimeout(resolve, 10));
+  }
+}
+
+suite("answers that their clients do not read", () => {
+  test("are bounded together: free ones are refused beyond that, small and paid ones never", async () => {
+    await using to = await startTestGateway({ maxHeldAnswerBytes: 96 * MIB });
+    to.relay.answer = () => LARGE;
+    await using first = await askAndLeave(to);
+    await using _second = await askAndLeave(to);
+    const refused = await read(to);
+    assert.equal(refused.status, 503);
+    assert.equal(refused.headers.get("retry-after"), "1");
+    const { error } = (await refused.json()) as { readonly error: { readonly code: number } };
+    assert.equal(error.code, -32503);
+
+    const bought = await buy(to);
+    assert.equal(bought.status, 200);
+    assert.ok((await bought.text()).length > LARGE.length);
+    to.relay.answer = () => SMALL;
+    assert.equal((await read(to)).status, 200);
+
+    to.relay.answer = () => LARGE;
+    first.socket.resetAndDestroy();
+    assert.equal(await again(to), 200);
+    // It was read to its end, and so given back.
+    assert.equal(await again(to), 200);
+  });
+
+  test("are given back when their connection ends, also those that wait behind another", async () => {
+    await using to = await startTestGateway({ maxHeldAnswerBytes: 100 * MIB, stallTimeoutMs: 500 });
+    to.relay.answer = () => LARGE;
+    await using _raw = await askAndLeave(to, 2);
+    assert.equal((await read(to)).status, 503);
+    // The stall ends the connection.
+    assert.equal(await again(to), 200);
+    await using _other = await askAndLeave(to);
+    assert.equal(await again(to), 200);
+  });
+});
