@@ -133,6 +133,13 @@ function withId(object: ScannedObject, id: JsonMemberSpan, raw: string | undefin
   return replaceSpan(own, { start: id.start - start, end: id.end - start }, raw);
 }
 
+/** That nobody offers a method, in our words. */
+function notThere(rawId: string): Uint8Array {
+  return Buffer.from(
+    `{"jsonrpc":"2.0","id":${rawId},"error":{"code":-32601,"message":"The method is not available."}}`,
+  );
+}
+
 /**
  * Reads one JSON-RPC response by its top-level members. The result is passed on as it is: known to be whole, and not
  * parsed, but for the id of a new filter.
@@ -188,7 +195,11 @@ export function classifyRpcObject(
     isSuccess(status) || status === 400 || status === 404 || (status === 500 && family.errorsOverHttp500);
   if (!mayCarry) return bad("supplier", "http_status");
   const judged = family.judgeRpcError(stated, call);
-  return judged === "answer" ? { ...good(body, true), idAt } : failedWith(judged, rawText(object, error), body);
+  if (judged === "answer") return { ...good(body, true), idAt };
+  const failed = failedWith(judged, rawText(object, error), body);
+  // What it says may not be shown, such as where its documentation is; that the method is not there may.
+  const isHidden = failed.reason === "unsupported" && failed.errorBody === undefined;
+  return isHidden ? { ...failed, errorBody: notThere(clientId ?? rawId) } : failed;
 }
 
 function classifyRpc(
