@@ -43,7 +43,8 @@ export function adminAddress(flags: AdminFlags, context: CommandContext): AdminA
   }
   if (config?.port === undefined || config.port === 0) {
     throw new AppError("USAGE", {
-      message: "There is no admin API in the configuration: set admin.port, name the file with --config, or its address with --admin.",
+      message:
+        "There is no admin API in the configuration: set admin.port, name the file with --config, or its address with --admin.",
     });
   }
   return { url: `http://${hostText(WILDCARDS[config.host] ?? config.host)}:${config.port}`, token };
