@@ -77,7 +77,9 @@ export class Checker {
   /** A single call's whole answer. */
   single(question: Question, sent: Sent, status: number, text: string): void {
     if (question.id === undefined) {
-      if (text !== "" || status !== 204) this.#wrong("notification answered", question, text);
+      // A request that is not taken at all is refused over HTTP, whatever stands in it.
+      if (status === 503) this.lost(`HTTP ${status}`, 1);
+      else if (text !== "" || status !== 204) this.#wrong("notification answered", question, text);
       return;
     }
     this.#object(question, sent, text, 0, status);

@@ -129,14 +129,13 @@ function checkTip(target: Target, { set }: Job, result: Good, height: number, no
     const raised = raise(result, served);
     if (raised !== undefined) return raised;
   }
-  const isTooHigh = !isBehind && (served === undefined || height > served);
-  if (isTooHigh) return { kind: "bad", blame: "supplier", reason: "behind" };
-  return {
-    kind: "bad",
-    blame: isBehind ? "supplier" : "chain",
-    reason: "behind",
-    stale: staleOf(target, result, height),
-  };
+  const isTooHigh = served === undefined || height > served;
+  if (isTooHigh && !isBehind) return { kind: "bad", blame: "supplier", reason: "behind" };
+  const blame = isBehind ? "supplier" : "chain";
+  // Further behind than the service allows is no answer, also when the others are away. A lone supplier's chain began anew.
+  const isLone = set.all().every((one) => one.operator === operator);
+  if (isBehind && !isLone) return { kind: "bad", blame, reason: "behind" };
+  return { kind: "bad", blame, reason: "behind", stale: staleOf(target, result, height) };
 }
 
 /**
