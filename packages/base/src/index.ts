@@ -38,6 +38,7 @@ export {
 export { type FaultPoints, noFaults } from "./faults.ts";
 export { isRecord, type JsonFault, type JsonLimits, type JsonMember, type JsonResult, parseJson } from "./json.ts";
 export { hopJsonMembers } from "./json-hops.ts";
+export { joinJsonArray } from "./json-join.ts";
 export {
   type JsonMemberSpan,
   type JsonSource,

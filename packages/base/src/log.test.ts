@@ -40,6 +40,7 @@ test("base names its exports", () => {
       "isAppError",
       "isRecord",
       "joinBuses",
+      "joinJsonArray",
       "jsonElementSpans",
       "jsonMemberSpans",
       "jsonText",

@@ -25,6 +25,8 @@ export interface BackendCall {
   readonly path: string;
   /** The JSON body to send; undefined on GET. For JSON-RPC: complete with `jsonrpc` and `id`. */
   readonly body: Uint8Array | undefined;
+  /** JSON-RPC: `body` as a text of one character a byte, where that is at hand. */
+  readonly bodyText?: string;
   /** JSON-RPC: the id's raw JSON text as in `body`. The answer must carry the same. */
   readonly id: string | undefined;
   /** JSON-RPC: where the id stands in `body`, where that is known. */

@@ -129,8 +129,16 @@ function readItem(
     return invalid("`params` is neither an array nor an object.", raw);
   }
   const isWhole = start === 0 && found.end === bytes.length;
-  const body = isWhole ? bytes : bytes.subarray(start, found.end);
-  const rpc: FreeRpc = { method, params, body, id: moved(id, start), paramsSpan: moved(paramsSpan, start), isPlain };
+  const rpc: FreeRpc = {
+    method,
+    params,
+    body: isWhole ? bytes : bytes.subarray(start, found.end),
+    bodyText: isWhole ? text : text.slice(start, found.end),
+    id: moved(id, start),
+    rawId: raw,
+    paramsSpan: moved(paramsSpan, start),
+    isPlain,
+  };
   return raw === undefined ? { kind: "notification", rpc } : { kind: "call", rpc, id: raw };
 }
 

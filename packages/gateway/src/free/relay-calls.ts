@@ -1,4 +1,4 @@
-import { type Clock, type ErrorCode, errorRow, noSpan, type RequestId } from "@turnpike/base";
+import { type Clock, type ErrorCode, errorRow, joinJsonArray, noSpan, type RequestId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import { type BackendCall, type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
 import {
@@ -48,17 +48,24 @@ type Slot = { readonly text: string } | { readonly id: string; readonly at: numb
 export function createRelayCalls(modules: RelayCallsModules): RelayCalls {
   const { relay, clock, stopping } = modules;
 
-  const mint = (from: CallOrigin, service: Service, call: BackendCall, mayStream = false): FreeRequest => {
-    const { requestId, trail } = from;
-    const traced = trail === undefined || trail.span === noSpan ? {} : { span: trail.span };
-    const request = mintParsed({ requestId, serviceId: service.id, call, requestHash: NO_HASH, ...traced });
-    const deadlineMs = clock.monotonicMs() + modules.timeoutMs;
+  const deadline = (): number => clock.monotonicMs() + modules.timeoutMs;
+
+  const mint = (
+    { requestId, trail }: CallOrigin,
+    { id: serviceId }: Service,
+    call: BackendCall,
+    deadlineMs: number,
+    mayStream = false,
+  ): FreeRequest => {
+    const isTraced = trail !== undefined && trail.span !== noSpan;
+    const fields = { requestId, serviceId, call, requestHash: NO_HASH };
+    const request = mintParsed(isTraced ? { ...fields, span: trail.span } : fields);
     return mintFree(mayStream ? { request, deadlineMs, mayStream } : { request, deadlineMs });
   };
 
   const notify = async (from: CallOrigin, service: Service, rpc: FreeRpc): Promise<void> => {
     const parsed = parseFreeRpc(service, rpc);
-    if (parsed.ok) await relay.notify(mint(from, service, parsed.call), stopping);
+    if (parsed.ok) await relay.notify(mint(from, service, parsed.call, deadline()), stopping);
   };
 
   return {
@@ -75,7 +82,7 @@ export function createRelayCalls(modules: RelayCallsModules): RelayCalls {
         return rpcAnswer(200, parsed.code, refusal(item.id, parsed.code, parsed.message));
       }
       name(from, parsed.call.operation);
-      const result = await relay.send(mint(from, service, parsed.call, modules.mayStream), stopping);
+      const result = await relay.send(mint(from, service, parsed.call, deadline(), modules.mayStream), stopping);
       if (!result.ok) return codeAnswer(item.id, result.code);
       const { body, stream } = result.relayed;
       const answer = rpcAnswer(200, "ok", body);
@@ -87,6 +94,7 @@ export function createRelayCalls(modules: RelayCallsModules): RelayCalls {
       const slots: Slot[] = [];
       const requests: FreeRequest[] = [];
       const notified: Promise<void>[] = [];
+      const deadlineMs = deadline();
       for (const item of items) {
         if (item.kind === "invalid") slots.push({ text: rpcError(item.id, -32600, item.message) });
         else if (item.kind === "notification") notified.push(notify(from, service, item.rpc));
@@ -94,7 +102,7 @@ export function createRelayCalls(modules: RelayCallsModules): RelayCalls {
           const parsed = parseFreeRpc(service, item.rpc);
           if (parsed.ok) {
             slots.push({ id: item.id, at: requests.length });
-            requests.push(mint(from, service, parsed.call));
+            requests.push(mint(from, service, parsed.call, deadlineMs));
           } else slots.push({ text: refusal(item.id, parsed.code, parsed.message) });
         }
       }
@@ -109,7 +117,7 @@ export function createRelayCalls(modules: RelayCallsModules): RelayCalls {
       const parsed = parseFreePath(service, input);
       if (!parsed.ok) return codeAnswer("null", parsed.code);
       name(from, parsed.call.operation);
-      const result = await relay.send(mint(from, service, parsed.call), stopping);
+      const result = await relay.send(mint(from, service, parsed.call, deadline()), stopping);
       if (!result.ok) return codeAnswer("null", result.code);
       const { status, contentType, body, consensusVersion } = result.relayed;
       const answer = { ...rpcAnswer(status, "ok", body), contentType: safeType(contentType) };
@@ -136,18 +144,13 @@ function safeType(contentType: string): string {
   return TYPE.test(contentType) && !/html|script|svg|xml/i.test(contentType) ? contentType : "application/json";
 }
 
-const OPEN = Buffer.from("[");
-const COMMA = Buffer.from(",");
-const CLOSE = Buffer.from("]");
-
 /**
  * The answers in the order of their calls. Its status is 200, unless every one of them is the same failure of ours.
  */
 function batchAnswer(slots: readonly Slot[], results: readonly RelayResult[]): Answer {
-  const parts: Uint8Array[] = [OPEN];
+  const parts: Uint8Array[] = [];
   const codes = new Set<ErrorCode | "ok">();
-  for (const [index, slot] of slots.entries()) {
-    if (index > 0) parts.push(COMMA);
+  for (const slot of slots) {
     if ("text" in slot) {
       parts.push(Buffer.from(slot.text));
       codes.add("ok");
@@ -163,8 +166,7 @@ function batchAnswer(slots: readonly Slot[], results: readonly RelayResult[]): A
       codes.add(code);
     }
   }
-  parts.push(CLOSE);
-  const body = Buffer.concat(parts);
+  const body = joinJsonArray(parts);
   const [only = "ok"] = codes;
   if (codes.size > 1 || only === "ok") return rpcAnswer(200, "ok", body);
   return { ...codeAnswer("null", only), body };

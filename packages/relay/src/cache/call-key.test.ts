@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { jsonText } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
 import fc from "fast-check";
 import { callKey, MAX_KEYED_BYTES } from "./call-key.ts";
@@ -32,6 +33,19 @@ suite("callKey", () => {
     );
     const last = (id: string): BackendCall => rpc(`{"jsonrpc":"2.0","method":"m","params":[{"id":7}],"id":${id}}`, id);
     assert.equal(callKey(last("1")), callKey(last('"x"')));
+  });
+
+  test("is the same whether the body's text is at hand or not", () => {
+    fc.assert(
+      fc.property(fc.jsonValue(), fc.string(), (params, id) => {
+        const one = call(JSON.stringify(params), JSON.stringify(id));
+        const body = Buffer.from(one.body ?? []);
+        const start = '{"jsonrpc":"2.0","id":'.length;
+        const idAt = { start, end: start + Buffer.byteLength(JSON.stringify(id)) };
+        assert.equal(callKey({ ...one, idAt, bodyText: jsonText(body) }), callKey(one));
+        assert.equal(callKey({ ...one, idAt }), callKey(one));
+      }),
+    );
   });
 
   test("tells apart what a float cannot, and what only nests an id", () => {

@@ -11,7 +11,10 @@ const without = (bytes: Buffer, id: { readonly start: number; readonly end: numb
   `${bytes.toString("latin1", 0, id.start)}\n${bytes.toString("latin1", id.end)}`;
 
 /** The bytes of a JSON-RPC call without its id's; undefined when it has none, or two. */
-function bodyWithoutId({ idAt }: BackendCall, body: Uint8Array): string | undefined {
+function bodyWithoutId({ idAt, bodyText }: BackendCall, body: Uint8Array): string | undefined {
+  if (idAt !== undefined && bodyText !== undefined) {
+    return `${bodyText.slice(0, idAt.start)}\n${bodyText.slice(idAt.end)}`;
+  }
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   if (idAt !== undefined) return without(bytes, idAt);
   let id: { readonly start: number; readonly end: number } | undefined;

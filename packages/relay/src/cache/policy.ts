@@ -98,6 +98,9 @@ export function lifeOf(subject: Subject, facts: ChainFacts, isEmpty: boolean): L
   return isWhole || (operatorBlocks !== undefined && operatorBlocks >= heightBlocks) ? "final" : undefined;
 }
 
+const QUOTE = 0x22;
+const LONGEST_EMPTY_TEXT = '"0x"'.length;
+
 const EMPTIES: ReadonlySet<string> = new Set(["null", "[]", "{}", '""', '"0x"']);
 
 /** True for a result that says that there is nothing. */
@@ -105,5 +108,7 @@ export function isEmptyResult(body: Uint8Array, at: MemberSpan): boolean {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   const start = skipJsonSpace(bytes, at.start);
   if (at.end - start > 16) return false;
+  // Most small results are a text that says something.
+  if (bytes[start] === QUOTE && at.end - start > LONGEST_EMPTY_TEXT && bytes[at.end - 1] === QUOTE) return false;
   return EMPTIES.has(bytes.toString("latin1", start, at.end).replaceAll(/[ \t\r\n]/g, ""));
 }

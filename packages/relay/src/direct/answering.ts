@@ -3,7 +3,6 @@ import { callKey } from "../cache/call-key.ts";
 import type { CacheMiss } from "../cache/types.ts";
 import type { RelayFlag } from "../types.ts";
 import { crossCheck, wantedAnswers } from "./cross-check.ts";
-import type { Flights } from "./flights.ts";
 import type { Finding } from "./found.ts";
 import type { Job } from "./job.ts";
 import { askInParts, isForLogs } from "./log-ranges.ts";
@@ -68,15 +67,16 @@ export class Answering {
   }
 
   /** Joins equal reads that are in flight, or runs this one and keeps its answer. */
-  share(
-    { call, set, signal }: Job,
-    { key, miss }: SharedRead,
-    run: () => Promise<Finding>,
-    flights: Flights = set.flights,
-  ): Promise<Finding> {
-    return flights.join(key, call.clientId ?? call.id, signal, run, (finding) => {
-      if (finding.ok && miss !== undefined) set.memory.cache.put(miss, finding.found);
-    });
+  share(job: Job, read: SharedRead, run: () => Promise<Finding>): Promise<Finding> {
+    const { call, set, signal } = job;
+    return set.flights.join(read.key, call.clientId ?? call.id, signal, run, (finding) =>
+      this.keep(job, read, finding),
+    );
+  }
+
+  /** Keeps the answer to a read, where it may be kept. */
+  keep({ set }: Job, { miss }: SharedRead, finding: Finding): void {
+    if (finding.ok && miss !== undefined) set.memory.cache.put(miss, finding.found);
   }
 
   /** Asks suppliers, whatever is kept or in flight. */

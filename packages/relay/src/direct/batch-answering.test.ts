@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { noMetrics, type RequestId, type ServiceId, silentLog, systemClock } from "@turnpike/base";
+import { jsonText, noMetrics, type RequestId, type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import { type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
 import { parseFreeRpc } from "../families/free-call.ts";
@@ -22,7 +22,8 @@ function request(id: number, method: string, params: readonly unknown[]): FreeRe
   const body = Buffer.from(JSON.stringify({ jsonrpc: "2.0", id, method, params }));
   const at = body.indexOf('"id":') + 5;
   const span = { start: at, end: at + String(id).length };
-  const parsed = parseFreeRpc(eth as never, { method, params, body, id: span, paramsSpan: undefined, isPlain: true });
+  const read = { body, bodyText: jsonText(body), id: span, rawId: String(id), paramsSpan: undefined, isPlain: true };
+  const parsed = parseFreeRpc(eth as never, { method, params, ...read });
   assert.ok(parsed.ok);
   const facts = { requestId: "r" as RequestId, serviceId: "eth" as ServiceId, call: parsed.call };
   return mintFree({

@@ -3,7 +3,6 @@ import type { Answering, SharedRead } from "./answering.ts";
 import type { Attempts } from "./attempts.ts";
 import { relayBatch } from "./batch-relay.ts";
 import { checkAgainstChain } from "./chain-check.ts";
-import { Flights } from "./flights.ts";
 import { type Finding, withOwnId } from "./found.ts";
 import type { Job } from "./job.ts";
 import { mayBatch, mayHaveNews } from "./sending.ts";
@@ -26,15 +25,17 @@ interface Place {
   readonly job: Job;
 }
 
-/** A call of a batch that goes upstream, and those who wait for its answer. */
-interface Sent extends Place {
-  readonly resolve: ((finding: Finding) => void) | undefined;
+/** A call that is asked for, and where in the batch an equal one is asked for again. */
+interface Asked extends Place {
+  /** Undefined: it is by itself. */
+  readonly read: SharedRead | undefined;
+  readonly others: Place[];
 }
 
-/** A read, and where in the batch it is asked for again. */
-interface Equals extends Place {
-  readonly read: SharedRead;
-  readonly others: Place[];
+/** A call that goes upstream. */
+interface Sent extends Asked {
+  /** Gets its answer, where others outside of the batch may wait for it. */
+  readonly resolve: ((finding: Finding) => void) | undefined;
 }
 
 const INTERNAL: Finding = { ok: false, code: "INTERNAL", attempts: 0 };
@@ -87,53 +88,72 @@ class Room {
  * for are ANSWER_TOO_LARGE.
  */
 export async function answerBatch(jobs: readonly Job[], modules: BatchModules): Promise<readonly Finding[]> {
-  const { answering } = modules;
+  const { answering, set, signal } = modules;
   const findings: (Finding | undefined)[] = Array.from({ length: jobs.length });
-  const sent: Sent[] = [];
-  const joined: Promise<void>[] = [];
-  let hasLeft = false;
   const room = new Room();
-  const reads = jobs.map((job) => {
-    if (room.refuses(job)) return TOO_LARGE;
-    const read = answering.look(job);
-    return read !== undefined && "ok" in read ? room.fit(read) : read;
-  });
-  const flights = flightsOf(reads, modules);
-  const shared = new Map<string, Equals>();
+  const asked: Asked[] = [];
+  const shared = new Map<string, Asked>();
   for (const [index, job] of jobs.entries()) {
-    const read = reads[index];
-    if (read === undefined) sent.push({ index, job, resolve: undefined });
-    else if ("ok" in read) findings[index] = read;
-    else {
-      const equal = shared.get(read.key);
-      if (equal === undefined) shared.set(read.key, { index, job, read, others: [] });
-      else equal.others.push({ index, job });
+    const read = room.refuses(job) ? TOO_LARGE : answering.look(job);
+    if (read !== undefined && "ok" in read) {
+      findings[index] = room.fit(read);
+      continue;
     }
+    const equal = read === undefined ? undefined : shared.get(read.key);
+    if (equal !== undefined) {
+      equal.others.push({ index, job });
+      continue;
+    }
+    const one = { index, job, read, others: [] };
+    asked.push(one);
+    if (read !== undefined) shared.set(read.key, one);
   }
-  for (const equals of shared.values()) joined.push(join(equals));
+  const isInFlight = asked.map(({ read }) => read !== undefined && set.flights.has(read.key, signal));
+  // An answer that comes with others is as slow as the slowest of them, so nobody outside of the batch waits for it.
+  const isAlone = isInFlight.filter((is) => !is).length === 1;
+  const sent: Sent[] = [];
+  const waits: Promise<unknown>[] = [];
+  let hasLeft = false;
+  for (const [at, one] of asked.entries()) {
+    const { read } = one;
+    if (read !== undefined && (isAlone || isInFlight[at] === true)) waits.push(join(one, read));
+    else sent.push({ ...one, resolve: undefined });
+  }
 
-  async function join({ index, job, read, others }: Equals): Promise<void> {
+  /** Waits for an equal read that is in flight, or sends this one as a read that others may wait for. */
+  async function join(one: Asked, read: SharedRead): Promise<void> {
     const run = (): Promise<Finding> => {
       // Whom the other's answer does not help asks for itself: the batch has left.
-      if (hasLeft) return answering.ask(job);
+      if (hasLeft) return answering.ask(one.job);
       const { promise, resolve } = Promise.withResolvers<Finding>();
-      sent.push({ index, job, resolve });
+      sent.push({ ...one, resolve });
       return promise;
     };
-    const finding = await answering.share(job, read, run, flights);
+    await answered(one, await answering.share(one.job, read, run));
+  }
+
+  /** Takes an answer to its places. Gives a promise while one of them asks for itself. */
+  function answered({ index, others }: Asked, finding: Finding): Promise<unknown> | undefined {
     findings[index] = room.fit(finding);
-    await Promise.all(others.map((other) => repeat(other, finding)));
+    const again = others.flatMap((other) => repeat(other, finding) ?? []);
+    return again.length === 0 ? undefined : Promise.all(again);
   }
 
   /** Answers a call by what an equal one was answered; whether there is room is known before that is copied. */
-  async function repeat({ index, job }: Place, finding: Finding): Promise<void> {
+  function repeat({ index, job }: Place, finding: Finding): Promise<void> | undefined {
     const id = job.call.clientId ?? job.call.id;
     if (!finding.ok || id === undefined) findings[index] = room.fit(finding);
     else if (!room.take(finding.found.body.length)) findings[index] = TOO_LARGE;
     else {
       const found = withOwnId(finding.found, id);
-      findings[index] = found === undefined ? room.fit(await answering.ask(job)) : { ok: true, found };
+      if (found === undefined) {
+        return answering.ask(job).then((own) => {
+          findings[index] = room.fit(own);
+        });
+      }
+      findings[index] = { ok: true, found };
     }
+    return undefined;
   }
 
   hasLeft = true;
@@ -146,28 +166,19 @@ export async function answerBatch(jobs: readonly Job[], modules: BatchModules): 
         room,
       );
     } finally {
-      for (const [at, { index, resolve }] of sent.entries()) {
+      for (const [at, one] of sent.entries()) {
         const finding = answers[at] ?? INTERNAL;
-        if (resolve === undefined) findings[index] = room.fit(finding);
-        else resolve(finding);
+        if (one.resolve !== undefined) one.resolve(finding);
+        else {
+          if (one.read !== undefined) answering.keep(one.job, one.read, finding);
+          const again = answered(one, finding);
+          if (again !== undefined) waits.push(again);
+        }
       }
     }
   }
-  await Promise.all(joined);
+  await Promise.all(waits);
   return findings.map((finding) => finding ?? INTERNAL);
-}
-
-/**
- * Where the reads of a batch are in flight. An answer that comes with others is as slow as the slowest of them, so nobody
- * outside of the batch waits for it.
- */
-function flightsOf(reads: readonly (Finding | SharedRead | undefined)[], { set, signal }: BatchModules): Flights {
-  const begun = new Set<unknown>();
-  for (const [at, read] of reads.entries()) {
-    if (read === undefined) begun.add(at);
-    else if (!("ok" in read) && !set.flights.has(read.key, signal)) begun.add(read.key);
-  }
-  return begun.size > 1 ? new Flights(set.flights) : set.flights;
 }
 
 async function send(jobs: readonly Job[], modules: BatchModules, room: Room): Promise<readonly Finding[]> {

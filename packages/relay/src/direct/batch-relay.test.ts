@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { suite, test } from "node:test";
-import { noMetrics, type RequestId, type ServiceId, silentLog, systemClock } from "@turnpike/base";
+import { jsonText, noMetrics, type RequestId, type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import { type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
 import { parseFreeRpc } from "../families/free-call.ts";
@@ -26,7 +26,16 @@ function request(asked: Asked, timeoutMs = 2_000): FreeRequest {
   const at = body.indexOf('"id":') + 5;
   const id = { start: at, end: at + String(asked.id).length };
   const { method, params } = asked;
-  const parsed = parseFreeRpc(eth as never, { method, params, body, id, paramsSpan: undefined, isPlain: true });
+  const texts = { bodyText: jsonText(body), rawId: String(asked.id) };
+  const parsed = parseFreeRpc(eth as never, {
+    method,
+    params,
+    body,
+    ...texts,
+    id,
+    paramsSpan: undefined,
+    isPlain: true,
+  });
   assert.ok(parsed.ok);
   const facts = { requestId: "r" as RequestId, serviceId: "eth" as ServiceId, call: parsed.call };
   return mintFree({

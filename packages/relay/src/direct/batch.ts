@@ -1,3 +1,4 @@
+import { joinJsonArray } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
 import type { BadAnswer, GoodAnswer, SupplierAnswer } from "../answer.ts";
 import { isSuccess } from "../answer.ts";
@@ -19,28 +20,21 @@ export interface JoinedBatch {
   readonly calls: readonly BackendCall[];
 }
 
-const OPEN = Buffer.from("[");
-const COMMA = Buffer.from(",");
-const CLOSE = Buffer.from("]");
+const NO_BYTES = new Uint8Array(0);
 
 function renumbered(call: BackendCall, id: string): BackendCall {
-  const body = call.body ?? Buffer.alloc(0);
+  const body = call.body ?? NO_BYTES;
   const span = findMembers(body)?.get("id");
   if (span === undefined || call.id === undefined) return call;
-  return { ...call, id, clientId: call.clientId ?? call.id, body: replaceSpan(body, span, id) };
+  const { idAt: _, bodyText: __, ...rest } = call;
+  return { ...rest, id, clientId: call.clientId ?? call.id, body: replaceSpan(body, span, id) };
 }
 
 /** One upstream body of many calls. The clients' own bytes, unless two ids are the same: then all are numbered. */
 export function joinBatch(calls: readonly BackendCall[]): JoinedBatch {
   const isDistinct = new Set(calls.map((call) => call.id)).size === calls.length;
   const sent = isDistinct ? calls : calls.map((call, index) => renumbered(call, String(index + 1)));
-  const parts: Uint8Array[] = [OPEN];
-  for (const [index, call] of sent.entries()) {
-    if (index > 0) parts.push(COMMA);
-    parts.push(call.body ?? Buffer.alloc(0));
-  }
-  parts.push(CLOSE);
-  return { body: Buffer.concat(parts), calls: sent };
+  return { body: joinJsonArray(sent.map(({ body }) => body ?? NO_BYTES)), calls: sent };
 }
 
 /**

@@ -312,13 +312,11 @@ class SupplierSets implements DirectRelay {
     metrics.count(RELAYS, { service, result: finding.ok ? "ok" : finding.code });
     if (!finding.ok) return { ok: false, code: finding.code, attempts: finding.attempts };
     const { status, contentType, body, schemaCheck, operator, stream, consensusVersion } = finding.found;
+    const plain = { request, status, contentType, body, schemaCheck, operator };
+    // Almost all have neither.
+    if (stream === undefined && consensusVersion === undefined) return { ok: true, relayed: mintRelayed(plain) };
     const relayed = {
-      request,
-      status,
-      contentType,
-      body,
-      schemaCheck,
-      operator,
+      ...plain,
       ...(stream === undefined ? {} : { stream }),
       ...(consensusVersion === undefined ? {} : { consensusVersion }),
     };

@@ -8,12 +8,6 @@ interface Flight {
 /** Equal reads that are in flight at the same time are sent once, and each gets the answer with its own id. */
 export class Flights {
   readonly #flights = new Map<string, Flight>();
-  readonly #others: Flights | undefined;
-
-  /** `others`: what is in flight there is joined too, but what begins here is not in flight there. */
-  constructor(others?: Flights) {
-    this.#others = others;
-  }
 
   /** True for a read that {@link join} would not begin. */
   has(key: string, signal: AbortSignal | undefined): boolean {
@@ -22,9 +16,7 @@ export class Flights {
 
   #find(key: string, signal: AbortSignal | undefined): Flight | undefined {
     const known = this.#flights.get(key);
-    if (known !== undefined && known.signal === signal) return known;
-    const others = this.#others;
-    return others === undefined ? undefined : others.#find(key, signal);
+    return known?.signal === signal ? known : undefined;
   }
 
   /**

@@ -43,9 +43,10 @@ test("that a supplier lacks an invented method says nothing about others that th
   await using _second = having;
   await using relay = relayTo("eth", "json_rpc", [without, having]);
   const ask = async (method: string): Promise<string> => {
-    const body = Buffer.from(`{"jsonrpc":"2.0","id":1,"method":"${method}","params":[]}`);
+    const bodyText = `{"jsonrpc":"2.0","id":1,"method":"${method}","params":[]}`;
+    const body = Buffer.from(bodyText);
     const id = { start: 22, end: 23 };
-    const rpc = { method, params: [], body, id, paramsSpan: undefined, isPlain: true };
+    const rpc = { method, params: [], body, bodyText, id, rawId: "1", paramsSpan: undefined, isPlain: true };
     const parsed = parseFreeRpc(serviceOf("eth"), rpc);
     assert.ok(parsed.ok);
     const call = { ...parsed.call, isRead: true };

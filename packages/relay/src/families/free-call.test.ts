@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { jsonMemberSpans } from "@turnpike/base";
+import { jsonMemberSpans, jsonText } from "@turnpike/base";
 import { createCatalogue, type Service } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
 import { parseFreePath, parseFreeRpc } from "./free-call.ts";
@@ -19,7 +19,9 @@ function call(id: string, text: string): BackendCall | string {
   const members = jsonMemberSpans(body, 0)?.members ?? [];
   const span = (key: string) => members.find((member) => member.key === key);
   const isPlain = members.every(({ key }) => ["jsonrpc", "id", "method", "params"].includes(key));
-  const rpc = { method, params, body, id: span("id"), paramsSpan: span("params"), isPlain };
+  const idAt = span("id");
+  const texts = { bodyText: jsonText(body), rawId: idAt && body.toString("utf8", idAt.start, idAt.end) };
+  const rpc = { method, params, body, ...texts, id: idAt, paramsSpan: span("params"), isPlain };
   const parsed = parseFreeRpc(serviceOf(id), rpc);
   return parsed.ok ? parsed.call : parsed.code;
 }

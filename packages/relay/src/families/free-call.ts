@@ -15,8 +15,12 @@ export interface FreeRpc {
   readonly params: unknown;
   /** Bytes of the object, as the client sent them. */
   readonly body: Uint8Array;
+  /** The same with one character a byte. */
+  readonly bodyText: string;
   /** Undefined: a notification. */
   readonly id: JsonSpan | undefined;
+  /** Raw JSON text of the id. */
+  readonly rawId: string | undefined;
   readonly paramsSpan: JsonSpan | undefined;
   /** True when it has no members but `jsonrpc`, `id`, `method` and `params`. */
   readonly isPlain: boolean;
@@ -74,8 +78,7 @@ export function parseFreeRpc(service: Service, rpc: FreeRpc): ParsedCall {
   const rpcType = rpcTypeOf(service, method, declared);
   const isRpc = rpcType === "json_rpc" || rpcType === "comet_bft";
   if (!isRpc || isDenied(service, method)) return { ok: false, code: "METHOD_NOT_ALLOWED" };
-  const raw = rpc.id === undefined ? undefined : textOf(rpc.body, rpc.id);
-  const sent = raw === undefined ? undefined : sentId(raw);
+  const sent = rpc.rawId === undefined ? undefined : sentId(rpc.rawId);
   const body = bodyOf(rpc, sent, rpcType);
   const call: Mutable<BackendCall> = {
     rpcType,
@@ -88,7 +91,10 @@ export function parseFreeRpc(service: Service, rpc: FreeRpc): ParsedCall {
     params: params ?? (rpcType === "comet_bft" ? {} : []),
   };
   if (sent?.clientId !== undefined) call.clientId = sent.clientId;
-  else if (body === rpc.body && rpc.id !== undefined) call.idAt = rpc.id;
+  else if (body === rpc.body && rpc.id !== undefined) {
+    call.idAt = rpc.id;
+    call.bodyText = rpc.bodyText;
+  }
   return { ok: true, call: withKind(service, call, declared) };
 }
 
