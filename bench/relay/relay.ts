@@ -87,7 +87,8 @@ async function run({ quick, only, progress, seconds, peers = {} }: BenchOptions)
   const load = owned.use(await startChild<LoadOperations>(join(import.meta.dirname, "..", "lib", "load.ts")));
   const { port: backendPort } = await backend.ask("start", undefined);
   const roundMs = Math.round((seconds ?? (quick ? 0.4 : 1.2)) * 1_000);
-  const options: RoundsOptions = { rounds: quick ? 1 : 5, roundMs, connections: CONNECTIONS };
+  const warmMs = quick ? 300 : 5_000;
+  const options: RoundsOptions = { rounds: quick ? 1 : 5, roundMs, warmMs, connections: CONNECTIONS };
   const rows: Row[] = [];
   const tables: Table[] = [];
   const notes: string[] = [];
@@ -103,8 +104,7 @@ async function run({ quick, only, progress, seconds, peers = {} }: BenchOptions)
     const [single] = WORKLOADS;
     if (single !== undefined) {
       progress("warming up");
-      const warm = { rounds: 1, roundMs: quick ? 500 : 1_500, connections: CONNECTIONS };
-      await runRounds(single, warm, { sides, load, backend });
+      await runRounds(single, { ...options, rounds: 1 }, { sides, load, backend });
     }
     for (const workload of loads) {
       progress(`${workload.name}: ${workload.title}`);
@@ -123,9 +123,9 @@ async function run({ quick, only, progress, seconds, peers = {} }: BenchOptions)
     }
     if (loads.length > 0) {
       notes.push(
-        `load: ${CONNECTIONS} keep-alive connections, one request under way on each, ${options.rounds} rounds of ${roundMs} ms ` +
-          "in turn; ratios are the middle of the rounds' own. Back-end, proxy and load generator share the cores, so that " +
-          "requests a second depend on all three; CPU a request is the proxy's alone",
+        `load: ${CONNECTIONS} keep-alive connections, one request under way on each; ${warmMs} ms of load for each side, ` +
+          `then ${options.rounds} rounds of ${roundMs} ms in turn; ratios are the middle of the rounds' own. Back-end, ` +
+          "proxy and load generator share the cores, so that requests a second depend on all three; CPU a request is the proxy's alone",
       );
     }
   }

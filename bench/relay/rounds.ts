@@ -9,6 +9,8 @@ import { requestOf, type Workload } from "./workloads.ts";
 export interface RoundsOptions {
   readonly rounds: number;
   readonly roundMs: number;
+  /** Load before the first round, for each side: a server runs for days, and its engine compiles in the first seconds. */
+  readonly warmMs: number;
   readonly connections: number;
 }
 
@@ -75,7 +77,7 @@ export async function runRounds(
       return undefined;
     }
   };
-  for (const side of sides) await attempt(side, Math.max(300, options.roundMs / 2));
+  for (const side of sides) await attempt(side, options.warmMs);
   const rounds: ReadonlyMap<Side, Sample>[] = [];
   for (let round = 0; round < options.rounds; round++) {
     const samples = new Map<Side, Sample>();

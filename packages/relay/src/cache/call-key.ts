@@ -33,13 +33,19 @@ function headerLines(headers: Readonly<Record<string, string>>): string {
   return names.map((name) => `${name}:${headers[name] ?? ""}\n`).join("");
 }
 
+function textKey({ rpcType, verb, path, headers }: BackendCall, text: string): string {
+  // Almost all calls are these, and the engine has to put the parts together. No other key has a line feed there.
+  if (verb === "POST" && path === "" && headers === undefined) return `${rpcType}\n${text}`;
+  return `${rpcType} ${verb} ${path}\n${headers === undefined ? "" : headerLines(headers)}\n${text}`;
+}
+
 /**
  * What makes two calls of one service the same: way, verb, path with query, the headers that the answer depends on, and
  * all bytes of the body but the id's. Numbers are not read, so that two big integers that a float cannot tell apart stay
  * two calls. Undefined for what is not shared.
  */
 export function callKey(call: BackendCall): string | undefined {
-  const { body, headers } = call;
+  const { body } = call;
   let text = "";
   if (body !== undefined) {
     if (body.length > MAX_KEYED_BYTES) return undefined;
@@ -47,8 +53,7 @@ export function callKey(call: BackendCall): string | undefined {
     if (own === undefined) return undefined;
     text = own;
   }
-  const lines = headers === undefined ? "" : headerLines(headers);
-  const key = `${call.rpcType} ${call.verb} ${call.path}\n${lines}\n${text}`;
+  const key = textKey(call, text);
   if (key.length <= MAX_KEY_CHARS) return key;
   // Not latin1: a path or a header may hold other characters, and two calls must not become one.
   return createHash("sha256").update(key, "utf8").digest("base64");
