@@ -11,6 +11,7 @@ import { canDiscard, type Trail } from "./http/request.ts";
 import { createRequestIds } from "./http/request-id.ts";
 import { applyHttpLimits, createHttpServer, listenOn } from "./http/server.ts";
 import { hostName, parseTarget } from "./http/target.ts";
+import { Unsent } from "./http/unsent.ts";
 import { Works } from "./http/works.ts";
 import { createTakeCalls } from "./keys/take-calls.ts";
 import { noRateLimits } from "./limits/types.ts";
@@ -76,7 +77,7 @@ export function assembleGateway(
     freeBudget: createBodyBudget(() => opts.maxBufferedBytes * FREE_SHARE, budget),
     deadlines: new Deadlines({ stepMs: BODY_STEP_MS }, { clock }),
     answers: createBodyBudget(() => opts.maxHeldAnswerBytes),
-    unsent: createBodyBudget(() => opts.maxHeldAnswerBytes * UNSENT_SHARE),
+    unsent: new Unsent(() => opts.maxHeldAnswerBytes * UNSENT_SHARE),
     working,
     isDraining: () => draining,
     takeCalls,

@@ -10,6 +10,7 @@ import type { ClientIpOf } from "./http/client-ip.ts";
 import { createDesk, type Working } from "./http/desk.ts";
 import type { Doors } from "./http/front.ts";
 import type { Desk } from "./http/request.ts";
+import type { Unsent } from "./http/unsent.ts";
 import { Works } from "./http/works.ts";
 import type { TakeCalls } from "./keys/take-calls.ts";
 import { noRateLimits, type RateLimits } from "./limits/types.ts";
@@ -48,7 +49,7 @@ export interface Shared {
   /** Bytes of answers that wait for their settlement. */
   readonly answers: BodyBudget;
   /** Bytes of large answers that are written and not sent yet. */
-  readonly unsent: BodyBudget;
+  readonly unsent: Unsent;
   readonly working: Working;
   readonly isDraining: () => boolean;
   /** Takes calls from limits as a configuration has them. */

@@ -9,15 +9,22 @@ const MIB = 1_048_576;
 const LARGE = `{"jsonrpc":"2.0","id":1,"result":"${"a".repeat(24 * MIB)}"}`;
 const SMALL = '{"jsonrpc":"2.0","id":1,"result":"0x10"}';
 
-const post = `POST /relay/eth HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: ${CALL.length}\r\n\r\n${CALL}`;
+/** Clients are told apart by what the proxy before the gateway says. */
+const proxied = { trustedProxies: ["127.0.0.1"] };
 
-const read = (to: TestGateway): Promise<Response> => fetch(`${to.url}/relay/eth`, { method: "POST", body: CALL });
+const post = (client: string): string => {
+  const head = ["POST /relay/eth HTTP/1.1", "Host: 127.0.0.1", `X-Forwarded-For: ${client}`];
+  return `${head.join("\r\n")}\r\nContent-Length: ${CALL.length}\r\n\r\n${CALL}`;
+};
+
+const read = (to: TestGateway, client = "198.51.100.9"): Promise<Response> =>
+  fetch(`${to.url}/relay/eth`, { method: "POST", body: CALL, headers: { "x-forwarded-for": client } });
 
 const buy = (to: TestGateway): Promise<Response> =>
   fetch(`${to.url}/v1/eth`, { method: "POST", body: CALL, headers: { "payment-signature": paymentHeader() } });
 
 /** Asks, so many times, and reads nothing. Resolves when the answers are made. */
-async function askAndLeave(to: TestGateway, times = 1): Promise<RawClient> {
+async function askAndLeave(to: TestGateway, client: string, times = 1): Promise<RawClient> {
   const raw = await openRaw(to.port);
   raw.socket.pause();
   const made = Promise.withResolvers<void>();
@@ -27,16 +34,16 @@ async function askAndLeave(to: TestGateway, times = 1): Promise<RawClient> {
     if (to.relay.runs >= until) made.resolve();
     return answer(call);
   };
-  raw.write(post.repeat(times));
+  raw.write(post(client).repeat(times));
   await made.promise;
   to.relay.answer = answer;
   return raw;
 }
 
 /** What the free door says once what was held is given back. */
-async function again(to: TestGateway): Promise<number> {
+async function again(to: TestGateway, client?: string): Promise<number> {
   for (let left = 500; ; left--) {
-    const answer = await read(to);
+    const answer = await read(to, client);
     await answer.arrayBuffer();
     if (answer.status === 200 || left === 0) return answer.status;
     await new Promise((resolve) => setTimeout(resolve, 10));
@@ -45,10 +52,10 @@ async function again(to: TestGateway): Promise<number> {
 
 suite("answers that their clients do not read", () => {
   test("are bounded together: free ones are refused beyond that, small and paid ones never", async () => {
-    await using to = await startTestGateway({ maxHeldAnswerBytes: 96 * MIB });
+    await using to = await startTestGateway({ ...proxied, maxHeldAnswerBytes: 96 * MIB });
     to.relay.answer = () => LARGE;
-    await using first = await askAndLeave(to);
-    await using _second = await askAndLeave(to);
+    await using first = await askAndLeave(to, "192.0.2.1");
+    await using _second = await askAndLeave(to, "192.0.2.2");
     const refused = await read(to);
     assert.equal(refused.status, 503);
     assert.equal(refused.headers.get("retry-after"), "1");
@@ -69,13 +76,29 @@ suite("answers that their clients do not read", () => {
   });
 
   test("are given back when their connection ends, also those that wait behind another", async () => {
-    await using to = await startTestGateway({ maxHeldAnswerBytes: 100 * MIB, stallTimeoutMs: 500 });
+    await using to = await startTestGateway({ ...proxied, maxHeldAnswerBytes: 400 * MIB, stallTimeoutMs: 500 });
     to.relay.answer = () => LARGE;
-    await using _raw = await askAndLeave(to, 2);
-    assert.equal((await read(to)).status, 503);
+    await using _raw = await askAndLeave(to, "192.0.2.1", 2);
+    assert.equal((await read(to, "192.0.2.1")).status, 503);
     // The stall ends the connection.
-    assert.equal(await again(to), 200);
-    await using _other = await askAndLeave(to);
-    assert.equal(await again(to), 200);
+    assert.equal(await again(to, "192.0.2.1"), 200);
+    await using _other = await askAndLeave(to, "192.0.2.1");
+    assert.equal(await again(to, "192.0.2.1"), 200);
+  });
+
+  test("are bounded for each client: one that reads nothing does not take the others' room", async () => {
+    await using to = await startTestGateway({ ...proxied, maxHeldAnswerBytes: 400 * MIB });
+    to.relay.answer = () => LARGE;
+    await using first = await askAndLeave(to, "192.0.2.1");
+    await using _second = await askAndLeave(to, "192.0.2.1");
+    assert.equal((await read(to, "192.0.2.1")).status, 503);
+    assert.equal((await read(to, "192.0.2.2")).status, 200);
+    // An address of IPv6 is counted with all of its /64.
+    await using _third = await askAndLeave(to, "2001:db8::1", 2);
+    assert.equal((await read(to, "2001:db8::ffff")).status, 503);
+    assert.equal((await read(to, "2001:db8:0:1::1")).status, 200);
+
+    first.socket.resetAndDestroy();
+    assert.equal(await again(to, "192.0.2.1"), 200);
   });
 });

@@ -1,13 +1,14 @@
 import type { Clock, ErrorCode, Log, Metrics } from "@turnpike/base";
 import { codeAnswer } from "../free/answers.ts";
+import { clientKey } from "../limits/client-key.ts";
 import { inFlight, requestSeconds, requestsTotal } from "../metrics.ts";
 import type { Watch } from "../monitoring/watch.ts";
 import { faultFields } from "../pipeline.ts";
 import { type Answer, errorAnswer, writeAnswer } from "./answer.ts";
-import type { BodyBudget } from "./body.ts";
+import type { ClientIpOf } from "./client-ip.ts";
 import { canDiscard, type Desk, type Door, type Exchange, type Slot } from "./request.ts";
 import type { Streamed } from "./stream-body.ts";
-import { holdUnsent } from "./unsent.ts";
+import type { Unsent } from "./unsent.ts";
 import type { Works } from "./works.ts";
 
 /** Requests with work in progress at each door, over all configurations. */
@@ -19,7 +20,8 @@ export interface DeskModules {
   readonly maxConcurrentRequests: () => number;
   readonly working: Working;
   /** Bytes of large answers that are written and not sent yet. */
-  readonly unsent: BodyBudget;
+  readonly unsent: Unsent;
+  readonly clientIp: ClientIpOf;
   /** Work that has not ended. */
   readonly works: Works;
   readonly isDraining: () => boolean;
@@ -34,7 +36,7 @@ const LARGE_BYTES = 65_536;
 
 /** The desk that the doors of one configuration answer over. */
 export function createDesk(modules: DeskModules): Desk {
-  const { working, unsent, works, isDraining, watch, clock, log, metrics } = modules;
+  const { working, unsent, clientIp, works, isDraining, watch, clock, log, metrics } = modules;
 
   const record = (exchange: Exchange, door: Door, service: string, status: number, result: string): void => {
     metrics.count(requestsTotal, { door, service, status: String(status), result });
@@ -46,7 +48,7 @@ export function createDesk(modules: DeskModules): Desk {
     body.length < LARGE_BYTES ||
     res.headersSent ||
     req.method === "HEAD" ||
-    holdUnsent(unsent, res, body.length, door === "paid");
+    unsent.hold(res, body.length, clientKey(clientIp(req)), door === "paid");
 
   /** Gives a promise for a body that is still on its way. */
   const respond = (exchange: Exchange, door: Door, service: string, made: Answer): Promise<void> | undefined => {

@@ -1,3 +1,4 @@
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { type Finding, withOwnId } from "./found.ts";
 
 interface Flight {
@@ -5,9 +6,13 @@ interface Flight {
   readonly finding: Promise<Finding>;
 }
 
+/** Copies of larger answers are made one after another. */
+const LARGE_BYTES = 65_536;
+
 /** Equal reads that are in flight at the same time are sent once, and each gets the answer with its own id. */
 export class Flights {
   readonly #flights = new Map<string, Flight>();
+  #turn: Promise<void> = Promise.resolve();
 
   /** True for a read that {@link join} would not begin. */
   has(key: string, signal: AbortSignal | undefined): boolean {
@@ -32,11 +37,15 @@ export class Flights {
   ): Promise<Finding> {
     const known = this.#find(key, signal);
     if (known !== undefined) {
-      return known.finding.then((finding) => {
+      const own = (finding: Finding): Finding | Promise<Finding> => {
         if (!finding.ok) return finding;
         if (id === undefined) return finding.found.stream === undefined ? finding : run();
         const found = withOwnId(finding.found, id);
         return found === undefined ? run() : { ok: true, found };
+      };
+      return known.finding.then((finding) => {
+        const isLarge = finding.ok && finding.found.body.length > LARGE_BYTES;
+        return isLarge && id !== undefined ? this.#wait().then(() => own(finding)) : own(finding);
       });
     }
     const land = (): void => {
@@ -56,6 +65,15 @@ export class Flights {
     const flight: Flight = { signal, finding };
     this.#flights.set(key, flight);
     return finding;
+  }
+
+  /**
+   * Waits for the next turn to copy a large answer: who writes the copy counts its bytes first, and may have no room. A
+   * thousand who wait for one answer must not have a thousand copies before anybody counts.
+   */
+  #wait(): Promise<void> {
+    this.#turn = this.#turn.then(() => nextTurn());
+    return this.#turn;
   }
 
   /** Something was written: a read that begins now must not get an answer from before. */

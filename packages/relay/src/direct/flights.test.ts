@@ -1,0 +1,55 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
+import { Flights } from "./flights.ts";
+import type { Finding } from "./found.ts";
+
+function answer(length: number): Finding {
+  const body = Buffer.from(`{"jsonrpc":"2.0","id":1,"result":"${"a".repeat(length)}"}`);
+  const found = { status: 200, contentType: "application/json", schemaCheck: "unchecked", isError: false } as const;
+  return { ok: true, found: { ...found, body, operator: "one", idAt: { start: 22, end: 23 } } };
+}
+
+const unused = (): Promise<Finding> => assert.fail("it is in flight");
+
+/** How many of 20 askers have their copy, after each turn of the event loop. */
+async function copiesByTurn(length: number): Promise<readonly number[]> {
+  const flights = new Flights();
+  const landing = Promise.withResolvers<Finding>();
+  const first = flights.join(
+    "key",
+    "1",
+    undefined,
+    () => landing.promise,
+    () => {},
+  );
+  let copies = 0;
+  const asked = Array.from({ length: 20 }, async (_, at) => {
+    const finding = await flights.join("key", `"id ${at}"`, undefined, unused, () => {});
+    copies++;
+    assert.ok(finding.ok);
+    const { id } = JSON.parse(Buffer.from(finding.found.body).toString()) as { readonly id: string };
+    assert.equal(id, `id ${at}`);
+  });
+  landing.resolve(answer(length));
+  assert.deepEqual(await first, answer(length));
+  const seen: number[] = [];
+  while (copies < asked.length) {
+    await nextTurn();
+    seen.push(copies);
+  }
+  await Promise.all(asked);
+  return seen;
+}
+
+suite("Flights", () => {
+  test("small answers are copied for all who wait at once", async () => {
+    assert.deepEqual(await copiesByTurn(10), [20]);
+  });
+
+  test("large ones one after another: who writes a copy has counted it before the next is made", async () => {
+    const seen = await copiesByTurn(100_000);
+    const steps = seen.map((copies, at) => copies - (seen[at - 1] ?? 0));
+    assert.ok(Math.max(...steps) <= 1, seen.join());
+  });
+});
