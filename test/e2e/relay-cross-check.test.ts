@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
+import { type Log, silentLog } from "@turnpike/base";
 import type { DirectSuppliers } from "@turnpike/relay";
 import { paymentHeader, standInPayment } from "../../packages/gateway/src/testing/stand-ins.ts";
 import { blockAt, type ChainNode, call, callAll, hex, metricOf, shown, sold, startChain } from "./relay-chain.ts";
@@ -91,10 +92,16 @@ describe("what is sold", () => {
     await using a = await startChain();
     await using b = await startChain();
     a.say = ({ method }) => (method === "eth_getBalance" ? LIE : undefined);
-    await using rig = await rigOf([a, b]);
+    const warned: unknown[] = [];
+    const log: Log = { ...silentLog, warn: (...line) => void warned.push(line), child: () => log };
+    await using rig = await rigOf([a, b], {}, { log });
     const result = await rig.relay.send(sold("eth_getBalance", AT_16));
     assert.equal(shown(result), "SUPPLIERS_DISAGREE");
-    assert.equal(await checks(rig, "disagreed"), 1);
+    assert.equal(shown(await rig.relay.send(sold("eth_getBalance", AT_16))), "SUPPLIERS_DISAGREE");
+    assert.equal(await checks(rig, "disagreed"), 2);
+    // Once a minute: whoever buys can ask again and again.
+    const facts = { service: "eth", operation: "eth_getBalance", operators: ["op0", "op1"] };
+    assert.deepEqual(warned, [[facts, "suppliers disagree, and nobody can tell who is right"]]);
     // A score is read some time after the other, so they are not quite the same.
     assert.ok(Math.abs(scoreOf(rig, 0) - scoreOf(rig, 1)) < 1);
   });

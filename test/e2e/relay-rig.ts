@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
-import { type Clock, silentLog, systemClock } from "@turnpike/base";
+import { type Clock, type Log, silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import {
   createGateway,
@@ -43,6 +43,8 @@ export interface RelayBend {
   readonly random?: () => number;
   /** The clock of all. */
   readonly clock?: Clock;
+  /** The relay's log. */
+  readonly log?: Log;
   /** Of every service. */
   readonly set?: Partial<DirectSuppliers>;
 }
@@ -71,7 +73,7 @@ export async function startRelay(
     {
       catalogue: catalogue.services,
       clock: bend.clock ?? systemClock,
-      log: silentLog,
+      log: bend.log ?? silentLog,
       metrics,
       random: bend.random ?? Math.random,
     },

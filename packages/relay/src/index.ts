@@ -1,5 +1,5 @@
 export { type BadAnswer, classifyAnswer, type GoodAnswer, type SupplierAnswer } from "./answer.ts";
-export { MAX_BATCH_ANSWER_BYTES, SMALL_ANSWER_BYTES } from "./direct/batch-answering.ts";
+export { AnswerRoom } from "./direct/answer-room.ts";
 export { type CrossCheckRules, DEFAULT_CROSS_CHECK } from "./direct/cross-check.ts";
 export { createDirectRelay, type DirectRelay, type DirectRelayModules } from "./direct/direct-relay.ts";
 export { DEFAULT_LOG_RANGES, type LogRangeRules } from "./direct/log-ranges.ts";

@@ -1,4 +1,4 @@
-import type { Clock, Metrics } from "@turnpike/base";
+import type { Clock, Log, Metrics, ServiceId } from "@turnpike/base";
 import { callKey } from "../cache/call-key.ts";
 import type { CacheMiss } from "../cache/types.ts";
 import type { RelayFlag } from "../types.ts";
@@ -14,6 +14,7 @@ export interface AnsweringModules {
   readonly pursuit: PursuitTools;
   readonly clock: Clock;
   readonly metrics: Metrics;
+  readonly log: Log;
   readonly flags: Readonly<Record<RelayFlag, boolean>>;
   /** Largest answer that is made of parts. */
   readonly maxAnswerBytes: number;
@@ -26,9 +27,13 @@ export interface SharedRead {
   readonly miss: CacheMiss | undefined;
 }
 
+const TELL_EVERY_MS = 60_000;
+
 /** How a call gets its answer: kept, shared with equal calls, taken apart, compared, and pursued. */
 export class Answering {
   readonly #modules: AnsweringModules;
+  /** When it was last said of a service that its suppliers disagree. */
+  readonly #toldMs = new Map<ServiceId, number>();
 
   constructor(modules: AnsweringModules) {
     this.#modules = modules;
@@ -113,7 +118,16 @@ export class Answering {
           return;
         }
       },
+      disagreed: ({ set, call }, operators) => this.#tellDisagreed(set.service.id, call.operation, operators),
     });
+  }
+
+  /** Says who disagrees, so that an operator can find out who is wrong; once a minute for each service, as buyers can ask on. */
+  #tellDisagreed(service: ServiceId, operation: string, operators: readonly string[]): void {
+    const nowMs = this.#modules.clock.monotonicMs();
+    if (nowMs - (this.#toldMs.get(service) ?? Number.NEGATIVE_INFINITY) < TELL_EVERY_MS) return;
+    this.#toldMs.set(service, nowMs);
+    this.#modules.log.warn({ service, operation, operators }, "suppliers disagree, and nobody can tell who is right");
   }
 
   /** Asks suppliers until one answers, and nothing else. */

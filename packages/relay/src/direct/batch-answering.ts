@@ -1,4 +1,5 @@
 import type { Clock } from "@turnpike/base";
+import { AnswerRoom, SMALL_ANSWER_BYTES } from "./answer-room.ts";
 import type { Answering, SharedRead } from "./answering.ts";
 import type { Attempts } from "./attempts.ts";
 import { relayBatch } from "./batch-relay.ts";
@@ -41,29 +42,13 @@ interface Sent extends Asked {
 const INTERNAL: Finding = { ok: false, code: "INTERNAL", attempts: 0 };
 const TOO_LARGE: Finding = { ok: false, code: "ANSWER_TOO_LARGE", attempts: 0 };
 
-/**
- * Most bytes of one batch's answers together; a single answer that is larger has room by itself. A short batch of equal
- * calls can ask for gigabytes.
- */
-export const MAX_BATCH_ANSWER_BYTES = 32 * 1_048_576;
-/** An answer that is no larger costs no more than its refusal: so much there is always room for. */
-export const SMALL_ANSWER_BYTES = 1_024;
-
-/** The bytes that are left for a batch's answers. */
-class Room {
-  #used = 0;
+/** The room for a batch's findings. */
+class FindingRoom {
+  readonly #room = new AnswerRoom();
   readonly #counted = new WeakSet<Finding>();
-  /** Something had no room: nothing more is asked for. */
-  isFull = false;
 
   take(bytes: number): boolean {
-    if (bytes <= SMALL_ANSWER_BYTES) return true;
-    if (this.#used > 0 && this.#used + bytes > MAX_BATCH_ANSWER_BYTES) {
-      this.isFull = true;
-      return false;
-    }
-    this.#used += bytes;
-    return true;
+    return this.#room.take(bytes);
   }
 
   /** The finding, counted once, or that there is no room for it. */
@@ -71,14 +56,14 @@ class Room {
     if (!finding.ok) return finding;
     const { length } = finding.found.body;
     if (length <= SMALL_ANSWER_BYTES || this.#counted.has(finding)) return finding;
-    if (!this.take(length)) return TOO_LARGE;
+    if (!this.#room.take(length)) return TOO_LARGE;
     this.#counted.add(finding);
     return finding;
   }
 
   /** True for a job that is not begun any more. A write is: its client must learn what became of it. */
   refuses({ isOnce }: Job): boolean {
-    return this.isFull && !isOnce;
+    return this.#room.isFull && !isOnce;
   }
 }
 
@@ -90,7 +75,7 @@ class Room {
 export async function answerBatch(jobs: readonly Job[], modules: BatchModules): Promise<readonly Finding[]> {
   const { answering, set, signal } = modules;
   const findings: (Finding | undefined)[] = Array.from({ length: jobs.length });
-  const room = new Room();
+  const room = new FindingRoom();
   const asked: Asked[] = [];
   const shared = new Map<string, Asked>();
   for (const [index, job] of jobs.entries()) {
@@ -181,7 +166,7 @@ export async function answerBatch(jobs: readonly Job[], modules: BatchModules): 
   return findings.map((finding) => finding ?? INTERNAL);
 }
 
-async function send(jobs: readonly Job[], modules: BatchModules, room: Room): Promise<readonly Finding[]> {
+async function send(jobs: readonly Job[], modules: BatchModules, room: FindingRoom): Promise<readonly Finding[]> {
   const { set, clock, signal, closing, attempts, answering } = modules;
   let findings: readonly Finding[] = [];
   try {

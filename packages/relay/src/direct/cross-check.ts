@@ -27,6 +27,8 @@ export interface CrossCheckTools {
   pursue(job: Job, options: PursuitOptions): Promise<Finding>;
   /** An operator gave an answer that most of the others contradict. */
   contradicted(job: Job, operator: string): void;
+  /** Operators contradict each other, and there are too few to tell who is right. */
+  disagreed(job: Job, operators: readonly string[]): void;
 }
 
 /** How many must agree on the answer to a job; 1 when its answers cannot be compared. */
@@ -140,6 +142,7 @@ export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTool
     return strict ? disagreement(attempts) : { ok: true, found: known[0]?.[0]?.found ?? first.found };
   }
   count("disagreed");
+  tools.disagreed(job, [...new Set(groups.flat().map(({ found }) => found.operator))].toSorted());
   return disagreement(attempts);
 }
 

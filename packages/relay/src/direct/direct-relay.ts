@@ -113,6 +113,7 @@ class SupplierSets implements DirectRelay {
     this.#answering = new Answering({
       clock,
       metrics,
+      log: modules.log,
       flags: this.memory.flags,
       maxAnswerBytes: options.maxAnswerBytes,
       pursuit: {
