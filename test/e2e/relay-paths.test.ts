@@ -105,9 +105,11 @@ suite("Paths of the chains on the free relay", { timeout: 180_000 }, () => {
       ["juno", "POST", "/cosmos/tx/v1beta1/txs", '{"tx_bytes":""}', 'POST /cosmos/tx/v1beta1/txs {"tx_bytes":""}'],
     ];
     for (const [host, method, path, body, seen] of cases) {
+      const from = rest.seen.length;
       const got = await send(rig, body, { host: `${host}.localhost`, method, path });
       assert.deepEqual([got.status, got.text], [200, '{"ok":1.0}'], path);
-      assert.equal(rest.seen.at(-1), seen);
+      // A probe of the back-end may come after it.
+      assert.ok(rest.seen.slice(from).includes(seen), rest.seen.slice(from).join("\n"));
     }
     rest.reply = {
       status: 404,
@@ -121,7 +123,7 @@ suite("Paths of the chains on the free relay", { timeout: 180_000 }, () => {
       headers: { "x-cosmos-block-height": "77" },
     });
     assert.deepEqual([missing.status, missing.text], [404, rest.reply.body]);
-    assert.equal(rest.seen.at(-1), "GET /cosmos/auth/v1beta1/accounts/juno1  77");
+    assert.ok(rest.seen.includes("GET /cosmos/auth/v1beta1/accounts/juno1  77"), rest.seen.join("\n"));
     rest.reply = { status: 200, type: "text/html", body: "<html>" };
     const page = await send(rig, "", { host: "juno.localhost", method: "GET", path: "/cosmos/bank/v1beta1/params" });
     assert.equal(page.status, 502);
