@@ -82,7 +82,7 @@ describe("what is sold", () => {
     await using b = await startChain();
     hangs.isHanging = true;
     await using rig = await rigOf([hangs, b]);
-    const request = sold("eth_getBalance", AT_16, 1_500);
+    const request = sold("eth_getBalance", AT_16, 6_000);
     assert.equal(shown(await rig.relay.send(request)), '"0x5"');
     assert.ok(performance.now() < request.deadlineMs, "late");
     assert.equal(await checks(rig, "unconfirmed"), 1);
