@@ -105,7 +105,8 @@ suite("supervisor", () => {
     assert.equal(died?.text, "was ended by SIGKILL");
   });
 
-  test("waits longer each time for a part that keeps dying, up to a limit", async () => {
+  // Without the limit its last pause alone would be of minutes. A busy machine makes pauses longer, never shorter.
+  test("waits longer each time for a part that keeps dying, up to a limit", { timeout: 60_000 }, async () => {
     const events = new Events();
     const pauses: number[] = [];
     let diedMs = 0;
@@ -133,12 +134,12 @@ suite("supervisor", () => {
       },
     );
     await supervisor.start();
-    await events.until("mayfly", "died", 6);
+    await events.until("mayfly", "died", 15);
     await supervisor.stop();
-    const wanted = [20, 40, 80, 80, 80];
+    const wanted = [20, 40, ...Array.from({ length: 12 }, () => 80)];
     for (const [at, least] of wanted.entries()) {
       const pause = pauses[at] ?? 0;
-      assert.ok(pause >= least - 2 && pause < least + 200, `pause ${at} was ${pause} ms, wanted ${least}`);
+      assert.ok(pause >= least - 2, `pause ${at} was ${pause} ms, wanted ${least}`);
     }
   });
 
