@@ -80,18 +80,27 @@ suite("limits through Redis", { skip: withoutRedis }, () => {
     await using redis = await startRedis();
     await using store = storeOf(redis.url, 10_000);
     await until("it connects", () => store.isUp());
-    const limits = [{ key: "c", requests: 10, windowMs: 60_000 }];
-    for (const items of [2, 2, 2, 2]) {
-      await store.take(limits, items);
+    const windowMs = 60_000;
+    const limits = [{ key: "c", requests: 10, windowMs }];
+    /** A take, and between which two times of this process the server made it. */
+    const take = async (items: number) => {
+      const sentMs = performance.now();
+      const waitMs = (await store.take(limits, items))?.waitMs ?? 0;
+      return { sentMs, waitMs, gotMs: performance.now() };
+    };
+    const taken: Awaited<ReturnType<typeof take>>[] = [];
+    for (let at = 0; at < 4; at++) {
+      taken.push(await take(2));
       await delay(30);
     }
-    const waits: number[] = [];
-    for (const items of [3, 4, 5, 6, 7, 8, 9, 10]) waits.push((await store.take(limits, items))?.waitMs ?? 0);
-    const oldest = (await store.take(limits, 10))?.standings[0]?.oldestLeavesMs ?? 0;
-    const steps = waits.map((wait) => Math.round((wait - oldest) / 30));
-    for (let at = 0; at < 8; at += 2) assert.ok(Math.abs((waits[at] ?? 0) - (waits[at + 1] ?? 0)) < 20, waits.join());
-    for (let at = 1; at < 7; at += 2) assert.ok((waits[at + 1] ?? 0) - (waits[at] ?? 0) > 20, waits.join());
-    assert.ok(steps.every((step) => step >= 0));
+    // Room for 3 needs the first two to leave, for 5 the next two, and so on. The server counts whole milliseconds.
+    for (const [at, items] of [3, 4, 5, 6, 7, 8, 9, 10].entries()) {
+      const { sentMs, waitMs, gotMs } = await take(items);
+      const last = taken[Math.floor(at / 2)];
+      assert.ok(last !== undefined);
+      const what = `${items}: ${waitMs}`;
+      assert.ok(gotMs + waitMs >= last.sentMs + windowMs - 3 && sentMs + waitMs <= last.gotMs + windowMs + 3, what);
+    }
   });
 
   test("the window slides: what has left it makes room, and the wait says when", async () => {
@@ -100,30 +109,33 @@ suite("limits through Redis", { skip: withoutRedis }, () => {
     await until("it connects", () => store.isUp());
     const windowMs = 600;
     const limits = [{ key: "c", requests: 10, windowMs }];
-    const served: number[] = [];
-    const end = performance.now() + 3 * windowMs;
+    const served: { readonly sentMs: number; readonly gotMs: number }[] = [];
     let early = 0;
-    while (performance.now() < end) {
+    while (served.length < 15) {
       const sentMs = performance.now();
       const verdict = await store.take(limits, 2);
-      if (verdict?.refusedBy === -1) served.push(sentMs);
-      else if (verdict !== undefined) {
-        assert.ok(verdict.waitMs > 0 && verdict.waitMs <= windowMs + 1, String(verdict.waitMs));
-        await delay(Math.max(0, verdict.waitMs - 3));
+      assert.ok(verdict !== undefined);
+      if (verdict.refusedBy === -1) served.push({ sentMs, gotMs: performance.now() });
+      else {
         early++;
+        assert.ok(verdict.waitMs > 0 && verdict.waitMs <= windowMs + 1, String(verdict.waitMs));
+        await delay(verdict.waitMs + 2);
+        const late = performance.now();
+        assert.equal((await store.take(limits, 2))?.refusedBy, -1, `not after ${verdict.waitMs} ms`);
+        served.push({ sentMs: late, gotMs: performance.now() });
       }
       await delay(7);
     }
     assert.ok(early > 0);
-    for (const at of served) {
-      // Times are those of sending, so the server's may lie a little closer together.
-      const inWindow = served.filter((other) => other >= at && other < at + windowMs - 20).length;
+    for (const { sentMs } of served) {
+      // From sending the first to hearing of the last: what is longer on a busy machine than at the server, never shorter.
+      const inWindow = served.filter((other) => other.sentMs >= sentMs && other.gotMs < sentMs + windowMs - 3).length;
       assert.ok(inWindow <= 5, `${inWindow * 2} within a window`);
     }
-    assert.ok(served.length >= 12, `${served.length * 2} served in three windows`);
+    await store.take([{ key: "long", requests: 10, windowMs: 60_000 }], 1);
     const raw = createClient({ url: redis.url });
     await raw.connect();
-    assert.ok((await raw.pTTL("t:c")) > 0, "what nobody uses goes away");
+    assert.ok((await raw.pTTL("t:long")) > 0, "what nobody uses goes away");
     assert.ok((await raw.lLen("t:c")) <= 10);
     await raw.flushAll();
     await raw.scriptFlush();
@@ -141,14 +153,12 @@ suite("limits through Redis", { skip: withoutRedis }, () => {
     await redis.kill();
     assert.ok((await Promise.all(inFlight)).every(({ ok }) => ok));
     await until("it is found out", () => !store.isUp());
-    const start = performance.now();
     let served = 0;
     for (let at = 0; at < 1_000; at++) {
       const verdict = limits.take(ask("1.1.1.1"));
       assert.ok(!(verdict instanceof Promise), "without the store the answer is there at once");
       if (verdict.ok) served++;
     }
-    assert.ok(performance.now() - start < 500);
     assert.ok(served <= 20, `${served} beyond the 80 before`);
     await using again = await startRedis(redis.port);
     await until("it is used again", () => store.isUp());
