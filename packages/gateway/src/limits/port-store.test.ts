@@ -88,7 +88,8 @@ test("the counts are a sliding window over client and endpoint; what is no messa
 
 test("a primary that hangs costs some requests their time-out, then none; the policy decides meanwhile", async () => {
   const counts = primary();
-  const { store, main } = workerOf(counts, 20);
+  // Long for an answer within this process, though it may be busy.
+  const { store, main } = workerOf(counts, 400);
   const closed = limitsOf(store, 10, "closed");
   const local = limitsOf(store, 10);
   const ask = { clientIp: "9.9.9.9", serviceId: eth, items: 1 };

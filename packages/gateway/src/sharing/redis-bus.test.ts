@@ -17,7 +17,7 @@ function busOf(url: string, id: string, group?: string) {
     ...noMetrics,
     count: (_: unknown, labels = {}) => void outcomes.push(...Object.values(labels).map(String)),
   };
-  const opts = { url, keyPrefix: "t", id, timeoutMs: 100, ...(group === undefined ? {} : { group }) };
+  const opts = { url, keyPrefix: "t", id, timeoutMs: 500, ...(group === undefined ? {} : { group }) };
   const bus = createRedisBus(opts, { log: silentLog, metrics });
   const heard: unknown[] = [];
   bus.subscribe("news", (message, from) => heard.push([from, message]));

@@ -295,7 +295,7 @@ describe("messages that are not whole", () => {
   const UNFINISHED = 'turnpike_gateway_websocket_closed_total{service="eth",reason="unfinished"}';
 
   test("together they hold no more than the total: the largest is ended", async () => {
-    await using at = await stage({ maxTotalQueuedBytes: 100_000, pingIntervalMs: 300 });
+    await using at = await stage({ maxTotalQueuedBytes: 100_000, pingIntervalMs: 3_000 });
     await using small = await openSocket(at.here.url);
     await using large = await openSocket(at.here.url);
     const text = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId"';
@@ -310,7 +310,7 @@ describe("messages that are not whole", () => {
   });
 
   test("one that is under way for too long ends its WebSocket; one that only listens stays", async () => {
-    await using at = await stage({ messageTimeoutMs: 100, pingIntervalMs: 150 });
+    await using at = await stage({ messageTimeoutMs: 1_500, pingIntervalMs: 1_000 });
     await using listens = await openSocket(at.here.url);
     await using stalls = await openSocket(at.here.url);
     stalls.socket.send("{", { fin: false });
@@ -428,7 +428,8 @@ describe("subscriptions of clients", () => {
   });
 
   test("a client that answers no ping is ended; one that does stays", async () => {
-    await using at = await stage({ pingIntervalMs: 90 });
+    // Long enough for a pong of the one that is alive, in the same process on a busy machine.
+    await using at = await stage({ pingIntervalMs: 1_000 });
     await using deaf = await openSocket(at.here.url);
     await using alive = await openSocket(at.here.url);
     deaf.socket.pause();
