@@ -51,23 +51,22 @@ test("twenty payments at once with two keys all settle, each once, several to a 
 test("a lone payment does not wait for others; while one is under way, those that follow share a transaction", async () => {
   await using quiet = await openBed(postgres, { noMining: true });
   await using ledger = await quiet.openLedger();
-  const options = quiet.options([await quiet.relayerKey()], { batchWindowMs: 1_000 });
+  // Nothing here waits for the window's end: what follows goes when two are there.
+  const options = quiet.options([await quiet.relayerKey()], { batchWindowMs: 60_000, maxBatch: 2 });
   await using engine = await createEngine(options, quiet.modules(ledger));
   const settle = async (): Promise<{ readonly id: SettlementId; readonly settling: Promise<void> }> => {
     const payment = await claim(ledger, await quiet.payer(PRICE));
     return { id: payment.id, settling: engine.settle(payment, ANSWER, timeLimit()) };
   };
   const committed = async (id: SettlementId): Promise<string> => {
-    for (const end = Date.now() + 5_000; Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 5))) {
+    for (const end = Date.now() + 10_000; Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 5))) {
       const transaction = (await ledger.get(id))?.transaction;
       if (transaction !== undefined) return transaction;
     }
     return assert.fail("not committed");
   };
-  const start = performance.now();
   const first = await settle();
   const alone = await committed(first.id);
-  assert.ok(performance.now() - start < 900, "it waited for the window");
   const others = [await settle(), await settle()];
   const [second, third] = await Promise.all(others.map(({ id }) => committed(id)));
   assert.notEqual(second, alone);
@@ -84,7 +83,7 @@ test("the queue gives a payment back unharmed when no key can take it", async ()
   await using engine = await createEngine(bed.options([key]), bed.modules(ledger));
   const { privateKeyToAddress } = await import("@turnpike/crypto");
   await fundGas(bed.anvil.url, privateKeyToAddress(key), 0n);
-  for (const end = Date.now() + 5_000; engine.missing().length === 0 && Date.now() < end; ) {
+  for (const end = Date.now() + 30_000; engine.missing().length === 0 && Date.now() < end; ) {
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
   assert.deepEqual(engine.missing(), ["relayer gas (eip155:84532)"]);
