@@ -187,16 +187,14 @@ test("a statement that waits too long is ended by the database, and nothing of i
   await using ledger = await openLedger(url, { statementTimeoutMs: 200 });
   const key = newKey();
   const id = await claimed(ledger, { key });
-  const holder = sql(url, "begin; select 1 from payments for update; select pg_sleep(1); rollback");
-  for (;;) {
-    const [row] = await sql<{ sleeping: string }>(
-      url,
-      "select count(*) as sleeping from pg_stat_activity where wait_event = 'PgSleep'",
-    );
-    if (row?.sleeping === "1") break;
-  }
+  // Until the test ends it, so that its lock outlives the statement's time however slow the machine is.
+  const holder = sql(url, "begin; select 1 from payments for update; select pg_sleep(600); rollback");
+  holder.catch(() => undefined);
+  const sleeping = "from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()";
+  while ((await sql(url, `select pid ${sleeping}`)).length === 0);
   await assert.rejects(ledger.release(id, "SERVICE_UNAVAILABLE"), unavailable(false));
-  await holder;
+  await sql(url, `select pg_cancel_backend(pid) ${sleeping}`);
+  await assert.rejects(holder, { code: "57014" });
   assert.equal((await ledger.get(id))?.state, "claimed");
 });
 
