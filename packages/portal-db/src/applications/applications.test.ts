@@ -252,7 +252,7 @@ suite("applications by their keys", { timeout: 60_000 }, () => {
     to.port = String((between.address() as AddressInfo).port);
     const { key } = await make();
     try {
-      await using at = open({ url: to.href, timeoutMs: 500 });
+      await using at = open({ url: to.href, timeoutMs: 2_000 });
       const found = await at.applications.find(key, true);
       isFound(found);
       hangs = true;

@@ -69,7 +69,7 @@ async function stage(count: number, change: Partial<SubscriptionOptions> = {}): 
   const subscriptions = createSubscriptions(
     {
       ...subscriptionDefaults,
-      recoveryTimeoutMs: 2_000,
+      recoveryTimeoutMs: 10_000,
       callTimeoutMs: 500,
       ...change,
       suppliers: { eth: endpoints, osmosis: endpoints },
@@ -325,7 +325,7 @@ describe("subscriptions", () => {
   });
 
   test("no supplier for too long: exhausted; without any, an error", async () => {
-    await using here = await stage(1, { recoveryTimeoutMs: 300, subscribeTimeoutMs: 200 });
+    await using here = await stage(1, { recoveryTimeoutMs: 300, subscribeTimeoutMs: 2_000 });
     const [node] = here.nodes;
     assert.ok(node);
     const heads = listener();

@@ -22,8 +22,8 @@ describe("extraction threads", () => {
   for (const [what, reason, opts] of [
     ["heap", "too_large", { maxHeapMb: 32 }],
     ["buffers", "too_large", { maxHeapMb: 64 }],
-    ["loop", "timed_out", { timeoutMs: 50 }],
-    ["hang", "timed_out", { timeoutMs: 50 }],
+    ["loop", "timed_out", { timeoutMs: 1_000 }],
+    ["hang", "timed_out", { timeoutMs: 1_000 }],
     ["exit", "broken", {}],
     ["throw", "broken", {}],
   ] as const) {
@@ -43,14 +43,14 @@ describe("extraction threads", () => {
   });
 
   it("take no more than their queue holds", async () => {
-    await using extractor = create({ workers: 1, maxQueued: 2, timeoutMs: 200 });
+    await using extractor = create({ workers: 1, maxQueued: 2, timeoutMs: 1_000 });
     const held = [extractor.extract(order("hang")), extractor.extract(order("a")), extractor.extract(order("b"))];
     await assert.rejects(extractor.extract(order("c")), (error) => isAppError(error, "OVERLOADED"));
     assert.deepEqual((await Promise.all(held)).map(outcome), ["timed_out", "a", "b"]);
   });
 
   it("stop waiting when the caller does", async () => {
-    await using extractor = create({ workers: 1, timeoutMs: 200 });
+    await using extractor = create({ workers: 1, timeoutMs: 1_000 });
     const gone = new AbortController();
     const reading = extractor.extract(order("hang"), gone.signal);
     const waiting = extractor.extract(order("a"), gone.signal);
