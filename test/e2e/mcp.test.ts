@@ -71,7 +71,7 @@ suite("agents buy over MCP, with the official clients and the real command", { t
       },
     });
     // Suppliers are probed at the start; agents are told of those that answer.
-    for (const end = Date.now() + 10_000; ; ) {
+    for (const end = Date.now() + 30_000; ; ) {
       const list = (await (await fetch(`${gateway.url}/services.json`)).json()) as { id: string; serves: boolean }[];
       if (["eth", "search"].every((id) => list.some((one) => one.id === id && one.serves))) break;
       assert.ok(Date.now() < end, "suppliers answer");

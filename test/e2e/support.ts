@@ -144,7 +144,7 @@ export async function startStandIn(hold = false): Promise<StandIn> {
 }
 
 /** Waits until a condition holds, looked at every 10 ms; what is waited for can only be asked, not listened to. */
-export async function until(what: string, condition: () => Promise<boolean>, limitMs = 10_000): Promise<void> {
+export async function until(what: string, condition: () => Promise<boolean>, limitMs = 30_000): Promise<void> {
   for (const end = Date.now() + limitMs; !(await condition()); ) {
     assert.ok(Date.now() < end, `not within ${limitMs} ms: ${what}`);
     await new Promise((resolve) => setTimeout(resolve, 10));

@@ -30,7 +30,7 @@ before(async () => {
 after(() => postgres[Symbol.asyncDispose]());
 
 async function until(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  for (const end = Date.now() + 8_000; !(await holds()); ) {
+  for (const end = Date.now() + 30_000; !(await holds()); ) {
     assert.ok(Date.now() < end, what);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }

@@ -97,7 +97,7 @@ test("a stuck transaction is replaced with higher fees, and settles under one no
   const payment = await claim(ledger, await bed.payer(PRICE));
   const settling = engine.settle(payment, ANSWER, timeLimit());
   await untilState(ledger, payment, "signed");
-  for (const end = Date.now() + 5_000; ; ) {
+  for (const end = Date.now() + 30_000; ; ) {
     const [batch] = await ledger.openBatches(NETWORK, privateKeyToAddress(key));
     const count = batch?.transactions.length ?? 0;
     if (count >= 3) break;
@@ -124,7 +124,7 @@ test("a transaction that the node dropped is sent again", async () => {
   const pending = async (): Promise<number> =>
     Number(((await devRpc(bed.anvil.url, "txpool_status", [])) as { pending: string }).pending);
   const until = async (count: number): Promise<void> => {
-    for (const end = Date.now() + 8_000; (await pending()) !== count; ) {
+    for (const end = Date.now() + 30_000; (await pending()) !== count; ) {
       assert.ok(Date.now() < end);
       await new Promise((resolve) => setTimeout(resolve, 50));
     }
@@ -154,7 +154,7 @@ test("a window that closes before the transaction is mined ends the payment; the
   const next = await claim(ledger, await bed.payer(PRICE));
   const second = engine.settle(next, ANSWER, timeLimit());
   await untilState(ledger, next, "signed");
-  for (const limit = Date.now() + 8_000; (await stateOf(ledger, next)).state !== "settled"; ) {
+  for (const limit = Date.now() + 30_000; (await stateOf(ledger, next)).state !== "settled"; ) {
     assert.ok(Date.now() < limit);
     await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
   }
@@ -184,7 +184,7 @@ test("a settled payment whose block is re-organised away is sent again and settl
   assert.equal(await bed.balance(PAY_TO), 0n);
   await devRpc(bed.anvil.url, "anvil_mine", ["0x2"]);
   for (const payment of payments) {
-    for (const end = Date.now() + 10_000; ; ) {
+    for (const end = Date.now() + 30_000; ; ) {
       const { state, evidence } = await stateOf(ledger, payment);
       if (
         state === "settled" &&
@@ -228,7 +228,7 @@ test("two engines with one key: one holds it, the other takes over when it ends,
   await first.settle(payment, ANSWER, timeLimit());
   await first[Symbol.asyncDispose]();
   await ledgers[0][Symbol.asyncDispose]();
-  for (const end = Date.now() + 5_000; second.missing().length > 0; ) {
+  for (const end = Date.now() + 30_000; second.missing().length > 0; ) {
     assert.ok(Date.now() < end);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
@@ -299,7 +299,7 @@ test("a settlement that is lost while nothing runs is found however deep the cha
   await devRpc(bed.anvil.url, "anvil_mine", ["0x20"]);
   assert.equal(await bed.balance(PAY_TO), 0n);
   await using again = await createEngine(bed.options([key]), bed.modules(ledger));
-  for (const end = Date.now() + 10_000; (await bed.balance(PAY_TO)) === 0n; ) {
+  for (const end = Date.now() + 30_000; (await bed.balance(PAY_TO)) === 0n; ) {
     assert.ok(Date.now() < end);
     await new Promise((resolve) => setTimeout(resolve, 20));
   }
@@ -308,7 +308,7 @@ test("a settlement that is lost while nothing runs is found however deep the cha
   assert.equal(state, "settled");
   assert.notEqual(evidence?.blockHash, before?.blockHash);
   await devRpc(bed.anvil.url, "anvil_mine", ["0x5"]);
-  for (const end = Date.now() + 10_000; (await ledger.unfinalBlocks(NETWORK, 1)).length > 0; ) {
+  for (const end = Date.now() + 30_000; (await ledger.unfinalBlocks(NETWORK, 1)).length > 0; ) {
     assert.ok(Date.now() < end, "it is not noted as final");
     await new Promise((resolve) => setTimeout(resolve, 20));
   }

