@@ -219,7 +219,8 @@ describe("hostile clients of the RPC", () => {
     slow.write("GET /genesis HTTP/1.1\r\nHost: x\r\n\r\n");
     const closed = once(slow, "close");
     slow.on("error", () => {});
-    // Reading starts when the server has given up.
+    // The answer has begun: making it takes a busy machine some time. Reading starts when the server has given up.
+    await once(slow, "readable");
     const { promise: late, resolve } = Promise.withResolvers<void>();
     setTimeout(resolve, 400);
     await late;
