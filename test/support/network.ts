@@ -73,6 +73,8 @@ export async function startGround(options: AnvilOptions = {}): Promise<Ground> {
               ...network,
             },
           ],
+          // The chain answers late on a busy machine, and a call that is over means no sale.
+          rpcTimeoutMs: 30_000,
           relayer: { keys: relayerKeys, batchWindowMs: 10, leaseSeconds: 2 },
         },
         facilitator: { port: 0, relayer: { keys: facilitatorKeys } },
