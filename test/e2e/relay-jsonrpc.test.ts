@@ -154,7 +154,9 @@ suite("JSON-RPC 2.0 through the free relay, over sockets", () => {
 
   before(async () => {
     node = await specNode();
-    rig = await startRelay({ eth: rpcAt(node.url) }, { gateway: { maxBatchItems: 12_000 } });
+    // Thousands of items take a busy machine some time.
+    const bend = { timeoutMs: 60_000, gateway: { maxBatchItems: 12_000, freeTimeoutMs: 60_000 } };
+    rig = await startRelay({ eth: rpcAt(node.url) }, bend);
   });
   after(async () => {
     await rig[Symbol.asyncDispose]();

@@ -6,6 +6,8 @@ import { rpcAnswer, startEvmUpstream } from "../../packages/relay/src/testing-up
 import { rpcAt, startRelay } from "./relay-rig.ts";
 
 const MIB = 1_048_576;
+/** Nothing here ends by its time: many megabytes take a busy machine a while. */
+const LONG = { timeoutMs: 60_000, gateway: { freeTimeoutMs: 60_000 } } as const;
 
 /** An entry of a list, 1 KiB of JSON. */
 const ENTRY = JSON.stringify({ data: `0x${"ab".repeat(506)}` });
@@ -27,7 +29,7 @@ describe("large answers", () => {
       response.write(`{"jsonrpc":"2.0","id":${call.id},"result":[`);
       void writeLarge(response, 20 * 1_024).then(() => response.end("]}"));
     });
-    await using rig = await startRelay({ eth: rpcAt(supplier.url) }, { relay: { maxInFlightBytes: 4 * MIB } });
+    await using rig = await startRelay({ eth: rpcAt(supplier.url) }, { ...LONG, relay: { maxInFlightBytes: 4 * MIB } });
     const got = await fetch(`${rig.url}/relay/eth`, { method: "POST", body: ask("1.50") });
     const text = await got.text();
     assert.equal(got.status, 200);
@@ -44,7 +46,7 @@ describe("large answers", () => {
           else response.end("]");
         });
       });
-      await using rig = await startRelay({ eth: rpcAt(supplier.url) });
+      await using rig = await startRelay({ eth: rpcAt(supplier.url) }, LONG);
       const got = await fetch(`${rig.url}/relay/eth`, { method: "POST", body: ask("1") });
       await assert.rejects(got.text(), end);
     }
@@ -57,7 +59,7 @@ describe("large answers", () => {
       void writeLarge(response, 4 * 1_024);
     });
     await using good = await startEvmUpstream((call, response) => response.end(rpcAnswer(call, '"result":[]')));
-    await using rig = await startRelay({ eth: rpcAt(liar.url, good.url) }, { random: () => 0 });
+    await using rig = await startRelay({ eth: rpcAt(liar.url, good.url) }, { ...LONG, random: () => 0 });
     const got = await fetch(`${rig.url}/relay/eth`, { method: "POST", body: ask("1") });
     assert.equal(await got.text(), '{"jsonrpc":"2.0","id":1,"result":[]}');
   });
@@ -70,7 +72,7 @@ describe("large answers", () => {
         response.end(`],"jsonrpc":"2.0","id":${call.id}}`),
       );
     });
-    await using rig = await startRelay({ eth: rpcAt(supplier.url) });
+    await using rig = await startRelay({ eth: rpcAt(supplier.url) }, LONG);
     const small = await fetch(`${rig.url}/relay/eth`, { method: "POST", body: ask("1").replace("0x1", "0x2") });
     assert.equal(((await small.json()) as { result: unknown[] }).result.length, 2 * 1_024);
     const large = await fetch(`${rig.url}/relay/eth`, { method: "POST", body: ask("1") });
@@ -85,7 +87,7 @@ describe("large answers", () => {
       response.write(`{"jsonrpc":"2.0","id":${call.id},"result":[`);
       void writeLarge(response, 60 * 1_024).then(() => response.end("]}"));
     });
-    await using rig = await startRelay({ eth: rpcAt(supplier.url) });
+    await using rig = await startRelay({ eth: rpcAt(supplier.url) }, LONG);
     const req = request(`${rig.url}/relay/eth`, { method: "POST" }, (res) => {
       res.once("data", () => req.destroy());
       res.on("error", () => undefined);
