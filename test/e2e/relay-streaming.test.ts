@@ -37,6 +37,44 @@ describe("large answers", () => {
     assert.equal((JSON.parse(text) as { result: unknown[] }).result.length, 20 * 1_024);
   });
 
+  test("are asked for anew by a batch that waited for one", async () => {
+    const [asked, beside, go] = Array.from({ length: 3 }, () => Promise.withResolvers<void>());
+    assert.ok(asked !== undefined && beside !== undefined && go !== undefined);
+    await using supplier = await startEvmUpstream((call, response) => {
+      if (call.method === "eth_getBalance") {
+        beside.resolve();
+        response.end(rpcAnswer(call, '"result":"0x5"'));
+        return;
+      }
+      asked.resolve();
+      void go.promise.then(async () => {
+        response.write(`{"jsonrpc":"2.0","id":${call.id},"result":[`);
+        await writeLarge(response, 3 * 1_024);
+        response.end("]}");
+      });
+    });
+    await using rig = await startRelay({ eth: rpcAt(supplier.url) }, LONG);
+    const send = (body: string): Promise<Response> => fetch(`${rig.url}/relay/eth`, { method: "POST", body });
+    const balance = `{"jsonrpc":"2.0","id":3,"method":"eth_getBalance","params":["0x${"0".repeat(40)}","latest"]}`;
+    const streamed = send(ask("1"));
+    await asked.promise;
+    const batch = send(`[${ask("2")},${balance}]`);
+    await beside.promise;
+    assert.equal(supplier.paid().length, 2);
+    go.resolve();
+    const { id, result } = (await (await streamed).json()) as { readonly id: unknown; readonly result: unknown[] };
+    assert.deepEqual([id, result.length], [1, 3 * 1_024]);
+    const answers = (await (await batch).json()) as { id: unknown; result: unknown[] | string }[];
+    assert.deepEqual(
+      answers.map((one) => [one.id, one.result.length]),
+      [
+        [2, 3 * 1_024],
+        [3, 3],
+      ],
+    );
+    assert.equal(supplier.paid().length, 3);
+  });
+
   test("that break off half-way break off for the client, and that do not end as JSON too", async () => {
     for (const end of ["destroy", "half"] as const) {
       await using supplier = await startEvmUpstream((call, response) => {

@@ -8,6 +8,7 @@ const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString();
 suite("joinJsonArray", () => {
   test("none, one and many values of their own", () => {
     assert.equal(text(joinJsonArray([])), "[]");
+    assert.equal(text(joinJsonArray([Buffer.alloc(0), Buffer.from("1")])), "[,1]");
     assert.equal(text(joinJsonArray([Buffer.from('{"a":1}')])), '[{"a":1}]');
     assert.equal(text(joinJsonArray([Buffer.from("1"), Buffer.from("22"), Buffer.from("null")])), "[1,22,null]");
   });

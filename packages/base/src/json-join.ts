@@ -16,6 +16,7 @@ export function joinJsonArray(values: readonly Uint8Array[]): Buffer {
   for (let at = 0; at < values.length; ) {
     const first = values[at];
     if (first === undefined) break;
+    if (at > 0) joined[to++] = COMMA;
     const whole = new Uint8Array(first.buffer);
     let end = first.byteOffset + first.length;
     let next = values[++at];
@@ -23,7 +24,6 @@ export function joinJsonArray(values: readonly Uint8Array[]): Buffer {
       end += 1 + next.length;
       next = values[++at];
     }
-    if (to > 1) joined[to++] = COMMA;
     joined.set(whole.subarray(first.byteOffset, end), to);
     to += end - first.byteOffset;
   }

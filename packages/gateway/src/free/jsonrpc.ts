@@ -17,6 +17,8 @@ export type RpcBody =
 
 /** Longest raw id, in characters. */
 const MAX_ID_LENGTH = 1_024;
+/** Texts of longer bodies are not held. */
+const MAX_HELD_CHARS = 16_384;
 
 const invalid = (message: string, id = "null"): RpcItem => ({
   kind: "invalid",
@@ -133,7 +135,8 @@ function readItem(
     method,
     params,
     body: isWhole ? bytes : bytes.subarray(start, found.end),
-    bodyText: isWhole ? text : text.slice(start, found.end),
+    // A part of a text holds all of it, as long as the call is under way; budgets count the bytes only.
+    bodyText: text.length > MAX_HELD_CHARS ? undefined : isWhole ? text : text.slice(start, found.end),
     id: moved(id, start),
     rawId: raw,
     paramsSpan: moved(paramsSpan, start),

@@ -52,7 +52,7 @@ async function again(to: TestGateway, client?: string): Promise<number> {
 
 suite("answers that their clients do not read", () => {
   test("are bounded together: free ones are refused beyond that, small and paid ones never", async () => {
-    await using to = await startTestGateway({ ...proxied, maxHeldAnswerBytes: 96 * MIB });
+    await using to = await startTestGateway({ ...proxied, maxHeldAnswerBytes: 98 * MIB });
     to.relay.answer = () => LARGE;
     await using first = await askAndLeave(to, "192.0.2.1");
     await using _second = await askAndLeave(to, "192.0.2.2");
@@ -82,8 +82,6 @@ suite("answers that their clients do not read", () => {
     await using _raw = await askAndLeave(to, "192.0.2.1", 2);
     assert.equal((await read(to, "192.0.2.1")).status, 503);
     // The stall ends the connection.
-    assert.equal(await again(to, "192.0.2.1"), 200);
-    await using _other = await askAndLeave(to, "192.0.2.1");
     assert.equal(await again(to, "192.0.2.1"), 200);
   });
 

@@ -1,6 +1,6 @@
 import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
-import { createBodyBudget } from "./body.ts";
+import { type BodyBudget, createBodyBudget } from "./body.ts";
 
 /** Bytes of one answer that is written and not sent yet. */
 interface Taken {
@@ -17,7 +17,7 @@ const CLIENT_SHARE = 0.25;
  */
 export class Unsent {
   readonly #maxBytes: () => number;
-  readonly #budget: ReturnType<typeof createBodyBudget>;
+  readonly #budget: BodyBudget;
   readonly #clients = new Map<string, number>();
   readonly #connections = new WeakMap<Socket, Set<Taken>>();
 

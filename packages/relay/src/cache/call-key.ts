@@ -34,7 +34,7 @@ function headerLines(headers: Readonly<Record<string, string>>): string {
 }
 
 function textKey({ rpcType, verb, path, headers }: BackendCall, text: string): string {
-  // Almost all calls are these, and the engine has to put the parts together. No other key has a line feed there.
+  // Almost all calls are these, and the engine has to put the parts together. Other keys have a space after the way.
   if (verb === "POST" && path === "" && headers === undefined) return `${rpcType}\n${text}`;
   return `${rpcType} ${verb} ${path}\n${headers === undefined ? "" : headerLines(headers)}\n${text}`;
 }

@@ -33,12 +33,6 @@ interface Asked extends Place {
   readonly others: Place[];
 }
 
-/** A call that goes upstream. */
-interface Sent extends Asked {
-  /** Gets its answer, where others outside of the batch may wait for it. */
-  readonly resolve: ((finding: Finding) => void) | undefined;
-}
-
 const INTERNAL: Finding = { ok: false, code: "INTERNAL", attempts: 0 };
 const TOO_LARGE: Finding = { ok: false, code: "ANSWER_TOO_LARGE", attempts: 0 };
 
@@ -96,25 +90,27 @@ export async function answerBatch(jobs: readonly Job[], modules: BatchModules): 
   const isInFlight = asked.map(({ read }) => read !== undefined && set.flights.has(read.key, signal));
   // An answer that comes with others is as slow as the slowest of them, so nobody outside of the batch waits for it.
   const isAlone = isInFlight.filter((is) => !is).length === 1;
-  const sent: Sent[] = [];
+  const sent: Asked[] = [];
   const waits: Promise<unknown>[] = [];
-  let hasLeft = false;
   for (const [at, one] of asked.entries()) {
-    const { read } = one;
-    if (read !== undefined && (isAlone || isInFlight[at] === true)) waits.push(join(one, read));
-    else sent.push({ ...one, resolve: undefined });
+    const { job, read } = one;
+    const isJoined = isInFlight[at] === true;
+    if (read === undefined || !(isAlone || isJoined)) {
+      sent.push(one);
+      continue;
+    }
+    // Whom the answer that is in flight does not help asks for itself.
+    const run = (): Promise<Finding> => (isJoined ? answering.ask(job) : sendAlone(job));
+    const wait = answering.share(job, read, run).then((finding) => answered(one, finding));
+    // It is waited for below; what goes wrong until then must not be nobody's.
+    wait.catch(() => {});
+    waits.push(wait);
   }
 
-  /** Waits for an equal read that is in flight, or sends this one as a read that others may wait for. */
-  async function join(one: Asked, read: SharedRead): Promise<void> {
-    const run = (): Promise<Finding> => {
-      // Whom the other's answer does not help asks for itself: the batch has left.
-      if (hasLeft) return answering.ask(one.job);
-      const { promise, resolve } = Promise.withResolvers<Finding>();
-      sent.push({ ...one, resolve });
-      return promise;
-    };
-    await answered(one, await answering.share(one.job, read, run));
+  /** Sends a read for which others may wait, too. */
+  async function sendAlone(job: Job): Promise<Finding> {
+    const [finding = INTERNAL] = await send([job], modules, room);
+    return finding;
   }
 
   /** Takes an answer to its places. Gives a promise while one of them asks for itself. */
@@ -141,25 +137,14 @@ export async function answerBatch(jobs: readonly Job[], modules: BatchModules): 
     return undefined;
   }
 
-  hasLeft = true;
   if (sent.length > 0) {
-    let answers: readonly Finding[] = [];
-    try {
-      answers = await send(
-        sent.map(({ job }) => job),
-        modules,
-        room,
-      );
-    } finally {
-      for (const [at, one] of sent.entries()) {
-        const finding = answers[at] ?? INTERNAL;
-        if (one.resolve !== undefined) one.resolve(finding);
-        else {
-          if (one.read !== undefined) answering.keep(one.job, one.read, finding);
-          const again = answered(one, finding);
-          if (again !== undefined) waits.push(again);
-        }
-      }
+    const jobsSent = sent.map(({ job }) => job);
+    const answers = await send(jobsSent, modules, room);
+    for (const [at, one] of sent.entries()) {
+      const finding = answers[at] ?? INTERNAL;
+      if (one.read !== undefined) answering.keep(one.job, one.read, finding);
+      const again = answered(one, finding);
+      if (again !== undefined) waits.push(again);
     }
   }
   await Promise.all(waits);
@@ -179,12 +164,13 @@ async function send(jobs: readonly Job[], modules: BatchModules, room: FindingRo
       closing: () => (closing.aborted ? closing : signal),
       order: (job) => set.order({ ...job, refs: undefined }).filter(({ family }) => !family.isLegacyRpc),
       async single(job, before) {
-        if (room.refuses(job)) return TOO_LARGE;
+        // What is sent alone others may wait for too, who have room of their own.
+        const isShared = jobs.length === 1;
+        if (!isShared && room.refuses(job)) return TOO_LARGE;
         const finding = await (answering.needsCare(job)
           ? answering.ask(job)
           : answering.pursue(job, before && { asked: new Set([before.operator]), last: before.error }));
-        // What is sent alone others may wait for too, who have room of their own.
-        return jobs.length === 1 ? finding : room.fit(finding);
+        return isShared ? finding : room.fit(finding);
       },
       verify: (target, timeoutMs) => attempts.verify(target, timeoutMs),
       exchange: (target, call, body, timeoutMs, scale) => target.exchange(call, body, timeoutMs, signal, scale),

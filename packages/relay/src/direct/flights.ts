@@ -6,13 +6,15 @@ interface Flight {
   readonly finding: Promise<Finding>;
 }
 
-/** Copies of larger answers are made one after another. */
+/** Larger answers are copied so many bytes in one turn of the event loop, and one at least. */
 const LARGE_BYTES = 65_536;
+const TURN_BYTES = 8 * 1_048_576;
 
 /** Equal reads that are in flight at the same time are sent once, and each gets the answer with its own id. */
 export class Flights {
   readonly #flights = new Map<string, Flight>();
-  #turn: Promise<void> = Promise.resolve();
+  /** Those who wait to copy a large answer. */
+  readonly #copiers: { readonly bytes: number; readonly go: () => void }[] = [];
 
   /** True for a read that {@link join} would not begin. */
   has(key: string, signal: AbortSignal | undefined): boolean {
@@ -44,8 +46,8 @@ export class Flights {
         return found === undefined ? run() : { ok: true, found };
       };
       return known.finding.then((finding) => {
-        const isLarge = finding.ok && finding.found.body.length > LARGE_BYTES;
-        return isLarge && id !== undefined ? this.#wait().then(() => own(finding)) : own(finding);
+        const bytes = finding.ok && id !== undefined ? finding.found.body.length : 0;
+        return bytes > LARGE_BYTES ? this.#turnFor(bytes).then(() => own(finding)) : own(finding);
       });
     }
     const land = (): void => {
@@ -68,12 +70,29 @@ export class Flights {
   }
 
   /**
-   * Waits for the next turn to copy a large answer: who writes the copy counts its bytes first, and may have no room. A
+   * Waits for a turn to copy a large answer: who writes the copy counts its bytes in that turn, and may have no room. A
    * thousand who wait for one answer must not have a thousand copies before anybody counts.
    */
-  #wait(): Promise<void> {
-    this.#turn = this.#turn.then(() => nextTurn());
-    return this.#turn;
+  #turnFor(bytes: number): Promise<void> {
+    const { promise, resolve: go } = Promise.withResolvers<void>();
+    this.#copiers.push({ bytes, go });
+    if (this.#copiers.length === 1) void this.#giveTurns();
+    return promise;
+  }
+
+  async #giveTurns(): Promise<void> {
+    while (this.#copiers.length > 0) {
+      await nextTurn();
+      let left = TURN_BYTES;
+      let count = 0;
+      for (const { bytes, go } of this.#copiers) {
+        if (count > 0 && bytes > left) break;
+        left -= bytes;
+        count++;
+        go();
+      }
+      this.#copiers.splice(0, count);
+    }
   }
 
   /** Something was written: a read that begins now must not get an answer from before. */

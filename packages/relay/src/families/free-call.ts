@@ -15,8 +15,8 @@ export interface FreeRpc {
   readonly params: unknown;
   /** Bytes of the object, as the client sent them. */
   readonly body: Uint8Array;
-  /** The same with one character a byte. */
-  readonly bodyText: string;
+  /** The same with one character a byte, where that is at hand. */
+  readonly bodyText: string | undefined;
   /** Undefined: a notification. */
   readonly id: JsonSpan | undefined;
   /** Raw JSON text of the id. */
@@ -93,7 +93,7 @@ export function parseFreeRpc(service: Service, rpc: FreeRpc): ParsedCall {
   if (sent?.clientId !== undefined) call.clientId = sent.clientId;
   else if (body === rpc.body && rpc.id !== undefined) {
     call.idAt = rpc.id;
-    call.bodyText = rpc.bodyText;
+    if (rpc.bodyText !== undefined) call.bodyText = rpc.bodyText;
   }
   return { ok: true, call: withKind(service, call, declared) };
 }
