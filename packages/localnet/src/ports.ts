@@ -1,3 +1,4 @@
+import { randomInt } from "node:crypto";
 import { createServer } from "node:net";
 import { AppError } from "@turnpike/base";
 
@@ -21,9 +22,29 @@ export async function isPortFree(port: number, host = "127.0.0.1"): Promise<bool
   return (await tryListen(host, port)) !== undefined;
 }
 
-/** A port that is free now, for programs that cannot choose one themselves. Another program may be quicker. */
-export async function freePort(host = "127.0.0.1"): Promise<number> {
-  const port = await tryListen(host, 0);
-  if (port === undefined) throw new AppError("PORT_IN_USE", { message: `No port is free on ${host}.` });
-  return port;
+/** Ports to choose from: `count` of them, from `first` on. */
+export interface PortRange {
+  readonly first: number;
+  readonly count: number;
+}
+
+/**
+ * Below those that the system gives out by itself (from 32768 on under Linux, 49152 elsewhere). A program that is started
+ * again needs its port back; meanwhile a connection of anybody, even one that looks for that program, may be given it.
+ */
+const FREE_PORTS: PortRange = { first: 10_000, count: 16_000 };
+
+// each process begins somewhere else and never looks back, so that two ports of one program cannot be the same
+let at = randomInt(FREE_PORTS.count);
+
+/**
+ * A port of 127.0.0.1 that is free now, for programs that cannot choose one themselves. Another program may be quicker.
+ * @throws AppError PORT_IN_USE when none of the range is free
+ */
+export async function freePort({ first, count }: PortRange = FREE_PORTS): Promise<number> {
+  for (let tries = 0; tries < count; tries++) {
+    const port = first + (at++ % count);
+    if (await isPortFree(port)) return port;
+  }
+  throw new AppError("PORT_IN_USE", { message: `No port from ${first} to ${first + count - 1} is free.` });
 }

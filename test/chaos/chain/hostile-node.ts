@@ -3,13 +3,13 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createWriteStream } from "node:fs";
 import { mkdir, mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { AppError, isRecord } from "@turnpike/base";
 import { type GenesisDocument, LOCAL_ROLES, type LocalRole } from "@turnpike/chain";
 import type { ChainSigner } from "@turnpike/chain-client";
+import { freePort } from "@turnpike/localnet";
 import { consensusKeyOf, initChain, namedKey } from "../../../apps/turnpike/src/wiring/chain-home.ts";
 import { initComet, startComet } from "../../support/chain/comet.ts";
 import { QUICK_PROFILE } from "../../support/chain/local-chain.ts";
@@ -37,15 +37,6 @@ export interface ChainProcess extends AsyncDisposable {
 const PROGRAM = join(import.meta.dirname, "..", "..", "..", "apps", "turnpike", "bin", "turnpike.js");
 /** Time between blocks, in milliseconds. */
 export const BLOCK_MS = 200;
-
-async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const { port } = server.address() as { readonly port: number };
-  server.close();
-  await once(server, "close");
-  return port;
-}
 
 /** Makes the chain's folder; CometBFT's own files are in it, too, when that is the engine. */
 async function makeHome(engine: EngineName, home: string): Promise<GenesisDocument> {

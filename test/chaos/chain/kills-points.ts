@@ -78,7 +78,7 @@ async function round(
   const { engine, seed } = opts;
   // Two series: what the load draws depends on how fast the machine is.
   const [plan, random] = [createRandom(seed + at), createRandom(seed - at)];
-  await using home = await makeNodeHome(opts, { random });
+  await using home = await makeNodeHome(opts);
   await using node = new KilledNode({ home }, { witness: new Witness(), random });
   const genesisPoint = GENESIS_POINTS[(seed + at) % GENESIS_POINTS.length] ?? "";
   let newest = await node.told(`genesis, ${genesisPoint}`, () => dieAt(node, genesisPoint, 1, -1n));

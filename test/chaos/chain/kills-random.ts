@@ -108,7 +108,7 @@ export async function killAtRandom(opts: RandomKillsOptions): Promise<ChaosFigur
   const { engine, kills, seed, progress } = opts;
   // Two series: what the load draws depends on how fast the machine is.
   const [plan, random] = [createRandom(seed), createRandom(seed + 1)];
-  await using home = await makeNodeHome(opts, { random });
+  await using home = await makeNodeHome(opts);
   const witness = new Witness();
   await using node = new KilledNode({ home }, { witness, random });
   await node.start(PLAIN);

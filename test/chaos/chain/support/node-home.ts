@@ -1,14 +1,12 @@
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { AppError } from "@turnpike/base";
 import type { GenesisDocument, LocalRole } from "@turnpike/chain";
 import { LOCAL_ROLES } from "@turnpike/chain";
 import type { ChainSigner } from "@turnpike/chain-client";
+import { freePort } from "@turnpike/localnet";
 import { consensusKeyOf, initChain, namedKey } from "../../../../apps/turnpike/src/wiring/chain-home.ts";
 import { type ChainHome, chainHome } from "../../../../apps/turnpike/src/wiring/chain-layout.ts";
-import type { Random } from "../../../soak/random.ts";
 import { initComet } from "../../../support/chain/comet.ts";
 import { QUICK_PROFILE } from "../../../support/chain/local-chain.ts";
 import type { EngineName } from "../../../support/chain/nodes.ts";
@@ -40,25 +38,6 @@ export interface NodeHome extends AsyncDisposable {
   configure(settings: NodeSettings): Promise<string>;
 }
 
-const PORT_TRIES = 50;
-
-function isFree(port: number): Promise<boolean> {
-  return new Promise((resolve) => {
-    const server = createServer();
-    server.once("error", () => resolve(false));
-    server.listen(port, "127.0.0.1", () => server.close(() => resolve(true)));
-  });
-}
-
-// Below the range that the system gives out, so that nobody gets it while CometBFT is dead.
-async function freePort(random: Random): Promise<number> {
-  for (let attempt = 0; attempt < PORT_TRIES; attempt++) {
-    const port = random.whole(20_000, 29_999);
-    if (await isFree(port)) return port;
-  }
-  throw new AppError("PORT_IN_USE", { message: "No free port was found for CometBFT." });
-}
-
 /** A folder for {@link NodeHome.compileCache}, which homes share. */
 export async function makeCompileCache(): Promise<AsyncDisposable & { readonly folder: string }> {
   const folder = await mkdtemp(join(tmpdir(), "turnpike-compiled-"));
@@ -72,10 +51,7 @@ export interface NodeHomeOptions {
 }
 
 /** Makes a chain of its own for an engine, as `turnpike chain init` does, with sessions of six blocks. */
-export async function makeNodeHome(
-  { engine, compileCache }: NodeHomeOptions,
-  { random }: { readonly random: Random },
-): Promise<NodeHome> {
+export async function makeNodeHome({ engine, compileCache }: NodeHomeOptions): Promise<NodeHome> {
   await using stack = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), "turnpike-kills-"));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
@@ -101,7 +77,7 @@ export async function makeNodeHome(
   });
   const signers = {} as Record<LocalRole, ChainSigner>;
   for (const role of LOCAL_ROLES) signers[role] = (await namedKey(keysFolder, role)).signer;
-  const cometPort = await freePort(random);
+  const cometPort = await freePort();
   const abciAddress = `unix://${join(folder, "abci.sock")}`;
   const owned = stack.move();
   let written = 0;
