@@ -105,6 +105,25 @@ suite("supervisor", () => {
     assert.equal(died?.text, "was ended by SIGKILL");
   });
 
+  test("a child that ends by itself is told with its last words", async () => {
+    const events = new Events();
+    const file = join(folder, "brief.js");
+    await writeFile(file, SERVER);
+    const port = await freePort();
+    const brief = child("brief", `require(${JSON.stringify(file)})`, [String(port)], `http://127.0.0.1:${port}/`);
+    await using supervisor = new Supervisor(
+      { stages: [[brief]], firstPauseMs: 10 },
+      { clock: systemClock, onEvent: events.add },
+    );
+    await supervisor.start();
+    const first = await pidOf("brief");
+    await writeFile(file, 'console.error("error PORT_IN_USE: somebody has it"); process.exit(1)');
+    process.kill(first, "SIGKILL");
+    await events.until("brief", "died", 2);
+    const [, second] = events.seen.filter(({ kind }) => kind === "died");
+    assert.equal(second?.text, "ended with code 1: error PORT_IN_USE: somebody has it");
+  });
+
   // Without the limit its last pause alone would be of minutes. A busy machine makes pauses longer, never shorter.
   test("waits longer each time for a part that keeps dying, up to a limit", { timeout: 60_000 }, async () => {
     const events = new Events();

@@ -159,7 +159,9 @@ export class Supervisor implements AsyncDisposable {
         if (exit === undefined || signal.aborted) return;
         slot.running = undefined;
         if (clock.monotonicMs() - startMs >= steadyMs) deaths = 0;
-        onEvent({ part: part.name, kind: "died", text: exitText(exit) });
+        // one that was killed had no time for last words
+        const words = exit.signal === null ? ((await part.lastWords?.()) ?? "").split("\n", 1) : [];
+        onEvent({ part: part.name, kind: "died", text: [exitText(exit), ...words].filter(Boolean).join(": ") });
       }
       const pauseMs = Math.min(longestPauseMs, firstPauseMs * 2 ** Math.min(deaths++, 16));
       try {
