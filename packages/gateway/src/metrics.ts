@@ -79,7 +79,10 @@ export const serviceReady: MetricSpec = {
   across: "min",
 };
 
-/** Requests that a limit of the free relay refused: `client`, `endpoint`, `application`, `account`, `quota` or `guesses`. */
+/**
+ * Requests that a limit of the free relay refused: `client`, `endpoint`, `application`, `account`, `quota`, `guesses` or
+ * `unread`, the room for large answers that their clients do not read.
+ */
 export const limitedTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_gateway_limited_total",

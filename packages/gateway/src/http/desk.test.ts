@@ -61,6 +61,8 @@ suite("answers that their clients do not read", () => {
     assert.equal(refused.headers.get("retry-after"), "1");
     const { error } = (await refused.json()) as { readonly error: { readonly code: number } };
     assert.equal(error.code, -32503);
+    const metrics = await (await fetch(`${to.metricsUrl}/metrics`)).text();
+    assert.match(metrics, /^turnpike_gateway_limited_total\{limit="unread"\} 1$/m);
 
     const bought = await buy(to);
     assert.equal(bought.status, 200);

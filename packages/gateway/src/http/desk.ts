@@ -1,7 +1,7 @@
 import type { Clock, ErrorCode, Log, Metrics } from "@turnpike/base";
 import { codeAnswer } from "../free/answers.ts";
 import { clientKey } from "../limits/client-key.ts";
-import { inFlight, requestSeconds, requestsTotal } from "../metrics.ts";
+import { inFlight, limitedTotal, requestSeconds, requestsTotal } from "../metrics.ts";
 import type { Watch } from "../monitoring/watch.ts";
 import { faultFields } from "../pipeline.ts";
 import { type Answer, errorAnswer, writeAnswer } from "./answer.ts";
@@ -53,7 +53,11 @@ export function createDesk(modules: DeskModules): Desk {
   /** Gives a promise for a body that is still on its way. */
   const respond = (exchange: Exchange, door: Door, service: string, made: Answer): Promise<void> | undefined => {
     const { req, res } = exchange;
-    const answer = hasRoom(exchange, door, made) ? made : doorError(exchange, door, "OVERLOADED");
+    let answer = made;
+    if (!hasRoom(exchange, door, made)) {
+      metrics.count(limitedTotal, { limit: "unread" });
+      answer = doorError(exchange, door, "OVERLOADED");
+    }
     const { status, result, body } = answer;
     const close = answer.close === true || isDraining() || (!req.complete && !canDiscard(req));
     const rest = writeAnswer(res, close ? { ...answer, close } : answer, exchange.requestId, req.method === "HEAD");

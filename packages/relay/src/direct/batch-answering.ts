@@ -37,27 +37,22 @@ const INTERNAL: Finding = { ok: false, code: "INTERNAL", attempts: 0 };
 const TOO_LARGE: Finding = { ok: false, code: "ANSWER_TOO_LARGE", attempts: 0 };
 
 /** The room for a batch's findings. */
-class FindingRoom {
-  readonly #room = new AnswerRoom();
+class FindingRoom extends AnswerRoom {
   readonly #counted = new WeakSet<Finding>();
-
-  take(bytes: number): boolean {
-    return this.#room.take(bytes);
-  }
 
   /** The finding, counted once, or that there is no room for it. */
   fit(finding: Finding): Finding {
     if (!finding.ok) return finding;
     const { length } = finding.found.body;
     if (length <= SMALL_ANSWER_BYTES || this.#counted.has(finding)) return finding;
-    if (!this.#room.take(length)) return TOO_LARGE;
+    if (!this.take(length)) return TOO_LARGE;
     this.#counted.add(finding);
     return finding;
   }
 
   /** True for a job that is not begun any more. A write is: its client must learn what became of it. */
   refuses({ isOnce }: Job): boolean {
-    return this.#room.isFull && !isOnce;
+    return this.isFull && !isOnce;
   }
 }
 
