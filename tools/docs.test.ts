@@ -93,7 +93,7 @@ test("every configuration on the operators' other pages is valid, and can run be
         const config = loadConfig({ file, env: PAGE_ENV });
         const { faults } = checkRun(config, PAGE_ENV, "gateway");
         assert.deepEqual(
-          faults.filter((fault) => !/^(payment|ledger)\./.test(fault)),
+          faults.filter((fault) => config.payment.mode === "none" || !/^(payment|ledger)\./.test(fault)),
           [],
           page,
         );

@@ -15,6 +15,8 @@ export interface CatalogueOptions {
   readonly overrides?: Readonly<Record<string, ServiceOverride>>;
   /** Services that do not exist yet. */
   readonly added?: readonly ServiceDefinition[];
+  /** False: nothing is sold. Services are then on the free relay alone, and those that are not on it are left out. */
+  readonly sells?: boolean;
 }
 
 /** Words that follow `/relay/` and are no service: `/relay/key/{key}/{id}` carries the key of an application. */
@@ -207,7 +209,15 @@ export function readCatalogue(opts: CatalogueOptions = {}): ReadCatalogue {
   for (const [id, override] of Object.entries(opts.overrides ?? {})) {
     attempt(() => changeService(services, id, override, `catalogue.overrides.${id}`));
   }
+  if (opts.sells === false) sellNothing(services);
   return { catalogue: { services, get: (id) => services.get(id as ServiceId) }, faults };
+}
+
+function sellNothing(services: Map<ServiceId, Service>): void {
+  for (const [id, service] of services) {
+    if (service.free) services.set(id, Object.freeze({ ...service, paid: false }));
+    else services.delete(id);
+  }
 }
 
 /**

@@ -109,8 +109,8 @@ export const CONFIG_SCHEMA = Type.Object(
     payment: section(
       {
         mode: oneOf(
-          ["local", "remote"],
-          "`local`: settle with own relayer keys. `remote`: ask the facilitator at `facilitatorUrl`.",
+          ["local", "remote", "none"],
+          "`local`: settle with own relayer keys. `remote`: ask the facilitator at `facilitatorUrl`. `none`: sell nothing; the gateway is the free relay alone, without ledger, keys and networks.",
           "local",
         ),
         facilitatorUrl: Type.Optional(
@@ -122,7 +122,7 @@ export const CONFIG_SCHEMA = Type.Object(
           120_000,
           "Time for one request to the facilitator, in milliseconds.",
         ),
-        networks: list(NETWORK, 16, "Payment options, first choice first. Empty: nothing can be sold."),
+        networks: list(NETWORK, 16, "Payment options, first choice first. Empty only in mode `none`."),
         relayer: RELAYER,
         rpcTimeoutMs: integer(
           5_000,

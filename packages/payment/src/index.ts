@@ -64,6 +64,7 @@ export { createLedger, type LedgerModules, type LedgerOptions } from "./ledger/l
 export { type MigrationResult, migrate } from "./ledger/migrate.ts";
 export type { Books, Ledger } from "./ledger-types.ts";
 export { PAYMENT_METRICS } from "./metrics.ts";
+export { noPayments } from "./no-payments.ts";
 export { matchOption, type OptionNetwork, paymentOption } from "./option.ts";
 export { createQuiet, type Quiet } from "./quiet.ts";
 export type { RemoteAsset, RemoteNetwork, RemoteSettlerModules, RemoteSettlerOptions } from "./remote/options.ts";

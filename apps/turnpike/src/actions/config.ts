@@ -2,6 +2,7 @@ import { existsSync } from "node:fs";
 import { noFaults, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import { type Config, configSchemaJson, type Environment, loadConfig } from "@turnpike/config";
 import { type CommandContext, DEFAULT_CONFIG_FILE, outputOf } from "../context.ts";
+import { sells } from "../wiring/catalogue.ts";
 import { cannotRun, checkRun } from "../wiring/check.ts";
 import type { LedgerRole } from "../wiring/ledger.ts";
 import { createRelay } from "../wiring/relay.ts";
@@ -56,9 +57,8 @@ export async function check(file: string | undefined, opts: CheckOptions, contex
   }
   const services = Object.keys(config.suppliers).filter((id) => catalogue?.get(id) !== undefined);
   output.result({ valid: true, services, config: shownConfig(config) });
-  output.line(
-    `The configuration is valid: ${counted(config.payment.networks.length, "payment network")}, ${counted(services.length, "service")} with suppliers.`,
-  );
+  const sold = sells(config) ? counted(config.payment.networks.length, "payment network") : "nothing is sold";
+  output.line(`The configuration is valid: ${sold}, ${counted(services.length, "service")} with suppliers.`);
 }
 
 /** Prints the JSON Schema of the configuration. */

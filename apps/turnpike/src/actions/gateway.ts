@@ -4,6 +4,7 @@ import { watchConfigFile } from "../config-watch.ts";
 import { type CommandContext, DEFAULT_CONFIG_FILE, hostText, outputOf } from "../context.ts";
 import { serve } from "../lifecycle.ts";
 import { createLog } from "../logging.ts";
+import { sells } from "../wiring/catalogue.ts";
 import { startGateway } from "../wiring/gateway.ts";
 import { startWorkers } from "../workers/primary.ts";
 import { workersOf } from "../workers/share.ts";
@@ -49,7 +50,7 @@ export async function run(flags: GatewayFlags, context: CommandContext): Promise
         metrics: `http://${hostText(gateway.metrics.host)}:${service.metricsPort}/metrics`,
         ...admin,
       };
-      output.result({ ready: true, ...urls, ledgerSchema: ledger.schema });
+      output.result({ ready: true, ...urls, ...(sells(config) ? { ledgerSchema: ledger.schema } : {}) });
       for (const [name, url] of Object.entries(urls)) output.line(`${name.padEnd(8)} ${url}`);
       const stack = new AsyncDisposableStack();
       stack.use(service);

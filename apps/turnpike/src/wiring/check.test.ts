@@ -63,6 +63,24 @@ suite("what keeps a configuration from running", () => {
     assert.deepEqual(faultsOf(remote, {}), []);
   });
 
+  test("one that sells nothing needs no ledger, no network and no key, and has only what is free", () => {
+    const free = { payment: { mode: "none" }, ledger: {} };
+    assert.deepEqual(faultsOf(free, {}), []);
+    assert.deepEqual(faultsOf({ ...free, gateway: { workers: 3 } }, {}), []);
+    const { services } = checkRun(configOf(free), {}, "gateway").catalogue;
+    assert.ok(services.size > 60);
+    for (const { id, paid, free: isFree } of services.values()) assert.deepEqual([paid, isFree], [false, true], id);
+
+    assert.match(
+      only({ ...free, payment: { mode: "none", networks: [NETWORK] } }),
+      /^payment\.networks: .*sells nothing/,
+    );
+    const search = { suppliers: { search: endpoint({ rest: "http://127.0.0.1:1" }) } };
+    assert.match(only({ ...free, ...search }), /^suppliers\.search: this service is only sold, .*; remove it, or/);
+    assert.match(only({ payment: { networks: [] } }), /^payment\.networks: empty; .*mode to none/);
+    assert.match(faultsOf(free, ENV, "facilitator").join("\n"), /^payment\.networks: empty/);
+  });
+
   test("each is named by its path", () => {
     assert.match(only({ ledger: {} }), /^ledger\.url: missing; set it/);
     assert.match(only({}, {}), /^payment\.relayer\.keysFile: there is no key .*turnpike keys new/);

@@ -2,7 +2,7 @@ import { AppError, decimalToUnits, isAppError } from "@turnpike/base";
 import { type Catalogue, readCatalogue, type Service } from "@turnpike/catalogue";
 import { type Config, type Environment, relayerKeys, type SupplierConfig } from "@turnpike/config";
 import { workersOf } from "../workers/share.ts";
-import { catalogueOptions } from "./catalogue.ts";
+import { catalogueOptions, sells } from "./catalogue.ts";
 import { type LedgerRole, ledgerUrl } from "./ledger.ts";
 import { engineOptions, requireNetworks } from "./networks.ts";
 
@@ -67,12 +67,18 @@ function supplierFaults(id: string, supplier: SupplierConfig, service: Service):
 }
 
 function suppliersFaults(config: Config, catalogue: Catalogue): string[] {
+  const { catalogue: whole } = readCatalogue(catalogueOptions(config));
   return Object.entries(config.suppliers).flatMap(([id, supplier]) => {
     const service = catalogue.get(id);
     if (service !== undefined) return supplierFaults(id, supplier, service);
     // its own fault is told already
     if (Object.hasOwn(config.catalogue.services, id)) return [];
     const isOff = config.catalogue.overrides[id]?.enabled === false;
+    if (!isOff && !sells(config) && whole.get(id) !== undefined) {
+      return [
+        `suppliers.${id}: this service is only sold, and payment.mode none sells nothing; remove it, or put it on the free relay with free: true in catalogue.overrides.${id}`,
+      ];
+    }
     return [
       `suppliers.${id}: ${isOff ? "this service is switched off by catalogue.overrides" : "the catalogue has no such service"}; remove it, or ${isOff ? "switch it on" : `add ${id} to catalogue.services`}`,
     ];
@@ -102,16 +108,21 @@ export function checkRun(config: Config, env: Environment, role: LedgerRole): Ru
       faults.push(error.message);
     }
   };
-  attempt(() => requireNetworks(config));
-  attempt(() => ledgerUrl(config));
+  const isSeller = role === "facilitator" || sells(config);
+  if (isSeller) {
+    attempt(() => requireNetworks(config));
+    attempt(() => ledgerUrl(config));
+  } else if (config.payment.networks.length > 0) {
+    faults.push("payment.networks: payment.mode none sells nothing; remove the networks, or set the mode to local");
+  }
   if (role === "facilitator" || config.payment.mode === "local") {
     const path = role === "facilitator" ? "facilitator.relayer.keysFile" : "payment.relayer.keysFile";
     attempt(() => engineOptions(config, relayerKeys(config, env, role), path));
   }
   if (role === "gateway") attempt(() => faults.push(...workerFaults(config, env)));
-  const { catalogue, faults: changes } = readCatalogue(catalogueOptions(config));
-  const sells = role === "gateway" || config.facilitator.discoveryUrl !== undefined;
-  if (sells) faults.push(...changes, ...priceFaults(config, catalogue));
+  const { catalogue, faults: changes } = readCatalogue({ ...catalogueOptions(config), sells: isSeller });
+  const hasPrices = role === "gateway" || config.facilitator.discoveryUrl !== undefined;
+  if (hasPrices) faults.push(...changes, ...priceFaults(config, catalogue));
   if (role === "gateway") faults.push(...suppliersFaults(config, catalogue));
   return { catalogue, faults };
 }

@@ -132,3 +132,41 @@ suite("a wired gateway, on a real chain and a real ledger", () => {
     );
   });
 });
+
+suite("a wired gateway that sells nothing", () => {
+  test("answers the free relay with no database, no key and no token, and has nothing to pay for", async () => {
+    await using anvil = await startAnvil({});
+    const overrides = {
+      gateway: { port: 0, metrics: { port: 0 } },
+      payment: { mode: "none" },
+      suppliers: { eth: { endpoints: [{ operator: "local", urls: { json_rpc: anvil.url, websocket: anvil.url } }] } },
+      catalogue: { overrides: { eth: { evmChainId: 84532 } } },
+    };
+    const config = loadConfig({ env: {}, overrides });
+    let next = config;
+    await using gateway = await startGateway({ config, env: {}, log: silentLog, load: () => next });
+    const base = `http://127.0.0.1:${gateway.gatewayPort}`;
+    const post = (path: string, method: string, headers: Record<string, string> = {}): Promise<Response> =>
+      fetch(`${base}${path}`, { method: "POST", headers, body: JSON.stringify({ jsonrpc: "2.0", id: 7, method }) });
+
+    const answer = await post("/relay/eth", "eth_chainId");
+    assert.equal(answer.status, 200);
+    assert.deepEqual(await answer.json(), { jsonrpc: "2.0", id: 7, result: "0x14a34" });
+    assert.equal((await fetch(`${base}/ready`)).status, 200);
+    assert.equal((await fetch(`${base}/ready/eth`)).status, 200);
+
+    for (const headers of [{}, { "payment-signature": "e30=" }]) {
+      const refused = await post("/v1/eth", "eth_chainId", headers);
+      assert.equal(refused.status, 404);
+      assert.match(await refused.text(), /"UNKNOWN_SERVICE"/);
+    }
+    assert.equal((await fetch(`${base}/settlements/0x${"1".repeat(64)}`)).status, 404);
+    const listed = (await (await fetch(`${base}/services.json`)).json()) as { readonly paid: boolean }[];
+    assert.ok(listed.length > 60 && listed.every(({ paid }) => !paid));
+
+    next = loadConfig({ env: {}, overrides: { ...overrides, payment: { mode: "local" } } });
+    const reloaded = await gateway.reload("signal");
+    assert.ok(reloaded.kind === "refused" && /payment/.test(reloaded.faults.join()), "to sell, it starts again");
+    assert.equal((await post("/relay/eth", "eth_blockNumber")).status, 200);
+  });
+});

@@ -8,11 +8,12 @@ import {
   gatewayDefaults,
   type MetricsDump,
   type Random,
-  type ReadinessCheck,
 } from "@turnpike/gateway";
+import { noPayments } from "@turnpike/payment";
 import { productVersion } from "../version.ts";
 import { openAdmin } from "./admin.ts";
 import { openApplications } from "./applications.ts";
+import { sells } from "./catalogue.ts";
 import { requireRunnable } from "./check.ts";
 import { partModules, type ServiceInput } from "./modules.ts";
 import { offeredOptions } from "./offers.ts";
@@ -107,25 +108,27 @@ export async function startGateway(input: GatewayInput): Promise<GatewayService>
   const modules = partModules(input, metrics);
   const random: Random = { bytes: (length) => new Uint8Array(randomBytes(length)) };
   const tracer = await openTracer(start, { log, random: () => Math.random() }, stack);
-  const payments = await openPayments({ ...input, config: start }, "gateway", modules, stack);
+  const payments = sells(start)
+    ? await openPayments({ ...input, config: start }, "gateway", modules, stack)
+    : undefined;
   const store = openLimitStore(() => config, modules, stack, worker);
   const bus = openBus(start, modules, stack, worker);
   const applications = openApplications(start, modules, stack);
   // Payment networks need a restart, so the ways to pay are those of the start.
   const parts = stack.use(createParts(start, catalogue, { ...modules, store, options: offeredOptions(start) }));
-  const payment = stack.use(createStage(start, payments, modules));
+  const payment = payments === undefined ? noPayments : stack.use(createStage(start, payments, modules));
+  const readiness = payments === undefined ? [] : [{ name: "ledger", ready: () => payments.ledger.ready() }];
   // The primary shows the metrics of its workers, and the system spreads connections over them.
   const asWorker = worker === undefined ? {} : { metricsPort: undefined, reusePort: CAN_REUSE_PORT };
   const optionsOf = (of: Config): GatewayOptions => ({ ...gatewayOptions(of), ...asWorker });
-  const ledgerReady: ReadinessCheck = { name: "ledger", ready: () => payments.ledger.ready() };
   const gateway = stack.use(
     createGateway(optionsOf(start), {
       ...modules,
       ...parts.current,
       payment,
+      readiness,
       ...(tracer === undefined ? {} : { tracer }),
       ...(applications === undefined ? {} : { applications }),
-      readiness: [ledgerReady],
       metrics,
       random,
     }),

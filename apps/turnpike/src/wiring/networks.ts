@@ -34,7 +34,8 @@ function pollMs(config: Config): number {
 export function requireNetworks(config: Config): void {
   if (config.payment.networks.length === 0) {
     throw new AppError("CONFIG_INVALID", {
-      message: "payment.networks: empty; name the network, token and account that you are paid on.",
+      message:
+        "payment.networks: empty; name the network, token and account that you are paid on, or set payment.mode to none to sell nothing.",
     });
   }
 }

@@ -66,11 +66,13 @@ function exampleOperation(service: Service): Operation | undefined {
   return service.operations.get("POST /") ?? operations.find(({ example }) => example !== undefined) ?? operations[0];
 }
 
-/** A request body that the service takes. */
+/** A request body that the service takes: on its paid route, or where it has none, on the free relay. */
 export function exampleBody(service: Service): Readonly<Record<string, unknown>> {
   const operation = exampleOperation(service);
-  if (operation?.example !== undefined) return operation.example;
-  return operation === undefined || takesOwnBody(service) ? {} : { method: operation.name };
+  if (operation === undefined) return {};
+  const body = operation.example ?? (takesOwnBody(service) ? {} : { method: operation.name });
+  const isCall = operation.rpcType !== "rest";
+  return service.paid || !isCall ? body : { jsonrpc: "2.0", id: 1, ...body };
 }
 
 /** Terms are made for each refused payment, and its schema's check takes longer than the rest of them. */

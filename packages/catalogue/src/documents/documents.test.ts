@@ -324,3 +324,20 @@ test("the documents are functions of the catalogue and the context alone", () =>
   const elsewhere = JSON.stringify(discoveryResources(catalogue, { ...CONTEXT, publicUrl: "https://other.example" }));
   assert.ok(!elsewhere.includes("gw.example"));
 });
+
+test("where nothing is sold no document tells how to buy, and an example is a call of the free relay", async () => {
+  const free = createCatalogue({ sells: false });
+  const openApi = openApiDocument(free, CONTEXT);
+  assert.deepEqual(openApi.paths, {});
+  assert.equal((await new Validator().validate(openApi)).valid, true);
+  assert.deepEqual(wellKnownX402(free, CONTEXT).resources, []);
+  assert.deepEqual(discoveryResources(free, CONTEXT, {}).items, []);
+
+  const text = llmsText(free, CONTEXT);
+  assert.match(text, /POST https:\/\/gw\.example\/relay\/\{service_id\}/);
+  assert.match(text, /- \[Ethereum\]\(https:\/\/eth\.relay\.example\): .* Serves now\.$/m);
+  assert.doesNotMatch(`${text}${JSON.stringify(openApi.info)}`, /\bbuy\b|\/v1\/|PAYMENT-/);
+  const eth = servicesDocument(free, CONTEXT).find(({ id }) => id === "eth");
+  assert.deepEqual([eth?.url, eth?.rails], [undefined, []]);
+  assert.deepEqual([eth?.example.jsonrpc, eth?.example.id], ["2.0", 1]);
+});

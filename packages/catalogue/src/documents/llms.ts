@@ -22,22 +22,8 @@ function exampleCall(service: Service, context: DocumentContext): string {
   return `curl -i ${routeUrl(service, context)} -H 'content-type: application/json' -d '${body}'`;
 }
 
-/** `GET /llms.txt`: the service in words, for language models (llmstxt.org). */
-export function llmsText(catalogue: Catalogue, context: DocumentContext): string {
-  const { publicUrl } = context;
-  const services = listed(catalogue);
-  const sections = CATEGORIES.flatMap((category) => {
-    const members = services.filter((service) => service.category === category);
-    if (members.length === 0) return [];
-    return [`## ${category}`, "", ...members.map((service) => llmsLine(service, context)), ""];
-  });
-  const examples = ["search", "evm"].flatMap((family) => {
-    const found = services.find(({ families, paid }) => paid && families.some((name) => name === family));
-    return found === undefined ? [] : [exampleCall(found, context)];
-  });
+function howToBuy({ publicUrl }: DocumentContext, examples: readonly string[]): readonly string[] {
   return [
-    "# Turnpike",
-    "",
     "> Metered, read-only access to blockchain nodes, web search and other services. Each call is paid by itself with " +
       "x402 version 2: no account, no key. A failed call is not charged.",
     "",
@@ -56,15 +42,52 @@ export function llmsText(catalogue: Catalogue, context: DocumentContext): string
     "",
     "Services marked with a free relay also answer JSON-RPC there without payment, within limits. Those that are marked " +
       "`Serves now` answer at the moment; a call of another one is refused with 503 and not charged.",
+  ];
+}
+
+/** For a gateway that sells nothing. */
+function howToRead({ publicUrl }: DocumentContext): readonly string[] {
+  return [
+    "> Access to blockchain nodes over JSON-RPC, free within limits: no account, no key, no payment.",
     "",
-    "## Documents",
-    "",
-    `- [services.json](${publicUrl}/services.json): every service with price, methods, and whether it answers now`,
-    `- [llms-full.txt](${publicUrl}/llms-full.txt): this text with each route's methods, example request and answer`,
+    `Send JSON-RPC 2.0, single or in a batch, to the address of a network below, or to \`POST ${publicUrl}/relay/{service_id}\`. ` +
+      "Services that are marked `Serves now` answer at the moment.",
+  ];
+}
+
+function saleDocuments({ publicUrl }: DocumentContext): readonly string[] {
+  return [
     `- [openapi.json](${publicUrl}/openapi.json): OpenAPI 3.0.3 description of the paid routes`,
     `- [x402 resources](${publicUrl}/.well-known/x402): addresses of the paid routes`,
     `- [discovery](${publicUrl}/discovery/resources): the paid routes with their payment terms`,
     `- [discovery search](${publicUrl}/discovery/search?query=web+search): finds paid routes by words`,
+  ];
+}
+
+/** `GET /llms.txt`: the service in words, for language models (llmstxt.org). */
+export function llmsText(catalogue: Catalogue, context: DocumentContext): string {
+  const { publicUrl } = context;
+  const services = listed(catalogue);
+  const sections = CATEGORIES.flatMap((category) => {
+    const members = services.filter((service) => service.category === category);
+    if (members.length === 0) return [];
+    return [`## ${category}`, "", ...members.map((service) => llmsLine(service, context)), ""];
+  });
+  const examples = ["search", "evm"].flatMap((family) => {
+    const found = services.find(({ families, paid }) => paid && families.some((name) => name === family));
+    return found === undefined ? [] : [exampleCall(found, context)];
+  });
+  const isSold = services.some(({ paid }) => paid);
+  return [
+    "# Turnpike",
+    "",
+    ...(isSold ? howToBuy(context, examples) : howToRead(context)),
+    "",
+    "## Documents",
+    "",
+    `- [services.json](${publicUrl}/services.json): every service with ${isSold ? "price, " : ""}methods, and whether it answers now`,
+    `- [llms-full.txt](${publicUrl}/llms-full.txt): this text with each route's methods, example request and answer`,
+    ...(isSold ? saleDocuments(context) : []),
     "",
     ...sections,
   ].join("\n");
@@ -110,7 +133,7 @@ export function llmsFullText(catalogue: Catalogue, context: DocumentContext): st
     "# Turnpike: every service",
     "",
     `> The services of ${context.publicUrl}/llms.txt with their methods, an example request and an example answer. That ` +
-      "text says how a call is paid.",
+      "text says how to call them.",
     "",
     ...sections,
   ].join("\n");

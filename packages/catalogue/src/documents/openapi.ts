@@ -144,6 +144,12 @@ const GUIDANCE =
   "the identical request with PAYMENT-SIGNATURE. A call that fails is not charged. When an answer is lost, send the same " +
   "request with the same signature again: it is charged once. Answers are third-party data.";
 
+const SOLD =
+  "Metered, read-only access to blockchain nodes, web search and other services, paid per request with x402. " +
+  "Send a request without payment to get the terms, sign one of them, and send the identical request again.";
+const NOTHING_SOLD =
+  "This gateway has no paid routes. Its networks are on the free relay; /services.json has their addresses.";
+
 /** `GET /openapi.json`: OpenAPI 3.0.3, one path a paid service. */
 export function openApiDocument(catalogue: Catalogue, context: DocumentContext): Json {
   const schemas = new Schemas();
@@ -155,11 +161,9 @@ export function openApiDocument(catalogue: Catalogue, context: DocumentContext):
     info: {
       title: "Turnpike",
       version: OPENAPI_DOCUMENT_VERSION,
-      description:
-        "Metered, read-only access to blockchain nodes, web search and other services, paid per request with x402. " +
-        "Send a request without payment to get the terms, sign one of them, and send the identical request again.",
+      description: services.length === 0 ? NOTHING_SOLD : SOLD,
       "x-software-version": context.version,
-      "x-guidance": GUIDANCE,
+      "x-guidance": services.length === 0 ? NOTHING_SOLD : GUIDANCE,
     },
     "x-discovery": { llmsTxtUrl: `${context.publicUrl}/llms.txt` },
     servers: [{ url: context.publicUrl }],

@@ -24,13 +24,19 @@ test("only a client that would rather have HTML gets the page", () => {
 });
 
 test("the page and the index tell of the same documents, and the page runs nothing", () => {
-  const { links } = indexDocument() as { readonly links: Readonly<Record<string, string>> };
-  const page = indexPage({ sold: 7 });
-  assert.match(page, /7 services/);
-  for (const [name, path] of Object.entries(links)) {
-    if (!["health", "apiCatalog"].includes(name)) assert.ok(page.includes(`href="${path}"`), name);
+  for (const facts of [
+    { sold: 7, free: 5 },
+    { sold: 0, free: 5 },
+  ]) {
+    const { links } = indexDocument(facts) as { readonly links: Readonly<Record<string, string>> };
+    const page = indexPage(facts);
+    assert.match(page, facts.sold > 0 ? /7 services are sold/ : /5 services are here, and nothing is sold/);
+    for (const [name, path] of Object.entries(links)) {
+      if (!["health", "apiCatalog"].includes(name)) assert.ok(page.includes(`href="${path}"`), name);
+    }
+    assert.equal(/\bbuy\b|402|x402|\/v1/.test(page + JSON.stringify(links)), facts.sold > 0);
+    assert.ok(!/<script|\bon\w+=|https?:/i.test(page));
   }
-  assert.ok(!/<script|\bon\w+=|https?:/i.test(page));
 });
 
 test("a query is read whole or refused, and unknown parameters are left alone", () => {

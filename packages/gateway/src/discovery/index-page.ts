@@ -2,10 +2,13 @@
 export interface IndexFacts {
   /** How many services are sold. */
   readonly sold: number;
+  /** How many services the free relay has. */
+  readonly free: number;
 }
 
 const NAME = "Turnpike";
 const DESCRIPTION = "Metered access to blockchain nodes, web search and other services, paid per request with x402.";
+const FREE_DESCRIPTION = "JSON-RPC on many networks, free within limits, one host a network.";
 
 const LINKS = {
   services: "/services.json",
@@ -21,14 +24,26 @@ const LINKS = {
 } as const;
 
 /** `GET /` for programs. */
-export function indexDocument(): unknown {
-  return { name: NAME, description: DESCRIPTION, links: LINKS };
+export function indexDocument({ sold }: IndexFacts): unknown {
+  if (sold > 0) return { name: NAME, description: DESCRIPTION, links: LINKS };
+  const { services, apiCatalog, llms, llmsFull, health, ready } = LINKS;
+  return { name: NAME, description: FREE_DESCRIPTION, links: { services, apiCatalog, llms, llmsFull, health, ready } };
 }
 
-const ROWS: readonly (readonly [path: string, text: string])[] = [
-  [LINKS.services, "every service with its price and methods, and whether it answers now"],
+type Row = readonly [path: string, text: string];
+
+const TEXT_ROWS: readonly Row[] = [
   [LINKS.llms, "the same in words, for language models"],
   [LINKS.llmsFull, "each service in full: methods, example request and answer"],
+];
+const FREE_ROWS: readonly Row[] = [
+  [LINKS.services, "every service with its address and methods, and whether it answers now"],
+  ...TEXT_ROWS,
+  [LINKS.ready, "whether this gateway can answer now"],
+];
+const ROWS: readonly Row[] = [
+  [LINKS.services, "every service with its price and methods, and whether it answers now"],
+  ...TEXT_ROWS,
   [LINKS.openapi, "OpenAPI 3.0.3 description of the paid routes"],
   [LINKS.search, "finds paid routes by words"],
   [LINKS.resources, "the paid routes with their payment terms"],
@@ -36,28 +51,36 @@ const ROWS: readonly (readonly [path: string, text: string])[] = [
   [LINKS.ready, "whether this gateway can sell now"],
 ];
 
+const HOW_TO_BUY = `<h2>How to buy a call</h2>
+<ol>
+<li>Send <code>POST /v1/{service_id}</code> with a JSON body. The answer is <code>402</code>, with the terms.</li>
+<li>Sign one of its <code>accepts</code>. Client libraries of x402 version 2 do this.</li>
+<li>Send the identical request with the <code>PAYMENT-SIGNATURE</code> header. A call that fails is not charged.</li>
+</ol>`;
+const HOW_TO_READ = `<h2>How to call</h2>
+<p>Send JSON-RPC to a network's own host, its <code>relayUrl</code> in <a href="${LINKS.services}">${LINKS.services}</a>, or to
+<code>POST /relay/{service_id}</code> here.</p>`;
+
 /** `GET /` for people: no script, nothing from elsewhere. */
-export function indexPage({ sold }: IndexFacts): string {
-  const rows = ROWS.map(([path, text]) => `<li><a href="${path}">${path}</a>: ${text}</li>`);
+export function indexPage({ sold, free }: IndexFacts): string {
+  const isFree = sold === 0;
+  const description = isFree ? FREE_DESCRIPTION : DESCRIPTION;
+  const rows = (isFree ? FREE_ROWS : ROWS).map(([path, text]) => `<li><a href="${path}">${path}</a>: ${text}</li>`);
+  const counts = isFree ? `${free} services are here, and nothing is sold.` : `${sold} services are sold here.`;
   return `<!doctype html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width">
 <title>${NAME}</title>
-<meta name="description" content="${DESCRIPTION}">
+<meta name="description" content="${description}">
 <link rel="icon" href="/favicon.svg" type="image/svg+xml">
 <style>body{font:16px/1.5 system-ui,sans-serif;max-width:44rem;margin:3rem auto;padding:0 1rem;color:#1e293b;background:#fff}code{background:#f1f5f9;padding:.1em .3em}a{color:#1d4ed8}@media(prefers-color-scheme:dark){body{color:#e2e8f0;background:#0f172a}code{background:#1e293b}a{color:#93c5fd}}</style>
 </head>
 <body>
 <h1>${NAME}</h1>
-<p>${DESCRIPTION} ${sold} services are sold here. No account, no key.</p>
-<h2>How to buy a call</h2>
-<ol>
-<li>Send <code>POST /v1/{service_id}</code> with a JSON body. The answer is <code>402</code>, with the terms.</li>
-<li>Sign one of its <code>accepts</code>. Client libraries of x402 version 2 do this.</li>
-<li>Send the identical request with the <code>PAYMENT-SIGNATURE</code> header. A call that fails is not charged.</li>
-</ol>
+<p>${description} ${counts} No account, no key.</p>
+${isFree ? HOW_TO_READ : HOW_TO_BUY}
 <h2>Documents</h2>
 <ul>
 ${rows.join("\n")}

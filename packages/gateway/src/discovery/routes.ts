@@ -65,9 +65,10 @@ export function discoveryRoutes(modules: DiscoveryModules): ReadonlyMap<string, 
     fixed(`/icons/${service.id}.svg`, createDocument(SVG, documents.icon(service), ICON_AGE_SECONDS));
   }
 
-  const index = json(indexDocument());
-  const sold = [...services.values()].filter(({ paid }) => paid).length;
-  const page = createDocument("text/html; charset=utf-8", indexPage({ sold }), MAX_AGE_SECONDS);
+  const all = [...services.values()];
+  const facts = { sold: all.filter(({ paid }) => paid).length, free: all.filter(({ free }) => free).length };
+  const index = json(indexDocument(facts));
+  const page = createDocument("text/html; charset=utf-8", indexPage(facts), MAX_AGE_SECONDS);
   routes.set("/", {
     door: "discovery",
     get(exchange) {
