@@ -61,6 +61,27 @@ export async function insist(
   }
 }
 
+/** Longest wait for a child to come to its fault point; on a busy machine its suppliers are probed late. */
+const FAULT_MS = 60_000;
+
+/**
+ * Presents the same signature, on 503 again and again, until the child has come to its fault point and is gone.
+ * @throws TypeError what it answered instead.
+ */
+export async function insistUntilGone(child: Child, body: unknown, header: string): Promise<void> {
+  let isGone = false;
+  const exited = child.exited.then(() => {
+    isGone = true;
+  });
+  const end = Date.now() + FAULT_MS;
+  while (!isGone) {
+    const answer = await call(`${child.url}/v1/eth`, body, header).catch(() => undefined);
+    const isFinal = answer !== undefined && answer.status !== 503;
+    if (isFinal || Date.now() > end) throw new TypeError(`it answered ${answer?.status} and lives: ${answer?.text}`);
+    await Promise.race([exited, sleep(250)]);
+  }
+}
+
 /** A TCP door to a server that can be shut: connections through it break, new ones are refused. */
 export interface Door extends AsyncDisposable {
   readonly url: string;

@@ -4,7 +4,7 @@ import { auditBooks } from "@turnpike/payment";
 import { ledgerBooks } from "../../apps/turnpike/src/wiring/ledger.ts";
 import { type Ground, type GroundConfig, startGround } from "../support/network.ts";
 import { signPayment, termsOf } from "../support/payer.ts";
-import { insist, openDoor, startChild } from "./harness.ts";
+import { insist, insistUntilGone, openDoor, startChild } from "./harness.ts";
 
 /** Every step between a claim and its answer at which a gateway of ours may be killed. */
 const STEPS = [
@@ -71,9 +71,7 @@ suite("killed at any step", { timeout: 540_000, concurrency: 3 }, () => {
         fault: { at, mode: "kill" },
       });
       const header = await signPayment(payer, await termsOf(`${doomed.url}/v1/eth`));
-      const first = insist(`${doomed.url}/v1/eth`, BODY, header, 1).catch((error: unknown) => error);
-      await doomed.exited;
-      await first;
+      await insistUntilGone(doomed, BODY, header);
       await using next = await startChild({ role: "gateway", overrides: made.overrides });
       const { answer } = await insist(`${next.url}/v1/eth`, BODY, header);
       assert.equal(answer.status, 200, answer.text);
@@ -97,9 +95,7 @@ suite("killed at any step", { timeout: 540_000, concurrency: 3 }, () => {
       const payer = await ground.fundedPayer(PRICE * 3n);
       await using doomed = await startChild({ role: "gateway", overrides, fault: { at, mode: "kill" } });
       const header = await signPayment(payer, await termsOf(`${doomed.url}/v1/eth`));
-      const first = insist(`${doomed.url}/v1/eth`, BODY, header, 1).catch((error: unknown) => error);
-      await doomed.exited;
-      await first;
+      await insistUntilGone(doomed, BODY, header);
       await using next = await startChild({ role: "gateway", overrides });
       const { answer } = await insist(`${next.url}/v1/eth`, BODY, header);
       assert.equal(answer.status, 200, answer.text);
