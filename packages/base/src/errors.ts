@@ -47,7 +47,13 @@ export const ERRORS = {
   VERB_NOT_ALLOWED: row(405, -32600, false, "This address does not take that verb.", "See the `Allow` header."),
   BODY_TOO_LARGE: row(413, -32600, false, "The body is too large.", "Send a smaller body."),
   HEADERS_TOO_LARGE: row(431, -32600, false, "The request's head is too large.", "Send fewer or shorter headers."),
-  UNSUPPORTED_MEDIA_TYPE: row(415, -32600, false, "The body is not JSON.", "Send Content-Type: application/json."),
+  UNSUPPORTED_MEDIA_TYPE: row(
+    415,
+    -32600,
+    false,
+    "The body is encoded, or no JSON.",
+    "Send plain JSON, without Content-Encoding.",
+  ),
   REQUEST_TIMEOUT: row(408, -32600, true, "The request did not arrive in time.", "Send the whole request at once."),
   RATE_LIMITED: row(429, -32005, true, "Too many requests.", "Wait as long as `Retry-After` says."),
   API_KEY_UNKNOWN: row(
@@ -233,7 +239,13 @@ export const ERRORS = {
     "A part did not start.",
     "Mend what its log names, or use --fresh to start over.",
   ),
-  CHAIN_MISMATCH: row(500, -32603, false, "The chain is not the configured one.", "Check the network's URL and id."),
+  CHAIN_MISMATCH: row(
+    500,
+    -32603,
+    false,
+    "The chain or token is not the configured one.",
+    "Correct what the message names.",
+  ),
   LEDGER_FENCED: row(500, -32603, true, "Another process holds this relayer key.", "Wait for its lease to end."),
   LEDGER_UNAVAILABLE: row(503, -32503, true, "The ledger cannot be reached.", "Try again later."),
   LEDGER_SCHEMA: row(

@@ -16,6 +16,9 @@ export interface Doors {
 }
 
 const RELAY = "/relay/";
+const NAME_IT =
+  "Name the service: POST /v1/{service_id} sells a call, and POST /v1 with Target-Service-Id calls the free relay. " +
+  "See /services.json for the ids.";
 
 /** Why a request's head cannot be served; undefined when it can. Its host is told apart before its path. */
 export function headFault(
@@ -61,7 +64,9 @@ export function openDoor({ edge, free, system }: Doors, desk: Desk, exchange: Ex
     free.handleId(exchange, String(named), "");
   } else if (!serveSystemRoute(system, desk, exchange)) {
     const isAny = path === "*" && req.method === "OPTIONS";
-    const answer = isAny ? preflightAnswer("GET, HEAD, POST, OPTIONS") : errorAnswer("NOT_FOUND", requestId);
+    const answer = isAny
+      ? preflightAnswer("GET, HEAD, POST, OPTIONS")
+      : errorAnswer("NOT_FOUND", requestId, { message: path === "/v1" ? NAME_IT : undefined });
     desk.answer(exchange, "discovery", "", answer);
   }
 }
