@@ -44,7 +44,7 @@ export function adminAddress(flags: AdminFlags, context: CommandContext): AdminA
   if (config?.port === undefined || config.port === 0) {
     throw new AppError("USAGE", {
       message:
-        "There is no admin API in the configuration: set admin.port, name the file with --config, or its address with --admin.",
+        "There is no admin API in the configuration: set admin.port, name the file with --config, or its address with --admin. The gateway of `npm start` has none.",
     });
   }
   return { url: `http://${hostText(WILDCARDS[config.host] ?? config.host)}:${config.port}`, token };

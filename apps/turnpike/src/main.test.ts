@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { chmodSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
@@ -61,7 +61,13 @@ async function withStandIn(
 ): Promise<void> {
   const payments: string[] = [];
   const list = [
-    { id: "eth", serves: true, paid: true, example: { method: "eth_blockNumber" } },
+    {
+      id: "eth",
+      serves: true,
+      paid: true,
+      example: { method: "eth_blockNumber" },
+      methods: ["eth_blockNumber", "GET /x"],
+    },
     { id: "osmosis", serves: false, paid: true, example: {} },
     { id: "free", serves: true, paid: false, relayUrl: "http://relay/free" },
   ];
@@ -219,6 +225,13 @@ suite("the command", () => {
     assert.equal(good.code, 0, good.err);
     assert.match(good.out, /"valid":true,"services":\["eth"\]/);
     assert.doesNotMatch(good.out, /secret-key/);
+    for (const [text, said] of [
+      ["chain: { home: chain }", /a node of the chain, and nothing for a gateway/],
+      [`payment: { mode: none }\n${suppliers}`, /valid: nothing is sold, 1 service/],
+    ] as const) {
+      writeFileSync(join(folder, "turnpike.yaml"), text);
+      assert.match((await run(["config", "check"])).out, said);
+    }
     rmSync(join(folder, "turnpike.yaml"));
     assert.equal(
       (await run(["config", "schema"])).out,
@@ -310,6 +323,23 @@ suite("the command", () => {
     }
   });
 
+  test("what needs a running npm start says when it is still starting", async () => {
+    const state = join(folder, ".turnpike");
+    mkdirSync(state);
+    try {
+      for (const [pid, said] of [
+        [process.pid, /^error USAGE: .*`npm start` is still starting here\. Wait until it says ready/],
+        [2 ** 30, /^error (USAGE: There is no gateway to buy from: no `npm start` runs|CONFIG_INVALID: .*ledger\.url)/],
+      ] as const) {
+        writeFileSync(join(state, "up.lock"), JSON.stringify({ pid, started: "" }));
+        assert.match((await run(["pay", "eth", "{}"])).err, said);
+        assert.match((await run(["db", "books"])).err, said);
+      }
+    } finally {
+      rmSync(state, { recursive: true });
+    }
+  });
+
   test("pay looks at the gateway's list before it signs", async () => {
     const never = (): void => assert.fail("nothing may be signed");
     await withStandIn(never, async (env, payments) => {
@@ -328,6 +358,11 @@ suite("the command", () => {
         (await run(["pay", "free", "{}"], env)).err,
         /free is not sold; .* It is free at http:\/\/relay\/free\./,
       );
+      const method = await run(["pay", "eth", '{"method":"eth_blockNumbr"}'], env);
+      assert.match(
+        method.err,
+        /^error METHOD_NOT_ALLOWED: eth does not sell "eth_blockNumbr"; nothing was signed\. Did you mean eth_blockNumber\?/,
+      );
       const body = await run(["pay", "eth"], env);
       assert.equal(body.code, 2);
       assert.match(
@@ -343,7 +378,10 @@ suite("the command", () => {
       assert.equal(asked.code, 4);
       const [error, charge, what, again = ""] = asked.err.split("\n");
       assert.equal(error, "error SERVICE_UNAVAILABLE: Not now.");
-      assert.match(charge ?? "", /^Nothing was charged, as the gateway says\. The payment counts as spent until /);
+      assert.match(
+        charge ?? "",
+        /^Nothing was charged, as the gateway says\. A budget counts the payment as spent until /,
+      );
       assert.match(what ?? "", /^The payment is good until it expires/);
       const shell = `npx turnpike pay osmosis '{"a":"it'\\''s"}' --gateway ${env.TURNPIKE_GATEWAY} --payment ${payments[0]}`;
       assert.equal(again, shell);

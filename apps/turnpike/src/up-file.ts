@@ -79,6 +79,32 @@ function findUp(folder: string): FoundUp | undefined {
   }
 }
 
+/** True when a `turnpike up` is at work in the folder, or in one above it, and what it runs does not answer yet. */
+export function isUpStarting(folder: string): boolean {
+  for (let at = resolve(folder); ; at = dirname(at)) {
+    const pid = lockHolder(join(at, ".turnpike", "up.lock"));
+    if (pid !== undefined && isAlive(pid)) return findUp(at) === undefined;
+    if (at === dirname(at)) return false;
+  }
+}
+
+function lockHolder(file: string): number | undefined {
+  try {
+    const value: unknown = JSON.parse(readFileSync(file, "utf8"));
+    return isRecord(value) && typeof value.pid === "number" && value.pid > 1 ? value.pid : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
+}
+
 /** The `up.json` of the folder, or of the nearest folder above it that has one. */
 export function findUpFile(folder: string): BuyerFacts | undefined {
   return findUp(folder)?.up;

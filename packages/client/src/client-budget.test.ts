@@ -135,7 +135,7 @@ suite("budget, attacked", () => {
     const result = await client.call("eth", BODY);
     assert.ok(result.kind === "refused");
     assert.deepEqual([result.code, result.open], ["PAYMENT_VALUE_MISMATCH", false]);
-    assert.match(result.charge, /Nothing was charged.*counts as spent until \d{4}-/);
+    assert.match(result.charge, /Nothing was charged.*counts the payment as spent until \d{4}-/);
     assert.equal(signer.count(), 1);
     assert.equal(client.spending().openUsd, "0.005000", "whoever holds the signature can still use it");
     refuses = false;

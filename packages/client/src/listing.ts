@@ -13,11 +13,13 @@ export interface ListedService {
   readonly relayUrl: string | undefined;
   /** A body that it takes. */
   readonly example: unknown;
+  /** Methods, and paths with their verb, that are sold; empty where the list does not say. */
+  readonly methods: readonly string[];
 }
 
 function listed(item: unknown): ListedService[] {
   if (!isRecord(item) || typeof item.id !== "string") return [];
-  const { id, serves, paid, relayUrl, example } = item;
+  const { id, serves, paid, relayUrl, example, methods } = item;
   return [
     {
       id,
@@ -25,6 +27,7 @@ function listed(item: unknown): ListedService[] {
       paid: paid !== false,
       relayUrl: typeof relayUrl === "string" ? relayUrl : undefined,
       example,
+      methods: Array.isArray(methods) ? methods.filter((name) => typeof name === "string") : [],
     },
   ];
 }

@@ -37,7 +37,7 @@ function chargeOf(outcome: SpendOutcome, { payment, usd }: Presented): string {
   if (outcome === "charged") return `${sum} was charged, or may have been, and counts as spent.`;
   const endMs = untakeableFromMs(payment);
   const until = Number.isFinite(endMs) && endMs < 8.64e15 ? new Date(endMs).toISOString() : "it is known to be void";
-  return `Nothing was charged, as the gateway says. The payment counts as spent until ${until}, for it can be taken until then.`;
+  return `Nothing was charged, as the gateway says. A budget counts the payment as spent until ${until}, for it can be taken until then.`;
 }
 
 /** What came of presenting a payment: for the caller, and for the budget. */

@@ -1,3 +1,4 @@
+export { isChainAlone } from "./chain-rules.ts";
 export { type ConfigChanges, configChanges } from "./changes.ts";
 export { DANGEROUS } from "./dangerous.ts";
 export { configSchemaJson } from "./emit.ts";

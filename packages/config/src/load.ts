@@ -37,7 +37,7 @@ function readYaml(file: string): Record<string, unknown> {
   try {
     text = readFileSync(file, "utf8");
   } catch (cause) {
-    throw invalid(file, ["it cannot be read; check the path given to --config"], cause);
+    throw invalid(file, ["it cannot be read; check the path"], cause);
   }
   let value: unknown;
   try {

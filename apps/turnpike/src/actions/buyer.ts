@@ -3,7 +3,7 @@ import { resolve } from "node:path";
 import { AppError } from "@turnpike/base";
 import type { DollarAsset } from "@turnpike/client";
 import type { CommandContext } from "../context.ts";
-import type { BuyerFacts } from "../up-file.ts";
+import { type BuyerFacts, isUpStarting } from "../up-file.ts";
 
 /** What says who buys and where. */
 export interface BuyerOptions {
@@ -18,10 +18,11 @@ export interface BuyerOptions {
 export function gatewayOf(opts: BuyerOptions, context: CommandContext, up: BuyerFacts | undefined): string {
   const gateway = opts.gateway ?? context.env.TURNPIKE_GATEWAY ?? up?.gateway;
   if (gateway === undefined) {
+    const why = isUpStarting(process.cwd())
+      ? "`npm start` is still starting here. Wait until it says ready, or give"
+      : "no `npm start` runs in this folder or one above it. Start it, or give";
     throw new AppError("USAGE", {
-      message:
-        "There is no gateway to buy from: no `npm start` runs in this folder or one above it. Start it, or give " +
-        "--gateway or TURNPIKE_GATEWAY.",
+      message: `There is no gateway to buy from: ${why} --gateway or TURNPIKE_GATEWAY.`,
     });
   }
   if (!/^https?:\/\/[^/\s]+/.test(gateway)) {

@@ -63,7 +63,8 @@ export async function init(opts: ChainInitOptions, context: CommandContext): Pro
   output.line(`genesis   ${chainHome(home).genesisFile}`);
   output.line(`keys      ${keysFolder}`);
   for (const [role, address] of Object.entries(accounts)) output.line(`  ${role.padEnd(17)} ${address}`);
-  output.line(`Start it with npx turnpike chain start --home ${home}`);
+  const named = opts.config === undefined ? "" : ` --config ${opts.config}`;
+  output.line(`Start it with npx turnpike chain start --home ${home}${named}`);
 }
 
 /** Makes a key in the keys' folder, or shows the address of one. @throws AppError USAGE, CHAIN_HOME. */

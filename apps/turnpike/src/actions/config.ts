@@ -1,6 +1,6 @@
 import { existsSync } from "node:fs";
 import { noFaults, noMetrics, silentLog, systemClock } from "@turnpike/base";
-import { type Config, configSchemaJson, type Environment, loadConfig } from "@turnpike/config";
+import { type Config, configSchemaJson, type Environment, isChainAlone, loadConfig } from "@turnpike/config";
 import { type CommandContext, DEFAULT_CONFIG_FILE, outputOf } from "../context.ts";
 import { sells } from "../wiring/catalogue.ts";
 import { cannotRun, checkRun } from "../wiring/check.ts";
@@ -44,6 +44,11 @@ export async function check(file: string | undefined, opts: CheckOptions, contex
   const output = outputOf(opts);
   const { env } = context;
   const config = configOf(context, file ?? opts.config);
+  if (opts.facilitator !== true && isChainAlone(config)) {
+    output.result({ valid: true, services: [], config: shownConfig(config) });
+    output.line("The configuration is valid: a node of the chain, and nothing for a gateway.");
+    return;
+  }
   const roles: LedgerRole[] = opts.facilitator === true ? [] : ["gateway"];
   if (opts.facilitator === true || hasFacilitator(config, env)) roles.push("facilitator");
   const checks = roles.map((role) => checkRun(config, env, role));

@@ -4,7 +4,7 @@ import { type Config, relayerKeys } from "@turnpike/config";
 import type { PaymentRecord, PaymentState } from "@turnpike/payment";
 import { type CommandContext, DEFAULT_CONFIG_FILE, outputOf } from "../context.ts";
 import { createLog } from "../logging.ts";
-import { findUpConfig } from "../up-file.ts";
+import { findUpConfig, isUpStarting } from "../up-file.ts";
 import { type LedgerRole, ledgerBooks, ledgerPayments, migrateLedger } from "../wiring/ledger.ts";
 import { hasPortal, migratePortal } from "../wiring/portal-db.ts";
 import { configOf } from "./config.ts";
@@ -80,8 +80,11 @@ function limitOf(text: string): number {
 function booksConfig(opts: DbOptions, context: CommandContext): { readonly config: Config; readonly of?: string } {
   const named = opts.config ?? context.env.TURNPIKE_CONFIG;
   const local = named === undefined && !existsSync(DEFAULT_CONFIG_FILE) ? findUpConfig(process.cwd()) : undefined;
-  if (local === undefined) return { config: configOf(context, opts.config) };
-  return { config: configOf(context, local), of: local };
+  if (local !== undefined) return { config: configOf(context, local), of: local };
+  if (named === undefined && !existsSync(DEFAULT_CONFIG_FILE) && isUpStarting(process.cwd())) {
+    throw new AppError("USAGE", { message: "`npm start` is still starting here. Wait until it says ready." });
+  }
+  return { config: configOf(context, opts.config) };
 }
 
 function listPayments(config: Config, payments: readonly PaymentRecord[], opts: BooksOptions): void {

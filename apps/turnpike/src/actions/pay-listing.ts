@@ -1,4 +1,4 @@
-import { AppError, nearest } from "@turnpike/base";
+import { AppError, isRecord, nearest } from "@turnpike/base";
 import type { ListedService } from "@turnpike/client";
 
 /** The id of a service that may have an appended path and query. */
@@ -15,14 +15,29 @@ function servedText(listing: readonly ListedService[]): string {
   return `The gateway serves now: ${ids.slice(0, 10).join(", ")}${ids.length > 10 ? ` and ${ids.length - 10} more` : ""}.`;
 }
 
+/** Paths are matched by the gateway alone: theirs are patterns. */
+function assertSold({ id, methods }: ListedService, body: string | undefined): void {
+  const call: unknown = JSON.parse(body ?? "{}");
+  const method = isRecord(call) ? call.method : undefined;
+  const names = methods.filter((name) => !name.includes(" "));
+  if (typeof method !== "string" || method.includes(" ") || names.length === 0 || names.includes(method)) return;
+  const guess = nearest(method, names);
+  throw new AppError("METHOD_NOT_ALLOWED", {
+    message:
+      `${id} does not sell ${JSON.stringify(method.slice(0, 100))}; nothing was signed.` +
+      `${guess === undefined ? "" : ` Did you mean ${guess}?`} --anyway asks all the same.`,
+  });
+}
+
 /**
- * Holds that a gateway's list has a service that is sold and, unless `anyway`, that it is served now.
- * @throws AppError UNKNOWN_SERVICE, NO_SUPPLIERS; nothing was signed.
+ * Holds that a gateway's list has a service that is sold and, unless `anyway`, that the method of the JSON `body` is and
+ * that it is served now.
+ * @throws AppError UNKNOWN_SERVICE, METHOD_NOT_ALLOWED, NO_SUPPLIERS; nothing was signed.
  */
 export function assertServed(
   service: string,
   listing: readonly ListedService[],
-  opts: { readonly gateway: string; readonly anyway: boolean },
+  opts: { readonly gateway: string; readonly anyway: boolean; readonly body: string | undefined },
 ): void {
   const id = idOf(service);
   const found = listing.find((one) => one.id === id);
@@ -41,7 +56,9 @@ export function assertServed(
     const free = found.relayUrl === undefined ? "" : ` It is free at ${found.relayUrl}.`;
     throw new AppError("UNKNOWN_SERVICE", { message: `${id} is not sold; nothing was signed.${free}` });
   }
-  if (found.serves || opts.anyway) return;
+  if (opts.anyway) return;
+  assertSold(found, opts.body);
+  if (found.serves) return;
   throw new AppError("NO_SUPPLIERS", {
     message: `No supplier serves ${id} now; nothing was signed. ${servedText(listing)} --anyway asks all the same.`,
   });

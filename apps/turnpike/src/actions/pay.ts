@@ -67,7 +67,7 @@ async function listingOf(gateway: string): Promise<readonly ListedService[] | un
 /** The error of a call without a body, with one that the service takes where the gateway can be asked. */
 async function bodyMissing(service: string, gateway: string): Promise<AppError> {
   const listing = await listingOf(gateway).catch(() => undefined);
-  if (listing !== undefined) assertServed(service, listing, { gateway, anyway: true });
+  if (listing !== undefined) assertServed(service, listing, { gateway, anyway: true, body: undefined });
   const example = exampleOf(service, listing);
   const line = example === undefined ? "" : ` For example:\n${payCommandLine(service, JSON.stringify(example))}`;
   return new AppError("USAGE", { message: `The JSON body is missing, or --get.${line}` });
@@ -126,7 +126,7 @@ export async function pay(
   if (opts.payment === undefined) {
     const listing = await listingOf(gateway);
     const anyway = opts.anyway === true || opts.quote === true;
-    if (listing !== undefined) assertServed(service, listing, { gateway, anyway });
+    if (listing !== undefined) assertServed(service, listing, { gateway, anyway, body });
   }
   // Loaded when everything is there: a mistake in the call is answered at once.
   const { createClient, signerFromKey } = await import("@turnpike/client");
