@@ -32,7 +32,11 @@ export async function startChild(order: ChildOrder): Promise<Child> {
   });
   child.once("exit", () => reject(new TypeError("the child ended before it listened")));
   child.send(order);
-  const url = await listening;
+  const url = await listening.catch((error: unknown) => {
+    // left alone it would keep this process from ending
+    child.kill("SIGKILL");
+    throw error;
+  });
   const kill = async (): Promise<void> => {
     if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
     await exited;

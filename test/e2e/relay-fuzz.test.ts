@@ -125,13 +125,17 @@ const asked = (ids: fc.Arbitrary<string | undefined>, extra: boolean): fc.Arbitr
       ]).map((shown) => ({ text: shown, id, params })),
     );
 
+/** By these a supplier says that it limits us: that is between the two, and no client is told. */
+const LIMIT_CODES = [-32_005, -32_029];
+const errorCode = fc.integer({ min: -40_000, max: 5 }).filter((code) => !LIMIT_CODES.includes(code));
+
 /** An answer in any spelling, with `@ID@` where the id is. */
 const answered = fc
   .record({
     outcome: fc.oneof(
       jsonValue.map((one) => ["result", one] as const),
       fc
-        .tuple(fc.integer({ min: -40_000, max: 5 }), spelledString, fc.option(jsonValue, { nil: undefined }))
+        .tuple(errorCode, spelledString, fc.option(jsonValue, { nil: undefined }))
         .chain(([code, message, data]) =>
           objectOf([
             ["code", String(code)],
