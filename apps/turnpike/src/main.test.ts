@@ -6,6 +6,7 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, suite, test } from "node:test";
+import { writePidFile } from "@turnpike/localnet";
 import type { Command } from "commander";
 import { program } from "./main.ts";
 
@@ -232,6 +233,10 @@ suite("the command", () => {
       writeFileSync(join(folder, "turnpike.yaml"), text);
       assert.match((await run(["config", "check"])).out, said);
     }
+    assert.match((await run(["db", "migrate"])).out, /nothing to make: nothing is sold/);
+    writeFileSync(join(folder, "turnpike.yaml"), "chain: { home: chain }");
+    const both = await run(["config", "check"], { TURNPIKE_FACILITATOR_KEYS: `0x${"12".repeat(32)}` });
+    assert.match(both.err, /payment\.networks: empty/, "a facilitator is checked also beside a node");
     rmSync(join(folder, "turnpike.yaml"));
     assert.equal(
       (await run(["config", "schema"])).out,
@@ -327,11 +332,16 @@ suite("the command", () => {
     const state = join(folder, ".turnpike");
     mkdirSync(state);
     try {
-      for (const [pid, said] of [
-        [process.pid, /^error USAGE: .*`npm start` is still starting here\. Wait until it says ready/],
-        [2 ** 30, /^error (USAGE: There is no gateway to buy from: no `npm start` runs|CONFIG_INVALID: .*ledger\.url)/],
+      await writePidFile(join(state, "up.lock"), process.pid);
+      const own = readFileSync(join(state, "up.lock"), "utf8");
+      for (const [lock, said] of [
+        [own, /^error USAGE: .*`npm start` is still starting here\. Wait until it says ready/],
+        [
+          own.replace(/"started":"/, "$&another "),
+          /^error (USAGE: There is no gateway to buy from: no `npm start` runs|CONFIG_INVALID: .*ledger\.url)/,
+        ],
       ] as const) {
-        writeFileSync(join(state, "up.lock"), JSON.stringify({ pid, started: "" }));
+        writeFileSync(join(state, "up.lock"), lock);
         assert.match((await run(["pay", "eth", "{}"])).err, said);
         assert.match((await run(["db", "books"])).err, said);
       }
@@ -362,6 +372,11 @@ suite("the command", () => {
       assert.match(
         method.err,
         /^error METHOD_NOT_ALLOWED: eth does not sell "eth_blockNumbr"; nothing was signed\. Did you mean eth_blockNumber\?/,
+      );
+      assert.equal(
+        (await run(["pay", "eth/x", '{"method":"transfer"}', "--quote"], env)).code,
+        0,
+        "the path is the method",
       );
       const body = await run(["pay", "eth"], env);
       assert.equal(body.code, 2);

@@ -80,28 +80,12 @@ function findUp(folder: string): FoundUp | undefined {
 }
 
 /** True when a `turnpike up` is at work in the folder, or in one above it, and what it runs does not answer yet. */
-export function isUpStarting(folder: string): boolean {
+export async function isUpStarting(folder: string): Promise<boolean> {
+  const { readPidFile } = await import("@turnpike/localnet");
   for (let at = resolve(folder); ; at = dirname(at)) {
-    const pid = lockHolder(join(at, ".turnpike", "up.lock"));
-    if (pid !== undefined && isAlive(pid)) return findUp(at) === undefined;
+    const holder = await readPidFile(join(at, ".turnpike", "up.lock"));
+    if (holder !== undefined) return findUp(at) === undefined;
     if (at === dirname(at)) return false;
-  }
-}
-
-function lockHolder(file: string): number | undefined {
-  try {
-    const value: unknown = JSON.parse(readFileSync(file, "utf8"));
-    return isRecord(value) && typeof value.pid === "number" && value.pid > 1 ? value.pid : undefined;
-  } catch {
-    return undefined;
-  }
-}
-
-function isAlive(pid: number): boolean {
-  try {
-    return process.kill(pid, 0);
-  } catch {
-    return false;
   }
 }
 

@@ -52,7 +52,7 @@ export const ERRORS = {
     -32600,
     false,
     "The body is encoded, or no JSON.",
-    "Send plain JSON, without Content-Encoding.",
+    "Send JSON with Content-Type: application/json and without Content-Encoding.",
   ),
   REQUEST_TIMEOUT: row(408, -32600, true, "The request did not arrive in time.", "Send the whole request at once."),
   RATE_LIMITED: row(429, -32005, true, "Too many requests.", "Wait as long as `Retry-After` says."),

@@ -91,7 +91,10 @@ test("the order of checks: route, header, body, family, payment", async () => {
   );
   await assertError(await buy(to, "/v1/eth", { body: "[".repeat(100_000) }), 400, "INVALID_JSON");
   await assertError(await buy(to, "/v1/eth/status"), 404, "NOT_FOUND");
-  assert.match(await (await buy(to, "/v1")).text(), /"NOT_FOUND".*Name the service: .*Target-Service-Id/);
+  assert.match(
+    await (await buy(to, "/v1")).text(),
+    /"NOT_FOUND".*Name the service: .*Target-Service-Id .*\/services\.json/,
+  );
   await assertError(await buy(to, "/v1/pocket/..%2fx"), 400, "BAD_PATH");
   await assertError(
     await buy(to, "/v1/eth", { headers: { "content-encoding": "gzip" } }),

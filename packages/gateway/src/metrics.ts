@@ -66,7 +66,7 @@ export const soldBytes: MetricSpec = {
 export const gatewayReady: MetricSpec = {
   kind: "gauge",
   name: "turnpike_gateway_ready",
-  help: "1 while the gateway can take payments and at least one service can answer.",
+  help: "1 while at least one service can answer and, where something is sold, payments can be taken.",
   across: "min",
 };
 

@@ -12,11 +12,12 @@ async function firstGivenOut(): Promise<number> {
 }
 
 suite("free ports", () => {
-  test("are none that the system gives to a connection while their program is away, and none comes twice", async () => {
+  test("are none that the system gives to a connection while their program is away, and none comes twice", async (t) => {
     const first = await firstGivenOut();
+    if (first < 26_081) return t.skip(`here the system gives out ports from ${first} on`);
     const ports = await Promise.all(Array.from({ length: 200 }, () => freePort()));
     assert.deepEqual(
-      ports.filter((port) => port < 1_024 || port >= first),
+      ports.filter((port) => port <= 10_080 || port >= first),
       [],
     );
     assert.equal(new Set(ports).size, ports.length);

@@ -15,10 +15,14 @@ export interface BuyerOptions {
  * Base URL of the gateway to buy from, without a slash at its end: --gateway, TURNPIKE_GATEWAY, or the running
  * `turnpike up`. @throws AppError USAGE.
  */
-export function gatewayOf(opts: BuyerOptions, context: CommandContext, up: BuyerFacts | undefined): string {
+export async function gatewayOf(
+  opts: BuyerOptions,
+  context: CommandContext,
+  up: BuyerFacts | undefined,
+): Promise<string> {
   const gateway = opts.gateway ?? context.env.TURNPIKE_GATEWAY ?? up?.gateway;
   if (gateway === undefined) {
-    const why = isUpStarting(process.cwd())
+    const why = (await isUpStarting(process.cwd()))
       ? "`npm start` is still starting here. Wait until it says ready, or give"
       : "no `npm start` runs in this folder or one above it. Start it, or give";
     throw new AppError("USAGE", {

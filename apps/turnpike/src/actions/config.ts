@@ -44,12 +44,8 @@ export async function check(file: string | undefined, opts: CheckOptions, contex
   const output = outputOf(opts);
   const { env } = context;
   const config = configOf(context, file ?? opts.config);
-  if (opts.facilitator !== true && isChainAlone(config)) {
-    output.result({ valid: true, services: [], config: shownConfig(config) });
-    output.line("The configuration is valid: a node of the chain, and nothing for a gateway.");
-    return;
-  }
-  const roles: LedgerRole[] = opts.facilitator === true ? [] : ["gateway"];
+  const isNode = isChainAlone(config);
+  const roles: LedgerRole[] = opts.facilitator === true || isNode ? [] : ["gateway"];
   if (opts.facilitator === true || hasFacilitator(config, env)) roles.push("facilitator");
   const checks = roles.map((role) => checkRun(config, env, role));
   const faults = [...new Set(checks.flatMap((one) => one.faults))];
@@ -62,6 +58,7 @@ export async function check(file: string | undefined, opts: CheckOptions, contex
   }
   const services = Object.keys(config.suppliers).filter((id) => catalogue?.get(id) !== undefined);
   output.result({ valid: true, services, config: shownConfig(config) });
+  if (isNode) return output.line("The configuration is valid: a node of the chain, and nothing for a gateway.");
   const sold = sells(config) ? counted(config.payment.networks.length, "payment network") : "nothing is sold";
   output.line(`The configuration is valid: ${sold}, ${counted(services.length, "service")} with suppliers.`);
 }

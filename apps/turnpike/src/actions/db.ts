@@ -5,6 +5,7 @@ import type { PaymentRecord, PaymentState } from "@turnpike/payment";
 import { type CommandContext, DEFAULT_CONFIG_FILE, outputOf } from "../context.ts";
 import { createLog } from "../logging.ts";
 import { findUpConfig, isUpStarting } from "../up-file.ts";
+import { sells } from "../wiring/catalogue.ts";
 import { type LedgerRole, ledgerBooks, ledgerPayments, migrateLedger } from "../wiring/ledger.ts";
 import { hasPortal, migratePortal } from "../wiring/portal-db.ts";
 import { configOf } from "./config.ts";
@@ -29,8 +30,8 @@ export async function migrate(opts: DbOptions, context: CommandContext): Promise
   const config = configOf(context, opts.config);
   // A facilitator that never runs needs no tables, nor does a ledger where there is management data alone.
   const hasLedger = config.ledger.url !== undefined || config.payment.networks.length > 0 || !hasPortal(config);
-  const ledgers: LedgerRole[] =
-    relayerKeys(config, context.env, "facilitator").length > 0 ? ["gateway", "facilitator"] : ["gateway"];
+  const ledgers: LedgerRole[] = sells(config) ? ["gateway"] : [];
+  if (relayerKeys(config, context.env, "facilitator").length > 0) ledgers.push("facilitator");
   const roles = hasLedger ? ledgers : [];
   const done: Record<string, readonly string[]> = {};
   for (const role of roles) {
@@ -43,6 +44,8 @@ export async function migrate(opts: DbOptions, context: CommandContext): Promise
     done.portal = applied;
     output.line(`portal: ${applied.length === 0 ? "up to date" : `applied ${applied.join(", ")}`}`);
   }
+  if (Object.keys(done).length === 0)
+    output.line("There is nothing to make: nothing is sold, and there is no management data.");
   output.result({ applied: done });
 }
 
@@ -77,11 +80,14 @@ function limitOf(text: string): number {
 }
 
 /** The configuration of the ledger to look at: where none is named, that of a running `turnpike up`. */
-function booksConfig(opts: DbOptions, context: CommandContext): { readonly config: Config; readonly of?: string } {
+async function booksConfig(
+  opts: DbOptions,
+  context: CommandContext,
+): Promise<{ readonly config: Config; readonly of?: string }> {
   const named = opts.config ?? context.env.TURNPIKE_CONFIG;
   const local = named === undefined && !existsSync(DEFAULT_CONFIG_FILE) ? findUpConfig(process.cwd()) : undefined;
   if (local !== undefined) return { config: configOf(context, local), of: local };
-  if (named === undefined && !existsSync(DEFAULT_CONFIG_FILE) && isUpStarting(process.cwd())) {
+  if (named === undefined && !existsSync(DEFAULT_CONFIG_FILE) && (await isUpStarting(process.cwd()))) {
     throw new AppError("USAGE", { message: "`npm start` is still starting here. Wait until it says ready." });
   }
   return { config: configOf(context, opts.config) };
@@ -109,7 +115,7 @@ export async function books(opts: BooksOptions, context: CommandContext): Promis
   const output = outputOf(opts);
   const states = opts.list === undefined ? undefined : statesOf(opts.list);
   const limit = limitOf(opts.limit);
-  const { config, of } = booksConfig(opts, context);
+  const { config, of } = await booksConfig(opts, context);
   const role = opts.facilitator === true ? "facilitator" : "gateway";
   if (of !== undefined) output.progress(`The ledger of the turnpike up that runs here (${of}).`);
   if (states !== undefined) {

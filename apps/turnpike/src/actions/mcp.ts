@@ -78,7 +78,7 @@ async function buyerOf(opts: McpOptions, context: CommandContext): Promise<Buyer
   const totalUsd = unitsToDecimal(amountOf("--total", opts.total), 6);
   const maxDataCharacters = countOf("--max-answer", opts.maxAnswer, 1_000, 2_000_000);
   const found = findUpFile(process.cwd());
-  const gateway = gatewayOf(opts, context, found);
+  const gateway = await gatewayOf(opts, context, found);
   // The sample buyer and the local node are for the local gateway alone.
   const up = found?.gateway === gateway ? found : undefined;
   const key = await keyOf(opts, context, up);

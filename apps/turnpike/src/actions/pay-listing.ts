@@ -57,7 +57,8 @@ export function assertServed(
     throw new AppError("UNKNOWN_SERVICE", { message: `${id} is not sold; nothing was signed.${free}` });
   }
   if (opts.anyway) return;
-  assertSold(found, opts.body);
+  // with a path after it, that is the method
+  if (service === id) assertSold(found, opts.body);
   if (found.serves) return;
   throw new AppError("NO_SUPPLIERS", {
     message: `No supplier serves ${id} now; nothing was signed. ${servedText(listing)} --anyway asks all the same.`,

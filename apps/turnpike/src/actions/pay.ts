@@ -115,7 +115,7 @@ export async function pay(
   const budget = budgetOf(opts);
   const body = bodyOf(opts, json);
   const found = findUpFile(process.cwd());
-  const gateway = gatewayOf(opts, context, found);
+  const gateway = await gatewayOf(opts, context, found);
   if (body === undefined && opts.get !== true) throw await bodyMissing(service, gateway);
   // The sample buyer and the local node are for the local gateway alone.
   const up = found?.gateway === gateway ? found : undefined;

@@ -77,6 +77,11 @@ suite("what keeps a configuration from running", () => {
     );
     const search = { suppliers: { search: endpoint({ rest: "http://127.0.0.1:1" }) } };
     assert.match(only({ ...free, ...search }), /^suppliers\.search: this service is only sold, .*; remove it, or/);
+    const own = { name: "Mine", description: "d", category: "blockchain", families: ["evm"] };
+    const mine = { suppliers: { mine: endpoint({ json_rpc: "http://127.0.0.1:1" }) } };
+    const soldOnly = { ...free, ...mine, catalogue: { services: { mine: own } } };
+    assert.match(only(soldOnly), /^suppliers\.mine: .*free: true in catalogue\.services\.mine$/);
+    assert.deepEqual(faultsOf({ ...soldOnly, catalogue: { services: { mine: { ...own, free: true } } } }, {}), []);
     assert.match(only({ payment: { networks: [] } }), /^payment\.networks: empty; .*mode to none/);
     assert.match(faultsOf(free, ENV, "facilitator").join("\n"), /^payment\.networks: empty/);
   });

@@ -67,18 +67,20 @@ function supplierFaults(id: string, supplier: SupplierConfig, service: Service):
 }
 
 function suppliersFaults(config: Config, catalogue: Catalogue): string[] {
-  const { catalogue: whole } = readCatalogue(catalogueOptions(config));
+  const onSale = sells(config) ? undefined : readCatalogue(catalogueOptions(config)).catalogue;
   return Object.entries(config.suppliers).flatMap(([id, supplier]) => {
     const service = catalogue.get(id);
     if (service !== undefined) return supplierFaults(id, supplier, service);
-    // its own fault is told already
-    if (Object.hasOwn(config.catalogue.services, id)) return [];
-    const isOff = config.catalogue.overrides[id]?.enabled === false;
-    if (!isOff && !sells(config) && whole.get(id) !== undefined) {
+    const isOwn = Object.hasOwn(config.catalogue.services, id);
+    if (onSale?.get(id) !== undefined) {
+      const row = `catalogue.${isOwn ? "services" : "overrides"}.${id}`;
       return [
-        `suppliers.${id}: this service is only sold, and payment.mode none sells nothing; remove it, or put it on the free relay with free: true in catalogue.overrides.${id}`,
+        `suppliers.${id}: this service is only sold, and payment.mode none sells nothing; remove it, or put it on the free relay with free: true in ${row}`,
       ];
     }
+    // its own fault is told already
+    if (isOwn) return [];
+    const isOff = config.catalogue.overrides[id]?.enabled === false;
     return [
       `suppliers.${id}: ${isOff ? "this service is switched off by catalogue.overrides" : "the catalogue has no such service"}; remove it, or ${isOff ? "switch it on" : `add ${id} to catalogue.services`}`,
     ];
@@ -110,7 +112,7 @@ export function checkRun(config: Config, env: Environment, role: LedgerRole): Ru
   };
   const isSeller = role === "facilitator" || sells(config);
   if (isSeller) {
-    attempt(() => requireNetworks(config));
+    attempt(() => requireNetworks(config, role));
     attempt(() => ledgerUrl(config));
   } else if (config.payment.networks.length > 0) {
     faults.push("payment.networks: payment.mode none sells nothing; remove the networks, or set the mode to local");

@@ -10,6 +10,7 @@ import {
   type VerifierNetwork,
   type VerifierOptions,
 } from "@turnpike/payment";
+import type { LedgerRole } from "./ledger.ts";
 import type { PartModules } from "./modules.ts";
 
 /** Gas prices of the configuration are in gwei, with a fraction. */
@@ -31,11 +32,11 @@ function pollMs(config: Config): number {
 }
 
 /** @throws AppError CONFIG_INVALID when there is no network to be paid on. */
-export function requireNetworks(config: Config): void {
+export function requireNetworks(config: Config, role: LedgerRole): void {
   if (config.payment.networks.length === 0) {
+    const otherwise = role === "gateway" ? ", or set payment.mode to none to sell nothing" : "";
     throw new AppError("CONFIG_INVALID", {
-      message:
-        "payment.networks: empty; name the network, token and account that you are paid on, or set payment.mode to none to sell nothing.",
+      message: `payment.networks: empty; name the network, token and account that you are paid on${otherwise}.`,
     });
   }
 }

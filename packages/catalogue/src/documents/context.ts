@@ -66,7 +66,7 @@ function exampleOperation(service: Service): Operation | undefined {
   return service.operations.get("POST /") ?? operations.find(({ example }) => example !== undefined) ?? operations[0];
 }
 
-/** A request body that the service takes: on its paid route, or where it has none, on the free relay. */
+/** A request body that the service takes: on its paid route, or, for JSON-RPC that is not sold, on the free relay. */
 export function exampleBody(service: Service): Readonly<Record<string, unknown>> {
   const operation = exampleOperation(service);
   if (operation === undefined) return {};

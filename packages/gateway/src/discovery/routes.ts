@@ -39,7 +39,7 @@ const SVG = "image/svg+xml";
 const LINK_SET = 'application/linkset+json; profile="https://www.rfc-editor.org/info/rfc9727"';
 /** Indexers of paid routes probe them, so nothing is closed to robots. */
 const ROBOTS =
-  "# What is sold here, for programs: /llms.txt, /openapi.json, /.well-known/x402\nUser-agent: *\nAllow: /\n";
+  "# What there is here, for programs: /llms.txt, /openapi.json, /.well-known/x402\nUser-agent: *\nAllow: /\n";
 
 /** Routes of the generated documents. All but those that say who answers now are made once. */
 export function discoveryRoutes(modules: DiscoveryModules): ReadonlyMap<string, SystemRoute> {

@@ -50,13 +50,19 @@ const PREFIX = "/v1/";
 const ROOT_VERBS = "POST, OPTIONS";
 const PATH_VERBS = "GET, POST, OPTIONS";
 
+function notSoldText(service: Service | undefined): string | undefined {
+  if (service === undefined) return undefined;
+  return `${service.id} is not sold here.${service.free ? ` It is free at /relay/${service.id}.` : ""}`;
+}
+
 /** The paid door. */
 export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules): PaidEdge {
   const { termsOf, matchPath, sell, desk, budget, deadlines } = modules;
   const routes = new Map<string, PaidRoute>();
+  const unsold = new Map<string, Service>();
   for (const service of modules.services) {
-    if (!service.paid) continue;
-    routes.set(PREFIX + service.id, { service, terms: precomputeTerms(service, termsOf), unpaid: 0 });
+    if (!service.paid) unsold.set(PREFIX + service.id, service);
+    else routes.set(PREFIX + service.id, { service, terms: precomputeTerms(service, termsOf), unpaid: 0 });
   }
 
   const unpaid: PaidEdge["unpaid"] = (route, res, requestId) => {
@@ -117,8 +123,9 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
       const { req, target, requestId } = exchange;
       const { path } = target;
       const slash = path.indexOf("/", PREFIX.length);
-      const route = routes.get(slash === -1 ? path : path.slice(0, slash));
-      if (route === undefined) return refuse(exchange, "unknown", "UNKNOWN_SERVICE");
+      const wanted = slash === -1 ? path : path.slice(0, slash);
+      const route = routes.get(wanted);
+      if (route === undefined) return refuse(exchange, "unknown", "UNKNOWN_SERVICE", notSoldText(unsold.get(wanted)));
       const { service } = route;
       const appended = slash === -1 ? "" : path.slice(slash);
       const { method } = req;

@@ -16,9 +16,7 @@ export interface Doors {
 }
 
 const RELAY = "/relay/";
-const NAME_IT =
-  "Name the service: POST /v1/{service_id} sells a call, and POST /v1 with Target-Service-Id calls the free relay. " +
-  "See /services.json for the ids.";
+const NAME_IT = "Name the service: /v1/{service_id} for a paid call, or the header Target-Service-Id for a free one.";
 
 /** Why a request's head cannot be served; undefined when it can. Its host is told apart before its path. */
 export function headFault(

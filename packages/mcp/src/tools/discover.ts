@@ -148,7 +148,8 @@ function exampleFor(service: ServiceFacts, operation: string | undefined): unkno
   const { example } = service;
   if (operation === undefined || !isCall(operation)) return example;
   const own = typeof example === "object" && example !== null && "method" in example && example.method === operation;
-  return own ? example : { method: operation, params: [] };
+  if (own) return example;
+  return { ...(service.paid ? {} : { jsonrpc: "2.0", id: 1 }), method: operation, params: [] };
 }
 
 /** The request's schema for one operation: of the many that the route takes, only this one is named. */
