@@ -33,10 +33,12 @@ export async function startChild(order: ChildOrder): Promise<Child> {
   child.once("exit", () => reject(new TypeError("the child ended before it listened")));
   child.send(order);
   const url = await listening.catch((error: unknown) => {
-    // left alone it would keep this process from ending
     child.kill("SIGKILL");
     throw error;
   });
+  // One that a failed test forgot does not keep this process from ending, with which it ends.
+  child.unref();
+  child.channel?.unref();
   const kill = async (): Promise<void> => {
     if (child.exitCode === null && child.signalCode === null) child.kill("SIGKILL");
     await exited;

@@ -41,6 +41,11 @@ const FACILITATOR_STEPS = STEPS.filter((at) => !at.startsWith("stage."));
 const PRICE = 5_000n;
 const BODY = { method: "eth_chainId", params: [] };
 
+/** Waits for what must come before the end of a purchase; when it does not, or that fails, so does the test. */
+async function comesBefore(awaited: Promise<void>, bought: Promise<unknown>): Promise<void> {
+  await Promise.race([awaited, bought.then(() => assert.fail("it was bought before the fault point was reached"))]);
+}
+
 suite("killed at any step", { timeout: 540_000, concurrency: 3 }, () => {
   let ground: Ground;
 
@@ -117,7 +122,7 @@ suite("killed at any step", { timeout: 540_000, concurrency: 3 }, () => {
       const payer = await ground.fundedPayer(PRICE * 3n);
       const header = await signPayment(payer, await termsOf(`${gateway.url}/v1/eth`));
       const bought = insist(`${gateway.url}/v1/eth`, BODY, header, 60_000);
-      await facilitator.exited;
+      await comesBefore(facilitator.exited, bought);
       // It is back on the same port, as its supervisor would have it.
       const port = Number(new URL(facilitator.url).port);
       const section = { ...(made.overrides.facilitator as object), port };
@@ -145,7 +150,7 @@ suite("killed at any step", { timeout: 540_000, concurrency: 3 }, () => {
       });
       const header = await signPayment(payer, await termsOf(`${gateway.url}/v1/eth`));
       const bought = insist(`${gateway.url}/v1/eth`, BODY, header);
-      await gateway.reached;
+      await comesBefore(gateway.reached, bought);
       door.shut();
       gateway.resume();
       setTimeout(() => door.open(), 1_000);

@@ -81,6 +81,7 @@ suite("config", () => {
       "DANGEROUS",
       "configChanges",
       "configSchemaJson",
+      "isChainAlone",
       "loadConfig",
       "parseKey",
       "readKeyFile",
