@@ -54,7 +54,7 @@ export async function insist(
   url: string,
   body: unknown,
   header: string,
-  limitMs = 30_000,
+  limitMs = 90_000,
 ): Promise<{ readonly statuses: readonly number[]; readonly answer: Answer }> {
   const statuses: number[] = [];
   const end = Date.now() + limitMs;
