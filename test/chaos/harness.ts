@@ -46,6 +46,9 @@ export async function startChild(order: ChildOrder): Promise<Child> {
   return { url, reached, exited, resume: () => child.send("resume"), kill, [Symbol.asyncDispose]: kill };
 }
 
+/** Longest wait for an answer for good. */
+const INSIST_MS = 90_000;
+
 /**
  * Presents the same signature until it is answered for good, as a buyer is told to: on a broken connection and on 503.
  * Returns every status on the way and the last answer.
@@ -54,15 +57,15 @@ export async function insist(
   url: string,
   body: unknown,
   header: string,
-  limitMs = 90_000,
 ): Promise<{ readonly statuses: readonly number[]; readonly answer: Answer }> {
   const statuses: number[] = [];
-  const end = Date.now() + limitMs;
+  const end = Date.now() + INSIST_MS;
   for (;;) {
     const answer = await call(url, body, header).catch(() => undefined);
     statuses.push(answer?.status ?? 0);
     if (answer !== undefined && answer.status !== 503) return { statuses, answer };
-    if (Date.now() > end) throw new TypeError(`no end within ${limitMs} ms: ${statuses.join()} ${answer?.text ?? ""}`);
+    if (Date.now() > end)
+      throw new TypeError(`no end within ${INSIST_MS} ms: ${statuses.join()} ${answer?.text ?? ""}`);
     await sleep(250);
   }
 }
