@@ -122,7 +122,11 @@ export const CONFIG_SCHEMA = Type.Object(
           120_000,
           "Time for one request to the facilitator, in milliseconds.",
         ),
-        networks: list(NETWORK, 16, "Payment options, first choice first. Empty only in mode `none`."),
+        networks: list(
+          NETWORK,
+          16,
+          "Payment options, first choice first. Empty: nothing can be sold, and a gateway must say so by mode `none`.",
+        ),
         relayer: RELAYER,
         rpcTimeoutMs: integer(
           5_000,

@@ -85,9 +85,10 @@ async function booksConfig(
   context: CommandContext,
 ): Promise<{ readonly config: Config; readonly of?: string }> {
   const named = opts.config ?? context.env.TURNPIKE_CONFIG;
-  const local = named === undefined && !existsSync(DEFAULT_CONFIG_FILE) ? findUpConfig(process.cwd()) : undefined;
+  if (named !== undefined || existsSync(DEFAULT_CONFIG_FILE)) return { config: configOf(context, opts.config) };
+  const local = findUpConfig(process.cwd());
   if (local !== undefined) return { config: configOf(context, local), of: local };
-  if (named === undefined && !existsSync(DEFAULT_CONFIG_FILE) && (await isUpStarting(process.cwd()))) {
+  if (await isUpStarting(process.cwd())) {
     throw new AppError("USAGE", { message: "`npm start` is still starting here. Wait until it says ready." });
   }
   return { config: configOf(context, opts.config) };
