@@ -31,7 +31,7 @@ const packages = files("packages/*/package.json").map((path) => {
     folder,
     json,
     declared: new Set([...Object.keys(json.dependencies ?? {}), ...Object.keys(json.optionalDependencies ?? {})]),
-    sources: files(`${folder}/src/**/*.ts`),
+    sources: files(`${folder}/{src,test}/**/*.ts`),
   };
 });
 
@@ -110,9 +110,7 @@ suite("layers", () => {
     for (const [mint, allowed] of Object.entries(MINTS)) {
       const callers = productSources().filter(
         (path) =>
-          !path.startsWith("packages/protocol/") &&
-          !path.startsWith("packages/testkit/") &&
-          new RegExp(`\\b${mint}\\b`).test(withoutComments(readText(path))),
+          !path.startsWith("packages/protocol/") && new RegExp(`\\b${mint}\\b`).test(withoutComments(readText(path))),
       );
       assert.deepEqual(callers, allowed, `files that call ${mint}`);
     }

@@ -19,9 +19,9 @@ export function readText(path: string): string {
   return readFileSync(join(ROOT, path), "utf8");
 }
 
-/** True for code that only tests use: tests themselves, and what supports them. */
+/** True for code that only tests use: tests themselves, and what they share (`<package>/test/`, `packages/testkit/`). */
 export function isTestCode(path: string): boolean {
-  return /\.test\.ts$|\/testing\/|\/(testing-[^/]*|test-[^/]*)\.ts$/.test(path);
+  return /\.test\.ts$|^(packages|apps)\/[^/]+\/test\/|^packages\/testkit\//.test(path);
 }
 
 /** Code of the product: every source of a package or an app that is not for tests. */

@@ -1,11 +1,11 @@
 import { settle } from "@turnpike/protocol";
 import { dueClaims } from "../../packages/chain/src/modules/tokenomics/due-claims.ts";
 import { settlementSource } from "../../packages/chain/src/modules/tokenomics/settlement-input.ts";
-import { addClaim, makeEconomy } from "../../packages/chain/src/modules/tokenomics/testing-economy.ts";
-import { blockAt } from "../../packages/chain/src/modules/tokenomics/testing-recorded.ts";
 import { settleDueClaims } from "../../packages/chain/src/modules/tokenomics/tokenomics-module.ts";
 import { GasMeter } from "../../packages/chain/src/state/gas.ts";
 import { Overlay } from "../../packages/chain/src/state/overlay.ts";
+import { addClaim, makeEconomy } from "../../packages/chain/test/modules/tokenomics/economy.ts";
+import { blockAt } from "../../packages/chain/test/modules/tokenomics/recorded.ts";
 import type { BenchOptions } from "../lib/benchmark.ts";
 import type { Report } from "../lib/report.ts";
 import { median } from "../lib/stats.ts";

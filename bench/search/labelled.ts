@@ -1,7 +1,7 @@
 import { silentLog } from "@turnpike/base";
 import { openIndexWriter } from "@turnpike/search";
 import { createSearcher } from "../../packages/search/src/local/searcher.ts";
-import type { LabelledSet } from "../../packages/search/src/local/testing-relevance.ts";
+import type { LabelledSet } from "../../packages/search/test/local/relevance.ts";
 
 /** Indexes documents as the product does, their language untold; how their ids are found. */
 export function labelledHits(

@@ -1,12 +1,7 @@
 import { mkdtempSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import {
-  ndcg10,
-  type PlainTokenizer,
-  plainFts5,
-  readLabelledSet,
-} from "../../packages/search/src/local/testing-relevance.ts";
+import { ndcg10, type PlainTokenizer, plainFts5, readLabelledSet } from "../../packages/search/test/local/relevance.ts";
 import type { Benchmark, BenchOptions } from "../lib/benchmark.ts";
 import { startChild } from "../lib/child.ts";
 import type { Report, Row } from "../lib/report.ts";

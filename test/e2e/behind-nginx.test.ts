@@ -10,7 +10,7 @@ import { createCatalogue } from "@turnpike/catalogue";
 import { createPrometheusMetrics, type RateLimits } from "@turnpike/gateway";
 import { type Anvil, freePort, LOCAL_CHAIN_ID, startAnvil } from "@turnpike/localnet";
 import { createSubscriptions, type Subscriptions, subscriptionDefaults } from "@turnpike/relay";
-import { openSocket } from "../../packages/gateway/src/testing/socket-client.ts";
+import { openSocket } from "@turnpike/testkit";
 import { startNginx, withoutNginx } from "../support/nginx.ts";
 import { type RelayRig, rpc, rpcAt, startRelay } from "./relay-rig.ts";
 

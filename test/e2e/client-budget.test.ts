@@ -13,7 +13,7 @@ import { ledgerBooks } from "../../apps/turnpike/src/wiring/ledger.ts";
 import { type Ground, startGround } from "../support/network.ts";
 import { ethAt, openGateway, PRICE, STAND_IN_RESULT, type StandIn, startStandIn, until } from "./support.ts";
 
-const CHILD = join(import.meta.dirname, "../../packages/client/src/journal-child.ts");
+const CHILD = join(import.meta.dirname, "../../packages/client/test/journal-child.ts");
 const REQUEST = { method: "eth_gasPrice" };
 
 suite("the buyer's library, its budget and its journal, on a whole gateway", { timeout: 180_000 }, () => {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { type Log, silentLog } from "@turnpike/base";
 import type { DirectSuppliers } from "@turnpike/relay";
-import { paymentHeader, standInPayment } from "../../packages/gateway/src/testing/stand-ins.ts";
+import { paymentHeader, standInPayment } from "../../packages/gateway/test/stand-ins.ts";
 import { blockAt, type ChainNode, call, callAll, hex, metricOf, shown, sold, startChain } from "./relay-chain.ts";
 import { type RelayBend, type RelayRig, rpc, rpcAt, send, startRelay } from "./relay-rig.ts";
 

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { request, type ServerResponse } from "node:http";
 import { createServer } from "node:net";
 import { suite, test } from "node:test";
-import { openRaw } from "../../packages/gateway/src/testing/raw.ts";
+import { openRaw } from "@turnpike/testkit";
 import { type NodeBehaviour, rpc, rpcAt, send, startNode, startRelay } from "./relay-rig.ts";
 
 /** What a supplier is seen to do wrong, as it does it to every call. */

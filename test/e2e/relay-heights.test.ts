@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import { seededRandom } from "../../packages/relay/src/quality/testing-random.ts";
+import { seededRandom } from "../../packages/relay/test/quality/random.ts";
 import { blockAt, type ChainNode, call, callAll, hex, type RpcReply, startChain, testClock } from "./relay-chain.ts";
 import { rpc, rpcAt, startRelay } from "./relay-rig.ts";
 

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { type ClientRequest, request, type ServerResponse } from "node:http";
 import { describe, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
-import { isProbe, probeResult, rpcAnswer, startUpstream } from "../../packages/relay/src/testing-upstream.ts";
+import { isProbe, probeResult, rpcAnswer, startUpstream } from "@turnpike/testkit";
 import { blockAt, call, callAll, hex, shown, sold, startChain } from "./relay-chain.ts";
 import { type NodeCall, type RelayRig, rpc, rpcAt, send, startNode, startRelay } from "./relay-rig.ts";
 

@@ -4,8 +4,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { after, before, suite, test } from "node:test";
-import { readRecorded, recordedText, startRecordedNode } from "../../packages/relay/src/testing-recorded-node.ts";
-import type { Upstream } from "../../packages/relay/src/testing-upstream.ts";
+import type { Upstream } from "@turnpike/testkit";
+import { readRecorded, recordedText, startRecordedNode } from "@turnpike/testkit";
 import { type RelayRig, rpc, rpcAt, send, startNode, startRelay } from "./relay-rig.ts";
 
 interface PathNode extends AsyncDisposable {

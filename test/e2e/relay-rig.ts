@@ -20,8 +20,8 @@ import {
   type DirectSuppliers,
   directRelayDefaults,
 } from "@turnpike/relay";
-import { option, standInPayment } from "../../packages/gateway/src/testing/stand-ins.ts";
-import { isProbe, probeResult } from "../../packages/relay/src/testing-upstream.ts";
+import { isProbe, probeResult } from "@turnpike/testkit";
+import { option, standInPayment } from "../../packages/gateway/test/stand-ins.ts";
 
 /** A gateway with its free relay, between a test's clients and its suppliers. */
 export interface RelayRig extends AsyncDisposable {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { request, type ServerResponse } from "node:http";
 import { describe, test } from "node:test";
-import { rpcAnswer, startEvmUpstream } from "../../packages/relay/src/testing-upstream.ts";
+import { rpcAnswer, startEvmUpstream } from "@turnpike/testkit";
 import { rpcAt, startRelay } from "./relay-rig.ts";
 
 const MIB = 1_048_576;

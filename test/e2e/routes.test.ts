@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { Validator } from "@seriousme/openapi-schema-validator";
 import { createCatalogue, type Service } from "@turnpike/catalogue";
+import { startUpstream, type Upstream } from "@turnpike/testkit";
 import { PaymentRequiredV2Schema } from "@x402/core/schemas";
 import { type DiscoveryExtension, validateDiscoveryExtension } from "@x402/extensions/bazaar";
-import { startUpstream, type Upstream } from "../../packages/relay/src/testing-upstream.ts";
 import { type Ground, startGround } from "../support/network.ts";
 import { type Answer, call, type Payer, signPayment, termsOf } from "../support/payer.ts";
 import {

@@ -6,16 +6,10 @@ import { type FaultPoints, noFaults, silentLog } from "@turnpike/base";
 import { type Config, loadConfig } from "@turnpike/config";
 import { devRpc, fundGas } from "@turnpike/localnet";
 import { auditBooks } from "@turnpike/payment";
+import { isProbe, probeResult, rpcAnswer, startUpstream, type Upstream } from "@turnpike/testkit";
 import { privateKeyToAddress } from "viem/accounts";
 import { startGateway } from "../../apps/turnpike/src/wiring/gateway.ts";
 import { ledgerBooks } from "../../apps/turnpike/src/wiring/ledger.ts";
-import {
-  isProbe,
-  probeResult,
-  rpcAnswer,
-  startUpstream,
-  type Upstream,
-} from "../../packages/relay/src/testing-upstream.ts";
 import type { Ground, GroundConfig } from "../support/network.ts";
 
 /** The price of every route that no test changes, in units of the token. */

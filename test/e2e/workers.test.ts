@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
 import { Agent } from "node:http";
 import { after, before, suite, test } from "node:test";
-import { startRedis, withoutRedis } from "../../packages/gateway/src/limits/testing/redis.ts";
 import {
   isProbe,
   probeResult,
   rpcAnswer,
+  startRedis,
   startUpstream,
   type Upstream,
-} from "../../packages/relay/src/testing-upstream.ts";
+  withoutRedis,
+} from "@turnpike/testkit";
 import { type Ground, startGround } from "../support/network.ts";
 import { signPayment, termsOf } from "../support/payer.ts";
 import { CHAIN_ID_HEX, PRICE, until } from "./support.ts";
@@ -217,7 +218,7 @@ suite("a gateway of several processes", { concurrency: false }, () => {
   });
 
   test("gateways with one Redis and one ledger: what one learns of a supplier the other knows, and a filter is found from both", {
-    skip: withoutRedis,
+    skip: withoutRedis(),
   }, async () => {
     await using redis = await startRedis();
     let isBad = false;

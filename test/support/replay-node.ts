@@ -4,8 +4,8 @@ import { readFileSync } from "node:fs";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
+import { readRecorded, recordedText } from "@turnpike/testkit";
 import { findMembers, replaceSpan } from "../../packages/relay/src/members.ts";
-import { readRecorded, recordedText } from "../../packages/relay/src/testing-recorded-node.ts";
 
 /** One question of a network, and the text that answers it. */
 export interface Replay {

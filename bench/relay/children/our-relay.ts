@@ -6,7 +6,7 @@ import { createGateway, createPrometheusMetrics } from "@turnpike/gateway";
 import { gatewayOptions } from "../../../apps/turnpike/src/wiring/gateway.ts";
 import { createLimitStore } from "../../../apps/turnpike/src/wiring/limits.ts";
 import { createParts } from "../../../apps/turnpike/src/wiring/parts.ts";
-import { option, standInPayment } from "../../../packages/gateway/src/testing/stand-ins.ts";
+import { option, standInPayment } from "../../../packages/gateway/test/stand-ins.ts";
 import { serveParent } from "../../lib/child.ts";
 
 /** What a gateway without payments is made of. */

@@ -2,8 +2,6 @@ import assert from "node:assert/strict";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { suite, test } from "node:test";
-import { createClient, memoryJournal } from "./index.ts";
-import { readPayment } from "./payment-header.ts";
 import {
   type Answerer,
   answerJson,
@@ -15,7 +13,9 @@ import {
   sold,
   standInGateway,
   testClient,
-} from "./testing-stand-in.ts";
+} from "../test/stand-in.ts";
+import { createClient, memoryJournal } from "./index.ts";
+import { readPayment } from "./payment-header.ts";
 
 const NOTHING = /nothing was signed/;
 const HOUR_MS = 3_600_000;

@@ -2,8 +2,6 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { AppError } from "@turnpike/base";
 import { recoverTypedDataAddress } from "viem";
-import * as api from "./index.ts";
-import { createClient, listServices, signerFromKey } from "./index.ts";
 import {
   answerJson,
   BODY,
@@ -17,7 +15,9 @@ import {
   standInGateway,
   testClient,
   USDC,
-} from "./testing-stand-in.ts";
+} from "../test/stand-in.ts";
+import * as api from "./index.ts";
+import { createClient, listServices, signerFromKey } from "./index.ts";
 
 suite("client, against a stand-in gateway", () => {
   test("names its exports", () => {

@@ -16,11 +16,11 @@ import { join } from "node:path";
 import { after, suite, test } from "node:test";
 import { noFaults } from "@turnpike/base";
 import fc from "fast-check";
+import { BODY, countingSigner, refusesWith, sold, standInGateway, testClient } from "../test/stand-in.ts";
 import { newPrivateKey, openSpendJournal, type SpendJournal, type SpendOutcome } from "./index.ts";
 import { decodeRecord } from "./journal-records.ts";
-import { BODY, countingSigner, refusesWith, sold, standInGateway, testClient } from "./testing-stand-in.ts";
 
-const CHILD = join(import.meta.dirname, "journal-child.ts");
+const CHILD = join(import.meta.dirname, "../test/journal-child.ts");
 const folder = mkdtempSync(join(tmpdir(), "turnpike-journal-"));
 let files = 0;
 const newFile = (): string => join(folder, `${files++}`, "spend.jsonl");

@@ -5,12 +5,12 @@ import { test } from "node:test";
 import { type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import { createDirectRelay, directRelayDefaults } from "@turnpike/relay";
+import { openRaw } from "@turnpike/testkit";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
+import { option, paymentHeader, type StandInPayment, standInPayment } from "../test/stand-ins.ts";
 import { createGateway, createPrometheusMetrics, gatewayDefaults } from "./index.ts";
-import { openRaw } from "./testing/raw.ts";
-import { option, paymentHeader, type StandInPayment, standInPayment } from "./testing/stand-ins.ts";
 
 interface Rig extends AsyncDisposable {
   readonly url: string;

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isAppError, type Log } from "@turnpike/base";
-import { openRaw } from "./testing/raw.ts";
-import { paymentHeader, receipt, startTestGateway, type TestGateway } from "./testing/stand-ins.ts";
+import { openRaw } from "@turnpike/testkit";
+import { paymentHeader, receipt, startTestGateway, type TestGateway } from "../test/stand-ins.ts";
 
 const CALL = '{"method":"eth_blockNumber"}';
 const decode = (header: string | null): unknown => JSON.parse(Buffer.from(header ?? "", "base64").toString("utf8"));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { SettlementId } from "@turnpike/base";
-import { paymentHeader, receipt, startTestGateway } from "./testing/stand-ins.ts";
+import { paymentHeader, receipt, startTestGateway } from "../test/stand-ins.ts";
 
 const call = (url: string, payment: string): Promise<Response> =>
   fetch(`${url}/v1/eth`, {

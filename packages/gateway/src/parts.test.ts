@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isAppError } from "@turnpike/base";
 import fc from "fast-check";
+import { service } from "../test/stand-ins.ts";
 import { sealEnvelope } from "./edge/envelope.ts";
 import { hashRequest } from "./edge/request-hash.ts";
 import { precomputeTerms } from "./edge/terms.ts";
 import { hostName, parseTarget } from "./http/target.ts";
 import { createPrometheusMetrics } from "./metrics/prometheus.ts";
-import { service } from "./testing/stand-ins.ts";
 
 const RUNS = { numRuns: 3_000 };
 const hex = (bytes: Uint8Array): string => Buffer.from(bytes).toString("hex");

@@ -4,8 +4,8 @@ import { test } from "node:test";
 import { isAppError, type ServiceId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { Relay, RelayResult, Subscriptions } from "@turnpike/relay";
-import { openSocket } from "./testing/socket-client.ts";
-import { option, paymentHeader, service, standInRelay, startTestGateway } from "./testing/stand-ins.ts";
+import { openSocket } from "@turnpike/testkit";
+import { option, paymentHeader, service, standInRelay, startTestGateway } from "../test/stand-ins.ts";
 import { type GatewayOptions, type GatewayParts, gatewayDefaults } from "./types.ts";
 import { noSubscriptions } from "./websocket/no-subscriptions.ts";
 

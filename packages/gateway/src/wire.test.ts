@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test } from "node:test";
+import { openRaw, type RawResponse } from "@turnpike/testkit";
 import fc from "fast-check";
-import { openRaw, type RawResponse } from "./testing/raw.ts";
-import { paymentHeader, startTestGateway } from "./testing/stand-ins.ts";
+import { paymentHeader, startTestGateway } from "../test/stand-ins.ts";
 
 const CALL = '{"method":"eth_blockNumber"}';
 const HOST = "Host: 127.0.0.1\r\n";

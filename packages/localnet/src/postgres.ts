@@ -21,6 +21,8 @@ export interface PostgresOptions {
   readonly logFile?: string;
   /** False gives up crash safety for speed; true by default when there is a data folder. */
   readonly durable?: boolean;
+  /** Connections that it takes at once; 200 by default. */
+  readonly maxConnections?: number;
   /** Most milliseconds until it answers; 30,000 by default. */
   readonly startTimeoutMs?: number;
 }
@@ -180,7 +182,7 @@ async function launchOn(port: number, parts: Launch): Promise<LocalPostgres> {
   const log = openSync(logFile, "a");
   chmodSync(logFile, 0o600);
   const args = [...as.args, ...(as.program === undefined ? [] : [programs.postgres])];
-  args.push("-D", dataDir, "-p", String(port), ...settings(parts.durable));
+  args.push("-D", dataDir, "-p", String(port), ...settings(parts.durable, parts.options.maxConnections ?? 200));
   const child = spawn(as.program ?? programs.postgres, args, {
     // a file, not a pipe: a server that outlives its parent must not die of the broken pipe
     stdio: ["ignore", log, log],
@@ -217,8 +219,8 @@ async function launchOn(port: number, parts: Launch): Promise<LocalPostgres> {
   };
 }
 
-function settings(durable: boolean): string[] {
-  const values = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "max_connections=200"];
+function settings(durable: boolean, maxConnections: number): string[] {
+  const values = ["listen_addresses=127.0.0.1", "unix_socket_directories=", `max_connections=${maxConnections}`];
   values.push("shared_buffers=64MB", "logging_collector=off", "log_min_messages=warning", "timezone=UTC");
   if (!durable) values.push("fsync=off", "synchronous_commit=off", "full_page_writes=off");
   return values.flatMap((value) => ["-c", value]);

@@ -7,6 +7,7 @@ import { after, before, suite, test } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { isAppError, silentLog, systemClock } from "@turnpike/base";
 import { createClient, memoryJournal } from "@turnpike/client";
+import { countingSigner, errorOf, type StandInGateway, said, startStandInGateway } from "../test/gateway.ts";
 import {
   createGatewayDocuments,
   createSession,
@@ -14,7 +15,6 @@ import {
   type McpHttpServer,
   serveMcpHttp,
 } from "./index.ts";
-import { countingSigner, errorOf, type StandInGateway, said, startStandInGateway } from "./testing-gateway.ts";
 
 const BLOCK = { method: "eth_blockNumber", params: [] };
 const INITIALIZE = {

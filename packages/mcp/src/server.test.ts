@@ -15,7 +15,7 @@ import {
   type StandInGateway,
   said,
   startStandInGateway,
-} from "./testing-gateway.ts";
+} from "../test/gateway.ts";
 
 const BLOCK = { method: "eth_blockNumber", params: [] };
 const ETH = { service_id: "eth", request: BLOCK };

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { bytesToHex } from "@turnpike/base";
 import fc from "fast-check";
+import { hex } from "../test/recorded.ts";
 import { packAny, unpackAny } from "./any.ts";
 import { decodeMessage, encodeMessage, findUnknownField } from "./binary.ts";
 import { application, auth, bank, base, createMessage, relayHttp, service, shared, supplier, tx } from "./index.ts";
 import { ALL_FILES } from "./registry.ts";
-import { hex } from "./testing-recorded.ts";
 
 const utf8 = (text: string): Uint8Array => Buffer.from(text, "utf8");
 

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import type { DescMessage, Message } from "@bufbuild/protobuf";
 import { base64ToBytes, bytesToHex } from "@turnpike/base";
+import { anysOf, hex, recorded, recordedCalls, recordedFiles } from "../test/recorded.ts";
 import { decodeMessage, encodeMessage, findUnknownField } from "./binary.ts";
 import { baseAbci, relayHttp, schemaOfTypeUrl, service, tx } from "./index.ts";
 import { methodAt } from "./registry.ts";
-import { anysOf, hex, recorded, recordedCalls, recordedFiles } from "./testing-recorded.ts";
 
 interface RecordedTx {
   readonly tx_bytes: string;

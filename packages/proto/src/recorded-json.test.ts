@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { base64ToBytes, bytesToHex } from "@turnpike/base";
+import { hex, type RecordedAnswer, recorded, recordedCalls, recordedFiles } from "../test/recorded.ts";
+import { methodOfRest } from "../test/routes.ts";
 import { fromApiJson } from "./api-json-read.ts";
 import { jsonMemberTexts, toApiJson, toApiJsonText } from "./api-json-write.ts";
 import { decodeMessage, encodeMessage } from "./binary.ts";
 import { tx } from "./index.ts";
 import { methodAt, registry } from "./registry.ts";
-import { hex, type RecordedAnswer, recorded, recordedCalls, recordedFiles } from "./testing-recorded.ts";
-import { methodOfRest } from "./testing-routes.ts";
 
 interface RecordedTx {
   readonly tx_bytes: string;

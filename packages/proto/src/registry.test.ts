@@ -8,11 +8,11 @@ import {
   FileDescriptorProtoSchema,
   FileDescriptorSetSchema,
 } from "@bufbuild/protobuf/wkt";
+import { hex, recorded, recordedCalls } from "../test/recorded.ts";
 import { decodeMessage } from "./binary.ts";
 import { reflectionV1alpha } from "./index.ts";
 import { fileByName, fileBySymbol, fileDescriptorSet, filesBySymbol } from "./reflection.ts";
 import { ALL_FILES, methodAt, registry, schemaOfTypeUrl, serviceNames } from "./registry.ts";
-import { hex, recorded, recordedCalls } from "./testing-recorded.ts";
 
 /** Services of the real node that this package has no types for: parts of it that ours does not have. */
 const ABSENT =

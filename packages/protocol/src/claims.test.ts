@@ -3,6 +3,7 @@ import { suite, test } from "node:test";
 import { concatBytes, utf8ToBytes } from "@turnpike/base";
 import { seededFloat64, sha256 } from "@turnpike/crypto";
 import fc from "fast-check";
+import { claimOf, hex, RECORDED, readRecorded } from "../test/records.ts";
 import {
   CLAIM_STATUS,
   type Claim,
@@ -17,7 +18,6 @@ import {
   readClaimRoot,
 } from "./claims.ts";
 import { BASE_TARGET, targetForEma } from "./difficulty.ts";
-import { claimOf, hex, RECORDED, readRecorded } from "./testing/records.ts";
 
 const price = { computeUnitsToTokensMultiplier: 43_000_000n, computeUnitCostGranularity: 1_000_000n };
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { bytesToHex } from "@turnpike/base";
 import fc from "fast-check";
+import { base64, hex, readRecorded, readSpec } from "../test/records.ts";
 import {
   BASE_TARGET,
   difficultyAt,
@@ -13,7 +14,6 @@ import {
   updateDifficulty,
 } from "./difficulty.ts";
 import { compareRational, rational } from "./rational.ts";
-import { base64, hex, readRecorded, readSpec } from "./testing/records.ts";
 
 interface DifficultyVectors {
   readonly ema: readonly { readonly prev: number; readonly cur: number; readonly ema: number }[];

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import fc from "fast-check";
+import { readSpec } from "../test/records.ts";
 import {
   addRational,
   ceilRational,
@@ -15,7 +16,6 @@ import {
   scaleCeil,
   scaleFloor,
 } from "./rational.ts";
-import { readSpec } from "./testing/records.ts";
 
 const big = fc.bigInt({ min: -(1n << 300n), max: 1n << 300n });
 const anyRational = fc

@@ -3,6 +3,7 @@ import { suite, test } from "node:test";
 import { bytesToHex, concatBytes } from "@turnpike/base";
 import { cosmosVerify, Rings, SumTrie, sha256 } from "@turnpike/crypto";
 import fc from "fast-check";
+import { base64, hex, readRecorded, readSpec } from "../test/records.ts";
 import { BASE_TARGET } from "./difficulty.ts";
 import {
   mineRelay,
@@ -12,7 +13,6 @@ import {
   relayResponseSignBytes,
   splitRelay,
 } from "./relay-bytes.ts";
-import { base64, hex, readRecorded, readSpec } from "./testing/records.ts";
 import { readMessage, type WireMessage, type WireShape, writeMessage } from "./wire.ts";
 
 interface Exchange {

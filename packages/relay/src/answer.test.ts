@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ServiceId } from "@turnpike/base";
 import { createCatalogue, type Service } from "@turnpike/catalogue";
+import { type Recorded, readRecorded, recordedText } from "@turnpike/testkit";
 import fc from "fast-check";
 import { classifyAnswer } from "./answer.ts";
 import { parsePaid } from "./families.ts";
-import { type Recorded, readRecorded, recordedText } from "./testing-recorded-node.ts";
 
 const catalogue = createCatalogue({});
 const MIB = 1_048_576;

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { noMetrics, silentLog } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
+import { connectBuses } from "../test/buses.ts";
 import { RelayMemory } from "./memory.ts";
 import { Gossip, gossipDefaults } from "./quality/gossip.ts";
-import { connectBuses } from "./testing-buses.ts";
 
 test("two memories tell each other what clients were shown and which breaker has opened, at once", async (t) => {
   t.mock.timers.enable({ apis: ["setInterval", "setImmediate"] });

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Bus, type ServiceId, silentLog } from "@turnpike/base";
+import { connectBuses } from "../test/buses.ts";
 import { createSharedControl } from "./shared-control.ts";
-import { connectBuses } from "./testing-buses.ts";
 import type { RelayControl, RelayFlag } from "./types.ts";
 
 const eth = "eth" as ServiceId;

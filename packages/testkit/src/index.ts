@@ -1,24 +1,23 @@
+export { eventually, PATIENCE_MS } from "./eventually.ts";
+export { openRaw, type RawClient, type RawResponse, readResponses } from "./raw-http.ts";
+export { type Recorded, readRecorded, recordedText, startRecordedNode } from "./recorded-node.ts";
+export { startRedis, type TestRedis, withoutRedis } from "./redis.ts";
 export {
-  type Anvil,
-  type AnvilOptions,
-  deployTestToken,
-  devRpc,
-  freePort,
-  fundGas,
-  LOCAL_CHAIN_ID,
-  LOCAL_NETWORK,
-  type LocalPostgres,
-  lyingToken,
-  MULTICALL3_ADDRESS,
-  multicall3,
-  type PostgresOptions,
-  randomNonce,
-  setCode,
-  setTokenBalance,
-  smartWallet,
-  startAnvil,
-  startPostgres,
-  testUsd,
-  USDC_ADDRESS,
-  walletFactory,
-} from "@turnpike/localnet";
+  openTestAnvil,
+  openTestPostgres,
+  type SharedServers,
+  startSharedServers,
+  type TestAnvil,
+  type TestPostgres,
+} from "./shared-servers.ts";
+export { openSocket, refusedUpgrade, type SocketClient } from "./socket-client.ts";
+export { type FakeBlock, FakeChain, type SocketNode, startSocketNode } from "./socket-node.ts";
+export {
+  isProbe,
+  probeResult,
+  rpcAnswer,
+  startEvmUpstream,
+  startUpstream,
+  type Upstream,
+  type UpstreamCall,
+} from "./upstream.ts";

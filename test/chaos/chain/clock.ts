@@ -5,8 +5,8 @@ import { join } from "node:path";
 import { isAppError, type Log, silentLog } from "@turnpike/base";
 import { ChainApp, type EmbeddedNode, openChainStore } from "@turnpike/chain";
 import { chainStartOf } from "../../../packages/chain/src/engine/genesis.ts";
-import { openTestNode, sendTx, testGenesis, testMachine } from "../../../packages/chain/src/engine/testing-chain.ts";
-import { must, verifyWholeChain } from "../../../packages/chain/src/engine/testing-verify.ts";
+import { openTestNode, sendTx, testGenesis, testMachine } from "../../../packages/chain/test/engine/chain.ts";
+import { must, verifyWholeChain } from "../../../packages/chain/test/engine/verify.ts";
 import { createRandom } from "../../soak/random.ts";
 import type { ChaosPart } from "../chaos.ts";
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { isAppError } from "@turnpike/base";
 import { type ChainStore, type EmbeddedNode, openChainStore } from "@turnpike/chain";
-import { openTestNode } from "../../../packages/chain/src/engine/testing-chain.ts";
+import { openTestNode } from "../../../packages/chain/test/engine/chain.ts";
 
 /** What the reader is asked. */
 export interface ReadOrder {

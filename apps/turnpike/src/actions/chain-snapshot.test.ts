@@ -5,9 +5,9 @@ import { suite, test } from "node:test";
 import { isAppError, type Log, silentLog } from "@turnpike/base";
 import { makeSnapshot, openChainStore, SnapshotFolder } from "@turnpike/chain";
 import { loadConfig } from "@turnpike/config";
+import { runCommand, startTestChain } from "../../test/chain-part.ts";
 import { startChain } from "../wiring/chain.ts";
 import { chainHome } from "../wiring/chain-layout.ts";
-import { runCommand, startTestChain } from "../wiring/testing-chain.ts";
 
 interface Shown {
   readonly height: string;

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
-import { runCommand } from "../wiring/testing-chain.ts";
+import { runCommand } from "../../test/chain-part.ts";
 import { start } from "./chain-testnet.ts";
 
 const folder = mkdtempSync(join(tmpdir(), "turnpike testnets-"));

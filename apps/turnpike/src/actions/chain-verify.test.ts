@@ -4,8 +4,8 @@ import { join } from "node:path";
 import { suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
 import { openChainStore } from "@turnpike/chain";
+import { runCommand, startTestChain } from "../../test/chain-part.ts";
 import { chainHome } from "../wiring/chain-layout.ts";
-import { runCommand, startTestChain } from "../wiring/testing-chain.ts";
 
 const verify = (home: string, ...args: string[]) => runCommand(["chain", "verify", "--home", home, ...args]);
 

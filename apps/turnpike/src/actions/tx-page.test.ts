@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { readFileSync, writeFileSync } from "node:fs";
 import { test } from "node:test";
 import type { Command } from "commander";
+import { runCommand, startTestChain } from "../../test/chain-part.ts";
 import { program } from "../main.ts";
-import { runCommand, startTestChain } from "../wiring/testing-chain.ts";
 
 const page = readFileSync(new URL("../../../../docs/chain-commands.md", import.meta.url), "utf8");
 

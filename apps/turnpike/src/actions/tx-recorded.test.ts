@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { after, suite, test } from "node:test";
 import { base64ToBytes, bytesToBase64, isAppError } from "@turnpike/base";
 import { decodeMessage, encodeMessage, fromApiJson, tx as txs } from "@turnpike/proto";
-import { runCommand } from "../wiring/testing-chain.ts";
+import { runCommand } from "../../test/chain-part.ts";
 
 const ROOT = new URL("../../../../test/spec/recorded-chain/txs/", import.meta.url);
 const home = mkdtempSync(join(tmpdir(), "turnpike-tx-"));

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
-import { runCommand, startTestChain, type TestChain } from "../wiring/testing-chain.ts";
+import { runCommand, startTestChain, type TestChain } from "../../test/chain-part.ts";
 
 const DAO = "pokt10d07y265gmmuvt4z0w9aw880jnsr700j8yv32t";
 let chain: TestChain;

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { systemClock } from "@turnpike/base";
+import { startFakeRpc, statusAt } from "../../test/testnet-rpc.ts";
 import { ChainWatch, votesText } from "./chain-watch.ts";
-import { startFakeRpc, statusAt } from "./testing-rpc.ts";
 
 // As a node of four tells it while two others are away.
 const CONSENSUS = {

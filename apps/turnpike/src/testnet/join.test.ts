@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { systemClock } from "@turnpike/base";
+import { startFakeRpc, statusAt } from "../../test/testnet-rpc.ts";
 import { trustedBlock } from "./join.ts";
-import { startFakeRpc, statusAt } from "./testing-rpc.ts";
 
 const HASH = "AB".repeat(32);
 const metas = (hash: string) => ({ block_metas: [{ block_id: { hash } }] });

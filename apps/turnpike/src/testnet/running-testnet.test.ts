@@ -9,7 +9,7 @@ import { after, suite, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { isAppError } from "@turnpike/base";
 import { commandLineOf } from "@turnpike/localnet";
-import { runCommand } from "../wiring/testing-chain.ts";
+import { runCommand } from "../../test/chain-part.ts";
 import { addressesOf, bridgeName, networkNames, type Testnet, type TestnetNode } from "./plan.ts";
 import { findTestnetPrograms } from "./programs.ts";
 import { readTestnet, testnetLayout } from "./testnet-file.ts";

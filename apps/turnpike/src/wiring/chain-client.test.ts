@@ -14,9 +14,9 @@ import {
   subscribeBlocks,
 } from "@turnpike/chain-client";
 import { type Any, bank, createMessage, packAny } from "@turnpike/proto";
-import { startFakeRpc, statusAt } from "../testnet/testing-rpc.ts";
+import { startTestChain, type TestChain } from "../../test/chain-part.ts";
+import { startFakeRpc, statusAt } from "../../test/testnet-rpc.ts";
 import { findKey, firstAnswering, keysFolderOf, nodeUrl } from "./chain-client.ts";
-import { startTestChain, type TestChain } from "./testing-chain.ts";
 
 let chain: TestChain;
 let client: ChainClient;

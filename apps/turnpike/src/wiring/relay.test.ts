@@ -4,7 +4,7 @@ import { noFaults, type ServiceId, silentLog, systemClock } from "@turnpike/base
 import { createCatalogue } from "@turnpike/catalogue";
 import { loadConfig } from "@turnpike/config";
 import { evmTopic } from "@turnpike/relay";
-import { FakeChain, startSocketNode } from "../../../../packages/relay/src/subscriptions/testing/socket-node.ts";
+import { FakeChain, startSocketNode } from "@turnpike/testkit";
 import { createRelay, createSockets } from "./relay.ts";
 
 const ETH = "eth" as ServiceId;

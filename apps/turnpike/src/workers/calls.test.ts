@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AppError, isAppError } from "@turnpike/base";
-import { portPair } from "../../../../packages/gateway/src/sharing/testing-ports.ts";
+import { portPair } from "../../../../packages/gateway/test/sharing/ports.ts";
 import { createCalls } from "./calls.ts";
 
 const codeIs = (code: string, text: RegExp) => (error: unknown) =>

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { Config } from "@turnpike/config";
-import { portPair } from "../../../../packages/gateway/src/sharing/testing-ports.ts";
+import { portPair } from "../../../../packages/gateway/test/sharing/ports.ts";
 import { createCalls } from "./calls.ts";
 import { reloadWorkers } from "./reload-workers.ts";
 

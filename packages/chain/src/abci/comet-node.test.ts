@@ -5,13 +5,6 @@ import { suite, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { bytesToBase64, bytesToHex } from "@turnpike/base";
 import { bank, decodeMessage } from "@turnpike/proto";
-import { headerHash, resultsHash, txHash } from "../comet/hashes.ts";
-import { must } from "../comet/testing-recorded.ts";
-import { rfc3339ToNs } from "../comet/time.ts";
-import { openChainStore } from "../store/open-chain-store.ts";
-import { scratchFolder } from "../store/testing-model.ts";
-import { CometRpc } from "./comet-rpc.ts";
-import { CometSource } from "./comet-source.ts";
 import {
   ADDRESSES,
   balanceQuery,
@@ -22,11 +15,18 @@ import {
   START,
   sendTx,
   testApp,
-} from "./testing-chain.ts";
-import { makeHome, type Running, run, startComet, withoutComet } from "./testing-comet.ts";
+} from "../../test/abci/chain.ts";
+import { makeHome, type Running, run, startComet, withoutComet } from "../../test/abci/comet.ts";
+import { must } from "../../test/comet/recorded.ts";
+import { scratchFolder } from "../../test/store/model.ts";
+import { headerHash, resultsHash, txHash } from "../comet/hashes.ts";
+import { rfc3339ToNs } from "../comet/time.ts";
+import { openChainStore } from "../store/open-chain-store.ts";
+import { CometRpc } from "./comet-rpc.ts";
+import { CometSource } from "./comet-source.ts";
 
 const ASK_MS = 20;
-const APP = join(import.meta.dirname, "testing-app.ts");
+const APP = join(import.meta.dirname, "../../test/abci/app.ts");
 
 /** When our side kills itself: as a block is to be committed, or once the store has it. */
 interface Death {

@@ -6,14 +6,6 @@ import { test } from "node:test";
 import { AppError, bytesToHex, isAppError, silentLog } from "@turnpike/base";
 import { bank, cometAbci, createMessage, decodeMessage } from "@turnpike/proto";
 import fc from "fast-check";
-import type { DrivenApplication } from "../app/types.ts";
-import { must } from "../comet/testing-recorded.ts";
-import type { BlockInfo } from "../state/context.ts";
-import { openChainStore } from "../store/open-chain-store.ts";
-import { scratchFolder } from "../store/testing-model.ts";
-import type { ChainStore } from "../types.ts";
-import { encodeFrame, FrameReader } from "./frames.ts";
-import { type AbciServer, startAbciServer } from "./server.ts";
 import {
   ADDRESSES,
   balanceQuery,
@@ -23,8 +15,16 @@ import {
   sendTx,
   testApp,
   testAppState,
-} from "./testing-chain.ts";
-import { AbciClient } from "./testing-client.ts";
+} from "../../test/abci/chain.ts";
+import { AbciClient } from "../../test/abci/client.ts";
+import { must } from "../../test/comet/recorded.ts";
+import { scratchFolder } from "../../test/store/model.ts";
+import type { DrivenApplication } from "../app/types.ts";
+import type { BlockInfo } from "../state/context.ts";
+import { openChainStore } from "../store/open-chain-store.ts";
+import type { ChainStore } from "../types.ts";
+import { encodeFrame, FrameReader } from "./frames.ts";
+import { type AbciServer, startAbciServer } from "./server.ts";
 
 type Request = cometAbci.Request["value"];
 

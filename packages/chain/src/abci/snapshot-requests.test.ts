@@ -3,11 +3,11 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { silentLog } from "@turnpike/base";
 import { cometAbci, createMessage } from "@turnpike/proto";
+import { AbciClient } from "../../test/abci/client.ts";
+import { GENESIS, openNode, startNode, type TestNode } from "../../test/snapshots/snapshots.ts";
+import { scratchFolder } from "../../test/store/model.ts";
 import { makeSnapshot } from "../snapshots/make-snapshot.ts";
-import { GENESIS, openNode, startNode, type TestNode } from "../snapshots/testing-snapshots.ts";
-import { scratchFolder } from "../store/testing-model.ts";
 import { startAbciServer } from "./server.ts";
-import { AbciClient } from "./testing-client.ts";
 
 const { ResponseOfferSnapshot_Result: Offer, ResponseApplySnapshotChunk_Result: Apply } = cometAbci;
 const list = createMessage(cometAbci.RequestListSnapshotsSchema);

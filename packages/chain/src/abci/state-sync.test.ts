@@ -4,11 +4,11 @@ import { join } from "node:path";
 import { suite, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { bytesToHex } from "@turnpike/base";
-import { must } from "../comet/testing-recorded.ts";
-import { scratchFolder } from "../store/testing-model.ts";
-import { ADDRESSES, balanceQuery, sendTx } from "./testing-chain.ts";
-import { withoutComet } from "./testing-comet.ts";
-import { freePort, makeJoiner, makeValidator, SNAPSHOT_EVERY, type SyncNode, startNode } from "./testing-sync.ts";
+import { ADDRESSES, balanceQuery, sendTx } from "../../test/abci/chain.ts";
+import { withoutComet } from "../../test/abci/comet.ts";
+import { freePort, makeJoiner, makeValidator, SNAPSHOT_EVERY, type SyncNode, startNode } from "../../test/abci/sync.ts";
+import { must } from "../../test/comet/recorded.ts";
+import { scratchFolder } from "../../test/store/model.ts";
 
 const ASK_MS = 20;
 

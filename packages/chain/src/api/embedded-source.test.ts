@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { LATEST, testApi } from "../../test/api/chain-api.ts";
 import type { BlockReads, EmbeddedNode } from "../node/types.ts";
 import { EmbeddedSource } from "./embedded-source.ts";
-import { LATEST, testApi } from "./testing-chain-api.ts";
 
 test("the embedded node's blocks: no height is the newest block, and the validators of the next", async () => {
   const { application, source } = testApi();

@@ -15,9 +15,9 @@ import {
   toApiJson,
   tx as txs,
 } from "@turnpike/proto";
+import { LATEST, recordedJson, shapeFaults, type TestSource, testApi } from "../../test/api/chain-api.ts";
 import { Turns } from "../node/turns.ts";
 import { type ListeningServer, startGrpcServer } from "./grpc-server.ts";
-import { LATEST, recordedJson, shapeFaults, type TestSource, testApi } from "./testing-chain-api.ts";
 
 interface RecordedCall {
   readonly name: string;

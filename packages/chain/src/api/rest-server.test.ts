@@ -4,7 +4,6 @@ import { type IncomingHttpHeaders, request } from "node:http";
 import { connect } from "node:net";
 import { suite, test } from "node:test";
 import { silentLog } from "@turnpike/base";
-import { startRestServer } from "./rest-server.ts";
 import {
   LATEST,
   recordedJson,
@@ -12,7 +11,8 @@ import {
   type TestApplication,
   type TestSource,
   testApi,
-} from "./testing-chain-api.ts";
+} from "../../test/api/chain-api.ts";
+import { startRestServer } from "./rest-server.ts";
 
 interface RecordedAnswer {
   readonly name: string;

@@ -3,11 +3,11 @@ import { readFileSync } from "node:fs";
 import { suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
 import { bank, baseAbci, createMessage, decodeMessage, encodeMessage, tx as txs } from "@turnpike/proto";
+import { ADDRESSES, CHAIN_ID, openTestNode, sendTx, testGenesis, testMachine } from "../../test/engine/chain.ts";
+import { scratchFolder } from "../../test/store/model.ts";
 import { chainStartOf } from "../engine/genesis.ts";
-import { ADDRESSES, CHAIN_ID, openTestNode, sendTx, testGenesis, testMachine } from "../engine/testing-chain.ts";
 import type { AppAnswer } from "../node/types.ts";
 import { openChainStore } from "../store/open-chain-store.ts";
-import { scratchFolder } from "../store/testing-model.ts";
 import { ChainApp } from "./chain-app.ts";
 
 const NOTHING = new Uint8Array(0);

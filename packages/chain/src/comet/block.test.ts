@@ -4,6 +4,8 @@ import { test } from "node:test";
 import { concatBytes } from "@turnpike/base";
 import { merkleProofs } from "@turnpike/crypto";
 import fc from "fast-check";
+import { CHAIN_ID, commitOf, nextBlock, testValidators } from "../../test/comet/chain.ts";
+import { assertSame, must } from "../../test/comet/recorded.ts";
 import { buildBlock, describeBlock } from "./block.ts";
 import { checkBlock } from "./check.ts";
 import { decodeBlock, decodeCommit } from "./decode.ts";
@@ -11,8 +13,6 @@ import { consensusHash, dataHash, evidenceHash, resultsHash } from "./hashes.ts"
 import { encodeCommit } from "./messages.ts";
 import { isPartOf, joinParts, PART_BYTES, partSetOf } from "./part-set.ts";
 import { blockToRpcJson, commitToRpcJson } from "./rpc-json.ts";
-import { CHAIN_ID, commitOf, nextBlock, testValidators } from "./testing-chain.ts";
-import { assertSame, must } from "./testing-recorded.ts";
 import { nsToRfc3339, nsToTimestamp, rfc3339ToNs, timestampToNs } from "./time.ts";
 import { type Block, VOTE_TYPE, ZERO_BLOCK_ID, ZERO_TIME_NS } from "./types.ts";
 import { signVote } from "./votes.ts";

@@ -2,12 +2,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { base64ToBytes, bytesToHex } from "@turnpike/base";
 import { validatorKeyAddress } from "@turnpike/crypto";
-import { describeBlock } from "./block.ts";
-import { decodeBlock, decodeCommit } from "./decode.ts";
-import { commitHash, consensusHash, dataHash, evidenceHash, headerHash, resultsHash } from "./hashes.ts";
-import { encodeCommit } from "./messages.ts";
-import { isPartOf } from "./part-set.ts";
-import { blockIdToRpcJson, blockToRpcJson, commitToRpcJson, headerToRpcJson, validatorToRpcJson } from "./rpc-json.ts";
 import {
   assertSame,
   must,
@@ -17,7 +11,13 @@ import {
   readId,
   recorded,
   recordedSet,
-} from "./testing-recorded.ts";
+} from "../../test/comet/recorded.ts";
+import { describeBlock } from "./block.ts";
+import { decodeBlock, decodeCommit } from "./decode.ts";
+import { commitHash, consensusHash, dataHash, evidenceHash, headerHash, resultsHash } from "./hashes.ts";
+import { encodeCommit } from "./messages.ts";
+import { isPartOf } from "./part-set.ts";
+import { blockIdToRpcJson, blockToRpcJson, commitToRpcJson, headerToRpcJson, validatorToRpcJson } from "./rpc-json.ts";
 import type { Commit } from "./types.ts";
 import { createValidatorSet, validatorsHash } from "./validator-set.ts";
 import { verifyLightBlock, verifyNextBlock, verifyNextHeader } from "./verify.ts";

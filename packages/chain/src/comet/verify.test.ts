@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { CHAIN_ID, commitOf, expectationAfter, lightOf, nextBlock, testValidators } from "../../test/comet/chain.ts";
+import { must } from "../../test/comet/recorded.ts";
 import { buildBlock, describeBlock } from "./block.ts";
-import { CHAIN_ID, commitOf, expectationAfter, lightOf, nextBlock, testValidators } from "./testing-chain.ts";
-import { must } from "./testing-recorded.ts";
 import type { Block, Header } from "./types.ts";
 import { verifyLightBlock, verifyNextBlock, verifyNextHeader } from "./verify.ts";
 

@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { openTestNode, sendTx } from "../../test/engine/chain.ts";
+import { must } from "../../test/engine/verify.ts";
+import { scratchFolder } from "../../test/store/model.ts";
 import { txHash } from "../comet/hashes.ts";
 import { EMPTY_COMMIT } from "../comet/types.ts";
-import { scratchFolder } from "../store/testing-model.ts";
 import type { TxResult } from "../tx/run-tx.ts";
 import type { BlockRecord } from "../types.ts";
 import { blockRecords, readPlace, TABLES } from "./block-records.ts";
-import { openTestNode, sendTx } from "./testing-chain.ts";
-import { must } from "./testing-verify.ts";
 
 suite("records of blocks", () => {
   test("a transaction that fails later does not hide the one that succeeded; one that succeeds replaces", async () => {

@@ -2,6 +2,17 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { AppError, bytesToHex, isAppError } from "@turnpike/base";
 import { createEd25519Signer, sha256, validatorKeyAddress } from "@turnpike/crypto";
+import {
+  CHAIN_ID,
+  openTestNode,
+  sendTx,
+  testGenesis,
+  testMachine,
+  tickingClock,
+  VALIDATOR,
+} from "../../test/engine/chain.ts";
+import { lightAt, must, verifyWholeChain } from "../../test/engine/verify.ts";
+import { scratchFolder } from "../../test/store/model.ts";
 import { ChainApp } from "../app/chain-app.ts";
 import { headerHash, txHash } from "../comet/hashes.ts";
 import { rfc3339ToNs } from "../comet/time.ts";
@@ -9,13 +20,10 @@ import { validatorsHash } from "../comet/validator-set.ts";
 import { verifyNextHeader } from "../comet/verify.ts";
 import type { NodeEvent } from "../node/types.ts";
 import { openChainStore } from "../store/open-chain-store.ts";
-import { scratchFolder } from "../store/testing-model.ts";
 import type { ChainStore } from "../types.ts";
 import type { EmbeddedEngine } from "./embedded-engine.ts";
 import { chainStartOf } from "./genesis.ts";
 import { openEmbeddedNode } from "./open-embedded-node.ts";
-import { CHAIN_ID, openTestNode, sendTx, testGenesis, testMachine, tickingClock, VALIDATOR } from "./testing-chain.ts";
-import { lightAt, must, verifyWholeChain } from "./testing-verify.ts";
 
 const OTHER = createEd25519Signer(sha256(Uint8Array.of(9)));
 const refused = (text: RegExp) => (error: unknown) => isAppError(error, "CONFIG_INVALID") && text.test(error.message);

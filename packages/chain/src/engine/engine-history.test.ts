@@ -4,15 +4,15 @@ import { bytesToHex } from "@turnpike/base";
 import { moduleAddress } from "@turnpike/crypto";
 import { auth, bank, baseQuery, createMessage, decodeMessage, encodeMessage } from "@turnpike/proto";
 import fc from "fast-check";
+import { ADDRESSES, openTestNode, START_AMOUNT, sendTx, testMachine } from "../../test/engine/chain.ts";
+import { must, verifyWholeChain } from "../../test/engine/verify.ts";
+import { scratchFolder } from "../../test/store/model.ts";
 import { ChainApp } from "../app/chain-app.ts";
 import type { AppAnswer } from "../node/types.ts";
 import { openChainStore } from "../store/open-chain-store.ts";
-import { scratchFolder } from "../store/testing-model.ts";
 import type { Bytes } from "../types.ts";
 import type { EmbeddedEngine } from "./embedded-engine.ts";
 import { chainStartOf } from "./genesis.ts";
-import { ADDRESSES, openTestNode, START_AMOUNT, sendTx, testMachine } from "./testing-chain.ts";
-import { must, verifyWholeChain } from "./testing-verify.ts";
 
 const HOLDERS = [...ADDRESSES, moduleAddress("x"), moduleAddress("fee_collector")];
 const pagination = createMessage(baseQuery.PageRequestSchema, { limit: 2n });

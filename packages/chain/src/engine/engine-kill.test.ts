@@ -7,13 +7,13 @@ import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { bytesToHex } from "@turnpike/base";
+import { openTestNode } from "../../test/engine/chain.ts";
+import { childTx } from "../../test/engine/child.ts";
+import { must, verifyWholeChain } from "../../test/engine/verify.ts";
+import { scratchFolder } from "../../test/store/model.ts";
 import { txHash } from "../comet/hashes.ts";
-import { scratchFolder } from "../store/testing-model.ts";
-import { openTestNode } from "./testing-chain.ts";
-import { childTx } from "./testing-child.ts";
-import { must, verifyWholeChain } from "./testing-verify.ts";
 
-const CHILD = join(import.meta.dirname, "testing-child.ts");
+const CHILD = join(import.meta.dirname, "../../test/engine/child.ts");
 const KILLS = 6;
 
 /** Lets the child make some blocks and kills it at some moment. */

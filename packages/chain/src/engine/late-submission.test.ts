@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { scratchFolder } from "../store/testing-model.ts";
+import { NODE, sendTx, testGenesis, testMachine, tickingClock, VALIDATOR } from "../../test/engine/chain.ts";
+import { scratchFolder } from "../../test/store/model.ts";
 import { openEmbeddedNode } from "./open-embedded-node.ts";
-import { NODE, sendTx, testGenesis, testMachine, tickingClock, VALIDATOR } from "./testing-chain.ts";
 
 suite("a transaction that comes while a block is made", () => {
   // Once the block is written, checks are on the state after it: one that was checked there must not be checked again.

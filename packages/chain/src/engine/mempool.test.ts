@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import fc from "fast-check";
+import { ADDRESSES, openTestNode, START_AMOUNT, sendTx, testGenesis, testMachine } from "../../test/engine/chain.ts";
+import { scratchFolder } from "../../test/store/model.ts";
 import type { Submission } from "../node/types.ts";
-import { scratchFolder } from "../store/testing-model.ts";
 import type { TxResult } from "../tx/run-tx.ts";
 import { DEFAULT_MEMPOOL, Mempool } from "./mempool.ts";
 import { inBlockOrder, type Ranked } from "./mempool-order.ts";
-import { ADDRESSES, openTestNode, START_AMOUNT, sendTx, testGenesis, testMachine } from "./testing-chain.ts";
 
 const fine: TxResult = {
   code: 0,

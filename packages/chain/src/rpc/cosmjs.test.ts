@@ -4,10 +4,10 @@ import { setImmediate as turn } from "node:timers/promises";
 import { Comet38Client, connectComet, WebsocketClient } from "@cosmjs/tendermint-rpc";
 import { bytesToHex, silentLog, systemClock } from "@turnpike/base";
 import { sha256, verifyMerkleProof } from "@turnpike/crypto";
-import { CHAIN_ID } from "../comet/testing-chain.ts";
-import { must } from "../comet/testing-recorded.ts";
+import { CHAIN_ID } from "../../test/comet/chain.ts";
+import { must } from "../../test/comet/recorded.ts";
+import { TestNode, txResult } from "../../test/rpc/node.ts";
 import { startRpcServer } from "./rpc-server.ts";
-import { TestNode, txResult } from "./testing-node.ts";
 
 const event = (type: string, key: string, value: string) => ({ type, attributes: [{ key, value, index: true }] });
 const node = new TestNode({

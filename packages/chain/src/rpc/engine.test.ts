@@ -6,10 +6,10 @@ import { it } from "node:test";
 import { DirectSecp256k1Wallet } from "@cosmjs/proto-signing";
 import { GasPrice, SigningStargateClient } from "@cosmjs/stargate";
 import { silentLog, systemClock } from "@turnpike/base";
-import { must } from "../comet/testing-recorded.ts";
-import { ADDRESSES, CHAIN_ID, KEYS, openTestNode, START_AMOUNT } from "../engine/testing-chain.ts";
+import { must } from "../../test/comet/recorded.ts";
+import { ADDRESSES, CHAIN_ID, KEYS, openTestNode, START_AMOUNT } from "../../test/engine/chain.ts";
+import { at } from "../../test/rpc/recorded-node.ts";
 import { startRpcServer } from "./rpc-server.ts";
-import { at } from "./testing-recorded-node.ts";
 
 it("an unmodified wallet pays over the RPC of the embedded engine", async () => {
   const folder = await mkdtemp(join(tmpdir(), "rpc-engine-"));

@@ -5,10 +5,10 @@ import { connect } from "node:net";
 import { describe, it } from "node:test";
 import { silentLog, systemClock } from "@turnpike/base";
 import fc from "fast-check";
+import { TestNode } from "../../test/rpc/node.ts";
+import { at } from "../../test/rpc/recorded-node.ts";
 import { Turns } from "../node/turns.ts";
 import { type RpcServer, type RpcServerOptions, startRpcServer } from "./rpc-server.ts";
-import { TestNode } from "./testing-node.ts";
-import { at } from "./testing-recorded-node.ts";
 
 const NODE = new TestNode();
 for (let i = 0; i < 3; i++) NODE.produce();

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { silentLog, systemClock } from "@turnpike/base";
+import { at, createRecordedNode, type Exchange, readExchanges } from "../../test/rpc/recorded-node.ts";
+import { shapeDifferences } from "../../test/rpc/shape.ts";
 import { startRpcServer } from "./rpc-server.ts";
-import { at, createRecordedNode, type Exchange, readExchanges } from "./testing-recorded-node.ts";
-import { shapeDifferences } from "./testing-shape.ts";
 
 const { node, vars } = createRecordedNode();
 const server = await startRpcServer(

@@ -3,11 +3,11 @@ import { once } from "node:events";
 import { describe, it } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { bytesToBase64, type Log, silentLog, systemClock } from "@turnpike/base";
+import { readRecordedChain, readTxResult, TestNode, type TxResultJson, txResult } from "../../test/rpc/node.ts";
+import { at } from "../../test/rpc/recorded-node.ts";
+import { shapeDifferences } from "../../test/rpc/shape.ts";
+import { TestSocket } from "../../test/rpc/socket.ts";
 import { type RpcServer, type RpcServerOptions, startRpcServer } from "./rpc-server.ts";
-import { readRecordedChain, readTxResult, TestNode, type TxResultJson, txResult } from "./testing-node.ts";
-import { at } from "./testing-recorded-node.ts";
-import { shapeDifferences } from "./testing-shape.ts";
-import { TestSocket } from "./testing-socket.ts";
 
 interface Line {
   readonly dir: ">" | "<" | "close";

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { entryBytes } from "../../test/snapshots/snapshots.ts";
 import { unpackChunk } from "./chunk-codec.ts";
 import { CHUNK_BYTES, ChunkCutter, EntryReader } from "./format.ts";
-import { entryBytes } from "./testing-snapshots.ts";
 
 type Entry = readonly [key: Buffer, value: Buffer];
 

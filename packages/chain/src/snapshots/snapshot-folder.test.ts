@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, stat, symlink, writeFile } from "node:fs/prom
 import { join } from "node:path";
 import { test } from "node:test";
 import { isAppError, silentLog } from "@turnpike/base";
-import { scratchFolder } from "../store/testing-model.ts";
+import { scratchFolder } from "../../test/store/model.ts";
 import { SnapshotFolder } from "./snapshot-folder.ts";
 
 const APP_HASH = Buffer.alloc(32, 7);

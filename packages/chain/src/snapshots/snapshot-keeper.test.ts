@@ -3,13 +3,13 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { type Log, silentLog } from "@turnpike/base";
+import { openNode } from "../../test/snapshots/snapshots.ts";
+import { blockOf, scratchFolder } from "../../test/store/model.ts";
 import { StatePruner } from "../store/state-pruner.ts";
-import { blockOf, scratchFolder } from "../store/testing-model.ts";
 import type { StateChange } from "../types.ts";
 import { makeSnapshot } from "./make-snapshot.ts";
 import { SnapshotFolder } from "./snapshot-folder.ts";
 import { SnapshotKeeper } from "./snapshot-keeper.ts";
-import { openNode } from "./testing-snapshots.ts";
 
 /** Enough that many blocks come while a snapshot is made. */
 const ENTRIES = 20_000;

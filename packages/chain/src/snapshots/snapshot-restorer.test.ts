@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { AppError, silentLog } from "@turnpike/base";
-import { must } from "../comet/testing-recorded.ts";
-import { scratchFolder } from "../store/testing-model.ts";
+import { must } from "../../test/comet/recorded.ts";
+import { applyAll, forge, GENESIS, openNode, startNode, type TestNode } from "../../test/snapshots/snapshots.ts";
+import { scratchFolder } from "../../test/store/model.ts";
 import type { ChainStore, StateRestore } from "../types.ts";
 import { makeSnapshot } from "./make-snapshot.ts";
 import { SnapshotRestorer } from "./snapshot-restorer.ts";
-import { applyAll, forge, GENESIS, openNode, startNode, type TestNode } from "./testing-snapshots.ts";
 
 /** A node with a snapshot of block 2, and an empty one. */
 async function withTwo(use: (from: TestNode, to: TestNode) => Promise<void>): Promise<void> {

@@ -8,15 +8,15 @@ import { createInterface } from "node:readline";
 import { suite, test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { silentLog } from "@turnpike/base";
-import { must } from "../comet/testing-recorded.ts";
+import { must } from "../../test/comet/recorded.ts";
+import { CHILD_CHUNK_BYTES, largeNode } from "../../test/snapshots/child.ts";
+import { applyAll, openNode } from "../../test/snapshots/snapshots.ts";
+import { scratchFolder } from "../../test/store/model.ts";
 import { openChainStore } from "../store/open-chain-store.ts";
-import { scratchFolder } from "../store/testing-model.ts";
 import { makeSnapshot } from "./make-snapshot.ts";
 import { SnapshotFolder } from "./snapshot-folder.ts";
-import { CHILD_CHUNK_BYTES, largeNode } from "./testing-child.ts";
-import { applyAll, openNode } from "./testing-snapshots.ts";
 
-const CHILD = join(import.meta.dirname, "testing-child.ts");
+const CHILD = join(import.meta.dirname, "../../test/snapshots/child.ts");
 const KILLS = 4;
 const hex = (bytes: Uint8Array | undefined): string => Buffer.from(bytes ?? []).toString("hex");
 

@@ -5,12 +5,8 @@ import { test } from "node:test";
 import { deflateRawSync } from "node:zlib";
 import { isAppError, silentLog } from "@turnpike/base";
 import { sha256 } from "@turnpike/crypto";
-import { ADDRESSES, balanceQuery } from "../abci/testing-chain.ts";
-import { must } from "../comet/testing-recorded.ts";
-import { scratchFolder, shown } from "../store/testing-model.ts";
-import { CHUNK_BYTES } from "./format.ts";
-import { makeSnapshot } from "./make-snapshot.ts";
-import { SnapshotFolder } from "./snapshot-folder.ts";
+import { ADDRESSES, balanceQuery } from "../../test/abci/chain.ts";
+import { must } from "../../test/comet/recorded.ts";
 import {
   applyAll,
   entryBytes,
@@ -20,7 +16,11 @@ import {
   openNode,
   startNode,
   type TestNode,
-} from "./testing-snapshots.ts";
+} from "../../test/snapshots/snapshots.ts";
+import { scratchFolder, shown } from "../../test/store/model.ts";
+import { CHUNK_BYTES } from "./format.ts";
+import { makeSnapshot } from "./make-snapshot.ts";
+import { SnapshotFolder } from "./snapshot-folder.ts";
 
 const all = { prefix: Buffer.alloc(0) };
 const hex = (bytes: Uint8Array | undefined): string => Buffer.from(bytes ?? []).toString("hex");

@@ -4,9 +4,9 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { type ErrorCode, isAppError } from "@turnpike/base";
 import { open } from "lmdb";
+import { blockOf, scratchFolder, shown } from "../../test/store/model.ts";
 import type { StateChange } from "../types.ts";
 import { openChainStore } from "./open-chain-store.ts";
-import { blockOf, scratchFolder, shown } from "./testing-model.ts";
 
 const key = (text: string): Buffer => Buffer.from(text);
 const FILE = "chain.mdb";

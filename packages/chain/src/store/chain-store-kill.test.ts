@@ -7,12 +7,12 @@ import { createInterface } from "node:readline";
 import { test } from "node:test";
 import { setTimeout as pause } from "node:timers/promises";
 import { isAppError } from "@turnpike/base";
+import { changesAt, KEPT_BLOCKS } from "../../test/store/child.ts";
+import { plainAppHash, plainRange, scratchFolder, shown, statesOf } from "../../test/store/model.ts";
 import { EMPTY_APP_HASH } from "./chain-store.ts";
 import { openChainStore } from "./open-chain-store.ts";
-import { changesAt, KEPT_BLOCKS } from "./testing-child.ts";
-import { plainAppHash, plainRange, scratchFolder, shown, statesOf } from "./testing-model.ts";
 
-const CHILD = join(import.meta.dirname, "testing-child.ts");
+const CHILD = join(import.meta.dirname, "../../test/store/child.ts");
 const all = { prefix: Buffer.alloc(0) };
 
 interface Child {

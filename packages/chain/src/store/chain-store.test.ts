@@ -2,9 +2,6 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isAppError } from "@turnpike/base";
 import fc from "fast-check";
-import type { ChainStore, RangeOptions, StateChange } from "../types.ts";
-import { EMPTY_APP_HASH } from "./chain-store.ts";
-import { openChainStore } from "./open-chain-store.ts";
 import {
   blockOf,
   plainAppHash,
@@ -15,7 +12,10 @@ import {
   someHistory,
   someRange,
   statesOf,
-} from "./testing-model.ts";
+} from "../../test/store/model.ts";
+import type { ChainStore, RangeOptions, StateChange } from "../types.ts";
+import { EMPTY_APP_HASH } from "./chain-store.ts";
+import { openChainStore } from "./open-chain-store.ts";
 
 /** From a program that has nothing of this one: a state of 0, 1, 2 and 42 entries. */
 const GOLDEN = [

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { blockOf, scratchFolder, shown, someHistory, someKey } from "../../test/store/model.ts";
 import type { Derivation } from "../types.ts";
 import { KeptDerivations } from "./derivations.ts";
 import { openChainStore } from "./open-chain-store.ts";
-import { blockOf, scratchFolder, shown, someHistory, someKey } from "./testing-model.ts";
 
 const texts: Derivation<readonly string[]> = { make: (entries) => shown(entries) };
 const count: Derivation<{ readonly entries: number }> = { make: (entries) => ({ entries: shown(entries).length }) };

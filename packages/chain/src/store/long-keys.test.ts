@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { blockOf, scratchFolder } from "../../test/store/model.ts";
 import { openChainStore } from "./open-chain-store.ts";
-import { blockOf, scratchFolder } from "./testing-model.ts";
 
 const NAME = Buffer.from("b");
 const VALUE = Buffer.from("value");

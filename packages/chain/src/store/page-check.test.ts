@@ -3,11 +3,11 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
+import { blockOf, scratchFolder } from "../../test/store/model.ts";
 import type { StateChange } from "../types.ts";
 import { openChainStore } from "./open-chain-store.ts";
 import { checkPages } from "./page-check.ts";
 import { Tables } from "./tables.ts";
-import { blockOf, scratchFolder } from "./testing-model.ts";
 
 const PAGE_BYTES = 4_096;
 const isChecked = (): boolean => true;

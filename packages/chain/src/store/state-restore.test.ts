@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isAppError, silentLog } from "@turnpike/base";
+import { blockOf, scratchFolder } from "../../test/store/model.ts";
 import { KeptChain } from "./chain-store.ts";
 import { openChainStore } from "./open-chain-store.ts";
 import { openFolder } from "./store-folder.ts";
-import { blockOf, scratchFolder } from "./testing-model.ts";
 
 const entry = [Buffer.from("key"), Buffer.from("value")] as const;
 

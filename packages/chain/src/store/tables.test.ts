@@ -3,8 +3,8 @@ import { readFile, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
+import { scratchFolder } from "../../test/store/model.ts";
 import { Tables } from "./tables.ts";
-import { scratchFolder } from "./testing-model.ts";
 
 const PAGE_BYTES = 4_096;
 const FLAGS_AT = 18;

@@ -1,10 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { moduleAddress } from "@turnpike/crypto";
-import { createAccount } from "../modules/auth/accounts.ts";
-import { authModule } from "../modules/auth/auth-module.ts";
-import { bankModule } from "../modules/bank/bank-module.ts";
-import { StateMachine } from "../state/machine.ts";
 import {
   addSigner,
   assertAsRecorded,
@@ -15,7 +11,11 @@ import {
   runRecorded,
   type SignerState,
   stateOf,
-} from "../testing/recorded-tx.ts";
+} from "../../test/recorded-tx.ts";
+import { createAccount } from "../modules/auth/accounts.ts";
+import { authModule } from "../modules/auth/auth-module.ts";
+import { bankModule } from "../modules/bank/bank-module.ts";
+import { StateMachine } from "../state/machine.ts";
 import type { TxResult } from "./run-tx.ts";
 
 const machine = new StateMachine({ gasPrices: [{ denom: "upokt", numerator: 1n, denominator: 1_000_000n }] }, [

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { NODE, sendTx, testGenesis, testMachine, tickingClock, VALIDATOR } from "../../test/engine/chain.ts";
+import { scratchFolder } from "../../test/store/model.ts";
+import { KeptMetrics, ManualTime } from "../../test/watch/watch.ts";
 import type { MempoolOptions } from "../engine/mempool.ts";
 import { openEmbeddedNode } from "../engine/open-embedded-node.ts";
-import { NODE, sendTx, testGenesis, testMachine, tickingClock, VALIDATOR } from "../engine/testing-chain.ts";
-import { scratchFolder } from "../store/testing-model.ts";
 import { BlockMeter } from "./block-meter.ts";
-import { KeptMetrics, ManualTime } from "./testing-watch.ts";
 
 const NS = 1_000_000_000n;
 

@@ -3,18 +3,18 @@ import { EventEmitter, once } from "node:events";
 import { join } from "node:path";
 import { suite, test } from "node:test";
 import { silentLog } from "@turnpike/base";
+import { sendTx, testMachine } from "../../test/abci/chain.ts";
+import { makeHome, startComet, withoutComet } from "../../test/abci/comet.ts";
+import { scratchFolder } from "../../test/store/model.ts";
+import { KeptMetrics, keptLog, ManualTime } from "../../test/watch/watch.ts";
 import { CometRpc } from "../abci/comet-rpc.ts";
 import { CometSource } from "../abci/comet-source.ts";
 import { startAbciServer } from "../abci/server.ts";
-import { sendTx, testMachine } from "../abci/testing-chain.ts";
-import { makeHome, startComet, withoutComet } from "../abci/testing-comet.ts";
 import { ChainApp } from "../app/chain-app.ts";
 import { openChainStore } from "../store/open-chain-store.ts";
-import { scratchFolder } from "../store/testing-model.ts";
 import { BlockMeter } from "./block-meter.ts";
 import { CometWatch } from "./comet-watch.ts";
 import { StandstillWatch } from "./standstill-watch.ts";
-import { KeptMetrics, keptLog, ManualTime } from "./testing-watch.ts";
 
 /** A meter that tells when it was told. */
 class HeardMeter extends BlockMeter {

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { rm, truncate, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { suite, test } from "node:test";
-import { scratchFolder } from "../store/testing-model.ts";
+import { scratchFolder } from "../../test/store/model.ts";
+import { KeptMetrics, keptLog, ManualTime } from "../../test/watch/watch.ts";
 import { DiskWatch } from "./disk-watch.ts";
-import { KeptMetrics, keptLog, ManualTime } from "./testing-watch.ts";
 
 suite("disk", { timeout: 60_000 }, () => {
   test("the store's size and the disk's room are told, and a fault once", async () => {

@@ -1,11 +1,11 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { silentLog } from "@turnpike/base";
+import { startNode } from "../../test/snapshots/snapshots.ts";
+import { scratchFolder } from "../../test/store/model.ts";
+import { KeptMetrics } from "../../test/watch/watch.ts";
 import { SnapshotKeeper } from "../snapshots/snapshot-keeper.ts";
-import { startNode } from "../snapshots/testing-snapshots.ts";
-import { scratchFolder } from "../store/testing-model.ts";
 import { SnapshotMeter } from "./snapshot-meter.ts";
-import { KeptMetrics } from "./testing-watch.ts";
 
 suite("snapshot meter", { timeout: 180_000 }, () => {
   test("snapshots that are made and that fail are counted, and the newest height is told", async () => {

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { KeptMetrics, keptLog, ManualTime } from "../../test/watch/watch.ts";
 import { BlockMeter } from "./block-meter.ts";
 import type { CometFacts } from "./comet-watch.ts";
 import { StandstillWatch } from "./standstill-watch.ts";
-import { KeptMetrics, keptLog, ManualTime } from "./testing-watch.ts";
 
 const WELL: CometFacts = { peers: 3, validators: 4, mempoolTxs: 0, mempoolBytes: 0, isCatchingUp: false };
 

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bytesToHex } from "@turnpike/base";
 import fc from "fast-check";
+import { bytesOf, readVectors } from "../../test/vectors.ts";
 import { sha256 } from "../hash.ts";
-import { bytesOf, readVectors } from "../testing-vectors.ts";
 import { createEd25519Signer, validatorKeyAddress, verifyEd25519 } from "./ed25519.ts";
 import { merkleProofs, merkleRoot, verifyMerkleProof } from "./merkle.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { base64ToBytes } from "@turnpike/base";
+import { bytesOf, readVectors } from "../../test/vectors.ts";
 import { sha256 } from "../hash.ts";
-import { bytesOf, readVectors } from "../testing-vectors.ts";
 import { LAGGED_FIBONACCI_WORDS } from "./lagged-fibonacci-words.ts";
 import { GoRandom, goVarint, seededFloat64 } from "./seeded.ts";
 

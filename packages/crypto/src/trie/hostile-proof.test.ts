@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { concatBytes } from "@turnpike/base";
 import fc from "fast-check";
-import { bytesOf, readVectors } from "../testing-vectors.ts";
+import { bytesOf, readVectors } from "../../test/vectors.ts";
 import type { CompactClosestProof } from "./closest-proof.ts";
 import { decodeClosestProof } from "./gob-proof.ts";
 import { encodeClosestProof } from "./gob-writer.ts";

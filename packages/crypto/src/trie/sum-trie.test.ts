@@ -3,12 +3,12 @@ import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { bytesToHex, concatBytes } from "@turnpike/base";
 import fc from "fast-check";
-import { bytesOf, readVectors } from "../testing-vectors.ts";
+import { slowRoot } from "../../test/trie/slow-trie.ts";
+import { bytesOf, readVectors } from "../../test/vectors.ts";
 import { closestValue, closestWeight } from "./closest-proof.ts";
 import { decodeClosestProof } from "./gob-proof.ts";
 import { encodeClosestProof } from "./gob-writer.ts";
 import { SumTrie } from "./sum-trie.ts";
-import { slowRoot } from "./testing-slow-trie.ts";
 import { isClosest, verifyClosestProof } from "./verify.ts";
 
 interface TrieVector {

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Log, type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import type { RelayControl, RelayFlag, ServiceView } from "@turnpike/relay";
+import { openRaw } from "@turnpike/testkit";
 import { createPrometheusMetrics } from "../metrics/prometheus.ts";
-import { openRaw } from "../testing/raw.ts";
 import { serveAdmin } from "./serve-admin.ts";
 import type { ReloadResult } from "./types.ts";
 

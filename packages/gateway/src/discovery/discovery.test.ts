@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { startTestGateway } from "../testing/stand-ins.ts";
+import { startTestGateway } from "../../test/stand-ins.ts";
 import { indexDocument, indexPage, wantsHtml } from "./index-page.ts";
 import { readPage, readSearch } from "./query.ts";
 

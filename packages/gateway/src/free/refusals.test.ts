@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { openRaw } from "../testing/raw.ts";
-import { startTestGateway } from "../testing/stand-ins.ts";
+import { openRaw } from "@turnpike/testkit";
+import { startTestGateway } from "../../test/stand-ins.ts";
 
 const CHUNKED = "Transfer-Encoding: chunked\r\n\r\n";
 /** Each way that leads to the free relay, as far as its head. */

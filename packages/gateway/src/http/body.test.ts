@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { openRaw, type RawClient } from "../testing/raw.ts";
-import { paymentHeader, startTestGateway, type TestGateway } from "../testing/stand-ins.ts";
+import { openRaw, type RawClient } from "@turnpike/testkit";
+import { paymentHeader, startTestGateway, type TestGateway } from "../../test/stand-ins.ts";
 import { createBodyBudget } from "./body.ts";
 
 const CALL = '{"method":"eth_blockNumber"}';

@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { Readable } from "node:stream";
 import { suite, test } from "node:test";
-import { openRaw } from "../testing/raw.ts";
-import { startTestGateway, type TestGateway } from "../testing/stand-ins.ts";
+import { openRaw } from "@turnpike/testkit";
+import { startTestGateway, type TestGateway } from "../../test/stand-ins.ts";
 import { leaveBody } from "./stream-body.ts";
 
 const CALL = '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}';

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { test } from "node:test";
-import { openRaw } from "../testing/raw.ts";
+import { openRaw } from "@turnpike/testkit";
 import { Unsent } from "./unsent.ts";
 
 const askAs = (client: string): string => `GET /${client} HTTP/1.1\r\nHost: a\r\n\r\n`;

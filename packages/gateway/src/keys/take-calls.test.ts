@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { noMetrics, type ServiceId, systemClock } from "@turnpike/base";
+import { openSocket, refusedUpgrade } from "@turnpike/testkit";
+import { startSocketGateway } from "../../test/socket-gateway.ts";
+import { startSocketStub } from "../../test/socket-stub.ts";
+import { startTestGateway } from "../../test/stand-ins.ts";
 import { createRateLimits } from "../limits/rate-limits.ts";
 import type { RateLimits, RateRequest } from "../limits/types.ts";
-import { openSocket, refusedUpgrade } from "../testing/socket-client.ts";
-import { startSocketGateway } from "../testing/socket-gateway.ts";
-import { startSocketStub } from "../testing/socket-stub.ts";
-import { startTestGateway } from "../testing/stand-ins.ts";
 import { createTakeCalls } from "./take-calls.ts";
 import type { Applications, KeyedApplication } from "./types.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { request } from "node:http";
 import { suite, test } from "node:test";
 import { noMetrics, systemClock } from "@turnpike/base";
-import { startTestGateway, type TestGateway } from "../testing/stand-ins.ts";
+import { startTestGateway, type TestGateway } from "../../test/stand-ins.ts";
 import { createRateLimits, type RateLimitsOptions } from "./rate-limits.ts";
 
 const OPTIONS: RateLimitsOptions = {

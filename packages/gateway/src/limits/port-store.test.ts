@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { noMetrics, type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import fc from "fast-check";
-import { portPair } from "../sharing/testing-ports.ts";
+import { portPair } from "../../test/sharing/ports.ts";
 import { createPortStore, withFallback } from "./port-store.ts";
 import { createRateLimits, type OnStoreFailure } from "./rate-limits.ts";
 import { createSharedCounts } from "./shared-counts.ts";

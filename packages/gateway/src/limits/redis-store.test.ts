@@ -3,10 +3,10 @@ import { suite, test } from "node:test";
 import { setTimeout as delay } from "node:timers/promises";
 import { createClient } from "@redis/client";
 import { noMetrics, type ServiceId, silentLog, systemClock } from "@turnpike/base";
+import { startRedis, withoutRedis } from "@turnpike/testkit";
 import { createRateLimits, type LimitRule, type RateLimitsOptions } from "./rate-limits.ts";
 import { createRedisStore } from "./redis-store.ts";
 import type { LimitStore } from "./store.ts";
-import { startRedis, withoutRedis } from "./testing/redis.ts";
 import type { RateLimits } from "./types.ts";
 
 const rule = (requests: number, windowSeconds: number, change: Partial<LimitRule> = {}): LimitRule => ({
@@ -38,7 +38,7 @@ const limitsOf = (store: LimitStore, change: Partial<RateLimitsOptions> = {}): R
 
 const ask = (clientIp: string, items = 1) => ({ clientIp, serviceId: "eth" as ServiceId, items });
 
-suite("limits through Redis", { skip: withoutRedis }, () => {
+suite("limits through Redis", { skip: withoutRedis() }, () => {
   test("two gateways have one count, and 2,000 of 2,400 at once are served", async () => {
     await using redis = await startRedis();
     await using a = storeOf(redis.url, 10_000);

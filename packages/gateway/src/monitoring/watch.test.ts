@@ -9,10 +9,9 @@ import {
   silentLog,
   type Tracer,
 } from "@turnpike/base";
+import { openRaw, openSocket } from "@turnpike/testkit";
+import { paymentHeader, standInRelay, startTestGateway } from "../../test/stand-ins.ts";
 import { truncateIp } from "../http/client-ip.ts";
-import { openRaw } from "../testing/raw.ts";
-import { openSocket } from "../testing/socket-client.ts";
-import { paymentHeader, standInRelay, startTestGateway } from "../testing/stand-ins.ts";
 import { noSubscriptions } from "../websocket/no-subscriptions.ts";
 import { createAccessLog } from "./access-log.ts";
 

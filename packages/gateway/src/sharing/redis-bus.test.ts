@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { MAX_BUS_MESSAGE_BYTES, noMetrics, silentLog } from "@turnpike/base";
-import { startRedis, withoutRedis } from "../limits/testing/redis.ts";
+import { startRedis, withoutRedis } from "@turnpike/testkit";
 import { createRedisBus, type RedisBus } from "./redis-bus.ts";
 
 async function until(what: string, condition: () => boolean): Promise<void> {
@@ -26,7 +26,7 @@ function busOf(url: string, id: string, group?: string) {
 
 const areUp = (...buses: readonly RedisBus[]) => until("the buses connect", () => buses.every((bus) => bus.isUp()));
 
-suite("the bus through Redis", { skip: withoutRedis, concurrency: true }, () => {
+suite("the bus through Redis", { skip: withoutRedis(), concurrency: true }, () => {
   test("the others hear it once, the sender and its own group do not; too much is dropped", async () => {
     await using redis = await startRedis();
     const a = busOf(redis.url, "a", "g");

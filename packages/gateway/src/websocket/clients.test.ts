@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { type Anvil, startAnvil } from "@turnpike/localnet";
+import { openSocket } from "@turnpike/testkit";
 import { WebSocketProvider } from "ethers";
 import { createPublicClient, webSocket } from "viem";
-import { openSocket } from "../testing/socket-client.ts";
-import { type SocketGateway, startSocketGateway, startWire, type Wire } from "../testing/socket-gateway.ts";
+import { type SocketGateway, startSocketGateway, startWire, type Wire } from "../../test/socket-gateway.ts";
 
 const CHAIN_ID = 84_532;
 

@@ -14,9 +14,6 @@ import {
 } from "@turnpike/localnet";
 import { createWalletClient, encodeAbiParameters, encodeDeployData, encodeFunctionData, http, parseAbi } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
-import { encodeAggregate3, encodeTransferVrs, type Hex } from "../evm/abi.ts";
-import type { PaymentRecord } from "../types.ts";
-import { createEngine } from "./engine.ts";
 import {
   ANSWER,
   type Bed,
@@ -31,7 +28,10 @@ import {
   stateOf,
   timeLimit,
   untilState,
-} from "./test-support.ts";
+} from "../../test/engine-fixtures.ts";
+import { encodeAggregate3, encodeTransferVrs, type Hex } from "../evm/abi.ts";
+import type { PaymentRecord } from "../types.ts";
+import { createEngine } from "./engine.ts";
 
 let postgres: LocalPostgres;
 let bed: Bed;

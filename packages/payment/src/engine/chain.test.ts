@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isAppError } from "@turnpike/base";
+import { NETWORK } from "../../test/engine-fixtures.ts";
 import type { EvmRpc, RpcCall, RpcReply } from "../evm/rpc.ts";
 import { classify, createSettlementChain } from "./chain.ts";
-import { NETWORK } from "./test-support.ts";
 
 test("refusals of the known nodes are read as what they mean", () => {
   const cases: Readonly<Record<string, ReturnType<typeof classify>>> = {

@@ -2,8 +2,18 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import type { SettlementId } from "@turnpike/base";
 import { devRpc, fundGas, type LocalPostgres } from "@turnpike/localnet";
+import {
+  ANSWER,
+  type Bed,
+  claim,
+  openBed,
+  PAY_TO,
+  PRICE,
+  startServer,
+  stateOf,
+  timeLimit,
+} from "../../test/engine-fixtures.ts";
 import { createEngine } from "./engine.ts";
-import { ANSWER, type Bed, claim, openBed, PAY_TO, PRICE, startServer, stateOf, timeLimit } from "./test-support.ts";
 
 let postgres: LocalPostgres;
 let bed: Bed;

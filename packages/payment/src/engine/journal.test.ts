@@ -2,8 +2,6 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { AppError } from "@turnpike/base";
 import type { LocalPostgres } from "@turnpike/localnet";
-import type { Ledger } from "../ledger-types.ts";
-import { createEngine } from "./engine.ts";
 import {
   ANSWER,
   type Bed,
@@ -15,7 +13,9 @@ import {
   stateOf,
   timeLimit,
   untilState,
-} from "./test-support.ts";
+} from "../../test/engine-fixtures.ts";
+import type { Ledger } from "../ledger-types.ts";
+import { createEngine } from "./engine.ts";
 
 let postgres: LocalPostgres;
 let bed: Bed;

@@ -3,11 +3,6 @@ import { after, before, test } from "node:test";
 import { type SettlementId, systemClock } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
 import { devRpc, fundGas, type LocalPostgres, setCode, setTokenBalance } from "@turnpike/localnet";
-import type { Ledger } from "../ledger-types.ts";
-import type { PaymentRecord } from "../types.ts";
-import { createBackOff } from "../verify/back-off.ts";
-import { createEngine } from "./engine.ts";
-import type { EngineNetwork } from "./options.ts";
 import {
   ANSWER,
   type Bed,
@@ -21,7 +16,12 @@ import {
   stateOf,
   timeLimit,
   untilState,
-} from "./test-support.ts";
+} from "../../test/engine-fixtures.ts";
+import type { Ledger } from "../ledger-types.ts";
+import type { PaymentRecord } from "../types.ts";
+import { createBackOff } from "../verify/back-off.ts";
+import { createEngine } from "./engine.ts";
+import type { EngineNetwork } from "./options.ts";
 
 let postgres: LocalPostgres;
 before(async () => {

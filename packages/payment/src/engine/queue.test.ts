@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { newPayer, signPayment } from "../../test/engine-fixtures.ts";
 import type { PaymentRecord } from "../types.ts";
 import { createSettleQueue, MAX_BATCH_BYTES, type QueueItem } from "./queue.ts";
-import { newPayer, signPayment } from "./test-support.ts";
 
 const payer = newPayer();
 async function item(bytes: number, kind: PaymentRecord["kind"] = "eoa"): Promise<QueueItem> {

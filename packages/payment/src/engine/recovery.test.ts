@@ -3,8 +3,6 @@ import { after, before, test } from "node:test";
 import { type FaultPoints, isAppError } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
 import { devRpc, fundGas, type LocalPostgres, USDC_ADDRESS } from "@turnpike/localnet";
-import { encodeTransferVrs } from "../evm/abi.ts";
-import { createEngine } from "./engine.ts";
 import {
   ANSWER,
   claim,
@@ -16,7 +14,9 @@ import {
   stateOf,
   timeLimit,
   untilState,
-} from "./test-support.ts";
+} from "../../test/engine-fixtures.ts";
+import { encodeTransferVrs } from "../evm/abi.ts";
+import { createEngine } from "./engine.ts";
 
 let postgres: LocalPostgres;
 before(async () => {

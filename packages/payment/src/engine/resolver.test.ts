@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { AppError, isAppError, noFaults, noMetrics, silentLog } from "@turnpike/base";
+import { NETWORK, newPayer, signPayment } from "../../test/engine-fixtures.ts";
 import {
   addressToTopic,
   type EvmLog,
@@ -12,7 +13,6 @@ import type { Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import type { Head, MinedTransaction, SettlementChain } from "./chain.ts";
 import { createResolver } from "./resolver.ts";
-import { NETWORK, newPayer, signPayment } from "./test-support.ts";
 import { createWaiters } from "./waiters.ts";
 
 const CONFIRMATIONS = 3;

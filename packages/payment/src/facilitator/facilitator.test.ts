@@ -4,7 +4,6 @@ import { noMetrics, silentLog, systemClock } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
 import { type LocalPostgres, USDC_ADDRESS } from "@turnpike/localnet";
 import { HTTPFacilitatorClient } from "@x402/core/server";
-import { createEngine } from "../engine/engine.ts";
 import {
   type Bed,
   NETWORK,
@@ -14,7 +13,8 @@ import {
   PRICE,
   signPayment,
   startServer,
-} from "../engine/test-support.ts";
+} from "../../test/engine-fixtures.ts";
+import { createEngine } from "../engine/engine.ts";
 import type { Ledger } from "../ledger-types.ts";
 import { createVerifier } from "../verify/verifier.ts";
 import { createFacilitator, type Facilitator } from "./facilitator.ts";

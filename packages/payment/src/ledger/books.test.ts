@@ -2,9 +2,6 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { isAppError, type SettlementId } from "@turnpike/base";
 import fc from "fast-check";
-import type { RelayerLease } from "../ledger-types.ts";
-import type { PaymentKey, PaymentState } from "../types.ts";
-import { auditBooks } from "./audit.ts";
 import {
   ASSET,
   leased,
@@ -19,7 +16,10 @@ import {
   sql,
   startTestServer,
   type TestServer,
-} from "./test-support.ts";
+} from "../../test/ledger-fixtures.ts";
+import type { RelayerLease } from "../ledger-types.ts";
+import type { PaymentKey, PaymentState } from "../types.ts";
+import { auditBooks } from "./audit.ts";
 
 let server: TestServer;
 before(async () => {

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { isAppError, type SettlementId } from "@turnpike/base";
-import type { ClaimResult } from "../ledger-types.ts";
 import {
   claimed,
   journaled,
@@ -17,7 +16,8 @@ import {
   sql,
   startTestServer,
   type TestServer,
-} from "./test-support.ts";
+} from "../../test/ledger-fixtures.ts";
+import type { ClaimResult } from "../ledger-types.ts";
 
 let server: TestServer;
 before(async () => {

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { AppError, isAppError, type SettlementId } from "@turnpike/base";
-import type { Ledger } from "../ledger-types.ts";
 import {
   claimed,
   journaled,
@@ -18,7 +17,8 @@ import {
   sql,
   startTestServer,
   type TestServer,
-} from "./test-support.ts";
+} from "../../test/ledger-fixtures.ts";
+import type { Ledger } from "../ledger-types.ts";
 
 let server: TestServer;
 before(async () => {

@@ -3,8 +3,8 @@ import { fork } from "node:child_process";
 import { readdir } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { isAppError } from "@turnpike/base";
+import { claimed, openLedger, sql, startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
 import { migrate } from "./migrate.ts";
-import { claimed, openLedger, sql, startTestServer, type TestServer } from "./test-support.ts";
 
 let server: TestServer;
 before(async () => {
@@ -37,7 +37,7 @@ test("migrations are applied once, in order, to a schema of any plain name", asy
 
 test("several processes that migrate at once apply each migration once", async () => {
   const url = await emptyDatabase();
-  const program = new URL("./migrate-child.ts", import.meta.url);
+  const program = new URL("../../test/migrate-child.ts", import.meta.url);
   const counts = await Promise.all(
     Array.from({ length: 3 }, async () => {
       const child = fork(program, [url], { stdio: ["ignore", "inherit", "inherit", "ipc"] });

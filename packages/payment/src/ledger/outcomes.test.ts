@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { isAppError, type SettlementId } from "@turnpike/base";
-import { auditBooks } from "./audit.ts";
 import {
   claimed,
   journaled,
@@ -16,7 +15,8 @@ import {
   sql,
   startTestServer,
   type TestServer,
-} from "./test-support.ts";
+} from "../../test/ledger-fixtures.ts";
+import { auditBooks } from "./audit.ts";
 
 let server: TestServer;
 before(async () => {

@@ -7,9 +7,17 @@ import { after, before, test } from "node:test";
 import { isAppError, noFaults, noMetrics, silentLog } from "@turnpike/base";
 import { startPostgres } from "@turnpike/localnet";
 import pg from "pg";
+import {
+  claimed,
+  newClaim,
+  newKey,
+  openLedger,
+  sql,
+  startTestServer,
+  type TestServer,
+} from "../../test/ledger-fixtures.ts";
 import { createLedger } from "./ledger.ts";
 import { migrate } from "./migrate.ts";
-import { claimed, newClaim, newKey, openLedger, sql, startTestServer, type TestServer } from "./test-support.ts";
 
 let server: TestServer;
 before(async () => {

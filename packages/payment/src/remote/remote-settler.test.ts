@@ -17,7 +17,7 @@ import {
   stateOf,
   timeLimit,
   untilState,
-} from "../engine/test-support.ts";
+} from "../../test/engine-fixtures.ts";
 import { encodeTransferVrs } from "../evm/abi.ts";
 import type { PaymentRecord } from "../types.ts";
 import type { RemoteSettlerOptions } from "./options.ts";

@@ -2,8 +2,6 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { bytesToHex0x } from "@turnpike/base";
 import { devRpc, setTokenBalance } from "@turnpike/localnet";
-import { encodeTransferVrs } from "../evm/abi.ts";
-import type { EvmVerifier } from "./options.ts";
 import {
   type Harness,
   NETWORK,
@@ -14,7 +12,9 @@ import {
   verdict,
   verify,
   withSignature,
-} from "./test-support.ts";
+} from "../../test/verifier-fixtures.ts";
+import { encodeTransferVrs } from "../evm/abi.ts";
+import type { EvmVerifier } from "./options.ts";
 
 let harness: Harness;
 let verifier: EvmVerifier;

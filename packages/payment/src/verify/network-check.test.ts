@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { type Address, isAppError, type NetworkId, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import { devRpc } from "@turnpike/localnet";
+import { type Harness, NETWORK, newKey, startHarness, verdict } from "../../test/verifier-fixtures.ts";
 import { createEvmRpc } from "../evm/rpc.ts";
 import { chainIdOf } from "./network-check.ts";
 import type { VerifierNetwork } from "./options.ts";
-import { type Harness, NETWORK, newKey, startHarness, verdict } from "./test-support.ts";
 import { createVerifier } from "./verifier.ts";
 
 let harness: Harness;

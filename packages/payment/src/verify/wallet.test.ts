@@ -3,11 +3,6 @@ import { after, before, test } from "node:test";
 import { type Address, hexToBytes, systemClock } from "@turnpike/base";
 import { devRpc, fundGas, randomNonce, setCode, setTokenBalance, smartWallet, walletFactory } from "@turnpike/localnet";
 import { encodeDeployData, encodeFunctionData, parseAbi, serializeErc6492Signature } from "viem";
-import { encodeTransferBytes } from "../evm/abi.ts";
-import type { EvmRpc } from "../evm/rpc.ts";
-import type { Authorization, DecodedPayment } from "../types.ts";
-import { createBackOff } from "./back-off.ts";
-import type { EvmVerifier } from "./options.ts";
 import {
   type Harness,
   type Key,
@@ -19,7 +14,12 @@ import {
   verdict,
   verify,
   withSignature,
-} from "./test-support.ts";
+} from "../../test/verifier-fixtures.ts";
+import { encodeTransferBytes } from "../evm/abi.ts";
+import type { EvmRpc } from "../evm/rpc.ts";
+import type { Authorization, DecodedPayment } from "../types.ts";
+import { createBackOff } from "./back-off.ts";
+import type { EvmVerifier } from "./options.ts";
 
 const factoryAbi = parseAbi([
   "function createWallet(address owner, bytes32 salt) returns (address)",

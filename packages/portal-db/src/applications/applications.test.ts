@@ -5,8 +5,8 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { after, before, suite, test } from "node:test";
 import { type Clock, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import pg from "pg";
+import { FIXTURE, sql, startTestServer, type TestServer } from "../../test/database-fixtures.ts";
 import { migratePortalDb } from "../database/migrate.ts";
-import { FIXTURE, sql, startTestServer, type TestServer } from "../database/test-support.ts";
 import type { PortalApplication } from "./application.ts";
 import {
   type ApplicationsOptions,

@@ -3,10 +3,18 @@ import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { after, before, test } from "node:test";
 import { setImmediate } from "node:timers/promises";
+import {
+  caller,
+  openPool,
+  sql,
+  sqlState,
+  startTestServer,
+  statement,
+  type TestServer,
+} from "../../test/database-fixtures.ts";
 import type { Caller } from "../types.ts";
 import type { RolePool } from "./pool.ts";
 import { runWithRole, type SessionOptions } from "./session.ts";
-import { caller, openPool, sql, sqlState, startTestServer, statement, type TestServer } from "./test-support.ts";
 
 // Whatever ends a batch, the next one on the same connection finds nothing of it, and nothing of a failed one is stored.
 

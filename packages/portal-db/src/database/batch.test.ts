@@ -1,8 +1,17 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
+import {
+  as,
+  caller,
+  openPool,
+  sql,
+  sqlState,
+  startTestServer,
+  statement,
+  type TestServer,
+} from "../../test/database-fixtures.ts";
 import type { RolePool } from "./pool.ts";
 import { runWithRole, type SessionOptions } from "./session.ts";
-import { as, caller, openPool, sql, sqlState, startTestServer, statement, type TestServer } from "./test-support.ts";
 
 const READ: SessionOptions = { statementTimeoutMs: 10_000, lockTimeoutMs: 10_000, isWrite: false };
 const WRITE: SessionOptions = { ...READ, isWrite: true };

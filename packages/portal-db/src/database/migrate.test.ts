@@ -5,10 +5,10 @@ import { readdir } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { isAppError, type Log, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import pg from "pg";
+import { FIXTURE, PASSWORD, sql, startTestServer, type TestServer } from "../../test/database-fixtures.ts";
 import { type PortalDb, type PortalDbOptions, startPortalDb } from "../portal-db.ts";
 import { checkPortalDb, migratePortalDb } from "./migrate.ts";
 import { isVerifierOf, scramVerifier } from "./scram.ts";
-import { FIXTURE, PASSWORD, sql, startTestServer, type TestServer } from "./test-support.ts";
 
 let server: TestServer;
 before(async () => {
@@ -59,7 +59,7 @@ test("the seed is there: networks, plans, and the fixture account on a plan of 1
 
 test("several processes that migrate one database at once apply each migration once", async () => {
   const url = await emptyDatabase();
-  const program = new URL("./migrate-child.ts", import.meta.url);
+  const program = new URL("../../test/migrate-child.ts", import.meta.url);
   const counts = await Promise.all(
     Array.from({ length: 3 }, async () => {
       const child = fork(program, [url, PASSWORD], { stdio: ["ignore", "inherit", "inherit", "ipc"] });

@@ -2,10 +2,19 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { setTimeout } from "node:timers/promises";
 import { type Log, silentLog } from "@turnpike/base";
+import {
+  as,
+  caller,
+  FIXTURE,
+  openPool,
+  sql,
+  sqlState,
+  startTestServer,
+  type TestServer,
+} from "../../test/database-fixtures.ts";
 import { revokeToken } from "../revoke.ts";
 import type { RolePool } from "./pool.ts";
 import { startRetention } from "./retention.ts";
-import { as, caller, FIXTURE, openPool, sql, sqlState, startTestServer, type TestServer } from "./test-support.ts";
 
 let server: TestServer;
 let owner: string;

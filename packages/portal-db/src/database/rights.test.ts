@@ -2,9 +2,18 @@ import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, test } from "node:test";
 import pg from "pg";
+import {
+  as,
+  caller,
+  FIXTURE,
+  openPool,
+  sql,
+  sqlState,
+  startTestServer,
+  type TestServer,
+} from "../../test/database-fixtures.ts";
 import type { Caller } from "../types.ts";
 import type { RolePool } from "./pool.ts";
-import { as, caller, FIXTURE, openPool, sql, sqlState, startTestServer, type TestServer } from "./test-support.ts";
 
 const HASH = "ab".repeat(32);
 const reader = caller("reader");

@@ -3,10 +3,10 @@ import { once } from "node:events";
 import { after, before, test } from "node:test";
 import { isAppError, silentLog } from "@turnpike/base";
 import pg from "pg";
+import { openPool, sql, startTestServer, type TestServer } from "../../test/database-fixtures.ts";
 import type { RoleView, TableView } from "../types.ts";
 import type { RolePool } from "./pool.ts";
 import { readRoleViews, watchRoleViews } from "./role-views.ts";
-import { openPool, sql, startTestServer, type TestServer } from "./test-support.ts";
 
 let server: TestServer;
 let pool: RolePool;

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { randomUUID } from "node:crypto";
 import { after, before, test } from "node:test";
+import { as, caller, openPool, sql, sqlState, startTestServer, type TestServer } from "../../test/database-fixtures.ts";
 import type { RolePool } from "./pool.ts";
-import { as, caller, openPool, sql, sqlState, startTestServer, type TestServer } from "./test-support.ts";
 
 const admin = caller("admin");
 let server: TestServer;

@@ -3,9 +3,6 @@ import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { after, before, test } from "node:test";
 import { isAppError } from "@turnpike/base";
-import type { Caller } from "../types.ts";
-import type { RolePool } from "./pool.ts";
-import { readWithRole, type SessionOptions, withRole } from "./session.ts";
 import {
   as,
   caller,
@@ -16,7 +13,10 @@ import {
   startTestServer,
   statement,
   type TestServer,
-} from "./test-support.ts";
+} from "../../test/database-fixtures.ts";
+import type { Caller } from "../types.ts";
+import type { RolePool } from "./pool.ts";
+import { readWithRole, type SessionOptions, withRole } from "./session.ts";
 
 let server: TestServer;
 let owner: string;

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import * as arbitrary from "../../test/query-arbitraries.ts";
 import type { ParsedQuery } from "./ast.ts";
 import { parseQuery } from "./parse-query.ts";
 import { Refusal } from "./refusal.ts";
-import * as arbitrary from "./test-arbitraries.ts";
 
 const NAMES: arbitrary.Names = {
   columns: ["id", "a b", "and", "not", "in", "é", 'q"\\', "a.b", "__proto__", "select", "x-y"],

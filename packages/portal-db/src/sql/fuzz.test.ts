@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import * as arbitrary from "../query/test-arbitraries.ts";
+import { FILMS_VIEW, type Outcome, startFilms } from "../../test/films-database.ts";
+import * as arbitrary from "../../test/query-arbitraries.ts";
 import { relationsFrom } from "./relations.ts";
-import { FILMS_VIEW, type Outcome, startFilms } from "./test-database.ts";
 
 const QUERIES = 10_000;
 

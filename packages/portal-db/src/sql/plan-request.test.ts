@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { FILMS_VIEW, requestOf, type ShortRequest } from "../../test/films-database.ts";
 import type { ColumnView, RoleView, TableView } from "../types.ts";
 import { planRequest } from "./plan-request.ts";
-import { FILMS_VIEW, requestOf, type ShortRequest } from "./test-database.ts";
 
 const plan = (request: ShortRequest, view: RoleView = FILMS_VIEW): ReturnType<typeof planRequest> =>
   planRequest(requestOf(request), view, { maxRows: 10, schema: "portal" });

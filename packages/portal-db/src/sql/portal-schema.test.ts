@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
+import { as, caller, FIXTURE, openPool, startTestServer, type TestServer } from "../../test/database-fixtures.ts";
+import { requestOf, type ShortRequest } from "../../test/films-database.ts";
 import type { RolePool } from "../database/pool.ts";
 import { type RoleViews, readRoleViews } from "../database/role-views.ts";
-import { as, caller, FIXTURE, openPool, startTestServer, type TestServer } from "../database/test-support.ts";
 import { planRequest } from "./plan-request.ts";
-import { requestOf, type ShortRequest } from "./test-database.ts";
 
 const REPRESENTATION = { return: "representation" } as const;
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { PostgrestClient } from "@supabase/postgrest-js";
+import { type FilmsDatabase, startFilms } from "../../test/films-database.ts";
 import type { Preferences } from "../types.ts";
-import { type FilmsDatabase, startFilms } from "./test-database.ts";
 
 /** Just enough of HTTP to let the client speak to the planner; the server's own tests have the rest. */
 function fetchOf(films: () => FilmsDatabase): typeof globalThis.fetch {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
-import { type FilmsDatabase, type Outcome, type ShortRequest, startFilms } from "./test-database.ts";
+import { type FilmsDatabase, type Outcome, type ShortRequest, startFilms } from "../../test/films-database.ts";
 
 suite("reads", () => {
   let films: FilmsDatabase;

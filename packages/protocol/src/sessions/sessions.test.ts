@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { bytesToHex } from "@turnpike/base";
 import fc from "fast-check";
+import { hex, RECORDED, readRecorded, readSpec, sharedParams } from "../../test/records.ts";
 import { least } from "../rational.ts";
-import { hex, RECORDED, readRecorded, readSpec, sharedParams } from "../testing/records.ts";
 import {
   activeApplicationConfigs,
   isApplicationActive,

@@ -1,8 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { moduleAddress } from "@turnpike/crypto";
-import { updateDifficulty } from "../difficulty.ts";
-import { nextSessionStartHeight } from "../sessions/grid.ts";
 import {
   base64,
   RECORDED,
@@ -11,7 +9,9 @@ import {
   readSpec,
   settlementInput,
   sharedParams,
-} from "../testing/records.ts";
+} from "../../test/records.ts";
+import { updateDifficulty } from "../difficulty.ts";
+import { nextSessionStartHeight } from "../sessions/grid.ts";
 import { OP_REASON } from "./reasons.ts";
 import { settle } from "./settle.ts";
 import type { SettlementStep } from "./settlement.ts";

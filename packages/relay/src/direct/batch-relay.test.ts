@@ -4,8 +4,8 @@ import { suite, test } from "node:test";
 import { jsonText, noMetrics, type RequestId, type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import { type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
+import { probeResult, startUpstream, type Upstream } from "@turnpike/testkit";
 import { parseFreeRpc } from "../families/free-call.ts";
-import { probeResult, startUpstream, type Upstream } from "../testing-upstream.ts";
 import { createDirectRelay, type DirectRelay } from "./direct-relay.ts";
 import { directRelayDefaults } from "./options.ts";
 

@@ -3,9 +3,9 @@ import { test } from "node:test";
 import { noMetrics, type RequestId, type ServiceId, type SettlementId, silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import { mintPaid, mintParsed } from "@turnpike/protocol";
+import { startRecordedNode } from "@turnpike/testkit";
 import type { CallInput } from "../families/family.ts";
 import { parsePaid } from "../families.ts";
-import { startRecordedNode } from "../testing-recorded-node.ts";
 import { createDirectRelay } from "./direct-relay.ts";
 import { directRelayDefaults } from "./options.ts";
 

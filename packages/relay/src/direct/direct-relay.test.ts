@@ -14,11 +14,11 @@ import {
   systemClock,
 } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
+import { startAnvil } from "@turnpike/localnet";
 import { mintFree, mintPaid, mintParsed, type PaidRequest } from "@turnpike/protocol";
-import { startAnvil } from "@turnpike/testkit";
+import { rpcAnswer, startEvmUpstream, startUpstream, type Upstream, type UpstreamCall } from "@turnpike/testkit";
 import { parsePaid } from "../families.ts";
 import { BREAKER_OPEN } from "../metrics.ts";
-import { rpcAnswer, startEvmUpstream, startUpstream, type Upstream, type UpstreamCall } from "../testing-upstream.ts";
 import type { RelayResult } from "../types.ts";
 import { createDirectRelay, type DirectRelay } from "./direct-relay.ts";
 import { type DirectRelayOptions, type DirectSuppliers, directRelayDefaults } from "./options.ts";

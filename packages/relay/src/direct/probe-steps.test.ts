@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { noMetrics, type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
-import { probeResult, rpcAnswer, startUpstream, type Upstream, type UpstreamCall } from "../testing-upstream.ts";
+import { probeResult, rpcAnswer, startUpstream, type Upstream, type UpstreamCall } from "@turnpike/testkit";
 import { createDirectRelay } from "./direct-relay.ts";
 import { directRelayDefaults } from "./options.ts";
 

@@ -3,8 +3,8 @@ import { test } from "node:test";
 import { noMetrics, type RequestId, type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import { type BackendCall, type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
+import { rpcAnswer, startEvmUpstream, startUpstream, type Upstream } from "@turnpike/testkit";
 import { parseFreePath, parseFreeRpc } from "../families/free-call.ts";
-import { rpcAnswer, startEvmUpstream, startUpstream, type Upstream } from "../testing-upstream.ts";
 import { createDirectRelay, type DirectRelay } from "./direct-relay.ts";
 import { directRelayDefaults } from "./options.ts";
 

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { type TestContext, test } from "node:test";
 import { type Bus, type ServiceId, silentLog } from "@turnpike/base";
+import { connectBuses } from "../../test/buses.ts";
 import { ChainView } from "../chain-view/chain-view.ts";
-import { connectBuses } from "../testing-buses.ts";
 import { Gossip, gossipDefaults, type SharedQuality } from "./gossip.ts";
 import { DEFAULT_QUALITY, SupplierQuality } from "./supplier-quality.ts";
 

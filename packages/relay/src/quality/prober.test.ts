@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import type { Clock } from "@turnpike/base";
+import { seededRandom } from "../../test/quality/random.ts";
 import { rpcProbeCall } from "../families/family.ts";
 import { createProber, DEFAULT_PROBER, type ProberOptions, type ProbeTarget, probeKey } from "./prober.ts";
 import type { ProbeNeed } from "./supplier-quality.ts";
-import { seededRandom } from "./testing-random.ts";
 
 interface FakeTarget extends ProbeTarget<string> {
   sent: number;

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { seededRandom } from "../../test/quality/random.ts";
 import { DEFAULT_SELECTION, SupplierPool } from "./selection.ts";
 import { DEFAULT_QUALITY, SupplierQuality } from "./supplier-quality.ts";
-import { seededRandom } from "./testing-random.ts";
 
 interface Simulated {
   readonly operator: string;

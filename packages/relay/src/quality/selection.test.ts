@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import * as fc from "fast-check";
+import { seededRandom } from "../../test/quality/random.ts";
 import { type Candidate, DEFAULT_SELECTION, type SelectionOptions, SupplierPool, takeNext } from "./selection.ts";
 import { sharesOf } from "./shares.ts";
 import { DEFAULT_QUALITY, SupplierQuality } from "./supplier-quality.ts";
-import { seededRandom } from "./testing-random.ts";
 
 interface Member extends Candidate {
   readonly name: string;

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { type MetricSpec, type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
+import { FakeChain, type SocketNode, startSocketNode } from "@turnpike/testkit";
 import { type SubscriptionOptions, subscriptionDefaults } from "./options.ts";
 import { createSubscriptions } from "./subscriptions.ts";
-import { FakeChain, type SocketNode, startSocketNode } from "./testing/socket-node.ts";
 import { cometTopic, evmTopic } from "./topics.ts";
 import type { SubscribeResult, SubscriptionListener, Subscriptions, Topic } from "./types.ts";
 

@@ -3,10 +3,10 @@ import type { ServerResponse } from "node:http";
 import { describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
 import { silentLog, systemClock } from "@turnpike/base";
+import { page, Workbench } from "../../test/crawl/site.ts";
+import { serve, serveRaw } from "../../test/fetching/server.ts";
 import { createExtractor } from "../extract/extractor.ts";
 import { createSafeFetcher } from "../fetching/fetcher.ts";
-import { serve, serveRaw } from "../fetching/testing-server.ts";
-import { page, Workbench } from "./testing-site.ts";
 
 type Answer = (response: ServerResponse, path: string) => void;
 

@@ -4,12 +4,12 @@ import { once } from "node:events";
 import { text } from "node:stream/consumers";
 import { it } from "node:test";
 import { fileURLToPath } from "node:url";
-import { serve } from "../fetching/testing-server.ts";
-import { page, Workbench } from "./testing-site.ts";
+import { page, Workbench } from "../../test/crawl/site.ts";
+import { serve } from "../../test/fetching/server.ts";
 
 const PAGES = 1_000;
 const KILLED_AT = 400;
-const SCRIPT = fileURLToPath(new URL("./testing-crawl.ts", import.meta.url));
+const SCRIPT = fileURLToPath(new URL("../../test/crawl/crawl.ts", import.meta.url));
 
 it("a site of a thousand pages: killed with kill -9 on the way, the next run finishes and fetches nothing done again", async () => {
   using bench = new Workbench();

@@ -2,10 +2,10 @@ import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
+import { MemoryIndex, page, Workbench } from "../../test/crawl/site.ts";
+import { serve, type TestServer } from "../../test/fetching/server.ts";
 import { createSafeFetcher } from "../fetching/fetcher.ts";
-import { serve, type TestServer } from "../fetching/testing-server.ts";
 import type { IndexProgress } from "../types.ts";
-import { MemoryIndex, page, Workbench } from "./testing-site.ts";
 
 type Pages = Record<string, string | ((response: ServerResponse) => void)>;
 

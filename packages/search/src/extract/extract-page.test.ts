@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { gzipSync } from "node:zlib";
+import { buildPdf } from "../../test/extract/pdf.ts";
 import type { Extracted } from "../types.ts";
 import { extractPage } from "./extract-page.ts";
-import { buildPdf } from "./testing-pdf.ts";
 
 const LIMITS = { maxTextChars: 100_000, maxLinks: 100 };
 const URL_ = "https://docs.example/guide/page";

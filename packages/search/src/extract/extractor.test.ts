@@ -4,7 +4,7 @@ import { isAppError, silentLog } from "@turnpike/base";
 import type { Extracted, Extractor } from "../types.ts";
 import { createExtractor, type ExtractorOptions } from "./extractor.ts";
 
-const SCRIPT = new URL("./testing-worker.ts", import.meta.url);
+const SCRIPT = new URL("../../test/extract/worker.ts", import.meta.url);
 
 const create = (opts: ExtractorOptions = {}): Extractor =>
   createExtractor({ script: SCRIPT, timeoutMs: 60_000, ...opts }, { log: silentLog });

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { after, describe, it } from "node:test";
 import { deflateSync } from "node:zlib";
 import { silentLog } from "@turnpike/base";
+import { buildPdf } from "../../test/extract/pdf.ts";
 import type { Extracted, Extractor } from "../types.ts";
 import { createExtractor } from "./extractor.ts";
-import { buildPdf } from "./testing-pdf.ts";
 
 const MAX_TEXT = 50_000;
 const MAX_LINKS = 100;

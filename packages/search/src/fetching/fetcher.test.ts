@@ -2,8 +2,8 @@ import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
 import { systemClock } from "@turnpike/base";
+import { serve, serveRaw } from "../../test/fetching/server.ts";
 import { createSafeFetcher } from "./fetcher.ts";
-import { serve, serveRaw } from "./testing-server.ts";
 import type { FetchRequest, FetchResult, Resolve, SafeFetcherOptions } from "./types.ts";
 
 const OPTIONS = { userAgent: "test/1", timeoutMs: 5_000, maxBytes: 100_000, maxRedirects: 5, allowPrivate: true };

@@ -7,13 +7,13 @@ import { dirname, join } from "node:path";
 import { after, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { isAppError, silentLog } from "@turnpike/base";
+import { buildPdf } from "../../test/extract/pdf.ts";
+import { memoryWriter } from "../../test/files/memory.ts";
 import { createExtractor } from "../extract/extractor.ts";
-import { buildPdf } from "../extract/testing-pdf.ts";
 import { openIndexWriter } from "../local/writer.ts";
 import type { Extractor, IndexProgress, IndexReport, IndexWriter, SourceDocument } from "../types.ts";
 import { type IndexFolderOptions, indexFolder } from "./index-folder.ts";
 import { furtherSections } from "./source-state.ts";
-import { memoryWriter } from "./testing-memory.ts";
 
 const threads = createExtractor({ workers: 1 }, { log: silentLog });
 const made: string[] = [];
@@ -319,7 +319,7 @@ describe("indexFolder", () => {
       await write(folder, files);
       const site = join(folder, "site");
       const file = join(folder, "index.sqlite");
-      const script = fileURLToPath(new URL("./testing-child.ts", import.meta.url));
+      const script = fileURLToPath(new URL("../../test/files/child.ts", import.meta.url));
       const child = spawn(process.execPath, [script, site, file, moment], { stdio: "inherit" });
       const [, signal] = await once(child, "exit");
       assert.equal(signal, "SIGKILL");

@@ -4,10 +4,10 @@ import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { after, describe, it } from "node:test";
 import { isAppError, silentLog } from "@turnpike/base";
+import { memoryWriter } from "../../test/files/memory.ts";
 import { createExtractor } from "../extract/extractor.ts";
 import type { IndexReport } from "../types.ts";
 import { type IndexPackagesOptions, indexPackages } from "./index-packages.ts";
-import { memoryWriter } from "./testing-memory.ts";
 
 const extractor = createExtractor({ workers: 1 }, { log: silentLog });
 const made: string[] = [];

@@ -4,8 +4,8 @@ import { closeSync, constants, openSync, renameSync, writeFileSync } from "node:
 import { join } from "node:path";
 import { test } from "node:test";
 import { silentLog } from "@turnpike/base";
+import { documentOf, temporaryFolder } from "../../test/local/index.ts";
 import { openLocalEngine } from "./engine.ts";
-import { documentOf, temporaryFolder } from "./testing-index.ts";
 import { createThreadPool } from "./thread-pool.ts";
 import { openIndexWriter } from "./writer.ts";
 

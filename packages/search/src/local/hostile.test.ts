@@ -3,8 +3,8 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { silentLog } from "@turnpike/base";
 import fc from "fast-check";
+import { documentOf, temporaryFolder } from "../../test/local/index.ts";
 import { createSearcher, type Searcher } from "./searcher.ts";
-import { documentOf, temporaryFolder } from "./testing-index.ts";
 import { openIndexWriter } from "./writer.ts";
 
 const WORDS = [

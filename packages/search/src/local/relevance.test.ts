@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { silentLog } from "@turnpike/base";
+import { temporaryFolder } from "../../test/local/index.ts";
+import { ndcg10, plainFts5, readLabelledSet } from "../../test/local/relevance.ts";
 import { createSearcher } from "./searcher.ts";
-import { temporaryFolder } from "./testing-index.ts";
-import { ndcg10, plainFts5, readLabelledSet } from "./testing-relevance.ts";
 import { openIndexWriter } from "./writer.ts";
 
 const mean = (values: readonly number[]): number => values.reduce((sum, value) => sum + value, 0) / values.length;

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { silentLog } from "@turnpike/base";
+import { documentOf, temporaryFolder } from "../../test/local/index.ts";
 import type { SourceDocument } from "../types.ts";
 import { createSearcher } from "./searcher.ts";
-import { documentOf, temporaryFolder } from "./testing-index.ts";
 import { openIndexWriter } from "./writer.ts";
 
 type Texts = Readonly<Record<string, Partial<SourceDocument>>>;

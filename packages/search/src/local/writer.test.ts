@@ -7,8 +7,8 @@ import { createInterface } from "node:readline";
 import { DatabaseSync } from "node:sqlite";
 import { test } from "node:test";
 import { silentLog } from "@turnpike/base";
+import { documentOf, temporaryFolder } from "../../test/local/index.ts";
 import { createSearcher } from "./searcher.ts";
-import { documentOf, temporaryFolder } from "./testing-index.ts";
 import { openIndexWriter } from "./writer.ts";
 
 const modules = { log: silentLog };
@@ -245,9 +245,13 @@ test("after kill -9 the index holds whole documents, and all whose put had retur
   using folder = temporaryFolder();
   const file = join(folder.path, "index.sqlite");
   for (const round of [0, 1, 2]) {
-    const child = spawn(process.execPath, [join(import.meta.dirname, "testing-writer.ts"), file, String(round)], {
-      stdio: ["ignore", "pipe", "inherit"],
-    });
+    const child = spawn(
+      process.execPath,
+      [join(import.meta.dirname, "../../test/local/writer.ts"), file, String(round)],
+      {
+        stdio: ["ignore", "pipe", "inherit"],
+      },
+    );
     const ended = once(child, "exit");
     const acknowledged: string[] = [];
     for await (const line of createInterface({ input: child.stdout })) {

@@ -5,11 +5,11 @@ import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { suite, test } from "node:test";
 import { type Log, type Metrics, noMetrics, silentLog } from "@turnpike/base";
+import { deafEngine, findingEngine, toldEngine } from "../../test/service/engines.ts";
 import { engineFailed } from "../engines/failure.ts";
 import type { SearchAnswer, SearchEngine, SourceDocument } from "../types.ts";
 import type { FindDocument } from "./documents.ts";
 import { type SearchService, type SearchServiceOptions, startSearchService } from "./search-service.ts";
-import { deafEngine, findingEngine, toldEngine } from "./testing-engines.ts";
 
 interface Bend {
   readonly options?: Partial<SearchServiceOptions>;

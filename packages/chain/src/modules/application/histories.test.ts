@@ -3,10 +3,10 @@ import { suite, test } from "node:test";
 import { accountAddress, cosmosPublicKey, moduleAddress, privateKeyFromSecret } from "@turnpike/crypto";
 import { application, gateway } from "@turnpike/proto";
 import fc from "fast-check";
+import { actorsChain, useSharedParams } from "../../../test/actors.ts";
+import { bytesOfAddress, fund } from "../../../test/recorded-tx.ts";
 import type { Context } from "../../state/context.ts";
 import { Overlay } from "../../state/overlay.ts";
-import { actorsChain, useSharedParams } from "../../testing/actors.ts";
-import { bytesOfAddress, fund } from "../../testing/recorded-tx.ts";
 import { balances, getBalance, getSupply } from "../bank/balances.ts";
 import { gateways, unstakingGateways } from "../gateway/state.ts";
 import {

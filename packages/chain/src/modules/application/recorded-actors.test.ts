@@ -1,11 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { createMessage, proof, shared, typeUrlOf } from "@turnpike/proto";
-import type { Context } from "../../state/context.ts";
-import { type Module, messageHandler } from "../../state/module.ts";
-import { done, fail } from "../../state/outcome.ts";
-import { upokt } from "../../state/stakes.ts";
-import { AUTHORITY, actorsMachine, addModuleAccounts, useSharedParams } from "../../testing/actors.ts";
+import { AUTHORITY, actorsMachine, addModuleAccounts, useSharedParams } from "../../../test/actors.ts";
+import { grantsOfType } from "../../../test/modules/authz/grants.ts";
 import {
   addSigner,
   assertAsRecorded,
@@ -13,9 +10,12 @@ import {
   readRecordedTx,
   runRecorded,
   stateOf,
-} from "../../testing/recorded-tx.ts";
-import { addApplication, addGateway } from "../../testing/staked.ts";
-import { grantsOfType } from "../authz/testing-grants.ts";
+} from "../../../test/recorded-tx.ts";
+import { addApplication, addGateway } from "../../../test/staked.ts";
+import type { Context } from "../../state/context.ts";
+import { type Module, messageHandler } from "../../state/module.ts";
+import { done, fail } from "../../state/outcome.ts";
+import { upokt } from "../../state/stakes.ts";
 import { gatewayParams, getGatewayParams } from "../gateway/state.ts";
 import { applicationParams, getApplicationParams } from "./state.ts";
 

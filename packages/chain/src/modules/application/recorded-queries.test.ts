@@ -11,7 +11,7 @@ import {
   gateway,
   toApiJson,
 } from "@turnpike/proto";
-import { actorsChain } from "../../testing/actors.ts";
+import { actorsChain } from "../../../test/actors.ts";
 import { gatewayParams, setGateway } from "../gateway/state.ts";
 import { applicationParams, setApplication } from "./state.ts";
 

@@ -14,14 +14,14 @@ import {
   toApiJson,
   typeUrlOf,
 } from "@turnpike/proto";
-import { AUTHORITY, actorsChain } from "../../testing/actors.ts";
-import { bytesOfAddress, fund } from "../../testing/recorded-tx.ts";
+import { AUTHORITY, actorsChain } from "../../../test/actors.ts";
+import { grantsOfType } from "../../../test/modules/authz/grants.ts";
+import { bytesOfAddress, fund } from "../../../test/recorded-tx.ts";
 import { getAccount } from "../auth/accounts.ts";
 import { getBalance } from "../bank/balances.ts";
 import { consensusModule, consensusParamsOfGenesis, getConsensusParams } from "../consensus/consensus-module.ts";
 import { getGatewayParams } from "../gateway/state.ts";
 import { expirations, grants, grantsByGrantee, MOST_EXPIRED_PER_BLOCK, setGrant } from "./grants.ts";
-import { grantsOfType } from "./testing-grants.ts";
 
 const GRANTEE = "pokt1dewupvyw40trspaeqwnc5mc0df7ntdzw0vfxd6";
 const [A, B, C] = ["a", "b", "c"].map((name) =>

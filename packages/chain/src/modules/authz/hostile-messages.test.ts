@@ -16,11 +16,11 @@ import {
   tx,
 } from "@turnpike/proto";
 import fc from "fast-check";
+import { AUTHORITY, actorsChain } from "../../../test/actors.ts";
+import { grantsOfType } from "../../../test/modules/authz/grants.ts";
+import { fund } from "../../../test/recorded-tx.ts";
+import { addApplication, addGateway } from "../../../test/staked.ts";
 import { Overlay } from "../../state/overlay.ts";
-import { AUTHORITY, actorsChain } from "../../testing/actors.ts";
-import { fund } from "../../testing/recorded-tx.ts";
-import { addApplication, addGateway } from "../../testing/staked.ts";
-import { grantsOfType } from "./testing-grants.ts";
 
 const [A, B, C] = ["a", "b", "c"].map((name) =>
   accountAddress(cosmosPublicKey(privateKeyFromSecret(Buffer.from(name)))),

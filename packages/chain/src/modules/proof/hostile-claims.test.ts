@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import type { proof } from "@turnpike/proto";
+import { claimMessages, record } from "../../../test/modules/proof/proofs.ts";
+import { contextAt, stateBefore } from "../../../test/modules/tokenomics/recorded.ts";
 import type { Context } from "../../state/context.ts";
 import { Overlay } from "../../state/overlay.ts";
-import { contextAt, stateBefore } from "../tokenomics/testing-recorded.ts";
 import { createClaim } from "./create-claim.ts";
 import { claims, getClaim } from "./state.ts";
-import { claimMessages, record } from "./testing-proofs.ts";
 
 const base = stateBefore(record);
 const CLAIM = 1213n;

@@ -10,11 +10,11 @@ import {
 } from "@turnpike/crypto";
 import { decodeMessage, encodeMessage, service } from "@turnpike/proto";
 import { relayHash } from "@turnpike/protocol";
+import { base, fresh, machine, PROVE, record, refusal, submissions } from "../../../test/modules/proof/proofs.ts";
+import { contextAt, runRecordedBlock } from "../../../test/modules/tokenomics/recorded.ts";
 import { Overlay } from "../../state/overlay.ts";
 import { removeApplication } from "../application/state.ts";
-import { contextAt, runRecordedBlock } from "../tokenomics/testing-recorded.ts";
 import { getClaim, setClaim } from "./state.ts";
-import { base, fresh, machine, PROVE, record, refusal, submissions } from "./testing-proofs.ts";
 import { validateProofs } from "./validate-proofs.ts";
 
 const rings = new Rings();

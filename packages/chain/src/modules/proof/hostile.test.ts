@@ -3,14 +3,14 @@ import { suite, test } from "node:test";
 import { decodeClosestProof, encodeClosestProof, Rings } from "@turnpike/crypto";
 import { createMessage, decodeMessage, encodeMessage, proof, service } from "@turnpike/proto";
 import fc from "fast-check";
+import { base, fresh, PROVE, refusal, submissions } from "../../../test/modules/proof/proofs.ts";
+import { contextAt } from "../../../test/modules/tokenomics/recorded.ts";
 import { GasMeter, OutOfGas } from "../../state/gas.ts";
 import { Overlay } from "../../state/overlay.ts";
-import { contextAt } from "../tokenomics/testing-recorded.ts";
 import { createClaim, createClaimFault } from "./create-claim.ts";
 import { MOST_PROOF_BYTES } from "./leaf.ts";
 import { claims, getClaim, getProof } from "./state.ts";
 import { GAS_PER_RING_MEMBER, submitProofFault } from "./submit-proof.ts";
-import { base, fresh, PROVE, refusal, submissions } from "./testing-proofs.ts";
 import { validateProofs } from "./validate-proofs.ts";
 
 const rings = new Rings();

@@ -2,8 +2,6 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { suite, test } from "node:test";
 import { createMessage, decodeMessage, encodeMessage, proof, toApiJson, tokenomics } from "@turnpike/proto";
-import type { Overlay } from "../../state/overlay.ts";
-import { tokenomicsParams } from "../tokenomics/state.ts";
 import {
   blockAt,
   contextAt,
@@ -13,7 +11,9 @@ import {
   runRecordedTxs,
   settlementMachine,
   stateBefore,
-} from "../tokenomics/testing-recorded.ts";
+} from "../../../test/modules/tokenomics/recorded.ts";
+import type { Overlay } from "../../state/overlay.ts";
+import { tokenomicsParams } from "../tokenomics/state.ts";
 import { proofParams } from "./state.ts";
 
 interface RecordedCall {

@@ -2,21 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { moduleAddress } from "@turnpike/crypto";
 import { proof } from "@turnpike/proto";
-import type { Context } from "../../state/context.ts";
-import type { Overlay } from "../../state/overlay.ts";
-import {
-  assertAsRecorded,
-  assertRefusedAsRecorded,
-  bytesOfAddress,
-  fund,
-  type RecordedTx,
-  readRecordedTx,
-} from "../../testing/recorded-tx.ts";
-import type { TxResult } from "../../tx/run-tx.ts";
-import { getAccount, setAccount } from "../auth/accounts.ts";
-import { grantsOfType } from "../authz/testing-grants.ts";
-import { blockHashes } from "../session/state.ts";
-import { getTokenomicsParams } from "../tokenomics/state.ts";
+import { grantsOfType } from "../../../test/modules/authz/grants.ts";
 import {
   blockAt,
   contextAt,
@@ -24,7 +10,21 @@ import {
   readChain,
   settlementMachine,
   stateBefore,
-} from "../tokenomics/testing-recorded.ts";
+} from "../../../test/modules/tokenomics/recorded.ts";
+import {
+  assertAsRecorded,
+  assertRefusedAsRecorded,
+  bytesOfAddress,
+  fund,
+  type RecordedTx,
+  readRecordedTx,
+} from "../../../test/recorded-tx.ts";
+import type { Context } from "../../state/context.ts";
+import type { Overlay } from "../../state/overlay.ts";
+import type { TxResult } from "../../tx/run-tx.ts";
+import { getAccount, setAccount } from "../auth/accounts.ts";
+import { blockHashes } from "../session/state.ts";
+import { getTokenomicsParams } from "../tokenomics/state.ts";
 import { createClaim } from "./create-claim.ts";
 import { getProofParams } from "./state.ts";
 import { submitProof } from "./submit-proof.ts";

@@ -2,7 +2,16 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, service, shared } from "@turnpike/proto";
-import { addressText } from "../../state/addresses.ts";
+import {
+  AUTHORITY,
+  ask,
+  atHeight,
+  emptyState,
+  machine,
+  recordedAsked,
+  runExecuted,
+  runMessage,
+} from "../../../test/modules/shared/modules.ts";
 import {
   addSigner,
   assertAsRecorded,
@@ -14,19 +23,10 @@ import {
   type SignerState,
   stateOf,
   type TestState,
-} from "../../testing/recorded-tx.ts";
+} from "../../../test/recorded-tx.ts";
+import { addressText } from "../../state/addresses.ts";
 import { createAccount } from "../auth/accounts.ts";
 import { getBalance } from "../bank/balances.ts";
-import {
-  AUTHORITY,
-  ask,
-  atHeight,
-  emptyState,
-  machine,
-  recordedAsked,
-  runExecuted,
-  runMessage,
-} from "../shared/testing-modules.ts";
 import { getComputeUnitsPerRelayAt, getService, getServiceParams, services } from "./state.ts";
 
 const OWNER = "pokt1uv05fgvml8sxsjg296ktwp4z2q6puffu45jje8";

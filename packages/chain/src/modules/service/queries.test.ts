@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { baseQuery, createMessage, service } from "@turnpike/proto";
 import fc from "fast-check";
-import type { TestState } from "../../testing/recorded-tx.ts";
 import {
   type Asked,
   AUTHORITY,
@@ -13,7 +12,8 @@ import {
   recordedAsked,
   restAnswer,
   runMessage,
-} from "../shared/testing-modules.ts";
+} from "../../../test/modules/shared/modules.ts";
+import type { TestState } from "../../../test/recorded-tx.ts";
 import { updateDifficulties } from "./difficulties.ts";
 
 const ANY_TEXT = fc.oneof(

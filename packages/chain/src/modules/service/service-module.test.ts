@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { createMessage, service, shared } from "@turnpike/proto";
+import { ask, atHeight, emptyState, machine, readSpec, runMessage } from "../../../test/modules/shared/modules.ts";
 import { withAttribute } from "../../state/context.ts";
-import { ask, atHeight, emptyState, machine, readSpec, runMessage } from "../shared/testing-modules.ts";
 import { updateDifficulties } from "./difficulties.ts";
 import { getComputeUnitsPerRelayAt, getDifficultyAt, services } from "./state.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import type { TestState } from "../../testing/recorded-tx.ts";
-import { atHeight, emptyState, endBlock, machine } from "../shared/testing-modules.ts";
+import { atHeight, emptyState, endBlock, machine } from "../../../test/modules/shared/modules.ts";
+import type { TestState } from "../../../test/recorded-tx.ts";
 import { getBlockHash } from "./state.ts";
 
 interface Exported {

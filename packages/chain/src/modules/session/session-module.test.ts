@@ -3,9 +3,6 @@ import { suite, test } from "node:test";
 import { application, createMessage, fromApiJson, session, shared } from "@turnpike/proto";
 import { drawSuppliers, sessionAt, sessionPreimage } from "@turnpike/protocol";
 import fc from "fast-check";
-import type { Context } from "../../state/context.ts";
-import type { TestState } from "../../testing/recorded-tx.ts";
-import { setApplication } from "../application/state.ts";
 import {
   type Asked,
   AUTHORITY,
@@ -18,7 +15,10 @@ import {
   recordedAsked,
   restAnswer,
   runMessage,
-} from "../shared/testing-modules.ts";
+} from "../../../test/modules/shared/modules.ts";
+import type { TestState } from "../../../test/recorded-tx.ts";
+import type { Context } from "../../state/context.ts";
+import { setApplication } from "../application/state.ts";
 import { getActiveServiceConfigs, serviceConfigs, setDehydratedSupplier } from "../supplier/state.ts";
 import { hydrateSession } from "./hydrate.ts";
 import { blockHashes, drawnSessions, getSessionParams, getSessionParamsAt, sessionParams } from "./state.ts";

@@ -3,10 +3,6 @@ import { suite, test } from "node:test";
 import { createMessage, shared } from "@turnpike/proto";
 import { sessionAt } from "@turnpike/protocol";
 import fc from "fast-check";
-import { goQuoted } from "../../state/go-text.ts";
-import { readRecordedTx, stateOf } from "../../testing/recorded-tx.ts";
-import { DEFAULT_SHARED_PARAMS } from "./params.ts";
-import { getSharedParams, getSharedParamsAt, sharedParamsHistory } from "./state.ts";
 import {
   AUTHORITY,
   ask,
@@ -19,7 +15,11 @@ import {
   restAnswer,
   runExecuted,
   runMessage,
-} from "./testing-modules.ts";
+} from "../../../test/modules/shared/modules.ts";
+import { readRecordedTx, stateOf } from "../../../test/recorded-tx.ts";
+import { goQuoted } from "../../state/go-text.ts";
+import { DEFAULT_SHARED_PARAMS } from "./params.ts";
+import { getSharedParams, getSharedParamsAt, sharedParamsHistory } from "./state.ts";
 
 const GENESIS = {
   params: {

@@ -2,12 +2,12 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { encodeBech32, moduleAddress } from "@turnpike/crypto";
 import { createMessage, cryptoEd25519, packAny, staking } from "@turnpike/proto";
+import { assertOnlyFaults, sampleOf } from "../../../test/modules/supplier/hostile.ts";
+import { blockAt } from "../../../test/modules/supplier/suppliers.ts";
+import { fund } from "../../../test/recorded-tx.ts";
 import { addressText } from "../../state/addresses.ts";
 import { GasMeter } from "../../state/gas.ts";
 import { Overlay } from "../../state/overlay.ts";
-import { fund } from "../../testing/recorded-tx.ts";
-import { assertOnlyFaults, sampleOf } from "../supplier/testing-hostile.ts";
-import { blockAt } from "../supplier/testing-suppliers.ts";
 import { stakingModule } from "./staking-module.ts";
 import { updateValidatorSet } from "./validator-set.ts";
 

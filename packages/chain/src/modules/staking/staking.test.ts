@@ -14,11 +14,6 @@ import {
   staking,
   toApiJson,
 } from "@turnpike/proto";
-import { addressText } from "../../state/addresses.ts";
-import type { BlockInfo, Context } from "../../state/context.ts";
-import { GasMeter } from "../../state/gas.ts";
-import { StateMachine } from "../../state/machine.ts";
-import { Overlay } from "../../state/overlay.ts";
 import {
   addSigner,
   assertAsRecorded,
@@ -26,7 +21,12 @@ import {
   fund,
   readRecordedTx,
   runRecorded,
-} from "../../testing/recorded-tx.ts";
+} from "../../../test/recorded-tx.ts";
+import { addressText } from "../../state/addresses.ts";
+import type { BlockInfo, Context } from "../../state/context.ts";
+import { GasMeter } from "../../state/gas.ts";
+import { StateMachine } from "../../state/machine.ts";
+import { Overlay } from "../../state/overlay.ts";
 import { getAccount } from "../auth/accounts.ts";
 import { authModule } from "../auth/auth-module.ts";
 import { balances, getBalance, getSupply } from "../bank/balances.ts";

@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { createMessage, supplier } from "@turnpike/proto";
+import { assertOnlyFaults, sampleOf } from "../../../test/modules/supplier/hostile.ts";
+import { AUTHORITY, stakeOf, TestChain } from "../../../test/modules/supplier/suppliers.ts";
+import { fund } from "../../../test/recorded-tx.ts";
 import { addressText } from "../../state/addresses.ts";
-import { fund } from "../../testing/recorded-tx.ts";
 import { isEndpointUrl } from "./endpoint-url.ts";
 import { supplierModule } from "./supplier-module.ts";
-import { assertOnlyFaults, sampleOf } from "./testing-hostile.ts";
-import { AUTHORITY, stakeOf, TestChain } from "./testing-suppliers.ts";
 
 const ANNA = addressText(new Uint8Array(20).fill(1));
 

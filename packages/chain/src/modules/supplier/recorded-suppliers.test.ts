@@ -3,7 +3,7 @@ import { suite, test } from "node:test";
 import { bytesToHex, hexToBytes } from "@turnpike/base";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, decodeMessage, shared, supplier, toApiJson } from "@turnpike/proto";
-import type { ChainEvent } from "../../state/context.ts";
+import { AUTHORITY, blockAt, machine, readRecorded, TestChain } from "../../../test/modules/supplier/suppliers.ts";
 import {
   addSigner,
   assertAsRecorded,
@@ -12,11 +12,11 @@ import {
   readRecordedTx,
   runRecorded,
   type SignerState,
-} from "../../testing/recorded-tx.ts";
+} from "../../../test/recorded-tx.ts";
+import type { ChainEvent } from "../../state/context.ts";
 import { getAccount, setAccount } from "../auth/accounts.ts";
 import { setBalance } from "../bank/balances.ts";
 import { getSupplier, setSupplier } from "./state.ts";
-import { AUTHORITY, blockAt, machine, readRecorded, TestChain } from "./testing-suppliers.ts";
 
 const OPERATOR4 = "pokt1xrvgpdwmyakpfqmhq6sx4pc6467r8ue6dkal9g";
 

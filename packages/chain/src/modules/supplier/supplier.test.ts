@@ -4,15 +4,15 @@ import { utf8ToBytes } from "@turnpike/base";
 import { moduleAddress } from "@turnpike/crypto";
 import { createMessage, shared, supplier } from "@turnpike/proto";
 import fc from "fast-check";
+import { AUTHORITY, blockAt, machine, stakeOf, TestChain } from "../../../test/modules/supplier/suppliers.ts";
+import { bytesOfAddress, fund } from "../../../test/recorded-tx.ts";
 import { addressText } from "../../state/addresses.ts";
 import type { ChainEvent } from "../../state/context.ts";
 import { StateMachine } from "../../state/machine.ts";
 import { Overlay, type StateReads } from "../../state/overlay.ts";
-import { bytesOfAddress, fund } from "../../testing/recorded-tx.ts";
 import { balances, getBalance, getSupply } from "../bank/balances.ts";
 import { getActiveServiceConfigs, getSupplier, setDehydratedSupplier, unstakingSuppliers } from "./state.ts";
 import { supplierModule } from "./supplier-module.ts";
-import { AUTHORITY, blockAt, machine, stakeOf, TestChain } from "./testing-suppliers.ts";
 
 const address = (n: number): string => addressText(new Uint8Array(20).fill(n));
 const [ANNA, BERT, CARL] = [address(1), address(2), address(3)];

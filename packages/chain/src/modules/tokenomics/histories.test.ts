@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
+import { HistoryChain, NAMES, NUM_SENDING_STEPS, type Step } from "../../../test/modules/tokenomics/histories.ts";
+import { PARAMS } from "../../../test/modules/tokenomics/params.ts";
 import type { ChainEvent } from "../../state/context.ts";
-import { HistoryChain, NAMES, NUM_SENDING_STEPS, type Step } from "./testing-histories.ts";
-import { PARAMS } from "./testing-params.ts";
 
 const AMOUNTS = fc.oneof(
   { weight: 6, arbitrary: fc.bigInt({ min: 1n, max: 10n ** 9n }) },

@@ -2,8 +2,18 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { moduleAddress, moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, supplier } from "@turnpike/proto";
+import {
+  addClaim,
+  addressOf,
+  type Economy,
+  makeEconomy,
+  SERVICE,
+  sumOfBalances,
+  sumsOfStakes,
+} from "../../../test/modules/tokenomics/economy.ts";
+import { blockAt, settlementMachine } from "../../../test/modules/tokenomics/recorded.ts";
+import { bytesOfAddress } from "../../../test/recorded-tx.ts";
 import { upokt } from "../../state/stakes.ts";
-import { bytesOfAddress } from "../../testing/recorded-tx.ts";
 import { removeApplication } from "../application/state.ts";
 import { getBalance, getSupply, setBalance, setSupply } from "../bank/balances.ts";
 import { claims } from "../proof/state.ts";
@@ -19,16 +29,6 @@ import {
   unstakingSuppliers,
 } from "../supplier/state.ts";
 import { tokenomicsParams } from "./state.ts";
-import {
-  addClaim,
-  addressOf,
-  type Economy,
-  makeEconomy,
-  SERVICE,
-  sumOfBalances,
-  sumsOfStakes,
-} from "./testing-economy.ts";
-import { blockAt, settlementMachine } from "./testing-recorded.ts";
 
 const machine = settlementMachine();
 const UNITS = 7n;

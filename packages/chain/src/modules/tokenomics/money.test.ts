@@ -2,12 +2,18 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import fc from "fast-check";
+import {
+  addClaim,
+  makeEconomy,
+  SERVICE,
+  sumOfBalances,
+  sumsOfStakes,
+} from "../../../test/modules/tokenomics/economy.ts";
+import { blockAt, contextAt, settlementMachine } from "../../../test/modules/tokenomics/recorded.ts";
 import { Overlay } from "../../state/overlay.ts";
 import { getBalance, getSupply } from "../bank/balances.ts";
 import { claims } from "../proof/state.ts";
 import { getSharedParams, sharedParamsHistory } from "../shared/state.ts";
-import { addClaim, makeEconomy, SERVICE, sumOfBalances, sumsOfStakes } from "./testing-economy.ts";
-import { blockAt, contextAt, settlementMachine } from "./testing-recorded.ts";
 
 const machine = settlementMachine();
 const STAKE = fc.bigInt({ min: 1n, max: 10n ** 12n });

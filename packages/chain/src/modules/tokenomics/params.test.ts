@@ -3,11 +3,6 @@ import { suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
 import { moduleAddress } from "@turnpike/crypto";
 import { proof, tokenomics } from "@turnpike/proto";
-import { Overlay } from "../../state/overlay.ts";
-import { proofParamMessages } from "../proof/params.ts";
-import { getProofParams } from "../proof/state.ts";
-import { tokenomicsMessages } from "./params.ts";
-import { getTokenomicsParams } from "./state.ts";
 import {
   blockAt,
   contextAt,
@@ -16,7 +11,12 @@ import {
   runRecordedTxs,
   settlementMachine,
   stateBefore,
-} from "./testing-recorded.ts";
+} from "../../../test/modules/tokenomics/recorded.ts";
+import { Overlay } from "../../state/overlay.ts";
+import { proofParamMessages } from "../proof/params.ts";
+import { getProofParams } from "../proof/state.ts";
+import { tokenomicsMessages } from "./params.ts";
+import { getTokenomicsParams } from "./state.ts";
 
 const GOV = moduleAddress("gov");
 const STRANGER = "pokt173r2dgg0jce84fq60sc7wmasvrpesfjdf93pqz";

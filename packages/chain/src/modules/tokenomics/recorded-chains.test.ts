@@ -2,14 +2,6 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { proof, service } from "@turnpike/proto";
-import { pocketMachine } from "../../app/pocket-machine.ts";
-import type { ChainEvent } from "../../state/context.ts";
-import { bytesOfAddress } from "../../testing/recorded-tx.ts";
-import { getApplication } from "../application/state.ts";
-import { getBalance, getSupply } from "../bank/balances.ts";
-import { claims, proofs } from "../proof/state.ts";
-import { difficulties, difficultyHistory } from "../service/state.ts";
-import { getDehydratedSupplier } from "../supplier/state.ts";
 import {
   ADDRESSES,
   contextAt,
@@ -21,7 +13,15 @@ import {
   runRecordedTxs,
   settlementMachine,
   stateBefore,
-} from "./testing-recorded.ts";
+} from "../../../test/modules/tokenomics/recorded.ts";
+import { bytesOfAddress } from "../../../test/recorded-tx.ts";
+import { pocketMachine } from "../../app/pocket-machine.ts";
+import type { ChainEvent } from "../../state/context.ts";
+import { getApplication } from "../application/state.ts";
+import { getBalance, getSupply } from "../bank/balances.ts";
+import { claims, proofs } from "../proof/state.ts";
+import { difficulties, difficultyHistory } from "../service/state.ts";
+import { getDehydratedSupplier } from "../supplier/state.ts";
 
 // Fees leave through modules that this machine is without.
 const FEES = new Set(["fee_collector", "distribution"]);

@@ -2,11 +2,11 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { moduleAddress } from "@turnpike/crypto";
 import { application, gateway, shared } from "@turnpike/proto";
+import { addressOf } from "../../../test/modules/tokenomics/economy.ts";
+import { HistoryChain } from "../../../test/modules/tokenomics/histories.ts";
 import { upokt } from "../../state/stakes.ts";
 import { getApplication } from "../application/state.ts";
 import { getSharedParams } from "../shared/state.ts";
-import { addressOf } from "./testing-economy.ts";
-import { HistoryChain } from "./testing-histories.ts";
 
 const AUTHORITY = moduleAddress("gov");
 const [APP, OTHER] = [addressOf("a"), addressOf("gateway")];

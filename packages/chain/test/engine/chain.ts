@@ -1,0 +1,237 @@
+import { bytesToBase64, type Clock, type Log, utf8ToBytes } from "@turnpike/base";
+import {
+  accountAddress,
+  cosmosPublicKey,
+  cosmosSign,
+  createEd25519Signer,
+  type Ed25519Signer,
+  moduleAddress,
+  privateKeyFromSecret,
+  sha256,
+} from "@turnpike/crypto";
+import {
+  type Any,
+  auth,
+  bank,
+  base,
+  createMessage,
+  cryptoSecp256k1,
+  encodeMessage,
+  packAny,
+  signing,
+  staking,
+  toApiJson,
+  tx as txs,
+} from "@turnpike/proto";
+import type { EmbeddedEngine } from "../../src/engine/embedded-engine.ts";
+import { type EmbeddedNodeOptions, openEmbeddedNode } from "../../src/engine/open-embedded-node.ts";
+import type { Wait } from "../../src/engine/pacer.ts";
+import { authModule } from "../../src/modules/auth/auth-module.ts";
+import { bankModule } from "../../src/modules/bank/bank-module.ts";
+import type { GenesisDocument } from "../../src/node/types.ts";
+import type { Context } from "../../src/state/context.ts";
+import { StateMachine } from "../../src/state/machine.ts";
+import { type Module, moduleGenesis, type ValidatorUpdate } from "../../src/state/module.ts";
+import type { GasPrice } from "../../src/tx/fees.ts";
+import type { Bytes, ChainStore } from "../../src/types.ts";
+
+/** The test chain's id. */
+export const CHAIN_ID = "engine-test";
+/** Coins of every account in the beginning. */
+export const START_AMOUNT = 1_000_000n;
+const GENESIS_TIME = "2026-11-21T14:10:44.08093512Z";
+const GENESIS_TIME_MS = Date.parse(GENESIS_TIME);
+const authority = moduleAddress("gov");
+
+/** Private keys of the test's accounts, and their addresses. */
+export const KEYS = ["a", "b", "c"].map((name) => privateKeyFromSecret(utf8ToBytes(name)));
+export const ADDRESSES = KEYS.map((key) => accountAddress(cosmosPublicKey(key)));
+
+/** A validator's key. */
+export const VALIDATOR: Ed25519Signer = createEd25519Signer(sha256(utf8ToBytes("validator")));
+export const NODE: Ed25519Signer = createEd25519Signer(sha256(utf8ToBytes("node")));
+
+/** Changes of the validators at the end of blocks. */
+export type UpdatesAt = (heightBlocks: bigint) => readonly ValidatorUpdate[];
+
+// The staking module's genesis in small: the unbonding time of its parameters is not looked at.
+function validatorsModule(updatesAt: UpdatesAt): Module {
+  return {
+    name: "staking",
+    genesis: moduleGenesis(staking.GenesisStateSchema, {
+      init: (_: Context, state) =>
+        state.lastValidatorPowers.map(({ address, power }) => ({
+          publicKey: Uint8Array.from(Buffer.from(address, "base64")),
+          power,
+        })),
+      export: () => createMessage(staking.GenesisStateSchema),
+    }),
+    endBlock: (ctx) => updatesAt(ctx.block.heightBlocks),
+  };
+}
+
+const coin = (amount: bigint): base.Coin => createMessage(base.CoinSchema, { denom: "upokt", amount: `${amount}` });
+
+/** The machine of the test chain. */
+export function testMachine(gasPrices: readonly GasPrice[] = [], updatesAt: UpdatesAt = () => []): StateMachine {
+  return new StateMachine({ gasPrices }, [
+    authModule({ moduleAccounts: { fee_collector: [] }, authority }),
+    bankModule({ blocked: new Set([moduleAddress("fee_collector")]), authority }),
+    validatorsModule(updatesAt),
+  ]);
+}
+
+/** What tests change of the genesis. */
+export interface GenesisChange {
+  readonly initialHeight?: number;
+  readonly maxBytes?: string;
+  readonly maxGas?: string;
+  readonly appVersion?: string;
+  readonly validators?: readonly (readonly [publicKey: Uint8Array, power: bigint])[];
+}
+
+/** The genesis of the test chain. */
+export function testGenesis(change: GenesisChange = {}): GenesisDocument {
+  const validators = change.validators ?? [[VALIDATOR.publicKey, 10n]];
+  const accounts: Any[] = ADDRESSES.map((address, i) =>
+    packAny(auth.BaseAccountSchema, createMessage(auth.BaseAccountSchema, { address, accountNumber: BigInt(i) })),
+  );
+  return {
+    app_name: "turnpike",
+    app_version: "",
+    genesis_time: GENESIS_TIME,
+    chain_id: CHAIN_ID,
+    initial_height: change.initialHeight ?? 1,
+    app_hash: null,
+    app_state: {
+      auth: toApiJson(auth.GenesisStateSchema, createMessage(auth.GenesisStateSchema, { accounts })),
+      bank: toApiJson(
+        bank.GenesisStateSchema,
+        createMessage(bank.GenesisStateSchema, {
+          params: { defaultSendEnabled: true },
+          balances: ADDRESSES.map((address) =>
+            createMessage(bank.BalanceSchema, { address, coins: [coin(START_AMOUNT)] }),
+          ),
+        }),
+      ),
+      staking: {
+        last_validator_powers: validators.map(([key, power]) => ({ address: bytesToBase64(key), power: `${power}` })),
+      },
+    },
+    consensus: {
+      params: {
+        block: { max_bytes: change.maxBytes ?? "22020096", max_gas: change.maxGas ?? "-1" },
+        evidence: { max_age_num_blocks: "100000", max_age_duration: "172800000000000", max_bytes: "1048576" },
+        validator: { pub_key_types: ["ed25519"] },
+        version: { app: change.appVersion ?? "0" },
+        abci: { vote_extensions_enable_height: "0" },
+      },
+    },
+  };
+}
+
+/** A clock that a test moves. */
+export interface TestClock extends Clock {
+  nowMsValue: number;
+}
+
+/** A clock that begins a second after the genesis and goes on by a second with every reading. */
+export function tickingClock(): TestClock {
+  const clock: TestClock = {
+    nowMsValue: GENESIS_TIME_MS,
+    nowMs: () => (clock.nowMsValue += 1000),
+    monotonicMs: () => clock.nowMsValue,
+  };
+  return clock;
+}
+
+/** What tests open a node with. */
+export interface TestNode extends Partial<EmbeddedNodeOptions> {
+  readonly folder: string;
+  readonly machine?: StateMachine;
+  readonly signer?: Ed25519Signer;
+  readonly clock?: Clock;
+  readonly log?: Log;
+  readonly uptimeMs?: () => number;
+  readonly wait?: Wait;
+}
+
+/** Opens a node of the test chain whose blocks are made by hand. */
+export function openTestNode(
+  { machine, signer, clock, log, uptimeMs, wait, ...opts }: TestNode,
+  store?: ChainStore,
+): Promise<EmbeddedEngine> {
+  return openEmbeddedNode(
+    { genesis: testGenesis(), moniker: "test", version: "0.1.35", ...opts },
+    {
+      machine: machine ?? testMachine(),
+      validatorSigner: signer ?? VALIDATOR,
+      nodeSigner: NODE,
+      clock: clock ?? tickingClock(),
+      ...(store === undefined ? {} : { store }),
+      ...(log === undefined ? {} : { log }),
+      ...(uptimeMs === undefined ? {} : { uptimeMs }),
+      ...(wait === undefined ? {} : { wait }),
+    },
+  );
+}
+
+/** What a test's transaction says. */
+export interface Wish {
+  readonly from: number;
+  readonly to?: string;
+  readonly amount?: bigint;
+  readonly sequence: bigint;
+  readonly gas?: bigint;
+  readonly fee?: bigint;
+  readonly memo?: string;
+  readonly timeoutHeight?: bigint;
+  /** Nanoseconds since 1970; makes it an unordered transaction. */
+  readonly timeoutNs?: bigint;
+}
+
+/** A signed bank send. */
+export function sendTx(wish: Wish): Bytes {
+  const send = createMessage(bank.MsgSendSchema, {
+    fromAddress: ADDRESSES[wish.from] ?? "",
+    toAddress: wish.to ?? ADDRESSES[(wish.from + 1) % ADDRESSES.length] ?? "",
+    amount: [coin(wish.amount ?? 5n)],
+  });
+  const { timeoutNs } = wish;
+  const bodyBytes = encodeMessage(
+    txs.TxBodySchema,
+    createMessage(txs.TxBodySchema, {
+      messages: [packAny(bank.MsgSendSchema, send)],
+      memo: wish.memo ?? "",
+      timeoutHeight: wish.timeoutHeight ?? 0n,
+      ...(timeoutNs === undefined
+        ? {}
+        : {
+            unordered: true,
+            timeoutTimestamp: { seconds: timeoutNs / 1_000_000_000n, nanos: Number(timeoutNs % 1_000_000_000n) },
+          }),
+    }),
+  );
+  const key = KEYS[wish.from] ?? new Uint8Array(0);
+  const publicKey = packAny(
+    cryptoSecp256k1.PubKeySchema,
+    createMessage(cryptoSecp256k1.PubKeySchema, { key: cosmosPublicKey(key) }),
+  );
+  const modeInfo = { sum: { case: "single" as const, value: { mode: signing.SignMode.DIRECT } } };
+  const authInfoBytes = encodeMessage(
+    txs.AuthInfoSchema,
+    createMessage(txs.AuthInfoSchema, {
+      signerInfos: [{ publicKey, sequence: wish.sequence, modeInfo }],
+      fee: { amount: [coin(wish.fee ?? 10n)], gasLimit: wish.gas ?? 500_000n },
+    }),
+  );
+  const document = createMessage(txs.SignDocSchema, {
+    bodyBytes,
+    authInfoBytes,
+    chainId: CHAIN_ID,
+    accountNumber: BigInt(wish.from),
+  });
+  const signature = cosmosSign(encodeMessage(txs.SignDocSchema, document), key);
+  const raw = createMessage(txs.TxRawSchema, { bodyBytes, authInfoBytes, signatures: [signature] });
+  return encodeMessage(txs.TxRawSchema, raw);
+}

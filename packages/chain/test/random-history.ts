@@ -1,0 +1,147 @@
+import assert from "node:assert/strict";
+import type { DescMessage, DescMethodUnary, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
+import { bytesToHex } from "@turnpike/base";
+import { type ChainSigner, createChainSigner, signTx } from "@turnpike/chain-client";
+import { createEd25519Signer, moduleAddress, privateKeyFromSecret, sha256 } from "@turnpike/crypto";
+import {
+  type Any,
+  application,
+  auth,
+  bank,
+  type base,
+  createMessage,
+  decodeMessage,
+  encodeMessage,
+  gateway,
+  session,
+  shared,
+  supplier,
+} from "@turnpike/proto";
+import type { ChainApp } from "../src/app/chain-app.ts";
+import { rfc3339ToNs } from "../src/comet/time.ts";
+import { LOCAL_ROLES, type LocalRole, localGenesis } from "../src/genesis/local-genesis.ts";
+import type { BlockOutcome } from "../src/state/machine.ts";
+
+/** Blocks of a session. */
+export const SESSION_BLOCKS = 4n;
+const NO_BYTES = new Uint8Array(0);
+
+const signerOf = (name: string): ChainSigner => createChainSigner(privateKeyFromSecret(Buffer.from(`random ${name}`)));
+/** The accounts of the genesis by role. */
+export const SIGNERS = Object.fromEntries(LOCAL_ROLES.map((role) => [role, signerOf(role)])) as Record<
+  LocalRole,
+  ChainSigner
+>;
+const VALIDATOR = createEd25519Signer(sha256(Buffer.from("random validator")));
+
+/** A local chain with short sessions. */
+export const GENESIS = localGenesis({
+  chainId: "pocket",
+  genesisTime: "2026-11-22T00:00:00Z",
+  profile: {
+    blockIntervalMs: 1_000,
+    shared: createMessage(shared.ParamsSchema, {
+      numBlocksPerSession: SESSION_BLOCKS,
+      gracePeriodEndOffsetBlocks: 1n,
+      claimWindowOpenOffsetBlocks: 1n,
+      claimWindowCloseOffsetBlocks: 3n,
+      proofWindowOpenOffsetBlocks: 1n,
+      proofWindowCloseOffsetBlocks: 3n,
+      supplierUnbondingPeriodSessions: 2n,
+      applicationUnbondingPeriodSessions: 2n,
+      gatewayUnbondingPeriodSessions: 1n,
+      computeUnitsToTokensMultiplier: 42_000_000n,
+      computeUnitCostGranularity: 1_000_000n,
+      sessionGridAnchorHeight: 1n,
+      sessionNumberAtAnchor: 1n,
+    }),
+  },
+  signers: SIGNERS,
+  consensusKey: VALIDATOR.publicKey,
+  services: [
+    { id: "eth", name: "Ethereum" },
+    { id: "rest", name: "A REST service" },
+  ],
+  supplierUrls: ["http://127.0.0.1:1", "http://127.0.0.1:2"],
+});
+
+/** A chain that is run block by block, and asked. */
+export class History {
+  readonly app: ChainApp;
+  readonly paths: readonly string[];
+
+  constructor(app: ChainApp, paths: readonly string[]) {
+    this.app = app;
+    this.paths = paths;
+  }
+
+  /** Asks the newest state; undefined when it refuses. */
+  ask<I extends DescMessage, O extends DescMessage>(
+    method: DescMethodUnary<I, O>,
+    request: MessageInitShape<I>,
+  ): MessageShape<O> | undefined {
+    const bytes = encodeMessage(method.input, createMessage(method.input, request));
+    const answer = this.app.grpcQuery(`/${method.parent.typeName}/${method.name}`, bytes);
+    const decoded = answer.ok ? decodeMessage(method.output, answer.value) : undefined;
+    return decoded?.ok === true ? decoded.message : undefined;
+  }
+
+  /** Signs a transaction of one message. */
+  sign(signer: ChainSigner, message: Any): Uint8Array {
+    const account = this.ask(auth.Query.method.account, { address: signer.address })?.account?.value;
+    const decoded = decodeMessage(auth.BaseAccountSchema, account ?? NO_BYTES);
+    assert.ok(decoded.ok);
+    const { accountNumber, sequence } = decoded.message;
+    const unsigned = { messages: [message], chainId: "pocket", accountNumber, gasLimit: 5_000_000n };
+    const fee = [{ denom: "upokt", amount: 5n }];
+    return signTx({ ...unsigned, order: { kind: "ordered", sequence }, fee }, signer);
+  }
+
+  /** Runs the next block. */
+  async block(heightBlocks: bigint, txs: readonly Uint8Array[]): Promise<BlockOutcome> {
+    const timeNanos = (rfc3339ToNs(GENESIS.genesis_time) ?? 0n) + heightBlocks * 1_000_000_000n;
+    const hash = sha256(Buffer.from(`block ${heightBlocks}`));
+    const proposer = sha256(VALIDATOR.publicKey).subarray(0, 20);
+    const { outcome } = this.app.run({ chainId: "pocket", heightBlocks, timeNanos, hash, proposer }, txs);
+    await this.app.commit([]);
+    return outcome;
+  }
+
+  /** What every query without arguments answers, and some with, at a height. */
+  answers(heightBlocks: bigint): Readonly<Record<string, string>> {
+    const say = (path: string, bytes: Uint8Array): string => {
+      const answer = this.app.grpcQuery(path, bytes, heightBlocks);
+      assert.ok(answer.ok || answer.text !== "panic", path);
+      return answer.ok ? bytesToHex(answer.value) : `${answer.status} ${answer.text}`;
+    };
+    const said = this.paths.map((path) => [path, say(path, NO_BYTES)] as const);
+    const sessions = (["application-1", "application-2"] as const).map((role) => {
+      const request = { applicationAddress: SIGNERS[role].address, serviceId: "eth" };
+      const bytes = encodeMessage(
+        session.QueryGetSessionRequestSchema,
+        createMessage(session.QueryGetSessionRequestSchema, request),
+      );
+      return [`session of ${role}`, say("/pocket.session.Query/GetSession", bytes)] as const;
+    });
+    return Object.fromEntries([...said, ...sessions]);
+  }
+
+  /** Asserts that the supply is all balances, and that modules hold at least the stakes. */
+  assertMoney(): void {
+    const all = { pagination: { limit: 1_000n } };
+    const supply = this.ask(bank.Query.method.supplyOf, { denom: "upokt" })?.amount?.amount;
+    const owners = this.ask(bank.Query.method.denomOwners, { denom: "upokt", ...all })?.denomOwners ?? [];
+    const balances = new Map(owners.map(({ address, balance }) => [address, BigInt(balance?.amount ?? "0")]));
+    const sum = (amounts: readonly bigint[]): bigint => amounts.reduce((total, amount) => total + amount, 0n);
+    assert.equal(`${sum([...balances.values()])}`, supply);
+    const held = (name: string): bigint => balances.get(moduleAddress(name)) ?? 0n;
+    const staked = (list: readonly { readonly stake?: base.Coin | undefined }[] | undefined): bigint =>
+      sum((list ?? []).map(({ stake }) => BigInt(stake?.amount ?? "0")));
+    const applications = this.ask(application.Query.method.allApplications, all)?.applications;
+    assert.equal(held("application"), staked(applications));
+    assert.equal(held("gateway"), staked(this.ask(gateway.Query.method.allGateways, all)?.gateways));
+    const fees = held("supplier") - staked(this.ask(supplier.Query.method.allSuppliers, all)?.supplier);
+    assert.ok(fees >= 0n && fees < 1_000n, `${fees} upokt of staking fees`);
+    assert.equal(held("tokenomics"), 0n);
+  }
+}

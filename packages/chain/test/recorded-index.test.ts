@@ -1,0 +1,161 @@
+import assert from "node:assert/strict";
+import { readdirSync, readFileSync } from "node:fs";
+import { suite, test } from "node:test";
+import { pocketMachine } from "../src/app/pocket-machine.ts";
+import { DEFAULT_MEMPOOL, Mempool } from "../src/engine/mempool.ts";
+import { getAccount, setAccount } from "../src/modules/auth/accounts.ts";
+import type { Overlay } from "../src/state/overlay.ts";
+import type { TxResult } from "../src/tx/run-tx.ts";
+import { blockAt, contextAt, readChain, stateBefore } from "./modules/tokenomics/recorded.ts";
+import { addRecordedParams, addUsers, IN_BLOCKS, REFUSED, type RecordedState } from "./recorded-states.ts";
+import {
+  addSigner,
+  assertAsRecorded,
+  assertRefusedAsRecorded,
+  bytesOfAddress,
+  type RecordedTx,
+  readRecordedTx,
+  runRecorded,
+  stateOf,
+  type TestState,
+} from "./recorded-tx.ts";
+
+const RECORDED = new URL("../../../test/spec/recorded-chain/", import.meta.url);
+const SOURCES = new URL("../src/", import.meta.url);
+
+/** Claims and proofs, with the recorded session that holds their state. */
+const IN_SESSIONS: Readonly<Record<string, string>> = {
+  "claim-fabricated-no-proof": "e2e-5",
+  "claim-fabricated-over-1": "e2e-4",
+  "fail-claim-cu-mismatch": "e2e-4",
+  "fail-claim-too-late": "e2e-4",
+  "fail-proof-not-required": "e2e-4",
+};
+const REFUSED_IN_SESSIONS = ["fail-claim-empty-root", "fail-proof-empty"];
+
+/** Replayed where more is needed than the transaction's own state: the test that names it. */
+const ELSEWHERE: Readonly<Record<string, string>> = {
+  // The recording holds no hash of the block that these sessions' ids are made of.
+  "fail-claim-session-id": "modules/proof/recorded-txs.test.ts",
+  "fail-claim-wrong-heights": "modules/proof/recorded-txs.test.ts",
+  "fail-proof-no-claim": "modules/proof/recorded-txs.test.ts",
+};
+
+/** Messages of modules that this chain does not have. */
+const NOT_BUILT = new Set(["gov-submit-proposal", "gov-vote"]);
+
+/** Replayed by tests of their own, below. */
+const ALONE = ["claim-fabricated-over-1-update", "fail-duplicate-in-cache", "staking-delegate"];
+
+const { machine } = pocketMachine({ gasPrices: [{ denom: "upokt", numerator: 1n, denominator: 1_000_000n }] });
+
+// An account with a high number: the modules' own, which come after it, leave the recorded numbers free.
+const AUTH = {
+  accounts: [
+    {
+      "@type": "/cosmos.auth.v1beta1.BaseAccount",
+      address: "pokt1vwpt8nygzsftw7lu4mksycqpcqxeuvp9ywgv7n",
+      account_number: "99",
+    },
+  ],
+};
+
+function stateFor(tx: RecordedTx, { has, ...signer }: RecordedState): TestState {
+  const state = stateOf(machine, tx, { appState: { auth: AUTH } });
+  addRecordedParams(state.ctx);
+  addUsers(state.ctx, tx.signer.address);
+  addSigner(state.ctx, tx, signer);
+  has?.(state.ctx);
+  return state;
+}
+
+/** Runs a transaction on the state of a recorded session, its signer's sequence as it was. */
+function runInSession(state: Overlay, tx: RecordedTx, mode: "check" | "deliver"): TxResult {
+  const { height = "1656", timestamp = "2026-11-21T14:39:23Z" } = tx.result?.tx_response ?? {};
+  const ctx = contextAt(state, BigInt(height));
+  const account = getAccount(ctx, bytesOfAddress(tx.signer.address)) ?? assert.fail();
+  const base = { ...account.base, sequence: BigInt(tx.sequence) };
+  setAccount(ctx, bytesOfAddress(tx.signer.address), { base });
+  return machine.runTx(state, blockAt(BigInt(height), undefined, timestamp), mode, Buffer.from(tx.tx_bytes, "base64"));
+}
+
+suite("every recorded transaction on the whole machine", () => {
+  test("none of the recording is left out, and none is named that it has not", () => {
+    const files = readdirSync(new URL("txs/", RECORDED))
+      .filter((name) => name.endsWith(".json") && name !== "index.json")
+      .map((name) => name.slice(0, -".json".length));
+    const index = JSON.parse(readFileSync(new URL("txs/index.json", RECORDED), "utf8")) as { name: string }[];
+    assert.deepEqual(files.sort(), index.map(({ name }) => name).sort());
+    const named = [
+      ...Object.keys(IN_BLOCKS),
+      ...Object.keys(REFUSED),
+      ...Object.keys(IN_SESSIONS),
+      ...REFUSED_IN_SESSIONS,
+      ...Object.keys(ELSEWHERE),
+      ...NOT_BUILT,
+      ...ALONE,
+    ];
+    assert.deepEqual(named.sort(), files);
+    for (const [name, file] of Object.entries(ELSEWHERE)) {
+      assert.ok(readFileSync(new URL(file, SOURCES), "utf8").includes(name), `${file} replays ${name}`);
+    }
+  });
+
+  for (const [name, given] of Object.entries(IN_BLOCKS)) {
+    test(`${name}: in a block`, () => {
+      const tx = readRecordedTx(name);
+      assert.equal(runRecorded(machine, stateFor(tx, given), tx, "check").code, 0);
+      assertAsRecorded(runRecorded(machine, stateFor(tx, given), tx, "deliver"), tx);
+    });
+  }
+
+  for (const [name, given] of Object.entries(REFUSED)) {
+    test(`${name}: by the mempool`, () => {
+      const tx = readRecordedTx(name);
+      const result = runRecorded(machine, stateFor(tx, given), tx, "check");
+      assertRefusedAsRecorded(result, tx);
+      assert.deepEqual(result.events, []);
+    });
+  }
+
+  for (const [name, session] of Object.entries(IN_SESSIONS)) {
+    test(`${name}: in the recorded session ${session}`, () => {
+      const tx = readRecordedTx(name);
+      assertAsRecorded(runInSession(stateBefore(readChain(session)), tx, "deliver"), tx);
+    });
+  }
+
+  for (const name of REFUSED_IN_SESSIONS) {
+    test(`${name}: by the mempool`, () => {
+      const tx = readRecordedTx(name);
+      assertRefusedAsRecorded(runInSession(stateBefore(readChain("e2e-1")), tx, "check"), tx);
+    });
+  }
+
+  test("claim-fabricated-over-1-update: after the claim that it replaces", () => {
+    const state = stateBefore(readChain("e2e-4"));
+    for (const name of ["claim-fabricated-over-1", "claim-fabricated-over-1-update"]) {
+      const tx = readRecordedTx(name);
+      assertAsRecorded(runInSession(state, tx, "deliver"), tx);
+    }
+  });
+
+  test("staking-delegate: on the recorded genesis", () => {
+    const { app_state: appState } = JSON.parse(readFileSync(new URL("genesis.json", RECORDED), "utf8")) as {
+      app_state: Record<string, unknown>;
+    };
+    const tx = readRecordedTx("staking-delegate");
+    assertAsRecorded(runRecorded(machine, stateOf(machine, tx, { appState }), tx, "deliver"), tx);
+  });
+
+  test("fail-duplicate-in-cache: by the mempool, which has it already", () => {
+    const { tx_bytes: text } = readRecordedTx("fail-duplicate-in-cache");
+    // By the signer of another one, some transactions later.
+    const { state, block } = stateFor({ ...readRecordedTx("service-add-new"), sequence: "4" }, {});
+    const check = (bytes: Uint8Array): TxResult => machine.runTx(state, block, "check", bytes);
+    const mempool = new Mempool(DEFAULT_MEMPOOL, { check, signersOf: () => [], maxDataBytes: () => 1_000_000n });
+    const submitted = mempool.submit(Buffer.from(text, "base64"));
+    assert.equal(submitted.kind, "checked");
+    assert.equal(mempool.submit(Buffer.from(text, "base64")).kind, "known");
+  });
+});

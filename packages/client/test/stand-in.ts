@@ -1,0 +1,179 @@
+import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { AppError, type ErrorCode } from "@turnpike/base";
+import {
+  createClient,
+  memoryJournal,
+  newPrivateKey,
+  type Signer,
+  type SpendJournal,
+  signerFromKey,
+} from "../src/index.ts";
+
+export const USDC = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
+export const PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+export const BODY = '{"method":"eth_blockNumber"}';
+export const HASH = `0x${"ab".repeat(32)}`;
+
+export const option = (change: Record<string, unknown> = {}) => ({
+  scheme: "exact",
+  network: "eip155:84532",
+  amount: "5000",
+  asset: USDC,
+  payTo: PAY_TO,
+  maxTimeoutSeconds: 60,
+  extra: { name: "USDC", version: "2" },
+  ...change,
+});
+
+const base64 = (value: unknown): string => Buffer.from(JSON.stringify(value)).toString("base64");
+
+interface Seen {
+  readonly method: string;
+  readonly path: string;
+  readonly body: string;
+  readonly payment: string | undefined;
+}
+
+export type Answerer = (seen: Seen, response: ServerResponse, paidRequests: number) => void;
+
+export const answerJson = (
+  response: ServerResponse,
+  status: number,
+  body: unknown,
+  headers: Record<string, string> = {},
+): void => {
+  response.writeHead(status, { "content-type": "application/json", ...headers }).end(JSON.stringify(body));
+};
+
+export const sold: Answerer = (_, response) => {
+  answerJson(
+    response,
+    200,
+    {
+      portal: { provenance: "third-party-supplier", serviceId: "eth", schemaCheck: "passed" },
+      data: { result: "0x1" },
+    },
+    {
+      "payment-response": base64({
+        success: true,
+        transaction: HASH,
+        network: "eip155:84532",
+        payer: PAY_TO,
+        extensions: { settlement: { id: "stl_1", status: "settled" } },
+      }),
+    },
+  );
+};
+
+export const pending: Answerer = (_, response) => {
+  answerJson(
+    response,
+    503,
+    { code: "SETTLEMENT_PENDING", message: "The payment is being settled.", requestId: "r", retryable: true },
+    {
+      "retry-after": "1",
+      "payment-response": base64({
+        success: false,
+        errorReason: "settlement_pending",
+        transaction: HASH,
+        network: "eip155:84532",
+      }),
+    },
+  );
+};
+
+/** A stand-in gateway: it asks for payment, and answers paid requests as the test says. It settles nothing. */
+export async function standInGateway(paid: Answerer, accepts: readonly unknown[] = [option()]) {
+  const seen: Seen[] = [];
+  const read = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    let body = "";
+    for await (const part of request) body += String(part);
+    const header = request.headers["payment-signature"];
+    const payment = typeof header === "string" ? header : undefined;
+    seen.push({ method: request.method ?? "", path: request.url ?? "", body, payment });
+    if (payment !== undefined) {
+      paid(seen.at(-1) as Seen, response, seen.filter((one) => one.payment !== undefined).length);
+      return;
+    }
+    const terms = {
+      x402Version: 2,
+      error: "Payment required",
+      resource: { url: `http://stand-in${request.url}`, description: "d", mimeType: "application/json" },
+      accepts,
+    };
+    answerJson(response, 402, terms, { "payment-required": base64(terms) });
+  };
+  const server = createServer((request, response) => void read(request, response));
+  await new Promise<void>((resolve) => {
+    server.listen(0, "127.0.0.1", resolve);
+  });
+  return {
+    gateway: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    seen,
+    payments: () => seen.flatMap(({ payment }) => payment ?? []),
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => {
+        server.close(resolve);
+      });
+    },
+  };
+}
+
+/** A signer that counts how often it was asked. */
+export function countingSigner(): Signer & { readonly count: () => number } {
+  const signer = signerFromKey(newPrivateKey());
+  let count = 0;
+  return {
+    address: signer.address,
+    signTypedData(message) {
+      count++;
+      return signer.signTypedData(message);
+    },
+    count: () => count,
+  };
+}
+
+/** What of a {@link testClient} a test bends. */
+export interface TestClientOptions {
+  readonly maxPriceUsd?: string;
+  readonly totalUsd?: string;
+  readonly retryForMs?: number;
+  readonly journal?: SpendJournal;
+}
+
+/** A client whose waits take no time but move its clock. */
+export function testClient(gateway: string, signer: Signer, opts: TestClientOptions = {}) {
+  const { maxPriceUsd = "0.05", totalUsd, ...more } = opts;
+  const waits: number[] = [];
+  let now = 0;
+  let aheadMs = 0;
+  const clock = { nowMs: () => Date.now() + aheadMs, monotonicMs: () => now };
+  const journal = opts.journal ?? memoryJournal({ clock });
+  const budget = { perCallUsd: maxPriceUsd, ...(totalUsd === undefined ? {} : { totalUsd }) };
+  const client = createClient(
+    { gateway, signer, budget, ...more, journal },
+    {
+      ...clock,
+      sleep: async (ms) => {
+        waits.push(ms);
+        now += ms;
+      },
+    },
+  );
+  return {
+    client,
+    waits,
+    /** Lets time pass, for what is signed and written down. */
+    later: (ms: number): void => {
+      aheadMs += ms;
+    },
+  };
+}
+
+/** For `assert.rejects`: an error of this code; where nothing was signed its message must say so. */
+export const refusesWith =
+  (code: ErrorCode, said: RegExp = /./) =>
+  (error: unknown) =>
+    error instanceof AppError && error.code === code && said.test(error.message);

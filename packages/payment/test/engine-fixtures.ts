@@ -1,0 +1,262 @@
+import { randomBytes } from "node:crypto";
+import {
+  type Address,
+  bytesToHex0x,
+  type FaultPoints,
+  hexToBytes,
+  type Log,
+  type NetworkId,
+  noFaults,
+  noMetrics,
+  type ServiceId,
+  silentLog,
+  systemClock,
+} from "@turnpike/base";
+import { privateKeyToAddress } from "@turnpike/crypto";
+import {
+  type Anvil,
+  type AnvilOptions,
+  deployTestToken,
+  devRpc,
+  fundGas,
+  type LocalPostgres,
+  MULTICALL3_ADDRESS,
+  randomNonce,
+  startAnvil,
+  startPostgres,
+  USDC_ADDRESS,
+} from "@turnpike/localnet";
+import { privateKeyToAccount } from "viem/accounts";
+import type { EngineOptions } from "../src/engine/options.ts";
+import { createEvmRpc, type EvmRpc } from "../src/evm/rpc.ts";
+import { createLedger, type LedgerOptions } from "../src/ledger/ledger.ts";
+import { migrate } from "../src/ledger/migrate.ts";
+import type { Ledger } from "../src/ledger-types.ts";
+import type { PayerKind, PaymentRecord, StoredAnswer } from "../src/types.ts";
+
+/** A payer with a key. */
+export interface Payer {
+  readonly address: Address;
+  readonly privateKey: `0x${string}`;
+}
+
+/** A receiver that nothing else uses. */
+export const PAY_TO: Address = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+export const NETWORK = "eip155:84532" as NetworkId;
+export const PRICE = 5_000n;
+export const ANSWER: StoredAnswer = { contentType: "application/json", body: Buffer.from('{"data":1}') };
+
+export function newKey(): Uint8Array {
+  return Uint8Array.from(randomBytes(32));
+}
+
+export function newPayer(): Payer {
+  const key = newKey();
+  return { address: privateKeyToAddress(key), privateKey: bytesToHex0x(key) };
+}
+
+/** An anvil with the token, an empty ledger, and what makes claims for engines under test. */
+export interface Bed extends AsyncDisposable {
+  readonly anvil: Anvil;
+  readonly rpc: EvmRpc;
+  readonly databaseUrl: string;
+  openLedger(options?: Partial<LedgerOptions>): Promise<Ledger>;
+  /** A payer with this balance of the token. */
+  payer(units: bigint): Promise<Payer>;
+  relayerKey(): Promise<Uint8Array>;
+  options(relayerKeys: readonly Uint8Array[], changes?: Partial<EngineOptions>): EngineOptions;
+  modules(
+    ledger: Ledger,
+    faults?: FaultPoints,
+  ): {
+    ledger: Ledger;
+    rpc: ReadonlyMap<NetworkId, EvmRpc>;
+    clock: typeof systemClock;
+    log: Log;
+    metrics: typeof noMetrics;
+    faults: FaultPoints;
+  };
+  /** The asset's balance of an account. */
+  balance(account: Address): Promise<bigint>;
+  chainTime(): Promise<number>;
+}
+
+/** One PostgreSQL server for a test file. */
+export const startServer = (): Promise<LocalPostgres> => startPostgres({});
+
+const log: Log = process.argv.includes("--verbose-engine")
+  ? {
+      ...silentLog,
+      warn: (fields, message) => console.error("warn", message, fields),
+      error: (fields, message) => console.error("error", message, fields),
+      child: () => log,
+    }
+  : silentLog;
+
+let databases = 0;
+
+export async function openBed(postgres: LocalPostgres, anvilOptions: AnvilOptions = {}): Promise<Bed> {
+  await using owned = new AsyncDisposableStack();
+  const anvil = owned.use(await startAnvil(anvilOptions));
+  await deployTestToken(anvil.url, { holders: [] });
+  const databaseUrl = await postgres.createDatabase(`bed_${process.pid}_${databases++}`);
+  await migrate(databaseUrl, {});
+  const rpc = owned.use(createEvmRpc({ urls: [anvil.url], timeoutMs: 5_000 }, { log: silentLog, metrics: noMetrics }));
+  const resources = owned.move();
+  const call = async (method: string, params: readonly unknown[]): Promise<unknown> =>
+    devRpc(anvil.url, method, params);
+  return {
+    anvil,
+    rpc,
+    databaseUrl,
+    openLedger: async (options = {}) =>
+      createLedger(
+        { url: databaseUrl, poolSize: 6, holderTtlMs: 1_000, heartbeatMs: 200, ...options },
+        { log, metrics: noMetrics, faults: noFaults },
+      ),
+    async payer(units) {
+      const payer = newPayer();
+      await deployTestToken(anvil.url, { holders: [{ address: payer.address, units }] });
+      return payer;
+    },
+    async relayerKey() {
+      const key = newKey();
+      await fundGas(anvil.url, privateKeyToAddress(key), 10n ** 18n);
+      return key;
+    },
+    options: (relayerKeys, changes = {}) => ({
+      networks: [
+        {
+          network: NETWORK,
+          multicall3: MULTICALL3_ADDRESS,
+          confirmations: 1,
+          finalityBlocks: 3,
+          blockTimeSeconds: 1,
+          relayerKeys,
+          maxFeePerGasWei: 100_000_000_000n,
+          priorityFeeWei: 1_000_000n,
+          minRelayerBalanceWei: 1_000n,
+        },
+      ],
+      batchWindowMs: 20,
+      maxBatch: 100,
+      gasPerTransfer: 120_000n,
+      bumpAfterMs: 60_000,
+      bumpPercent: 12.5,
+      maxOpenBatchesPerKey: 16,
+      pollMs: 200,
+      leaseRenewMs: 200,
+      reconcileMs: 100,
+      ...changes,
+    }),
+    modules: (ledger, faults = noFaults) => ({
+      ledger,
+      rpc: new Map([[NETWORK, rpc]]),
+      clock: systemClock,
+      log,
+      metrics: noMetrics,
+      faults,
+    }),
+    async balance(account) {
+      const data = `0x70a08231${account.slice(2).toLowerCase().padStart(64, "0")}`;
+      return BigInt(String(await call("eth_call", [{ to: USDC_ADDRESS, data }, "latest"])));
+    },
+    async chainTime() {
+      const block = (await call("eth_getBlockByNumber", ["latest", false])) as { timestamp: string };
+      return Number(block.timestamp);
+    },
+    [Symbol.asyncDispose]: () => resources.disposeAsync(),
+  };
+}
+
+/** Fields of {@link claim} that a test may choose. */
+export interface ClaimChanges {
+  readonly from?: Address;
+  readonly kind?: PayerKind;
+  readonly signature?: (raw: Uint8Array) => Uint8Array;
+  readonly validBefore?: bigint;
+  readonly value?: bigint;
+  readonly asset?: Address;
+  readonly to?: Address;
+  readonly nonce?: `0x${string}`;
+}
+
+/** Signs a payment as a client does. */
+export async function signPayment(payer: Payer, changes: ClaimChanges = {}): Promise<Omit<PaymentRecord, "id">> {
+  const from = changes.from ?? payer.address;
+  const nonce = changes.nonce ?? randomNonce();
+  const to = changes.to ?? PAY_TO;
+  const value = changes.value ?? PRICE;
+  const validBefore = changes.validBefore ?? BigInt(Math.floor(Date.now() / 1_000) + 600);
+  const asset = changes.asset ?? USDC_ADDRESS;
+  const signature = await privateKeyToAccount(payer.privateKey).signTypedData({
+    domain: { name: "USDC", version: "2", chainId: 84532, verifyingContract: asset },
+    types: {
+      TransferWithAuthorization: [
+        { name: "from", type: "address" },
+        { name: "to", type: "address" },
+        { name: "value", type: "uint256" },
+        { name: "validAfter", type: "uint256" },
+        { name: "validBefore", type: "uint256" },
+        { name: "nonce", type: "bytes32" },
+      ],
+    },
+    primaryType: "TransferWithAuthorization",
+    message: { from, to, value, validAfter: 0n, validBefore, nonce },
+  });
+  const raw = hexToBytes(signature) ?? new Uint8Array();
+  const nowMs = Date.now();
+  return {
+    key: { network: NETWORK, asset: asset.toLowerCase() as Address, from: from.toLowerCase() as Address, nonce },
+    payTo: to,
+    value,
+    validAfter: 0n,
+    validBefore,
+    signature: changes.signature?.(raw) ?? raw,
+    kind: changes.kind ?? "eoa",
+    serviceId: "eth" as ServiceId,
+    payloadDigest: Uint8Array.from(randomBytes(32)),
+    requestHash: Uint8Array.from(randomBytes(32)),
+    identifier: undefined,
+    state: "claimed",
+    reason: undefined,
+    transaction: undefined,
+    evidence: undefined,
+    answerExpiresAtMs: undefined,
+    createdAtMs: nowMs,
+    updatedAtMs: nowMs,
+  };
+}
+
+/** Signs and claims a payment. */
+export async function claim(ledger: Ledger, payer: Payer, changes: ClaimChanges = {}): Promise<PaymentRecord> {
+  const signed = await signPayment(payer, changes);
+  const claimed = await ledger.claim({ ...signed, balance: 10n ** 30n, balanceBlock: 0n });
+  if (claimed.kind !== "claimed") throw new TypeError(`claim: ${claimed.kind}`);
+  return { ...signed, id: claimed.id };
+}
+
+/** The state that the ledger shows. */
+export async function stateOf(ledger: Ledger, payment: PaymentRecord): Promise<PaymentRecord> {
+  const found = await ledger.get(payment.id);
+  if (found === undefined) throw new TypeError("the payment is not in the ledger");
+  return found;
+}
+
+/** Waits until the payment has this state. */
+export async function untilState(
+  ledger: Ledger,
+  payment: PaymentRecord,
+  state: PaymentRecord["state"],
+  timeoutMs = 30_000,
+): Promise<PaymentRecord> {
+  const endMs = Date.now() + timeoutMs;
+  for (;;) {
+    const found = await stateOf(ledger, payment);
+    if (found.state === state) return found;
+    if (Date.now() > endMs) throw new TypeError(`still ${found.state} (${found.reason ?? "no reason"}), not ${state}`);
+    await new Promise((resolve) => setTimeout(resolve, 20));
+  }
+}
+
+export const timeLimit = (timeoutMs = 15_000): AbortSignal => AbortSignal.timeout(timeoutMs);
