@@ -21,3 +21,4 @@ export {
   type Upstream,
   type UpstreamCall,
 } from "./upstream.ts";
+export { type VirtualClock, virtualClock } from "./virtual-clock.ts";
