@@ -1,97 +1,122 @@
 import { spawnSync } from "node:child_process";
-import { existsSync, statSync } from "node:fs";
-import { join, relative, resolve } from "node:path";
-import { files, ROOT } from "./sources.ts";
+import { appendFileSync, existsSync, mkdirSync } from "node:fs";
+import { join } from "node:path";
+import { parseArgs } from "node:util";
+import { startSharedServers } from "@turnpike/testkit";
+import { ROOT } from "./sources.ts";
+import { missingPrograms } from "./test-runner/programs.ts";
+import { flakyLines, flakyTests, mergeResults, reportText } from "./test-runner/report.ts";
+import { type RunFilesOptions, runFiles } from "./test-runner/run-files.ts";
+import { filesNamed, filesOf, isTiming, mayRunAgain, type Tier } from "./test-runner/tiers.ts";
 
-/** Where tests are. */
-const PATTERNS = ["packages/*/src/**/*.test.ts", "apps/*/src/**/*.test.ts", "tools/**/*.test.ts", "test/**/*.test.ts"];
+const HELP = `Runs tests, each file in a process of its own, on one PostgreSQL server and one local EVM chain.
 
-/** Time for one test, in milliseconds, unless it has its own. A suite's bounds the suite, and is not handed down to its tests. */
-const TIMEOUT_MS = 300_000;
+  npm test                     the quick tier: what every change must pass, and nothing is run twice
+  npm test -- <path> …         the files below these folders, or whose path has this text in it, of any tier
+  npm run test:all             everything; a file that fails runs once more, alone (not those of money)
 
-/** Test files at once: the machine has two cores, and many tests start a database or a chain of their own. */
-const CONCURRENCY = 2;
+  --tier <name>                quick, all, or beyond-quick: what all adds to quick
+  --concurrency <n>            files at once
+  --node <argument>            an argument for Node, such as --node=--test-name-pattern=text; may be repeated
+  --list                       names the files, and runs none
+  --help                       this text
 
-/** A program that some tests need and that npm cannot bring. */
-interface Program {
-  readonly name: string;
-  /** What is not tested without it. */
-  readonly tests: string;
-  /** True when it is there. */
-  readonly found: () => boolean;
-  /** False where it cannot be got, so that a skip is no failure in CI either; left out: it always can. */
-  readonly obtainable?: () => boolean;
-}
+What failed once and passed alone is printed as FLAKY, and appended to test-results/flaky.txt.
+`;
 
-const PROGRAMS: readonly Program[] = [
-  {
-    name: "redis-server",
-    tests: "limits that several gateways share",
-    found: () => spawnSync("redis-server", ["--version"]).status === 0,
-  },
-  {
-    name: "nginx",
-    tests: "the gateway behind nginx, as docs/operate/proxy.md sets it up",
-    // Daemons are not in everybody's PATH.
-    found: () => ["nginx", "/usr/sbin/nginx"].some((path) => spawnSync(path, ["-v"]).status === 0),
-  },
-  {
-    name: "cometbft",
-    tests: "the chain's application under CometBFT 0.38",
-    found: () =>
-      spawnSync(process.env.COMETBFT ?? "cometbft", ["version"], { encoding: "utf8" }).stdout?.startsWith("0.38.") ??
-      false,
-    // It is built from source.
-    obtainable: () => spawnSync("go", ["version"]).status === 0,
-  },
-  {
-    name: "ip",
-    tests: "four validators, each in a network namespace of its own",
-    found: () => ["ip", "/usr/sbin/ip", "/sbin/ip"].some((path) => spawnSync(path, ["-V"]).status === 0),
-    // Of iproute2; and only root may make namespaces.
-    obtainable: () => process.getuid?.() === 0 && spawnSync("apt-get", ["--version"]).status === 0,
-  },
-];
+/** Files at once: two cores, and most tests wait for a server at times. */
+const CONCURRENCY = 3;
+const TEST_TIMEOUT_MS = 300_000;
+const STALL_TIMEOUT_MS = 900_000;
+const TIERS: readonly string[] = ["quick", "all", "beyond-quick"] satisfies readonly Tier[];
 
-function selected(args: readonly string[]): string[] {
-  const all = files(...PATTERNS);
-  if (args.length === 0) return all;
-  return all.filter((path) =>
-    args.some((arg) => {
-      const wanted = relative(ROOT, resolve(process.cwd(), arg));
-      const folder = existsSync(join(ROOT, wanted)) && statSync(join(ROOT, wanted)).isDirectory();
-      return folder ? path.startsWith(`${wanted}/`) : path === wanted || path.includes(arg);
-    }),
-  );
-}
-
-const args = process.argv.slice(2);
-const flags = args.filter((arg) => arg.startsWith("--"));
-const chosen = selected(args.filter((arg) => !arg.startsWith("--")));
-if (chosen.length === 0) {
-  process.stderr.write(`No test file fits ${args.join(" ")}.\n`);
+function usageError(message: string): never {
+  process.stderr.write(`${message}\n\n${HELP}`);
   process.exit(2);
 }
 
-const skipped = PROGRAMS.filter((program) => !program.found());
-for (const { name, tests } of skipped) process.stdout.write(`skipped: ${tests} (${name} is not installed)\n`);
-
-const run = spawnSync(
-  process.execPath,
-  [
-    "--test",
-    "--test-reporter=spec",
-    `--test-concurrency=${CONCURRENCY}`,
-    `--test-timeout=${TIMEOUT_MS}`,
-    "--disable-warning=ExperimentalWarning",
-    ...flags,
-    ...chosen,
-  ],
-  { cwd: ROOT, stdio: "inherit" },
-);
-const faults = skipped.filter(({ obtainable }) => obtainable?.() !== false);
-if (faults.length > 0 && process.env.CI === "true") {
-  process.stderr.write(`In CI a skip is a failure: ${faults.map(({ name }) => name).join(", ")}\n`);
-  process.exit(1);
+function isTier(text: string): text is Tier {
+  return TIERS.includes(text);
 }
-process.exit(run.status ?? 1);
+
+/** Where all processes of tests keep compiled sources. Filled once before the run, as killed processes write nothing. */
+function warmCompileCache(): Readonly<Record<string, string>> {
+  const folder = join(ROOT, "node_modules", ".cache", "turnpike");
+  const env = { NODE_COMPILE_CACHE: folder };
+  if (!existsSync(folder)) {
+    const sources = ["tools/sources.ts", "packages/testkit/src/index.ts", "apps/turnpike/src/wiring/gateway.ts"];
+    const imports = sources.map((path) => `await import(${JSON.stringify(join(ROOT, path))});`);
+    spawnSync(process.execPath, ["--input-type=module", "--eval", imports.join("")], {
+      env: { ...process.env, ...env },
+      stdio: "ignore",
+    });
+  }
+  return env;
+}
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    tier: { type: "string", default: "quick" },
+    concurrency: { type: "string", default: String(CONCURRENCY) },
+    node: { type: "string", multiple: true, default: [] },
+    list: { type: "boolean", default: false },
+    help: { type: "boolean", short: "h", default: false },
+  },
+});
+if (values.help) {
+  process.stdout.write(HELP);
+  process.exit(0);
+}
+const { tier } = values;
+if (!isTier(tier)) usageError(`--tier ${tier} is none of ${TIERS.join(", ")}.`);
+const concurrency = Number(values.concurrency);
+if (!Number.isSafeInteger(concurrency) || concurrency < 1) usageError("--concurrency is a whole number from 1 on.");
+const chosen = positionals.length === 0 ? filesOf(tier) : filesNamed(positionals);
+if (chosen.length === 0) usageError(`No test file fits ${positionals.join(" ")}.`);
+if (values.list) {
+  process.stdout.write(`${chosen.join("\n")}\n`);
+  process.exit(0);
+}
+
+const isQuick = tier === "quick" && positionals.length === 0;
+// Nothing of the quick tier needs a program that npm does not bring.
+const missing = isQuick ? [] : missingPrograms();
+for (const { name, tests } of missing) process.stdout.write(`skipped: ${tests} (${name} is not installed)\n`);
+
+const interrupt = new AbortController();
+for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => interrupt.abort());
+
+const began = performance.now();
+await using servers = await startSharedServers();
+const common: Omit<RunFilesOptions, "files" | "concurrency"> = {
+  testTimeoutMs: TEST_TIMEOUT_MS,
+  stallTimeoutMs: STALL_TIMEOUT_MS,
+  env: { ...warmCompileCache(), ...servers.env },
+  nodeArguments: values.node,
+  signal: interrupt.signal,
+};
+const runAll = async (files: readonly string[], at: number): ReturnType<typeof runFiles> =>
+  files.length === 0 ? [] : runFiles({ ...common, files, concurrency: at });
+
+const together = chosen.filter((path) => !isTiming(path));
+const first = [...(await runAll(together, concurrency)), ...(await runAll(chosen.filter(isTiming), 1))];
+const failed = first.filter((result) => result.failed.length > 0).map(({ file }) => file);
+const repeated = positionals.length === 0 ? failed.filter(mayRunAgain) : [];
+if (repeated.length > 0) process.stdout.write(`\nOnce more, alone: ${repeated.join(", ")}\n`);
+const again = await runAll(repeated, 1);
+
+const results = mergeResults(first, again);
+const flaky = flakyTests(first, again);
+if (flaky.length > 0) {
+  mkdirSync(join(ROOT, "test-results"), { recursive: true });
+  appendFileSync(join(ROOT, "test-results", "flaky.txt"), `${flakyLines(flaky).join("\n")}\n`);
+}
+process.stdout.write(reportText({ results, flaky, totalSeconds: (performance.now() - began) / 1_000 }));
+
+const faults = missing.filter(({ isObtainable }) => isObtainable?.() !== false);
+const isSkipFault = faults.length > 0 && process.env.CI === "true";
+if (isSkipFault) process.stderr.write(`In CI a skip is a failure: ${faults.map(({ name }) => name).join(", ")}\n`);
+const isWhole = chosen.every((path) => results.some(({ file }) => file === path));
+if (!isWhole) process.stderr.write("The run was ended before all files had run.\n");
+process.exitCode = isSkipFault || !isWhole || results.some((result) => result.failed.length > 0) ? 1 : 0;

@@ -1,6 +1,6 @@
 /** How a part of a chaos run goes about its work. */
 export interface ChaosOptions {
-  /** `short`: what `npm test` runs, under a minute or two a part; `full`: what `npm run chaos` runs. */
+  /** `short`: what `npm run test:all` runs, under a minute or two a part; `full`: what `npm run chaos` runs. */
   readonly size: "short" | "full";
   /** Tells a person where it is. */
   readonly progress: (text: string) => void;

@@ -13,7 +13,7 @@ ${Object.entries(RUNS)
   .map(([name, parts]) => `  ${name.padEnd(10)}parts: ${Object.keys(parts).join(", ")}`)
   .join("\n")}
 
-  --short   as npm test runs it
+  --short   as npm run test:all runs it
   --only    only these parts
   --json    the figures as JSON on the standard output, a line for each part
   --help    this text

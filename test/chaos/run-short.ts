@@ -1,7 +1,7 @@
 import type { TestContext } from "node:test";
 import { type ChaosPart, type ChaosReport, figureText } from "./chaos.ts";
 
-/** Longest time of a part's short form within `npm test`, in milliseconds. A test needs it itself: its suite's is not handed down. */
+/** Longest time of a part's short form within `npm run test:all`, in milliseconds. A test needs it itself: its suite's is not handed down. */
 export const SHORT_TIMEOUT_MS = 600_000;
 
 /** Runs a part's short form in a test, and prints what it found out and what it left out. */

@@ -92,11 +92,12 @@ async function databasesOn(serverUrl: string): Promise<TestPostgres> {
 
 /**
  * A PostgreSQL for a test file: databases of its own on the run's server, or a server of its own where the file runs
- * alone. A file that ends, stalls or reconfigures the server, or that changes roles, starts its own (`startPostgres`).
+ * alone. A file that ends, stalls or reconfigures the server starts its own (`startPostgres`); one that changes roles
+ * other files use asks for a server of its own by `isOwn`.
  */
-export async function openTestPostgres(): Promise<TestPostgres> {
+export async function openTestPostgres(opts: { readonly isOwn?: boolean } = {}): Promise<TestPostgres> {
   const shared = process.env[SHARED_SERVER_VARIABLES.postgres];
-  return shared === undefined ? ownPostgres() : databasesOn(shared);
+  return shared === undefined || opts.isOwn === true ? ownPostgres() : databasesOn(shared);
 }
 
 /**

@@ -1,0 +1,76 @@
+import assert from "node:assert/strict";
+import { join } from "node:path";
+import { suite, test } from "node:test";
+import { ROOT } from "../sources.ts";
+import { type FileResult, flakyLines, flakyTests, mergeResults, newFileResult, reportText } from "./report.ts";
+import { recordEvent } from "./run-files.ts";
+
+const result = (file: string, change: Partial<FileResult> = {}): FileResult => ({
+  ...newFileResult(file),
+  hasEnded: true,
+  passed: 1,
+  ...change,
+});
+
+suite("the report of a test run", () => {
+  test("names the ten slowest files, the total, and ends with the counts", () => {
+    const results = Array.from({ length: 12 }, (_, at) => result(`f${at}`, { seconds: at }));
+    const lines = reportText({ results, flaky: [], totalSeconds: 61.2 }).trimEnd().split("\n");
+    assert.equal(lines[1], "The 10 slowest files");
+    assert.equal(lines[2], "   11.0 s  f11");
+    assert.equal(lines[11], "    2.0 s  f2");
+    assert.deepEqual(lines.slice(-2), ["12 files in 1 min 01 s", "total: 12 passed, 0 failed, 0 skipped"]);
+  });
+
+  test("a test that passed the second time is flaky, and counts as passed; one that failed twice has failed", () => {
+    const first = [result("a", { failed: ["x", "y"] }), result("b", { failed: ["z"] }), result("c")];
+    const again = [result("a", { passed: 3 }), result("b", { failed: ["z"] })];
+    const flaky = flakyTests(first, again);
+    assert.deepEqual(flakyLines(flaky), ["FLAKY: a x", "FLAKY: a y"]);
+    const text = reportText({ results: mergeResults(first, again), flaky, totalSeconds: 1 });
+    assert.match(text, /each is a defect\nFLAKY: a x\nFLAKY: a y\n/);
+    assert.match(text, /Failed\n {2}b z\n/);
+    assert.match(text, /total: 5 passed, 1 failed, 0 skipped\n$/);
+  });
+
+  test("is made of the runner's events: suites do not count, a file that ends early does", () => {
+    const results = new Map<string, FileResult>();
+    const file = join(ROOT, "x.test.ts");
+    const early = join(ROOT, "y.test.ts");
+    const error = (failureType: string) => ({ duration_ms: 1, error: { failureType } });
+    for (const [type, data] of [
+      ["test:pass", { file, name: "good", details: { type: "test" } }],
+      ["test:pass", { file, name: "left out", skip: "why", details: { type: "test" } }],
+      ["test:fail", { file, name: "bad", details: { type: "test", ...error("testCodeFailure") } }],
+      ["test:fail", { file, name: "parent", details: { type: "test", ...error("subtestsFailed") } }],
+      ["test:fail", { file, name: "suite", details: { type: "suite", ...error("subtestsFailed") } }],
+      ["test:fail", { file, name: "its hook", details: { type: "suite", ...error("hookFailed") } }],
+      ["test:summary", { file, duration_ms: 1500 }],
+      ["test:fail", { file: early, name: early, details: { type: "test", duration_ms: 250 } }],
+      ["test:summary", { duration_ms: 9 }],
+    ] as const) {
+      recordEvent(results, { type, data });
+    }
+    assert.deepEqual(
+      [...results.values()],
+      [
+        {
+          file: "x.test.ts",
+          seconds: 1.5,
+          passed: 1,
+          failed: ["bad", "its hook"],
+          skipped: ["left out"],
+          hasEnded: true,
+        },
+        {
+          file: "y.test.ts",
+          seconds: 0.25,
+          passed: 0,
+          failed: ["(the file itself)"],
+          skipped: [],
+          hasEnded: false,
+        },
+      ],
+    );
+  });
+});

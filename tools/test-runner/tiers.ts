@@ -1,0 +1,92 @@
+import { existsSync, statSync } from "node:fs";
+import { join, relative, resolve } from "node:path";
+import { files, ROOT } from "../sources.ts";
+
+/** `quick` is `npm test`, `all` is `npm run test:all`, `beyond-quick` is what `all` adds to `quick`. */
+export type Tier = "quick" | "all" | "beyond-quick";
+
+/** Where tests are. */
+const PATTERNS = [
+  "packages/*/{src,test}/**/*.test.ts",
+  "apps/*/{src,test}/**/*.test.ts",
+  "tools/**/*.test.ts",
+  "test/**/*.test.ts",
+];
+
+/** End-to-end tests of the quick tier: one for each way in, and the kill points of a payment. */
+export const QUICK_END_TO_END: Readonly<Record<string, string>> = {
+  "paid calls": "test/e2e/reference-clients.test.ts",
+  "free calls": "test/e2e/relay-jsonrpc.test.ts",
+  WebSocket: "packages/gateway/src/websocket/door.test.ts",
+  "management data": "test/e2e/portal-db.test.ts",
+  MCP: "test/e2e/mcp.test.ts",
+  chain: "test/e2e/chain/scenario.test.ts",
+  "payments through crashes": "test/chaos/kill.test.ts",
+};
+
+/** Tests beside the code that the quick tier leaves out, and why. */
+export const BEYOND_QUICK: Readonly<Record<string, string>> = {
+  "apps/turnpike/src/testnet/running-testnet.test.ts": "needs CometBFT and network namespaces",
+  "packages/chain/src/abci/comet-node.test.ts": "needs CometBFT",
+  "packages/chain/src/abci/state-sync.test.ts": "needs CometBFT",
+  "packages/chain/src/watch/comet-node.test.ts": "needs CometBFT",
+  "packages/gateway/src/limits/redis-store.test.ts": "needs Redis",
+  "packages/gateway/src/sharing/redis-bus.test.ts": "needs Redis",
+};
+
+/** Tests that need real time: they run after the others, one at a time. */
+const TIMING = "test/timing/";
+
+/** Tests of money: they must be steady by construction, so that they are never run a second time. */
+const MONEY = [
+  "packages/payment/",
+  "packages/client/",
+  "test/chaos/kill",
+  "test/e2e/client-budget",
+  "test/e2e/hostile-payers",
+  "test/e2e/mixed-networks",
+  "test/e2e/races",
+  "test/e2e/reference-clients",
+  "test/e2e/wallets",
+];
+
+/** Every test file of the repository, those first that take longest. */
+export function testFiles(): string[] {
+  const rank = (path: string): number => ["test/chaos/", "test/", "apps/"].findIndex((start) => path.startsWith(start));
+  const order = (path: string): number => (rank(path) === -1 ? 3 : rank(path));
+  return files(...PATTERNS).sort((a, b) => order(a) - order(b));
+}
+
+/** True for a file that needs real time, and the machine for itself. */
+export function isTiming(path: string): boolean {
+  return path.startsWith(TIMING);
+}
+
+/** True for a file that `npm test` runs. */
+export function isQuick(path: string): boolean {
+  if (Object.values(QUICK_END_TO_END).includes(path)) return true;
+  return !path.startsWith("test/") && !Object.hasOwn(BEYOND_QUICK, path);
+}
+
+/** True for a file that may run a second time, alone, after it failed: none of the quick tier, and none of money. */
+export function mayRunAgain(path: string): boolean {
+  return !isQuick(path) && !MONEY.some((start) => path.startsWith(start));
+}
+
+/** The test files of a tier. */
+export function filesOf(tier: Tier): string[] {
+  const all = testFiles();
+  if (tier === "all") return all;
+  return all.filter((path) => isQuick(path) === (tier === "quick"));
+}
+
+/** The test files that arguments of a command name: folders, files, or parts of a path. */
+export function filesNamed(names: readonly string[]): string[] {
+  return testFiles().filter((path) =>
+    names.some((name) => {
+      const wanted = relative(ROOT, resolve(process.cwd(), name));
+      const isFolder = existsSync(join(ROOT, wanted)) && statSync(join(ROOT, wanted)).isDirectory();
+      return isFolder ? path.startsWith(`${wanted}/`) : path === wanted || path.includes(name);
+    }),
+  );
+}
