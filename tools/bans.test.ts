@@ -23,12 +23,26 @@ const BANS: readonly Ban[] = [
   },
 ];
 
+/** What tests must not do. Those in `test/timing/` need real time. */
+const TEST_BANS: readonly Ban[] = [
+  {
+    pattern: /(?<![.\w])setTimeout\(|\bsetTimeout as \w+/,
+    folders: ["packages/", "apps/", "test/", "tools/"],
+    instead: "await an event, use `eventually` of the testkit, or move time by a virtual clock",
+  },
+  {
+    pattern: /\b(?:performance|Date)\.now\(\) - [a-zA-Z]/,
+    folders: ["packages/", "apps/", "test/", "tools/"],
+    instead: "count the work: a comparison of elapsed time is a benchmark",
+  },
+];
+
 /** Every ban that a source breaks, with its line. */
-function faultsOf(path: string, source: string): string[] {
+function faultsOf(path: string, source: string, bans = BANS): string[] {
   // Comments give way to as many lines, so that the numbers stay right.
   const code = source.replaceAll(/\/\*[\s\S]*?\*\//g, (comment) => comment.replaceAll(/[^\n]/g, ""));
   return code.split("\n").flatMap((text, at) =>
-    BANS.flatMap(({ pattern, folders, instead }) => {
+    bans.flatMap(({ pattern, folders, instead }) => {
       const applies = folders.some((folder) => path.startsWith(folder)) && pattern.test(withoutComments(text));
       return applies ? [`${path}:${at + 1}: ${instead}`] : [];
     }),
@@ -44,6 +58,19 @@ suite("bans", () => {
       sources.flatMap((path) => faultsOf(path, readText(path))),
       [],
     );
+  });
+
+  test("tests neither wait for a time nor compare elapsed times", () => {
+    const tests = files("packages/**/*.test.ts", "apps/**/*.test.ts", "test/**/*.test.ts").filter(
+      (path) => !path.startsWith("test/timing/"),
+    );
+    assert.ok(tests.length > 300);
+    assert.deepEqual(
+      tests.flatMap((path) => faultsOf(path, readText(path), TEST_BANS)),
+      [],
+    );
+    const source = "await new Promise((r) => setTimeout(r, 5));\nassert.ok(performance.now() - start < 100);";
+    assert.equal(faultsOf("test/e2e/x.test.ts", source, TEST_BANS).length, 2);
   });
 
   test("the check itself sees each of them, and no comment", () => {

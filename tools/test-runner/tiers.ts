@@ -31,6 +31,7 @@ export const BEYOND_QUICK: Readonly<Record<string, string>> = {
   "packages/chain/src/abci/state-sync.test.ts": "needs CometBFT",
   "packages/chain/src/watch/comet-node.test.ts": "needs CometBFT",
   "packages/gateway/src/limits/redis-store.test.ts": "needs Redis",
+  "packages/gateway/src/limits/script.test.ts": "needs Redis",
   "packages/gateway/src/sharing/redis-bus.test.ts": "needs Redis",
 };
 

@@ -13,8 +13,8 @@ export interface DeadlinesModules {
 
 /**
  * Many deadlines of low precision at the price of one timer. Almost all of a server's time-outs are taken back unused,
- * and the runtime's own timers cost a microsecond each; these cost a tenth of it. A callback comes up to two steps late,
- * never early.
+ * and the runtime's own timers cost a microsecond each; these cost a tenth of it. A callback comes less than three
+ * steps late, never early.
  */
 export class Deadlines {
   readonly #stepMs: number;

@@ -285,10 +285,10 @@ suite("budget, attacked", () => {
 
   test("what the gateway refused is given back when the signature has expired, and not before", async () => {
     await using stand = await standInGateway(settlementFailed);
-    const { client, later } = testClient(stand.gateway, countingSigner(), { totalUsd: "0.005" });
+    const { client, later, nowMs } = testClient(stand.gateway, countingSigner(), { totalUsd: "0.005" });
     assert.equal((await client.call("eth", BODY)).kind, "refused");
     const { validBefore = 0n } = readPayment(stand.payments()[0] ?? "") ?? {};
-    later(Number(validBefore) * 1_000 - Date.now());
+    later(Number(validBefore) * 1_000 - nowMs());
     await assert.rejects(client.call("eth", BODY), refusesWith("BUDGET_SPENT"));
     later(120_000);
     assert.equal(client.spending().openUsd, "0.000000");

@@ -148,8 +148,8 @@ export function testClient(gateway: string, signer: Signer, opts: TestClientOpti
   const { maxPriceUsd = "0.05", totalUsd, ...more } = opts;
   const waits: number[] = [];
   let now = 0;
-  let aheadMs = 0;
-  const clock = { nowMs: () => Date.now() + aheadMs, monotonicMs: () => now };
+  let nowMs = Date.now();
+  const clock = { nowMs: () => nowMs, monotonicMs: () => now };
   const journal = opts.journal ?? memoryJournal({ clock });
   const budget = { perCallUsd: maxPriceUsd, ...(totalUsd === undefined ? {} : { totalUsd }) };
   const client = createClient(
@@ -165,9 +165,11 @@ export function testClient(gateway: string, signer: Signer, opts: TestClientOpti
   return {
     client,
     waits,
+    /** The client's time since the Unix epoch, which stands still. */
+    nowMs: () => nowMs,
     /** Lets time pass, for what is signed and written down. */
     later: (ms: number): void => {
-      aheadMs += ms;
+      nowMs += ms;
     },
   };
 }

@@ -361,7 +361,7 @@ test("checked answers that wait for their settlement are bounded: beyond that th
 });
 
 test("the end: requests in flight are answered, then both ports are free", async () => {
-  const to = await startTestGateway({ drainTimeoutMs: 5_000 });
+  const to = await startTestGateway({ drainTimeoutMs: 60_000 });
   const { promise: reached, resolve: reach } = Promise.withResolvers<undefined>();
   const { promise, resolve } = Promise.withResolvers<undefined>();
   to.relay.answer = async () => {

@@ -40,7 +40,7 @@ export {
 export type { AccessLogOptions } from "./monitoring/access-log.ts";
 export { type MetricsService, serveMetrics } from "./monitoring/serve-metrics.ts";
 export type { Port } from "./sharing/port.ts";
-export { createRedisBus, type RedisBus, type RedisBusOptions } from "./sharing/redis-bus.ts";
+export { createRedisBus, type RedisBus, type RedisBusModules, type RedisBusOptions } from "./sharing/redis-bus.ts";
 export { createWorkerBus, passOn } from "./sharing/worker-bus.ts";
 export {
   type Gateway,

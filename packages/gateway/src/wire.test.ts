@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test } from "node:test";
-import { openRaw, type RawResponse } from "@turnpike/testkit";
+import { eventually, openRaw, type RawResponse, virtualClock } from "@turnpike/testkit";
 import fc from "fast-check";
 import { paymentHeader, startTestGateway } from "../test/stand-ins.ts";
 
@@ -339,10 +339,11 @@ test("any payment header and any body: one of the stated statuses", async () => 
 });
 
 test("a body that does not come is 408, also when all places are taken by then", async () => {
-  await using to = await startTestGateway({ maxConcurrentRequests: 1, requestTimeoutMs: 150 });
+  const clock = virtualClock();
+  await using to = await startTestGateway({ maxConcurrentRequests: 1, requestTimeoutMs: 150 }, { clock });
   await using late = await openRaw(to.port);
   late.write(paid("").replace("Content-Length: 0", "Content-Length: 9"));
-  while (to.payment.calls.length < 1) await new Promise((resolve) => setImmediate(resolve));
+  await eventually("its head has arrived", () => to.payment.calls.length > 0);
   const gate = Promise.withResolvers<string>();
   const relayed = Promise.withResolvers<void>();
   to.relay.answer = async () => {
@@ -353,6 +354,7 @@ test("a body that does not come is 408, also when all places are taken by then",
   await using other = await openRaw(to.port);
   other.write(paid(CALL));
   await relayed.promise;
+  clock.advance(1_000);
   assert.equal(code((await late.next())[0]), "408 REQUEST_TIMEOUT");
   gate.resolve("");
   assert.equal((await other.next())[0]?.status, 503);

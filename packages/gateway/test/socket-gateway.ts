@@ -9,6 +9,7 @@ import {
   type SubscriptionOptions,
   subscriptionDefaults,
 } from "@turnpike/relay";
+import { PATIENCE_MS } from "@turnpike/testkit";
 import { createPrometheusMetrics } from "../src/metrics/prometheus.ts";
 import type { GatewayModules, GatewayOptions } from "../src/types.ts";
 import { startTestGateway, type TestGateway } from "./stand-ins.ts";
@@ -98,13 +99,17 @@ export async function startSocketGateway(input: SocketGatewayInput): Promise<Soc
   };
   const endpoints = input.httpUrl === undefined ? [] : [{ operator: "http", urls: { json_rpc: input.httpUrl } }];
   const relay = createDirectRelay(
-    { ...directRelayDefaults, suppliers: { eth: { endpoints, timeoutMs: 5_000, maxAttempts: 2 } } },
+    { ...directRelayDefaults, suppliers: { eth: { endpoints, timeoutMs: PATIENCE_MS, maxAttempts: 2 } } },
     modules,
   );
   const others = Object.entries(input.others ?? {}).map(([id, url]) => [id, [{ operator: id, url }]] as const);
   const subscriptions = createSubscriptions(
     {
       ...subscriptionDefaults,
+      connectTimeoutMs: PATIENCE_MS,
+      callTimeoutMs: PATIENCE_MS,
+      recoveryTimeoutMs: PATIENCE_MS,
+      subscribeTimeoutMs: PATIENCE_MS,
       ...input.subscriptions,
       suppliers: {
         eth: input.socketUrls.map((url, at) => ({ operator: `ws${at}`, url })),

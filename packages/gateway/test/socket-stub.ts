@@ -21,8 +21,10 @@ export interface StubCall {
   readonly params: unknown;
 }
 
-/** Starts a stand-in; `answer` gives the text of a call's answer. */
-export async function startSocketStub(answer: (call: StubCall, socket: WebSocket) => string): Promise<SocketStub> {
+/** Starts a stand-in; `answer` gives the text of a call's answer, or undefined for none. */
+export async function startSocketStub(
+  answer: (call: StubCall, socket: WebSocket) => string | undefined,
+): Promise<SocketStub> {
   const server = new WebSocketServer({ port: 0, host: "127.0.0.1" });
   await once(server, "listening");
   const calls: string[] = [];
@@ -31,7 +33,8 @@ export async function startSocketStub(answer: (call: StubCall, socket: WebSocket
     socket.on("message", (data: Buffer) => {
       const call = JSON.parse(data.toString()) as StubCall;
       calls.push(`${call.method} ${JSON.stringify(call.params)}`);
-      socket.send(answer(call, socket));
+      const text = answer(call, socket);
+      if (text !== undefined) socket.send(text);
     });
   });
   return {

@@ -97,7 +97,7 @@ export function standInPayment(): StandInPayment {
       calls.push("admit");
       hashes.push(Buffer.from(request.requestHash).toString("hex"));
       const settlementId = createHash("sha256").update(request.requestHash).digest("hex") as SettlementId;
-      const paid = mintPaid({ request, settlementId, deadlineMs: systemClock.monotonicMs() + 5_000 });
+      const paid = mintPaid({ request, settlementId, deadlineMs: systemClock.monotonicMs() + 60_000 });
       return stage.admission?.(paid) ?? { kind: "paid", paid };
     },
     async settle(paid, _relayed, answer) {

@@ -4,6 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { isAppError, isRecord, silentLog } from "@turnpike/base";
+import { eventually } from "@turnpike/testkit";
 import { type Anvil, startAnvil } from "./anvil.ts";
 import { StateKeeper, saveChainState, trimChainState } from "./chain-state.ts";
 import { isAlive } from "./processes.ts";
@@ -72,9 +73,7 @@ suite("anvil", () => {
       const state: unknown = JSON.parse(text);
       return isRecord(state) && Number(state.best_block_number) === 3;
     };
-    const until = performance.now() + 5_000;
-    while (!(await saved()) && performance.now() < until) await new Promise((resolve) => setTimeout(resolve, 10));
-    assert.ok(await saved());
+    await eventually("the state of the newest block is saved", saved);
     await keeper[Symbol.asyncDispose]();
   });
 

@@ -22,13 +22,24 @@ async function query(url: string, text: string): Promise<readonly Record<string,
 
 suite("postgres", () => {
   let folder = "";
+  /** Data folders that tests use one after another: to make one takes longer than anything else here. */
+  let dataDir = "";
+  let halfMade = "";
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), "turnpike-test-"));
+    dataDir = join(folder, "whole");
+    halfMade = join(folder, "half");
+    await mkdir(halfMade);
+    await writeFile(join(halfMade, "PG_VERSION"), "18\n");
+    await Promise.all(
+      [dataDir, halfMade].map(async (made) =>
+        (await startPostgres({ dataDir: made, durable: false }))[Symbol.asyncDispose](),
+      ),
+    );
   });
   after(() => rm(folder, { recursive: true, force: true }));
 
   test("keeps its data, survives kill -9, and wants its password", async () => {
-    const dataDir = join(folder, "kept");
     const first = await startPostgres({ dataDir });
     const url = await first.createDatabase("books");
     assert.equal(await first.createDatabase("books"), url);
@@ -45,7 +56,6 @@ suite("postgres", () => {
   });
 
   test("a server that an ended parent left behind is ended, and its folder used again", async () => {
-    const dataDir = join(folder, "left");
     // the parent starts a server, says so, and is killed without a chance to stop it
     const script = `
       import { startPostgres } from ${JSON.stringify(new URL("./postgres.ts", import.meta.url).href)};
@@ -68,9 +78,7 @@ suite("postgres", () => {
   });
 
   test("a pid that is another program's by now is left alone, and does not stop the server", async () => {
-    const dataDir = join(folder, "recycled");
-    await (await startPostgres({ dataDir }))[Symbol.asyncDispose]();
-    const other = spawn("sleep", ["60"], { stdio: "ignore" });
+    const other = spawn("sleep", ["600"], { stdio: "ignore" });
     const file = join(dataDir, "postmaster.pid");
     await writeFile(file, `${other.pid}\n${dataDir}\n1700000000\n5432\n\n127.0.0.1\n        1         2\nready   \n`);
     assert.equal(await endLeftoverPostgres(dataDir), "none");
@@ -84,16 +92,15 @@ suite("postgres", () => {
   });
 
   test("a folder whose initialisation was cut off is made anew", async () => {
-    const dataDir = join(folder, "half");
-    await mkdir(dataDir);
-    await writeFile(join(dataDir, "PG_VERSION"), "18\n");
-    await using server = await startPostgres({ dataDir, durable: false });
+    await using server = await startPostgres({ dataDir: halfMade, durable: false });
     assert.deepEqual(await query(server.url, "select 1 as n"), [{ n: 1 }]);
   });
 
   test("says that its port is in use", async () => {
-    await using server = await startPostgres();
-    await assert.rejects(startPostgres({ port: server.port }), (error) => isAppError(error, "PORT_IN_USE"));
+    await using server = await startPostgres({ dataDir });
+    await assert.rejects(startPostgres({ dataDir: halfMade, port: server.port }), (error) =>
+      isAppError(error, "PORT_IN_USE"),
+    );
     assert.equal(await isPortFree(server.port), false);
     assert.equal(await isPortFree(await freePort()), true);
   });

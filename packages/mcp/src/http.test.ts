@@ -7,6 +7,7 @@ import { after, before, suite, test } from "node:test";
 import { Client, StreamableHTTPClientTransport } from "@modelcontextprotocol/client";
 import { isAppError, silentLog, systemClock } from "@turnpike/base";
 import { createClient, memoryJournal } from "@turnpike/client";
+import { virtualClock } from "@turnpike/testkit";
 import { countingSigner, errorOf, type StandInGateway, said, startStandInGateway } from "../test/gateway.ts";
 import {
   createGatewayDocuments,
@@ -45,7 +46,7 @@ suite("MCP over streamable HTTP", () => {
     const signer = countingSigner();
     const clock = nowMs === undefined ? systemClock : { nowMs: () => systemClock.nowMs(), monotonicMs: nowMs };
     const server = await serveMcpHttp(
-      { gateway: gateway.url, version: "0", buyer: signer.address, port: 0, drainMs: 2_000, ...opts },
+      { gateway: gateway.url, version: "0", buyer: signer.address, port: 0, drainMs: 60_000, ...opts },
       {
         client: (one) =>
           createClient({
@@ -57,7 +58,7 @@ suite("MCP over streamable HTTP", () => {
           }),
         newSession: () =>
           createSession({ perCallMicroUsd: 50_000n, perSessionMicroUsd }, { journal, clock: systemClock }),
-        documents: createGatewayDocuments({ gateway: gateway.url }, { clock: systemClock }),
+        documents: createGatewayDocuments({ gateway: gateway.url }, { clock: virtualClock() }),
         log: silentLog,
         clock,
       },

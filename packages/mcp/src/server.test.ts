@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { after, before, beforeEach, suite, test } from "node:test";
 import { AppError } from "@turnpike/base";
 import { memoryJournal, openSpendJournal } from "@turnpike/client";
+import { eventually } from "@turnpike/testkit";
 import {
   connected,
   countingSigner,
@@ -523,11 +524,11 @@ suite("the MCP server", () => {
     assert.match(said(spending), /may have been charged, once/);
     assert.equal(mcp.session.spending().heldMicroUsd, 5_000n);
     const [, id = ""] = /payment_id ([0-9a-f]{64})/.exec(said(spending)) ?? [];
-    let resumed = await mcp.tool("resume_payment", { payment_id: id });
     // A notification has no answer: the cancelled call may still be letting go of it.
-    while (resumed.isError === true && errorOf(resumed).code === "PAYMENT_IN_PROGRESS") {
-      resumed = await mcp.tool("resume_payment", { payment_id: id });
-    }
+    const resumed = await eventually("the cancelled call has let go", async () => {
+      const answer = await mcp.tool("resume_payment", { payment_id: id });
+      return answer.isError === true && errorOf(answer).code === "PAYMENT_IN_PROGRESS" ? undefined : answer;
+    });
     assert.equal(resumed.isError, undefined, said(resumed));
     assert.equal(mcp.signer.count, 1);
   });

@@ -12,6 +12,7 @@ import {
   type SpendJournal,
   signerFromKey,
 } from "@turnpike/client";
+import { virtualClock } from "@turnpike/testkit";
 import { createGatewayDocuments, createMcpServer, createSession, type McpServerModules } from "../src/index.ts";
 
 /** A transaction of the stand-in's receipts. */
@@ -286,7 +287,7 @@ export async function connected(gateway: StandInGateway, bend: Bend = {}) {
     {
       client: make,
       session,
-      documents: createGatewayDocuments({ gateway: gateway.url }, { clock: systemClock }),
+      documents: createGatewayDocuments({ gateway: gateway.url }, { clock: virtualClock() }),
       log: silentLog,
       ...bend.modules,
     },

@@ -1,5 +1,5 @@
 import { silentLog } from "@turnpike/base";
-import { type LocalPostgres, startPostgres } from "@turnpike/localnet";
+import { openTestPostgres } from "@turnpike/testkit";
 import pg from "pg";
 import { migratePortalDb } from "../src/database/migrate.ts";
 import { createRolePool, type RolePool, type RolePoolOptions } from "../src/database/pool.ts";
@@ -9,9 +9,13 @@ import type { Caller, Statement } from "../src/types.ts";
 export const PASSWORD = "authenticator of the tests";
 export const FIXTURE = "10000000-0000-0000-0000-000000000004";
 
-/** A server for one test file, and databases for its tests. */
+/** PostgreSQL for one test file, and databases for its tests. */
 export interface TestServer extends AsyncDisposable {
-  readonly postgres: LocalPostgres;
+  /** URL of the server's own database, as the superuser. */
+  readonly adminUrl: string;
+  readonly port: number;
+  /** A new, empty database; gives its owner's URL. The name must be unique within the file. */
+  createDatabase(name: string): Promise<string>;
   /** A new, migrated database: the owner's URL and the authenticator's. */
   database(): Promise<{ readonly owner: string; readonly url: string }>;
 }
@@ -23,13 +27,23 @@ const asAuthenticator = (owner: string): string => {
   return url.href;
 };
 
-export async function startTestServer(): Promise<TestServer> {
-  const postgres = await startPostgres();
+/**
+ * Opens PostgreSQL for a test file. Roles are of the whole server, which other files may use at the same time: one that
+ * changes them asks for a server of its own.
+ */
+export async function startTestServer(opts: { readonly isOwn?: boolean } = {}): Promise<TestServer> {
+  const postgres = await openTestPostgres(opts);
+  const admin = new URL(postgres.url);
+  admin.pathname = "/postgres";
   let made = 0;
   return {
-    postgres,
+    adminUrl: admin.href,
+    port: Number(admin.port),
+    createDatabase: (name) => postgres.createDatabase(name),
     async database() {
-      const owner = await postgres.createDatabase(`portal_${made++}`);
+      // The first one is there already. A template would not pay: making a database costs more than migrating it.
+      const number = made++;
+      const owner = number === 0 ? postgres.url : await postgres.createDatabase(`portal_${number}`);
       await migratePortalDb({ url: owner, authenticatorPassword: PASSWORD }, { log: silentLog });
       return { owner, url: asAuthenticator(owner) };
     },
@@ -38,7 +52,7 @@ export async function startTestServer(): Promise<TestServer> {
 }
 
 export function openPool(url: string, over: Partial<RolePoolOptions> = {}): RolePool {
-  return createRolePool({ url, poolSize: 5, queueLimit: 100, connectTimeoutMs: 10_000, ...over }, { log: silentLog });
+  return createRolePool({ url, poolSize: 5, queueLimit: 100, connectTimeoutMs: 60_000, ...over }, { log: silentLog });
 }
 
 /** Runs SQL as the owner would, behind the API's back. */
@@ -67,7 +81,7 @@ export function as<Row extends object>(
   values: readonly unknown[] = [],
   over: { readonly showsDeleted?: boolean } = {},
 ): Promise<readonly Row[]> {
-  const opts = { statementTimeoutMs: 10_000, lockTimeoutMs: 10_000, isWrite: true, ...over };
+  const opts = { statementTimeoutMs: 60_000, lockTimeoutMs: 60_000, isWrite: true, ...over };
   return withRole(pool, who, opts, (session) => session.run<Row>(statement(text, values)));
 }
 

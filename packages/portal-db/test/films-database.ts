@@ -1,4 +1,4 @@
-import { type LocalPostgres, startPostgres } from "@turnpike/localnet";
+import { openTestPostgres } from "@turnpike/testkit";
 import pg from "pg";
 import type { ErrorBody } from "../src/errors.ts";
 import { planRequest } from "../src/sql/plan-request.ts";
@@ -45,7 +45,14 @@ insert into portal.genres values (1, 'drama'), (2, 'war');
 insert into portal.film_genres values (1, 1), (2, 1), (2, 2);
 insert into portal.folders values (1, 'root', null), (2, 'left', 1), (3, 'right', 1);
 insert into portal.vault values (1, 1, 'gold');
-create role films_role nologin;
+do $$
+begin
+  -- roles are of the whole server, which other files may use at the same time
+  create role films_role nologin;
+exception
+  when duplicate_object or unique_violation then null;
+end
+$$;
 grant usage on schema portal to films_role;
 grant usage on all sequences in schema portal to films_role;
 grant select, insert, update, delete on portal.countries, portal.studios, portal.films, portal.details, portal.roles,
@@ -234,7 +241,7 @@ export function requestOf(short: ShortRequest): TableRequest {
   };
 }
 
-/** A server with the tests' schema. */
+/** A database with the tests' schema. */
 export interface FilmsDatabase extends AsyncDisposable {
   /** Plans and runs a request under the role; keeps what it wrote only when told. */
   run(request: ShortRequest, opts?: { readonly keeps?: boolean; readonly maxRows?: number }): Promise<Outcome>;
@@ -243,10 +250,11 @@ export interface FilmsDatabase extends AsyncDisposable {
 const numberOf = (value: unknown): number | undefined =>
   value === null || value === undefined ? undefined : Number(value);
 
-/** Starts a server with the tests' schema. */
+/** Opens a database with the tests' schema. */
 export async function startFilms(): Promise<FilmsDatabase> {
-  const server: LocalPostgres = await startPostgres();
-  const client = new pg.Client({ connectionString: server.url });
+  const server = await openTestPostgres();
+  // A transaction's statements are sent at once: one round trip in place of five.
+  const client = new pg.Client({ connectionString: server.url, pipeline: true });
   await client.connect();
   await client.query(SCHEMA);
   const rowOf = async (
@@ -262,11 +270,14 @@ export async function startFilms(): Promise<FilmsDatabase> {
       const result = planRequest(request, FILMS_VIEW, { maxRows: opts.maxRows ?? 1000 });
       if (!result.ok) return { kind: "refused", error: result.error };
       const { plan } = result;
+      const begun = client.query("begin; set local search_path = portal, pg_temp; set local role films_role");
+      const answers = [plan.main, plan.count, plan.explain].map(rowOf);
+      const ended = client.query(opts.keeps === true ? "commit" : "rollback");
+      // Of the statements that follow a failed one none is run: the first error is the one.
+      await Promise.allSettled([begun, ...answers, ended]);
       try {
-        await client.query(`begin; set local search_path = portal, pg_temp; set local role films_role`);
-        const main = await rowOf(plan.main);
-        const count = await rowOf(plan.count);
-        const explain = await rowOf(plan.explain);
+        await begun;
+        const [main = {}, count = {}, explain = {}] = [await answers[0], await answers[1], await answers[2]];
         const said = explain["QUERY PLAN"] as readonly { Plan: Record<string, unknown> }[] | undefined;
         return {
           kind: "answer",
@@ -286,8 +297,6 @@ export async function startFilms(): Promise<FilmsDatabase> {
           message: `${error.message} ${JSON.stringify(error)}`,
           text: plan.main.text,
         };
-      } finally {
-        await client.query(opts.keeps === true ? "commit" : "rollback");
       }
     },
     [Symbol.asyncDispose]: async () => {

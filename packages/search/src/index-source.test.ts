@@ -54,7 +54,7 @@ async function rig(pages: Readonly<Record<string, string>>): Promise<Rig> {
             delayMs: 0,
             concurrency: 2,
             maxPageBytes: 100_000,
-            timeoutMs: 5_000,
+            timeoutMs: 60_000,
             maxRedirects: 3,
             domains: [],
             allowPrivate: false,

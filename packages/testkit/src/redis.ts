@@ -4,6 +4,7 @@ import { connect } from "node:net";
 import { setTimeout as delay } from "node:timers/promises";
 import { AppError } from "@turnpike/base";
 import { freePort } from "@turnpike/localnet";
+import { PATIENCE_MS } from "./eventually.ts";
 
 /** What a test gives as `skip`: a reason, or false when the program is there. */
 export function withoutRedis(): string | false {
@@ -47,7 +48,7 @@ export async function startRedis(onPort?: number): Promise<TestRedis> {
   const port = onPort ?? (await freePort());
   const args = ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no"];
   const child = spawn("redis-server", args, { stdio: "ignore", cwd: "/" });
-  const until = performance.now() + 10_000;
+  const until = performance.now() + PATIENCE_MS;
   while (!(await answers(port))) {
     if (child.exitCode !== null || performance.now() > until) {
       await end(child);

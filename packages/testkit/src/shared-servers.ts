@@ -14,8 +14,11 @@ export const SHARED_SERVER_VARIABLES = {
 export interface TestPostgres extends AsyncDisposable {
   /** URL of a database of this file alone, as the superuser. */
   readonly url: string;
-  /** Makes a database of this file; gives its URL. The name must be a plain identifier, and unique within the file. */
-  createDatabase(name: string): Promise<string>;
+  /**
+   * Makes a database of this file; gives its URL. The name must be a plain identifier, and unique within the file.
+   * @param template URL of another database of this file to copy, which must have no connections at that moment
+   */
+  createDatabase(name: string, template?: string): Promise<string>;
 }
 
 /** An EVM chain (id 84532, a block a transaction) with the test token, which other files may use at the same time. */
@@ -57,12 +60,11 @@ async function onServer(url: string, statements: readonly string[]): Promise<voi
 }
 
 async function ownPostgres(): Promise<TestPostgres> {
-  const server: LocalPostgres = await startPostgres();
-  return {
-    url: server.url,
-    createDatabase: (name) => server.createDatabase(name),
-    [Symbol.asyncDispose]: () => server[Symbol.asyncDispose](),
-  };
+  await using owned = new AsyncDisposableStack();
+  const server: LocalPostgres = owned.use(await startPostgres());
+  const { url, createDatabase } = await databasesOn(server.url);
+  const resources = owned.move();
+  return { url, createDatabase, [Symbol.asyncDispose]: () => resources.disposeAsync() };
 }
 
 async function databasesOn(serverUrl: string): Promise<TestPostgres> {
@@ -73,15 +75,17 @@ async function databasesOn(serverUrl: string): Promise<TestPostgres> {
     url.pathname = `/${database}`;
     return url.href;
   };
-  const create = async (database: string): Promise<string> => {
+  const create = async (database: string, template?: string): Promise<string> => {
     const name = pg.escapeIdentifier(database);
-    await onServer(serverUrl, [`create database ${name}`]);
+    const source =
+      template === undefined ? "" : ` template ${pg.escapeIdentifier(new URL(template).pathname.slice(1))}`;
+    await onServer(serverUrl, [`create database ${name}${source}`]);
     made.push(name);
     return urlOf(database);
   };
   return {
     url: await create(prefix),
-    createDatabase: (name) => create(`${prefix}_${name}`),
+    createDatabase: (name, template) => create(`${prefix}_${name}`, template),
     [Symbol.asyncDispose]: () =>
       onServer(
         serverUrl,

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { join } from "node:path";
 import { suite, test } from "node:test";
-import { setTimeout as pause } from "node:timers/promises";
 import { bytesToBase64, bytesToHex } from "@turnpike/base";
 import { bank, decodeMessage } from "@turnpike/proto";
+import { eventually } from "@turnpike/testkit";
 import {
   ADDRESSES,
   balanceQuery,
@@ -25,7 +25,6 @@ import { openChainStore } from "../store/open-chain-store.ts";
 import { CometRpc } from "./comet-rpc.ts";
 import { CometSource } from "./comet-source.ts";
 
-const ASK_MS = 20;
 const APP = join(import.meta.dirname, "../../test/abci/app.ts");
 
 /** When our side kills itself: as a block is to be committed, or once the store has it. */
@@ -63,7 +62,7 @@ class Node implements AsyncDisposable {
 
   /** Waits until a block of this height is there, asking again and again: RPC over HTTP has no events. */
   async reach(heightBlocks: bigint): Promise<void> {
-    while ((await this.source.latestHeightBlocks()) < heightBlocks) await pause(ASK_MS);
+    await eventually(`block ${heightBlocks}`, async () => (await this.source.latestHeightBlocks()) >= heightBlocks);
   }
 
   async send(tx: Uint8Array): Promise<bigint> {
@@ -72,12 +71,9 @@ class Node implements AsyncDisposable {
       sent.kind === "checked" && sent.result.code === 0,
       JSON.stringify(sent, (_, v) => `${v}`),
     );
-    for (;;) {
-      const found = await this.source.tx(sent.hash);
-      assert.equal(found?.result.code ?? 0, 0, found?.result.log ?? "");
-      if (found !== undefined) return found.heightBlocks;
-      await pause(ASK_MS);
-    }
+    const found = await eventually("the transaction in a block", () => this.source.tx(sent.hash));
+    assert.equal(found.result.code, 0, found.result.log);
+    return found.heightBlocks;
   }
 
   async balance(address: string, height?: bigint): Promise<bigint> {

@@ -2,23 +2,18 @@ import assert from "node:assert/strict";
 import { mkdirSync } from "node:fs";
 import { join } from "node:path";
 import { suite, test } from "node:test";
-import { setTimeout as pause } from "node:timers/promises";
 import { bytesToHex } from "@turnpike/base";
+import { freePort } from "@turnpike/localnet";
+import { eventually } from "@turnpike/testkit";
 import { ADDRESSES, balanceQuery, sendTx } from "../../test/abci/chain.ts";
 import { withoutComet } from "../../test/abci/comet.ts";
-import { freePort, makeJoiner, makeValidator, SNAPSHOT_EVERY, type SyncNode, startNode } from "../../test/abci/sync.ts";
+import { makeJoiner, makeValidator, SNAPSHOT_EVERY, type SyncNode, startNode } from "../../test/abci/sync.ts";
 import { must } from "../../test/comet/recorded.ts";
 import { scratchFolder } from "../../test/store/model.ts";
 
-const ASK_MS = 20;
-
-async function until(isTrue: () => boolean | Promise<boolean>): Promise<void> {
-  while (!(await isTrue())) await pause(ASK_MS);
-}
-
 const newest = ({ store }: SyncNode): bigint => store.latestHeightBlocks() ?? 0n;
 
-/** Sends transactions, one after another, until it is told to stop; gives how many. */
+/** Sends a transaction for each block until it is stopped; gives how many. */
 function sendAll(node: SyncNode): { stop(): Promise<bigint> } {
   let isOver = false;
   const sending = (async () => {
@@ -26,7 +21,8 @@ function sendAll(node: SyncNode): { stop(): Promise<bigint> } {
     while (!isOver) {
       const sent = await node.source.submit(sendTx(sequence, 1n, `number ${sequence}`));
       if (sent.kind === "checked" && sent.result.code === 0) sequence++;
-      await pause(ASK_MS);
+      const height = newest(node);
+      await eventually("another block", () => isOver || newest(node) > height);
     }
     return sequence;
   })();
@@ -69,7 +65,7 @@ suite("state sync under CometBFT", { skip: withoutComet, timeout: 240_000 }, () 
     await using a = await startNode(first, p2pPort);
     const txs = sendAll(a);
     try {
-      await until(async () => (await a.snapshots.list()).length > 0);
+      await eventually("a snapshot", async () => (await a.snapshots.list()).length > 0);
       const trusted = await a.rpc.call("commit", { height: "2" });
       assert.ok(trusted.ok);
       const { signed_header: header } = trusted.result as { signed_header: { commit: { block_id: { hash: string } } } };
@@ -77,14 +73,14 @@ suite("state sync under CometBFT", { skip: withoutComet, timeout: 240_000 }, () 
       {
         const began = newest(a);
         await using b = await startNode(second);
-        await until(() => b.store.latestHeightBlocks() !== undefined);
+        await eventually("the state of the snapshot", () => b.store.latestHeightBlocks() !== undefined);
         const restored = b.store.earliestHeightBlocks();
         // Not from the first block on: the state came as a snapshot.
         assert.ok(restored >= began - SNAPSHOT_EVERY && restored % SNAPSHOT_EVERY === 0n, `${restored}`);
         const { chunks = 0 } = (await a.snapshots.find(restored)) ?? {};
         t.diagnostic(`snapshot of height ${restored}, ${chunks} chunks, while the chain was at ${newest(a)}`);
         const goal = newest(a) + 3n;
-        await until(() => newest(b) >= goal);
+        await eventually("three blocks more", () => newest(b) >= goal);
         assert.ok(compare(a, b) > 3n);
         for (const address of ADDRESSES) {
           const [ours, theirs] = await Promise.all([answer(a, address, goal), answer(b, address, goal)]);
@@ -96,16 +92,19 @@ suite("state sync under CometBFT", { skip: withoutComet, timeout: 240_000 }, () 
       await using b = await startNode(second);
       assert.ok(newest(b) > 0n);
       const goal = newest(a) + 3n;
-      await until(() => newest(b) >= goal);
+      await eventually("three blocks more", () => newest(b) >= goal);
       t.diagnostic(`after the restart ${compare(a, b)} app hashes are equal`);
       const sent = await txs.stop();
       assert.ok(sent > 5n, `${sent}`);
       // It makes snapshots of its own, which are the same.
-      await until(async () => (await b.snapshots.list()).length > 0);
-      const [own] = await b.snapshots.list();
-      await until(() => newest(a) >= must(own).heightBlocks);
-      const theirs = await a.snapshots.find(must(own).heightBlocks);
-      if (theirs !== undefined) assert.equal(bytesToHex(must(own).hash), bytesToHex(theirs.hash));
+      const [own, theirs] = await eventually("a height of which both have a snapshot", async () => {
+        for (const one of await b.snapshots.list()) {
+          const other = await a.snapshots.find(one.heightBlocks);
+          if (other !== undefined) return [one, other] as const;
+        }
+        return undefined;
+      });
+      assert.equal(bytesToHex(own.hash), bytesToHex(theirs.hash));
     } finally {
       await txs.stop();
     }

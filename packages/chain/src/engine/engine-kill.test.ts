@@ -5,7 +5,6 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { test } from "node:test";
-import { setTimeout as pause } from "node:timers/promises";
 import { bytesToHex } from "@turnpike/base";
 import { openTestNode } from "../../test/engine/chain.ts";
 import { childTx } from "../../test/engine/child.ts";
@@ -23,13 +22,12 @@ async function killedRun(folder: string, kill: number): Promise<string[]> {
   const input = createInterface({ input: child.stdout });
   const said = Promise.withResolvers<void>();
   // Some die while they open, most while they make blocks.
-  const waitFor = kill % 3 === 0 ? 1 : 2;
+  const waitFor = kill % 3 === 0 ? 1 : 2 + randomInt(0, 12);
   input.on("line", (line) => {
     if (lines.push(line) >= waitFor) said.resolve();
   });
   const ended = Promise.all([once(child, "exit"), once(input, "close")]).finally(() => said.resolve());
   await said.promise;
-  await pause(randomInt(0, 60));
   child.kill("SIGKILL");
   await ended;
   return lines.filter((line) => line !== "open");

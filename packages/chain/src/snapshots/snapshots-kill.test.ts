@@ -6,8 +6,8 @@ import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { suite, test } from "node:test";
-import { setTimeout as pause } from "node:timers/promises";
 import { silentLog } from "@turnpike/base";
+import { eventually } from "@turnpike/testkit";
 import { must } from "../../test/comet/recorded.ts";
 import { CHILD_CHUNK_BYTES, largeNode } from "../../test/snapshots/child.ts";
 import { applyAll, openNode } from "../../test/snapshots/snapshots.ts";
@@ -47,6 +47,14 @@ function start(...args: readonly string[]): Child {
   };
 }
 
+/** Files of the snapshot that is being made. */
+async function drafted(path: string): Promise<number> {
+  const folder = join(path, "snapshots");
+  const none = (): string[] => [];
+  const draft = (await readdir(folder).catch(none)).find((name) => name.endsWith(".new"));
+  return draft === undefined ? 0 : (await readdir(join(folder, draft)).catch(none)).length;
+}
+
 suite("snapshots and kill -9", { timeout: 240_000 }, () => {
   test("killed while a state is restored, the store is empty or whole, and takes the snapshot again", async (t) => {
     await using scratch = await scratchFolder();
@@ -77,8 +85,7 @@ suite("snapshots and kill -9", { timeout: 240_000 }, () => {
     let whole = 0;
     for (let n = 0; n < KILLS; n++) {
       const child = start("restore", toPath, fromPath);
-      await child.said(1 + 4 * n);
-      await pause(randomInt(0, 30));
+      await child.said(1 + 4 * n + randomInt(0, 4));
       child.process.kill("SIGKILL");
       await child.ended;
       if (await isWhole()) whole++;
@@ -108,8 +115,12 @@ suite("snapshots and kill -9", { timeout: 240_000 }, () => {
     let [listed, leftovers] = [0, 0];
     for (let n = 0; n < KILLS; n++) {
       const child = start("write", path);
-      await child.said(1 + n);
-      await pause(randomInt(0, 100));
+      await child.said(1 + 3 * n);
+      // At its beginning, or among the chunks of one.
+      if (n > 0) {
+        const least = randomInt(1, 9);
+        await eventually(`a snapshot with ${least} files`, async () => (await drafted(path)) >= least);
+      }
       child.process.kill("SIGKILL");
       await child.ended;
       const folder = new SnapshotFolder({ folder: join(path, "snapshots") }, { log: silentLog });

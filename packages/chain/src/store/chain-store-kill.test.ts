@@ -5,7 +5,6 @@ import { once } from "node:events";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { test } from "node:test";
-import { setTimeout as pause } from "node:timers/promises";
 import { isAppError } from "@turnpike/base";
 import { changesAt, KEPT_BLOCKS } from "../../test/store/child.ts";
 import { plainAppHash, plainRange, scratchFolder, shown, statesOf } from "../../test/store/model.ts";
@@ -19,8 +18,8 @@ interface Child {
   readonly process: ChildProcess;
   /** What it said. */
   readonly lines: string[];
-  readonly opened: Promise<unknown>;
-  readonly committed: Promise<unknown>;
+  /** Resolves when it has said so much, or is gone. */
+  said(lines: number): Promise<void>;
   readonly ended: Promise<unknown>;
 }
 
@@ -32,20 +31,22 @@ function start(folder: string, mode: string, limitBlocks?: number): Child {
   const child = spawn(program, given, { stdio: ["ignore", "pipe", "inherit"] });
   const lines: string[] = [];
   const input = createInterface({ input: child.stdout });
-  const committed = Promise.withResolvers<void>();
-  input.on("line", (line) => {
-    if (lines.push(line) > 1) committed.resolve();
+  let isOver = false;
+  const ended = Promise.all([once(child, "exit"), once(input, "close")]).finally(() => {
+    isOver = true;
   });
+  input.on("line", (line) => void lines.push(line));
   return {
     process: child,
     lines,
-    opened: once(input, "line"),
-    committed: committed.promise,
-    ended: Promise.all([once(child, "exit"), once(input, "close")]).finally(() => committed.resolve()),
+    ended,
+    async said(count) {
+      while (lines.length < count && !isOver) await Promise.race([once(input, "line"), ended]);
+    },
   };
 }
 
-const said = (lines: readonly string[]) =>
+const blocksIn = (lines: readonly string[]) =>
   lines.flatMap((line) => {
     const [height, appHash] = line.split(" ");
     return appHash === undefined || height === "failed" ? [] : [{ height: BigInt(height ?? ""), appHash }];
@@ -55,7 +56,7 @@ const said = (lines: readonly string[]) =>
 async function check(folder: string, lines: readonly string[], pruned: boolean): Promise<bigint> {
   await using store = await openChainStore({ folder });
   const newest = store.latestHeightBlocks();
-  const acknowledged = said(lines);
+  const acknowledged = blocksIn(lines);
   if (newest === undefined) {
     assert.deepEqual(acknowledged, []);
     return -1n;
@@ -94,12 +95,11 @@ for (const [mode, kills] of [
     let newest = -1n;
     for (let n = 0; n < kills; n++) {
       const child = start(folder.path, mode);
-      // Some die while they open, most while they commit.
-      if (n % 4 !== 0) await child.committed;
-      await pause(n % 4 === 0 ? randomInt(60, 160) : randomInt(0, 40));
+      // Some die while they open, most while they commit: "begin", "open", and then a line a block.
+      await child.said(n % 4 === 0 ? 1 : 3 + randomInt(0, 12));
       child.process.kill("SIGKILL");
       await child.ended;
-      lines.push(...child.lines.filter((line) => line !== "open"));
+      lines.push(...child.lines.filter((line) => line !== "begin" && line !== "open"));
       assert.ok(!lines.some((line) => line.startsWith("failed")), lines.join(" "));
       const now = await check(folder.path, lines, mode === "prune");
       assert.ok(now >= newest);
@@ -112,7 +112,7 @@ for (const [mode, kills] of [
 test("a store is one process's at a time, and free again when that is killed", async () => {
   await using folder = await scratchFolder();
   const child = start(folder.path, "hold");
-  await child.opened;
+  await child.said(2);
   const busy = (error: unknown): boolean =>
     isAppError(error, "CHAIN_STORE_BUSY") && error.message.includes(folder.path);
   await assert.rejects(openChainStore({ folder: folder.path }), busy);
@@ -130,9 +130,9 @@ test("a disk that is full refuses the block, and keeps all before it", {
   const child = start(folder.path, "commit", 1_500);
   await child.ended;
   assert.equal(child.lines.at(-1), "failed CHAIN_STORE_FULL");
-  assert.ok(said(child.lines).length > 3);
+  assert.ok(blocksIn(child.lines).length > 3);
   const newest = await check(folder.path, child.lines, false);
-  assert.equal(newest, said(child.lines).at(-1)?.height);
+  assert.equal(newest, blocksIn(child.lines).at(-1)?.height);
   await using store = await openChainStore({ folder: folder.path });
   await store.commit({ heightBlocks: newest + 1n, changes: changesAt(newest + 1n), records: [] });
 });

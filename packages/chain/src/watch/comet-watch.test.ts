@@ -77,7 +77,7 @@ suite("CometBFT's facts", { timeout: 60_000 }, () => {
     assert.deepEqual(metrics.read("engine_up", "peers"), [1, 3]);
   });
 
-  test("a question that hangs is given up, and ends with the watch", async () => {
+  test("a question that hangs is given up, and ends with the watch", { timeout: 60_000 }, async () => {
     await using comet = await fakeRpc();
     comet.state.isSilent = true;
     const [time, metrics, { log }] = [new ManualTime(), new KeptMetrics(), keptLog()];
@@ -88,11 +88,10 @@ suite("CometBFT's facts", { timeout: 60_000 }, () => {
       assert.deepEqual(metrics.read("engine_up"), [0]);
     }
     const asked = once(comet.server, "request");
-    const watch = new CometWatch({}, { rpc: new CometRpc({ url: comet.url }), metrics, log, wait: time.wait });
+    // The question's own limit is beyond this test's: it ends with the watch, or not at all.
+    const rpc = new CometRpc({ url: comet.url, timeoutMs: 3_600_000 });
+    const watch = new CometWatch({}, { rpc, metrics, log, wait: time.wait });
     await asked;
-    // Its own limit would be 15 s.
-    const began = performance.now();
     await watch[Symbol.asyncDispose]();
-    assert.ok(performance.now() - began < 10_000);
   });
 });

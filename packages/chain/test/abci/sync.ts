@@ -1,6 +1,4 @@
-import { once } from "node:events";
 import { copyFileSync, readFileSync, writeFileSync } from "node:fs";
-import { createServer } from "node:net";
 import { join } from "node:path";
 import { silentLog } from "@turnpike/base";
 import { CometRpc } from "../../src/abci/comet-rpc.ts";
@@ -19,7 +17,7 @@ import { CHAIN_ID, testApp } from "./chain.ts";
 import { askComet, makeHome, startComet } from "./comet.ts";
 
 /** A block in so many has a snapshot, whose chunks are that short: there are many of them. */
-export const SNAPSHOT_EVERY = 20n;
+export const SNAPSHOT_EVERY = 10n;
 const CHUNK_BYTES = 256;
 
 /** A node: the application in this process, CometBFT in its own. */
@@ -30,16 +28,6 @@ export interface SyncNode extends AsyncDisposable {
   readonly rpc: CometRpc;
   readonly source: CometSource;
   readonly url: string;
-}
-
-/** A port that is free just now: CometBFT does not say which one it took. */
-export async function freePort(): Promise<number> {
-  const server = createServer().listen(0, "127.0.0.1");
-  await once(server, "listening");
-  const bound = server.address();
-  server.close();
-  await once(server, "close");
-  return typeof bound === "object" && bound !== null ? bound.port : 0;
 }
 
 /** Changes settings of CometBFT, by section and name. */
@@ -56,13 +44,15 @@ export function configure(home: string, settings: Readonly<Record<string, Readon
   writeFileSync(file, changed.join("\n"));
 }
 
-const LOOPBACK = { addr_book_strict: "false", allow_duplicate_ip: "true" };
+const LOOPBACK = { addr_book_strict: "false", allow_duplicate_ip: "true", flush_throttle_timeout: '"5ms"' };
+/** A node that is behind asks its peers for the next block so often; by default it is hardly quicker than the chain. */
+const GOSSIP = { peer_gossip_sleep_duration: '"5ms"' };
 
 /** The home of the validator; `cometbft` as a peer names it. */
 export function makeValidator(folder: string, p2pPort: number): { readonly peer: string } {
   const home = join(folder, "home");
   makeHome(home);
-  configure(home, { p2p: LOOPBACK });
+  configure(home, { p2p: LOOPBACK, consensus: GOSSIP });
   return { peer: `${askComet("show-node-id", "--home", home)}@127.0.0.1:${p2pPort}` };
 }
 
@@ -82,6 +72,7 @@ export function makeJoiner(folder: string, of: string, trust: Trust): void {
   copyFileSync(join(of, "home", "config", "genesis.json"), join(home, "config", "genesis.json"));
   configure(home, {
     p2p: { ...LOOPBACK, persistent_peers: `"${trust.peer}"` },
+    consensus: GOSSIP,
     statesync: {
       enable: "true",
       rpc_servers: `"${trust.rpcUrl},${trust.rpcUrl}"`,
@@ -110,7 +101,7 @@ export async function startNode(folder: string, p2pPort?: number): Promise<SyncN
   const snapshots = new SnapshotFolder({ folder: join(folder, "snapshots") }, { log: silentLog });
   const keeper = stack.use(
     new SnapshotKeeper(
-      { everyBlocks: Number(SNAPSHOT_EVERY), keep: 10, chunkBytes: CHUNK_BYTES },
+      { everyBlocks: Number(SNAPSHOT_EVERY), keep: 1_000, chunkBytes: CHUNK_BYTES },
       { store, folder: snapshots, log: silentLog },
     ),
   );

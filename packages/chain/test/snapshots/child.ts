@@ -12,10 +12,10 @@ import { blockOf } from "../store/model.ts";
 import { GENESIS, startNode, type TestNode } from "./snapshots.ts";
 
 /** Bytes of a chunk of the snapshots here: there are some ten. */
-export const CHILD_CHUNK_BYTES = 100_000;
-const ENTRIES = 15_000;
+export const CHILD_CHUNK_BYTES = 25_000;
+const ENTRIES = 4_000;
 
-/** A node whose newest state is some megabytes large. @returns its height is 4 */
+/** A node whose newest state is of some ten chunks. @returns its height is 4 */
 export async function largeNode(path: string): Promise<TestNode> {
   const node = await startNode(path, 3);
   const changes = Array.from({ length: ENTRIES }, (_, n): StateChange => {

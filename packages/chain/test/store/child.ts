@@ -19,9 +19,10 @@ export function changesAt(heightBlocks: bigint): StateChange[] {
 /** States that the child keeps when it prunes. */
 export const KEPT_BLOCKS = 15n;
 
-/** Commits block after block and says each on its output once it is committed; `hold` only opens. */
+/** Opens the store, commits block after block, and says each step on its output once it is done; `hold` only opens. */
 async function main(folder: string, mode: string): Promise<void> {
   const say = (text: string): void => void writeSync(1, `${text}\n`);
+  say("begin");
   await using store = await openChainStore({ folder });
   say("open");
   if (mode === "hold") setInterval(() => {}, 1_000);

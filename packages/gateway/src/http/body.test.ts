@@ -17,7 +17,7 @@ async function stall(to: TestGateway, path: string): Promise<RawClient> {
 
 suite("bytes of bodies that are held", () => {
   test("uploads to the free relay that stall leave half of the room to what is paid for", async () => {
-    await using to = await startTestGateway({ maxBufferedBytes: 2 * LENGTH, requestTimeoutMs: 1_000 });
+    await using to = await startTestGateway({ maxBufferedBytes: 2 * LENGTH, requestTimeoutMs: 60_000 });
     await using first = await stall(to, "/relay/eth");
     await using second = await stall(to, "/relay/eth");
     const [refused] = await Promise.race([first.next(), second.next()]);

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import type { Socket } from "node:net";
 import { suite, test } from "node:test";
-import { openRaw, type RawClient } from "@turnpike/testkit";
+import { eventually, openRaw, type RawClient } from "@turnpike/testkit";
 import { paymentHeader, startTestGateway, type TestGateway } from "../../test/stand-ins.ts";
 
 const CALL = '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}';
@@ -40,14 +42,26 @@ async function askAndLeave(to: TestGateway, client: string, times = 1): Promise<
   return raw;
 }
 
-/** What the free door says once what was held is given back. */
-async function again(to: TestGateway, client?: string): Promise<number> {
-  for (let left = 500; ; left--) {
+/** Waits until the free relay serves a client, since what was held is given back. */
+async function servedAgain(to: TestGateway, client?: string): Promise<void> {
+  await eventually("what was held is given back", async () => {
     const answer = await read(to, client);
     await answer.arrayBuffer();
-    if (answer.status === 200 || left === 0) return answer.status;
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
+    return answer.status === 200;
+  });
+}
+
+/** The gateway's end of the next connection on which a request comes. */
+function nextServerSocket(to: TestGateway): Promise<Socket> {
+  const { promise, resolve } = Promise.withResolvers<Socket>();
+  const hear = (message: unknown): void => {
+    const { socket } = message as { readonly socket: Socket };
+    if (socket.localPort !== to.port) return;
+    unsubscribe("http.server.request.start", hear);
+    resolve(socket);
+  };
+  subscribe("http.server.request.start", hear);
+  return promise;
 }
 
 suite("answers that their clients do not read", () => {
@@ -72,19 +86,25 @@ suite("answers that their clients do not read", () => {
 
     to.relay.answer = () => LARGE;
     first.socket.resetAndDestroy();
-    assert.equal(await again(to), 200);
+    await servedAgain(to);
     // It was read to its end, and so given back.
-    assert.equal(await again(to), 200);
+    await servedAgain(to);
   });
 
   test("are given back when their connection ends, also those that wait behind another", async () => {
-    // So long that the next request is refused before it, on a busy machine too.
-    await using to = await startTestGateway({ ...proxied, maxHeldAnswerBytes: 400 * MIB, stallTimeoutMs: 2_500 });
+    await using to = await startTestGateway({ ...proxied, maxHeldAnswerBytes: 400 * MIB, stallTimeoutMs: 600_000 });
     to.relay.answer = () => LARGE;
+    const opened = nextServerSocket(to);
     await using _raw = await askAndLeave(to, "192.0.2.1", 2);
     assert.equal((await read(to, "192.0.2.1")).status, 503);
-    // The stall ends the connection.
-    assert.equal(await again(to, "192.0.2.1"), 200);
+    const socket = await opened;
+    assert.equal(socket.timeout, 600_000);
+    // From here on the stall is a short one: it ends the connection.
+    socket.setTimeout(50);
+    await servedAgain(to, "192.0.2.1");
+    // There is room for two again, not for one.
+    await using _next = await askAndLeave(to, "192.0.2.1");
+    assert.equal((await read(to, "192.0.2.1")).status, 200);
   });
 
   test("are bounded for each client: one that reads nothing does not take the others' room", async () => {
@@ -100,6 +120,6 @@ suite("answers that their clients do not read", () => {
     assert.equal((await read(to, "2001:db8:0:1::1")).status, 200);
 
     first.socket.resetAndDestroy();
-    assert.equal(await again(to, "192.0.2.1"), 200);
+    await servedAgain(to, "192.0.2.1");
   });
 });

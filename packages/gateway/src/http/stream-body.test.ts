@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { Readable } from "node:stream";
 import { suite, test } from "node:test";
-import { openRaw } from "@turnpike/testkit";
+import { eventually, openRaw } from "@turnpike/testkit";
 import { startTestGateway, type TestGateway } from "../../test/stand-ins.ts";
 import { leaveBody } from "./stream-body.ts";
 
@@ -54,7 +54,7 @@ suite("answers that are passed on while they arrive", () => {
     await once(raw.socket, "data");
     raw.socket.destroy();
     await left.promise;
-    while ((await counted(to)).length === 0) await new Promise((resolve) => setImmediate(resolve));
+    await eventually("it is counted", async () => (await counted(to)).length > 0);
     assert.deepEqual(await counted(to), ["200 gone 1"]);
   });
 

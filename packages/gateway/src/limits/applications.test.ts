@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { type Clock, noMetrics, type ServiceId, systemClock } from "@turnpike/base";
+import { type Clock, noMetrics, type ServiceId } from "@turnpike/base";
+import { virtualClock } from "@turnpike/testkit";
 import { createRateLimits } from "./rate-limits.ts";
 import { createSharedCounts } from "./shared-counts.ts";
 import type { LimitStore } from "./store.ts";
@@ -59,7 +60,7 @@ suite("limits of applications", () => {
   });
 
   test("applications of one account share its limit", async () => {
-    const limits = limitsOf(systemClock, undefined);
+    const limits = limitsOf(virtualClock(), undefined);
     const [one, two] = [application("one", 9, 3), { ...application("two", 9, 3), accountId: "account of one" }];
     assert.ok((await take(limits, one, 2)).ok);
     const over = await take(limits, two, 2);

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { request } from "node:http";
 import { suite, test } from "node:test";
-import { noMetrics, systemClock } from "@turnpike/base";
+import { noMetrics } from "@turnpike/base";
+import { virtualClock } from "@turnpike/testkit";
 import { startTestGateway, type TestGateway } from "../../test/stand-ins.ts";
 import { createRateLimits, type RateLimitsOptions } from "./rate-limits.ts";
 
@@ -15,7 +16,7 @@ const OPTIONS: RateLimitsOptions = {
 const start = (trustedProxies: readonly string[]): Promise<TestGateway> =>
   startTestGateway(
     { trustedProxies },
-    { limits: createRateLimits(OPTIONS, { clock: systemClock, metrics: noMetrics, store: undefined }) },
+    { limits: createRateLimits(OPTIONS, { clock: virtualClock(), metrics: noMetrics, store: undefined }) },
   );
 
 const call = (id: number): string => JSON.stringify({ jsonrpc: "2.0", id, method: "eth_blockNumber" });
@@ -86,7 +87,7 @@ suite("limits at the free door", () => {
   test("a batch that is too long counts as one request, so that nobody has them read for nothing", async () => {
     await using to = await startTestGateway(
       { maxBatchItems: 2 },
-      { limits: createRateLimits(OPTIONS, { clock: systemClock, metrics: noMetrics, store: undefined }) },
+      { limits: createRateLimits(OPTIONS, { clock: virtualClock(), metrics: noMetrics, store: undefined }) },
     );
     const long = `[${call(1)},${call(2)},${call(3)}]`;
     for (let left = 4; left >= 0; left--) {

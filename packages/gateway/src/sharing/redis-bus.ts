@@ -1,6 +1,23 @@
 import { createClient } from "@redis/client";
-import { type Bus, BusListeners, isRecord, type Log, MAX_BUS_MESSAGE_BYTES, type Metrics } from "@turnpike/base";
+import {
+  type Bus,
+  BusListeners,
+  type Clock,
+  isRecord,
+  type Log,
+  MAX_BUS_MESSAGE_BYTES,
+  type Metrics,
+  systemClock,
+} from "@turnpike/base";
 import { busMessages, busUp } from "./metrics.ts";
+
+/** Modules of {@link createRedisBus}. */
+export interface RedisBusModules {
+  readonly log: Log;
+  readonly metrics: Metrics;
+  /** Measures how long ago its own beat was heard; the machine's by default. */
+  readonly clock?: Pick<Clock, "monotonicMs">;
+}
 
 /** Options of {@link createRedisBus}. */
 export interface RedisBusOptions {
@@ -76,11 +93,8 @@ function readEnvelope(text: string): Envelope | undefined {
  * Sends messages through Redis (5 or newer). It connects in the background and for ever; while Redis is away, messages are
  * dropped and counted, and nobody waits. It hears its own beats, so that a Redis that hangs is found out.
  */
-export function createRedisBus(
-  opts: RedisBusOptions,
-  modules: { readonly log: Log; readonly metrics: Metrics },
-): RedisBus {
-  const { log, metrics } = modules;
+export function createRedisBus(opts: RedisBusOptions, modules: RedisBusModules): RedisBus {
+  const { log, metrics, clock = systemClock } = modules;
   const topic = `${opts.keyPrefix}:bus`;
   const ended = new AbortController();
   const listeners = new BusListeners((error) => log.error({ error: String(error) }, "a message could not be used"));
@@ -101,7 +115,7 @@ export function createRedisBus(
     if (envelope === undefined) return;
     const { from, group, channel, message } = envelope;
     if (from === opts.id) {
-      to.beatMs = performance.now();
+      to.beatMs = clock.monotonicMs();
       return;
     }
     if (group !== undefined && group === opts.group) return;
@@ -138,7 +152,7 @@ export function createRedisBus(
     const fresh: Link = {
       speaker: newClient(opts.url),
       listener: newClient(opts.url),
-      beatMs: performance.now(),
+      beatMs: clock.monotonicMs(),
       waiting: 0,
     };
     for (const client of [fresh.speaker, fresh.listener]) {
@@ -155,7 +169,7 @@ export function createRedisBus(
       log.debug({}, "Redis cannot be reached");
       return;
     }
-    fresh.beatMs = performance.now();
+    fresh.beatMs = clock.monotonicMs();
     link = fresh;
     metrics.set(busUp, 1);
     log.info({}, "hears other processes through Redis");
@@ -186,7 +200,7 @@ export function createRedisBus(
     if (now === undefined) return;
     // What has arrived is read before it is judged: that this process was busy is not Redis' fault.
     setImmediate(() => {
-      if (performance.now() - now.beatMs > BEAT_EVERY_MS * 2 + opts.timeoutMs) giveUp(now);
+      if (clock.monotonicMs() - now.beatMs > BEAT_EVERY_MS * 2 + opts.timeoutMs) giveUp(now);
       else if (now === link) send(now, JSON.stringify({ from: opts.id, channel: "", message: 0 }));
     });
   }, BEAT_EVERY_MS);

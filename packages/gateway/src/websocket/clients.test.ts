@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, describe, test } from "node:test";
 import { type Anvil, startAnvil } from "@turnpike/localnet";
-import { openSocket } from "@turnpike/testkit";
+import { eventually, openSocket } from "@turnpike/testkit";
 import { WebSocketProvider } from "ethers";
 import { createPublicClient, webSocket } from "viem";
 import { type SocketGateway, startSocketGateway, startWire, type Wire } from "../../test/socket-gateway.ts";
@@ -150,10 +150,9 @@ interface Event {
 /** Waits until there are as many subscriptions, of clients and at suppliers. */
 async function untilSubscribed(count: number): Promise<void> {
   const names = ["turnpike_relay_upstream_subscriptions", "turnpike_gateway_websocket_subscriptions"];
-  for (;;) {
+  await eventually(`${count} subscriptions`, async () => {
     const text = await here.metrics();
     const found = names.map((name) => Number(new RegExp(`${name}\\{service="eth"\\} (\\d+)`).exec(text)?.[1] ?? 0));
-    if (found.every((value) => value === count)) return;
-    await new Promise((resolve) => setImmediate(resolve));
-  }
+    return found.every((value) => value === count);
+  });
 }

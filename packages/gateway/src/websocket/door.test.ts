@@ -6,7 +6,7 @@ import { PassThrough } from "node:stream";
 import { describe, test } from "node:test";
 import { noMetrics } from "@turnpike/base";
 import type { PairedSocket } from "@turnpike/relay";
-import { openRaw, openSocket, refusedUpgrade, type SocketClient } from "@turnpike/testkit";
+import { eventually, openRaw, openSocket, PATIENCE_MS, refusedUpgrade, type SocketClient } from "@turnpike/testkit";
 import type { WebSocket } from "ws";
 import { type SocketGateway, type SocketGatewayInput, startSocketGateway } from "../../test/socket-gateway.ts";
 import { type SocketStub, type StubCall, startSocketStub } from "../../test/socket-stub.ts";
@@ -20,6 +20,7 @@ import { type WebSocketLimits, webSocketDefaults } from "./options.ts";
 
 /** More than the system takes off a socket at once. */
 const LARGE_BYTES = 8 * 1_048_576;
+const LARGE = Buffer.alloc(LARGE_BYTES, "x").toString("latin1");
 const UPGRADE = "Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n";
 const KEY = "Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\n";
 const HEAD = { number: "0x1", hash: "0xb1", parentHash: "0xb0" };
@@ -30,12 +31,13 @@ function evmAnswer({ id, method, params }: StubCall, socket: WebSocket): string 
     const event = '{"subscription":"0xs-[\\"early\\"]","result":1}';
     socket.send(`{"jsonrpc":"2.0","method":"eth_subscription","params":${event}}`);
   }
+  // Written by hand: to quote so long a text costs more than all the rest.
+  if (method === "eth_large") return `{"jsonrpc":"2.0","id":${id},"result":"${LARGE}"}`;
   const result: Readonly<Record<string, unknown>> = {
     eth_chainId: "0x1",
     eth_subscribe: `0xs-${JSON.stringify(params)}`,
     eth_getBlockByNumber: HEAD,
     eth_echo: params,
-    eth_large: "x".repeat(LARGE_BYTES),
   };
   if (method in result) return JSON.stringify({ jsonrpc: "2.0", id, result: result[method] ?? null });
   return JSON.stringify({ jsonrpc: "2.0", id, error: { code: -32601, message: `no ${method}`, data: 7 } });
@@ -44,19 +46,29 @@ function evmAnswer({ id, method, params }: StubCall, socket: WebSocket): string 
 interface Stage extends AsyncDisposable {
   readonly here: SocketGateway;
   readonly stub: SocketStub;
+  /** The id, at the supplier, of a call of `eth_held`, which it does not answer. */
+  readonly held: number | undefined;
 }
 
 async function stage(limits: Partial<WebSocketLimits> = {}, change: Partial<SocketGatewayInput> = {}): Promise<Stage> {
-  const stub = await startSocketStub(evmAnswer);
+  let held: number | undefined;
+  const stub = await startSocketStub((call, socket) => {
+    if (call.method !== "eth_held") return evmAnswer(call, socket);
+    held = call.id;
+    return undefined;
+  });
   const here = await startSocketGateway({
     chainId: 1,
     socketUrls: [stub.url],
     ...change,
-    options: { webSockets: { ...webSocketDefaults, ...limits }, ...change.options },
+    options: { webSockets: { ...webSocketDefaults, closeTimeoutMs: PATIENCE_MS, ...limits }, ...change.options },
   });
   return {
     here,
     stub,
+    get held() {
+      return held;
+    },
     async [Symbol.asyncDispose]() {
       await here[Symbol.asyncDispose]();
       await stub[Symbol.asyncDispose]();
@@ -75,6 +87,21 @@ async function counted(here: SocketGateway, name: string): Promise<number> {
   const lines = (await here.metrics()).split("\n").filter((line) => line.startsWith(name));
   return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" "))), 0);
 }
+
+/** Resolves when all that the client sent before is read, and it has answered what it was sent before. */
+async function settled({ socket, closed }: SocketClient): Promise<void> {
+  for (let round = 0; round < 2; round++) {
+    const pong = once(socket, "pong");
+    socket.ping();
+    const end = await Promise.race([pong.then(() => undefined), closed]);
+    assert.equal(end, undefined, "the WebSocket is open");
+  }
+}
+
+/** The sessions are looked at by a timer that repeats, so that a test with mocked ones says when. */
+const MOCKED = { apis: ["setInterval" as const] };
+/** A thirtieth of the pings' interval. */
+const TICK_MS = webSocketDefaults.pingIntervalMs / 30;
 
 describe("upgrades", () => {
   test("unknown 404, no supplier 503, no WebSocket 400, bad handshake 400; each a JSON-RPC error", async () => {
@@ -293,14 +320,20 @@ describe("messages", () => {
 describe("messages that are not whole", () => {
   const UNFINISHED = 'turnpike_gateway_websocket_closed_total{service="eth",reason="unfinished"}';
 
-  test("together they hold no more than the total: the largest is ended", async () => {
-    await using at = await stage({ maxTotalQueuedBytes: 100_000, pingIntervalMs: 3_000 });
+  test("together they hold no more than the total: the largest is ended", async (context) => {
+    context.mock.timers.enable(MOCKED);
+    await using at = await stage({ maxTotalQueuedBytes: 100_000 });
     await using small = await openSocket(at.here.url);
     await using large = await openSocket(at.here.url);
     const text = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId"';
     small.socket.send(`${" ".repeat(60_000)}${text}`, { fin: false });
     large.socket.send(" ".repeat(30_000), { fin: false });
+    await Promise.all([settled(small), settled(large)]);
+    context.mock.timers.tick(TICK_MS);
+    assert.equal(await counted(at.here, UNFINISHED), 0);
     large.socket.send(" ".repeat(50_000), { fin: false });
+    await settled(large);
+    context.mock.timers.tick(TICK_MS);
     assert.ok([1006, 1008].includes((await large.closed).code));
     small.socket.send("}", { fin: true });
     await small.until(1);
@@ -308,11 +341,18 @@ describe("messages that are not whole", () => {
     assert.equal(await counted(at.here, UNFINISHED), 1);
   });
 
-  test("one that is under way for too long ends its WebSocket; one that only listens stays", async () => {
-    await using at = await stage({ messageTimeoutMs: 1_500, pingIntervalMs: 1_000 });
+  test("one that is under way for too long ends its WebSocket; one that only listens stays", async (context) => {
+    context.mock.timers.enable(MOCKED);
+    await using at = await stage({ messageTimeoutMs: 45 * TICK_MS });
     await using listens = await openSocket(at.here.url);
     await using stalls = await openSocket(at.here.url);
     stalls.socket.send("{", { fin: false });
+    for (let tick = 1; tick <= 45; tick++) {
+      await Promise.all([settled(listens), settled(stalls)]);
+      context.mock.timers.tick(TICK_MS);
+    }
+    assert.equal(await counted(at.here, UNFINISHED), 0);
+    context.mock.timers.tick(TICK_MS);
     assert.deepEqual(await stalls.closed, { code: 1008, reason: "a message was not whole in time" });
     assert.equal(await counted(at.here, UNFINISHED), 1);
     // Its pongs came over the same time, and are no message.
@@ -426,14 +466,18 @@ describe("subscriptions of clients", () => {
     assert.ok([1006, 1013].includes((await slow.closed).code));
   });
 
-  test("a client that answers no ping is ended; one that does stays", async () => {
-    // Long enough for a pong of the one that is alive, in the same process on a busy machine.
-    await using at = await stage({ pingIntervalMs: 1_000 });
+  test("a client that answers no ping is ended; one that does stays", async (context) => {
+    context.mock.timers.enable(MOCKED);
+    const silent = 'turnpike_gateway_websocket_closed_total{service="eth",reason="silent"}';
+    await using at = await stage();
     await using deaf = await openSocket(at.here.url);
     await using alive = await openSocket(at.here.url);
     deaf.socket.pause();
-    while ((await counted(at.here, 'turnpike_gateway_websocket_closed_total{service="eth",reason="silent"}')) === 0) {
-      await new Promise((resolve) => setTimeout(resolve, 20));
+    // The first round of pings goes to all, the second finds out.
+    for (const ended of [0, 1, 1]) {
+      context.mock.timers.tick(webSocketDefaults.pingIntervalMs);
+      assert.equal(await counted(at.here, silent), ended);
+      await settled(alive);
     }
     assert.equal((await alive.call(1, "eth_chainId")).result, "0x1");
   });
@@ -447,15 +491,25 @@ describe("subscriptions of clients", () => {
   });
 
   test("shutdown: what is worked on is answered, then 1001; new upgrades are refused", async () => {
-    const at = await stage();
-    const client = await openSocket(at.here.url);
+    const at = await stage({}, { options: { drainTimeoutMs: PATIENCE_MS } });
+    await using client = await openSocket(at.here.url);
     await subscribed(client);
-    const answer = client.call(2, "eth_chainId");
-    await new Promise((resolve) => setImmediate(resolve));
+    await using raw = await openRaw(at.here.gateway.port);
+    // Its second request has begun, so its connection is not idle.
+    raw.write("GET /health HTTP/1.1\r\nHost: x\r\n\r\nGET /relay/eth HTTP/1.1\r\nHost: x\r\n");
+    await raw.next();
+    const answer = client.call(2, "eth_held");
+    const asked = await eventually("the supplier is asked", () => at.held);
     const done = at[Symbol.asyncDispose]();
+    raw.write(`${UPGRADE}${KEY}\r\n`);
+    const [refused] = await raw.next();
+    assert.equal(refused?.status, 503);
+    assert.match(refused.body, /-32503/);
+    raw.socket.destroy();
+    at.stub.broadcast(JSON.stringify({ jsonrpc: "2.0", id: asked, result: "late" }));
+    assert.equal((await answer).result, "late");
     assert.deepEqual(await client.closed, { code: 1001, reason: "the gateway is stopping" });
     await done;
-    await Promise.race([answer, client.closed]);
   });
 });
 
@@ -488,9 +542,8 @@ describe("CometBFT", () => {
     assert.deepEqual((await one.call(13, "abci_info", {})).result, {});
 
     comet.drop();
-    while (comet.calls.filter((call) => call.startsWith("subscribe")).length < 2) {
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
+    const subscribes = () => comet.calls.filter((call) => call.startsWith("subscribe"));
+    await eventually("it is subscribed again", () => subscribes().length === 2);
     comet.broadcast(event(1));
     comet.broadcast(event(2));
     await two.until(3);
@@ -499,9 +552,8 @@ describe("CometBFT", () => {
     assert.deepEqual((await one.call(14, "unsubscribe", { query })).result, {});
     assert.equal(comet.calls.at(-1)?.startsWith("unsubscribe"), false);
     assert.deepEqual((await two.call(23, "unsubscribe_all", {})).result, {});
-    while (comet.calls.at(-1) !== `unsubscribe ${JSON.stringify({ query })}`) {
-      await new Promise((resolve) => setTimeout(resolve, 5));
-    }
+    const unsubscribe = `unsubscribe ${JSON.stringify({ query })}`;
+    await eventually("the supplier's subscription is ended", () => comet.calls.at(-1) === unsubscribe);
   });
 });
 
@@ -520,7 +572,7 @@ describe("networks whose clients have a supplier's WebSocket of their own", () =
     assert.equal(solana.calls.length, 1);
     one.socket.close(1000);
     await one.closed;
-    while (solana.connections > 1) await new Promise((resolve) => setTimeout(resolve, 5));
+    await eventually("the supplier's socket of the first is closed", () => solana.connections === 1);
     solana.drop();
     assert.deepEqual(await two.closed, { code: 1011, reason: "the supplier ended the connection" });
   });

@@ -3,6 +3,7 @@ import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { after, before, test } from "node:test";
 import { setImmediate } from "node:timers/promises";
+import { eventually } from "@turnpike/testkit";
 import {
   caller,
   openPool,
@@ -18,8 +19,8 @@ import { runWithRole, type SessionOptions } from "./session.ts";
 
 // Whatever ends a batch, the next one on the same connection finds nothing of it, and nothing of a failed one is stored.
 
-const OPTS: SessionOptions = { statementTimeoutMs: 20_000, lockTimeoutMs: 20_000, isWrite: true };
-const SLEEP = statement("select pg_sleep(60), 'slept' as mark");
+const OPTS: SessionOptions = { statementTimeoutMs: 60_000, lockTimeoutMs: 60_000, isWrite: true };
+const SLEEP = statement("select pg_sleep(600), 'slept' as mark");
 const INSERT = statement("insert into organizations (organization_name) values ('leak')");
 const STATE = statement(
   `select current_user as who, current_setting('request.jwt.claims', true) as claims,
@@ -72,26 +73,28 @@ function assertOwn(who: Caller, opts: SessionOptions, rows: readonly object[] | 
   assert.equal(claims.account_id, who.accountId);
   assert.equal(state.deleted, opts.showsDeleted === true ? "shown" : "");
   assert.equal(state.only, opts.isWrite ? "off" : "on");
-  assert.equal(state.time, opts.statementTimeoutMs === 20_000 ? "20s" : `${opts.statementTimeoutMs}ms`);
+  assert.equal(state.time, opts.statementTimeoutMs === 60_000 ? "1min" : `${opts.statementTimeoutMs}ms`);
 }
 
-const SLEEPERS =
-  "select pid from pg_stat_activity where query like '%slept%' and state = 'active' and pid <> pg_backend_pid()";
-async function sleeper(): Promise<number> {
-  for (;;) {
-    const [found] = await sql<{ pid: number }>(server.postgres.url, SLEEPERS);
-    if (found !== undefined) return found.pid;
-  }
-}
-async function untilNobodySleeps(): Promise<void> {
-  while ((await sql(server.postgres.url, SLEEPERS)).length > 0);
-}
+/** The backends of this file in which a statement of the tests sleeps. */
+const sleepers = (): Promise<{ pid: number }[]> =>
+  sql(
+    owner,
+    `select pid from pg_stat_activity
+     where query like '%slept%' and state = 'active' and pid <> pg_backend_pid() and datname = current_database()`,
+  );
+const sleeper = async (): Promise<number> =>
+  (await eventually("a statement that sleeps", async () => (await sleepers())[0])).pid;
+const untilNobodySleeps = (): Promise<boolean> =>
+  eventually("no statement that sleeps", async () => (await sleepers()).length === 0);
 const stored = async (): Promise<number> =>
   (await sql(owner, "select from organizations where organization_name = 'leak'")).length;
 
 const writer = caller("admin");
 
-test("a statement's time is up, or it is cancelled: the batch is taken back and its connection is clean and used again", async () => {
+test("a statement's time is up, or it is cancelled: the batch is taken back and its connection is clean and used again", async (context) => {
+  // Of the time-outs only the server's may pass.
+  context.mock.timers.enable({ apis: ["setTimeout"] });
   await using pool = openPool(url, { poolSize: 1 });
   const pid = async () =>
     (await pool.connections.query<{ pid: number }>("select pg_backend_pid() as pid")).rows[0]?.pid;
@@ -103,7 +106,7 @@ test("a statement's time is up, or it is cancelled: the batch is taken back and 
     await assertBare(pool);
     const running = runWithRole(pool, writer, { ...OPTS, isWrite, showsDeleted: true }, batch);
     const refused = assert.rejects(running, sqlState("57014", /user request/));
-    await sql(server.postgres.url, "select pg_cancel_backend($1)", [await sleeper()]);
+    await sql(owner, "select pg_cancel_backend($1)", [await sleeper()]);
     await refused;
     await assertBare(pool);
     const reader = caller("reader");
@@ -134,7 +137,7 @@ test("an abort at any moment of a batch gives its connection up, and the stateme
       else {
         const pid = await sleeper();
         // the answer and the abort race
-        if (moment === "answered") void sql(server.postgres.url, "select pg_cancel_backend($1)", [pid]);
+        if (moment === "answered") void sql(owner, "select pg_cancel_backend($1)", [pid]);
         aborter.abort(gone);
       }
       await assert.rejects(running, (error) => error === gone);
@@ -145,16 +148,18 @@ test("an abort at any moment of a batch gives its connection up, and the stateme
   assert.equal(await stored(), 0);
 });
 
-test("a statement that begins only after it was asked to end is asked again", { timeout: 60_000 }, async () => {
+test("a statement that begins only after it was asked to end is asked again", { timeout: 60_000 }, async (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
   let isHeld = false;
   const held: Buffer[] = [];
+  const sent = Promise.withResolvers<void>();
   let first: Socket | undefined;
   const sockets = new Set<Socket>();
   const early = Promise.withResolvers<void>();
   const cancelled = Promise.withResolvers<void>();
   // holds back what the first connection sends; other connections ask to cancel, and get through
   const proxy = createServer((inner) => {
-    const outer = connect(server.postgres.port, "127.0.0.1");
+    const outer = connect(server.port, "127.0.0.1");
     for (const socket of [inner, outer]) sockets.add(socket.on("error", () => undefined));
     outer.on("data", (bytes) => {
       inner.write(bytes);
@@ -162,7 +167,11 @@ test("a statement that begins only after it was asked to end is asked again", { 
     });
     if (first === undefined) {
       first = outer;
-      inner.on("data", (bytes) => void (isHeld ? held.push(Buffer.from(bytes)) : outer.write(bytes)));
+      inner.on("data", (bytes) => {
+        if (!isHeld) return void outer.write(bytes);
+        held.push(Buffer.from(bytes));
+        sent.resolve();
+      });
     } else {
       inner.pipe(outer);
       outer.on("close", early.resolve);
@@ -180,11 +189,14 @@ test("a statement that begins only after it was asked to end is asked again", { 
     const opts = { ...OPTS, signal: aborter.signal, statementTimeoutMs: 600_000 };
     const running = runWithRole(pool, writer, opts, [SLEEP]);
     running.catch(() => undefined);
-    while (held.length === 0) await setImmediate();
+    await sent.promise;
     aborter.abort(new TypeError("the client has gone"));
     await assert.rejects(running, /has gone/);
     await early.promise;
     first?.write(Buffer.concat(held));
+    await sleeper();
+    // It is time to ask again.
+    context.mock.timers.tick(300);
     await cancelled.promise;
   } finally {
     for (const socket of sockets) socket.destroy();
@@ -194,7 +206,7 @@ test("a statement that begins only after it was asked to end is asked again", { 
 });
 
 test("a backend that is ended, and a connection that is cut, take their batch with them and nothing else", async () => {
-  const { port } = server.postgres;
+  const { port } = server;
   const sockets = new Set<Socket>();
   const proxy = createServer((inner) => {
     const outer = connect(port, "127.0.0.1");
@@ -217,7 +229,7 @@ test("a backend that is ended, and a connection that is cut, take their batch wi
         const refused = assert.rejects(running, /terminat|closed|ECONNRESET|not queryable/iu);
         const pid = await sleeper();
         if (how === "cut") for (const socket of sockets) socket.destroy();
-        await sql(server.postgres.url, "select pg_terminate_backend($1)", [pid]);
+        await sql(owner, "select pg_terminate_backend($1)", [pid]);
         await refused;
         await assertBare(pool);
       }
@@ -230,11 +242,21 @@ test("a backend that is ended, and a connection that is cut, take their batch wi
   assert.equal(await stored(), 0);
 });
 
-test("callers that share few connections never see each other's role and settings, whatever ends their batches", async () => {
+test("callers that share few connections never see each other's role and settings, whatever ends their batches", async (context) => {
+  // Of the time-outs only the server's may pass.
+  context.mock.timers.enable({ apis: ["setTimeout"] });
   await using pool = openPool(url, { poolSize: 3, queueLimit: 1_000 });
   const roles = ["anon", "reader", "admin"] as const;
   const ends = ["well", "error", "syntax", "value", "late", "abort"] as const;
   let well = 0;
+  let ended = 0;
+  const aborts: { readonly after: number; readonly aborter: AbortController }[] = [];
+  // Batches begin in their order: an abort that comes after so many others have ended finds its own batch waiting for a
+  // connection, just begun, or asleep.
+  const goOn = (): void => {
+    ended++;
+    for (const { after, aborter } of aborts) if (ended >= after) aborter.abort(new TypeError("aborted"));
+  };
   await Promise.all(
     Array.from({ length: 240 }, async (_, index) => {
       const accountId = index % 2 === 0 ? undefined : `account ${index}`;
@@ -255,7 +277,7 @@ test("callers that share few connections never see each other's role and setting
         late: SLEEP,
         abort: SLEEP,
       }[ends[index % 6] ?? "well"];
-      const running = runWithRole(pool, who, opts, [STATE, bad, STATE]);
+      const running = runWithRole(pool, who, opts, [STATE, bad, STATE]).finally(goOn);
       switch (ends[index % 6]) {
         case "well": {
           const [first, , last] = await running;
@@ -265,7 +287,7 @@ test("callers that share few connections never see each other's role and setting
           return;
         }
         case "abort":
-          setTimeout(() => aborter.abort(new TypeError("aborted")), index % 40);
+          aborts.push({ after: Math.max(1, index - 6 + (index % 7)), aborter });
           return assert.rejects(running, /aborted/);
         case "late":
           return assert.rejects(running, sqlState("57014"));

@@ -4,23 +4,40 @@ import { randomBytes } from "node:crypto";
 import { readdir } from "node:fs/promises";
 import { after, before, test } from "node:test";
 import { isAppError, type Log, noMetrics, silentLog, systemClock } from "@turnpike/base";
+import { eventually } from "@turnpike/testkit";
 import pg from "pg";
 import { FIXTURE, PASSWORD, sql, startTestServer, type TestServer } from "../../test/database-fixtures.ts";
 import { type PortalDb, type PortalDbOptions, startPortalDb } from "../portal-db.ts";
 import { checkPortalDb, migratePortalDb } from "./migrate.ts";
 import { isVerifierOf, scramVerifier } from "./scram.ts";
 
+// The tests change roles, which are of the whole server.
 let server: TestServer;
+let owner: string;
+let url: string;
 before(async () => {
-  server = await startTestServer();
+  server = await startTestServer({ isOwn: true });
 });
 after(() => server[Symbol.asyncDispose]());
 
 let made = 0;
-const emptyDatabase = (): Promise<string> => server.postgres.createDatabase(`empty_${made++}`);
+const emptyDatabase = (): Promise<string> => server.createDatabase(`empty_${made++}`);
 const schemaError = (error: unknown): boolean => isAppError(error, "PORTAL_DB_SCHEMA");
 const names = async (): Promise<string[]> =>
   (await readdir(new URL("../../migrations/", import.meta.url))).filter((name) => name.endsWith(".sql")).sort();
+
+// The first test: the server has none of the roles yet.
+test("databases of one cluster that are migrated at once share the roles", async () => {
+  assert.deepEqual(await sql(server.adminUrl, "select from pg_roles where rolname like 'portal\\_%'"), []);
+  const urls = await Promise.all(Array.from({ length: 4 }, emptyDatabase));
+  const applied = await Promise.all(
+    urls.map((url, index) =>
+      migratePortalDb({ url, authenticatorPassword: `${PASSWORD} ${index}` }, { log: silentLog }),
+    ),
+  );
+  assert.deepEqual(new Set(applied.map((one) => one.applied.length)), new Set([(await names()).length]));
+  ({ owner, url } = await server.database());
+});
 
 test("migrations are applied once, in order, and leave public alone", async () => {
   const url = await emptyDatabase();
@@ -37,14 +54,18 @@ test("migrations are applied once, in order, and leave public alone", async () =
 });
 
 test("the API's own role can tell whether the tables are those of this version", async () => {
-  const { owner, url } = await server.database();
   await checkPortalDb(url);
-  await sql(owner, "delete from portal_private.migrations where name like '0004%'");
+  const [gone] = await sql<{ name: string; checksum: string }>(
+    owner,
+    "delete from portal_private.migrations where name like '0004%' returning name, checksum",
+  );
   await assert.rejects(checkPortalDb(url), schemaError);
+  const { name, checksum } = gone ?? { name: "", checksum: "" };
+  await sql(owner, "insert into portal_private.migrations (name, checksum) values ($1, $2)", [name, checksum]);
+  await checkPortalDb(url);
 });
 
 test("the seed is there: networks, plans, and the fixture account on a plan of 1,000 applications", async () => {
-  const { owner } = await server.database();
   const networks = await sql(owner, "select network_id from networks order by 1");
   assert.deepEqual(networks, [{ network_id: "pocket" }, { network_id: "pocket-alpha" }, { network_id: "pocket-beta" }]);
   const accounts = await sql(
@@ -75,24 +96,6 @@ test("several processes that migrate one database at once apply each migration o
   );
 });
 
-test("databases of one cluster that are migrated at once share the roles", async () => {
-  const urls = await Promise.all(Array.from({ length: 4 }, emptyDatabase));
-  for (const name of ["portal_authenticator", "portal_gateway", "portal_anon", "portal_reader", "portal_admin"]) {
-    for (const { datname } of await sql<{ datname: string }>(server.postgres.url, "select datname from pg_database")) {
-      if (/^(portal|empty)_/.test(datname) && !urls.some((url) => url.endsWith(`/${datname}`))) {
-        await sql(server.postgres.url, `drop database ${datname}`);
-      }
-    }
-    await sql(server.postgres.url, `drop role if exists ${name}`);
-  }
-  const applied = await Promise.all(
-    urls.map((url, index) =>
-      migratePortalDb({ url, authenticatorPassword: `${PASSWORD} ${index}` }, { log: silentLog }),
-    ),
-  );
-  assert.deepEqual(new Set(applied.map((one) => one.applied.length)), new Set([(await names()).length]));
-});
-
 test("a changed, an unknown and a failed migration are refused, and leave nothing behind", async () => {
   const url = await emptyDatabase();
   await migratePortalDb({ url }, { log: silentLog });
@@ -115,11 +118,11 @@ test("a changed, an unknown and a failed migration are refused, and leave nothin
 test("an owner who is no superuser can migrate, and sees its rows behind forced row security", async () => {
   const url = new URL(await emptyDatabase());
   const database = url.pathname.slice(1);
-  await sql(server.postgres.url, "drop role if exists landlord");
-  await sql(server.postgres.url, "create role landlord login createrole password 'landlord of the tests'");
-  await sql(server.postgres.url, `alter database ${database} owner to landlord`);
+  await sql(server.adminUrl, "drop role if exists landlord");
+  await sql(server.adminUrl, "create role landlord login createrole password 'landlord of the tests'");
+  await sql(server.adminUrl, `alter database ${database} owner to landlord`);
   for (const role of ["authenticator", "gateway", "anon", "reader", "admin"]) {
-    await sql(server.postgres.url, `grant portal_${role} to landlord with admin option`);
+    await sql(server.adminUrl, `grant portal_${role} to landlord with admin option`);
   }
   url.username = "landlord";
   url.password = "landlord of the tests";
@@ -135,29 +138,31 @@ test("a password is set, kept out of statements and logs, and can be changed", a
     lines.push(JSON.stringify(fields) + message);
   };
   const log: Log = { debug: write, info: write, warn: write, error: write, child: () => log };
-  const owner = await emptyDatabase();
+  const database = await emptyDatabase();
   for (const password of ["first 'password' \\ of them", "a second one"]) {
-    await migratePortalDb({ url: owner, authenticatorPassword: password }, { log });
-    await migratePortalDb({ url: owner, authenticatorPassword: password }, { log });
-    await migratePortalDb({ url: owner }, { log });
-    const { port } = server.postgres;
+    await migratePortalDb({ url: database, authenticatorPassword: password }, { log });
+    await migratePortalDb({ url: database, authenticatorPassword: password }, { log });
+    await migratePortalDb({ url: database }, { log });
+    const { port } = server;
     const user = "portal_authenticator";
     const client = new pg.Client({
       host: "127.0.0.1",
       port,
       user,
       password,
-      database: new URL(owner).pathname.slice(1),
+      database: new URL(database).pathname.slice(1),
     });
     await client.connect();
     await client.end();
   }
   assert.ok(lines.length > 0 && !/password|second/.test(lines.join()));
   for (const password of ["short", "пароль пароль", "line\nbreak line"]) {
-    await assert.rejects(migratePortalDb({ url: owner, authenticatorPassword: password }, { log }), (error) =>
+    await assert.rejects(migratePortalDb({ url: database, authenticatorPassword: password }, { log }), (error) =>
       isAppError(error, "CONFIG_INVALID"),
     );
   }
+  // as the other tests have it
+  await migratePortalDb({ url: database, authenticatorPassword: PASSWORD }, { log });
   assert.equal(isVerifierOf(scramVerifier("the right one"), "the right one"), true);
   assert.equal(isVerifierOf(scramVerifier("the right one"), "the wrong one"), false);
   assert.equal(isVerifierOf("md5abc", "the wrong one"), false);
@@ -185,7 +190,6 @@ async function bent(owner: string, bend: string, mend: string, work: () => Promi
 }
 
 test("roles that may do too much are refused by name, by migrate and by check, with the cure", async () => {
-  const { owner, url } = await server.database();
   const cases: readonly (readonly [string, string, RegExp])[] = [
     ["alter role portal_reader superuser", "alter role portal_reader nosuperuser", /portal_reader \(SUPERUSER\)/],
     ["alter role portal_admin bypassrls", "alter role portal_admin nobypassrls", /ALTER ROLE portal_admin NOBYPASSRLS/],
@@ -214,7 +218,6 @@ test("roles that may do too much are refused by name, by migrate and by check, w
 });
 
 test("an API starts on no tables but those of this version, and on no roles that may do too much", async () => {
-  const { owner, url } = await server.database();
   const options: PortalDbOptions = {
     host: "127.0.0.1",
     port: 0,
@@ -223,10 +226,10 @@ test("an API starts on no tables but those of this version, and on no roles that
     maxRows: 10,
     maxBodyBytes: 1_024,
     maxHeaderBytes: 8_192,
-    requestTimeoutMs: 1_000,
-    statementTimeoutMs: { reader: 1_000, admin: 1_000 },
-    lockTimeoutMs: 1_000,
-    connectTimeoutMs: 1_000,
+    requestTimeoutMs: 60_000,
+    statementTimeoutMs: { reader: 60_000, admin: 60_000 },
+    lockTimeoutMs: 60_000,
+    connectTimeoutMs: 60_000,
     maxConnections: 10,
     maxInFlight: 10,
     corsOrigins: [],
@@ -257,7 +260,6 @@ test("an API starts on no tables but those of this version, and on no roles that
 });
 
 test("a password that others use now is not replaced for one who asks that, and is for one who does not", async () => {
-  const { owner, url } = await server.database();
   const keep = { url: owner, keepsUsedPasswords: true };
   const user = new pg.Client({ connectionString: url });
   await user.connect();
@@ -272,9 +274,8 @@ test("a password that others use now is not replaced for one who asks that, and 
     await user.end();
   }
   // The server takes a moment to see the connection off.
-  for (let busy = true; busy; ) {
-    busy = (await sql(owner, "select from pg_stat_activity where usename = 'portal_authenticator'")).length > 0;
-  }
+  const used = "select from pg_stat_activity where usename = 'portal_authenticator'";
+  await eventually("a role that is not in use", async () => (await sql(owner, used)).length === 0);
   await migratePortalDb({ ...keep, authenticatorPassword: "of another start" }, { log: silentLog });
   await migratePortalDb({ url: owner, authenticatorPassword: PASSWORD }, { log: silentLog });
   await checkPortalDb(url);

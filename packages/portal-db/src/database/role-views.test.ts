@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
 import { after, before, test } from "node:test";
 import { isAppError, silentLog } from "@turnpike/base";
+import { eventually } from "@turnpike/testkit";
 import pg from "pg";
 import { openPool, sql, startTestServer, type TestServer } from "../../test/database-fixtures.ts";
 import type { RoleView, TableView } from "../types.ts";
@@ -12,9 +12,12 @@ let server: TestServer;
 let pool: RolePool;
 let owner: string;
 let url: string;
+/** For tests that change tables and grants, or end connections. */
+let changing: Awaited<ReturnType<TestServer["database"]>>;
 before(async () => {
   server = await startTestServer();
   ({ owner, url } = await server.database());
+  changing = await server.database();
   pool = openPool(url);
 });
 after(async () => {
@@ -121,17 +124,16 @@ test("keys are there where the role sees both their sides", async () => {
 });
 
 test("a key whose columns are unique leads to one row; a hidden column takes its keys with it", async () => {
-  const database = await server.database();
-  await using other = openPool(database.url);
+  await using other = openPool(changing.url);
   await sql(
-    database.owner,
+    changing.owner,
     `create table portal.notes (
        id integer primary key,
        portal_application_id varchar(36) unique references portal.portal_applications,
        portal_account_id varchar(36) references portal.portal_accounts
      )`,
   );
-  await sql(database.owner, "grant select (id, portal_application_id) on portal.notes to portal_reader");
+  await sql(changing.owner, "grant select (id, portal_application_id) on portal.notes to portal_reader");
   const { reader, admin } = await readRoleViews(other);
   const notes = table(reader, "notes");
   assert.deepEqual(
@@ -143,48 +145,40 @@ test("a key whose columns are unique leads to one row; a hidden column takes its
 });
 
 test("views are read again when the database tells of a change, also after the connection was lost", async () => {
-  const database = await server.database();
-  await using other = openPool(database.url);
-  const opts = { url: database.url, debounceMs: 1, reconnectMs: 1 };
+  await using other = openPool(changing.url);
+  const opts = { url: changing.url, debounceMs: 1, reconnectMs: 1 };
   await using watched = await watchRoleViews(opts, { pool: other, log: silentLog });
   assert.equal(watched.current().anon.tables.size, 0);
-  const until = async (size: number): Promise<void> => {
-    while (watched.current().anon.tables.size !== size) await new Promise((resolve) => setImmediate(resolve));
-  };
-  await sql(database.owner, "grant usage on schema portal to portal_anon");
-  await sql(database.owner, "grant select on portal.networks to portal_anon");
-  await sql(database.owner, "notify portal_reload");
+  const until = (size: number): Promise<boolean> =>
+    eventually(`${size} tables in sight`, () => watched.current().anon.tables.size === size);
+  await sql(changing.owner, "grant usage on schema portal to portal_anon");
+  await sql(changing.owner, "grant select on portal.networks to portal_anon");
+  await sql(changing.owner, "notify portal_reload");
   await until(1);
-  await sql(database.owner, "revoke select on portal.networks from portal_anon");
+  await sql(changing.owner, "revoke select on portal.networks from portal_anon");
   await sql(
-    database.owner,
+    changing.owner,
     "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'turnpike db catalogue' and datname = current_database()",
   );
   await until(0);
-  await sql(database.owner, "grant select on portal.portal_plans to portal_anon");
+  await sql(changing.owner, "grant select on portal.portal_plans to portal_anon");
   const reloaded = await watched.reload();
   assert.deepEqual([...reloaded.anon.tables.keys()], ["portal_plans"]);
 });
 
 test("closing while the connection is made anew leaves none behind", async () => {
-  const database = await server.database();
-  const other = openPool(database.url);
-  const opts = { url: database.url, debounceMs: 1, reconnectMs: 1 };
+  const other = openPool(changing.url);
+  const opts = { url: changing.url, debounceMs: 1, reconnectMs: 1 };
   const watched = await watchRoleViews(opts, { pool: other, log: silentLog });
   await sql(
-    database.owner,
+    changing.owner,
     "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'turnpike db catalogue' and datname = current_database()",
   );
   await watched[Symbol.asyncDispose]();
   await other[Symbol.asyncDispose]();
-  const client = new pg.Client({ connectionString: owner });
-  await client.connect();
-  const ended = once(client, "end");
-  const text = "select from pg_stat_activity where application_name like 'turnpike db%' and datname = $1";
-  const name = new URL(database.owner).pathname.slice(1);
-  while (((await client.query(text, [name])).rowCount ?? 0) > 0);
-  await client.end();
-  await ended;
+  const text =
+    "select from pg_stat_activity where application_name like 'turnpike db%' and datname = current_database()";
+  await eventually("no connection of ours", async () => (await sql(changing.owner, text)).length === 0);
 });
 
 test("a database that cannot be reached is said so", async () => {

@@ -1,13 +1,17 @@
 import assert from "node:assert/strict";
+import { randomBytes } from "node:crypto";
 import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { after, before, test } from "node:test";
+import { setImmediate } from "node:timers/promises";
 import { isAppError } from "@turnpike/base";
+import { eventually } from "@turnpike/testkit";
 import {
   as,
   caller,
   FIXTURE,
   openPool,
+  PASSWORD,
   sql,
   sqlState,
   startTestServer,
@@ -27,10 +31,10 @@ before(async () => {
 });
 after(() => server[Symbol.asyncDispose]());
 
-const READ: SessionOptions = { statementTimeoutMs: 20_000, lockTimeoutMs: 20_000, isWrite: false };
+const READ: SessionOptions = { statementTimeoutMs: 60_000, lockTimeoutMs: 60_000, isWrite: false };
 const WRITE: SessionOptions = { ...READ, isWrite: true };
 const INSERT = statement("insert into organizations (organization_name) values ('session')");
-const SLEEP = statement("select pg_sleep(60), 'slept' as mark");
+const SLEEP = statement("select pg_sleep(600), 'slept' as mark");
 
 interface State {
   readonly user: string;
@@ -49,14 +53,14 @@ const STATE = statement(
 );
 
 /** That the next user of the pool's one connection finds nothing of the last one. */
-async function assertClean(pool: RolePool): Promise<void> {
+async function assertClean(pool: RolePool, user = "portal_authenticator"): Promise<void> {
   const { rows } = await pool.connections.query<State>(STATE.text);
   const [state] = rows;
   assert.deepEqual(
     { ...state, claims: state?.claims || null, deleted: state?.deleted || null },
     {
-      user: "portal_authenticator",
-      session: "portal_authenticator",
+      user,
+      session: user,
       claims: null,
       deleted: null,
       path: '"$user", public',
@@ -71,12 +75,17 @@ async function assertClean(pool: RolePool): Promise<void> {
 const organizations = async (): Promise<number> =>
   (await sql(owner, "select from organizations where organization_name = 'session'")).length;
 
-/** Resolves once no statement of the tests sleeps on the server. */
-async function untilNobodySleeps(): Promise<void> {
-  const text =
-    "select from pg_stat_activity where query like '%slept%' and state = 'active' and pid <> pg_backend_pid()";
-  while ((await sql(server.postgres.url, text)).length > 0);
-}
+/** The backends of this file in which a statement of the tests sleeps. */
+const sleepers = (): Promise<{ pid: number }[]> =>
+  sql(
+    owner,
+    `select pid from pg_stat_activity
+     where query like '%slept%' and state = 'active' and pid <> pg_backend_pid() and datname = current_database()`,
+  );
+const sleeper = async (): Promise<number> =>
+  (await eventually("a statement that sleeps", async () => (await sleepers())[0])).pid;
+const untilNobodySleeps = (): Promise<boolean> =>
+  eventually("no statement that sleeps", async () => (await sleepers()).length === 0);
 
 test("a transaction runs as the caller's role with its claims, time-outs and path, and leaves none of them", async () => {
   await using pool = openPool(url, { poolSize: 1 });
@@ -168,7 +177,9 @@ test("claims that disagree with the caller, or that the database cannot read, ar
   assert.equal(pool.connections.totalCount, 0);
 });
 
-test("after an error of any kind the connection is clean and used again", async () => {
+test("after an error of any kind the connection is clean and used again", async (context) => {
+  // Of the time-outs only the server's may pass.
+  context.mock.timers.enable({ apis: ["setTimeout"] });
   await using pool = openPool(url, { poolSize: 1 });
   const pid = async () =>
     (await pool.connections.query<{ pid: number }>("select pg_backend_pid() as pid")).rows[0]?.pid;
@@ -224,14 +235,17 @@ test("statements after the end of a transaction are refused", async () => {
 });
 
 test("a transaction that cannot begin says why, and nothing after it runs", async () => {
-  await using pool = openPool(url, { poolSize: 1 });
-  await sql(owner, "revoke portal_anon from portal_authenticator");
+  // A role of this file alone, that may become no other: those of the API are used by other files at the same time.
+  const stranger = new URL(url);
+  stranger.username = `stranger_${randomBytes(6).toString("hex")}`;
+  await sql(owner, `create role ${stranger.username} login password '${PASSWORD}'`);
   try {
+    await using pool = openPool(stranger.href, { poolSize: 1 });
     await assert.rejects(as(pool, caller("anon"), "select 1"), sqlState("42501", /set role/));
     await assert.rejects(readWithRole(pool, caller("anon"), READ, [STATE]), sqlState("42501", /set role/));
-    await assertClean(pool);
+    await assertClean(pool, stranger.username);
   } finally {
-    await sql(owner, "grant portal_anon to portal_authenticator");
+    await sql(owner, `drop role ${stranger.username}`);
   }
 });
 
@@ -249,9 +263,7 @@ test("an aborted statement ends on the server, its connection goes, and nothing 
           await session.run(SLEEP);
         });
     running.catch(() => undefined);
-    const text =
-      "select from pg_stat_activity where query like '%slept%' and state = 'active' and pid <> pg_backend_pid()";
-    while ((await sql(server.postgres.url, text)).length === 0);
+    await sleeper();
     aborter.abort(gone);
     await assert.rejects(running, (error) => error === gone);
     await assertClean(pool);
@@ -298,7 +310,7 @@ test("a connection that is lost fails its request and nobody else's", async () =
   await assert.rejects(
     withRole(pool, caller("admin"), WRITE, async (session) => {
       const [row] = await session.run<{ pid: number }>(pid);
-      await sql(server.postgres.url, "select pg_terminate_backend($1)", [row?.pid]);
+      await sql(owner, "select pg_terminate_backend($1)", [row?.pid]);
       await session.run(INSERT);
     }),
     /terminat|closed|ECONNRESET|not queryable/i,
@@ -306,22 +318,22 @@ test("a connection that is lost fails its request and nobody else's", async () =
   await assertClean(pool);
   const running = readWithRole(pool, caller("reader"), READ, [SLEEP]);
   running.catch(() => undefined);
-  const sleeper =
-    "select pid from pg_stat_activity where query like '%slept%' and state = 'active' and pid <> pg_backend_pid()";
-  let found: { pid: number }[] = [];
-  while (found.length === 0) found = await sql<{ pid: number }>(server.postgres.url, sleeper);
-  await sql(server.postgres.url, "select pg_terminate_backend($1)", [found[0]?.pid]);
+  await sql(owner, "select pg_terminate_backend($1)", [await sleeper()]);
   await assert.rejects(running);
   await assertClean(pool);
 });
 
-test("a server that falls silent is not waited for", async () => {
-  const { port } = server.postgres;
+test("a server that falls silent is not waited for", async (context) => {
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  const { port } = server;
   const sockets: Socket[] = [];
+  let isSilent = false;
+  const asked = Promise.withResolvers<void>();
   const proxy = createServer((inner) => {
     const outer = connect(port, "127.0.0.1");
     for (const socket of [inner, outer]) sockets.push(socket.on("error", () => undefined));
-    inner.pipe(outer).pipe(inner);
+    inner.on("data", (bytes) => (isSilent ? asked.resolve() : outer.write(bytes)));
+    outer.on("data", (bytes) => isSilent || inner.write(bytes));
   }).listen(0, "127.0.0.1");
   await once(proxy, "listening");
   const address = proxy.address();
@@ -330,12 +342,21 @@ test("a server that falls silent is not waited for", async () => {
   const pool = openPool(through.href, { poolSize: 1 });
   try {
     await as(pool, caller("reader"), "select 1");
-    for (const socket of sockets) socket.unpipe();
-    for (const socket of sockets) socket.pause();
-    await assert.rejects(
-      withRole(pool, caller("reader"), { ...READ, statementTimeoutMs: 10 }, (session) => session.run(STATE)),
-      (error) => isAppError(error, "PORTAL_DB_UNAVAILABLE"),
-    );
+    isSilent = true;
+    let isOver = false;
+    const waiting = withRole(pool, caller("reader"), { ...READ, statementTimeoutMs: 10_000 }, (session) =>
+      session.run(STATE),
+    ).finally(() => {
+      isOver = true;
+    });
+    const refused = assert.rejects(waiting, (error) => isAppError(error, "PORTAL_DB_UNAVAILABLE"));
+    await asked.promise;
+    // The server has the statement's own time to end it.
+    context.mock.timers.tick(10_000);
+    await setImmediate();
+    assert.equal(isOver, false);
+    context.mock.timers.tick(2_000);
+    await refused;
     assert.equal(pool.connections.totalCount, 0);
   } finally {
     for (const socket of sockets) socket.destroy();

@@ -11,7 +11,7 @@ import { callKey } from "./call-key.ts";
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
 const clock = { nowMs: () => 0, monotonicMs: () => 0 };
-const MAX_BYTES = 50 * 1_048_576;
+const MAX_BYTES = 10 * 1_048_576;
 
 function usedBytes(): number {
   collect();

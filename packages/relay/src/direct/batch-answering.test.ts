@@ -1,15 +1,16 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { jsonText, noMetrics, type RequestId, type ServiceId, silentLog, systemClock } from "@turnpike/base";
+import { jsonText, noMetrics, type RequestId, type ServiceId, silentLog } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import { type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
-import { rpcAnswer, startEvmUpstream, type Upstream } from "@turnpike/testkit";
+import { eventually, rpcAnswer, startEvmUpstream, type Upstream, virtualClock } from "@turnpike/testkit";
 import { parseFreeRpc } from "../families/free-call.ts";
 import type { RelayResult } from "../types.ts";
 import { createDirectRelay, type DirectRelay } from "./direct-relay.ts";
 import { directRelayDefaults } from "./options.ts";
 
 const { services } = createCatalogue({});
+const clock = virtualClock();
 const eth = services.get("eth" as ServiceId);
 assert.ok(eth !== undefined);
 
@@ -28,7 +29,7 @@ function request(id: number, method: string, params: readonly unknown[]): FreeRe
   const facts = { requestId: "r" as RequestId, serviceId: "eth" as ServiceId, call: parsed.call };
   return mintFree({
     request: mintParsed({ ...facts, requestHash: new Uint8Array(0) }),
-    deadlineMs: systemClock.monotonicMs() + 10_000,
+    deadlineMs: clock.monotonicMs() + 180_000,
   });
 }
 
@@ -48,9 +49,12 @@ function startLarge(bytes: number): Promise<Upstream> {
 
 function relayTo(upstream: Upstream): DirectRelay {
   const endpoints = [{ operator: "one", urls: { json_rpc: upstream.url } }];
-  const suppliers = { eth: { endpoints, timeoutMs: 5_000, maxAttempts: 1 } };
-  const modules = { catalogue: services, clock: systemClock, log: silentLog, metrics: noMetrics, random: () => 0 };
-  return createDirectRelay({ ...directRelayDefaults, suppliers, probeIntervalMs: 60_000 }, modules);
+  const suppliers = { eth: { endpoints, timeoutMs: 60_000, maxAttempts: 1 } };
+  const modules = { catalogue: services, clock, log: silentLog, metrics: noMetrics, random: () => 0 };
+  return createDirectRelay(
+    { ...directRelayDefaults, suppliers, probeIntervalMs: 60_000, connectTimeoutMs: 60_000 },
+    modules,
+  );
 }
 
 /** Bytes of the answers, and how many there are none of because they are too much. */
@@ -98,8 +102,10 @@ suite("the answers of one batch together are bounded", () => {
     // Large answers are kept when they are asked for again.
     for (let id = 0; id < 3; id++) {
       assert.ok((await relay.send(block(id))).ok);
-      await new Promise((resolve) => setTimeout(resolve, 20));
+      // An answer is kept when the turn that gave it is over.
+      await new Promise((resolve) => setImmediate(resolve));
     }
+    await eventually("the answer is kept", () => relay.memory.cache.entries === 1);
     const asked = upstream.paid().length;
     const { bytes, refused } = weigh(await relay.sendBatch(Array.from({ length: CALLS }, (_, id) => block(id))));
     assert.equal(upstream.paid().length, asked, "the answers were not kept");

@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { noMetrics, type RequestId, type ServiceId, type SettlementId, silentLog, systemClock } from "@turnpike/base";
+import { noMetrics, type RequestId, type ServiceId, type SettlementId, silentLog } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import { mintPaid, mintParsed } from "@turnpike/protocol";
-import { startRecordedNode } from "@turnpike/testkit";
+import { startRecordedNode, virtualClock } from "@turnpike/testkit";
 import type { CallInput } from "../families/family.ts";
 import { parsePaid } from "../families.ts";
 import { createDirectRelay } from "./direct-relay.ts";
@@ -11,6 +11,7 @@ import { directRelayDefaults } from "./options.ts";
 
 const ACCOUNT = "pokt173r2dgg0jce84fq60sc7wmasvrpesfjdf93pqz";
 const { services } = createCatalogue({});
+const clock = virtualClock();
 const bodied = (body: unknown): CallInput => ({
   verb: "POST",
   appendedPath: "",
@@ -72,8 +73,12 @@ test("the Cosmos-style route in every form over sockets, against recorded answer
   await using node = await startRecordedNode();
   const endpoint = { operator: "recorded", urls: { comet_bft: `${node.url}/`, rest: node.url } };
   await using relay = createDirectRelay(
-    { ...directRelayDefaults, suppliers: { pocket: { endpoints: [endpoint], timeoutMs: 2_000, maxAttempts: 2 } } },
-    { catalogue: services, clock: systemClock, log: silentLog, metrics: noMetrics, random: () => 0 },
+    {
+      ...directRelayDefaults,
+      connectTimeoutMs: 60_000,
+      suppliers: { pocket: { endpoints: [endpoint], timeoutMs: 2_000, maxAttempts: 2 } },
+    },
+    { catalogue: services, clock, log: silentLog, metrics: noMetrics, random: () => 0 },
   );
   await relay.start();
   assert.deepEqual(relay.missing("pocket" as ServiceId), []);
@@ -89,7 +94,7 @@ test("the Cosmos-style route in every form over sockets, against recorded answer
         call: parsed.call,
         requestHash: Buffer.alloc(32),
       });
-      const deadlineMs = systemClock.monotonicMs() + 5_000;
+      const deadlineMs = clock.monotonicMs() + 5_000;
       const result = await relay.send(mintPaid({ request, settlementId: "s" as SettlementId, deadlineMs }));
       const seen = result.ok
         ? `${result.relayed.schemaCheck} ${Buffer.from(result.relayed.body).toString()}`

@@ -1,22 +1,31 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { noMetrics, type ServiceId, silentLog, systemClock } from "@turnpike/base";
+import { noMetrics, type ServiceId, silentLog } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
-import { probeResult, rpcAnswer, startUpstream, type Upstream, type UpstreamCall } from "@turnpike/testkit";
+import {
+  probeResult,
+  rpcAnswer,
+  startUpstream,
+  type Upstream,
+  type UpstreamCall,
+  virtualClock,
+} from "@turnpike/testkit";
 import { createDirectRelay } from "./direct-relay.ts";
 import { directRelayDefaults } from "./options.ts";
+
+const clock = virtualClock();
 
 /** Probes a supplier once, and tells what it was asked and whether it counts as healthy. */
 async function probed(answer: (call: UpstreamCall) => string): Promise<readonly [asked: string, missing: string]> {
   await using upstream: Upstream = await startUpstream((call, response) => response.end(rpcAnswer(call, answer(call))));
   const suppliers = {
-    eth: { endpoints: [{ operator: "one", urls: { json_rpc: upstream.url } }], timeoutMs: 1_000, maxAttempts: 1 },
+    eth: { endpoints: [{ operator: "one", urls: { json_rpc: upstream.url } }], timeoutMs: 60_000, maxAttempts: 1 },
   };
   await using relay = createDirectRelay(
-    { ...directRelayDefaults, suppliers, probeIntervalMs: 60_000 },
+    { ...directRelayDefaults, connectTimeoutMs: 60_000, suppliers, probeIntervalMs: 60_000 },
     {
       catalogue: createCatalogue({}).services,
-      clock: systemClock,
+      clock,
       log: silentLog,
       metrics: noMetrics,
       random: () => 0.5,

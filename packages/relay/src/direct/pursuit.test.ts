@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { Deadlines, noMetrics, systemClock } from "@turnpike/base";
+import { Deadlines, noMetrics } from "@turnpike/base";
+import { virtualClock } from "@turnpike/testkit";
 import type { GoodAnswer } from "../answer.ts";
 import { ChainView } from "../chain-view/chain-view.ts";
 import type { AttemptHandle } from "./exchange.ts";
@@ -22,7 +23,7 @@ const job = (): Job =>
     isOnce: false,
     isFree: true,
     signal: undefined,
-    deadlineMs: systemClock.monotonicMs() + 10_000,
+    deadlineMs: 10_000,
   }) as unknown as Job;
 
 const good = (): AttemptResult => ({
@@ -45,22 +46,25 @@ const behind = (operator: string, tipBlocks: number): AttemptResult => ({
   stale: { operator, tipBlocks, isError: false, status: 200 } as FoundAnswer,
 });
 
+const HEDGE_MS = 50;
+
 interface Asked {
   readonly operator: string;
   readonly handle: AttemptHandle;
   answer(result: AttemptResult): void;
 }
 
-/** Two suppliers whose answers a test gives; the second is asked beside the first as soon as possible. */
+/** Two suppliers whose answers a test gives; the second is asked beside the first after {@link HEDGE_MS}. */
 function scene() {
   const asked: Asked[] = [];
   const lost: string[] = [];
   const both = Promise.withResolvers<void>();
+  const clock = virtualClock();
   const tools: PursuitTools = {
-    clock: systemClock,
+    clock,
     metrics: noMetrics,
     closing: new AbortController().signal,
-    deadlines: new Deadlines({ stepMs: 1 }, { clock: systemClock }),
+    deadlines: new Deadlines({ stepMs: 1 }, { clock }),
     order: () => ["a", "b"].map((operator) => ({ operator }) as Target),
     attempt: ({ operator }, _job, _shareMs, handle) => {
       const { promise, resolve } = Promise.withResolvers<AttemptResult>();
@@ -70,10 +74,10 @@ function scene() {
       return promise;
     },
     lost: ({ operator }) => lost.push(operator),
-    hedgeDelayMs: () => 2,
+    hedgeDelayMs: () => HEDGE_MS,
     takeHedge: () => true,
   };
-  return { asked, lost, both: both.promise, tools };
+  return { asked, lost, both: both.promise, clock, tools };
 }
 
 const operatorOf = (finding: Awaited<ReturnType<typeof pursue>>): string =>
@@ -81,8 +85,10 @@ const operatorOf = (finding: Awaited<ReturnType<typeof pursue>>): string =>
 
 test("who hangs has lost to the one who was asked later; the other way round nobody has", async () => {
   for (const winner of [0, 1]) {
-    const { asked, lost, both, tools } = scene();
+    const { asked, lost, both, clock, tools } = scene();
     const finding = pursue(job(), tools);
+    assert.equal(asked.length, 1);
+    clock.advance(HEDGE_MS + 2);
     await both;
     asked[winner]?.answer(good());
     assert.equal(operatorOf(await finding), winner === 0 ? "a" : "b");

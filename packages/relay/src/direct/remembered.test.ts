@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { noMetrics, type RequestId, type ServiceId, silentLog, systemClock } from "@turnpike/base";
+import { noMetrics, type RequestId, type ServiceId, silentLog } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import { type BackendCall, type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
-import { rpcAnswer, startEvmUpstream, startUpstream, type Upstream } from "@turnpike/testkit";
+import { rpcAnswer, startEvmUpstream, startUpstream, type Upstream, virtualClock } from "@turnpike/testkit";
 import { parseFreePath, parseFreeRpc } from "../families/free-call.ts";
 import { createDirectRelay, type DirectRelay } from "./direct-relay.ts";
 import { directRelayDefaults } from "./options.ts";
 
 const { services } = createCatalogue({});
+const clock = virtualClock();
 const serviceOf = (id: string) => {
   const service = services.get(id as ServiceId);
   assert.ok(service !== undefined);
@@ -19,15 +20,19 @@ function request(id: string, call: BackendCall): FreeRequest {
   const facts = { requestId: "r" as RequestId, serviceId: id as ServiceId, call };
   return mintFree({
     request: mintParsed({ ...facts, requestHash: new Uint8Array(0) }),
-    deadlineMs: systemClock.monotonicMs() + 3_000,
+    deadlineMs: clock.monotonicMs() + 180_000,
   });
 }
 
 function relayTo(id: string, rpcType: "json_rpc" | "comet_bft", upstreams: readonly Upstream[]): DirectRelay {
   const endpoints = upstreams.map(({ url }, at) => ({ operator: `op${at}`, urls: { [rpcType]: url } }));
   return createDirectRelay(
-    { ...directRelayDefaults, suppliers: { [id]: { endpoints, timeoutMs: 1_000, maxAttempts: 3 } } },
-    { catalogue: services, clock: systemClock, log: silentLog, metrics: noMetrics, random: () => 0 },
+    {
+      ...directRelayDefaults,
+      connectTimeoutMs: 60_000,
+      suppliers: { [id]: { endpoints, timeoutMs: 60_000, maxAttempts: 3 } },
+    },
+    { catalogue: services, clock, log: silentLog, metrics: noMetrics, random: () => 0 },
   );
 }
 

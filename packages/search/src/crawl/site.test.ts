@@ -205,7 +205,7 @@ describe("crawling a site", () => {
       if (isBare) return response.writeHead(301, { location: `http://www.example.test:${site.port}${path}` }).end();
       return response.writeHead(200, { "content-type": "text/html" }).end(page(path, path === "/" ? ["/a"] : []));
     });
-    const bounds = { userAgent: "t", timeoutMs: 5_000, maxBytes: 100_000, maxRedirects: 5, allowPrivate: true };
+    const bounds = { userAgent: "t", timeoutMs: 60_000, maxBytes: 100_000, maxRedirects: 5, allowPrivate: true };
     const resolve = async () => [{ address: "127.0.0.1", family: 4 }];
     await using fetcher = createSafeFetcher(bounds, { clock: bench.clock, resolve });
     const stop = new AbortController();

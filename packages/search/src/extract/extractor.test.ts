@@ -1,13 +1,33 @@
 import assert from "node:assert/strict";
-import { describe, it } from "node:test";
-import { isAppError, silentLog } from "@turnpike/base";
+import { describe, it, type TestContext } from "node:test";
+import { isAppError, type Log, silentLog } from "@turnpike/base";
 import type { Extracted, Extractor } from "../types.ts";
 import { createExtractor, type ExtractorOptions } from "./extractor.ts";
 
 const SCRIPT = new URL("../../test/extract/worker.ts", import.meta.url);
 
-const create = (opts: ExtractorOptions = {}): Extractor =>
-  createExtractor({ script: SCRIPT, timeoutMs: 60_000, ...opts }, { log: silentLog });
+const TIMEOUT_MS = 60_000;
+
+const create = (opts: ExtractorOptions = {}, log: Log = silentLog): Extractor =>
+  createExtractor({ script: SCRIPT, timeoutMs: TIMEOUT_MS, ...opts }, { log });
+
+/**
+ * Lets no time pass but by `pass`, which lets it pass until a thread was ended with its page: one page's time at every
+ * turn, from when its thread has said that it has begun.
+ */
+function holdTime(t: TestContext) {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  let ended = 0;
+  const log: Log = { ...silentLog, debug: () => ended++ };
+  const pass = async (): Promise<void> => {
+    for (const before = ended; ended === before; ) {
+      t.mock.timers.tick(TIMEOUT_MS);
+      await new Promise((resolve) => setImmediate(resolve));
+    }
+  };
+  // To start a thread may take as long as it does.
+  return { log, pass, opts: { startMs: 1_000_000_000 } };
+}
 
 const order = (text: string) => ({
   url: "https://a.example/",
@@ -22,8 +42,6 @@ describe("extraction threads", () => {
   for (const [what, reason, opts] of [
     ["heap", "too_large", { maxHeapMb: 32 }],
     ["buffers", "too_large", { maxHeapMb: 64 }],
-    ["loop", "timed_out", { timeoutMs: 1_000 }],
-    ["hang", "timed_out", { timeoutMs: 1_000 }],
     ["exit", "broken", {}],
     ["throw", "broken", {}],
   ] as const) {
@@ -35,6 +53,21 @@ describe("extraction threads", () => {
     });
   }
 
+  for (const what of ["loop", "hang"]) {
+    it(`end with a page that does: ${what}; pages after and beside it are read`, async (t) => {
+      const { log, pass, opts } = holdTime(t);
+      await using extractor = create({ workers: 2, ...opts }, log);
+      const [late, ...read] = [what, "a", "b", "c"].map((text) => extractor.extract(order(text)));
+      assert.deepEqual((await Promise.all(read)).map(outcome), ["a", "b", "c"]);
+      await pass();
+      assert.deepEqual(
+        (await Promise.all([late])).map((one) => one && outcome(one)),
+        ["timed_out"],
+      );
+      assert.equal(outcome(await extractor.extract(order("later"))), "later");
+    });
+  }
+
   it("refuse what is too large or empty without reading it", async () => {
     await using extractor = create({ maxBodyBytes: 4 });
     assert.equal(outcome(await extractor.extract(order("12345"))), "too_large");
@@ -42,15 +75,18 @@ describe("extraction threads", () => {
     assert.equal(outcome(await extractor.extract(order("1234"))), "1234");
   });
 
-  it("take no more than their queue holds", async () => {
-    await using extractor = create({ workers: 1, maxQueued: 2, timeoutMs: 1_000 });
+  it("take no more than their queue holds", async (t) => {
+    const { log, pass, opts } = holdTime(t);
+    await using extractor = create({ workers: 1, maxQueued: 2, ...opts }, log);
     const held = [extractor.extract(order("hang")), extractor.extract(order("a")), extractor.extract(order("b"))];
     await assert.rejects(extractor.extract(order("c")), (error) => isAppError(error, "OVERLOADED"));
+    await pass();
     assert.deepEqual((await Promise.all(held)).map(outcome), ["timed_out", "a", "b"]);
   });
 
-  it("stop waiting when the caller does", async () => {
-    await using extractor = create({ workers: 1, timeoutMs: 1_000 });
+  it("stop waiting when the caller does", async (t) => {
+    const { log, pass, opts } = holdTime(t);
+    await using extractor = create({ workers: 1, ...opts }, log);
     const gone = new AbortController();
     const reading = extractor.extract(order("hang"), gone.signal);
     const waiting = extractor.extract(order("a"), gone.signal);
@@ -58,6 +94,7 @@ describe("extraction threads", () => {
     gone.abort(new RangeError("enough"));
     await assert.rejects(reading, RangeError);
     await assert.rejects(waiting, RangeError);
+    await pass();
     assert.equal(outcome(await other), "b");
     await assert.rejects(extractor.extract(order("c"), gone.signal), RangeError);
   });

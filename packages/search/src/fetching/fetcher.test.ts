@@ -6,7 +6,7 @@ import { serve, serveRaw } from "../../test/fetching/server.ts";
 import { createSafeFetcher } from "./fetcher.ts";
 import type { FetchRequest, FetchResult, Resolve, SafeFetcherOptions } from "./types.ts";
 
-const OPTIONS = { userAgent: "test/1", timeoutMs: 5_000, maxBytes: 100_000, maxRedirects: 5, allowPrivate: true };
+const OPTIONS = { userAgent: "test/1", timeoutMs: 60_000, maxBytes: 100_000, maxRedirects: 5, allowPrivate: true };
 
 async function fetchOnce(
   request: FetchRequest,

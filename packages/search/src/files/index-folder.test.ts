@@ -7,6 +7,7 @@ import { dirname, join } from "node:path";
 import { after, describe, it } from "node:test";
 import { fileURLToPath } from "node:url";
 import { isAppError, silentLog } from "@turnpike/base";
+import { PlainExtractor } from "../../test/crawl/site.ts";
 import { buildPdf } from "../../test/extract/pdf.ts";
 import { memoryWriter } from "../../test/files/memory.ts";
 import { createExtractor } from "../extract/extractor.ts";
@@ -328,13 +329,14 @@ describe("indexFolder", () => {
       assert.equal(held, moment === "before" ? 256 : 512);
       await rm(join(site, "0.md"));
       const opts = { folder: site, collection: "docs", baseUrl: "https://docs.example/", stateFile: `${file}-sources` };
-      const report = await indexFolder(opts, { writer, extractor: threads, log: silentLog });
+      await using extractor = new PlainExtractor();
+      const report = await indexFolder(opts, { writer, extractor, log: silentLog });
       // What was written and not remembered is read again; what was remembered is not.
       assert.deepEqual([report.unchanged, report.indexed, report.removed, report.incomplete], [255, 344, 1, false]);
       const urls = [...writer.urlsOf("docs")];
       assert.equal(urls.length, 599);
       assert.equal(new Set(urls).size, 599);
       assert.ok((await stat(`${file}-sources`)).size > 0);
-      assert.equal((await indexFolder(opts, { writer, extractor: threads, log: silentLog })).unchanged, 599);
+      assert.equal((await indexFolder(opts, { writer, extractor, log: silentLog })).unchanged, 599);
     });
 });

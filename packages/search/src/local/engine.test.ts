@@ -4,11 +4,13 @@ import { closeSync, constants, openSync, renameSync, writeFileSync } from "node:
 import { join } from "node:path";
 import { test } from "node:test";
 import { silentLog } from "@turnpike/base";
+import { eventually } from "@turnpike/testkit";
 import { documentOf, temporaryFolder } from "../../test/local/index.ts";
 import { openLocalEngine } from "./engine.ts";
 import { createThreadPool } from "./thread-pool.ts";
 import { openIndexWriter } from "./writer.ts";
 
+const TIMEOUT_MS = 60_000;
 const modules = { log: silentLog };
 const { signal } = new AbortController();
 const script = (code: string): URL => new URL(`data:text/javascript,${encodeURIComponent(code)}`);
@@ -17,7 +19,15 @@ const pool = (
   more: { readonly threads?: number; readonly timeoutMs?: number; readonly maxQueued?: number },
 ) =>
   createThreadPool(
-    { file: "none", maxSnippetChars: 100, threads: 1, timeoutMs: 20_000, maxQueued: 10, ...more, script: script(code) },
+    {
+      file: "none",
+      maxSnippetChars: 100,
+      threads: 1,
+      timeoutMs: TIMEOUT_MS,
+      maxQueued: 10,
+      ...more,
+      script: script(code),
+    },
     modules,
   );
 const ask = (name: string) => () => ({ ask: "document", url: name }) as const;
@@ -25,7 +35,7 @@ const ask = (name: string) => () => ({ ask: "document", url: name }) as const;
 test("an index that is not there yet has no hits; it is found when it comes, and followed when it is replaced", async () => {
   using folder = temporaryFolder();
   const file = join(folder.path, "index.sqlite");
-  await using engine = openLocalEngine({ file, threads: 2, timeoutMs: 20_000 }, modules);
+  await using engine = openLocalEngine({ file, threads: 2, timeoutMs: TIMEOUT_MS }, modules);
   const find = async (query: string) => (await engine.search({ query, maxResults: 5 }, signal)).map(({ url }) => url);
   assert.equal(engine.id, "local");
   assert.deepEqual(await find("harbour"), []);
@@ -66,7 +76,7 @@ test("only addresses of the web are results", async () => {
       documentOf({ url, text: `harbour ${url}` }),
     ),
   );
-  await using engine = openLocalEngine({ file, threads: 1, timeoutMs: 20_000 }, modules);
+  await using engine = openLocalEngine({ file, threads: 1, timeoutMs: TIMEOUT_MS }, modules);
   const hits = await engine.search({ query: "harbour", maxResults: 5 }, signal);
   assert.deepEqual(
     hits.map(({ url }) => url),
@@ -78,7 +88,7 @@ test("a damaged index fails a search, and says why to those who ask", async () =
   using folder = temporaryFolder();
   const file = join(folder.path, "index.sqlite");
   writeFileSync(file, "no index");
-  await using engine = openLocalEngine({ file, threads: 1, timeoutMs: 20_000 }, modules);
+  await using engine = openLocalEngine({ file, threads: 1, timeoutMs: TIMEOUT_MS }, modules);
   await assert.rejects(engine.search({ query: "x", maxResults: 5 }, signal), { code: "SEARCH_ENGINE_FAILED" });
   await assert.rejects(engine.stats(), (error: { code: string; message: string }) => {
     assert.equal(error.code, "SEARCH_INDEX");
@@ -95,7 +105,7 @@ test("the event loop goes on while the index is searched", async () => {
       documentOf({ url: `https://a.test/${n}`, text: `harbour ${n} `.repeat(500) }),
     ),
   );
-  await using engine = openLocalEngine({ file, threads: 1, timeoutMs: 20_000 }, modules);
+  await using engine = openLocalEngine({ file, threads: 1, timeoutMs: TIMEOUT_MS }, modules);
   let turns = 0;
   let over = false;
   const turn = (): void => {
@@ -110,29 +120,43 @@ test("the event loop goes on while the index is searched", async () => {
 
 const ECHO = "import {parentPort} from 'node:worker_threads';";
 
-test("a search that takes too long is given up, and its thread replaced", async () => {
+test("a search that takes too long is given up, and its thread replaced", async (t) => {
+  t.mock.timers.enable({ apis: ["setTimeout"] });
   const stuck = `${ECHO} parentPort.on('message', ({url}) => { if (url === 'stuck') for (;;); parentPort.postMessage({ok: true, value: url}); });`;
-  await using threads = pool(stuck, { timeoutMs: 1_500 });
+  await using threads = pool(stuck, {});
   const late = threads.ask(ask("stuck"));
   const behind = threads.ask(ask("behind"));
+  t.mock.timers.tick(TIMEOUT_MS);
   await assert.rejects(late, { code: "SEARCH_ENGINE_FAILED", message: /in time/u });
-  await behind.catch(() => undefined);
+  await assert.rejects(behind, { code: "SEARCH_ENGINE_FAILED", message: /in time/u });
   assert.equal(await threads.ask(ask("after")), "after");
 });
 
-test("a thread that cannot even be ended keeps nobody waiting: another takes its place at once", async () => {
+test("a thread that cannot even be ended keeps nobody waiting: another takes its place at once", async (t) => {
   using folder = temporaryFolder();
   const pipe = join(folder.path, "pipe");
   execFileSync("mkfifo", [pipe]);
-  // opening a pipe that nobody writes blocks outside of JavaScript, as a long step of SQLite does
-  const blocked = `import {closeSync, openSync} from 'node:fs'; ${ECHO} parentPort.on('message', ({url}) => { if (url === 'blocked') closeSync(openSync(${JSON.stringify(pipe)}, 'r')); parentPort.postMessage({ok: true, value: url}); });`;
-  await using threads = pool(blocked, { timeoutMs: 1_500 });
+  // reading a pipe to an end that does not come blocks outside of JavaScript, as a long step of SQLite does
+  const blocked = `import {readFileSync} from 'node:fs'; ${ECHO} parentPort.on('message', ({url}) => { if (url === 'blocked') readFileSync(${JSON.stringify(pipe)}, 'utf8'); parentPort.postMessage({ok: true, value: url}); });`;
+  // a pipe cannot be opened to be written, without waiting, before somebody reads it
+  const openPipe = (): number | undefined => {
+    try {
+      return openSync(pipe, constants.O_WRONLY | constants.O_NONBLOCK);
+    } catch {
+      return undefined;
+    }
+  };
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  await using threads = pool(blocked, {});
+  const late = threads.ask(ask("blocked"));
+  const held = await eventually("the thread reads the pipe", openPipe);
   try {
-    await assert.rejects(threads.ask(ask("blocked")), { code: "SEARCH_ENGINE_FAILED", message: /in time/u });
+    t.mock.timers.tick(TIMEOUT_MS);
+    await assert.rejects(late, { code: "SEARCH_ENGINE_FAILED", message: /in time/u });
     assert.equal(await threads.ask(ask("after")), "after");
   } finally {
     // lets it go
-    closeSync(openSync(pipe, constants.O_RDWR));
+    closeSync(held);
   }
 });
 
@@ -148,8 +172,9 @@ test("a thread that is lost fails what it had, and another takes its place", asy
 });
 
 test("searches beyond the queue are refused, and those that are given up leave it", async () => {
-  const slow = `${ECHO} parentPort.on('message', ({url}) => setTimeout(() => parentPort.postMessage({ok: true, value: url}), 30));`;
-  await using threads = pool(slow, { maxQueued: 2 });
+  // no answer can come before all are asked: that takes one turn of the event loop
+  const echo = `${ECHO} parentPort.on('message', ({url}) => parentPort.postMessage({ok: true, value: url}));`;
+  await using threads = pool(echo, { maxQueued: 2 });
   const first = threads.ask(ask("first"));
   const second = threads.ask(ask("second"));
   const leaving = new AbortController();

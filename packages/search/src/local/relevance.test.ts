@@ -29,7 +29,7 @@ test("on the labelled set results are in a better order than plain FTS5's", (t) 
   using searcher = createSearcher({ file, maxSnippetChars: 200 });
   const idOf = new Map(set.documents.map(({ url, id }) => [url, id]));
   const ours = (query: string): readonly string[] =>
-    searcher.search(query, 10, performance.now() + 20_000).map(({ url }) => idOf.get(url) ?? "");
+    searcher.search(query, 10, performance.now() + 60_000).map(({ url }) => idOf.get(url) ?? "");
   const plain = plainFts5(set, 10);
   const porter = plainFts5(set, 10, "porter");
   const scores = set.queries.map(({ query, grades }) => ({

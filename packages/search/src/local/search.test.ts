@@ -19,7 +19,7 @@ function index(texts: Texts): Disposable & { readonly find: (query: string) => r
   const searcher = owned.use(createSearcher({ file, maxSnippetChars: 200 }));
   const names = new Map(Object.entries(texts).map(([name, { url }]) => [url ?? urlOf(name), name]));
   return {
-    find: (query) => searcher.search(query, 10, performance.now() + 20_000).map(({ url }) => names.get(url) ?? url),
+    find: (query) => searcher.search(query, 10, performance.now() + 60_000).map(({ url }) => names.get(url) ?? url),
     [Symbol.dispose]: () => owned.dispose(),
   };
 }
@@ -112,5 +112,5 @@ test("a document without a title is named after its address", () => {
   using writer = openIndexWriter({ file }, { log: silentLog });
   writer.put([documentOf({ url: "https://a.test/x/guide.html", text: "lighthouse" })]);
   using searcher = createSearcher({ file, maxSnippetChars: 200 });
-  assert.equal(searcher.search("lighthouse", 1, performance.now() + 20_000)[0]?.title, "a.test: guide.html");
+  assert.equal(searcher.search("lighthouse", 1, performance.now() + 60_000)[0]?.title, "a.test: guide.html");
 });

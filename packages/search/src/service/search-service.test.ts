@@ -24,7 +24,7 @@ const start = (engines: readonly SearchEngine[], bend: Bend = {}): Promise<Searc
     {
       host: "127.0.0.1",
       port: 0,
-      timeoutMs: 2_000,
+      timeoutMs: 60_000,
       maxInFlight: 64,
       cacheSeconds: 60,
       cacheBytes: 1_000_000,
@@ -32,7 +32,7 @@ const start = (engines: readonly SearchEngine[], bend: Bend = {}): Promise<Searc
       ...bend.options,
     },
     {
-      engines: engines.map((engine) => ({ engine, weight: 1, timeoutMs: bend.engineTimeoutMs ?? 1_000 })),
+      engines: engines.map((engine) => ({ engine, weight: 1, timeoutMs: bend.engineTimeoutMs ?? 60_000 })),
       log: bend.log ?? silentLog,
       metrics: bend.metrics ?? noMetrics,
       documents: bend.documents,

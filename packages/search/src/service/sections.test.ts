@@ -15,7 +15,7 @@ test("each page is given once, with its best section, and as many pages as were 
     },
     async [Symbol.asyncDispose]() {},
   };
-  const found = await pagesOf(engine).search({ query: "q", maxResults: 3 }, AbortSignal.timeout(1_000));
+  const found = await pagesOf(engine).search({ query: "q", maxResults: 3 }, AbortSignal.timeout(60_000));
   assert.deepEqual(
     found.map(({ url }) => url.slice("https://d.example/".length)),
     ["a#2", "b", "c#x"],

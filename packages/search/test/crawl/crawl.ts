@@ -7,7 +7,7 @@ import { PlainExtractor } from "./site.ts";
 // A crawl in a process of its own, for a test that kills it: <start> <folder>.
 const [start = "", folder = ""] = process.argv.slice(2);
 const userAgent = "TestBot/1.0";
-const bounds = { userAgent, timeoutMs: 5_000, maxBytes: 1_000_000, maxRedirects: 5, allowPrivate: true };
+const bounds = { userAgent, timeoutMs: 60_000, maxBytes: 1_000_000, maxRedirects: 5, allowPrivate: true };
 await using fetcher = createSafeFetcher(bounds, { clock: systemClock });
 using writer = openIndexWriter({ file: `${folder}/index.sqlite` }, { log: silentLog });
 const report = await indexSite(

@@ -98,7 +98,7 @@ export class Workbench implements Disposable {
     modules: Partial<SiteModules> = {},
     fetching: Partial<SafeFetcherOptions> = {},
   ): Promise<IndexReport> {
-    const bounds = { userAgent: "TestBot/1.0", timeoutMs: 5_000, maxBytes: 1_000_000, maxRedirects: 5, ...fetching };
+    const bounds = { userAgent: "TestBot/1.0", timeoutMs: 60_000, maxBytes: 1_000_000, maxRedirects: 5, ...fetching };
     await using fetcher = createSafeFetcher({ allowPrivate: true, ...bounds }, { clock: this.clock });
     const site: SiteOptions = {
       start,

@@ -1,13 +1,13 @@
 import { silentLog } from "@turnpike/base";
-import { createExtractor } from "../../src/extract/extractor.ts";
 import { indexFolder } from "../../src/files/index-folder.ts";
 import { openIndexWriter } from "../../src/local/writer.ts";
 import type { IndexWriter } from "../../src/types.ts";
+import { PlainExtractor } from "../crawl/site.ts";
 
 /** Indexes a folder, and kills itself before or after its second batch is written. */
 const [folder = "", indexFile = "", moment = ""] = process.argv.slice(2);
 using writer = openIndexWriter({ file: indexFile }, { log: silentLog });
-await using extractor = createExtractor({ workers: 1 }, { log: silentLog });
+await using extractor = new PlainExtractor();
 let batches = 0;
 const die = (): void => {
   process.kill(process.pid, "SIGKILL");
