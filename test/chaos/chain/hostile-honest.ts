@@ -9,7 +9,7 @@ import { bank, createMessage, packAny } from "@turnpike/proto";
 const WITHIN_BLOCKS = 2n;
 /** A block's transactions are found some time after the block: then one that is not found is lost. */
 const LOST_AFTER_BLOCKS = 25n;
-const LONGEST_ANSWER_MS = 30_000;
+const LONGEST_ANSWER_MS = 60_000;
 const POLL_MS = 100;
 
 interface RpcResult {

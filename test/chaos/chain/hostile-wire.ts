@@ -6,8 +6,6 @@ import { WebSocket } from "ws";
 
 /** Longest time for any answer, on a machine that does much else. */
 const ANSWER_MS = 60_000;
-/** Longest time for an answer of a server that is not ours. */
-const FOREIGN_ANSWER_MS = 20_000;
 /** What no answer may have: parts of a stack, files of the program, a panic of Go. */
 const INSIDES = /node_modules|\.ts:\d+|\n\s+at \S+ \(|file:\/\/\/|goroutine \d+ \[/;
 /** A method of ours whose status says that the program has a fault, in gRPC's numbers. */
@@ -81,7 +79,7 @@ export class HostileWire implements Disposable {
     });
     const late = setTimeout(
       () => sent.destroy(new assert.AssertionError({ message: `no answer: ${url.slice(0, 300)}` })),
-      isForeign ? FOREIGN_ANSWER_MS : ANSWER_MS,
+      ANSWER_MS,
     );
     sent.on("error", failed);
     sent.end(body);

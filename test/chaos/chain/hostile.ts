@@ -6,6 +6,7 @@ import { AppError, systemClock } from "@turnpike/base";
 import { apiSurface, LOCAL_ROLES, pocketMachine } from "@turnpike/chain";
 import { ChainClient } from "@turnpike/chain-client";
 import { ACCOUNT_PREFIX, encodeBech32, moduleAddress } from "@turnpike/crypto";
+import { eventually } from "@turnpike/testkit";
 import { ENGINES, type EngineName } from "../../support/chain/nodes.ts";
 import type { ChaosFigure, ChaosPart } from "../chaos.ts";
 import { assertBooks, assertReplay, longestGapMs } from "./hostile-after.ts";
@@ -24,7 +25,7 @@ const SHORT_SEED = "37500419337702";
 /** Attackers at once. */
 const AT_ONCE = 16;
 const SLOW_CONNECTIONS = 15;
-/** Blocks are 200 ms apart; a machine that does much else stops for seconds. */
+/** Blocks are 200 ms apart. Asserted in the full form alone, which has the machine for itself. */
 const LONGEST_GAP_MS = 10_000;
 /** Memory that may come on top between the two halves: the collector takes its time. */
 const MOST_GROWTH_MB = 150;
@@ -48,7 +49,7 @@ interface Attack {
   readonly seconds: number;
   /** Requests that CometBFT itself ended without an answer. */
   readonly cut: number;
-  /** Those that it did not answer in 20 seconds. */
+  /** Those that it did not answer in a minute. */
   readonly unanswered: number;
 }
 
@@ -57,6 +58,7 @@ interface Plan {
   readonly seed: string;
   readonly transactions: number;
   readonly queries: number;
+  readonly isTimed: boolean;
   readonly progress: (text: string) => void;
 }
 
@@ -185,7 +187,7 @@ async function underAttack(plan: Plan): Promise<ChaosFigure[]> {
   const client = new ChainClient({ url: rpcUrl }, { clock: systemClock });
   const options = { rpcUrl, restUrl, chainId: genesis.chain_id, pauseMs: 300, mayBeCut: plan.engine === "cometbft" };
   await using honest = new HonestUser(options, { signer: node.signers.faucet, client });
-  while ((await client.status()).latestHeightBlocks < 2n) await pause(100);
+  await eventually("block 2", async () => (await client.status()).latestHeightBlocks >= 2n);
   const { latestHeightBlocks: from } = await client.status();
   const { memory, seconds, cut, unanswered } = await attack(node, plan, honest).catch(async (cause: unknown) => {
     const said = (await node.warnings()).slice(0, 5).join("\n");
@@ -198,7 +200,7 @@ async function underAttack(plan: Plan): Promise<ChaosFigure[]> {
   assert.ok(to > from, "no block was made under attack");
   assert.ok(honest.waitedBlocks.length > 0 && honest.answersMs.length > 0, "nobody honest paid and asked meanwhile");
   const gapMs = await longestGapMs(rpcUrl, from, to);
-  assert.ok(gapMs < LONGEST_GAP_MS, `no block for ${gapMs} ms`);
+  assert.ok(!plan.isTimed || gapMs < LONGEST_GAP_MS, `no block for ${gapMs} ms`);
   const found = await client.searchTxs({ query: "tx.height>0", page: 1, perPage: 1, newestFirst: true });
   assert.ok(Number(found.total) > honest.waitedBlocks.length, "no hostile transaction came into a block");
   const blocks = await assertReplay(node);
@@ -252,7 +254,8 @@ export const hostile: ChaosPart = async ({ size, progress }) => {
   for (const { engine, skip } of ENGINES) {
     if ((process.env.TURNPIKE_CHAOS_ENGINE ?? engine) !== engine) continue;
     if (skip === false) {
-      figures.push(...(await underAttack({ engine, seed, transactions: count, queries: count, progress })));
+      const isTimed = size === "full";
+      figures.push(...(await underAttack({ engine, seed, transactions: count, queries: count, isTimed, progress })));
     } else skipped.push(`hostile under ${engine}: ${skip}`);
   }
   return { figures, skipped };

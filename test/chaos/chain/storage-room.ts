@@ -3,11 +3,11 @@ import { spawnSync } from "node:child_process";
 import { mkdtemp, open, rm, rmdir, statfs, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as pause } from "node:timers/promises";
 import { isRecord } from "@turnpike/base";
+import { eventually } from "@turnpike/testkit";
 import type { ChaosFigure, ChaosOptions } from "../chaos.ts";
 import { verifyByCommand } from "./storage-missing.ts";
-import { newestOf, startNode, startTurnpike, supplyOf } from "./storage-process.ts";
+import { newestOf, type SpokenNode, startNode, startTurnpike, supplyOf } from "./storage-process.ts";
 
 /** A file system of a few megabytes. */
 export interface SmallDisk extends AsyncDisposable {
@@ -58,8 +58,17 @@ export async function mountSmallDisk(sizeMb: number): Promise<SmallDisk> {
 }
 
 const DISK_MB = 12;
-const HELD_MS = 1_500;
 const HELD = /no block is made until this is mended/;
+const GOES_ON = /blocks go on/;
+
+const reaches = (node: SpokenNode, height: bigint): Promise<true> =>
+  eventually(`block ${height}`, async () => (await newestOf(node)) >= height);
+
+/** Waits until blocks go on: the first one is the one that there was no room for, so none was made meanwhile. */
+async function goesOn(node: SpokenNode, heldAfter: bigint): Promise<void> {
+  const line = await node.said(GOES_ON);
+  assert.equal((JSON.parse(line) as { heightBlocks: string }).heightBlocks, `${heldAfter + 1n}`, line);
+}
 
 /** The embedded engine on a disk that fills up, is full at the start, and has room again. */
 export async function fillEmbedded({ progress }: Pick<ChaosOptions, "progress">): Promise<ChaosFigure[]> {
@@ -77,7 +86,7 @@ export async function fillEmbedded({ progress }: Pick<ChaosOptions, "progress">)
   let heldMs = 0;
   {
     await using node = await startNode(config);
-    while ((await newestOf(node)) < 3n) await pause(50);
+    await reaches(node, 3n);
     await disk.fill(0);
     const began = performance.now();
     const line = await node.said(HELD);
@@ -87,14 +96,14 @@ export async function fillEmbedded({ progress }: Pick<ChaosOptions, "progress">)
     progress(`full at block ${before}: ${line.slice(0, 400)}`);
     const supply = await supplyOf(node);
     assert.equal(supply.status, 200);
-    await pause(HELD_MS);
-    assert.equal(await newestOf(node), before, "a block on a full disk");
     assert.deepEqual(await supplyOf(node), supply);
-    assert.equal(node.lines.filter((text) => HELD.test(text)).length, 1, "it is said once");
+    assert.equal(await newestOf(node), before, "a block on a full disk");
+    assert.ok(!node.lines.some((text) => GOES_ON.test(text)));
     await disk.free();
-    await node.said(/blocks go on/);
+    await goesOn(node, before);
     heldMs = performance.now() - began;
-    while ((await newestOf(node)) < before + 3n) await pause(50);
+    assert.equal(node.lines.filter((text) => HELD.test(text)).length, 1, "it is said once");
+    await reaches(node, before + 3n);
     // Full again, and ended there.
     const from = node.lines.length;
     await disk.fill(0);
@@ -110,8 +119,8 @@ export async function fillEmbedded({ progress }: Pick<ChaosOptions, "progress">)
     assert.equal(await newestOf(node), before, "nothing is lost, and no block is made");
     assert.equal((await supplyOf(node)).status, 200);
     await disk.free();
-    await node.said(/blocks go on/);
-    while ((await newestOf(node)) < before + 3n) await pause(50);
+    await goesOn(node, before);
+    await reaches(node, before + 3n);
     after = await newestOf(node);
     assert.equal(await node.stop(), 0);
   }

@@ -38,8 +38,10 @@ export interface NodeHome extends AsyncDisposable {
   configure(settings: NodeSettings): Promise<string>;
 }
 
-/** A folder for {@link NodeHome.compileCache}, which homes share. */
+/** A folder for {@link NodeHome.compileCache}, which homes share: the one of this process, where it has one. */
 export async function makeCompileCache(): Promise<AsyncDisposable & { readonly folder: string }> {
+  const own = process.env.NODE_COMPILE_CACHE;
+  if (own !== undefined) return { folder: own, [Symbol.asyncDispose]: async () => {} };
   const folder = await mkdtemp(join(tmpdir(), "turnpike-compiled-"));
   return { folder, [Symbol.asyncDispose]: () => rm(folder, { recursive: true, force: true }) };
 }

@@ -8,19 +8,17 @@ import { type NodeFeed, openNodeFeed } from "./node-feed.ts";
 import type { NodeHome, NodeSettings } from "./node-home.ts";
 import { type Load, startLoad, tellAppHash } from "./node-load.ts";
 import {
+  type CometProcess,
   type FaultAt,
   HANG_MS,
   type NodeProcess,
   startCometProcess,
   startNodeProcess,
-  type Victim,
   within,
 } from "./node-process.ts";
 import type { Witness } from "./node-witness.ts";
 
 const ASK_MS = 20;
-/** CometBFT gives up by itself when its application is gone, but not while it waits for it at its start. */
-const GIVES_UP_MS = 3_000;
 
 /** Whom a kill hits. The embedded engine's node is one process. */
 export type Hit = "ours" | "cometbft" | "both";
@@ -38,7 +36,9 @@ export class KilledNode implements AsyncDisposable {
   readonly counts = { txs: 0, queries: 0 };
   readonly #random: Random;
   #app: NodeProcess | undefined;
-  #comet: Victim | undefined;
+  #comet: CometProcess | undefined;
+  /** Resolves when CometBFT was started, or will not be since our process ended before it was ready. */
+  #cometStart: Promise<void> = Promise.resolve();
   #feed: NodeFeed | undefined;
   #load: Load | undefined;
   #startedMs = 0;
@@ -59,7 +59,10 @@ export class KilledNode implements AsyncDisposable {
     return this.#feed ?? assert.fail("the node is not up");
   }
 
-  /** Starts what does not run, and waits for nothing. */
+  /**
+   * Starts what does not run, and waits for nothing. CometBFT follows when our process listens: one that finds nothing
+   * there waits for seconds before it looks again.
+   */
   async start(settings: NodeSettings, fault?: FaultAt): Promise<void> {
     const { keepHeights } = settings;
     const file = await this.home.configure(settings);
@@ -70,12 +73,19 @@ export class KilledNode implements AsyncDisposable {
       }
       this.#app = startNodeProcess(this.home, file, fault);
     }
-    if (this.home.engine === "cometbft" && this.#comet?.isAlive() !== true) this.#comet = startCometProcess(this.home);
+    if (this.home.engine !== "cometbft" || this.#comet?.isAlive() === true) return;
+    this.#cometStart = this.app.ready.then(
+      () => {
+        this.#comet = startCometProcess(this.home);
+      },
+      () => undefined,
+    );
   }
 
   /** Waits until the node answers, compares it with all that was told, and waits for a new block under load. */
   async up(): Promise<RestartTimes> {
     const urls = await within("the node's readiness", this.app.ready);
+    await this.#cometStart;
     const rpc = this.#rpcUrl(urls);
     await using client = new ChainClient({ url: rpc }, { clock: systemClock });
     await this.#firstAnswer(client);
@@ -94,6 +104,7 @@ export class KilledNode implements AsyncDisposable {
   /** Starts the load as soon as the node answers, where it may die at any moment. Never throws for its death. */
   async loadUntilDeath(): Promise<void> {
     const urls = await this.app.ready.catch(() => undefined);
+    await this.#cometStart;
     if (urls === undefined) return;
     const rpc = this.#rpcUrl(urls);
     while (this.#isAlive()) {
@@ -120,16 +131,20 @@ export class KilledNode implements AsyncDisposable {
   async kill(hit: Hit): Promise<void> {
     assert.ok(this.app.isAlive(), `the node ended by itself:\n${this.app.tail()}`);
     const [ours, comet] = [hit !== "cometbft", hit !== "ours"];
+    // Ours alone may die before CometBFT is there.
+    if (!ours) await this.#cometStart;
     await Promise.all([ours ? this.#app?.kill() : undefined, comet ? this.#comet?.kill() : undefined]);
     await this.buried(hit);
   }
 
   /** What follows a death: CometBFT gives up without its application, the load stops. */
   async buried(hit: Hit): Promise<void> {
+    await this.#cometStart;
     if (hit === "ours" && this.#comet?.isAlive() === true) {
-      await Promise.race([this.#comet.exited, pause(GIVES_UP_MS, undefined, { ref: false })]);
-      await this.#comet.kill();
+      // By itself, but not while it waits for its application at its start.
+      await within("the end of CometBFT", Promise.race([this.#comet.exited, this.#comet.lonely]));
     }
+    if (hit !== "cometbft") await this.#comet?.kill();
     if (hit === "cometbft") assert.ok(this.app.isAlive(), `the node died of CometBFT's death:\n${this.app.tail()}`);
     await this.#load?.[Symbol.asyncDispose]();
     this.counts.txs += this.#load?.counts.txs ?? 0;
@@ -143,6 +158,7 @@ export class KilledNode implements AsyncDisposable {
 
   /** Ends the node as an operator does. @returns our process' exit code */
   async end(): Promise<number | null> {
+    await this.#cometStart;
     await this.#comet?.end();
     const code = await this.app.end();
     await this.buried("both");
@@ -171,8 +187,9 @@ export class KilledNode implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#comet?.[Symbol.asyncDispose]();
     await this.#app?.[Symbol.asyncDispose]();
+    await this.#cometStart;
+    await this.#comet?.[Symbol.asyncDispose]();
     await this.#load?.[Symbol.asyncDispose]();
     this.#feed?.[Symbol.dispose]();
   }

@@ -135,9 +135,19 @@ export function startNodeProcess(home: NodeHome, config: string, fault?: FaultAt
   return { ...victim, ready: ready.promise, opened: opened.promise, faults, reached, ...told };
 }
 
+/** CometBFT beside our process. */
+export interface CometProcess extends Victim {
+  /** Resolves when it finds no application where it looks for ours; it looks again until there is one. */
+  readonly lonely: Promise<void>;
+}
+
 /** Starts CometBFT beside our process. */
-export function startCometProcess(home: NodeHome): Victim {
+export function startCometProcess(home: NodeHome): CometProcess {
   const rpc = ["--rpc.laddr", `tcp://127.0.0.1:${home.cometPort}`, "--p2p.laddr", "tcp://127.0.0.1:0"];
   const args = ["start", "--home", home.layout.folder, "--proxy_app", home.abciAddress, "--log_level", "info", ...rpc];
-  return startVictim(PROGRAM, args, {}, () => {});
+  const lonely = Promise.withResolvers<void>();
+  const victim = startVictim(PROGRAM, args, {}, (line) => {
+    if (line.includes("failed to connect to")) lonely.resolve();
+  });
+  return { ...victim, lonely: lonely.promise };
 }
