@@ -15,10 +15,8 @@ import {
   systemClock,
   utf8ToBytes,
 } from "@turnpike/base";
-import { type LocalPostgres, startPostgres } from "@turnpike/localnet";
 import { mintParsed, mintRelayed, type PaidRequest, type ParsedRequest } from "@turnpike/protocol";
-import { createLedger } from "./ledger/ledger.ts";
-import { migrate } from "./ledger/migrate.ts";
+import { openLedger, startTestServer, type TestServer } from "../test/ledger-fixtures.ts";
 import type { Ledger } from "./ledger-types.ts";
 import type { Settler } from "./settler.ts";
 import { createPaymentStage } from "./stage.ts";
@@ -31,34 +29,21 @@ const option: PaymentOption = {
   amount: "5000",
   asset: "0x036CbD53842c5426634e7929541eC2318f3dCF7e",
   payTo: "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
-  maxTimeoutSeconds: 60,
+  maxTimeoutSeconds: 600,
   extra: { name: "USDC", version: "2" },
 };
 
-let postgres: LocalPostgres;
+let server: TestServer;
 let ledger: Ledger;
 
 before(async () => {
-  postgres = await startPostgres({});
-  const url = await postgres.createDatabase("stage");
-  await migrate(url, { schema: "ledger" });
-  ledger = await createLedger(
-    {
-      url,
-      schema: "ledger",
-      poolSize: 8,
-      answerRetentionSeconds: 3_600,
-      holderTtlMs: 5_000,
-      heartbeatMs: 1_500,
-      statementTimeoutMs: 5_000,
-    },
-    { log: silentLog, metrics: noMetrics, faults: noFaults },
-  );
+  server = await startTestServer();
+  ledger = await openLedger(await server.database(), { poolSize: 8 });
 });
 
 after(async () => {
   await ledger[Symbol.asyncDispose]();
-  await postgres[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
 });
 
 /** Stands in for the chain: says what the test wants of every payment. */
@@ -127,11 +112,11 @@ interface Bench {
   readonly settler: StandInSettler;
 }
 
-function stageOf(settleWaitMs = 5_000): Bench {
+function stageOf(settleWaitMs = 60_000): Bench {
   const verifier = new StandInVerifier();
   const settler = new StandInSettler();
   const stage = createPaymentStage(
-    { upstreamTimeoutMs: 10_000, settleMarginMs: 4_000, settleWaitMs, retryAfterSeconds: 2, pollMs: 20 },
+    { upstreamTimeoutMs: 60_000, settleMarginMs: 4_000, settleWaitMs, retryAfterSeconds: 2, pollMs: 20 },
     {
       verifier,
       ledger,
@@ -160,7 +145,7 @@ function header(from: Address, change: { nonce?: string; resource?: string; iden
         to: option.payTo,
         value: option.amount,
         validAfter: String(now - 600),
-        validBefore: String(now + 60),
+        validBefore: String(now + 600),
         nonce: change.nonce ?? `0x${randomBytes(32).toString("hex")}`,
       },
     },
@@ -341,7 +326,7 @@ test("while a settlement is open no way in says 402: not a short window, not ano
     [
       "its window is nearly over",
       () => {
-        bench.verifier.aheadSeconds = 58;
+        bench.verifier.aheadSeconds = 598;
         return present(bench, signed);
       },
     ],

@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import {
   type Address,
   bytesToHex0x,
+  type Clock,
   type FaultPoints,
   hexToBytes,
   type Log,
@@ -14,25 +15,25 @@ import {
 } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
 import {
-  type Anvil,
   type AnvilOptions,
   deployTestToken,
   devRpc,
   fundGas,
-  type LocalPostgres,
   MULTICALL3_ADDRESS,
   randomNonce,
+  setTokenBalance,
   startAnvil,
-  startPostgres,
   USDC_ADDRESS,
 } from "@turnpike/localnet";
+import { eventually, openTestAnvil, type TestAnvil } from "@turnpike/testkit";
+import { getAddress } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import type { EngineOptions } from "../src/engine/options.ts";
 import { createEvmRpc, type EvmRpc } from "../src/evm/rpc.ts";
 import { createLedger, type LedgerOptions } from "../src/ledger/ledger.ts";
-import { migrate } from "../src/ledger/migrate.ts";
 import type { Ledger } from "../src/ledger-types.ts";
 import type { PayerKind, PaymentRecord, StoredAnswer } from "../src/types.ts";
+import { PATIENT, type TestServer } from "./ledger-fixtures.ts";
 
 /** A payer with a key. */
 export interface Payer {
@@ -40,8 +41,6 @@ export interface Payer {
   readonly privateKey: `0x${string}`;
 }
 
-/** A receiver that nothing else uses. */
-export const PAY_TO: Address = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
 export const NETWORK = "eip155:84532" as NetworkId;
 export const PRICE = 5_000n;
 export const ANSWER: StoredAnswer = { contentType: "application/json", body: Buffer.from('{"data":1}') };
@@ -55,9 +54,12 @@ export function newPayer(): Payer {
   return { address: privateKeyToAddress(key), privateKey: bytesToHex0x(key) };
 }
 
-/** An anvil with the token, an empty ledger, and what makes claims for engines under test. */
+/** A receiver that nothing outside this file's process uses; spelled with capitals as a configuration may. */
+export const PAY_TO: Address = getAddress(newPayer().address);
+
+/** A chain with the token, an empty ledger, and what makes claims for engines under test. */
 export interface Bed extends AsyncDisposable {
-  readonly anvil: Anvil;
+  readonly anvil: TestAnvil;
   readonly rpc: EvmRpc;
   readonly databaseUrl: string;
   openLedger(options?: Partial<LedgerOptions>): Promise<Ledger>;
@@ -68,10 +70,11 @@ export interface Bed extends AsyncDisposable {
   modules(
     ledger: Ledger,
     faults?: FaultPoints,
+    clock?: Clock,
   ): {
     ledger: Ledger;
     rpc: ReadonlyMap<NetworkId, EvmRpc>;
-    clock: typeof systemClock;
+    clock: Clock;
     log: Log;
     metrics: typeof noMetrics;
     faults: FaultPoints;
@@ -80,9 +83,6 @@ export interface Bed extends AsyncDisposable {
   balance(account: Address): Promise<bigint>;
   chainTime(): Promise<number>;
 }
-
-/** One PostgreSQL server for a test file. */
-export const startServer = (): Promise<LocalPostgres> => startPostgres({});
 
 const log: Log = process.argv.includes("--verbose-engine")
   ? {
@@ -93,15 +93,25 @@ const log: Log = process.argv.includes("--verbose-engine")
     }
   : silentLog;
 
-let databases = 0;
+/** A bed on a chain that other files may use at the same time: see `openTestAnvil`. */
+export async function openBed(server: TestServer): Promise<Bed> {
+  return bedOn(server, await openTestAnvil());
+}
 
-export async function openBed(postgres: LocalPostgres, anvilOptions: AnvilOptions = {}): Promise<Bed> {
+/** A bed on a chain of its own: for tests that revert it, move its time, or say when it mines. */
+export async function openOwnBed(server: TestServer, options: AnvilOptions = {}): Promise<Bed> {
   await using owned = new AsyncDisposableStack();
-  const anvil = owned.use(await startAnvil(anvilOptions));
+  const anvil = owned.use(await startAnvil(options));
   await deployTestToken(anvil.url, { holders: [] });
-  const databaseUrl = await postgres.createDatabase(`bed_${process.pid}_${databases++}`);
-  await migrate(databaseUrl, {});
-  const rpc = owned.use(createEvmRpc({ urls: [anvil.url], timeoutMs: 5_000 }, { log: silentLog, metrics: noMetrics }));
+  owned.move();
+  return bedOn(server, anvil);
+}
+
+async function bedOn(server: TestServer, anvil: TestAnvil): Promise<Bed> {
+  await using owned = new AsyncDisposableStack();
+  owned.use(anvil);
+  const databaseUrl = await server.database();
+  const rpc = owned.use(createEvmRpc({ urls: [anvil.url], timeoutMs: 60_000 }, { log: silentLog, metrics: noMetrics }));
   const resources = owned.move();
   const call = async (method: string, params: readonly unknown[]): Promise<unknown> =>
     devRpc(anvil.url, method, params);
@@ -111,12 +121,12 @@ export async function openBed(postgres: LocalPostgres, anvilOptions: AnvilOption
     databaseUrl,
     openLedger: async (options = {}) =>
       createLedger(
-        { url: databaseUrl, poolSize: 6, holderTtlMs: 1_000, heartbeatMs: 200, ...options },
+        { url: databaseUrl, poolSize: 6, ...PATIENT, ...options },
         { log, metrics: noMetrics, faults: noFaults },
       ),
     async payer(units) {
       const payer = newPayer();
-      await deployTestToken(anvil.url, { holders: [{ address: payer.address, units }] });
+      await setTokenBalance(anvil.url, { address: payer.address, units });
       return payer;
     },
     async relayerKey() {
@@ -141,18 +151,20 @@ export async function openBed(postgres: LocalPostgres, anvilOptions: AnvilOption
       batchWindowMs: 20,
       maxBatch: 100,
       gasPerTransfer: 120_000n,
-      bumpAfterMs: 60_000,
+      bumpAfterMs: 600_000,
       bumpPercent: 12.5,
       maxOpenBatchesPerKey: 16,
+      maxQueueMs: 60_000,
       pollMs: 200,
       leaseRenewMs: 200,
       reconcileMs: 100,
+      chainTimeoutMs: 60_000,
       ...changes,
     }),
-    modules: (ledger, faults = noFaults) => ({
+    modules: (ledger, faults = noFaults, clock = systemClock) => ({
       ledger,
       rpc: new Map([[NETWORK, rpc]]),
-      clock: systemClock,
+      clock,
       log,
       metrics: noMetrics,
       faults,
@@ -187,7 +199,7 @@ export async function signPayment(payer: Payer, changes: ClaimChanges = {}): Pro
   const nonce = changes.nonce ?? randomNonce();
   const to = changes.to ?? PAY_TO;
   const value = changes.value ?? PRICE;
-  const validBefore = changes.validBefore ?? BigInt(Math.floor(Date.now() / 1_000) + 600);
+  const validBefore = changes.validBefore ?? BigInt(Math.floor(Date.now() / 1_000) + 86_400);
   const asset = changes.asset ?? USDC_ADDRESS;
   const signature = await privateKeyToAccount(payer.privateKey).signTypedData({
     domain: { name: "USDC", version: "2", chainId: 84532, verifyingContract: asset },
@@ -244,19 +256,33 @@ export async function stateOf(ledger: Ledger, payment: PaymentRecord): Promise<P
 }
 
 /** Waits until the payment has this state. */
-export async function untilState(
+export function untilState(
   ledger: Ledger,
   payment: PaymentRecord,
   state: PaymentRecord["state"],
-  timeoutMs = 30_000,
 ): Promise<PaymentRecord> {
-  const endMs = Date.now() + timeoutMs;
-  for (;;) {
+  return eventually(`the payment is ${state}`, async () => {
     const found = await stateOf(ledger, payment);
-    if (found.state === state) return found;
-    if (Date.now() > endMs) throw new TypeError(`still ${found.state} (${found.reason ?? "no reason"}), not ${state}`);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+    return found.state === state && found;
+  });
 }
 
-export const timeLimit = (timeoutMs = 15_000): AbortSignal => AbortSignal.timeout(timeoutMs);
+/**
+ * Waits for work while blocks are mined. What is signed may not be sent yet: any one block may be too early for it, on a
+ * chain that mines when it is asked to.
+ */
+export async function mineUntil<T>(bed: Bed, work: Promise<T>): Promise<T> {
+  let hasEnded = false;
+  const ended = work.finally(() => {
+    hasEnded = true;
+  });
+  ended.catch(() => undefined);
+  await eventually("the work ends while blocks are mined", async () => {
+    await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
+    return hasEnded;
+  });
+  return ended;
+}
+
+/** A signal that only a hang lives to see. */
+export const timeLimit = (): AbortSignal => AbortSignal.timeout(60_000);

@@ -10,7 +10,7 @@ import {
   type SettlementId,
   silentLog,
 } from "@turnpike/base";
-import { type LocalPostgres, startPostgres } from "@turnpike/localnet";
+import { openTestPostgres, type TestPostgres } from "@turnpike/testkit";
 import pg from "pg";
 import { createLedger, type LedgerOptions } from "../src/ledger/ledger.ts";
 import { migrate } from "../src/ledger/migrate.ts";
@@ -24,36 +24,48 @@ export const ASSET: Address = "0x036cbd53842c5426634e7929541ec2318f3dcf7e";
 /** What tests settle with, spelled with capitals as a configuration may. */
 export const RELAYER: Address = "0xAbCd00000000000000000000000000000000Ef01";
 
-/** A server for one test file, and databases for its tests. */
+/** A PostgreSQL for one test file, and databases for its tests. */
 export interface TestServer extends AsyncDisposable {
-  readonly postgres: LocalPostgres;
+  readonly postgres: TestPostgres;
   /** URL of a new, migrated database. */
   database(): Promise<string>;
 }
 
+/** Limits of time that only a hang reaches, in milliseconds. */
+export const PATIENT = {
+  holderTtlMs: 600_000,
+  heartbeatMs: 60_000,
+  statementTimeoutMs: 60_000,
+  connectTimeoutMs: 60_000,
+} as const;
+
+/** Opens the file's PostgreSQL: see `openTestPostgres`. */
 export async function startTestServer(): Promise<TestServer> {
-  const postgres = await startPostgres();
+  const postgres = await openTestPostgres();
   let made = 0;
+  let migrated: Promise<string> | undefined;
+  // Copying a migrated database is a fraction of migrating each.
+  const migrateOne = async (): Promise<string> => {
+    await migrate(postgres.url, PATIENT);
+    return postgres.url;
+  };
   return {
     postgres,
     async database() {
-      const url = await postgres.createDatabase(`ledger_${made++}`);
-      await migrate(url);
-      return url;
+      migrated ??= migrateOne();
+      return postgres.createDatabase(`ledger_${made++}`, await migrated);
     },
     [Symbol.asyncDispose]: () => postgres[Symbol.asyncDispose](),
   };
 }
 
+/** Opens a ledger whose times are {@link PATIENT} unless `opts` says otherwise. */
 export function openLedger(
   url: string,
   opts: Partial<LedgerOptions> = {},
   faults: FaultPoints = noFaults,
 ): Promise<Ledger> {
-  return createLedger(
-    { url, poolSize: 5, holderTtlMs: 60_000, ...opts },
-    { log: silentLog, metrics: noMetrics, faults },
-  );
+  return createLedger({ url, poolSize: 5, ...PATIENT, ...opts }, { log: silentLog, metrics: noMetrics, faults });
 }
 
 /** A ledger in a database of its own. */

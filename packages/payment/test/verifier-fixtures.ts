@@ -10,15 +10,17 @@ import {
 } from "@turnpike/base";
 import { privateKeyToAddress, sha256, sign } from "@turnpike/crypto";
 import {
-  type Anvil,
+  type AnvilOptions,
   deployTestToken,
   devRpc,
+  fundGas,
   LOCAL_NETWORK,
   randomNonce,
   setTokenBalance,
   startAnvil,
   USDC_ADDRESS,
 } from "@turnpike/localnet";
+import { eventually, openTestAnvil, type TestAnvil } from "@turnpike/testkit";
 import { createEvmRpc, type EvmRpc } from "../src/evm/rpc.ts";
 import { paymentOption } from "../src/option.ts";
 import type { Authorization, DecodedPayment, PaymentOption, Verification } from "../src/types.ts";
@@ -29,7 +31,7 @@ import { createVerifier } from "../src/verify/verifier.ts";
 
 /** For tests: a chain with the test token, a verifier of it, and payments for it. */
 export interface Harness extends AsyncDisposable {
-  readonly anvil: Anvil;
+  readonly anvil: TestAnvil;
   readonly rpc: EvmRpc;
   readonly option: PaymentOption;
   open(more?: Partial<VerifierOptions>, clock?: Clock, rpc?: EvmRpc, backOff?: BackOff): EvmVerifier;
@@ -87,27 +89,41 @@ export async function verdict(verifier: EvmVerifier, payment: DecodedPayment): P
   return found.ok ? found.kind : found.code;
 }
 
-/** For tests: sends a transaction from the chain's own account; resolves when it is in a block, which it is soon. */
+/** What sends the transactions of this file's process. */
+const SENDER = newKey().address;
+
+/** For tests: sends a transaction from an account of this file; resolves when it is in a block, which it is soon. */
 export async function sendMined(
-  anvil: Anvil,
+  anvil: TestAnvil,
   transaction: object,
 ): Promise<{ status: string; contractAddress: Address }> {
-  const [from] = (await devRpc(anvil.url, "eth_accounts")) as [Address];
-  const hash = await devRpc(anvil.url, "eth_sendTransaction", [{ from, ...transaction }]);
-  for (;;) {
+  await fundGas(anvil.url, SENDER, 10n ** 18n);
+  await devRpc(anvil.url, "anvil_impersonateAccount", [SENDER]);
+  const hash = await devRpc(anvil.url, "eth_sendTransaction", [{ from: SENDER, ...transaction }]);
+  return eventually("it is mined", async () => {
     const receipt = await devRpc(anvil.url, "eth_getTransactionReceipt", [hash]);
-    if (receipt !== null) return receipt as { status: string; contractAddress: Address };
-    await new Promise((resolve) => setTimeout(resolve, 5));
-  }
+    return (receipt as { status: string; contractAddress: Address } | null) ?? undefined;
+  });
 }
 
-/** For tests: starts the chain. */
-export async function startHarness(blockTimeSeconds?: number): Promise<Harness> {
-  const anvil = await startAnvil(blockTimeSeconds === undefined ? {} : { blockTimeSeconds });
-  const rpc = createEvmRpc({ urls: [anvil.url], timeoutMs: 10_000 }, { log: silentLog, metrics: noMetrics });
+/** For tests: opens a chain that other files may use at the same time: see `openTestAnvil`. */
+export async function startHarness(): Promise<Harness> {
+  return harnessOn(await openTestAnvil());
+}
+
+/** For tests: starts a chain of its own, whose blocks and time the test owns. */
+export async function startOwnHarness(options: AnvilOptions = {}): Promise<Harness> {
+  await using owned = new AsyncDisposableStack();
+  const anvil = owned.use(await startAnvil(options));
   await deployTestToken(anvil.url, { holders: [] });
+  owned.move();
+  return harnessOn(anvil);
+}
+
+async function harnessOn(anvil: TestAnvil): Promise<Harness> {
+  const rpc = createEvmRpc({ urls: [anvil.url], timeoutMs: 60_000 }, { log: silentLog, metrics: noMetrics });
   await devRpc(anvil.url, "anvil_mine", ["0x1"]);
-  const option = paymentOption({ ...NETWORK, payTo: PAY_TO }, "0.005");
+  const option = paymentOption({ ...NETWORK, payTo: PAY_TO, maxTimeoutSeconds: 600 }, "0.005");
   return {
     anvil,
     rpc,
@@ -134,7 +150,7 @@ export async function startHarness(blockTimeSeconds?: number): Promise<Harness> 
         to: PAY_TO,
         value: 5_000n,
         validAfter: nowSeconds - 600n,
-        validBefore: nowSeconds + 60n,
+        validBefore: nowSeconds + 600n,
         nonce: randomNonce(),
         ...more,
       };

@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { type Address, hexToBytes } from "@turnpike/base";
+import { privateKeyToAddress } from "@turnpike/crypto";
 import {
   deployTestToken,
   devRpc,
-  type LocalPostgres,
   lyingToken,
   MULTICALL3_ADDRESS,
   setTokenBalance,
@@ -12,47 +12,51 @@ import {
   USDC_ADDRESS,
   walletFactory,
 } from "@turnpike/localnet";
+import { eventually } from "@turnpike/testkit";
 import { createWalletClient, encodeAbiParameters, encodeDeployData, encodeFunctionData, http, parseAbi } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import {
   ANSWER,
   type Bed,
   claim,
+  NETWORK,
   newPayer,
-  openBed,
+  openOwnBed,
   PAY_TO,
   type Payer,
   PRICE,
   signPayment,
-  startServer,
   stateOf,
   timeLimit,
   untilState,
 } from "../../test/engine-fixtures.ts";
+import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
 import { encodeAggregate3, encodeTransferVrs, type Hex } from "../evm/abi.ts";
+import type { Ledger } from "../ledger-types.ts";
+import type { Settler } from "../settler.ts";
 import type { PaymentRecord } from "../types.ts";
 import { createEngine } from "./engine.ts";
 
-let postgres: LocalPostgres;
+let server: TestServer;
 let bed: Bed;
 /** A funded account of anvil's own. */
 const DEV: Address = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 
 before(async () => {
-  postgres = await startServer();
-  bed = await openBed(postgres);
+  server = await startTestServer();
+  bed = await openOwnBed(server);
 });
 after(async () => {
   await bed[Symbol.asyncDispose]();
-  await postgres[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
 });
 
 async function send(to: string | undefined, data: string): Promise<Record<string, unknown>> {
   const hash = await devRpc(bed.anvil.url, "eth_sendTransaction", [{ from: DEV, to, data, gas: "0x200000" }]);
-  for (;;) {
+  return eventually("it is mined", async () => {
     const receipt = await devRpc(bed.anvil.url, "eth_getTransactionReceipt", [hash]);
-    if (receipt !== null) return receipt as Record<string, unknown>;
-  }
+    return (receipt as Record<string, unknown> | null) ?? undefined;
+  });
 }
 
 async function cancel(payer: Payer, payment: PaymentRecord): Promise<void> {
@@ -89,9 +93,24 @@ function transferData({ key, payTo, value, validAfter, validBefore, signature }:
   return encodeTransferVrs(fields, signature);
 }
 
-/** Closes all windows that end within a minute. */
-const closeWindows = (): Promise<unknown> => devRpc(bed.anvil.url, "anvil_mine", ["0x2", "0x28"]);
-const shortly = async (): Promise<bigint> => BigInt((await bed.chainTime()) + 60);
+/** The end of a window that no test outlives, unless it closes it. */
+const shortly = async (): Promise<bigint> => BigInt((await bed.chainTime()) + 600);
+/** Closes all windows that end {@link shortly}. */
+const closeWindows = (blocks = "0x2"): Promise<unknown> =>
+  devRpc(bed.anvil.url, "anvil_mine", [blocks, `0x${(700).toString(16)}`]);
+
+/** Follows a payment until its transaction is mined and looked at, and has not settled it. */
+async function settleInVain(ledger: Ledger, key: Uint8Array, engine: Settler, payment: PaymentRecord): Promise<void> {
+  const patience = new AbortController();
+  const settling = engine.settle(payment, ANSWER, patience.signal);
+  await untilState(ledger, payment, "signed");
+  await eventually(
+    "its batch is closed",
+    async () => (await ledger.openBatches(NETWORK, privateKeyToAddress(key))).length === 0,
+  );
+  patience.abort();
+  await settling;
+}
 
 test("in one batch, a cancelled, an unfunded and a front-run payment each get their own end", async () => {
   await using ledger = await bed.openLedger();
@@ -191,9 +210,10 @@ test("a token that says yes without moving anything settles nothing", async () =
     holders: [{ address: payer.address, units: PRICE }],
   });
   await using ledger = await bed.openLedger();
-  await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
+  const key = await bed.relayerKey();
+  await using engine = await createEngine(bed.options([key]), bed.modules(ledger));
   const payment = await claim(ledger, payer, { asset, validBefore: await shortly() });
-  await engine.settle(payment, ANSWER, timeLimit(1_000));
+  await settleInVain(ledger, key, engine, payment);
   assert.equal((await stateOf(ledger, payment)).state, "signed");
   await closeWindows();
   const end = await untilState(ledger, payment, "failed");
@@ -260,7 +280,7 @@ test("contract wallets settle: deployed ones by themselves, others are deployed 
 test("a released payment that somebody puts on the chain is reported as owed, a failed one gets its answer", async () => {
   await using ledger = await bed.openLedger();
   await using _engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
-  const validBefore = BigInt((await bed.chainTime()) + 60);
+  const validBefore = await shortly();
   const released = await claim(ledger, await bed.payer(PRICE), { validBefore });
   assert.equal(await ledger.release(released.id, "SERVICE_UNAVAILABLE"), true);
   await send(USDC_ADDRESS, transferData(released));
@@ -272,18 +292,21 @@ test("a released payment that somebody puts on the chain is reported as owed, a 
 
   const unused = await claim(ledger, await bed.payer(PRICE), { validBefore });
   assert.equal(await ledger.release(unused.id, "SERVICE_UNAVAILABLE"), true);
-  await devRpc(bed.anvil.url, "anvil_mine", ["0x5", "0x20"]);
+  await closeWindows("0x5");
   await untilState(ledger, released, "owed");
   await untilState(ledger, failed, "settled");
+  const unswept = async (): Promise<number> => (await ledger.unswept(NETWORK, Number(validBefore), 10)).length;
+  await eventually("all have been looked at", async () => (await unswept()) === 0);
   assert.equal((await stateOf(ledger, unused)).state, "released");
 });
 
 test("a payment whose transaction was mined in vain goes into one more batch once its payer can pay", async () => {
   await using ledger = await bed.openLedger();
-  await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
+  const key = await bed.relayerKey();
+  await using engine = await createEngine(bed.options([key]), bed.modules(ledger));
   const payer = await bed.payer(0n);
   const payment = await claim(ledger, payer);
-  await engine.settle(payment, ANSWER, timeLimit(1_000));
+  await settleInVain(ledger, key, engine, payment);
   const first = await stateOf(ledger, payment);
   assert.equal(first.state, "signed");
   await setTokenBalance(bed.anvil.url, { address: payer.address, units: PRICE });

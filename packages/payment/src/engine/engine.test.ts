@@ -1,29 +1,34 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import type { SettlementId } from "@turnpike/base";
-import { devRpc, fundGas, type LocalPostgres } from "@turnpike/localnet";
+import { type MetricSpec, noMetrics, type SettlementId } from "@turnpike/base";
+import { privateKeyToAddress } from "@turnpike/crypto";
+import { devRpc, fundGas } from "@turnpike/localnet";
+import { eventually } from "@turnpike/testkit";
 import {
   ANSWER,
   type Bed,
   claim,
+  mineUntil,
   openBed,
+  openOwnBed,
   PAY_TO,
   PRICE,
-  startServer,
   stateOf,
   timeLimit,
 } from "../../test/engine-fixtures.ts";
+import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
 import { createEngine } from "./engine.ts";
+import { leasedKeysGauge } from "./metrics.ts";
 
-let postgres: LocalPostgres;
+let server: TestServer;
 let bed: Bed;
 before(async () => {
-  postgres = await startServer();
-  bed = await openBed(postgres);
+  server = await startTestServer();
+  bed = await openBed(server);
 });
 after(async () => {
   await bed[Symbol.asyncDispose]();
-  await postgres[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
 });
 
 test("one payment settles by a direct call, and its answer is kept", async () => {
@@ -59,46 +64,50 @@ test("twenty payments at once with two keys all settle, each once, several to a 
 });
 
 test("a lone payment does not wait for others; while one is under way, those that follow share a transaction", async () => {
-  await using quiet = await openBed(postgres, { noMining: true });
+  await using quiet = await openOwnBed(server, { noMining: true });
   await using ledger = await quiet.openLedger();
   // Nothing here waits for the window's end: what follows goes when two are there.
-  const options = quiet.options([await quiet.relayerKey()], { batchWindowMs: 60_000, maxBatch: 2 });
+  const options = quiet.options([await quiet.relayerKey()], { batchWindowMs: 600_000, maxBatch: 2 });
   await using engine = await createEngine(options, quiet.modules(ledger));
   const settle = async (): Promise<{ readonly id: SettlementId; readonly settling: Promise<void> }> => {
     const payment = await claim(ledger, await quiet.payer(PRICE));
     return { id: payment.id, settling: engine.settle(payment, ANSWER, timeLimit()) };
   };
-  const committed = async (id: SettlementId): Promise<string> => {
-    for (const end = Date.now() + 10_000; Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 5))) {
-      const transaction = (await ledger.get(id))?.transaction;
-      if (transaction !== undefined) return transaction;
-    }
-    return assert.fail("not committed");
-  };
+  const committed = (id: SettlementId): Promise<string> =>
+    eventually("it is committed", async () => (await ledger.get(id))?.transaction);
   const first = await settle();
   const alone = await committed(first.id);
   const others = [await settle(), await settle()];
   const [second, third] = await Promise.all(others.map(({ id }) => committed(id)));
   assert.notEqual(second, alone);
   assert.equal(second, third);
-  for (const { settling } of [first, ...others]) {
-    await devRpc(quiet.anvil.url, "anvil_mine", ["0x1"]);
-    await settling;
-  }
+  const payments = [first, ...others];
+  await mineUntil(quiet, Promise.all(payments.map(({ settling }) => settling)));
+  for (const { id } of payments) assert.equal((await ledger.get(id))?.state, "settled");
 });
 
 test("the queue gives a payment back unharmed when no key can take it", async () => {
   await using ledger = await bed.openLedger();
   const key = await bed.relayerKey();
-  await using engine = await createEngine(bed.options([key]), bed.modules(ledger));
-  const { privateKeyToAddress } = await import("@turnpike/crypto");
+  // Each reconciliation gives the queue to the keys, and then says how many these are.
+  let passes = 0;
+  const metrics = {
+    ...noMetrics,
+    set(spec: MetricSpec) {
+      if (spec.name === leasedKeysGauge.name) passes++;
+    },
+  };
+  await using engine = await createEngine(bed.options([key]), { ...bed.modules(ledger), metrics });
   await fundGas(bed.anvil.url, privateKeyToAddress(key), 0n);
-  for (const end = Date.now() + 30_000; engine.missing().length === 0 && Date.now() < end; ) {
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
+  await eventually("gas is missing", () => engine.missing().length > 0);
   assert.deepEqual(engine.missing(), ["relayer gas (eip155:84532)"]);
   const payment = await claim(ledger, await bed.payer(PRICE));
-  await assert.rejects(engine.settle(payment, ANSWER, timeLimit(200)), { code: "SETTLEMENT_UNAVAILABLE" });
+  const patience = new AbortController();
+  const settling = assert.rejects(engine.settle(payment, ANSWER, patience.signal), { code: "SETTLEMENT_UNAVAILABLE" });
+  const seen = passes;
+  await eventually("the keys have been offered it", () => passes >= seen + 2);
+  patience.abort();
+  await settling;
   assert.equal((await stateOf(ledger, payment)).state, "claimed");
   assert.equal(await ledger.release(payment.id, "SETTLEMENT_UNAVAILABLE"), true);
 });

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { AppError } from "@turnpike/base";
-import type { LocalPostgres } from "@turnpike/localnet";
 import {
   ANSWER,
   type Bed,
@@ -9,23 +8,23 @@ import {
   openBed,
   PAY_TO,
   PRICE,
-  startServer,
   stateOf,
   timeLimit,
   untilState,
 } from "../../test/engine-fixtures.ts";
+import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
 import type { Ledger } from "../ledger-types.ts";
 import { createEngine } from "./engine.ts";
 
-let postgres: LocalPostgres;
+let server: TestServer;
 let bed: Bed;
 before(async () => {
-  postgres = await startServer();
-  bed = await openBed(postgres);
+  server = await startTestServer();
+  bed = await openBed(server);
 });
 after(async () => {
   await bed[Symbol.asyncDispose]();
-  await postgres[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
 });
 
 const silence = (unknown: boolean): AppError => new AppError("LEDGER_UNAVAILABLE", { detail: { unknown } });
@@ -86,7 +85,8 @@ test("a caller whose time is up is not kept by a silent journal, and the claim d
     patience.abort();
     return end;
   });
-  await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(hanging));
+  const options = bed.options([await bed.relayerKey()], { graceMs: 20 });
+  await using engine = await createEngine(options, bed.modules(hanging));
   const payment = await claim(ledger, await bed.payer(PRICE));
   await engine.settle(payment, ANSWER, patience.signal);
   assert.equal((await stateOf(ledger, payment)).state, "claimed");

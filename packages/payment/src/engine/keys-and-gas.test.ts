@@ -1,40 +1,36 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { type SettlementId, systemClock } from "@turnpike/base";
+import { noFaults, type SettlementId, systemClock } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
-import { devRpc, fundGas, type LocalPostgres, setCode, setTokenBalance } from "@turnpike/localnet";
+import { devRpc, fundGas, setCode, setTokenBalance } from "@turnpike/localnet";
+import { eventually, virtualClock } from "@turnpike/testkit";
 import {
   ANSWER,
   type Bed,
   claim,
+  mineUntil,
   NETWORK,
   newKey,
   newPayer,
   openBed,
+  openOwnBed,
   PRICE,
-  startServer,
   stateOf,
   timeLimit,
   untilState,
 } from "../../test/engine-fixtures.ts";
+import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
 import type { Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import { createBackOff } from "../verify/back-off.ts";
 import { createEngine } from "./engine.ts";
 import type { EngineNetwork } from "./options.ts";
 
-let postgres: LocalPostgres;
+let server: TestServer;
 before(async () => {
-  postgres = await startServer();
+  server = await startTestServer();
 });
-after(() => postgres[Symbol.asyncDispose]());
-
-async function until(holds: () => boolean | Promise<boolean>, what: string): Promise<void> {
-  for (const end = Date.now() + 30_000; !(await holds()); ) {
-    assert.ok(Date.now() < end, what);
-    await new Promise((resolve) => setTimeout(resolve, 20));
-  }
-}
+after(() => server[Symbol.asyncDispose]());
 
 const network = (bed: Bed, keys: readonly Uint8Array[], changes: Partial<EngineNetwork>) => ({
   networks: bed.options(keys).networks.map((one) => ({ ...one, ...changes })),
@@ -52,7 +48,7 @@ async function walletClaim(bed: Bed, ledger: Ledger, code: string): Promise<Paym
 }
 
 test("a base fee over the cap is missing with the next block, and payments are refused until it falls", async () => {
-  await using bed = await openBed(postgres);
+  await using bed = await openOwnBed(server);
   await using ledger = await bed.openLedger();
   const keys = [await bed.relayerKey()];
   const options = bed.options(keys, network(bed, keys, { maxFeePerGasWei: 10_000_000_000n }));
@@ -63,43 +59,49 @@ test("a base fee over the cap is missing with the next block, and payments are r
     await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
   };
   await mineAt(20n);
-  await until(() => engine.missing(NETWORK).length > 0, "nothing is missing");
+  await eventually("something is missing", () => engine.missing(NETWORK).length > 0);
   assert.deepEqual(engine.missing(NETWORK), ["base fee over the cap (eip155:84532)"]);
   await mineAt(1n);
-  await until(() => engine.missing(NETWORK).length === 0, "it stays missing");
+  await eventually("nothing is missing", () => engine.missing(NETWORK).length === 0);
 });
 
 test("a relayer whose balance does not pay one transaction is missing, whatever the configured least is", async () => {
-  await using bed = await openBed(postgres);
+  await using bed = await openBed(server);
   await using ledger = await bed.openLedger();
   const key = newKey();
   await fundGas(bed.anvil.url, privateKeyToAddress(key), 1_000_000n);
   await using engine = await createEngine(bed.options([key]), bed.modules(ledger));
   assert.deepEqual(engine.missing(), ["relayer gas (eip155:84532)"]);
   await fundGas(bed.anvil.url, privateKeyToAddress(key), 10n ** 18n);
-  await until(() => engine.missing().length === 0, "it stays missing");
+  await eventually("nothing is missing", () => engine.missing().length === 0);
 });
 
 test("gas that runs out under way is missing at once, and no payment is taken until there is more", async () => {
-  await using bed = await openBed(postgres);
+  await using bed = await openOwnBed(server);
   await using ledger = await bed.openLedger();
   const key = await bed.relayerKey();
-  // Nothing but the broadcast itself can tell.
-  await using engine = await createEngine(bed.options([key], { reconcileMs: 60_000 }), bed.modules(ledger));
+  const clock = virtualClock();
+  // Nothing but the broadcast itself can tell. A clock that the test owns does not end a batch's window by itself.
+  const options = bed.options([key], { reconcileMs: 600_000, batchWindowMs: 0, maxQueueMs: 1_000_000_000 });
+  await using engine = await createEngine(options, bed.modules(ledger, noFaults, clock));
   await fundGas(bed.anvil.url, privateKeyToAddress(key), 1_000_000n);
   const payment = await claim(ledger, await bed.payer(PRICE));
   const settling = engine.settle(payment, ANSWER, timeLimit());
-  await until(() => engine.missing().includes("relayer gas (eip155:84532)"), "nothing is missing");
+  await eventually("gas is missing", () => engine.missing().includes("relayer gas (eip155:84532)"));
   await fundGas(bed.anvil.url, privateKeyToAddress(key), 10n ** 18n);
   await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
+  await eventually("it is sent again", async () => {
+    clock.advance(2_000);
+    return (await stateOf(ledger, payment)).state === "settled";
+  });
   await settling;
   assert.equal((await stateOf(ledger, payment)).state, "settled");
   await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
-  await until(() => engine.missing().length === 0, "it stays missing");
+  await eventually("nothing is missing", () => engine.missing().length === 0);
 });
 
 test("a wallet that changed its mind after its verification costs no gas, and is backed off", async () => {
-  await using bed = await openBed(postgres);
+  await using bed = await openBed(server);
   await using ledger = await bed.openLedger();
   const backOff = createBackOff({ clock: systemClock });
   const key = await bed.relayerKey();
@@ -120,7 +122,7 @@ test("a wallet that changed its mind after its verification costs no gas, and is
 });
 
 test("a wallet that changes its mind behind the signed transaction is backed off with the third", async () => {
-  await using bed = await openBed(postgres, { noMining: true });
+  await using bed = await openOwnBed(server, { noMining: true });
   await using ledger = await bed.openLedger();
   const backOff = createBackOff({ clock: systemClock });
   const key = await bed.relayerKey();
@@ -135,19 +137,19 @@ test("a wallet that changes its mind behind the signed transaction is backed off
     const settling = engine.settle(payment, ANSWER, ending.signal);
     await untilState(ledger, payment, "signed");
     await setCode(bed.anvil.url, wallet.address, FAILS);
-    await until(async () => {
+    await eventually("its batch is closed", async () => {
       // Signed is not sent yet: the first of these blocks may be too early for it.
       await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
       return (await ledger.openBatches(NETWORK, privateKeyToAddress(key))).length === 0;
-    }, "still open");
+    });
     ending.abort();
     await settling;
   }
-  await until(() => backOff.refuses({ network: NETWORK, from: wallet.address }), "it is not backed off");
+  await eventually("it is backed off", () => backOff.refuses({ network: NETWORK, from: wallet.address }));
 });
 
 test("wallets take half of a key's open batches, and plain accounts behind them go first", async () => {
-  await using bed = await openBed(postgres, { noMining: true });
+  await using bed = await openOwnBed(server, { noMining: true });
   await using ledger = await bed.openLedger();
   const options = bed.options([await bed.relayerKey()], { maxOpenBatchesPerKey: 2 });
   await using engine = await createEngine(options, bed.modules(ledger));
@@ -158,17 +160,12 @@ test("wallets take half of a key's open batches, and plain accounts behind them 
   settling.push(engine.settle(plain, ANSWER, timeLimit()));
   await untilState(ledger, plain, "signed");
   assert.equal((await stateOf(ledger, wallets[1] ?? assert.fail())).state, "claimed");
-  const mining = setInterval(() => void devRpc(bed.anvil.url, "anvil_mine", ["0x1"]), 100);
-  try {
-    await Promise.all(settling);
-  } finally {
-    clearInterval(mining);
-  }
+  await mineUntil(bed, Promise.all(settling));
   for (const payment of [...wallets, plain]) assert.equal((await stateOf(ledger, payment)).state, "settled");
 });
 
 test("two gateways with the same two keys have one each, and the one that is left has both", async () => {
-  await using bed = await openBed(postgres);
+  await using bed = await openBed(server);
   await using ledgerA = await bed.openLedger();
   const keys = [await bed.relayerKey(), await bed.relayerKey()];
   await using a = await createEngine(bed.options(keys), bed.modules(ledgerA));
@@ -177,7 +174,7 @@ test("two gateways with the same two keys have one each, and the one that is lef
   const ledgerB = other.use(await bed.openLedger());
   assert.equal(await ledgerA.livingHolders(), 2);
   const b = other.use(await createEngine(bed.options(keys), bed.modules(ledgerB)));
-  await until(() => b.missing().length === 0, "the second one has no key");
+  await eventually("the second one has a key", () => b.missing().length === 0);
   assert.deepEqual(a.missing(), []);
   const payments = [await claim(ledgerA, await bed.payer(PRICE)), await claim(ledgerB, await bed.payer(PRICE))];
   const [first, second] = payments;
@@ -192,14 +189,14 @@ test("two gateways with the same two keys have one each, and the one that is lef
     );
   assert.deepEqual(await counts(), ["0x1", "0x1"]);
   await other.disposeAsync();
-  await until(async () => {
+  await eventually("both keys are used", async () => {
     await a.settle(await claim(ledgerA, await bed.payer(PRICE)), ANSWER, timeLimit());
     return (await counts()).every((count) => Number(count) >= 2);
-  }, "a key stays idle");
+  });
 });
 
 test("a window that closes before the next block is not settled", async () => {
-  await using bed = await openBed(postgres);
+  await using bed = await openBed(server);
   await using ledger = await bed.openLedger();
   const keys = [await bed.relayerKey()];
   const options = bed.options(keys, network(bed, keys, { blockTimeSeconds: 12 }));

@@ -35,11 +35,8 @@ export interface NetworkEngine extends AsyncDisposable {
 
 /** Chains refuse transactions with a higher gas limit (EIP-7825: 2^24). */
 const MAX_TRANSACTION_GAS = 16_777_216n;
-const SEND_TIMEOUT_MS = 5_000;
 /** How long a batch waits for others while nothing is under way: payments that came together share it. */
 const GATHER_MS = 3;
-/** How long a settlement under way is waited for after its caller's time is up. */
-const GRACE_MS = 2_000;
 
 /** Starts the engine of one network: leases keys, picks up what is open, then serves. */
 export async function createNetworkEngine(
@@ -95,6 +92,8 @@ export async function createNetworkEngine(
   const idleMs = Math.max(slowestMs, 2_000);
   const pacer = createPacer(slowestMs, idleMs);
   const reconcileMs = opts.reconcileMs ?? 5_000;
+  const chainTimeoutMs = opts.chainTimeoutMs ?? 5_000;
+  const graceMs = opts.graceMs ?? 2_000;
   /** Contract wallets may hold up their batches, so some places are left to the others. */
   const maxOpenWallets = Math.max(1, Math.floor(opts.maxOpenBatchesPerKey / 2));
   const quiet = {
@@ -126,7 +125,7 @@ export async function createNetworkEngine(
         bumpAfterMs: opts.bumpAfterMs,
         rebroadcastAfterMs: Math.max(2_000, net.blockTimeSeconds * 2_000),
         maxOpenBatches: opts.maxOpenBatchesPerKey,
-        sendTimeoutMs: SEND_TIMEOUT_MS,
+        sendTimeoutMs: chainTimeoutMs,
       },
       {
         lease,
@@ -172,7 +171,7 @@ export async function createNetworkEngine(
   const freshHead = async (): Promise<Head> => {
     if (head !== undefined && clock.monotonicMs() - headAtMs < Math.min(1_000, net.blockTimeSeconds * 1_000))
       return head;
-    const newest = await chain.head(AbortSignal.any([stopping.signal, AbortSignal.timeout(SEND_TIMEOUT_MS)]));
+    const newest = await chain.head(AbortSignal.any([stopping.signal, AbortSignal.timeout(chainTimeoutMs)]));
     saw(newest);
     return newest;
   };
@@ -198,7 +197,14 @@ export async function createNetworkEngine(
       quiet.baseFee.works();
       const good = await movable(
         inTime,
-        { multicall3: net.multicall3, relayer: lane.relayer, gas, fees: first, head: newest },
+        {
+          multicall3: net.multicall3,
+          relayer: lane.relayer,
+          gas,
+          fees: first,
+          head: newest,
+          timeoutMs: chainTimeoutMs,
+        },
         { rpc, backOff: modules.backOff, signal: stopping.signal },
       );
       reject(
@@ -337,7 +343,7 @@ export async function createNetworkEngine(
   };
 
   try {
-    saw(await chain.head(AbortSignal.timeout(SEND_TIMEOUT_MS)));
+    saw(await chain.head(AbortSignal.timeout(chainTimeoutMs)));
   } catch (error) {
     log.warn({ code: codeOf(error) }, "the chain could not be asked");
   }
@@ -376,7 +382,7 @@ export async function createNetworkEngine(
       if (either.aborted) leave();
       pump();
       try {
-        givenUp = !(await within(committed, either, GRACE_MS));
+        givenUp = !(await within(committed, either, graceMs));
       } finally {
         either.removeEventListener("abort", leave);
       }
@@ -392,7 +398,7 @@ export async function createNetworkEngine(
     missing() {
       const missing: string[] = [];
       const mine = held();
-      if (clock.monotonicMs() - headAtMs > idleMs * 3 + SEND_TIMEOUT_MS) missing.push(`chain unreachable (${network})`);
+      if (clock.monotonicMs() - headAtMs > idleMs * 3 + chainTimeoutMs) missing.push(`chain unreachable (${network})`);
       if (head !== undefined && firstFees(head.baseFee, fees) === undefined) {
         missing.push(`base fee over the cap (${network})`);
       }
@@ -412,7 +418,7 @@ export async function createNetworkEngine(
       stopping.abort();
       let timer: NodeJS.Timeout | undefined;
       const late = new Promise<void>((resolve) => {
-        timer = setTimeout(resolve, GRACE_MS);
+        timer = setTimeout(resolve, graceMs);
       });
       await Promise.race([Promise.allSettled(jobs), late]);
       clearTimeout(timer);

@@ -58,6 +58,10 @@ export interface EngineOptions {
   readonly leaseRenewMs?: number;
   /** How often finality, closed windows, orphans and free keys are looked at. 5,000 by default. */
   readonly reconcileMs?: number;
+  /** Longest wait for one answer of the chain that a payment waits for. 5,000 by default. */
+  readonly chainTimeoutMs?: number;
+  /** How long what is under way is waited for after its caller's time is up, and at the end. 2,000 by default. */
+  readonly graceMs?: number;
 }
 
 /** What `createEngine` works with. It owns none of them. */

@@ -16,6 +16,8 @@ export interface SimulationOptions {
   readonly gas: GasPolicy;
   readonly fees: Fees;
   readonly head: Head;
+  /** Longest wait for the chain's answer about one payment. */
+  readonly timeoutMs: number;
 }
 
 /**
@@ -50,8 +52,6 @@ async function simulates(
   return readSimulation(moved.success, moved.returnData).ok;
 }
 
-const TIMEOUT_MS = 5_000;
-
 /**
  * Those that would still move money: a wallet may have changed its mind since it was verified. Plain accounts are not
  * asked again. @throws AppError SETTLEMENT_UNAVAILABLE when the chain does not say.
@@ -64,7 +64,7 @@ export async function movable(
   const good: QueueItem[] = [];
   for (const item of items) {
     const { payment } = item;
-    const limit = AbortSignal.any([modules.signal, AbortSignal.timeout(TIMEOUT_MS)]);
+    const limit = AbortSignal.any([modules.signal, AbortSignal.timeout(opts.timeoutMs)]);
     if (payment.kind === "eoa" || (await simulates(payment, opts, modules.rpc, limit))) good.push(item);
     // One that is sent a second time has been counted when its transaction was mined in vain.
     else if (payment.state === "claimed") modules.backOff?.failed(payment);

@@ -46,7 +46,7 @@ const echo: Handler = (body, response) => {
   response.end(JSON.stringify(Array.isArray(body) ? body.map(result).reverse() : result(body)));
 };
 const open = (urls: readonly string[], more = {}): EvmRpc =>
-  createEvmRpc({ urls, timeoutMs: 2_000, ...more }, { log: silentLog, metrics: noMetrics });
+  createEvmRpc({ urls, timeoutMs: 60_000, ...more }, { log: silentLog, metrics: noMetrics });
 const call = (method: string): { method: string; params: unknown[] } => ({ method, params: [] });
 
 async function assertUnavailable(run: Promise<unknown>): Promise<void> {
@@ -123,7 +123,7 @@ test("wire failures are SETTLEMENT_UNAVAILABLE and show no path", async (t) => {
   for (const [name, handler] of Object.entries(cases)) {
     await t.test(name, async () => {
       await using server = await node(handler);
-      await using rpc = open([server.url], { maxResponseBytes: 1_000, timeoutMs: name === "silent" ? 50 : 2_000 });
+      await using rpc = open([server.url], { maxResponseBytes: 1_000, timeoutMs: name === "silent" ? 50 : 60_000 });
       await assertUnavailable(rpc.call("a", []));
     });
   }
@@ -148,7 +148,7 @@ test("the next node is asked when one fails, and the failed one rests", async ()
     response.end();
   });
   await using good = await node(echo);
-  await using rpc = open([bad.url, good.url]);
+  await using rpc = open([bad.url, good.url], { restMs: 600_000 });
   assert.deepEqual(await rpc.call("a", []), { ok: true, result: "a" });
   assert.deepEqual(await rpc.call("b", []), { ok: true, result: "b" });
   assert.equal(bad.bodies.length, 1);
@@ -192,7 +192,7 @@ test("a node of another chain is never used, and is an error in the log", async 
   const errors: object[] = [];
   const log = { ...silentLog, error: (fields: object) => void errors.push(fields) };
   await using rpc = createEvmRpc(
-    { urls: [wrong.url, right.url], timeoutMs: 2_000, expectedChainId: 8453, restMs: 0 },
+    { urls: [wrong.url, right.url], timeoutMs: 60_000, expectedChainId: 8453, restMs: 0 },
     { log, metrics: noMetrics },
   );
   for (let round = 0; round < 3; round++) {
@@ -247,7 +247,7 @@ test("a dead node is one line in the log, and one more when it is back", async (
     warn: (_fields: object, message: string) => void lines.push(message),
     info: (_fields: object, message: string) => void lines.push(message),
   };
-  await using rpc = createEvmRpc({ urls: [only.url], timeoutMs: 2_000 }, { log, metrics: noMetrics });
+  await using rpc = createEvmRpc({ urls: [only.url], timeoutMs: 60_000 }, { log, metrics: noMetrics });
   for (let round = 0; round < 5; round++) await assertUnavailable(rpc.call("a", []));
   assert.deepEqual(lines, ["settlement node failed"]);
   broken = false;

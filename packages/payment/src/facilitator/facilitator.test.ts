@@ -2,25 +2,17 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { noMetrics, silentLog, systemClock } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
-import { type LocalPostgres, USDC_ADDRESS } from "@turnpike/localnet";
+import { USDC_ADDRESS } from "@turnpike/localnet";
 import { HTTPFacilitatorClient } from "@x402/core/server";
-import {
-  type Bed,
-  NETWORK,
-  openBed,
-  PAY_TO,
-  type Payer,
-  PRICE,
-  signPayment,
-  startServer,
-} from "../../test/engine-fixtures.ts";
+import { type Bed, NETWORK, openBed, PAY_TO, type Payer, PRICE, signPayment } from "../../test/engine-fixtures.ts";
+import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
 import { createEngine } from "../engine/engine.ts";
 import type { Ledger } from "../ledger-types.ts";
 import { createVerifier } from "../verify/verifier.ts";
 import { createFacilitator, type Facilitator } from "./facilitator.ts";
 import { createFacilitatorServer, type FacilitatorServer } from "./server.ts";
 
-let postgres: LocalPostgres;
+let databases: TestServer;
 let bed: Bed;
 /** How often the ledger was asked for a payment. */
 let finds = 0;
@@ -31,8 +23,8 @@ let client: HTTPFacilitatorClient;
 const owned = new AsyncDisposableStack();
 
 before(async () => {
-  postgres = owned.use(await startServer());
-  bed = owned.use(await openBed(postgres));
+  databases = owned.use(await startTestServer());
+  bed = owned.use(await openBed(databases));
   const opened = owned.use(await bed.openLedger());
   const ledger: Ledger = {
     ...opened,
@@ -54,7 +46,7 @@ before(async () => {
     {
       assets: [{ network: NETWORK, address: USDC_ADDRESS, name: "USDC", version: "2" }],
       payToAllowed: [PAY_TO],
-      settleWaitMs: 10_000,
+      settleWaitMs: 60_000,
       signers: [privateKeyToAddress(key)],
     },
     { ...modules, verifier, settler },
@@ -73,7 +65,7 @@ const requirements: Requirements = {
   amount: String(PRICE),
   asset: USDC_ADDRESS,
   payTo: PAY_TO,
-  maxTimeoutSeconds: 60,
+  maxTimeoutSeconds: 600,
   extra: { name: "USDC", version: "2" },
 };
 
@@ -81,7 +73,7 @@ async function pay(
   payer: Payer,
   changes: { readonly value?: bigint; readonly to?: `0x${string}` } = {},
 ): Promise<Payload> {
-  const validBefore = BigInt(Math.floor(Date.now() / 1_000) + 60);
+  const validBefore = BigInt(Math.floor(Date.now() / 1_000) + 600);
   const signed = await signPayment(payer, { validBefore, ...changes });
   const { key, payTo, value, validAfter, signature } = signed;
   return {
@@ -244,8 +236,11 @@ test("what is not worth its gas, or for somebody else, is not settled", async ()
 
 test("more requests at once than it takes are answered 503", async () => {
   const { promise: held, resolve: letGo } = Promise.withResolvers<void>();
+  const { promise: full, resolve: fill } = Promise.withResolvers<void>();
+  let atWork = 0;
   const busy: Facilitator = {
     verify: async () => {
+      if (++atWork === 2) fill();
       await held;
       return { kind: "answer", body: { isValid: true } };
     },
@@ -260,9 +255,8 @@ test("more requests at once than it takes are answered 503", async () => {
   const ask = (path: string) =>
     fetch(`${narrow.url}${path}`, { method: "POST", body: "{}", headers: { "content-type": "application/json" } });
   const first = [ask("/verify"), ask("/verify")];
-  let refused = await ask("/settle");
-  // The first two may still be on their way.
-  for (let round = 0; refused.status !== 503 && round < 50; round++) refused = await ask("/settle");
+  await full;
+  const refused = await ask("/settle");
   assert.equal(refused.status, 503);
   assert.equal(((await refused.json()) as { code: string }).code, "OVERLOADED");
   letGo();

@@ -1,4 +1,5 @@
 import type { Address, NetworkId, SettlementId } from "@turnpike/base";
+import type pg from "pg";
 import type { PaymentState } from "../types.ts";
 import { withClient } from "./client.ts";
 import { quoteSchema } from "./statements.ts";
@@ -49,9 +50,12 @@ interface StrayRow {
  * Sums the books twice, from the payments and from the events alone, in one snapshot. It reads every row: run it on
  * demand. Throws AppError LEDGER_UNAVAILABLE or LEDGER_SCHEMA.
  */
-export async function auditBooks(url: string, opts: { readonly schema?: string } = {}): Promise<BooksAudit> {
+export async function auditBooks(
+  url: string,
+  opts: { readonly schema?: string; readonly connectTimeoutMs?: number } = {},
+): Promise<BooksAudit> {
   const s = quoteSchema(opts.schema ?? "ledger");
-  return withClient(url, "auditBooks", async (client) => {
+  const work = async (client: pg.Client): Promise<BooksAudit> => {
     await client.query("begin isolation level repeatable read read only");
     await client.query("set local statement_timeout = 0");
     const sums = await client.query<SumRow>(`select * from ${s}.books_differences limit 1000`);
@@ -78,5 +82,6 @@ export async function auditBooks(url: string, opts: { readonly schema?: string }
       ),
     ];
     return { ok: differences.length === 0, differences };
-  });
+  };
+  return withClient(url, "auditBooks", work, opts.connectTimeoutMs);
 }

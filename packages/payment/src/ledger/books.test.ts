@@ -13,6 +13,7 @@ import {
   newPayer,
   newTransaction,
   openLedger,
+  PATIENT,
   sql,
   startTestServer,
   type TestServer,
@@ -169,7 +170,7 @@ test("after any sequence of calls the books are those of the model, and the even
       for (const [state, sum] of Object.entries(books?.states ?? {})) {
         assert.deepEqual(sum, total[state] ?? { count: 0, value: 0n }, state);
       }
-      assert.deepEqual(await auditBooks(url), { ok: true, differences: [] });
+      assert.deepEqual(await auditBooks(url, PATIENT), { ok: true, differences: [] });
     }),
     // A smaller case would run on the same books, so a failure is shown as it was found.
     { numRuns: 40, endOnFailure: true },
@@ -186,7 +187,7 @@ test("the audit finds what does not sum", async () => {
     `begin; alter table payments disable trigger payments_event;
     update payments set state = 'released', holder = null; alter table payments enable trigger payments_event; commit`,
   );
-  const { ok, differences } = await auditBooks(url);
+  const { ok, differences } = await auditBooks(url, PATIENT);
   assert.equal(ok, false);
   const sums = { network: NETWORK, asset: ASSET, kind: "sum" } as const;
   const [one, none] = [

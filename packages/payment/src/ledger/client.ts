@@ -29,10 +29,15 @@ function unreachable({ host, port }: pg.Client, method: string, error: unknown):
 }
 
 /** One connection for work that is not on the way of a payment. Errors come as those of the ledger. */
-export async function withClient<T>(url: string, method: string, work: (client: pg.Client) => Promise<T>): Promise<T> {
+export async function withClient<T>(
+  url: string,
+  method: string,
+  work: (client: pg.Client) => Promise<T>,
+  connectTimeoutMs: number = CONNECT_TIMEOUT_MS,
+): Promise<T> {
   const client = new pg.Client({
     connectionString: url,
-    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    connectionTimeoutMillis: connectTimeoutMs,
     application_name: `turnpike ${method}`,
   });
   // Heard, so that it does not end the process; the query under way fails by it.

@@ -25,6 +25,8 @@ export interface DatabaseOptions {
   readonly queueLimit: number;
   readonly connectTimeoutMs: number;
   readonly statementTimeoutMs: number;
+  /** The server ends the statement first; so much later the call ends, if the server does not answer at all. */
+  readonly silenceMarginMs: number;
   /** True when the server's default would let a commit return before it is on disk. */
   readonly forceSync: boolean;
 }
@@ -42,9 +44,6 @@ export interface Database extends AsyncDisposable {
   run<Row extends object>(statement: Statement, values: readonly SqlValue[]): Promise<readonly Row[]>;
 }
 
-// The server ends the statement first; this is for a server that does not answer at all.
-const SILENCE_MARGIN_MS = 500;
-
 /** Makes the pool; connects when it is first used. */
 export function openDatabase(opts: DatabaseOptions, { clock, log, metrics }: DatabaseModules): Database {
   const pool = new pg.Pool({
@@ -52,7 +51,7 @@ export function openDatabase(opts: DatabaseOptions, { clock, log, metrics }: Dat
     max: opts.poolSize,
     connectionTimeoutMillis: opts.connectTimeoutMs,
     statement_timeout: opts.statementTimeoutMs,
-    query_timeout: opts.statementTimeoutMs + SILENCE_MARGIN_MS,
+    query_timeout: opts.statementTimeoutMs + opts.silenceMarginMs,
     idleTimeoutMillis: 60_000,
     keepAlive: true,
     application_name: "turnpike",

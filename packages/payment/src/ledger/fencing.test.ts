@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { AppError, isAppError, type SettlementId } from "@turnpike/base";
+import { eventually } from "@turnpike/testkit";
 import {
   claimed,
   journaled,
@@ -27,7 +28,7 @@ before(async () => {
 after(() => server[Symbol.asyncDispose]());
 
 /** A ledger that does not renew by itself: its process stalls. */
-const openStalled = (url: string): Promise<Ledger> => openLedger(url, { holderTtlMs: 60_000, heartbeatMs: 3_600_000 });
+const openStalled = (url: string): Promise<Ledger> => openLedger(url, { heartbeatMs: 3_600_000 });
 
 /** A ledger that outlives {@link letTimePass}. */
 const openLiving = (url: string): Promise<Ledger> => openLedger(url, { holderTtlMs: 36_000_000 });
@@ -133,16 +134,19 @@ test("a stale holder can neither journal nor replace, and learns that its lease 
   assert.equal((await next.get(id))?.state, "claimed", "an orphan, until it is released");
 });
 
-test("a holder is renewed on a timer", async () => {
+test("a holder is renewed on a timer", async (context) => {
   const url = await server.database();
-  await using ledger = await openLedger(url, { heartbeatMs: 20 });
-  const [first] = await sql<{ at: string }>(url, "select expires_at::text as at from holders");
-  await sql(
-    url,
-    `do $$ begin
-      while not exists (select 1 from holders where expires_at > '${first?.at}') loop perform pg_sleep(0.01); end loop;
-    end $$`,
-  );
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  await using ledger = await openLedger(url, { heartbeatMs: 30_000 });
+  const expiry = async () => (await sql<{ at: string }>(url, "select expires_at::text as at from holders"))[0]?.at;
+  const first = await expiry();
+  context.mock.timers.tick(29_999);
+  assert.deepEqual(await ledger.renewLeases(), []);
+  const second = await expiry();
+  assert.ok(second !== undefined && first !== undefined && second > first, "renewed by hand");
+  context.mock.timers.tick(1);
+  context.mock.timers.reset();
+  await eventually("it is renewed", async () => ((await expiry()) ?? "") > second);
   assert.deepEqual(await ledger.renewLeases(), []);
   await journaled(ledger, await leased(ledger), 0, [await claimed(ledger)]);
 });

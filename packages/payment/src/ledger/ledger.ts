@@ -26,6 +26,10 @@ export interface LedgerOptions {
   readonly heartbeatMs?: number;
   /** Longest time of one call in the database. 5,000 by default. */
   readonly statementTimeoutMs?: number;
+  /** How much longer a call waits for a database that does not answer at all. 500 by default. */
+  readonly silenceMarginMs?: number;
+  /** Longest wait for a connection to the database, free or new. 2,000 by default, and 5,000 for the first one. */
+  readonly connectTimeoutMs?: number;
   /** Calls that may wait for a connection; more are refused. 1,000 by default. */
   readonly queueLimit?: number;
 }
@@ -54,7 +58,7 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
   const statementTimeoutMs = opts.statementTimeoutMs ?? 5_000;
   const queueLimit = opts.queueLimit ?? 4_000;
   const heartbeatMs = opts.heartbeatMs ?? 1_500;
-  const { asynchronousCommit } = await checkSchema(opts.url, schema);
+  const { asynchronousCommit } = await checkSchema(opts.url, schema, opts.connectTimeoutMs);
   if (asynchronousCommit) log.warn({}, "the database commits before it is on disk by default; the ledger does not");
 
   const open = (
@@ -69,8 +73,9 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
         url: opts.url,
         poolSize,
         queueLimit,
-        connectTimeoutMs: CONNECT_TIMEOUT_MS,
+        connectTimeoutMs: opts.connectTimeoutMs ?? CONNECT_TIMEOUT_MS,
         statementTimeoutMs: timeoutMs,
+        silenceMarginMs: opts.silenceMarginMs ?? 500,
         forceSync: asynchronousCommit,
       },
       { clock, log, metrics },

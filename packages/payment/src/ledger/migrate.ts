@@ -75,11 +75,14 @@ async function checkServer(client: pg.Client): Promise<void> {
  * wait and find nothing to do. Throws AppError LEDGER_SCHEMA when the database is newer than the code or was made by
  * other migrations, and LEDGER_UNAVAILABLE when it cannot be reached.
  */
-export async function migrate(url: string, opts: { readonly schema?: string } = {}): Promise<MigrationResult> {
+export async function migrate(
+  url: string,
+  opts: { readonly schema?: string; readonly connectTimeoutMs?: number } = {},
+): Promise<MigrationResult> {
   const schema = opts.schema ?? "ledger";
   const quoted = quoteSchema(schema);
   const migrations = await readMigrations();
-  return withClient(url, "migrate", async (client) => {
+  const work = async (client: pg.Client): Promise<MigrationResult> => {
     await checkServer(client);
     await client.query("begin");
     await client.query(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`);
@@ -101,7 +104,8 @@ export async function migrate(url: string, opts: { readonly schema?: string } = 
     }
     await client.query("commit");
     return { applied: todo.map(({ name }) => name) };
-  });
+  };
+  return withClient(url, "migrate", work, opts.connectTimeoutMs);
 }
 
 /** Facts of the server that the ledger opens its connections by. */
@@ -111,13 +115,14 @@ export interface ServerFacts {
 }
 
 /** Throws AppError LEDGER_SCHEMA unless the tables are exactly those of this version. */
-export async function checkSchema(url: string, schema: string): Promise<ServerFacts> {
+export async function checkSchema(url: string, schema: string, connectTimeoutMs?: number): Promise<ServerFacts> {
   const migrations = await readMigrations();
-  return withClient(url, "createLedger", async (client) => {
+  const work = async (client: pg.Client): Promise<ServerFacts> => {
     await checkServer(client);
     const todo = pending(migrations, await appliedTo(client, schema));
     if (todo.length > 0) throw refuse(`The ledger's tables lack ${todo.length} of ${migrations.length} migrations.`);
     const rows = await client.query<{ sync: string }>("select current_setting('synchronous_commit') as sync");
     return { asynchronousCommit: rows.rows[0]?.sync === "off" };
-  });
+  };
+  return withClient(url, "createLedger", work, connectTimeoutMs);
 }

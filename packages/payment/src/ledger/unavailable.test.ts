@@ -1,22 +1,25 @@
 import assert from "node:assert/strict";
+import dns from "node:dns";
 import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
-import { isAppError, noFaults, noMetrics, silentLog } from "@turnpike/base";
+import { AppError, isAppError, noFaults, noMetrics, type SettlementId, silentLog } from "@turnpike/base";
 import { startPostgres } from "@turnpike/localnet";
+import { eventually } from "@turnpike/testkit";
 import pg from "pg";
 import {
   claimed,
   newClaim,
-  newKey,
   openLedger,
+  PATIENT,
   sql,
   startTestServer,
   type TestServer,
 } from "../../test/ledger-fixtures.ts";
-import { createLedger } from "./ledger.ts";
+import type { Ledger } from "../ledger-types.ts";
+import { createLedger, type LedgerOptions } from "./ledger.ts";
 import { migrate } from "./migrate.ts";
 
 let server: TestServer;
@@ -31,11 +34,25 @@ const unavailable = (unknown?: boolean) => (error: unknown) => {
   return true;
 };
 
-test("who starts without a database is told host, port and cause, and no password", async () => {
+/** What does not wait for anything to run out of time. */
+const unavailableAtOnce = (error: unknown) => {
+  unavailable()(error);
+  assert.ok(error instanceof AppError && error.cause instanceof Error);
+  assert.doesNotMatch(error.cause.message, /time-?out/i);
+  return true;
+};
+
+test("who starts without a database is told host, port and cause, and no password", async (context) => {
+  // Resolvers of some machines take their time to find nothing.
+  const lookup = context.mock.method(dns, "lookup", (host: string, ...rest: readonly unknown[]) => {
+    const done = rest.at(-1) as (error: Error) => void;
+    const message = `getaddrinfo ENOTFOUND ${host}`;
+    process.nextTick(done, Object.assign(new Error(message), { code: "ENOTFOUND", hostname: host }));
+  });
   const good = new URL(await server.database());
   const cases: readonly [(url: URL) => void, RegExp][] = [
     [(url) => (url.port = "1"), /at 127\.0\.0\.1:1 cannot be reached: nothing listens there/],
-    [(url) => (url.hostname = "db.invalid"), /at db\.invalid:\d+ cannot be reached: .*name/],
+    [(url) => (url.hostname = "db.invalid"), /at db\.invalid:\d+ cannot be reached: no machine has this name/],
     [(url) => (url.pathname = "/nothing_here"), /cannot be reached: there is no database of this name/],
     [(url) => (url.password = "sesame"), /cannot be reached: authentication failed/],
   ];
@@ -43,7 +60,7 @@ test("who starts without a database is told host, port and cause, and no passwor
     const url = new URL(good);
     url.hostname = "127.0.0.1";
     change(url);
-    const options = { url: url.href };
+    const options = { url: url.href, ...PATIENT };
     await assert.rejects(createLedger(options, { log: silentLog, metrics: noMetrics, faults: noFaults }), (error) => {
       assert.ok(isAppError(error, "LEDGER_UNAVAILABLE"), String(error));
       assert.match(error.message, message);
@@ -51,7 +68,22 @@ test("who starts without a database is told host, port and cause, and no passwor
       return true;
     });
   }
+  assert.deepEqual(new Set(lookup.mock.calls.map((call) => call.arguments[0])), new Set(["db.invalid"]));
 });
+
+/** Opens a ledger whose limits of time are short: one that its opening reaches is no fault, but the machine's pace. */
+function openHasty(url: string, options: Partial<LedgerOptions>): Promise<Ledger> {
+  return eventually("it is opened", () =>
+    openLedger(url, options).catch((error: unknown) => unavailable()(error) && undefined),
+  );
+}
+
+/** Claims by such a ledger. */
+function claimedHastily(ledger: Ledger): Promise<SettlementId> {
+  return eventually("a claim is taken", () =>
+    claimed(ledger).catch((error: unknown) => unavailable()(error) && undefined),
+  );
+}
 
 /** A wire to the database that can go silent or be cut. */
 async function openWire(url: string) {
@@ -97,25 +129,22 @@ async function openWire(url: string) {
 }
 
 /** What a call ends with once the database is gone; its sessions outlive a killed server for a moment. */
-async function refusal(call: () => Promise<unknown>): Promise<unknown> {
-  for (;;) {
-    try {
-      await call();
-    } catch (error) {
-      return error;
-    }
-  }
+function refusal(call: () => Promise<unknown>): Promise<Error> {
+  return eventually("the call fails", () =>
+    call().then(
+      () => undefined,
+      (error: Error) => error,
+    ),
+  );
 }
 
 test("a database that is not there", async () => {
-  const open = (url: string) => createLedger({ url }, { log: silentLog, metrics: noMetrics, faults: noFaults });
-  const started = performance.now();
-  await assert.rejects(open("postgres://u:p@127.0.0.1:1/none"), unavailable());
-  await assert.rejects(migrate("postgres://u:p@127.0.0.1:1/none"), unavailable());
+  const open = (url: string) => openLedger(url);
+  await assert.rejects(open("postgres://u:p@127.0.0.1:1/none"), unavailableAtOnce);
+  await assert.rejects(migrate("postgres://u:p@127.0.0.1:1/none"), unavailableAtOnce);
   const wrongDatabase = server.postgres.url.replace(/\/[^/]*$/, "/nowhere");
-  await assert.rejects(open(wrongDatabase), unavailable());
-  await assert.rejects(open(server.postgres.url.replace(/:[^:@]+@/, ":wrong@")), unavailable());
-  assert.ok(performance.now() - started < 10_000);
+  await assert.rejects(open(wrongDatabase), unavailableAtOnce);
+  await assert.rejects(open(server.postgres.url.replace(/:[^:@]+@/, ":wrong@")), unavailableAtOnce);
 });
 
 test("a database that ends: every call says so at once, and it works again after", async () => {
@@ -128,10 +157,9 @@ test("a database that ends: every call says so at once, and it works again after
   const { port } = first;
   const url = await first.createDatabase("mortal");
   await migrate(url);
-  await using ledger = await openLedger(url, { heartbeatMs: 50 });
+  await using ledger = await openHasty(url, { heartbeatMs: 50 });
   const id = await claimed(ledger);
   await first.kill();
-  const started = performance.now();
   const calls = [
     () => ledger.claim(newClaim()),
     () => ledger.get(id),
@@ -140,9 +168,8 @@ test("a database that ends: every call says so at once, and it works again after
     () => ledger.renewLeases(),
     () => ledger.books(),
   ];
-  for (const call of calls) unavailable()(await refusal(call));
+  for (const call of calls) unavailableAtOnce(await refusal(call));
   assert.equal(await ledger.ready(), false);
-  assert.ok(performance.now() - started < 10_000);
 
   await using _second = await startPostgres({ dataDir, durable: false, port });
   await claimed(ledger);
@@ -164,18 +191,24 @@ test("connections that are cut are replaced", async () => {
   await claimed(ledger);
 });
 
-test("a commit whose answer is lost is unknown, and can be read again", async () => {
+test("a commit whose answer is lost is unknown, and can be read again", async (context) => {
   const url = await server.database();
   await using wire = await openWire(url);
-  await using ledger = await openLedger(wire.url, { statementTimeoutMs: 300, heartbeatMs: 3_600_000 });
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  await using ledger = await openLedger(wire.url, { silenceMarginMs: 500, heartbeatMs: 3_600_000 });
   await claimed(ledger);
   const claim = newClaim();
   wire.silence();
-  const started = performance.now();
-  await assert.rejects(ledger.claim(claim), unavailable(true));
-  assert.ok(performance.now() - started < 10_000);
+  const rejected = assert.rejects(ledger.claim(claim), unavailable(true));
+  await sql(
+    url,
+    "do $$ begin while (select count(*) from payments) < 2 loop perform pg_sleep(0.005); end loop; end $$",
+  );
+  context.mock.timers.tick(PATIENT.statementTimeoutMs + 500);
+  await rejected;
   wire.restore();
   assert.equal((await ledger.find(claim.key))?.state, "claimed", "it was committed");
+  context.mock.timers.reset();
 });
 
 test("a connection that is cut in a commit is unknown", async () => {
@@ -192,18 +225,17 @@ test("a connection that is cut in a commit is unknown", async () => {
 
 test("a statement that waits too long is ended by the database, and nothing of it stays", async () => {
   const url = await server.database();
-  await using ledger = await openLedger(url, { statementTimeoutMs: 200 });
-  const key = newKey();
-  const id = await claimed(ledger, { key });
+  await using ledger = await openHasty(url, { statementTimeoutMs: 200, silenceMarginMs: 60_000 });
+  const id = await claimedHastily(ledger);
   // Until the test ends it, so that its lock outlives the statement's time however slow the machine is.
   const holder = sql(url, "begin; select 1 from payments for update; select pg_sleep(600); rollback");
   holder.catch(() => undefined);
   const sleeping = "from pg_stat_activity where wait_event = 'PgSleep' and datname = current_database()";
-  while ((await sql(url, `select pid ${sleeping}`)).length === 0);
+  await eventually("the lock is held", async () => (await sql(url, `select pid ${sleeping}`)).length > 0);
   await assert.rejects(ledger.release(id, "SERVICE_UNAVAILABLE"), unavailable(false));
   await sql(url, `select pg_cancel_backend(pid) ${sleeping}`);
   await assert.rejects(holder, { code: "57014" });
-  assert.equal((await ledger.get(id))?.state, "claimed");
+  assert.deepEqual(await sql(url, `select state from payments where id = '${id}'`), [{ state: "claimed" }]);
 });
 
 test("more waiting calls than the limit are refused at once", async () => {
@@ -229,18 +261,15 @@ test("a URL that turns durable commits off is refused", async () => {
 
 test("the end of a ledger does not wait for a sum", async () => {
   const url = await server.database();
-  const ledger = await openLedger(url);
+  // Its last statement waits for the lock as well, as long as a renewal may take: the heartbeat, or half a second.
+  const ledger = await openHasty(url, { heartbeatMs: 500 });
   const locker = new pg.Client({ connectionString: url, options: "-c search_path=ledger" });
   await locker.connect();
   try {
     await locker.query("begin; lock table payments in access exclusive mode");
     const sum = assert.rejects(ledger.books(), unavailable());
-    for (;;) {
-      const waiting = await locker.query(
-        "select 1 from pg_locks where not granted and relation = 'payments'::regclass",
-      );
-      if (waiting.rows.length > 0) break;
-    }
+    const waiting = "select 1 from pg_locks where not granted and relation = 'payments'::regclass";
+    await eventually("the sum waits", async () => (await locker.query(waiting)).rows.length > 0);
     await ledger[Symbol.asyncDispose]();
     await sum;
   } finally {

@@ -2,37 +2,43 @@ import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, test } from "node:test";
-import type { NetworkId } from "@turnpike/base";
-import { devRpc, type LocalPostgres, USDC_ADDRESS } from "@turnpike/localnet";
+import { type MetricSpec, type NetworkId, noFaults, noMetrics } from "@turnpike/base";
+import { devRpc, fundGas, USDC_ADDRESS } from "@turnpike/localnet";
+import { eventually, virtualClock } from "@turnpike/testkit";
 import { PaymentPayloadV2Schema, PaymentRequirementsV2Schema } from "@x402/core/schemas";
 import {
   ANSWER,
   type Bed,
   claim,
   NETWORK,
+  newPayer,
   openBed,
+  openOwnBed,
   PAY_TO,
   PRICE,
-  startServer,
   stateOf,
   timeLimit,
-  untilState,
 } from "../../test/engine-fixtures.ts";
+import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
+import { facilitatorAnswersTotal } from "../engine/metrics.ts";
 import { encodeTransferVrs } from "../evm/abi.ts";
 import type { PaymentRecord } from "../types.ts";
 import type { RemoteSettlerOptions } from "./options.ts";
 import { createRemoteSettler } from "./remote-settler.ts";
 
-let postgres: LocalPostgres;
+let server: TestServer;
 let bed: Bed;
-const DEV = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
+/** What sends the transactions of stand-in facilitators. */
+const SENDER = newPayer().address;
 before(async () => {
-  postgres = await startServer();
-  bed = await openBed(postgres);
+  server = await startTestServer();
+  bed = await openBed(server);
+  await fundGas(bed.anvil.url, SENDER, 10n ** 18n);
+  await devRpc(bed.anvil.url, "anvil_impersonateAccount", [SENDER]);
 });
 after(async () => {
   await bed[Symbol.asyncDispose]();
-  await postgres[Symbol.asyncDispose]();
+  await server[Symbol.asyncDispose]();
 });
 
 interface Fake extends AsyncDisposable {
@@ -66,6 +72,9 @@ async function facilitator(
   };
 }
 
+const nonceOf = (body: Record<string, unknown>): string =>
+  (body.paymentPayload as { payload: { authorization: { nonce: string } } }).payload.authorization.nonce;
+
 const yes = (transaction: string) => JSON.stringify({ success: true, transaction, network: NETWORK, payer: PAY_TO });
 
 async function onChain(payment: PaymentRecord): Promise<string> {
@@ -74,10 +83,9 @@ async function onChain(payment: PaymentRecord): Promise<string> {
     { from: key.from, to: payTo, value, validAfter, validBefore, nonce: key.nonce },
     signature,
   );
-  const hash = await devRpc(bed.anvil.url, "eth_sendTransaction", [
-    { from: DEV, to: USDC_ADDRESS, data, gas: "0x40000" },
-  ]);
-  return String(hash);
+  return String(
+    await devRpc(bed.anvil.url, "eth_sendTransaction", [{ from: SENDER, to: USDC_ADDRESS, data, gas: "0x40000" }]),
+  );
 }
 
 const options = (facilitatorUrl: string, changes: Partial<RemoteSettlerOptions> = {}): RemoteSettlerOptions => ({
@@ -89,10 +97,10 @@ const options = (facilitatorUrl: string, changes: Partial<RemoteSettlerOptions> 
       finalityBlocks: 3,
       blockTimeSeconds: 1,
       assets: [{ address: USDC_ADDRESS, name: "USDC", version: "2" }],
-      maxTimeoutSeconds: 60,
+      maxTimeoutSeconds: 600,
     },
   ],
-  timeoutMs: 500,
+  timeoutMs: 60_000,
   pollMs: 100,
   reconcileMs: 100,
   ...changes,
@@ -120,8 +128,7 @@ test("a settlement that the facilitator denies, or names wrongly, is found on th
   assert.ok(denied !== undefined && misnamed !== undefined);
   const other = await onChain(await claim(ledger, await bed.payer(PRICE)));
   await using fake = await facilitator(async (body, response) => {
-    const { payload } = body.paymentPayload as { payload: { authorization: { nonce: string } } };
-    const isDenied = payload.authorization.nonce === denied.key.nonce;
+    const isDenied = nonceOf(body) === denied.key.nonce;
     await onChain(isDenied ? denied : misnamed);
     response.end(
       isDenied ? JSON.stringify({ success: false, errorReason: "no", transaction: "", network: NETWORK }) : yes(other),
@@ -151,24 +158,43 @@ const hostile: Readonly<Record<string, (response: ServerResponse) => unknown>> =
 };
 
 test(`a facilitator that ${Object.keys(hostile).join(", ")}: settles nothing; pending, then failed when the window has closed`, async () => {
-  await using own = await openBed(postgres);
+  await using own = await openOwnBed(server);
   await using ledger = await own.openLedger();
   await using stack = new AsyncDisposableStack();
-  const validBefore = BigInt((await own.chainTime()) + 60);
+  const validBefore = BigInt((await own.chainTime()) + 600);
+  const clock = virtualClock();
   const cases = [];
   for (const [name, handle] of Object.entries(hostile)) {
     const fake = stack.use(await facilitator((_body, response) => handle(response)));
-    const settler = stack.use(await createRemoteSettler(options(fake.url), own.modules(ledger)));
-    cases.push({ name, fake, settler, payment: await claim(ledger, await own.payer(PRICE), { validBefore }) });
+    // One that never answers is given up soon; the others answer, or fail, by themselves.
+    const patience = name === "never answers" ? { timeoutMs: 100 } : {};
+    const answered = Promise.withResolvers<void>();
+    const metrics = {
+      ...noMetrics,
+      count: ({ name }: MetricSpec) => name === facilitatorAnswersTotal.name && answered.resolve(),
+    };
+    const modules = { ...own.modules(ledger, noFaults, clock), metrics };
+    const settler = stack.use(await createRemoteSettler(options(fake.url, patience), modules));
+    const payment = await claim(ledger, await own.payer(PRICE), { validBefore });
+    cases.push({ name, fake, settler, payment, answered: answered.promise });
   }
-  await Promise.all(cases.map(({ settler, payment }) => settler.settle(payment, ANSWER, timeLimit(1_000))));
+  const waiting = new AbortController();
+  const settling = cases.map(({ settler, payment }) => settler.settle(payment, ANSWER, waiting.signal));
+  await Promise.all(cases.map(({ answered }) => answered));
+  waiting.abort();
+  await Promise.all(settling);
   for (const { name, fake, payment } of cases) {
     assert.equal((await stateOf(ledger, payment)).state, "submitted", name);
-    assert.ok(fake.bodies.length > 0, name);
+    await eventually(`${name}: it was asked`, () => fake.bodies.length > 0);
   }
-  await devRpc(own.anvil.url, "anvil_mine", ["0x2", "0x60"]);
+  await devRpc(own.anvil.url, "anvil_mine", ["0x2", "0x2bc"]);
   for (const { name, payment } of cases) {
-    assert.equal((await untilState(ledger, payment, "failed")).reason, "PAYMENT_EXPIRED", name);
+    const end = await eventually(`${name}: it has failed`, async () => {
+      clock.advance(1_000);
+      const found = await stateOf(ledger, payment);
+      return found.state === "failed" && found;
+    });
+    assert.equal(end.reason, "PAYMENT_EXPIRED", name);
   }
   assert.equal(await own.balance(PAY_TO), 0n);
 });
@@ -176,9 +202,10 @@ test(`a facilitator that ${Object.keys(hostile).join(", ")}: settles nothing; pe
 test("a settler that dies after its journal is followed by one that asks again", async () => {
   const ledger = await bed.openLedger();
   const payment = await claim(ledger, await bed.payer(PRICE));
-  await using silent = await facilitator(() => undefined);
+  const patience = new AbortController();
+  await using silent = await facilitator(() => patience.abort());
   const dead = await createRemoteSettler(options(silent.url), bed.modules(ledger));
-  await dead.settle(payment, ANSWER, timeLimit(100));
+  await dead.settle(payment, ANSWER, patience.signal);
   await dead[Symbol.asyncDispose]();
   await ledger[Symbol.asyncDispose]();
   await using again = await bed.openLedger();
@@ -190,17 +217,23 @@ test("a settler that dies after its journal is followed by one that asks again",
 
 test("a claim that is lost before the journal is rejected, and the facilitator is not asked", async () => {
   await using ledger = await bed.openLedger();
-  await using fake = await facilitator((_body, response) => response.end(yes("")));
+  const patience = new AbortController();
+  await using fake = await facilitator(() => patience.abort());
   await using settler = await createRemoteSettler(options(fake.url), bed.modules(ledger));
   const payment = await claim(ledger, await bed.payer(PRICE));
   await ledger.release(payment.id, "SERVICE_UNAVAILABLE");
   await assert.rejects(settler.settle(payment, ANSWER, timeLimit()), { code: "LEDGER_FENCED" });
-  assert.equal(fake.bodies.length, 0);
+  const next = await claim(ledger, await bed.payer(PRICE));
+  await settler.settle(next, ANSWER, patience.signal);
+  assert.deepEqual(fake.bodies.map(nonceOf), [next.key.nonce], "the one behind it is the first");
 });
 
 test("a facilitator that is silent three times is missing until it answers again", async () => {
   let broken = true;
+  let asked = 0;
+  const patience = new AbortController();
   await using fake = await facilitator((_body, response) => {
+    if (++asked === 3) patience.abort();
     if (broken) response.writeHead(502).end("<html>");
     else response.end(JSON.stringify({ kinds: [] }));
   });
@@ -208,15 +241,10 @@ test("a facilitator that is silent three times is missing until it answers again
   await using settler = await createRemoteSettler(options(fake.url), bed.modules(ledger));
   assert.deepEqual(settler.missing(), []);
   const payments = await Promise.all([1, 2, 3].map(async () => claim(ledger, await bed.payer(PRICE))));
-  await Promise.all(payments.map((payment) => settler.settle(payment, ANSWER, timeLimit(300))));
-  const until = async (holds: () => boolean): Promise<void> => {
-    for (const end = Date.now() + 30_000; !holds() && Date.now() < end; ) {
-      await new Promise((resolve) => setTimeout(resolve, 20));
-    }
-  };
-  await until(() => settler.missing().length > 0);
+  await Promise.all(payments.map((payment) => settler.settle(payment, ANSWER, patience.signal)));
+  await eventually("it is missing", () => settler.missing().length > 0);
   assert.deepEqual(settler.missing(), ["facilitator silent (eip155:84532)"]);
   broken = false;
-  await until(() => settler.missing().length === 0);
+  await eventually("it is back", () => settler.missing().length === 0);
   assert.deepEqual(settler.missing(), []);
 });

@@ -237,7 +237,7 @@ test("wallet checks are bounded", async () => {
 test("junk signatures cost one shared look at the payers' code, and take no wallet's place", async () => {
   const methods: string[] = [];
   const watched = countingRpc(methods);
-  await using narrow = harness.open({ maxWalletChecks: 1 }, undefined, watched);
+  await using narrow = harness.open({ maxWalletChecks: 1, codeCacheMs: 600_000 }, undefined, watched);
   const key = newKey();
   const junk = Array.from({ length: 20 }, () => withSignature(harness.pay(newKey()), new Uint8Array(70)));
   junk.push(withSignature(harness.pay(key), signAuthorization(newKey(), harness.pay(key).authorization)));
