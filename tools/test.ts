@@ -44,6 +44,8 @@ function warmCompileCache(): Readonly<Record<string, string>> {
   const folder = join(ROOT, "node_modules", ".cache", "turnpike");
   const env = { NODE_COMPILE_CACHE: folder };
   if (!existsSync(folder)) {
+    // The command uses a folder that only its user can write: Node runs what it finds there.
+    mkdirSync(folder, { recursive: true, mode: 0o700 });
     const sources = ["tools/sources.ts", "packages/testkit/src/index.ts", "apps/turnpike/src/wiring/gateway.ts"];
     const imports = sources.map((path) => `await import(${JSON.stringify(join(ROOT, path))});`);
     spawnSync(process.execPath, ["--input-type=module", "--eval", imports.join("")], {

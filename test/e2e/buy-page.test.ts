@@ -10,7 +10,7 @@ import { type OpenGateway, openGateway } from "./support.ts";
 
 const PAGE = pageText("docs/buy.md");
 
-suite("docs/buy.md", { timeout: 180_000 }, () => {
+suite("docs/buy.md", () => {
   let ground: Ground;
   let gateway: OpenGateway;
   let scripts: ScriptFolder;

@@ -8,15 +8,16 @@ import { after, before, suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
 import { type Client, createClient, openSpendJournal, type SpendJournal, signerFromKey } from "@turnpike/client";
 import { setTokenBalance } from "@turnpike/localnet";
+import { eventually } from "@turnpike/testkit";
 import { generatePrivateKey, privateKeyToAddress } from "viem/accounts";
 import { ledgerBooks } from "../../apps/turnpike/src/wiring/ledger.ts";
 import { type Ground, startGround } from "../support/network.ts";
-import { ethAt, openGateway, PRICE, STAND_IN_RESULT, type StandIn, startStandIn, until } from "./support.ts";
+import { ethAt, openGateway, PRICE, STAND_IN_RESULT, type StandIn, startStandIn } from "./support.ts";
 
 const CHILD = join(import.meta.dirname, "../../packages/client/test/journal-child.ts");
 const REQUEST = { method: "eth_gasPrice" };
 
-suite("the buyer's library, its budget and its journal, on a whole gateway", { timeout: 180_000 }, () => {
+suite("the buyer's library, its budget and its journal, on a whole gateway", () => {
   let ground: Ground;
   const folder = mkdtempSync(join(tmpdir(), "turnpike-budget-"));
   let files = 0;
@@ -126,7 +127,7 @@ suite("the buyer's library, its budget and its journal, on a whole gateway", { t
       const [book] = await ledgerBooks(gateway.config, "gateway");
       return (book?.states.settled.count ?? 0) + (book?.states.released.count ?? 0) === 1;
     };
-    await until("the gateway is done with the lost call", ended);
+    await eventually("the gateway is done with the lost call", ended);
     await assertBoughtOnce(made, () => {});
   });
 });

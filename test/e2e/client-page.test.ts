@@ -10,7 +10,7 @@ import { type OpenGateway, openGateway } from "./support.ts";
 
 const PAGE = pageText("docs/client.md");
 
-suite("docs/client.md", { timeout: 180_000 }, () => {
+suite("docs/client.md", () => {
   let ground: Ground;
   let gateway: OpenGateway;
   let scripts: ScriptFolder;

@@ -65,9 +65,7 @@ function goodCases(service: Service): readonly Case[] {
   });
 }
 
-suite("The Cosmos-style route in every form over sockets, against the recorded RPC and REST answers", {
-  timeout: 90_000,
-}, () => {
+suite("The Cosmos-style route in every form over sockets, against the recorded RPC and REST answers", () => {
   const service = pocket();
   let ground: Ground;
   let node: Upstream;

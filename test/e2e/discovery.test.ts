@@ -131,7 +131,7 @@ const ODD_SEARCHES = [
   "\ud800",
 ];
 
-suite("discovery as indexers and reference clients read it", { timeout: 90_000 }, () => {
+suite("discovery as indexers and reference clients read it", () => {
   const services: readonly Service[] = [...createCatalogue({}).services.values()];
   let ground: Ground;
   let node: StandIn;

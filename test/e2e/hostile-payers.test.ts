@@ -16,6 +16,7 @@ import {
   termsOf,
 } from "../support/payer.ts";
 import {
+  type Bend,
   ethAt,
   type OpenGateway,
   openGateway,
@@ -43,7 +44,8 @@ interface Payload {
   };
 }
 
-suite("payers that cheat between verification and settlement", { timeout: 90_000 }, () => {
+// Each test has a gateway, a ledger and payers of its own.
+suite("payers that cheat between verification and settlement", { concurrency: true }, () => {
   let ground: Ground;
 
   before(async () => {
@@ -77,22 +79,21 @@ suite("payers that cheat between verification and settlement", { timeout: 90_000
     assert.equal(answer.headers.get("cache-control"), "no-store");
   };
 
-  /** The answer of a sale that is not paid: it waits while somebody could still put the authorization through. */
-  const untilWindowCloses = async (
-    own: Ground,
-    gateway: OpenGateway,
-    terms: Terms,
-    sale: Promise<Answer>,
-  ): Promise<Answer> => {
-    const signed = async (): Promise<number> =>
-      (await ledgerBooks(gateway.config, "gateway")).reduce((sum, { states }) => sum + states.signed.count, 0);
-    for (const end = Date.now() + 30_000; (await signed()) === 0; ) assert.ok(Date.now() < end);
-    const first = await Promise.race([sale, new Promise((resolve) => setTimeout(resolve, 1_000, "waits"))]);
-    assert.equal(first, "waits");
-    assert.equal(await signed(), 1);
+  /** A gateway on a chain of its own, whose time a test may move, and what says that it has judged a transaction. */
+  const openJudging = async (own: Ground, bend: Bend) => {
+    const { promise: judged, resolve } = Promise.withResolvers<void>();
+    const reach = (at: string): undefined => {
+      if (at === "ledger.closeBatch.after") resolve();
+    };
+    return { gateway: await openGateway(own, { ...bend, faults: { reach } }), judged };
+  };
+
+  const signed = async (gateway: OpenGateway): Promise<number> =>
+    (await ledgerBooks(gateway.config, "gateway")).reduce((sum, { states }) => sum + states.signed.count, 0);
+
+  const closeWindow = async (own: Ground, terms: Terms): Promise<void> => {
     const seconds = terms.accepts[0]?.maxTimeoutSeconds ?? 0;
     await devRpc(own.anvil.url, "anvil_mine", ["0x2", `0x${seconds.toString(16)}`]);
-    return sale;
   };
 
   test("a payer that cancels the authorization gets 402 and no answer, and is not charged", async () => {
@@ -128,9 +129,10 @@ suite("payers that cheat between verification and settlement", { timeout: 90_000
 
   test("a payer that moves its funds away gets no answer, and 402 once its window has closed", async () => {
     // On a chain of its own: its time is moved.
-    await using own = await startGround();
+    await using own = await startGround({});
     await using node = await startStandIn(true);
-    await using gateway = await openGateway(own, { sections: { suppliers: ethAt(node.url) } });
+    const { gateway, judged } = await openJudging(own, { sections: { suppliers: ethAt(node.url) } });
+    await using _ = gateway;
     const payer = await own.fundedPayer(PRICE);
     const refuge = newPayer();
     await fundGas(own.anvil.url, payer.address, 10n ** 18n);
@@ -149,11 +151,23 @@ suite("payers that cheat between verification and settlement", { timeout: 90_000
     const reader = createPublicClient({ transport: http(own.anvil.url) });
     await reader.waitForTransactionReceipt({ hash, pollingInterval: 20 });
     assert.equal(await own.balance(payer.address), 0n);
+    let isAnswered = false;
+    void sale.finally(() => {
+      isAnswered = true;
+    });
     node.release();
-    nothingSold(await untilWindowCloses(own, gateway, terms, sale), "PAYMENT_EXPIRED");
+    await judged;
+    // Its transaction moved nothing. The sale waits all the same, as somebody could still put the authorization through;
+    // meanwhile another one is sold from its beginning to its end.
+    const honest = await own.fundedPayer(PRICE);
+    const other = await call(url, BODY, await signPayment(honest, terms));
+    assert.equal(other.status, 200, other.text);
+    assert.deepEqual([isAnswered, await signed(gateway)], [false, 1]);
+    await closeWindow(own, terms);
+    nothingSold(await sale, "PAYMENT_EXPIRED");
     nothingSold(await call(url, BODY, header), "PAYMENT_EXPIRED");
-    assert.equal(node.runs(), 1);
-    await gateway.assertSettled(0);
+    assert.equal(node.runs(), 2);
+    await gateway.assertSettled(1);
     assert.equal(await own.balance(refuge.address), PRICE);
   });
 
@@ -206,7 +220,7 @@ suite("payers that cheat between verification and settlement", { timeout: 90_000
 
   test("a token that says yes and moves nothing never pays for an answer", async () => {
     // On a chain of its own: its time is moved.
-    await using own = await startGround();
+    await using own = await startGround({});
     await using node = await startStandIn();
     const payer = newPayer();
     await deployTestToken(own.anvil.url, {
@@ -214,14 +228,19 @@ suite("payers that cheat between verification and settlement", { timeout: 90_000
       code: lyingToken.deployedBytecode,
       holders: [{ address: payer.address, units: PRICE * 3n }],
     });
-    await using gateway = await openGateway(own, {
+    const { gateway, judged } = await openJudging(own, {
       sections: { suppliers: ethAt(node.url) },
       network: { asset: LYING_TOKEN },
     });
+    await using _ = gateway;
     const url = gateway.route("eth");
     const terms = await termsOf(url);
     const header = await signPayment(payer, terms);
-    nothingSold(await untilWindowCloses(own, gateway, terms, call(url, BODY, header)), "PAYMENT_EXPIRED");
+    const sale = call(url, BODY, header);
+    await judged;
+    assert.equal(await signed(gateway), 1);
+    await closeWindow(own, terms);
+    nothingSold(await sale, "PAYMENT_EXPIRED");
     nothingSold(await call(url, BODY, header), "PAYMENT_EXPIRED");
     assert.equal(node.runs(), 1);
     await gateway.assertSettled(0);

@@ -3,10 +3,12 @@ import { createHash, randomBytes } from "node:crypto";
 import { suite, test } from "node:test";
 import { silentLog, systemClock } from "@turnpike/base";
 import { loadConfig } from "@turnpike/config";
+import { eventually } from "@turnpike/testkit";
 import { portalConfig, portalTokens } from "../../apps/turnpike/src/up/portal.ts";
 import { migratePortal, mintPortalToken, startPortal } from "../../apps/turnpike/src/wiring/portal-db.ts";
 import { startGround } from "../support/network.ts";
-import { openGateway, startStandIn, until } from "./support.ts";
+import { PORTAL_PASSWORDS } from "./portal-rig.ts";
+import { openGateway, startStandIn } from "./support.ts";
 import { startWire } from "./wire.ts";
 
 const POOR = "20000000-0000-0000-0000-00000000000a";
@@ -14,17 +16,14 @@ const RIVAL = "20000000-0000-0000-0000-00000000000b";
 const newKey = (): string => `tk_${randomBytes(16).toString("hex")}`;
 
 suite("a gateway and a management API, each started from the configuration that `turnpike up` writes", () => {
-  test("a keyed call is limited and counted; the database away stops keyed calls alone, and only so long", {
-    timeout: 180_000,
-  }, async () => {
+  test("a keyed call is limited and counted; the database away stops keyed calls alone, and only so long", async () => {
     await using ground = await startGround();
     await using node = await startStandIn();
     const ownerUrl = await ground.postgres.createDatabase("portal");
-    const password = (): string => randomBytes(16).toString("hex");
     const secrets = {
       jwtSecret: randomBytes(32).toString("hex"),
-      authenticatorPassword: password(),
-      gatewayPassword: password(),
+      authenticatorPassword: PORTAL_PASSWORDS.authenticator,
+      gatewayPassword: PORTAL_PASSWORDS.gateway,
     };
     const written = portalConfig({ ownerUrl, secrets }, 0);
     const apiConfig = loadConfig({ env: {}, overrides: { localnet: true, portalDb: written } });
@@ -32,7 +31,7 @@ suite("a gateway and a management API, each started from the configuration that 
     await using api = await startPortal(apiConfig, { log: silentLog });
     const { admin } = await portalTokens(secrets, { clock: systemClock });
     const tokenOf = async (accountId: string): Promise<string> => {
-      const asked = { role: "reader", accountId, lifetimeSeconds: 60, kid: undefined, privateKey: undefined } as const;
+      const asked = { role: "reader", accountId, lifetimeSeconds: 600, kid: undefined, privateKey: undefined } as const;
       return (await mintPortalToken(apiConfig, asked)).token;
     };
     const [poor, rival] = [await tokenOf(POOR), await tokenOf(RIVAL)];
@@ -78,8 +77,8 @@ suite("a gateway and a management API, each started from the configuration that 
     assert.deepEqual([await call(key), await call(key), await call(key)], [200, 200, 200]);
     assert.deepEqual([await call(key), await call()], [429, 200], "beyond its plan, and without a key");
     const usage = "/portal_application_usage?select=service_id,calls,failed_calls,refused_calls";
-    await until("the usage is written", async () => (await ask(usage, poor)).length === 1);
-    await until("all of it", async () => (await ask(usage, poor))[0]?.refused_calls === 1);
+    await eventually("the usage is written", async () => (await ask(usage, poor)).length === 1);
+    await eventually("all of it", async () => (await ask(usage, poor))[0]?.refused_calls === 1);
     assert.deepEqual(await ask(usage, poor), [{ service_id: "eth", calls: 3, failed_calls: 0, refused_calls: 1 }]);
     assert.deepEqual(await ask(usage, rival), []);
 
@@ -87,9 +86,9 @@ suite("a gateway and a management API, each started from the configuration that 
     assert.deepEqual([await call(later), await call()], [503, 200]);
     assert.equal(await call(key), 429, "what is known of a key stays known for a while");
     wire.mend();
-    await until("keys are known again", async () => (await call(later)) === 200);
+    await eventually("keys are known again", async () => (await call(later)) === 200);
     assert.equal(await call(newKey()), 401);
-    await until("its usage is written", async () => (await ask(usage, rival))[0]?.calls === 1);
+    await eventually("its usage is written", async () => (await ask(usage, rival))[0]?.calls === 1);
     assert.equal((await ask(usage, poor))[0]?.calls, 3);
   });
 });

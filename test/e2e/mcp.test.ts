@@ -7,24 +7,29 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio";
 import { Client as ClientV1 } from "@modelcontextprotocol/sdk/client/index.js";
 import { StdioClientTransport as StdioV1 } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport as HttpV1 } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
-import { setTokenBalance } from "@turnpike/localnet";
 import { startUpstream, type Upstream } from "@turnpike/testkit";
-import { generatePrivateKey, privateKeyToAddress } from "viem/accounts";
-import { type McpCommand, type McpFolder, mcpFolder, startMcp } from "../support/mcp-process.ts";
-import { type Ground, startGround } from "../support/network.ts";
-import { ethAt, type OpenGateway, openGateway, STAND_IN_RESULT, type StandIn, startStandIn } from "./support.ts";
-
-/** What the tests read of a tool's result. */
-interface ToolResult {
-  readonly isError?: boolean;
-  readonly content: readonly { readonly type: string; readonly text?: string }[];
-  // biome-ignore lint/suspicious/noExplicitAny: tests look into whatever came
-  readonly structuredContent?: any;
-}
+import {
+  callTool,
+  type McpCommand,
+  type McpFolder,
+  mcpFolder,
+  openMcp,
+  startMcp,
+  type ToolResult,
+  textOf,
+} from "../support/mcp-process.ts";
+import { type Ground, newBuyer, startGround } from "../support/network.ts";
+import {
+  ethAt,
+  type OpenGateway,
+  openGateway,
+  STAND_IN_RESULT,
+  type StandIn,
+  startStandIn,
+  untilServed,
+} from "./support.ts";
 
 type CallTool = (name: string, args: Record<string, unknown>) => Promise<ToolResult>;
-
-const textOf = ({ content }: ToolResult): string => content.map(({ text }) => text ?? "").join("\n");
 
 const GAS_PRICE = { service_id: "eth", request: { method: "eth_gasPrice" } };
 
@@ -51,7 +56,7 @@ function startSearch(): Promise<Upstream> {
   });
 }
 
-suite("agents buy over MCP, with the official clients and the real command", { timeout: 120_000 }, () => {
+suite("agents buy over MCP, with the official clients and the real command", () => {
   let ground: Ground;
   let node: StandIn;
   let search: Upstream;
@@ -71,11 +76,7 @@ suite("agents buy over MCP, with the official clients and the real command", { t
       },
     });
     // Suppliers are probed at the start; agents are told of those that answer.
-    for (const end = Date.now() + 30_000; ; ) {
-      const list = (await (await fetch(`${gateway.url}/services.json`)).json()) as { id: string; serves: boolean }[];
-      if (["eth", "search"].every((id) => list.some((one) => one.id === id && one.serves))) break;
-      assert.ok(Date.now() < end, "suppliers answer");
-    }
+    await untilServed(gateway, "eth", "search");
   });
   after(async () => {
     await gateway?.[Symbol.asyncDispose]();
@@ -84,13 +85,6 @@ suite("agents buy over MCP, with the official clients and the real command", { t
     await folder?.[Symbol.asyncDispose]();
     await ground?.[Symbol.asyncDispose]();
   });
-
-  const buyer = async (): Promise<{ readonly key: `0x${string}`; readonly address: `0x${string}` }> => {
-    const key = generatePrivateKey();
-    const address = privateKeyToAddress(key);
-    await setTokenBalance(ground.anvil.url, { address, units: 100_000n });
-    return { key, address };
-  };
 
   /** What every agent does: search, describe, quote, buy twice, and be refused for the budget of two calls. */
   const drive = async (tools: readonly { readonly name: string }[], call: CallTool): Promise<void> => {
@@ -124,7 +118,7 @@ suite("agents buy over MCP, with the official clients and the real command", { t
   const flags = (...more: readonly string[]): string[] => ["--gateway", gateway.url, "--per-session", "0.012", ...more];
 
   test("the client of the SDK's second version, over stdio, with the revision of 2026", async () => {
-    const { key, address } = await buyer();
+    const { key, address } = await newBuyer(ground);
     const client = new Client({ name: "e2e", version: "0" }, { versionNegotiation: { mode: "auto" } });
     await client.connect(new StdioClientTransport({ ...folder.command(key, ...flags()), stderr: "ignore" }));
     try {
@@ -139,7 +133,7 @@ suite("agents buy over MCP, with the official clients and the real command", { t
   });
 
   test("the client of the SDK's first version, over stdio", async () => {
-    const { key, address } = await buyer();
+    const { key, address } = await newBuyer(ground);
     const client = new ClientV1({ name: "e2e", version: "0" });
     await client.connect(new StdioV1({ ...folder.command(key, ...flags()), stderr: "ignore" }));
     try {
@@ -152,7 +146,7 @@ suite("agents buy over MCP, with the official clients and the real command", { t
   });
 
   test("both clients over streamable HTTP: two sessions with budgets of their own, one total, DELETE, a graceful stop", async () => {
-    const { key } = await buyer();
+    const { key } = await newBuyer(ground);
     const command = folder.command(key, ...flags("--http", "--port", "0", "--total", "0.022"));
     await using mcp = startMcp(command);
     const [, url = ""] = /MCP on (http:\S+\/mcp):/.exec(await mcp.started) ?? [];
@@ -180,59 +174,8 @@ suite("agents buy over MCP, with the official clients and the real command", { t
     assert.equal(await mcp.ended, 0);
   });
 
-  const open = (mcp: ReturnType<typeof startMcp>): void => {
-    const params = { protocolVersion: "2025-06-18", capabilities: {}, clientInfo: { name: "raw", version: "0" } };
-    mcp.send({ jsonrpc: "2.0", id: 1, method: "initialize", params });
-    mcp.send({ jsonrpc: "2.0", method: "notifications/initialized" });
-  };
-  const call = async (
-    mcp: ReturnType<typeof startMcp>,
-    id: number,
-    name: string,
-    args: unknown,
-  ): Promise<ToolResult> => {
-    const answer = mcp.answer(id);
-    mcp.send({ jsonrpc: "2.0", id, method: "tools/call", params: { name, arguments: args } });
-    return (await answer).result as ToolResult;
-  };
-
-  test("attack: killed after signing and started again: the budget and the payment are there, and it is paid once", async () => {
-    await using held = await startStandIn(true);
-    await using slow = await openGateway(ground, { sections: { suppliers: ethAt(held.url) } });
-    for (let served = false; !served; ) {
-      const list = (await (await fetch(`${slow.url}/services.json`)).json()) as { id: string; serves: boolean }[];
-      served = list.some((one) => one.id === "eth" && one.serves);
-    }
-    const { key, address } = await buyer();
-    const command = folder.command(key, "--gateway", slow.url, "--per-session", "0.012");
-    {
-      await using first = startMcp(command);
-      open(first);
-      void call(first, 2, "call_service", GAS_PRICE);
-      await held.held;
-      first.child.kill("SIGKILL");
-      await first.ended;
-    }
-    held.release();
-    await using again = startMcp(command);
-    assert.match(await again.started, /goes on with the session of .*, which was cut off with 0\.005000 USD used/);
-    open(again);
-    const spending = await call(again, 2, "get_spending", {});
-    assert.equal(spending.structuredContent.open_payment_count, 1);
-    assert.equal(spending.structuredContent.session.used_usd, "0.005000");
-    const resumed = await call(again, 3, "resume_payment", GAS_PRICE);
-    assert.notEqual(resumed.isError, true, textOf(resumed));
-    assert.equal(resumed.structuredContent.payment.resumed, true);
-    assert.equal(await ground.balance(address), 95_000n);
-    await slow.assertSettled(1);
-    again.child.stdin?.end();
-    assert.equal(await again.ended, 0);
-    await using third = startMcp(command);
-    assert.doesNotMatch(await third.started, /goes on/, "a session that ended is not continued");
-  });
-
   test("standard output is the protocol's alone, and no key or signature is written anywhere but the journal", async () => {
-    const { key } = await buyer();
+    const { key } = await newBuyer(ground);
     const state = await mcpFolder();
     await using _state = state;
     const command: McpCommand = state.command(key, ...flags());
@@ -242,8 +185,8 @@ suite("agents buy over MCP, with the official clients and the real command", { t
       line,
       /MCP on standard input and output: buys from http.*at most 0\.05 USD a call, 0\.012 USD a session/,
     );
-    open(mcp);
-    const paid = await call(mcp, 2, "call_service", GAS_PRICE);
+    openMcp(mcp);
+    const paid = await callTool(mcp, 2, "call_service", GAS_PRICE);
     assert.notEqual(paid.isError, true, textOf(paid));
     bought += 1;
     const second = mcp.answer(3);
@@ -263,21 +206,5 @@ suite("agents buy over MCP, with the official clients and the real command", { t
     const written = [...mcp.stdout, ...mcp.stderr].join("\n");
     for (const secret of [key.slice(2), payment, payload.signature.slice(2)]) assert.ok(!written.includes(secret));
     for (const one of mcp.stdout) assert.equal((JSON.parse(one) as { jsonrpc: string }).jsonrpc, "2.0");
-  });
-
-  test("what is called wrongly is told on the error output, and nothing is on standard output", async () => {
-    const { key } = await buyer();
-    for (const [wrong, said] of [
-      [["--per-call", "-1"], /--per-call/],
-      [["--per-session", "1e3"], /--per-session/],
-      [["--http", "--host", "0.0.0.0", "--port", "0"], /a token is needed/],
-      [["--http", "--port", "70000"], /--port/],
-      [["--journal", "/dev/null"], /SPEND_JOURNAL/],
-    ] as const) {
-      await using mcp = startMcp(folder.command(key, "--gateway", gateway.url, ...wrong));
-      assert.notEqual(await mcp.ended, 0, wrong.join(" "));
-      assert.match(mcp.stderr.join("\n"), said);
-      assert.deepEqual(mcp.stdout, []);
-    }
   });
 });

@@ -8,7 +8,7 @@ const THEIRS = "20000000-0000-0000-0000-00000000000b";
 const MARK = "zz-theirs";
 const APPLICATION = `${MARK}-application`;
 
-suite("two accounts of one management database", { timeout: 180_000 }, () => {
+suite("two accounts of one management database", () => {
   let rig: PortalRig;
   const tokens: Record<"reader" | "admin", string> = { reader: "", admin: "" };
   before(async () => {

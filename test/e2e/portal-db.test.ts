@@ -16,7 +16,7 @@ const application = (over: { readonly emoji?: string; readonly [name: string]: u
   ...over,
 });
 
-suite("the management data API", { timeout: 120_000 }, () => {
+suite("the management data API", () => {
   let rig: PortalRig;
   // biome-ignore lint/suspicious/noExplicitAny: the client knows no schema of ours
   let admin: PostgrestClient<any, any, any>;

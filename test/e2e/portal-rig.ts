@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { type Log, noMetrics, silentLog, systemClock } from "@turnpike/base";
-import { startPostgres } from "@turnpike/localnet";
+import { type Clock, type Log, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import {
   migratePortalDb,
   mintToken,
@@ -9,6 +8,7 @@ import {
   startPortalDb,
   type TokenKeyOptions,
 } from "@turnpike/portal-db";
+import { openTestPostgres } from "@turnpike/testkit";
 import pg from "pg";
 
 /** The account that every database has from the start. */
@@ -31,6 +31,8 @@ export interface PortalRig extends AsyncDisposable {
 }
 
 export interface CallInit {
+  /** URL of another server of the same database. */
+  readonly at?: string;
   readonly as?: "reader" | "admin" | "nobody";
   readonly token?: string;
   readonly method?: string;
@@ -46,34 +48,21 @@ export interface Called {
   readonly body: any;
 }
 
-/** A PostgreSQL for one test file: DATABASE_URL where it is given, with a database of its own. */
-async function openDatabase(stack: AsyncDisposableStack): Promise<string> {
-  const given = process.env.DATABASE_URL;
-  if (given === undefined || given === "") {
-    const server = stack.use(await startPostgres());
-    return server.createDatabase("portal");
-  }
-  const name = `turnpike_test_${randomBytes(6).toString("hex")}`;
-  const admin = new pg.Client({ connectionString: given });
-  await admin.connect();
-  await admin.query(`create database ${name}`);
-  stack.defer(async () => {
-    await admin.query(`drop database ${name} with (force)`);
-    await admin.end();
-  });
-  const url = new URL(given);
-  url.pathname = `/${name}`;
-  return url.href;
-}
+/** Of the roles that portals connect as. Roles belong to the whole server, so all test files have to use these. */
+export const PORTAL_PASSWORDS = {
+  authenticator: "authenticator of the tests",
+  gateway: "gateway of the tests",
+} as const;
 
 /** Starts everything on free ports. */
 export async function startPortalRig(
   over: Partial<PortalDbOptions> = {},
-  modules: { readonly log?: Log } = {},
+  modules: { readonly log?: Log; readonly clock?: Clock } = {},
 ): Promise<PortalRig> {
+  const { log = silentLog, clock = systemClock } = modules;
   await using stack = new AsyncDisposableStack();
-  const ownerUrl = await openDatabase(stack);
-  const password = "authenticator of the tests";
+  const { url: ownerUrl } = stack.use(await openTestPostgres());
+  const password = PORTAL_PASSWORDS.authenticator;
   await migratePortalDb({ url: ownerUrl, authenticatorPassword: password }, { log: silentLog });
   const authenticator = new URL(ownerUrl);
   authenticator.username = "portal_authenticator";
@@ -87,10 +76,11 @@ export async function startPortalRig(
     maxRows: 1_000,
     maxBodyBytes: 262_144,
     maxHeaderBytes: 65_536,
-    requestTimeoutMs: 10_000,
-    statementTimeoutMs: { reader: 5_000, admin: 10_000 },
-    lockTimeoutMs: 2_000,
-    connectTimeoutMs: 5_000,
+    // None of these is reached on a busy machine.
+    requestTimeoutMs: 60_000,
+    statementTimeoutMs: { reader: 60_000, admin: 60_000 },
+    lockTimeoutMs: 60_000,
+    connectTimeoutMs: 60_000,
     maxConnections: 1_000,
     maxInFlight: 256,
     corsOrigins: ["*"],
@@ -103,17 +93,12 @@ export async function startPortalRig(
     maxLifetimeSeconds: 86_400,
     ...over,
   };
-  const portal = stack.use(
-    await startPortalDb(options, { clock: systemClock, log: modules.log ?? silentLog, metrics: noMetrics }),
-  );
+  const portal = stack.use(await startPortalDb(options, { clock, log, metrics: noMetrics }));
   const owner = new pg.Client({ connectionString: ownerUrl, options: "-c search_path=portal" });
   await owner.connect();
   stack.defer(() => owner.end());
   const token = async (role: "reader" | "admin", accountId?: string): Promise<string> => {
-    const made = await mintToken(
-      { role, accountId, lifetimeSeconds: 3_600, audience: "postgrest", key },
-      { clock: systemClock },
-    );
+    const made = await mintToken({ role, accountId, lifetimeSeconds: 3_600, audience: "postgrest", key }, { clock });
     return made.token;
   };
   const tokens = { reader: await token("reader"), admin: await token("admin"), nobody: undefined };
@@ -131,7 +116,7 @@ export async function startPortalRig(
     async call(target, init = {}) {
       const bearer = init.token ?? tokens[init.as ?? "reader"];
       const isText = typeof init.body === "string";
-      const answer = await fetch(`${portal.url}${target}`, {
+      const answer = await fetch(`${init.at ?? portal.url}${target}`, {
         method: init.method ?? "GET",
         ...(init.body === undefined ? {} : { body: isText ? String(init.body) : JSON.stringify(init.body) }),
         headers: {

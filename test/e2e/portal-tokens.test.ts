@@ -12,7 +12,7 @@ const rsa = generateKeyPairSync("rsa", {
   privateKeyEncoding: { type: "pkcs8", format: "pem" },
 });
 
-suite("tokens of the management data API, over HTTP", { timeout: 180_000 }, () => {
+suite("tokens of the management data API, over HTTP", () => {
   let rig: PortalRig;
   before(async () => {
     rig = await startPortalRig();

@@ -30,7 +30,7 @@ interface SettleResponse {
   readonly payer: string;
 }
 
-suite("unmodified clients of x402 buy", { timeout: 180_000 }, () => {
+suite("unmodified clients of x402 buy", () => {
   let ground: Ground;
   let digest: DocumentDigestServer;
   let gateway: OpenGateway;

@@ -1,28 +1,12 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
 import type { ServerResponse } from "node:http";
-import { type Clock, type RequestId, type ServiceId, type SettlementId, systemClock } from "@turnpike/base";
+import type { Clock, RequestId, ServiceId, SettlementId } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import { mintPaid, mintParsed, type PaidRequest } from "@turnpike/protocol";
 import { parsePaid, type RelayResult } from "@turnpike/relay";
+import { eventually } from "@turnpike/testkit";
 import { type NodeCall, type RelayRig, rpc, send, startNode, type TestNode } from "./relay-rig.ts";
-
-/** A clock that a test puts forward. */
-export interface TestClock extends Clock {
-  addMs(ms: number): void;
-}
-
-/** The machine's clock, and what was added to it. */
-export function testClock(): TestClock {
-  let addedMs = 0;
-  return {
-    nowMs: () => systemClock.nowMs() + addedMs,
-    monotonicMs: () => systemClock.monotonicMs() + addedMs,
-    addMs(ms) {
-      addedMs += ms;
-    },
-  };
-}
 
 /** A hex quantity. */
 export const hex = (value: number): string => `0x${value.toString(16)}`;
@@ -36,6 +20,8 @@ export interface ChainNode extends TestNode {
   isHanging: boolean;
   /** What it says in place of the usual: text of a result, or of the members after the id; undefined: the usual. */
   say: ((call: NodeCall) => string | undefined) | undefined;
+  /** Called as such a call arrives: a test may let time pass then. */
+  onHang: ((calls: readonly NodeCall[]) => void) | undefined;
   /** Resolves when the connection of a call that got no answer is closed. */
   readonly hung: Promise<void>[];
   /** Answers those that hang. */
@@ -55,10 +41,11 @@ const FINAL_DEPTH = 64;
 
 /** Starts a {@link ChainNode}. */
 export async function startChain(height = 1_000): Promise<ChainNode> {
-  const state: Pick<ChainNode, "height" | "fork" | "isHanging" | "say" | "hung"> = {
+  const state: Pick<ChainNode, "height" | "fork" | "isHanging" | "onHang" | "say" | "hung"> = {
     height,
     fork: "b",
     isHanging: false,
+    onHang: undefined,
     say: undefined,
     hung: [],
   };
@@ -78,6 +65,7 @@ export async function startChain(height = 1_000): Promise<ChainNode> {
   const hang = (res: ServerResponse, body: string, calls: readonly NodeCall[]): void => {
     state.hung.push(once(res, "close").then(() => undefined));
     waiting.push(() => res.end(body.startsWith("[") ? `[${calls.map(show).join(",")}]` : calls.map(show).join("")));
+    state.onHang?.(calls);
   };
   const release = (): void => {
     for (const answer of waiting.splice(0)) answer();
@@ -132,7 +120,7 @@ export async function callAll(rig: RelayRig, calls: readonly string[]): Promise<
 const { services } = createCatalogue({});
 
 /** A call of `eth` that was paid for. */
-export function sold(method: string, params: readonly unknown[], timeoutMs = 3_000, clock = systemClock): PaidRequest {
+function sold(clock: Clock, method: string, params: readonly unknown[], timeoutMs: number): PaidRequest {
   const serviceId = "eth" as ServiceId;
   const service = services.get(serviceId);
   assert.ok(service !== undefined);
@@ -144,6 +132,16 @@ export function sold(method: string, params: readonly unknown[], timeoutMs = 3_0
     request: mintParsed({ requestId: "r" as RequestId, serviceId, call: parsed.call, requestHash: Buffer.alloc(32) }),
     deadlineMs: clock.monotonicMs() + timeoutMs,
   });
+}
+
+/** Relays a call of `eth` that was paid for. */
+export function sell(
+  { relay, clock }: RelayRig,
+  method: string,
+  params: readonly unknown[],
+  timeoutMs = 3_000,
+): Promise<RelayResult> {
+  return relay.send(sold(clock, method, params, timeoutMs));
 }
 
 /** A result as text: the answer, or the code. */
@@ -159,4 +157,12 @@ export async function metricOf(rig: RelayRig, name: string, labels: string): Pro
     .split("\n")
     .filter((line) => line.startsWith(`${name}{`) && line.includes(labels));
   return lines.reduce((sum, line) => sum + Number(line.slice(line.lastIndexOf(" "))), 0);
+}
+
+/** Lets time pass once a supplier has answered well after this call: those that hang are left behind, and no other. */
+export async function passAfterAnswer(rig: RelayRig, ms: number): Promise<void> {
+  const answered = (): Promise<number> => metricOf(rig, "turnpike_relay_attempts_total", 'outcome="good"');
+  const before = await answered();
+  await eventually("a supplier has answered", async () => (await answered()) > before);
+  rig.clock.advance(ms);
 }

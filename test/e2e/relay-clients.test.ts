@@ -11,7 +11,7 @@ import { type RelayRig, rpc, rpcAt, send, startRelay } from "./relay-rig.ts";
 const KEY = "0xac0974bec39a17e36ba4a6b4d238ff944bacb478cbed5efcae784d7bf4f2ff80";
 const CHAIN = { ...foundry, id: 84532 };
 
-suite("EVM clients, unmodified, through the free relay against anvil", { timeout: 180_000 }, () => {
+suite("EVM clients, unmodified, through the free relay against anvil", () => {
   let anvil: Anvil;
   let rig: RelayRig;
 

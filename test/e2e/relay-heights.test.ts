@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { seededRandom } from "../../packages/relay/test/quality/random.ts";
-import { blockAt, type ChainNode, call, callAll, hex, type RpcReply, startChain, testClock } from "./relay-chain.ts";
+import { blockAt, type ChainNode, call, callAll, hex, type RpcReply, startChain } from "./relay-chain.ts";
 import { rpc, rpcAt, startRelay } from "./relay-rig.ts";
 
 const LATEST = '["latest",false]';
@@ -14,13 +14,12 @@ function heightOf({ result, error }: RpcReply): number {
 
 /** Asks for the newest block in all ways, while nodes overtake each other; every answer is as new as those before it. */
 async function readWhileTheyLeap(nodes: readonly ChainNode[], isCacheOn: boolean): Promise<void> {
-  const clock = testClock();
-  await using rig = await startRelay({ eth: rpcAt(...nodes.map(({ url }) => url)) }, { clock });
+  await using rig = await startRelay({ eth: rpcAt(...nodes.map(({ url }) => url)) });
   rig.relay.setFlag("cache", isCacheOn);
   const random = seededRandom(7);
   let highest = 0;
   for (let round = 0; round < 60; round++) {
-    clock.addMs(150);
+    rig.clock.advance(150);
     const node = nodes[Math.floor(random() * nodes.length)];
     const sorted = nodes.map(({ height }) => height).sort((a, b) => a - b);
     // The chain of this test allows for two blocks between its suppliers.
@@ -113,9 +112,8 @@ describe("heights that clients see", () => {
   }
 
   test("follow the one supplier of a chain that began anew, within fifteen seconds", async () => {
-    const clock = testClock();
     await using node = await startChain(1_000);
-    await using rig = await startRelay({ eth: rpcAt(node.url) }, { clock });
+    await using rig = await startRelay({ eth: rpcAt(node.url) });
     assert.equal(heightOf(await call(rig, "eth_blockNumber")), 1_000);
     node.height = 3;
     node.fork = "c";
@@ -123,11 +121,11 @@ describe("heights that clients see", () => {
       heightOf(await call(rig, "eth_blockNumber")),
       heightOf(await call(rig, "eth_getBlockByNumber", LATEST)),
     ];
-    clock.addMs(1_000);
+    rig.clock.advance(1_000);
     await read();
-    clock.addMs(15_500);
+    rig.clock.advance(15_500);
     await read();
-    clock.addMs(1_000);
+    rig.clock.advance(1_000);
     assert.deepEqual(await read(), [3, 3]);
     const { result } = await call(rig, "eth_getBlockByNumber", '["0x2",false]');
     assert.deepEqual(result, blockAt(2, "c"));
@@ -171,8 +169,6 @@ describe("suppliers that are behind", () => {
     for (const node of [a, b])
       node.say = ({ method }) => (method === "eth_getUncleByBlockNumberAndIndex" ? "null" : undefined);
     await using rig = await startRelay({ eth: rpcAt(a.url, b.url) });
-    // a second one is asked for the answer, and not for the time that the first one takes on a busy machine
-    rig.relay.setFlag("hedging", false);
     const ask = async (height: number): Promise<number> => {
       const before = a.calls.length + b.calls.length;
       const reply = await call(rig, "eth_getUncleByBlockNumberAndIndex", `["${hex(height)}","0x0"]`);
@@ -190,8 +186,6 @@ describe("suppliers that are behind", () => {
       Number(params[1]) < 500 ? ',"error":{"code":-32000,"message":"missing trie node 00 (path )"}' : undefined;
     await using rig = await startRelay({ eth: rpcAt(pruned.url, archive.url) }, { random: () => 0 });
     rig.relay.setFlag("cache", false);
-    // a lost hedge is held against its supplier, and on a busy machine there are some
-    rig.relay.setFlag("hedging", false);
     const ask = (height: number): Promise<RpcReply> =>
       call(rig, "eth_getBalance", `["0x${"1".repeat(40)}","${hex(height)}"]`);
     assert.equal((await ask(300)).result, "0x5");

@@ -2,14 +2,12 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type ClientRequest, request, type ServerResponse } from "node:http";
 import { describe, test } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
-import { isProbe, probeResult, rpcAnswer, startUpstream } from "@turnpike/testkit";
-import { blockAt, call, callAll, hex, shown, sold, startChain } from "./relay-chain.ts";
+import { eventually, isProbe, probeResult, rpcAnswer, startUpstream } from "@turnpike/testkit";
+import { blockAt, call, callAll, hex, sell, shown, startChain } from "./relay-chain.ts";
 import { type NodeCall, type RelayRig, rpc, rpcAt, send, startNode, startRelay } from "./relay-rig.ts";
 
 const MIB = 1_048_576;
 const TRACE = "debug_traceBlockByNumber";
-const LIMIT = { timeout: 20_000 };
 
 const answerOf = ({ id }: NodeCall, result: string): string => `{"jsonrpc":"2.0","id":${id},"result":${result}}`;
 
@@ -28,7 +26,7 @@ function open(rig: RelayRig, body: string): ClientRequest {
 }
 
 describe("a client", () => {
-  test("that reads large answers slowly leaves connections to others", LIMIT, async () => {
+  test("that reads large answers slowly leaves connections to others", async () => {
     await using node = await startNode({
       respond: (res, _body, [one]) => {
         assert.ok(one !== undefined);
@@ -51,7 +49,7 @@ describe("a client", () => {
     for (const reader of readers) reader.destroy();
   });
 
-  test("whose batch hangs holds up nobody who asks for one of its reads", LIMIT, async () => {
+  test("whose batch hangs holds up nobody who asks for one of its reads", async () => {
     const held: (() => void)[] = [];
     const came = Promise.withResolvers<void>();
     await using node = await startNode({
@@ -77,7 +75,7 @@ describe("a client", () => {
     );
   });
 
-  test("whose batch has too large an answer does not take batches from the others", LIMIT, async () => {
+  test("whose batch has too large an answer does not take batches from the others", async () => {
     await using node = await startNode({
       respond: (res, body, calls) => {
         const results = calls.map((one) =>
@@ -93,33 +91,29 @@ describe("a client", () => {
     assert.equal(node.bodies.length - before, 1);
   });
 
-  test(
-    "that polls a filter takes the newest answers out of the cache only when it learns something",
-    LIMIT,
-    async () => {
-      await using node = await startChain();
-      await using rig = await startRelay({ eth: rpcAt(node.url) }, { relay: { maxHeadAgeMs: 60_000 } });
-      let changes = "[]";
-      node.say = ({ method }) => (method === "eth_getFilterChanges" ? changes : undefined);
-      const poll = rpc("1", "eth_getFilterChanges", '["0x7"]');
-      const pollAndAsk = async (isBatch: boolean): Promise<number> => {
-        const before = node.count("eth_gasPrice");
-        await send(rig, isBatch ? `[${poll},${poll}]` : poll);
-        await call(rig, "eth_gasPrice");
-        await new Promise(setImmediate);
-        return node.count("eth_gasPrice") - before;
-      };
-      for (const isBatch of [false, true]) {
-        changes = "[]";
-        for (let i = 0; i < 3; i++) await pollAndAsk(isBatch);
-        assert.equal(await pollAndAsk(isBatch), 0);
-        changes = '["0x1"]';
-        assert.equal(await pollAndAsk(isBatch), 1);
-      }
-    },
-  );
+  test("that polls a filter takes the newest answers out of the cache only when it learns something", async () => {
+    await using node = await startChain();
+    await using rig = await startRelay({ eth: rpcAt(node.url) }, { relay: { maxHeadAgeMs: 60_000 } });
+    let changes = "[]";
+    node.say = ({ method }) => (method === "eth_getFilterChanges" ? changes : undefined);
+    const poll = rpc("1", "eth_getFilterChanges", '["0x7"]');
+    const pollAndAsk = async (isBatch: boolean): Promise<number> => {
+      const before = node.count("eth_gasPrice");
+      await send(rig, isBatch ? `[${poll},${poll}]` : poll);
+      await call(rig, "eth_gasPrice");
+      await new Promise(setImmediate);
+      return node.count("eth_gasPrice") - before;
+    };
+    for (const isBatch of [false, true]) {
+      changes = "[]";
+      for (let i = 0; i < 3; i++) await pollAndAsk(isBatch);
+      assert.equal(await pollAndAsk(isBatch), 0);
+      changes = '["0x1"]';
+      assert.equal(await pollAndAsk(isBatch), 1);
+    }
+  });
 
-  test("that ends a filter by a notification reaches its maker alone, by the maker's own id", LIMIT, async () => {
+  test("that ends a filter by a notification reaches its maker alone, by the maker's own id", async () => {
     const nodes = await Promise.all([0, 1, 2].map(() => startNode({ answer: () => '"0x77"' })));
     await using stack = new AsyncDisposableStack();
     for (const node of nodes) stack.use(node);
@@ -142,26 +136,25 @@ describe("a client", () => {
 describe("what is sold", () => {
   const alone = { crossCheck: { sold: 1, free: 1, methods: {}, strict: false } };
 
-  test("is not the `null` of a supplier that is known not to have the block", LIMIT, async () => {
+  test("is not the `null` of a supplier that is known not to have the block", async () => {
     await using low = await startChain(990);
     await using high = await startChain(1_000);
     await using rig = await startRelay({ eth: rpcAt(low.url, high.url) }, { random: () => 0, set: alone });
     high.say = () => ',"error":{"code":-32603,"message":"no"}';
-    const ask = sold("eth_getBlockByNumber", [hex(1_000), false]);
-    assert.equal(shown(await rig.relay.send(ask)), "SUPPLIERS_FAILED");
+    assert.equal(shown(await sell(rig, "eth_getBlockByNumber", [hex(1_000), false])), "SUPPLIERS_FAILED");
     assert.equal(low.calls.length, 1);
   });
 
-  test("is not a newest block without a height", LIMIT, async () => {
+  test("is not a newest block without a height", async () => {
     await using node = await startChain();
     await using rig = await startRelay({ eth: rpcAt(node.url) }, { set: alone });
     node.say = () => "null";
-    assert.equal(shown(await rig.relay.send(sold("eth_getBlockByNumber", ["latest", true]))), "SUPPLIERS_FAILED");
+    assert.equal(shown(await sell(rig, "eth_getBlockByNumber", ["latest", true])), "SUPPLIERS_FAILED");
   });
 });
 
 describe("in strict mode", () => {
-  test("an answer from behind that nobody confirms is not given", LIMIT, async () => {
+  test("an answer from behind that nobody confirms is not given", async () => {
     const nodes = await Promise.all([startChain(), startChain()]);
     await using stack = new AsyncDisposableStack();
     for (const node of nodes) stack.use(node);
@@ -178,7 +171,7 @@ describe("in strict mode", () => {
 });
 
 describe("a supplier", () => {
-  test("that was found to serve another chain has none of its answers left in the cache", LIMIT, async () => {
+  test("that was found to serve another chain has none of its answers left in the cache", async () => {
     let chainId = "0x1";
     await using turned = await startUpstream((asked, response) => {
       const rest = isProbe(asked) ? probeResult(asked, chainId, "0x400") : '"result":"0xbad"';
@@ -191,8 +184,7 @@ describe("a supplier", () => {
       (await call(rig, "eth_getBalance", `["0x${"1".repeat(40)}","0x1"]`)).result;
     assert.equal(await ask(), "0xbad");
     chainId = "0x2";
-    const isFound = (): boolean => rig.relay.inspect()[0]?.suppliers[0]?.isWrongChain === true;
-    for (let i = 0; i < 500 && !isFound(); i++) await delay(10);
+    await eventually("it is found out", () => rig.relay.inspect()[0]?.suppliers[0]?.isWrongChain);
     assert.equal(await ask(), "0x5");
   });
 });

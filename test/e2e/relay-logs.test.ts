@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import type { DirectSuppliers } from "@turnpike/relay";
-import { type ChainNode, callAll, hex, metricOf, type RpcReply, sold, startChain } from "./relay-chain.ts";
+import { type ChainNode, callAll, hex, metricOf, type RpcReply, sell, startChain } from "./relay-chain.ts";
 import { type NodeCall, type RelayBend, type RelayRig, rpc, rpcAt, send, startRelay } from "./relay-rig.ts";
 
 const ADDRESS = `0x${"1".repeat(40)}`;
@@ -220,11 +220,11 @@ describe("eth_getLogs that is too much for suppliers", () => {
     );
   });
 
-  test("comes whole when it is sold, each part confirmed by a second supplier", async () => {
+  test("comes whole when it is sell, each part confirmed by a second supplier", async () => {
     await using a = await startLogs(40);
     await using b = await startLogs(60);
     await using rig = await rigOf([a, b]);
-    const result = await rig.relay.send(sold("eth_getLogs", JSON.parse(filter(100, 300)) as unknown[]));
+    const result = await sell(rig, "eth_getLogs", JSON.parse(filter(100, 300)) as unknown[]);
     assert.ok(result.ok, JSON.stringify(result));
     assert.equal(Buffer.from(result.relayed.body).toString(), whole(100, 300, "1"));
     assert.equal(result.relayed.schemaCheck, "passed");
@@ -234,7 +234,7 @@ describe("eth_getLogs that is too much for suppliers", () => {
     await using a = await startLogs(40);
     await using liar = await startLogs(40, (from) => (from > 200 ? "[]" : undefined));
     await using rig = await rigOf([a, liar]);
-    const result = await rig.relay.send(sold("eth_getLogs", JSON.parse(filter(100, 300)) as unknown[]));
+    const result = await sell(rig, "eth_getLogs", JSON.parse(filter(100, 300)) as unknown[]);
     assert.ok(!result.ok);
     assert.equal(result.code, "SUPPLIERS_DISAGREE");
   });

@@ -42,9 +42,7 @@ async function startGround(network: string, rpcTypes: readonly ("json_rpc" | "re
 
 const caught = (error: unknown): unknown => outcomeOf(error);
 
-suite("Clients of other networks, unmodified, through the free relay against documented answers", {
-  timeout: 180_000,
-}, () => {
+suite("Clients of other networks, unmodified, through the free relay against documented answers", () => {
   test("@solana/kit: slot, accounts, balance, block; numbers beyond 2^53; errors with their own codes", async () => {
     const { address, createSolanaRpc, isSolanaError } = await import("@solana/kit");
     await using ground = await startGround("solana", ["json_rpc"]);

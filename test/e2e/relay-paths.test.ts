@@ -40,7 +40,7 @@ async function startPathNode(): Promise<PathNode> {
   return node;
 }
 
-suite("Paths of the chains on the free relay", { timeout: 180_000 }, () => {
+suite("Paths of the chains on the free relay", () => {
   let recorded: Upstream;
   let rest: PathNode;
   let rig: RelayRig;

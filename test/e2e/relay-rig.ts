@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createServer, type IncomingMessage, request, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
-import { type Clock, type Log, silentLog, systemClock } from "@turnpike/base";
+import { type Log, silentLog } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import {
   createGateway,
@@ -20,7 +20,7 @@ import {
   type DirectSuppliers,
   directRelayDefaults,
 } from "@turnpike/relay";
-import { isProbe, probeResult } from "@turnpike/testkit";
+import { isProbe, probeResult, type VirtualClock, virtualClock } from "@turnpike/testkit";
 import { option, standInPayment } from "../../packages/gateway/test/stand-ins.ts";
 
 /** A gateway with its free relay, between a test's clients and its suppliers. */
@@ -28,6 +28,8 @@ export interface RelayRig extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
   readonly relay: DirectRelay;
+  /** Of the gateway and the relay: their time-outs, hedges and ages wait for a test that moves it. */
+  readonly clock: VirtualClock;
   metrics(): Promise<string>;
 }
 
@@ -41,8 +43,8 @@ export interface RelayBend {
   readonly timeoutMs?: number;
   readonly maxAttempts?: number;
   readonly random?: () => number;
-  /** The clock of all. */
-  readonly clock?: Clock;
+  /** For a node that moves the clock of what asks it. */
+  readonly clock?: VirtualClock;
   /** The relay's log. */
   readonly log?: Log;
   /** Of every service. */
@@ -63,16 +65,22 @@ export async function startRelay(
   const catalogue = createCatalogue(
     bend.chainId === undefined ? {} : { overrides: { eth: { evmChainId: bend.chainId } } },
   );
-  const { timeoutMs = 1_000, maxAttempts = 3 } = bend;
+  const { timeoutMs = 1_000, maxAttempts = 3, clock = virtualClock() } = bend;
   const sets = Object.entries(suppliers).map(([id, endpoints]) => [
     id,
     { endpoints, timeoutMs, maxAttempts, ...bend.set },
   ]);
   const relay = createDirectRelay(
-    { ...directRelayDefaults, suppliers: Object.fromEntries(sets), probeIntervalMs: 60_000, ...bend.relay },
+    {
+      ...directRelayDefaults,
+      suppliers: Object.fromEntries(sets),
+      probeIntervalMs: 60_000,
+      connectTimeoutMs: 60_000,
+      ...bend.relay,
+    },
     {
       catalogue: catalogue.services,
-      clock: bend.clock ?? systemClock,
+      clock,
       log: bend.log ?? silentLog,
       metrics,
       random: bend.random ?? Math.random,
@@ -87,7 +95,7 @@ export async function startRelay(
       relay,
       options: [option],
       readiness: [],
-      clock: bend.clock ?? systemClock,
+      clock,
       log: silentLog,
       metrics,
       random: { bytes: (length) => new Uint8Array(randomBytes(length)) },
@@ -99,6 +107,7 @@ export async function startRelay(
     url: `http://127.0.0.1:${gatewayPort}`,
     port: gatewayPort,
     relay,
+    clock,
     metrics: () => metrics.render(),
     async [Symbol.asyncDispose]() {
       await gateway[Symbol.asyncDispose]();

@@ -27,9 +27,7 @@ const UNKNOWN = "pokt1qqqsyqcyq5rqwzqfpg9scrgwpugpzysn7swwdp";
 const TX = new Uint8Array(Buffer.from("SfPOFlYdntw49lNIfmdnmg4NxIS8Bvikqy0ZkVuIOrs=", "base64"));
 const TX_HEX = "49F3CE16561D9EDC38F653487E67679A0E0DC484BC06F8A4AB2D19915B883ABB";
 
-suite("cosmjs, unmodified, through the free relay against recorded answers of a real Cosmos-style node", {
-  timeout: 180_000,
-}, () => {
+suite("cosmjs, unmodified, through the free relay against recorded answers of a real Cosmos-style node", () => {
   let node: ReplayNode;
   let socket: ReplaySocket;
   let subscriptions: Subscriptions;

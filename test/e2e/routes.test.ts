@@ -16,6 +16,7 @@ import {
   STAND_IN_RESULT,
   type StandIn,
   startStandIn,
+  untilServed,
 } from "./support.ts";
 
 const BODY = { method: "eth_gasPrice", params: [] };
@@ -82,7 +83,7 @@ async function startSearch(): Promise<SearchNode> {
   return { upstream, asked, [Symbol.asyncDispose]: () => upstream[Symbol.asyncDispose]() };
 }
 
-suite("the routes of a whole gateway, over HTTP", { timeout: 90_000 }, () => {
+suite("the routes of a whole gateway, over HTTP", () => {
   const catalogue = createCatalogue({});
   const services: readonly Service[] = [...catalogue.services.values()];
   let ground: Ground;
@@ -220,7 +221,7 @@ suite("the routes of a whole gateway, over HTTP", { timeout: 90_000 }, () => {
     const ready = async (): Promise<readonly string[]> =>
       (await list()).filter(({ serves }) => serves).map(({ id }) => id);
     // Suppliers are probed at the start; the documents do not wait for it.
-    for (const end = Date.now() + 30_000; (await ready()).length < 2; ) assert.ok(Date.now() < end);
+    await untilServed(gateway, "eth", "search");
     assert.deepEqual([...(await ready())].sort(), ["eth", "search"]);
   });
 

@@ -30,7 +30,7 @@ function pageOf(url: string): string {
   return folder === "docs" ? `docs/${path}` : path === "README.md" ? path : url;
 }
 
-suite("the index of turnpike up answers what people ask", { timeout: 180_000 }, () => {
+suite("the index of turnpike up answers what people ask", () => {
   const folder = mkdtempSync(join(tmpdir(), "search-questions-"));
   let running: RunningSearch;
 

@@ -4,7 +4,7 @@ import { noMetrics, silentLog } from "@turnpike/base";
 import { type EngineHit, type SearchEngine, type SearchService, startSearchService } from "@turnpike/search";
 import { type Ground, startGround } from "../support/network.ts";
 import { type Answer, call, type Payer, signPayment, termsOf } from "../support/payer.ts";
-import { ethAt, type OpenGateway, openGateway, PRICE, type StandIn, startStandIn, until } from "./support.ts";
+import { ethAt, type OpenGateway, openGateway, PRICE, type StandIn, startStandIn, untilServed } from "./support.ts";
 
 const MAX_BYTES = 16_384;
 const HIT: EngineHit = {
@@ -34,7 +34,7 @@ function testEngine(id: string): TestEngine {
   return engine;
 }
 
-suite("the search route on the search service, over HTTP", { timeout: 90_000 }, () => {
+suite("the search route on the search service, over HTTP", () => {
   const first = testEngine("local");
   const second = testEngine("second");
   let ground: Ground;
@@ -50,7 +50,7 @@ suite("the search route on the search service, over HTTP", { timeout: 90_000 }, 
       {
         host: "127.0.0.1",
         port: 0,
-        timeoutMs: 1_000,
+        timeoutMs: 60_000,
         maxInFlight: 64,
         cacheSeconds: 0,
         cacheBytes: 0,
@@ -71,13 +71,7 @@ suite("the search route on the search service, over HTTP", { timeout: 90_000 }, 
       },
     });
     payer = await ground.fundedPayer(PRICE * 1_000n);
-    await until("the search service is probed", async () => {
-      const listed = (await (await fetch(`${gateway.url}/services.json`)).json()) as readonly {
-        readonly id: string;
-        readonly serves: boolean;
-      }[];
-      return listed.some(({ id, serves }) => id === "search" && serves);
-    });
+    await untilServed(gateway, "search");
   });
   beforeEach(() => {
     for (const engine of [first, second]) engine.answer = async () => [HIT];

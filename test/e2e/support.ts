@@ -6,7 +6,7 @@ import { type FaultPoints, noFaults, silentLog } from "@turnpike/base";
 import { type Config, loadConfig } from "@turnpike/config";
 import { devRpc, fundGas } from "@turnpike/localnet";
 import { auditBooks } from "@turnpike/payment";
-import { isProbe, probeResult, rpcAnswer, startUpstream, type Upstream } from "@turnpike/testkit";
+import { eventually, isProbe, probeResult, rpcAnswer, startUpstream, type Upstream } from "@turnpike/testkit";
 import { privateKeyToAddress } from "viem/accounts";
 import { startGateway } from "../../apps/turnpike/src/wiring/gateway.ts";
 import { ledgerBooks } from "../../apps/turnpike/src/wiring/ledger.ts";
@@ -76,7 +76,8 @@ async function start(
 
 /** Starts a gateway on the ground. */
 export async function openGateway(ground: Ground, bend: Bend = {}): Promise<OpenGateway> {
-  const made = ground.config(bend.sections, bend.network);
+  // No gateway here ends without giving its keys back: none has to wait for a lease to run out.
+  const made = ground.config(bend.sections, bend.network, { leaseSeconds: 60 });
   await made.prepare();
   if (bend.more === undefined) return start(ground, made, made.config, bend.faults);
   const payment = made.overrides.payment as { readonly networks: readonly Readonly<Record<string, unknown>>[] };
@@ -137,12 +138,12 @@ export async function startStandIn(hold = false): Promise<StandIn> {
   };
 }
 
-/** Waits until a condition holds, looked at every 10 ms; what is waited for can only be asked, not listened to. */
-export async function until(what: string, condition: () => Promise<boolean>, limitMs = 30_000): Promise<void> {
-  for (const end = Date.now() + limitMs; !(await condition()); ) {
-    assert.ok(Date.now() < end, `not within ${limitMs} ms: ${what}`);
-    await new Promise((resolve) => setTimeout(resolve, 10));
-  }
+/** Waits until a gateway lists services as served: suppliers are probed at the start. */
+export async function untilServed({ url }: OpenGateway, ...ids: readonly string[]): Promise<void> {
+  await eventually(`${ids.join(" and ")} served`, async () => {
+    const list = (await (await fetch(`${url}/services.json`)).json()) as { id: string; serves: boolean }[];
+    return ids.every((id) => list.some((one) => one.id === id && one.serves));
+  });
 }
 
 /** Requests of the paid door that are in flight. */
@@ -163,12 +164,10 @@ export interface ChainReceipt {
 export async function sendMined(rpcUrl: string, transaction: Readonly<Record<string, unknown>>): Promise<ChainReceipt> {
   const [first] = (await devRpc(rpcUrl, "eth_accounts", [])) as readonly string[];
   const hash = await devRpc(rpcUrl, "eth_sendTransaction", [{ from: first, ...transaction }]);
-  let receipt: unknown = null;
-  await until(`a receipt of ${String(hash)}`, async () => {
-    receipt = await devRpc(rpcUrl, "eth_getTransactionReceipt", [hash]);
-    return receipt !== null;
-  });
-  return receipt as ChainReceipt;
+  return eventually(
+    `a receipt of ${String(hash)}`,
+    async () => ((await devRpc(rpcUrl, "eth_getTransactionReceipt", [hash])) ?? undefined) as ChainReceipt | undefined,
+  );
 }
 
 /** An answer of {@link exact}. */

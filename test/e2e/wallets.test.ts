@@ -26,7 +26,7 @@ import {
 
 const BODY = { method: "eth_gasPrice", params: [] };
 
-suite("payers that are contracts", { timeout: 90_000 }, () => {
+suite("payers that are contracts", () => {
   let ground: Ground;
   let node: StandIn;
   let factory: `0x${string}`;

@@ -2,28 +2,30 @@ import { randomBytes } from "node:crypto";
 import type { Config } from "@turnpike/config";
 import { loadConfig } from "@turnpike/config";
 import {
-  type Anvil,
   type AnvilOptions,
   deployTestToken,
   fundGas,
-  type LocalPostgres,
   MULTICALL3_ADDRESS,
   setTokenBalance,
   startAnvil,
-  startPostgres,
   USDC_ADDRESS,
 } from "@turnpike/localnet";
+import { openTestAnvil, openTestPostgres, type TestAnvil, type TestPostgres } from "@turnpike/testkit";
 import { createPublicClient, erc20Abi, http } from "viem";
 import { generatePrivateKey, privateKeyToAddress } from "viem/accounts";
 import { migrateLedger } from "../../apps/turnpike/src/wiring/ledger.ts";
 import { newPayer, type Payer } from "./payer.ts";
 
-/** A settlement chain with our token, and a PostgreSQL server: what every gateway of a test stands on. */
+/** A settlement chain with our token, and databases: what every gateway of a test stands on. */
 export interface Ground extends AsyncDisposable {
-  readonly anvil: Anvil;
-  readonly postgres: LocalPostgres;
+  readonly anvil: { readonly url: string; readonly port: number };
+  readonly postgres: TestPostgres;
   /** A configuration on a ledger of its own; `change` replaces top-level sections. */
-  config(change?: Readonly<Record<string, unknown>>, network?: Readonly<Record<string, unknown>>): GroundConfig;
+  config(
+    change?: Readonly<Record<string, unknown>>,
+    network?: Readonly<Record<string, unknown>>,
+    relayer?: Readonly<Record<string, unknown>>,
+  ): GroundConfig;
   /** A new account that holds `units` of the token. */
   fundedPayer(units: bigint): Promise<Payer>;
   balance(address: string): Promise<bigint>;
@@ -42,15 +44,25 @@ export interface GroundConfig {
 
 const randomAddress = (): `0x${string}` => `0x${randomBytes(20).toString("hex")}`;
 
-/** Starts {@link Ground}. */
-export async function startGround(options: AnvilOptions = {}): Promise<Ground> {
-  const [anvil, postgres] = await Promise.all([startAnvil(options), startPostgres({})]);
+async function ownChain(options: AnvilOptions): Promise<TestAnvil> {
+  const anvil = await startAnvil(options);
   await deployTestToken(anvil.url, { holders: [] });
+  return anvil;
+}
+
+/**
+ * Starts {@link Ground}, on the servers of the test run where there are any. With options it has a chain of its own: for
+ * a test that moves the chain's time, reverts it, or bends it in another way.
+ */
+export async function startGround(options?: AnvilOptions): Promise<Ground> {
+  const opened = await Promise.all([options === undefined ? openTestAnvil() : ownChain(options), openTestPostgres()]);
+  const [chain, postgres] = opened;
+  const anvil = { url: chain.url, port: Number(new URL(chain.url).port) };
   const client = createPublicClient({ transport: http(anvil.url), cacheTime: 0 });
   return {
     anvil,
     postgres,
-    config(change = {}, network = {}) {
+    config(change = {}, network = {}, relayer = {}) {
       const schema = `t_${randomBytes(6).toString("hex")}`;
       const payTo = randomAddress();
       // Each ledger leases keys of its own: two ledgers with one key would race for its nonces.
@@ -70,12 +82,14 @@ export async function startGround(options: AnvilOptions = {}): Promise<Ground> {
               payTo,
               multicall3: MULTICALL3_ADDRESS,
               blockTimeSeconds: 1,
+              // No payment here expires on a busy machine before it is settled.
+              maxTimeoutSeconds: 600,
               ...network,
             },
           ],
           // The chain answers late on a busy machine, and a call that is over means no sale.
           rpcTimeoutMs: 30_000,
-          relayer: { keys: relayerKeys, batchWindowMs: 10, leaseSeconds: 2 },
+          relayer: { keys: relayerKeys, batchWindowMs: 10, leaseSeconds: 2, ...relayer },
         },
         facilitator: { port: 0, relayer: { keys: facilitatorKeys } },
         suppliers: { eth: { endpoints: [{ operator: "local", urls: { json_rpc: anvil.url } }] } },
@@ -89,11 +103,13 @@ export async function startGround(options: AnvilOptions = {}): Promise<Ground> {
         payTo,
         schema,
         async prepare() {
-          for (const key of [...relayerKeys, ...facilitatorKeys]) {
-            await fundGas(anvil.url, privateKeyToAddress(key), 10n ** 20n);
-          }
-          await migrateLedger(config, "gateway");
-          await migrateLedger(config, "facilitator");
+          await Promise.all([
+            ...[...relayerKeys, ...facilitatorKeys].map((key) =>
+              fundGas(anvil.url, privateKeyToAddress(key), 10n ** 20n),
+            ),
+            migrateLedger(config, "gateway"),
+            migrateLedger(config, "facilitator"),
+          ]);
         },
       };
     },
@@ -110,7 +126,17 @@ export async function startGround(options: AnvilOptions = {}): Promise<Ground> {
         args: [address as `0x${string}`],
       }),
     async [Symbol.asyncDispose]() {
-      await Promise.allSettled([anvil[Symbol.asyncDispose](), postgres[Symbol.asyncDispose]()]);
+      await Promise.allSettled(opened.map((server) => server[Symbol.asyncDispose]()));
     },
   };
+}
+
+/** A new key whose account holds money for twenty calls. */
+export async function newBuyer({
+  anvil,
+}: Ground): Promise<{ readonly key: `0x${string}`; readonly address: `0x${string}` }> {
+  const key = generatePrivateKey();
+  const address = privateKeyToAddress(key);
+  await setTokenBalance(anvil.url, { address, units: 100_000n });
+  return { key, address };
 }

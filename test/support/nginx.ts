@@ -4,8 +4,8 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { AppError } from "@turnpike/base";
+import { eventually } from "@turnpike/testkit";
 
 /** Daemons are not in everybody's `PATH`. */
 const PROGRAM = ["nginx", "/usr/sbin/nginx"].find((path) => spawnSync(path, ["-v"]).status === 0);
@@ -59,15 +59,14 @@ export async function startNginx(http: string, ports: readonly number[]): Promis
     await end(child);
     rmSync(folder, { recursive: true, force: true });
   };
-  const until = performance.now() + 10_000;
-  for (const port of ports) {
-    while (!(await isListening(port))) {
-      if (child.exitCode !== null || performance.now() > until) {
-        await dispose();
-        throw new AppError("DEPENDENCY_MISSING", { message: `nginx did not start: ${said}` });
-      }
-      await delay(10);
+  try {
+    for (const port of ports) {
+      await eventually(`nginx on port ${port}`, async () => child.exitCode !== null || (await isListening(port)));
     }
+    if (child.exitCode !== null) throw new AppError("DEPENDENCY_MISSING", { message: `nginx did not start: ${said}` });
+  } catch (error) {
+    await dispose();
+    throw error;
   }
   return { [Symbol.asyncDispose]: dispose };
 }

@@ -3,11 +3,10 @@ import { join } from "node:path";
 import { suite, test } from "node:test";
 import { ROOT } from "../sources.ts";
 import { type FileResult, flakyLines, flakyTests, mergeResults, newFileResult, reportText } from "./report.ts";
-import { recordEvent } from "./run-files.ts";
+import { createRecorder } from "./run-files.ts";
 
 const result = (file: string, change: Partial<FileResult> = {}): FileResult => ({
   ...newFileResult(file),
-  hasEnded: true,
   passed: 1,
   ...change,
 });
@@ -33,13 +32,14 @@ suite("the report of a test run", () => {
     assert.match(text, /total: 5 passed, 1 failed, 0 skipped\n$/);
   });
 
-  test("is made of the runner's events: suites do not count, a file that ends early does", () => {
-    const results = new Map<string, FileResult>();
+  test("is made of the runner's events: those of a shared source count for the file that ran them", () => {
+    const { results, add } = createRecorder();
+    const shared = join(ROOT, "shared.ts");
     const file = join(ROOT, "x.test.ts");
     const early = join(ROOT, "y.test.ts");
     const error = (failureType: string) => ({ duration_ms: 1, error: { failureType } });
     for (const [type, data] of [
-      ["test:pass", { file, name: "good", details: { type: "test" } }],
+      ["test:pass", { file: shared, name: "good", details: { type: "test" } }],
       ["test:pass", { file, name: "left out", skip: "why", details: { type: "test" } }],
       ["test:fail", { file, name: "bad", details: { type: "test", ...error("testCodeFailure") } }],
       ["test:fail", { file, name: "parent", details: { type: "test", ...error("subtestsFailed") } }],
@@ -49,28 +49,23 @@ suite("the report of a test run", () => {
       ["test:fail", { file: early, name: early, details: { type: "test", duration_ms: 250 } }],
       ["test:summary", { duration_ms: 9 }],
     ] as const) {
-      recordEvent(results, { type, data });
+      add({ type, data });
     }
-    assert.deepEqual(
-      [...results.values()],
-      [
-        {
-          file: "x.test.ts",
-          seconds: 1.5,
-          passed: 1,
-          failed: ["bad", "its hook"],
-          skipped: ["left out"],
-          hasEnded: true,
-        },
-        {
-          file: "y.test.ts",
-          seconds: 0.25,
-          passed: 0,
-          failed: ["(the file itself)"],
-          skipped: [],
-          hasEnded: false,
-        },
-      ],
-    );
+    assert.deepEqual(results, [
+      {
+        file: "x.test.ts",
+        seconds: 1.5,
+        passed: 1,
+        failed: ["bad", "its hook"],
+        skipped: ["left out"],
+      },
+      {
+        file: "y.test.ts",
+        seconds: 0.25,
+        passed: 0,
+        failed: ["(the file itself)"],
+        skipped: [],
+      },
+    ]);
   });
 });

@@ -8,13 +8,11 @@ export interface FileResult {
   readonly failed: string[];
   /** Names of the tests that were skipped. */
   readonly skipped: string[];
-  /** False for a file whose process gave no summary. */
-  hasEnded: boolean;
 }
 
 /** A result that nothing has been added to. */
 export function newFileResult(file: string): FileResult {
-  return { file, seconds: 0, passed: 0, failed: [], skipped: [], hasEnded: false };
+  return { file, seconds: 0, passed: 0, failed: [], skipped: [] };
 }
 
 /** A test that failed, and passed when its file ran again alone. */

@@ -38,36 +38,52 @@ interface TestEvent {
   };
 }
 
-/** Adds what one event of the runner says to the results of its file. */
-export function recordEvent(results: Map<string, FileResult>, { type, data }: TestEvent): void {
-  if (data.file === undefined) return;
-  const file = relative(ROOT, data.file);
-  const result = results.get(file) ?? newFileResult(file);
-  results.set(file, result);
+/** True for an event that ends what a file's process reported: its summary, or its failure as a whole. */
+function isEndOfFile({ type, data }: TestEvent): boolean {
+  return type === "test:summary" || data.name === data.file;
+}
+
+function record(result: FileResult, { type, data }: TestEvent): void {
   if (type === "test:summary") {
     result.seconds = (data.duration_ms ?? 0) / 1_000;
-    result.hasEnded = true;
-    return;
+  } else if (data.name === data.file) {
+    // The process of a file failed as a whole, and gave no summary.
+    result.failed.push("(the file itself)");
+    result.seconds = (data.details?.duration_ms ?? 0) / 1_000;
+  } else if (type === "test:fail") {
+    // A suite that fails by itself does so by its hooks, or its time.
+    if (data.details?.error?.failureType !== "subtestsFailed") result.failed.push(data.name ?? "");
+  } else if (data.details?.type !== "suite") {
+    if (data.skip === undefined || data.skip === false) result.passed++;
+    else result.skipped.push(data.name ?? "");
   }
-  if (type !== "test:pass" && type !== "test:fail") return;
-  if (data.details?.type === "suite") {
-    // A suite that failed by itself, not by one of its tests: its hooks, or its time.
-    const isOwn = type === "test:fail" && data.details.error?.failureType !== "subtestsFailed";
-    if (isOwn) result.failed.push(data.name ?? "");
-    return;
-  }
-  const isFailure = type === "test:fail";
-  if (isFailure && data.details?.error?.failureType === "subtestsFailed") return;
-  if (isFailure) result.failed.push(data.name === data.file ? "(the file itself)" : (data.name ?? ""));
-  else if (data.skip !== undefined && data.skip !== false) result.skipped.push(data.name ?? "");
-  else result.passed++;
-  // A file whose process ended early has no summary.
-  if (data.name === data.file) result.seconds = (data.details?.duration_ms ?? 0) / 1_000;
+}
+
+/**
+ * Makes results of the runner's events. An event names the file in which its test is written, which may be one that
+ * several test files share; the runner reports a file's events in one piece, and its end last.
+ */
+export function createRecorder(): { readonly results: FileResult[]; readonly add: (event: TestEvent) => void } {
+  const results: FileResult[] = [];
+  let pending: TestEvent[] = [];
+  return {
+    results,
+    add(event) {
+      if (event.type !== "test:summary" && event.type !== "test:pass" && event.type !== "test:fail") return;
+      if (event.data.file === undefined) return;
+      pending.push(event);
+      if (!isEndOfFile(event)) return;
+      const result = newFileResult(relative(ROOT, event.data.file));
+      for (const one of pending) record(result, one);
+      pending = [];
+      results.push(result);
+    },
+  };
 }
 
 /** Runs test files, each in a process of its own, and prints each test as it ends. Resolves with what each file gave. */
 export async function runFiles(options: RunFilesOptions): Promise<FileResult[]> {
-  const results = new Map<string, FileResult>();
+  const { results, add } = createRecorder();
   const stall = new AbortController();
   const events = run({
     files: options.files.map((path) => `${ROOT}/${path}`),
@@ -79,7 +95,7 @@ export async function runFiles(options: RunFilesOptions): Promise<FileResult[]> 
     signal: AbortSignal.any([options.signal, stall.signal]),
   });
   const onStall = (): void => {
-    const open = options.files.filter((path) => results.get(path)?.hasEnded !== true);
+    const open = options.files.filter((path) => !results.some(({ file }) => file === path));
     process.stderr.write(
       `Nothing was reported for ${options.stallTimeoutMs / 60_000} minutes. Not ended: ${open.join(", ")}\n`,
     );
@@ -88,13 +104,12 @@ export async function runFiles(options: RunFilesOptions): Promise<FileResult[]> 
   const timer = setTimeout(onStall, options.stallTimeoutMs);
   events.on("data", (event: TestEvent) => {
     timer.refresh();
-    recordEvent(results, event);
+    add(event);
   });
   const printed = events.compose(spec);
   printed.pipe(process.stdout, { end: false });
   await new Promise((resolve, reject) => printed.once("end", resolve).once("error", reject));
   clearTimeout(timer);
-  if (stall.signal.aborted)
-    results.set("(stalled)", { ...newFileResult("(stalled)"), failed: ["the run stood still"] });
-  return [...results.values()];
+  if (stall.signal.aborted) results.push({ ...newFileResult("(stalled)"), failed: ["the run stood still"] });
+  return results;
 }

@@ -5,6 +5,7 @@ import { spawn } from "node:child_process";
 import { existsSync } from "node:fs";
 import { createRequire } from "node:module";
 import { dirname, join } from "node:path";
+import { useCompileCache } from "./compile-cache.js";
 
 const NEEDED = 26;
 // set for the pinned Node.js, so that a wrong one in its place does not start itself for ever
@@ -48,6 +49,7 @@ function handOver(program) {
 const major = Number(process.versions.node.split(".")[0]);
 if (major >= NEEDED) {
   delete process.env[HANDED_OVER];
+  useCompileCache();
   import("../src/main.ts")
     .then((module) => module.main(process.argv.slice(2), process.env))
     .catch((error) => {

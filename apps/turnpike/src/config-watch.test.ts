@@ -8,7 +8,7 @@ const folder = mkdtempSync(join(tmpdir(), "turnpike-watch-"));
 after(() => rmSync(folder, { recursive: true, force: true }));
 
 test("sees a file that is written, put in place by a rename, or reached by another link", {
-  timeout: 20_000,
+  timeout: 60_000,
 }, async () => {
   const target = join(folder, "a.yaml");
   const file = join(folder, "turnpike.yaml");

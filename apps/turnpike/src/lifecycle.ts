@@ -1,3 +1,4 @@
+import { flushCompileCache } from "node:module";
 import type { Log } from "@turnpike/base";
 import type { CommandContext } from "./context.ts";
 
@@ -51,6 +52,7 @@ export async function serve(
     }
     process.off("SIGHUP", remember);
     if (isHungUp) onHangUp?.();
+    flushCompileCache();
     const end = isHungUp && onHangUp === undefined ? "SIGHUP" : signal;
     const cause = await (failed === undefined ? end : Promise.race([end, failed]));
     modules.log.info({ signal: cause }, "stopping");

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { chmodSync, mkdirSync, mkdtempSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
@@ -8,35 +7,18 @@ import { join } from "node:path";
 import { after, suite, test } from "node:test";
 import { writePidFile } from "@turnpike/localnet";
 import type { Command } from "commander";
+import { runInProcess as run, runSpawned } from "../test/run-command.ts";
 import { program } from "./main.ts";
 
-const BIN = join(import.meta.dirname, "../bin/turnpike.js");
 const folder = mkdtempSync(join(tmpdir(), "turnpike-cli-"));
-after(() => rmSync(folder, { recursive: true, force: true }));
-
-interface Ran {
-  readonly code: number | null;
-  readonly out: string;
-  readonly err: string;
-}
+const startFolder = process.cwd();
+process.chdir(folder);
+after(() => {
+  process.chdir(startFolder);
+  rmSync(folder, { recursive: true, force: true });
+});
 
 const ADDRESS = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
-
-/** Runs the command as a user does, in an empty folder and with nothing in its environment but what is given. */
-function run(args: readonly string[], env: Record<string, string> = {}): Promise<Ran> {
-  const child = spawn(process.execPath, [BIN, ...args], { cwd: folder, env, stdio: ["ignore", "pipe", "pipe"] });
-  let out = "";
-  let err = "";
-  child.stdout.on("data", (part) => {
-    out += String(part);
-  });
-  child.stderr.on("data", (part) => {
-    err += String(part);
-  });
-  return new Promise((resolve) => {
-    child.on("close", (code) => resolve({ code, out, err }));
-  });
-}
 
 /** What every route of a stand-in asks for. */
 const TERMS = {
@@ -172,6 +154,24 @@ suite("the command", () => {
       assert.match(out, /^Usage: turnpike/);
     }
     assert.match((await run(["--version"])).out, /^\d+\.\d+\.\d+\n$/);
+  });
+
+  test("in a process of its own: outputs and exit codes", async () => {
+    const [version, help, unknown, capless, gateway] = await Promise.all([
+      runSpawned(["--version"], { cwd: folder }),
+      runSpawned(["keys", "new", "--help"], { cwd: folder }),
+      runSpawned(["nope"], { cwd: folder }),
+      runSpawned(["pay", "eth", "{}", "--max", "abc", "--json"], { cwd: folder }),
+      runSpawned(["gateway"], { cwd: folder }),
+    ]);
+    assert.deepEqual(version, { code: 0, out: (await run(["--version"])).out, err: "" });
+    assert.deepEqual([help.code, help.err], [0, ""]);
+    assert.match(help.out, /^Usage: turnpike keys new/);
+    assert.deepEqual(unknown, { code: 2, out: "", err: (await run(["nope"])).err });
+    assert.deepEqual([capless.code, capless.err], [2, ""]);
+    assert.match(capless.out, /^\{"error":\{"code":"USAGE"/);
+    assert.deepEqual([gateway.code, gateway.out], [2, ""]);
+    assert.match(gateway.err, /^error CONFIG_INVALID: /);
   });
 
   test("an unknown command or option is a usage error, told once, without a stack", async () => {

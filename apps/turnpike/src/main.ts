@@ -89,6 +89,15 @@ function report(error: unknown, args: readonly string[], context: CommandContext
   return exitCodeOf(failure.code);
 }
 
+/** Runs a command line and reports what goes wrong; the exit code of a failure goes to the context. */
+export async function runCommandLine(args: readonly string[], context: CommandContext): Promise<void> {
+  try {
+    await program(context).parseAsync([...args], { from: "user" });
+  } catch (error) {
+    context.exitWith(report(error, args, context));
+  }
+}
+
 /** Runs the command line. The only place that ends the process. */
 export async function main(args: readonly string[], env: Environment): Promise<void> {
   const end = (code: number): never => process.exit(code);
@@ -104,11 +113,7 @@ export async function main(args: readonly string[], env: Environment): Promise<v
     kill: end,
   };
   process.on("uncaughtException", (error) => end(report(error, args, context)));
-  try {
-    await program(context).parseAsync([...args], { from: "user" });
-  } catch (error) {
-    process.exitCode = report(error, args, context);
-  }
+  await runCommandLine(args, context);
 }
 
 if (import.meta.main) await main(process.argv.slice(2), process.env);

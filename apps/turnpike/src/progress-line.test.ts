@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { virtualClock } from "@turnpike/testkit";
 import { createProgressLine } from "./progress-line.ts";
 
 function terminal(isTTY = true): {
@@ -14,14 +15,18 @@ function terminal(isTTY = true): {
 
 test("a line is shown, not too often, and taken away", () => {
   const stream = terminal();
+  const clock = virtualClock();
   {
-    using line = createProgressLine({ isShown: true }, stream);
+    using line = createProgressLine({ isShown: true }, stream, clock);
     line.show("one");
+    clock.advance(99);
     line.show("two");
+    clock.advance(1);
+    line.show("three");
     line.clear();
     line.clear();
   }
-  assert.deepEqual(stream.written, ["\r\u001b[Kone", "\r\u001b[K"]);
+  assert.deepEqual(stream.written, ["\r\u001b[Kone", "\r\u001b[Kthree", "\r\u001b[K"]);
 });
 
 test("it fits its terminal, and names in it cannot move the cursor", () => {

@@ -1,3 +1,5 @@
+import { type Clock, systemClock } from "@turnpike/base";
+
 /** One line of a terminal that is written over and over. */
 export interface ProgressLine extends Disposable {
   /** Shows a text, at most ten times a second. */
@@ -22,6 +24,7 @@ const CONTROLS = /[\u0000-\u001f\u007f-\u009f\u200e\u200f\u202a-\u202e\u2066-\u2
 export function createProgressLine(
   opts: { readonly isShown: boolean },
   stream: ProgressStream = process.stderr,
+  clock: Clock = systemClock,
 ): ProgressLine {
   const isShown = opts.isShown && stream.isTTY === true;
   let lastMs = Number.NEGATIVE_INFINITY;
@@ -32,8 +35,9 @@ export function createProgressLine(
   };
   return {
     show(text) {
-      if (!isShown || performance.now() - lastMs < EVERY_MS) return;
-      lastMs = performance.now();
+      const nowMs = clock.monotonicMs();
+      if (!isShown || nowMs - lastMs < EVERY_MS) return;
+      lastMs = nowMs;
       isThere = true;
       stream.write(`${CLEAR}${text.replaceAll(CONTROLS, "?").slice(0, (stream.columns ?? 80) - 1)}`);
     },

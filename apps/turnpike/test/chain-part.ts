@@ -1,7 +1,6 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { setTimeout as delay } from "node:timers/promises";
 import { silentLog, systemClock } from "@turnpike/base";
 import {
   CHAIN_PROFILES,
@@ -12,6 +11,7 @@ import {
   pocketMachine,
   startRpcServer,
 } from "@turnpike/chain";
+import { eventually } from "@turnpike/testkit";
 import { program } from "../src/main.ts";
 import { consensusKeyOf, initChain } from "../src/wiring/chain-home.ts";
 import { chainHome } from "../src/wiring/chain-layout.ts";
@@ -103,10 +103,10 @@ export async function startTestChain(): Promise<TestChain> {
         isOver = true;
       };
       work.then(over, over);
-      while (!isOver) {
+      await eventually("the end of the work", async () => {
         if (node.mempool.numTxs() > 0) await node.produceBlock();
-        await delay(2);
-      }
+        return isOver;
+      });
       return work;
     },
     async restartRpc(whileDown) {

@@ -84,29 +84,30 @@ async function serve(stack: AsyncDisposableStack, { genesis, application, source
   };
 }
 
-async function startEmbedded(): Promise<TestNode> {
+/** An embedded node, and the test's hands on it. */
+export interface EmbeddedTestNode extends TestNode {
+  readonly node: Awaited<ReturnType<typeof openEmbeddedNode>>;
+}
+
+/** Starts an embedded node of a new chain, which makes a block only when the test asks for one. */
+export async function startEmbedded(): Promise<EmbeddedTestNode> {
   await using stack = new AsyncDisposableStack();
   const validatorSigner = edSigner("validator");
   const genesis = quickGenesis(validatorSigner.publicKey);
   const { machine, modules } = machineOf(genesis);
   const node = stack.use(
     await openEmbeddedNode(
-      {
-        folder: await scratch(stack),
-        genesis,
-        blockIntervalMs: QUICK_PROFILE.blockIntervalMs,
-        moniker: "test",
-        version: PROTOCOL_VERSION,
-      },
+      { folder: await scratch(stack), genesis, moniker: "test", version: PROTOCOL_VERSION },
       { machine, validatorSigner, nodeSigner: edSigner("node") },
     ),
   );
   const rpc = stack.use(await startRpcServer({ host: HOST, port: 0 }, { node, log: silentLog, clock: systemClock }));
   const source = new EmbeddedSource({ listenAddr: "tcp://0.0.0.0:26656", rpcAddr: "tcp://0.0.0.0:26657" }, node);
-  return await serve(stack, { genesis, application: node.application, source, modules }, rpc.url);
+  return { node, ...(await serve(stack, { genesis, application: node.application, source, modules }, rpc.url)) };
 }
 
-async function startUnderComet(): Promise<TestNode> {
+/** Starts CometBFT with our application on a new chain, whose blocks come by its own clock. */
+export async function startUnderComet(): Promise<TestNode> {
   await using stack = new AsyncDisposableStack();
   const folder = await scratch(stack);
   const home = join(folder, "home");
@@ -121,9 +122,4 @@ async function startUnderComet(): Promise<TestNode> {
   const comet = stack.use(await startComet(home, address));
   const rpc = stack.use(new CometRpc({ url: comet.rpcUrl }));
   return await serve(stack, { genesis, application, source: new CometSource({ rpc }), modules }, comet.rpcUrl);
-}
-
-/** Starts a node of a new chain whose blocks come by themselves. */
-export function startNode(engine: EngineName): Promise<TestNode> {
-  return engine === "embedded" ? startEmbedded() : startUnderComet();
 }

@@ -14,42 +14,31 @@ import {
 import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
+import { text as textOfStream } from "node:stream/consumers";
 import { after, before, suite, test } from "node:test";
 import { type AppError, isAppError, silentLog } from "@turnpike/base";
 import { CHAIN_PROFILES, type GenesisDocument, parseGenesisFile } from "@turnpike/chain";
 import { type Config, loadConfig } from "@turnpike/config";
+import { COMMAND_FILE, type Ran, runInProcess } from "../../test/run-command.ts";
 import { exportChain, type RunningChain, startChain } from "../wiring/chain.ts";
 import { consensusKeyOf, initChain } from "../wiring/chain-home.ts";
 import { builtinChainServices } from "../wiring/chain-services.ts";
 
-const BIN = join(import.meta.dirname, "../../bin/turnpike.js");
 const folder = mkdtempSync(join(tmpdir(), "turnpike-chain-command-"));
 const config = join(folder, "turnpike.yaml");
 
-interface Ran {
-  readonly code: number | null;
-  readonly out: string;
-  readonly err: string;
-}
-
+/** A command in a process of its own. */
 function launch(args: readonly string[]): { readonly child: ChildProcess; readonly ran: Promise<Ran> } {
-  const child = spawn(process.execPath, [BIN, "chain", ...args, "--config", config], {
+  const child = spawn(process.execPath, [COMMAND_FILE, "chain", ...args, "--config", config], {
     cwd: folder,
     env: {},
     stdio: ["ignore", "pipe", "pipe"],
   });
-  let out = "";
-  let err = "";
-  child.stdout.on("data", (part) => {
-    out += String(part);
-  });
-  child.stderr.on("data", (part) => {
-    err += String(part);
-  });
-  return { child, ran: once(child, "close").then(([code]) => ({ code: code as number | null, out, err })) };
+  const ran = Promise.all([once(child, "close"), textOfStream(child.stdout), textOfStream(child.stderr)]);
+  return { child, ran: ran.then(([[code], out, err]) => ({ code: code as number | null, out, err })) };
 }
 
-const run = (...args: readonly string[]): Promise<Ran> => launch(args).ran;
+const run = (...args: readonly string[]): Promise<Ran> => runInProcess(["chain", ...args, "--config", config]);
 
 /** Blocks as they are made. */
 async function subscribed(rpc: string): Promise<{ heights(count: number): Promise<bigint[]> }> {
@@ -169,7 +158,7 @@ async function refusal(doing: Promise<unknown>): Promise<AppError> {
 const startRefusal = (home: string, config = chainConfig()): Promise<AppError> =>
   refusal(startChain(config, home, modules));
 
-suite("turnpike chain", { timeout: 240_000 }, () => {
+suite("turnpike chain", () => {
   const home = join(folder, "home");
 
   before(async () => {

@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
 import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -7,35 +6,13 @@ import { after, before, suite, test } from "node:test";
 import { noMetrics, type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import { type AdminService, type ReloadResult, serveAdmin } from "@turnpike/gateway";
 import type { RelayControl, ServiceView } from "@turnpike/relay";
+import { type Ran, runInProcess, runSpawned } from "../../test/run-command.ts";
 
-const BIN = join(import.meta.dirname, "../../bin/turnpike.js");
 const TOKEN = "9f3a1c5e7b2d4860";
 const folder = mkdtempSync(join(tmpdir(), "turnpike-admin-"));
 
-interface Ran {
-  readonly code: number | null;
-  readonly out: string;
-  readonly err: string;
-}
-
-function run(args: readonly string[], env: Record<string, string>): Promise<Ran> {
-  const child = spawn(process.execPath, [BIN, "relay", ...args], {
-    cwd: folder,
-    env,
-    stdio: ["ignore", "pipe", "pipe"],
-  });
-  let out = "";
-  let err = "";
-  child.stdout.on("data", (part) => {
-    out += String(part);
-  });
-  child.stderr.on("data", (part) => {
-    err += String(part);
-  });
-  return new Promise((resolve) => {
-    child.on("close", (code) => resolve({ code, out, err }));
-  });
-}
+const run = (args: readonly string[], env: Record<string, string>): Promise<Ran> =>
+  runInProcess(["relay", ...args], env);
 
 const VIEW: ServiceView = {
   id: "eth" as ServiceId,
@@ -57,7 +34,7 @@ const VIEW: ServiceView = {
   ],
 };
 
-suite("turnpike relay", { timeout: 240_000 }, () => {
+suite("turnpike relay", () => {
   const calls: string[] = [];
   let outcome: ReloadResult = { kind: "unchanged" };
   let service: AdminService;
@@ -107,6 +84,7 @@ suite("turnpike relay", { timeout: 240_000 }, () => {
     assert.match(table.out, /^service +operator +speaks +host +score +breaker +latency +height +state$/m);
     assert.match(table.out, /^eth +node a +json_rpc +a\.example +87 +probation +12 ms +100 \(-5\) +drained$/m);
     assert.deepEqual(JSON.parse(json.out), VIEW);
+    assert.deepEqual(await runSpawned(["relay", "suppliers"], { cwd: folder, env }), table, "in a process of its own");
     assert.equal(unknown.code, 1);
     assert.equal((JSON.parse(unknown.out) as { error: { code: string } }).error.code, "ADMIN_NOT_FOUND");
   });

@@ -8,26 +8,25 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text } from "node:stream/consumers";
 import { after, before, suite, test } from "node:test";
+import { COMMAND_FILE, type Ran, runInProcess, runSpawned } from "../../test/run-command.ts";
 
-const BIN = join(import.meta.dirname, "../../bin/turnpike.js");
-
-suite("turnpike search index, as a user calls it", { timeout: 180_000 }, () => {
+suite("turnpike search index, as a user calls it", () => {
   let folder: string;
+  const startFolder = process.cwd();
   before(() => {
     folder = mkdtempSync(join(tmpdir(), "turnpike-search-cli-"));
     mkdirSync(join(folder, "docs"));
     writeFileSync(join(folder, "docs", "one.md"), "# Settlement\n\nPayments are settled in batches on a chain.\n");
     const sources = ["none", "docs"].map((target) => ({ kind: "folder", target: join(folder, target) }));
     writeFileSync(join(folder, "turnpike.yaml"), JSON.stringify({ search: { local: { sources } } }));
+    process.chdir(folder);
   });
-  after(() => rmSync(folder, { recursive: true, force: true }));
+  after(() => {
+    process.chdir(startFolder);
+    rmSync(folder, { recursive: true, force: true });
+  });
 
-  const start = (...args: readonly string[]) => {
-    const child = spawn(process.execPath, [BIN, "search", ...args], { cwd: folder, env: {}, stdio: "pipe" });
-    const ended = Promise.all([once(child, "close"), text(child.stdout), text(child.stderr)]);
-    return { child, ended: ended.then(([[code], out, err]) => ({ code: code as number | null, out, err })) };
-  };
-  const run = (...args: readonly string[]) => start(...args).ended;
+  const run = (...args: readonly string[]): Promise<Ran> => runInProcess(["search", ...args]);
 
   test("a source that is not there does not keep the others out, and the command says so", async () => {
     const said = await run("index");
@@ -44,7 +43,7 @@ suite("turnpike search index, as a user calls it", { timeout: 180_000 }, () => {
   });
 
   test("in a pipe it writes what it did and nothing else; wrong calls are refused before anything is made", async () => {
-    const { code, out, err } = await run("index", "docs");
+    const { code, out, err } = await runSpawned(["search", "index", "docs"], { cwd: folder });
     assert.deepEqual([code, err], [0, ""]);
     assert.match(out, /^docs {2}\(folder\) {2}1 seen, [^\n]*\nThe index holds 1 documents \([\d.]+ KiB\)\.\n$/);
     const wrong = await run("index", "docs", "--kind", "wiki");
@@ -71,11 +70,13 @@ suite("turnpike search index, as a user calls it", { timeout: 180_000 }, () => {
 
   test("SIGINT half-way ends it with 1; the next run goes on and asks for nothing twice", async () => {
     const asked: string[] = [];
-    let onThird = (): void => {};
+    const third = Promise.withResolvers<void>();
+    let isFirst = true;
     const site = createServer((request, response) => {
       const path = request.url ?? "";
       asked.push(path);
-      if (asked.filter((one) => one.startsWith("/p")).length === 3) onThird();
+      // What it waits for when it is ended.
+      if (isFirst && asked.filter((one) => one.startsWith("/p")).length === 3) return third.resolve();
       if (path === "/robots.txt") return response.writeHead(404).end();
       response.setHeader("content-type", "text/html");
       const links = path === "/" ? Array.from({ length: 8 }, (_, n) => `<a href="/p${n}">${n}</a>`).join("") : "";
@@ -85,15 +86,17 @@ suite("turnpike search index, as a user calls it", { timeout: 180_000 }, () => {
     }).listen(0, "127.0.0.1");
     await once(site, "listening");
     const url = `http://127.0.0.1:${(site.address() as AddressInfo).port}/`;
-    const crawl = { delayMs: 50 };
+    const crawl = { delayMs: 1 };
     writeFileSync(join(folder, "crawl.yaml"), JSON.stringify({ search: { crawl, local: { file: "crawl.sqlite" } } }));
     const args = ["index", url, "--kind", "url", "--config", "crawl.yaml", "--json"];
-    const first = start(...args);
-    onThird = () => void first.child.kill("SIGINT");
-    const ended = await first.ended;
-    const half = JSON.parse(ended.out);
-    assert.deepEqual([ended.code, half.ended, half.sources[0].incomplete], [1, true, true]);
-    onThird = () => {};
+    const first = spawn(process.execPath, [COMMAND_FILE, "search", ...args], { cwd: folder, env: {}, stdio: "pipe" });
+    const ended = Promise.all([once(first, "close"), text(first.stdout)]);
+    await third.promise;
+    first.kill("SIGINT");
+    const [[firstCode], said] = await ended;
+    const half = JSON.parse(said);
+    assert.deepEqual([firstCode, half.ended, half.sources[0].incomplete], [1, true, true]);
+    isFirst = false;
     const before = asked.splice(0);
     const { code, out } = await run(...args);
     assert.equal(code, 0);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { systemClock } from "@turnpike/base";
+import { eventually, virtualClock } from "@turnpike/testkit";
 import { startFakeRpc, statusAt } from "../../test/testnet-rpc.ts";
 import { ChainWatch, votesText } from "./chain-watch.ts";
 
@@ -19,33 +19,50 @@ const CONSENSUS = {
   },
 };
 
-suite("the watch on a chain", { timeout: 60_000 }, () => {
+suite("the watch on a chain", () => {
   test("says once that the chain stands still, whose votes there are and who is silent, and that it goes on", async () => {
-    await using node = await startFakeRpc({ status: statusAt(28), consensus_state: CONSENSUS });
+    let looks = 0;
+    const statusOf = (height: number) => ({
+      get status() {
+        looks++;
+        return statusAt(height);
+      },
+      consensus_state: CONSENSUS,
+    });
+    await using node = await startFakeRpc(statusOf(28));
+    const clock = virtualClock();
     const said: string[] = [];
-    let heard = Promise.withResolvers<void>();
-    const onEvent = (text: string): void => {
-      said.push(text);
-      heard.resolve();
-    };
     const nodes = [
       { name: "node0", rpc: node.url },
       // Nothing listens there.
       { name: "node1", rpc: "http://127.0.0.1:1" },
     ];
     await using _watch = new ChainWatch(
-      { nodes: () => nodes, standMs: 200, everyMs: 20 },
-      { clock: systemClock, onEvent },
+      { nodes: () => nodes, everyMs: 1, askMs: 60_000 },
+      { clock, onEvent: (text) => said.push(text) },
     );
-    await heard.promise;
-    assert.match(
-      said[0] ?? "",
-      /^the chain stands still at block 28 for \d+ s; no answer from node1; round 0 of block 29 has prevotes BA\{4:xxxx\} 40000\/40000 = 1\.00, precommits BA\{4:x_x_\} 20000\/40000 = 0\.50; a block needs more than two thirds of the votes$/,
+    /** Resolves when a look that began after this call is over. */
+    const looked = (): Promise<true> => {
+      const before = looks;
+      return eventually("two looks", () => looks >= before + 2);
+    };
+    await looked();
+    clock.advance(9_999);
+    await looked();
+    assert.deepEqual(said, []);
+    clock.advance(1);
+    await eventually("that it stands still", () => said.length > 0);
+    assert.equal(
+      said[0],
+      "the chain stands still at block 28 for 10 s; no answer from node1; round 0 of block 29 has prevotes BA{4:xxxx} 40000/40000 = 1.00, precommits BA{4:x_x_} 20000/40000 = 0.50; a block needs more than two thirds of the votes",
     );
-    heard = Promise.withResolvers();
-    node.answers = { status: statusAt(29) };
-    await heard.promise;
-    assert.match(said[1] ?? "", /^the chain goes on with block 29 after \d+ s$/);
+    clock.advance(60_000);
+    await looked();
+    assert.equal(said.length, 1);
+    node.answers = statusOf(29);
+    await eventually("that it goes on", () => said.length > 1);
+    assert.equal(said[1], "the chain goes on with block 29 after 70 s");
+    await looked();
     assert.equal(said.length, 2);
   });
 

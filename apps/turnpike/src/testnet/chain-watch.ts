@@ -16,6 +16,8 @@ export interface ChainWatchOptions {
   readonly standMs?: number;
   /** Pause between looks; 1,000 by default. */
   readonly everyMs?: number;
+  /** Time for a node to answer; 2,000 by default. */
+  readonly askMs?: number;
 }
 
 /** What {@link ChainWatch} works with. */
@@ -118,7 +120,8 @@ export class ChainWatch implements AsyncDisposable {
   }
 
   async #ask<T>(rpc: string, asking: (client: ChainClient, signal: AbortSignal) => Promise<T>): Promise<T | undefined> {
-    await using client = new ChainClient({ url: rpc, timeoutMs: ASK_MS }, { clock: this.#modules.clock });
+    const { askMs = ASK_MS } = this.#options;
+    await using client = new ChainClient({ url: rpc, timeoutMs: askMs }, { clock: this.#modules.clock });
     try {
       return await asking(client, this.#stopping.signal);
     } catch (error) {

@@ -6,9 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, suite, test } from "node:test";
-import { setTimeout as delay } from "node:timers/promises";
 import { isAppError } from "@turnpike/base";
 import { commandLineOf } from "@turnpike/localnet";
+import { eventually } from "@turnpike/testkit";
 import { runCommand } from "../../test/chain-part.ts";
 import { addressesOf, bridgeName, networkNames, type Testnet, type TestnetNode } from "./plan.ts";
 import { findTestnetPrograms } from "./programs.ts";
@@ -52,14 +52,13 @@ const ip = (...args: string[]): string => spawnSync("ip", args, { encoding: "utf
 
 /** Waits for a block of the chain above one. Gives its height. */
 async function heightAbove(rpc: string, least: number): Promise<number> {
-  for (;;) {
+  return eventually(`a block above ${least}`, async () => {
     const { result } = (await (await fetch(`${rpc}/status`)).json()) as {
       result: { sync_info: { latest_block_height: string } };
     };
     const height = Number(result.sync_info.latest_block_height);
-    if (height > least) return height;
-    await delay(100);
-  }
+    return height > least && height;
+  });
 }
 
 function pidsIn(testnet: Testnet): number[] {

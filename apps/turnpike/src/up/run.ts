@@ -1,4 +1,5 @@
 import { rm, writeFile } from "node:fs/promises";
+import { flushCompileCache } from "node:module";
 import { fileURLToPath } from "node:url";
 import { AppError, silentLog, systemClock } from "@turnpike/base";
 import { findAnvil, findPostgres, freePort, isPortFree, type LocalPostgres } from "@turnpike/localnet";
@@ -169,6 +170,7 @@ export async function runUp(options: UpOptions, modules: UpModules): Promise<voi
     if (stop.aborted) return await stopped;
     await writeUpFile(layout.upFile, up);
     progress.ready(up, layout.upFile);
+    flushCompileCache();
     await stopped;
   } catch (error) {
     if (!stop.aborted) throw error;

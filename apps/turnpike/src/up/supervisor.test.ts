@@ -1,10 +1,13 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { isAppError, systemClock } from "@turnpike/base";
 import { freePort, isAlive, readPidFile } from "@turnpike/localnet";
+import { eventually, virtualClock } from "@turnpike/testkit";
 import { childPart } from "./parts.ts";
 import { neverExits, type Part, type PartEvent, Supervisor } from "./supervisor.ts";
 
@@ -25,6 +28,11 @@ class Events {
     return this.seen.map((event) => `${event.part} ${event.kind}`);
   }
 }
+
+const nothing = (): Promise<void> => Promise.resolve();
+
+/** Resolves when what follows from promises that are settled has happened. */
+const settled = (): Promise<void> => new Promise((resolve) => setImmediate(resolve));
 
 const SERVER = `
 const { createServer } = require("node:http");
@@ -124,42 +132,47 @@ suite("supervisor", () => {
     assert.equal(second?.text, "ended with code 1: error PORT_IN_USE: somebody has it");
   });
 
-  // Without the limit its last pause alone would be of minutes. A busy machine makes pauses longer, never shorter.
-  test("waits longer each time for a part that keeps dying, up to a limit", { timeout: 60_000 }, async () => {
+  test("waits longer each time for a part that keeps dying, up to a limit, and less after it was steady", async (context) => {
+    context.mock.timers.enable({ apis: ["setTimeout"] });
+    const clock = virtualClock();
     const events = new Events();
-    const pauses: number[] = [];
-    let diedMs = 0;
     let starts = 0;
+    let die = (): void => {};
     const part: Part = {
       name: "mayfly",
       start: () => {
-        if (starts++ > 0) pauses.push(performance.now() - diedMs);
-        // steady at first, so that the first start succeeds; then it dies at once
+        starts++;
         const exited = new Promise<{ code: number; signal: null }>((resolve) => {
-          setImmediate(() => resolve({ code: 1, signal: null }));
+          die = () => resolve({ code: 1, signal: null });
         });
-        const nothing = (): Promise<void> => Promise.resolve();
         return Promise.resolve({ exited, ready: nothing, stop: nothing, kill: nothing });
       },
     };
     const supervisor = new Supervisor(
-      { stages: [[part]], firstPauseMs: 20, longestPauseMs: 80 },
-      {
-        clock: systemClock,
-        onEvent: (event) => {
-          if (event.kind === "died") diedMs = performance.now();
-          events.add(event);
-        },
-      },
+      { stages: [[part]], firstPauseMs: 20, longestPauseMs: 80, steadyMs: 1_000 },
+      { clock, onEvent: events.add },
     );
     await supervisor.start();
-    await events.until("mayfly", "died", 15);
+    let deaths = 0;
+    const diesAndIsBackAfter = async (pauseMs: number): Promise<void> => {
+      die();
+      await events.until("mayfly", "died", ++deaths);
+      await settled();
+      const before = starts;
+      context.mock.timers.tick(pauseMs - 1);
+      await settled();
+      assert.equal(starts, before, `death ${deaths}: too early`);
+      context.mock.timers.tick(1);
+      await settled();
+      assert.equal(starts, before + 1, `death ${deaths}: too late`);
+    };
+    for (const pauseMs of [20, 40, ...Array.from({ length: 20 }, () => 80)]) await diesAndIsBackAfter(pauseMs);
+    clock.advance(999);
+    await diesAndIsBackAfter(80);
+    clock.advance(1_000);
+    await diesAndIsBackAfter(20);
+    await diesAndIsBackAfter(40);
     await supervisor.stop();
-    const wanted = [20, 40, ...Array.from({ length: 12 }, () => 80)];
-    for (const [at, least] of wanted.entries()) {
-      const pause = pauses[at] ?? 0;
-      assert.ok(pause >= least - 2, `pause ${at} was ${pause} ms, wanted ${least}`);
-    }
   });
 
   test("a part that fails at the start is named with its log, and the others can be stopped", async () => {
@@ -182,21 +195,52 @@ suite("supervisor", () => {
     await second.stop();
   });
 
-  test("a part that never answers is given up, and one that never stops is ended by force", async () => {
+  test("a part that never answers is given up, and one that never stops is killed", async () => {
     const events = new Events();
-    const stubborn = child(
-      "stubborn",
-      'process.on("SIGTERM", () => {}); setInterval(() => {}, 1000)',
-      [],
-      "http://127.0.0.1:1/",
-    );
+    let kills = 0;
+    const part: Part = {
+      name: "stubborn",
+      readyTimeoutMs: 20,
+      start: () =>
+        Promise.resolve({
+          exited: neverExits,
+          ready: async (signal) => {
+            await once(signal, "abort");
+            throw signal.reason;
+          },
+          stop: () => new Promise<never>(() => {}),
+          kill: () => {
+            kills++;
+            return Promise.resolve();
+          },
+        }),
+    };
     const supervisor = new Supervisor(
-      { stages: [[{ ...stubborn, readyTimeoutMs: 400 }]], stopTimeoutMs: 200 },
+      { stages: [[part]], stopTimeoutMs: 20 },
       { clock: systemClock, onEvent: events.add },
     );
     await assert.rejects(supervisor.start(), (error) => isAppError(error, "DEADLINE_EXCEEDED"));
-    const pid = await pidOf("stubborn");
+    assert.equal(kills, 0);
     await supervisor.stop();
+    assert.equal(kills, 1);
+  });
+
+  test("a child that does not end of SIGTERM is ended by force", async () => {
+    const events = new Events();
+    const port = await freePort();
+    const mark = join(folder, "asked");
+    const deaf = `
+      process.on("SIGTERM", () => require("node:fs").writeFileSync(process.argv[2], ""));
+      require("node:http").createServer((_, response) => response.end()).listen(Number(process.argv[1]), "127.0.0.1");`;
+    const part = child("deaf", deaf, [String(port), mark], `http://127.0.0.1:${port}/`);
+    const supervisor = new Supervisor({ stages: [[part]] }, { clock: systemClock, onEvent: events.add });
+    await supervisor.start();
+    const pid = await pidOf("deaf");
+    const stopped = supervisor.stop();
+    await eventually("it was asked to end", () => existsSync(mark));
+    assert.ok(isAlive(pid));
+    supervisor.force();
+    await stopped;
     assert.ok(!isAlive(pid));
   });
 
@@ -211,8 +255,7 @@ suite("supervisor", () => {
     );
     const started = assert.rejects(supervisor.start(), (error) => isAppError(error, "SHUTTING_DOWN"));
     await events.until("slow", "starting");
-    while ((await readPidFile(join(folder, "slow.json"))) === undefined) await new Promise(setImmediate);
-    const pid = await pidOf("slow");
+    const { pid } = await eventually("its pid file", () => readPidFile(join(folder, "slow.json")));
     await supervisor.stop();
     await started;
     assert.ok(!isAlive(pid));
@@ -223,7 +266,6 @@ suite("supervisor", () => {
     const events = new Events();
     const gate = Promise.withResolvers<undefined>();
     let stops = 0;
-    const nothing = (): Promise<void> => Promise.resolve();
     const stop = (): Promise<void> => {
       stops++;
       return Promise.resolve();
@@ -245,7 +287,6 @@ suite("supervisor", () => {
 
   test("a part inside this process is never watched", async () => {
     const events = new Events();
-    const nothing = (): Promise<void> => Promise.resolve();
     const part: Part = {
       name: "inside",
       start: () => Promise.resolve({ exited: neverExits, ready: nothing, stop: nothing, kill: nothing }),

@@ -1,4 +1,4 @@
-import { setTimeout as delay } from "node:timers/promises";
+import timers from "node:timers/promises";
 import { AppError, type Clock, isAppError } from "@turnpike/base";
 import type { ChildExit } from "@turnpike/localnet";
 
@@ -165,7 +165,7 @@ export class Supervisor implements AsyncDisposable {
       }
       const pauseMs = Math.min(longestPauseMs, firstPauseMs * 2 ** Math.min(deaths++, 16));
       try {
-        await delay(pauseMs, undefined, { signal });
+        await timers.setTimeout(pauseMs, undefined, { signal });
       } catch {
         return;
       }

@@ -7,13 +7,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, suite, test } from "node:test";
-import { fileURLToPath } from "node:url";
 import { devRpc, endProcess, freePort, isAlive, readPidFile, USDC_ADDRESS } from "@turnpike/localnet";
 import type { SearchAnswer } from "@turnpike/search";
+import { COMMAND_FILE, runInProcess } from "../../test/run-command.ts";
 import type { UpFile } from "../up-file.ts";
 import { type StateLayout, stateLayout } from "./layout.ts";
 
-const COMMAND = fileURLToPath(new URL("../../bin/turnpike.js", import.meta.url));
 const PORTS = [
   "gateway",
   "metrics",
@@ -27,7 +26,7 @@ const PORTS = [
   "search",
 ] as const;
 const CHILDREN = ["anvil", "search", "chain", "gateway", "facilitator", "db"] as const;
-const TIMEOUT_MS = 240_000;
+const TIMEOUT_MS = 600_000;
 
 interface Run {
   readonly child: ChildProcess;
@@ -40,8 +39,8 @@ interface Run {
   notice(pattern: RegExp): Promise<void>;
 }
 
-function run(args: readonly string[], cwd = process.cwd()): Run {
-  const child = spawn(process.execPath, [COMMAND, ...args], { cwd, stdio: ["ignore", "pipe", "pipe"] });
+function start(args: readonly string[]): Run {
+  const child = spawn(process.execPath, [COMMAND_FILE, ...args], { stdio: ["ignore", "pipe", "pipe"] });
   const notices: string[] = [];
   const waiting = new Set<() => void>();
   const lines = createInterface(child.stderr);
@@ -73,8 +72,11 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
   let folder = "";
   let layout: StateLayout;
   let args: readonly string[] = [];
+  const startFolder = process.cwd();
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), "turnpike-test-"));
+    // Commands find there what runs.
+    process.chdir(folder);
     layout = stateLayout(join(folder, ".turnpike"));
     const ports = await Promise.all(PORTS.map(() => freePort()));
     args = [
@@ -124,7 +126,7 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
   };
 
   test("boots, survives the death of each part and of itself, and stops cleanly", async () => {
-    const first = run(args);
+    const first = start(args);
     assert.equal((JSON.parse(await first.line) as { ready: boolean }).ready, true);
     const up = await readUp();
     assert.equal((await stat(layout.upFile)).mode & 0o777, 0o600);
@@ -156,21 +158,21 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
       assert.equal((await stat(join(layout.folder, part))).mode & 0o777, 0o600, part);
     }
 
-    const second = await run(args).exit;
+    const second = await runInProcess(args);
     assert.notEqual(second.code, 0);
-    assert.match(second.output, /"ALREADY_RUNNING".*already running/);
-    assert.doesNotMatch(second.output, /--fresh/, "it must not lose the state of the one that runs");
-    const other = await run(args.with(3, join(folder, "other"))).exit;
-    assert.match(other.output, /PORT_IN_USE/);
+    assert.match(second.out, /"ALREADY_RUNNING".*already running/);
+    assert.doesNotMatch(second.out, /--fresh/, "it must not lose the state of the one that runs");
+    const other = await runInProcess(args.with(3, join(folder, "other")));
+    assert.match(other.out, /PORT_IN_USE/);
     assert.ok(!(await readdir(folder)).includes("other"), "a run that started nothing leaves nothing");
     assert.equal(await ready(up), 200);
 
-    const bought = await run(["pay", "eth", '{"method":"eth_blockNumber"}', "--json"], folder).exit;
-    assert.equal(bought.code, 0, bought.output);
+    const bought = await runInProcess(["pay", "eth", '{"method":"eth_blockNumber"}', "--json"]);
+    assert.equal(bought.code, 0, bought.out);
     const asked = { query: "how are payments settled", max_results: 3 };
-    const found = await run(["pay", "search", JSON.stringify(asked), "--json"], folder).exit;
-    assert.equal(found.code, 0, found.output);
-    const { data } = (JSON.parse(found.output) as { envelope: { data: SearchAnswer } }).envelope;
+    const found = await runInProcess(["pay", "search", JSON.stringify(asked), "--json"]);
+    assert.equal(found.code, 0, found.out);
+    const { data } = (JSON.parse(found.out) as { envelope: { data: SearchAnswer } }).envelope;
     assert.equal(data.query, asked.query);
     assert.equal(data.results.length, 3);
     assert.ok(
@@ -179,12 +181,12 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
     );
     const [page] = data.results.filter(({ url }) => url.startsWith(up.search));
     assert.equal((await fetch(page?.url ?? "")).status, 200);
-    const bad = await run(["pay", "search", '{"query":"x","max_results":0}', "--json"], folder).exit;
+    const bad = await runInProcess(["pay", "search", '{"query":"x","max_results":0}', "--json"]);
     assert.notEqual(bad.code, 0);
-    assert.match(bad.output, /VALIDATION_FAILED/);
+    assert.match(bad.out, /VALIDATION_FAILED/);
 
-    const settled = await run(["db", "books", "--list", "settled", "--json"], folder).exit;
-    const [searched, payment, ...more] = JSON.parse(settled.output) as {
+    const settled = await runInProcess(["db", "books", "--list", "settled", "--json"]);
+    const [searched, payment, ...more] = JSON.parse(settled.out) as {
       payer: string;
       value: string;
       transaction: string;
@@ -195,9 +197,9 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
       "the ledger of what runs in this folder",
     );
     assert.deepEqual([searched?.value, payment.value, more.length], ["5000", "5000", 0], "the bad query was free");
-    assert.ok(bought.output.includes(payment.transaction));
-    assert.match((await run(["db", "books", "--list", "owed,disputed"], folder).exit).output, /^There is none\.$/m);
-    assert.match((await run(["db", "books"], folder).exit).output, /^ {2}settled +2 +0\.010000$/m);
+    assert.ok(bought.out.includes(payment.transaction));
+    assert.match((await runInProcess(["db", "books", "--list", "owed,disputed"])).out, /^There is none\.$/m);
+    assert.match((await runInProcess(["db", "books"])).out, /^ {2}settled +2 +0\.010000$/m);
 
     const gateway = await pidOf("gateway");
     process.kill(gateway, "SIGKILL");
@@ -218,7 +220,7 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
     await first.exit;
     assert.ok(parts.every(isAlive), "the parts outlive a supervisor that is killed");
 
-    const again = run(args);
+    const again = start(args);
     assert.equal((JSON.parse(await again.line) as { ready: boolean }).ready, true);
     assert.match(again.notices.join("\n"), /Ended what an earlier run left behind: .*anvil, postgres/);
     assert.deepEqual({ ...(await readUp()), dbTokens: up.dbTokens }, up);
@@ -241,6 +243,7 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
       const found = await readPidFile(join(layout.pidFolder, name));
       if (found !== undefined) await endProcess(found.pid, "SIGTERM", 5_000);
     }
+    process.chdir(startFolder);
     await rm(folder, { recursive: true, force: true });
   });
 });

@@ -181,7 +181,7 @@ test("an account's transactions follow each other before the next block, and fin
   assert.equal((await client.account(signer.address))?.sequence, (account?.sequence ?? 0n) + 7n);
   // What is refused takes no sequence.
   const tooMuch = "99999999999999999";
-  await assert.rejects(sender.send([payment(signer.address, tooMuch)], { timeoutMs: 1_000 }), (error: Error) =>
+  await assert.rejects(sender.send([payment(signer.address, tooMuch)], { timeoutMs: 30_000 }), (error: Error) =>
     isAppError(error, "TX_FAILED"),
   );
   assert.equal((await chain.during(send("7"))).code, 0);

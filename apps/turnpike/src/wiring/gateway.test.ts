@@ -4,28 +4,21 @@ import { after, before, suite, test } from "node:test";
 import { isAppError, silentLog } from "@turnpike/base";
 import { createClient, newPrivateKey, signerFromKey, tokenBalance } from "@turnpike/client";
 import { loadConfig } from "@turnpike/config";
-import {
-  type Anvil,
-  deployTestToken,
-  fundGas,
-  type LocalPostgres,
-  MULTICALL3_ADDRESS,
-  startAnvil,
-  startPostgres,
-  USDC_ADDRESS,
-} from "@turnpike/localnet";
+import { fundGas, MULTICALL3_ADDRESS, setTokenBalance, USDC_ADDRESS } from "@turnpike/localnet";
+import { openTestAnvil, openTestPostgres, type TestAnvil, type TestPostgres } from "@turnpike/testkit";
 import { startFacilitator } from "./facilitator.ts";
 import { type GatewayService, startGateway } from "./gateway.ts";
 import { ledgerBooks, migrateLedger } from "./ledger.ts";
 
-const PAY_TO = "0x209693Bc6afc0C5328bA36FaF03C514EF312287C";
+const PAY_TO = signerFromKey(newPrivateKey()).address;
 
 suite("a wired gateway, on a real chain and a real ledger", () => {
   const buyer = signerFromKey(newPrivateKey());
   const relayerKey = newPrivateKey();
-  let anvil: Anvil;
-  let postgres: LocalPostgres;
+  let anvil: TestAnvil;
+  let postgres: TestPostgres;
   let gateway: GatewayService;
+  const opened = new AsyncDisposableStack();
 
   const configWith = (change: Record<string, unknown>, network: Record<string, unknown> = {}) => {
     const overrides = {
@@ -46,6 +39,7 @@ suite("a wired gateway, on a real chain and a real ledger", () => {
           },
         ],
         relayer: { keys: [relayerKey], batchWindowMs: 10 },
+        rpcTimeoutMs: 60_000,
       },
       suppliers: { eth: { endpoints: [{ operator: "local", urls: { json_rpc: anvil.url } }] } },
       catalogue: { overrides: { eth: { evmChainId: 84532 } } },
@@ -55,20 +49,17 @@ suite("a wired gateway, on a real chain and a real ledger", () => {
   };
 
   before(async () => {
-    [anvil, postgres] = await Promise.all([startAnvil({}), startPostgres({})]);
-    await deployTestToken(anvil.url, { holders: [{ address: buyer.address, units: 20_000n }] });
+    anvil = opened.use(await openTestAnvil());
+    postgres = opened.use(await openTestPostgres());
+    await setTokenBalance(anvil.url, { address: buyer.address, units: 20_000n });
     await fundGas(anvil.url, signerFromKey(relayerKey).address, 10n ** 18n);
     await migrateLedger(configWith({}), "gateway");
-    gateway = await startGateway({ config: configWith({}), env: {}, log: silentLog });
+    gateway = opened.use(await startGateway({ config: configWith({}), env: {}, log: silentLog }));
   });
 
-  after(async () => {
-    await gateway[Symbol.asyncDispose]();
-    await postgres[Symbol.asyncDispose]();
-    await anvil[Symbol.asyncDispose]();
-  });
+  after(() => opened.disposeAsync());
 
-  test("sells a live answer for exactly 5,000 units, and the books show it", { timeout: 180_000 }, async () => {
+  test("sells a live answer for exactly 5,000 units, and the books show it", async () => {
     const base = `http://127.0.0.1:${gateway.gatewayPort}`;
     const client = createClient({ gateway: base, signer: buyer, budget: { perCallUsd: "0.01" } });
     const result = await client.call("eth", { method: "eth_chainId" });
@@ -89,7 +80,7 @@ suite("a wired gateway, on a real chain and a real ledger", () => {
     assert.equal((await fetch(`${base}/ready`)).status, 200);
   });
 
-  test("a facilitator serves its metrics by a port of their own", { timeout: 30_000 }, async () => {
+  test("a facilitator serves its metrics by a port of their own", async () => {
     const relayer = { keys: [newPrivateKey()] };
     const apart = (metrics: Record<string, unknown>) =>
       configWith({ facilitator: { port: 0, relayer, ...(Object.keys(metrics).length === 0 ? {} : { metrics }) } });
@@ -103,7 +94,7 @@ suite("a wired gateway, on a real chain and a real ledger", () => {
     assert.equal(quiet.metricsPort, undefined);
   });
 
-  test("does not start on a token whose EIP-712 name is another one", { timeout: 30_000 }, async () => {
+  test("does not start on a token whose EIP-712 name is another one", async () => {
     const config = configWith({}, { name: "USD Coin" });
     await assert.rejects(startGateway({ config, env: {}, log: silentLog }), (error) =>
       isAppError(error, "CHAIN_MISMATCH"),
@@ -135,7 +126,7 @@ suite("a wired gateway, on a real chain and a real ledger", () => {
 
 suite("a wired gateway that sells nothing", () => {
   test("answers the free relay with no database, no key and no token, and has nothing to pay for", async () => {
-    await using anvil = await startAnvil({});
+    await using anvil = await openTestAnvil();
     const overrides = {
       gateway: { port: 0, metrics: { port: 0 } },
       payment: { mode: "none" },

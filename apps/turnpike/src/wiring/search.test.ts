@@ -23,7 +23,14 @@ suite("the search service of a configuration", () => {
       env: {},
       overrides: {
         localnet: true,
-        search: { port: 0, metrics: { port: 0 }, local: { file: join(folder, "index", "search.sqlite") }, ...search },
+        search: {
+          port: 0,
+          metrics: { port: 0 },
+          timeoutMs: 60_000,
+          engines: [{ kind: "local", timeoutMs: 30_000 }],
+          local: { file: join(folder, "index", "search.sqlite") },
+          ...search,
+        },
       },
     });
   const post = async (url: string, body: unknown): Promise<Response> =>
@@ -84,8 +91,10 @@ suite("the search service of a configuration", () => {
   });
 
   test("an engine that cannot be reached makes answers partial, and alone it makes them 503", async () => {
-    const gone = { kind: "searxng", url: "http://127.0.0.1:9/", timeoutMs: 500 };
-    await using both = await startSearch(configOf({ engines: [{ kind: "local" }, gone] }), { log: silentLog });
+    const gone = { kind: "searxng", url: "http://127.0.0.1:9/", timeoutMs: 30_000 };
+    await using both = await startSearch(configOf({ engines: [{ kind: "local", timeoutMs: 30_000 }, gone] }), {
+      log: silentLog,
+    });
     const answer = (await (await post(both.service.url, { query: "x" })).json()) as { partial: boolean };
     assert.equal(answer.partial, true);
     await using alone = await startSearch(configOf({ engines: [gone] }), { log: silentLog });

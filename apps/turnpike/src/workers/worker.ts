@@ -1,4 +1,5 @@
 import cluster from "node:cluster";
+import { flushCompileCache } from "node:module";
 import { AppError, isRecord } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
 import type { ReloadResult } from "@turnpike/gateway";
@@ -71,6 +72,7 @@ export async function runWorker(context: CommandContext): Promise<void> {
         },
       });
       const { gatewayPort, adminPort } = await service;
+      flushCompileCache();
       return { gatewayPort, adminPort };
     },
     async reload(body) {

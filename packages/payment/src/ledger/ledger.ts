@@ -30,7 +30,7 @@ export interface LedgerOptions {
   readonly silenceMarginMs?: number;
   /** Longest wait for a connection to the database, free or new. 2,000 by default, and 5,000 for the first one. */
   readonly connectTimeoutMs?: number;
-  /** Calls that may wait for a connection; more are refused. 1,000 by default. */
+  /** Calls that may wait for a connection; more are refused. 4,000 by default. */
   readonly queueLimit?: number;
 }
 
