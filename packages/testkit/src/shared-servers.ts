@@ -62,9 +62,10 @@ async function onServer(url: string, statements: readonly string[]): Promise<voi
 async function ownPostgres(): Promise<TestPostgres> {
   await using owned = new AsyncDisposableStack();
   const server: LocalPostgres = owned.use(await startPostgres());
-  const { url, createDatabase } = await databasesOn(server.url);
+  const databases = await databasesOn(server.url);
   const resources = owned.move();
-  return { url, createDatabase, [Symbol.asyncDispose]: () => resources.disposeAsync() };
+  // The server goes with its databases.
+  return { ...databases, [Symbol.asyncDispose]: () => resources.disposeAsync() };
 }
 
 async function databasesOn(serverUrl: string): Promise<TestPostgres> {
