@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { suite, test } from "node:test";
-import { jsonText, noMetrics, type RequestId, type ServiceId, silentLog } from "@turnpike/base";
+import { jsonText, type Metrics, noMetrics, type RequestId, type ServiceId, silentLog } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import { type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
 import { eventually, probeResult, startUpstream, type Upstream, virtualClock } from "@turnpike/testkit";
 import { parseFreeRpc } from "../families/free-call.ts";
+import { ATTEMPTS } from "../metrics.ts";
 import { createDirectRelay, type DirectRelay } from "./direct-relay.ts";
 import { directRelayDefaults } from "./options.ts";
 
@@ -70,7 +71,7 @@ async function startPoisonable(
   });
 }
 
-function relayTo(upstream: Upstream): DirectRelay {
+function relayTo(upstream: Upstream, metrics: Metrics = noMetrics): DirectRelay {
   const endpoints = [{ operator: "one", urls: { json_rpc: upstream.url } }];
   return createDirectRelay(
     {
@@ -79,7 +80,7 @@ function relayTo(upstream: Upstream): DirectRelay {
       probeIntervalMs: 60_000,
       connectTimeoutMs: 60_000,
     },
-    { catalogue: services, clock, log: silentLog, metrics: noMetrics, random: () => 0 },
+    { catalogue: services, clock, log: silentLog, metrics, random: () => 0 },
   );
 }
 
@@ -103,13 +104,18 @@ suite("a batch with one call that breaks it", () => {
     let hanging = 0;
     const hang = (): void => void hanging++;
     await using upstream = await startPoisonable(hang, hang);
-    await using relay = relayTo(upstream);
+    let answered = 0;
+    const count: Metrics["count"] = (spec, labels) => {
+      if (spec === ATTEMPTS && labels?.outcome === "good") answered++;
+    };
+    await using relay = relayTo(upstream, { ...noMetrics, count });
     await relay.start();
     const results = ask(relay, DEADLINE_MS);
     await eventually("the batch is sent", () => hanging === 1);
     // Half of the time is the batch's, half is left for its calls.
     clock.advance(DEADLINE_MS / 2 + LATE_MS);
     await eventually("the slow call is sent by itself", () => hanging === 2);
+    await eventually("the others are answered", () => answered === 2);
     clock.advance(DEADLINE_MS / 2);
     assert.deepEqual(await results, [good(1), "DEADLINE_EXCEEDED", good(3)]);
   });
