@@ -1,5 +1,5 @@
 import { spawnSync } from "node:child_process";
-import { appendFileSync, existsSync, mkdirSync } from "node:fs";
+import { appendFileSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
 import { startSharedServers } from "@turnpike/testkit";
@@ -40,12 +40,15 @@ function isTier(text: string): text is Tier {
 }
 
 /** Where all processes of tests keep compiled sources. Filled once before the run, as killed processes write nothing. */
-function warmCompileCache(): Readonly<Record<string, string>> {
-  const folder = join(ROOT, "node_modules", ".cache", "turnpike");
+async function warmCompileCache(): Promise<Readonly<Record<string, string>>> {
+  if (process.env.NODE_COMPILE_CACHE !== undefined || process.env.NODE_DISABLE_COMPILE_CACHE !== undefined) return {};
+  const { cacheFolderIn } = (await import(join(ROOT, "apps/turnpike/bin/compile-cache.js"))) as {
+    readonly cacheFolderIn: (modulesFolder: string) => string | undefined;
+  };
+  const folder = cacheFolderIn(join(ROOT, "node_modules"));
+  if (folder === undefined) return {};
   const env = { NODE_COMPILE_CACHE: folder };
-  if (!existsSync(folder)) {
-    // The command uses a folder that only its user can write: Node runs what it finds there.
-    mkdirSync(folder, { recursive: true, mode: 0o700 });
+  if (readdirSync(folder).length === 0) {
     const sources = ["tools/sources.ts", "packages/testkit/src/index.ts", "apps/turnpike/src/wiring/gateway.ts"];
     const imports = sources.map((path) => `await import(${JSON.stringify(join(ROOT, path))});`);
     spawnSync(process.execPath, ["--input-type=module", "--eval", imports.join("")], {
@@ -56,16 +59,24 @@ function warmCompileCache(): Readonly<Record<string, string>> {
   return env;
 }
 
-const { values, positionals } = parseArgs({
-  allowPositionals: true,
-  options: {
-    tier: { type: "string", default: "quick" },
-    concurrency: { type: "string", default: String(CONCURRENCY) },
-    node: { type: "string", multiple: true, default: [] },
-    list: { type: "boolean", default: false },
-    help: { type: "boolean", short: "h", default: false },
-  },
-});
+function readArguments() {
+  try {
+    return parseArgs({
+      allowPositionals: true,
+      options: {
+        tier: { type: "string", default: "quick" },
+        concurrency: { type: "string", default: String(CONCURRENCY) },
+        node: { type: "string", multiple: true, default: [] },
+        list: { type: "boolean", default: false },
+        help: { type: "boolean", short: "h", default: false },
+      },
+    });
+  } catch (error) {
+    return usageError(error instanceof Error ? error.message : String(error));
+  }
+}
+
+const { values, positionals } = readArguments();
 if (values.help) {
   process.stdout.write(HELP);
   process.exit(0);
@@ -91,10 +102,11 @@ for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => 
 
 const began = performance.now();
 await using servers = await startSharedServers();
+for (const fault of servers.faults) process.stderr.write(`${fault}\n`);
 const common: Omit<RunFilesOptions, "files" | "concurrency"> = {
   testTimeoutMs: TEST_TIMEOUT_MS,
   stallTimeoutMs: STALL_TIMEOUT_MS,
-  env: { ...warmCompileCache(), ...servers.env },
+  env: { ...(await warmCompileCache()), ...servers.env },
   nodeArguments: values.node,
   signal: interrupt.signal,
 };
@@ -104,7 +116,8 @@ const runAll = async (files: readonly string[], at: number): ReturnType<typeof r
 const together = chosen.filter((path) => !isTiming(path));
 const first = [...(await runAll(together, concurrency)), ...(await runAll(chosen.filter(isTiming), 1))];
 const failed = first.filter((result) => result.failed.length > 0).map(({ file }) => file);
-const repeated = positionals.length === 0 ? failed.filter(mayRunAgain) : [];
+const isRepeated = positionals.length === 0 && !interrupt.signal.aborted;
+const repeated = isRepeated ? failed.filter(mayRunAgain) : [];
 if (repeated.length > 0) process.stdout.write(`\nOnce more, alone: ${repeated.join(", ")}\n`);
 const again = await runAll(repeated, 1);
 
@@ -112,7 +125,10 @@ const results = mergeResults(first, again);
 const flaky = flakyTests(first, again);
 if (flaky.length > 0) {
   mkdirSync(join(ROOT, "test-results"), { recursive: true });
-  appendFileSync(join(ROOT, "test-results", "flaky.txt"), `${flakyLines(flaky).join("\n")}\n`);
+  appendFileSync(
+    join(ROOT, "test-results", "flaky.txt"),
+    `# ${new Date().toISOString()}\n${flakyLines(flaky).join("\n")}\n`,
+  );
 }
 process.stdout.write(reportText({ results, flaky, totalSeconds: (performance.now() - began) / 1_000 }));
 
@@ -121,4 +137,6 @@ const isSkipFault = faults.length > 0 && process.env.CI === "true";
 if (isSkipFault) process.stderr.write(`In CI a skip is a failure: ${faults.map(({ name }) => name).join(", ")}\n`);
 const isWhole = chosen.every((path) => results.some(({ file }) => file === path));
 if (!isWhole) process.stderr.write("The run was ended before all files had run.\n");
-process.exitCode = isSkipFault || !isWhole || results.some((result) => result.failed.length > 0) ? 1 : 0;
+const isFailure = isSkipFault || !isWhole || results.some((result) => result.failed.length > 0);
+const INTERRUPTED = 130;
+process.exitCode = interrupt.signal.aborted ? INTERRUPTED : Number(isFailure);

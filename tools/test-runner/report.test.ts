@@ -11,6 +11,8 @@ const result = (file: string, change: Partial<FileResult> = {}): FileResult => (
   ...change,
 });
 
+type Recorder = ReturnType<typeof createRecorder>;
+
 suite("the report of a test run", () => {
   test("names the ten slowest files, the total, and ends with the counts", () => {
     const results = Array.from({ length: 12 }, (_, at) => result(`f${at}`, { seconds: at }));
@@ -32,40 +34,58 @@ suite("the report of a test run", () => {
     assert.match(text, /total: 5 passed, 1 failed, 0 skipped\n$/);
   });
 
-  test("is made of the runner's events: those of a shared source count for the file that ran them", () => {
+  const error = (failureType: string) => ({ duration_ms: 1, error: { failureType } });
+  const recorded = (events: readonly (readonly [string, Parameters<Recorder["add"]>[0]["data"]])[]): FileResult[] => {
     const { results, add } = createRecorder();
+    for (const [type, data] of events) add({ type, data });
+    return [...results.values()];
+  };
+
+  test("is made of the runner's events: those of a shared source count for the file that ran them", () => {
     const shared = join(ROOT, "shared.ts");
     const file = join(ROOT, "x.test.ts");
     const early = join(ROOT, "y.test.ts");
-    const error = (failureType: string) => ({ duration_ms: 1, error: { failureType } });
-    for (const [type, data] of [
+    const empty = join(ROOT, "z.test.ts");
+    const results = recorded([
       ["test:pass", { file: shared, name: "good", details: { type: "test" } }],
       ["test:pass", { file, name: "left out", skip: "why", details: { type: "test" } }],
+      ["test:pass", { file, name: "suite that is left out", skip: "why", details: { type: "suite" } }],
+      ["test:fail", { file, name: "to be done", todo: true, details: { type: "test", ...error("testCodeFailure") } }],
       ["test:fail", { file, name: "bad", details: { type: "test", ...error("testCodeFailure") } }],
       ["test:fail", { file, name: "parent", details: { type: "test", ...error("subtestsFailed") } }],
       ["test:fail", { file, name: "suite", details: { type: "suite", ...error("subtestsFailed") } }],
       ["test:fail", { file, name: "its hook", details: { type: "suite", ...error("hookFailed") } }],
       ["test:summary", { file, duration_ms: 1500 }],
       ["test:fail", { file: early, name: early, details: { type: "test", duration_ms: 250 } }],
+      ["test:pass", { file: empty, name: empty, details: { type: "test", duration_ms: 5 } }],
       ["test:summary", { duration_ms: 9 }],
-    ] as const) {
-      add({ type, data });
-    }
+    ]);
     assert.deepEqual(results, [
       {
         file: "x.test.ts",
         seconds: 1.5,
         passed: 1,
         failed: ["bad", "its hook"],
-        skipped: ["left out"],
+        skipped: ["left out", "suite that is left out", "to be done"],
       },
-      {
-        file: "y.test.ts",
-        seconds: 0.25,
-        passed: 0,
-        failed: ["(the file itself)"],
-        skipped: [],
-      },
+      { file: "y.test.ts", seconds: 0.25, passed: 0, failed: ["(the file itself)"], skipped: [] },
+      { file: "z.test.ts", seconds: 0.005, passed: 0, failed: [], skipped: [] },
     ]);
+  });
+
+  test("a file that fails as a whole beside its summary has one result, and fails twice as well as once", () => {
+    const file = join(ROOT, "x.test.ts");
+    const whole = ["test:fail", { file, name: file, details: { type: "test", ...error("testCodeFailure") } }] as const;
+    const summary = ["test:summary", { file, duration_ms: 10 }] as const;
+    for (const events of [
+      [whole, summary],
+      [summary, whole],
+    ]) {
+      const first = recorded(events);
+      assert.equal(first.length, 1);
+      assert.deepEqual(first[0]?.failed, ["(the file itself)"]);
+      assert.deepEqual(flakyTests(first, recorded(events)), []);
+      assert.deepEqual(mergeResults(first, recorded(events))[0]?.failed, ["(the file itself)"]);
+    }
   });
 });

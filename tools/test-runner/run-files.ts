@@ -25,46 +25,54 @@ interface TestEvent {
   readonly type: string;
   readonly data: {
     readonly name?: string;
-    readonly nesting?: number;
     readonly file?: string;
     readonly skip?: string | boolean;
+    readonly todo?: string | boolean;
     readonly duration_ms?: number;
     readonly details?: {
       readonly duration_ms?: number;
       readonly type?: string;
       readonly error?: { readonly failureType?: string };
     };
-    readonly counts?: Readonly<Record<string, number>>;
   };
 }
 
-/** True for an event that ends what a file's process reported: its summary, or its failure as a whole. */
+/** True for an event that ends a piece of what a file's process reported: its summary, or a word on the file as a whole. */
 function isEndOfFile({ type, data }: TestEvent): boolean {
   return type === "test:summary" || data.name === data.file;
 }
 
+const isSet = (mark: string | boolean | undefined): boolean => mark !== undefined && mark !== false;
+
 function record(result: FileResult, { type, data }: TestEvent): void {
+  const name = data.name ?? "";
+  const isFailure = type === "test:fail";
   if (type === "test:summary") {
-    result.seconds = (data.duration_ms ?? 0) / 1_000;
-  } else if (data.name === data.file) {
-    // The process of a file failed as a whole, and gave no summary.
-    result.failed.push("(the file itself)");
-    result.seconds = (data.details?.duration_ms ?? 0) / 1_000;
-  } else if (type === "test:fail") {
+    result.seconds = Math.max(result.seconds, (data.duration_ms ?? 0) / 1_000);
+  } else if (name === data.file) {
+    // The process failed as a whole: with its hooks, after its tests, or before them. One that passes has no tests.
+    if (isFailure) result.failed.push("(the file itself)");
+    result.seconds = Math.max(result.seconds, (data.details?.duration_ms ?? 0) / 1_000);
+  } else if (isSet(data.skip) || isSet(data.todo)) {
+    result.skipped.push(name);
+  } else if (isFailure) {
     // A suite that fails by itself does so by its hooks, or its time.
-    if (data.details?.error?.failureType !== "subtestsFailed") result.failed.push(data.name ?? "");
+    if (data.details?.error?.failureType !== "subtestsFailed") result.failed.push(name);
   } else if (data.details?.type !== "suite") {
-    if (data.skip === undefined || data.skip === false) result.passed++;
-    else result.skipped.push(data.name ?? "");
+    result.passed++;
   }
 }
 
 /**
- * Makes results of the runner's events. An event names the file in which its test is written, which may be one that
- * several test files share; the runner reports a file's events in one piece, and its end last.
+ * Makes results of the runner's events, one a file. An event names the file in which its test is written, which may be
+ * one that several test files share; the runner reports a file's events in one piece, and its end last. A file that fails
+ * as a whole may have two ends.
  */
-export function createRecorder(): { readonly results: FileResult[]; readonly add: (event: TestEvent) => void } {
-  const results: FileResult[] = [];
+export function createRecorder(): {
+  readonly results: ReadonlyMap<string, FileResult>;
+  readonly add: (event: TestEvent) => void;
+} {
+  const results = new Map<string, FileResult>();
   let pending: TestEvent[] = [];
   return {
     results,
@@ -73,10 +81,11 @@ export function createRecorder(): { readonly results: FileResult[]; readonly add
       if (event.data.file === undefined) return;
       pending.push(event);
       if (!isEndOfFile(event)) return;
-      const result = newFileResult(relative(ROOT, event.data.file));
+      const file = relative(ROOT, event.data.file);
+      const result = results.get(file) ?? newFileResult(file);
+      results.set(file, result);
       for (const one of pending) record(result, one);
       pending = [];
-      results.push(result);
     },
   };
 }
@@ -95,7 +104,7 @@ export async function runFiles(options: RunFilesOptions): Promise<FileResult[]> 
     signal: AbortSignal.any([options.signal, stall.signal]),
   });
   const onStall = (): void => {
-    const open = options.files.filter((path) => !results.some(({ file }) => file === path));
+    const open = options.files.filter((path) => !results.has(path));
     process.stderr.write(
       `Nothing was reported for ${options.stallTimeoutMs / 60_000} minutes. Not ended: ${open.join(", ")}\n`,
     );
@@ -110,6 +119,6 @@ export async function runFiles(options: RunFilesOptions): Promise<FileResult[]> 
   printed.pipe(process.stdout, { end: false });
   await new Promise((resolve, reject) => printed.once("end", resolve).once("error", reject));
   clearTimeout(timer);
-  if (stall.signal.aborted) results.push({ ...newFileResult("(stalled)"), failed: ["the run stood still"] });
-  return results;
+  const ended = [...results.values()];
+  return stall.signal.aborted ? [...ended, { ...newFileResult("(stalled)"), failed: ["the run stood still"] }] : ended;
 }

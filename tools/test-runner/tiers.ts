@@ -27,6 +27,7 @@ export const QUICK_END_TO_END: Readonly<Record<string, string>> = {
 /** Tests beside the code that the quick tier leaves out, and why. */
 export const BEYOND_QUICK: Readonly<Record<string, string>> = {
   "apps/turnpike/src/testnet/running-testnet.test.ts": "needs CometBFT and network namespaces",
+  "apps/turnpike/src/testnet/comet-keys.test.ts": "needs CometBFT",
   "packages/chain/src/abci/comet-node.test.ts": "needs CometBFT",
   "packages/chain/src/abci/state-sync.test.ts": "needs CometBFT",
   "packages/chain/src/watch/comet-node.test.ts": "needs CometBFT",
@@ -38,17 +39,18 @@ export const BEYOND_QUICK: Readonly<Record<string, string>> = {
 /** Tests that need real time: they run after the others, one at a time. */
 const TIMING = "test/timing/";
 
+function e2e(name: string): string {
+  return `test/e2e/${name}`;
+}
+
 /** Tests of money: they must be steady by construction, so that they are never run a second time. */
 const MONEY = [
   "packages/payment/",
   "packages/client/",
   "test/chaos/kill",
-  "test/e2e/client-budget",
-  "test/e2e/hostile-payers",
-  "test/e2e/mixed-networks",
-  "test/e2e/races",
-  "test/e2e/reference-clients",
-  "test/e2e/wallets",
+  ...["buy-page", "client-", "cosmos-route", "discovery", "hostile-payers", "mcp", "mixed-networks", "races"].map(e2e),
+  ...["reference-clients", "routes", "search-route", "wallets", "workers", "behind-nginx"].map(e2e),
+  ...["keyed-gateway", "relay-networks"].map(e2e),
 ];
 
 /** Every test file of the repository, those first that take longest. */

@@ -9,7 +9,7 @@ const WRITABLE_BY_OTHERS = 0o022;
 
 /**
  * The folder below a `node_modules` in which Node may keep compiled sources, made where it is missing. Undefined where
- * another user owns it or could write there: Node runs what it finds in it.
+ * another user owns it or could write in it, or could replace it (all may write in its parent): Node runs what it finds.
  */
 export function cacheFolderIn(modulesFolder) {
   const parent = join(modulesFolder, ".cache");

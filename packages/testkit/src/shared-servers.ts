@@ -30,23 +30,34 @@ export interface TestAnvil extends AsyncDisposable {
 export interface SharedServers extends AsyncDisposable {
   /** To be added to the environment of each test file's process. */
   readonly env: Readonly<Record<string, string>>;
+  /** Why a server is missing: then each file starts its own, and fails by itself where it cannot. */
+  readonly faults: readonly string[];
 }
 
-/** Starts the servers of a test run. */
+/** Starts the servers of a test run, as far as they can be had here. */
 export async function startSharedServers(): Promise<SharedServers> {
   await using owned = new AsyncDisposableStack();
-  const [anvil, postgres] = await Promise.all([startAnvil(), startPostgres({ maxConnections: 500 })]);
-  owned.use(anvil);
-  owned.use(postgres);
-  await deployTestToken(anvil.url, { holders: [] });
-  const resources = owned.move();
-  return {
-    env: {
-      [SHARED_SERVER_VARIABLES.anvil]: anvil.url,
-      [SHARED_SERVER_VARIABLES.postgres]: postgres.url,
-    },
-    [Symbol.asyncDispose]: () => resources.disposeAsync(),
+  const env: Record<string, string> = {};
+  const faults: string[] = [];
+  const start = async (variable: string, begin: () => Promise<AsyncDisposable & { readonly url: string }>) => {
+    try {
+      env[variable] = owned.use(await begin()).url;
+    } catch (error) {
+      faults.push(`No server that the whole run shares: ${error instanceof Error ? error.message : String(error)}`);
+    }
   };
+  await Promise.all([
+    start(SHARED_SERVER_VARIABLES.anvil, startTestAnvil),
+    start(SHARED_SERVER_VARIABLES.postgres, () => startPostgres({ maxConnections: 500 })),
+  ]);
+  const resources = owned.move();
+  return { env, faults, [Symbol.asyncDispose]: () => resources.disposeAsync() };
+}
+
+async function startTestAnvil(): Promise<Anvil> {
+  const anvil = await startAnvil();
+  await deployTestToken(anvil.url, { holders: [] });
+  return anvil;
 }
 
 async function onServer(url: string, statements: readonly string[]): Promise<void> {
@@ -113,7 +124,5 @@ export async function openTestPostgres(opts: { readonly isOwn?: boolean } = {}):
 export async function openTestAnvil(): Promise<TestAnvil> {
   const shared = process.env[SHARED_SERVER_VARIABLES.anvil];
   if (shared !== undefined) return { url: shared, [Symbol.asyncDispose]: async () => {} };
-  const anvil: Anvil = await startAnvil();
-  await deployTestToken(anvil.url, { holders: [] });
-  return anvil;
+  return startTestAnvil();
 }

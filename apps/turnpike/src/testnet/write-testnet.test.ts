@@ -1,5 +1,4 @@
 import assert from "node:assert/strict";
-import { spawnSync } from "node:child_process";
 import { cpSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -156,17 +155,6 @@ suite("a written testnet", { timeout: 180_000 }, () => {
       "instrumentation.prometheus": true,
       "instrumentation.prometheus_listen_addr": "127.0.0.1:26660",
     });
-  });
-
-  test("CometBFT reads the keys as we do", async (t) => {
-    const program = process.env.COMETBFT ?? "cometbft";
-    if (spawnSync(program, ["version"]).status !== 0) return t.skip("cometbft is not installed");
-    const { layout, testnet } = await writeTestnet(wish("read", { validators: 1 }));
-    const shown = spawnSync(program, ["show-node-id", "--home", layout.nodeFolder("node0")], { encoding: "utf8" });
-    assert.equal(shown.stdout.trim(), testnet.nodes[0]?.nodeId, shown.stderr);
-    const key = spawnSync(program, ["show-validator", "--home", layout.nodeFolder("node0")], { encoding: "utf8" });
-    const { publicKey } = await loadValidatorKey(chainHome(layout.nodeFolder("node0")).validatorKeyFile);
-    assert.equal((JSON.parse(key.stdout) as { value: string }).value, Buffer.from(publicKey).toString("base64"));
   });
 
   test("on machines of their own the nodes have the names that were given, and look up none of themselves", async () => {

@@ -1,3 +1,4 @@
+// The whole module, not its function: mock timers of tests replace the property.
 import timers from "node:timers/promises";
 import { AppError, type Clock, isAppError } from "@turnpike/base";
 import type { ChildExit } from "@turnpike/localnet";
