@@ -10,7 +10,7 @@ import { createCatalogue } from "@turnpike/catalogue";
 import { createPrometheusMetrics, type RateLimits } from "@turnpike/gateway";
 import { freePort, LOCAL_CHAIN_ID } from "@turnpike/localnet";
 import { createSubscriptions, type Subscriptions, subscriptionDefaults } from "@turnpike/relay";
-import { openSocket, openTestAnvil, type TestAnvil } from "@turnpike/testkit";
+import { openSocket, openTestAnvil, PATIENCE_MS, type TestAnvil } from "@turnpike/testkit";
 import { startNginx, withoutNginx } from "../support/nginx.ts";
 import { type RelayRig, rpc, rpcAt, startRelay } from "./relay-rig.ts";
 import { sendMined } from "./support.ts";
@@ -74,7 +74,14 @@ suite("docs/operate/proxy.md: the gateway behind its nginx", { skip }, () => {
     anvil = await openTestAnvil();
     const catalogue = createCatalogue({ overrides: { eth: { evmChainId: LOCAL_CHAIN_ID } } });
     subscriptions = createSubscriptions(
-      { ...subscriptionDefaults, suppliers: { eth: [{ operator: "op0", url: anvil.url.replace("http", "ws") }] } },
+      {
+        ...subscriptionDefaults,
+        connectTimeoutMs: PATIENCE_MS,
+        callTimeoutMs: PATIENCE_MS,
+        recoveryTimeoutMs: PATIENCE_MS,
+        subscribeTimeoutMs: PATIENCE_MS,
+        suppliers: { eth: [{ operator: "op0", url: anvil.url.replace("http", "ws") }] },
+      },
       {
         catalogue: catalogue.services,
         clock: systemClock,
@@ -87,7 +94,7 @@ suite("docs/operate/proxy.md: the gateway behind its nginx", { skip }, () => {
       { eth: rpcAt(anvil.url) },
       {
         chainId: LOCAL_CHAIN_ID,
-        timeoutMs: 5_000,
+        timeoutMs: PATIENCE_MS,
         gateway: { relayDomain: "relay.example.org", trustedProxies: ["127.0.0.1"] },
         modules: { subscriptions, limits },
       },

@@ -17,6 +17,7 @@ import {
 } from "@x402/extensions/bazaar";
 import { Ajv2020 } from "ajv/dist/2020.js";
 import { type FacilitatorService, startFacilitator } from "../../apps/turnpike/src/wiring/facilitator.ts";
+import { PATIENT } from "../../apps/turnpike/test/patient.ts";
 import { type Ground, startGround } from "../support/network.ts";
 import { call, signPayment, termsOf } from "../support/payer.ts";
 import { ethAt, exact, type OpenGateway, openGateway, PRICE, type StandIn, startStandIn } from "./support.ts";
@@ -147,7 +148,7 @@ suite("discovery as indexers and reference clients read it", () => {
       ...gateway.config,
       facilitator: { ...gateway.config.facilitator, port: 0, discoveryUrl: gateway.url },
     };
-    facilitator = await startFacilitator({ config, env: {}, log: silentLog });
+    facilitator = await startFacilitator({ config, env: {}, log: silentLog, waits: PATIENT });
   });
   after(async () => {
     await facilitator?.[Symbol.asyncDispose]();

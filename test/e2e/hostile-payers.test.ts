@@ -1,9 +1,11 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { deployTestToken, devRpc, fundGas, lyingToken, testUsd, USDC_ADDRESS } from "@turnpike/localnet";
+import { eventually } from "@turnpike/testkit";
 import { createPublicClient, createWalletClient, encodeFunctionData, http } from "viem";
 import { baseSepolia } from "viem/chains";
 import { ledgerBooks } from "../../apps/turnpike/src/wiring/ledger.ts";
+import { PATIENT } from "../../apps/turnpike/test/patient.ts";
 import { type Ground, startGround } from "../support/network.ts";
 import {
   type Answer,
@@ -79,17 +81,19 @@ suite("payers that cheat between verification and settlement", { concurrency: tr
     assert.equal(answer.headers.get("cache-control"), "no-store");
   };
 
-  /** A gateway on a chain of its own, whose time a test may move, and what says that it has judged a transaction. */
+  /** A gateway on a chain of its own, whose time a test may move, and what waits until it has judged so many transactions. */
   const openJudging = async (own: Ground, bend: Bend) => {
-    const { promise: judged, resolve } = Promise.withResolvers<void>();
+    let count = 0;
     const reach = (at: string): undefined => {
-      if (at === "ledger.closeBatch.after") resolve();
+      if (at === "ledger.closeBatch.after") count++;
     };
+    const judged = (times: number): Promise<boolean> =>
+      eventually(`${times} transactions are judged`, () => count === times);
     return { gateway: await openGateway(own, { ...bend, faults: { reach } }), judged };
   };
 
   const signed = async (gateway: OpenGateway): Promise<number> =>
-    (await ledgerBooks(gateway.config, "gateway")).reduce((sum, { states }) => sum + states.signed.count, 0);
+    (await ledgerBooks(gateway.config, "gateway", PATIENT)).reduce((sum, { states }) => sum + states.signed.count, 0);
 
   const closeWindow = async (own: Ground, terms: Terms): Promise<void> => {
     const seconds = terms.accepts[0]?.maxTimeoutSeconds ?? 0;
@@ -156,7 +160,7 @@ suite("payers that cheat between verification and settlement", { concurrency: tr
       isAnswered = true;
     });
     node.release();
-    await judged;
+    await judged(1);
     // Its transaction moved nothing. The sale waits all the same, as somebody could still put the authorization through;
     // meanwhile another one is sold from its beginning to its end.
     const honest = await own.fundedPayer(PRICE);
@@ -222,11 +226,11 @@ suite("payers that cheat between verification and settlement", { concurrency: tr
     // On a chain of its own: its time is moved.
     await using own = await startGround({});
     await using node = await startStandIn();
-    const payer = newPayer();
+    const payers = [newPayer(), newPayer()];
     await deployTestToken(own.anvil.url, {
       asset: LYING_TOKEN,
       code: lyingToken.deployedBytecode,
-      holders: [{ address: payer.address, units: PRICE * 3n }],
+      holders: payers.map(({ address }) => ({ address, units: PRICE * 3n })),
     });
     const { gateway, judged } = await openJudging(own, {
       sections: { suppliers: ethAt(node.url) },
@@ -235,14 +239,24 @@ suite("payers that cheat between verification and settlement", { concurrency: tr
     await using _ = gateway;
     const url = gateway.route("eth");
     const terms = await termsOf(url);
-    const header = await signPayment(payer, terms);
-    const sale = call(url, BODY, header);
-    await judged;
-    assert.equal(await signed(gateway), 1);
+    let answers = 0;
+    const sales: { readonly header: string; readonly answer: Promise<Answer> }[] = [];
+    // One after another: while the second is judged, the first is not answered either.
+    for (const payer of payers) {
+      const header = await signPayment(payer, terms);
+      const answer = call(url, BODY, header).finally(() => {
+        answers++;
+      });
+      sales.push({ header, answer });
+      await judged(sales.length);
+    }
+    assert.deepEqual([answers, await signed(gateway)], [0, 2]);
     await closeWindow(own, terms);
-    nothingSold(await sale, "PAYMENT_EXPIRED");
-    nothingSold(await call(url, BODY, header), "PAYMENT_EXPIRED");
-    assert.equal(node.runs(), 1);
+    for (const { header, answer } of sales) {
+      nothingSold(await answer, "PAYMENT_EXPIRED");
+      nothingSold(await call(url, BODY, header), "PAYMENT_EXPIRED");
+    }
+    assert.equal(node.runs(), 2);
     await gateway.assertSettled(0);
   });
 });

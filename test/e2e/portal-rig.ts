@@ -10,6 +10,7 @@ import {
 } from "@turnpike/portal-db";
 import { openTestPostgres } from "@turnpike/testkit";
 import pg from "pg";
+import { GATEWAY_PASSWORD, PASSWORD } from "../../packages/portal-db/test/database-fixtures.ts";
 
 /** The account that every database has from the start. */
 export const FIXTURE = "10000000-0000-0000-0000-000000000004";
@@ -50,8 +51,8 @@ export interface Called {
 
 /** Of the roles that portals connect as. Roles belong to the whole server, so all test files have to use these. */
 export const PORTAL_PASSWORDS = {
-  authenticator: "authenticator of the tests",
-  gateway: "gateway of the tests",
+  authenticator: PASSWORD,
+  gateway: GATEWAY_PASSWORD,
 } as const;
 
 /** Starts everything on free ports. */

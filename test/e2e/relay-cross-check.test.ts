@@ -138,7 +138,7 @@ describe("what is sold", () => {
     assert.deepEqual(payment.calls.slice(3), ["decode", "admit", "settle"]);
   });
 
-  test("about the newest block may differ between two: the newer is sell, and counted", async () => {
+  test("about the newest block may differ between two: the newer is sold, and counted", async () => {
     await using a = await startChain(1_000);
     await using b = await startChain(1_001);
     await using rig = await rigOf([a, b]);

@@ -220,7 +220,7 @@ describe("eth_getLogs that is too much for suppliers", () => {
     );
   });
 
-  test("comes whole when it is sell, each part confirmed by a second supplier", async () => {
+  test("comes whole when it is sold, each part confirmed by a second supplier", async () => {
     await using a = await startLogs(40);
     await using b = await startLogs(60);
     await using rig = await rigOf([a, b]);

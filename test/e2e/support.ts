@@ -6,10 +6,19 @@ import { type FaultPoints, noFaults, silentLog } from "@turnpike/base";
 import { type Config, loadConfig } from "@turnpike/config";
 import { devRpc, fundGas } from "@turnpike/localnet";
 import { auditBooks } from "@turnpike/payment";
-import { eventually, isProbe, probeResult, rpcAnswer, startUpstream, type Upstream } from "@turnpike/testkit";
+import {
+  eventually,
+  isProbe,
+  PATIENCE_MS,
+  probeResult,
+  rpcAnswer,
+  startUpstream,
+  type Upstream,
+} from "@turnpike/testkit";
 import { privateKeyToAddress } from "viem/accounts";
 import { startGateway } from "../../apps/turnpike/src/wiring/gateway.ts";
 import { ledgerBooks } from "../../apps/turnpike/src/wiring/ledger.ts";
+import { PATIENT } from "../../apps/turnpike/test/patient.ts";
 import type { Ground, GroundConfig } from "../support/network.ts";
 
 /** The price of every route that no test changes, in units of the token. */
@@ -50,7 +59,7 @@ async function start(
   config: Config,
   faults: FaultPoints = noFaults,
 ): Promise<OpenGateway> {
-  const gateway = await startGateway({ config, env: {}, log: silentLog, faults });
+  const gateway = await startGateway({ config, env: {}, log: silentLog, faults, waits: PATIENT });
   const url = `http://127.0.0.1:${gateway.gatewayPort}`;
   return {
     url,
@@ -60,10 +69,13 @@ async function start(
     route: (service) => `${url}/v1/${service}`,
     async assertSettled(count) {
       assert.equal(await ground.balance(made.payTo), PRICE * BigInt(count), "what the receiver holds");
-      const books = await ledgerBooks(config, "gateway");
+      const books = await ledgerBooks(config, "gateway", PATIENT);
       const settled = books.reduce((sum, { states }) => sum + states.settled.count, 0);
       assert.equal(settled, count, "settled payments in the books");
-      const { differences } = await auditBooks(ground.postgres.url, { schema: made.schema });
+      const { differences } = await auditBooks(ground.postgres.url, {
+        schema: made.schema,
+        connectTimeoutMs: PATIENCE_MS,
+      });
       assert.deepEqual(differences, []);
     },
     async restart() {

@@ -32,8 +32,8 @@ const anotherClient = (): string => {
 
 suite("a gateway of several processes", { concurrency: false }, () => {
   let ground: Ground;
-  /** The tree of the tests below that leave one as they find it; the last of them ends it. */
-  let shared: Awaited<ReturnType<typeof treeOf>>;
+  /** The tree of the tests below that leave one as they find it, made for the first of them; the last of them ends it. */
+  let shared: ReturnType<typeof treeOf> | undefined;
   let upstream: Upstream;
   /** Resolved: the supplier answers; else it keeps its callers waiting. */
   let gate = Promise.resolve();
@@ -46,7 +46,9 @@ suite("a gateway of several processes", { concurrency: false }, () => {
     });
   });
   after(async () => {
-    await shared?.tree[Symbol.asyncDispose]();
+    // Those that asked for it have failed if it could not be made.
+    const made = await shared?.catch(() => undefined);
+    await made?.tree[Symbol.asyncDispose]();
     await upstream[Symbol.asyncDispose]();
     await ground[Symbol.asyncDispose]();
   });
@@ -71,6 +73,12 @@ suite("a gateway of several processes", { concurrency: false }, () => {
     });
     await made.prepare();
     return { tree: await startTree(made.overrides), config: made.overrides, made };
+  };
+  const sharedTree = async (): ReturnType<typeof treeOf> => {
+    shared ??= treeOf();
+    const { tree } = await shared;
+    await eventually("both workers listen", async () => tree.workers().length === 2);
+    return await shared;
   };
   const admin = async (url: string, method: string, path: string, body = "") => {
     const headers = { authorization: `Bearer ${TOKEN}`, "content-type": "application/json" };
@@ -147,8 +155,7 @@ suite("a gateway of several processes", { concurrency: false }, () => {
   });
 
   test("each worker sells with a relayer key of its own, from one ledger: a payment that comes twice is taken once", async () => {
-    shared = await treeOf();
-    const { tree, made } = shared;
+    const { tree, made } = await sharedTree();
     const holders = () => tree.lines.filter(({ msg }) => msg === "holds a relayer key").map(({ worker }) => worker);
     await eventually("both hold a key", async () => new Set(holders()).size === 2);
     const route = `${tree.url}/v1/eth`;
@@ -170,7 +177,7 @@ suite("a gateway of several processes", { concurrency: false }, () => {
   });
 
   test("what an operator changes reaches all workers, and so does another configuration, or none", async () => {
-    const { tree, config } = shared;
+    const { tree, config } = await sharedTree();
     const { adminUrl } = tree;
     assert.equal((await admin(adminUrl, "POST", "/services/eth/suppliers/one/drain")).status, 200);
     assert.equal((await admin(adminUrl, "PUT", "/flags/hedging", '{"on":false}')).status, 200);
@@ -209,7 +216,7 @@ suite("a gateway of several processes", { concurrency: false }, () => {
   });
 
   test("what keeps workers from starting is said once; a port in use is refused; nothing is left of a primary that is killed", async () => {
-    const { tree, config } = shared;
+    const { tree, config } = await sharedTree();
     const gateway = config.gateway as Readonly<Record<string, unknown>>;
     const taken = Number(new URL(tree.url).port);
     const [second, third, fourth] = await Promise.all([

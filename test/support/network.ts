@@ -14,6 +14,7 @@ import { openTestAnvil, openTestPostgres, type TestAnvil, type TestPostgres } fr
 import { createPublicClient, erc20Abi, http } from "viem";
 import { generatePrivateKey, privateKeyToAddress } from "viem/accounts";
 import { migrateLedger } from "../../apps/turnpike/src/wiring/ledger.ts";
+import { PATIENT } from "../../apps/turnpike/test/patient.ts";
 import { newPayer, type Payer } from "./payer.ts";
 
 /** A settlement chain with our token, and databases: what every gateway of a test stands on. */
@@ -107,8 +108,8 @@ export async function startGround(options?: AnvilOptions): Promise<Ground> {
             ...[...relayerKeys, ...facilitatorKeys].map((key) =>
               fundGas(anvil.url, privateKeyToAddress(key), 10n ** 20n),
             ),
-            migrateLedger(config, "gateway"),
-            migrateLedger(config, "facilitator"),
+            migrateLedger(config, "gateway", PATIENT),
+            migrateLedger(config, "facilitator", PATIENT),
           ]);
         },
       };

@@ -51,9 +51,9 @@ async function startRig(): Promise<Rig> {
   const catalogue = createCatalogue();
   const metrics = createPrometheusMetrics({ processMetrics: true });
   const endpoint = { operator: "stand-in", urls: { json_rpc: nodeUrl, comet_bft: nodeUrl, rest: nodeUrl } };
-  const suppliers = { endpoints: [endpoint], timeoutMs: 2_000, maxAttempts: 2 };
+  const suppliers = { endpoints: [endpoint], timeoutMs: 60_000, maxAttempts: 2 };
   const relay = createDirectRelay(
-    { ...directRelayDefaults, suppliers: { eth: suppliers, pocket: suppliers } },
+    { ...directRelayDefaults, connectTimeoutMs: 60_000, suppliers: { eth: suppliers, pocket: suppliers } },
     { catalogue: catalogue.services, clock: systemClock, log: silentLog, metrics, random: Math.random },
   );
   await relay.start();

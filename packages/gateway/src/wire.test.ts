@@ -176,14 +176,16 @@ test("a client that sends on after 413 reads its answer and is cut off", async (
 });
 
 test("a slow body is 408, a slow head too, and neither holds the connection", async () => {
-  await using to = await startTestGateway({ requestTimeoutMs: 80, headersTimeoutMs: 150 });
-  await using body = await openRaw(to.port);
+  // Each has a gateway of its own, whose other time-out is out of reach.
+  await using slowBody = await startTestGateway({ requestTimeoutMs: 80, headersTimeoutMs: 60_000 });
+  await using body = await openRaw(slowBody.port);
   body.write(`POST /v1/eth HTTP/1.1\r\n${HOST}PAYMENT-SIGNATURE: ${paymentHeader()}\r\nContent-Length: 20\r\n\r\n{"me`);
-  await using head = await openRaw(to.port);
+  await using slowHead = await startTestGateway({ requestTimeoutMs: 60_000, headersTimeoutMs: 150 });
+  await using head = await openRaw(slowHead.port);
   head.write("POST /v1/eth HT");
   assert.equal(code((await body.all())[0]), "408 REQUEST_TIMEOUT");
   assert.equal(code((await head.all())[0]), "408 REQUEST_TIMEOUT");
-  assert.deepEqual(to.payment.calls, ["decode"]);
+  assert.deepEqual([slowBody.payment.calls, slowHead.payment.calls], [["decode"], []]);
 });
 
 test("Expect: 100-continue gets its 100 when the body is wanted", async () => {

@@ -99,7 +99,11 @@ export async function startSocketGateway(input: SocketGatewayInput): Promise<Soc
   };
   const endpoints = input.httpUrl === undefined ? [] : [{ operator: "http", urls: { json_rpc: input.httpUrl } }];
   const relay = createDirectRelay(
-    { ...directRelayDefaults, suppliers: { eth: { endpoints, timeoutMs: PATIENCE_MS, maxAttempts: 2 } } },
+    {
+      ...directRelayDefaults,
+      connectTimeoutMs: PATIENCE_MS,
+      suppliers: { eth: { endpoints, timeoutMs: PATIENCE_MS, maxAttempts: 2 } },
+    },
     modules,
   );
   const others = Object.entries(input.others ?? {}).map(([id, url]) => [id, [{ operator: id, url }]] as const);

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
-import { spawn } from "node:child_process";
+import { execFile, spawn } from "node:child_process";
 import { mkdir, mkdtemp, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
+import { promisify } from "node:util";
 import { isAppError } from "@turnpike/base";
 import pg from "pg";
 import { freePort, isPortFree } from "./ports.ts";
@@ -22,20 +23,12 @@ async function query(url: string, text: string): Promise<readonly Record<string,
 
 suite("postgres", () => {
   let folder = "";
-  /** Data folders that tests use one after another: to make one takes longer than anything else here. */
+  /** A data folder that tests use one after another: to make one takes longer than anything else here. */
   let dataDir = "";
-  let halfMade = "";
   before(async () => {
     folder = await mkdtemp(join(tmpdir(), "turnpike-test-"));
     dataDir = join(folder, "whole");
-    halfMade = join(folder, "half");
-    await mkdir(halfMade);
-    await writeFile(join(halfMade, "PG_VERSION"), "18\n");
-    await Promise.all(
-      [dataDir, halfMade].map(async (made) =>
-        (await startPostgres({ dataDir: made, durable: false }))[Symbol.asyncDispose](),
-      ),
-    );
+    await (await startPostgres({ dataDir, durable: false }))[Symbol.asyncDispose]();
   });
   after(() => rm(folder, { recursive: true, force: true }));
 
@@ -92,13 +85,20 @@ suite("postgres", () => {
   });
 
   test("a folder whose initialisation was cut off is made anew", async () => {
+    const halfMade = join(folder, "half");
+    await mkdir(halfMade);
+    await writeFile(join(halfMade, "PG_VERSION"), "18\n");
     await using server = await startPostgres({ dataDir: halfMade, durable: false });
     assert.deepEqual(await query(server.url, "select 1 as n"), [{ n: 1 }]);
   });
 
   test("says that its port is in use", async () => {
+    // Cheaper than to make another. Its files stay their owner's, who may be another user; each folder has its own password.
+    const copy = join(folder, "copy");
+    await promisify(execFile)("cp", ["-a", dataDir, copy]);
+    await writeFile(join(copy, "turnpike-password"), "another\n");
     await using server = await startPostgres({ dataDir });
-    await assert.rejects(startPostgres({ dataDir: halfMade, port: server.port }), (error) =>
+    await assert.rejects(startPostgres({ dataDir: copy, port: server.port }), (error) =>
       isAppError(error, "PORT_IN_USE"),
     );
     assert.equal(await isPortFree(server.port), false);

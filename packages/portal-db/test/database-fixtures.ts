@@ -1,12 +1,15 @@
 import { silentLog } from "@turnpike/base";
-import { openTestPostgres } from "@turnpike/testkit";
+import { eventually, openTestPostgres } from "@turnpike/testkit";
 import pg from "pg";
 import { migratePortalDb } from "../src/database/migrate.ts";
 import { createRolePool, type RolePool, type RolePoolOptions } from "../src/database/pool.ts";
 import { withRole } from "../src/database/session.ts";
 import type { Caller, Statement } from "../src/types.ts";
 
+/** Of `portal_authenticator`. Roles belong to the whole server, so all files that share one have to use these. */
 export const PASSWORD = "authenticator of the tests";
+/** Of `portal_gateway`. */
+export const GATEWAY_PASSWORD = "gateway of the tests";
 export const FIXTURE = "10000000-0000-0000-0000-000000000004";
 
 /** PostgreSQL for one test file, and databases for its tests. */
@@ -72,6 +75,26 @@ export function caller(role: Caller["role"], accountId?: string): Caller {
 }
 
 export const statement = (text: string, values: readonly unknown[] = []): Statement => ({ text, values });
+
+/** One that sleeps until it is ended, and that {@link sleeper} finds. */
+export const SLEEP: Statement = statement("select pg_sleep(600), 'slept' as mark");
+
+/** The backends of a database in which {@link SLEEP} runs. */
+const sleepers = (owner: string): Promise<{ pid: number }[]> =>
+  sql(
+    owner,
+    `select pid from pg_stat_activity
+     where query like '%slept%' and state = 'active' and pid <> pg_backend_pid() and datname = current_database()`,
+  );
+
+/** The process id of a backend in which {@link SLEEP} runs, as soon as there is one. */
+export const sleeper = async (owner: string): Promise<number> =>
+  (await eventually("a statement that sleeps", async () => (await sleepers(owner))[0])).pid;
+
+/** Resolves when {@link SLEEP} runs in no backend of a database. */
+export async function untilNoneSleeps(owner: string): Promise<void> {
+  await eventually("no statement that sleeps", async () => (await sleepers(owner)).length === 0);
+}
 
 /** One statement in a transaction of its own. */
 export function as<Row extends object>(

@@ -1,10 +1,9 @@
 import { type ChildProcess, spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { connect } from "node:net";
-import { setTimeout as delay } from "node:timers/promises";
 import { AppError } from "@turnpike/base";
 import { freePort } from "@turnpike/localnet";
-import { PATIENCE_MS } from "./eventually.ts";
+import { eventually } from "./eventually.ts";
 
 /** What a test gives as `skip`: a reason, or false when the program is there. */
 export function withoutRedis(): string | false {
@@ -48,13 +47,14 @@ export async function startRedis(onPort?: number): Promise<TestRedis> {
   const port = onPort ?? (await freePort());
   const args = ["--port", String(port), "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--daemonize", "no"];
   const child = spawn("redis-server", args, { stdio: "ignore", cwd: "/" });
-  const until = performance.now() + PATIENCE_MS;
-  while (!(await answers(port))) {
-    if (child.exitCode !== null || performance.now() > until) {
-      await end(child);
+  try {
+    await eventually("an answer of redis-server, or its end", () => child.exitCode !== null || answers(port));
+    if (child.exitCode !== null) {
       throw new AppError("DEPENDENCY_MISSING", { message: "redis-server did not start." });
     }
-    await delay(10);
+  } catch (error) {
+    await end(child);
+    throw error;
   }
   return {
     url: `redis://127.0.0.1:${port}`,

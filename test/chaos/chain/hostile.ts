@@ -27,6 +27,9 @@ const AT_ONCE = 16;
 const SLOW_CONNECTIONS = 15;
 /** Blocks are 200 ms apart. Asserted in the full form alone, which has the machine for itself. */
 const LONGEST_GAP_MS = 10_000;
+/** The short form's bound, in work, which a busy machine does not change: so many shots over between two blocks, half of all. */
+const MOST_GAP_SHOTS = 800;
+const LOOK_MS = 50;
 /** Memory that may come on top between the two halves: the collector takes its time. */
 const MOST_GROWTH_MB = 150;
 const ROOT = resolve(import.meta.dirname, "..", "..", "..");
@@ -47,6 +50,8 @@ const ATTACKERS = [
 interface Attack {
   readonly memory: Memory;
   readonly seconds: number;
+  /** Most shots that were over between two blocks. */
+  readonly gapShots: number;
   /** Requests that CometBFT itself ended without an answer. */
   readonly cut: number;
   /** Those that it did not answer in a minute. */
@@ -137,15 +142,52 @@ class MemoryWatch {
 const atShare = (sorted: readonly number[], share: number): number =>
   sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))] ?? 0;
 
-async function attack(node: ChainProcess, plan: Plan, honest: HonestUser): Promise<Attack> {
+/** How much attackers get done between one block and the next, give or take what they do between two looks. */
+class BlockWatch {
+  readonly #height: () => Promise<bigint | undefined>;
+  readonly #shots: () => number;
+  #newest = 0n;
+  #shotsAtNewest = 0;
+  #most = 0;
+
+  constructor(height: () => Promise<bigint | undefined>, shots: () => number) {
+    this.#height = height;
+    this.#shots = shots;
+  }
+
+  async watch(signal: AbortSignal): Promise<void> {
+    while (!signal.aborted) {
+      const height = (await this.#height()) ?? this.#newest;
+      if (height > this.#newest) {
+        this.#most = this.mostShots();
+        this.#newest = height;
+        this.#shotsAtNewest = this.#shots();
+      }
+      await pause(LOOK_MS);
+    }
+  }
+
+  mostShots(): number {
+    return Math.max(this.#most, this.#shots() - this.#shotsAtNewest);
+  }
+}
+
+async function attack(
+  node: ChainProcess,
+  plan: Plan,
+  honest: HonestUser,
+  heightNow: () => Promise<bigint | undefined>,
+): Promise<Attack> {
   using wire = new HostileWire(node, [node.home, ROOT], plan.engine === "cometbft" ? node.rpcUrl : undefined);
   using _slow = slowConnections(node, SLOW_CONNECTIONS);
   const shots = shotsOf(node, plan.seed, wire);
   const total = plan.transactions + plan.queries;
   let [txs, queries] = [plan.transactions, plan.queries];
   const share = (): number => 1 - (txs + queries) / total;
+  let shotsOver = 0;
   const over = new AbortController();
   const watch = new MemoryWatch(node.pid, share);
+  const blocks = new BlockWatch(heightNow, () => shotsOver);
   const began = performance.now();
   const work = async (): Promise<void> => {
     while (txs + queries > 0 && !over.signal.aborted) {
@@ -158,6 +200,7 @@ async function attack(node: ChainProcess, plan: Plan, honest: HonestUser): Promi
       const shot = isTx ? shots.tx() : shots.query();
       try {
         await shot.fire();
+        shotsOver++;
       } catch (cause) {
         node.assertRuns();
         throw new assert.AssertionError({
@@ -167,15 +210,18 @@ async function attack(node: ChainProcess, plan: Plan, honest: HonestUser): Promi
     }
   };
   const all = Promise.all(Array.from({ length: AT_ONCE }, work)).finally(() => over.abort());
-  const beside = Promise.all([honest.live(over.signal), watch.watch(over.signal)]).catch((cause: unknown) => {
-    over.abort();
-    throw cause;
-  });
+  const beside = Promise.all([honest.live(over.signal), watch.watch(over.signal), blocks.watch(over.signal)]).catch(
+    (cause: unknown) => {
+      over.abort();
+      throw cause;
+    },
+  );
   const [attacked, lived] = await Promise.allSettled([all, beside]);
   for (const one of [attacked, lived]) if (one.status === "rejected") throw one.reason;
   return {
     memory: watch.result(),
     seconds: (performance.now() - began) / 1_000,
+    gapShots: blocks.mostShots(),
     cut: wire.cutByForeign,
     unanswered: wire.unansweredByForeign,
   };
@@ -189,16 +235,25 @@ async function underAttack(plan: Plan): Promise<ChaosFigure[]> {
   await using honest = new HonestUser(options, { signer: node.signers.faucet, client });
   await eventually("block 2", async () => (await client.status()).latestHeightBlocks >= 2n);
   const { latestHeightBlocks: from } = await client.status();
-  const { memory, seconds, cut, unanswered } = await attack(node, plan, honest).catch(async (cause: unknown) => {
-    const said = (await node.warnings()).slice(0, 5).join("\n");
-    throw new AppError("INTERNAL", { message: `${String(cause)}\nThe node said: ${said}`, cause });
-  });
+  const heightNow = (): Promise<bigint | undefined> =>
+    client.status().then(
+      ({ latestHeightBlocks }) => latestHeightBlocks,
+      // CometBFT may cut a connection. Without a look that succeeds no block is seen, and that fails.
+      () => undefined,
+    );
+  const { memory, seconds, gapShots, cut, unanswered } = await attack(node, plan, honest, heightNow).catch(
+    async (cause: unknown) => {
+      const said = (await node.warnings()).slice(0, 5).join("\n");
+      throw new AppError("INTERNAL", { message: `${String(cause)}\nThe node said: ${said}`, cause });
+    },
+  );
   node.assertRuns();
   assert.equal(unanswered, 0, "CometBFT did not answer: does the application still answer it?");
   const { latestHeightBlocks: to } = await client.status();
   // Else the figures below say nothing.
   assert.ok(to > from, "no block was made under attack");
   assert.ok(honest.waitedBlocks.length > 0 && honest.answersMs.length > 0, "nobody honest paid and asked meanwhile");
+  assert.ok(plan.isTimed || gapShots < MOST_GAP_SHOTS, `no block while ${gapShots} shots were answered`);
   const gapMs = await longestGapMs(rpcUrl, from, to);
   assert.ok(!plan.isTimed || gapMs < LONGEST_GAP_MS, `no block for ${gapMs} ms`);
   const found = await client.searchTxs({ query: "tx.height>0", page: 1, perPage: 1, newestFirst: true });
@@ -230,6 +285,7 @@ async function underAttack(plan: Plan): Promise<ChaosFigure[]> {
     of("blocks made meanwhile", Number(to - from)),
     of("transactions in blocks", Number(found.total)),
     of("longest time between blocks", gapMs, "ms"),
+    of("shots answered between two blocks, at most", gapShots),
     of("honest payments", honest.waitedBlocks.length),
     of("blocks from an honest payment's check to its block, at most", Math.max(...honest.waitedBlocks), "blocks"),
     of("blocks from before it was sent, at most", Math.max(...honest.waitedInAllBlocks), "blocks"),

@@ -89,6 +89,8 @@ async function killOnce(
 ): Promise<RestartTimes | undefined> {
   await node.start(settings);
   let times: RestartTimes | undefined;
+  // These waits are the fault that is drawn, and no wait for an event: a kill that follows one would never come between
+  // two. Nothing is asserted of what the node has done by then, so a slow machine moves the kill and breaks no check.
   if (moment === "starting") {
     await pause(random.whole(0, upMs));
   } else if (moment === "opened") {

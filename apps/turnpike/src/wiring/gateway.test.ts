@@ -6,6 +6,7 @@ import { createClient, newPrivateKey, signerFromKey, tokenBalance } from "@turnp
 import { loadConfig } from "@turnpike/config";
 import { fundGas, MULTICALL3_ADDRESS, setTokenBalance, USDC_ADDRESS } from "@turnpike/localnet";
 import { openTestAnvil, openTestPostgres, type TestAnvil, type TestPostgres } from "@turnpike/testkit";
+import { PATIENT } from "../../test/patient.ts";
 import { startFacilitator } from "./facilitator.ts";
 import { type GatewayService, startGateway } from "./gateway.ts";
 import { ledgerBooks, migrateLedger } from "./ledger.ts";
@@ -53,8 +54,8 @@ suite("a wired gateway, on a real chain and a real ledger", () => {
     postgres = opened.use(await openTestPostgres());
     await setTokenBalance(anvil.url, { address: buyer.address, units: 20_000n });
     await fundGas(anvil.url, signerFromKey(relayerKey).address, 10n ** 18n);
-    await migrateLedger(configWith({}), "gateway");
-    gateway = opened.use(await startGateway({ config: configWith({}), env: {}, log: silentLog }));
+    await migrateLedger(configWith({}), "gateway", PATIENT);
+    gateway = opened.use(await startGateway({ config: configWith({}), env: {}, log: silentLog, waits: PATIENT }));
   });
 
   after(() => opened.disposeAsync());
@@ -71,7 +72,7 @@ suite("a wired gateway, on a real chain and a real ledger", () => {
     assert.match(result.receipt.transaction, /^0x[0-9a-f]{64}$/);
     assert.equal(await tokenBalance(anvil.url, USDC_ADDRESS, PAY_TO), 5_000n);
     assert.equal(await tokenBalance(anvil.url, USDC_ADDRESS, buyer.address), 15_000n);
-    const [book] = await ledgerBooks(configWith({}), "gateway");
+    const [book] = await ledgerBooks(configWith({}), "gateway", PATIENT);
     assert.deepEqual(book?.states.settled, { count: 1, value: 5_000n });
     const metrics = await fetch(`http://127.0.0.1:${gateway.metricsPort}/metrics`);
     const samples = await metrics.text();
@@ -84,26 +85,31 @@ suite("a wired gateway, on a real chain and a real ledger", () => {
     const relayer = { keys: [newPrivateKey()] };
     const apart = (metrics: Record<string, unknown>) =>
       configWith({ facilitator: { port: 0, relayer, ...(Object.keys(metrics).length === 0 ? {} : { metrics }) } });
-    await migrateLedger(apart({}), "facilitator");
-    await using watched = await startFacilitator({ config: apart({ port: 0 }), env: {}, log: silentLog });
+    await migrateLedger(apart({}), "facilitator", PATIENT);
+    await using watched = await startFacilitator({
+      config: apart({ port: 0 }),
+      env: {},
+      log: silentLog,
+      waits: PATIENT,
+    });
     const answer = await fetch(`http://127.0.0.1:${watched.metricsPort}/metrics`);
     assert.equal(answer.status, 200);
     assert.match(await answer.text(), /turnpike_secp256k1_native 1/);
     assert.equal((await fetch(`${watched.url}/metrics`)).status, 404);
-    await using quiet = await startFacilitator({ config: apart({}), env: {}, log: silentLog });
+    await using quiet = await startFacilitator({ config: apart({}), env: {}, log: silentLog, waits: PATIENT });
     assert.equal(quiet.metricsPort, undefined);
   });
 
   test("does not start on a token whose EIP-712 name is another one", async () => {
     const config = configWith({}, { name: "USD Coin" });
-    await assert.rejects(startGateway({ config, env: {}, log: silentLog }), (error) =>
+    await assert.rejects(startGateway({ config, env: {}, log: silentLog, waits: PATIENT }), (error) =>
       isAppError(error, "CHAIN_MISMATCH"),
     );
   });
 
   test("says what is missing: ledger, key, networks", async () => {
     const from = (change: Record<string, unknown>) =>
-      startGateway({ config: configWith(change), env: {}, log: silentLog });
+      startGateway({ config: configWith(change), env: {}, log: silentLog, waits: PATIENT });
     const invalid = (path: RegExp) => (error: unknown) =>
       isAppError(error, "CONFIG_INVALID") && path.test(error.message);
     await assert.rejects(from({ payment: { networks: [] } }), invalid(/^payment\.networks: empty/));
@@ -118,7 +124,7 @@ suite("a wired gateway, on a real chain and a real ledger", () => {
   test("does not start on a ledger whose tables are not there", async () => {
     const schema = `none_${randomBytes(4).toString("hex")}`;
     const config = configWith({ ledger: { url: postgres.url, schema } });
-    await assert.rejects(startGateway({ config, env: {}, log: silentLog }), (error) =>
+    await assert.rejects(startGateway({ config, env: {}, log: silentLog, waits: PATIENT }), (error) =>
       isAppError(error, "LEDGER_SCHEMA"),
     );
   });
@@ -135,7 +141,7 @@ suite("a wired gateway that sells nothing", () => {
     };
     const config = loadConfig({ env: {}, overrides });
     let next = config;
-    await using gateway = await startGateway({ config, env: {}, log: silentLog, load: () => next });
+    await using gateway = await startGateway({ config, env: {}, log: silentLog, waits: PATIENT, load: () => next });
     const base = `http://127.0.0.1:${gateway.gatewayPort}`;
     const post = (path: string, method: string, headers: Record<string, string> = {}): Promise<Response> =>
       fetch(`${base}${path}`, { method: "POST", headers, body: JSON.stringify({ jsonrpc: "2.0", id: 7, method }) });

@@ -9,7 +9,7 @@ import {
   type PaymentRecord,
   type PaymentState,
 } from "@turnpike/payment";
-import type { PartModules } from "./modules.ts";
+import type { PartModules, Waits } from "./modules.ts";
 
 /** Whose ledger: the gateway's claims are for requests, the facilitator's for requirements, so each has its own. */
 export type LedgerRole = "gateway" | "facilitator";
@@ -34,6 +34,7 @@ export async function openLedger(
   config: Config,
   role: LedgerRole,
   modules: Pick<PartModules, "log" | "metrics" | "faults">,
+  { ledgerConnectMs, ledgerStatementMs }: Waits = {},
 ): Promise<Ledger> {
   const { poolSize, answerRetentionSeconds } = config.ledger;
   const holderTtlMs = config.payment.relayer.leaseSeconds * 1_000;
@@ -45,19 +46,27 @@ export async function openLedger(
       answerRetentionSeconds,
       holderTtlMs,
       heartbeatMs: Math.floor(holderTtlMs / 3.4),
+      ...(ledgerConnectMs === undefined ? {} : { connectTimeoutMs: ledgerConnectMs }),
+      ...(ledgerStatementMs === undefined ? {} : { statementTimeoutMs: ledgerStatementMs }),
     },
     modules,
   );
 }
 
 /** Makes or updates the tables of a ledger. */
-export function migrateLedger(config: Config, role: LedgerRole): Promise<MigrationResult> {
-  return migrate(ledgerUrl(config), { schema: ledgerSchema(config, role) });
+export function migrateLedger(
+  config: Config,
+  role: LedgerRole,
+  { ledgerConnectMs: connectTimeoutMs }: Waits = {},
+): Promise<MigrationResult> {
+  const schema = ledgerSchema(config, role);
+  return migrate(ledgerUrl(config), connectTimeoutMs === undefined ? { schema } : { schema, connectTimeoutMs });
 }
 
 /** Sums of a ledger, by asset and state. */
-export async function ledgerBooks(config: Config, role: LedgerRole): Promise<readonly Books[]> {
-  await using ledger = await openLedger(config, role, { log: silentLog, metrics: noMetrics, faults: noFaults });
+export async function ledgerBooks(config: Config, role: LedgerRole, waits: Waits = {}): Promise<readonly Books[]> {
+  const modules = { log: silentLog, metrics: noMetrics, faults: noFaults };
+  await using ledger = await openLedger(config, role, modules, waits);
   return await ledger.books();
 }
 

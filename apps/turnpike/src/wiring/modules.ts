@@ -9,6 +9,16 @@ export interface PartModules {
   readonly faults: FaultPoints;
 }
 
+/** Longest waits that no configuration sets, in milliseconds; one that is left out is the product's. */
+export interface Waits {
+  /** For a connection to the ledger. */
+  readonly ledgerConnectMs?: number;
+  /** For one statement of the ledger. */
+  readonly ledgerStatementMs?: number;
+  /** For one answer of a payment network. */
+  readonly chainMs?: number;
+}
+
 /** What a service of the command is built from. */
 export interface ServiceInput {
   readonly config: Config;
@@ -17,6 +27,8 @@ export interface ServiceInput {
   readonly log: Log;
   /** Only a test passes any. */
   readonly faults?: FaultPoints;
+  /** Only a test passes any. */
+  readonly waits?: Waits;
 }
 
 /** The product's modules: the machine's clock, no faults. */

@@ -1,6 +1,6 @@
 import type { NetworkId } from "@turnpike/base";
 import { signerFromKey } from "@turnpike/client";
-import { type Config, type Environment, relayerKeys } from "@turnpike/config";
+import { type Config, relayerKeys } from "@turnpike/config";
 import {
   type BackOff,
   createBackOff,
@@ -41,8 +41,7 @@ const isRemote = ({ payment }: Config, role: "gateway" | "facilitator"): boolean
   role === "gateway" && payment.mode === "remote";
 
 async function createSettler(
-  config: Config,
-  env: Environment,
+  { config, env, waits }: ServiceInput,
   role: "gateway" | "facilitator",
   modules: PartModules & {
     readonly ledger: Ledger;
@@ -55,7 +54,9 @@ async function createSettler(
     return createRemoteSettler(remoteOptions(config, facilitatorUrl), modules);
   }
   const path = role === "facilitator" ? "facilitator.relayer.keysFile" : "payment.relayer.keysFile";
-  return createEngine(engineOptions(config, relayerKeys(config, env, role), path), modules);
+  const options = engineOptions(config, relayerKeys(config, env, role), path);
+  const chainTimeoutMs = waits?.chainMs;
+  return createEngine(chainTimeoutMs === undefined ? options : { ...options, chainTimeoutMs }, modules);
 }
 
 /**
@@ -70,7 +71,7 @@ export async function openPayments(
 ): Promise<Payments> {
   const { config, env } = input;
   reportCurve(modules);
-  const ledger = stack.use(await openLedger(config, role, modules));
+  const ledger = stack.use(await openLedger(config, role, modules, input.waits));
   stack.use(startHousekeeping({ everyMs: config.payment.relayer.leaseSeconds * 500 }, { ledger, log: modules.log }));
   stack.use(startBooksWatch({ everyMs: BOOKS_EVERY_MS }, { ...modules, ledger }));
   const chains = openChains(config, modules);
@@ -81,7 +82,7 @@ export async function openPayments(
   const verifier = stack.use(createVerifier(verifierOptions(config, relayers), { ...modules, rpc: chains, backOff }));
   const check = stack.use(await checkChains([...chains.keys()], verifier, modules));
   const settler = stack.use(
-    check.guard(await createSettler(config, env, role, { ...modules, ledger, rpc: chains, backOff })),
+    check.guard(await createSettler(input, role, { ...modules, ledger, rpc: chains, backOff })),
   );
   return { ledger, verifier, settler, chains };
 }

@@ -48,7 +48,8 @@ interface StrayRow {
 
 /**
  * Sums the books twice, from the payments and from the events alone, in one snapshot. It reads every row: run it on
- * demand. Throws AppError LEDGER_UNAVAILABLE or LEDGER_SCHEMA.
+ * demand. `connectTimeoutMs` is the longest wait for its connection, 5,000 by default. Throws AppError
+ * LEDGER_UNAVAILABLE or LEDGER_SCHEMA.
  */
 export async function auditBooks(
   url: string,

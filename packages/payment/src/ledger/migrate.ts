@@ -72,8 +72,9 @@ async function checkServer(client: pg.Client): Promise<void> {
 
 /**
  * Makes or updates the ledger's tables, all or nothing. Any number of processes may do it at once: one works, the others
- * wait and find nothing to do. Throws AppError LEDGER_SCHEMA when the database is newer than the code or was made by
- * other migrations, and LEDGER_UNAVAILABLE when it cannot be reached.
+ * wait and find nothing to do. `connectTimeoutMs` is the longest wait for its connection, 5,000 by default. Throws
+ * AppError LEDGER_SCHEMA when the database is newer than the code or was made by other migrations, and
+ * LEDGER_UNAVAILABLE when it cannot be reached.
  */
 export async function migrate(
   url: string,

@@ -6,7 +6,7 @@ import { after, before, suite, test } from "node:test";
 import { noMetrics, silentLog } from "@turnpike/base";
 import { virtualClock } from "@turnpike/testkit";
 import pg from "pg";
-import { FIXTURE, sql, startTestServer, type TestServer } from "../../test/database-fixtures.ts";
+import { FIXTURE, GATEWAY_PASSWORD, sql, startTestServer, type TestServer } from "../../test/database-fixtures.ts";
 import { migratePortalDb } from "../database/migrate.ts";
 import type { PortalApplication } from "./application.ts";
 import {
@@ -17,7 +17,6 @@ import {
   type PortalApplications,
 } from "./applications.ts";
 
-const PASSWORD = "gateway of the tests";
 const hashOf = (key: string): string => createHash("sha256").update(key).digest("hex");
 
 interface Opened extends AsyncDisposable {
@@ -37,10 +36,10 @@ suite("applications by their keys", { timeout: 300_000 }, () => {
   before(async () => {
     server = await startTestServer();
     ({ owner } = await server.database());
-    await migratePortalDb({ url: owner, gatewayPassword: PASSWORD }, { log: silentLog });
+    await migratePortalDb({ url: owner, gatewayPassword: GATEWAY_PASSWORD }, { log: silentLog });
     const gateway = new URL(owner);
     gateway.username = "portal_gateway";
-    gateway.password = PASSWORD;
+    gateway.password = GATEWAY_PASSWORD;
     url = gateway.href;
   });
   after(() => server[Symbol.asyncDispose]());

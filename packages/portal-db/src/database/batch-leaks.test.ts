@@ -3,15 +3,17 @@ import { once } from "node:events";
 import { connect, createServer, type Socket } from "node:net";
 import { after, before, test } from "node:test";
 import { setImmediate } from "node:timers/promises";
-import { eventually } from "@turnpike/testkit";
 import {
   caller,
   openPool,
+  SLEEP,
+  sleeper,
   sql,
   sqlState,
   startTestServer,
   statement,
   type TestServer,
+  untilNoneSleeps,
 } from "../../test/database-fixtures.ts";
 import type { Caller } from "../types.ts";
 import type { RolePool } from "./pool.ts";
@@ -20,7 +22,6 @@ import { runWithRole, type SessionOptions } from "./session.ts";
 // Whatever ends a batch, the next one on the same connection finds nothing of it, and nothing of a failed one is stored.
 
 const OPTS: SessionOptions = { statementTimeoutMs: 60_000, lockTimeoutMs: 60_000, isWrite: true };
-const SLEEP = statement("select pg_sleep(600), 'slept' as mark");
 const INSERT = statement("insert into organizations (organization_name) values ('leak')");
 const STATE = statement(
   `select current_user as who, current_setting('request.jwt.claims', true) as claims,
@@ -76,17 +77,6 @@ function assertOwn(who: Caller, opts: SessionOptions, rows: readonly object[] | 
   assert.equal(state.time, opts.statementTimeoutMs === 60_000 ? "1min" : `${opts.statementTimeoutMs}ms`);
 }
 
-/** The backends of this file in which a statement of the tests sleeps. */
-const sleepers = (): Promise<{ pid: number }[]> =>
-  sql(
-    owner,
-    `select pid from pg_stat_activity
-     where query like '%slept%' and state = 'active' and pid <> pg_backend_pid() and datname = current_database()`,
-  );
-const sleeper = async (): Promise<number> =>
-  (await eventually("a statement that sleeps", async () => (await sleepers())[0])).pid;
-const untilNobodySleeps = (): Promise<boolean> =>
-  eventually("no statement that sleeps", async () => (await sleepers()).length === 0);
 const stored = async (): Promise<number> =>
   (await sql(owner, "select from organizations where organization_name = 'leak'")).length;
 
@@ -106,7 +96,7 @@ test("a statement's time is up, or it is cancelled: the batch is taken back and 
     await assertBare(pool);
     const running = runWithRole(pool, writer, { ...OPTS, isWrite, showsDeleted: true }, batch);
     const refused = assert.rejects(running, sqlState("57014", /user request/));
-    await sql(owner, "select pg_cancel_backend($1)", [await sleeper()]);
+    await sql(owner, "select pg_cancel_backend($1)", [await sleeper(owner)]);
     await refused;
     await assertBare(pool);
     const reader = caller("reader");
@@ -135,14 +125,14 @@ test("an abort at any moment of a batch gives its connection up, and the stateme
       running.catch(() => undefined);
       if (moment === "sent") void setImmediate().then(() => aborter.abort(gone));
       else {
-        const pid = await sleeper();
+        const pid = await sleeper(owner);
         // the answer and the abort race
         if (moment === "answered") void sql(owner, "select pg_cancel_backend($1)", [pid]);
         aborter.abort(gone);
       }
       await assert.rejects(running, (error) => error === gone);
       await assertBare(pool);
-      await untilNobodySleeps();
+      await untilNoneSleeps(owner);
     }
   }
   assert.equal(await stored(), 0);
@@ -194,7 +184,7 @@ test("a statement that begins only after it was asked to end is asked again", { 
     await assert.rejects(running, /has gone/);
     await early.promise;
     first?.write(Buffer.concat(held));
-    await sleeper();
+    await sleeper(owner);
     // It is time to ask again.
     context.mock.timers.tick(300);
     await cancelled.promise;
@@ -227,7 +217,7 @@ test("a backend that is ended, and a connection that is cut, take their batch wi
       for (const how of ["ended", "cut"]) {
         const running = runWithRole(pool, writer, { ...OPTS, isWrite, showsDeleted: true }, batch);
         const refused = assert.rejects(running, /terminat|closed|ECONNRESET|not queryable/iu);
-        const pid = await sleeper();
+        const pid = await sleeper(owner);
         if (how === "cut") for (const socket of sockets) socket.destroy();
         await sql(owner, "select pg_terminate_backend($1)", [pid]);
         await refused;
@@ -238,7 +228,7 @@ test("a backend that is ended, and a connection that is cut, take their batch wi
     for (const socket of sockets) socket.destroy();
     proxy.close();
   }
-  await untilNobodySleeps();
+  await untilNoneSleeps(owner);
   assert.equal(await stored(), 0);
 });
 
@@ -297,7 +287,7 @@ test("callers that share few connections never see each other's role and setting
     }),
   );
   assert.equal(well, 40);
-  await untilNobodySleeps();
+  await untilNoneSleeps(owner);
   await Promise.all(Array.from({ length: 6 }, () => pool.connections.query(STATE.text))).then((all) => {
     for (const { rows } of all) assert.equal(rows[0]?.who, "portal_authenticator");
   });

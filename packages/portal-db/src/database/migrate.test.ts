@@ -13,8 +13,12 @@ import { isVerifierOf, scramVerifier } from "./scram.ts";
 
 // The tests change roles, which are of the whole server.
 let server: TestServer;
-let owner: string;
-let url: string;
+/** One for the tests that leave it as they find it. Not made before the first of them: it makes the roles, too. */
+let shared: ReturnType<TestServer["database"]> | undefined;
+const sharedDatabase = (): ReturnType<TestServer["database"]> => {
+  shared ??= server.database();
+  return shared;
+};
 before(async () => {
   server = await startTestServer({ isOwn: true });
 });
@@ -36,7 +40,6 @@ test("databases of one cluster that are migrated at once share the roles", async
     ),
   );
   assert.deepEqual(new Set(applied.map((one) => one.applied.length)), new Set([(await names()).length]));
-  ({ owner, url } = await server.database());
 });
 
 test("migrations are applied once, in order, and leave public alone", async () => {
@@ -54,6 +57,7 @@ test("migrations are applied once, in order, and leave public alone", async () =
 });
 
 test("the API's own role can tell whether the tables are those of this version", async () => {
+  const { owner, url } = await sharedDatabase();
   await checkPortalDb(url);
   const [gone] = await sql<{ name: string; checksum: string }>(
     owner,
@@ -66,6 +70,7 @@ test("the API's own role can tell whether the tables are those of this version",
 });
 
 test("the seed is there: networks, plans, and the fixture account on a plan of 1,000 applications", async () => {
+  const { owner } = await sharedDatabase();
   const networks = await sql(owner, "select network_id from networks order by 1");
   assert.deepEqual(networks, [{ network_id: "pocket" }, { network_id: "pocket-alpha" }, { network_id: "pocket-beta" }]);
   const accounts = await sql(
@@ -116,6 +121,8 @@ test("a changed, an unknown and a failed migration are refused, and leave nothin
 });
 
 test("an owner who is no superuser can migrate, and sees its rows behind forced row security", async () => {
+  // The roles are there already: such an owner could not make them.
+  await sharedDatabase();
   const url = new URL(await emptyDatabase());
   const database = url.pathname.slice(1);
   await sql(server.adminUrl, "drop role if exists landlord");
@@ -190,6 +197,7 @@ async function bent(owner: string, bend: string, mend: string, work: () => Promi
 }
 
 test("roles that may do too much are refused by name, by migrate and by check, with the cure", async () => {
+  const { owner, url } = await sharedDatabase();
   const cases: readonly (readonly [string, string, RegExp])[] = [
     ["alter role portal_reader superuser", "alter role portal_reader nosuperuser", /portal_reader \(SUPERUSER\)/],
     ["alter role portal_admin bypassrls", "alter role portal_admin nobypassrls", /ALTER ROLE portal_admin NOBYPASSRLS/],
@@ -218,6 +226,7 @@ test("roles that may do too much are refused by name, by migrate and by check, w
 });
 
 test("an API starts on no tables but those of this version, and on no roles that may do too much", async () => {
+  const { owner, url } = await sharedDatabase();
   const options: PortalDbOptions = {
     host: "127.0.0.1",
     port: 0,
@@ -260,6 +269,7 @@ test("an API starts on no tables but those of this version, and on no roles that
 });
 
 test("a password that others use now is not replaced for one who asks that, and is for one who does not", async () => {
+  const { owner, url } = await sharedDatabase();
   const keep = { url: owner, keepsUsedPasswords: true };
   const user = new pg.Client({ connectionString: url });
   await user.connect();

@@ -5,18 +5,20 @@ import { connect, createServer, type Socket } from "node:net";
 import { after, before, test } from "node:test";
 import { setImmediate } from "node:timers/promises";
 import { isAppError } from "@turnpike/base";
-import { eventually } from "@turnpike/testkit";
 import {
   as,
   caller,
   FIXTURE,
   openPool,
   PASSWORD,
+  SLEEP,
+  sleeper,
   sql,
   sqlState,
   startTestServer,
   statement,
   type TestServer,
+  untilNoneSleeps,
 } from "../../test/database-fixtures.ts";
 import type { Caller } from "../types.ts";
 import type { RolePool } from "./pool.ts";
@@ -34,7 +36,6 @@ after(() => server[Symbol.asyncDispose]());
 const READ: SessionOptions = { statementTimeoutMs: 60_000, lockTimeoutMs: 60_000, isWrite: false };
 const WRITE: SessionOptions = { ...READ, isWrite: true };
 const INSERT = statement("insert into organizations (organization_name) values ('session')");
-const SLEEP = statement("select pg_sleep(600), 'slept' as mark");
 
 interface State {
   readonly user: string;
@@ -74,18 +75,6 @@ async function assertClean(pool: RolePool, user = "portal_authenticator"): Promi
 
 const organizations = async (): Promise<number> =>
   (await sql(owner, "select from organizations where organization_name = 'session'")).length;
-
-/** The backends of this file in which a statement of the tests sleeps. */
-const sleepers = (): Promise<{ pid: number }[]> =>
-  sql(
-    owner,
-    `select pid from pg_stat_activity
-     where query like '%slept%' and state = 'active' and pid <> pg_backend_pid() and datname = current_database()`,
-  );
-const sleeper = async (): Promise<number> =>
-  (await eventually("a statement that sleeps", async () => (await sleepers())[0])).pid;
-const untilNobodySleeps = (): Promise<boolean> =>
-  eventually("no statement that sleeps", async () => (await sleepers()).length === 0);
 
 test("a transaction runs as the caller's role with its claims, time-outs and path, and leaves none of them", async () => {
   await using pool = openPool(url, { poolSize: 1 });
@@ -263,11 +252,11 @@ test("an aborted statement ends on the server, its connection goes, and nothing 
           await session.run(SLEEP);
         });
     running.catch(() => undefined);
-    await sleeper();
+    await sleeper(owner);
     aborter.abort(gone);
     await assert.rejects(running, (error) => error === gone);
     await assertClean(pool);
-    await untilNobodySleeps();
+    await untilNoneSleeps(owner);
   }
   assert.equal(await organizations(), before);
 });
@@ -318,7 +307,7 @@ test("a connection that is lost fails its request and nobody else's", async () =
   await assertClean(pool);
   const running = readWithRole(pool, caller("reader"), READ, [SLEEP]);
   running.catch(() => undefined);
-  await sql(owner, "select pg_terminate_backend($1)", [await sleeper()]);
+  await sql(owner, "select pg_terminate_backend($1)", [await sleeper(owner)]);
   await assert.rejects(running);
   await assertClean(pool);
 });
@@ -414,6 +403,6 @@ test("callers that share few connections never see each other, whatever ends the
       else await running;
     }),
   );
-  await untilNobodySleeps();
+  await untilNoneSleeps(owner);
   await assertClean(pool);
 });

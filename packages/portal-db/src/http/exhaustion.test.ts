@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import { once } from "node:events";
 import { connect, type Socket } from "node:net";
 import { after, before, suite, test } from "node:test";
@@ -31,6 +32,20 @@ interface Rig extends AsyncDisposable {
   status(target: string): Promise<number>;
   /** A connection that has sent this much of a request. */
   open(head: string): Promise<Socket>;
+}
+
+/** The server's ends of connections on which a request has come, until this is disposed of. */
+function serverSockets(port: number): Disposable & { of(client: Socket): Socket | undefined } {
+  const sockets = new Set<Socket>();
+  const listener = (message: unknown): void => {
+    const { socket } = message as { readonly socket: Socket };
+    if (socket.localPort === port) sockets.add(socket);
+  };
+  subscribe("http.server.request.start", listener);
+  return {
+    of: ({ localPort }) => [...sockets].find(({ remotePort }) => remotePort === localPort),
+    [Symbol.dispose]: () => void unsubscribe("http.server.request.start", listener),
+  };
 }
 
 suite("what callers cannot use up", { timeout: 300_000 }, () => {
@@ -173,24 +188,34 @@ suite("what callers cannot use up", { timeout: 300_000 }, () => {
   });
 
   test("an answer that nobody reads does not stay for good", async () => {
-    // A time-out of the socket that must pass: nothing but the machine's clock moves it.
-    await using rig = await start({ requestTimeoutMs: 1_000 });
+    const requestTimeoutMs = 600_000;
+    await using rig = await start({ requestTimeoutMs });
+    using accepted = serverSockets(rig.portal.port);
     await rig.owner.query(
       `insert into portal.portal_applications (portal_account_id, portal_application_description)
         select '${FIXTURE}', repeat('x', 250) from generate_series(1, 200)`,
     );
     // More than the buffers of a connection hold.
     const target = "/portal_applications?select=*,portal_accounts(portal_applications(*))&limit=80";
-    const sockets = [];
+    const sockets: Socket[] = [];
     for (let at = 0; at < 2; at++) {
       const socket = await rig.open(`GET ${target} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer TOKEN\r\n\r\n`);
       socket.pause();
       sockets.push(socket);
     }
+    const ends = (): readonly Socket[] => sockets.flatMap((socket) => accepted.of(socket) ?? []);
+    await eventually("both answers stand still", () => {
+      const still = ends().filter(({ timeout, writableLength }) => timeout === requestTimeoutMs && writableLength > 0);
+      return still.length === 2;
+    });
+    assert.equal(await rig.status("/networks"), 503, "both places are taken");
+    assert.deepEqual(rig.statuses("portal_applications"), []);
+    // From here on these two, and no other connection, may stand still for a short time only.
+    for (const end of ends()) end.setTimeout(50);
     // Given up by the server: their clients have neither read nor closed anything.
     await eventually("both are over", () => rig.statuses("portal_applications").length === 2);
     assert.deepEqual(rig.statuses("portal_applications"), ["499", "499"]);
-    assert.equal(rig.inFlight(), 0);
+    await untilInFlight(0, rig);
     assert.equal(await rig.status("/networks"), 200);
     for (const socket of sockets) socket.destroy();
   });

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
-import { describe, it } from "node:test";
+import { describe, it, mock } from "node:test";
 import { gzipSync } from "node:zlib";
 import { silentLog, systemClock } from "@turnpike/base";
 import { page, Workbench } from "../../test/crawl/site.ts";
@@ -238,10 +238,16 @@ describe("hostile robots.txt", () => {
     assert.deepEqual([bench.paths, report.reasons], [["/", "/late"], { robots_disallowed: 1 }]);
   });
 
+  const TIMEOUT_MS = 60_000;
   const UNREACHABLE: Record<string, Answer> = {
-    "that hangs": () => {},
+    // Time passes by these two alone, and not before the request has arrived.
+    "that hangs": () => mock.timers.tick(TIMEOUT_MS),
     "that drips": (response) => {
-      const timer = setInterval(() => response.write("# "), 20);
+      let drips = 0;
+      const timer = setInterval(() => {
+        response.write("# ");
+        if (++drips <= 6) mock.timers.tick(TIMEOUT_MS / 6);
+      }, 20);
       response.on("close", () => clearInterval(timer));
     },
     "answered 500": (response) => response.writeHead(500).end(),
@@ -250,10 +256,12 @@ describe("hostile robots.txt", () => {
     "that leads to a private address": (response) => response.writeHead(302, { location: "http://10.0.0.1/" }).end(),
   };
   for (const [name, robots] of Object.entries(UNREACHABLE)) {
-    it(`${name}: nothing of the host is asked`, async () => {
+    it(`${name}: nothing of the host is asked`, async (context) => {
+      mock.timers.enable({ apis: ["setTimeout"] });
+      context.after(() => mock.timers.reset());
       using bench = new Workbench();
       await using site = await hostileSite({ "/": html(page("Start")), "/robots.txt": robots });
-      const report = await bench.crawl(site.origin, {}, {}, { timeoutMs: 300, allowPrivate: [site.origin] });
+      const report = await bench.crawl(site.origin, {}, {}, { timeoutMs: TIMEOUT_MS, allowPrivate: [site.origin] });
       assert.deepEqual([report.indexed, report.reasons], [0, { robots_unreachable: 1 }]);
       assert.deepEqual(site.asked, ["/robots.txt"]);
     });

@@ -17,7 +17,8 @@ const extractor = createExtractor(
   {
     workers: 1,
     timeoutMs: TIMEOUT_MS,
-    startMs: TIMEOUT_MS,
+    // To start a thread may take as long as it does: only a page that is being read is cut.
+    startMs: 1_000_000_000,
     maxHeapMb: 192,
     maxBodyBytes: 12_000_000,
     maxTextChars: MAX_TEXT,
