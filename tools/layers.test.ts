@@ -60,6 +60,7 @@ function importFault(pkg: (typeof packages)[number], path: string, specifier: st
     if (short === undefined || FOR_TESTS.has(short) || pkg.declared.has(name)) return undefined;
     return rankOf(short) < rankOf(pkg.short) ? undefined : `imports upward: ${name}`;
   }
+  if (short === "testkit") return `imports ${name}, which is for tests`;
   if (!pkg.declared.has(name)) return `imports ${name}, which ${pkg.folder}/package.json does not declare`;
   if (short !== undefined && rankOf(short) >= rankOf(pkg.short)) return `imports upward: ${name}`;
   return undefined;
@@ -123,6 +124,16 @@ suite("layers", () => {
         .map((specifier) => `${path} imports ${specifier}`),
     );
     assert.deepEqual(faults, []);
+  });
+
+  test("no code of the product asserts as tests do: what tests share is in a package's test/, or in testkit", () => {
+    const forTests = new Set(["node:test", "node:assert", "node:assert/strict"]);
+    const faults = productSources().filter((path) => importsOf(readText(path)).some((name) => forTests.has(name)));
+    assert.deepEqual(faults, []);
+  });
+
+  test("every test has the ending that the runner looks for", () => {
+    assert.deepEqual(files("{packages,apps,test,tools}/**/*.{spec,tests}.ts"), []);
   });
 
   test("the check itself sees an upward, an undeclared, a deep and an app's import", () => {

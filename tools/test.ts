@@ -5,8 +5,9 @@ import { parseArgs } from "node:util";
 import { startSharedServers } from "@turnpike/testkit";
 import { ROOT } from "./sources.ts";
 import { missingPrograms } from "./test-runner/programs.ts";
-import { flakyLines, flakyTests, mergeResults, reportText } from "./test-runner/report.ts";
+import { flakyLines, flakyTests, mergeResults, reportText, WHOLE_FILE } from "./test-runner/report.ts";
 import { type RunFilesOptions, runFiles } from "./test-runner/run-files.ts";
+import { makeRunFolder } from "./test-runner/run-folder.ts";
 import { filesNamed, filesOf, isTiming, mayRunAgain, type Tier } from "./test-runner/tiers.ts";
 
 const HELP = `Runs tests, each file in a process of its own, on one PostgreSQL server and one local EVM chain.
@@ -17,11 +18,13 @@ const HELP = `Runs tests, each file in a process of its own, on one PostgreSQL s
 
   --tier <name>                quick, all, or beyond-quick: what all adds to quick
   --concurrency <n>            files at once
-  --node <argument>            an argument for Node, such as --node=--test-name-pattern=text; may be repeated
+  --name <text>                only tests whose name has this text in it, or fits /this/: name their file, too
+  --node <argument>            another argument for Node; may be repeated
   --list                       names the files, and runs none
   --help                       this text
 
-What failed once and passed alone is printed as FLAKY, and appended to test-results/flaky.txt.
+A run in which nothing ends for a quarter of an hour names the files that are left, and fails: a test that leaves a
+server open keeps its process. What failed once and passed alone is printed as FLAKY, and appended to test-results/flaky.txt.
 `;
 
 /** Files at once: two cores, and most tests wait for a server at times. */
@@ -66,6 +69,7 @@ function readArguments() {
       options: {
         tier: { type: "string", default: "quick" },
         concurrency: { type: "string", default: String(CONCURRENCY) },
+        name: { type: "string" },
         node: { type: "string", multiple: true, default: [] },
         list: { type: "boolean", default: false },
         help: { type: "boolean", short: "h", default: false },
@@ -98,16 +102,17 @@ const missing = isQuick ? [] : missingPrograms();
 for (const { name, tests } of missing) process.stdout.write(`skipped: ${tests} (${name} is not installed)\n`);
 
 const interrupt = new AbortController();
-for (const signal of ["SIGINT", "SIGTERM"] as const) process.once(signal, () => interrupt.abort());
+for (const signal of ["SIGINT", "SIGTERM", "SIGHUP"] as const) process.once(signal, () => interrupt.abort());
 
 const began = performance.now();
+using _folder = makeRunFolder();
 await using servers = await startSharedServers();
 for (const fault of servers.faults) process.stderr.write(`${fault}\n`);
 const common: Omit<RunFilesOptions, "files" | "concurrency"> = {
   testTimeoutMs: TEST_TIMEOUT_MS,
   stallTimeoutMs: STALL_TIMEOUT_MS,
   env: { ...(await warmCompileCache()), ...servers.env },
-  nodeArguments: values.node,
+  nodeArguments: [...(values.name === undefined ? [] : [`--test-name-pattern=${values.name}`]), ...values.node],
   signal: interrupt.signal,
 };
 const runAll = async (files: readonly string[], at: number): ReturnType<typeof runFiles> =>
@@ -130,13 +135,18 @@ if (flaky.length > 0) {
     `# ${new Date().toISOString()}\n${flakyLines(flaky).join("\n")}\n`,
   );
 }
-process.stdout.write(reportText({ results, flaky, totalSeconds: (performance.now() - began) / 1_000 }));
+const isInterrupted = interrupt.signal.aborted;
+// Files that were cut off did not fail.
+const ended = isInterrupted ? results.filter(({ failed: names }) => !names.includes(WHOLE_FILE)) : results;
+process.stdout.write(reportText({ results: ended, flaky, totalSeconds: (performance.now() - began) / 1_000 }));
 
 const faults = missing.filter(({ isObtainable }) => isObtainable?.() !== false);
 const isSkipFault = faults.length > 0 && process.env.CI === "true";
 if (isSkipFault) process.stderr.write(`In CI a skip is a failure: ${faults.map(({ name }) => name).join(", ")}\n`);
-const isWhole = chosen.every((path) => results.some(({ file }) => file === path));
-if (!isWhole) process.stderr.write("The run was ended before all files had run.\n");
-const isFailure = isSkipFault || !isWhole || results.some((result) => result.failed.length > 0);
+const unended = chosen.filter((path) => !ended.some(({ file }) => file === path));
+if (unended.length > 0) process.stderr.write(`Ended before ${unended.length} of ${chosen.length} files had run.\n`);
+const isNoTest = values.name !== undefined && ended.every(({ passed, failed: names }) => passed + names.length === 0);
+if (isNoTest) process.stderr.write(`No test has a name that fits ${values.name}.\n`);
+const isFailure = isSkipFault || isNoTest || unended.length > 0 || ended.some(({ failed: names }) => names.length > 0);
 const INTERRUPTED = 130;
-process.exitCode = interrupt.signal.aborted ? INTERRUPTED : Number(isFailure);
+process.exitCode = isInterrupted ? INTERRUPTED : Number(isFailure);

@@ -20,7 +20,7 @@ suite("killed or cut off at any step", { timeout: 600_000, concurrency: 4 }, () 
   before(async () => {
     ground = await startGround();
   });
-  after(() => ground[Symbol.asyncDispose]());
+  after(() => ground?.[Symbol.asyncDispose]());
 
   for (const at of beyond(STEPS, QUICK_STEPS.gateway)) {
     test(`the gateway, at ${at}`, () => localGatewayKilled(ground, at));

@@ -9,7 +9,7 @@ suite("killed at a step that moves money", { timeout: 600_000, concurrency: 4 },
   before(async () => {
     ground = await startGround();
   });
-  after(() => ground[Symbol.asyncDispose]());
+  after(() => ground?.[Symbol.asyncDispose]());
 
   for (const at of QUICK_STEPS.gateway) {
     test(`the gateway, at ${at}`, () => localGatewayKilled(ground, at));

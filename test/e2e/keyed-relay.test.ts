@@ -66,8 +66,8 @@ suite("keys of portal applications on the free relay", () => {
     );
   });
   after(async () => {
-    await node[Symbol.asyncDispose]();
-    await portal[Symbol.asyncDispose]();
+    await node?.[Symbol.asyncDispose]();
+    await portal?.[Symbol.asyncDispose]();
   });
 
   /** Makes an application over the API, as its owner would, and gives its id. */

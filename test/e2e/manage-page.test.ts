@@ -46,7 +46,7 @@ suite("docs/manage.md", () => {
   });
   after(async () => {
     rmSync(folder, { recursive: true, force: true });
-    await rig[Symbol.asyncDispose]();
+    await rig?.[Symbol.asyncDispose]();
   });
 
   test("its commands print what it says, in its order, as they are pasted", async () => {

@@ -53,7 +53,7 @@ suite("two accounts of one management database", () => {
     );
     await rig.sql("analyze");
   });
-  after(() => rig[Symbol.asyncDispose]());
+  after(() => rig?.[Symbol.asyncDispose]());
 
   const silent = (answer: Called, what: string): void => {
     const heads = JSON.stringify([...answer.headers]);

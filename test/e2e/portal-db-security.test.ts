@@ -47,7 +47,7 @@ suite("security of the management data API", () => {
       );
     }
   });
-  after(() => rig[Symbol.asyncDispose]());
+  after(() => rig?.[Symbol.asyncDispose]());
 
   const refused = (answer: Called, status: number | RegExp, what: string): void => {
     assert.match(

@@ -29,7 +29,7 @@ suite("the management data API", () => {
       new PostgrestClient(rig.url, { headers: { Authorization: `Bearer ${await rig.token(role)}` } });
     [admin, reader] = [await client("admin"), await client("reader")];
   });
-  after(() => rig[Symbol.asyncDispose]());
+  after(() => rig?.[Symbol.asyncDispose]());
 
   test("spec 4.5: a reader reads the three tables, an admin makes an application and gets it back in a list", async () => {
     for (const table of ["networks", "organizations", "portal_accounts"]) {

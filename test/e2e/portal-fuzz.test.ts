@@ -131,7 +131,7 @@ suite("the management data API under requests of all kinds", () => {
     await rig.sql("select pg_notify('portal_reload', '')");
     await rig.portal.reload();
   });
-  after(() => rig[Symbol.asyncDispose]());
+  after(() => rig?.[Symbol.asyncDispose]());
 
   test(`${REQUESTS} of them: no 5xx, four keys on each error, the right Content-Type, no hidden name`, async () => {
     const tokens = {

@@ -17,7 +17,7 @@ suite("tokens of the management data API, over HTTP", () => {
   before(async () => {
     rig = await startPortalRig();
   });
-  after(() => rig[Symbol.asyncDispose]());
+  after(() => rig?.[Symbol.asyncDispose]());
 
   const now = (): number => Math.floor(Date.now() / 1_000);
   const good = (): Record<string, unknown> => ({ role: "reader", aud: "postgrest", iat: now(), exp: now() + 600 });

@@ -21,8 +21,8 @@ suite("EVM clients, unmodified, through the free relay against anvil", () => {
     rig = await startRelay({ eth: rpcAt(anvil.url) }, { chainId: 84532, timeoutMs: 5_000 });
   });
   after(async () => {
-    await rig[Symbol.asyncDispose]();
-    await anvil[Symbol.asyncDispose]();
+    await rig?.[Symbol.asyncDispose]();
+    await anvil?.[Symbol.asyncDispose]();
   });
 
   /** The three handles of the door, as a URL and headers. */

@@ -58,7 +58,7 @@ suite("docs/read.md: each client's line is run as it stands", () => {
   });
   after(async () => {
     await rig?.[Symbol.asyncDispose]();
-    for (const node of nodes) await node[Symbol.asyncDispose]();
+    for (const node of nodes) await node?.[Symbol.asyncDispose]();
     await anvil?.[Symbol.asyncDispose]();
   });
 

@@ -180,8 +180,8 @@ suite("any JSON-RPC through the free relay", () => {
   });
   after(async () => {
     agent.destroy();
-    await rig[Symbol.asyncDispose]();
-    await node[Symbol.asyncDispose]();
+    await rig?.[Symbol.asyncDispose]();
+    await node?.[Symbol.asyncDispose]();
   });
 
   test("a single call: the supplier gets the client's bytes, and the client the supplier's", async () => {

@@ -123,8 +123,8 @@ suite("the specification's examples, through the free relay, in its own bytes", 
     rig = await startRelay({ eth: rpcAt(node.url) });
   });
   after(async () => {
-    await rig[Symbol.asyncDispose]();
-    await node[Symbol.asyncDispose]();
+    await rig?.[Symbol.asyncDispose]();
+    await node?.[Symbol.asyncDispose]();
   });
 
   const ours = (code: number): string =>
@@ -159,8 +159,8 @@ suite("JSON-RPC 2.0 through the free relay, over sockets", () => {
     rig = await startRelay({ eth: rpcAt(node.url) }, bend);
   });
   after(async () => {
-    await rig[Symbol.asyncDispose]();
-    await node[Symbol.asyncDispose]();
+    await rig?.[Symbol.asyncDispose]();
+    await node?.[Symbol.asyncDispose]();
   });
 
   test("a notification is forwarded once, as it came, alone and in a batch", async () => {

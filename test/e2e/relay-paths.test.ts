@@ -58,8 +58,8 @@ suite("Paths of the chains on the free relay", () => {
     rest.seen.length = 0;
   });
   after(async () => {
-    await rig[Symbol.asyncDispose]();
-    await Promise.all([recorded[Symbol.asyncDispose](), rest[Symbol.asyncDispose]()]);
+    await rig?.[Symbol.asyncDispose]();
+    await Promise.all([recorded?.[Symbol.asyncDispose](), rest?.[Symbol.asyncDispose]()]);
   });
 
   test("Cosmos: recorded GET answers of the real node, RPC and REST, byte for byte with their status", async () => {

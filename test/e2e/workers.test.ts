@@ -49,8 +49,8 @@ suite("a gateway of several processes", { concurrency: false }, () => {
     // Those that asked for it have failed if it could not be made.
     const made = await shared?.catch(() => undefined);
     await made?.tree[Symbol.asyncDispose]();
-    await upstream[Symbol.asyncDispose]();
-    await ground[Symbol.asyncDispose]();
+    await upstream?.[Symbol.asyncDispose]();
+    await ground?.[Symbol.asyncDispose]();
   });
 
   const treeOf = async (change: Readonly<Record<string, unknown>> = {}) => {

@@ -17,7 +17,7 @@ suite("the report of a test run", () => {
   test("names the ten slowest files, the total, and ends with the counts", () => {
     const results = Array.from({ length: 12 }, (_, at) => result(`f${at}`, { seconds: at }));
     const lines = reportText({ results, flaky: [], totalSeconds: 61.2 }).trimEnd().split("\n");
-    assert.equal(lines[1], "The 10 slowest files");
+    assert.equal(lines[1], "The ten slowest files");
     assert.equal(lines[2], "   11.0 s  f11");
     assert.equal(lines[11], "    2.0 s  f2");
     assert.deepEqual(lines.slice(-2), ["12 files in 1 min 01 s", "total: 12 passed, 0 failed, 0 skipped"]);

@@ -10,6 +10,9 @@ export interface FileResult {
   readonly skipped: string[];
 }
 
+/** Stands for a test's name where a file failed as a whole. */
+export const WHOLE_FILE = "(the file itself)";
+
 /** A result that nothing has been added to. */
 export function newFileResult(file: string): FileResult {
   return { file, seconds: 0, passed: 0, failed: [], skipped: [] };
@@ -63,7 +66,7 @@ export function reportText({ results, flaky, totalSeconds }: RunReport): string 
   const passed = results.reduce((sum, result) => sum + result.passed, 0);
   return [
     "",
-    `The ${slowest.length} slowest files`,
+    slowest.length === SLOWEST ? "The ten slowest files" : "Files by their time",
     ...slowest.map(({ file, seconds }) => `${seconds.toFixed(1).padStart(7)} s  ${file}`),
     ...(skipped.length === 0 ? [] : ["", "Skipped", ...skipped]),
     ...(flaky.length === 0 ? [] : ["", "Failed once, passed alone: each is a defect", ...flakyLines(flaky)]),

@@ -2,7 +2,7 @@ import { relative } from "node:path";
 import { run } from "node:test";
 import { spec } from "node:test/reporters";
 import { ROOT } from "../sources.ts";
-import { type FileResult, newFileResult } from "./report.ts";
+import { type FileResult, newFileResult, WHOLE_FILE } from "./report.ts";
 
 /** Options of {@link runFiles}. */
 export interface RunFilesOptions {
@@ -51,7 +51,7 @@ function record(result: FileResult, { type, data }: TestEvent): void {
     result.seconds = Math.max(result.seconds, (data.duration_ms ?? 0) / 1_000);
   } else if (name === data.file) {
     // The process failed as a whole: with its hooks, after its tests, or before them. One that passes has no tests.
-    if (isFailure) result.failed.push("(the file itself)");
+    if (isFailure) result.failed.push(WHOLE_FILE);
     result.seconds = Math.max(result.seconds, (data.details?.duration_ms ?? 0) / 1_000);
   } else if (isSet(data.skip) || isSet(data.todo)) {
     result.skipped.push(name);

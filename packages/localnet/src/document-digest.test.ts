@@ -15,7 +15,7 @@ suite("document digest", () => {
   before(async () => {
     server = await createDocumentDigest();
   });
-  after(() => server[Symbol.asyncDispose]());
+  after(() => server?.[Symbol.asyncDispose]());
   const post = async (body: string | Uint8Array<ArrayBuffer>) => {
     const response = await fetch(server.url, { method: "POST", body });
     return { status: response.status, value: (await response.json()) as unknown };

@@ -67,7 +67,7 @@ suite("test token", () => {
     await fundGas(url, relayer.address, 10n ** 20n);
     await deployTestToken(url, { holders: [{ address: buyer.address, units: 1_000_000n }] });
   });
-  after(() => anvil[Symbol.asyncDispose]());
+  after(() => anvil?.[Symbol.asyncDispose]());
 
   const reader = () => createPublicClient({ transport: http(url), pollingInterval: 20 });
   const balance = (address: Address): Promise<bigint> =>

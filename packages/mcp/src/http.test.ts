@@ -38,7 +38,7 @@ suite("MCP over streamable HTTP", () => {
     gateway = await startStandInGateway();
   });
   after(async () => {
-    await gateway[Symbol.asyncDispose]();
+    await gateway?.[Symbol.asyncDispose]();
   });
 
   const served = async ({ perSessionMicroUsd = 1_000_000n, totalUsd = "10", nowMs, ...opts }: Bend = {}) => {

@@ -35,7 +35,7 @@ suite("the MCP server", () => {
     gateway.paths.length = 0;
   });
   after(async () => {
-    await gateway[Symbol.asyncDispose]();
+    await gateway?.[Symbol.asyncDispose]();
   });
 
   test("tools have titles, described arguments, output schemas, and hints that tell who spends", async () => {

@@ -42,8 +42,8 @@ before(async () => {
 });
 
 after(async () => {
-  await ledger[Symbol.asyncDispose]();
-  await server[Symbol.asyncDispose]();
+  await ledger?.[Symbol.asyncDispose]();
+  await server?.[Symbol.asyncDispose]();
 });
 
 /** Stands in for the chain: says what the test wants of every payment. */

@@ -70,7 +70,7 @@ suite("turnpike relay", () => {
   });
 
   after(async () => {
-    await service[Symbol.asyncDispose]();
+    await service?.[Symbol.asyncDispose]();
     rmSync(folder, { recursive: true, force: true });
   });
 

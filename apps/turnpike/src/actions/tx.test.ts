@@ -10,7 +10,7 @@ let chain: TestChain;
 before(async () => {
   chain = await startTestChain();
 });
-after(() => chain[Symbol.asyncDispose]());
+after(() => chain?.[Symbol.asyncDispose]());
 
 const address = (role: string): string =>
   (JSON.parse(readFileSync(join(chain.home, "keys", `${role}.json`), "utf8")) as { address: string }).address;

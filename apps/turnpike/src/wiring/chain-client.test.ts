@@ -25,8 +25,8 @@ before(async () => {
   client = new ChainClient({ url: chain.url }, { clock: systemClock });
 });
 after(async () => {
-  await client[Symbol.asyncDispose]();
-  await chain[Symbol.asyncDispose]();
+  await client?.[Symbol.asyncDispose]();
+  await chain?.[Symbol.asyncDispose]();
 });
 
 async function signerOf(name: string): Promise<ChainSigner> {

@@ -10,7 +10,7 @@ const server = await startRpcServer(
   { host: "127.0.0.1", port: 0, p2pAddress: "tcp://127.0.0.1:26656" },
   { node, log: silentLog, clock: systemClock },
 );
-after(() => server[Symbol.asyncDispose]());
+after(() => server?.[Symbol.asyncDispose]());
 
 function filled(value: unknown): unknown {
   if (typeof value === "string") {

@@ -42,7 +42,7 @@ suite("limits through Redis", { skip: withoutRedis() }, () => {
   before(async () => {
     shared = await startRedis();
   });
-  after(() => shared[Symbol.asyncDispose]());
+  after(() => shared?.[Symbol.asyncDispose]());
 
   test("two gateways have one count, and 2,000 of 2,400 at once are served", async () => {
     await using a = storeOf(shared.url, "two");

@@ -27,7 +27,7 @@ suite("the script of the limits, at times of the test", { skip: withoutRedis() }
   });
   after(async () => {
     client.destroy();
-    await redis[Symbol.asyncDispose]();
+    await redis?.[Symbol.asyncDispose]();
   });
 
   /** One key's window: asks for items at a time, in milliseconds from an arbitrary start. */

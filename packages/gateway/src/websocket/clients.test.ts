@@ -34,9 +34,9 @@ before(async () => {
 });
 
 after(async () => {
-  await here[Symbol.asyncDispose]();
-  for (const wire of wires) await wire[Symbol.asyncDispose]();
-  await anvil[Symbol.asyncDispose]();
+  await here?.[Symbol.asyncDispose]();
+  for (const wire of wires) await wire?.[Symbol.asyncDispose]();
+  await anvil?.[Symbol.asyncDispose]();
 });
 
 describe("clients over WebSocket, with a real chain", () => {

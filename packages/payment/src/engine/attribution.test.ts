@@ -47,8 +47,8 @@ before(async () => {
   bed = await openOwnBed(server);
 });
 after(async () => {
-  await bed[Symbol.asyncDispose]();
-  await server[Symbol.asyncDispose]();
+  await bed?.[Symbol.asyncDispose]();
+  await server?.[Symbol.asyncDispose]();
 });
 
 async function send(to: string | undefined, data: string): Promise<Record<string, unknown>> {

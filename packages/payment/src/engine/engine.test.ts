@@ -27,8 +27,8 @@ before(async () => {
   bed = await openBed(server);
 });
 after(async () => {
-  await bed[Symbol.asyncDispose]();
-  await server[Symbol.asyncDispose]();
+  await bed?.[Symbol.asyncDispose]();
+  await server?.[Symbol.asyncDispose]();
 });
 
 test("one payment settles by a direct call, and its answer is kept", async () => {

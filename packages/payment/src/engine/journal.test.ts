@@ -23,8 +23,8 @@ before(async () => {
   bed = await openBed(server);
 });
 after(async () => {
-  await bed[Symbol.asyncDispose]();
-  await server[Symbol.asyncDispose]();
+  await bed?.[Symbol.asyncDispose]();
+  await server?.[Symbol.asyncDispose]();
 });
 
 const silence = (unknown: boolean): AppError => new AppError("LEDGER_UNAVAILABLE", { detail: { unknown } });

@@ -30,7 +30,7 @@ let server: TestServer;
 before(async () => {
   server = await startTestServer();
 });
-after(() => server[Symbol.asyncDispose]());
+after(() => server?.[Symbol.asyncDispose]());
 
 const network = (bed: Bed, keys: readonly Uint8Array[], changes: Partial<EngineNetwork>) => ({
   networks: bed.options(keys).networks.map((one) => ({ ...one, ...changes })),

@@ -25,7 +25,7 @@ let server: TestServer;
 before(async () => {
   server = await startTestServer();
 });
-after(() => server[Symbol.asyncDispose]());
+after(() => server?.[Symbol.asyncDispose]());
 
 /** Stops for ever at one point, as a killed process does. */
 function stopAt(name: string): FaultPoints & { readonly reached: Promise<void> } {

@@ -54,7 +54,7 @@ before(async () => {
   server = owned.use(await createFacilitatorServer({ host: "127.0.0.1", port: 0 }, { facilitator, log: silentLog }));
   client = new HTTPFacilitatorClient({ url: server.url });
 });
-after(() => owned.disposeAsync());
+after(() => owned?.disposeAsync());
 
 type Payload = Parameters<HTTPFacilitatorClient["verify"]>[0];
 type Requirements = Parameters<HTTPFacilitatorClient["verify"]>[1];

@@ -26,7 +26,7 @@ let server: TestServer;
 before(async () => {
   server = await startTestServer();
 });
-after(() => server[Symbol.asyncDispose]());
+after(() => server?.[Symbol.asyncDispose]());
 
 const SLOTS = 4;
 const BALANCE = 12_000n;

@@ -24,7 +24,7 @@ let server: TestServer;
 before(async () => {
   server = await startTestServer();
 });
-after(() => server[Symbol.asyncDispose]());
+after(() => server?.[Symbol.asyncDispose]());
 
 const count = (results: readonly ClaimResult[], kind: ClaimResult["kind"]): number =>
   results.filter((result) => result.kind === kind).length;

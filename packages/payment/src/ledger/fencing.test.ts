@@ -25,7 +25,7 @@ let server: TestServer;
 before(async () => {
   server = await startTestServer();
 });
-after(() => server[Symbol.asyncDispose]());
+after(() => server?.[Symbol.asyncDispose]());
 
 /** A ledger that does not renew by itself: its process stalls. */
 const openStalled = (url: string): Promise<Ledger> => openLedger(url, { heartbeatMs: 3_600_000 });

@@ -9,7 +9,7 @@ let server: TestServer;
 before(async () => {
   server = await startTestServer();
 });
-after(() => server[Symbol.asyncDispose]());
+after(() => server?.[Symbol.asyncDispose]());
 
 let made = 0;
 const emptyDatabase = (): Promise<string> => server.postgres.createDatabase(`empty_${made++}`);

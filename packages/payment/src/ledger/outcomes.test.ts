@@ -24,7 +24,7 @@ let server: TestServer;
 before(async () => {
   server = await startTestServer();
 });
-after(() => server[Symbol.asyncDispose]());
+after(() => server?.[Symbol.asyncDispose]());
 
 const illegal = (error: unknown): boolean => isAppError(error, "INTERNAL") && error.detail.sqlState === "TP001";
 

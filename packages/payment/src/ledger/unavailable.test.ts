@@ -26,7 +26,7 @@ let server: TestServer;
 before(async () => {
   server = await startTestServer();
 });
-after(() => server[Symbol.asyncDispose]());
+after(() => server?.[Symbol.asyncDispose]());
 
 const unavailable = (unknown?: boolean) => (error: unknown) => {
   assert.ok(isAppError(error, "LEDGER_UNAVAILABLE"), String(error));

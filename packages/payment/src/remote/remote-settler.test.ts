@@ -37,8 +37,8 @@ before(async () => {
   await devRpc(bed.anvil.url, "anvil_impersonateAccount", [SENDER]);
 });
 after(async () => {
-  await bed[Symbol.asyncDispose]();
-  await server[Symbol.asyncDispose]();
+  await bed?.[Symbol.asyncDispose]();
+  await server?.[Symbol.asyncDispose]();
 });
 
 interface Fake extends AsyncDisposable {

@@ -42,7 +42,7 @@ suite("applications by their keys", { timeout: 300_000 }, () => {
     gateway.password = GATEWAY_PASSWORD;
     url = gateway.href;
   });
-  after(() => server[Symbol.asyncDispose]());
+  after(() => server?.[Symbol.asyncDispose]());
 
   function open(over: Partial<ApplicationsOptions> = {}): Opened {
     const clock = virtualClock();

@@ -47,7 +47,7 @@ before(async () => {
   server = await startTestServer();
   ({ owner, url } = await server.database());
 });
-after(() => server[Symbol.asyncDispose]());
+after(() => server?.[Symbol.asyncDispose]());
 
 /** The connection itself, outside any request. */
 async function assertBare(pool: RolePool): Promise<void> {

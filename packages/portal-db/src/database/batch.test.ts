@@ -28,8 +28,8 @@ before(async () => {
   pool = openPool(url, { poolSize: 1 });
 });
 after(async () => {
-  await pool[Symbol.asyncDispose]();
-  await server[Symbol.asyncDispose]();
+  await pool?.[Symbol.asyncDispose]();
+  await server?.[Symbol.asyncDispose]();
 });
 
 const insert = (name: string) =>

@@ -22,7 +22,7 @@ const sharedDatabase = (): ReturnType<TestServer["database"]> => {
 before(async () => {
   server = await startTestServer({ isOwn: true });
 });
-after(() => server[Symbol.asyncDispose]());
+after(() => server?.[Symbol.asyncDispose]());
 
 let made = 0;
 const emptyDatabase = (): Promise<string> => server.createDatabase(`empty_${made++}`);

@@ -62,8 +62,8 @@ before(async () => {
   await fill(second, "second");
 });
 after(async () => {
-  await pool[Symbol.asyncDispose]();
-  await server[Symbol.asyncDispose]();
+  await pool?.[Symbol.asyncDispose]();
+  await server?.[Symbol.asyncDispose]();
 });
 
 const count = async (who: Caller, from: string): Promise<number> =>

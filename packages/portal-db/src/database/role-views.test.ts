@@ -21,8 +21,8 @@ before(async () => {
   pool = openPool(url);
 });
 after(async () => {
-  await pool[Symbol.asyncDispose]();
-  await server[Symbol.asyncDispose]();
+  await pool?.[Symbol.asyncDispose]();
+  await server?.[Symbol.asyncDispose]();
 });
 
 const READABLE = [

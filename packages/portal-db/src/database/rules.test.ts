@@ -16,8 +16,8 @@ before(async () => {
   pool = openPool(database.url, { poolSize: 20 });
 });
 after(async () => {
-  await pool[Symbol.asyncDispose]();
-  await server[Symbol.asyncDispose]();
+  await pool?.[Symbol.asyncDispose]();
+  await server?.[Symbol.asyncDispose]();
 });
 
 /** A new account whose plan allows this many applications. */

@@ -31,7 +31,7 @@ before(async () => {
   server = await startTestServer();
   ({ owner, url } = await server.database());
 });
-after(() => server[Symbol.asyncDispose]());
+after(() => server?.[Symbol.asyncDispose]());
 
 const READ: SessionOptions = { statementTimeoutMs: 60_000, lockTimeoutMs: 60_000, isWrite: false };
 const WRITE: SessionOptions = { ...READ, isWrite: true };

@@ -56,7 +56,7 @@ suite("what callers cannot use up", { timeout: 300_000 }, () => {
     server = await startTestServer();
     ({ owner: ownerUrl, url } = await server.database());
   });
-  after(() => server[Symbol.asyncDispose]());
+  after(() => server?.[Symbol.asyncDispose]());
 
   const start = async (over: Partial<PortalDbOptions> = {}): Promise<Rig> => {
     await using stack = new AsyncDisposableStack();

@@ -18,8 +18,8 @@ suite("the portal's own schema", () => {
     views = await readRoleViews(pool);
   });
   after(async () => {
-    await pool[Symbol.asyncDispose]();
-    await server[Symbol.asyncDispose]();
+    await pool?.[Symbol.asyncDispose]();
+    await server?.[Symbol.asyncDispose]();
   });
 
   const run = async (role: "reader" | "admin", short: ShortRequest): Promise<unknown> => {

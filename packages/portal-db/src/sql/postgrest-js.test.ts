@@ -43,7 +43,7 @@ suite("the calls of @supabase/postgrest-js", () => {
   before(async () => {
     films = await startFilms();
   });
-  after(() => films[Symbol.asyncDispose]());
+  after(() => films?.[Symbol.asyncDispose]());
   const client = new PostgrestClient("http://portal.test", { fetch: fetchOf(() => films) });
   const data = async (call: PromiseLike<{ data: unknown; error: unknown }>): Promise<unknown> => {
     const { data: got, error } = await call;

@@ -7,7 +7,7 @@ suite("reads", () => {
   before(async () => {
     films = await startFilms();
   });
-  after(() => films[Symbol.asyncDispose]());
+  after(() => films?.[Symbol.asyncDispose]());
 
   const answer = async (
     request: ShortRequest,

@@ -10,7 +10,7 @@ suite("writes", () => {
   before(async () => {
     films = await startFilms();
   });
-  after(() => films[Symbol.asyncDispose]());
+  after(() => films?.[Symbol.asyncDispose]());
 
   const answer = async (request: ShortRequest): Promise<Answer> => {
     const outcome = await films.run(request);

@@ -26,7 +26,7 @@ const extractor = createExtractor(
   },
   { log: silentLog },
 );
-after(() => extractor[Symbol.asyncDispose]());
+after(() => extractor?.[Symbol.asyncDispose]());
 
 const HONEST = "<title>Honest</title><h1>Honest page</h1><p>It is still read.</p>";
 

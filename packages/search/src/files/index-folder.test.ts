@@ -19,7 +19,7 @@ import { furtherSections } from "./source-state.ts";
 const threads = createExtractor({ workers: 1 }, { log: silentLog });
 const made: string[] = [];
 after(async () => {
-  await threads[Symbol.asyncDispose]();
+  await threads?.[Symbol.asyncDispose]();
   for (const folder of made) await rm(folder, { recursive: true, force: true });
 });
 

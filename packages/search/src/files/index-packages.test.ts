@@ -12,7 +12,7 @@ import { type IndexPackagesOptions, indexPackages } from "./index-packages.ts";
 const extractor = createExtractor({ workers: 1 }, { log: silentLog });
 const made: string[] = [];
 after(async () => {
-  await extractor[Symbol.asyncDispose]();
+  await extractor?.[Symbol.asyncDispose]();
   for (const folder of made) await rm(folder, { recursive: true, force: true });
 });
 
