@@ -12,6 +12,7 @@ import {
   PATIENCE_MS,
   probeResult,
   rpcAnswer,
+  sendFromNewAccount,
   startUpstream,
   type Upstream,
 } from "@turnpike/testkit";
@@ -174,8 +175,7 @@ export interface ChainReceipt {
 
 /** Sends a transaction from an account that the chain holds the key of; resolves when it is in a block. */
 export async function sendMined(rpcUrl: string, transaction: Readonly<Record<string, unknown>>): Promise<ChainReceipt> {
-  const [first] = (await devRpc(rpcUrl, "eth_accounts", [])) as readonly string[];
-  const hash = await devRpc(rpcUrl, "eth_sendTransaction", [{ from: first, ...transaction }]);
+  const hash = await sendFromNewAccount(rpcUrl, transaction);
   return eventually(
     `a receipt of ${String(hash)}`,
     async () => ((await devRpc(rpcUrl, "eth_getTransactionReceipt", [hash])) ?? undefined) as ChainReceipt | undefined,

@@ -2,6 +2,7 @@ export { eventually, PATIENCE_MS } from "./eventually.ts";
 export { openRaw, type RawClient, type RawResponse, readResponses } from "./raw-http.ts";
 export { type Recorded, readRecorded, recordedText, startRecordedNode } from "./recorded-node.ts";
 export { startRedis, type TestRedis, withoutRedis } from "./redis.ts";
+export { sendFromNewAccount } from "./send-transaction.ts";
 export {
   openTestAnvil,
   openTestPostgres,

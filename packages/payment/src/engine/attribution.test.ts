@@ -12,7 +12,7 @@ import {
   USDC_ADDRESS,
   walletFactory,
 } from "@turnpike/localnet";
-import { eventually } from "@turnpike/testkit";
+import { eventually, sendFromNewAccount } from "@turnpike/testkit";
 import { createWalletClient, encodeAbiParameters, encodeDeployData, encodeFunctionData, http, parseAbi } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import {
@@ -39,8 +39,6 @@ import { createEngine } from "./engine.ts";
 
 let server: TestServer;
 let bed: Bed;
-/** A funded account of anvil's own. */
-const DEV: Address = "0xf39Fd6e51aad88F6F4ce6aB8827279cffFb92266";
 
 before(async () => {
   server = await startTestServer();
@@ -52,7 +50,7 @@ after(async () => {
 });
 
 async function send(to: string | undefined, data: string): Promise<Record<string, unknown>> {
-  const hash = await devRpc(bed.anvil.url, "eth_sendTransaction", [{ from: DEV, to, data, gas: "0x200000" }]);
+  const hash = await sendFromNewAccount(bed.anvil.url, { to, data, gas: "0x200000" });
   return eventually("it is mined", async () => {
     const receipt = await devRpc(bed.anvil.url, "eth_getTransactionReceipt", [hash]);
     return (receipt as Record<string, unknown> | null) ?? undefined;

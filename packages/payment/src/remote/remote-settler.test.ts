@@ -3,15 +3,14 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { after, before, test } from "node:test";
 import { type MetricSpec, type NetworkId, noFaults, noMetrics } from "@turnpike/base";
-import { devRpc, fundGas, USDC_ADDRESS } from "@turnpike/localnet";
-import { eventually, virtualClock } from "@turnpike/testkit";
+import { devRpc, USDC_ADDRESS } from "@turnpike/localnet";
+import { eventually, sendFromNewAccount, virtualClock } from "@turnpike/testkit";
 import { PaymentPayloadV2Schema, PaymentRequirementsV2Schema } from "@x402/core/schemas";
 import {
   ANSWER,
   type Bed,
   claim,
   NETWORK,
-  newPayer,
   openBed,
   openOwnBed,
   PAY_TO,
@@ -28,13 +27,9 @@ import { createRemoteSettler } from "./remote-settler.ts";
 
 let server: TestServer;
 let bed: Bed;
-/** What sends the transactions of stand-in facilitators. */
-const SENDER = newPayer().address;
 before(async () => {
   server = await startTestServer();
   bed = await openBed(server);
-  await fundGas(bed.anvil.url, SENDER, 10n ** 18n);
-  await devRpc(bed.anvil.url, "anvil_impersonateAccount", [SENDER]);
 });
 after(async () => {
   await bed?.[Symbol.asyncDispose]();
@@ -83,9 +78,7 @@ async function onChain(payment: PaymentRecord): Promise<string> {
     { from: key.from, to: payTo, value, validAfter, validBefore, nonce: key.nonce },
     signature,
   );
-  return String(
-    await devRpc(bed.anvil.url, "eth_sendTransaction", [{ from: SENDER, to: USDC_ADDRESS, data, gas: "0x40000" }]),
-  );
+  return sendFromNewAccount(bed.anvil.url, { to: USDC_ADDRESS, data, gas: "0x40000" });
 }
 
 const options = (facilitatorUrl: string, changes: Partial<RemoteSettlerOptions> = {}): RemoteSettlerOptions => ({
