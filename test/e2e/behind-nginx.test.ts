@@ -10,10 +10,9 @@ import { createCatalogue } from "@turnpike/catalogue";
 import { createPrometheusMetrics, type RateLimits } from "@turnpike/gateway";
 import { freePort, LOCAL_CHAIN_ID } from "@turnpike/localnet";
 import { createSubscriptions, type Subscriptions, subscriptionDefaults } from "@turnpike/relay";
-import { openSocket, openTestAnvil, PATIENCE_MS, type TestAnvil } from "@turnpike/testkit";
+import { openSocket, openTestAnvil, PATIENCE_MS, sendMined, type TestAnvil } from "@turnpike/testkit";
 import { startNginx, withoutNginx } from "../support/nginx.ts";
 import { type RelayRig, rpc, rpcAt, startRelay } from "./relay-rig.ts";
-import { sendMined } from "./support.ts";
 
 const page = readFileSync(new URL("../../docs/operate/proxy.md", import.meta.url), "utf8");
 const block = /```nginx\n(.*?)```/s.exec(page)?.[1] ?? "";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { deployTestToken, devRpc, fundGas, lyingToken, testUsd, USDC_ADDRESS } from "@turnpike/localnet";
-import { eventually } from "@turnpike/testkit";
+import { eventually, sendMined } from "@turnpike/testkit";
 import { createPublicClient, createWalletClient, encodeFunctionData, http } from "viem";
 import { baseSepolia } from "viem/chains";
 import { ledgerBooks } from "../../apps/turnpike/src/wiring/ledger.ts";
@@ -25,7 +25,6 @@ import {
   PRICE,
   STAND_IN_RESULT,
   type StandIn,
-  sendMined,
   startStandIn,
 } from "./support.ts";
 

@@ -49,7 +49,7 @@ suite("the MCP command, killed and called wrongly", () => {
     assert.doesNotMatch(await third.started, /goes on/, "a session that ended is not continued");
   });
 
-  test("what is called wrongly is told on the error output, and nothing is on standard output", async () => {
+  test("wrong arguments are reported on standard error, and standard output stays empty", async () => {
     const { key } = await newBuyer(ground);
     const cases = [
       [["--per-call", "-1"], /--per-call/],

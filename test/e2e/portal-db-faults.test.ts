@@ -23,7 +23,7 @@ suite("the management data API on a database with faults", () => {
   });
   after(() => rig?.[Symbol.asyncDispose]());
 
-  test("a database that refuses is 503, and served again once it does not; nothing of it is told", async () => {
+  test("a database that refuses is 503, and served again once it does not; the answer holds no detail of it", async () => {
     const token = await rig.token("reader");
     assert.equal((await rig.call("/networks", { token })).status, 200);
     const [found] = await rig.sql<{ name: string }>("select current_database() as name");

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { after, before, suite, test } from "node:test";
 import { createDocumentDigest, type DocumentDigestServer, devRpc, USDC_ADDRESS } from "@turnpike/localnet";
+import type { TransactionReceipt } from "@turnpike/testkit";
 import { wrapAxiosWithPayment } from "@x402/axios";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
@@ -9,7 +10,7 @@ import axios from "axios";
 import { parseEventLogs } from "viem";
 import { type Ground, startGround } from "../support/network.ts";
 import { decodeHeader, type Payer } from "../support/payer.ts";
-import { type ChainReceipt, ethAt, type OpenGateway, openGateway, PRICE } from "./support.ts";
+import { ethAt, type OpenGateway, openGateway, PRICE } from "./support.ts";
 
 const TRANSFER = [
   {
@@ -63,7 +64,9 @@ suite("unmodified clients of x402 buy", () => {
     assert.equal(receipt.success, true);
     assert.equal(receipt.network, "eip155:84532");
     assert.equal(receipt.payer.toLowerCase(), payer.address.toLowerCase());
-    const found = (await devRpc(ground.anvil.url, "eth_getTransactionReceipt", [receipt.transaction])) as ChainReceipt;
+    const found = (await devRpc(ground.anvil.url, "eth_getTransactionReceipt", [
+      receipt.transaction,
+    ])) as TransactionReceipt;
     assert.equal(found.status, "0x1");
     const moved = parseEventLogs({ abi: TRANSFER, logs: found.logs as never });
     assert.deepEqual(

@@ -49,7 +49,7 @@ describe("a client", () => {
     for (const reader of readers) reader.destroy();
   });
 
-  test("whose batch hangs holds up nobody who asks for one of its reads", async () => {
+  test("a client whose batch hangs delays no other client of the same read", async () => {
     const held: (() => void)[] = [];
     const came = Promise.withResolvers<void>();
     await using node = await startNode({
@@ -154,7 +154,7 @@ describe("what is sold", () => {
 });
 
 describe("in strict mode", () => {
-  test("an answer from behind that nobody confirms is not given", async () => {
+  test("an answer from an older block that no other supplier confirms is not returned", async () => {
     const nodes = await Promise.all([startChain(), startChain()]);
     await using stack = new AsyncDisposableStack();
     for (const node of nodes) stack.use(node);

@@ -4,7 +4,7 @@ import { type IncomingMessage, request } from "node:http";
 import { text } from "node:stream/consumers";
 import { type FaultPoints, noFaults, silentLog } from "@turnpike/base";
 import { type Config, loadConfig } from "@turnpike/config";
-import { devRpc, fundGas } from "@turnpike/localnet";
+import { fundGas } from "@turnpike/localnet";
 import { auditBooks } from "@turnpike/payment";
 import {
   eventually,
@@ -12,7 +12,6 @@ import {
   PATIENCE_MS,
   probeResult,
   rpcAnswer,
-  sendFromNewAccount,
   startUpstream,
   type Upstream,
 } from "@turnpike/testkit";
@@ -163,23 +162,6 @@ export async function untilServed({ url }: OpenGateway, ...ids: readonly string[
 export async function inFlight({ metricsUrl }: OpenGateway): Promise<number> {
   const text = await (await fetch(metricsUrl)).text();
   return Number(/^turnpike_gateway_in_flight\{door="paid"\} (\d+)/m.exec(text)?.[1] ?? "0");
-}
-
-/** A mined transaction as far as tests look. */
-export interface ChainReceipt {
-  readonly status: string;
-  readonly contractAddress: `0x${string}`;
-  readonly transactionHash: `0x${string}`;
-  readonly logs: readonly { readonly address: string; readonly topics: readonly string[]; readonly data: string }[];
-}
-
-/** Sends a transaction from an account that the chain holds the key of; resolves when it is in a block. */
-export async function sendMined(rpcUrl: string, transaction: Readonly<Record<string, unknown>>): Promise<ChainReceipt> {
-  const hash = await sendFromNewAccount(rpcUrl, transaction);
-  return eventually(
-    `a receipt of ${String(hash)}`,
-    async () => ((await devRpc(rpcUrl, "eth_getTransactionReceipt", [hash])) ?? undefined) as ChainReceipt | undefined,
-  );
 }
 
 /** An answer of {@link exact}. */

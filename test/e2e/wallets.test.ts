@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { devRpc, fundGas, randomNonce, setTokenBalance, smartWallet, walletFactory } from "@turnpike/localnet";
+import { sendMined } from "@turnpike/testkit";
 import {
   createPublicClient,
   createWalletClient,
@@ -13,16 +14,7 @@ import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { baseSepolia } from "viem/chains";
 import { type Ground, startGround } from "../support/network.ts";
 import { type Answer, call, newPayer, type Payer, signPayment, termsOf } from "../support/payer.ts";
-import {
-  ethAt,
-  type OpenGateway,
-  openGateway,
-  PRICE,
-  STAND_IN_RESULT,
-  type StandIn,
-  sendMined,
-  startStandIn,
-} from "./support.ts";
+import { ethAt, type OpenGateway, openGateway, PRICE, STAND_IN_RESULT, type StandIn, startStandIn } from "./support.ts";
 
 const BODY = { method: "eth_gasPrice", params: [] };
 

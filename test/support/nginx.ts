@@ -1,36 +1,15 @@
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
-import { once } from "node:events";
+import { spawn, spawnSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
-import { connect } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { AppError } from "@turnpike/base";
-import { eventually } from "@turnpike/testkit";
+import { acceptsConnections, eventually, killProgram } from "@turnpike/testkit";
 
 /** Daemons are not in everybody's `PATH`. */
 const PROGRAM = ["nginx", "/usr/sbin/nginx"].find((path) => spawnSync(path, ["-v"]).status === 0);
 
 /** What a test gives as `skip`: a reason, or false when the program is there. */
 export const withoutNginx: string | false = PROGRAM === undefined ? "nginx is not installed" : false;
-
-async function isListening(port: number): Promise<boolean> {
-  const socket = connect({ host: "127.0.0.1", port });
-  try {
-    await once(socket, "connect");
-    return true;
-  } catch {
-    return false;
-  } finally {
-    socket.destroy();
-  }
-}
-
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const exit = once(child, "exit");
-  child.kill("SIGKILL");
-  await exit;
-}
 
 /**
  * Starts an nginx with this text in its `http` block, and waits until it listens on these ports.
@@ -56,12 +35,15 @@ export async function startNginx(http: string, ports: readonly number[]): Promis
     said = `${said}${chunk.toString()}`.slice(-2_000);
   });
   const dispose = async (): Promise<void> => {
-    await end(child);
+    await killProgram(child);
     rmSync(folder, { recursive: true, force: true });
   };
   try {
     for (const port of ports) {
-      await eventually(`nginx on port ${port}`, async () => child.exitCode !== null || (await isListening(port)));
+      await eventually(
+        `nginx on port ${port}`,
+        async () => child.exitCode !== null || (await acceptsConnections(port)),
+      );
     }
     if (child.exitCode !== null) throw new AppError("DEPENDENCY_MISSING", { message: `nginx did not start: ${said}` });
   } catch (error) {

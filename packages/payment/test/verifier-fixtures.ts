@@ -13,14 +13,13 @@ import {
   type AnvilOptions,
   deployTestToken,
   devRpc,
-  fundGas,
   LOCAL_NETWORK,
   randomNonce,
   setTokenBalance,
   startAnvil,
   USDC_ADDRESS,
 } from "@turnpike/localnet";
-import { eventually, openTestAnvil, type TestAnvil } from "@turnpike/testkit";
+import { openTestAnvil, type TestAnvil } from "@turnpike/testkit";
 import { createEvmRpc, type EvmRpc } from "../src/evm/rpc.ts";
 import { paymentOption } from "../src/option.ts";
 import type { Authorization, DecodedPayment, PaymentOption, Verification } from "../src/types.ts";
@@ -87,23 +86,6 @@ export async function verify(verifier: EvmVerifier, payment: DecodedPayment): Pr
 export async function verdict(verifier: EvmVerifier, payment: DecodedPayment): Promise<string> {
   const found = await verify(verifier, payment);
   return found.ok ? found.kind : found.code;
-}
-
-/** What sends the transactions of this file's process. */
-const SENDER = newKey().address;
-
-/** For tests: sends a transaction from an account of this file; resolves when it is in a block, which it is soon. */
-export async function sendMined(
-  anvil: TestAnvil,
-  transaction: object,
-): Promise<{ status: string; contractAddress: Address }> {
-  await fundGas(anvil.url, SENDER, 10n ** 18n);
-  await devRpc(anvil.url, "anvil_impersonateAccount", [SENDER]);
-  const hash = await devRpc(anvil.url, "eth_sendTransaction", [{ from: SENDER, ...transaction }]);
-  return eventually("it is mined", async () => {
-    const receipt = await devRpc(anvil.url, "eth_getTransactionReceipt", [hash]);
-    return (receipt as { status: string; contractAddress: Address } | null) ?? undefined;
-  });
 }
 
 /** For tests: opens a chain that other files may use at the same time: see `openTestAnvil`. */

@@ -1,9 +1,10 @@
-import { type ChildProcess, spawn, spawnSync } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
 import { connect } from "node:net";
 import { AppError } from "@turnpike/base";
 import { freePort } from "@turnpike/localnet";
 import { eventually } from "./eventually.ts";
+import { killProgram } from "./programs.ts";
 
 /** What a test gives as `skip`: a reason, or false when the program is there. */
 export function withoutRedis(): string | false {
@@ -35,13 +36,6 @@ async function answers(port: number): Promise<boolean> {
   }
 }
 
-async function end(child: ChildProcess): Promise<void> {
-  if (child.exitCode !== null || child.signalCode !== null) return;
-  const exit = once(child, "exit");
-  child.kill("SIGKILL");
-  await exit;
-}
-
 /** Starts a Redis that keeps nothing, on a free port or the given one. */
 export async function startRedis(onPort?: number): Promise<TestRedis> {
   const port = onPort ?? (await freePort());
@@ -53,7 +47,7 @@ export async function startRedis(onPort?: number): Promise<TestRedis> {
       throw new AppError("DEPENDENCY_MISSING", { message: "redis-server did not start." });
     }
   } catch (error) {
-    await end(child);
+    await killProgram(child);
     throw error;
   }
   return {
@@ -61,7 +55,7 @@ export async function startRedis(onPort?: number): Promise<TestRedis> {
     port,
     hang: () => void child.kill("SIGSTOP"),
     resume: () => void child.kill("SIGCONT"),
-    kill: () => end(child),
-    [Symbol.asyncDispose]: () => end(child),
+    kill: () => killProgram(child),
+    [Symbol.asyncDispose]: () => killProgram(child),
   };
 }

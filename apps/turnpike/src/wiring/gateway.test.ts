@@ -60,7 +60,7 @@ suite("a wired gateway, on a real chain and a real ledger", () => {
 
   after(() => opened.disposeAsync());
 
-  test("sells a live answer for exactly 5,000 units, and the books show it", async () => {
+  test("sells a live answer for exactly 5,000 units, and the ledger records it", async () => {
     const base = `http://127.0.0.1:${gateway.gatewayPort}`;
     const client = createClient({ gateway: base, signer: buyer, budget: { perCallUsd: "0.01" } });
     const result = await client.call("eth", { method: "eth_chainId" });

@@ -12,7 +12,7 @@ import {
   USDC_ADDRESS,
   walletFactory,
 } from "@turnpike/localnet";
-import { eventually, sendFromNewAccount } from "@turnpike/testkit";
+import { eventually, sendMined, type TransactionReceipt } from "@turnpike/testkit";
 import { createWalletClient, encodeAbiParameters, encodeDeployData, encodeFunctionData, http, parseAbi } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import {
@@ -49,12 +49,8 @@ after(async () => {
   await server?.[Symbol.asyncDispose]();
 });
 
-async function send(to: string | undefined, data: string): Promise<Record<string, unknown>> {
-  const hash = await sendFromNewAccount(bed.anvil.url, { to, data, gas: "0x200000" });
-  return eventually("it is mined", async () => {
-    const receipt = await devRpc(bed.anvil.url, "eth_getTransactionReceipt", [hash]);
-    return (receipt as Record<string, unknown> | null) ?? undefined;
-  });
+async function send(to: string | undefined, data: string): Promise<TransactionReceipt> {
+  return sendMined(bed.anvil.url, { to, data, gas: "0x200000" });
 }
 
 async function cancel(payer: Payer, payment: PaymentRecord): Promise<void> {

@@ -42,7 +42,7 @@ const unavailableAtOnce = (error: unknown) => {
   return true;
 };
 
-test("who starts without a database is told host, port and cause, and no password", async (context) => {
+test("the error of a start without a database names host, port and cause, and no password", async (context) => {
   // Resolvers of some machines take their time to find nothing.
   const lookup = context.mock.method(dns, "lookup", (host: string, ...rest: readonly unknown[]) => {
     const done = rest.at(-1) as (error: Error) => void;

@@ -2,12 +2,11 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { AppError, bytesToHex0x } from "@turnpike/base";
 import { devRpc, setTokenBalance } from "@turnpike/localnet";
-import { virtualClock } from "@turnpike/testkit";
+import { sendMined, virtualClock } from "@turnpike/testkit";
 import {
   type Harness,
   NETWORK,
   newKey,
-  sendMined,
   signAuthorization,
   startHarness,
   startOwnHarness,
@@ -130,7 +129,7 @@ test("a used nonce, a forged copy of it, and a short balance are told apart", as
   const later = harness.pay(key);
   assert.equal(await verdict(verifier, payment), "eoa");
   const data = encodeTransferVrs(payment.authorization, payment.signature);
-  assert.equal((await sendMined(harness.anvil, { to: NETWORK.asset, data })).status, "0x1");
+  assert.equal((await sendMined(harness.anvil.url, { to: NETWORK.asset, data })).status, "0x1");
   assert.equal(await verdict(verifier, payment), "PAYMENT_NONCE_USED");
   const forged = withSignature(payment, signAuthorization(newKey(), payment.authorization));
   assert.equal(await verdict(verifier, forged), "PAYMENT_SIGNATURE_INVALID");

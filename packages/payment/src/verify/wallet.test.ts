@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { type Address, hexToBytes, systemClock } from "@turnpike/base";
 import { devRpc, fundGas, randomNonce, setCode, setTokenBalance, smartWallet, walletFactory } from "@turnpike/localnet";
+import { sendMined } from "@turnpike/testkit";
 import { encodeDeployData, encodeFunctionData, parseAbi, serializeErc6492Signature } from "viem";
 import {
   type Harness,
   type Key,
   NETWORK,
   newKey,
-  sendMined,
   signAuthorization,
   startHarness,
   verdict,
@@ -41,7 +41,8 @@ after(async () => {
   await harness?.[Symbol.asyncDispose]();
 });
 
-const send = (transaction: object): ReturnType<typeof sendMined> => sendMined(harness.anvil, transaction);
+const send = (transaction: Record<string, unknown>): ReturnType<typeof sendMined> =>
+  sendMined(harness.anvil.url, transaction);
 async function deploy(data: `0x${string}`): Promise<Address> {
   return (await send({ data })).contractAddress;
 }

@@ -229,7 +229,7 @@ suite("applications by their keys", { timeout: 300_000 }, () => {
     }
   });
 
-  test("a database that hangs costs one time-out; then known keys go on, and unknown ones are told at once", async (context) => {
+  test("a database that hangs costs one time-out; then known keys go on, and unknown ones fail at once", async (context) => {
     const sockets = new Set<Socket>();
     const swallowed = Promise.withResolvers<void>();
     let hangs = false;

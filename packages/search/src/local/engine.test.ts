@@ -132,7 +132,7 @@ test("a search that takes too long is given up, and its thread replaced", async 
   assert.equal(await threads.ask(ask("after")), "after");
 });
 
-test("a thread that cannot even be ended keeps nobody waiting: another takes its place at once", async (t) => {
+test("a thread that cannot be ended is replaced at once, and blocks no caller", async (t) => {
   using folder = temporaryFolder();
   const pipe = join(folder.path, "pipe");
   execFileSync("mkfifo", [pipe]);
