@@ -1,6 +1,6 @@
-import { AppError, type Clock, type Metrics } from "@turnpike/base";
-import { type Call3, decodeAggregate3, encodeAggregate3, encodeTransferVrs } from "../evm/abi.ts";
-import type { RpcCall } from "../evm/rpc.ts";
+import type { Clock, Metrics } from "@turnpike/base";
+import { decodeAggregate3, encodeAggregate3, encodeTransferVrs } from "../evm/abi.ts";
+import type { RpcCall, RpcReply } from "../evm/rpc.ts";
 import type { DecodedPayment, PaymentRefusal, Verification } from "../types.ts";
 import type { BoundedMap } from "./bounded-map.ts";
 import { verificationBatch } from "./metrics.ts";
@@ -10,19 +10,25 @@ import {
   callResult,
   faultOf,
   hasCode,
+  oddAnswer,
   quantity,
+  type Reading,
   ranTooEarly,
   readBlock,
-  readSimulation,
   readState,
   refuse,
+  replyToSimulation,
   simulateNow,
   stateCalls,
 } from "./reading.ts";
 
-/** Checks payments whose signature recovers to the payer; many share one exchange with the chain. */
+/**
+ * Checks payments whose signature recovers to the payer. Many share one exchange with the chain, and in it one reading of
+ * the token; each transfer is simulated by an `eth_call` of its own: an account may have code (EIP-7702) that burns all
+ * gas that it is given, and must not take it from the payments of others.
+ */
 export interface EoaChecker {
-  /** `code` when the payer has code: then only its wallet decides. */
+  /** `code` when the payer has code, and could pay: then only its wallet decides. */
   check(payment: DecodedPayment): Promise<Verification | "code">;
 }
 
@@ -43,9 +49,11 @@ interface Waiter {
   readonly reject: (error: unknown) => void;
 }
 
-// A transfer by authorization takes up to 110,000 gas with a cold receiver; the rest is the two reads.
-const GAS_BASE = 200_000;
-const GAS_PER_PAYMENT = 200_000;
+/** A transfer by authorization takes up to 110,000 gas with a cold receiver; the rest is intrinsic gas and a margin. */
+const TRANSFER_GAS = 200_000;
+/** Multicall3's own gas, and what the token takes to tell one payer's balance and nonce. */
+const READ_GAS = 200_000;
+const READ_GAS_PER_PAYMENT = 80_000;
 
 /** Makes the checker of one chain. */
 export function createEoaChecker(
@@ -85,70 +93,60 @@ export function createEoaChecker(
     try {
       const nowMs = clock.monotonicMs();
       const unknown = [...new Set(batch.map(({ payer }) => payer))].filter((payer) => !noCode.get(payer, nowMs));
-      const lanes = toLanes(batch);
       const calls: RpcCall[] = unknown.map((payer) => ({ method: "eth_getCode", params: [payer, "latest"] }));
-      for (const lane of lanes) calls.push(laneCall(lane));
+      calls.push(readsOf(batch), ...batch.map(({ payment }) => transferOf(payment)));
       const replies = await access.rpc.batch(calls);
-      const withCode = new Set<string>();
-      for (const [index, payer] of unknown.entries()) {
-        if (hasCode(replies[index], access)) withCode.add(payer);
-        else noCode.set(payer, true, clock.monotonicMs());
-      }
-      for (const [index, lane] of lanes.entries()) {
-        finish(lane, callResult(replies[unknown.length + index], access), withCode);
+      const codes = new Map(unknown.map((payer, index) => [payer, replies[index]]));
+      const results = decodeAggregate3(callResult(replies[unknown.length], access), 2 + 2 * batch.length);
+      if (results === undefined) throw oddAnswer(access, "aggregate3");
+      const block = readBlock(results, 0, access);
+      for (const [index, waiter] of batch.entries()) {
+        const { payment } = waiter;
+        try {
+          const reading = readState(results, 2 + 2 * index, block, access);
+          const fault = faultOf(payment, reading, access);
+          const isAsked = codes.has(waiter.payer);
+          const isWallet = isAsked && hasCode(codes.get(waiter.payer), access);
+          if (isAsked && !isWallet) noCode.set(waiter.payer, true, clock.monotonicMs());
+          if (fault !== undefined) waiter.resolve(fault);
+          else if (isWallet) waiter.resolve("code");
+          else judge(payment, reading, replies[unknown.length + 1 + index]).then(waiter.resolve, waiter.reject);
+        } catch (error) {
+          waiter.reject(error);
+        }
       }
     } catch (error) {
       for (const waiter of batch) waiter.reject(error);
     }
   }
 
-  function laneCall(lane: readonly Waiter[]): RpcCall {
-    const calls: Call3[] = [...blockCalls(access.multicall3)];
-    // All reads come before all transfers: what is simulated must not change what is read.
-    for (const { payment } of lane) calls.push(...stateCalls(payment));
-    for (const { payment } of lane) {
-      calls.push({
-        target: payment.option.asset,
-        allowFailure: true,
-        callData: encodeTransferVrs(payment.authorization, payment.signature),
-      });
-    }
-    const gas = quantity(GAS_BASE + GAS_PER_PAYMENT * lane.length);
+  /** One call that reads block, balances and nonces. It runs the code of the token and of Multicall3 only. */
+  function readsOf(batch: readonly Waiter[]): RpcCall {
+    const calls = [...blockCalls(access.multicall3), ...batch.flatMap(({ payment }) => stateCalls(payment))];
+    const gas = quantity(READ_GAS + READ_GAS_PER_PAYMENT * batch.length);
     return { method: "eth_call", params: [{ to: access.multicall3, data: encodeAggregate3(calls), gas }, "latest"] };
   }
 
-  function finish(lane: readonly Waiter[], data: unknown, withCode: ReadonlySet<string>): void {
-    const results = decodeAggregate3(data, 2 + 3 * lane.length);
-    if (results === undefined) throw new AppError("SETTLEMENT_UNAVAILABLE", { detail: { host: access.rpc.host } });
-    const block = readBlock(results, 0, access);
-    for (const [index, waiter] of lane.entries()) {
-      if (withCode.has(waiter.payer)) {
-        waiter.resolve("code");
-        continue;
-      }
-      const { payment } = waiter;
-      const reading = readState(results, 2 + 2 * index, block, access);
-      const transfer = results[2 + 2 * lane.length + index];
-      const simulation = readSimulation(transfer?.success === true, transfer?.returnData);
-      const verified = (): Verification => ({
-        ok: true,
-        payment,
-        kind: "eoa",
-        balance: reading.balance,
-        blockNumber: block.number,
-        chainTimeSeconds: Math.floor(access.chainTime.nowSeconds()),
-      });
-      const fault = faultOf(payment, reading, access);
-      if (fault !== undefined) waiter.resolve(fault);
-      else if (simulation.ok) waiter.resolve(verified());
-      else if (ranTooEarly(payment, block)) {
-        const callData = encodeTransferVrs(payment.authorization, payment.signature);
-        simulateNow(payment, callData, GAS_PER_PAYMENT, access).then(
-          (again) => waiter.resolve(again === undefined ? refuse("PAYMENT_NOT_YET_VALID") : verified()),
-          waiter.reject,
-        );
-      } else waiter.resolve(toRefusal(simulation.reason));
+  function transferOf({ option, authorization, signature }: DecodedPayment): RpcCall {
+    const data = encodeTransferVrs(authorization, signature);
+    return { method: "eth_call", params: [{ to: option.asset, data, gas: quantity(TRANSFER_GAS) }, "latest"] };
+  }
+
+  /** The verdict on a payment of an account without code that has the funds. */
+  async function judge(
+    payment: DecodedPayment,
+    { block, balance }: Reading,
+    reply: RpcReply | undefined,
+  ): Promise<Verification> {
+    const simulation = replyToSimulation(reply, access);
+    if (!simulation.ok) {
+      if (!ranTooEarly(payment, block)) return toRefusal(simulation.reason);
+      const callData = encodeTransferVrs(payment.authorization, payment.signature);
+      const again = await simulateNow(payment, callData, TRANSFER_GAS, access);
+      if (again === undefined) return refuse("PAYMENT_NOT_YET_VALID");
     }
+    const chainTimeSeconds = Math.floor(access.chainTime.nowSeconds());
+    return { ok: true, payment, kind: "eoa", balance, blockNumber: block.number, chainTimeSeconds };
   }
 
   return {
@@ -160,20 +158,6 @@ export function createEoaChecker(
       return promise;
     },
   };
-}
-
-/** Splits a batch so that no lane has two payments of one payer: simulated together, they would see each other. */
-function toLanes(batch: readonly Waiter[]): readonly (readonly Waiter[])[] {
-  const lanes: Waiter[][] = [];
-  const counts = new Map<string, number>();
-  for (const waiter of batch) {
-    const lane = counts.get(waiter.payer) ?? 0;
-    counts.set(waiter.payer, lane + 1);
-    const found = lanes[lane];
-    if (found === undefined) lanes.push([waiter]);
-    else found.push(waiter);
-  }
-  return lanes;
 }
 
 /** The refusal for a transfer that the token does not make although nonce, window and balance are right. */

@@ -1,10 +1,11 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { AppError, bytesToHex0x } from "@turnpike/base";
-import { devRpc, setTokenBalance } from "@turnpike/localnet";
+import { devRpc, setCode, setTokenBalance } from "@turnpike/localnet";
 import { sendMined, virtualClock } from "@turnpike/testkit";
 import {
   type Harness,
+  type Key,
   NETWORK,
   newKey,
   signAuthorization,
@@ -155,6 +156,41 @@ test("payments of many and of one payer at once do not see each other", async ()
   const verdicts = await Promise.all([...payments, ...copies].map((payment) => verdict(verifier, payment)));
   assert.deepEqual(verdicts.splice(80, 1), ["PAYMENT_INSUFFICIENT_FUNDS"]);
   assert.deepEqual(new Set(verdicts), new Set(["eoa"]));
+});
+
+test("accounts whose delegated code burns all gas (EIP-7702) spoil no payment that is verified beside them", async () => {
+  const burner = newKey().address;
+  await setCode(harness.anvil.url, burner, "0x5b600056");
+  const delegated = async (units: bigint): Promise<Key> => {
+    const key = await harness.payer(units);
+    await setCode(harness.anvil.url, key.address, `0xef0100${burner.slice(2)}`);
+    return key;
+  };
+  const honest = await Promise.all(Array.from({ length: 20 }, () => harness.payer(5_000n)));
+  const unfunded = await Promise.all(Array.from({ length: 10 }, () => delegated(0n)));
+  const funded = await Promise.all(Array.from({ length: 10 }, () => delegated(5_000n)));
+  // Twice: what an account's first payment teaches must not be needed, nor harm its second.
+  for (let round = 0; round < 2; round++) {
+    const payments = Array.from({ length: 20 }, (_, at) => [honest[at], at < 10 ? unfunded[at] : funded[at - 10]]);
+    const keys = payments.flat().filter((key) => key !== undefined);
+    const verdicts = await Promise.all(keys.map((key) => verdict(verifier, harness.pay(key))));
+    assert.deepEqual(
+      verdicts,
+      payments.flatMap((_, at) => ["eoa", at < 10 ? "PAYMENT_INSUFFICIENT_FUNDS" : "PAYMENT_SIGNATURE_INVALID"]),
+    );
+  }
+});
+
+test("an account that delegates after it was seen without code (EIP-7702) spoils no payment beside it", async () => {
+  await using patient = harness.open({ codeCacheMs: 600_000 });
+  const burner = newKey().address;
+  await setCode(harness.anvil.url, burner, "0x5b600056");
+  const attacker = await harness.payer(5_000n);
+  assert.equal(await verdict(patient, harness.pay(attacker)), "eoa");
+  await setCode(harness.anvil.url, attacker.address, `0xef0100${burner.slice(2)}`);
+  const honest = await Promise.all(Array.from({ length: 20 }, () => harness.payer(5_000n)));
+  const verdicts = await Promise.all([attacker, ...honest].map((key) => verdict(patient, harness.pay(key))));
+  assert.deepEqual(verdicts, ["PAYMENT_SIGNATURE_INVALID", ...honest.map(() => "eoa")]);
 });
 
 test("a payment whose window opened after the newest block is taken", async () => {

@@ -88,7 +88,7 @@ export function callResult(reply: RpcReply | undefined, access: ChainAccess): He
 }
 
 /** True when the reply of `eth_getCode` shows code. @throws AppError SETTLEMENT_UNAVAILABLE */
-export function hasCode(reply: RpcReply | undefined, access: ChainAccess): boolean {
+export function hasCode(reply: RpcReply | undefined, access: Pick<ChainAccess, "rpc">): boolean {
   if (reply?.ok === true && isHex(reply.result)) return reply.result.length > 2;
   throw oddAnswer(access, "eth_getCode");
 }
