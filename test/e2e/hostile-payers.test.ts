@@ -80,11 +80,34 @@ suite("payers that cheat between verification and settlement", { concurrency: tr
     assert.equal(answer.headers.get("cache-control"), "no-store");
   };
 
-  /** A gateway on a chain of its own, whose time a test may move, and what waits until it has judged so many transactions. */
-  const openJudging = async (own: Ground, bend: Bend) => {
+  /** Sends a payer's money to another account. */
+  const moveAway = async (own: Ground, payer: Payer, to: Payer): Promise<void> => {
+    await fundGas(own.anvil.url, payer.address, 10n ** 18n);
+    const transport = http(own.anvil.url);
+    const client = createWalletClient({ account: payer.account, chain: baseSepolia, transport });
+    const args = [to.address, PRICE] as const;
+    const hash = await client.writeContract({
+      address: USDC_ADDRESS,
+      abi: testUsd.abi,
+      functionName: "transfer",
+      args,
+    });
+    await createPublicClient({ transport }).waitForTransactionReceipt({ hash, pollingInterval: 20 });
+    assert.equal(await own.balance(payer.address), 0n);
+  };
+
+  /**
+   * A gateway on a chain of its own, whose time a test may move, and what waits until it has judged so many transactions.
+   * `atSigning` is done once, right before the first of them is signed.
+   */
+  const openJudging = async (own: Ground, bend: Bend, atSigning = async (): Promise<void> => undefined) => {
     let count = 0;
-    const reach = (at: string): undefined => {
+    let isDone = false;
+    const reach = async (at: string): Promise<void> => {
       if (at === "ledger.closeBatch.after") count++;
+      if (at !== "engine.journal.before" || isDone) return;
+      isDone = true;
+      await atSigning();
     };
     const judged = (times: number): Promise<boolean> =>
       eventually(`${times} transactions are judged`, () => count === times);
@@ -130,35 +153,43 @@ suite("payers that cheat between verification and settlement", { concurrency: tr
     });
   });
 
-  test("a payer that moves its funds away gets no answer, and 402 once its window has closed", async () => {
+  test("a payer that moves its funds away while its call is served gets 402 at once, and costs no gas", async () => {
+    const payer = await ground.fundedPayer(PRICE);
+    const refuge = newPayer();
+    await sellAround(
+      payer,
+      () => moveAway(ground, payer, refuge),
+      async ({ gateway, node, header, answer }) => {
+        assert.equal(answer.status, 402, answer.text);
+        assert.equal(String(answer.json.error).split(":")[0], "PAYMENT_SIMULATION_FAILED");
+        assert.ok(!answer.text.includes(STAND_IN_RESULT));
+        const again = await call(gateway.route("eth"), BODY, header);
+        assert.equal(again.status, 402, again.text);
+        assert.equal(String(again.json.error).split(":")[0], "PAYMENT_INSUFFICIENT_FUNDS");
+        assert.equal(node.runs(), 1);
+        await gateway.assertSettled(0);
+        assert.equal(await ground.balance(refuge.address), PRICE);
+      },
+    );
+  });
+
+  test("a payer that moves its funds away behind the settlement gets no answer, and 402 once its window has closed", async () => {
     // On a chain of its own: its time is moved.
     await using own = await startGround({});
-    await using node = await startStandIn(true);
-    const { gateway, judged } = await openJudging(own, { sections: { suppliers: ethAt(node.url) } });
-    await using _ = gateway;
+    await using node = await startStandIn();
     const payer = await own.fundedPayer(PRICE);
     const refuge = newPayer();
-    await fundGas(own.anvil.url, payer.address, 10n ** 18n);
-    const client = createWalletClient({ account: payer.account, chain: baseSepolia, transport: http(own.anvil.url) });
+    const sections = { suppliers: ethAt(node.url) };
+    const { gateway, judged } = await openJudging(own, { sections }, () => moveAway(own, payer, refuge));
+    await using _ = gateway;
     const url = gateway.route("eth");
     const terms = await termsOf(url);
     const header = await signPayment(payer, terms);
     const sale = call(url, BODY, header);
-    await node.held;
-    const hash = await client.writeContract({
-      address: USDC_ADDRESS,
-      abi: testUsd.abi,
-      functionName: "transfer",
-      args: [refuge.address, PRICE],
-    });
-    const reader = createPublicClient({ transport: http(own.anvil.url) });
-    await reader.waitForTransactionReceipt({ hash, pollingInterval: 20 });
-    assert.equal(await own.balance(payer.address), 0n);
     let isAnswered = false;
     void sale.finally(() => {
       isAnswered = true;
     });
-    node.release();
     await judged(1);
     // Its transaction moved nothing. The sale waits all the same, as somebody could still put the authorization through;
     // meanwhile another one is sold from its beginning to its end.

@@ -49,6 +49,8 @@ export interface JournaledTransaction {
   readonly raw: Uint8Array;
   readonly maxFeePerGas: bigint;
   readonly maxPriorityFeePerGas: bigint;
+  /** True when it carries no payment: an empty call that only uses the nonce up. */
+  readonly cancels: boolean;
 }
 
 /** A batch: one relayer nonce, one or more transactions that replace each other, one or more payments. */
@@ -116,8 +118,8 @@ export interface Ledger extends AsyncDisposable {
   /**
    * Commits checked answers together with the signed transaction that settles them, before it is sent. Payments whose
    * claim was lost meanwhile make it fail as a whole with AppError LEDGER_FENCED (detail `lost`: their ids), since the
-   * transaction carries them. `nonce` must be the lease's next one. A `signed` payment whose batch was mined without
-   * settling it may be given once more; then it counts as lost.
+   * transaction carries them. `nonce` must be the lease's next one. A `signed` payment whose batch ended without
+   * settling it may be given three times more, each time by itself; then it counts as lost.
    */
   journal(batch: {
     readonly lease: RelayerLease;
@@ -126,7 +128,7 @@ export interface Ledger extends AsyncDisposable {
     readonly transaction: JournaledTransaction;
     readonly items: readonly { readonly id: SettlementId; readonly answer: StoredAnswer }[];
   }): Promise<{ readonly batchId: bigint }>;
-  /** Adds a replacement with a higher fee to an open batch, before it is sent. */
+  /** Adds a replacement with a higher fee to an open batch, before it is sent: the same payments, some of them, or none. */
   journalReplacement(lease: RelayerLease, batchId: bigint, transaction: JournaledTransaction): Promise<void>;
   /** Commits a checked answer before a remote facilitator is asked to settle: claimed → submitted. */
   journalSubmission(id: SettlementId, answer: StoredAnswer): Promise<void>;

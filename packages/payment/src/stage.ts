@@ -310,8 +310,10 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
       try {
         await settler.settle(record, answer, wait());
       } catch (error) {
-        log.warn({ settlementId: record.id, code: codeOf(error) }, "a settlement was not committed");
-        return finished(record.id, await giveUp(record, "SETTLEMENT_UNAVAILABLE"));
+        const code = codeOf(error);
+        log.warn({ settlementId: record.id, code }, "a settlement was not committed");
+        const isPayers = errorRow(code).http === 402;
+        return finished(record.id, await giveUp(record, isPayers ? code : "SETTLEMENT_UNAVAILABLE"));
       }
       await faults.reach("stage.settle.after");
       try {

@@ -130,6 +130,7 @@ export async function leased(ledger: Ledger, relayer: Address = RELAYER): Promis
 }
 
 export const newTransaction = (): JournaledTransaction => ({
+  cancels: false,
   hash: bytes32(),
   raw: randomBytes(300),
   maxFeePerGas: 2_000_000_000n,

@@ -34,7 +34,11 @@ export function saleAnswer(service: Service, termsOf: TermsOf, requestId: Reques
 }
 
 function outcomeAnswer(service: Service, termsOf: TermsOf, requestId: RequestId, outcome: Outcome): Answer {
-  if (outcome.kind === "released") return errorAnswer(unavailable(outcome.code), requestId);
+  if (outcome.kind === "released") {
+    // The payment failed before it was settled: nothing was charged, and another one is wanted.
+    if (errorRow(outcome.code).http === 402) return refusedTerms(service, termsOf, outcome.code, undefined);
+    return errorAnswer(unavailable(outcome.code), requestId);
+  }
   const receipt = ["PAYMENT-RESPONSE", encodeReceipt(outcome.receipt)];
   switch (outcome.kind) {
     case "settled":

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { type Address, hexToBytes } from "@turnpike/base";
+import { type Address, type FaultPoints, hexToBytes } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
 import {
   deployTestToken,
@@ -12,7 +12,7 @@ import {
   USDC_ADDRESS,
   walletFactory,
 } from "@turnpike/localnet";
-import { eventually, sendMined, type TransactionReceipt } from "@turnpike/testkit";
+import { eventually, sendMined, type TransactionReceipt, virtualClock } from "@turnpike/testkit";
 import { createWalletClient, encodeAbiParameters, encodeDeployData, encodeFunctionData, http, parseAbi } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import {
@@ -93,6 +93,31 @@ const shortly = async (): Promise<bigint> => BigInt((await bed.chainTime()) + 60
 const closeWindows = (blocks = "0x2"): Promise<unknown> =>
   devRpc(bed.anvil.url, "anvil_mine", [blocks, `0x${(700).toString(16)}`]);
 
+/** Leaves the payer with this balance, between the last look at it and the transaction. */
+const emptying = ({ address }: Payer, units = 1n): FaultPoints => ({
+  async reach(name) {
+    if (name === "engine.journal.before") await setTokenBalance(bed.anvil.url, { address, units });
+  },
+});
+
+/** The same faults, at the first batch only. */
+function once(faults: FaultPoints): FaultPoints {
+  let isOver = false;
+  return {
+    async reach(name) {
+      if (isOver || name !== "engine.journal.before") return;
+      isOver = true;
+      await faults.reach(name);
+    },
+  };
+}
+
+/** An engine whose clock stands still, so that this many payments wait for each other and share a transaction. */
+async function oneBatch(size: number, ledger: Ledger, faults: FaultPoints): Promise<Settler> {
+  const options = bed.options([await bed.relayerKey()], { maxBatch: size, batchWindowMs: 1_000 });
+  return createEngine(options, bed.modules(ledger, faults, virtualClock()));
+}
+
 /** Follows a payment until its transaction is mined and looked at, and has not settled it. */
 async function settleInVain(ledger: Ledger, key: Uint8Array, engine: Settler, payment: PaymentRecord): Promise<void> {
   const patience = new AbortController();
@@ -108,9 +133,10 @@ async function settleInVain(ledger: Ledger, key: Uint8Array, engine: Settler, pa
 
 test("in one batch, a cancelled, an unfunded and a front-run payment each get their own end", async () => {
   await using ledger = await bed.openLedger();
-  await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
   const payers = await Promise.all(Array.from({ length: 5 }, () => bed.payer(PRICE)));
-  const [cancels, moves, frontRun, good, alsoGood] = payers as [Payer, Payer, Payer, Payer, Payer];
+  const [, leaves] = payers;
+  await using engine = await oneBatch(5, ledger, emptying(leaves as Payer));
+  const [cancels, , frontRun, good, alsoGood] = payers as [Payer, Payer, Payer, Payer, Payer];
   const paid = await bed.balance(PAY_TO);
   const validBefore = await shortly();
   const payments = await Promise.all(payers.map((payer) => claim(ledger, payer, { validBefore })));
@@ -122,7 +148,6 @@ test("in one batch, a cancelled, an unfunded and a front-run payment each get th
     PaymentRecord,
   ];
   await cancel(cancels, cancelled);
-  await setTokenBalance(bed.anvil.url, { address: moves.address, units: 1n });
   const foreign = await send(USDC_ADDRESS, transferData(taken));
   const settling = payments.map((payment) => engine.settle(payment, ANSWER, timeLimit()));
   await Promise.all(settling.filter((_, at) => at !== 1));
@@ -183,8 +208,8 @@ test("one transfer settles one payment, whatever else its transaction does with 
 
 test("two equal payments of one payer in one batch need two transfers", async () => {
   await using ledger = await bed.openLedger();
-  await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
-  const payer = await bed.payer(PRICE);
+  const payer = await bed.payer(2n * PRICE);
+  await using engine = await oneBatch(2, ledger, once(emptying(payer, PRICE)));
   const validBefore = await shortly();
   const payments = [await claim(ledger, payer, { validBefore }), await claim(ledger, payer, { validBefore })];
   const settling = payments.map((payment) => engine.settle(payment, ANSWER, timeLimit()));
@@ -294,11 +319,11 @@ test("a released payment that somebody puts on the chain is reported as owed, a 
   assert.equal((await stateOf(ledger, unused)).state, "released");
 });
 
-test("a payment whose transaction was mined in vain goes into one more batch once its payer can pay", async () => {
+test("a payment whose transaction was mined in vain goes into another batch once its payer can pay", async () => {
   await using ledger = await bed.openLedger();
   const key = await bed.relayerKey();
-  await using engine = await createEngine(bed.options([key]), bed.modules(ledger));
-  const payer = await bed.payer(0n);
+  const payer = await bed.payer(PRICE);
+  await using engine = await createEngine(bed.options([key]), bed.modules(ledger, once(emptying(payer))));
   const payment = await claim(ledger, payer);
   await settleInVain(ledger, key, engine, payment);
   const first = await stateOf(ledger, payment);

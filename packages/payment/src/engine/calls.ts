@@ -1,7 +1,7 @@
 import { type Address, AppError } from "@turnpike/base";
 import { type Call3, encodeAggregate3, encodeTransferBytes, encodeTransferVrs, type Hex } from "../evm/abi.ts";
 import { unwrapErc6492 } from "../evm/erc6492.ts";
-import type { PaymentRecord } from "../types.ts";
+import type { PayerKind, PaymentRecord } from "../types.ts";
 
 /** A transaction's target and calldata. */
 export interface SettlementCall {
@@ -37,9 +37,9 @@ export function settlementCall(
   return { to: multicall3, data: encodeAggregate3(calls) };
 }
 
-/** Gas limit of {@link settlementCall}. */
-export function settlementGas(payments: readonly PaymentRecord[], gas: GasPolicy): bigint {
-  return payments.reduce((sum, { kind }) => {
+/** Gas limit of {@link settlementCall} for payers of these kinds. */
+export function settlementGas(kinds: readonly PayerKind[], gas: GasPolicy): bigint {
+  return kinds.reduce((sum, kind) => {
     return sum + (kind === "eoa" ? gas.perTransfer : kind === "erc1271" ? gas.perWallet : gas.perDeployment);
   }, BASE_GAS);
 }

@@ -54,3 +54,19 @@ test("an authorization is read at one block, by its hash; a node that lags gives
   const old = nodeWith(["0x10"], { ok: false, code: -32_602, message: "invalid argument 1: hex string" });
   assert.deepEqual(await old.chain.authorization(key, head), { used: true, balance: 1n });
 });
+
+test("a pending nonce far above the mined ones is not believed: a transaction with it would never be mined", async () => {
+  const pendingOf = (pending: string): Promise<number> => {
+    const rpc: EvmRpc = {
+      host: "node",
+      call: () => Promise.reject(new TypeError("not asked")),
+      batch: async (calls) =>
+        calls.map(({ params }) => ({ ok: true, result: params[1] === "pending" ? pending : "0x7" })),
+      [Symbol.asyncDispose]: async () => undefined,
+    };
+    return createSettlementChain(rpc).pendingNonce("0x01");
+  };
+  assert.equal(await pendingOf("0x9"), 9);
+  assert.equal(await pendingOf("0x5"), 7, "a pool that lags behind the blocks");
+  await assert.rejects(pendingOf("0xfffffff"), (error) => isAppError(error, "SETTLEMENT_UNAVAILABLE"));
+});

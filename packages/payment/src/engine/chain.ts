@@ -10,6 +10,7 @@ import {
 import { decodeLogs, type EvmLog } from "../evm/logs.ts";
 import type { EvmRpc, RpcCall, RpcReply } from "../evm/rpc.ts";
 import type { Evidence, PaymentKey } from "../types.ts";
+import { hasCode } from "../verify/reading.ts";
 
 /** Newest block. */
 export interface Head {
@@ -54,6 +55,10 @@ export interface SettlementChain {
   poll(hashes: readonly string[], relayers: readonly Address[], signal?: AbortSignal): Promise<ChainView>;
   mined(hash: string, signal?: AbortSignal): Promise<MinedTransaction | undefined>;
   send(raw: Uint8Array, signal?: AbortSignal): Promise<{ readonly kind: Broadcast; readonly message: string }>;
+  /**
+   * Next nonce with those that wait in the node's pool. A node that names one far above the mined ones is not believed:
+   * a transaction with that nonce would never be mined.
+   */
   pendingNonce(relayer: Address, signal?: AbortSignal): Promise<number>;
   /** Native balances in wei. */
   balances(relayers: readonly Address[], signal?: AbortSignal): Promise<readonly bigint[]>;
@@ -66,6 +71,8 @@ export interface SettlementChain {
     at: Head,
     signal?: AbortSignal,
   ): Promise<{ readonly used: boolean; readonly balance: bigint }>;
+  /** Which of these accounts have code in the newest block: contracts, and those that delegated it (EIP-7702). */
+  withCode(accounts: readonly Address[], signal?: AbortSignal): Promise<ReadonlySet<Address>>;
   /** Hash and time of a block; undefined when there is none of that number. */
   block(number: bigint, signal?: AbortSignal): Promise<Head | undefined>;
   /** Hashes of some blocks, in one exchange; undefined where there is none. */
@@ -79,6 +86,9 @@ export interface SettlementChain {
     signal?: AbortSignal,
   ): Promise<readonly string[]>;
 }
+
+/** More transactions than any node's pool holds of one account. */
+const MAX_PENDING = 1_024n;
 
 /** Reads over JSON-RPC. */
 export function createSettlementChain(rpc: EvmRpc): SettlementChain {
@@ -117,8 +127,16 @@ export function createSettlementChain(rpc: EvmRpc): SettlementChain {
     },
 
     async pendingNonce(relayer, signal) {
-      const nonce = decodeQuantity(await one("eth_getTransactionCount", [relayer, "pending"], signal));
-      return nonce === undefined ? unreadable(rpc.host, "eth_getTransactionCount") : Number(nonce);
+      const [mined, pending] = (
+        await rpc.batch(
+          ["latest", "pending"].map((block) => ({ method: "eth_getTransactionCount", params: [relayer, block] })),
+          signal,
+        )
+      ).map((reply) => decodeQuantity(okResult(reply)));
+      if (mined === undefined || pending === undefined || pending > mined + MAX_PENDING) {
+        return unreadable(rpc.host, "eth_getTransactionCount");
+      }
+      return Math.max(Number(mined), Number(pending));
     },
 
     async balances(relayers, signal) {
@@ -145,6 +163,14 @@ export function createSettlementChain(rpc: EvmRpc): SettlementChain {
       const units = decodeUint(resultOf(balance, rpc.host, "eth_call"));
       if (used === undefined || units === undefined) return unreadable(rpc.host, "eth_call");
       return { used, balance: units };
+    },
+
+    async withCode(accounts, signal) {
+      const replies = await rpc.batch(
+        accounts.map((account) => ({ method: "eth_getCode", params: [account, "latest"] })),
+        signal,
+      );
+      return new Set(accounts.filter((_, at) => hasCode(replies[at], { rpc })));
     },
 
     async block(number, signal) {

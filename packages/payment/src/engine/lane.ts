@@ -11,22 +11,28 @@ import {
 import { signTransaction } from "../evm/transaction.ts";
 import type { BatchRecord, JournaledTransaction, Ledger, RelayerLease } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
-import { settlementCall } from "./calls.ts";
+import { type GasPolicy, settlementCall, settlementGas } from "./calls.ts";
 import type { Head, SettlementChain } from "./chain.ts";
 import { bumpFees, type FeePolicy, type Fees } from "./fees.ts";
 import { journalBatch } from "./journal.ts";
 import { batchSize, broadcastsTotal } from "./metrics.ts";
 import type { QueueItem } from "./queue.ts";
 
-/** A journaled batch that is not mined yet. */
+/**
+ * A journaled batch whose nonce is not used up yet. It ends in one of three ways: a transaction with payments is mined;
+ * an empty one is, which cancels it; or a foreign transaction took the nonce. What it has not settled by then is judged by
+ * the chain, and goes into further batches by itself while it can still be settled.
+ */
 export interface OpenBatch {
   readonly id: bigint;
   readonly nonce: number;
   readonly gasLimit: bigint;
   /** Oldest first; the last one is what is sent again. */
   readonly transactions: JournaledTransaction[];
-  /** All payments that the transaction carries. */
+  /** All payments that its first transaction carries; replacements leave out those that are resolved by then. */
   readonly payments: readonly PaymentRecord[];
+  /** True when it has one payment, that may not share a transaction. */
+  readonly alone: boolean;
   /** Those of them that are not resolved. */
   readonly unresolved: Map<SettlementId, PaymentRecord>;
   /** Monotonic milliseconds of the last attempt to send. */
@@ -35,6 +41,9 @@ export interface OpenBatch {
   waitingSinceMs: number;
   /** Monotonic milliseconds since when its nonce is used up and none of its transactions is seen as mined. */
   usedSinceMs: number | undefined;
+  /** How often in a row nodes refused its newest transaction, and since when (monotonic milliseconds). */
+  refusals: number;
+  refusedSinceMs: number;
 }
 
 /** Options of {@link createLane}. */
@@ -42,7 +51,10 @@ export interface LaneOptions {
   readonly chainId: number;
   readonly multicall3: Address;
   readonly fees: FeePolicy;
+  readonly gas: GasPolicy;
   readonly bumpAfterMs: number;
+  /** How long nodes may refuse the oldest batch until it is cancelled. */
+  readonly cancelAfterMs: number;
   readonly rebroadcastAfterMs: number;
   readonly maxOpenBatches: number;
   readonly sendTimeoutMs: number;
@@ -79,19 +91,17 @@ export interface Lane {
   ready(minBalance: bigint): boolean;
   /** True when its balance is below this, or below what a node wanted for the batches that it refused to take. */
   outOfGas(minBalance: bigint): boolean;
-  /** Open batches of contract wallets. */
-  readonly openWallets: number;
+  /** True when nodes keep refusing its oldest batch: nothing behind that one can be mined, so it takes no other. */
+  readonly stuck: boolean;
+  /** Open batches of payments that may not share a transaction. */
+  readonly openLoners: number;
   /** Signs, journals and sends one batch. Items that could not be committed are given back or rejected. */
-  settle(
-    items: readonly QueueItem[],
-    gasLimit: (payments: readonly PaymentRecord[]) => bigint,
-    fees: Fees,
-  ): Promise<readonly QueueItem[]>;
+  settle(items: readonly QueueItem[], gasLimit: bigint, fees: Fees): Promise<readonly QueueItem[]>;
   /** Adds batches that the ledger knows to be open and this lane does not; sends them. */
   adopt(batches: readonly BatchRecord[]): void;
   /** The batch's nonce is used up. */
   close(batch: OpenBatch): void;
-  /** Sends again or with higher fees what has waited too long. */
+  /** Sends again, or with higher fees, what has waited too long, and cancels what nodes refuse or nothing waits for. */
   tend(head: Head): Promise<void>;
   /** The chain, or the ledger, has used up all nonces below this one. */
   skipTo(nonce: number): void;
@@ -102,6 +112,10 @@ export interface Lane {
 
 /** Refusals of one batch in a row after which it waits for another turn. */
 const MAX_REFUSALS = 5;
+/** A node may refuse once by mistake, or while it is overloaded. */
+const STUCK_REFUSALS = 2;
+/** Gas limit of an empty transaction; some chains count the cost of publishing it as gas. */
+const CANCEL_GAS = 40_000n;
 
 /** Creates the lane of a leased relayer key. */
 export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
@@ -126,11 +140,11 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
     const call = settlementCall(payments, opts.multicall3, relayer);
     const { chainId } = opts;
     const signed = signTransaction({ chainId, nonce, gasLimit, value: 0n, ...fees, ...call }, privateKey);
-    return { ...fees, ...signed };
+    return { ...fees, ...signed, cancels: payments.length === 0 };
   };
 
   /** In nonce order, one after another: a node may drop what comes before its turn. */
-  const send = (batch: OpenBatch, kind: "first" | "again" | "bumped"): Promise<void> => {
+  const send = (batch: OpenBatch, kind: "first" | "again" | "bumped" | "cancel"): Promise<void> => {
     batch.sentAtMs = clock.monotonicMs();
     sending++;
     lastSend = lastSend.then(async () => {
@@ -151,6 +165,10 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
         if (reply.kind === "refused" || reply.kind === "no-gas") {
           log.warn({ relayer, nonce: batch.nonce, answer: reply.message }, "the node refuses a settlement");
         }
+        if (reply.kind === "refused") {
+          if (batch.refusals === 0) batch.refusedSinceMs = clock.monotonicMs();
+          batch.refusals++;
+        } else if (reply.kind !== "no-gas") batch.refusals = 0;
         await faults.reach("engine.broadcast.after");
       } catch (error) {
         log.warn({ relayer, nonce: batch.nonce, code: codeOf(error) }, "a settlement could not be sent yet");
@@ -170,6 +188,7 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
   const add = (
     record: Omit<BatchRecord, "network" | "relayer" | "createdAtMs" | "state">,
     waitingSinceMs: number,
+    alone: boolean,
   ): OpenBatch => {
     const batch: OpenBatch = {
       id: record.id,
@@ -177,10 +196,13 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
       gasLimit: record.gasLimit,
       transactions: [...record.transactions],
       payments: record.payments,
+      alone,
       unresolved: new Map(record.payments.filter(isPending).map((payment) => [payment.id, payment])),
       sentAtMs: waitingSinceMs,
       waitingSinceMs,
       usedSinceMs: undefined,
+      refusals: 0,
+      refusedSinceMs: 0,
     };
     open.set(batch.nonce, batch);
     return batch;
@@ -204,11 +226,48 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
     return refusedForGas || balance < minBalance;
   };
 
+  const isStuck = (): boolean => (oldest()?.refusals ?? 0) >= STUCK_REFUSALS;
+
+  /** What replaces a batch's newest transaction now; undefined when that goes on as it is. */
+  const replacement = (batch: OpenBatch, head: Head): JournaledTransaction | undefined => {
+    const last = batch.transactions.at(-1);
+    if (last === undefined) return undefined;
+    const nowMs = clock.monotonicMs();
+    const isRefused = batch.refusals >= STUCK_REFUSALS && nowMs - batch.refusedSinceMs >= opts.cancelAfterMs;
+    const isLate = nowMs - batch.waitingSinceMs >= opts.bumpAfterMs;
+    if (!isLate && (!isRefused || last.cancels)) return undefined;
+    const payments = last.cancels || isRefused ? [] : [...batch.unresolved.values()];
+    if (payments.length === 0) {
+      // It costs little gas, and what is behind it waits: it may offer twice of what a settlement may.
+      const fees = bumpFees(last, head.baseFee, { ...opts.fees, maxFeePerGasWei: opts.fees.maxFeePerGasWei * 2n });
+      return fees && sign([], batch.nonce, CANCEL_GAS, fees);
+    }
+    const fees = bumpFees(last, head.baseFee, opts.fees);
+    const kinds = payments.map(({ kind }) => kind);
+    const gasLimit = payments.length < batch.payments.length ? settlementGas(kinds, opts.gas) : batch.gasLimit;
+    return fees && sign(payments, batch.nonce, gasLimit, fees);
+  };
+
+  const replace = async (batch: OpenBatch, transaction: JournaledTransaction): Promise<void> => {
+    try {
+      await ledger.journalReplacement(lease, batch.id, transaction);
+    } catch (error) {
+      if (isAppError(error, "LEDGER_FENCED") && error.detail.lease === true) lose();
+      else log.warn({ relayer, code: codeOf(error) }, "a replacement could not be journaled");
+      return;
+    }
+    batch.transactions.push(transaction);
+    batch.waitingSinceMs = clock.monotonicMs();
+    if (transaction.cancels) log.warn({ relayer, nonce: batch.nonce }, "cancelling a settlement transaction");
+    void send(batch, transaction.cancels ? "cancel" : "bumped");
+  };
+
   const adopt = (batches: readonly BatchRecord[]): void => {
     for (const record of [...batches].sort((a, b) => a.nonce - b.nonce)) {
       if (open.has(record.nonce)) continue;
       nextNonce = Math.max(nextNonce, record.nonce + 1);
-      void send(add(record, clock.monotonicMs()), "again");
+      const alone = record.payments.some(({ kind }) => kind !== "eoa");
+      void send(add(record, clock.monotonicMs(), alone), "again");
     }
   };
 
@@ -227,13 +286,16 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
     set balance(wei) {
       balance = wei;
     },
-    get openWallets() {
-      return [...open.values()].filter(({ payments }) => payments.some(({ kind }) => kind !== "eoa")).length;
+    get stuck() {
+      return isStuck();
     },
-    ready: (minBalance) => held && !busy && open.size < opts.maxOpenBatches && !outOfGas(minBalance),
+    get openLoners() {
+      return [...open.values()].filter(({ alone }) => alone).length;
+    },
+    ready: (minBalance) => held && !busy && open.size < opts.maxOpenBatches && !isStuck() && !outOfGas(minBalance),
     outOfGas,
 
-    async settle(all, gasLimitOf, fees) {
+    async settle(all, gasLimit, fees) {
       busy = true;
       let items = all;
       let refusals = 0;
@@ -241,7 +303,6 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
         while (items.length > 0) {
           const nonce = nextNonce;
           const payments = items.map(({ payment }) => payment);
-          const gasLimit = gasLimitOf(payments);
           const transaction = sign(payments, nonce, gasLimit, fees);
           await faults.reach("engine.journal.before");
           const result = await journalBatch({ lease, nonce, gasLimit, transaction, items }, { ledger, log, signal });
@@ -261,6 +322,7 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
           const batch = add(
             { id: result.batchId, nonce, gasLimit, transactions: [transaction], payments: payments.map(asSigned) },
             clock.monotonicMs(),
+            items.some(({ alone }) => alone),
           );
           metrics.observe(batchSize, payments.length, { network });
           for (const item of items) item.commit();
@@ -279,30 +341,19 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
     close(batch) {
       open.delete(batch.nonce);
       const next = oldest();
-      // What was behind it could not be mined before: its time starts now.
-      if (next !== undefined && next.nonce > batch.nonce) next.waitingSinceMs = clock.monotonicMs();
+      // What was behind it could not be mined before: its time starts now, and what nodes refused may be taken now.
+      if (next !== undefined && next.nonce > batch.nonce) {
+        next.waitingSinceMs = clock.monotonicMs();
+        next.refusals = 0;
+      }
     },
 
     async tend(head) {
       const first = oldest();
       if (first === undefined || !held) return;
+      const next = replacement(first, head);
+      if (next !== undefined) await replace(first, next);
       const nowMs = clock.monotonicMs();
-      const last = first.transactions.at(-1);
-      if (last !== undefined && nowMs - first.waitingSinceMs >= opts.bumpAfterMs) {
-        const fees = bumpFees(last, head.baseFee, opts.fees);
-        if (fees !== undefined) {
-          const replacement = sign(first.payments, first.nonce, first.gasLimit, fees);
-          try {
-            await ledger.journalReplacement(lease, first.id, replacement);
-            first.transactions.push(replacement);
-            first.waitingSinceMs = nowMs;
-            void send(first, "bumped");
-          } catch (error) {
-            if (isAppError(error, "LEDGER_FENCED") && error.detail.lease === true) lose();
-            else log.warn({ relayer, code: codeOf(error) }, "a replacement could not be journaled");
-          }
-        }
-      }
       // A node that does not answer must not pile up attempts.
       if (sending > 0) return;
       for (const batch of [...open.values()].sort((a, b) => a.nonce - b.nonce)) {
@@ -324,7 +375,7 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
       log.warn({ relayer, from: chainNonce, to: end - 1 }, "filling nonces that the chain has lost");
       for (let nonce = chainNonce; nonce < end; nonce++) {
         metrics.count(broadcastsTotal, { network, kind: "filler" });
-        await chain.send(sign([], nonce, 40_000n, fees).raw, signal);
+        await chain.send(sign([], nonce, CANCEL_GAS, fees).raw, signal);
       }
     },
 

@@ -81,7 +81,7 @@ export const unresolvedGauge: MetricSpec = {
 export const broadcastsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_settlement_broadcasts_total",
-  help: "Settlement transactions sent: first, again, with a higher fee, or to fill a gap.",
+  help: "Settlement transactions sent: first, again, with a higher fee, to cancel one, or to fill a gap.",
   labels: ["network", "kind"],
 };
 

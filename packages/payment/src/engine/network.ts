@@ -19,8 +19,9 @@ import type { EngineModules, EngineNetwork, EngineOptions } from "./options.ts";
 import { createPacer } from "./pacer.ts";
 import { createSettleQueue, type QueueItem } from "./queue.ts";
 import { createReconciler } from "./reconciler.ts";
+import { createResender } from "./resender.ts";
 import { createResolver } from "./resolver.ts";
-import { movable } from "./simulation.ts";
+import { simulateBatch } from "./simulation.ts";
 import { createWaiters, pause, waitForEnd, within } from "./waiters.ts";
 import { createWatcher } from "./watcher.ts";
 
@@ -56,15 +57,14 @@ export async function createNetworkEngine(
   /** Those that a batch is being made for. */
   const taken = new Set<Lane>();
   const resolver = createResolver(net, { chain, ledger, waiters, log, metrics, faults });
-  /** Rejects when the payment did not get into another batch. */
-  const resend = async (payment: PaymentRecord): Promise<void> => {
-    const answer = await ledger.answer(payment.id);
-    if (answer === undefined) return;
-    const { promise, resolve: commit, reject } = Promise.withResolvers<void>();
-    queue.push({ payment, answer, queuedAtMs: clock.monotonicMs(), commit, reject });
-    pump();
-    await promise;
-  };
+  const resender = createResender({
+    ledger,
+    clock,
+    push(item) {
+      queue.push(item);
+      pump();
+    },
+  });
   const watcher = createWatcher(net, {
     chain,
     ledger,
@@ -74,15 +74,29 @@ export async function createNetworkEngine(
     log,
     faults,
     onUnpaid: (payment) => modules.backOff?.failed(payment),
+    resend: (payment) => resender.resend(payment),
+    // While somebody spoils shared transactions, fewer payments share one; by and by more again.
+    onShared(settled) {
+      shared = settled ? Math.min(maxBatch, shared * 2) : Math.max(1, Math.floor(shared / 2));
+    },
   });
-  const reconciler = createReconciler(net, { chain, ledger, resolver, log, metrics, resend });
+  const reconciler = createReconciler(net, {
+    chain,
+    ledger,
+    resolver,
+    log,
+    metrics,
+    resend: (payment) => resender.resend(payment),
+  });
   const gas = {
     perTransfer: opts.gasPerTransfer,
     perWallet: opts.gasPerWallet ?? 400_000n,
     perDeployment: opts.gasPerDeployment ?? 2_000_000n,
   };
-  const roomy = (MAX_TRANSACTION_GAS - settlementGas([], gas)) / gas.perTransfer;
-  const maxBatch = Math.max(1, Math.min(opts.maxBatch, Number(roomy)));
+  const room = (MAX_TRANSACTION_GAS - settlementGas([], gas)) / gas.perTransfer;
+  const maxBatch = Math.max(1, Math.min(opts.maxBatch, Number(room)));
+  /** Most payments that share a transaction now. */
+  let shared = maxBatch;
   const fees = {
     maxFeePerGasWei: net.maxFeePerGasWei,
     priorityFeeWei: net.priorityFeeWei,
@@ -94,8 +108,8 @@ export async function createNetworkEngine(
   const reconcileMs = opts.reconcileMs ?? 5_000;
   const chainTimeoutMs = opts.chainTimeoutMs ?? 5_000;
   const graceMs = opts.graceMs ?? 2_000;
-  /** Contract wallets may hold up their batches, so some places are left to the others. */
-  const maxOpenWallets = Math.max(1, Math.floor(opts.maxOpenBatchesPerKey / 2));
+  /** Payers' code may hold up their batches, so some places are left to the others. */
+  const maxOpenLoners = Math.max(1, Math.floor(opts.maxOpenBatchesPerKey / 2));
   const quiet = {
     chain: createQuiet(() => clock.monotonicMs()),
     reconcile: createQuiet(() => clock.monotonicMs()),
@@ -122,7 +136,9 @@ export async function createNetworkEngine(
         chainId: Number(network.slice("eip155:".length)),
         multicall3: net.multicall3,
         fees,
+        gas,
         bumpAfterMs: opts.bumpAfterMs,
+        cancelAfterMs: opts.cancelAfterMs ?? 30_000,
         rebroadcastAfterMs: Math.max(2_000, net.blockTimeSeconds * 2_000),
         maxOpenBatches: opts.maxOpenBatchesPerKey,
         sendTimeoutMs: chainTimeoutMs,
@@ -195,7 +211,7 @@ export async function createNetworkEngine(
         return reject(inTime, "SETTLEMENT_UNAVAILABLE");
       }
       quiet.baseFee.works();
-      const good = await movable(
+      const { good, alone, failing, gasLimit } = await simulateBatch(
         inTime,
         {
           multicall3: net.multicall3,
@@ -205,13 +221,15 @@ export async function createNetworkEngine(
           head: newest,
           timeoutMs: chainTimeoutMs,
         },
-        { rpc, backOff: modules.backOff, signal: stopping.signal },
+        { rpc, signal: stopping.signal },
       );
-      reject(
-        inTime.filter((item) => !good.includes(item)),
-        "PAYMENT_SIMULATION_FAILED",
-      );
-      queue.unshift(await lane.settle(good, (payments) => settlementGas(payments, gas), first));
+      reject(failing, "PAYMENT_SIMULATION_FAILED");
+      for (const { payment } of failing) {
+        // One that is sent again was counted when its transaction was mined in vain.
+        if (payment.state === "claimed") modules.backOff?.failed(payment);
+      }
+      for (const item of alone) item.alone = true;
+      queue.unshift([...alone, ...(await lane.settle(good, gasLimit, first))]);
     } catch (error) {
       log.warn({ relayer: lane.relayer, code: codeOf(error) }, "a batch was not committed");
       // When the ledger cannot say, neither can we: the callers' own time limits end their wait.
@@ -225,15 +243,15 @@ export async function createNetworkEngine(
     windowTimer = undefined;
     for (;;) {
       const ready = held().filter((lane) => !taken.has(lane) && lane.ready(leastBalance()));
-      const roomy = ready.filter((lane) => lane.openWallets < maxOpenWallets);
+      const roomy = ready.filter((lane) => lane.openLoners < maxOpenLoners);
       // Without a ready key all wait, and their time is that of the oldest of all.
-      const wallets = ready.length === 0 || roomy.length > 0;
-      const oldestMs = queue.oldestMs(wallets);
+      const loners = ready.length === 0 || roomy.length > 0;
+      const oldestMs = queue.oldestMs(loners);
       if (oldestMs === undefined || stopping.signal.aborted) return;
       const busy = committing > 0 || held().some((lane) => lane.open.size > 0);
       const windowMs = busy ? opts.batchWindowMs : Math.min(opts.batchWindowMs, GATHER_MS);
       const waitMs = windowMs - (clock.monotonicMs() - oldestMs);
-      if (queue.takeable(maxBatch, wallets) < maxBatch && waitMs > 0) {
+      if (queue.takeable(shared, loners) < shared && waitMs > 0) {
         windowTimer = setTimeout(pump, Math.ceil(waitMs));
         return;
       }
@@ -243,7 +261,7 @@ export async function createNetworkEngine(
       turn++;
       committing++;
       taken.add(lane);
-      const sent = sendItems(lane, queue.take(maxBatch, wallets)).finally(() => {
+      const sent = sendItems(lane, queue.take(shared, loners)).finally(() => {
         committing--;
         taken.delete(lane);
         pump();
@@ -365,6 +383,7 @@ export async function createNetworkEngine(
         payment,
         answer,
         queuedAtMs: startedMs,
+        alone: payment.kind !== "eoa",
         commit: resolve,
         reject(error) {
           reject(error);
@@ -405,6 +424,7 @@ export async function createNetworkEngine(
       const least = leastBalance();
       if (mine.length === 0) missing.push(`relayer key (${network})`);
       else if (mine.every((lane) => lane.outOfGas(least))) missing.push(`relayer gas (${network})`);
+      else if (mine.every((lane) => lane.stuck)) missing.push(`settlement transactions refused (${network})`);
       return missing;
     },
 

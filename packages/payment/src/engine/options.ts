@@ -48,6 +48,8 @@ export interface EngineOptions {
   readonly gasPerDeployment?: bigint;
   /** Age of the oldest open transaction of a key at which it is sent again with higher fees. */
   readonly bumpAfterMs: number;
+  /** How long nodes may refuse a key's oldest transaction until it is cancelled by an empty one. 30,000 by default. */
+  readonly cancelAfterMs?: number;
   /** By how much; at least 12.5. */
   readonly bumpPercent: number;
   /** Most transactions of one key that are not mined; contract wallets may take half of them. */

@@ -8,7 +8,7 @@ const payer = newPayer();
 async function item(bytes: number, kind: PaymentRecord["kind"] = "eoa"): Promise<QueueItem> {
   const payment = { ...(await signPayment(payer)), id: "stl_x" as PaymentRecord["id"], kind };
   const answer = { contentType: "application/json", body: new Uint8Array(bytes) };
-  return { payment, answer, queuedAtMs: 0, commit: () => undefined, reject: () => undefined };
+  return { payment, answer, queuedAtMs: 0, alone: kind !== "eoa", commit: () => undefined, reject: () => undefined };
 }
 
 test("a batch ends at its number of payments, or at its bytes", async () => {

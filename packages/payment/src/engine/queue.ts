@@ -7,6 +7,11 @@ export interface QueueItem {
   readonly answer: StoredAnswer;
   /** Monotonic milliseconds. */
   readonly queuedAtMs: number;
+  /**
+   * True when it must not share a transaction: it is a contract wallet's, its account was seen with code, or it failed in
+   * a shared transaction before.
+   */
+  alone: boolean;
   /** The answer and the signed transaction are on disk. */
   commit(): void;
   /** Not committed: nothing was sent. */
@@ -17,22 +22,22 @@ export interface QueueItem {
 export interface SettleQueue {
   readonly size: number;
   /** When the oldest arrived that may be taken; undefined when there is none. */
-  oldestMs(wallets?: boolean): number | undefined;
+  oldestMs(loners?: boolean): number | undefined;
   push(item: QueueItem): void;
   /** Puts items back in front. */
   unshift(items: readonly QueueItem[]): void;
   /** True when it was still waiting. */
   remove(item: QueueItem): boolean;
   /**
-   * The next transaction's payments, with answers of {@link MAX_BATCH_BYTES} at most: up to `max` of externally owned
-   * accounts, or one contract wallet by itself, since a wallet's code may burn the gas of everything that shares its
-   * transaction. With `wallets` false, wallets wait and those behind them go first.
+   * The next transaction's payments, with answers of {@link MAX_BATCH_BYTES} at most: up to `max` that may share it, or
+   * one that must be alone, since its payer's code may burn the gas of everything that shares its transaction. With
+   * `loners` false, those that must be alone wait, and those behind them go first.
    */
-  take(max: number, wallets?: boolean): readonly QueueItem[];
+  take(max: number, loners?: boolean): readonly QueueItem[];
   /** Takes out what arrived before this time (monotonic milliseconds). */
   takeBefore(timeMs: number): readonly QueueItem[];
   /** How many one transaction would take now; `max` when no more fit into it. */
-  takeable(max: number, wallets?: boolean): number;
+  takeable(max: number, loners?: boolean): number;
 }
 
 /** Most bytes of answers that are journaled together; a larger answer is journaled by itself. */
@@ -42,15 +47,14 @@ export const MAX_BATCH_BYTES = 8 * 1_024 * 1_024;
 export function createSettleQueue(): SettleQueue {
   let items: QueueItem[] = [];
 
-  const firstOf = (wallets = true): QueueItem | undefined =>
-    wallets ? items[0] : items.find(({ payment }) => payment.kind === "eoa");
+  const firstOf = (loners = true): QueueItem | undefined => (loners ? items[0] : items.find(({ alone }) => !alone));
 
-  /** Those of the next transaction, when its first payment is of an externally owned account. */
+  /** Those of the next transaction, when its first payment may share it. */
   const next = (max: number): { readonly taken: ReadonlySet<QueueItem>; readonly full: boolean } => {
     const taken = new Set<QueueItem>();
     let bytes = 0;
     for (const item of items) {
-      if (item.payment.kind !== "eoa") continue;
+      if (item.alone) continue;
       bytes += item.answer.body.length;
       if (taken.size >= max || (taken.size > 0 && bytes > MAX_BATCH_BYTES)) return { taken, full: true };
       taken.add(item);
@@ -62,7 +66,7 @@ export function createSettleQueue(): SettleQueue {
     get size() {
       return items.length;
     },
-    oldestMs: (wallets) => firstOf(wallets)?.queuedAtMs,
+    oldestMs: (loners) => firstOf(loners)?.queuedAtMs,
     push(item) {
       items.push(item);
     },
@@ -75,10 +79,10 @@ export function createSettleQueue(): SettleQueue {
       items.splice(at, 1);
       return true;
     },
-    take(max, wallets) {
-      const first = firstOf(wallets);
+    take(max, loners) {
+      const first = firstOf(loners);
       if (first === undefined) return [];
-      if (first.payment.kind !== "eoa") {
+      if (first.alone) {
         items = items.slice(1);
         return [first];
       }
@@ -91,9 +95,9 @@ export function createSettleQueue(): SettleQueue {
       if (old.length > 0) items = items.filter(({ queuedAtMs }) => queuedAtMs >= timeMs);
       return old;
     },
-    takeable(max, wallets) {
-      const first = firstOf(wallets);
-      if (first !== undefined && first.payment.kind !== "eoa") return max;
+    takeable(max, loners) {
+      const first = firstOf(loners);
+      if (first?.alone === true) return max;
       const { taken, full } = next(max);
       return full ? max : taken.size;
     },

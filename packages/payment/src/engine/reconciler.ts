@@ -25,8 +25,8 @@ export interface ReconcilerModules {
   readonly resolver: Resolver;
   readonly log: Log;
   readonly metrics: Metrics;
-  /** Puts a payment into another batch; rejects when that was not to be. Without it nothing is sent again. */
-  readonly resend?: (payment: PaymentRecord) => Promise<void>;
+  /** Puts a payment into another batch, unless it is in one already. Without it nothing is sent again. */
+  readonly resend?: (payment: PaymentRecord) => void;
 }
 
 /** Compares the ledger with the chain, over and over. */
@@ -50,7 +50,6 @@ export interface Reconciler {
 export function createReconciler(rules: ChainRules, modules: ReconcilerModules): Reconciler {
   const { chain, ledger, resolver, log, metrics } = modules;
   const { network } = rules;
-  let resending = new Set<SettlementId>();
 
   /** True when the payment is to be settled again. */
   const recheck = async (payment: PaymentRecord, head: Head, signal: AbortSignal): Promise<boolean> => {
@@ -142,14 +141,8 @@ export function createReconciler(rules: ChainRules, modules: ReconcilerModules):
     const verdict = await resolver.judge(payment, head, signal);
     if (verdict.kind === "settled") return resolver.settle(payment, verdict.evidence);
     if (verdict.kind === "failed") return resolver.fail(payment, verdict.reason);
-    const { id, validBefore, state } = payment;
-    if (verdict.kind !== "open" || !verdict.funded || state !== "signed" || resending.has(id)) return;
-    if (BigInt(head.timeSeconds + RESEND_SECONDS) >= validBefore || modules.resend === undefined) return;
-    resending.add(id);
-    modules.resend(payment).catch((error: unknown) => {
-      // The ledger takes a payment into a second batch once.
-      if (!isAppError(error, "LEDGER_FENCED")) resending.delete(id);
-    });
+    if (verdict.kind !== "open" || !verdict.funded || payment.state !== "signed") return;
+    if (BigInt(head.timeSeconds + RESEND_SECONDS) < payment.validBefore) modules.resend?.(payment);
   };
 
   const lookAt = async (blocks: readonly BlockName[], head: Head, signal: AbortSignal): Promise<number> => {
@@ -187,8 +180,6 @@ export function createReconciler(rules: ChainRules, modules: ReconcilerModules):
       const query = { network, closedBySeconds: final?.timeSeconds ?? 0, limit: LIMIT };
       const payments = await ledger.unresolved(query);
       metrics.set(unresolvedGauge, payments.length, { network });
-      const ids = new Set(payments.map(({ id }) => id));
-      resending = new Set([...resending].filter((id) => ids.has(id)));
       await each(payments, (payment) => resolveOne(payment, head, signal));
     },
 

@@ -1,79 +1,153 @@
-import { type Address, AppError } from "@turnpike/base";
-import { decodeAggregate3 } from "../evm/abi.ts";
-import type { EvmRpc } from "../evm/rpc.ts";
-import type { PaymentRecord } from "../types.ts";
-import type { BackOff } from "../verify/back-off.ts";
-import { readSimulation, replyToSimulation } from "../verify/reading.ts";
-import { type GasPolicy, type SettlementCall, settlementCall, settlementGas } from "./calls.ts";
+import type { Address } from "@turnpike/base";
+import { decodeAggregate3, decodeBool, encodeAuthorizationState } from "../evm/abi.ts";
+import type { EvmRpc, RpcCall, RpcReply } from "../evm/rpc.ts";
+import type { PayerKind } from "../types.ts";
+import { hasCode, oddAnswer, readSimulation, replyToSimulation, type Simulation } from "../verify/reading.ts";
+import { type GasPolicy, settlementCall, settlementGas } from "./calls.ts";
 import type { Head } from "./chain.ts";
 import type { Fees } from "./fees.ts";
 import type { QueueItem } from "./queue.ts";
 
-/** Options of {@link movable}: what the transaction is going to be. */
+/** Options of {@link simulateBatch}: what the transaction is going to be. */
 export interface SimulationOptions {
   readonly multicall3: Address;
   readonly relayer: Address;
   readonly gas: GasPolicy;
   readonly fees: Fees;
   readonly head: Head;
-  /** Longest wait for the chain's answer about one payment. */
+  /** Longest wait for the chain's answer. */
   readonly timeoutMs: number;
 }
 
-/**
- * True when the transaction that settles a contract wallet's payment would move its money now: with the sender, the gas
- * and the fees that it is going to have, so that the wallet cannot tell. @throws AppError SETTLEMENT_UNAVAILABLE when
- * the chain does not say.
- */
-async function simulates(
-  payment: PaymentRecord,
-  opts: SimulationOptions,
-  rpc: EvmRpc,
-  signal: AbortSignal,
-): Promise<boolean> {
-  const call = settlementCall([payment], opts.multicall3, opts.relayer);
-  const request = {
-    from: opts.relayer,
-    to: call.to,
-    data: call.data,
-    gas: hex(settlementGas([payment], opts.gas)),
-    maxFeePerGas: hex(opts.fees.maxFeePerGas),
-    maxPriorityFeePerGas: hex(opts.fees.maxPriorityFeePerGas),
-  };
-  // A chain that makes no blocks while idle may stand before the window, which the next block is in.
-  const opens = payment.validAfter + 1n;
-  const early = opens > BigInt(opts.head.timeSeconds);
-  const params = early ? [request, "latest", {}, { time: hex(opens) }] : [request, "latest"];
-  const reply = await rpc.call("eth_call", params, signal);
-  if (!reply.ok || isDirect(call, payment)) return replyToSimulation(reply, { rpc }).ok;
-  const results = decodeAggregate3(reply.result, payment.kind === "erc6492" ? 2 : 1);
-  const moved = results?.at(-1);
-  if (moved === undefined) throw new AppError("SETTLEMENT_UNAVAILABLE", { detail: { host: rpc.host } });
-  return readSimulation(moved.success, moved.returnData).ok;
+/** What the chain says of a batch right before it is signed. */
+export interface SimulatedBatch {
+  /** Those that would move their money now. */
+  readonly good: readonly QueueItem[];
+  /** Those that must not share a transaction: their account has code by now, or the shared call as a whole failed. */
+  readonly alone: readonly QueueItem[];
+  /** Those that would not move their money: the account has spent it, or its code refuses. */
+  readonly failing: readonly QueueItem[];
+  /** Gas limit of the transaction that settles `good`. */
+  readonly gasLimit: bigint;
 }
 
 /**
- * Those that would still move money: a wallet may have changed its mind since it was verified. Plain accounts are not
- * asked again. @throws AppError SETTLEMENT_UNAVAILABLE when the chain does not say.
+ * Asks the chain, in one exchange, which payers have code by now, and what the transaction would do. An account may have
+ * delegated its code since its payment was verified (EIP-7702), and code may burn the gas of everything that shares its
+ * transaction. @throws AppError SETTLEMENT_UNAVAILABLE when the chain does not say.
  */
-export async function movable(
+export async function simulateBatch(
   items: readonly QueueItem[],
   opts: SimulationOptions,
-  modules: { readonly rpc: EvmRpc; readonly backOff: BackOff | undefined; readonly signal: AbortSignal },
-): Promise<readonly QueueItem[]> {
-  const good: QueueItem[] = [];
-  for (const item of items) {
-    const { payment } = item;
-    const limit = AbortSignal.any([modules.signal, AbortSignal.timeout(opts.timeoutMs)]);
-    if (payment.kind === "eoa" || (await simulates(payment, opts, modules.rpc, limit))) good.push(item);
-    // One that is sent a second time has been counted when its transaction was mined in vain.
-    else if (payment.state === "claimed") modules.backOff?.failed(payment);
+  modules: { readonly rpc: EvmRpc; readonly signal: AbortSignal },
+): Promise<SimulatedBatch> {
+  const [only] = items;
+  if (only === undefined) return { good: [], alone: [], failing: [], gasLimit: 0n };
+  const accounts = [...new Set(items.filter(isPlain).map(({ payment }) => payment.key.from))];
+  const calls: RpcCall[] = accounts.map((account) => ({ method: "eth_getCode", params: [account, "latest"] }));
+  calls.push(callOf(items, items.map(kindOf), opts));
+  const limit = AbortSignal.any([modules.signal, AbortSignal.timeout(opts.timeoutMs)]);
+  const replies = await modules.rpc.batch(calls, limit);
+  const withCode = new Set(accounts.filter((_, at) => hasCode(replies[at], modules)));
+  const kinds = items.map(({ payment }) => (withCode.has(payment.key.from) ? "erc1271" : payment.kind));
+  const shared = items.filter(({ payment }) => !withCode.has(payment.key.from));
+  if (items.length > 1 && shared.length < items.length) {
+    // The gas that some burn says nothing about the others.
+    const rest = await simulateBatch(shared, opts, modules);
+    return { ...rest, alone: [...items.filter((item) => !shared.includes(item)), ...rest.alone] };
   }
-  return good;
+  let reply = replies[accounts.length];
+  if (withCode.size > 0) {
+    const { method, params } = callOf(items, kinds, opts);
+    reply = await modules.rpc.call(method, params, limit);
+  }
+  const simulations = items.length === 1 ? [simulationOf(only, reply, modules.rpc)] : simulationsOf(items, reply);
+  if (simulations === undefined) return { good: [], alone: items, failing: [], gasLimit: 0n };
+  const doubtful = items.filter((item, at) => {
+    const simulation = simulations[at];
+    return simulation?.ok !== true && !(kinds[at] === "eoa" && isEarly(item, simulation, opts.head));
+  });
+  const spent = doubtful.length === 0 ? undefined : await spentOf(doubtful, modules.rpc, limit);
+  const failing = doubtful.filter((item) => spent?.has(item) !== true);
+  const good = items.filter((item) => !failing.includes(item));
+  const gasLimit = settlementGas(
+    kinds.filter((_, at) => good.includes(items[at] ?? only)),
+    opts.gas,
+  );
+  return { good, alone: [], failing, gasLimit };
 }
 
-function isDirect({ to }: SettlementCall, { key }: PaymentRecord): boolean {
-  return to.toLowerCase() === key.asset.toLowerCase();
+/**
+ * Those whose authorization is used: somebody else may have put it through, so that the payer has paid. They are sent all
+ * the same, and the chain says after that how they ended.
+ */
+async function spentOf(items: readonly QueueItem[], rpc: EvmRpc, signal: AbortSignal): Promise<ReadonlySet<QueueItem>> {
+  const calls = items.map(({ payment: { key } }) => ({
+    method: "eth_call",
+    params: [{ to: key.asset, data: encodeAuthorizationState(key.from, key.nonce) }, "latest"],
+  }));
+  const replies = await rpc.batch(calls, signal);
+  return new Set(
+    items.filter((_, at) => {
+      const reply = replies[at];
+      const used = reply?.ok === true ? decodeBool(reply.result) : undefined;
+      if (used === undefined) throw oddAnswer({ rpc }, "token");
+      return used;
+    }),
+  );
+}
+
+/** What a shared transaction would do, by payment; undefined when the call as a whole failed. */
+function simulationsOf(items: readonly QueueItem[], reply: RpcReply | undefined): readonly Simulation[] | undefined {
+  const results = reply?.ok === true ? decodeAggregate3(reply.result, items.length) : undefined;
+  return results?.map(({ success, returnData }) => readSimulation(success, returnData));
+}
+
+/**
+ * The call that the transaction is going to make. What runs a payer's code is asked with the fees that it is going to
+ * have, so that the code cannot tell; what does not is asked without, for a node would want the relayer's funds for it.
+ */
+function callOf(
+  items: readonly QueueItem[],
+  kinds: readonly PayerKind[],
+  { multicall3, relayer, gas, fees, head }: SimulationOptions,
+): RpcCall {
+  const payments = items.map(({ payment }) => payment);
+  const runsCode = kinds.some((kind) => kind !== "eoa");
+  const request = {
+    from: relayer,
+    ...settlementCall(payments, multicall3, relayer),
+    gas: hex(settlementGas(kinds, gas)),
+    ...(runsCode ? { maxFeePerGas: hex(fees.maxFeePerGas), maxPriorityFeePerGas: hex(fees.maxPriorityFeePerGas) } : {}),
+  };
+  // A chain that makes no blocks while idle may stand before the window, which the next block is in.
+  const opens = payments.reduce((latest, { validAfter }) => (validAfter >= latest ? validAfter + 1n : latest), 0n);
+  const params = opens > BigInt(head.timeSeconds) ? [request, "latest", {}, { time: hex(opens) }] : [request, "latest"];
+  return { method: "eth_call", params };
+}
+
+/** What the transaction of one payment by itself would do. */
+function simulationOf({ payment }: QueueItem, reply: RpcReply | undefined, rpc: EvmRpc): Simulation {
+  if (reply?.ok !== true || payment.kind !== "erc6492") return replyToSimulation(reply, { rpc });
+  const moved = decodeAggregate3(reply.result, 2)?.at(-1);
+  if (moved === undefined) throw oddAnswer({ rpc }, "aggregate3");
+  return readSimulation(moved.success, moved.returnData);
+}
+
+function kindOf({ payment }: QueueItem): PayerKind {
+  return payment.kind;
+}
+
+function isPlain({ payment }: QueueItem): boolean {
+  return payment.kind === "eoa";
+}
+
+/**
+ * Whether the window of a plain account's payment is not open where it was simulated, which the next block may be in. Not
+ * every node can simulate a later time, or tells the time of the block that it simulates on.
+ */
+function isEarly({ payment }: QueueItem, simulation: Simulation | undefined, head: Head): boolean {
+  return payment.validAfter >= BigInt(head.timeSeconds) || /not yet valid/i.test(simulation?.reason ?? "");
 }
 
 function hex(value: bigint): `0x${string}` {

@@ -5,7 +5,7 @@ import type { PaymentRecord } from "../types.ts";
 import type { ChainView, Head, MinedTransaction, SettlementChain } from "./chain.ts";
 import type { Lane, OpenBatch } from "./lane.ts";
 import type { ChainRules } from "./options.ts";
-import type { Resolver, Settlement } from "./resolver.ts";
+import type { Resolver, Settlement, Verdict } from "./resolver.ts";
 import { evidenceAt, wantedOf } from "./search.ts";
 
 /**
@@ -21,8 +21,12 @@ export interface WatcherModules {
   readonly ledger: Ledger;
   readonly resolver: Resolver;
   readonly lanes: () => readonly Lane[];
-  /** Called for a payment that a mined transaction of ours carried and did not settle: its gas is lost. */
+  /** Called for a payment that a mined transaction of ours carried and did not settle by its payer's doing. */
   readonly onUnpaid?: (payment: PaymentRecord) => void;
+  /** Puts a payment into another batch, by itself; without it the reconciler finds it. */
+  readonly resend?: (payment: PaymentRecord) => void;
+  /** Called when a transaction with several payments ended: whether it settled all that could still be settled. */
+  readonly onShared?: (settled: boolean) => void;
   readonly clock: Clock;
   readonly log: Log;
   readonly faults: FaultPoints;
@@ -39,27 +43,46 @@ export function createWatcher(rules: ChainRules, modules: WatcherModules): Watch
   const { chain, ledger, resolver, clock, log, faults } = modules;
   const lostMs = Math.max(LEAST_LOST_MS, rules.blockTimeSeconds * 1_000 * (rules.confirmations + LOST_BLOCKS));
 
-  /** The batch's nonce is used up. What it has not settled is the reconciler's, which judges it until its window closes. */
+  /**
+   * The batch's nonce is used up. What it has not settled goes into other batches while it can be settled; beside that the
+   * reconciler judges it until its window closes.
+   */
   const end = async (lane: Lane, batch: OpenBatch, hash: `0x${string}`): Promise<void> => {
     await ledger.closeBatch(batch.id, hash);
     lane.close(batch);
   };
 
   /** Ends one payment for which our own transaction is no evidence, if the chain says how. */
-  const judge = async (batch: OpenBatch, payment: PaymentRecord, head: Head, carried = false): Promise<void> => {
+  const judge = async (batch: OpenBatch, payment: PaymentRecord, head: Head): Promise<Verdict> => {
     const verdict = await resolver.judge(payment, head);
-    // A plain account is not to blame for what it could still pay, nor for a transaction that was mined too late.
-    const isLate = verdict.kind === "failed" && verdict.reason === "PAYMENT_EXPIRED";
-    const couldPay = payment.kind === "eoa" && (isLate || (verdict.kind === "open" && verdict.funded));
-    if (carried && !couldPay && verdict.kind !== "settled" && verdict.kind !== "unclear") modules.onUnpaid?.(payment);
     if (verdict.kind === "settled") await resolver.settle(payment, verdict.evidence);
     else if (verdict.kind === "failed") await resolver.fail(payment, verdict.reason);
-    else return;
+    else return verdict;
     batch.unresolved.delete(payment.id);
+    return verdict;
+  };
+
+  /** Payments that a mined transaction carried in vain. Those that could still be settled are sent again. */
+  const onVain = async (batch: OpenBatch, payments: readonly PaymentRecord[], head: Head): Promise<PaymentRecord[]> => {
+    const plain = payments.filter(({ kind }) => kind === "eoa").map(({ key }) => key.from);
+    const delegated = plain.length === 0 ? new Set() : await chain.withCode([...new Set(plain)]);
+    const open: PaymentRecord[] = [];
+    const one = async (payment: PaymentRecord): Promise<void> => {
+      const verdict = await judge(batch, payment, head);
+      const isOpen = verdict.kind === "open" && verdict.funded;
+      if (isOpen) open.push(payment);
+      // A plain account is not to blame for what it could still pay, nor for a transaction that was mined too late.
+      const isLate = verdict.kind === "failed" && verdict.reason === "PAYMENT_EXPIRED";
+      const isBlameless = payment.kind === "eoa" && !delegated.has(payment.key.from) && (isLate || isOpen);
+      if (!isBlameless && verdict.kind !== "settled" && verdict.kind !== "unclear") modules.onUnpaid?.(payment);
+    };
+    await all(payments.map(one));
+    return open;
   };
 
   const onMined = async (lane: Lane, batch: OpenBatch, mined: MinedTransaction, head: Head): Promise<void> => {
     await faults.reach("engine.receipt.seen");
+    const isCancelled = batch.transactions.some(({ hash, cancels }) => cancels && hash === mined.transaction);
     const matches = mined.succeeded ? matchEvidence(mined.logs, batch.payments.map(wantedOf)) : [];
     const paid: Settlement[] = [];
     const unpaid: PaymentRecord[] = [];
@@ -75,8 +98,15 @@ export function createWatcher(rules: ChainRules, modules: WatcherModules): Watch
       await resolver.settleAll(paid);
       for (const { payment } of paid) batch.unresolved.delete(payment.id);
     };
-    await all([settle(), ...unpaid.map((payment) => judge(batch, payment, head, true))]);
+    let open: readonly PaymentRecord[] = [];
+    const rest = async (): Promise<void> => {
+      if (isCancelled) open = unpaid;
+      else if (unpaid.length > 0) open = await onVain(batch, unpaid, head);
+    };
+    await all([settle(), rest()]);
     await end(lane, batch, mined.transaction);
+    if (batch.payments.length > 1) modules.onShared?.(open.length === 0);
+    for (const payment of open) modules.resend?.(payment);
   };
 
   const follow = async (lane: Lane, batch: OpenBatch, view: ChainView): Promise<void> => {
@@ -91,7 +121,7 @@ export function createWatcher(rules: ChainRules, modules: WatcherModules): Watch
     const nowMs = clock.monotonicMs();
     batch.usedSinceMs = used ? (batch.usedSinceMs ?? nowMs) : undefined;
     const late = [...batch.unresolved.values()].filter(({ validBefore }) => BigInt(head.timeSeconds) >= validBefore);
-    await all(late.map((payment) => judge(batch, payment, head)));
+    await all(late.map(async (payment) => void (await judge(batch, payment, head))));
     const last = batch.transactions.at(-1);
     if (batch.usedSinceMs !== undefined && nowMs - batch.usedSinceMs >= lostMs && last !== undefined) {
       log.error({ relayer: lane.relayer, nonce: batch.nonce }, "a foreign transaction used a relayer's nonce");

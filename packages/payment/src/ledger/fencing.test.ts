@@ -249,6 +249,21 @@ test("an orphan's release and its journal cannot both happen", async () => {
   }
 });
 
+test("a transaction that cancels a batch is one of it, and none of its payments", async () => {
+  await using ledger = await newLedger(server);
+  const lease = await leased(ledger);
+  const id = await claimed(ledger);
+  const original = newTransaction();
+  const { batchId } = await journaled(ledger, lease, 0, [id], original);
+  await ledger.journalReplacement(lease, batchId, { ...newTransaction(), cancels: true });
+  const [batch] = await ledger.openBatches(NETWORK, RELAYER);
+  assert.deepEqual(
+    batch?.transactions.map(({ cancels }) => cancels),
+    [false, true],
+  );
+  assert.equal((await ledger.get(id))?.transaction, original.hash);
+});
+
 test("replacements and closing of a batch", async () => {
   await using ledger = await newLedger(server);
   const lease = await leased(ledger);

@@ -86,6 +86,7 @@ export function createJournal(
           raw: row.raw,
           maxFeePerGas: BigInt(row.max_fee_per_gas),
           maxPriorityFeePerGas: BigInt(row.max_priority_fee_per_gas),
+          cancels: row.cancels,
         })),
         payments: (payments.get(id) ?? []).map(rowToRecord),
         createdAtMs: first.created_ms,
@@ -160,7 +161,12 @@ export function createJournal(
 
     journalReplacement: (lease, batchId, transaction) =>
       committing(faults, "journalReplacement", async () => {
-        const values = [...leaseValues(lease), batchId.toString(), ...transactionValues(transaction)];
+        const values = [
+          ...leaseValues(lease),
+          batchId.toString(),
+          ...transactionValues(transaction),
+          transaction.cancels,
+        ];
         const rows = await database.run<{ outcome: string }>(statements.journalReplacement, values);
         const { outcome } = onlyRow(rows, "journalReplacement");
         if (outcome !== "journaled") throw fenced("journalReplacement", { lease: outcome === "lease", lost: [] });

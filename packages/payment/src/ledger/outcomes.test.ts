@@ -281,7 +281,7 @@ test("what only a reconciler ends: a batch that was mined in vain, and windows t
   assert.deepEqual(await unresolved(900, 2), [closed, inVain]);
   assert.deepEqual(await unresolved(900), [closed, inVain, waiting]);
 
-  // Once more, and no more than once; never what is still in an open batch.
+  // Three times more, each time by itself; never what is still in an open batch.
   const lost = (id: SettlementId) => (error: unknown) => {
     assert.ok(isAppError(error, "LEDGER_FENCED"));
     assert.deepEqual(error.detail.lost, [id]);
@@ -294,7 +294,13 @@ test("what only a reconciler ends: a batch that was mined in vain, and windows t
   assert.equal((await ledger.get(inVain))?.transaction, second.hash);
   assert.equal(Buffer.from((await ledger.answer(inVain))?.body ?? []).toString(), inVain, "the answer of the first");
   await ledger.closeBatch(again.batchId, second.hash);
-  await assert.rejects(journaled(ledger, lease, 3, [inVain]), lost(inVain));
+  const other = await claimed(ledger);
+  await assert.rejects(journaled(ledger, lease, 3, [inVain, other]), lost(inVain));
+  for (const nonce of [3, 4]) {
+    const { batchId: further } = await journaled(ledger, lease, nonce, [inVain]);
+    await ledger.closeBatch(further, newTransaction().hash);
+  }
+  await assert.rejects(journaled(ledger, lease, 5, [inVain]), lost(inVain));
 });
 
 test("open batches of keys that nobody holds", async () => {

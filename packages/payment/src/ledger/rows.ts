@@ -128,6 +128,7 @@ export interface BatchRow {
   readonly raw: Uint8Array;
   readonly max_fee_per_gas: string;
   readonly max_priority_fee_per_gas: string;
+  readonly cancels: boolean;
 }
 
 /** A payment of an open batch. */

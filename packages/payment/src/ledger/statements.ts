@@ -77,7 +77,7 @@ export function ledgerStatements(schema: string) {
     ),
     journalReplacement: write(
       "journalReplacement",
-      `select ${s}.journal_replacement($1, $2, $3, $4, $5, $6, $7, $8, $9) as outcome`,
+      `select ${s}.journal_replacement($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) as outcome`,
     ),
     journalSubmission: write("journalSubmission", `select ${s}.submit($1, $2, $3, $4, ${ms("$5")}) as submitted`),
     closeBatch: write(
@@ -95,7 +95,7 @@ export function ledgerStatements(schema: string) {
     openBatches: read(
       "openBatches",
       `select b.id, b.nonce, b.gas_limit, floor(extract(epoch from b.created_at) * 1000)::float8 as created_ms,
-          t.hash, t.raw, t.max_fee_per_gas, t.max_priority_fee_per_gas
+          t.hash, t.raw, t.max_fee_per_gas, t.max_priority_fee_per_gas, t.cancels
         from ${s}.batches b join ${s}.transactions t on t.batch = b.id
         where b.id in (${batchWindow}) and ${heldByUs}
         order by b.nonce, t.position`,
@@ -103,7 +103,7 @@ export function ledgerStatements(schema: string) {
     orphanBatches: read(
       "orphanBatches",
       `select b.id, b.relayer, b.nonce, b.gas_limit, floor(extract(epoch from b.created_at) * 1000)::float8 as created_ms,
-          t.hash, t.raw, t.max_fee_per_gas, t.max_priority_fee_per_gas
+          t.hash, t.raw, t.max_fee_per_gas, t.max_priority_fee_per_gas, t.cancels
         from ${s}.batches b join ${s}.transactions t on t.batch = b.id
         where b.id in (
           select b.id from ${s}.batches b join ${s}.relayers r on r.network = b.network and r.address = b.relayer

@@ -1,0 +1,176 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { type Address, type FaultPoints, noFaults } from "@turnpike/base";
+import { privateKeyToAddress } from "@turnpike/crypto";
+import { devRpc, setCode } from "@turnpike/localnet";
+import { eventually, virtualClock } from "@turnpike/testkit";
+import {
+  ANSWER,
+  type Bed,
+  claim,
+  mineUntil,
+  newPayer,
+  openOwnBed,
+  PAY_TO,
+  type Payer,
+  PRICE,
+  stateOf,
+  timeLimit,
+} from "../../test/engine-fixtures.ts";
+import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
+import type { PaymentRecord } from "../types.ts";
+import type { BackOff } from "../verify/back-off.ts";
+import { createEngine } from "./engine.ts";
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer();
+});
+after(() => server?.[Symbol.asyncDispose]());
+
+/** A contract that burns all gas that it is given. */
+async function deployBurner(bed: Bed): Promise<Address> {
+  const { address } = newPayer();
+  await setCode(bed.anvil.url, address, "0x5b600056");
+  return address;
+}
+
+/** What a delegation leaves (EIP-7702), or its end. */
+const delegate = (bed: Bed, payer: Payer, to: Address | undefined): Promise<void> =>
+  setCode(bed.anvil.url, payer.address, to === undefined ? "0x" : `0xef0100${to.slice(2)}`);
+
+function countingBackOff(): BackOff & { readonly blamed: Set<string> } {
+  const blamed = new Set<string>();
+  return {
+    blamed,
+    failed: ({ key }) => void blamed.add(key.from.toLowerCase()),
+    refuses: () => false,
+  };
+}
+
+/** Of an engine whose clock stands still: eleven payments wait for each other, and share a transaction. */
+const TOGETHER = { batchWindowMs: 1_000, maxBatch: 11, maxQueueMs: 1_000_000_000 };
+
+const nonceOf = async (bed: Bed, key: Uint8Array): Promise<number> =>
+  Number(await devRpc(bed.anvil.url, "eth_getTransactionCount", [privateKeyToAddress(key), "latest"]));
+
+test("an account that delegated its code after its verification (EIP-7702) is left out of the shared transaction", async () => {
+  await using bed = await openOwnBed(server);
+  await using ledger = await bed.openLedger();
+  const backOff = countingBackOff();
+  const key = await bed.relayerKey();
+  await using engine = await createEngine(bed.options([key], TOGETHER), {
+    ...bed.modules(ledger, noFaults, virtualClock()),
+    backOff,
+  });
+  const attacker = await bed.payer(PRICE);
+  const honest = await Promise.all(Array.from({ length: 10 }, () => bed.payer(PRICE)));
+  const attack = await claim(ledger, attacker);
+  const payments = await Promise.all(honest.map((payer) => claim(ledger, payer)));
+  await delegate(bed, attacker, await deployBurner(bed));
+  const refused = assert.rejects(engine.settle(attack, ANSWER, timeLimit()), { code: "PAYMENT_SIMULATION_FAILED" });
+  await Promise.all([refused, ...payments.map((payment) => engine.settle(payment, ANSWER, timeLimit()))]);
+  const ends = await Promise.all(payments.map((payment) => stateOf(ledger, payment)));
+  assert.deepEqual(new Set(ends.map(({ state }) => state)), new Set(["settled"]));
+  assert.equal(new Set(ends.map(({ evidence }) => evidence?.transaction)).size, 1);
+  assert.equal((await stateOf(ledger, attack)).state, "claimed");
+  assert.equal(await nonceOf(bed, key), 1);
+  assert.deepEqual([...backOff.blamed], [attacker.address.toLowerCase()]);
+});
+
+test("an account that delegates behind the signed transaction spoils that one alone: the others settle by themselves", async () => {
+  await using bed = await openOwnBed(server, { noMining: true });
+  await using ledger = await bed.openLedger();
+  const backOff = countingBackOff();
+  const key = await bed.relayerKey();
+  const attacker = await bed.payer(PRICE);
+  const burner = await deployBurner(bed);
+  const faults: FaultPoints = {
+    reach: (name) => (name === "engine.journal.after" ? delegate(bed, attacker, burner) : undefined),
+  };
+  await using engine = await createEngine(bed.options([key], TOGETHER), {
+    ...bed.modules(ledger, faults, virtualClock()),
+    backOff,
+  });
+  const honest = await Promise.all(Array.from({ length: 10 }, () => bed.payer(PRICE)));
+  const attack = await claim(ledger, attacker);
+  const payments = await Promise.all(honest.map((payer) => claim(ledger, payer)));
+  // In front of all others, it burns their gas as well.
+  const patience = new AbortController();
+  const attacking = engine.settle(attack, ANSWER, patience.signal);
+  const settling = payments.map((payment) => engine.settle(payment, ANSWER, timeLimit()));
+  await mineUntil(bed, Promise.all(settling));
+  const ends = await Promise.all(payments.map((payment) => stateOf(ledger, payment)));
+  assert.deepEqual(new Set(ends.map(({ state }) => state)), new Set(["settled"]));
+  assert.equal(new Set(ends.map(({ evidence }) => evidence?.transaction)).size, 10, "each by itself");
+  await eventually("the attacker is blamed", () => backOff.blamed.size > 0);
+  assert.deepEqual([...backOff.blamed], [attacker.address.toLowerCase()]);
+  assert.equal((await stateOf(ledger, attack)).state, "signed");
+  assert.equal(await nonceOf(bed, key), 11);
+  patience.abort();
+  await attacking;
+});
+
+/** Numbers from 0 to 1 that a seed decides (mulberry32). */
+function randomFrom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (state + 0x6d2b79f5) | 0;
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state);
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed;
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296;
+  };
+}
+
+const SEED = Number(process.env.TURNPIKE_TEST_SEED ?? 7);
+
+test(`whenever accounts delegate, sign and undelegate, honest payments settle, each once (seed ${SEED})`, async () => {
+  await using bed = await openOwnBed(server, { noMining: true });
+  await using ledger = await bed.openLedger();
+  const random = randomFrom(SEED);
+  const burner = await deployBurner(bed);
+  const attackers: Payer[] = [];
+  // At every step of the engine each attacker may change its mind.
+  const faults: FaultPoints = {
+    async reach() {
+      for (const attacker of attackers) {
+        if (random() < 0.4) await delegate(bed, attacker, random() < 0.5 ? burner : undefined);
+      }
+    },
+  };
+  const keys = await Promise.all([bed.relayerKey(), bed.relayerKey()]);
+  const engine = await createEngine(bed.options(keys), bed.modules(ledger, faults));
+  const paid = await bed.balance(PAY_TO);
+  let honestCount = 0;
+  const patience = new AbortController();
+  const attacks: Promise<unknown>[] = [];
+  const attackPayments: PaymentRecord[] = [];
+  for (let round = 0; round < 5; round++) {
+    const settling: Promise<void>[] = [];
+    for (let place = 0; place < 8; place++) {
+      const payer = await bed.payer(PRICE);
+      const payment = await claim(ledger, payer);
+      if (random() < 0.3) {
+        attackers.push(payer);
+        attackPayments.push(payment);
+        attacks.push(engine.settle(payment, ANSWER, patience.signal).catch(() => undefined));
+      } else {
+        honestCount++;
+        settling.push(engine.settle(payment, ANSWER, timeLimit()));
+      }
+    }
+    await mineUntil(bed, Promise.all(settling));
+  }
+  patience.abort();
+  await Promise.all(attacks);
+  assert.deepEqual(engine.missing(), []);
+  await engine[Symbol.asyncDispose]();
+  const ends = await Promise.all(attackPayments.map((payment) => stateOf(ledger, payment)));
+  const settledAttacks = ends.filter(({ state }) => state === "settled").length;
+  const books = await ledger.books();
+  const settled = books.reduce((sum, { states }) => sum + states.settled.count, 0);
+  assert.equal(settled, honestCount + settledAttacks);
+  // An attacker's own payment may still get through, which is all that the receiver may have beside.
+  const received = (await bed.balance(PAY_TO)) - paid;
+  assert.ok(received >= BigInt(settled) * PRICE && received <= BigInt(honestCount + attackers.length) * PRICE);
+});

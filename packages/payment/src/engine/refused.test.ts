@@ -1,0 +1,159 @@
+import assert from "node:assert/strict";
+import { after, before, test } from "node:test";
+import { noFaults } from "@turnpike/base";
+import { privateKeyToAddress } from "@turnpike/crypto";
+import { devRpc, MULTICALL3_ADDRESS } from "@turnpike/localnet";
+import { eventually, virtualClock } from "@turnpike/testkit";
+import { parseTransaction } from "viem";
+import {
+  ANSWER,
+  type Bed,
+  claim,
+  NETWORK,
+  openOwnBed,
+  PAY_TO,
+  PRICE,
+  stateOf,
+  timeLimit,
+  untilState,
+} from "../../test/engine-fixtures.ts";
+import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
+import type { EvmRpc } from "../evm/rpc.ts";
+import { createEngine } from "./engine.ts";
+
+let server: TestServer;
+before(async () => {
+  server = await startTestServer();
+});
+after(() => server?.[Symbol.asyncDispose]());
+
+interface Sent {
+  readonly to: string;
+  readonly isEmpty: boolean;
+}
+
+/** The bed's node behind a provider that refuses some transactions, each time with the same error. */
+function refusing(bed: Bed, refuses: (sent: Sent) => boolean, message = "exceeds block gas limit"): EvmRpc {
+  const { rpc } = bed;
+  return {
+    ...rpc,
+    call(method, params, signal) {
+      if (method === "eth_sendRawTransaction") {
+        const { to, data } = parseTransaction(params[0] as `0x02${string}`);
+        const sent = { to: String(to).toLowerCase(), isEmpty: data === undefined };
+        if (refuses(sent)) return Promise.resolve({ ok: false, code: -32_000, message });
+      }
+      return rpc.call(method, params, signal);
+    },
+  };
+}
+
+const isShared = ({ to }: Sent): boolean => to === MULTICALL3_ADDRESS.toLowerCase();
+const REFUSED = `settlement transactions refused (${NETWORK})`;
+/** Of an engine whose clock the test owns: such a clock does not end a batch's window by itself. */
+const OPTIONS = { batchWindowMs: 0, maxQueueMs: 1_000_000_000, bumpAfterMs: 1_000_000_000, cancelAfterMs: 20_000 };
+
+const nonceOf = async (bed: Bed, key: Uint8Array): Promise<number> =>
+  Number(await devRpc(bed.anvil.url, "eth_getTransactionCount", [privateKeyToAddress(key), "latest"]));
+
+test("a shared transaction that nodes refuse for good is cancelled, and its payments settle by themselves", async () => {
+  await using bed = await openOwnBed(server);
+  await using ledger = await bed.openLedger();
+  const key = await bed.relayerKey();
+  const clock = virtualClock();
+  const modules = {
+    ...bed.modules(ledger, noFaults, clock),
+    rpc: new Map([[NETWORK, refusing(bed, isShared)]]),
+  };
+  const together = { ...OPTIONS, batchWindowMs: 1_000_000_000, maxBatch: 2 };
+  await using engine = await createEngine(bed.options([key], together), modules);
+  const payers = await Promise.all([bed.payer(PRICE), bed.payer(PRICE)]);
+  const payments = await Promise.all(payers.map((payer) => claim(ledger, payer)));
+  const settling = Promise.all(payments.map((payment) => engine.settle(payment, ANSWER, timeLimit())));
+  // While the clock stands still they wait for each other.
+  await Promise.all(payments.map((payment) => untilState(ledger, payment, "signed")));
+  await eventually("the key is stuck, and says so", () => {
+    clock.advance(1_000);
+    return engine.missing().includes(REFUSED);
+  });
+  await eventually("it is cancelled", async () => {
+    clock.advance(1_000);
+    return (await nonceOf(bed, key)) >= 1;
+  });
+  await eventually("both are settled", async () => {
+    clock.advance(1_000);
+    const states = await Promise.all(payments.map((payment) => stateOf(ledger, payment)));
+    return states.every(({ state }) => state === "settled");
+  });
+  await settling;
+  assert.equal(await bed.balance(PAY_TO), 2n * PRICE);
+  assert.equal(await nonceOf(bed, key), 3);
+  assert.deepEqual(engine.missing(), []);
+});
+
+test("a transaction that is refused until its payments' windows close is cancelled, and the key goes on", async () => {
+  await using bed = await openOwnBed(server);
+  await using ledger = await bed.openLedger();
+  const key = await bed.relayerKey();
+  const clock = virtualClock();
+  // The provider has a cap on fees that everything but an empty transaction is over.
+  let capped = true;
+  const rpc = refusing(bed, ({ isEmpty }) => capped && !isEmpty, "tx fee (1.20 ether) exceeds the configured cap");
+  const modules = { ...bed.modules(ledger, noFaults, clock), rpc: new Map([[NETWORK, rpc]]) };
+  await using engine = await createEngine(bed.options([key], { ...OPTIONS, cancelAfterMs: 1_000_000_000 }), modules);
+  const validBefore = BigInt((await bed.chainTime()) + 600);
+  const payment = await claim(ledger, await bed.payer(PRICE), { validBefore });
+  const settling = engine.settle(payment, ANSWER, timeLimit());
+  await untilState(ledger, payment, "signed");
+  await devRpc(bed.anvil.url, "anvil_mine", ["0x3", "0x2bc"]);
+  await settling;
+  assert.equal((await stateOf(ledger, payment)).reason, "PAYMENT_EXPIRED");
+  await eventually("its nonce is used up", async () => {
+    clock.advance(1_000_000_000);
+    return (await nonceOf(bed, key)) === 1;
+  });
+  capped = false;
+  const next = await claim(ledger, await bed.payer(PRICE));
+  const second = engine.settle(next, ANSWER, timeLimit());
+  await eventually("the next one is settled", async () => {
+    clock.advance(1_000);
+    return (await stateOf(ledger, next)).state === "settled";
+  });
+  await second;
+  assert.equal(await bed.balance(PAY_TO), PRICE);
+});
+
+test("a cancellation that was journaled and not sent is sent by the next process, and its payment settles", async () => {
+  await using bed = await openOwnBed(server);
+  const key = await bed.relayerKey();
+  const ledger = await bed.openLedger();
+  const clock = virtualClock();
+  const modules = {
+    ...bed.modules(ledger, noFaults, clock),
+    rpc: new Map([[NETWORK, refusing(bed, () => true, "rejected by policy")]]),
+  };
+  const dead = await createEngine(bed.options([key], { ...OPTIONS, graceMs: 20 }), modules);
+  const payment = await claim(ledger, await bed.payer(PRICE));
+  const patience = new AbortController();
+  const settling = dead.settle(payment, ANSWER, patience.signal);
+  await untilState(ledger, payment, "signed");
+  const transactions = async () =>
+    (await ledger.openBatches(NETWORK, privateKeyToAddress(key))).flatMap((batch) => batch.transactions);
+  await eventually("the cancellation is journaled", async () => {
+    clock.advance(1_000);
+    return (await transactions()).at(-1)?.cancels === true;
+  });
+  assert.ok(dead.missing().includes(REFUSED), "the cancellation is refused, too");
+  patience.abort();
+  await settling;
+  await dead[Symbol.asyncDispose]();
+  await ledger[Symbol.asyncDispose]();
+
+  await using again = await bed.openLedger();
+  await using engine = await createEngine(bed.options([key]), bed.modules(again));
+  await engine.wait(payment, timeLimit());
+  const end = await stateOf(again, payment);
+  assert.equal(end.state, "settled");
+  assert.equal(await bed.balance(PAY_TO), PRICE);
+  assert.equal(await nonceOf(bed, key), 2);
+});

@@ -1,0 +1,63 @@
+import { type Clock, isAppError } from "@turnpike/base";
+import type { Ledger } from "../ledger-types.ts";
+import type { PaymentRecord } from "../types.ts";
+import { createBoundedMap } from "../verify/bounded-map.ts";
+import type { QueueItem } from "./queue.ts";
+
+/** Puts payments that their transaction did not settle into further batches, each by itself. */
+export interface Resender {
+  /** Does nothing while the payment waits for a batch already, or was tried a short time ago. Never throws. */
+  resend(payment: PaymentRecord): void;
+}
+
+interface Tries {
+  count: number;
+  /** Monotonic milliseconds; not tried before. */
+  notBeforeMs: number;
+}
+
+const FIRST_PAUSE_MS = 1_000;
+const LONGEST_PAUSE_MS = 60_000;
+/** Longer than any payment's window. */
+const REMEMBERED_MS = 86_400_000;
+const MAX_REMEMBERED = 10_000;
+
+/** Creates the resender of one network; `push` puts an item into its queue. */
+export function createResender(modules: {
+  readonly ledger: Ledger;
+  readonly clock: Clock;
+  readonly push: (item: QueueItem) => void;
+}): Resender {
+  const { ledger, clock, push } = modules;
+  const tried = createBoundedMap<string, Tries>({ maxEntries: MAX_REMEMBERED, ttlMs: REMEMBERED_MS });
+
+  const run = async (payment: PaymentRecord, tries: Tries): Promise<void> => {
+    try {
+      const answer = await ledger.answer(payment.id);
+      if (answer !== undefined) {
+        const { promise, resolve: commit, reject } = Promise.withResolvers<void>();
+        push({ payment, answer, queuedAtMs: clock.monotonicMs(), alone: true, commit, reject });
+        await promise;
+      }
+      tries.notBeforeMs = clock.monotonicMs();
+    } catch (error) {
+      // The ledger takes a payment into a few further batches only.
+      const isOver = isAppError(error, "LEDGER_FENCED");
+      const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** (tries.count - 1), LONGEST_PAUSE_MS);
+      tries.notBeforeMs = isOver ? Number.POSITIVE_INFINITY : clock.monotonicMs() + pauseMs;
+    }
+  };
+
+  return {
+    resend(payment) {
+      const nowMs = clock.monotonicMs();
+      const tries = tried.get(payment.id, nowMs) ?? { count: 0, notBeforeMs: nowMs };
+      if (nowMs < tries.notBeforeMs) return;
+      tries.count++;
+      // It waits for its batch now.
+      tries.notBeforeMs = Number.POSITIVE_INFINITY;
+      tried.set(payment.id, tries, nowMs);
+      void run(payment, tries);
+    },
+  };
+}
