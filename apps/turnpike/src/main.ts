@@ -12,6 +12,7 @@ import { payCommand } from "./commands/pay.ts";
 import { queryCommand } from "./commands/query.ts";
 import { relayCommand } from "./commands/relay.ts";
 import { searchCommand } from "./commands/search.ts";
+import { settlementsCommand } from "./commands/settlements.ts";
 import { txCommand } from "./commands/tx.ts";
 import { upCommand } from "./commands/up.ts";
 import type { CommandContext } from "./context.ts";
@@ -37,6 +38,7 @@ export function program(context: CommandContext): Command {
     .addCommand(txCommand())
     .addCommand(queryCommand())
     .addCommand(dbCommand(context))
+    .addCommand(settlementsCommand(context))
     .addCommand(searchCommand(context));
   const each = (command: Command): void => {
     // Errors are printed in one place, and only main ends the process.

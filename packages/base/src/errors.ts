@@ -114,6 +114,13 @@ export const ERRORS = {
     "The payment could not be settled; nothing was charged.",
     "Sign a new payment.",
   ),
+  PAYMENT_PAYER_BLOCKED: row(
+    403,
+    -32403,
+    false,
+    "Payments of this account are not taken here.",
+    "Pay from another account, or ask the operator.",
+  ),
   PAYMENT_CONFLICT: row(
     409,
     -32409,

@@ -62,6 +62,12 @@ export { type HousekeepingOptions, startHousekeeping } from "./housekeeping.ts";
 export { auditBooks, type BooksAudit, type BooksDifference } from "./ledger/audit.ts";
 export { createLedger, type LedgerModules, type LedgerOptions } from "./ledger/ledger.ts";
 export { type MigrationResult, migrate } from "./ledger/migrate.ts";
+export {
+  type BlockedPayer,
+  createLedgerOperator,
+  type LedgerOperator,
+  type OpenTransaction,
+} from "./ledger/operator.ts";
 export type { Books, Ledger } from "./ledger-types.ts";
 export { PAYMENT_METRICS } from "./metrics.ts";
 export { noPayments } from "./no-payments.ts";

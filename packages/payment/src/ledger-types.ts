@@ -31,7 +31,9 @@ export type ClaimResult =
    * The balance does not cover this payment and those in flight. `unsettled`: it would if those that are being settled
    * had left it already, which the chain may have done before the ledger could see it.
    */
-  | { readonly kind: "insufficient"; readonly unsettled: boolean };
+  | { readonly kind: "insufficient"; readonly unsettled: boolean }
+  /** An operator has blocked the payer. */
+  | { readonly kind: "blocked" };
 
 /** A relayer key that this process holds, with the fencing token of its lease. */
 export interface RelayerLease {
@@ -65,6 +67,8 @@ export interface BatchRecord {
   readonly payments: readonly PaymentRecord[];
   readonly createdAtMs: number;
   readonly state: "open" | "mined";
+  /** An operator wants it cancelled. */
+  readonly cancelRequested: boolean;
 }
 
 /** A block of a settlement. */

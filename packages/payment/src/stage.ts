@@ -228,6 +228,8 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
         return namedOf(request, claim.record);
       case "insufficient":
         return { kind: "refused", ok: false, code: "PAYMENT_INSUFFICIENT_FUNDS" };
+      case "blocked":
+        return { kind: "refused", ok: false, code: "PAYMENT_PAYER_BLOCKED" };
     }
   };
 

@@ -74,13 +74,14 @@ function statesOf(text: string): readonly PaymentState[] {
   throw new AppError("USAGE", { message: `--list: expected states of ${STATES.join(", ")}, with commas.` });
 }
 
-function limitOf(text: string): number {
+/** The number of --limit. @throws AppError USAGE */
+export function limitOf(text: string): number {
   if (/^[1-9]\d{0,3}$/.test(text)) return Number(text);
   throw new AppError("USAGE", { message: "--limit: expected an integer 1..9999." });
 }
 
-/** The configuration of the ledger to look at: where none is named, that of a running `turnpike up`. */
-async function booksConfig(
+/** The configuration of the ledger to look at: where none is named, that of a running `turnpike up`, which `of` names. */
+export async function ledgerConfig(
   opts: DbOptions,
   context: CommandContext,
 ): Promise<{ readonly config: Config; readonly of?: string }> {
@@ -116,7 +117,7 @@ export async function books(opts: BooksOptions, context: CommandContext): Promis
   const output = outputOf(opts);
   const states = opts.list === undefined ? undefined : statesOf(opts.list);
   const limit = limitOf(opts.limit);
-  const { config, of } = await booksConfig(opts, context);
+  const { config, of } = await ledgerConfig(opts, context);
   const role = opts.facilitator === true ? "facilitator" : "gateway";
   if (of !== undefined) output.progress(`The ledger of the turnpike up that runs here (${of}).`);
   if (states !== undefined) {

@@ -9,6 +9,7 @@ import { findUpConfig } from "../up-file.ts";
 import { mintPortalToken, portalKeys, portalOwnerUrl, startPortal } from "../wiring/portal-db.ts";
 import { configFileOf, configOf } from "./config.ts";
 import type { DbOptions } from "./db.ts";
+import { secondsOf } from "./duration.ts";
 
 /** Options of `turnpike db token`. */
 export interface TokenOptions extends DbOptions {
@@ -44,15 +45,6 @@ async function orStart<T>(opts: DbOptions, context: CommandContext, work: () => 
       cause,
     });
   }
-}
-
-const SECONDS: Readonly<Record<string, number>> = { s: 1, m: 60, h: 3_600, d: 86_400 };
-
-function secondsOf(text: string): number {
-  const [, count = "", unit = ""] = /^([1-9]\d{0,8})([smhd])$/.exec(text) ?? [];
-  const seconds = SECONDS[unit];
-  if (seconds !== undefined) return Number(count) * seconds;
-  throw new AppError("USAGE", { message: "--expires: expected a time such as 30m, 1h or 7d; each token ends." });
 }
 
 function roleOf(text: string): "reader" | "admin" {
@@ -104,7 +96,7 @@ export async function token(opts: TokenOptions, context: CommandContext): Promis
   const input = {
     role: roleOf(opts.role),
     accountId: opts.account?.toLowerCase(),
-    lifetimeSeconds: secondsOf(opts.expires),
+    lifetimeSeconds: secondsOf(opts.expires, "--expires", "; each token ends"),
     kid: opts.kid,
     privateKey: opts.keyFile === undefined ? undefined : fileText(opts.keyFile),
   };

@@ -44,6 +44,8 @@ export interface OpenBatch {
   /** How often in a row nodes refused its newest transaction, and since when (monotonic milliseconds). */
   refusals: number;
   refusedSinceMs: number;
+  /** An operator wants it cancelled. */
+  cancelRequested: boolean;
 }
 
 /** Options of {@link createLane}. */
@@ -186,7 +188,7 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
   };
 
   const add = (
-    record: Omit<BatchRecord, "network" | "relayer" | "createdAtMs" | "state">,
+    record: Omit<BatchRecord, "network" | "relayer" | "createdAtMs" | "state" | "cancelRequested">,
     waitingSinceMs: number,
     alone: boolean,
   ): OpenBatch => {
@@ -203,6 +205,7 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
       usedSinceMs: undefined,
       refusals: 0,
       refusedSinceMs: 0,
+      cancelRequested: false,
     };
     open.set(batch.nonce, batch);
     return batch;
@@ -235,8 +238,9 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
     const nowMs = clock.monotonicMs();
     const isRefused = batch.refusals >= STUCK_REFUSALS && nowMs - batch.refusedSinceMs >= opts.cancelAfterMs;
     const isLate = nowMs - batch.waitingSinceMs >= opts.bumpAfterMs;
-    if (!isLate && (!isRefused || last.cancels)) return undefined;
-    const payments = last.cancels || isRefused ? [] : [...batch.unresolved.values()];
+    const cancels = last.cancels || isRefused || batch.cancelRequested;
+    if (!isLate && (last.cancels || !cancels)) return undefined;
+    const payments = cancels ? [] : [...batch.unresolved.values()];
     if (payments.length === 0) {
       // It costs little gas, and what is behind it waits: it may offer twice of what a settlement may.
       const fees = bumpFees(last, head.baseFee, { ...opts.fees, maxFeePerGasWei: opts.fees.maxFeePerGasWei * 2n });
@@ -264,10 +268,16 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
 
   const adopt = (batches: readonly BatchRecord[]): void => {
     for (const record of [...batches].sort((a, b) => a.nonce - b.nonce)) {
-      if (open.has(record.nonce)) continue;
+      const known = open.get(record.nonce);
+      if (known !== undefined) {
+        known.cancelRequested = record.cancelRequested;
+        continue;
+      }
       nextNonce = Math.max(nextNonce, record.nonce + 1);
       const alone = record.payments.some(({ kind }) => kind !== "eoa");
-      void send(add(record, clock.monotonicMs(), alone), "again");
+      const batch = add(record, clock.monotonicMs(), alone);
+      batch.cancelRequested = record.cancelRequested;
+      void send(batch, "again");
     }
   };
 
@@ -351,8 +361,11 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
     async tend(head) {
       const first = oldest();
       if (first === undefined || !held) return;
-      const next = replacement(first, head);
-      if (next !== undefined) await replace(first, next);
+      for (const batch of open.values()) {
+        if (batch !== first && !batch.cancelRequested) continue;
+        const next = replacement(batch, head);
+        if (next !== undefined) await replace(batch, next);
+      }
       const nowMs = clock.monotonicMs();
       // A node that does not answer must not pile up attempts.
       if (sending > 0) return;

@@ -9,6 +9,7 @@ import {
   ANSWER,
   type Bed,
   claim,
+  mineUntil,
   NETWORK,
   openOwnBed,
   PAY_TO,
@@ -19,6 +20,7 @@ import {
 } from "../../test/engine-fixtures.ts";
 import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
 import type { EvmRpc } from "../evm/rpc.ts";
+import { createLedgerOperator } from "../ledger/operator.ts";
 import { createEngine } from "./engine.ts";
 
 let server: TestServer;
@@ -154,6 +156,26 @@ test("a cancellation that was journaled and not sent is sent by the next process
   await engine.wait(payment, timeLimit());
   const end = await stateOf(again, payment);
   assert.equal(end.state, "settled");
+  assert.equal(await bed.balance(PAY_TO), PRICE);
+  assert.equal(await nonceOf(bed, key), 2);
+});
+
+test("a transaction is cancelled when an operator asks for it, and its payment settles by another", async () => {
+  await using bed = await openOwnBed(server, { noMining: true });
+  await using ledger = await bed.openLedger();
+  const key = await bed.relayerKey();
+  await using engine = await createEngine(bed.options([key]), bed.modules(ledger));
+  const payment = await claim(ledger, await bed.payer(PRICE));
+  const settling = engine.settle(payment, ANSWER, timeLimit());
+  await untilState(ledger, payment, "signed");
+  const operator = createLedgerOperator(bed.databaseUrl);
+  assert.equal(await operator.cancel(NETWORK, privateKeyToAddress(key), 0), true);
+  await eventually("it is cancelled", async () => {
+    const [open] = await operator.openTransactions(1);
+    return open?.cancellation === "sent";
+  });
+  await mineUntil(bed, settling);
+  assert.equal((await stateOf(ledger, payment)).state, "settled");
   assert.equal(await bed.balance(PAY_TO), PRICE);
   assert.equal(await nonceOf(bed, key), 2);
 });

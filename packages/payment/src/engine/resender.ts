@@ -41,10 +41,10 @@ export function createResender(modules: {
       }
       tries.notBeforeMs = clock.monotonicMs();
     } catch (error) {
-      // The ledger takes a payment into a few further batches only.
+      // The ledger takes a payment into a few further batches only, unless an operator lets it have more.
       const isOver = isAppError(error, "LEDGER_FENCED");
-      const pauseMs = Math.min(FIRST_PAUSE_MS * 2 ** (tries.count - 1), LONGEST_PAUSE_MS);
-      tries.notBeforeMs = isOver ? Number.POSITIVE_INFINITY : clock.monotonicMs() + pauseMs;
+      const pauseMs = isOver ? LONGEST_PAUSE_MS : FIRST_PAUSE_MS * 2 ** (tries.count - 1);
+      tries.notBeforeMs = clock.monotonicMs() + Math.min(pauseMs, LONGEST_PAUSE_MS);
     }
   };
 

@@ -223,6 +223,7 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
     if (claim.kind === "insufficient") {
       return refusedAfter(request, { ok: false, code: "PAYMENT_INSUFFICIENT_FUNDS" }, signal);
     }
+    if (claim.kind === "blocked") return failedWith(partiesOf(payment), "PAYMENT_PAYER_BLOCKED");
     if (claim.kind !== "claimed") return join(claim.record, request, signal);
     const claimed = { ...record, id: claim.id };
     try {
@@ -232,7 +233,7 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
       log.warn({ settlementId: claim.id, code }, "a settlement was not committed");
       const released = await ledger.release(claim.id, code);
       if (!released) return standing((await ledger.get(claim.id)) ?? claimed, payment);
-      return code === "PAYMENT_EXPIRED"
+      return errorRow(code).http === 402
         ? failedWith(partiesOf(payment), code)
         : { kind: "error", code: "SETTLEMENT_UNAVAILABLE" };
     }

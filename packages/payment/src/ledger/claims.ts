@@ -8,7 +8,7 @@ import { committing, type LedgerParts, onlyRow } from "./parts.ts";
 import { type PaymentRow, rowToRecord } from "./rows.ts";
 
 type ClaimRow = { readonly [Name in keyof PaymentRow]: PaymentRow[Name] } & {
-  readonly outcome: "claimed" | "exists" | "identifier" | "insufficient" | "unsettled" | "fenced";
+  readonly outcome: "claimed" | "exists" | "identifier" | "insufficient" | "unsettled" | "blocked" | "fenced";
 };
 
 interface PlacedRow extends PaymentRow {
@@ -123,6 +123,8 @@ export function createClaims(
       case "insufficient":
       case "unsettled":
         return { kind: "insufficient", unsettled: row.outcome === "unsettled" };
+      case "blocked":
+        return { kind: "blocked" };
       case "fenced":
         throw new AppError("LEDGER_FENCED", { detail: { method: "claim" } });
     }

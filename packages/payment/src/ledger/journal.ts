@@ -91,6 +91,7 @@ export function createJournal(
         payments: (payments.get(id) ?? []).map(rowToRecord),
         createdAtMs: first.created_ms,
         state: "open",
+        cancelRequested: first.cancel_requested,
       };
     });
   };

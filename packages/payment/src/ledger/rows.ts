@@ -129,6 +129,7 @@ export interface BatchRow {
   readonly max_fee_per_gas: string;
   readonly max_priority_fee_per_gas: string;
   readonly cancels: boolean;
+  readonly cancel_requested: boolean;
 }
 
 /** A payment of an open batch. */

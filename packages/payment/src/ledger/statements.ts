@@ -38,7 +38,7 @@ export function ledgerStatements(schema: string) {
           valid_after numeric, valid_before numeric, signature bytea, kind text, service_id text,
           payload_digest bytea, request_hash bytea, identifier text, balance numeric, balance_block bigint
         )) with ordinality w,
-        lateral ${s}.claim(w.holder, w.id, w.network, w.asset, w.payer, w.nonce, w.pay_to, w.value, w.valid_after,
+        lateral ${s}.claim_unless_blocked(w.holder, w.id, w.network, w.asset, w.payer, w.nonce, w.pay_to, w.value, w.valid_after,
           w.valid_before, w.signature, w.kind, w.service_id, w.payload_digest, w.request_hash, w.identifier,
           w.balance, w.balance_block) c
         order by w.ordinality`,
@@ -94,7 +94,7 @@ export function ledgerStatements(schema: string) {
     ),
     openBatches: read(
       "openBatches",
-      `select b.id, b.nonce, b.gas_limit, floor(extract(epoch from b.created_at) * 1000)::float8 as created_ms,
+      `select b.id, b.nonce, b.gas_limit, b.cancel_requested, floor(extract(epoch from b.created_at) * 1000)::float8 as created_ms,
           t.hash, t.raw, t.max_fee_per_gas, t.max_priority_fee_per_gas, t.cancels
         from ${s}.batches b join ${s}.transactions t on t.batch = b.id
         where b.id in (${batchWindow}) and ${heldByUs}
@@ -102,7 +102,7 @@ export function ledgerStatements(schema: string) {
     ),
     orphanBatches: read(
       "orphanBatches",
-      `select b.id, b.relayer, b.nonce, b.gas_limit, floor(extract(epoch from b.created_at) * 1000)::float8 as created_ms,
+      `select b.id, b.relayer, b.nonce, b.gas_limit, b.cancel_requested, floor(extract(epoch from b.created_at) * 1000)::float8 as created_ms,
           t.hash, t.raw, t.max_fee_per_gas, t.max_priority_fee_per_gas, t.cancels
         from ${s}.batches b join ${s}.transactions t on t.batch = b.id
         where b.id in (
