@@ -1,6 +1,6 @@
-import { readFileSync } from "node:fs";
+import { closeSync, fstatSync, openSync, readFileSync, type Stats, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { type Address, isRecord } from "@turnpike/base";
+import { type Address, isLoopbackUrl, isRecord } from "@turnpike/base";
 
 /** What `.turnpike/up.json` holds while everything that `turnpike up` runs answers. */
 export interface UpFile {
@@ -38,40 +38,75 @@ export interface UpFile {
   readonly search: string;
 }
 
-/** What the buyer's commands read of it. */
-export type BuyerFacts = Pick<UpFile, "gateway" | "settlement" | "buyer">;
-
-const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
-const isAddress = (value: unknown): value is Address => isText(value) && /^0x[0-9a-fA-F]{40}$/.test(value);
-
-/** Reads one `up.json`; undefined when it is not there or not one. */
-export function readUpFile(file: string): BuyerFacts | undefined {
-  let value: unknown;
-  try {
-    value = JSON.parse(readFileSync(file, "utf8"));
-  } catch {
-    return undefined;
-  }
-  if (!isRecord(value) || !isText(value.gateway) || !isRecord(value.settlement) || !isRecord(value.buyer))
-    return undefined;
-  const { rpc, network, asset, payTo } = value.settlement;
-  const { address, privateKey } = value.buyer;
-  if (!isText(rpc) || !isText(network) || !isAddress(asset) || !isAddress(payTo)) return undefined;
-  if (!isAddress(address) || !isText(privateKey)) return undefined;
-  return { gateway: value.gateway, settlement: { rpc, network, asset, payTo }, buyer: { address, privateKey } };
-}
+/** What the commands read of it. */
+export type UpFacts = Pick<UpFile, "gateway" | "settlement" | "buyer"> & {
+  readonly chain: Pick<UpFile["chain"], "rpc">;
+};
 
 /** An `up.json` and the state folder that it is in. */
 interface FoundUp {
   readonly folder: string;
-  readonly up: BuyerFacts;
+  readonly up: UpFacts;
 }
 
-function findUp(folder: string): FoundUp | undefined {
+const isText = (value: unknown): value is string => typeof value === "string" && value !== "";
+const isAddress = (value: unknown): value is Address => isText(value) && /^0x[0-9a-fA-F]{40}$/.test(value);
+const isLocal = (value: unknown): value is string => isText(value) && isLoopbackUrl(value);
+
+/** False for what another account wrote or may write: it stands in a folder that anyone may have made. */
+function isOwn({ uid, mode }: Stats, open: number): boolean {
+  return process.getuid === undefined || (uid === process.getuid() && (mode & open) === 0);
+}
+
+/** The text of a file that belongs to this account in a folder that does, and that nobody else may read. */
+function readOwn(folder: string, name: string): string | undefined {
+  try {
+    if (!isOwn(statSync(folder), 0o022)) return undefined;
+    // Of the file that is open, whatever stands in its place meanwhile.
+    const handle = openSync(join(folder, name), "r");
+    try {
+      return isOwn(fstatSync(handle), 0o077) ? readFileSync(handle, "utf8") : undefined;
+    } finally {
+      closeSync(handle);
+    }
+  } catch {
+    return undefined;
+  }
+}
+
+/**
+ * Reads one `up.json`. Undefined when it is not there, not one, open to other accounts, or names an address of another
+ * machine: a folder that was unpacked or cloned can hold one that `turnpike up` never wrote.
+ */
+function readUpFile(folder: string): UpFacts | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(readOwn(folder, "up.json") ?? "null");
+  } catch {
+    return undefined;
+  }
+  if (!isRecord(value) || !isRecord(value.settlement) || !isRecord(value.buyer) || !isRecord(value.chain))
+    return undefined;
+  const { gateway } = value;
+  const { rpc, network, asset, payTo } = value.settlement;
+  const { address, privateKey } = value.buyer;
+  if (!isLocal(gateway) || !isLocal(rpc) || !isLocal(value.chain.rpc)) return undefined;
+  if (!isText(network) || !isAddress(asset) || !isAddress(payTo)) return undefined;
+  if (!isAddress(address) || !isText(privateKey)) return undefined;
+  return {
+    gateway,
+    settlement: { rpc, network, asset, payTo },
+    buyer: { address, privateKey },
+    chain: { rpc: value.chain.rpc },
+  };
+}
+
+/** The `turnpike up` that runs in the folder, or in the nearest one above it. */
+export function findUp(folder: string): FoundUp | undefined {
   let at = resolve(folder);
   for (;;) {
     const state = join(at, ".turnpike");
-    const up = readUpFile(join(state, "up.json"));
+    const up = readUpFile(state);
     const above = dirname(at);
     if (up !== undefined) return { folder: state, up };
     if (above === at) return undefined;
@@ -87,16 +122,6 @@ export async function isUpStarting(folder: string): Promise<boolean> {
     if (holder !== undefined) return findUp(at) === undefined;
     if (at === dirname(at)) return false;
   }
-}
-
-/** The `up.json` of the folder, or of the nearest folder above it that has one. */
-export function findUpFile(folder: string): BuyerFacts | undefined {
-  return findUp(folder)?.up;
-}
-
-/** The state folder of the `turnpike up` that runs in the folder, or in the nearest one above it. */
-export function findUpFolder(folder: string): string | undefined {
-  return findUp(folder)?.folder;
 }
 
 /** The configuration of the `turnpike up` that runs in the folder, or in the nearest one above it. */

@@ -50,6 +50,7 @@ export {
   skipJsonSpace,
 } from "./json-spans.ts";
 export { hostOf, type Log, silentLog } from "./log.ts";
+export { isLoopbackUrl } from "./loopback.ts";
 export { type Labels, type MetricSpec, type Metrics, noMetrics } from "./metrics.ts";
 export { nearest } from "./nearest.ts";
 export { noSpan, noTracer, type Span, type SpanAttributes, type Tracer } from "./tracing.ts";

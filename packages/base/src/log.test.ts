@@ -38,6 +38,7 @@ test("base names its exports", () => {
       "hopJsonMembers",
       "hostOf",
       "isAppError",
+      "isLoopbackUrl",
       "isRecord",
       "joinBuses",
       "joinJsonArray",

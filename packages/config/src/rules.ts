@@ -1,19 +1,10 @@
+import { isLoopbackUrl } from "@turnpike/base";
 import { chainFaults, chainPorts, isChainAlone } from "./chain-rules.ts";
 import { DANGEROUS } from "./dangerous.ts";
 import { proxyFaults } from "./limit-rules.ts";
 import { portalFaults, portalPorts } from "./portal-rules.ts";
 import type { Config, NetworkConfig } from "./schema.ts";
 import { searchFaults, searchPorts } from "./search-rules.ts";
-
-const LOOPBACK = /^(localhost|127(\.\d{1,3}){3}|\[::1\])$/;
-
-function isLoopback(url: string): boolean {
-  try {
-    return LOOPBACK.test(new URL(url).hostname);
-  } catch {
-    return false;
-  }
-}
 
 const WILDCARDS = new Set(["0.0.0.0", "::", "[::]"]);
 
@@ -55,7 +46,7 @@ function sampleFaults(config: Config): string[] {
   if (config.localnet) {
     for (const [at, network] of networks.entries()) {
       for (const [url, text] of network.rpcUrls.entries()) {
-        if (!isLoopback(text)) {
+        if (!isLoopbackUrl(text)) {
           faults.push(
             `payment.networks[${at}].rpcUrls[${url}]: with localnet: true only chains on this machine are allowed; remove localnet`,
           );

@@ -1,9 +1,8 @@
 import { existsSync } from "node:fs";
 import { resolve } from "node:path";
 import { AppError } from "@turnpike/base";
-import type { DollarAsset } from "@turnpike/client";
 import type { CommandContext } from "../context.ts";
-import { type BuyerFacts, isUpStarting } from "../up-file.ts";
+import { findUp, isUpStarting, type UpFacts } from "../up-file.ts";
 
 /** What says who buys and where. */
 export interface BuyerOptions {
@@ -11,20 +10,31 @@ export interface BuyerOptions {
   readonly keyFile?: string;
 }
 
+/** The gateway that a command buys from. */
+export interface Seller {
+  /** Its base URL, without a slash at its end. */
+  readonly gateway: string;
+  /** The `turnpike up` whose gateway it is and whose sample buyer pays; undefined where either is another. */
+  readonly up: UpFacts | undefined;
+}
+
 /**
- * Base URL of the gateway to buy from, without a slash at its end: --gateway, TURNPIKE_GATEWAY, or the running
- * `turnpike up`. @throws AppError USAGE.
+ * The gateway to buy from: --gateway, TURNPIKE_GATEWAY, or the running `turnpike up`. A key of the caller's own pays only a
+ * gateway that the caller named: a folder that was unpacked or cloned may hold an up.json, too. @throws AppError USAGE.
  */
-export async function gatewayOf(
-  opts: BuyerOptions,
-  context: CommandContext,
-  up: BuyerFacts | undefined,
-): Promise<string> {
+export async function sellerOf(opts: BuyerOptions, context: CommandContext): Promise<Seller> {
+  const ownKey = opts.keyFile === undefined ? "TURNPIKE_BUYER_KEY" : "--key-file";
+  const hasOwnKey = opts.keyFile !== undefined || context.env.TURNPIKE_BUYER_KEY !== undefined;
+  const found = findUp(process.cwd())?.up;
+  const up = hasOwnKey ? undefined : found;
   const gateway = opts.gateway ?? context.env.TURNPIKE_GATEWAY ?? up?.gateway;
   if (gateway === undefined) {
-    const why = (await isUpStarting(process.cwd()))
-      ? "`npm start` is still starting here. Wait until it says ready, or give"
-      : "no `npm start` runs in this folder or one above it. Start it, or give";
+    const why =
+      found !== undefined
+        ? `${ownKey} pays only a gateway that is named. For the \`npm start\` of this folder give --gateway ${found.gateway}, else`
+        : (await isUpStarting(process.cwd()))
+          ? "`npm start` is still starting here. Wait until it says ready, or give"
+          : "no `npm start` runs in this folder or one above it. Start it, or give";
     throw new AppError("USAGE", {
       message: `There is no gateway to buy from: ${why} --gateway or TURNPIKE_GATEWAY.`,
     });
@@ -32,14 +42,16 @@ export async function gatewayOf(
   if (!/^https?:\/\/[^/\s]+/.test(gateway)) {
     throw new AppError("USAGE", { message: `${JSON.stringify(gateway)} is no http:// or https:// address.` });
   }
-  return gateway.replace(/\/+$/, "");
+  const url = gateway.replace(/\/+$/, "");
+  // The sample buyer and the local node are for the local gateway alone.
+  return { gateway: url, up: up?.gateway === url ? up : undefined };
 }
 
 /**
  * The private key to pay with: --key-file, TURNPIKE_BUYER_KEY, or the sample buyer of the running `turnpike up`.
  * @throws AppError USAGE, CONFIG_INVALID.
  */
-export async function keyOf(opts: BuyerOptions, context: CommandContext, up: BuyerFacts | undefined): Promise<string> {
+export async function keyOf(opts: BuyerOptions, context: CommandContext, up: UpFacts | undefined): Promise<string> {
   if (opts.keyFile !== undefined) {
     const { readKeyFile } = await import("@turnpike/config");
     if (!existsSync(opts.keyFile)) {
@@ -63,9 +75,4 @@ export async function keyOf(opts: BuyerOptions, context: CommandContext, up: Buy
   }
   const { parseKey } = await import("@turnpike/config");
   return parseKey(key, given === undefined ? "the buyer in .turnpike/up.json" : "TURNPIKE_BUYER_KEY");
-}
-
-/** The local token, in case that the reference client does not know it. */
-export function localAssets(up: BuyerFacts | undefined): DollarAsset[] {
-  return up === undefined ? [] : [{ network: up.settlement.network, asset: up.settlement.asset, decimals: 6 }];
 }

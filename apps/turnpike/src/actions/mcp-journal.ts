@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { isAppError, isRecord } from "@turnpike/base";
 import type { SpendJournal } from "@turnpike/client";
 import type { Environment } from "@turnpike/config";
-import { findUpFolder } from "../up-file.ts";
+import { findUp } from "../up-file.ts";
 
 /** Processes that may serve one buyer at once, each with a journal of its own. */
 const MAX_JOURNALS = 8;
@@ -35,7 +35,7 @@ function filesOf(
     .update(`${buyer.gateway} ${buyer.address.toLowerCase()}`)
     .digest("hex")
     .slice(0, 16);
-  const up = buyer.local ? findUpFolder(process.cwd()) : undefined;
+  const up = buyer.local ? findUp(process.cwd())?.folder : undefined;
   const state = env.XDG_STATE_HOME ?? join(homedir(), ".local", "state");
   const folder = up === undefined ? join(state, "turnpike", "mcp") : join(up, "mcp");
   return Array.from({ length: MAX_JOURNALS }, (_, at) => join(folder, `${name}-${at + 1}.jsonl`));

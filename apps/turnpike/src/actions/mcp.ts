@@ -5,9 +5,8 @@ import type { McpServerOptions } from "@turnpike/mcp";
 import { type CommandContext, outputOf } from "../context.ts";
 import { serve } from "../lifecycle.ts";
 import { createLog } from "../logging.ts";
-import { findUpFile } from "../up-file.ts";
 import { productVersion } from "../version.ts";
-import { gatewayOf, keyOf, localAssets } from "./buyer.ts";
+import { keyOf, sellerOf } from "./buyer.ts";
 import { beginSession, type OpenJournal, openJournal } from "./mcp-journal.ts";
 
 /** Options of `turnpike mcp`. */
@@ -77,10 +76,7 @@ async function buyerOf(opts: McpOptions, context: CommandContext): Promise<Buyer
   const perSessionMicroUsd = amountOf("--per-session", opts.perSession);
   const totalUsd = unitsToDecimal(amountOf("--total", opts.total), 6);
   const maxDataCharacters = countOf("--max-answer", opts.maxAnswer, 1_000, 2_000_000);
-  const found = findUpFile(process.cwd());
-  const gateway = await gatewayOf(opts, context, found);
-  // The sample buyer and the local node are for the local gateway alone.
-  const up = found?.gateway === gateway ? found : undefined;
+  const { gateway, up } = await sellerOf(opts, context);
   const key = await keyOf(opts, context, up);
   const { createClient, signerFromKey } = await import("@turnpike/client");
   const signer = signerFromKey(key);
@@ -98,7 +94,6 @@ async function buyerOf(opts: McpOptions, context: CommandContext): Promise<Buyer
         signer,
         budget,
         journal,
-        assets: localAssets(up),
         requestTimeoutMs: REQUEST_TIMEOUT_MS,
         retryForMs: RETRY_FOR_MS,
       }),

@@ -3,8 +3,7 @@ import { AppError, parseJson, sameAddress, unitsToDecimal } from "@turnpike/base
 import type { Budget, ListedService, Price, PurchaseResult, SpendJournal } from "@turnpike/client";
 import { type CommandContext, outputOf } from "../context.ts";
 import { prettyJson } from "../output.ts";
-import { findUpFile } from "../up-file.ts";
-import { gatewayOf, keyOf, localAssets } from "./buyer.ts";
+import { keyOf, sellerOf } from "./buyer.ts";
 import { assertServed, exampleOf } from "./pay-listing.ts";
 import { type Balance, payCommandLine, priceText, REFUSED, resultLines, UNKNOWN, whatNext } from "./pay-text.ts";
 
@@ -114,12 +113,8 @@ export async function pay(
   const output = outputOf(opts);
   const budget = budgetOf(opts);
   const body = bodyOf(opts, json);
-  const found = findUpFile(process.cwd());
-  const gateway = await gatewayOf(opts, context, found);
+  const { gateway, up } = await sellerOf(opts, context);
   if (body === undefined && opts.get !== true) throw await bodyMissing(service, gateway);
-  // The sample buyer and the local node are for the local gateway alone.
-  const up = found?.gateway === gateway ? found : undefined;
-  const assets = localAssets(up);
   // A quote signs nothing, so it needs nobody's key.
   const key = opts.quote === true ? anyKey() : await keyOf(opts, context, up);
   // A payment that is signed already goes where it was meant to go, whatever the list says.
@@ -133,7 +128,7 @@ export async function pay(
   const signer = signerFromKey(key);
   await using journal = await journalOf(opts);
   const client = createClient(
-    { gateway, signer, budget, journal, assets },
+    { gateway, signer, budget, journal },
     { onRetry: (reason, waitMs) => output.progress(`${reason}; the same payment again in ${waitMs / 1_000} s`) },
   );
   if (opts.quote === true) {

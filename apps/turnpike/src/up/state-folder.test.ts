@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, suite, test } from "node:test";
@@ -68,6 +68,13 @@ suite("state folder", () => {
     await assert.rejects(openFolder(layout, false), withCode("DATA_FOLDER", /format 99.*--fresh/s));
     await rm(layout.versionFile);
     await assert.rejects(openFolder(layout, false), withCode("DATA_FOLDER", /not made by this version/));
+  });
+
+  test("the folder is closed to other accounts, also one that was open", async () => {
+    await using _lock = await lockFolder(layout);
+    await chmod(layout.folder, 0o777);
+    await openFolder(layout, true);
+    assert.equal((await stat(layout.folder)).mode & 0o066, 0);
   });
 
   test("--fresh empties our folder only", async () => {

@@ -171,6 +171,8 @@ export async function openFolder(layout: StateLayout, ownLedger: boolean): Promi
   for (const folder of [layout.logFolder, layout.configFolder, layout.pidFolder, layout.evmCacheFolder]) {
     await mkdir(folder, { recursive: true });
   }
+  // It holds keys. Root's PostgreSQL, which runs as another account, must pass through to its own folder.
+  await chmod(layout.folder, process.getuid?.() === 0 ? 0o711 : 0o700);
   await chmod(layout.configFolder, 0o700);
   return stamp;
 }

@@ -214,7 +214,7 @@ test("keys are found by name and address; a name cannot leave the folder", async
 
 test("node and keys are those that are named, else of the turnpike up that runs here, else the usual ones", async () => {
   const folder = join(chain.home, "project");
-  mkdirSync(join(folder, ".turnpike"), { recursive: true });
+  mkdirSync(join(folder, ".turnpike"), { recursive: true, mode: 0o700 });
   mkdirSync(join(folder, "inner"));
   const inner = join(folder, "inner");
   assert.equal(await nodeUrl({}, inner), "http://127.0.0.1:26657");
@@ -226,10 +226,17 @@ test("node and keys are those that are named, else of the turnpike up that runs 
     buyer: { address, privateKey: "k" },
     chain: { rpc: "http://127.0.0.1:3" },
   };
-  writeFileSync(join(folder, ".turnpike", "up.json"), JSON.stringify(up));
+  writeFileSync(join(folder, ".turnpike", "up.json"), JSON.stringify(up), { mode: 0o600 });
   assert.equal(await nodeUrl({}, inner), "http://127.0.0.1:3");
   assert.equal(await nodeUrl({ node: "tcp://127.0.0.1:4" }, inner), "tcp://127.0.0.1:4");
   assert.equal(keysFolderOf({}, inner), join(folder, ".turnpike", "keys"));
+  // A key that was there before the folder was unpacked or cloned: its coins go to no name of a stranger.
+  const keyFile = "/home/me/me.json";
+  assert.equal(keysFolderOf({ keyFile }, inner), keysFolderOf({ keyFile }, "/"));
+  assert.equal(await nodeUrl({ keyFile }, inner), "http://127.0.0.1:26657");
+  const own = { keyFile: join(folder, ".turnpike/keys/faucet.json") };
+  assert.equal(keysFolderOf(own, inner), join(folder, ".turnpike", "keys"));
+  assert.equal(await nodeUrl(own, inner), "http://127.0.0.1:3");
 });
 
 test("a testnet's folder: its keys, and the first of its nodes that answers", async () => {

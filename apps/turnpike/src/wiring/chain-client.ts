@@ -1,9 +1,9 @@
 import { readdir, readFile, stat } from "node:fs/promises";
-import { basename, dirname, extname, join, resolve } from "node:path";
+import { basename, dirname, extname, join, resolve, sep } from "node:path";
 import { AppError, hexToBytes, isRecord, nearest, systemClock } from "@turnpike/base";
 import { ChainClient, type ChainSigner, createChainSigner } from "@turnpike/chain-client";
 import { addressToBytes, isPrivateKey } from "@turnpike/crypto";
-import { findUpFolder } from "../up-file.ts";
+import { findUp } from "../up-file.ts";
 import { chainHome, DEFAULT_CHAIN_HOME, isTestnetFolder } from "./chain-layout.ts";
 
 /** Where a command finds the node and the keys. */
@@ -79,23 +79,28 @@ async function testnetNodeUrl(folder: string): Promise<string | undefined> {
 }
 
 /**
+ * The `turnpike up` that runs here, where no flag names another chain. A key of the caller's own never meets it: a folder that
+ * was unpacked or cloned may hold names that lead to a stranger's account.
+ */
+function upOf({ home, keyFile }: ChainClientFlags, cwd: string): ReturnType<typeof findUp> {
+  const found = home === undefined ? findUp(cwd) : undefined;
+  const isOwnKey = keyFile !== undefined && !resolve(cwd, keyFile).startsWith(`${found?.folder}${sep}`);
+  return isOwnKey ? undefined : found;
+}
+
+/**
  * Address of the node: --node, else that of the node in --home (of a testnet's folder the first that answers), else of the
- * `turnpike up` that runs here, else of the node in `chain`, else the usual one.
+ * `turnpike up` that runs here (unless --key-file is from elsewhere), else of the node in `chain`, else the usual one.
  * @throws AppError CHAIN_UNREACHABLE when no node of a testnet answers, CHAIN_HOME when its file is none
  */
-export async function nodeUrl({ node, home }: ChainClientFlags, cwd = process.cwd()): Promise<string> {
-  if (node !== undefined) return node;
-  const folder = home === undefined ? findUpFolder(cwd) : undefined;
-  if (folder === undefined) {
-    const named = resolve(cwd, home ?? DEFAULT_CHAIN_HOME);
-    const running = await readJson(chainHome(named).nodeFile);
-    if (isRecord(running) && typeof running.rpc === "string") return running.rpc;
-    const ofTestnet = await testnetNodeUrl(named);
-    if (ofTestnet !== undefined) return ofTestnet;
-  }
-  const up = folder === undefined ? undefined : await readJson(join(folder, "up.json"));
-  const chain = isRecord(up) && isRecord(up.chain) ? up.chain : undefined;
-  return typeof chain?.rpc === "string" ? chain.rpc : DEFAULT_NODE;
+export async function nodeUrl(flags: ChainClientFlags, cwd = process.cwd()): Promise<string> {
+  if (flags.node !== undefined) return flags.node;
+  const found = upOf(flags, cwd);
+  if (found !== undefined) return found.up.chain.rpc;
+  const named = resolve(cwd, flags.home ?? DEFAULT_CHAIN_HOME);
+  const running = await readJson(chainHome(named).nodeFile);
+  if (isRecord(running) && typeof running.rpc === "string") return running.rpc;
+  return (await testnetNodeUrl(named)) ?? DEFAULT_NODE;
 }
 
 /** Asks a node. @throws AppError USAGE when the address is none; those of {@link nodeUrl} */
@@ -105,12 +110,13 @@ export async function openChainClient(flags: ChainClientFlags): Promise<ChainCli
 
 /**
  * Folder of the keys: of --home, else that of --key-file where it is in a folder `keys`, else of the `turnpike up` that runs
- * here, else of `turnpike chain init`. Names beside the key that signs are those of its chain.
+ * here (unless --key-file is from elsewhere), else of `turnpike chain init`. Names beside the key that signs are those of its chain.
  */
-export function keysFolderOf({ home, keyFile }: ChainClientFlags, cwd = process.cwd()): string {
+export function keysFolderOf(flags: ChainClientFlags, cwd = process.cwd()): string {
+  const { home, keyFile } = flags;
   const beside = keyFile === undefined ? undefined : dirname(resolve(cwd, keyFile));
   if (home === undefined && beside !== undefined && basename(beside) === "keys") return beside;
-  return join(resolve(home ?? findUpFolder(cwd) ?? DEFAULT_CHAIN_HOME), "keys");
+  return join(resolve(home ?? upOf(flags, cwd)?.folder ?? DEFAULT_CHAIN_HOME), "keys");
 }
 
 function keyOf(name: string, value: unknown): ChainKey | undefined {
