@@ -2,6 +2,8 @@ import type { Log } from "@turnpike/base";
 import pino, { type Logger } from "pino";
 
 const SECRET = [
+  "apiKey",
+  "headers",
   "privateKey",
   "key",
   "keys",

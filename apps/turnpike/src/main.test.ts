@@ -232,6 +232,13 @@ suite("the command", () => {
     const good = await run(["config", "check", "--json"], env);
     assert.equal(good.code, 0, good.err);
     assert.match(good.out, /"valid":true,"services":\["eth"\]/);
+    writeFileSync(
+      join(folder, "turnpike.yaml"),
+      `${suppliers}\npayment: { networks: [${network}] }\nsearch: { engines: [{ kind: brave, apiKey: secret-key }] }\n`,
+    );
+    const engines = await run(["config", "check", "--json"], env);
+    assert.match(engines.out, /"apiKey":"\[hidden\]"/);
+    assert.doesNotMatch(engines.out, /secret-key/);
     assert.doesNotMatch(good.out, /secret-key/);
     for (const [text, said] of [
       ["chain: { home: chain }", /a node of the chain, and nothing for a gateway/],

@@ -87,6 +87,7 @@ suite("config", () => {
       "readKeyFile",
       "relayerKeys",
     ]);
+      "redactConfig",
   });
 
   test("has a default for everything, and is frozen all the way down", () => {

@@ -17,7 +17,7 @@ export interface SchemaNode {
   readonly default?: unknown;
   readonly description?: string;
   readonly "x-expected"?: string;
-  readonly "x-secret"?: boolean;
+  readonly "x-secret"?: true | "url";
   readonly "x-map"?: string;
 }
 
@@ -73,8 +73,20 @@ export function schemaAt(root: SchemaNode, parts: readonly string[]): SchemaNode
   return node;
 }
 
+/** True when a value of this schema is a secret or has one in it. */
+function holdsSecret(schema: SchemaNode): boolean {
+  const { properties = {}, patternProperties = {}, items } = schema;
+  const inner = [
+    ...Object.values(properties),
+    ...Object.values(patternProperties),
+    ...(items === undefined ? [] : [items]),
+  ];
+  return schema["x-secret"] !== undefined || inner.some(holdsSecret);
+}
+
 function shown(value: unknown, schema: SchemaNode): string {
-  if (schema["x-secret"] === true) return "something else";
+  // Also where a list or a section was expected: what stands in its place is often the secret itself.
+  if (holdsSecret(schema)) return "something else";
   // Strings at a URL's place hold passwords and API keys.
   if (typeof value === "string" && value.includes("://")) return "another text";
   const json = JSON.stringify(value) ?? "nothing";

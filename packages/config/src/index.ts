@@ -5,6 +5,7 @@ export { configSchemaJson } from "./emit.ts";
 export type { Environment } from "./environment.ts";
 export { type PrivateKey, parseKey, readKeyFile } from "./key-file.ts";
 export { type ConfigSources, loadConfig } from "./load.ts";
+export { redactConfig } from "./redact.ts";
 export {
   CONFIG_SCHEMA,
   type Config,

@@ -1,6 +1,9 @@
 import { type TSchema, Type } from "typebox";
 
-/** Builders for the kinds of values that the schema uses. `x-expected` is what an error message says was expected. */
+/**
+ * Builders for the kinds of values that the schema uses. `x-expected` is what an error message says was expected. `x-secret`
+ * keeps a value out of messages and shown configurations: `true` all of it, `"url"` all but scheme and host.
+ */
 
 const URL_PATTERN = "^https?://[^\\s/]+(/\\S*)?$";
 
@@ -48,7 +51,7 @@ export const url = (description: string) =>
     maxLength: 2048,
     description,
     "x-expected": "an http:// or https:// URL",
-    "x-secret": true,
+    "x-secret": "url",
   });
 
 /** A WebSocket or http URL. */
@@ -58,7 +61,7 @@ export const anyUrl = (description: string) =>
     maxLength: 2048,
     description,
     "x-expected": "an http://, https://, ws:// or wss:// URL",
-    "x-secret": true,
+    "x-secret": "url",
   });
 
 /** A PostgreSQL URL. */
@@ -68,7 +71,7 @@ export const databaseUrl = (description: string) =>
     maxLength: 2048,
     description,
     "x-expected": "a postgres:// URL",
-    "x-secret": true,
+    "x-secret": "url",
   });
 
 /** An EVM address, as it is spelled. */

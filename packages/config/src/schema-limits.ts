@@ -40,7 +40,7 @@ export const REDIS = section(
         description:
           "Redis that gateways share limits and what they learn of suppliers through; REDIS_URL sets it too. No default: without one each machine is for itself.",
         "x-expected": "a redis:// or rediss:// URL",
-        "x-secret": true,
+        "x-secret": "url",
       }),
     ),
     keyPrefix: text("turnpike", "Start of every key in Redis."),

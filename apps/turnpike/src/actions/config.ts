@@ -1,12 +1,18 @@
 import { existsSync } from "node:fs";
 import { noFaults, noMetrics, silentLog, systemClock } from "@turnpike/base";
-import { type Config, configSchemaJson, type Environment, isChainAlone, loadConfig } from "@turnpike/config";
+import {
+  type Config,
+  configSchemaJson,
+  type Environment,
+  isChainAlone,
+  loadConfig,
+  redactConfig,
+} from "@turnpike/config";
 import { type CommandContext, DEFAULT_CONFIG_FILE, outputOf } from "../context.ts";
 import { sells } from "../wiring/catalogue.ts";
 import { cannotRun, checkRun } from "../wiring/check.ts";
 import type { LedgerRole } from "../wiring/ledger.ts";
 import { createRelay } from "../wiring/relay.ts";
-import { shownConfig } from "../wiring/shown-config.ts";
 
 /** The configuration file that a command is to use; undefined: there is none. */
 export function configFileOf(context: CommandContext, file: string | undefined): string | undefined {
@@ -57,7 +63,7 @@ export async function check(file: string | undefined, opts: CheckOptions, contex
     await using _relay = createRelay(config, catalogue, modules);
   }
   const services = Object.keys(config.suppliers).filter((id) => catalogue?.get(id) !== undefined);
-  output.result({ valid: true, services, config: shownConfig(config) });
+  output.result({ valid: true, services, config: redactConfig(config) });
   if (isNode) return output.line("The configuration is valid: a node of the chain, and nothing for a gateway.");
   const sold = sells(config) ? counted(config.payment.networks.length, "payment network") : "nothing is sold";
   output.line(`The configuration is valid: ${sold}, ${counted(services.length, "service")} with suppliers.`);

@@ -1,9 +1,8 @@
-import type { Config } from "@turnpike/config";
+import { type Config, redactConfig } from "@turnpike/config";
 import { type Random, type ReloadResult, serveAdmin } from "@turnpike/gateway";
 import type { RelayControl } from "@turnpike/relay";
 import { productVersion } from "../version.ts";
 import type { PartModules } from "./modules.ts";
-import { shownConfig } from "./shown-config.ts";
 
 /** What {@link openAdmin} works with. */
 export interface AdminInput extends PartModules {
@@ -24,7 +23,7 @@ export async function openAdmin(
   const target = {
     control: () => modules.control,
     reload: modules.reload,
-    config: () => shownConfig(config()),
+    config: () => redactConfig(config()),
   };
   // Nobody has the empty token: a check of the configuration stands before.
   const options = { host, port, token: () => config().admin.token ?? "", version: productVersion() };
