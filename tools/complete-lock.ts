@@ -1,3 +1,4 @@
+import { spawnSync } from "node:child_process";
 import { readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { ROOT } from "./sources.ts";
@@ -5,10 +6,12 @@ import { ROOT } from "./sources.ts";
 /** One package of a lock file (version 3), as far as this tool reads it. */
 export interface LockEntry {
   version?: string;
+  integrity?: string;
+  link?: boolean;
   optional?: boolean;
   dev?: boolean;
-  os?: readonly string[];
-  cpu?: readonly string[];
+  os?: string | readonly string[];
+  cpu?: string | readonly string[];
   libc?: readonly string[];
   optionalDependencies?: Readonly<Record<string, string>>;
   [key: string]: unknown;
@@ -19,6 +22,8 @@ export interface Lock {
   packages: Record<string, LockEntry>;
   [key: string]: unknown;
 }
+
+const HASH = /^sha512-[A-Za-z0-9+/]{86}==$/;
 
 const SYSTEMS: Readonly<Record<string, string>> = {
   aix: "aix",
@@ -75,8 +80,9 @@ export function platformOf(
   const cpu = words.map((word) => PROCESSORS[word]).find((word) => word !== undefined);
   if (os === undefined || cpu === undefined) return undefined;
   if (os !== "linux") return { os: [os], cpu: [cpu] };
-  if (words.some((word) => word.startsWith("musl"))) return { os: [os], cpu: [cpu], libc: ["musl"] };
-  const twoLibraries = words.some((word) => word.startsWith("gnu")) || siblings.includes(`${name}-musl`);
+  // Not `musleabihf` and `gnueabihf`: packages of these names declare no library.
+  if (words.includes("musl")) return { os: [os], cpu: [cpu], libc: ["musl"] };
+  const twoLibraries = words.includes("gnu") || siblings.includes(`${name}-musl`);
   return { os: [os], cpu: [cpu], ...(twoLibraries ? { libc: ["glibc"] } : {}) };
 }
 
@@ -120,14 +126,44 @@ export function completeLock(lock: Lock): string[] {
   return missing.map(({ name }) => name).sort();
 }
 
+/** Paths of packages that npm would install without comparing a hash. */
+export function withoutIntegrity(lock: Lock): string[] {
+  return Object.entries(lock.packages)
+    .filter(
+      ([path, { link, integrity = "" }]) => path.includes("node_modules/") && link !== true && !HASH.test(integrity),
+    )
+    .map(([path]) => path);
+}
+
+/** Adds the hashes that are missing and that `integrityOf` knows; gives the packages that are left without. */
+export function completeHashes(lock: Lock, integrityOf: (spec: string) => string): string[] {
+  for (const path of withoutIntegrity(lock)) {
+    const { version = "", integrity: _, ...rest } = lock.packages[path] ?? {};
+    const name = path.slice(path.lastIndexOf("node_modules/") + "node_modules/".length);
+    const integrity = integrityOf(`${name}@${version}`);
+    // Behind the version, where npm writes it.
+    if (HASH.test(integrity)) lock.packages[path] = { version, integrity, ...rest };
+  }
+  return withoutIntegrity(lock);
+}
+
+function askRegistry(spec: string): string {
+  return spawnSync("npm", ["view", spec, "dist.integrity"], { encoding: "utf8" }).stdout.trim();
+}
+
 if (import.meta.main) {
   const file = join(ROOT, "package-lock.json");
-  const lock = JSON.parse(readFileSync(file, "utf8")) as Lock;
+  const before = readFileSync(file, "utf8");
+  const lock = JSON.parse(before) as Lock;
   const added = completeLock(lock);
-  if (added.length > 0) writeFileSync(file, `${JSON.stringify(lock, null, 2)}\n`);
-  process.stdout.write(
-    added.length === 0
-      ? "package-lock.json is complete.\n"
-      : `package-lock.json: ${added.length} added: ${added.join(", ")}\n`,
-  );
+  const bare = completeHashes(lock, askRegistry);
+  const text = `${JSON.stringify(lock, null, 2)}\n`;
+  if (text !== before) writeFileSync(file, text);
+  process.stdout.write(`package-lock.json: ${added.length} added${added.map((name) => `\n  ${name}`).join("")}\n`);
+  if (bare.length > 0) {
+    process.stderr.write(
+      `The registry knows no hash of these; choose versions that it serves for every platform:${bare.map((path) => `\n  ${path}`).join("")}\n`,
+    );
+    process.exitCode = 1;
+  }
 }

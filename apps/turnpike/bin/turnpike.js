@@ -2,24 +2,12 @@
 // Plain JavaScript without new syntax, so that an old Node.js can read it: it starts the TypeScript sources with the
 // Node.js that npm brought.
 import { spawn } from "node:child_process";
-import { existsSync } from "node:fs";
-import { createRequire } from "node:module";
-import { dirname, join } from "node:path";
 import { useCompileCache } from "./compile-cache.js";
+import { pinnedNode } from "./pinned-node.js";
 
 const NEEDED = 26;
 // set for the pinned Node.js, so that a wrong one in its place does not start itself for ever
 const HANDED_OVER = "TURNPIKE_HANDED_OVER";
-
-function pinnedNode() {
-  try {
-    const folder = dirname(createRequire(import.meta.url).resolve("node/package.json"));
-    const program = join(folder, "bin", process.platform === "win32" ? "node.exe" : "node");
-    return existsSync(program) ? program : undefined;
-  } catch {
-    return undefined;
-  }
-}
 
 function giveUp(why) {
   process.stderr.write(
