@@ -278,6 +278,26 @@ suite("the command", () => {
     assert.match((await run(["keys", "show", file])).err, /other users can read .*chmod 600/);
   });
 
+  test("a file with a token or a key that others can read is refused; a configuration with one is warned of", async () => {
+    const secret = join(folder, "secret");
+    writeFileSync(secret, "0f1e2d3c4b5a69788796a5b4c3d2e1f0\n", { mode: 0o644 });
+    const env = { TURNPIKE_GATEWAY: "http://127.0.0.1:1", TURNPIKE_BUYER_KEY: `0x${"11".repeat(32)}` };
+    const journal = ["--journal", join(folder, "mcp.jsonl")];
+    const agent = await run(["mcp", "--http", "--port", "0", "--token-file", secret, ...journal], env);
+    assert.equal(agent.code, 2);
+    assert.match(agent.err, /^error CONFIG_INVALID: --token-file: other users can read \/.*\/secret; run chmod 600/);
+    const minted = await run(["db", "token", "--role", "reader", "--key-file", secret]);
+    assert.match(minted.err, /^error CONFIG_INVALID: --key-file: other users can read/);
+    const config = join(folder, "open.yaml");
+    writeFileSync(config, "chain: { home: chain }\nadmin: { token: 0f1e2d3c4b5a69788796a5b4c3d2e1f0 }\n");
+    const open = await run(["config", "check", config, "--json"]);
+    assert.equal(open.code, 0);
+    assert.match(open.err, /^warning: other users can read \/.*open\.yaml, which holds admin\.token; run chmod 600/);
+    assert.doesNotMatch(open.err + open.out, /0f1e2d3c/);
+    chmodSync(config, 0o600);
+    assert.equal((await run(["config", "check", config])).err, "");
+  });
+
   test("pay says what is missing before it asks anybody", async () => {
     assert.match((await run(["pay", "eth", "{}"])).err, /USAGE: There is no gateway/);
     const env = { TURNPIKE_GATEWAY: "http://127.0.0.1:1" };

@@ -81,13 +81,15 @@ suite("config", () => {
       "DANGEROUS",
       "configChanges",
       "configSchemaJson",
+      "exposedSecrets",
       "isChainAlone",
       "loadConfig",
       "parseKey",
+      "readClosedFile",
       "readKeyFile",
+      "redactConfig",
       "relayerKeys",
     ]);
-      "redactConfig",
   });
 
   test("has a default for everything, and is frozen all the way down", () => {

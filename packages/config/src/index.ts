@@ -3,7 +3,8 @@ export { type ConfigChanges, configChanges } from "./changes.ts";
 export { DANGEROUS } from "./dangerous.ts";
 export { configSchemaJson } from "./emit.ts";
 export type { Environment } from "./environment.ts";
-export { type PrivateKey, parseKey, readKeyFile } from "./key-file.ts";
+export { exposedSecrets } from "./exposed-secrets.ts";
+export { type PrivateKey, parseKey, readClosedFile, readKeyFile } from "./key-file.ts";
 export { type ConfigSources, loadConfig } from "./load.ts";
 export { redactConfig } from "./redact.ts";
 export {

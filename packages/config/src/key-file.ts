@@ -40,25 +40,36 @@ function ofText(text: string, where: string): PrivateKey[] {
   return lines.filter((line) => line !== "" && !line.startsWith("#")).map((line) => parseKey(line, where));
 }
 
+/** True for a file that other accounts may read or write. */
+export function isOpenToOthers(file: string): boolean {
+  return process.platform !== "win32" && (statSync(file).mode & 0o077) !== 0;
+}
+
+/**
+ * The text of a file that holds a secret and is closed to other users.
+ * @throws AppError CONFIG_INVALID naming `where`, for an open file and one that cannot be read.
+ */
+export function readClosedFile(file: string, where: string = file): string {
+  // in full: who reads the message may not know in which folder the command ran
+  const path = resolve(file);
+  try {
+    if (isOpenToOthers(path)) {
+      throw new AppError("CONFIG_INVALID", {
+        message: `${where}: other users can read ${path}; run chmod 600 ${path}`,
+      });
+    }
+    return readFileSync(path, "utf8");
+  } catch (cause) {
+    if (cause instanceof AppError) throw cause;
+    throw new AppError("CONFIG_INVALID", { message: `${where}: ${path} cannot be read.`, cause });
+  }
+}
+
 /**
  * The keys of a key file, in order: one a line (`#` starts a comment), or JSON `{"privateKey": …}` or a list of such, as
  * `turnpike keys new` writes them. The file must be closed to other users.
  * @throws AppError CONFIG_INVALID naming `where`.
  */
 export function readKeyFile(file: string, where: string = file): readonly PrivateKey[] {
-  // in full: who reads the message may not know in which folder the command ran
-  const path = resolve(file);
-  let text: string;
-  try {
-    if (process.platform !== "win32" && (statSync(path).mode & 0o077) !== 0) {
-      throw new AppError("CONFIG_INVALID", {
-        message: `${where}: other users can read ${path}; run chmod 600 ${path}`,
-      });
-    }
-    text = readFileSync(path, "utf8");
-  } catch (cause) {
-    if (cause instanceof AppError) throw cause;
-    throw new AppError("CONFIG_INVALID", { message: `${where}: ${path} cannot be read.`, cause });
-  }
-  return ofText(text, where);
+  return ofText(readClosedFile(file, where), where);
 }

@@ -32,7 +32,8 @@ function invalid(source: string, faults: readonly string[], cause?: unknown): Ap
   });
 }
 
-function readYaml(file: string): Record<string, unknown> {
+/** The sections of a configuration file, as they are written. @throws AppError CONFIG_INVALID. */
+export function readYaml(file: string): Record<string, unknown> {
   let text: string;
   try {
     text = readFileSync(file, "utf8");

@@ -1,4 +1,4 @@
-import { existsSync, readFileSync } from "node:fs";
+import { existsSync } from "node:fs";
 import { AppError, type Log, systemClock, unitsToDecimal } from "@turnpike/base";
 import type { Client, SpendJournal } from "@turnpike/client";
 import type { McpServerOptions } from "@turnpike/mcp";
@@ -49,11 +49,12 @@ function countOf(flag: string, text: string, least: number, most: number): numbe
   throw new AppError("USAGE", { message: `${flag}: expected a whole number from ${least} to ${most}.` });
 }
 
-function tokenOf(opts: McpOptions, context: CommandContext): string | undefined {
+async function tokenOf(opts: McpOptions, context: CommandContext): Promise<string | undefined> {
   const file = opts.tokenFile;
   if (file !== undefined && !existsSync(file))
     throw new AppError("USAGE", { message: `--token-file: ${file} is not there.` });
-  const token = file === undefined ? context.env.TURNPIKE_MCP_TOKEN : readFileSync(file, "utf8").trim();
+  const { readClosedFile } = await import("@turnpike/config");
+  const token = file === undefined ? context.env.TURNPIKE_MCP_TOKEN : readClosedFile(file, "--token-file").trim();
   if (token === undefined || token === "") {
     if (file !== undefined) throw new AppError("USAGE", { message: `--token-file: ${file} is empty.` });
     return undefined;
@@ -151,7 +152,7 @@ async function serveStdio(opts: McpOptions, context: CommandContext, buyer: Buye
 async function serveHttp(opts: McpOptions, context: CommandContext, buyer: Buyer, log: Log): Promise<void> {
   const { createGatewayDocuments, createSession, serveMcpHttp } = await import("@turnpike/mcp");
   const { server, opened, client, perCallMicroUsd, perSessionMicroUsd } = buyer;
-  const token = tokenOf(opts, context);
+  const token = await tokenOf(opts, context);
   const documents = createGatewayDocuments({ gateway: server.gateway }, { clock: systemClock });
   const newSession = () =>
     createSession({ perCallMicroUsd, perSessionMicroUsd }, { journal: opened.journal, clock: systemClock });

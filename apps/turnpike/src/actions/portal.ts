@@ -1,6 +1,5 @@
-import { readFileSync } from "node:fs";
 import { AppError, isAppError } from "@turnpike/base";
-import type { Config } from "@turnpike/config";
+import { type Config, readClosedFile } from "@turnpike/config";
 import { revokeToken } from "@turnpike/portal-db";
 import { type CommandContext, hostText, outputOf } from "../context.ts";
 import { serve } from "../lifecycle.ts";
@@ -52,14 +51,6 @@ function roleOf(text: string): "reader" | "admin" {
   throw new AppError("USAGE", { message: "--role: expected reader or admin." });
 }
 
-function fileText(file: string): string {
-  try {
-    return readFileSync(file, "utf8");
-  } catch (cause) {
-    throw new AppError("USAGE", { message: `--key-file: ${file} cannot be read.`, cause });
-  }
-}
-
 /** Serves the management data until a signal ends it. SIGHUP reads the token keys of the configuration anew. */
 export async function serveData(opts: DbOptions, context: CommandContext): Promise<void> {
   const config = configOf(context, opts.config);
@@ -98,7 +89,7 @@ export async function token(opts: TokenOptions, context: CommandContext): Promis
     accountId: opts.account?.toLowerCase(),
     lifetimeSeconds: secondsOf(opts.expires, "--expires", "; each token ends"),
     kid: opts.kid,
-    privateKey: opts.keyFile === undefined ? undefined : fileText(opts.keyFile),
+    privateKey: opts.keyFile === undefined ? undefined : readClosedFile(opts.keyFile, "--key-file"),
   };
   const made = await orStart(opts, context, () => mintPortalToken(config, input));
   const expiresAt = new Date(made.expiresAtMs).toISOString();

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, readFileSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
@@ -358,7 +358,12 @@ suite("what else the commands do", { concurrency: false }, () => {
     const empty = ["--home", join(chain.home, "none"), "--node", chain.url, "--generate-only", "--offline"];
     const faucet = address("faucet");
     const byFile = ["tx", "bank", "send", "gateway-2", faucet, "1upokt", "--key-file", keyFile, ...empty];
-    const byHex = byFile.with(7, file("gateway-2.hex", `${privateKey}\n`));
+    const hexFile = file("gateway-2.hex", `${privateKey}\n`);
+    const byHex = byFile.with(7, hexFile);
+    const open = await runCommand(byHex);
+    assert.ok(isAppError(open.error, "CONFIG_INVALID"), String(open.error));
+    assert.match(open.error.message, /^--key-file: other users can read .*gateway-2\.hex; run chmod 600/);
+    chmodSync(hexFile, 0o600);
     for (const args of [byFile, byHex]) {
       const { out, error } = await runCommand(args);
       assert.equal(error, undefined, String(error));
@@ -370,6 +375,7 @@ suite("what else the commands do", { concurrency: false }, () => {
     assert.match(await failure([...none, "--from", "aplication-1"], "USAGE"), /did you mean application-1\?/);
     assert.match(await failure([...none, "--from", "../secret"], "USAGE"), /is no address and no key of/);
     assert.match(await failure([...none, "--from", DAO], "USAGE"), /^There is no key of pokt10d07/);
+    chmodSync(join(chain.home, "app.yaml"), 0o600);
     assert.match(await failure([...none, "--key-file", join(chain.home, "app.yaml")], "USAGE"), /holds no private key/);
     assert.match(await failure([...pay, "--from", "faucet"], "USAGE"), /^gateway-2 signs, since it pays/);
     assert.match(await failure([...pay, "--fees", "x"], "USAGE"), /"x" is no amount; expected such as 1000upokt/);

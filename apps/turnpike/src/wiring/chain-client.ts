@@ -157,13 +157,19 @@ export async function keyAddresses(flags: ChainClientFlags): Promise<ReadonlyMap
   return found;
 }
 
-/** A key's file: JSON as the keys' folder has it, or 64 hex digits. @throws AppError USAGE */
+/**
+ * A key's file: JSON as the keys' folder has it, or 64 hex digits.
+ * @throws AppError USAGE, CONFIG_INVALID for one that other users can read
+ */
 export async function readKeyFile(file: string): Promise<ChainKey> {
   const sizeBytes = await stat(file).then(
     ({ size }) => size,
     () => undefined,
   );
-  const text = sizeBytes !== undefined && sizeBytes <= MAX_KEY_BYTES ? await readFile(file, "utf8") : "";
+  // Loaded when a file is named: the other commands do without it.
+  const { readClosedFile } = await import("@turnpike/config");
+  const isKeySized = sizeBytes !== undefined && sizeBytes <= MAX_KEY_BYTES;
+  const text = isKeySized ? readClosedFile(file, "--key-file") : "";
   const name = basename(file, extname(file));
   const hex = hexToBytes(text.trim());
   const key = hex !== undefined && isPrivateKey(hex) ? keyOf(name, { privateKey: text.trim() }) : undefined;
