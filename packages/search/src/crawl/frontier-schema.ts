@@ -1,5 +1,6 @@
-import { DatabaseSync } from "node:sqlite";
+import type { DatabaseSync } from "node:sqlite";
 import { AppError } from "@turnpike/base";
+import { openClosedDatabase } from "../closed-database.ts";
 
 const VERSION = 1;
 
@@ -34,7 +35,7 @@ const SCHEMA = `
 export function openState(file: string): DatabaseSync {
   let db: DatabaseSync | undefined;
   try {
-    db = new DatabaseSync(file, { timeout: 0 });
+    db = openClosedDatabase(file, { timeout: 0 });
     // After a power failure the last pages may be missing from the state; they are fetched again.
     db.exec("PRAGMA locking_mode = EXCLUSIVE; PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL");
     db.exec("BEGIN IMMEDIATE");

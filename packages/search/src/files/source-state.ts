@@ -2,6 +2,7 @@ import { existsSync, mkdirSync, rmSync } from "node:fs";
 import { dirname } from "node:path";
 import { DatabaseSync } from "node:sqlite";
 import type { Log } from "@turnpike/base";
+import { openClosedDatabase } from "../closed-database.ts";
 
 /** What is remembered of one file. */
 export interface FileRecord {
@@ -33,11 +34,11 @@ export function openSourceState(file: string | undefined, log: Log): SourceState
   if (file === undefined) return new SqliteState(new DatabaseSync(":memory:"));
   mkdirSync(dirname(file), { recursive: true });
   try {
-    return new SqliteState(new DatabaseSync(file));
+    return new SqliteState(openClosedDatabase(file));
   } catch (error) {
     log.warn({ error: String(error) }, "what was known of indexed files cannot be read; they are read again");
     for (const suffix of ["", "-wal", "-shm", "-journal"]) rmSync(file + suffix, { force: true });
-    return new SqliteState(new DatabaseSync(file));
+    return new SqliteState(openClosedDatabase(file));
   }
 }
 

@@ -120,7 +120,8 @@ function checkStamp(file: string, database: DatabaseSync): "ours" | "empty" {
 /** True when the file was not there: then it is now, and this call has made it. */
 function createdHere(file: string): boolean {
   try {
-    closeSync(openSync(file, "wx"));
+    // What is indexed may be private. SQLite gives its other files the rights of this one.
+    closeSync(openSync(file, "wx", 0o600));
     return true;
   } catch (error) {
     if (isRecord(error) && error.code === "EEXIST") return false;
