@@ -121,7 +121,7 @@ export interface Caller {
   readonly role: "anon" | "reader" | "admin";
   /** Only this account's rows are in reach. */
   readonly accountId: string | undefined;
-  /** Id of the token, for the audit; undefined when it has none. */
+  /** Id of the token, for the audit and to take it back; undefined where no token was read. */
   readonly tokenId: string | undefined;
   /** Claims as the database's policies and audit see them (`request.jwt.claims`). */
   readonly claims: Readonly<Record<string, unknown>>;

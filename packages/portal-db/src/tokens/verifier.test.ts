@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { createHmac, generateKeyPairSync } from "node:crypto";
+import { createHash, createHmac, generateKeyPairSync, sign } from "node:crypto";
 import { suite, test } from "node:test";
 import type { Clock } from "@turnpike/base";
 import { readTokenKeys, type TokenKeyOptions } from "./keys.ts";
@@ -260,6 +260,54 @@ suite("tokens", () => {
     assert.match(await outcome(of, forge({ ...good, jti: "i".repeat(256) })), /^401 PGRST303 JWT claim jti/);
     const broken = await verifier([hmacKey], { isRevoked: () => Promise.reject(new TypeError("no database")) });
     await assert.rejects(broken.verify(`Bearer ${token}`), /no database/);
+  });
+
+  test("other spellings of a signature are the same token to the limits", async () => {
+    const ecKey: TokenKeyOptions = { kid: "ec", algorithm: "ES256", material: ec.publicKey };
+    const of = await verifier([hmacKey, ecKey]);
+    const hmac = forge(good);
+    // 43 characters hold 258 bits, two more than the signature.
+    const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    const last = alphabet.indexOf(hmac.at(-1) ?? "");
+    const spelled = [0, 1, 2, 3].map((bits) => hmac.slice(0, -1) + alphabet[(last & ~3) | bits]);
+    assert.equal(new Set(spelled).size, 4);
+    // SEC 1 §4.1.4 asks only for s mod n: its negative is as good.
+    const order = 0xffffffff00000000ffffffffffffffffbce6faada7179e84f3b9cac2fc632551n;
+    const text = `${part({ alg: "ES256", kid: "ec" })}.${part(good)}`;
+    const signature = sign("sha256", Buffer.from(text), { key: ec.privateKey, dsaEncoding: "ieee-p1363" });
+    const negative = order - BigInt(`0x${signature.subarray(32).toString("hex")}`);
+    const flipped = Buffer.concat([
+      signature.subarray(0, 32),
+      Buffer.from(negative.toString(16).padStart(64, "0"), "hex"),
+    ]);
+    const twins = [signature, flipped].map((bytes) => `${text}.${bytes.toString("base64url")}`);
+    for (const tokens of [spelled, twins]) {
+      const fingerprints = await Promise.all(
+        tokens.map(async (token) => {
+          const verdict = await of.verify(`Bearer ${token}`);
+          return verdict.ok ? verdict.fingerprint : verdict.error.message;
+        }),
+      );
+      assert.match(fingerprints[0] ?? "", /^[0-9a-f]{64}$/);
+      assert.deepEqual(new Set(fingerprints).size, 1, fingerprints.join(" "));
+    }
+    assert.match(await outcome(of, `${hmac.slice(0, -10)}AAAAAAAAAA`), /^401/, "what is known is the whole token");
+  });
+
+  test("a token without jti is taken back by what is signed, in every spelling", async () => {
+    const revoked = new Set<string>();
+    const of = await verifier([hmacKey], { isRevoked: (id) => Promise.resolve(revoked.has(id)) });
+    const token = forge(good);
+    const verdict = await of.verify(`Bearer ${token}`);
+    const id = `sha256-${createHash("sha256")
+      .update(token.slice(0, token.lastIndexOf(".")))
+      .digest("hex")}`;
+    assert.equal(verdict.ok && verdict.caller.tokenId, id);
+    revoked.add(id);
+    const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
+    const other = token.slice(0, -1) + alphabet[alphabet.indexOf(token.at(-1) ?? "") ^ 1];
+    for (const text of [token, other]) assert.match(await outcome(of, text), /^401 PGRST303 JWT was revoked/);
+    assert.equal(await outcome(of, forge({ ...good, sub: "another" })), "reader");
   });
 
   test("weak keys are refused", async () => {

@@ -21,13 +21,18 @@ export interface TokenVerifierOptions {
 /** What {@link createTokenVerifier} works with. */
 export interface TokenVerifierModules {
   readonly clock: Clock;
-  /** Whether the token of this id (`jti`) was taken back. */
+  /** Whether the token of this id was taken back: its `jti`, else `sha256-` and its fingerprint. */
   readonly isRevoked: (tokenId: string) => Promise<boolean>;
 }
 
 /** Who a token speaks for, or why it speaks for nobody (401). */
 export type TokenVerdict =
-  | { readonly ok: true; readonly caller: Caller; readonly fingerprint: string }
+  | {
+      readonly ok: true;
+      readonly caller: Caller;
+      /** The same for every spelling of the token: what is counted by token is counted by this. */
+      readonly fingerprint: string;
+    }
   | { readonly ok: false; readonly error: ErrorBody };
 
 /** Checks tokens. */
@@ -59,10 +64,18 @@ function bearerOf(authorization: string | undefined): string | undefined {
   return /^bearer +([^\s]+) *$/i.exec(authorization ?? "")?.[1];
 }
 
-const fingerprintOf = (token: string): string => hash("sha256", token, "base64url");
+/** Of all bytes: only a token whose very signature was checked is known. */
+const cacheKeyOf = (token: string): string => hash("sha256", token, "base64url");
+
+/**
+ * Of what is signed alone. One signature has several spellings: base64url of 32 bytes leaves two bits over, and of an ES256
+ * signature (r, s) the pair (r, n − s) is one, too.
+ */
+const fingerprintOf = (token: string): string => hash("sha256", token.slice(0, token.lastIndexOf(".")), "hex");
 
 interface Good {
   readonly caller: Caller;
+  readonly fingerprint: string;
   /** Seconds since the epoch. */
   readonly exp: number;
 }
@@ -82,8 +95,8 @@ function shortText(value: unknown): string | undefined {
   return typeof value === "string" && value.length > 0 && value.length <= MAX_CLAIM_CHARS ? value : undefined;
 }
 
-/** The caller of claims whose signature, audience and times are good. */
-function callerOf(payload: JWTPayload): Caller | string {
+/** The caller of claims whose signature, audience and times are good. A token without an id is known by its fingerprint. */
+function callerOf(payload: JWTPayload, fingerprint: string): Caller | string {
   if (payload.role === undefined) return "JWT claim role is missing";
   const role = roleOf(payload.role);
   if (role === undefined) return "JWT claim role is not allowed";
@@ -98,7 +111,7 @@ function callerOf(payload: JWTPayload): Caller | string {
   return {
     role,
     accountId: account,
-    tokenId,
+    tokenId: tokenId ?? `sha256-${fingerprint}`,
     claims: {
       role,
       ...(account === undefined ? {} : { account_id: account }),
@@ -159,9 +172,10 @@ export function createTokenVerifier(opts: TokenVerifierOptions, modules: TokenVe
         });
         const fault = timeFault(payload);
         if (fault !== undefined) return badClaim(fault);
-        const caller = callerOf(payload);
+        const fingerprint = fingerprintOf(token);
+        const caller = callerOf(payload, fingerprint);
         if (typeof caller === "string") return badClaim(caller);
-        return { caller, exp: payload.exp ?? 0 };
+        return { caller, fingerprint, exp: payload.exp ?? 0 };
       } catch (error) {
         last = refusalOf(error);
         if (last !== UNVERIFIED) return last;
@@ -175,11 +189,11 @@ export function createTokenVerifier(opts: TokenVerifierOptions, modules: TokenVe
       if (authorization === undefined || authorization === "") return ANONYMOUS;
       const token = bearerOf(authorization);
       if (token === undefined || token.length > MAX_TOKEN_CHARS) return MALFORMED;
-      const fingerprint = fingerprintOf(token);
+      const cacheKey = cacheKeyOf(token);
       const cache = good;
-      let found = cache.get(fingerprint);
+      let found = cache.get(cacheKey);
       if (found !== undefined && !isAlive(found)) {
-        cache.delete(fingerprint);
+        cache.delete(cacheKey);
         return badClaim("JWT expired");
       }
       if (found === undefined) {
@@ -189,22 +203,22 @@ export function createTokenVerifier(opts: TokenVerifierOptions, modules: TokenVe
       }
       const { tokenId } = found.caller;
       if (tokenId !== undefined && (await isRevoked(tokenId))) {
-        cache.delete(fingerprint);
+        cache.delete(cacheKey);
         return badClaim("JWT was revoked");
       }
       // Most recent last. A map that new keys have replaced is garbage, with what is written to it.
-      cache.delete(fingerprint);
-      cache.set(fingerprint, found);
+      cache.delete(cacheKey);
+      cache.set(cacheKey, found);
       if (cache.size > maxCached) {
         const [oldest] = cache.keys();
         if (oldest !== undefined) cache.delete(oldest);
       }
-      return { ok: true, caller: found.caller, fingerprint };
+      return { ok: true, caller: found.caller, fingerprint: found.fingerprint };
     },
     knows(authorization) {
       const token = bearerOf(authorization);
       if (token === undefined || token.length > MAX_TOKEN_CHARS) return false;
-      const found = good.get(fingerprintOf(token));
+      const found = good.get(cacheKeyOf(token));
       return found !== undefined && isAlive(found);
     },
     setKeys(next) {
