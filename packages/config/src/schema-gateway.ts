@@ -88,6 +88,14 @@ export const GATEWAY = section(
       "Calls under way at once, for the paid routes and for the free relay each; more are answered 503 OVERLOADED.",
     ),
     maxConnections: integer(20_000, 10, 1_000_000, "Open connections; more are closed at once."),
+    maxConnectionsPerClient: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 1_000_000,
+        description:
+          "Open connections of one client address (IPv6: each /64); more are closed at once. `trustedProxies` have no such bound. No default: else a quarter of `maxConnections`.",
+      }),
+    ),
     maxBatchItems: integer(1_000, 1, 100_000, "Calls in one batch of the free relay; more are answered 413."),
     webSockets: WEB_SOCKETS,
     watchConfig: flag(

@@ -38,6 +38,8 @@ export interface GatewayOptions {
   readonly keepAliveTimeoutMs: number;
   /** Most open connections; more are closed at once. */
   readonly maxConnections: number;
+  /** Open connections of one client, by IPv4 address or IPv6 /64; more are closed at once. Trusted proxies have no such bound. */
+  readonly maxConnectionsPerClient: number;
   /** Most requests with work in progress at each door; more are 503 OVERLOADED. The answer to an unpaid request is not work. */
   readonly maxConcurrentRequests: number;
   /** Most bytes of request bodies that are held at once, over all requests; those of free calls may be half of them. */
@@ -154,6 +156,7 @@ export const gatewayDefaults: GatewayOptions = {
   requestTimeoutMs: 15_000,
   keepAliveTimeoutMs: 65_000,
   maxConnections: 20_000,
+  maxConnectionsPerClient: 5_000,
   maxConcurrentRequests: 2_000,
   maxBufferedBytes: 256 * 1_048_576,
   maxHeldAnswerBytes: 512 * 1_048_576,

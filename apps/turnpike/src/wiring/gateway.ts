@@ -74,6 +74,7 @@ export function gatewayOptions(config: Config): GatewayOptions {
     headersTimeoutMs: gateway.requestTimeoutMs,
     requestTimeoutMs: gateway.requestTimeoutMs,
     maxConnections: gateway.maxConnections,
+    maxConnectionsPerClient: gateway.maxConnectionsPerClient ?? Math.ceil(gateway.maxConnections / 4),
     stallTimeoutMs: Math.max(gatewayDefaults.stallTimeoutMs, longestCallMs + STALL_SLACK_MS),
     maxBufferedBytes: gateway.maxBufferedBytes,
     maxConcurrentRequests: gateway.maxConcurrentRequests,

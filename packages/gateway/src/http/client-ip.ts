@@ -70,6 +70,16 @@ function parseBlock(text: string): Block | undefined {
   return { ...ip, isV4: ip.isV4 && bits >= MAPPED_BITS, bits };
 }
 
+function parseBlocks(trustedProxies: readonly string[]): readonly Block[] {
+  return trustedProxies.map((text) => {
+    const block = parseBlock(text);
+    if (block !== undefined) return block;
+    throw new AppError("CONFIG_INVALID", {
+      message: `gateway.trustedProxies: ${JSON.stringify(text)} is neither an IP address nor a CIDR block.`,
+    });
+  });
+}
+
 function contains(block: Block, ip: Ip): boolean {
   // A short block of IPv6 is not meant for IPv4 clients, whose mapped form lies in `::/0` too.
   if (block.isV4 !== ip.isV4) return false;
@@ -104,6 +114,19 @@ export function truncateIp(text: string): string {
   return `${high >> 8}.${high & 255}.${low >> 8}.0/24`;
 }
 
+/**
+ * Tells whether an address is a trusted proxy's.
+ * @throws AppError CONFIG_INVALID when an entry is neither an address nor a CIDR block.
+ */
+export function createProxyCheck(trustedProxies: readonly string[]): (address: string) => boolean {
+  const blocks = parseBlocks(trustedProxies);
+  if (blocks.length === 0) return () => false;
+  return (address) => {
+    const ip = parseIp(address);
+    return ip !== undefined && blocks.some((block) => contains(block, ip));
+  };
+}
+
 /** Tells the address of the client that a request is from. */
 export type ClientIpOf = (req: Pick<IncomingMessage, "headers" | "socket">) => string;
 
@@ -114,13 +137,7 @@ export type ClientIpOf = (req: Pick<IncomingMessage, "headers" | "socket">) => s
  * @throws AppError CONFIG_INVALID when an entry is neither an address nor a CIDR block.
  */
 export function createClientIp(trustedProxies: readonly string[]): ClientIpOf {
-  const blocks = trustedProxies.map((text) => {
-    const block = parseBlock(text);
-    if (block !== undefined) return block;
-    throw new AppError("CONFIG_INVALID", {
-      message: `gateway.trustedProxies: ${JSON.stringify(text)} is neither an IP address nor a CIDR block.`,
-    });
-  });
+  const blocks = parseBlocks(trustedProxies);
   if (blocks.length === 0) return ({ socket }) => socket.remoteAddress ?? "";
   const isTrusted = (ip: Ip): boolean => blocks.some((block) => contains(block, ip));
 

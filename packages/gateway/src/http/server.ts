@@ -10,10 +10,11 @@ import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { AppError, type ErrorCode, errorBody, type Log, type RequestId } from "@turnpike/base";
 import { codeError } from "../free/answers.ts";
+import { type ClientConnectionLimits, ClientConnections } from "./client-connections.ts";
 import { linger } from "./linger.ts";
 
 /** Bounds of one HTTP server. */
-export interface HttpLimits {
+export interface HttpLimits extends ClientConnectionLimits {
   readonly maxHeaderBytes: number;
   readonly headersTimeoutMs: number;
   readonly requestTimeoutMs: number;
@@ -40,6 +41,9 @@ interface Connection {
 }
 
 const connections = new WeakMap<object, Connection>();
+
+/** Of each server, its connections by client. */
+const clients = new WeakMap<Server, ClientConnections>();
 
 /** True for a request that came before the answer to an earlier one on its connection was written. */
 function isBehind(req: IncomingMessage): boolean {
@@ -86,8 +90,15 @@ export function createHttpServer(
   server.maxHeadersCount = 0;
   // A client that has half-closed its side still waits for its answer, which may be paid for.
   Object.assign(server, { httpAllowHalfOpen: true });
+  const ofClients = new ClientConnections(limits);
+  clients.set(server, ofClients);
   applyHttpLimits(server, limits);
   server.on("connection", (socket) => {
+    if (!ofClients.admit(socket)) {
+      log.debug({ max: limits.maxConnectionsPerClient }, "a client has too many connections");
+      socket.destroy();
+      return;
+    }
     connections.set(socket, { open: 0, res: undefined, last: undefined });
   });
   const onRequest = (req: IncomingMessage, res: ServerResponse): void => {
@@ -142,6 +153,7 @@ export function applyHttpLimits(server: Server, limits: HttpLimits): void {
   server.requestTimeout = limits.headersTimeoutMs + limits.requestTimeoutMs + 1_000;
   server.keepAliveTimeout = limits.keepAliveTimeoutMs;
   server.maxConnections = limits.maxConnections;
+  clients.get(server)?.setLimits(limits);
   // Longer than any answer takes. Without it a client that stops reading would keep its connection for ever.
   server.timeout = limits.stallTimeoutMs;
 }

@@ -1,0 +1,45 @@
+import type { Socket } from "node:net";
+import { clientKey } from "../limits/client-key.ts";
+import { createProxyCheck } from "./client-ip.ts";
+
+/** Bounds of {@link ClientConnections}. */
+export interface ClientConnectionLimits {
+  /** Open connections of one client; more are closed at once. */
+  readonly maxConnectionsPerClient: number;
+  /** Proxies, which connect for many clients. */
+  readonly trustedProxies: readonly string[];
+}
+
+/** Counts open connections by client, so that none takes the room of all others. A trusted proxy is not counted. */
+export class ClientConnections {
+  readonly #open = new Map<string, number>();
+  #limits: ClientConnectionLimits;
+  #isProxy: (address: string) => boolean;
+
+  constructor(limits: ClientConnectionLimits) {
+    this.#limits = limits;
+    this.#isProxy = createProxyCheck(limits.trustedProxies);
+  }
+
+  /** Puts other bounds into effect; connections that are open stay open. */
+  setLimits(limits: ClientConnectionLimits): void {
+    this.#limits = limits;
+    this.#isProxy = createProxyCheck(limits.trustedProxies);
+  }
+
+  /** Counts a connection until it closes. False, with nothing counted, when its client has as many as it may. */
+  admit(socket: Socket): boolean {
+    const address = socket.remoteAddress ?? "";
+    if (this.#isProxy(address)) return true;
+    const key = clientKey(address);
+    const open = this.#open.get(key) ?? 0;
+    if (open >= this.#limits.maxConnectionsPerClient) return false;
+    this.#open.set(key, open + 1);
+    socket.once("close", () => {
+      const left = (this.#open.get(key) ?? 1) - 1;
+      if (left > 0) this.#open.set(key, left);
+      else this.#open.delete(key);
+    });
+    return true;
+  }
+}
