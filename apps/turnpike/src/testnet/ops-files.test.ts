@@ -10,17 +10,35 @@ const ROOT = join(import.meta.dirname, "../../../..");
 const textOf = (path: string): string => readFileSync(join(ROOT, path), "utf8");
 
 interface Container {
-  readonly name?: string;
+  readonly name: string;
   readonly image: string;
   readonly command?: readonly string[];
   readonly args?: readonly string[];
   readonly ports?: readonly { readonly name: string; readonly containerPort: number }[];
+  readonly securityContext?: unknown;
+  readonly volumeMounts?: readonly { readonly mountPath: string }[];
 }
 
-interface Service extends Container {
+/** What a container of a cluster may do: as little as there is. */
+const CONFINED = {
+  allowPrivilegeEscalation: false,
+  capabilities: { drop: ["ALL"] },
+  readOnlyRootFilesystem: true,
+};
+
+interface Service extends Omit<Container, "name"> {
   readonly volumes: readonly string[];
   readonly network_mode?: string;
+  readonly cap_drop?: readonly string[];
+  readonly security_opt?: readonly string[];
+  readonly read_only?: boolean;
   readonly ports?: never;
+}
+
+interface Rule {
+  readonly from?: readonly unknown[];
+  readonly to?: readonly unknown[];
+  readonly ports: readonly { readonly port: number }[];
 }
 
 interface Manifest {
@@ -30,7 +48,19 @@ interface Manifest {
     readonly replicas: number;
     readonly serviceName: string;
     readonly ports: readonly { readonly name: string; readonly port: number }[];
-    readonly template: { readonly spec: { readonly containers: readonly Container[] } };
+    readonly template: {
+      readonly metadata: { readonly labels: unknown };
+      readonly spec: {
+        readonly automountServiceAccountToken: boolean;
+        readonly securityContext: Readonly<Record<string, unknown>>;
+        readonly initContainers: readonly Container[];
+        readonly containers: readonly Container[];
+      };
+    };
+    readonly podSelector: { readonly matchLabels: unknown };
+    readonly policyTypes: readonly string[];
+    readonly ingress: readonly Rule[];
+    readonly egress: readonly Rule[];
   };
 }
 
@@ -63,7 +93,11 @@ suite("files for containers and clusters", () => {
       assert.ok(engine && application);
       assert.equal(engine.image, `cometbft/cometbft:v${engineVersion}`);
       assert.equal(application.network_mode, `service:chain-${n}`);
-      for (const { volumes } of [engine, application]) assert.deepEqual(volumes, [`../../testnet/node${n}:/chain`]);
+      for (const { volumes, ...rights } of [engine, application]) {
+        assert.deepEqual(volumes, [`../../testnet/node${n}:/chain`]);
+        assert.deepEqual([rights.cap_drop, rights.read_only], [["ALL"], true]);
+        assert.deepEqual(rights.security_opt, ["no-new-privileges:true"]);
+      }
       assertCommand((application.command ?? []).filter((word) => !word.startsWith("/")));
     }
   });
@@ -74,7 +108,7 @@ suite("files for containers and clusters", () => {
     );
     assert.deepEqual(
       manifests.map(({ kind }) => kind),
-      ["Service", "PodDisruptionBudget", "StatefulSet"],
+      ["Service", "PodDisruptionBudget", "StatefulSet", "NetworkPolicy"],
     );
     const [service, , set] = manifests;
     assert.ok(service && set);
@@ -97,6 +131,40 @@ suite("files for containers and clusters", () => {
     assert.ok(application && engine);
     assert.equal(engine.image, `cometbft/cometbft:v${engineVersion}`);
     assertCommand((application.args ?? []).filter((word) => !word.startsWith("/")));
+  });
+
+  test("kubernetes: no container has a right that it does not need, and only who is named reaches a port", () => {
+    const manifests = parseAllDocuments(textOf("ops/chain/kubernetes.yaml")).map(
+      (document) => document.toJS() as Manifest,
+    );
+    const [, , set, policy] = manifests;
+    assert.ok(set && policy);
+    const { spec: pod, metadata } = set.spec.template;
+    const containers = [...pod.initContainers, ...pod.containers];
+    assert.equal(containers.length, 3);
+    for (const { name, securityContext, volumeMounts = [] } of containers) {
+      assert.deepEqual(securityContext, CONFINED, name);
+      // All else is read-only.
+      assert.ok(
+        ["/chain", "/tmp"].every((path) => volumeMounts.some(({ mountPath }) => mountPath === path)),
+        name,
+      );
+    }
+    const { runAsNonRoot, seccompProfile } = pod.securityContext;
+    assert.deepEqual([runAsNonRoot, seccompProfile], [true, { type: "RuntimeDefault" }]);
+    assert.equal(pod.automountServiceAccountToken, false);
+    assert.deepEqual(policy.spec.podSelector.matchLabels, metadata.labels);
+    assert.deepEqual(policy.spec.policyTypes, ["Ingress", "Egress"]);
+    const { p2p, rpc, rest, grpc, metrics } = PORTS;
+    const opened = policy.spec.ingress.flatMap(({ ports }) => ports.map(({ port }) => port));
+    assert.deepEqual(opened, [p2p, rpc, rest, grpc, metrics], "each port once");
+    for (const rule of [...policy.spec.ingress, ...policy.spec.egress]) {
+      assert.equal((rule.from ?? rule.to)?.length, 1, "a rule without a peer is for everybody");
+    }
+    assert.deepEqual(
+      policy.spec.egress.flatMap(({ ports }) => ports.map(({ port }) => port)),
+      [p2p, 53, 53],
+    );
   });
 
   test("the commands that their heads name are there, and the image has the Node of this repository", () => {
