@@ -4,7 +4,7 @@ import { createMessage, service, shared } from "@turnpike/proto";
 import { ask, atHeight, emptyState, machine, readSpec, runMessage } from "../../../test/modules/shared/modules.ts";
 import { withAttribute } from "../../state/context.ts";
 import { updateDifficulties } from "./difficulties.ts";
-import { getComputeUnitsPerRelayAt, getDifficultyAt, services } from "./state.ts";
+import { difficultyHistory, getComputeUnitsPerRelayAt, getDifficultyAt, services } from "./state.ts";
 
 const OWNER = "pokt1uv05fgvml8sxsjg296ktwp4z2q6puffu45jje8";
 const RECORDED_PARAMS = { add_service_fee: { denom: "upokt", amount: "1000000000" }, target_num_relays: "10" };
@@ -88,12 +88,35 @@ suite("genesis of services", () => {
     assert.equal(getComputeUnitsPerRelayAt(again.ctx, "a", 31n), 9n);
   });
 
+  test("difficulties by height go round: a claim of a session under way keeps the price that it began with", () => {
+    const state = emptyState({ service: { ...GENESIS.service, service_list: list } }, { heightBlocks: 25n });
+    updateDifficulties(state.ctx, new Map([["a", 400n]]));
+    const later = atHeight(state, 45n);
+    updateDifficulties(later.ctx, new Map([["a", 9_000n]]));
+    const out = machine.exportGenesis(state.state, later.block);
+    const again = emptyState(JSON.parse(JSON.stringify(out)) as Record<string, unknown>);
+    for (const height of [1n, 24n, 25n, 30n, 31n, 45n, 51n, 60n]) {
+      assert.deepEqual(getDifficultyAt(again.ctx, "a", height), getDifficultyAt(state.ctx, "a", height), `${height}`);
+    }
+    assert.notDeepEqual(getDifficultyAt(again.ctx, "a", 31n), getDifficultyAt(again.ctx, "a", 51n));
+    // What is settled next goes on from there, and begins no history of its own.
+    for (const { ctx } of [atHeight(state, 65n), atHeight(again, 65n)]) updateDifficulties(ctx, new Map([["a", 3n]]));
+    assert.deepEqual([...difficultyHistory.entries(again.ctx)], [...difficultyHistory.entries(state.ctx)]);
+  });
+
   test("what is not right refuses", () => {
     const start = (init: Record<string, unknown>) => () => emptyState({ service: { ...GENESIS.service, ...init } });
     assert.throws(start({ service_list: [list[0], list[0]] }), /service b: listed twice/);
     assert.throws(start({ service_list: [{ ...list[0], id: "a/b" }] }), /contains invalid characters/);
     assert.throws(start({ params: { ...RECORDED_PARAMS, target_num_relays: "0" } }), /target_num_relays must be/);
     assert.throws(start({ relayMiningDifficultyList: [{ service_id: "a" }] }), /no target of 32 bytes/);
+    const update = { effective_height: "7", difficulty: { service_id: "a", target_hash: "" } };
+    assert.throws(start({ relay_mining_difficulty_history: [update] }), /no target of 32 bytes/);
+    assert.throws(start({ relay_mining_difficulty_history: [{ effective_height: "7" }] }), /no difficulty/);
+    assert.throws(start({ relay_mining_difficulty_history: {} }), /is no list/);
+    const good = { ...update, difficulty: { service_id: "a", target_hash: `${"/".repeat(42)}8=` } };
+    assert.throws(start({ relay_mining_difficulty_history: [good, good] }), /listed twice/);
+    assert.throws(start({ relay_mining_difficulty_history: [{ ...good, effective_height: "-1" }] }), /no block has/);
     const early = [{ service_id: "a", effective_height: "-1", compute_units_per_relay: "1" }];
     assert.throws(start({ compute_units_per_relay_history: early }), /a height that no block has/);
   });
