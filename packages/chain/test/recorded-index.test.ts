@@ -39,13 +39,15 @@ const ELSEWHERE: Readonly<Record<string, string>> = {
   "fail-claim-session-id": "modules/proof/recorded-txs.test.ts",
   "fail-claim-wrong-heights": "modules/proof/recorded-txs.test.ts",
   "fail-proof-no-claim": "modules/proof/recorded-txs.test.ts",
+  // Refused here, where nothing can be undelegated.
+  "staking-delegate": "modules/staking/staking.test.ts",
 };
 
 /** Messages of modules that this chain does not have. */
 const NOT_BUILT = new Set(["gov-submit-proposal", "gov-vote"]);
 
 /** Replayed by tests of their own, below. */
-const ALONE = ["claim-fabricated-over-1-update", "fail-duplicate-in-cache", "staking-delegate"];
+const ALONE = ["claim-fabricated-over-1-update", "fail-duplicate-in-cache"];
 
 const { machine } = pocketMachine({ gasPrices: [{ denom: "upokt", numerator: 1n, denominator: 1_000_000n }] });
 
@@ -138,14 +140,6 @@ suite("every recorded transaction on the whole machine", () => {
       const tx = readRecordedTx(name);
       assertAsRecorded(runInSession(state, tx, "deliver"), tx);
     }
-  });
-
-  test("staking-delegate: on the recorded genesis", () => {
-    const { app_state: appState } = JSON.parse(readFileSync(new URL("genesis.json", RECORDED), "utf8")) as {
-      app_state: Record<string, unknown>;
-    };
-    const tx = readRecordedTx("staking-delegate");
-    assertAsRecorded(runRecorded(machine, stateOf(machine, tx, { appState }), tx, "deliver"), tx);
   });
 
   test("fail-duplicate-in-cache: by the mempool, which has it already", () => {

@@ -121,7 +121,7 @@ const STAKING: TxTable = {
   rows: [
     {
       name: "delegate",
-      says: "Delegates coins to a validator, which then share in the proposer's part of settlements.",
+      says: "Delegates coins to a validator. A chain of Turnpike refuses it: it cannot undelegate yet.",
       args: [
         { name: "<validator-address>", says: "poktvaloper1…, as query staking validators shows it" },
         { name: "<amount>", says: "such as 1000upokt" },

@@ -205,13 +205,18 @@ services:
     assert.deepEqual(await granted(), []);
   });
 
-  test("staking: delegate", async () => {
+  test("staking: what is delegated could not be undelegated, so nothing is taken, not even a fee", async () => {
     const { validators } = await query("staking", "validators");
     const validator = validators[0].operator_address as string;
-    await send("staking", "delegate", validator, "1234upokt", "--from", "delegator");
-    const { delegation_responses: found } = await query("staking", "delegations", "delegator");
-    assert.equal(found[0].balance.amount, "1234");
-    assert.equal((await query("staking", "delegations-to", validator)).delegation_responses.length, 2);
+    const had = await upokt("delegator");
+    const delegating = ["tx", "staking", "delegate", validator, "1234upokt", "--from", "delegator"];
+    for (const gas of ["auto", "200000"]) {
+      const text = await failure([...delegating, "--gas", gas], "TX_FAILED");
+      assert.match(text, /cannot undelegate yet, so it accepts no delegation.*keep them in the account/);
+    }
+    assert.equal(await upokt("delegator"), had);
+    assert.deepEqual((await query("staking", "delegations", "delegator")).delegation_responses, []);
+    assert.equal((await query("staking", "delegations-to", validator)).delegation_responses.length, 1);
     assert.equal((await query("staking", "validator", validator)).validator.operator_address, validator);
   });
 

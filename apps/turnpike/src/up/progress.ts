@@ -27,7 +27,7 @@ const NAMES: Readonly<Record<string, string>> = {
   postgres: "PostgreSQL",
   anvil: "local EVM chain",
   chain: "relay chain",
-  "chain-setup": "relay chain's accounts",
+  "chain-setup": "relay chain's prices",
   "port-splitter": "metrics and gRPC port",
   tools: "local services",
   migrate: "database tables",

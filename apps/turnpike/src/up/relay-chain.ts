@@ -1,9 +1,8 @@
 import { type Log, systemClock } from "@turnpike/base";
-import { CHAIN_PROFILES, type LOCAL_ROLES, type LocalService, type Visitor } from "@turnpike/chain";
+import { CHAIN_PROFILES, type LocalService, type Visitor } from "@turnpike/chain";
 import { ChainClient, type ChainSigner } from "@turnpike/chain-client";
-import { addressToBytes, validatorAddress } from "@turnpike/crypto";
 import { startPortSplitter } from "@turnpike/localnet";
-import { base, createMessage, packAny, service, staking } from "@turnpike/proto";
+import { createMessage, packAny, service } from "@turnpike/proto";
 import type { UpFile } from "../up-file.ts";
 import { consensusKeyOf, ensureChain, namedKey } from "../wiring/chain-home.ts";
 import type { InnerPorts } from "./configs.ts";
@@ -24,7 +23,6 @@ const RECORDED_VISITORS: readonly Visitor[] = [
   { publicKey: Buffer.from("AwQS8Y0I5K49fsgwiZwigC2Wt+PvKY2z7RhM7jU7ktLR", "base64") },
   { publicKey: Buffer.from("Ahsru5EL6qztNiJwX5zhsZfgdevrgMQw/vkpSxMsjKOT", "base64"), applicationFor: "anvil" },
 ];
-const DELEGATED_UPOKT = 1_000_000_000n;
 const TX_TIMEOUT_MS = 30_000;
 
 /** Address of the relay chain's RPC. */
@@ -67,35 +65,16 @@ async function repriceService(client: ChainClient, owner: ChainSigner): Promise<
   await client.send(owner, [packAny(service.MsgAddServiceSchema, message)], { timeoutMs: TX_TIMEOUT_MS });
 }
 
-async function delegate(client: ChainClient, delegator: ChainSigner, validator: ChainSigner): Promise<void> {
-  const validatorAddressText = validatorAddress(addressToBytes(validator.address) ?? new Uint8Array(0));
-  const { delegatorDelegations } = staking.Query.method;
-  const found = await client.ask(delegatorDelegations, { delegatorAddr: delegator.address });
-  if (found.delegationResponses.length > 0) return;
-  const message = createMessage(staking.MsgDelegateSchema, {
-    delegatorAddress: delegator.address,
-    validatorAddress: validatorAddressText,
-    amount: createMessage(base.CoinSchema, { denom: "upokt", amount: DELEGATED_UPOKT.toString() }),
-  });
-  await client.send(delegator, [packAny(staking.MsgDelegateSchema, message)], { timeoutMs: TX_TIMEOUT_MS });
-}
-
-/** Does on the running chain, once, what no genesis can: a change of a service's price, and a delegation. */
+/** Does on the running chain, once, what no genesis can: a change of a service's price. */
 export function chainSetupPart(layout: StateLayout, ports: UpPorts): Part {
   const start = async (): Promise<RunningPart> => {
-    const key = async (role: (typeof LOCAL_ROLES)[number]): Promise<ChainSigner> =>
-      (await namedKey(layout.chainKeysFolder, role)).signer;
     const nothing = (): Promise<void> => Promise.resolve();
     return {
       exited: neverExits,
       ready: async () => {
         await using client = new ChainClient({ url: relayChainUrl(ports) }, { clock: systemClock });
-        const [owner, delegator, validator] = [
-          await key("service-owner"),
-          await key("delegator"),
-          await key("validator"),
-        ];
-        await Promise.all([repriceService(client, owner), delegate(client, delegator, validator)]);
+        const { signer: owner } = await namedKey(layout.chainKeysFolder, "service-owner");
+        await repriceService(client, owner);
       },
       stop: nothing,
       kill: nothing,

@@ -79,13 +79,12 @@ suite("staking: hostile input", () => {
   });
 
   test("a delegation that would make too much power is refused", () => {
-    const handler = module.messages?.["/cosmos.staking.v1beta1.MsgDelegate"] ?? assert.fail();
-    const message = createMessage(staking.MsgDelegateSchema, {
-      delegatorAddress: ANNA,
-      validatorAddress: OPERATOR,
-      amount: { denom: "upokt", amount: (2n ** 71n).toString() },
-    });
-    const result = handler.run(begin(), message);
+    const handler = module.messages?.["/cosmos.staking.v1beta1.MsgCreateValidator"] ?? assert.fail();
+    const second = new Uint8Array(20).fill(2);
+    const ctx = begin();
+    fund(ctx, addressText(second), 2n ** 80n);
+    const result = handler.run(ctx, create(encodeBech32("poktvaloper", second), 2, (2n ** 71n).toString()));
     assert.ok(!result.ok && result.fault.code === 18);
+    assert.match(result.fault.text, /too much power/);
   });
 });

@@ -1,17 +1,13 @@
+import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
 import { createMessage, staking, typeUrlOf } from "@turnpike/proto";
-import { addressFault, addressText, parseAddress } from "../../state/addresses.ts";
-import { type Context, chainEvent } from "../../state/context.ts";
+import { addressText, parseAddress } from "../../state/addresses.ts";
 import { type MessageHandler, messageHandler } from "../../state/module.ts";
-import { done, fail, type Outcome, SDK } from "../../state/outcome.ts";
-import { isDenom, readCoins } from "../bank/coins.ts";
+import { done, fail, SDK } from "../../state/outcome.ts";
 import { checkAuthority } from "../bank/messages.ts";
-import { createValidator, createValidatorFault, operatorOf } from "./create-validator.ts";
-import { decimalText } from "./decimals.ts";
-import { delegate } from "./delegate.ts";
+import { createValidator, createValidatorFault } from "./create-validator.ts";
 import { editValidator, editValidatorFault } from "./edit-validator.ts";
-import { STAKING } from "./errors.ts";
 import { paramsFault } from "./params.ts";
-import { getStakingParams, getValidator, OPERATOR_PREFIX, setIsStale, stakingParams } from "./state.ts";
+import { getStakingParams, OPERATOR_PREFIX, setIsStale, stakingParams } from "./state.ts";
 
 /** What staking needs to know of the chain. */
 export interface StakingOptions {
@@ -19,46 +15,35 @@ export interface StakingOptions {
   readonly authority: string;
 }
 
+const NO_DELEGATING =
+  "this chain cannot undelegate yet, so it accepts no delegation: the coins would be locked for good; keep them in the account";
+const NO_UNDELEGATING = "this chain cannot undelegate yet";
+const NO_REDELEGATING = "this chain cannot redelegate yet";
+const NO_UNBONDING = "this chain has no unbonding delegations";
+
 /** The account that an operator address belongs to, which signs for it. */
 function accountOf(operator: string): string {
   const parsed = parseAddress(operator, OPERATOR_PREFIX);
   return parsed.ok ? addressText(parsed.value) : operator;
 }
 
-function runDelegate(ctx: Context, message: staking.MsgDelegate): Outcome<staking.MsgDelegateResponse> {
-  const operator = operatorOf(message.validatorAddress);
-  if (!operator.ok) return operator;
-  const delegator = parseAddress(message.delegatorAddress);
-  if (!delegator.ok) {
-    return fail(SDK.invalidAddress, `invalid delegator address: ${addressFault(message.delegatorAddress) ?? ""}`);
-  }
-  const [amount] = message.amount === undefined ? [] : (readCoins([message.amount]) ?? []);
-  if (amount === undefined || !isDenom(amount.denom) || amount.amount <= 0n) {
-    return fail(SDK.invalidRequest, "invalid delegation amount");
-  }
-  const validator = getValidator(ctx, operator.value);
-  if (validator === undefined) return fail(STAKING.noValidator);
-  const { bondDenom } = getStakingParams(ctx);
-  if (amount.denom !== bondDenom) {
-    return fail(SDK.invalidRequest, `invalid coin denomination: got ${amount.denom}, expected ${bondDenom}`);
-  }
-  const delegated = delegate(ctx, delegator.value, validator, amount);
-  if (!delegated.ok) return delegated;
-  ctx.events.push(
-    chainEvent("delegate", {
-      validator: message.validatorAddress,
-      delegator: message.delegatorAddress,
-      amount: `${amount.amount}${amount.denom}`,
-      new_shares: decimalText(delegated.value.newShares),
-    }),
-  );
-  return done(createMessage(staking.MsgDelegateResponseSchema));
+type DelegationMessage = MessageShape<typeof staking.MsgDelegateSchema | typeof staking.MsgUndelegateSchema>;
+
+/** A message about delegations that is refused when it is checked, so that it costs no fee. */
+function refused(schema: DescMessage, response: DescMessage, why: string): Record<string, MessageHandler> {
+  const { fault } = fail(SDK.notSupported, why);
+  const handler = messageHandler(schema, response, {
+    signers: (message) => [(message as DelegationMessage).delegatorAddress],
+    validate: () => fault,
+    run: () => ({ ok: false, fault }),
+  });
+  return { [typeUrlOf(schema)]: handler };
 }
 
-const refused = (what: string): { readonly ok: false; readonly fault: ReturnType<typeof fail>["fault"] } =>
-  fail(SDK.notSupported, `${what} is not possible on this chain`);
-
-/** Handlers of the messages of staking, by type URL. Delegations cannot be taken back: those messages are refused. */
+/**
+ * Handlers of the messages of staking, by type URL. Delegations cannot be taken back yet, so none is accepted: coins would be
+ * locked for good.
+ */
 export function stakingMessages(opts: StakingOptions): Record<string, MessageHandler> {
   return {
     [typeUrlOf(staking.MsgCreateValidatorSchema)]: messageHandler(
@@ -79,25 +64,13 @@ export function stakingMessages(opts: StakingOptions): Record<string, MessageHan
         run: editValidator,
       },
     ),
-    [typeUrlOf(staking.MsgDelegateSchema)]: messageHandler(
-      staking.MsgDelegateSchema,
-      staking.MsgDelegateResponseSchema,
-      { signers: (message) => [message.delegatorAddress], run: runDelegate },
-    ),
-    [typeUrlOf(staking.MsgUndelegateSchema)]: messageHandler(
-      staking.MsgUndelegateSchema,
-      staking.MsgUndelegateResponseSchema,
-      { signers: (message) => [message.delegatorAddress], run: () => refused("taking back a delegation") },
-    ),
-    [typeUrlOf(staking.MsgBeginRedelegateSchema)]: messageHandler(
-      staking.MsgBeginRedelegateSchema,
-      staking.MsgBeginRedelegateResponseSchema,
-      { signers: (message) => [message.delegatorAddress], run: () => refused("moving a delegation") },
-    ),
-    [typeUrlOf(staking.MsgCancelUnbondingDelegationSchema)]: messageHandler(
+    ...refused(staking.MsgDelegateSchema, staking.MsgDelegateResponseSchema, NO_DELEGATING),
+    ...refused(staking.MsgUndelegateSchema, staking.MsgUndelegateResponseSchema, NO_UNDELEGATING),
+    ...refused(staking.MsgBeginRedelegateSchema, staking.MsgBeginRedelegateResponseSchema, NO_REDELEGATING),
+    ...refused(
       staking.MsgCancelUnbondingDelegationSchema,
       staking.MsgCancelUnbondingDelegationResponseSchema,
-      { signers: (message) => [message.delegatorAddress], run: () => refused("keeping an unbonding delegation") },
+      NO_UNBONDING,
     ),
     [typeUrlOf(staking.MsgUpdateParamsSchema)]: messageHandler(
       staking.MsgUpdateParamsSchema,
