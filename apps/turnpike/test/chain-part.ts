@@ -3,7 +3,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { silentLog, systemClock } from "@turnpike/base";
 import {
+  AbciQueries,
+  apiSurface,
   CHAIN_PROFILES,
+  EmbeddedSource,
   loadNodeKey,
   loadValidatorKey,
   openEmbeddedNode,
@@ -73,18 +76,24 @@ export async function startTestChain(): Promise<TestChain> {
     supplierUrls: ["http://127.0.0.1:8549", "http://127.0.0.1:8550"],
     consensusKey: await consensusKeyOf(home),
   });
+  const { machine, modules } = pocketMachine({ gasPrices: [] });
   const node = stack.use(
     await openEmbeddedNode(
       { folder: join(home, "store"), genesis, moniker: "test", version: PROTOCOL_VERSION },
       {
-        machine: pocketMachine({ gasPrices: [] }).machine,
+        machine,
         validatorSigner: await loadValidatorKey(validatorKeyFile),
         nodeSigner: await loadNodeKey(nodeKeyFile),
       },
     ),
   );
+  const source = new EmbeddedSource({ listenAddr: "tcp://0.0.0.0:26656", rpcAddr: () => rpc.url }, node);
+  const queries = new AbciQueries(
+    { surface: apiSurface(modules), gasPrices: [] },
+    { application: node.application, source, log: silentLog },
+  );
   const start = (port: number) =>
-    startRpcServer({ host: "127.0.0.1", port }, { node, log: silentLog, clock: systemClock });
+    startRpcServer({ host: "127.0.0.1", port }, { node, queries, log: silentLog, clock: systemClock });
   let rpc = await start(0);
   stack.defer(() => rpc[Symbol.asyncDispose]());
   const { url } = rpc;

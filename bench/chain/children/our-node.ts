@@ -1,5 +1,6 @@
 import { silentLog, systemClock } from "@turnpike/base";
 import {
+  AbciQueries,
   apiSurface,
   EmbeddedSource,
   pocketMachine,
@@ -29,11 +30,13 @@ async function start({ suppliers }: { readonly suppliers: number }): Promise<Nod
   const node = owned.use(await beginChain(ground, folder.path));
   for (let i = 0; i < 3; i++) await node.produceBlock();
   const listen = { host: "127.0.0.1", port: 0 };
-  const rpc = owned.use(await startRpcServer(listen, { node, log: silentLog, clock: systemClock }));
-  const source = new EmbeddedSource({ listenAddr: "tcp://0.0.0.0:26656", rpcAddr: rpc.url }, node);
+  const rpcAddr = (): string => "tcp://0.0.0.0:26657";
+  const source = new EmbeddedSource({ listenAddr: "tcp://0.0.0.0:26656", rpcAddr }, node);
   const { modules } = pocketMachine({ gasPrices: [] });
   const servers = { application: node.application, source, log: silentLog, clock: systemClock };
   const api = { ...listen, surface: apiSurface(modules), gasPrices: [], pruningKeepBlocks: 0n };
+  const queries = new AbciQueries(api, servers);
+  const rpc = owned.use(await startRpcServer(listen, { node, queries, log: silentLog, clock: systemClock }));
   const rest = owned.use(await startRestServer({ ...api, cors: true }, servers));
   owned.use(await startGrpcServer(api, servers));
   const application = ground.applications[0]?.signer.address ?? "";

@@ -1,7 +1,8 @@
 export { CometRpc } from "./abci/comet-rpc.ts";
 export { CometSource } from "./abci/comet-source.ts";
 export { type AbciServer, type AbciServerModules, startAbciServer } from "./abci/server.ts";
-export { apiSurface } from "./api/chain-api.ts";
+export { AbciQueries } from "./api/abci-queries.ts";
+export { apiSurface, type ChainApiOptions } from "./api/base-services.ts";
 export { EmbeddedSource } from "./api/embedded-source.ts";
 export { startGrpcServer } from "./api/grpc-server.ts";
 export { startRestServer } from "./api/rest-server.ts";

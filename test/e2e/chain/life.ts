@@ -22,6 +22,7 @@ import { PastAnswers, type Question, question } from "../../support/chain/past-a
 import { assertReplayed, readDecided, reordered, replay, replayElsewhere } from "../../support/chain/replay.ts";
 import { ACTORS, newestOf, PENALTY_UPOKT, RELAYS, Scenario, SERVICE, STAKES } from "../../support/chain/scenario.ts";
 import { Strangers } from "../../support/chain/strangers.ts";
+import { assertBaseServices } from "./base-services.ts";
 
 const POKTROLL = "/pokt-network/poktroll";
 const { app, heir, proven, unproven, forged, owner } = ACTORS;
@@ -208,6 +209,10 @@ export function testLife({ engine, skip, start: startNode }: LifeOptions): void 
       const { heights, answers } = await past.check();
       assert.ok(heights > 20, `${heights} heights`);
       assert.ok(answers > 20 * QUESTIONS.length * 0.5, `${answers} answers`);
+    });
+
+    test("blocks, transactions and the node are answered over abci_query as over gRPC", async () => {
+      await assertBaseServices(node.rpcUrl, strangers);
     });
 
     test("the blocks give the same hashes and results again, in another order of members and another locale", async () => {

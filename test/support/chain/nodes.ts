@@ -3,6 +3,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { silentLog, systemClock } from "@turnpike/base";
 import {
+  AbciQueries,
   apiSurface,
   ChainApp,
   type ChainSource,
@@ -22,6 +23,7 @@ import {
   startRpcServer,
 } from "@turnpike/chain";
 import { createEd25519Signer, sha256 } from "@turnpike/crypto";
+import { freePort } from "@turnpike/localnet";
 import { initComet, startComet, withoutComet, writeCometGenesis } from "./comet.ts";
 import { QUICK_PROFILE, quickGenesis } from "./local-chain.ts";
 
@@ -69,8 +71,14 @@ interface Served {
   readonly modules: ReturnType<typeof machineOf>["modules"];
 }
 
+const apiOf = (modules: Served["modules"]) => ({
+  surface: apiSurface(modules),
+  gasPrices: GAS_PRICES,
+  pruningKeepBlocks: 0n,
+});
+
 async function serve(stack: AsyncDisposableStack, { genesis, application, source, modules }: Served, rpcUrl: string) {
-  const shared = { surface: apiSurface(modules), gasPrices: GAS_PRICES, pruningKeepBlocks: 0n, host: HOST, port: 0 };
+  const shared = { ...apiOf(modules), host: HOST, port: 0 };
   const servers = { application, source, log: silentLog, clock: systemClock };
   const rest = stack.use(await startRestServer({ ...shared, cors: true }, servers));
   const grpc = stack.use(await startGrpcServer(shared, servers));
@@ -82,6 +90,14 @@ async function serve(stack: AsyncDisposableStack, { genesis, application, source
     grpcTarget: `${HOST}:${grpc.port}`,
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
+}
+
+/** What answers queries of an embedded node, and where they read blocks. */
+export function embeddedQueries(node: EmbeddedNode, modules: Served["modules"]) {
+  const rpcAddr = (): string => "tcp://0.0.0.0:26657";
+  const source = new EmbeddedSource({ listenAddr: "tcp://0.0.0.0:26656", rpcAddr }, node);
+  const queries = new AbciQueries(apiOf(modules), { application: node.application, source, log: silentLog });
+  return { source, queries };
 }
 
 /** An embedded node, and the test's hands on it. */
@@ -101,8 +117,9 @@ export async function startEmbedded(): Promise<EmbeddedTestNode> {
       { machine, validatorSigner, nodeSigner: edSigner("node") },
     ),
   );
-  const rpc = stack.use(await startRpcServer({ host: HOST, port: 0 }, { node, log: silentLog, clock: systemClock }));
-  const source = new EmbeddedSource({ listenAddr: "tcp://0.0.0.0:26656", rpcAddr: "tcp://0.0.0.0:26657" }, node);
+  const { source, queries } = embeddedQueries(node, modules);
+  const served = { node, queries, log: silentLog, clock: systemClock };
+  const rpc = stack.use(await startRpcServer({ host: HOST, port: 0 }, served));
   return { node, ...(await serve(stack, { genesis, application: node.application, source, modules }, rpc.url)) };
 }
 
@@ -118,8 +135,11 @@ export async function startUnderComet(): Promise<TestNode> {
   const maxBlockGas = BigInt(genesis.consensus.params.block.max_gas);
   const application = new ChainApp({ version: PROTOCOL_VERSION, maxBlockGas }, { machine, store });
   const address = `unix://${join(folder, "abci.sock")}`;
-  stack.use(await startAbciServer({ address }, { application, log: silentLog }));
-  const comet = stack.use(await startComet(home, address));
-  const rpc = stack.use(new CometRpc({ url: comet.rpcUrl }));
-  return await serve(stack, { genesis, application, source: new CometSource({ rpc }), modules }, comet.rpcUrl);
+  const rpcPort = await freePort();
+  const rpc = stack.use(new CometRpc({ url: `http://${HOST}:${rpcPort}` }));
+  const source = new CometSource({ rpc });
+  const queries = new AbciQueries(apiOf(modules), { application, source, log: silentLog });
+  stack.use(await startAbciServer({ address }, { application, queries, log: silentLog }));
+  const comet = stack.use(await startComet(home, address, rpcPort));
+  return await serve(stack, { genesis, application, source, modules }, comet.rpcUrl);
 }

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { silentLog, systemClock } from "@turnpike/base";
 import { openEmbeddedNode, PROTOCOL_VERSION, startRpcServer } from "@turnpike/chain";
 import { quickGenesis } from "./local-chain.ts";
-import { edSigner, machineOf } from "./nodes.ts";
+import { edSigner, embeddedQueries, machineOf } from "./nodes.ts";
 
 /** A node of a new chain that makes a block when it is told to. */
 export interface SteppedNode extends AsyncDisposable {
@@ -21,14 +21,16 @@ export async function startStepped(): Promise<SteppedNode> {
   stack.defer(() => rm(folder, { recursive: true, force: true }));
   const validatorSigner = edSigner("validator");
   const genesis = quickGenesis(validatorSigner.publicKey);
+  const { machine, modules } = machineOf(genesis);
   const node = stack.use(
     await openEmbeddedNode(
       { folder, genesis, moniker: "test", version: PROTOCOL_VERSION },
-      { machine: machineOf(genesis).machine, validatorSigner, nodeSigner: edSigner("node") },
+      { machine, validatorSigner, nodeSigner: edSigner("node") },
     ),
   );
-  const modules = { node, log: silentLog, clock: systemClock };
-  const rpc = stack.use(await startRpcServer({ host: "127.0.0.1", port: 0 }, modules));
+  const { queries } = embeddedQueries(node, modules);
+  const served = { node, queries, log: silentLog, clock: systemClock };
+  const rpc = stack.use(await startRpcServer({ host: "127.0.0.1", port: 0 }, served));
   const owned = stack.move();
   return {
     rpcUrl: rpc.url,

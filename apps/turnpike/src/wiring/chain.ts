@@ -1,9 +1,11 @@
 import { rm } from "node:fs/promises";
 import { AppError, type FaultPoints, type Log, noFaults, systemClock } from "@turnpike/base";
 import {
+  AbciQueries,
   type Application,
   apiSurface,
   BlockMeter,
+  type ChainApiOptions,
   ChainApp,
   type ChainSource,
   CometRpc,
@@ -93,10 +95,12 @@ interface Parts extends PocketMachine {
   readonly metrics: MetricsRegistry;
   readonly meter: BlockMeter;
   readonly turns: Turns;
+  /** What all servers show of the node. */
+  readonly api: ChainApiOptions;
 }
 
 async function embedded(config: Config, parts: Parts, stack: AsyncDisposableStack): Promise<Engine> {
-  const { home, genesis, machine, log, faults, metrics, meter, turns } = parts;
+  const { home, genesis, machine, log, faults, metrics, meter, turns, api } = parts;
   const { chain } = config;
   if (chain.snapshots.everyBlocks > 0) log.warn({ everyBlocks: chain.snapshots.everyBlocks }, NO_SNAPSHOTS);
   const node = stack.use(
@@ -121,13 +125,14 @@ async function embedded(config: Config, parts: Parts, stack: AsyncDisposableStac
       },
     ),
   );
-  const rpc = stack.use(
-    await listening("chain.rpc", chain.rpc, startRpcServer({ ...chain.rpc }, { node, log, turns, clock: systemClock })),
-  );
-  const source = new EmbeddedSource(
-    { listenAddr: "tcp://0.0.0.0:26656", rpcAddr: rpc.url.replace(/^http/, "tcp") },
-    node,
-  );
+  // Known once it listens.
+  let rpcUrl = "";
+  const rpcAddr = (): string => rpcUrl.replace(/^http/, "tcp");
+  const source = new EmbeddedSource({ listenAddr: "tcp://0.0.0.0:26656", rpcAddr }, node);
+  const queries = new AbciQueries(api, { application: node.application, source, log, turns });
+  const served = { node, queries, log, turns, clock: systemClock };
+  const rpc = stack.use(await listening("chain.rpc", chain.rpc, startRpcServer({ ...chain.rpc }, served)));
+  rpcUrl = rpc.url;
   const failed = node.ended.then(() => never);
   // It may end before anybody waits for it.
   failed.catch(() => {});
@@ -135,7 +140,7 @@ async function embedded(config: Config, parts: Parts, stack: AsyncDisposableStac
 }
 
 async function underCometBft(config: Config, parts: Parts, stack: AsyncDisposableStack): Promise<Engine> {
-  const { home, genesis, machine, log, faults, metrics, meter } = parts;
+  const { home, genesis, machine, log, faults, metrics, meter, turns, api } = parts;
   const { chain } = config;
   const store = stack.use(await openChainStore({ folder: home.storeFolder }, { log, faults }));
   const application = new ChainApp(
@@ -145,10 +150,12 @@ async function underCometBft(config: Config, parts: Parts, stack: AsyncDisposabl
   const rpc = stack.use(new CometRpc({ url: chain.cometRpcUrl ?? COMET_RPC }));
   const syncing = { store, application, genesis, metrics, log };
   const synced = await stateSync(config, home.snapshotsFolder, syncing, stack);
+  const source = new CometSource({ rpc });
+  const queries = new AbciQueries(api, { application, source, log, turns });
   const abci = stack.use(
-    await startAbciServer({ address: chain.abciAddress }, { application, log, faults, ...synced }),
+    await startAbciServer({ address: chain.abciAddress }, { application, queries, log, faults, ...synced }),
   );
-  return { application, source: new CometSource({ rpc }), urls: { abci: abci.address }, failed: undefined };
+  return { application, source, urls: { abci: abci.address }, failed: undefined };
 }
 
 function partsOf(
@@ -161,7 +168,12 @@ function partsOf(
   const made = pocketMachine({ gasPrices, consensusParams: consensusParamsOfGenesis(genesis.consensus.params) });
   const metrics = createPrometheusMetrics({ processMetrics: config.chain.metrics.port !== undefined });
   const meter = new BlockMeter({ metrics });
-  return { home, genesis, log, faults, metrics, meter, turns: new Turns(), ...made };
+  const api = {
+    surface: apiSurface(made.modules),
+    gasPrices,
+    pruningKeepBlocks: BigInt(config.chain.keepHeights),
+  };
+  return { home, genesis, log, faults, metrics, meter, turns: new Turns(), api, ...made };
 }
 
 /** Watches the node, and serves its metrics where a port is configured. @returns their address */
@@ -200,17 +212,13 @@ export async function startChain(config: Config, folder: string, modules: StartC
     ? embedded(config, parts, stack)
     : underCometBft(config, parts, stack));
   const { metrics } = await watched(config, parts, stack);
-  const shared = {
-    surface: apiSurface(parts.modules),
-    gasPrices: gasPricesOf(chain.minGasPrices),
-    pruningKeepBlocks: BigInt(chain.keepHeights),
-  };
+  const { api } = parts;
   const servers = { application, source, log, turns: parts.turns, clock: systemClock };
   const rest = stack.use(
-    await listening("chain.rest", chain.rest, startRestServer({ ...shared, ...chain.rest, cors: true }, servers)),
+    await listening("chain.rest", chain.rest, startRestServer({ ...api, ...chain.rest, cors: true }, servers)),
   );
   const grpc = stack.use(
-    await listening("chain.grpc", chain.grpc, startGrpcServer({ ...shared, ...chain.grpc }, servers)),
+    await listening("chain.grpc", chain.grpc, startGrpcServer({ ...api, ...chain.grpc }, servers)),
   );
   const served = {
     ...urls,

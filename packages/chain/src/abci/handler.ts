@@ -1,12 +1,14 @@
 import { AppError, type FaultPoints, type Log } from "@turnpike/base";
 import { cometAbci, createMessage } from "@turnpike/proto";
 import type { DrivenApplication } from "../app/types.ts";
+import type { AbciQuerier } from "../node/types.ts";
 import { eventsOf, malformed, resultFields, timeOf, updatesOf } from "./convert.ts";
 import type { SnapshotRequests } from "./snapshot-requests.ts";
 
 /** What {@link AbciHandler} works with. */
 export interface AbciHandlerModules {
   readonly application: DrivenApplication;
+  readonly queries: AbciQuerier;
   readonly log: Log;
   readonly faults: FaultPoints;
   readonly snapshots: SnapshotRequests;
@@ -31,16 +33,18 @@ const txSizeBytes = (tx: Uint8Array): number => {
 /** ABCI 0.38's requests, asked of the application. */
 export class AbciHandler {
   readonly #application: DrivenApplication;
+  readonly #queries: AbciQuerier;
   readonly #log: Log;
   readonly #faults: FaultPoints;
   readonly #snapshots: SnapshotRequests;
   readonly #committed: (heightBlocks: bigint) => void;
 
-  constructor({ application, log, faults, snapshots, committed }: AbciHandlerModules) {
+  constructor({ application, queries, log, faults, snapshots, committed }: AbciHandlerModules) {
     this.#faults = faults;
     this.#snapshots = snapshots;
     this.#committed = committed;
     this.#application = application;
+    this.#queries = queries;
     this.#log = log;
   }
 
@@ -127,9 +131,9 @@ export class AbciHandler {
     return { case: "initChain", value: createMessage(cometAbci.ResponseInitChainSchema, { appHash, validators }) };
   }
 
-  #query({ path, data, height }: cometAbci.RequestQuery): Answer {
+  async #query({ path, data, height }: cometAbci.RequestQuery): Promise<Answer> {
     try {
-      const { code, codespace, log, key, value, heightBlocks } = this.#application.abciQuery(path, data, height);
+      const { code, codespace, log, key, value, heightBlocks } = await this.#queries.abciQuery(path, data, height);
       const fields = { code, codespace, log, value, height: heightBlocks, ...(key === undefined ? {} : { key }) };
       return { case: "query", value: createMessage(cometAbci.ResponseQuerySchema, fields) };
     } catch (cause) {

@@ -5,6 +5,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { AppError, bytesToHex, isAppError, silentLog } from "@turnpike/base";
 import { bank, cometAbci, createMessage, decodeMessage } from "@turnpike/proto";
+import { eventually } from "@turnpike/testkit";
 import fc from "fast-check";
 import {
   ADDRESSES,
@@ -20,6 +21,7 @@ import { AbciClient } from "../../test/abci/client.ts";
 import { must } from "../../test/comet/recorded.ts";
 import { scratchFolder } from "../../test/store/model.ts";
 import type { DrivenApplication } from "../app/types.ts";
+import type { AbciQuerier, AppAnswer } from "../node/types.ts";
 import type { BlockInfo } from "../state/context.ts";
 import { openChainStore } from "../store/open-chain-store.ts";
 import type { ChainStore } from "../types.ts";
@@ -36,7 +38,11 @@ interface World {
 
 async function withServer(
   use: (world: World) => Promise<void>,
-  opts: { readonly maxMessageBytes?: number; readonly application?: (store: ChainStore) => DrivenApplication } = {},
+  opts: {
+    readonly maxMessageBytes?: number;
+    readonly application?: (store: ChainStore) => DrivenApplication;
+    readonly queries?: (application: DrivenApplication) => AbciQuerier;
+  } = {},
 ): Promise<void> {
   await using folder = await scratchFolder();
   await using store = await openChainStore({ folder: join(folder.path, "store") });
@@ -45,7 +51,7 @@ async function withServer(
   const clients: AbciClient[] = [];
   await using server = await startAbciServer(
     { address: "tcp://127.0.0.1:0", ...limits },
-    { application, log: silentLog },
+    { application, queries: opts.queries?.(application) ?? application, log: silentLog },
   );
   const client = (): AbciClient => {
     const made = new AbciClient(server.address);
@@ -325,7 +331,8 @@ test("a fault of the application stops consensus, and answers questions with a c
 test("a socket that a killed process left is taken over, one that is listened on is not", async () => {
   await using folder = await scratchFolder();
   await using store = await openChainStore({ folder: join(folder.path, "store") });
-  const modules = { application: testApp(store), log: silentLog };
+  const application = testApp(store);
+  const modules = { application, queries: application, log: silentLog };
   const address = `unix://${join(folder.path, "s")}`;
   await using first = await startAbciServer({ address }, modules);
   await assert.rejects(startAbciServer({ address }, modules), (error) => isAppError(error, "CONFIG_INVALID"));
@@ -341,12 +348,57 @@ test("a socket that a killed process left is taken over, one that is listened on
   }
 });
 
+test("a query that waits lets later ones begin; answers keep their order, and what changes the state waits for them", async () => {
+  const began: string[] = [];
+  let release: () => void = () => {};
+  const released = new Promise<void>((resolve) => {
+    release = resolve;
+  });
+  const answerOf = (path: string): AppAnswer => {
+    began.push(path);
+    return { code: 0, codespace: "", log: path, value: new Uint8Array(0), heightBlocks: 0n };
+  };
+  const queries = (): AbciQuerier => ({
+    abciQuery: (path) => (path === "/slow" ? released.then(() => answerOf(path)) : answerOf(path)),
+  });
+  const application = (store: ChainStore): DrivenApplication => {
+    const app = testApp(store);
+    const start = app.start.bind(app);
+    app.start = async (...given) => {
+      began.push("initChain");
+      return start(...given);
+    };
+    return app;
+  };
+  await withServer(
+    async ({ client }) => {
+      const one = client();
+      const query = (path: string) =>
+        ({ case: "query", value: createMessage(cometAbci.RequestQuerySchema, { path }) }) as const;
+      for (const request of [query("/slow"), flush, query("/quick"), flush]) one.send(request);
+      one.send({ case: "initChain", value: initChain() });
+      await eventually("the quick one is asked", () => began.includes("/quick"));
+      assert.deepEqual(began, ["/quick"]);
+      release();
+      const cases: (string | undefined)[] = [];
+      for (let i = 0; i < 5; i++) {
+        const answer = await one.answer();
+        cases.push(answer?.case === "query" ? answer.value.log : answer?.case);
+      }
+      assert.deepEqual(cases, ["/slow", "flush", "/quick", "flush", "initChain"]);
+      assert.deepEqual(began, ["/quick", "/slow", "initChain"]);
+    },
+    { queries, application },
+  );
+});
+
 test("disposing ends the connections that are open", async () => {
   await using folder = await scratchFolder();
   await using store = await openChainStore({ folder: join(folder.path, "store") });
+  const application = testApp(store);
   const server = await startAbciServer(
     { address: "tcp://127.0.0.1:0" },
-    { application: testApp(store), log: silentLog },
+    { application, queries: application, log: silentLog },
   );
   const socket = connect(Number(server.address.split(":").at(-1)), "127.0.0.1");
   await once(socket, "connect");

@@ -4,7 +4,9 @@ import { connect, createServer, type ListenOptions, type Server, type Socket } f
 import { AppError, type FaultPoints, isAppError, type Log, noFaults } from "@turnpike/base";
 import { cometAbci, createMessage, decodeMessage } from "@turnpike/proto";
 import type { DrivenApplication } from "../app/types.ts";
+import type { AbciQuerier } from "../node/types.ts";
 import { AnswerOutput } from "./answer-output.ts";
+import { AnswerQueue } from "./answer-queue.ts";
 import { FrameReader } from "./frames.ts";
 import { AbciHandler } from "./handler.ts";
 import { SnapshotRequests, type StateSync } from "./snapshot-requests.ts";
@@ -23,6 +25,8 @@ export interface AbciServerOptions {
 export interface AbciServerModules {
   /** Stays the caller's. */
   readonly application: DrivenApplication;
+  /** Answers queries: the application alone knows no blocks. */
+  readonly queries: AbciQuerier;
   readonly log: Log;
   readonly faults?: FaultPoints;
   /** Snapshots for CometBFT's state sync; stays the caller's. Without it there are none. */
@@ -40,6 +44,9 @@ export interface AbciServer extends AsyncDisposable {
 const MAX_MESSAGE_BYTES = 128 * 1024 * 1024;
 const MAX_CONNECTIONS = 16;
 const LINGER_MS = 1000;
+/** Requests that change nothing, so that the next may begin before they are answered; and how many of a connection may. */
+const READS: ReadonlySet<string | undefined> = new Set(["echo", "flush", "info", "query"]);
+const MAX_UNDER_WAY = 100;
 
 /**
  * Serves the application to CometBFT 0.38 over its socket protocol: requests and responses of `tendermint.abci`, each
@@ -71,12 +78,13 @@ class ListeningAbciServer implements AbciServer {
 
   constructor(
     opts: AbciServerOptions,
-    { application, log, faults, sync, committed, server }: AbciServerModules & { readonly server: Server },
+    { application, queries, log, faults, sync, committed, server }: AbciServerModules & { readonly server: Server },
   ) {
     this.#opts = opts;
     this.#server = server;
     this.#handler = new AbciHandler({
       application,
+      queries,
       log,
       faults: faults ?? noFaults,
       snapshots: new SnapshotRequests({ sync, log }),
@@ -121,12 +129,26 @@ class ListeningAbciServer implements AbciServer {
   async #answerAll(socket: Socket): Promise<void> {
     const reader = new FrameReader({ maxBytes: this.#opts.maxMessageBytes ?? MAX_MESSAGE_BYTES });
     const output = new AnswerOutput(socket);
+    const queue = new AnswerQueue({
+      output,
+      failed: (cause) => socket.destroy(cause instanceof Error ? cause : undefined),
+    });
     let isOver = false;
     for await (const chunk of socket as AsyncIterable<Buffer>) {
       if (isOver) continue;
       reader.push(chunk);
       for (let frame = reader.next(); frame.kind !== "partial" && !isOver; frame = reader.next()) {
-        const answer = frame.kind === "frame" ? await this.#answer(frame.body) : exceptionOf(frame.fault);
+        const request = frame.kind === "frame" ? requestOf(frame.body) : undefined;
+        if (request !== undefined && READS.has(request.case)) {
+          if (queue.length >= MAX_UNDER_WAY) await queue.sent();
+          if (this.#closing) return;
+          queue.push(this.#answer(request));
+          continue;
+        }
+        // What changes something is run alone, after what was asked before it.
+        await queue.sent();
+        const fault = frame.kind === "malformed" ? frame.fault : "the message cannot be read";
+        const answer = request === undefined ? exceptionOf(fault) : await this.#answer(request);
         await output.add(answer);
         if (this.#closing) return;
         if (answer.case !== "exception") continue;
@@ -136,21 +158,25 @@ class ListeningAbciServer implements AbciServer {
         // What is still under way is read and dropped for a while: a reset would take the exception back.
         setTimeout(() => socket.destroy(), LINGER_MS).unref();
       }
-      await output.send();
+      if (queue.length === 0) await output.send();
     }
+    await queue.sent();
   }
 
-  async #answer(body: Uint8Array): Promise<cometAbci.Response["value"] & { case: string }> {
-    const decoded = decodeMessage(cometAbci.RequestSchema, body);
-    if (!decoded.ok) return exceptionOf("the message cannot be read");
+  async #answer(request: cometAbci.Request["value"]): Promise<cometAbci.Response["value"] & { case: string }> {
     try {
-      const answer = await this.#handler.answer(decoded.message.value);
+      const answer = await this.#handler.answer(request);
       return answer.case === undefined ? exceptionOf("there is no answer") : answer;
     } catch (cause) {
-      this.#log.error({ cause, request: decoded.message.value.case }, "abci request failed");
+      this.#log.error({ cause, request: request.case }, "abci request failed");
       return exceptionOf(isAppError(cause) ? cause.message : "internal error");
     }
   }
+}
+
+function requestOf(body: Uint8Array): cometAbci.Request["value"] | undefined {
+  const decoded = decodeMessage(cometAbci.RequestSchema, body);
+  return decoded.ok ? decoded.message.value : undefined;
 }
 
 function exceptionOf(error: string): cometAbci.Response["value"] & { case: "exception" } {

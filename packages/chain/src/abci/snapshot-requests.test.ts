@@ -27,7 +27,10 @@ const initChain = createMessage(cometAbci.RequestInitChainSchema, {
 async function serve(node: TestNode, withSync: boolean) {
   const { application, folder, restorer } = node;
   const sync = withSync ? { sync: { folder, restorer } } : {};
-  const server = await startAbciServer({ address: "tcp://127.0.0.1:0" }, { application, log: silentLog, ...sync });
+  const server = await startAbciServer(
+    { address: "tcp://127.0.0.1:0" },
+    { application, queries: application, log: silentLog, ...sync },
+  );
   const client = new AbciClient(server.address);
   return {
     client,

@@ -2,36 +2,12 @@ import type { DescMessage } from "@bufbuild/protobuf";
 import { errorRow, isAppError, type Log } from "@turnpike/base";
 import { decodeMessage, encodeMessage, methodAt } from "@turnpike/proto";
 import { Turns } from "../node/turns.ts";
-import { GRPC_STATUS } from "../state/grpc-status.ts";
-import type { Module } from "../state/module.ts";
+import { GRPC_STATUS, type QueryRefusal, refuse } from "../state/grpc-status.ts";
 import type { Bytes } from "../types.ts";
 import type { ApiMethod, ApiModules } from "./api-method.ts";
-import { appReflectionService, pathsByService } from "./app-reflection-service.ts";
-import { type NodeServiceOptions, nodeService } from "./node-service.ts";
+import { pathsByService } from "./app-reflection-service.ts";
+import { baseServices, type ChainApiOptions } from "./base-services.ts";
 import { queryHeight } from "./query-height.ts";
-import { tendermintService } from "./tendermint-service.ts";
-import { txService } from "./tx-service.ts";
-
-/** What of the application's modules is shown to the outside. */
-export interface ApiSurface {
-  /** gRPC paths of the modules' queries. */
-  readonly queryPaths: readonly string[];
-  /** Type URLs of the messages that transactions may hold. */
-  readonly messageTypeUrls: readonly string[];
-}
-
-/** The surface of an application that is made of these modules. */
-export function apiSurface(modules: readonly Module[]): ApiSurface {
-  return {
-    queryPaths: modules.flatMap(({ queries }) => Object.keys(queries ?? {})),
-    messageTypeUrls: modules.flatMap(({ messages }) => Object.keys(messages ?? {})),
-  };
-}
-
-/** Plain values of a {@link ChainApi}. */
-export interface ChainApiOptions extends NodeServiceOptions {
-  readonly surface: ApiSurface;
-}
 
 /** Where a {@link ChainApi} reads, and what it tells of its own faults. */
 export interface ChainApiModules extends ApiModules {
@@ -66,18 +42,11 @@ export class ChainApi {
   readonly #services: readonly string[];
   readonly #turns: Turns;
 
-  constructor({ surface, ...node }: ChainApiOptions, modules: ChainApiModules) {
+  constructor(opts: ChainApiOptions, modules: ChainApiModules) {
     this.#modules = modules;
     this.#turns = modules.turns ?? new Turns();
-    this.#queries = new Set(surface.queryPaths);
-    this.#methods = new Map(
-      Object.entries({
-        ...txService(modules),
-        ...tendermintService(modules),
-        ...nodeService(node, modules),
-        ...appReflectionService(surface, modules),
-      }),
-    );
+    this.#queries = new Set(opts.surface.queryPaths);
+    this.#methods = baseServices(opts, modules);
     this.#services = [...pathsByService(this.paths()).keys()];
   }
 
@@ -133,12 +102,16 @@ export class ChainApi {
   }
 
   #fault(path: string, error: unknown): ApiAnswer {
-    const known = isAppError(error);
-    this.#modules.log.error({ path, code: known ? error.code : "INTERNAL", error }, "a query could not be answered");
-    const row = errorRow(known ? error.code : "INTERNAL");
-    const status = row.http === 502 || row.http === 503 ? GRPC_STATUS.Unavailable : GRPC_STATUS.Internal;
-    return { ok: false, status, text: row.message, heightBlocks: undefined };
+    return { ...faultOf(path, error, this.#modules.log), heightBlocks: undefined };
   }
+}
+
+/** How a query's own fault is answered. The log has it whole. */
+export function faultOf(path: string, error: unknown, log: Log): QueryRefusal {
+  const code = isAppError(error) ? error.code : "INTERNAL";
+  log.error({ path, code, error }, "a query could not be answered");
+  const { http, message } = errorRow(code);
+  return refuse(http === 502 || http === 503 ? "Unavailable" : "Internal", message);
 }
 
 /** The answer to a path that nothing is at, in the words of Go's gRPC server (recorded). */

@@ -24,7 +24,7 @@ test("the embedded node's blocks: no height is the newest block, and the validat
   };
   const known = { kind: "known", hash: new Uint8Array(32) } as const;
   const node = { application, blocks, nodeId: "ab", moniker: "m", submit: () => known } as unknown as EmbeddedNode;
-  const embedded = new EmbeddedSource({ listenAddr: "tcp://a:1", rpcAddr: "tcp://a:2" }, node);
+  const embedded = new EmbeddedSource({ listenAddr: "tcp://a:1", rpcAddr: () => "tcp://a:2" }, node);
   assert.equal(await embedded.latestHeightBlocks(), LATEST);
   await embedded.block();
   await embedded.block(5n);

@@ -17,7 +17,7 @@ export interface EmbeddedSourceOptions {
   /** Where a peer would reach it, such as `tcp://127.0.0.1:26656`; the embedded engine has no peers. */
   readonly listenAddr: string;
   /** Where its RPC is, such as `tcp://127.0.0.1:26657`. */
-  readonly rpcAddr: string;
+  readonly rpcAddr: () => string;
 }
 
 /** Version of CometBFT whose protocol the embedded engine speaks. */
@@ -35,7 +35,8 @@ export class EmbeddedSource implements ChainSource {
 
   async nodeInfo(): Promise<NodeInfo> {
     const { nodeId, moniker, application } = this.#node;
-    return { nodeId, moniker, network: application.chainId, version: COMET_VERSION, ...this.#opts };
+    const { listenAddr, rpcAddr } = this.#opts;
+    return { nodeId, moniker, network: application.chainId, version: COMET_VERSION, listenAddr, rpcAddr: rpcAddr() };
   }
 
   async latestHeightBlocks(): Promise<bigint> {

@@ -13,7 +13,8 @@ import {
 import { AppError } from "@turnpike/base";
 import { GRPC_STATUS } from "../state/grpc-status.ts";
 import type { Bytes } from "../types.ts";
-import { ChainApi, type ChainApiModules, type ChainApiOptions, unknownPath } from "./chain-api.ts";
+import type { ChainApiOptions } from "./base-services.ts";
+import { ChainApi, type ChainApiModules, unknownPath } from "./chain-api.ts";
 import { HEIGHT_HEADER } from "./query-height.ts";
 import { REFLECTION_SERVICES, reflect } from "./server-reflection.ts";
 

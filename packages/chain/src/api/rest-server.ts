@@ -4,7 +4,8 @@ import { AppError, type Clock } from "@turnpike/base";
 import { decodeMessage, encodeMessage, fromApiJson, toApiJsonText } from "@turnpike/proto";
 import { GRPC_STATUS } from "../state/grpc-status.ts";
 import type { Bytes } from "../types.ts";
-import { type ApiAnswer, ChainApi, type ChainApiModules, type ChainApiOptions } from "./chain-api.ts";
+import type { ChainApiOptions } from "./base-services.ts";
+import { type ApiAnswer, ChainApi, type ChainApiModules } from "./chain-api.ts";
 import type { ListeningServer } from "./grpc-server.ts";
 import { HEIGHT_HEADER } from "./query-height.ts";
 import { readBody } from "./rest-body.ts";
@@ -12,6 +13,7 @@ import { grpcHeaders, sendJson, sendStatus } from "./rest-reply.ts";
 import { readQuery, setPathFields, setQueryFields, unescapePath } from "./rest-request.ts";
 import { RestRouter, type RouteMatch } from "./rest-router.ts";
 import { REST_ROUTES } from "./rest-routes.ts";
+import { BROADCAST_PATH } from "./tx-service.ts";
 
 /** Plain values of the REST server. */
 export interface RestServerOptions extends ChainApiOptions {
@@ -36,7 +38,6 @@ export interface RestServerModules extends ChainApiModules {
   readonly clock: Clock;
 }
 
-const BROADCAST = "/cosmos.tx.v1beta1.Service/BroadcastTx";
 // Clients take 16 KiB of headers at most, as this server does: an answer must not have more than its request had.
 const MAX_LOCATION_LENGTH = 8_192;
 const FRONT_PAGE =
@@ -163,7 +164,7 @@ class RestApi {
 
   #reply(res: ServerResponse, { route }: RouteMatch, answer: ApiAnswer): void {
     // The real gateway broadcasts by itself, past gRPC, and so has no headers of it (recorded).
-    const headers = route.method === BROADCAST ? {} : grpcHeaders(answer.heightBlocks);
+    const headers = route.method === BROADCAST_PATH ? {} : grpcHeaders(answer.heightBlocks);
     if (!answer.ok) {
       sendStatus(res, answer.status, answer.text, headers);
       return;
@@ -173,7 +174,7 @@ class RestApi {
     if (output === undefined || decoded?.ok !== true)
       throw new AppError("INTERNAL", { detail: { method: route.method } });
     const height: Record<string, string> =
-      route.method === BROADCAST ? {} : { "X-Cosmos-Block-Height": answer.heightBlocks.toString() };
+      route.method === BROADCAST_PATH ? {} : { "X-Cosmos-Block-Height": answer.heightBlocks.toString() };
     sendJson(res, 200, toApiJsonText(output, decoded.message), { ...headers, ...height });
   }
 }

@@ -1,16 +1,16 @@
-import { baseAbci, type baseQuery, createMessage, encodeMessage, tx as txs } from "@turnpike/proto";
+import { type baseQuery, createMessage, tx as txs } from "@turnpike/proto";
 import type { Submission } from "../node/types.ts";
 import { GRPC_STATUS, refuse } from "../state/grpc-status.ts";
 import type { QueryAnswer } from "../state/module.ts";
-import type { Bytes } from "../types.ts";
 import { type ApiMethod, type ApiModules, answered, apiMethod, type CallContext } from "./api-method.ts";
 import { blockMessages } from "./block-messages.ts";
 import { parseGoHex } from "./go-values.ts";
-import { eventMessages, messageResponses, readTx, txResponseOf, upperHex } from "./tx-response.ts";
+import { encodeTx, SIMULATE_PATH, simulatedBytes, simulateResponse } from "./simulation.ts";
+import { readTx, txResponseOf, upperHex } from "./tx-response.ts";
 import { searchTxs } from "./tx-search.ts";
 
-/** What a meter without a limit says of it. */
-const NO_GAS_LIMIT = (1n << 64n) - 1n;
+/** Path that transactions are sent to. */
+export const BROADCAST_PATH = "/cosmos.tx.v1beta1.Service/BroadcastTx";
 const DEFAULT_BLOCK_TXS = 100n;
 const { BroadcastMode } = txs;
 
@@ -44,31 +44,10 @@ async function broadcast({ source }: ApiModules, request: txs.BroadcastTxRequest
   return submissionResponse(await source.submit(request.txBytes), mode);
 }
 
-function encodeTx(tx: txs.Tx): Bytes {
-  const { body, authInfo, signatures } = tx;
-  const raw = createMessage(txs.TxRawSchema, {
-    bodyBytes: encodeMessage(txs.TxBodySchema, body ?? createMessage(txs.TxBodySchema)),
-    authInfoBytes: encodeMessage(txs.AuthInfoSchema, authInfo ?? createMessage(txs.AuthInfoSchema)),
-    signatures,
-  });
-  return encodeMessage(txs.TxRawSchema, raw);
-}
-
 function simulate({ application }: ApiModules, request: txs.SimulateRequest): QueryAnswer<txs.SimulateResponse> {
-  const bytes = request.txBytes.length === 0 && request.tx !== undefined ? encodeTx(request.tx) : request.txBytes;
+  const bytes = simulatedBytes(request);
   if (bytes.length === 0) return refuse("InvalidArgument", "empty txBytes is not allowed");
-  const result = application.simulate(bytes);
-  if (result.code !== 0) return refuse("Unknown", `${result.log} with gas used: '${result.gasUsed}'`);
-  return answered(
-    createMessage(txs.SimulateResponseSchema, {
-      gasInfo: createMessage(baseAbci.GasInfoSchema, { gasWanted: NO_GAS_LIMIT, gasUsed: result.gasUsed }),
-      result: {
-        data: result.data,
-        events: eventMessages(result.events, false),
-        msgResponses: messageResponses(result.data),
-      },
-    }),
-  );
+  return simulateResponse(application.simulate(bytes));
 }
 
 async function getTx({ source }: ApiModules, { hash }: txs.GetTxRequest): Promise<QueryAnswer<txs.GetTxResponse>> {
@@ -146,9 +125,9 @@ const encode = ({ tx }: txs.TxEncodeRequest): QueryAnswer<txs.TxEncodeResponse> 
 export function txService(modules: ApiModules): Record<string, ApiMethod> {
   const path = (name: string): string => `/cosmos.tx.v1beta1.Service/${name}`;
   return {
-    [path("Simulate")]: apiMethod(txs.SimulateRequestSchema, txs.SimulateResponseSchema, (r) => simulate(modules, r)),
+    [SIMULATE_PATH]: apiMethod(txs.SimulateRequestSchema, txs.SimulateResponseSchema, (r) => simulate(modules, r)),
     [path("GetTx")]: apiMethod(txs.GetTxRequestSchema, txs.GetTxResponseSchema, (r) => getTx(modules, r)),
-    [path("BroadcastTx")]: apiMethod(txs.BroadcastTxRequestSchema, txs.BroadcastTxResponseSchema, (r) =>
+    [BROADCAST_PATH]: apiMethod(txs.BroadcastTxRequestSchema, txs.BroadcastTxResponseSchema, (r) =>
       broadcast(modules, r),
     ),
     [path("GetTxsEvent")]: apiMethod(txs.GetTxsEventRequestSchema, txs.GetTxsEventResponseSchema, (r) =>

@@ -4,19 +4,18 @@ import type { AppAnswer, GrpcAnswer } from "../node/types.ts";
 import type { StateMachine } from "../state/machine.ts";
 import type { QueryAnswer } from "../state/module.ts";
 import { SDK } from "../state/outcome.ts";
-import type { TxResult } from "../tx/run-tx.ts";
 import type { Bytes, ChainStore, StateReader } from "../types.ts";
 import { readBlockInfo } from "./block-infos.ts";
 import {
   abciFault,
   abciOfGrpc,
+  goDecodeFault,
   grpcFault,
   type HeightFault,
   heightFault,
   PANIC,
   prunedFault,
 } from "./query-answers.ts";
-import { answerSimulate, SIMULATE_PATH, simulationJson } from "./simulation.ts";
 
 /** The application that is asked. */
 export interface QueriedApp {
@@ -25,7 +24,6 @@ export interface QueriedApp {
   /** 0 before there is a genesis. */
   readonly initialHeightBlocks: bigint;
   latestHeightBlocks(): bigint;
-  simulate(tx: Bytes): TxResult;
 }
 
 /** What {@link AppQueries} works with. */
@@ -67,13 +65,11 @@ export class AppQueries {
   abciQuery(path: string, data: Bytes, heightBlocks = 0n): AppAnswer {
     const latest = this.#app.latestHeightBlocks();
     const asked = heightBlocks === 0n ? latest : heightBlocks;
-    if (path === SIMULATE_PATH || this.#machine.answers(path)) return this.#abciGrpc(path, data, heightBlocks);
+    if (this.#machine.answers(path)) return this.#abciGrpc(path, data, heightBlocks);
     const [, first, second, third] = path.split("/");
     if (first === "app") {
-      if (second === "version") {
-        return { code: 0, codespace: "sdk", log: "", value: Buffer.from(this.#app.version), heightBlocks: asked };
-      }
-      return second === "simulate" ? this.#abciSimulate(data, asked) : unknownAppQuery(path);
+      if (second !== "version") return unknownAppQuery(path);
+      return { code: 0, codespace: "sdk", log: "", value: Buffer.from(this.#app.version), heightBlocks: asked };
     }
     if (first === "store" && second !== undefined && third !== undefined) {
       return this.#abciStore(second, third, data, heightBlocks);
@@ -88,18 +84,7 @@ export class AppQueries {
     const answer = this.#query(at.reader, path, data);
     const malformed = answer.ok || answer.status !== 3 ? undefined : decodeFault(path, data);
     if (malformed !== undefined) return abciFault(SDK.invalidRequest, malformed, answer.heightBlocks);
-    // What is no gRPC status is an invalid request to the SDK; modules show such errors as status 2.
-    const isPlain = !answer.ok && path !== SIMULATE_PATH && answer.status === 2;
-    return isPlain ? abciFault(SDK.invalidRequest, answer.text, answer.heightBlocks) : abciOfGrpc(answer);
-  }
-
-  #abciSimulate(tx: Bytes, heightBlocks: bigint): AppAnswer {
-    const result = this.#app.simulate(tx);
-    if (result.code === 0) {
-      return { code: 0, codespace: "sdk", log: "", value: simulationJson(result), heightBlocks };
-    }
-    const { code, codespace } = result;
-    return { code, codespace, log: `failed to simulate tx: ${result.log}`, value: NOTHING, heightBlocks: 0n };
+    return abciOfGrpc(answer);
   }
 
   #abciStore(name: string, way: string, key: Bytes, heightBlocks: bigint): AppAnswer {
@@ -134,11 +119,6 @@ export class AppQueries {
   #query(reader: StateReader, path: string, request: Bytes): GrpcAnswer {
     const { heightBlocks } = reader;
     try {
-      if (path === SIMULATE_PATH)
-        return toGrpc(
-          answerSimulate(request, (tx) => this.#app.simulate(tx)),
-          heightBlocks,
-        );
       const block = readBlockInfo(reader, this.#app.chainId);
       return toGrpc(this.#machine.query(reader, block, path, request), heightBlocks);
     } catch (cause) {
@@ -154,12 +134,10 @@ export class AppQueries {
   }
 }
 
-// Go's text for what is cut off; recorded.
 function decodeFault(path: string, data: Bytes): string | undefined {
   const method = methodAt(path);
   const decoded = method === undefined ? undefined : decodeMessage(method.input, data);
-  if (decoded === undefined || decoded.ok) return undefined;
-  return decoded.fault === "premature EOF" ? "unexpected EOF" : decoded.fault;
+  return decoded === undefined || decoded.ok ? undefined : goDecodeFault(decoded.fault);
 }
 
 function unknownAppQuery(path: string): AppAnswer {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
-import { bank, baseAbci, createMessage, decodeMessage, encodeMessage, tx as txs } from "@turnpike/proto";
+import { bank } from "@turnpike/proto";
 import { ADDRESSES, CHAIN_ID, openTestNode, sendTx, testGenesis, testMachine } from "../../test/engine/chain.ts";
 import { scratchFolder } from "../../test/store/model.ts";
 import { chainStartOf } from "../engine/genesis.ts";
@@ -11,7 +11,6 @@ import { openChainStore } from "../store/open-chain-store.ts";
 import { ChainApp } from "./chain-app.ts";
 
 const NOTHING = new Uint8Array(0);
-const SIMULATE = "/cosmos.tx.v1beta1.Service/Simulate";
 const PARAMS = "/cosmos.bank.v1beta1.Query/Params";
 
 interface Recorded {
@@ -116,7 +115,6 @@ suite("application", () => {
     await using node = await openTestNode({ folder: folder.path });
     await node.produceBlock();
     const ask = (path: string, data = NOTHING): string => node.application.abciQuery(path, data).log;
-    const notSimulated = /^failed to simulate tx: .*tx parse error/;
     assert.equal(ask(""), "no query path provided: unknown request");
     assert.equal(ask("/"), "no query path provided: unknown request");
     assert.equal(
@@ -124,63 +122,12 @@ suite("application", () => {
       "expected second parameter to be either 'simulate' or 'version', neither was present: unknown request",
     );
     assert.equal(ask("/app/x"), "unknown query: [app x]: unknown request");
-    assert.match(ask("/app/simulate", Buffer.from("junk")), notSimulated);
     assert.equal(ask("/store/nosuch/key", Uint8Array.of(1)), "no such store: nosuch: unknown request");
     assert.equal(ask("/store/bank/subspace", Uint8Array.of(1)), "unexpected query path: /subspace: unknown request");
     assert.equal(ask("/store/bank/key", new Uint8Array(5000)), "");
     assert.equal(ask("/store/bank"), "unknown query path: unknown request");
     assert.equal(ask("/p2p/filter/addr/x"), "unknown query path: unknown request");
-    assert.equal(
-      ask(SIMULATE),
-      "rpc error: code = InvalidArgument desc = empty txBytes is not allowed: invalid request",
-    );
     assert.equal(node.application.grpcQuery("/no.such.Query/Thing", NOTHING).ok, false);
-  });
-
-  test("simulating answers gas, events and responses, in both forms, on the mempool's state", async () => {
-    await using folder = await scratchFolder();
-    await using node = await openTestNode({ folder: folder.path });
-    await node.produceBlock();
-    const tx = sendTx({ from: 0, sequence: 0n });
-    const request = (txBytes: Uint8Array): Uint8Array =>
-      encodeMessage(txs.SimulateRequestSchema, createMessage(txs.SimulateRequestSchema, { txBytes }));
-    const answer = node.application.grpcQuery(SIMULATE, request(tx));
-    assert.ok(answer.ok);
-    const decoded = decodeMessage(txs.SimulateResponseSchema, answer.value);
-    assert.ok(decoded.ok);
-    const { gasInfo, result } = decoded.message;
-    assert.equal(gasInfo?.gasWanted, 18_446_744_073_709_551_615n);
-    assert.ok((gasInfo?.gasUsed ?? 0n) > 40_000n);
-    assert.equal(result?.msgResponses[0]?.typeUrl, "/cosmos.bank.v1beta1.MsgSendResponse");
-    assert.ok(result.events.length > 5 && result.events.every((one) => one.attributes.every(({ index }) => !index)));
-    assert.deepEqual(node.application.abciQuery(SIMULATE, request(tx)).value, answer.value);
-    const raw = decodeMessage(txs.TxRawSchema, tx);
-    assert.ok(raw.ok);
-    const body = decodeMessage(txs.TxBodySchema, raw.message.bodyBytes);
-    const authInfo = decodeMessage(txs.AuthInfoSchema, raw.message.authInfoBytes);
-    assert.ok(body.ok && authInfo.ok);
-    const whole = createMessage(txs.TxSchema, {
-      body: body.message,
-      authInfo: authInfo.message,
-      signatures: raw.message.signatures,
-    });
-    const old = encodeMessage(txs.SimulateRequestSchema, createMessage(txs.SimulateRequestSchema, { tx: whole }));
-    assert.deepEqual(node.application.grpcQuery(SIMULATE, old), answer);
-    const json = JSON.parse(Buffer.from(node.application.abciQuery("/app/simulate", tx).value).toString());
-    assert.deepEqual(Object.keys(json), ["gas_info", "result"]);
-    assert.equal(json.gas_info.gas_used, `${gasInfo?.gasUsed}`);
-    assert.equal(typeof baseAbci.SimulationResponseSchema, "object");
-    // Nothing was kept; and what waits counts.
-    assert.equal(node.submit(tx).kind, "checked");
-    assert.ok(node.application.grpcQuery(SIMULATE, request(sendTx({ from: 0, sequence: 1n }))).ok);
-    const again = node.application.grpcQuery(SIMULATE, request(tx));
-    assert.ok(!again.ok);
-    assert.equal(again.status, 2);
-    assert.match(
-      again.text,
-      /^account sequence mismatch, expected 1, got 0: incorrect account sequence.* with gas used: '\d+'$/,
-    );
-    assert.equal(node.application.abciQuery(SIMULATE, request(tx)).code, 6);
   });
 
   test("the genesis is written once: asked again it answers the same, and another one is refused", async () => {

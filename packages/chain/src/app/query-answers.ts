@@ -86,10 +86,29 @@ function kindOfStatus(status: number): FaultKind {
   return status === 16 ? SDK.unauthorized : SDK.unknownRequest;
 }
 
-/** A gRPC answer of a query service as `abci_query` shows it, with the SDK's codes. */
+// A registered error of the SDK, as gRPC shows it.
+const REGISTERED = /^codespace \S+ code \d+: ([^:]+): (.*)$/s;
+
+/**
+ * A gRPC answer of a query service as `abci_query` shows it, with the SDK's codes. What the SDK gives as no gRPC status
+ * stands here as status 2: an invalid request, or an error of the SDK by its own text.
+ */
 export function abciOfGrpc(answer: GrpcAnswer): AppAnswer {
   const { heightBlocks } = answer;
   if (answer.ok) return { code: 0, codespace: "", log: "", value: answer.value, heightBlocks };
-  const desc = `rpc error: code = ${GO_STATUS[answer.status] ?? "Unknown"} desc = ${answer.text}`;
-  return abciFault(kindOfStatus(answer.status), desc, heightBlocks);
+  if (answer.status !== 2) return abciOfStatus(answer);
+  const [, name, text] = REGISTERED.exec(answer.text) ?? [];
+  if (name === undefined) return abciFault(SDK.invalidRequest, answer.text, heightBlocks);
+  return abciFault(SDK.unknownRequest, `${text}: ${name}`, heightBlocks);
+}
+
+/** A gRPC status as `abci_query` shows it, with the SDK's codes. */
+export function abciOfStatus({ status, text, heightBlocks }: GrpcAnswer & { readonly ok: false }): AppAnswer {
+  const desc = `rpc error: code = ${GO_STATUS[status] ?? "Unknown"} desc = ${text}`;
+  return abciFault(kindOfStatus(status), desc, heightBlocks);
+}
+
+/** Go's text for bytes that are no message; recorded. */
+export function goDecodeFault(fault: string): string {
+  return fault === "premature EOF" ? "unexpected EOF" : fault;
 }

@@ -49,11 +49,17 @@ export type GrpcAnswer =
   | { readonly ok: true; readonly value: Bytes; readonly heightBlocks: bigint }
   | { readonly ok: false; readonly status: number; readonly text: string; readonly heightBlocks: bigint };
 
+/** What answers `abci_query`. */
+export interface AbciQuerier {
+  /** @param heightBlocks undefined and 0: the newest */
+  abciQuery(path: string, data: Bytes, heightBlocks?: bigint): AppAnswer | Promise<AppAnswer>;
+}
+
 /**
  * The application as all servers ask it, the same under both engines: the state machine on the store, at the newest
  * committed height or at an older one.
  */
-export interface Application {
+export interface Application extends AbciQuerier {
   readonly chainId: string;
   /** Version of the program, such as `0.1.35`: relay miners refuse what is no version number of at least 0.1.25. */
   readonly version: string;
@@ -66,7 +72,7 @@ export interface Application {
    * @param heightBlocks undefined and 0: the newest. One that is ahead, pruned or negative is refused with the SDK's text.
    */
   grpcQuery(path: string, request: Bytes, heightBlocks?: bigint): GrpcAnswer;
-  /** `abci_query`: gRPC paths, `/app/version`, `/app/simulate`, `/cosmos.tx.v1beta1.Service/Simulate`; the SDK's answer for others. */
+  /** `abci_query` of the state: the modules' gRPC paths, `/store/{name}/key`, `/app/version`; the SDK's answer for others. */
   abciQuery(path: string, data: Bytes, heightBlocks?: bigint): AppAnswer;
   /** Runs a transaction on the newest state and keeps nothing. */
   simulate(tx: Bytes): TxResult;

@@ -33,7 +33,10 @@ const txs = [1, 2, 3].map((byte) => ({
 node.produce();
 node.produce(txs);
 node.produce([], [event("end", "mode", "EndBlock")]);
-const server = await startRpcServer({ host: "127.0.0.1", port: 0 }, { node, log: silentLog, clock: systemClock });
+const server = await startRpcServer(
+  { host: "127.0.0.1", port: 0 },
+  { node, queries: node.application, log: silentLog, clock: systemClock },
+);
 after(() => server?.[Symbol.asyncDispose]());
 const client = await Comet38Client.connect(server.url);
 after(() => client?.disconnect());

@@ -9,15 +9,22 @@ import { silentLog, systemClock } from "@turnpike/base";
 import { must } from "../../test/comet/recorded.ts";
 import { ADDRESSES, CHAIN_ID, KEYS, openTestNode, START_AMOUNT } from "../../test/engine/chain.ts";
 import { at } from "../../test/rpc/recorded-node.ts";
+import { AbciQueries } from "../api/abci-queries.ts";
+import { EmbeddedSource } from "../api/embedded-source.ts";
 import { startRpcServer } from "./rpc-server.ts";
 
 it("an unmodified wallet pays over the RPC of the embedded engine", async () => {
   const folder = await mkdtemp(join(tmpdir(), "rpc-engine-"));
   try {
     await using node = await openTestNode({ folder, blockIntervalMs: 20, clock: systemClock });
+    const source = new EmbeddedSource({ listenAddr: "tcp://0.0.0.0:26656", rpcAddr: () => server.url }, node);
+    const queries = new AbciQueries(
+      { surface: { queryPaths: [], messageTypeUrls: [] }, gasPrices: [] },
+      { application: node.application, source, log: silentLog },
+    );
     await using server = await startRpcServer(
       { host: "127.0.0.1", port: 0 },
-      { node, log: silentLog, clock: systemClock },
+      { node, queries, log: silentLog, clock: systemClock },
     );
     const [from = "", to = ""] = ADDRESSES;
     const wallet = await DirectSecp256k1Wallet.fromKey(Uint8Array.from(must(KEYS[0])), "pokt");
@@ -27,6 +34,10 @@ it("an unmodified wallet pays over the RPC of the embedded engine", async () => 
     const fee = { amount: [{ denom: "upokt", amount: "500" }], gas: "300000" };
     const sent = await client.sendTokens(from, to, [{ denom: "upokt", amount: "7" }], fee, "a memo");
     assert.equal(sent.code, 0);
+    // As wallets do with a fee of "auto": simulated over abci_query, with an empty signature.
+    const message = { fromAddress: from, toAddress: to, amount: [{ denom: "upokt", amount: "7" }] };
+    const gas = await client.simulate(from, [{ typeUrl: "/cosmos.bank.v1beta1.MsgSend", value: message }], "a memo");
+    assert.ok(gas > 40_000 && gas < 300_000, `${gas}`);
     assert.equal(BigInt((await client.getBalance(from, "upokt")).amount), START_AMOUNT - 507n);
     assert.equal((await client.getTx(sent.transactionHash))?.height, sent.height);
     assert.equal(await client.getTx("00".repeat(32)), null);

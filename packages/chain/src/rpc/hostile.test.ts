@@ -15,7 +15,10 @@ const NODE = new TestNode();
 for (let i = 0; i < 3; i++) NODE.produce();
 
 const serve = (options: Partial<RpcServerOptions> = {}, node = NODE): Promise<RpcServer> =>
-  startRpcServer({ host: "127.0.0.1", port: 0, ...options }, { node, log: silentLog, clock: systemClock });
+  startRpcServer(
+    { host: "127.0.0.1", port: 0, ...options },
+    { node, queries: node.application, log: silentLog, clock: systemClock },
+  );
 
 async function post(
   url: string,
@@ -58,7 +61,7 @@ describe("hostile clients of the RPC", () => {
 
   it("wait their turn, one call at a time, and are refused when too many wait", async () => {
     const turns = new Turns({ maxWaiting: 0 });
-    const modules = { node: NODE, log: silentLog, clock: systemClock, turns };
+    const modules = { node: NODE, queries: NODE.application, log: silentLog, clock: systemClock, turns };
     await using busy = await startRpcServer({ host: "127.0.0.1", port: 0 }, modules);
     const { text } = await post(busy.url, '{"jsonrpc":"2.0","id":1,"method":"health"}');
     assert.match(text, /"data":"too many requests wait"/);

@@ -3,7 +3,7 @@ import { validatorKeyAddress } from "@turnpike/crypto";
 import { validatorToRpcJson } from "../comet/rpc-json.ts";
 import { nsToRfc3339 } from "../comet/time.ts";
 import { validatorAt } from "../comet/validator-set.ts";
-import type { EmbeddedNode, StoredBlock } from "../node/types.ts";
+import type { AbciQuerier, EmbeddedNode, StoredBlock } from "../node/types.ts";
 import { failed, type RpcOutcome, result, resultText } from "./answers.ts";
 import type { ArgumentValue } from "./arguments.ts";
 import { goJsonText } from "./go-json.ts";
@@ -50,7 +50,10 @@ const stampOf = (stored: StoredBlock | undefined): [hash: string, appHash: strin
 ];
 
 /** Methods that show the node, its application, its genesis and the consensus. */
-export function nodeMethods(opts: NodeMethodOptions, node: EmbeddedNode): RpcMethods {
+export function nodeMethods(
+  opts: NodeMethodOptions,
+  { node, queries }: { readonly node: EmbeddedNode; readonly queries: AbciQuerier },
+): RpcMethods {
   const { blocks, application, genesis } = node;
   let genesisText: string | undefined;
   let genesisBytes: Buffer | undefined;
@@ -99,9 +102,9 @@ export function nodeMethods(opts: NodeMethodOptions, node: EmbeddedNode): RpcMet
     });
   };
 
-  const abciQuery = ([path, data, height]: readonly ArgumentValue[]): RpcOutcome => {
+  const abciQuery = async ([path, data, height]: readonly ArgumentValue[]): Promise<RpcOutcome> => {
     const key = bytesOf(data);
-    const answer = application.abciQuery(textOf(path), key, integerOf(height) ?? 0n);
+    const answer = await queries.abciQuery(textOf(path), key, integerOf(height) ?? 0n);
     const readsKey = answer.code === 0 && textOf(path).startsWith("/store/");
     return result({
       response: {

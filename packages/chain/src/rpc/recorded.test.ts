@@ -8,7 +8,7 @@ import { startRpcServer } from "./rpc-server.ts";
 const { node, vars } = createRecordedNode();
 const server = await startRpcServer(
   { host: "127.0.0.1", port: 0, p2pAddress: "tcp://127.0.0.1:26656" },
-  { node, log: silentLog, clock: systemClock },
+  { node, queries: node.application, log: silentLog, clock: systemClock },
 );
 after(() => server?.[Symbol.asyncDispose]());
 

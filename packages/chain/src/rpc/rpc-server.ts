@@ -4,7 +4,7 @@ import type { AddressInfo } from "node:net";
 import type { Clock, Log } from "@turnpike/base";
 import { type WebSocket, WebSocketServer } from "ws";
 import { Turns } from "../node/turns.ts";
-import type { EmbeddedNode } from "../node/types.ts";
+import type { AbciQuerier, EmbeddedNode } from "../node/types.ts";
 import { blockMethods } from "./block-methods.ts";
 import { RPC_BOUNDS, type RpcBounds } from "./bounds.ts";
 import { EventHub } from "./event-hub.ts";
@@ -31,6 +31,8 @@ export interface RpcServerOptions extends Partial<RpcBounds> {
 /** What {@link startRpcServer} works with. */
 export interface RpcServerModules {
   readonly node: EmbeddedNode;
+  /** Answers `abci_query`: the application alone knows no blocks. */
+  readonly queries: AbciQuerier;
   readonly log: Log;
   readonly clock: Clock;
   /** Shared by all servers of a node; without it the calls of this one alone are taken in turns. */
@@ -50,7 +52,7 @@ export interface RpcServer extends AsyncDisposable {
  */
 export async function startRpcServer(options: RpcServerOptions, modules: RpcServerModules): Promise<RpcServer> {
   const { host, port, p2pAddress = "tcp://0.0.0.0:26656", ...given } = options;
-  const { node, log, clock, turns = new Turns() } = modules;
+  const { node, log, clock, queries, turns = new Turns() } = modules;
   const bounds: RpcBounds = { ...RPC_BOUNDS, ...given };
   const authority = (): string => {
     const name = host.includes(":") ? `[${host}]` : host;
@@ -61,7 +63,7 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
   const methods: RpcMethods = {
     ...blockMethods(node),
     ...txMethods(node, hub),
-    ...nodeMethods({ genesisChunkBytes: bounds.genesisChunkBytes, p2pAddress, rpcAddress }, node),
+    ...nodeMethods({ genesisChunkBytes: bounds.genesisChunkBytes, p2pAddress, rpcAddress }, { node, queries }),
     ...socketMethods(hub),
   };
   const door = new HttpDoor(bounds, { methods, log, clock, turns });

@@ -16,7 +16,7 @@ interface Line {
 
 const START = { host: "127.0.0.1", port: 0 };
 const serve = (node: TestNode, options: Partial<RpcServerOptions> = {}, log: Log = silentLog): Promise<RpcServer> =>
-  startRpcServer({ ...START, ...options }, { node, log, clock: systemClock });
+  startRpcServer({ ...START, ...options }, { node, queries: node.application, log, clock: systemClock });
 
 function readTranscript(name: string): readonly Line[] {
   return at(readRecordedChain(`rpc/${name}.json`), "transcript") as readonly Line[];

@@ -4,6 +4,7 @@ import { failPlain, type TxFault } from "./outcome.ts";
 export const GRPC_STATUS = {
   Unknown: 2,
   InvalidArgument: 3,
+  DeadlineExceeded: 4,
   NotFound: 5,
   AlreadyExists: 6,
   PermissionDenied: 7,

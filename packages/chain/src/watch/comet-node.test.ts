@@ -36,7 +36,7 @@ suite("metrics under CometBFT", { skip: withoutComet, timeout: 240_000 }, () => 
     await using store = await openChainStore({ folder: join(folder.path, "store") });
     const application = new ChainApp({ version: "0.1.35" }, { machine: testMachine(), store, log: silentLog, meter });
     const address = `unix://${join(folder.path, "abci.sock")}`;
-    await using _server = await startAbciServer({ address }, { application, log: silentLog });
+    await using _server = await startAbciServer({ address }, { application, queries: application, log: silentLog });
     const { running, url } = await startComet(join(folder.path, "home"), address);
     await using comet = running;
     const block = async (): Promise<void> => {

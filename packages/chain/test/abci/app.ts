@@ -16,6 +16,6 @@ application.commit = async (records) => {
   await commit(records);
   if (isLast && dies === "after") process.kill(process.pid, "SIGKILL");
 };
-await using server = await startAbciServer({ address }, { application, log: silentLog });
+await using server = await startAbciServer({ address }, { application, queries: application, log: silentLog });
 writeSync(1, `${server.address}\n`);
 await new Promise(() => {});

@@ -114,6 +114,7 @@ export async function startNode(folder: string, p2pPort?: number): Promise<SyncN
       { address },
       {
         application,
+        queries: application,
         log: silentLog,
         sync: { folder: snapshots, restorer },
         committed: (height) => keeper.committed(height),

@@ -1,6 +1,6 @@
 import { readFileSync } from "node:fs";
 import { sha256 } from "@turnpike/crypto";
-import { type ApiSurface, apiSurface } from "../../src/api/chain-api.ts";
+import { type ApiSurface, apiSurface } from "../../src/api/base-services.ts";
 import { pocketMachine } from "../../src/app/pocket-machine.ts";
 import { buildBlock } from "../../src/comet/block.ts";
 import { rfc3339ToNs } from "../../src/comet/time.ts";

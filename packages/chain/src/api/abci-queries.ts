@@ -1,0 +1,105 @@
+import { setTimeout as sleep } from "node:timers/promises";
+import { decodeMessage, encodeMessage } from "@turnpike/proto";
+import { abciFault, abciOfGrpc, abciOfStatus, goDecodeFault, heightFault } from "../app/query-answers.ts";
+import { Turns } from "../node/turns.ts";
+import type { AbciQuerier, AppAnswer } from "../node/types.ts";
+import { refuse } from "../state/grpc-status.ts";
+import type { QueryAnswer } from "../state/module.ts";
+import { SDK } from "../state/outcome.ts";
+import type { Bytes } from "../types.ts";
+import type { ApiMethod } from "./api-method.ts";
+import { baseServices, type ChainApiOptions } from "./base-services.ts";
+import { type ChainApiModules, faultOf } from "./chain-api.ts";
+import { SIMULATE_PATH, simulationJson } from "./simulation.ts";
+import { BROADCAST_PATH } from "./tx-service.ts";
+
+/** Plain values of {@link AbciQueries}. */
+export interface AbciQueriesOptions extends ChainApiOptions {
+  /** Calls of the base services at one time; 16 by default. What is more is refused. */
+  readonly maxCalls?: number;
+  /** How long one of them may take; 3 s by default. */
+  readonly timeoutMs?: number;
+}
+
+type ServiceAnswer = QueryAnswer<Bytes>;
+
+/**
+ * `abci_query` of a whole node: the application's state, and the base services over blocks and transactions. Under CometBFT
+ * all clients' queries share one connection, on which answers keep their order, and these services ask CometBFT itself: so
+ * they are bounded in number and in time.
+ */
+export class AbciQueries implements AbciQuerier {
+  readonly #opts: { readonly maxCalls: number; readonly timeoutMs: number };
+  readonly #modules: ChainApiModules;
+  readonly #services: ReadonlyMap<string, ApiMethod>;
+  readonly #turns: Turns;
+  #calls = 0;
+
+  constructor({ maxCalls = 16, timeoutMs = 3_000, ...api }: AbciQueriesOptions, modules: ChainApiModules) {
+    this.#opts = { maxCalls, timeoutMs };
+    this.#modules = modules;
+    this.#services = baseServices(api, modules);
+    this.#turns = modules.turns ?? new Turns();
+  }
+
+  /** Asks as `abci_query` does. @param heightBlocks 0: the newest */
+  abciQuery(path: string, data: Bytes, heightBlocks = 0n): AppAnswer | Promise<AppAnswer> {
+    if (path === BROADCAST_PATH) return abciFault(SDK.invalidRequest, "can't route a broadcast tx message");
+    const method = this.#services.get(path);
+    if (method !== undefined) return this.#askService(method, path, data, heightBlocks);
+    const [, root, what] = path.split("/");
+    if (root === "app" && what === "simulate") return this.#simulate(data, heightBlocks);
+    return this.#modules.application.abciQuery(path, data, heightBlocks);
+  }
+
+  async #askService(method: ApiMethod, path: string, data: Bytes, asked: bigint): Promise<AppAnswer> {
+    const latestBlocks = this.#modules.application.latestHeightBlocks();
+    const fault = heightFault(asked, { latestBlocks, earliestBlocks: 0n });
+    if (fault !== undefined) return abciFault(fault.kind, fault.text);
+    const heightBlocks = asked === 0n ? latestBlocks : asked;
+    const decoded = decodeMessage(method.input, data);
+    if (!decoded.ok) return abciFault(SDK.invalidRequest, goDecodeFault(decoded.fault), heightBlocks);
+    const answer = await this.#bounded(async (): Promise<ServiceAnswer> => {
+      try {
+        const got = await method.answer(decoded.message, { heightBlocks });
+        return got.ok ? { ok: true, value: encodeMessage(method.output, got.value) } : got;
+      } catch (error) {
+        return faultOf(path, error, this.#modules.log);
+      }
+    });
+    if (answer.ok) return abciOfGrpc({ ...answer, heightBlocks });
+    // The only one that the SDK gives as a status and not as a plain error.
+    return path === SIMULATE_PATH ? abciOfStatus({ ...answer, heightBlocks }) : abciOfGrpc({ ...answer, heightBlocks });
+  }
+
+  #simulate(tx: Bytes, asked: bigint): AppAnswer {
+    const { application } = this.#modules;
+    const result = application.simulate(tx);
+    if (result.code === 0) {
+      const heightBlocks = asked === 0n ? application.latestHeightBlocks() : asked;
+      return { code: 0, codespace: "sdk", log: "", value: simulationJson(result), heightBlocks };
+    }
+    const { code, codespace } = result;
+    const log = `failed to simulate tx: ${result.log}`;
+    return { code, codespace, log, value: new Uint8Array(0), heightBlocks: 0n };
+  }
+
+  // One that is late keeps its place until it ends: it still asks.
+  async #bounded(work: () => Promise<ServiceAnswer>): Promise<ServiceAnswer> {
+    const started = this.#calls < this.#opts.maxCalls ? this.#turns.run(work) : undefined;
+    if (started === undefined) return refuse("ResourceExhausted", "too many requests wait");
+    this.#calls++;
+    const ended = started.finally(() => this.#calls--);
+    const timer = new AbortController();
+    const late = sleep(this.#opts.timeoutMs, undefined, { signal: timer.signal }).then(
+      () => refuse("DeadlineExceeded", "the node's blocks were not read in time"),
+      // Answered before.
+      () => ended,
+    );
+    try {
+      return await Promise.race([ended, late]);
+    } finally {
+      timer.abort();
+    }
+  }
+}

@@ -1,0 +1,69 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { silentLog } from "@turnpike/base";
+import { createMessage, decodeMessage, encodeMessage, tx as txs } from "@turnpike/proto";
+import { openTestNode, sendTx } from "../../test/engine/chain.ts";
+import { scratchFolder } from "../../test/store/model.ts";
+import type { AppAnswer, EmbeddedNode } from "../node/types.ts";
+import { AbciQueries } from "./abci-queries.ts";
+import { type ApiAnswer, ChainApi } from "./chain-api.ts";
+import { EmbeddedSource } from "./embedded-source.ts";
+import { SIMULATE_PATH } from "./simulation.ts";
+
+const OPTIONS = { surface: { queryPaths: [], messageTypeUrls: [] }, gasPrices: [] };
+const modulesOf = (node: EmbeddedNode) => ({
+  application: node.application,
+  source: new EmbeddedSource({ listenAddr: "tcp://a:1", rpcAddr: () => "tcp://a:2" }, node),
+  log: silentLog,
+});
+const grpc = (node: EmbeddedNode, request: Uint8Array): Promise<ApiAnswer> =>
+  new ChainApi(OPTIONS, modulesOf(node)).call(SIMULATE_PATH, request, undefined);
+const abci = async (node: EmbeddedNode, path: string, data: Uint8Array): Promise<AppAnswer> =>
+  new AbciQueries(OPTIONS, modulesOf(node)).abciQuery(path, data);
+
+suite("simulating", () => {
+  test("answers gas, events and responses, in both forms, on the mempool's state", async () => {
+    await using folder = await scratchFolder();
+    await using node = await openTestNode({ folder: folder.path });
+    await node.produceBlock();
+    const tx = sendTx({ from: 0, sequence: 0n });
+    const request = (txBytes: Uint8Array): Uint8Array =>
+      encodeMessage(txs.SimulateRequestSchema, createMessage(txs.SimulateRequestSchema, { txBytes }));
+    const answer = await grpc(node, request(tx));
+    assert.ok(answer.ok);
+    const decoded = decodeMessage(txs.SimulateResponseSchema, answer.value);
+    assert.ok(decoded.ok);
+    const { gasInfo, result } = decoded.message;
+    assert.equal(gasInfo?.gasWanted, 18_446_744_073_709_551_615n);
+    assert.ok((gasInfo?.gasUsed ?? 0n) > 40_000n);
+    assert.equal(result?.msgResponses[0]?.typeUrl, "/cosmos.bank.v1beta1.MsgSendResponse");
+    assert.ok(result.events.length > 5 && result.events.every((one) => one.attributes.every(({ index }) => !index)));
+    assert.deepEqual((await abci(node, SIMULATE_PATH, request(tx))).value, answer.value);
+    const raw = decodeMessage(txs.TxRawSchema, tx);
+    assert.ok(raw.ok);
+    const body = decodeMessage(txs.TxBodySchema, raw.message.bodyBytes);
+    const authInfo = decodeMessage(txs.AuthInfoSchema, raw.message.authInfoBytes);
+    assert.ok(body.ok && authInfo.ok);
+    const whole = createMessage(txs.TxSchema, {
+      body: body.message,
+      authInfo: authInfo.message,
+      signatures: raw.message.signatures,
+    });
+    const old = encodeMessage(txs.SimulateRequestSchema, createMessage(txs.SimulateRequestSchema, { tx: whole }));
+    assert.deepEqual(await grpc(node, old), answer);
+    const json = JSON.parse(Buffer.from((await abci(node, "/app/simulate", tx)).value).toString());
+    assert.deepEqual(Object.keys(json), ["gas_info", "result"]);
+    assert.equal(json.gas_info.gas_used, `${gasInfo?.gasUsed}`);
+    // Nothing was kept; and what waits counts.
+    assert.equal(node.submit(tx).kind, "checked");
+    assert.ok((await grpc(node, request(sendTx({ from: 0, sequence: 1n })))).ok);
+    const again = await grpc(node, request(tx));
+    assert.ok(!again.ok);
+    assert.equal(again.status, 2);
+    assert.match(
+      again.text,
+      /^account sequence mismatch, expected 1, got 0: incorrect account sequence.* with gas used: '\d+'$/,
+    );
+    assert.equal((await abci(node, SIMULATE_PATH, request(tx))).code, 6);
+  });
+});
