@@ -106,6 +106,8 @@ export function makeGround(opts: GroundOptions): Ground {
       }),
     ),
     validators: [{ moniker: "bench", signer: operator, consensusKey: VALIDATOR.publicKey, bondUpokt: 10_000n * POKT }],
+    // Whole blocks of what is measured.
+    maxBlockGas: -1n,
   });
   return { genesis, accounts, suppliers, applications };
 }

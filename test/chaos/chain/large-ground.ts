@@ -88,6 +88,8 @@ export function makeLarge({ suppliers, services, applications }: LargeSize): Lar
       }),
     ),
     validators: [{ moniker: "large", signer: operator, consensusKey: VALIDATOR.publicKey, bondUpokt: 900n * POKT }],
+    // Whole blocks of what is measured.
+    maxBlockGas: -1n,
   });
   return {
     genesis,

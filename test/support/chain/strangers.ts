@@ -13,9 +13,9 @@ export function msg<Desc extends DescMessage>(schema: Desc, init: MessageInitSha
   return packAny(schema, createMessage(schema, init));
 }
 
-const GAS_LIMIT = 20_000_000n;
+const GAS_LIMIT = 5_000_000n;
 // One upokt for a million units of gas.
-const FEE = [{ denom: "upokt", amount: 20n }];
+const FEE = [{ denom: "upokt", amount: 5n }];
 
 /** Bytes of an answer, and the height that it was read at. */
 export interface RawAnswer {

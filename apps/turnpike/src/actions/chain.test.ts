@@ -252,7 +252,7 @@ suite("turnpike chain", () => {
     const text = textOf(join(home, "config/genesis.json"));
     for (const [name, bad] of [
       ["cut", text.slice(0, text.length / 2)],
-      ["no-params", text.replace(/"max_gas": "-1"/, '"max_gas": "much"')],
+      ["no-params", text.replace(/"max_gas": "\d+"/, '"max_gas": "much"')],
       ["no-time", text.replace('"genesis_time"', '"time"')],
     ] as const) {
       assert.notEqual(bad, text);

@@ -10,7 +10,7 @@ import type { Bytes } from "../types.ts";
 import type { ApiMethod } from "./api-method.ts";
 import { baseServices, type ChainApiOptions } from "./base-services.ts";
 import { type ChainApiModules, faultOf } from "./chain-api.ts";
-import { SIMULATE_PATH, simulationJson } from "./simulation.ts";
+import { SIMULATE_PATH, simulationJson, TOO_MANY_SIMULATIONS } from "./simulation.ts";
 import { BROADCAST_PATH } from "./tx-service.ts";
 
 /** Plain values of {@link AbciQueries}. */
@@ -68,13 +68,15 @@ export class AbciQueries implements AbciQuerier {
       }
     });
     if (answer.ok) return abciOfGrpc({ ...answer, heightBlocks });
-    // The only one that the SDK gives as a status and not as a plain error.
+    // The only one whose plain error the SDK gives as a status.
     return path === SIMULATE_PATH ? abciOfStatus({ ...answer, heightBlocks }) : abciOfGrpc({ ...answer, heightBlocks });
   }
 
-  #simulate(tx: Bytes, asked: bigint): AppAnswer {
+  async #simulate(tx: Bytes, asked: bigint): Promise<AppAnswer> {
     const { application } = this.#modules;
-    const result = application.simulate(tx);
+    const simulated = application.simulate(tx);
+    if (simulated === undefined) return abciFault(SDK.unknownRequest, TOO_MANY_SIMULATIONS);
+    const result = await simulated;
     if (result.code === 0) {
       const heightBlocks = asked === 0n ? application.latestHeightBlocks() : asked;
       return { code: 0, codespace: "sdk", log: "", value: simulationJson(result), heightBlocks };

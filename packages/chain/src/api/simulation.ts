@@ -8,6 +8,9 @@ import { eventMessages, messageResponses } from "./tx-response.ts";
 /** Path that clients simulate at. */
 export const SIMULATE_PATH = "/cosmos.tx.v1beta1.Service/Simulate";
 
+/** What is said to one too many. */
+export const TOO_MANY_SIMULATIONS = "too many simulations wait; try again, or name the gas";
+
 // What the real chain shows where there is no limit.
 const NO_GAS_LIMIT = (1n << 64n) - 1n;
 

@@ -5,7 +5,7 @@ import type { QueryAnswer } from "../state/module.ts";
 import { type ApiMethod, type ApiModules, answered, apiMethod, type CallContext } from "./api-method.ts";
 import { blockMessages } from "./block-messages.ts";
 import { parseGoHex } from "./go-values.ts";
-import { encodeTx, SIMULATE_PATH, simulatedBytes, simulateResponse } from "./simulation.ts";
+import { encodeTx, SIMULATE_PATH, simulatedBytes, simulateResponse, TOO_MANY_SIMULATIONS } from "./simulation.ts";
 import { readTx, txResponseOf, upperHex } from "./tx-response.ts";
 import { searchTxs } from "./tx-search.ts";
 
@@ -44,10 +44,15 @@ async function broadcast({ source }: ApiModules, request: txs.BroadcastTxRequest
   return submissionResponse(await source.submit(request.txBytes), mode);
 }
 
-function simulate({ application }: ApiModules, request: txs.SimulateRequest): QueryAnswer<txs.SimulateResponse> {
+async function simulate(
+  { application }: ApiModules,
+  request: txs.SimulateRequest,
+): Promise<QueryAnswer<txs.SimulateResponse>> {
   const bytes = simulatedBytes(request);
   if (bytes.length === 0) return refuse("InvalidArgument", "empty txBytes is not allowed");
-  return simulateResponse(application.simulate(bytes));
+  const simulated = application.simulate(bytes);
+  if (simulated === undefined) return refuse("ResourceExhausted", TOO_MANY_SIMULATIONS);
+  return simulateResponse(await simulated);
 }
 
 async function getTx({ source }: ApiModules, { hash }: txs.GetTxRequest): Promise<QueryAnswer<txs.GetTxResponse>> {

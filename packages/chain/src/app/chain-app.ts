@@ -13,6 +13,7 @@ import { pastBlocks } from "../watch/past-blocks.ts";
 import { AppQueries } from "./app-queries.ts";
 import { blockInfoChange, readBlockInfo } from "./block-infos.ts";
 import { readStart, type StartRecord, startHash, writeStart } from "./chain-start.ts";
+import { SIMULATION_BOUNDS, Simulations } from "./simulations.ts";
 import type { ChainStart, DrivenApplication, RunBlock } from "./types.ts";
 
 /** Options of {@link ChainApp}. */
@@ -58,6 +59,7 @@ export class ChainApp implements DrivenApplication {
   readonly #meter: BlockMeter;
   readonly #maxBlockGas: bigint;
   readonly #queries: AppQueries;
+  readonly #simulations: Simulations;
   #start: StartRecord | undefined;
   #check: CheckState | undefined;
   #pending: BlockChanges | undefined;
@@ -70,6 +72,7 @@ export class ChainApp implements DrivenApplication {
     this.#meter = meter ?? new BlockMeter();
     this.#meter.before(pastBlocks(store, METER_BLOCKS));
     this.#queries = new AppQueries({ app: this, machine, store, log: log ?? silentLog });
+    this.#simulations = new Simulations(SIMULATION_BOUNDS, { simulate: (tx, maxGas) => this.#simulate(tx, maxGas) });
     this.#start = readStart(store);
     this.#remakeCheck();
   }
@@ -196,11 +199,16 @@ export class ChainApp implements DrivenApplication {
     return this.#machine.signersOf(tx);
   }
 
+  simulate(tx: Bytes): Promise<TxResult> | undefined {
+    return this.#simulations.run(tx);
+  }
+
   // On the mempool's state, as the SDK does it: who just sent a transaction can simulate the next one.
-  simulate(tx: Bytes): TxResult {
+  #simulate(tx: Bytes, maxGas: bigint): TxResult {
     if (this.#check === undefined) return noState();
     const { state, block } = this.#check;
-    return this.#machine.runTx(new Overlay(state), block, "simulate", tx);
+    const most = this.#maxBlockGas;
+    return this.#machine.runTx(new Overlay(state), block, "simulate", tx, most >= 0n && most < maxGas ? most : maxGas);
   }
 
   grpcQuery(path: string, request: Bytes, heightBlocks = 0n): GrpcAnswer {

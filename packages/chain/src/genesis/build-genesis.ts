@@ -47,6 +47,8 @@ export interface GenesisPlan {
   readonly gateways: readonly gateway.Gateway[];
   readonly suppliers: readonly shared.Supplier[];
   readonly validators: readonly GenesisValidator[];
+  /** Most gas of a block; {@link MOST_BLOCK_GAS} by default, -1: any. */
+  readonly maxBlockGas?: bigint;
 }
 
 const coin = (amount: bigint): base.Coin =>
@@ -130,11 +132,17 @@ function grants(daoAddress: string): ApiJson {
   });
 }
 
+/**
+ * Most gas of a block. The real network has no bound here, and its blocks of 22 MB could run for minutes; so much is run in a
+ * second or two, whatever it is: 1,600 claims or 500 proofs. Clients read `max_bytes`, which is the real one's.
+ */
+export const MOST_BLOCK_GAS = 100_000_000n;
+
 const SHARES = { dao: 0.1, proposer: 0.05, supplier: 0.7, sourceOwner: 0.15, application: 0 };
 
 /** `genesis.json` of a new chain. */
 export function buildGenesis(plan: GenesisPlan): GenesisDocument {
-  const { chainId, profile } = plan;
+  const { chainId, profile, maxBlockGas = MOST_BLOCK_GAS } = plan;
   return {
     app_name: "turnpike",
     app_version: "",
@@ -196,7 +204,7 @@ export function buildGenesis(plan: GenesisPlan): GenesisDocument {
     },
     consensus: {
       params: {
-        block: { max_bytes: "22020096", max_gas: "-1" },
+        block: { max_bytes: "22020096", max_gas: maxBlockGas.toString() },
         evidence: { max_age_num_blocks: "100000", max_age_duration: "172800000000000", max_bytes: "1048576" },
         validator: { pub_key_types: ["ed25519"] },
         version: { app: "0" },

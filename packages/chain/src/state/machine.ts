@@ -102,15 +102,18 @@ export class StateMachine {
   /**
    * Runs one transaction on a state that may be written. The mempool keeps an {@link Overlay} over the newest block for
    * `check` and `recheck`; for `simulate` any overlay does.
+   * @param simulationGas most gas of a simulation; undefined: any
    */
   runTx(
     state: StateView,
     block: BlockInfo,
     mode: Extract<ExecutionMode, "check" | "recheck" | "deliver" | "simulate">,
     bytes: Bytes,
+    simulationGas?: bigint,
   ): TxResult {
     const { verify } = this.#verified;
-    return runTx(state, block, mode, bytes, { handlers: this.#handlers, gasPrices: this.#gasPrices, verify });
+    const opts = { handlers: this.#handlers, gasPrices: this.#gasPrices, verify, simulationGas };
+    return runTx(state, block, mode, bytes, opts);
   }
 
   /** Accounts whose signatures a transaction needs; none when it cannot be read. */

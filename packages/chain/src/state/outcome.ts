@@ -33,6 +33,7 @@ export const SDK = {
   tooManySignatures: sdk(14, "maximum number of signatures exceeded"),
   noSignatures: sdk(15, "no signatures supplied"),
   invalidRequest: sdk(18, "invalid request"),
+  txTooLarge: sdk(21, "tx too large"),
   txTimeoutHeight: sdk(30, "tx timeout height"),
   unknownExtensionOptions: sdk(31, "unknown extension options"),
   wrongSequence: sdk(32, "incorrect account sequence"),

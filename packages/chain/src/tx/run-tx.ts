@@ -33,6 +33,8 @@ export interface TxResult {
 export interface TxOptions extends AnteOptions {
   /** By type URL. */
   readonly handlers: ReadonlyMap<string, MessageHandler>;
+  /** Most gas of a simulation, which names none itself; undefined: any. */
+  readonly simulationGas?: bigint | undefined;
 }
 
 const NOTHING = new Uint8Array(0);
@@ -110,13 +112,13 @@ export function runTx(
   block: BlockInfo,
   mode: Extract<ExecutionMode, "check" | "recheck" | "deliver" | "simulate">,
   bytes: Bytes,
-  { handlers, ...anteOptions }: TxOptions,
+  { handlers, simulationGas, ...anteOptions }: TxOptions,
 ): TxResult {
   const decoded = guarded(new GasMeter(), () => checkedForm(bytes, handlers));
   if (!decoded.ok) return refused(decoded.fault, undefined);
   const tx = decoded.value;
-  const unlimited = mode === "simulate" || block.heightBlocks === 0n;
-  const gas = unlimited ? new GasMeter() : new GasMeter(tx.fee.gasLimit);
+  const isGenesis = block.heightBlocks === 0n;
+  const gas = new GasMeter(mode === "simulate" ? simulationGas : isGenesis ? undefined : tx.fee.gasLimit);
   const anteState = new Overlay(state);
   const anteEvents: ChainEvent[] = [];
   const ante = guarded(gas, () => runAnte({ block, mode, state: anteState, gas, events: anteEvents }, tx, anteOptions));

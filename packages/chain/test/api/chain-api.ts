@@ -82,7 +82,7 @@ export class TestApplication implements Application {
     return { code: 0, codespace: "sdk", log: "", value: Buffer.from(this.version), heightBlocks: LATEST };
   }
 
-  simulate(tx: Bytes): TxResult {
+  async simulate(tx: Bytes): Promise<TxResult> {
     return this.#machine.runTx(new Overlay(this.#state), this.block(LATEST), "simulate", tx);
   }
 

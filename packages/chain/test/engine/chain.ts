@@ -188,6 +188,8 @@ export interface Wish {
   readonly timeoutHeight?: bigint;
   /** Nanoseconds since 1970; makes it an unordered transaction. */
   readonly timeoutNs?: bigint;
+  /** How often it sends; once by default. */
+  readonly messages?: number;
 }
 
 /** A signed bank send. */
@@ -201,7 +203,7 @@ export function sendTx(wish: Wish): Bytes {
   const bodyBytes = encodeMessage(
     txs.TxBodySchema,
     createMessage(txs.TxBodySchema, {
-      messages: [packAny(bank.MsgSendSchema, send)],
+      messages: Array.from({ length: wish.messages ?? 1 }, () => packAny(bank.MsgSendSchema, send)),
       memo: wish.memo ?? "",
       timeoutHeight: wish.timeoutHeight ?? 0n,
       ...(timeoutNs === undefined

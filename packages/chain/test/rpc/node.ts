@@ -103,7 +103,7 @@ export class TestNode implements EmbeddedNode {
       latestAppHash: () => sha256(utf8ToBytes(latestHeightBlocks().toString())),
       grpcQuery: () => ({ ok: false, status: 12, text: "unknown", heightBlocks: 0n }),
       abciQuery: (path, data, height = 0n) => options.query?.(path, data, height) ?? unknown(0n),
-      simulate: () => txResult(),
+      simulate: async () => txResult(),
     };
   }
 
