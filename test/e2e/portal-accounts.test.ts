@@ -265,8 +265,9 @@ suite("two accounts of one management database", () => {
       () =>
         new Promise((resolve) => {
           const socket = connect(rig.portal.port, "127.0.0.1", () => {
-            socket.write(`GET /portal_applications HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${all}\r\n\r\n`, () =>
-              setImmediate(() => socket.destroy()),
+            socket.write(
+              `GET /portal_applications HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${all}\r\n\r\n`,
+              () => setImmediate(() => socket.destroy()),
             );
           });
           socket.on("close", resolve);

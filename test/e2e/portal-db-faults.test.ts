@@ -62,7 +62,9 @@ suite("the management data API on a database with faults", () => {
     await rig.sql("begin");
     await rig.sql("lock table networks in access exclusive mode");
     const socket = connect(rig.portal.port, "127.0.0.1");
-    socket.write(`GET /networks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${await rig.token("reader")}\r\n\r\n`);
+    socket.write(
+      `GET /networks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${await rig.token("reader")}\r\n\r\n`,
+    );
     await eventually("the call waits for the lock", () => isWaiting(rig));
     socket.destroy();
     await eventually("its statement has ended", async () => !(await isWaiting(rig)));

@@ -4,7 +4,7 @@ import { after, before, suite, test } from "node:test";
 import { gzipSync } from "node:zlib";
 import { type Log, noMetrics, systemClock } from "@turnpike/base";
 import { startPortalDb } from "@turnpike/portal-db";
-import { virtualClock } from "@turnpike/testkit";
+import { reboundStatus, virtualClock } from "@turnpike/testkit";
 import { type Called, FIXTURE, type PortalRig, startPortalRig } from "./portal-rig.ts";
 
 // The numbers are those of the list of security cases that this API was built against; 1 to 9 are of tokens alone and
@@ -78,9 +78,14 @@ suite("security of the management data API", () => {
     assert.match(String(answer.status), /^(200|400)$/);
     assert.equal((await rig.sql("select 1 from portal_applications where portal_application_id = 'mine'")).length, 1);
     const token = await rig.token("reader");
-    const head = `GET /networks HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${token}\r\nContent-Length: 45\r\n\r\n`;
-    const text = await raw(rig.portal.port, `${head}GET /portal_accounts HTTP/1.1\r\nHost: x\r\n\r\n     `);
+    const head = `GET /networks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${token}\r\nContent-Length: 45\r\n\r\n`;
+    const text = await raw(rig.portal.port, `${head}GET /portal_accounts HTTP/1.1\r\nHost: localhost\r\n\r\n     `);
     assert.equal(text.match(/HTTP\/1\.1/g)?.length, 1, text);
+  });
+
+  test("attack: DNS rebinding: a page whose name was pointed here is refused before its token is looked at", async () => {
+    for (const path of ["/networks", "/", "/ready"])
+      assert.equal(await reboundStatus(rig.portal.port, path), 403, path);
   });
 
   test("case 12: injection by any name", async () => {
@@ -227,7 +232,9 @@ suite("security of the management data API", () => {
     const modules = { clock: systemClock, log, metrics: noMetrics };
     await using impatient = await startPortalDb({ ...rig.options, requestTimeoutMs: 200 }, modules);
     const slow = await new Promise<string>((resolve, reject) => {
-      const socket = connect(impatient.port, "127.0.0.1", () => socket.write("GET /networks HTTP/1.1\r\nHost: x\r\n"));
+      const socket = connect(impatient.port, "127.0.0.1", () =>
+        socket.write("GET /networks HTTP/1.1\r\nHost: localhost\r\n"),
+      );
       let text = "";
       socket.on("data", (chunk) => (text += chunk.toString()));
       socket.on("close", () => resolve(text));
@@ -413,10 +420,11 @@ suite("security of the management data API", () => {
     const long = `/networks?network_id=in.(${"abcdefghij,".repeat(4_000)}x)`;
     assert.equal((await rig.call(long)).status, 200);
     assert.match(
-      await raw(rig.portal.port, `GET /${"a".repeat(70_000)} HTTP/1.1\r\nHost: x\r\n\r\n`),
+      await raw(rig.portal.port, `GET /${"a".repeat(70_000)} HTTP/1.1\r\nHost: localhost\r\n\r\n`),
       /^HTTP\/1\.1 431/,
     );
-    const both = "POST /x HTTP/1.1\r\nHost: x\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
+    const both =
+      "POST /x HTTP/1.1\r\nHost: localhost\r\nContent-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n";
     assert.match(await raw(rig.portal.port, both), /^HTTP\/1\.1 400/);
     const split = await rig.call("/networks?select=a%0d%0aX-Evil:%201");
     assert.equal(split.headers.get("x-evil"), null);

@@ -24,6 +24,12 @@ const PROGRAMS: readonly Program[] = [
     isFound: () => ["nginx", "/usr/sbin/nginx"].some((path) => spawnSync(path, ["-v"]).status === 0),
   },
   {
+    name: "chromium",
+    tests: "what a web page reaches of the servers of this machine",
+    isFound: () =>
+      ["chromium", "chromium-browser", "google-chrome"].some((name) => spawnSync(name, ["--version"]).status === 0),
+  },
+  {
     name: "cometbft",
     tests: "the chain's application under CometBFT 0.38",
     isFound: () =>

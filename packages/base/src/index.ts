@@ -36,6 +36,14 @@ export {
   RETIRED_CODES,
 } from "./errors.ts";
 export { type FaultPoints, noFaults } from "./faults.ts";
+export {
+  createHostCheck,
+  type HostCheck,
+  type HostCheckOptions,
+  type HostFault,
+  type HostHeaders,
+  isLoopbackHost,
+} from "./host-check.ts";
 export { isRecord, type JsonFault, type JsonLimits, type JsonMember, type JsonResult, parseJson } from "./json.ts";
 export { hopJsonMembers } from "./json-hops.ts";
 export { joinJsonArray } from "./json-join.ts";

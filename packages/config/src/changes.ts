@@ -7,6 +7,7 @@ import type { Config } from "./schema.ts";
  * section stands for all its keys. `facilitator` is none of the gateway's.
  */
 export const RESTART_KEYS: readonly string[] = [
+  "allowedHosts",
   "localnet",
   "admin.host",
   "admin.port",

@@ -78,6 +78,16 @@ export const CONFIG_SCHEMA = Type.Object(
       false,
       "True only in a configuration that `turnpike up` wrote: allows sample keys, on loopback chains only.",
     ),
+    allowedHosts: list(
+      Type.String({
+        pattern: "^([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?\\.)*[a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9_])?$",
+        maxLength: 253,
+        description: "A name without a port, in lower case.",
+        "x-expected": "a host name such as search.internal",
+      }),
+      64,
+      "Names by which requests reach the servers that are not meant for every web page: management data, search, facilitator, metrics, the admin API and the chain's RPC and REST. localhost, addresses in numbers and the names in `host` and `publicUrl` are always taken; other names are answered 403, because a web page may have its own name pointed here.",
+    ),
     log: LOG,
     admin: ADMIN,
     tracing: TRACING,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isAppError, type Log } from "@turnpike/base";
-import { openRaw } from "@turnpike/testkit";
+import { openRaw, reboundStatus } from "@turnpike/testkit";
 import { paymentHeader, receipt, startTestGateway, type TestGateway } from "../test/stand-ins.ts";
 
 const CALL = '{"method":"eth_blockNumber"}';
@@ -329,6 +329,12 @@ test("metrics: stages, requests and unpaid answers are counted, with labels from
   assert.equal((await fetch(`${to.metricsUrl}/`)).status, 404);
   assert.equal((await fetch(`${to.metricsUrl}/metrics`, { method: "POST" })).status, 405);
   assert.equal((await fetch(`${to.url}/metrics`)).status, 404);
+});
+
+test("attack: DNS rebinding: a web page reads no metrics", async () => {
+  await using to = await startTestGateway();
+  assert.equal(await reboundStatus(Number(new URL(to.metricsUrl).port), "/metrics"), 403);
+  assert.equal((await fetch(`${to.metricsUrl}/metrics`, { headers: { origin: "https://evil.example" } })).status, 403);
 });
 
 test("over the limit of concurrent requests: 503 with Retry-After, while monitoring and terms still answer", async () => {

@@ -1,5 +1,5 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { AppError, Deadlines, noTracer } from "@turnpike/base";
+import { AppError, createHostCheck, Deadlines, noTracer } from "@turnpike/base";
 import type { FreeDoor } from "./free/door.ts";
 import { createGeneration, type EdgeParts, endWork, type Generation, type Shared } from "./generation.ts";
 import { createBodyBudget } from "./http/body.ts";
@@ -128,7 +128,9 @@ export function assembleGateway(
     metrics.set(oldGenerations, old.size);
     await gauges.flush(live);
   };
-  const metricsServer = createMetricsServer({ metrics, log, requestId, flush });
+  const { host, metricsHost = host, allowedHosts } = opts;
+  const hosts = createHostCheck({ host: metricsHost, allowedHosts });
+  const metricsServer = createMetricsServer({ metrics, log, requestId, flush, hosts });
 
   const build = (parts: GatewayParts): Generation => {
     const publicUrl = opts.publicUrl ?? `http://${hostText(opts.host)}:${gatewayPort}`;

@@ -14,6 +14,8 @@ export interface GatewayOptions {
   readonly host: string;
   /** Address that the metrics server listens on; the gateway's by default. */
   readonly metricsHost?: string;
+  /** Further names that requests for metrics may be for. */
+  readonly allowedHosts?: readonly string[];
   /** Port of the paid routes, the relay and monitoring; 0 takes a free one. */
   readonly gatewayPort: number;
   /** Port of `GET /metrics`; 0 takes a free one. Undefined: another process shows the metrics, see {@link Gateway.flush}. */

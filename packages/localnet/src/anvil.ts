@@ -8,7 +8,7 @@ import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { AppError } from "@turnpike/base";
 import { LOCAL_CHAIN_ID } from "./constants.ts";
-import { type ChildExit, childExit, endChild, endWithParent } from "./processes.ts";
+import { type ChildExit, childExit, commandLineOf, endChild, endWithParent } from "./processes.ts";
 import { devRpc } from "./rpc.ts";
 
 const run = promisify(execFile);
@@ -17,6 +17,8 @@ const run = promisify(execFile);
 export interface AnvilOptions {
   /** 84532 by default. */
   readonly chainId?: number;
+  /** Loopback address; 127.0.0.1 by default. Every web page reaches anvil there: see `blockedAddress`. */
+  readonly host?: string;
   /** Loopback port; 0 (the default) takes a free one. */
   readonly port?: number;
   /** Seconds between blocks; without it every transaction makes a block at once. */
@@ -41,7 +43,7 @@ export interface AnvilOptions {
 
 /** A running anvil. */
 export interface Anvil extends AsyncDisposable {
-  /** `http://127.0.0.1:<port>`; its WebSocket is at the same address. */
+  /** `http://<host>:<port>`; its WebSocket is at the same address. */
   readonly url: string;
   readonly port: number;
   readonly pid: number;
@@ -106,7 +108,7 @@ export async function startAnvil(options: AnvilOptions = {}): Promise<Anvil> {
     const port = await listeningPort(logFile, start, exited, options);
     if (pid === undefined) throw new AppError("DEPENDENCY_MISSING", { message: `${program} could not be started.` });
     return {
-      url: `http://127.0.0.1:${port}`,
+      url: `http://${hostOf(options)}:${port}`,
       port,
       pid,
       exited,
@@ -119,9 +121,21 @@ export async function startAnvil(options: AnvilOptions = {}): Promise<Anvil> {
   }
 }
 
+function hostOf({ host = "127.0.0.1" }: AnvilOptions): string {
+  return host;
+}
+
+/** The address of a running anvil by its command line; undefined for another program. */
+export async function anvilUrlOf(pid: number): Promise<string | undefined> {
+  const args = (await commandLineOf(pid)) ?? [];
+  const option = (name: string): string | undefined => (args.includes(name) ? args[args.indexOf(name) + 1] : undefined);
+  const [host, port] = [option("--host"), option("--port")];
+  return host === undefined || port === undefined ? undefined : `http://${host}:${port}`;
+}
+
 /** The arguments for the options. */
 export function anvilArguments(options: AnvilOptions): string[] {
-  const args = ["--host", "127.0.0.1", "--port", String(options.port ?? 0)];
+  const args = ["--host", hostOf(options), "--port", String(options.port ?? 0)];
   args.push("--chain-id", String(options.chainId ?? LOCAL_CHAIN_ID));
   if (options.noMining === true) args.push("--no-mining");
   if (options.blockTimeSeconds !== undefined) args.push("--block-time", String(options.blockTimeSeconds));
@@ -148,7 +162,7 @@ async function listeningPort(
   for (;;) {
     const gone = ended;
     const text = (await readFile(logFile)).subarray(start).toString("utf8");
-    const port = options.quiet === true ? await answeringPort(options) : portIn(text);
+    const port = options.quiet === true ? await answeringPort(options) : portIn(text, hostOf(options));
     if (port !== undefined) return port;
     if (gone || performance.now() > until) {
       const code = text.includes("in use") ? "PORT_IN_USE" : "INTERNAL";
@@ -161,15 +175,15 @@ async function listeningPort(
   }
 }
 
-function portIn(text: string): number | undefined {
-  const port = /Listening on 127\.0\.0\.1:(\d+)/.exec(text)?.[1];
+function portIn(text: string, host: string): number | undefined {
+  const port = new RegExp(`Listening on ${RegExp.escape(host)}:(\\d+)`).exec(text)?.[1];
   return port === undefined ? undefined : Number(port);
 }
 
 async function answeringPort(options: AnvilOptions): Promise<number | undefined> {
   const port = options.port ?? 0;
   try {
-    await devRpc(`http://127.0.0.1:${port}`, "eth_chainId");
+    await devRpc(`http://${hostOf(options)}:${port}`, "eth_chainId");
     return port;
   } catch {
     return undefined;

@@ -1,6 +1,15 @@
 import { createHash } from "node:crypto";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
-import { AppError, bytesToHex, type ErrorCode, errorRow, isRecord, parseJson, utf8ToBytes } from "@turnpike/base";
+import {
+  AppError,
+  bytesToHex,
+  createHostCheck,
+  type ErrorCode,
+  errorRow,
+  isRecord,
+  parseJson,
+  utf8ToBytes,
+} from "@turnpike/base";
 
 /** Digests that can be asked for, by the names of `node:crypto`. */
 export const DIGEST_ALGORITHMS = ["sha256", "sha512", "sha3-256", "blake2b512"] as const;
@@ -110,9 +119,12 @@ async function serve(request: IncomingMessage, response: ServerResponse): Promis
  * service of that name under `up`, so that something other than a chain really answers.
  */
 export async function createDocumentDigest(options: { readonly port?: number } = {}): Promise<DocumentDigestServer> {
+  const hosts = createHostCheck({ host: "127.0.0.1" });
   const server = createServer(
     { requestTimeout: TIMEOUT_MS, headersTimeout: TIMEOUT_MS, keepAliveTimeout: 30_000, maxHeaderSize: 16_384 },
     (request, response) => {
+      const foreign = hosts.fault(request.headers);
+      if (foreign !== undefined) return refuse(response, foreign);
       serve(request, response).catch(() => {
         if (response.headersSent) response.destroy();
         else refuse(response, "INTERNAL");

@@ -1,4 +1,5 @@
-export { type Anvil, type AnvilOptions, anvilArguments, findAnvil, startAnvil } from "./anvil.ts";
+export { type Anvil, type AnvilOptions, anvilArguments, anvilUrlOf, findAnvil, startAnvil } from "./anvil.ts";
+export { BLOCKED_PORTS, blockedAddress, type ListenAddress } from "./blocked-address.ts";
 export {
   StateKeeper,
   type StateKeeperOptions,
@@ -15,6 +16,8 @@ export {
   type DocumentDigestServer,
   digestDocument,
 } from "./document-digest.ts";
+export { type EvmGuard, type EvmGuardOptions, startEvmGuard } from "./evm-guard.ts";
+export { PASSED_EVM_METHODS } from "./evm-methods.ts";
 export { lyingToken, multicall3, smartWallet, testUsd, walletFactory } from "./generated/contracts.ts";
 export { endNamedProcess, type ProcessName, readPidFile, startOf, writePidFile } from "./pid-file.ts";
 export {

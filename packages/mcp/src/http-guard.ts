@@ -1,15 +1,12 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { isIP } from "node:net";
+import type { HostCheck } from "@turnpike/base";
 
 /** Who may ask. */
 export interface GuardOptions {
-  /** Address that is listened on. */
-  readonly host: string;
+  readonly hosts: HostCheck;
   /** Token that each request must bear; undefined: none. */
   readonly token: string | undefined;
-  /** Further names that the `Host` header may have, without a port. */
-  readonly allowedHosts: readonly string[];
   /** Origins that a browser's page may have: `https://agent.example`. */
   readonly allowedOrigins: readonly string[];
 }
@@ -21,34 +18,12 @@ export interface Refusal {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-const LOOPBACK_NAMES: ReadonlySet<string> = new Set(["localhost", "127.0.0.1", "[::1]"]);
-
-/** True for an address that only this machine reaches. */
-export function isLoopback(host: string): boolean {
-  return host === "localhost" || host === "::1" || /^127(\.\d{1,3}){3}$/.test(host);
-}
-
-/** The name in a `Host` header, without its port and in lower case; undefined when it is none. */
-function nameOf(host: string | undefined): string | undefined {
-  const [, name] = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i.exec(host ?? "") ?? [];
-  return name?.toLowerCase();
-}
-
-const bare = (name: string): string => name.replace(/^\[|\]$/g, "");
 const digest = (text: string): Buffer => createHash("sha256").update(text).digest();
-
-function isHostAllowed(name: string | undefined, opts: GuardOptions): boolean {
-  if (name === undefined) return false;
-  if (opts.allowedHosts.some((one) => one.toLowerCase() === name)) return true;
-  if (isLoopback(opts.host)) return LOOPBACK_NAMES.has(name);
-  // A page that lies about its address does it by a name of its own: an address in numbers cannot be lied about.
-  return isIP(bare(name)) !== 0 || LOOPBACK_NAMES.has(name);
-}
 
 /** Why a request may not go on; undefined when it may. Host and Origin come first: a page must not learn more. */
 export function refusalOf(request: IncomingMessage, opts: GuardOptions): Refusal | undefined {
-  const { host, origin, authorization } = request.headers;
-  if (!isHostAllowed(nameOf(host), opts)) {
+  const { origin, authorization } = request.headers;
+  if (opts.hosts.hostFault(request.headers) !== undefined) {
     return { status: 403, message: "This Host is not served. Name it with --allow-host." };
   }
   if (origin !== undefined && !opts.allowedOrigins.includes(origin)) {

@@ -3,8 +3,8 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { toNodeHandler, toWebRequest } from "@modelcontextprotocol/node";
 import { createMcpHandler, isInitializeRequest, isLegacyRequest } from "@modelcontextprotocol/server";
-import { AppError, type Clock } from "@turnpike/base";
-import { corsHeaders, isLoopback, type Refusal, refusalOf, refuse } from "./http-guard.ts";
+import { AppError, type Clock, createHostCheck, isLoopbackHost } from "@turnpike/base";
+import { corsHeaders, type Refusal, refusalOf, refuse } from "./http-guard.ts";
 import { HttpSessions, type HttpSessionsModules } from "./http-sessions.ts";
 import { createMcpServer } from "./server.ts";
 import type { Session } from "./session.ts";
@@ -95,7 +95,7 @@ class Endpoint {
     const { host = "127.0.0.1", token, allowedHosts = [], allowedOrigins = [] } = opts;
     this.#opts = opts;
     this.#modules = modules;
-    this.#guard = { host, token, allowedHosts, allowedOrigins };
+    this.#guard = { hosts: createHostCheck({ host, allowedHosts }), token, allowedOrigins };
     const bounds = { maxSessions: opts.maxSessions ?? 64, idleMs: opts.idleMs ?? 1_800_000 };
     const inner = { ...modules, stopping: this.#stopping.signal };
     this.#sessions = new HttpSessions({ ...opts, ...bounds }, inner);
@@ -218,7 +218,7 @@ const GONE: Refusal = { status: 404, message: "This session has ended. Send init
  */
 export async function serveMcpHttp(opts: McpHttpOptions, modules: McpHttpModules): Promise<McpHttpServer> {
   const { host = "127.0.0.1", token } = opts;
-  if (!isLoopback(host) && token === undefined) {
+  if (!isLoopbackHost(host) && token === undefined) {
     throw new AppError("USAGE", {
       message: `Others reach ${host}, and who asks spends the buyer's money: a token is needed, or a loopback address.`,
     });

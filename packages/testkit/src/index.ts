@@ -1,6 +1,6 @@
 export { eventually, PATIENCE_MS } from "./eventually.ts";
 export { acceptsConnections, killProgram } from "./programs.ts";
-export { openRaw, type RawClient, type RawResponse, readResponses } from "./raw-http.ts";
+export { openRaw, type RawClient, type RawResponse, readResponses, reboundStatus } from "./raw-http.ts";
 export { type Recorded, readRecorded, recordedText, startRecordedNode } from "./recorded-node.ts";
 export { startRedis, type TestRedis, withoutRedis } from "./redis.ts";
 export { sendFromNewAccount, sendMined, type TransactionReceipt } from "./send-transaction.ts";

@@ -1,3 +1,5 @@
+import { once } from "node:events";
+import { type IncomingMessage, request } from "node:http";
 import { connect, type Socket } from "node:net";
 
 /** One response, read off a raw socket. */
@@ -92,4 +94,17 @@ export function readResponses(text: string): { readonly responses: RawResponse[]
     responses.push({ status, headers, body: text.slice(end + 4, end + 4 + length) });
     at = end + 4 + length;
   }
+}
+
+/**
+ * Status of a GET as a web page sends it whose name was pointed at a port of this machine (DNS rebinding): to its browser
+ * it is of the server's own origin.
+ */
+export async function reboundStatus(port: number, path: string): Promise<number> {
+  const headers = { host: `evil.example:${port}` };
+  const sent = request({ host: "127.0.0.1", port, path, headers, agent: false }).end();
+  const [answer] = (await once(sent, "response")) as [IncomingMessage];
+  answer.resume();
+  await once(answer, "end");
+  return answer.statusCode ?? 0;
 }

@@ -173,10 +173,10 @@ export function queryShots(doors: Doors, world: QueryWorld, { chance, wire }: Sh
       () => {
         const heads = [
           "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-          "GET / HTTP/1.1\r\nHost: x\r\nContent-Le",
-          "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nContent-Length: 9\r\n\r\n{}",
-          "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
-          "GET /websocket HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
+          "GET / HTTP/1.1\r\nHost: localhost\r\nContent-Le",
+          "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\nContent-Length: 9\r\n\r\n{}",
+          "POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n",
+          "GET /websocket HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n\r\n",
           `GET /${"a".repeat(400_000)} HTTP/1.1\r\n\r\n`,
           `GET / HTTP/1.1\r\n${"X: y\r\n".repeat(4_000)}\r\n`,
           "\u0016\u0003\u0001\u0002\u0000\u0001",

@@ -212,7 +212,7 @@ export function slowConnections(doors: Doors, each: number): Disposable {
       const [hostname = "", port = "0"] = authority.split(":");
       const socket = connect(Number(port), hostname);
       socket.on("error", () => {});
-      socket.write("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 900000\r\n\r\n");
+      socket.write("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 900000\r\n\r\n");
       return socket;
     }),
   );

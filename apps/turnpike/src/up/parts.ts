@@ -7,15 +7,17 @@ import {
   createDocumentDigest,
   endChild,
   endWithParent,
+  type ListenAddress,
   type LocalPostgres,
   StateKeeper,
   saveChainState,
   startAnvil,
+  startEvmGuard,
   startPostgres,
   trimChainState,
   writePidFile,
 } from "@turnpike/localnet";
-import { EMPTY_BLOCK_SECONDS, evmUrl } from "./configs.ts";
+import { EMPTY_BLOCK_SECONDS } from "./configs.ts";
 import { untilOk } from "./http-ready.ts";
 import type { LocalKeys } from "./keys.ts";
 import type { StateLayout, UpPorts } from "./layout.ts";
@@ -123,16 +125,20 @@ export function postgresPart(
   return { name: "postgres", logFile, start };
 }
 
-/** The local chain, which keeps its state in the state folder. */
-export function anvilPart(layout: StateLayout, ports: UpPorts, keys: LocalKeys, modules: { readonly log: Log }): Part {
+/** The local chain, which keeps its state in the state folder. It does what every caller says: see {@link evmGuardPart}. */
+export function anvilPart(
+  layout: StateLayout,
+  address: ListenAddress,
+  keys: LocalKeys,
+  modules: { readonly log: Log },
+): Part {
   const logFile = layout.logFile("anvil");
-  const url = evmUrl(ports);
   const stateFile = layout.evmStateFile;
   const start = async (): Promise<RunningPart> => {
     closeSync(openLog(logFile));
     await trimChainState(stateFile, KEPT_BLOCKS).catch(() => false);
     const anvil = await startAnvil({
-      port: ports.evm,
+      ...address,
       blockTimeSeconds: EMPTY_BLOCK_SECONDS,
       mixedMining: true,
       accounts: 0,
@@ -142,6 +148,7 @@ export function anvilPart(layout: StateLayout, ports: UpPorts, keys: LocalKeys, 
       // unbounded, it writes each block's whole state below the home folder
       args: ["--prune-history", String(HISTORY_BLOCKS), "--cache-path", layout.evmCacheFolder],
     });
+    const { url } = anvil;
     await writePidFile(layout.pidFile("anvil"), anvil.pid);
     await prepareEvm(url, keys);
     await saveChainState(url, stateFile);
@@ -164,6 +171,16 @@ export function anvilPart(layout: StateLayout, ports: UpPorts, keys: LocalKeys, 
     };
   };
   return { name: "anvil", logFile, start };
+}
+
+/** The way in to the local chain, for all but this process. */
+export function evmGuardPart(ports: UpPorts, { host, port }: ListenAddress): Part {
+  const start = async (): Promise<RunningPart> => {
+    const guard = await startEvmGuard({ port: ports.evm, target: `http://${host}:${port}` });
+    const stop = async (): Promise<void> => guard[Symbol.asyncDispose]();
+    return { exited: neverExits, ready: nothing, stop, kill: stop };
+  };
+  return { name: "evm-guard", start };
 }
 
 /** The back-ends that are no chain, inside this process. */

@@ -29,6 +29,7 @@ const NAMES: Readonly<Record<string, string>> = {
   chain: "relay chain",
   "chain-setup": "relay chain's prices",
   "port-splitter": "metrics and gRPC port",
+  "evm-guard": "local EVM chain's guard",
   tools: "local services",
   migrate: "database tables",
   db: "management data",

@@ -2,13 +2,13 @@ import { rm, writeFile } from "node:fs/promises";
 import { flushCompileCache } from "node:module";
 import { fileURLToPath } from "node:url";
 import { AppError, silentLog, systemClock } from "@turnpike/base";
-import { findAnvil, findPostgres, freePort, isPortFree, type LocalPostgres } from "@turnpike/localnet";
+import { blockedAddress, findAnvil, findPostgres, freePort, isPortFree, type LocalPostgres } from "@turnpike/localnet";
 import { builtinChainServices } from "../wiring/chain-services.ts";
 import { configText, LOCAL_SERVICES, localConfig } from "./configs.ts";
 import { localKeys } from "./keys.ts";
 import { portFlag, type StateLayout, stateLayout, type UpPorts } from "./layout.ts";
 import { withMetrics } from "./metrics-port.ts";
-import { anvilPart, childPart, postgresPart, toolsPart } from "./parts.ts";
+import { anvilPart, childPart, evmGuardPart, postgresPart, toolsPart } from "./parts.ts";
 import { localPortalSecrets, portalTokens } from "./portal.ts";
 import type { Progress } from "./progress.ts";
 import { chainSetupPart, prepareRelayChain, RELAY_CHAIN_PROFILE, splitterPart } from "./relay-chain.ts";
@@ -131,8 +131,11 @@ export async function runUp(options: UpOptions, modules: UpModules): Promise<voi
     const text = configText(localConfig({ ports, keys, ledgerUrl, ledgerSchema, portal, search, chain }));
     await writeFile(layout.configFile("local"), text, { mode: 0o600 });
   };
+  // One for the whole run: the guard must find the chain again when it was started anew.
+  const evmAddress = await blockedAddress();
   const first: Part[] = [
-    anvilPart(layout, ports, keys, { log: silentLog }),
+    anvilPart(layout, evmAddress, keys, { log: silentLog }),
+    evmGuardPart(ports, evmAddress),
     toolsPart(ports.tools),
     splitterPart(ports, inner, { log: silentLog }),
   ];

@@ -3,7 +3,7 @@ import { chmod, mkdir, readdir, readFile, rename, rm, rmdir, stat } from "node:f
 import { basename, dirname, join } from "node:path";
 import { AppError, isRecord } from "@turnpike/base";
 import {
-  commandLineOf,
+  anvilUrlOf,
   endLeftoverPostgres,
   endNamedProcess,
   readPidFile,
@@ -94,10 +94,8 @@ export async function endLeftovers(layout: StateLayout): Promise<readonly string
   }
   const anvil = await readPidFile(layout.pidFile("anvil"));
   if (anvil !== undefined) {
-    // its own port, not ours: it may have been started with another
-    const args = (await commandLineOf(anvil.pid)) ?? [];
-    const port = args[args.indexOf("--port") + 1];
-    await saveChainState(`http://127.0.0.1:${port}`, layout.evmStateFile).catch(() => {});
+    const url = await anvilUrlOf(anvil.pid);
+    if (url !== undefined) await saveChainState(url, layout.evmStateFile).catch(() => {});
     if ((await endNamedProcess(layout.pidFile("anvil"), "SIGINT", 10_000)) === "ended") ended.push("anvil");
   }
   if ((await endLeftoverPostgres(layout.postgresFolder)) === "ended") ended.push("postgres");

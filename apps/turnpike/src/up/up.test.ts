@@ -7,8 +7,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, before, suite, test } from "node:test";
-import { devRpc, endProcess, freePort, isAlive, readPidFile, USDC_ADDRESS } from "@turnpike/localnet";
+import { anvilUrlOf, devRpc, endProcess, freePort, isAlive, readPidFile, USDC_ADDRESS } from "@turnpike/localnet";
 import type { SearchAnswer } from "@turnpike/search";
+import { reboundStatus } from "@turnpike/testkit";
 import { COMMAND_FILE, runInProcess } from "../../test/run-command.ts";
 import type { UpFile } from "../up-file.ts";
 import { type StateLayout, stateLayout } from "./layout.ts";
@@ -158,6 +159,23 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
       assert.equal((await stat(join(layout.folder, part))).mode & 0o777, 0o600, part);
     }
 
+    const tools = args[args.indexOf("--tools-port") + 1];
+    for (const url of [
+      `${up.metrics}/metrics`,
+      `${up.facilitator}/supported`,
+      up.settlement.rpc,
+      `${up.chain.rpc}/status`,
+      `${up.chain.rest}/pocket/shared/params`,
+      `${up.chain.metrics}/metrics`,
+      `${up.db}/`,
+      `${up.search}/documents/x`,
+      `http://127.0.0.1:${tools}/health`,
+    ]) {
+      const { port, pathname } = new URL(url);
+      assert.equal(await reboundStatus(Number(port), pathname), 403, `attack: DNS rebinding: ${url}`);
+    }
+    await assert.rejects(devRpc(up.settlement.rpc, "anvil_mine", ["0x1"]), "the chain's owner alone mines at will");
+
     const second = await runInProcess(args);
     assert.notEqual(second.code, 0);
     assert.match(second.out, /"ALREADY_RUNNING".*already running/);
@@ -213,7 +231,7 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
     assert.notEqual(await pidOf("gateway"), gateway);
     assert.equal(await ready(up), 200);
 
-    await devRpc(up.settlement.rpc, "anvil_mine", ["0x20"]);
+    await devRpc((await anvilUrlOf(await pidOf("anvil"))) ?? "", "anvil_mine", ["0x20"]);
     const height = BigInt(String(await devRpc(up.settlement.rpc, "eth_blockNumber")));
     const parts = await Promise.all(CHILDREN.map(pidOf));
     first.child.kill("SIGKILL");

@@ -18,7 +18,8 @@ export async function openAdmin(
   modules: AdminInput,
   stack: AsyncDisposableStack,
 ): Promise<number | undefined> {
-  const { host, port } = config().admin;
+  const { admin, allowedHosts } = config();
+  const { host, port } = admin;
   if (port === undefined) return undefined;
   const target = {
     control: () => modules.control,
@@ -26,7 +27,7 @@ export async function openAdmin(
     config: () => redactConfig(config()),
   };
   // Nobody has the empty token: a check of the configuration stands before.
-  const options = { host, port, token: () => config().admin.token ?? "", version: productVersion() };
+  const options = { host, port, allowedHosts, token: () => config().admin.token ?? "", version: productVersion() };
   const service = stack.use(await serveAdmin(options, { ...modules, target }));
   modules.log.info({ host, port: service.port }, "the admin API listens");
   return service.port;

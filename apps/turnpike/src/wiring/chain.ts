@@ -131,7 +131,13 @@ async function embedded(config: Config, parts: Parts, stack: AsyncDisposableStac
   const source = new EmbeddedSource({ listenAddr: "tcp://0.0.0.0:26656", rpcAddr }, node);
   const queries = new AbciQueries(api, { application: node.application, source, log, turns });
   const served = { node, queries, log, turns, clock: systemClock };
-  const rpc = stack.use(await listening("chain.rpc", chain.rpc, startRpcServer({ ...chain.rpc }, served)));
+  const rpc = stack.use(
+    await listening(
+      "chain.rpc",
+      chain.rpc,
+      startRpcServer({ ...chain.rpc, allowedHosts: config.allowedHosts }, served),
+    ),
+  );
   rpcUrl = rpc.url;
   const failed = node.ended.then(() => never);
   // It may end before anybody waits for it.
@@ -177,7 +183,11 @@ function partsOf(
 }
 
 /** Watches the node, and serves its metrics where a port is configured. @returns their address */
-async function watched({ chain }: Config, parts: Parts, stack: AsyncDisposableStack): Promise<{ metrics?: string }> {
+async function watched(
+  { chain, allowedHosts }: Config,
+  parts: Parts,
+  stack: AsyncDisposableStack,
+): Promise<{ metrics?: string }> {
   const { home, metrics, meter, log } = parts;
   const { blockIntervalMs, cometRpcUrl = COMET_RPC } = chain;
   const engine = chain.engine === "embedded" ? { blockIntervalMs } : { cometRpcUrl };
@@ -186,7 +196,9 @@ async function watched({ chain }: Config, parts: Parts, stack: AsyncDisposableSt
   const { host, port } = chain.metrics;
   if (port === undefined) return {};
   const where = { host, port };
-  const server = stack.use(await listening("chain.metrics", where, serveMetrics(where, { metrics, log })));
+  const server = stack.use(
+    await listening("chain.metrics", where, serveMetrics({ ...where, allowedHosts }, { metrics, log })),
+  );
   return { metrics: `http://${hostText(host)}:${server.port}/metrics` };
 }
 
@@ -215,7 +227,11 @@ export async function startChain(config: Config, folder: string, modules: StartC
   const { api } = parts;
   const servers = { application, source, log, turns: parts.turns, clock: systemClock };
   const rest = stack.use(
-    await listening("chain.rest", chain.rest, startRestServer({ ...api, ...chain.rest, cors: true }, servers)),
+    await listening(
+      "chain.rest",
+      chain.rest,
+      startRestServer({ ...api, ...chain.rest, allowedHosts: config.allowedHosts, cors: true }, servers),
+    ),
   );
   const grpc = stack.use(
     await listening("chain.grpc", chain.grpc, startGrpcServer({ ...api, ...chain.grpc }, servers)),

@@ -57,6 +57,7 @@ export async function startFacilitator(input: ServiceInput): Promise<Facilitator
   const { config, env, log } = input;
   const catalogue = requireRunnable(config, env, "facilitator");
   await using stack = new AsyncDisposableStack();
+  const { allowedHosts } = config;
   const watched = config.facilitator.metrics;
   const metrics = createPrometheusMetrics({ processMetrics: watched.port !== undefined });
   const modules = partModules(input, metrics);
@@ -82,12 +83,12 @@ export async function startFacilitator(input: ServiceInput): Promise<Facilitator
   const metricsPort =
     watched.port === undefined
       ? undefined
-      : stack.use(await serveMetrics({ host: watched.host, port: watched.port }, { metrics, log })).port;
+      : stack.use(await serveMetrics({ host: watched.host, port: watched.port, allowedHosts }, { metrics, log })).port;
   const discovery = discoveryOf(config, catalogue);
   try {
     const server = stack.use(
       await createFacilitatorServer(
-        { host, port, maxBodyBytes, maxConcurrent: maxConcurrentRequests },
+        { host, port, allowedHosts, maxBodyBytes, maxConcurrent: maxConcurrentRequests },
         { facilitator, log, ...(discovery === undefined ? {} : { discovery }) },
       ),
     );

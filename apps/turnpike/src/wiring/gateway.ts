@@ -67,6 +67,7 @@ export function gatewayOptions(config: Config): GatewayOptions {
     gatewayPort: gateway.port,
     metricsHost: gateway.metrics.host,
     metricsPort: gateway.metrics.port,
+    allowedHosts: config.allowedHosts,
     publicUrl: gateway.publicUrl?.replace(/\/+$/, ""),
     relayDomain: gateway.relayDomain,
     version: productVersion(),

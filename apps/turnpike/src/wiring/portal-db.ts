@@ -122,7 +122,7 @@ function isPortTaken(error: unknown): boolean {
  */
 export async function startPortal(config: Config, modules: { readonly log: Log }): Promise<PortalService> {
   const { log } = modules;
-  const { portalDb } = config;
+  const { portalDb, allowedHosts } = config;
   const { url, metrics: watched, jwt, rate } = portalDb;
   if (url === undefined) {
     throw refuse(
@@ -135,13 +135,14 @@ export async function startPortal(config: Config, modules: { readonly log: Log }
   const metricsPort =
     watched.port === undefined
       ? undefined
-      : stack.use(await serveMetrics({ host: watched.host, port: watched.port }, { metrics, log })).port;
+      : stack.use(await serveMetrics({ host: watched.host, port: watched.port, allowedHosts }, { metrics, log })).port;
   try {
     const portal = stack.use(
       await startPortalDb(
         {
           host: portalDb.host,
           port: portalDb.port,
+          allowedHosts,
           databaseUrl: url,
           poolSize: portalDb.poolSize,
           maxRows: portalDb.maxRows,

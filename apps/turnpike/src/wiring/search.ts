@@ -45,14 +45,14 @@ function isPortTaken(error: unknown): boolean {
 /** Builds and starts the search service. @throws AppError CONFIG_INVALID, PORT_IN_USE. */
 export async function startSearch(config: Config, modules: { readonly log: Log }): Promise<RunningSearch> {
   const { log } = modules;
-  const { search } = config;
+  const { search, allowedHosts } = config;
   await using stack = new AsyncDisposableStack();
   const watched = search.metrics;
   const metrics = createPrometheusMetrics({ processMetrics: watched.port !== undefined });
   const metricsPort =
     watched.port === undefined
       ? undefined
-      : stack.use(await serveMetrics({ host: watched.host, port: watched.port }, { metrics, log })).port;
+      : stack.use(await serveMetrics({ host: watched.host, port: watched.port, allowedHosts }, { metrics, log })).port;
   let local: LocalEngine | undefined;
   const engines = stack.use(
     createEngines(search.engines, {
@@ -70,6 +70,7 @@ export async function startSearch(config: Config, modules: { readonly log: Log }
           host: search.host,
           port: search.port,
           publicUrl: search.publicUrl,
+          allowedHosts,
           timeoutMs: search.timeoutMs,
           maxInFlight: search.maxInFlight,
           cacheSeconds: search.cacheSeconds,

@@ -165,7 +165,9 @@ export async function startWorkers(input: PrimaryInput): Promise<WorkersService>
   await using stack = new AsyncDisposableStack();
   const summed: MetricsRegistry = { ...metrics, render, contentType: across.contentType };
   const { host, port } = start.gateway.metrics;
-  const metricsService = stack.use(await serveMetrics({ host, port }, { metrics: summed, log }));
+  const metricsService = stack.use(
+    await serveMetrics({ host, port, allowedHosts: start.allowedHosts }, { metrics: summed, log }),
+  );
   stack.defer(async () => {
     await Promise.all(slots.map((slot) => slot[Symbol.asyncDispose]()));
   });

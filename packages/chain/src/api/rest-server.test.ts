@@ -4,6 +4,7 @@ import { type IncomingHttpHeaders, request } from "node:http";
 import { connect } from "node:net";
 import { suite, test } from "node:test";
 import { silentLog } from "@turnpike/base";
+import { reboundStatus } from "@turnpike/testkit";
 import {
   LATEST,
   recordedJson,
@@ -309,7 +310,7 @@ suite("the chain's REST", () => {
           const [a, b, c] = [words[i % 13], words[Math.floor(i / 13) % 13], words[Math.floor(i / 169) % 13]];
           const last = i === first + 2499 ? "Connection: close\r\n" : "";
           const path = `/pocket/proof/claim/${a}/${b}?pagination.${c}=${a}&x[${b}]=${c}`;
-          socket.write(`GET ${path} HTTP/1.1\r\nHost: x\r\n${last}\r\n`);
+          socket.write(`GET ${path} HTTP/1.1\r\nHost: localhost\r\n${last}\r\n`);
         }
       });
     const answers = (await Promise.all([0, 2500, 5000, 7500].map(lane))).join("\n");
@@ -320,5 +321,10 @@ suite("the chain's REST", () => {
     seen.delete("429");
     assert.deepEqual([...seen].sort(), ["301", "400"]);
     assert.equal((await running.get("/pocket/shared/params")).status, 200);
+  });
+
+  test("attack: DNS rebinding: a page whose name was pointed here is refused", async () => {
+    await using running = await start();
+    assert.equal(await reboundStatus(running.port, "/pocket/shared/params"), 403);
   });
 });

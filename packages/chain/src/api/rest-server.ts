@@ -1,6 +1,6 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { create, type Message } from "@bufbuild/protobuf";
-import { AppError, type Clock } from "@turnpike/base";
+import { AppError, type Clock, createHostCheck, errorRow, type HostCheckOptions } from "@turnpike/base";
 import { decodeMessage, encodeMessage, fromApiJson, toApiJsonText } from "@turnpike/proto";
 import { GRPC_STATUS } from "../state/grpc-status.ts";
 import type { Bytes } from "../types.ts";
@@ -16,8 +16,7 @@ import { REST_ROUTES } from "./rest-routes.ts";
 import { BROADCAST_PATH } from "./tx-service.ts";
 
 /** Plain values of the REST server. */
-export interface RestServerOptions extends ChainApiOptions {
-  readonly host: string;
+export interface RestServerOptions extends ChainApiOptions, HostCheckOptions {
   /** 0: any that is free. */
   readonly port: number;
   /** Whether pages of other origins may ask. */
@@ -217,7 +216,14 @@ export async function startRestServer(opts: RestServerOptions, modules: RestServ
     requestTimeout: requestTimeoutMs,
   });
   server.maxConnections = maxConnections;
+  const { hostFault } = createHostCheck(opts);
   server.on("request", (req, res) => {
+    const foreign = hostFault(req.headers);
+    if (foreign !== undefined) {
+      const { message, advice } = errorRow(foreign);
+      sendStatus(res, GRPC_STATUS.PermissionDenied, `${message} ${advice}`, {});
+      return;
+    }
     rest.answer(req, res).catch((error: unknown) => {
       modules.log.error({ error }, "a REST request could not be answered");
       if (res.headersSent) res.destroy();

@@ -4,7 +4,7 @@ import { Agent, request } from "node:http";
 import { connect } from "node:net";
 import { describe, it } from "node:test";
 import { silentLog, systemClock } from "@turnpike/base";
-import { eventually } from "@turnpike/testkit";
+import { eventually, reboundStatus, refusedUpgrade } from "@turnpike/testkit";
 import fc from "fast-check";
 import { TestNode } from "../../test/rpc/node.ts";
 import { at } from "../../test/rpc/recorded-node.ts";
@@ -52,7 +52,7 @@ describe("hostile clients of the RPC", () => {
     await using server = await serve({ maxBufferedBodyBytes: 1000 });
     const port = Number(new URL(server.url).port);
     const held = connect(port, "127.0.0.1");
-    held.write(`POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 901\r\n\r\n${"x".repeat(900)}`);
+    held.write(`POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 901\r\n\r\n${"x".repeat(900)}`);
     // The server takes the first body's bytes in its own time.
     await eventually("a refusal", async () => (await post(server.url, " ".repeat(200))).status === 503);
     held.destroy();
@@ -196,7 +196,7 @@ describe("hostile clients of the RPC", () => {
     const port = Number(new URL(server.url).port);
     for (const half of [
       "POST / HTTP/1.1\r\nContent-Le",
-      "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{",
+      "POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{",
       "",
     ]) {
       const socket = connect(port, "127.0.0.1");
@@ -207,7 +207,7 @@ describe("hostile clients of the RPC", () => {
     }
     const gone = connect(port, "127.0.0.1");
     await once(gone, "connect");
-    gone.end("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{");
+    gone.end("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{");
     gone.resume();
     await once(gone, "close");
     // A busy machine may be cut off here too.
@@ -225,7 +225,7 @@ describe("hostile clients of the RPC", () => {
     await using server = await serve({ writeTimeoutMs: 60_000 }, node);
     const slow = connect(Number(new URL(server.url).port), "127.0.0.1");
     slow.pause();
-    slow.write("GET /genesis HTTP/1.1\r\nHost: x\r\n\r\n");
+    slow.write("GET /genesis HTTP/1.1\r\nHost: localhost\r\n\r\n");
     const closed = once(slow, "close");
     slow.on("error", () => {});
     // The answer has begun. Reading starts when the server has given up.
@@ -245,7 +245,7 @@ describe("hostile clients of the RPC", () => {
   it("send half a message over a WebSocket, and are cut off", async () => {
     await using server = await serve({ silentMs: 100 });
     const socket = connect(Number(new URL(server.url).port), "127.0.0.1");
-    const head = "GET /websocket HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n";
+    const head = "GET /websocket HTTP/1.1\r\nHost: localhost\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n";
     socket.write(`${head}Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n`);
     await once(socket, "data");
     socket.on("error", () => {});
@@ -282,7 +282,7 @@ describe("the HTTP side of the RPC", () => {
   it("says what caches may keep, and gives no CORS headers", async () => {
     await using server = await serve();
     const cached = async (path: string): Promise<string | null> => {
-      const response = await fetch(server.url + path, { headers: { origin: "http://x" } });
+      const response = await fetch(server.url + path, { headers: { origin: "http://localhost:5173" } });
       await response.text();
       assert.equal(response.headers.get("access-control-allow-origin"), null);
       assert.match(response.headers.get("x-server-time") ?? "", /^\d+$/);
@@ -292,6 +292,16 @@ describe("the HTTP side of the RPC", () => {
     assert.equal(await cached("/block"), null);
     assert.equal(await cached("/block?height=9"), null);
     assert.equal(await cached("/status"), null);
+  });
+
+  it("attack: web pages: neither one whose name was pointed here nor one of another origin is answered, nor gets a WebSocket", async () => {
+    await using server = await serve();
+    const port = Number(new URL(server.url).port);
+    assert.equal(await reboundStatus(port, "/status"), 403);
+    const origin = { origin: "https://evil.example" };
+    assert.equal((await fetch(`${server.url}/status`, { headers: origin })).status, 403);
+    assert.equal((await refusedUpgrade(`ws://127.0.0.1:${port}/websocket`, origin)).status, 403);
+    assert.equal((await refusedUpgrade(`ws://127.0.0.1:${port}/websocket`, { host: "evil.example" })).status, 403);
   });
 
   it("cuts a long genesis into chunks", async () => {

@@ -1,7 +1,7 @@
 import { once } from "node:events";
-import { createServer, type Server } from "node:http";
+import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
-import type { Clock, Log } from "@turnpike/base";
+import { type Clock, createHostCheck, errorRow, type HostCheckOptions, type HostFault, type Log } from "@turnpike/base";
 import { type WebSocket, WebSocketServer } from "ws";
 import { Turns } from "../node/turns.ts";
 import type { AbciQuerier, EmbeddedNode } from "../node/types.ts";
@@ -19,9 +19,7 @@ const CLOSE_GRACE_MS = 500;
 const GOING_AWAY = 1001;
 
 /** Options of {@link startRpcServer}; bounds that are not given are {@link RPC_BOUNDS}. */
-export interface RpcServerOptions extends Partial<RpcBounds> {
-  /** Address to listen on. */
-  readonly host: string;
+export interface RpcServerOptions extends Partial<RpcBounds>, HostCheckOptions {
   /** 0: any free one. */
   readonly port: number;
   /** Address of the peer-to-peer port that `status` shows; nothing listens there. `tcp://0.0.0.0:26656` by default. */
@@ -47,11 +45,12 @@ export interface RpcServer extends AsyncDisposable {
 
 /**
  * Serves CometBFT 0.38's RPC over an embedded node: JSON-RPC by POST at `/`, every method at an address of its own, events
- * at `/websocket`. Without CORS, which is CometBFT's default.
+ * at `/websocket`. Without CORS, which is CometBFT's default; unlike there, a page of another origin gets no WebSocket
+ * either, and requests must be for a host of the options.
  * @throws Error when the address cannot be listened on.
  */
 export async function startRpcServer(options: RpcServerOptions, modules: RpcServerModules): Promise<RpcServer> {
-  const { host, port, p2pAddress = "tcp://0.0.0.0:26656", ...given } = options;
+  const { host, port, allowedHosts, p2pAddress = "tcp://0.0.0.0:26656", ...given } = options;
   const { node, log, clock, queries, turns = new Turns() } = modules;
   const bounds: RpcBounds = { ...RPC_BOUNDS, ...given };
   const authority = (): string => {
@@ -67,6 +66,7 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
     ...socketMethods(hub),
   };
   const door = new HttpDoor(bounds, { methods, log, clock, turns });
+  const hosts = createHostCheck({ host, allowedHosts });
   const sockets = new WebSocketServer({
     noServer: true,
     maxPayload: bounds.maxBodyBytes,
@@ -80,9 +80,16 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
       headersTimeout: bounds.readTimeoutMs,
       keepAliveTimeout: bounds.readTimeoutMs,
       connectionsCheckingInterval: Math.min(1000, bounds.readTimeoutMs),
-      shouldUpgradeCallback: (req) => req.url?.split("?")[0] === "/websocket" && isWebSocket(req.headers.upgrade),
+      shouldUpgradeCallback: (req) =>
+        req.url?.split("?")[0] === "/websocket" &&
+        isWebSocket(req.headers.upgrade) &&
+        hosts.fault(req.headers) === undefined,
     },
-    (req, res) => void door.handle(req, res),
+    (req, res) => {
+      const foreign = hosts.fault(req.headers);
+      if (foreign === undefined) void door.handle(req, res);
+      else refuse(res, foreign);
+    },
   );
   server.maxConnections = bounds.maxConnections;
   server.on("upgrade", (req, socket, head) => {
@@ -104,6 +111,12 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
     url: `http://${authority()}`,
     [Symbol.asyncDispose]: () => closeAll(server, sockets, hub),
   };
+}
+
+function refuse(res: ServerResponse, fault: HostFault): void {
+  const { http, message, advice } = errorRow(fault);
+  res.writeHead(http, { "Content-Type": "text/plain; charset=utf-8", Connection: "close" });
+  res.end(`${message} ${advice}\n`);
 }
 
 function isWebSocket(upgrade: string | undefined): boolean {

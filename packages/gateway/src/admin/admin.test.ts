@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Log, type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import type { RelayControl, RelayFlag, ServiceView } from "@turnpike/relay";
-import { openRaw } from "@turnpike/testkit";
+import { openRaw, reboundStatus } from "@turnpike/testkit";
 import { createPrometheusMetrics } from "../metrics/prometheus.ts";
 import { serveAdmin } from "./serve-admin.ts";
 import type { ReloadResult } from "./types.ts";
@@ -136,7 +136,8 @@ test("without the token nothing is told, whatever is asked; with it, no other pa
     method: "OPTIONS",
     headers: { origin: "http://evil.example", "access-control-request-method": "GET" },
   });
-  assert.equal(preflight.status, 401);
+  assert.equal(preflight.status, 403);
+  assert.equal(await reboundStatus(to.port, "/services"), 403, "a page whose name was pointed here");
   assert.equal(preflight.headers.get("access-control-allow-origin"), null);
   to.setToken("another-token-of-an-operator");
   assert.equal((await to.ask("GET", "/services")).status, 401);

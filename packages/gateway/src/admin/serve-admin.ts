@@ -1,10 +1,12 @@
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import {
   type Clock,
+  createHostCheck,
   Deadlines,
   type ErrorCode,
   errorBody,
   errorRow,
+  type HostCheckOptions,
   type Log,
   type Metrics,
   parseJson,
@@ -23,8 +25,7 @@ import { type AdminAnswer, type AdminRoute, adminRoutes } from "./routes.ts";
 import type { AdminTarget } from "./types.ts";
 
 /** Options of {@link serveAdmin}. */
-export interface AdminOptions {
-  readonly host: string;
+export interface AdminOptions extends HostCheckOptions {
   /** 0 takes a free one. */
   readonly port: number;
   /** What each request must bear; it may change. */
@@ -62,6 +63,7 @@ const CLOSE_TIMEOUT_MS = 2_000;
 export async function serveAdmin(opts: AdminOptions, modules: AdminModules): Promise<AdminService> {
   const { target, clock, log, metrics } = modules;
   const requestIdOf = createRequestIds(modules.random);
+  const hosts = createHostCheck(opts);
   const isOperator = createTokenCheck(opts.token);
   const routes = adminRoutes(target, { version: opts.version });
   const budget = createBodyBudget(() => MAX_HELD_BYTES);
@@ -101,6 +103,8 @@ export async function serveAdmin(opts: AdminOptions, modules: AdminModules): Pro
   };
 
   const serve = async (req: IncomingMessage, res: ServerResponse, requestId: RequestId): Promise<void> => {
+    const foreign = hosts.fault(req.headers);
+    if (foreign !== undefined) return fail(req, res, requestId, foreign);
     if (!isOperator(req.headers.authorization)) return refuseStranger(req, res, requestId);
     const { path, query } = parseTarget(req.url ?? "") ?? { path: "", query: "" };
     const found = routesAt(routes, path);

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import { once } from "node:events";
-import type { Log, RequestId } from "@turnpike/base";
+import { createHostCheck, type HostCheckOptions, type Log, type RequestId } from "@turnpike/base";
 import { listenOn } from "../http/server.ts";
 import type { MetricsRegistry } from "../types.ts";
 import { createMetricsServer } from "./metrics-server.ts";
@@ -15,11 +15,11 @@ export interface MetricsService extends AsyncDisposable {
  * @throws AppError PORT_IN_USE
  */
 export async function serveMetrics(
-  opts: { readonly host: string; readonly port: number },
+  opts: HostCheckOptions & { readonly port: number },
   modules: { readonly metrics: MetricsRegistry; readonly log: Log },
 ): Promise<MetricsService> {
   const requestId = (): RequestId => randomUUID() as string as RequestId;
-  const server = createMetricsServer({ ...modules, requestId, flush() {} });
+  const server = createMetricsServer({ ...modules, requestId, flush() {}, hosts: createHostCheck(opts) });
   const port = await listenOn(server, opts.host, opts.port);
   return {
     port,

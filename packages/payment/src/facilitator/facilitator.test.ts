@@ -3,6 +3,7 @@ import { after, before, test } from "node:test";
 import { noMetrics, silentLog, systemClock } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
 import { USDC_ADDRESS } from "@turnpike/localnet";
+import { reboundStatus } from "@turnpike/testkit";
 import { HTTPFacilitatorClient } from "@x402/core/server";
 import { type Bed, NETWORK, openBed, PAY_TO, type Payer, PRICE, signPayment } from "../../test/engine-fixtures.ts";
 import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
@@ -207,6 +208,12 @@ test("discovery is a page, health and readiness answer", async () => {
   assert.equal((await fetch(`${server.url}/discovery/resources?limit=-1`)).status, 400);
   assert.equal((await fetch(`${server.url}/health`)).status, 200);
   assert.deepEqual(await (await fetch(`${server.url}/ready`)).json(), { ready: true, missing: [] });
+});
+
+test("attack: DNS rebinding: a page whose name was pointed here is refused", async () => {
+  for (const path of ["/supported", "/discovery/resources", "/nothing"]) {
+    assert.equal(await reboundStatus(server.port, path), 403, path);
+  }
 });
 
 test("junk signatures are refused before the ledger is asked", async () => {

@@ -1,13 +1,20 @@
 import { randomUUID } from "node:crypto";
 import type { AddressInfo } from "node:net";
-import { type ErrorCode, errorBody, errorRow, isAppError, type Log } from "@turnpike/base";
+import {
+  createHostCheck,
+  type ErrorCode,
+  errorBody,
+  errorRow,
+  type HostCheckOptions,
+  isAppError,
+  type Log,
+} from "@turnpike/base";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { discoveryRoutes, type FacilitatorDiscovery } from "./discovery.ts";
 import type { Facilitator, FacilitatorResult } from "./facilitator.ts";
 
 /** Options of {@link createFacilitatorServer}. */
-export interface FacilitatorServerOptions {
-  readonly host: string;
+export interface FacilitatorServerOptions extends HostCheckOptions {
   /** 0 takes a free one. */
   readonly port: number;
   /** Most bytes of a body; 65,536 by default. */
@@ -54,6 +61,11 @@ export async function createFacilitatorServer(
   app.removeAllContentTypeParsers();
   // The handlers read strictly, from the bytes as sent.
   app.addContentTypeParser("application/json", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
+  const { hostFault } = createHostCheck(opts);
+  app.addHook("onRequest", async (request, reply) => {
+    const foreign = hostFault(request.headers);
+    return foreign === undefined ? undefined : fail(request, reply, foreign);
+  });
   app.addHook("onSend", async (_request, reply) => {
     if (!reply.hasHeader("cache-control")) reply.header("cache-control", "no-store");
   });

@@ -148,8 +148,8 @@ suite("what callers cannot use up", { timeout: 300_000 }, () => {
     await using rig = await start();
     await rig.owner.query("begin; lock table portal.networks in access exclusive mode");
     const sockets = [
-      await rig.open("GET /networks HTTP/1.1\r\nhost: x\r\nauthorization: Bearer TOKEN\r\n\r\n"),
-      await rig.open("GET /networks HTTP/1.1\r\nhost: x\r\nauthorization: Bearer TOKEN\r\n\r\n"),
+      await rig.open("GET /networks HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer TOKEN\r\n\r\n"),
+      await rig.open("GET /networks HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer TOKEN\r\n\r\n"),
     ];
     await untilWaiting(2, rig);
     assert.equal(await rig.status("/networks"), 503, "both places are taken");
@@ -163,7 +163,7 @@ suite("what callers cannot use up", { timeout: 300_000 }, () => {
   test("clients that go away in the midst of a body leave room for others", async () => {
     await using rig = await start();
     const head =
-      "POST /organizations HTTP/1.1\r\nhost: x\r\nauthorization: Bearer TOKEN\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{";
+      "POST /organizations HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer TOKEN\r\ncontent-type: application/json\r\ncontent-length: 1000\r\n\r\n{";
     for (let at = 0; at < 3; at++) {
       const socket = await rig.open(head);
       await untilInFlight(1, rig);
@@ -175,7 +175,10 @@ suite("what callers cannot use up", { timeout: 300_000 }, () => {
 
   test("clients that go away with requests queued on one connection leave room for others", async () => {
     await using rig = await start({ maxInFlight: 4 });
-    const one = "GET /networks HTTP/1.1\r\nhost: x\r\nauthorization: Bearer TOKEN\r\n\r\n".replace("TOKEN", rig.token);
+    const one = "GET /networks HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer TOKEN\r\n\r\n".replace(
+      "TOKEN",
+      rig.token,
+    );
     for (let round = 0; round < 2; round++) {
       await rig.owner.query("begin; lock table portal.networks in access exclusive mode");
       const socket = await rig.open(one.repeat(4));
@@ -199,7 +202,7 @@ suite("what callers cannot use up", { timeout: 300_000 }, () => {
     const target = "/portal_applications?select=*,portal_accounts(portal_applications(*))&limit=80";
     const sockets: Socket[] = [];
     for (let at = 0; at < 2; at++) {
-      const socket = await rig.open(`GET ${target} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer TOKEN\r\n\r\n`);
+      const socket = await rig.open(`GET ${target} HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer TOKEN\r\n\r\n`);
       socket.pause();
       sockets.push(socket);
     }

@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { errorRow } from "@turnpike/base";
 import type { ErrorBody } from "../errors.ts";
 import { failure } from "../failures.ts";
 import { databaseFailure } from "./database-failure.ts";
@@ -6,6 +7,16 @@ import { errorText } from "./send.ts";
 
 /** What a path that names no table is answered. */
 export const BAD_PATH = failure(404, "PGRST125", "Invalid path specified in request URL");
+
+const foreignHost = errorRow("HOST_NOT_ALLOWED");
+/** What a request for another server's name is answered, such as of a page whose name was pointed here. */
+export const FOREIGN_HOST = failure(
+  foreignHost.http,
+  "HOST_NOT_ALLOWED",
+  foreignHost.message,
+  null,
+  foreignHost.advice,
+);
 
 /** A name for the log: the code where there is one. Never the message, which may hold what was sent. */
 export function nameOf(error: unknown): string {

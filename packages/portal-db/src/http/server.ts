@@ -1,13 +1,13 @@
 import { randomUUID } from "node:crypto";
 import type { AddressInfo } from "node:net";
-import type { Clock, Metrics } from "@turnpike/base";
+import { type Clock, createHostCheck, type HostCheckOptions, type Metrics } from "@turnpike/base";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { failure } from "../failures.ts";
 import { portalInFlight, portalLimitedTotal, portalRequestSeconds, portalRequestsTotal } from "../metrics.ts";
 import type { TokenVerifier } from "../tokens/verifier.ts";
 import type { Caller } from "../types.ts";
 import { corsHeaders, preflightHeaders } from "./cors.ts";
-import { BAD_PATH, nameOf, noFunction, refuseClient, requestFailure } from "./faults.ts";
+import { BAD_PATH, FOREIGN_HOST, nameOf, noFunction, refuseClient, requestFailure } from "./faults.ts";
 import { createGate, type GateOptions } from "./gate.ts";
 import { createHandlers, type HandlerModules, type HandlerOptions } from "./handlers.ts";
 import { sendError } from "./send.ts";
@@ -15,8 +15,7 @@ import { headerOf } from "./table-request.ts";
 import { readTarget } from "./target.ts";
 
 /** Options of {@link createPortalServer}. */
-export interface PortalServerOptions extends GateOptions, HandlerOptions {
-  readonly host: string;
+export interface PortalServerOptions extends GateOptions, HandlerOptions, HostCheckOptions {
   /** 0 takes a free one. */
   readonly port: number;
   /** Most bytes of a body. */
@@ -72,6 +71,7 @@ export async function createPortalServer(
   const { clock, log, metrics } = modules;
   const handlers = createHandlers(opts, modules);
   const gate = createGate(opts, modules);
+  const { hostFault } = createHostCheck(opts);
   const contexts = new WeakMap<FastifyRequest, Context>();
   let inFlight = 0;
   let isStopping = false;
@@ -161,6 +161,7 @@ export async function createPortalServer(
 
   // Everything that needs no body comes before one is read: who is not let in sends none.
   app.addHook("onRequest", async (request, reply) => {
+    if (hostFault(request.headers) !== undefined) return sendError(reply, FOREIGN_HOST);
     const target = readTarget(request.raw.url ?? "");
     if (target.kind === "bad") return sendError(reply, BAD_PATH);
     if (target.kind === "system") return undefined;

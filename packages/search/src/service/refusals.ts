@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import { errorRow } from "@turnpike/base";
 import { parseSearchRequest, type SearchFault, type SearchRequest, searchFault } from "@turnpike/catalogue";
 
 /** Body of every error: FastAPI's `{detail}`, a sentence, or the list of a 422. */
@@ -11,6 +12,11 @@ export interface ErrorDetail {
 /** How soon to come again, in seconds. */
 const RETRY_AFTER = "1";
 
+const foreignHost = errorRow("HOST_NOT_ALLOWED");
+export const FOREIGN_HOST: ErrorDetail = {
+  status: foreignHost.http,
+  detail: `${foreignHost.message} ${foreignHost.advice}`,
+};
 export const FOREIGN_PAGE: ErrorDetail = { status: 403, detail: "Pages of other origins may not search here." };
 export const NOT_FOUND: ErrorDetail = { status: 404, detail: "Not Found" };
 export const BAD_REQUEST: ErrorDetail = { status: 400, detail: "Bad Request" };

@@ -5,6 +5,7 @@ import { connect } from "node:net";
 import { text } from "node:stream/consumers";
 import { suite, test } from "node:test";
 import { type Log, type Metrics, noMetrics, silentLog } from "@turnpike/base";
+import { reboundStatus } from "@turnpike/testkit";
 import { deafEngine, findingEngine, toldEngine } from "../../test/service/engines.ts";
 import { engineFailed } from "../engines/failure.ts";
 import type { SearchAnswer, SearchEngine, SourceDocument } from "../types.ts";
@@ -238,6 +239,7 @@ suite("POST /v1/search", () => {
       assert.equal(await from(origin), 403, origin);
       assert.equal(await from(origin, "/documents/x"), 403, origin);
     }
+    assert.equal(await reboundStatus(service.port, "/documents/x"), 403);
     assert.equal(engine.asked.length, 0);
     assert.deepEqual([await from(service.url), await from("https://search.example")], [200, 200]);
   });

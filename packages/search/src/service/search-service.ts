@@ -1,5 +1,5 @@
 import type { AddressInfo } from "node:net";
-import { type Clock, type Log, type Metrics, systemClock } from "@turnpike/base";
+import { type Clock, createHostCheck, type Log, type Metrics, systemClock } from "@turnpike/base";
 import { MAX_SEARCH_BODY_BYTES, MAX_SEARCH_RESULTS } from "@turnpike/catalogue";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import type { WeightedEngine } from "../engines/create-engines.ts";
@@ -15,6 +15,7 @@ import {
   BAD_REQUEST,
   type ErrorDetail,
   FAILED,
+  FOREIGN_HOST,
   FOREIGN_PAGE,
   NO_CODING,
   NOT_FOUND,
@@ -35,6 +36,8 @@ export interface SearchServiceOptions extends SearcherOptions {
   readonly port: number;
   /** Address at which others reach it; undefined: host and port. */
   readonly publicUrl?: string | undefined;
+  /** Further names that requests may be for. */
+  readonly allowedHosts?: readonly string[];
   /** Searches at once; more are answered 503. */
   readonly maxInFlight: number;
   /** Version of the product, for `GET /v1/version`. */
@@ -151,7 +154,15 @@ export async function startSearchService(
   app.server.maxConnections = opts.maxInFlight + MORE_CONNECTIONS;
   // Any web page can have its reader's browser ask this machine; searches may cost, and what is indexed may be private.
   let ownOrigins: readonly string[] = [];
+  const { hostFault } = createHostCheck({
+    host: opts.host,
+    allowedHosts: [
+      ...(opts.allowedHosts ?? []),
+      ...(opts.publicUrl === undefined ? [] : [new URL(opts.publicUrl).host]),
+    ],
+  });
   app.addHook("onRequest", async (request, reply) => {
+    if (hostFault(request.headers) !== undefined) return send(reply, FOREIGN_HOST);
     const { origin } = request.headers;
     return origin === undefined || ownOrigins.includes(origin) ? undefined : send(reply, FOREIGN_PAGE);
   });

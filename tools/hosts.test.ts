@@ -1,0 +1,22 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { productSources, readText, withoutComments } from "./sources.ts";
+
+/** Servers that any web page may call, or that speak no HTTP, and why. */
+const OPEN: Readonly<Record<string, string>> = {
+  "apps/turnpike/src/workers/primary.ts": "looks whether a port is free",
+  "packages/chain/src/abci/server.ts": "speaks ABCI, no HTTP",
+  "packages/gateway/src/http/server.ts": "the paid routes and the free relay, which are for every web page",
+  "packages/localnet/src/port-splitter.ts": "passes bytes on to servers that check",
+  "packages/localnet/src/ports.ts": "looks whether a port is free",
+};
+
+test("every HTTP server says for which hosts it answers: DNS rebinding makes any web page its caller", () => {
+  const servers = productSources().filter((path) =>
+    /\b(?:createServer|fastify)\(/.test(withoutComments(readText(path))),
+  );
+  const unchecked = servers.filter(
+    (path) => !/\bcreateHostCheck\(|\bHostCheck\b/.test(withoutComments(readText(path))),
+  );
+  assert.deepEqual(unchecked, Object.keys(OPEN));
+});
