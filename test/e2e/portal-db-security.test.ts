@@ -474,3 +474,19 @@ test("rates: a token and an address that guesses are held up, a good token at th
   assert.ok(guesses.some(({ status }) => status === 429));
   assert.equal((await rig.call("/networks", { token: other })).status, 200);
 });
+
+test("attack: behind a trusted proxy, guesses of one client are not counted for the others", async () => {
+  const clock = virtualClock();
+  await using rig = await startPortalRig({ refusedPerAddressPerSecond: 2, trustedProxies: ["127.0.0.1"] }, { clock });
+  const guess = async (client: string): Promise<number> =>
+    (await rig.call("/networks", { token: "a.b.c", headers: { "x-forwarded-for": client } })).status;
+  const first: number[] = [];
+  for (let i = 0; i < 10; i++) first.push(await guess(`2001:db8:0:1::${i}`));
+  assert.equal(first.at(-1), 429);
+  assert.equal(await guess("2001:db8:0:2::1"), 401);
+  assert.equal(
+    await guess("198.51.100.7, 2001:db8:0:1::99"),
+    429,
+    "what stands left of the proxy's entry is the client's word",
+  );
+});

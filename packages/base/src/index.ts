@@ -20,6 +20,8 @@ export {
   hexToBytes,
   utf8ToBytes,
 } from "./bytes.ts";
+export { type ClientIpOf, createClientIp, createProxyCheck, type Ip, parseIp, truncateIp } from "./client-ip.ts";
+export { clientKey } from "./client-key.ts";
 export { type Clock, systemClock } from "./clock.ts";
 export { type Deadline, Deadlines } from "./deadlines.ts";
 export type { DiscoveryFilter } from "./discovery-filter.ts";

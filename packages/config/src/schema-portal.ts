@@ -79,6 +79,11 @@ export const PORTAL_DB = section(
     connectTimeoutMs: milliseconds(5_000, 100, 60_000, "Longest wait for a connection to the database"),
     maxConnections: integer(1_000, 1, 100_000, "Most connections of clients."),
     maxInFlight: integer(256, 1, 10_000, "Requests at once; more are answered 503."),
+    trustedProxies: list(
+      Type.String({ minLength: 2, maxLength: 64, description: "IP address or CIDR block." }),
+      64,
+      "Proxies whose X-Forwarded-For is believed, read from the right. Empty: none, and the client is who connects.",
+    ),
     corsOrigins: Type.Array(Type.String({ minLength: 1, maxLength: 256, description: "An origin, or `*`." }), {
       maxItems: 64,
       default: ["*"],
@@ -89,7 +94,7 @@ export const PORTAL_DB = section(
         perTokenPerSecond: perSecond(500, "Requests a second with one token; twice as many at once."),
         refusedPerAddressPerSecond: perSecond(
           10,
-          "Refused tokens a second from one address; twice as many at once. Tokens that are known to be good are not held up.",
+          "Refused tokens a second from one address, or one /64 of IPv6; twice as many at once. Good tokens are not held up by it.",
         ),
       },
       "Rate limits. More is answered 429.",

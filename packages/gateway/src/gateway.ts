@@ -1,9 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import { AppError, createHostCheck, Deadlines, noTracer } from "@turnpike/base";
+import { AppError, type ClientIpOf, createClientIp, createHostCheck, Deadlines, noTracer } from "@turnpike/base";
 import type { FreeDoor } from "./free/door.ts";
 import { createGeneration, type EdgeParts, endWork, type Generation, type Shared } from "./generation.ts";
 import { createBodyBudget } from "./http/body.ts";
-import { type ClientIpOf, createClientIp } from "./http/client-ip.ts";
 import { closeServer } from "./http/closing.ts";
 import { createDesk, doorError, tellWorking, type Working } from "./http/desk.ts";
 import { countHosts, headFault, isForRelay, openDoor } from "./http/front.ts";

@@ -1,4 +1,4 @@
-import type { Clock, Deadlines, Log, RequestId } from "@turnpike/base";
+import type { ClientIpOf, Clock, Deadlines, Log, RequestId } from "@turnpike/base";
 import type { PaymentStage } from "@turnpike/payment";
 import { type Documents, discoveryRoutes } from "./discovery/routes.ts";
 import { createPaidEdge, type MatchPath } from "./edge/paid-edge.ts";
@@ -6,7 +6,6 @@ import type { TermsOf } from "./edge/terms.ts";
 import { createFreeDoor } from "./free/door.ts";
 import { createRelayCalls } from "./free/relay-calls.ts";
 import type { BodyBudget } from "./http/body.ts";
-import type { ClientIpOf } from "./http/client-ip.ts";
 import { createDesk, type Working } from "./http/desk.ts";
 import type { Doors } from "./http/front.ts";
 import type { Desk } from "./http/request.ts";

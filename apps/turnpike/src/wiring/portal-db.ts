@@ -143,6 +143,7 @@ export async function startPortal(config: Config, modules: { readonly log: Log }
           host: portalDb.host,
           port: portalDb.port,
           allowedHosts,
+          trustedProxies: portalDb.trustedProxies,
           databaseUrl: url,
           poolSize: portalDb.poolSize,
           maxRows: portalDb.maxRows,

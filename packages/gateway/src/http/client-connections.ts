@@ -1,6 +1,5 @@
 import type { Socket } from "node:net";
-import { clientKey } from "../limits/client-key.ts";
-import { createProxyCheck } from "./client-ip.ts";
+import { clientKey, createProxyCheck } from "@turnpike/base";
 
 /** Bounds of {@link ClientConnections}. */
 export interface ClientConnectionLimits {

@@ -1,11 +1,9 @@
-import type { Clock, ErrorCode, Log, Metrics } from "@turnpike/base";
+import { type ClientIpOf, type Clock, clientKey, type ErrorCode, type Log, type Metrics } from "@turnpike/base";
 import { codeAnswer } from "../free/answers.ts";
-import { clientKey } from "../limits/client-key.ts";
 import { inFlight, limitedTotal, requestSeconds, requestsTotal } from "../metrics.ts";
 import type { Watch } from "../monitoring/watch.ts";
 import { faultFields } from "../pipeline.ts";
 import { type Answer, errorAnswer, writeAnswer } from "./answer.ts";
-import type { ClientIpOf } from "./client-ip.ts";
 import { canDiscard, type Desk, type Door, type Exchange, type Slot } from "./request.ts";
 import type { Streamed } from "./stream-body.ts";
 import type { Unsent } from "./unsent.ts";

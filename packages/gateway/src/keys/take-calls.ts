@@ -1,5 +1,4 @@
-import type { Clock, ErrorCode, Metrics, ServiceId } from "@turnpike/base";
-import { clientKey } from "../limits/client-key.ts";
+import { type Clock, clientKey, type ErrorCode, type Metrics, type ServiceId } from "@turnpike/base";
 import { createSlidingWindow } from "../limits/sliding-window.ts";
 import type { RateLimits, RateVerdict } from "../limits/types.ts";
 import { keyedTotal, limitedTotal } from "../metrics.ts";

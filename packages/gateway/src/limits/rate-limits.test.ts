@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { type Labels, type MetricSpec, noMetrics, type ServiceId } from "@turnpike/base";
-import { clientKey } from "./client-key.ts";
+import { clientKey, type Labels, type MetricSpec, noMetrics, type ServiceId } from "@turnpike/base";
 import { createRateLimits, type LimitRule, type RateLimitsOptions } from "./rate-limits.ts";
 import type { LimitStore, StoreVerdict } from "./store.ts";
 import type { RateVerdict } from "./types.ts";

@@ -1,6 +1,5 @@
-import type { Clock, Metrics } from "@turnpike/base";
+import { type Clock, clientKey, type Metrics } from "@turnpike/base";
 import { limitedTotal } from "../metrics.ts";
-import { clientKey } from "./client-key.ts";
 import { createRefusals } from "./refusals.ts";
 import { createSlidingWindow, type SlidingWindow } from "./sliding-window.ts";
 import type { LimitStore, StoreVerdict } from "./store.ts";

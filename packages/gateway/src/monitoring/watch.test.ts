@@ -8,10 +8,10 @@ import {
   type SpanAttributes,
   silentLog,
   type Tracer,
+  truncateIp,
 } from "@turnpike/base";
 import { openRaw, openSocket } from "@turnpike/testkit";
 import { paymentHeader, standInRelay, startTestGateway } from "../../test/stand-ins.ts";
-import { truncateIp } from "../http/client-ip.ts";
 import { noSubscriptions } from "../websocket/no-subscriptions.ts";
 import { createAccessLog } from "./access-log.ts";
 

@@ -1,6 +1,14 @@
 import type { IncomingMessage } from "node:http";
-import { type Clock, noSpan, noTracer, type RequestId, type Span, type Tracer } from "@turnpike/base";
-import { type ClientIpOf, truncateIp } from "../http/client-ip.ts";
+import {
+  type ClientIpOf,
+  type Clock,
+  noSpan,
+  noTracer,
+  type RequestId,
+  type Span,
+  type Tracer,
+  truncateIp,
+} from "@turnpike/base";
 import type { Door, Exchange, Trail } from "../http/request.ts";
 import type { AccessLog } from "./access-log.ts";
 

@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
-import type { ErrorCode, Metrics, RequestId } from "@turnpike/base";
+import { clientKey, type ErrorCode, type Metrics, type RequestId } from "@turnpike/base";
 import type { FamilyId, Service } from "@turnpike/catalogue";
 import type { PairedSocket, SocketDialect, Subscriptions } from "@turnpike/relay";
 import { type WebSocket, WebSocketServer } from "ws";
@@ -10,7 +10,6 @@ import { headFault } from "../http/front.ts";
 import { hostName, parseTarget, type Target } from "../http/target.ts";
 import { presentedKey, relayPlace } from "../keys/presented.ts";
 import type { TakeCalls } from "../keys/take-calls.ts";
-import { clientKey } from "../limits/client-key.ts";
 import { requestsTotal } from "../metrics.ts";
 import type { Watch } from "../monitoring/watch.ts";
 import { gatewayDefaults, type Random } from "../types.ts";

@@ -1,4 +1,4 @@
-import type { Clock, Metrics } from "@turnpike/base";
+import { type Clock, clientKey, type Metrics } from "@turnpike/base";
 import type { ErrorBody } from "../errors.ts";
 import { failure } from "../failures.ts";
 import { portalLimitedTotal, portalRefusedTokensTotal } from "../metrics.ts";
@@ -10,13 +10,18 @@ import { createRateLimit } from "./limits.ts";
 export interface GateOptions {
   /** Requests a second with one token. */
   readonly perTokenPerSecond: number;
-  /** Refused tokens a second from one address. */
+  /** Refused tokens a second from one client: an IPv4 address, or a /64 of IPv6. */
   readonly refusedPerAddressPerSecond: number;
 }
 
 /** Who asks, or why nobody is let in. */
 export type GateResult =
-  | { readonly ok: true; readonly caller: Caller }
+  | {
+      readonly ok: true;
+      readonly caller: Caller;
+      /** What the token's requests are counted under. */
+      readonly fingerprint: string;
+    }
   | { readonly ok: false; readonly error: ErrorBody; readonly headers: Readonly<Record<string, string>> };
 
 /** Bursts are this many seconds of a rate. */
@@ -43,9 +48,6 @@ export function createGate(
   };
 
   return async (authorization, address) => {
-    // One who guesses tokens must not keep others at the same address from using theirs.
-    const refusedMs = addresses.look(address);
-    if (refusedMs > 0 && !verifier.knows(authorization)) return limited(refusedMs, "address");
     let verdict: TokenVerdict;
     try {
       verdict = await verifier.verify(authorization);
@@ -55,11 +57,14 @@ export function createGate(
       return { ok: false, error, headers: {} };
     }
     if (!verdict.ok) {
-      addresses.take(address);
+      // After the signature: one who guesses tokens must not keep others at the same address from using theirs, new or not.
+      const refusedMs = addresses.take(clientKey(address));
+      if (refusedMs > 0) return limited(refusedMs, "address");
       metrics.count(portalRefusedTokensTotal, { code: verdict.error.code });
       return { ok: false, error: verdict.error, headers: {} };
     }
-    const waitMs = tokens.take(verdict.fingerprint);
-    return waitMs > 0 ? limited(waitMs, "token") : { ok: true, caller: verdict.caller };
+    const { caller, fingerprint } = verdict;
+    const waitMs = tokens.take(fingerprint);
+    return waitMs > 0 ? limited(waitMs, "token") : { ok: true, caller, fingerprint };
   };
 }

@@ -14,8 +14,6 @@ export interface RateLimitOptions {
 export interface RateLimit {
   /** Counts one. Gives 0 when it fits, else the milliseconds until one would. */
   take(key: string): number;
-  /** The same without counting. */
-  look(key: string): number;
 }
 
 /** A limit by the generic cell rate algorithm (ITU-T I.371): for each key the time at which its bucket is empty again. */
@@ -39,10 +37,6 @@ export function createRateLimit(opts: RateLimitOptions, modules: { readonly cloc
         if (oldest !== undefined) emptyAt.delete(oldest);
       }
       return 0;
-    },
-    look(key) {
-      const now = modules.clock.monotonicMs();
-      return waitOf(Math.max(emptyAt.get(key) ?? now, now), now);
     },
   };
 }

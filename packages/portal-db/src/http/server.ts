@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
 import type { AddressInfo } from "node:net";
-import { type Clock, createHostCheck, type HostCheckOptions, type Metrics } from "@turnpike/base";
+import { type Clock, createClientIp, createHostCheck, type HostCheckOptions, type Metrics } from "@turnpike/base";
 import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
 import { failure } from "../failures.ts";
 import { portalInFlight, portalLimitedTotal, portalRequestSeconds, portalRequestsTotal } from "../metrics.ts";
@@ -27,6 +27,8 @@ export interface PortalServerOptions extends GateOptions, HandlerOptions, HostCh
   readonly maxConnections: number;
   /** Most requests that are being answered; more are answered 503. */
   readonly maxInFlight: number;
+  /** Proxies whose X-Forwarded-For is believed, as addresses and CIDR blocks; none by default. */
+  readonly trustedProxies?: readonly string[];
   /** Origins whose pages may call; `*` is any. */
   readonly corsOrigins: readonly string[];
 }
@@ -72,6 +74,7 @@ export async function createPortalServer(
   const handlers = createHandlers(opts, modules);
   const gate = createGate(opts, modules);
   const { hostFault } = createHostCheck(opts);
+  const clientIp = createClientIp(opts.trustedProxies ?? []);
   const contexts = new WeakMap<FastifyRequest, Context>();
   let inFlight = 0;
   let isStopping = false;
@@ -145,7 +148,7 @@ export async function createPortalServer(
 
   /** Who asks; undefined when the answer is sent already. */
   const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<Caller | undefined> => {
-    const result = await gate(headerOf(request, "authorization"), request.ip);
+    const result = await gate(headerOf(request, "authorization"), clientIp(request.raw));
     const context = contexts.get(request);
     if (result.ok && context !== undefined) context.caller = result.caller;
     if (result.ok) return result.caller;

@@ -162,17 +162,14 @@ suite("tokens", () => {
     const of = await verifier([hmacKey], { clock });
     const token = forge(good);
     assert.equal(await outcome(of, token), "reader");
-    assert.equal(of.knows(`Bearer ${token}`), true);
     clock.ms += 629_000;
     assert.equal(await outcome(of, token), "reader");
     clock.ms += 2_000;
-    assert.equal(of.knows(`Bearer ${token}`), false);
     assert.match(await outcome(of, token), /JWT expired/);
 
     const other = await verifier();
     assert.equal(await outcome(other, token), "reader");
     other.setKeys(await readTokenKeys([{ ...hmacKey, material: "another-key-that-is-long-enough-0123456789" }]));
-    assert.equal(other.knows(`Bearer ${token}`), false);
     assert.match(await outcome(other, token), /^401 PGRST301/);
   });
 

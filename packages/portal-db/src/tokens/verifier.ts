@@ -39,8 +39,6 @@ export type TokenVerdict =
 export interface TokenVerifier {
   /** Reads an `Authorization` header. Rejects when it cannot be learned whether the token was taken back. */
   verify(authorization: string | undefined): Promise<TokenVerdict>;
-  /** True for a token that was found good and still is, by signature and time. Costs next to nothing. */
-  knows(authorization: string | undefined): boolean;
   /** Replaces the keys; nothing that the old ones vouched for stays good by them. */
   setKeys(keys: readonly TokenKey[]): void;
 }
@@ -214,12 +212,6 @@ export function createTokenVerifier(opts: TokenVerifierOptions, modules: TokenVe
         if (oldest !== undefined) cache.delete(oldest);
       }
       return { ok: true, caller: found.caller, fingerprint: found.fingerprint };
-    },
-    knows(authorization) {
-      const token = bearerOf(authorization);
-      if (token === undefined || token.length > MAX_TOKEN_CHARS) return false;
-      const found = good.get(cacheKeyOf(token));
-      return found !== undefined && isAlive(found);
     },
     setKeys(next) {
       keys = next;

@@ -2,9 +2,9 @@ import assert from "node:assert/strict";
 import type { IncomingMessage } from "node:http";
 import { BlockList, isIP } from "node:net";
 import { suite, test } from "node:test";
-import { isAppError } from "@turnpike/base";
 import fc from "fast-check";
 import { createClientIp, parseIp } from "./client-ip.ts";
+import { isAppError } from "./errors.ts";
 
 type Request = Pick<IncomingMessage, "headers" | "socket">;
 

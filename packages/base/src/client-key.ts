@@ -1,5 +1,5 @@
 import { isIPv4 } from "node:net";
-import { parseIp } from "../http/client-ip.ts";
+import { parseIp } from "./client-ip.ts";
 
 const PREFIX_WORDS = 4;
 

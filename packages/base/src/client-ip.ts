@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { AppError } from "@turnpike/base";
+import { AppError } from "./errors.ts";
 
 /** An address as eight 16-bit words; IPv4 and IPv4-mapped IPv6 are `::ffff:a.b.c.d`. */
 export interface Ip {
