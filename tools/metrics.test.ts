@@ -87,6 +87,20 @@ async function processMetrics(): Promise<Set<string>> {
 }
 
 suite("metrics", () => {
+  test("no two alerts have one name and the same labels: Alertmanager would take them for one", () => {
+    const names = rules.map(({ alert, labels }) => `${alert} ${JSON.stringify(labels)}`);
+    assert.deepEqual(
+      names.filter((name, at) => names.indexOf(name) !== at),
+      [],
+    );
+  });
+
+  test("only counters of the runtime end in _total", async () => {
+    const text = await createPrometheusMetrics({ processMetrics: true }).render();
+    const others = [...text.matchAll(/^# TYPE (\w+_total) (?!counter)\w+$/gm)].map(([, name]) => name);
+    assert.deepEqual(others, []);
+  });
+
   test("names are unique, ours, and end in their unit", () => {
     assert.equal(byName.size, declared.length, "a name is declared twice");
     for (const { name, kind, help, labels = [] } of declared) {

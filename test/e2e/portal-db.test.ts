@@ -253,6 +253,40 @@ suite("the management data API", () => {
     }
   });
 
+  test("what the description says of types and pages is held: -1, numbers as texts, operators of other types", async () => {
+    for (const page of ["limit=-1", "offset=-1"]) {
+      const answer = await rig.call(`/networks?${page}`);
+      assert.deepEqual([answer.status, answer.body.code], [416, "PGRST103"], page);
+    }
+    const user = { as: "admin", method: "POST" } as const;
+    for (const portal_user_email of [5, true, { a: 1 }, ["x"]]) {
+      const answer = await rig.call("/portal_users", { ...user, body: { portal_user_email } });
+      assert.deepEqual([answer.status, answer.body.code], [400, "22P02"], JSON.stringify(portal_user_email));
+    }
+    const patch = { as: "admin", method: "PATCH", body: { emoji: 5 } } as const;
+    assert.equal((await rig.call("/portal_applications?portal_application_id=eq.none", patch)).status, 400);
+    const like = await rig.call("/portal_plans?plan_usage_limit=like.5*");
+    assert.deepEqual([like.status, like.body.code], [400, "42883"], like.text);
+  });
+
+  test("the description names the verbs that Allow names, and every status that a write has", async () => {
+    const { paths } = (await rig.call("/", { as: "admin" })).body;
+    for (const [path, operations] of Object.entries(paths as Record<string, Record<string, { responses: object }>>)) {
+      const { headers } = await rig.call(path, { as: "admin", method: "OPTIONS" });
+      const verbs = (headers.get("allow") ?? "").toLowerCase().split(",");
+      assert.deepEqual(Object.keys(operations).sort(), verbs.filter((verb) => !/options|head/.test(verb)).sort(), path);
+    }
+    const { post } = paths["/portal_applications"];
+    const body = { portal_application_id: "e2e-twice", ...application() };
+    const upsert = { as: "admin", method: "POST", body, headers: { prefer: "resolution=merge-duplicates" } } as const;
+    for (const status of [201, 200]) {
+      const answer = await rig.call("/portal_applications", upsert);
+      assert.equal(answer.status, status);
+      assert.equal(answer.headers.get("content-type"), null);
+      assert.equal(post.responses[status].content, undefined, "no body, and none is described");
+    }
+  });
+
   test("verbs: PUT needs the whole key, OPTIONS says what the role may, others are refused", async () => {
     const row = { portal_application_id: "e2e-put", ...application() };
     const put = { as: "admin", method: "PUT", body: row } as const;
@@ -262,6 +296,19 @@ suite("the management data API", () => {
     assert.deepEqual([other.status, other.body.code], [400, "PGRST115"]);
     const none = await rig.call("/portal_applications?emoji=eq.x", put);
     assert.deepEqual([none.status, none.body.code], [405, "PGRST105"]);
+    const verbs = "OPTIONS,GET,HEAD,POST,PUT,PATCH,DELETE";
+    assert.equal(none.headers.get("allow"), verbs);
+    // fetch sends no TRACE.
+    const unknown = await rig.call("/portal_applications", { as: "admin", method: "PROPFIND" });
+    assert.deepEqual([unknown.status, unknown.headers.get("allow")], [405, verbs]);
+    for (const [target, wanted] of [
+      ["/", "OPTIONS,GET,HEAD"],
+      ["/live", "GET,HEAD"],
+      ["/no_such_table", "OPTIONS,GET,HEAD"],
+    ] as const) {
+      const answer = await rig.call(target, { as: "admin", method: "PROPFIND" });
+      assert.deepEqual([answer.status, answer.headers.get("allow")], [405, wanted], target);
+    }
     const allow = async (as: "admin" | "reader", table: string) =>
       (await rig.call(`/${table}`, { as, method: "OPTIONS" })).headers.get("allow");
     assert.equal(await allow("admin", "portal_applications"), "OPTIONS,GET,HEAD,POST,PUT,PATCH,DELETE");

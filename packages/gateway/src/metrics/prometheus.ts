@@ -3,6 +3,13 @@ import { collectDefaultMetrics, type Metric, Registry } from "prom-client";
 import type { MetricsRegistry } from "../types.ts";
 import { type Cell, Cells } from "./cells.ts";
 
+/** Gauges of prom-client that end as counters do; each has a twin by type without that ending. */
+const MISNAMED_GAUGES = [
+  "nodejs_active_handles_total",
+  "nodejs_active_requests_total",
+  "nodejs_active_resources_total",
+];
+
 /** Options of {@link createPrometheusMetrics}. */
 export interface PrometheusOptions {
   /** Adds metrics of the process: CPU, memory, garbage collection, event-loop delay. */
@@ -20,7 +27,10 @@ export function createPrometheusMetrics(
   modules: { readonly registry?: Registry } = {},
 ): MetricsRegistry {
   const registry = modules.registry ?? new Registry();
-  if (opts.processMetrics) collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 10 });
+  if (opts.processMetrics) {
+    collectDefaultMetrics({ register: registry, eventLoopMonitoringPrecision: 10 });
+    for (const name of MISNAMED_GAUGES) registry.removeSingleMetric(name);
+  }
   const bySpec = new Map<MetricSpec, Cells>();
   const byName = new Map<string, Cells>();
 

@@ -13,6 +13,7 @@ import { withSentHash } from "./reveal.ts";
 import { type PortalTransactions, runPlan } from "./run-plan.ts";
 import { sendError } from "./send.ts";
 import { headerOf, tableRequestOf } from "./table-request.ts";
+import type { Target } from "./target.ts";
 
 /** Options of {@link createHandlers}. */
 export interface HandlerOptions {
@@ -34,6 +35,8 @@ export interface HandlerModules {
 
 /** Answers to requests that were let in. */
 export interface Handlers {
+  /** `Allow` of what a target names, as its caller may use it; of a table that the caller does not see, as of any other. */
+  allow(target: Target, caller: Caller | undefined): string;
   /** `GET /`: the description of the API. */
   document(request: FastifyRequest, reply: FastifyReply, caller: Caller): FastifyReply;
   /** `onTable` is told the table's name when the caller may see it. */
@@ -48,16 +51,26 @@ export interface Handlers {
   system(request: FastifyRequest, reply: FastifyReply, name: "live" | "ready"): Promise<FastifyReply>;
 }
 
+const ROOT_VERBS = "OPTIONS,GET,HEAD";
+const SYSTEM_VERBS = "GET,HEAD";
+
 /** Makes the handlers of the management data API. */
 export function createHandlers(opts: HandlerOptions, modules: HandlerModules): Handlers {
   const { log, viewOf } = modules;
   const documents = createDocuments();
 
+  const allow = (target: Target, caller: Caller | undefined): string => {
+    if (target.kind === "system") return SYSTEM_VERBS;
+    const table =
+      target.kind === "table" && caller !== undefined ? viewOf(caller.role).tables.get(target.table) : undefined;
+    return table === undefined ? ROOT_VERBS : allowed(table.may);
+  };
+
   const answerDocument = (request: FastifyRequest, reply: FastifyReply, caller: Caller): FastifyReply => {
     const { method } = request;
-    if (method === "OPTIONS") return reply.header("allow", "OPTIONS,GET,HEAD").send();
+    if (method === "OPTIONS") return reply.header("allow", ROOT_VERBS).send();
     if (method !== "GET" && method !== "HEAD") {
-      return sendError(reply, failure(405, "PGRST117", `Unsupported HTTP method: ${method}`));
+      return sendError(reply, failure(405, "PGRST117", `Unsupported HTTP method: ${method}`), { allow: ROOT_VERBS });
     }
     const kind = chooseDocument(headerOf(request, "accept"));
     if (kind === undefined)
@@ -86,10 +99,14 @@ export function createHandlers(opts: HandlerOptions, modules: HandlerModules): H
         ? sendError(reply, unknownTable(table))
         : reply.header("allow", allowed(seen.may)).send();
     }
+    const refuse = (error: ErrorBody, headers: Readonly<Record<string, string>> = {}): FastifyReply => {
+      const verbs = seen === undefined ? ROOT_VERBS : allowed(seen.may);
+      return sendError(reply, error, error.status === 405 ? { ...headers, allow: verbs } : headers);
+    };
     const read = tableRequestOf(request, request.method as TableRequest["verb"], table, query);
-    if (!read.ok) return sendError(reply, read.error);
+    if (!read.ok) return refuse(read.error);
     const planned = planRequest(withSafeCount(read.request, caller), view, { maxRows: opts.maxRows });
-    if (!planned.ok) return sendError(reply, planned.error);
+    if (!planned.ok) return refuse(planned.error);
     const gone = new AbortController();
     reply.raw.once("close", () => {
       if (!reply.raw.writableFinished) gone.abort();
@@ -107,9 +124,9 @@ export function createHandlers(opts: HandlerOptions, modules: HandlerModules): H
       if (told.status >= 500) {
         log.error({ requestId: request.id, table, code: told.code, error: nameOf(error) }, "a statement failed");
       }
-      return sendError(reply, told);
+      return refuse(told);
     }
-    if (!result.ok) return sendError(reply, result.error, result.headers);
+    if (!result.ok) return refuse(result.error, result.headers);
     const answer = opts.revealCreatedHash ? withSentHash(read.request, planned.plan, result.answer) : result.answer;
     const { applied } = read.request.preferences;
     if (applied.length > 0) reply.header("preference-applied", applied.join(", "));
@@ -126,14 +143,15 @@ export function createHandlers(opts: HandlerOptions, modules: HandlerModules): H
     name: "live" | "ready",
   ): Promise<FastifyReply> => {
     if (request.method !== "GET" && request.method !== "HEAD") {
-      return sendError(reply, failure(405, "PGRST117", `Unsupported HTTP method: ${request.method}`));
+      const error = failure(405, "PGRST117", `Unsupported HTTP method: ${request.method}`);
+      return sendError(reply, error, { allow: SYSTEM_VERBS });
     }
     if (name === "live") return reply.send({ status: "ok" });
     const missing = await modules.missing();
     return reply.status(missing.length === 0 ? 200 : 503).send({ ready: missing.length === 0, missing });
   };
 
-  return { document: answerDocument, table: answerTable, system: answerSystem };
+  return { allow, document: answerDocument, table: answerTable, system: answerSystem };
 }
 
 function unknownTable(table: string): ErrorBody {

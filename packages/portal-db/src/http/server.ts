@@ -142,9 +142,12 @@ export async function createPortalServer(
     if (known === undefined) log.error({ requestId: request.id, error: nameOf(error) }, "a request failed");
     return sendError(reply, known ?? failure(500, "PGRSTX00", "Something failed on our side"));
   });
-  app.setNotFoundHandler((request, reply) =>
-    sendError(reply, failure(405, "PGRST117", `Unsupported HTTP method: ${request.method.slice(0, 16)}`)),
-  );
+  // Every path has a route: what has none is of another verb.
+  app.setNotFoundHandler((request, reply) => {
+    const error = failure(405, "PGRST117", `Unsupported HTTP method: ${request.method.slice(0, 16)}`);
+    const target = readTarget(request.raw.url ?? "");
+    return sendError(reply, error, { allow: handlers.allow(target, contexts.get(request)?.caller) });
+  });
 
   /** Who asks; undefined when the answer is sent already. */
   const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<Caller | undefined> => {

@@ -91,6 +91,12 @@ function filters(table: TableView): Schema[] {
 const param = (name: string): Schema => ref("parameters", name);
 const FAILED = ref("responses", "Failed");
 const security = [{ bearer: [] }];
+/** Answers to POST have a body, and then a type, only when one was asked for: a form that must be there would be wrong. */
+const WRITE_HEADERS = {
+  "Content-Range": header("How many rows were written, with `Prefer: count=exact`: `*/2`."),
+  Location: header("The row's address, with `Prefer: return=headers-only`."),
+  "Preference-Applied": header("The preferences that were followed."),
+};
 const RANGE_HEADER = { "Content-Range": header("Rows of the answer and how many there are: `0-14/*`.") };
 
 function operations(table: TableView): Schema {
@@ -122,7 +128,32 @@ function operations(table: TableView): Schema {
       parameters: ["select", "columns", "on_conflict", "prefer_write"].map(param),
       requestBody: { required: true, content: json({ oneOf: [one, { type: "array", items: one }] }) },
       responses: {
-        "201": { description: "Made. Rows with `Prefer: return=representation`.", ...shown },
+        "200": {
+          description: "No row was made: each was there, and was changed by the upsert.",
+          headers: WRITE_HEADERS,
+        },
+        "201": {
+          description: "Made. Without a body, but for `Prefer: return=representation`: then the rows.",
+          headers: WRITE_HEADERS,
+        },
+        default: FAILED,
+      },
+    };
+  }
+  if (table.may.insert && table.may.update) {
+    found.put = {
+      ...base,
+      operationId: `put_${table.name}`,
+      summary: `Makes or replaces the one row of ${table.name} whose whole primary key is filtered by`,
+      parameters: [...filters(table), ...["select", "prefer_write"].map(param)],
+      requestBody: { required: true, content: json(ref("schemas", `${name}Insert`)) },
+      responses: {
+        "200": { description: "The row that was replaced, with `Prefer: return=representation`.", ...shown },
+        "201": {
+          description: "Made. Without a body, but for `Prefer: return=representation`.",
+          headers: WRITE_HEADERS,
+        },
+        "204": { description: "Replaced." },
         default: FAILED,
       },
     };

@@ -36,7 +36,16 @@ function operations(table: TableView): Schema {
   }
   if (table.may.insert) {
     const parameters = [body, ...["select", "on_conflict", "prefer"].map(param)];
-    found.post = { ...base, parameters, responses: { "201": { description: "Created" } } };
+    found.post = {
+      ...base,
+      parameters,
+      responses: { "200": { description: "OK" }, "201": { description: "Created" } },
+    };
+  }
+  if (table.may.insert && table.may.update) {
+    const parameters = [...filters, body, param("prefer")];
+    const responses = { "201": { description: "Created" }, "204": { description: "No Content" } };
+    found.put = { ...base, parameters, responses };
   }
   if (table.may.update) {
     const parameters = [...filters, body, param("prefer")];

@@ -14,7 +14,7 @@ const INTEGER = /^-?\d+$/;
 
 /**
  * Reads the query string of a request on a table.
- * @throws Refusal PGRST100 for what the language does not have, PGRST103 for a negative limit. Nothing else.
+ * @throws Refusal PGRST100 for what the language does not have, PGRST103 for a negative limit or offset. Nothing else.
  */
 export function parseQuery(raw: string): ParsedQuery {
   const pairs = decodeQuery(raw);
@@ -94,8 +94,9 @@ function limitAt(key: string, value: string): readonly AtPath<number>[] {
 
 function offsetAt(key: string, value: string): readonly AtPath<number>[] {
   const offset = integer(key, value);
-  // as PostgREST: an offset below zero is no offset
-  return offset === undefined ? [] : [{ path: pathOf(key), value: Math.max(0, offset) }];
+  if (offset === undefined) return [];
+  if (offset < 0) throw rangeRefusal("Offset should be greater than or equal to zero.");
+  return [{ path: pathOf(key), value: offset }];
 }
 
 function integer(key: string, value: string): number | undefined {

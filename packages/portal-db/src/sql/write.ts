@@ -168,10 +168,20 @@ export function recordSql(columns: readonly ColumnView[]): string {
   return columns.map((column) => `${identifierSql(column.name)} ${column.type}`).join(", ");
 }
 
-/** The members of a row that are written, as JSON. */
+const TEXT = /^(?:text|character|citext)\b/;
+
+/** The members of a row that are written, as JSON. @throws Refusal 22P02 for what is no text where a column wants one. */
 export function rowJson(row: Readonly<Record<string, unknown>>, columns: readonly ColumnView[]): string {
   const members = columns.filter((column) => Object.hasOwn(row, column.name));
+  for (const { name, type } of members) checkText(name, type, row[name]);
   return `{${members.map((column) => `${JSON.stringify(column.name)}:${valueJson(row[column.name])}`).join(",")}}`;
+}
+
+/** The database would write 5 and {"a":1} as texts: what is described as a text is one. */
+function checkText(name: string, type: string, value: unknown): void {
+  if (!TEXT.test(type) || type.endsWith("[]") || typeof value === "string" || value === null || value === undefined)
+    return;
+  throw refusal(400, "22P02", `The column "${name}" takes a text or null`, { hint: "Send it in quotes" });
 }
 
 function valueJson(value: unknown): string {
