@@ -69,15 +69,15 @@ function withKind(service: Service, call: BackendCall, declared: Operation | und
 
 /**
  * Makes the call of one JSON-RPC request on the free relay. Every method of the chain is forwarded but those that
- * `isDenied` names. The client's bytes are sent untouched, unless a member could be read in two ways, the id is one
- * that nodes change, or CometBFT lacks `params`.
+ * `isDenied` names and the catalogue does not declare. The client's bytes are sent untouched, unless a member could be
+ * read in two ways, the id is one that nodes change, or CometBFT lacks `params`.
  */
 export function parseFreeRpc(service: Service, rpc: FreeRpc): ParsedCall {
   const { method, params } = rpc;
   const declared = method.includes(" ") ? undefined : service.operations.get(method);
   const rpcType = rpcTypeOf(service, method, declared);
   const isRpc = rpcType === "json_rpc" || rpcType === "comet_bft";
-  if (!isRpc || isDenied(service, method)) return { ok: false, code: "METHOD_NOT_ALLOWED" };
+  if (!isRpc || (declared === undefined && isDenied(service, method))) return { ok: false, code: "METHOD_NOT_ALLOWED" };
   const sent = rpc.rawId === undefined ? undefined : sentId(rpc.rawId);
   const body = bodyOf(rpc, sent, rpcType);
   const call: Mutable<BackendCall> = {
@@ -125,12 +125,10 @@ export function parseFreePath(service: Service, input: FreePath): ParsedCall {
   const segments = parsePath(path);
   const formatted = formatQuery(query);
   if (segments === undefined || formatted === undefined) return { ok: false, code: "BAD_PATH" };
-  if (!takesPaths(service) || isDenied(service, `/${segments.join("/")}`)) return { ok: false, code: "NOT_FOUND" };
-  const operation = matchPath(service, verb, segments);
-  const [first = ""] = segments;
-  const isCosmos = service.families.includes("cosmos");
-  const isComet = verb === "GET" && isCosmos && segments.length === 1;
-  if (isComet && isDenied(service, first)) return { ok: false, code: "NOT_FOUND" };
+  const operation = takesPaths(service) ? matchPath(service, verb, segments) : undefined;
+  const isOpen = takesPaths(service) && (operation !== undefined || !isDenied(service, `/${segments.join("/")}`));
+  if (!isOpen) return { ok: false, code: "NOT_FOUND" };
+  const isComet = verb === "GET" && service.families.includes("cosmos") && segments.length === 1;
   const isDeclaredOnly = service.families.every((family) => family === "http" || family === "search");
   if (operation === undefined && isDeclaredOnly) return { ok: false, code: "NOT_FOUND" };
   const rpcType = operation?.rpcType ?? (isComet ? "comet_bft" : "rest");
