@@ -29,6 +29,15 @@ suite("errors", () => {
     }
   });
 
+  test("a gateway's fault is one of the statuses that the specification lists, and silence has a JSON-RPC code of its own", () => {
+    // Of a command, never of an answer over HTTP.
+    const commands = new Set(["TX_UNKNOWN"]);
+    const faults = codes.filter((code) => errorRow(code).http >= 500 && !commands.has(code));
+    assert.deepEqual([...new Set(faults.map((code) => errorRow(code).http))].toSorted(), [500, 502, 503]);
+    assert.equal(errorRow("DEADLINE_EXCEEDED").http, errorRow("SUPPLIERS_UNREACHABLE").http);
+    assert.notEqual(errorRow("DEADLINE_EXCEEDED").rpc, errorRow("SUPPLIERS_UNREACHABLE").rpc);
+  });
+
   test("an error carries its code, its safe sentence, its detail and its cause", () => {
     const cause = new TypeError("inner");
     const error = new AppError("NO_SUPPLIERS", { detail: { service: "eth" }, cause });

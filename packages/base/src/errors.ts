@@ -203,7 +203,8 @@ export const ERRORS = {
   SUPPLIERS_UNREACHABLE: row(502, -32502, true, "No supplier could be reached.", "Try again."),
   SUPPLIERS_FAILED: row(502, -32502, true, "No supplier gave a good answer.", "Try again."),
   SUPPLIERS_DISAGREE: row(502, -32502, true, "Suppliers give different answers.", "Try again."),
-  DEADLINE_EXCEEDED: row(504, -32504, true, "No answer came in time.", "Try again, or ask for less."),
+  // Silent is unreachable to who asks (spec §7 has no 504); the JSON-RPC code tells the two apart.
+  DEADLINE_EXCEEDED: row(502, -32504, true, "No answer came in time.", "Try again, or ask for less."),
   ANSWER_TOO_LARGE: row(503, -32503, false, "The answer is larger than what is sold.", "Ask for less at once."),
   OVERLOADED: row(503, -32503, true, "The gateway is at its limit.", "Wait as long as `Retry-After` says."),
   // ours
