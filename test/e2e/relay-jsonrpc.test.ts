@@ -212,11 +212,40 @@ suite("JSON-RPC 2.0 through the free relay, over sockets", () => {
     );
   });
 
-  test("ids of no legal kind, and ids that go on for ever, are invalid requests", async () => {
-    for (const id of ["[1]", "{}", "true", `"${"x".repeat(2_000)}"`]) {
+  test("ids of no legal kind are invalid requests", async () => {
+    for (const id of ["[1]", "{}", "true"]) {
       const got = await send(rig, rpc(id, "sum"));
       assert.equal(got.status, 400);
       assert.match(got.text, ERROR("null", -32600));
+    }
+  });
+
+  test("an id is as long as the body may be, and comes back byte for byte, alone and in a batch", async () => {
+    for (const id of [`"${"x".repeat(4_000)}"`, "7".repeat(4_000), `"${"\u00e9\\ud800".repeat(50_000)}"`]) {
+      const alone = await send(rig, rpc(id, "subtract", "[42,23]"));
+      assert.deepEqual([alone.status, alone.text], [200, `{"jsonrpc":"2.0","id":${id},"result":19}`]);
+      const batch = await send(rig, `[${rpc(id, "subtract", "[42,23]")},${rpc(id, "subtract", "[23,42]")}]`);
+      const answers = [19, -19].map((result) => `{"jsonrpc":"2.0","id":${id},"result":${result}}`);
+      assert.equal(batch.text, `[${answers.join(",")}]`);
+    }
+  });
+
+  test("half a surrogate pair, which nodes cannot read, is a malformed request; a whole one is carried as it came", async () => {
+    const from = node.bodies.length;
+    for (const half of ['["\\ud800"]', '[{"\\uDFFF":1}]', '["\\ud83d\\\\ude00"]', '["\\ude00\\ud83d"]']) {
+      const alone = await send(rig, rpc("7", "eth_getBalance", half));
+      assert.equal(alone.status, 400, half);
+      assert.match(alone.text, ERROR("7", -32600));
+      const batch = await send(rig, `[${rpc("7", "eth_getBalance", half)},${rpc("8", "eth_getBalance", '["x"]')}]`);
+      assert.equal(batch.status, 200);
+      assert.match(batch.text, /"id":7,"error":\{"code":-32600,.*"id":8,"result":\["x"\]/);
+    }
+    assert.equal((await send(rig, '{"jsonrpc":"2.0","id":1,"method":"eth_\\udead"}')).status, 400);
+    assert.ok(node.bodies.slice(from).every((body) => !/[^\\]\\ud/i.test(body)));
+    for (const whole of ['["\\ud83d\\ude00"]', '["\\\\ud800"]']) {
+      const sent = rpc("7", "eth_getBalance", whole);
+      assert.equal((await send(rig, sent)).status, 200);
+      assert.equal(node.bodies.at(-1), sent);
     }
   });
 

@@ -46,7 +46,15 @@ export {
   type HostHeaders,
   isLoopbackHost,
 } from "./host-check.ts";
-export { isRecord, type JsonFault, type JsonLimits, type JsonMember, type JsonResult, parseJson } from "./json.ts";
+export {
+  hasLoneSurrogate,
+  isRecord,
+  type JsonFault,
+  type JsonLimits,
+  type JsonMember,
+  type JsonResult,
+  parseJson,
+} from "./json.ts";
 export { hopJsonMembers } from "./json-hops.ts";
 export { joinJsonArray } from "./json-join.ts";
 export {

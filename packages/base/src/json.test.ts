@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import fc from "fast-check";
-import { isRecord, parseJson } from "./json.ts";
+import { hasLoneSurrogate, isRecord, parseJson } from "./json.ts";
 
 /** What JSON.parse says of a text. */
 function reference(text: string): { ok: true; value: unknown } | { ok: false } {
@@ -165,4 +165,26 @@ suite("parseJson", () => {
 test("isRecord takes objects only", () => {
   assert.deepEqual([{}, { a: 1 }, Object.create(null)].map(isRecord), [true, true, true]);
   assert.deepEqual([null, undefined, [], "x", 1].map(isRecord), [false, false, false, false, false]);
+});
+
+suite("halves of surrogate pairs", () => {
+  const units = fc
+    .array(fc.oneof(fc.integer({ min: 0xd700, max: 0xe0ff }), fc.integer({ min: 0, max: 0xffff }), fc.constant(0x5c)))
+    .map((codes) => String.fromCharCode(...codes));
+  const escaped = (text: string, isUpper: boolean): string =>
+    Array.from({ length: text.length }, (_, at) => {
+      const hex = text.charCodeAt(at).toString(16).padStart(4, "0");
+      return `\\u${isUpper ? hex.toUpperCase() : hex}`;
+    }).join("");
+
+  test("a text has one exactly when a string of it is not well-formed", () => {
+    fc.assert(
+      fc.property(units, fc.boolean(), (text, isUpper) => {
+        assert.equal(hasLoneSurrogate(JSON.stringify([text])), !text.isWellFormed());
+        assert.equal(hasLoneSurrogate(JSON.stringify({ [text]: 1 })), !text.isWellFormed());
+        assert.equal(hasLoneSurrogate(`["${escaped(text, isUpper)}"]`), !text.isWellFormed());
+      }),
+      { numRuns: 2_000 },
+    );
+  });
 });

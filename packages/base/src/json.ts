@@ -167,6 +167,27 @@ export function parseJson(input: Uint8Array | string, limits: JsonLimits = {}): 
   return { ok: true, value: JSON.parse(text) as unknown, members: isObject ? members : [], text };
 }
 
+const LOW_SURROGATE = /^\\u[dD][c-fC-F]/;
+
+/**
+ * True when a string of the JSON text holds an escape of half a surrogate pair. Readers differ about these (RFC 8259
+ * §8.2): some refuse the whole text, others read another string.
+ */
+export function hasLoneSurrogate(json: string): boolean {
+  for (let at = json.indexOf("\\"); at !== -1; at = json.indexOf("\\", at)) {
+    if (json[at + 1] !== "u") {
+      at += 2;
+      continue;
+    }
+    const unit = Number.parseInt(json.slice(at + 2, at + 6), 16);
+    at += 6;
+    if (unit < 0xd800 || unit > 0xdfff) continue;
+    if (unit >= 0xdc00 || !LOW_SURROGATE.test(json.slice(at, at + 4))) return true;
+    at += 6;
+  }
+  return false;
+}
+
 /** True for a JSON object (not an array, not null). */
 export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === "object" && value !== null && !Array.isArray(value);

@@ -55,6 +55,16 @@ test("EVM: jsonrpc, id and params are filled in, known members are kept byte for
   assert.equal(call("eth", { body: { method: "eth_chainId", id: -7 } }).id, "-7");
 });
 
+test("an id is as long as the body may be; half a surrogate pair anywhere is a malformed request", () => {
+  const long = `"${"x".repeat(4_000)}"`;
+  assert.equal(call("eth", { body: `{"method":"eth_chainId","id":${long}}` }).clientId, long);
+  for (const body of ['{"method":"eth_getBalance","params":["\\ud800"]}', '{"method":"eth_chainId","id":"\\uDFFF"}']) {
+    assert.equal(refusal("eth", { body }), "MALFORMED_REQUEST", body);
+  }
+  assert.equal(refusal("search", { body: '{"query":"\\udead"}' }), "VALIDATION_FAILED");
+  assert.equal(refusal("search", { body: '{"query":"\\ud83d\\ude00"}' }), "ok POST /");
+});
+
 test("ids that nodes change are kept back and given to relay", () => {
   for (const id of ["null", "1.5", "1e3", "123456789012345678901234567890", '"\\u0061"', '"é"', "-0"]) {
     const made = call("eth", { body: `{"method":"eth_chainId","id":${id}}` });

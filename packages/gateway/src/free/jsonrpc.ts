@@ -1,5 +1,13 @@
 import { isAscii, isUtf8 } from "node:buffer";
-import { isRecord, type JsonMemberSpan, jsonMemberSpans, jsonText, jsonValueEnd, skipJsonSpace } from "@turnpike/base";
+import {
+  hasLoneSurrogate,
+  isRecord,
+  type JsonMemberSpan,
+  jsonMemberSpans,
+  jsonText,
+  jsonValueEnd,
+  skipJsonSpace,
+} from "@turnpike/base";
 import type { FreeRpc } from "@turnpike/relay";
 
 /** One entry of a JSON-RPC body. `id` is raw JSON text, as the client sent it. */
@@ -15,8 +23,6 @@ export type RpcBody =
   | { readonly kind: "refused"; readonly rpcCode: number; readonly message: string }
   | { readonly kind: "too_many"; readonly count: number };
 
-/** Longest raw id, in characters. */
-const MAX_ID_LENGTH = 1_024;
 /** Texts of longer bodies are not held. */
 const MAX_HELD_CHARS = 16_384;
 
@@ -39,7 +45,7 @@ export function readRpcBody(body: Uint8Array, maxItems: number): RpcBody {
   if (bytes.length === 0) return PARSE_ERROR;
   // One character a byte: of ASCII, that is the text itself.
   const text = jsonText(bytes);
-  const source: Source = { bytes, text, isAscii: isAscii(bytes) };
+  const source: Source = { bytes, text, isAscii: isAscii(bytes), hasEscapes: text.includes("\\u") };
   let value: unknown;
   try {
     if (!source.isAscii && !isUtf8(bytes)) return PARSE_ERROR;
@@ -76,11 +82,15 @@ interface Source {
   readonly bytes: Buffer;
   readonly text: string;
   readonly isAscii: boolean;
+  /** False when no string can hold half a surrogate pair. */
+  readonly hasEscapes: boolean;
 }
+
+const isLone = (text: string, { start, end }: JsonMemberSpan): boolean => hasLoneSurrogate(text.slice(start, end));
 
 function readItem(
   value: unknown,
-  { bytes, text, isAscii: isPlainText }: Source,
+  { bytes, text, isAscii: isPlainText, hasEscapes }: Source,
   start: number,
   found: { readonly members: readonly JsonMemberSpan[]; readonly end: number } | undefined,
 ): RpcItem {
@@ -123,10 +133,12 @@ function readItem(
       : isPlainText
         ? text.slice(id.start, id.end)
         : bytes.toString("utf8", id.start, id.end);
-  if (raw !== undefined && raw.length > MAX_ID_LENGTH) return invalid("`id` is too long.");
   if (value.jsonrpc !== "2.0") return invalid('`jsonrpc` is not "2.0".', raw);
   const { method, params } = value;
   if (typeof method !== "string") return invalid("`method` is not a string.", raw);
+  if (hasEscapes && (!method.isWellFormed() || (paramsSpan !== undefined && isLone(text, paramsSpan)))) {
+    return invalid("a string of it holds half a surrogate pair.", raw);
+  }
   if (params !== undefined && (typeof params !== "object" || params === null)) {
     return invalid("`params` is neither an array nor an object.", raw);
   }

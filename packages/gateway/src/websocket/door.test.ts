@@ -557,6 +557,24 @@ describe("CometBFT", () => {
   });
 });
 
+describe("CometBFT's subscriptions by id", () => {
+  test("a call's id may be as long as its message, but not that of a subscription: each event repeats it", async () => {
+    await using comet = await startSocketStub(
+      ({ id, method }) =>
+        `{"jsonrpc":"2.0","id":${id},"result":${method === "status" ? '{"node_info":{"network":"osmosis-1"}}' : "{}"}}`,
+    );
+    await using at = await stage({}, { others: { osmosis: comet.url } });
+    await using client = await openSocket(at.here.url.replace("/eth", "/osmosis/websocket"));
+    const long = `"${"x".repeat(4_000)}"`;
+    client.send(`{"jsonrpc":"2.0","id":${long},"method":"subscribe","params":{"query":"tm.event='NewBlock'"}}`);
+    await client.until(1);
+    assert.match(client.texts[0] ?? "", /"error":\{"code":-32602,/);
+    client.send(`{"jsonrpc":"2.0","id":${long},"method":"abci_info","params":{}}`);
+    await client.until(2);
+    assert.equal(client.texts[1], `{"jsonrpc":"2.0","id":${long},"result":{}}`);
+  });
+});
+
 describe("networks whose clients have a supplier's WebSocket of their own", () => {
   test("bytes pass both ways, denied methods do not; the supplier's end is the client's", async () => {
     await using solana = await startSocketStub(({ id }) => `{"jsonrpc": "2.0", "result":${id},"id":${id}}`);

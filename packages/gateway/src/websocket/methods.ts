@@ -6,6 +6,8 @@ import { type After, codeReply, type Reply, type Session } from "./session.ts";
 
 const ID_BYTES = 16;
 const MAX_QUERY_LENGTH = 512;
+/** Of the call that subscribes: each event repeats it. */
+const MAX_ID_LENGTH = 1_024;
 
 const result = (id: string, raw: string): Reply => ({
   body: `{"jsonrpc":"2.0","id":${id},"result":${raw}}`,
@@ -70,6 +72,9 @@ export function cometLocal(session: Session, item: RpcItem, after: After): Promi
   if (session.holds(topic.key)) return Promise.resolve(internal(id, "already subscribed"));
   if (session.isFull) return Promise.resolve(full(id));
   // Events repeat the id of the call, so the call's id is the subscription's.
+  if (id.length > MAX_ID_LENGTH) {
+    return Promise.resolve(refusal(id, -32602, `The id of a subscription has at most ${MAX_ID_LENGTH} characters.`));
+  }
   if (session.has(id)) return Promise.resolve(refusal(id, -32602, "Another subscription has this id."));
   return session
     .subscribe(id, topic, after)

@@ -1,4 +1,4 @@
-import { isRecord, type JsonMember, parseJson } from "@turnpike/base";
+import { hasLoneSurrogate, isRecord, type JsonMember, parseJson } from "@turnpike/base";
 import type { Operation, Service } from "@turnpike/catalogue";
 import { paramsFault } from "../checks.ts";
 import { formatPath, formatQuery, parsePath } from "../paths.ts";
@@ -10,8 +10,6 @@ const PATH_METHOD = /^(GET|POST) (\/[^?]*)(\?.*)?$/s;
 /** Ids that every known node gives back unchanged. Others (floats, big integers, null) are kept back; see `sentId`. */
 const SAFE_INTEGER_ID = /^(?:0|-?[1-9][0-9]{0,14})$/;
 const SAFE_TEXT_ID = /^"[\x20-\x21\x23-\x5b\x5d-\x7e]{0,128}"$/;
-/** Longest raw id, in characters. */
-const MAX_ID_LENGTH = 1_024;
 
 const refuse = (code: CallRefusal["code"], message?: string): CallRefusal =>
   message === undefined ? { ok: false, code } : { ok: false, code, message };
@@ -36,6 +34,7 @@ export function readBody(body: Uint8Array): ReadBody | CallRefusal {
     return refuse("INVALID_JSON");
   }
   const { value, members, text } = parsed;
+  if (hasLoneSurrogate(text)) return refuse("MALFORMED_REQUEST", "A string of the body holds half a surrogate pair.");
   if (Array.isArray(value)) return refuse("BATCH_NOT_SOLD");
   if (!isRecord(value)) return refuse("MALFORMED_REQUEST", "The body is not a JSON object.");
   const raw = (key: string): string | undefined => members.find((member: JsonMember) => member.key === key)?.raw;
@@ -64,7 +63,6 @@ function rpcCall(service: Service, operation: Operation, read: ReadBody): Parsed
   if (rawId !== undefined && id !== null && typeof id !== "string" && typeof id !== "number") {
     return refuse("MALFORMED_REQUEST", "`id` is not a string, a number or null.");
   }
-  if (rawId !== undefined && rawId.length > MAX_ID_LENGTH) return refuse("MALFORMED_REQUEST", "`id` is too long.");
   if (params !== undefined && params !== null && typeof params !== "object") {
     return refuse("INVALID_PARAMS", "`params` is neither a list nor an object.");
   }
