@@ -5,7 +5,7 @@ import { test } from "node:test";
 import { type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import { createDirectRelay, directRelayDefaults } from "@turnpike/relay";
-import { openRaw } from "@turnpike/testkit";
+import { eventually, openRaw } from "@turnpike/testkit";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import { privateKeyToAccount } from "viem/accounts";
@@ -19,6 +19,9 @@ interface Rig extends AsyncDisposable {
   readonly payment: StandInPayment;
   readonly seen: string[];
 }
+
+/** What the stand-in does not have. */
+const LACKING = "eth_capabilities";
 
 /** A stand-in for an Ethereum node and for a Cosmos node. */
 function standInNode(seen: string[]): Server {
@@ -34,8 +37,12 @@ function standInNode(seen: string[]): Server {
         res.end('{"jsonrpc":"2.0","id":-1,"result":{}}');
         return;
       }
-      const { id, method } = JSON.parse(text) as { id: number; method: string };
-      seen.push(method);
+      const { id, method, params } = JSON.parse(text) as { id: number; method: string; params?: { survey?: unknown } };
+      if (method === LACKING) {
+        res.end(`{"jsonrpc":"2.0","id":${id},"error":{"code":-32601,"message":"Method not found"}}`);
+        return;
+      }
+      if (params?.survey === undefined) seen.push(method);
       const result = method === "eth_chainId" ? "0x1" : "0x1b4";
       res.end(`{"jsonrpc":"2.0", "id":${id},"result":"${result}"}`);
     });
@@ -101,6 +108,21 @@ test("an unmodified x402 client buys from an unmodified node", async () => {
     data: { jsonrpc: "2.0", id: 1, result: "0x1b4" },
   });
   assert.deepEqual(to.payment.calls, ["decode", "admit", "settle"]);
+});
+
+test("what the only supplier does not have is neither listed nor sold", async () => {
+  await using to = await startRig();
+  const methods = async (): Promise<readonly string[]> => {
+    const list = (await (await fetch(`${to.url}/services.json`)).json()) as { id: string; methods: string[] }[];
+    return list.find(({ id }) => id === "eth")?.methods ?? [];
+  };
+  await eventually("it is not listed", async () => !(await methods()).includes(LACKING));
+  assert.ok((await methods()).includes("eth_blockNumber"));
+  const headers = { "PAYMENT-SIGNATURE": paymentHeader() };
+  const refused = await fetch(`${to.url}/v1/eth`, { method: "POST", body: `{"method":"${LACKING}"}`, headers });
+  assert.equal(refused.status, 400);
+  assert.match(await refused.text(), /"METHOD_NOT_ALLOWED".*No supplier of this service has this method now/);
+  assert.deepEqual(to.payment.calls, ["decode"]);
 });
 
 test("every route of the OpenAPI document answers 402 with the same terms in header and body", async () => {

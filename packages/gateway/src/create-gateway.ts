@@ -39,7 +39,7 @@ export function createGateway(opts: GatewayOptions, modules: GatewayModules): Ga
         llmsFullText: () => llmsFullText(catalogue, context),
         discoveryResources: (page) => discovery.list(page),
         discoverySearch: (search, serves) => discovery.search(search, serves),
-        services: (serves) => servicesDocument(catalogue, { ...base, serves }),
+        services: (serves, missingMethods) => servicesDocument(catalogue, { ...base, serves }, missingMethods),
         icon: iconSvg,
         productIcon: productIconSvg,
       },

@@ -130,6 +130,15 @@ test("refusals of payment: 402 with terms and cause, 409, 503 with Retry-After",
   assert.equal(to.relay.runs, 0);
 });
 
+test("what no supplier has is refused before anything is claimed", async () => {
+  await using to = await startTestGateway();
+  to.relay.lost.add("eth_blockNumber");
+  await assertError(await buy(to), 400, "METHOD_NOT_ALLOWED");
+  assert.deepEqual([to.payment.calls, to.relay.runs], [["decode"], 0]);
+  to.relay.lost.clear();
+  assert.equal((await buy(to)).status, 200);
+});
+
 test("a failed call: released, 503, and never another status", async () => {
   await using to = await startTestGateway();
   for (const code of ["NO_SUPPLIERS", "SUPPLIERS_UNREACHABLE", "SUPPLIERS_FAILED", "DEADLINE_EXCEEDED"] as const) {

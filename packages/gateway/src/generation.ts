@@ -1,5 +1,6 @@
 import type { ClientIpOf, Clock, Deadlines, Log, RequestId } from "@turnpike/base";
 import type { PaymentStage } from "@turnpike/payment";
+import type { Relay } from "@turnpike/relay";
 import { type Documents, discoveryRoutes } from "./discovery/routes.ts";
 import { createPaidEdge, type MatchPath } from "./edge/paid-edge.ts";
 import type { TermsOf } from "./edge/terms.ts";
@@ -71,6 +72,15 @@ export interface Generation {
   stop(): void;
 }
 
+/** Refuses, before anything is claimed, what no supplier is known to have. */
+function offeredOnly(parse: ParseCall, relay: Pick<Relay, "missingMethods">): ParseCall {
+  return (service, input) => {
+    const parsed = parse(service, input);
+    if (!parsed.ok || !relay.missingMethods(service.id).has(parsed.call.operation)) return parsed;
+    return { ok: false, code: "METHOD_NOT_ALLOWED", message: "No supplier of this service has this method now." };
+  };
+}
+
 const CHECK_TIMEOUT_MS = 2_000;
 const CHECK_KEEP_MS = 1_000;
 /** How long work that was told to stop may take to release what it holds. */
@@ -98,7 +108,17 @@ export function createGeneration(
     { services: catalogue.services, payment, relay, subscriptions, checks: shared.checks, clock },
   );
   const { answers, freeBudget } = shared;
-  const sell = createPipeline({ payment, relay, optionsOf, parse, answers, clock, log, metrics, stopping: stop });
+  const sell = createPipeline({
+    payment,
+    relay,
+    optionsOf,
+    parse: offeredOnly(parse, relay),
+    answers,
+    clock,
+    log,
+    metrics,
+    stopping: stop,
+  });
   const edge = createPaidEdge(opts, { services, termsOf, matchPath, sell, desk, budget, deadlines });
   const { relayDomain, requestTimeoutMs, freeTimeoutMs, maxBatchItems } = opts;
   const free = createFreeDoor(
@@ -120,6 +140,7 @@ export function createGeneration(
     services: catalogue.services,
     documents: made.documents,
     serves: (id) => readiness.serves(id),
+    missingMethods: (id) => relay.missingMethods(id),
   });
   const monitoring = monitoringRoutes({ readiness, payment });
   const system = { exact: new Map([...documents, ...monitoring.exact]), folders: monitoring.folders };

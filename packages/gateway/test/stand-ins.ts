@@ -142,6 +142,8 @@ export interface StandInRelay extends Relay {
   /** Called in place of a supplier. */
   answer: (call: { readonly operation: string; readonly path: string }) => Promise<RelayResult> | string;
   lacking: Map<string, readonly string[]>;
+  /** Methods that no supplier has. */
+  lost: Set<string>;
   runs: number;
 }
 
@@ -150,6 +152,7 @@ export function standInRelay(ids: readonly string[]): StandInRelay {
   const relay: StandInRelay = {
     answer: () => '{"jsonrpc":"2.0","id":1,"result":"0x10"}',
     lacking: new Map(ids.map((id) => [id, []])),
+    lost: new Set(),
     runs: 0,
     async send(request, signal) {
       relay.runs++;
@@ -175,6 +178,7 @@ export function standInRelay(ids: readonly string[]): StandInRelay {
     },
     served: () => [...relay.lacking.keys()] as ServiceId[],
     missing: (id) => relay.lacking.get(id),
+    missingMethods: () => relay.lost,
     async [Symbol.asyncDispose]() {},
   };
   return relay;

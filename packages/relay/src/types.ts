@@ -75,6 +75,8 @@ export interface Relay extends AsyncDisposable {
   notify(request: FreeRequest, signal?: AbortSignal): Promise<void>;
   /** Ids that have at least one supplier configured. */
   served(): readonly ServiceId[];
+  /** Operations that the catalogue declares and no supplier of the service has, as far as is known. */
+  missingMethods(id: ServiceId): ReadonlySet<string>;
   /** What is missing before a service can answer; empty when at least one supplier is healthy. Undefined: not served. */
   missing(id: ServiceId): readonly string[] | undefined;
 }

@@ -23,6 +23,8 @@ export interface Upstream extends AsyncDisposable {
 
 /** True for the relay's own questions; tests write theirs another way, or ask other things. */
 export function isProbe({ method, params }: Pick<UpstreamCall, "method" | "params">): boolean {
+  // The survey of its methods.
+  if (JSON.stringify(params) === '{"survey":true}') return true;
   const isBlock =
     method === "eth_getBlockByNumber" && /^\["(?:latest|finalized)",false\]$/.test(JSON.stringify(params));
   return isBlock || method === "eth_chainId" || method === "eth_blockNumber";

@@ -1,3 +1,4 @@
+import type { ServiceId } from "@turnpike/base";
 import type { Catalogue, Service } from "../types.ts";
 import { type DocumentContext, exampleBody, iconUrl, optionsOf, paidServices, relayUrl, routeUrl } from "./context.ts";
 
@@ -36,11 +37,16 @@ export interface ServiceItem {
   readonly openApiPath?: string;
   readonly maxBodyBytes: number;
   readonly example: Readonly<Record<string, unknown>>;
-  /** Methods, and paths with their verb, that can be called. */
+  /** Methods, and paths with their verb, that can be called; without those that no supplier has now. */
   readonly methods: readonly string[];
 }
 
-function serviceItem(service: Service, context: DocumentContext): ServiceItem {
+/** Operations of a service that none of its suppliers has now. */
+export type MissingMethods = (id: ServiceId) => ReadonlySet<string>;
+
+const NONE: ReadonlySet<string> = new Set();
+
+function serviceItem(service: Service, context: DocumentContext, missing: ReadonlySet<string>): ServiceItem {
   const rails = service.paid ? optionsOf(service, context) : [];
   return {
     id: service.id,
@@ -63,13 +69,17 @@ function serviceItem(service: Service, context: DocumentContext): ServiceItem {
     iconUrl: iconUrl(service, context),
     maxBodyBytes: service.maxBodyBytes,
     example: exampleBody(service),
-    methods: [...service.operations.keys()],
+    methods: [...service.operations.keys()].filter((name) => !missing.has(name)),
   };
 }
 
 /** `GET /services.json`: every service, for agents. */
-export function servicesDocument(catalogue: Catalogue, context: DocumentContext): readonly ServiceItem[] {
-  return [...catalogue.services.values()].map((service) => serviceItem(service, context));
+export function servicesDocument(
+  catalogue: Catalogue,
+  context: DocumentContext,
+  missingMethods: MissingMethods = () => NONE,
+): readonly ServiceItem[] {
+  return [...catalogue.services.values()].map((service) => serviceItem(service, context, missingMethods(service.id)));
 }
 
 /** `GET /.well-known/x402`: the addresses that are sold. */

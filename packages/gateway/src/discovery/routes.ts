@@ -8,6 +8,8 @@ import { type Read, type ResourcePage, type ResourceSearch, readPage, readSearch
 
 /** Tells which services answer now. */
 type Serves = (id: ServiceId) => boolean;
+/** Declared operations of a service that no supplier has now. */
+type MissingMethods = (id: ServiceId) => ReadonlySet<string>;
 
 /** The generated documents, as JSON values and texts. */
 export interface Documents {
@@ -20,7 +22,7 @@ export interface Documents {
   discoveryResources(page: ResourcePage): unknown;
   /** Large numbers are brought into range. */
   discoverySearch(search: ResourceSearch, serves: Serves): unknown;
-  services(serves: Serves): unknown;
+  services(serves: Serves, missingMethods: MissingMethods): unknown;
   icon(service: Service): string;
   productIcon(): string;
 }
@@ -30,6 +32,7 @@ export interface DiscoveryModules {
   readonly services: ReadonlyMap<ServiceId, Service>;
   readonly documents: Documents;
   readonly serves: Serves;
+  readonly missingMethods: MissingMethods;
 }
 
 const MAX_AGE_SECONDS = 60;
@@ -43,7 +46,7 @@ const ROBOTS =
 
 /** Routes of the generated documents. All but those that say who answers now are made once. */
 export function discoveryRoutes(modules: DiscoveryModules): ReadonlyMap<string, SystemRoute> {
-  const { services, documents, serves } = modules;
+  const { services, documents, serves, missingMethods } = modules;
   const routes = new Map<string, SystemRoute>();
   const fixed = (path: string, document: Document): void => {
     routes.set(path, { door: "discovery", get: (exchange) => documentAnswer(document, exchange) });
@@ -99,14 +102,14 @@ export function discoveryRoutes(modules: DiscoveryModules): ReadonlyMap<string, 
   asked<ResourcePage>("/discovery/resources", readPage, (page) => documents.discoveryResources(page), resources);
   asked<ResourceSearch>("/discovery/search", readSearch, (search) => documents.discoverySearch(search, serves));
 
-  /** A document that is made anew when other services answer. */
+  /** A document that is made anew when other services answer, or their suppliers have other methods. */
   const live = (path: string, type: string, maxAgeSeconds: number, text: (serves: Serves) => string): void => {
     let made: { readonly serving: string; readonly document: Document } | undefined;
     routes.set(path, {
       door: "discovery",
       get(exchange) {
         const ids = new Set([...services.keys()].filter(serves));
-        const serving = [...ids].join();
+        const serving = [...ids].map((id) => [id, ...missingMethods(id)].join(" ")).join();
         if (made?.serving !== serving) {
           made = {
             serving,
@@ -121,7 +124,7 @@ export function discoveryRoutes(modules: DiscoveryModules): ReadonlyMap<string, 
       },
     });
   };
-  live("/services.json", "application/json", 0, (now) => JSON.stringify(documents.services(now)));
+  live("/services.json", "application/json", 0, (now) => JSON.stringify(documents.services(now, missingMethods)));
   live("/llms.txt", PLAIN_TEXT, MAX_AGE_SECONDS, (now) => documents.llmsText(now));
   return routes;
 }

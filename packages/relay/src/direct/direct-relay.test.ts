@@ -489,6 +489,22 @@ test("a wrong configuration is refused by name, without the URL", () => {
   );
 });
 
+test("anvil: what it does not have is found out before a call asks for it", async () => {
+  await using anvil = await startAnvil({ chainId: 1 });
+  await using relay = relayTo([anvil.url]);
+  await relay.start();
+  await eventually("its methods are known", () => relay.missingMethods("eth" as ServiceId).has("eth_capabilities"));
+  const missing = relay.missingMethods("eth" as ServiceId);
+  for (const name of ["eth_getBalance", "eth_call", "eth_getLogs", "eth_newFilter", "eth_getFilterChanges"]) {
+    assert.ok(!missing.has(name), name);
+  }
+  for (const method of missing) {
+    const body = JSON.stringify({ jsonrpc: "2.0", id: 1, method, params: [] });
+    const answer = await fetch(anvil.url, { method: "POST", headers: { "content-type": "application/json" }, body });
+    assert.match(await answer.text(), /"code":-32601/, method);
+  }
+});
+
 test("anvil: reads, a revert, bad params, odd ids and filters", async () => {
   await using anvil = await startAnvil({ chainId: 1 });
   await using relay = relayTo(["http://127.0.0.1:1", anvil.url]);

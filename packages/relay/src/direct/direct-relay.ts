@@ -14,6 +14,7 @@ import { familyOf } from "../families.ts";
 import { RelayMemory } from "../memory.ts";
 import { IN_FLIGHT, IN_FLIGHT_BYTES, RELAYS } from "../metrics.ts";
 import { createProber, DEFAULT_PROBER, type Prober } from "../quality/prober.ts";
+import { DEFAULT_QUALITY } from "../quality/supplier-quality.ts";
 import type { Relay, RelayControl, RelayFailure, RelayFlag, RelayResult, ServiceView } from "../types.ts";
 import { Answering } from "./answering.ts";
 import { Attempts } from "./attempts.ts";
@@ -24,6 +25,7 @@ import type { Finding } from "./found.ts";
 import type { ProbeSeen } from "./health.ts";
 import { Hedging } from "./hedging.ts";
 import type { Job } from "./job.ts";
+import { MethodSurvey } from "./method-survey.ts";
 import type { DirectRelayOptions, DirectSuppliers } from "./options.ts";
 import { Origins } from "./origins.ts";
 import { isSentOnce, mayHaveNews } from "./sending.ts";
@@ -64,6 +66,10 @@ export function createDirectRelay(options: DirectRelayOptions, modules: DirectRe
 /** Time-outs and hedges come so late at most. */
 const DEADLINE_STEP_MS = 10;
 
+/** Before it is forgotten that a supplier lacks a method (`lackMs`), so that the method is not offered in between. */
+const SURVEY_AGAIN_MS = DEFAULT_QUALITY.lackMs * 0.8;
+const NONE: ReadonlySet<string> = new Set();
+
 /** Share of the calls in flight that free ones may be. */
 const FREE_SHARE = 0.9;
 
@@ -74,6 +80,7 @@ class SupplierSets implements DirectRelay {
   readonly #origins: Origins;
   readonly #sets = new Map<ServiceId, SupplierSet>();
   readonly #prober: Prober<ProbeSeen>;
+  readonly #survey: MethodSurvey;
   readonly #closing = new AbortController();
   readonly #budget: ByteBudget;
   readonly #deadlines: Deadlines;
@@ -107,6 +114,10 @@ class SupplierSets implements DirectRelay {
     this.#prober = createProber<ProbeSeen>(
       { ...DEFAULT_PROBER, intervalMs: options.probeIntervalMs, maxAtOnce: options.maxProbes },
       { targets: targets.filter(({ health }) => health.hasProbe), clock, random, signal: this.#closing.signal },
+    );
+    this.#survey = new MethodSurvey(
+      { intervalMs: options.probeIntervalMs, againMs: SURVEY_AGAIN_MS, maxAtOnce: options.maxProbes },
+      { suppliers: targets, clock, signal: this.#closing.signal },
     );
     this.#attempts = new Attempts({ ...modules, probe: (target) => this.#prober.probe(target) });
     const hedging = new Hedging(options, { clock, flags: this.memory.flags, isBusy: () => this.#isHalfFull() });
@@ -161,8 +172,9 @@ class SupplierSets implements DirectRelay {
     this.#sets.set(id, set);
   }
 
-  start(): Promise<void> {
-    return this.#prober.start();
+  async start(): Promise<void> {
+    await this.#prober.start();
+    if (!this.#closing.signal.aborted) this.#survey.start();
   }
 
   served(): readonly ServiceId[] {
@@ -175,6 +187,10 @@ class SupplierSets implements DirectRelay {
     if (targets.some(({ health, isDrained }) => health.isHealthy && !isDrained)) return [];
     if (targets.every(({ isDrained }) => isDrained)) return ["a supplier that is not drained"];
     return [targets.every((target) => target.isWrongChain) ? "a supplier of the right chain" : "a healthy supplier"];
+  }
+
+  missingMethods(id: ServiceId): ReadonlySet<string> {
+    return this.#sets.get(id)?.missingMethods(this.#modules.clock.monotonicMs()) ?? NONE;
   }
 
   inspect(id?: ServiceId): readonly ServiceView[] {
@@ -333,6 +349,7 @@ class SupplierSets implements DirectRelay {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new AppError("SHUTTING_DOWN"));
     await this.#prober[Symbol.asyncDispose]();
+    await this.#survey[Symbol.asyncDispose]();
     await this.#origins[Symbol.asyncDispose]();
   }
 }

@@ -83,6 +83,17 @@ export class SupplierSet {
     return ordered.sort((a, b) => (ranks.get(a) ?? 0) - (ranks.get(b) ?? 0));
   }
 
+  /** Declared operations that no supplier has: each that could be asked has said so of late. */
+  missingMethods(nowMs: number): ReadonlySet<string> {
+    const names = new Set<string>();
+    for (const { name, rpcType } of this.service.operations.values()) {
+      const members = this.#pools.get(rpcType)?.members ?? [];
+      const usable = members.filter(({ isDrained, isWrongChain }) => !isDrained && !isWrongChain);
+      if (usable.length > 0 && usable.every(({ quality }) => quality.isLacking(name, nowMs))) names.add(name);
+    }
+    return names;
+  }
+
   /** What is known of it, for its operator. */
   inspect(nowMs: number): ServiceView {
     const { view } = this.memory;

@@ -123,7 +123,7 @@ export class Target implements ProbeTarget<ProbeSeen> {
       view: modules.memory.view,
       distrust: () => modules.memory.cache.dropOperator(options.operator),
       probe: this.family.probe(options.service, options.rpcType),
-      ask: (call, signal) => this.#ask(call, signal),
+      ask: (call, signal) => this.ask(call, signal),
     });
     this.#url = new URL(options.url);
     // The root keeps the spelling of the operator's URL, with or without a slash at its end.
@@ -138,8 +138,22 @@ export class Target implements ProbeTarget<ProbeSeen> {
     this.#postHeaders = { ...this.#headers, "content-type": "application/json" };
   }
 
+  get service(): Service {
+    return this.#options.service;
+  }
+
   get serviceId(): ServiceId {
     return this.#options.service.id;
+  }
+
+  /** True while calls may go to it with good hope. */
+  get isHealthy(): boolean {
+    return this.health.isHealthy && !this.isDrained;
+  }
+
+  /** It does not have an operation. */
+  lacks(operation: string, nowMs: number): void {
+    this.quality.lacks(operation, nowMs);
   }
 
   get probeKey(): string {
@@ -245,8 +259,8 @@ export class Target implements ProbeTarget<ProbeSeen> {
     this.#smallBatchUntilMs = this.#modules.clock.monotonicMs() + SMALL_BATCH_MS;
   }
 
-  /** Asks one question of a probe. Never rejects. */
-  async #ask(call: BackendCall, signal: AbortSignal): Promise<AttemptResult> {
+  /** Asks one question of ours. Never rejects. */
+  async ask(call: BackendCall, signal: AbortSignal): Promise<AttemptResult> {
     const result = await this.exchange(call, call.body, this.#options.probeTimeoutMs, signal);
     return this.read(call, result, { maxCheckedBytes: 0 });
   }

@@ -12,8 +12,12 @@ import {
 } from "./family.ts";
 import { beaconTraits } from "./methods/beacon-methods.ts";
 
+/** What Lodestar and Teku say of a path that they do not have. Others say the same of a block that is not there. */
+const NO_PATH = /^(?:route|endpoint) .{1,512} not found/i;
+
 function judge(status: number, body: unknown): ErrorJudgement {
   const isStated = isRecord(body) && body.code === status && typeof body.message === "string";
+  if (isStated && NO_PATH.test(body.message as string)) return supplierFault("unsupported");
   return (status === 400 || status === 404) && isStated ? "answer" : judgeHttpStatus(status);
 }
 

@@ -45,7 +45,9 @@ export function judgeLcdError(status: number, body: unknown): ErrorJudgement {
     return judgeHttpStatus(status);
   }
   const { code, message } = body as { readonly code: number; readonly message: string };
-  if (code === 12 || status === 501) return supplierFault("unsupported");
+  // The gRPC gateway says no more than that of a path which it does not have; a module names what it has not found.
+  const isNoPath = status === 404 && code === 5 && message === "Not Found";
+  if (code === 12 || status === 501 || isNoPath) return supplierFault("unsupported");
   if (STATE.test(message)) return chainFault("state_unavailable");
   if ((status === 400 || status === 404) && OK_CODES.has(code)) return "answer";
   // The SDK gives code 2 or 13 with status 500 to many wrong questions.

@@ -64,16 +64,18 @@ function judgeLimit({ code, message }: RpcError, { method = "" }: BackendCall): 
  */
 export function judgeEvmError(error: RpcError, call: BackendCall): ErrorJudgement {
   const { code, message } = error;
-  // Before any text is looked at: a contract chooses what its revert says ("Unauthorized", "rate limit exceeded").
+  // Before any text is looked at: a method that is not there is never an answer, so that nobody pays for it.
+  if (NO_METHOD_CODES.has(code)) return supplierFault("unsupported");
+  // Likewise: a contract chooses what its revert says ("Unauthorized", "rate limit exceeded").
   if (code === 3 || code === -32015 || REVERTED.test(message)) return "answer";
   if (code >= SIMULATION.lowest && code <= SIMULATION.highest) return "answer";
-  if (NO_METHOD_CODES.has(code) || NO_METHOD.test(message)) return supplierFault("unsupported");
+  if (code === -32000 && call.method?.startsWith("debug_") === true && TRACER_FAILED.test(message)) {
+    return /timeout/i.test(message) ? tooMuch : "answer";
+  }
+  if (NO_METHOD.test(message)) return supplierFault("unsupported");
   if (code === -32602) {
     if (STATE.test(message)) return chainFault("state_unavailable");
     return TOO_MUCH.test(message) ? tooMuch : "answer";
-  }
-  if (code === -32000 && call.method?.startsWith("debug_") === true && TRACER_FAILED.test(message)) {
-    return /timeout/i.test(message) ? tooMuch : "answer";
   }
   if (LIMIT_CODES.has(code) || LIMITED.test(message)) return supplierFault("rate_limited");
   if (code === -32700 || code === -32600) return supplierFault("error");

@@ -1,5 +1,9 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { beacon } from "./beacon.ts";
+import { bitcoin } from "./bitcoin.ts";
+import { cosmos } from "./cosmos.ts";
+import { evm } from "./evm.ts";
 import type { ErrorJudgement, Family, RpcError } from "./family.ts";
 import { rpcProbeCall } from "./family.ts";
 import { near } from "./near.ts";
@@ -12,6 +16,33 @@ const word = (judged: ErrorJudgement | undefined): string =>
   judged === undefined ? "no error" : judged === "answer" ? "answer" : `${judged.blame} ${judged.reason}`;
 const rpc = (family: Family, error: Partial<RpcError>): string =>
   word(family.judgeRpcError({ code: -32000, message: "", data: undefined, cause: undefined, ...error }, call));
+
+test("a method that is not there is never an answer, in any family and whatever is said of it: nobody pays for it", () => {
+  const texts = ["", "execution reverted", "revert", "UNKNOWN_ACCOUNT", "not found", "invalid request", "too many"];
+  for (const family of [evm, cosmos, solana, near, sui, tron, bitcoin]) {
+    for (const message of texts) {
+      assert.equal(rpc(family, { code: -32601, message }), "supplier unsupported", `${family.id} ${message}`);
+      assert.equal(rpc(family, { code: -32601, message: "x", data: message }), "supplier unsupported", family.id);
+    }
+  }
+});
+
+test("a path that is not there is never an answer; a thing that is not there is one", () => {
+  const lcd = (message: string, code = 5): string => word(cosmos.judgeHttpError(404, { code, message }, call));
+  assert.equal(lcd("Not Found"), "supplier unsupported");
+  assert.equal(lcd("account cosmos1x not found"), "answer");
+  const stated = (message: string): string => word(beacon.judgeHttpError(404, { code: 404, message }, call));
+  assert.equal(stated("Route GET:/eth/v9/x not found"), "supplier unsupported");
+  assert.equal(stated("Endpoint GET /eth/v9/x not found"), "supplier unsupported");
+  for (const message of ["Not found", "NOT_FOUND: beacon block with root 0x1", "Block not found"])
+    assert.equal(stated(message), "answer");
+});
+
+test("a tracer's own words do not make a supplier one that lacks the method", () => {
+  const message = "method foo is not there at <eval>:1:1(2)    in server-side tracer function 'result'";
+  const traced = rpcProbeCall("debug_traceCall", []);
+  assert.equal(evm.judgeRpcError({ code: -32000, message, data: undefined, cause: undefined }, traced), "answer");
+});
 
 test("Tron: what the chain refuses is the answer; a node without room is not", () => {
   const cases: readonly (readonly [error: unknown, judged: string])[] = [

@@ -1,0 +1,125 @@
+import type { Clock } from "@turnpike/base";
+import type { Service } from "@turnpike/catalogue";
+import type { BackendCall } from "@turnpike/protocol";
+import { rpcProbeCall } from "../families/family.ts";
+import type { AttemptResult } from "./target.ts";
+
+/** A supplier whose methods are surveyed. */
+export interface SurveyedSupplier {
+  readonly service: Service;
+  readonly rpcType: string;
+  /** Nothing is asked of one that is down. */
+  readonly isHealthy: boolean;
+  /** Asks its back-end. Never rejects. */
+  ask(call: BackendCall, signal: AbortSignal): Promise<AttemptResult>;
+  /** It does not have an operation. */
+  lacks(operation: string, nowMs: number): void;
+}
+
+/** Options of {@link MethodSurvey}. */
+export interface MethodSurveyOptions {
+  /** Time between two looks at who has to be asked. */
+  readonly intervalMs: number;
+  /** What a supplier does not have is asked again after this time. */
+  readonly againMs: number;
+  /** Suppliers that are asked at once. */
+  readonly maxAtOnce: number;
+}
+
+/** What {@link MethodSurvey} works with. */
+export interface MethodSurveyModules {
+  readonly suppliers: readonly SurveyedSupplier[];
+  readonly clock: Clock;
+  /** Ends it. */
+  readonly signal: AbortSignal;
+}
+
+interface Surveyed {
+  readonly supplier: SurveyedSupplier;
+  /** Operations that are still to be asked, and when. */
+  readonly due: Map<string, number>;
+}
+
+/** Parameters that no method has. */
+const NO_PARAMETERS = { survey: true };
+
+/**
+ * Finds out which of the declared JSON-RPC methods a supplier does not have, before somebody pays for one. Each is asked
+ * with parameters that no method has: nodes look the method up first, and then refuse the parameters, so that little is
+ * run. A method that is there is not asked again: calls show when it is gone.
+ */
+export class MethodSurvey {
+  readonly #options: MethodSurveyOptions;
+  readonly #modules: MethodSurveyModules;
+  readonly #surveyed: readonly Surveyed[];
+  #timer: NodeJS.Timeout | undefined;
+  #running: Promise<void> | undefined;
+
+  constructor(options: MethodSurveyOptions, modules: MethodSurveyModules) {
+    this.#options = options;
+    this.#modules = modules;
+    this.#surveyed = modules.suppliers.map((supplier) => ({
+      supplier,
+      due: new Map(questionsFor(supplier).map((name) => [name, Number.NEGATIVE_INFINITY])),
+    }));
+  }
+
+  /** Looks now, and again and again. */
+  start(): void {
+    const look = (): void => {
+      this.#running ??= this.run().finally(() => {
+        this.#running = undefined;
+      });
+    };
+    look();
+    this.#timer = setInterval(look, this.#options.intervalMs);
+    this.#timer.unref();
+  }
+
+  /** Asks all that is due. Never rejects. */
+  async run(): Promise<void> {
+    const waiting = [...this.#surveyed];
+    const work = async (): Promise<void> => {
+      for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) await this.#survey(next);
+    };
+    await Promise.all(Array.from({ length: this.#options.maxAtOnce }, work));
+  }
+
+  async #survey({ supplier, due }: Surveyed): Promise<void> {
+    const { clock, signal } = this.#modules;
+    for (const [name, atMs] of due) {
+      if (signal.aborted || !supplier.isHealthy) return;
+      if (atMs > clock.monotonicMs()) continue;
+      const result = await supplier.ask(rpcProbeCall(name, NO_PARAMETERS), signal);
+      const isThere = hasMethod(result);
+      // It says nothing about its methods now: another time.
+      if (isThere === undefined) return;
+      if (isThere) due.delete(name);
+      else {
+        const nowMs = clock.monotonicMs();
+        supplier.lacks(name, nowMs);
+        due.set(name, nowMs + this.#options.againMs);
+      }
+    }
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    clearInterval(this.#timer);
+    await this.#running;
+  }
+}
+
+/** A filter that is made would have to be removed. */
+function questionsFor({ service, rpcType }: SurveyedSupplier): readonly string[] {
+  if (rpcType !== "json_rpc") return [];
+  const operations = [...service.operations.values()];
+  return operations.filter((one) => one.rpcType === "json_rpc" && one.filter !== "create").map(({ name }) => name);
+}
+
+/** Whether an answer shows that the method is there; undefined: it shows nothing. */
+function hasMethod(result: AttemptResult): boolean | undefined {
+  if (result.kind === "good") return true;
+  if (result.reason === "unsupported") return false;
+  // With an error of JSON-RPC it has looked at the call. A limit, a proxy's page or silence says nothing.
+  return result.errorBody === undefined ? undefined : true;
+}
