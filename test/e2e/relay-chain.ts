@@ -129,7 +129,13 @@ function sold(clock: Clock, method: string, params: readonly unknown[], timeoutM
   assert.ok(parsed.ok, JSON.stringify(parsed));
   return mintPaid({
     settlementId: "s" as SettlementId,
-    request: mintParsed({ requestId: "r" as RequestId, serviceId, call: parsed.call, requestHash: Buffer.alloc(32) }),
+    request: mintParsed({
+      requestId: "r" as RequestId,
+      client: "c",
+      serviceId,
+      call: parsed.call,
+      requestHash: Buffer.alloc(32),
+    }),
     deadlineMs: clock.monotonicMs() + timeoutMs,
   });
 }

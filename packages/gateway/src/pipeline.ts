@@ -231,7 +231,8 @@ export function createPipeline(modules: PipelineModules): Sell {
     const requestHash = hashRequest({ verb, route, path: appendedPath + query, body: body.bytes });
     trail.operation = parsed.call.operation;
     const traced = span === noSpan ? {} : { span };
-    const request = mintParsed({ requestId, serviceId: service.id, call: parsed.call, requestHash, ...traced });
+    const client = decoded.payment.authorization.from.toLowerCase();
+    const request = mintParsed({ requestId, serviceId: service.id, call: parsed.call, client, requestHash, ...traced });
 
     if (purchase.gone()) return { kind: "gone" };
     const admission = await admit(service, request, decoded.payment);

@@ -163,6 +163,7 @@ function header(from: Address, change: { nonce?: string; resource?: string; iden
 function request(body = "a"): ParsedRequest {
   return mintParsed({
     requestId: "r" as RequestId,
+    client: "c",
     serviceId: "eth" as ServiceId,
     call: {
       rpcType: "json_rpc",

@@ -47,6 +47,8 @@ export interface ParsedRequest {
   readonly requestId: RequestId;
   readonly serviceId: ServiceId;
   readonly call: BackendCall;
+  /** Whose request it is, as text: what belongs to one client, such as a filter, is bound to it. */
+  readonly client: string;
   /** SHA-256 over verb, route, appended path with query, and body bytes as received: what a payment is bound to. */
   readonly requestHash: Uint8Array;
   /** The request's span, where it is traced: attempts at suppliers are its children. */

@@ -43,8 +43,8 @@ const JSON_TYPE = /^application\/(?:[a-z0-9.+-]+\+)?json\b/i;
 
 const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
-function good(body: Uint8Array, isError: boolean, result?: unknown): GoodAnswer {
-  return { kind: "good", schemaCheck: "unchecked", isError, body, result };
+function good(body: Uint8Array, isError: boolean): GoodAnswer {
+  return { kind: "good", schemaCheck: "unchecked", isError, body, result: undefined };
 }
 
 /** Statuses that are the supplier's refusal whatever the body says; empty bodies too. */
@@ -142,7 +142,7 @@ function notThere(rawId: string): Uint8Array {
 
 /**
  * Reads one JSON-RPC response by its top-level members. The result is passed on as it is: known to be whole, and not
- * parsed, but for the id of a new filter.
+ * parsed.
  */
 export function classifyRpcObject(
   family: Family,
@@ -150,7 +150,6 @@ export function classifyRpcObject(
   status: number,
   object: ScannedObject,
   wantedId: string,
-  parsesResult: boolean,
 ): GoodAnswer | BadAnswer {
   let version: JsonMemberSpan | undefined;
   let id: JsonMemberSpan | undefined;
@@ -185,8 +184,7 @@ export function classifyRpcObject(
     if (!isSuccess(status)) return bad("supplier", "http_status");
     const shift = (result.start > id.start ? grown : 0) - object.start;
     const resultAt = { start: result.start + shift, end: result.end + shift };
-    const parsed = parsesResult ? parseSpan(object, result) : undefined;
-    return { ...good(body, false, parsed), idAt, resultAt };
+    return { ...good(body, false), idAt, resultAt };
   }
   if (error === undefined) return broken(status, "both_or_neither");
   const stated = readError(parseSpan(object, error));
@@ -207,13 +205,12 @@ function classifyRpc(
   call: BackendCall,
   answer: SupplierAnswer,
   wantedId: string,
-  parsesResult: boolean,
 ): GoodAnswer | BadAnswer {
   const { status, body } = answer;
   if (body.length === 0) return bad("supplier", isSuccess(status) ? "empty" : "http_status");
   const object = isUtf8(body) ? scanObject(body) : undefined;
   if (object === undefined) return bad("supplier", isSuccess(status) ? "not_json" : "http_status");
-  return classifyRpcObject(family, call, status, object, wantedId, parsesResult);
+  return classifyRpcObject(family, call, status, object, wantedId);
 }
 
 function judgeHttp(family: Family, call: BackendCall, status: number, value: unknown): ErrorJudgement | undefined {
@@ -277,6 +274,5 @@ export function classifyFreeAnswer(
   const isCometGet = call.rpcType === "comet_bft" && call.verb === "GET";
   const wantedId = isCometGet ? COMET_GET_ID : call.id;
   if (wantedId === undefined) return classifyPath(family, call, answer);
-  const parsesResult = service.operations.get(call.operation)?.filter === "create";
-  return classifyRpc(family, call, answer, wantedId, parsesResult);
+  return classifyRpc(family, call, answer, wantedId);
 }

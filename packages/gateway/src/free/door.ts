@@ -8,6 +8,7 @@ import type { Desk, Exchange, Slot } from "../http/request.ts";
 import { sendContinue } from "../http/server.ts";
 import { presentedKey } from "../keys/presented.ts";
 import type { TakeCalls } from "../keys/take-calls.ts";
+import { callerOf } from "../limits/caller.ts";
 import { codeAnswer, freePreflight, NOT_FREE, refusalAnswer, rpcAnswer, withHeaders } from "./answers.ts";
 import { type RpcBody, readRpcBody, rpcError } from "./jsonrpc.ts";
 import { createRelayCalls } from "./relay-calls.ts";
@@ -108,12 +109,14 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
     service: Service,
     id: string,
     items: number,
-    work: () => Promise<Answer> | Answer,
+    work: (client: string) => Promise<Answer> | Answer,
   ): Promise<Answer> => {
-    const taken = take({ key, clientIp: modules.clientIp(exchange.req), serviceId: service.id, items });
+    const clientIp = modules.clientIp(exchange.req);
+    const taken = take({ key, clientIp, serviceId: service.id, items });
     const verdict = taken instanceof Promise ? await taken : taken;
     if (!verdict.ok) return refusalAnswer(id, verdict);
-    const answer = await work();
+    const caller = callerOf(key, clientIp);
+    const answer = await work(caller);
     if (answer.status >= 500) verdict.failed?.();
     return withHeaders(answer, verdict.headers);
   };
@@ -123,7 +126,8 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
       const { exchange } = place;
       const body = readRpcBody(bytes, opts.maxBatchItems);
       const items = body.kind === "batch" ? body.items.length : 1;
-      return limited(place, service, idOf(body), items, () => {
+      return limited(place, service, idOf(body), items, (client) => {
+        const from = { requestId: exchange.requestId, trail: exchange.trail, client };
         if (body.kind === "too_many") {
           const message = `The batch has ${body.count} calls; at most ${opts.maxBatchItems} are taken.`;
           return codeAnswer("null", "BODY_TOO_LARGE", { message });
@@ -132,9 +136,7 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
           const result = body.rpcCode === -32700 ? "INVALID_JSON" : "MALFORMED_REQUEST";
           return rpcAnswer(400, result, rpcError("null", body.rpcCode, body.message));
         }
-        return body.kind === "single"
-          ? calls.single(exchange, service, body.item)
-          : calls.batch(exchange, service, body.items);
+        return body.kind === "single" ? calls.single(from, service, body.item) : calls.batch(from, service, body.items);
       });
     });
 
@@ -145,16 +147,10 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
     const height = req.headers["x-cosmos-block-height"];
     const blockHeight = typeof height === "string" ? height : undefined;
     return withBody(place, verb === "POST" ? service.maxBodyBytes : 0, (body) =>
-      limited(place, service, "null", 1, () =>
-        calls.path(exchange, service, {
-          verb,
-          path,
-          query: target.query,
-          body,
-          blockHeight,
-          accept: req.headers.accept,
-        }),
-      ),
+      limited(place, service, "null", 1, (client) => {
+        const input = { verb, path, query: target.query, body, blockHeight, accept: req.headers.accept } as const;
+        return calls.path({ requestId: exchange.requestId, trail: exchange.trail, client }, service, input);
+      }),
     );
   };
 

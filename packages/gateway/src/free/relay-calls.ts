@@ -28,6 +28,8 @@ export interface RelayCallsModules {
 /** Where calls come from: a request, or a message over a WebSocket, which has no trail. */
 export interface CallOrigin {
   readonly requestId: RequestId;
+  /** Whose calls they are; see `callerOf`. */
+  readonly client: string;
   readonly trail?: Trail;
 }
 
@@ -51,14 +53,14 @@ export function createRelayCalls(modules: RelayCallsModules): RelayCalls {
   const deadline = (): number => clock.monotonicMs() + modules.timeoutMs;
 
   const mint = (
-    { requestId, trail }: CallOrigin,
+    { requestId, client, trail }: CallOrigin,
     { id: serviceId }: Service,
     call: BackendCall,
     deadlineMs: number,
     mayStream = false,
   ): FreeRequest => {
     const isTraced = trail !== undefined && trail.span !== noSpan;
-    const fields = { requestId, serviceId, call, requestHash: NO_HASH };
+    const fields = { requestId, serviceId, call, client, requestHash: NO_HASH };
     const request = mintParsed(isTraced ? { ...fields, span: trail.span } : fields);
     return mintFree(mayStream ? { request, deadlineMs, mayStream } : { request, deadlineMs });
   };

@@ -252,6 +252,15 @@ describe("heads of upgrades", () => {
 });
 
 describe("messages", () => {
+  test("where all clients share a supplier's WebSocket there are no filters: one would be everybody's", async () => {
+    await using at = await stage();
+    await using client = await openSocket(at.here.url);
+    for (const method of ["eth_newFilter", "eth_newBlockFilter", "eth_getFilterChanges", "eth_uninstallFilter"]) {
+      assert.match(JSON.stringify((await client.call(1, method, ["0x1"])).error), /-32601.*eth_subscribe/, method);
+    }
+    assert.ok(!at.stub.calls.some((call) => call.includes("ilter")));
+  });
+
   test("ids byte for byte, batches in order, notifications silent, denied and invalid refused, errors passed on", async () => {
     await using at = await stage();
     await using client = await openSocket(at.here.url);

@@ -10,6 +10,7 @@ import { headFault } from "../http/front.ts";
 import { hostName, parseTarget, type Target } from "../http/target.ts";
 import { presentedKey, relayPlace } from "../keys/presented.ts";
 import type { TakeCalls } from "../keys/take-calls.ts";
+import { callerOf } from "../limits/caller.ts";
 import { requestsTotal } from "../metrics.ts";
 import type { Watch } from "../monitoring/watch.ts";
 import { gatewayDefaults, type Random } from "../types.ts";
@@ -205,13 +206,15 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
     take: SessionParts["take"],
     dialect: SocketDialect,
     pair: PairSlot,
+    client: string,
   ): SessionParts => {
     const label = { service: service.id };
     return {
       limits,
       frame: dialect === "comet" ? cometFrame : evmFrame,
       take,
-      relay: (items, isBatch) => calls(service, dialect === "comet" ? "comet" : "evm", items, isBatch),
+      relay: (items, isBatch) =>
+        calls({ service, dialect: dialect === "comet" ? "comet" : "evm", client }, items, isBatch),
       local: (session, item, after, isBatch) => {
         if (dialect === "comet") return cometLocal(session, item, after);
         if (dialect === "evm") return evmLocal(session, item, after, random);
@@ -261,6 +264,7 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
     const { service, path } = place;
     const dialect = dialectOf(service, path) ?? "evm";
     const key = modules.takesKeys ? presentedKey(req, place.key) : undefined;
+    const caller = callerOf(key, clientIp);
     const take: SessionParts["take"] = (items) => modules.take({ key, clientIp, serviceId: service.id, items });
     const verdict = await take(1);
     if (!verdict.ok) {
@@ -290,7 +294,7 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
     let isTaken = false;
     server.handleUpgrade(req, socket, head, (opened) => {
       isTaken = true;
-      const session = new Session(opened, service, clientIp, partsOf(service, take, dialect, pair));
+      const session = new Session(opened, service, clientIp, partsOf(service, take, dialect, pair, caller));
       pair.session = session;
       modules.watch.upgraded(req, modules.requestId(req), service.id, { status: 101, result: "ok", bytes: 0 });
       begin(opened, socket, session);

@@ -3,7 +3,8 @@ import { callKey } from "../cache/call-key.ts";
 import type { CacheMiss } from "../cache/types.ts";
 import type { RelayFlag } from "../types.ts";
 import { crossCheck, wantedAnswers } from "./cross-check.ts";
-import type { Finding } from "./found.ts";
+import { firstParam, untagFilterId } from "./filters.ts";
+import { type Finding, foundOf } from "./found.ts";
 import type { Job } from "./job.ts";
 import { askInParts, isForLogs } from "./log-ranges.ts";
 import { type PursuitOptions, type PursuitTools, pursue } from "./pursuit.ts";
@@ -25,6 +26,14 @@ export interface SharedRead {
   readonly key: string;
   /** Nothing is kept for it, but its answer may be. */
   readonly miss: CacheMiss | undefined;
+}
+
+/** The client has no filter of this id: said as nodes say it, so that its library makes a new one. Nobody pays for it. */
+function noFilter({ call, isFree }: Job): Finding {
+  if (!isFree) return { ok: false, code: "NO_SUPPLIERS", attempts: 0 };
+  const body = `{"jsonrpc":"2.0","id":${call.clientId ?? call.id},"error":{"code":-32000,"message":"filter not found"}}`;
+  const good = { kind: "good", schemaCheck: "unchecked", isError: true, body: Buffer.from(body) } as const;
+  return { ok: true, found: foundOf({ ...good, result: undefined }, 200, "application/json", "") };
 }
 
 const TELL_EVERY_MS = 60_000;
@@ -132,6 +141,8 @@ export class Answering {
 
   /** Asks suppliers until one answers, and nothing else. */
   pursue(job: Job, options?: PursuitOptions): Promise<Finding> {
+    const isOwn = job.filter !== "use" || untagFilterId(job.client, firstParam(job.call)) !== undefined;
+    if (!isOwn) return Promise.resolve(noFilter(job));
     return pursue(job, this.#modules.pursuit, options);
   }
 }

@@ -1,4 +1,4 @@
-import type { Clock, Log, Metrics } from "@turnpike/base";
+import { type Clock, type Log, type Metrics, parseJson } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
 import type { BadAnswer } from "../answer.ts";
 import { findMembers, replaceSpan } from "../members.ts";
@@ -36,7 +36,7 @@ export class Attempts {
     handle: AttemptHandle,
   ): Promise<AttemptResult | "wrong_chain"> {
     const { clock } = this.#modules;
-    const { call, operation, isFree, mayStream, signal } = job;
+    const { call, filter, isFree, mayStream, signal } = job;
     const startMs = clock.monotonicMs();
     let leftMs = shareMs;
     if (!target.isVerified) {
@@ -46,7 +46,7 @@ export class Attempts {
       if (handle.isOver === true) return { kind: "bad", blame: "client", reason: "aborted", isUnsent: true };
       leftMs = shareMs - (clock.monotonicMs() - startMs);
     }
-    const body = operation?.filter === "use" ? bodyForMaker(call) : call.body;
+    const body = filter === "use" ? bodyForMaker(call, job.client) : call.body;
     const span = job.span?.child("relay.attempt", "client", { operator: target.operator });
     // A newest block is held against the chain's height before anybody gets it.
     const stream = mayStream && job.traits?.tipOf === undefined ? target.streaming(call) : undefined;
@@ -54,7 +54,7 @@ export class Attempts {
     let result = target.read(call, exchanged, { isFree });
     const nowMs = clock.monotonicMs();
     if (result.kind === "good") {
-      if (operation?.filter === "create" && !result.good.isError) result = withTaggedFilter(target, result);
+      if (filter === "create" && !result.good.isError) result = withTaggedFilter(target, job.client, result);
       else result = checkAgainstChain(target, job, result, nowMs);
     } else {
       const restMs = exchanged.ok && "answer" in exchanged ? exchanged.retryAfterMs : undefined;
@@ -109,11 +109,16 @@ export class Attempts {
   }
 }
 
-/** The answer with a filter id that names its supplier. */
-function withTaggedFilter(target: Target, result: Extract<AttemptResult, { kind: "good" }>): AttemptResult {
+/** The answer with a filter id that names its supplier and its owner. */
+function withTaggedFilter(
+  target: Target,
+  client: string,
+  result: Extract<AttemptResult, { kind: "good" }>,
+): AttemptResult {
   const { good } = result;
-  const id = tagFilterId(target.tag, good.result);
   const span = findMembers(good.body)?.get("result");
+  const own = span === undefined ? undefined : parseJson(good.body.subarray(span.start, span.end));
+  const id = own?.ok === true ? tagFilterId(target.tag, client, own.value) : undefined;
   if (id === undefined || span === undefined) return { kind: "bad", blame: "supplier", reason: "schema" };
   const { idAt: _, resultAt: __, ...rest } = good;
   return { ...result, good: { ...rest, body: replaceSpan(good.body, span, JSON.stringify(id)) } };

@@ -26,7 +26,7 @@ function request(id: number, method: string, params: readonly unknown[]): FreeRe
   const read = { body, bodyText: jsonText(body), id: span, rawId: String(id), paramsSpan: undefined, isPlain: true };
   const parsed = parseFreeRpc(eth as never, { method, params, ...read });
   assert.ok(parsed.ok);
-  const facts = { requestId: "r" as RequestId, serviceId: "eth" as ServiceId, call: parsed.call };
+  const facts = { requestId: "r" as RequestId, client: "c", serviceId: "eth" as ServiceId, call: parsed.call };
   return mintFree({
     request: mintParsed({ ...facts, requestHash: new Uint8Array(0) }),
     deadlineMs: clock.monotonicMs() + 180_000,

@@ -43,7 +43,7 @@ function request(asked: Asked, timeoutMs: number): FreeRequest {
     isPlain: true,
   });
   assert.ok(parsed.ok);
-  const facts = { requestId: "r" as RequestId, serviceId: "eth" as ServiceId, call: parsed.call };
+  const facts = { requestId: "r" as RequestId, client: "c", serviceId: "eth" as ServiceId, call: parsed.call };
   return mintFree({
     request: mintParsed({ ...facts, requestHash: new Uint8Array(0) }),
     deadlineMs: clock.monotonicMs() + timeoutMs,

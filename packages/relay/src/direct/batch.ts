@@ -78,9 +78,7 @@ export function readBatch(family: Family, joined: JoinedBatch, answer: SupplierA
   const answers = joined.calls.map((call) => {
     const id = call.id ?? "";
     const object = byId.get(idKey(id) ?? "");
-    return object === undefined || object === "twice"
-      ? MISSING
-      : classifyRpcObject(family, call, 200, object, id, false);
+    return object === undefined || object === "twice" ? MISSING : classifyRpcObject(family, call, 200, object, id);
   });
   return answers.includes(MISSING) && answers.every((one) => one === MISSING)
     ? { kind: "bad", blame: "supplier", reason: "wrong_id" }

@@ -90,6 +90,7 @@ test("the Cosmos-style route in every form over sockets, against recorded answer
       assert.ok(parsed.ok, JSON.stringify(parsed));
       const request = mintParsed({
         requestId: "r" as RequestId,
+        client: "c",
         serviceId: service.id,
         call: parsed.call,
         requestHash: Buffer.alloc(32),

@@ -20,7 +20,7 @@ import { Answering } from "./answering.ts";
 import { Attempts } from "./attempts.ts";
 import { answerBatch } from "./batch-answering.ts";
 import type { ByteBudget } from "./exchange.ts";
-import { bodyForMaker } from "./filters.ts";
+import { bodyForMaker, filterRole } from "./filters.ts";
 import type { Finding } from "./found.ts";
 import type { ProbeSeen } from "./health.ts";
 import { Hedging } from "./hedging.ts";
@@ -275,7 +275,7 @@ class SupplierSets implements DirectRelay {
     const { clock } = this.#modules;
     this.#countInFlight(1);
     const job = this.#job(set, request, signal);
-    const body = job.operation?.filter === "use" ? bodyForMaker(call) : call.body;
+    const body = job.filter === "use" ? bodyForMaker(call, job.client) : call.body;
     try {
       for (const target of set.order({ ...job, refs: undefined }).slice(0, set.config.maxAttempts)) {
         const leftMs = Math.min(set.config.timeoutMs, request.deadlineMs - clock.monotonicMs());
@@ -291,7 +291,7 @@ class SupplierSets implements DirectRelay {
   }
 
   #job(set: SupplierSet, request: PaidRequest | FreeRequest, signal: AbortSignal | undefined): Job {
-    const { call, span } = request.request;
+    const { call, client, span } = request.request;
     const operation = set.service.operations.get(call.operation);
     const traits = familyOf(set.service, call.rpcType).traits?.(call);
     return {
@@ -300,6 +300,8 @@ class SupplierSets implements DirectRelay {
       operation,
       traits,
       refs: refsOf(traits, call),
+      filter: filterRole(call, operation, traits),
+      client,
       isFree: isFree(request),
       isOnce: isSentOnce(call, operation, traits),
       mayStream: isFree(request) && request.mayStream === true,

@@ -1,31 +1,32 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import fc from "fast-check";
-import { filterIdHash, supplierTag, tagFilterId, untagFilterId } from "./filters.ts";
+import { filterRole, supplierTag, tagFilterId, untagFilterId } from "./filters.ts";
 
-test("a tagged id gives back the tag and the supplier's own id, digit for digit", () => {
-  const id = fc
-    .string({ unit: fc.constantFrom(...Array.from("0123456789abcdefABCDEF")), minLength: 1, maxLength: 48 })
-    .map((text) => `0x${text}`);
+const hexId = fc
+  .string({ unit: fc.constantFrom(...Array.from("0123456789abcdefABCDEF")), minLength: 1, maxLength: 39 })
+  .map((text) => `0x${text}`);
+
+test("a tagged id gives its owner the tag and the supplier's own id, digit for digit, and another client nothing", () => {
   fc.assert(
-    fc.property(fc.string(), fc.webUrl(), id, (operator, url, own) => {
+    fc.property(fc.string(), fc.webUrl(), fc.string(), fc.string(), hexId, (operator, url, owner, other, own) => {
       const tag = supplierTag("eth", operator, url);
-      const tagged = tagFilterId(tag, own);
+      const tagged = tagFilterId(tag, owner, own);
       assert.ok(tagged !== undefined);
       assert.match(tagged, /^0x[1-9a-f][0-9a-fA-F]*$/);
       assert.ok(tagged.length <= 66);
-      assert.deepEqual(untagFilterId(tagged), { tag, id: own });
+      assert.deepEqual(untagFilterId(owner, tagged), { tag, id: own });
+      assert.equal(untagFilterId(other, tagged) === undefined, other !== owner);
     }),
   );
 });
 
-test("what is no id of ours is left alone", () => {
-  for (const id of ["0x1", "0x2abcdef0112", "1", "", undefined, 5, {}, `0x1${"a".repeat(60)}`, "0x1abcdefg1"]) {
-    assert.equal(untagFilterId(id), undefined);
-    assert.ok(filterIdHash(id) >= 0);
+test("what is no id of ours is nobody's", () => {
+  for (const id of ["0x1", "0x2abcdef0112", "1", "", undefined, 5, {}, `0x1${"a".repeat(70)}`, "0x1abcdefg1"]) {
+    assert.equal(untagFilterId("c", id), undefined);
   }
-  for (const id of ["", "0x", "abc", 1, null, `0x${"a".repeat(49)}`])
-    assert.equal(tagFilterId("00000000", id), undefined);
+  for (const id of ["", "0x", "abc", 1, null, `0x${"a".repeat(40)}`])
+    assert.equal(tagFilterId("00000000", "c", id), undefined);
 });
 
 test("a tag belongs to service, operator and URL", () => {
@@ -37,4 +38,11 @@ test("a tag belongs to service, operator and URL", () => {
   ];
   assert.equal(new Set(tags).size, 4);
   assert.equal(supplierTag("eth", "a", "http://h"), tags[0]);
+});
+
+test("what a call does with a filter is known without the catalogue too", () => {
+  const filter = { kind: "filter", cache: { by: "never" }, isComparable: false } as const;
+  assert.equal(filterRole({ method: "eth_newFilter" }, undefined, filter), "create");
+  assert.equal(filterRole({ method: "eth_getFilterChanges" }, undefined, filter), "use");
+  assert.equal(filterRole({ method: "eth_call" }, undefined, { ...filter, kind: "read" }), undefined);
 });

@@ -15,6 +15,10 @@ export interface Job {
   readonly traits: MethodTraits | undefined;
   /** The blocks that it names; undefined where its family does not say. */
   readonly refs: readonly BlockRef[] | undefined;
+  /** What it does with a filter. */
+  readonly filter: "create" | "use" | undefined;
+  /** Whose call it is. */
+  readonly client: string;
   readonly isFree: boolean;
   /** It may write, or is about a filter: it is sent once. */
   readonly isOnce: boolean;

@@ -17,7 +17,7 @@ const serviceOf = (id: string) => {
 };
 
 function request(id: string, call: BackendCall): FreeRequest {
-  const facts = { requestId: "r" as RequestId, serviceId: id as ServiceId, call };
+  const facts = { requestId: "r" as RequestId, client: "c", serviceId: id as ServiceId, call };
   return mintFree({
     request: mintParsed({ ...facts, requestHash: new Uint8Array(0) }),
     deadlineMs: clock.monotonicMs() + 180_000,

@@ -25,9 +25,9 @@ export function isSentOnce(
  * True for a call after which what is known of the newest block may be too old: one that may have written, or that told
  * its client of something new. Clients poll filters all the time, and mostly learn nothing.
  */
-export function mayHaveNews({ isOnce, operation, traits }: Job, finding: Finding | undefined): boolean {
+export function mayHaveNews({ isOnce, filter }: Job, finding: Finding | undefined): boolean {
   if (!isOnce) return false;
-  if (operation?.filter === undefined && traits?.kind !== "filter") return true;
+  if (filter === undefined) return true;
   if (finding?.ok !== true) return false;
   const { body, resultAt } = finding.found;
   return resultAt !== undefined && body[resultAt.start] === 0x5b && !isEmptyResult(body, resultAt);

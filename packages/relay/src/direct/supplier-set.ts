@@ -6,7 +6,7 @@ import type { ServiceMemory } from "../memory.ts";
 import { DEFAULT_SELECTION, SupplierPool } from "../quality/selection.ts";
 import type { ServiceView } from "../types.ts";
 import { DEFAULT_CROSS_CHECK } from "./cross-check.ts";
-import { filterIdHash, firstParam, untagFilterId } from "./filters.ts";
+import { firstParam, untagFilterId } from "./filters.ts";
 import { Flights } from "./flights.ts";
 import { type Job, rememberedName } from "./job.ts";
 import { DEFAULT_LOG_RANGES } from "./log-ranges.ts";
@@ -57,11 +57,11 @@ export class SupplierSet {
   }
 
   /** Suppliers for a job, the best first; of a call that uses a filter, the one that holds it. The caller's own list. */
-  order(job: Pick<Job, "call" | "operation" | "refs">): Target[] {
-    const { call, operation, refs } = job;
+  order(job: Pick<Job, "call" | "filter" | "client" | "refs">): Target[] {
+    const { call, filter, refs } = job;
     const pool = this.#pools.get(call.rpcType);
     if (pool === undefined) return [];
-    if (operation?.filter === "use") return makerOf(job, pool.members);
+    if (filter === "use") return makerOf(job, pool.members);
     const nowMs = this.#clock.monotonicMs();
     const ordered = pool.order(rememberedName(call), nowMs);
     if (refs === undefined || ordered.length < 2) return ordered;
@@ -122,13 +122,9 @@ export class SupplierSet {
   }
 }
 
-/** The supplier that holds a filter: never another, whose filter of the same id would be somebody else's. */
-function makerOf({ call }: Pick<Job, "call">, members: readonly Target[]): Target[] {
-  const usable = members.filter(({ isWrongChain }) => !isWrongChain);
-  if (usable.length === 0) return [];
-  const id = firstParam(call);
-  const tagged = untagFilterId(id);
-  const maker =
-    tagged === undefined ? usable[filterIdHash(id) % usable.length] : usable.find(({ tag }) => tag === tagged.tag);
+/** The supplier that holds a filter of this client: never another, whose filter of the same id would be somebody else's. */
+function makerOf({ call, client }: Pick<Job, "call" | "client">, members: readonly Target[]): Target[] {
+  const tagged = untagFilterId(client, firstParam(call));
+  const maker = members.find(({ tag, isWrongChain }) => tag === tagged?.tag && !isWrongChain);
   return maker === undefined || maker.isDrained ? [] : [maker];
 }
