@@ -103,7 +103,10 @@ export interface Ledger extends AsyncDisposable {
   find(key: PaymentKey): Promise<PaymentRecord | undefined>;
   /** Looks a payment up by payer and payment identifier. */
   findByIdentifier(network: NetworkId, from: Address, identifier: string): Promise<PaymentRecord | undefined>;
+  /** The payment while this id is its claim; undefined once it was released and claimed again, for whatever request. */
   get(id: SettlementId): Promise<PaymentRecord | undefined>;
+  /** The newest claim of the authorization that this id claimed. It may be for another request, and other terms. */
+  newest(id: SettlementId): Promise<PaymentRecord | undefined>;
   /** The stored answer; undefined before it is committed and after its retention. */
   answer(id: SettlementId): Promise<StoredAnswer | undefined>;
   /** Gives a claim of this process up: nothing was charged. False when it was no longer ours. */

@@ -1,4 +1,5 @@
 import { type Address, bytesEqual, type NetworkId, type ServiceId, type SettlementId } from "@turnpike/base";
+import type { Ledger } from "./ledger-types.ts";
 import type { DecodedPayment, PaymentKey, PaymentRecord, PresentedPayment, VerifiedPayment } from "./types.ts";
 
 const NETWORK = /^eip155:[1-9][0-9]{0,31}$/;
@@ -69,4 +70,14 @@ export function samePurpose(
   b: Pick<PaymentRecord, "payloadDigest" | "requestHash">,
 ): boolean {
   return bytesEqual(a.payloadDigest, b.payloadDigest) && bytesEqual(a.requestHash, b.requestHash);
+}
+
+/**
+ * How a claim stands now. One that was lost stands as the newer claim of its authorization, where that is for the same
+ * request; a newer claim for anything else has paid nothing for this one, which is released.
+ */
+export async function standingOf(ledger: Pick<Ledger, "newest">, record: PaymentRecord): Promise<PaymentRecord> {
+  const now = await ledger.newest(record.id);
+  if (now === undefined) return record;
+  return samePurpose(now, record) ? now : { ...record, state: "released" };
 }

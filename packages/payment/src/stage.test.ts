@@ -77,9 +77,12 @@ class StandInSettler implements Settler {
   readonly networks = [option.network];
   settled = 0;
   mode: "at once" | "held" | "refuses" = "at once";
+  /** Runs in place of a settlement, which then ends without a commit: as when its time was up first. */
+  instead: ((payment: PaymentRecord) => Promise<void>) | undefined;
   readonly #held = new Map<string, () => void>();
   async settle(payment: PaymentRecord, answer: StoredAnswer, signal: AbortSignal) {
     if (this.mode === "refuses") throw new Error("not committed");
+    if (this.instead !== undefined) return this.instead(payment);
     await ledger.journalSubmission(payment.id, answer);
     if (this.mode === "held") return this.wait(payment, signal);
     await this.finish(payment);
@@ -408,5 +411,48 @@ test("an option that is not offered is refused before anything else", async () =
     const payment = { ...decoded.payment, accepted: { ...option, ...changed } };
     const admission = await bench.stage.admit(request(), payment, [option], new AbortController().signal);
     assert.equal(codeOf(admission), "PAYMENT_OPTION_UNKNOWN");
+  }
+});
+
+/** Takes a claim away, as a crash of its holder would, and lets another gateway sell for the same signature. */
+async function soldElsewhere(id: PaymentRecord["id"], signed: string, body: string, text: string): Promise<void> {
+  assert.equal(await ledger.release(id, "SERVICE_UNAVAILABLE"), true);
+  const other = stageOf();
+  assert.equal(answerOf(await settle(other, paidOf(await present(other, signed, body)), text)), text);
+}
+
+test("attack: a claim lost while it is settled, and claimed anew for another request, sells nothing twice", async () => {
+  const bench = stageOf();
+  const signed = header(newPayer());
+  bench.settler.instead = ({ id }) => soldElsewhere(id, signed, "b", '"b"');
+  const outcome = await settle(bench, paidOf(await present(bench, signed, "a")), '"a"');
+  assert.equal(outcome.kind, "released", "the payment was for b: a is neither sold nor charged");
+});
+
+test("attack: a claim lost before it is given up never gets the answer of another request", async () => {
+  const bench = stageOf();
+  const signed = header(newPayer());
+  const paid = paidOf(await present(bench, signed, "a"));
+  const copy = present(bench, signed, "a");
+  await soldElsewhere(paid.settlementId, signed, "b", '"b"');
+  assert.deepEqual(await bench.stage.release(paid, "SUPPLIERS_FAILED"), { kind: "released", code: "SUPPLIERS_FAILED" });
+  assert.equal(outcomeOf(await copy).kind, "released");
+  bench.settler.mode = "refuses";
+  const other = header(newPayer());
+  const second = paidOf(await present(bench, other, "a"));
+  await soldElsewhere(second.settlementId, other, "b", '"b"');
+  assert.equal((await settle(bench, second)).kind, "released", "nor when its settlement was refused");
+});
+
+test("attack: a claim lost and claimed anew for the same request has one answer: the one that was sold", async () => {
+  for (const way of ["settled", "given up"] as const) {
+    const bench = stageOf();
+    const signed = header(newPayer());
+    const paid = paidOf(await present(bench, signed));
+    if (way === "settled") bench.settler.instead = ({ id }) => soldElsewhere(id, signed, "a", '"sold"');
+    else await soldElsewhere(paid.settlementId, signed, "a", '"sold"');
+    const outcome =
+      way === "settled" ? await settle(bench, paid, '"ours"') : await bench.stage.release(paid, "SUPPLIERS_FAILED");
+    assert.equal(answerOf(outcome), '"sold"', way);
   }
 });

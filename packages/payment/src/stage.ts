@@ -8,7 +8,7 @@ import type { Ledger } from "./ledger-types.ts";
 import { admissionsTotal, outcomesTotal } from "./metrics.ts";
 import { matchOption } from "./option.ts";
 import { outcomeOf, pendingOutcome } from "./outcome.ts";
-import { newRecord, presentedKey, samePurpose } from "./record.ts";
+import { newRecord, presentedKey, standingOf } from "./record.ts";
 import type { Settler } from "./settler.ts";
 import type { Admission, PaymentStage } from "./stage-types.ts";
 import { settlementStatus } from "./status.ts";
@@ -100,13 +100,6 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
 
   const wait = (): AbortSignal => AbortSignal.any([AbortSignal.timeout(opts.settleWaitMs), stopping.signal]);
 
-  /** The newest record of this payment for this request. */
-  const refresh = async (record: PaymentRecord): Promise<PaymentRecord> => {
-    const now = await ledger.get(record.id);
-    if (now === undefined) return record;
-    return samePurpose(now, record) ? now : { ...record, state: "released" };
-  };
-
   /** What the ledger says of a payment, after waiting a while for it to be resolved. */
   const resolve = async (found: PaymentRecord): Promise<Outcome> => {
     let record = found;
@@ -114,11 +107,11 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
       const signal = wait();
       while (record.state === "claimed" && !signal.aborted) {
         await pause(opts.pollMs, signal);
-        record = await refresh(record);
+        record = await standingOf(ledger, record);
       }
       if (record.state === "signed" || record.state === "submitted") {
         await settlers.get(record.key.network)?.wait(record, signal);
-        record = await refresh(record);
+        record = await standingOf(ledger, record);
       }
       return outcomeOf(record, record.state === "settled" ? await ledger.answer(record.id) : undefined, opts);
     } catch (error) {
@@ -246,9 +239,9 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
   const giveUp = async (record: PaymentRecord, reason: ErrorCode): Promise<Outcome> => {
     try {
       if (await ledger.release(record.id, reason)) return { kind: "released", code: reason };
-      const now = await ledger.get(record.id);
       // Not ours any more: released as an orphan, or committed although its settler thought otherwise.
-      return now === undefined ? { kind: "released", code: reason } : await resolve(now);
+      const now = await standingOf(ledger, record);
+      return now.state === "released" ? { kind: "released", code: now.reason ?? reason } : await resolve(now);
     } catch (error) {
       log.warn({ settlementId: record.id, code: codeOf(error) }, "a claim could not be released yet");
       inBackground(releaseLater(() => ledger.release(record.id, reason)));
@@ -319,8 +312,10 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
       }
       await faults.reach("stage.settle.after");
       try {
-        const now = await ledger.get(record.id);
-        return finished(record.id, outcomeOf(now ?? record, now?.state === "settled" ? answer : undefined, opts));
+        const now = await standingOf(ledger, record);
+        // A newer claim has an answer of its own: ours was not committed, and is not what was sold.
+        if (now.id !== record.id) return finished(record.id, await resolve(now));
+        return finished(record.id, outcomeOf(now, now.state === "settled" ? answer : undefined, opts));
       } catch (error) {
         log.warn({ settlementId: record.id, code: codeOf(error) }, "the ledger could not say how a payment stands");
         return finished(record.id, pendingOutcome(record, opts));
@@ -334,7 +329,7 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
     },
 
     async status(id) {
-      const record = await ledger.get(id);
+      const record = await ledger.newest(id);
       return record && settlementStatus(record, clock.nowMs());
     },
 

@@ -14,7 +14,7 @@ import {
 import { createFundedClaims } from "../claim-funded.ts";
 import { pause } from "../engine/waiters.ts";
 import type { Ledger } from "../ledger-types.ts";
-import { newRecord, type PaymentPurpose, paymentKey } from "../record.ts";
+import { newRecord, type PaymentPurpose, paymentKey, standingOf } from "../record.ts";
 import type { Settler } from "../settler.ts";
 import type {
   DecodedPayment,
@@ -195,11 +195,11 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
     let record = found;
     while (record.state === "claimed" && !signal.aborted) {
       await pause(CLAIM_POLL_MS, signal);
-      record = (await ledger.get(record.id)) ?? record;
+      record = await standingOf(ledger, record);
     }
     if (record.state === "signed" || record.state === "submitted") {
       await settler.wait(record, signal);
-      record = (await ledger.get(record.id)) ?? record;
+      record = await standingOf(ledger, record);
     }
     return standing(record, payment);
   };
@@ -232,12 +232,12 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
       const code = isAppError(error) ? error.code : "SETTLEMENT_UNAVAILABLE";
       log.warn({ settlementId: claim.id, code }, "a settlement was not committed");
       const released = await ledger.release(claim.id, code);
-      if (!released) return standing((await ledger.get(claim.id)) ?? claimed, payment);
+      if (!released) return standing(await standingOf(ledger, claimed), payment);
       return errorRow(code).http === 402
         ? failedWith(partiesOf(payment), code)
         : { kind: "error", code: "SETTLEMENT_UNAVAILABLE" };
     }
-    return standing((await ledger.get(claim.id)) ?? claimed, payment);
+    return standing(await standingOf(ledger, claimed), payment);
   };
 
   const refusedWith = (payment: DecodedPayment, refusal: PaymentRefusal): FacilitatorResult<SettleResponse> =>

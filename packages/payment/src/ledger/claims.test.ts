@@ -188,7 +188,8 @@ test("a released payment may be claimed anew, with other terms and another id", 
   const record = await ledger.get(id);
   assert.deepEqual(record?.requestHash, second.requestHash);
   assert.deepEqual([record?.value, record?.state, record?.reason], [7n, "claimed", undefined]);
-  assert.equal((await ledger.get(old))?.id, id, "the old id still leads to the payment");
+  assert.equal(await ledger.get(old), undefined, "the old id is a claim no more");
+  assert.equal((await ledger.newest(old))?.id, id, "and still leads to the payment");
 
   // work that was begun under the old id ends with it
   assert.equal(await ledger.release(old, "SERVICE_UNAVAILABLE"), false);

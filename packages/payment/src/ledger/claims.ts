@@ -84,7 +84,7 @@ function placed(asked: readonly unknown[], rows: readonly PlacedRow[]): readonly
 /** Claims, their release, and looking payments up. */
 export function createClaims(
   parts: LedgerParts,
-): Pick<Ledger, "claim" | "find" | "findByIdentifier" | "get" | "answer" | "release" | "releaseOrphans"> {
+): Pick<Ledger, "claim" | "find" | "findByIdentifier" | "get" | "newest" | "answer" | "release" | "releaseOrphans"> {
   const { database, statements, holder, queueLimit, faults, log, metrics } = parts;
   const claimGroup = { ...CLAIM_GROUP, maxWaiting: queueLimit };
   const readGroup = { ...READ_GROUP, maxWaiting: queueLimit };
@@ -108,6 +108,10 @@ export function createClaims(
 
   const getOne = createGroup<SettlementId, PaymentRow | undefined>(readGroup, async (ids) =>
     placed(ids, await database.run<PlacedRow>(statements.get, [ids])),
+  );
+
+  const newestOne = createGroup<SettlementId, PaymentRow | undefined>(readGroup, async (ids) =>
+    placed(ids, await database.run<PlacedRow>(statements.newest, [ids])),
   );
 
   const claim = async (wanted: NewClaim, id: SettlementId): Promise<ClaimResult> => {
@@ -155,6 +159,11 @@ export function createClaims(
 
     async get(id) {
       const row = await getOne(id);
+      return row && rowToRecord(row);
+    },
+
+    async newest(id) {
+      const row = await newestOne(id);
       return row && rowToRecord(row);
     },
 

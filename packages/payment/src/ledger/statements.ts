@@ -58,6 +58,11 @@ export function ledgerStatements(schema: string) {
     get: read(
       "get",
       `select w.place::integer, ${p} from unnest($1::text[]) with ordinality w (id, place),
+        lateral (select * from ${s}.payments p where p.id = w.id limit 1) p`,
+    ),
+    newest: read(
+      "newest",
+      `select w.place::integer, ${p} from unnest($1::text[]) with ordinality w (id, place),
         lateral (select * from ${s}.payments p where p.seq = coalesce(
           (select seq from ${s}.payments where id = w.id),
           (select payment from ${s}.former_ids where id = w.id)) limit 1) p`,
