@@ -76,6 +76,8 @@ export async function startFacilitator(input: ServiceInput): Promise<Facilitator
       ...(payToAny ? {} : { payToAllowed: receivers }),
       minAmountUnits: BigInt(minAmountUnits),
       settleWaitMs: Math.min(config.payment.settleWaitMs, MAX_SETTLE_WAIT_MS),
+      // The other places are for payments that are brought for the first time, and for verifications.
+      maxCopies: Math.max(1, Math.floor(maxConcurrentRequests / 4)),
       signers: relayerKeys(config, env, "facilitator").map((key) => signerFromKey(key).address),
     },
     { ...modules, verifier, ledger, settler },

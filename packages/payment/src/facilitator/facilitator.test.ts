@@ -184,6 +184,12 @@ test("malformed requests are refused with a code and no internals", async () => 
     ["not UTF-8", Buffer.from([0x7b, 0xff, 0x7d]), 400, "MALFORMED_REQUEST"],
     ["another version", good.replace('"x402Version":2', '"x402Version":1'), 400, "MALFORMED_REQUEST"],
     ["a repeated key", good.replace('"scheme"', '"scheme":"upto","scheme"'), 400, "MALFORMED_REQUEST"],
+    [
+      "a window of over an hour",
+      good.replaceAll('"maxTimeoutSeconds":600', '"maxTimeoutSeconds":3601'),
+      400,
+      "MALFORMED_REQUEST",
+    ],
     ["another scheme", good.replaceAll('"exact"', '"upto"'), 400, "MALFORMED_REQUEST"],
     ["__proto__", '{"__proto__":{"x402Version":2}}', 400, "MALFORMED_REQUEST"],
     ["deep", "[".repeat(30_000), 400, "MALFORMED_REQUEST"],

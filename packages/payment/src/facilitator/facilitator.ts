@@ -9,6 +9,7 @@ import {
   type Metrics,
   type NetworkId,
   type ServiceId,
+  type SettlementId,
   sameAddress,
 } from "@turnpike/base";
 import { createFundedClaims } from "../claim-funded.ts";
@@ -71,6 +72,8 @@ export interface FacilitatorOptions {
   readonly minAmountUnits?: bigint;
   /** How long `/settle` waits before it says that the settlement is pending; below the client's 90 seconds. */
   readonly settleWaitMs: number;
+  /** Most requests that wait for payments which other requests brought; 64 by default, and 16 of them for one payment. */
+  readonly maxCopies?: number;
   /** Addresses of the relayer keys, for `/supported`. */
   readonly signers?: readonly Address[];
 }
@@ -100,6 +103,8 @@ const SERVICE = "facilitator" as ServiceId;
 /** The ledger keeps an answer with every settlement; here the receipt itself is the answer. */
 const ANSWER: StoredAnswer = { contentType: "application/json", body: new Uint8Array(Buffer.from("{}")) };
 const CLAIM_POLL_MS = 100;
+/** Copies of one payment that may wait at once: each holds a request open, and costs its sender nothing. */
+const MAX_COPIES_OF_ONE = 16;
 
 /** Creates a facilitator. */
 export function createFacilitator(opts: FacilitatorOptions, modules: FacilitatorModules): Facilitator {
@@ -183,7 +188,26 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
     }
   };
 
-  /** The result of a payment that is in the ledger, after waiting for its end. */
+  let copies = 0;
+  const copiesOf = new Map<SettlementId, number>();
+
+  /** Runs `work` as one of the copies that may wait at once; `instead` where there are too many. */
+  const asCopy = async <T>(id: SettlementId, work: () => Promise<T>, instead: () => T): Promise<T> => {
+    const others = copiesOf.get(id) ?? 0;
+    if (copies >= (opts.maxCopies ?? 64) || others >= MAX_COPIES_OF_ONE) return instead();
+    copies++;
+    copiesOf.set(id, others + 1);
+    try {
+      return await work();
+    } finally {
+      copies--;
+      const left = (copiesOf.get(id) ?? 1) - 1;
+      if (left > 0) copiesOf.set(id, left);
+      else copiesOf.delete(id);
+    }
+  };
+
+  /** The result of a payment that is in the ledger, after waiting for its end where there is a place to wait. */
   const join = async (
     found: PaymentRecord,
     { payment, requirementsDigest }: FacilitatorRequest,
@@ -192,6 +216,14 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
     const same =
       bytesEqual(found.payloadDigest, payment.payloadDigest) && bytesEqual(found.requestHash, requirementsDigest);
     if (!same) return failedWith(partiesOf(payment), "PAYMENT_CONFLICT");
+    return asCopy(
+      found.id,
+      async () => standing(await ended(found, signal), payment),
+      () => standing(found, payment),
+    );
+  };
+
+  const ended = async (found: PaymentRecord, signal: AbortSignal): Promise<PaymentRecord> => {
     let record = found;
     while (record.state === "claimed" && !signal.aborted) {
       await pause(CLAIM_POLL_MS, signal);
@@ -201,7 +233,7 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
       await settler.wait(record, signal);
       record = await standingOf(ledger, record);
     }
-    return standing(record, payment);
+    return record;
   };
 
   const start = async (

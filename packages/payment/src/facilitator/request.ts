@@ -44,7 +44,8 @@ export type ReadRequest =
 const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
 const UINT = /^(?:0|[1-9][0-9]{0,77})$/;
 const LIMITS = { maxDepth: 24, maxNodes: 4_000 };
-const MAX_TIMEOUT_SECONDS = 86_400;
+/** A payment whose payer moved its funds away is pending until its window ends: as long as our own client signs for. */
+const MAX_TIMEOUT_SECONDS = 3_600;
 
 /** Reads the body of `POST /verify` or `POST /settle` (x402 v2), strictly. */
 export function readRequest(body: Uint8Array, assets: readonly FacilitatorAsset[]): ReadRequest {
@@ -90,7 +91,7 @@ function readRequirements(value: unknown): PaymentOption | string {
   if (!isAddress(asset)) return "has a bad `asset`";
   if (!isAddress(payTo)) return "has a bad `payTo`";
   if (typeof maxTimeoutSeconds !== "number" || !(maxTimeoutSeconds > 0 && maxTimeoutSeconds <= MAX_TIMEOUT_SECONDS)) {
-    return "has a bad `maxTimeoutSeconds`";
+    return `must have a \`maxTimeoutSeconds\` above 0 and at most ${MAX_TIMEOUT_SECONDS}`;
   }
   if (!isRecord(extra) || typeof extra.name !== "string" || typeof extra.version !== "string") {
     return "has no `extra.name` and `extra.version`";
