@@ -10,9 +10,12 @@ import {
   option,
   pending,
   refusesWith,
+  type StandInNode,
   sold,
   standInGateway,
+  standInNode,
   testClient,
+  USED,
 } from "../test/stand-in.ts";
 import { createClient, memoryJournal } from "./index.ts";
 import { readPayment } from "./payment-header.ts";
@@ -135,7 +138,7 @@ suite("budget, attacked", () => {
     const result = await client.call("eth", BODY);
     assert.ok(result.kind === "refused");
     assert.deepEqual([result.code, result.open], ["PAYMENT_VALUE_MISMATCH", false]);
-    assert.match(result.charge, /Nothing was charged.*counts the payment as spent until \d{4}-/);
+    assert.match(result.charge, /Nothing was charged.*counts the payment as spent until .* after \d{4}-/);
     assert.equal(signer.count(), 1);
     assert.equal(client.spending().openUsd, "0.005000", "whoever holds the signature can still use it");
     refuses = false;
@@ -283,20 +286,71 @@ suite("budget, attacked", () => {
     }
   });
 
-  test("what the gateway refused is given back when the signature has expired, and not before", async () => {
+  test("what the gateway refused is given back when the chain shows that it can no longer be taken, and not before", async () => {
     await using stand = await standInGateway(settlementFailed);
-    const { client, later, nowMs } = testClient(stand.gateway, countingSigner(), { totalUsd: "0.005" });
+    await using node = await standInNode();
+    const rpcUrls = [node.url];
+    const { client, later, nowMs } = testClient(stand.gateway, countingSigner(), { totalUsd: "0.005", rpcUrls });
     assert.equal((await client.call("eth", BODY)).kind, "refused");
     const { validBefore = 0n } = readPayment(stand.payments()[0] ?? "") ?? {};
     later(Number(validBefore) * 1_000 - nowMs());
     await assert.rejects(client.call("eth", BODY), refusesWith("BUDGET_SPENT"));
     later(120_000);
-    assert.equal(client.spending().openUsd, "0.000000");
+    node.timeSeconds = Number(validBefore) + 59;
+    await assert.rejects(client.call("eth", BODY), refusesWith("BUDGET_SPENT"), "a re-organisation may bring it back");
+    later(120_000);
+    node.timeSeconds++;
+    assert.equal((await client.quote("eth", BODY)).withinCap, true);
+    assert.equal(client.spending().openUsd, "0.000000", "a quote looks as well");
     assert.equal((await client.call("eth", BODY)).kind, "refused");
     assert.equal(new Set(stand.payments()).size, 2);
   });
 
-  test("each refused payment is given back at its own time", async () => {
+  test("attack: a gateway that says it served nothing and settles all the same takes the total, and no more", async () => {
+    await using stand = await standInGateway(notNow);
+    await using node = await standInNode();
+    const signer = countingSigner();
+    const rpcUrls = [node.url];
+    const { client, later } = testClient(stand.gateway, signer, { totalUsd: "0.01", rpcUrls });
+    node.state = USED;
+    for (let times = 0; times < 2; times++) {
+      assert.equal((await client.call("eth", BODY)).kind, "refused");
+      later(HOUR_MS);
+    }
+    for (let times = 0; times < 3; times++) {
+      await assert.rejects(client.call("eth", BODY), refusesWith("BUDGET_SPENT", NOTHING));
+      later(HOUR_MS);
+    }
+    assert.equal(signer.count(), 2);
+    assert.deepEqual([client.spending().chargedUsd, client.spending().openUsd], ["0.010000", "0.000000"]);
+  });
+
+  test("attack: what no node of the payment's own chain shows unused is not given back", async () => {
+    await using good = await standInNode();
+    const cases: readonly (readonly [string, (node: StandInNode) => readonly string[]])[] = [
+      ["there is no node", () => []],
+      ["the node is gone", () => ["http://127.0.0.1:9"]],
+      ["a node of another chain", (node) => [Object.assign(node, { chainId: 8_453 }).url]],
+      ["a node that lags", (node) => [Object.assign(node, { timeSeconds: 1 }).url]],
+      ["a node that fails", (node) => [Object.assign(node, { state: undefined }).url]],
+      ["a token that is not there", (node) => [Object.assign(node, { state: "0x" }).url]],
+      ["no bool", (node) => [Object.assign(node, { state: `0x${"11".repeat(32)}` }).url]],
+      ["another node saw it used", (node) => [Object.assign(node, { state: USED }).url, good.url]],
+    ];
+    for (const [name, rpcUrlsOf] of cases) {
+      await using stand = await standInGateway(notNow);
+      await using node = await standInNode();
+      const signer = countingSigner();
+      const rpcUrls = rpcUrlsOf(node);
+      const { client, later } = testClient(stand.gateway, signer, { totalUsd: "0.005", rpcUrls });
+      await client.call("eth", BODY);
+      later(24 * HOUR_MS);
+      await assert.rejects(client.call("eth", BODY), refusesWith("BUDGET_SPENT", NOTHING), name);
+      assert.equal(signer.count(), 1, name);
+    }
+  });
+
+  test("each refused payment may be given back at its own time, and once", async () => {
     let nowMs = 0;
     const journal = memoryJournal({ clock: { nowMs: () => nowMs, monotonicMs: () => 0 } });
     for (const validBefore of [100, 1_000, 500]) {
@@ -313,6 +367,9 @@ suite("budget, attacked", () => {
       [1_060_000, 0n],
     ] as const) {
       nowMs = at;
+      // Twice, as two calls at once would.
+      const refused = [...journal.refused(), ...journal.refused()];
+      for (const one of refused) await one.end("void");
       assert.equal(journal.sums().openMicroUsd, held, `at ${at}`);
     }
   });
@@ -337,8 +394,9 @@ suite("budget, attacked", () => {
 
   test("a payment that was not served is presented again while it is good, and then given back", async () => {
     await using stand = await standInGateway(notNow);
+    await using node = await standInNode();
     const signer = countingSigner();
-    const { client, later } = testClient(stand.gateway, signer, { totalUsd: "0.005" });
+    const { client, later } = testClient(stand.gateway, signer, { totalUsd: "0.005", rpcUrls: [node.url] });
     for (let times = 0; times < 3; times++) {
       const result = await client.call("eth", BODY);
       assert.ok(result.kind === "refused");
@@ -347,16 +405,18 @@ suite("budget, attacked", () => {
     assert.deepEqual([signer.count(), stand.payments().length], [1, 3]);
     assert.equal(client.spending().openUsd, "0.005000");
     later(HOUR_MS);
-    assert.equal(client.spending().openUsd, "0.000000");
+    assert.equal(client.spending().openUsd, "0.005000", "time alone gives nothing back");
     await client.call("eth", BODY);
-    assert.equal(signer.count(), 2);
+    assert.deepEqual([signer.count(), client.spending().openUsd], [2, "0.005000"]);
   });
 
   test("an open payment that has expired is found uncharged, and only then a new one is signed", async () => {
     let state: Answerer = lost;
     await using stand = await standInGateway((...seen) => state(...seen));
     const signer = countingSigner();
-    const { client, later } = testClient(stand.gateway, signer, { totalUsd: "0.005", retryForMs: 1_000 });
+    await using node = await standInNode();
+    const opts = { totalUsd: "0.005", retryForMs: 1_000, rpcUrls: [node.url] };
+    const { client, later } = testClient(stand.gateway, signer, opts);
     const first = await client.call("eth", BODY);
     assert.ok(first.kind === "refused" && first.open);
     const expired = refusing(402, { x402Version: 2, error: "PAYMENT_EXPIRED: The payment expires too soon." });

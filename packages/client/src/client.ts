@@ -5,6 +5,7 @@ import type { PaymentRequired } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { x402Client, x402HTTPClient } from "@x402/fetch";
 import { type Answer, isErrorCode, isOpen, refusalOf, waitMs } from "./answers.ts";
+import { readAuthorizationEnds } from "./authorization-ends.ts";
 import { assertUsd, limitToMicroUsd, lowerUsd, microUsdText, unitsToMicroUsd } from "./budget.ts";
 import { memoryJournal } from "./journal.ts";
 import { type ListedService, listServices } from "./listing.ts";
@@ -45,6 +46,9 @@ function noTerms(answer: Answer): AppError {
   return new AppError(code, { message: said });
 }
 
+/** Time after a node could not say what became of a refused payment before one is asked again. */
+const REVIEW_PAUSE_MS = 30_000;
+
 /** What a payment is signed for. */
 interface Purpose extends Request {
   readonly requestHash: string;
@@ -62,6 +66,7 @@ class GatewayClient implements Client {
   readonly #monotonicMs: () => number;
   readonly #nowMs: () => number;
   readonly #onRetry: (reason: string, waitMs: number) => void;
+  #nextReviewMs = Number.NEGATIVE_INFINITY;
 
   constructor(opts: ClientOptions, modules: ClientModules) {
     const { perCallUsd, totalUsd } = opts.budget;
@@ -137,10 +142,28 @@ class GatewayClient implements Client {
 
   async #ask(purpose: Purpose): Promise<Answer> {
     try {
-      return await this.#send(purpose);
+      const [answer] = await Promise.all([this.#send(purpose), this.#review()]);
+      return answer;
     } catch (cause) {
       throw unreachable(this.#opts.gateway, cause);
     }
+  }
+
+  /**
+   * Gives back what the chain shows was never taken; what was, counts as charged, whatever the gateway said. What no node
+   * shows stays spent. Never rejects.
+   */
+  async #review(): Promise<void> {
+    const { rpcUrls = [] } = this.#opts;
+    if (rpcUrls.length === 0 || this.#monotonicMs() < this.#nextReviewMs) return;
+    const refused = this.#journal.refused().flatMap((one) => {
+      const facts = readPayment(one.payment);
+      return facts === undefined ? [] : [{ ...one, facts }];
+    });
+    if (refused.length === 0) return;
+    const ends = await readAuthorizationEnds(refused, rpcUrls);
+    if (ends.size < refused.length) this.#nextReviewMs = this.#monotonicMs() + REVIEW_PAUSE_MS;
+    await Promise.all([...ends].map(([one, end]) => one.end(end === "used" ? "charged" : "void")));
   }
 
   #choose(answer: Answer, purpose: Purpose): { readonly terms: PaymentRequired; readonly choice: Choice } {

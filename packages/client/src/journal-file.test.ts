@@ -39,7 +39,7 @@ const hash = (id: number): string => `${id}`.padStart(64, "0");
 const reserve = (journal: SpendJournal, id: number, totalMicroUsd?: bigint) =>
   journal.reserve({ service: "eth", requestHash: hash(id), microUsd: 1_000n, totalMicroUsd });
 
-/** Fills a new journal: one charged, one open, one given back, one that was only reserved. */
+/** Fills a new journal: one charged, one open, one refused, one that was only reserved. */
 async function written(): Promise<{ readonly file: string; readonly bytes: Buffer }> {
   const file = newFile();
   {
@@ -64,7 +64,7 @@ suite("spend journal in a file", { timeout: 300_000 }, () => {
   test("counts what an earlier process spent and signed; what it only reserved is free", async () => {
     const { file } = await written();
     await using journal = await openSpendJournal({ file });
-    assert.deepEqual(journal.sums(), { chargedMicroUsd: 1_000n, openMicroUsd: 1_000n, calls: 3 });
+    assert.deepEqual(journal.sums(), { chargedMicroUsd: 1_000n, openMicroUsd: 2_000n, calls: 3 });
     assert.deepEqual(
       journal.open().map((open) => [open.requestHash, open.usd, open.payment]),
       [[hash(1), "0.001000", payment(1)]],
@@ -73,8 +73,24 @@ suite("spend journal in a file", { timeout: 300_000 }, () => {
     assert.equal(resumed?.open.payment, payment(1));
     assert.equal(journal.resume(hash(1)), undefined, "it is being presented");
     await resumed?.reservation.end("charged");
-    assert.deepEqual(journal.sums(), { chargedMicroUsd: 2_000n, openMicroUsd: 0n, calls: 3 });
+    assert.deepEqual(journal.sums(), { chargedMicroUsd: 2_000n, openMicroUsd: 1_000n, calls: 3 });
     assert.equal(statSync(file).mode & 0o777, 0o600);
+  });
+
+  test("attack: a restart gives back nothing that the chain has not shown unused; what it has stays given back", async () => {
+    const { file } = await written();
+    const clock = { nowMs: () => 99_999_999_999_000, monotonicMs: () => 0 };
+    {
+      await using journal = await openSpendJournal({ file }, { clock });
+      assert.equal(journal.sums().openMicroUsd, 2_000n, "long after every window");
+      assert.equal(journal.refused().length, 1);
+      for (const refused of journal.refused()) await refused.end("void");
+    }
+    for (const compactBytes of [1_048_576, 0]) {
+      await using journal = await openSpendJournal({ file, compactBytes }, { clock });
+      assert.deepEqual(journal.sums(), { chargedMicroUsd: 1_000n, openMicroUsd: 1_000n, calls: 3 });
+      assert.deepEqual(journal.refused(), []);
+    }
   });
 
   test("each line is JSON", async () => {
@@ -239,7 +255,12 @@ suite("spend journal in a file", { timeout: 300_000 }, () => {
   });
 
   test("is written anew when it is large: with the same sums, what is open, and nothing else", async () => {
-    const { file, bytes } = await written();
+    const { file } = await written();
+    {
+      await using journal = await openSpendJournal({ file });
+      for (const refused of journal.refused()) await refused.end("void");
+    }
+    const bytes = readFileSync(file);
     const open = async (compactBytes: number) => {
       await using journal = await openSpendJournal({ file, compactBytes });
       return [journal.sums(), journal.open()];

@@ -1,6 +1,6 @@
 import { crc32 } from "node:zlib";
 import { isRecord } from "@turnpike/base";
-import type { SpendOutcome } from "./types.ts";
+import type { SpendEnd, SpendOutcome } from "./types.ts";
 
 /** One line of a journal. */
 export type JournalRecord =
@@ -21,14 +21,17 @@ export type JournalRecord =
       readonly microUsd: bigint;
     }
   | { readonly t: "signed"; readonly id: number; readonly payment: string; readonly signedAt: string }
-  | { readonly t: "end"; readonly id: number; readonly outcome: SpendOutcome };
+  | { readonly t: "end"; readonly id: number; readonly outcome: SpendOutcome | SpendEnd };
 
 /** How every journal file begins. */
 export const JOURNAL_START = '{"n":0,"t":"journal","version":1,';
 
 const CRC = /,"crc":"([0-9a-f]{8})"\}$/;
 const UINT = /^(?:0|[1-9][0-9]{0,77})$/;
-const OUTCOMES: readonly string[] = ["charged", "uncharged", "unserved", "open"] satisfies SpendOutcome[];
+const OUTCOMES: readonly string[] = ["charged", "uncharged", "unserved", "open", "void"] satisfies (
+  | SpendOutcome
+  | SpendEnd
+)[];
 
 const crcOf = (text: string): string => crc32(text).toString(16).padStart(8, "0");
 
@@ -65,7 +68,7 @@ function recordOf(json: unknown): JournalRecord | undefined {
   }
   const { outcome } = json;
   return t === "end" && text(outcome) && OUTCOMES.includes(outcome)
-    ? { t, id, outcome: outcome as SpendOutcome }
+    ? { t, id, outcome: outcome as SpendOutcome | SpendEnd }
     : undefined;
 }
 

@@ -2,7 +2,7 @@ import { AppError, type Clock, type FaultPoints, noFaults, systemClock } from "@
 import { microUsdText } from "./budget.ts";
 import type { JournalRecord } from "./journal-records.ts";
 import { untakeableFromMs } from "./payment-header.ts";
-import type { OpenPayment, SpendJournal, SpendOutcome, SpendReservation } from "./types.ts";
+import type { OpenPayment, RefusedPayment, SpendEnd, SpendJournal, SpendOutcome, SpendReservation } from "./types.ts";
 
 /** What a journal works with; each has a default. */
 export interface SpendJournalModules {
@@ -32,6 +32,7 @@ interface Entry {
   outcome: Exclude<SpendOutcome, "charged">;
   /** From when on it can no longer be taken, in milliseconds since the Unix epoch. */
   untakeableFromMs: number;
+  readonly ended: PromiseWithResolvers<SpendEnd>;
 }
 
 const noSink: RecordSink = {
@@ -62,7 +63,6 @@ export class SpendBook implements SpendJournal {
   #heldMicroUsd = 0n;
   #calls = 0;
   #nextId = 0;
-  #nextReleaseMs = Number.POSITIVE_INFINITY;
 
   constructor(modules: SpendJournalModules) {
     this.#clock = modules.clock ?? systemClock;
@@ -90,10 +90,9 @@ export class SpendBook implements SpendJournal {
     return true;
   }
 
-  /** Ends the replay: what was never signed, or can no longer be taken, is given back. */
+  /** Ends the replay: what was never signed is given back. */
   replayed(): void {
     for (const entry of this.#entries.values()) if (entry.payment === undefined) this.#drop(entry);
-    this.#sweep();
   }
 
   /** Writes to a sink from now on, and owns it. */
@@ -118,7 +117,6 @@ export class SpendBook implements SpendJournal {
   // No await before the price is taken out: what is checked and what is taken are one step.
   async reserve(call: Parameters<SpendJournal["reserve"]>[0]): Promise<SpendReservation> {
     const { service, requestHash, microUsd, totalMicroUsd } = call;
-    this.#sweep();
     this.#assertCovered(microUsd, totalMicroUsd);
     const entry = this.#hold({ id: this.#nextId++, service, requestHash, microUsd }, true);
     try {
@@ -132,11 +130,11 @@ export class SpendBook implements SpendJournal {
   }
 
   resume(requestHash: string, payment?: string): ReturnType<SpendJournal["resume"]> {
-    this.#sweep();
     for (const entry of this.#entries.values()) {
       if (entry.busy || entry.requestHash !== requestHash) continue;
-      // A payment that was refused for good is presented only by who names it.
-      if (payment === undefined ? entry.outcome === "uncharged" : entry.payment !== payment) continue;
+      // A payment that was refused for good, or can no longer be taken, is presented only by who names it.
+      const over = entry.outcome === "uncharged" || this.#isRefused(entry);
+      if (payment === undefined ? over : entry.payment !== payment) continue;
       const [open] = openOf(entry);
       if (open === undefined) continue;
       entry.busy = true;
@@ -149,8 +147,15 @@ export class SpendBook implements SpendJournal {
     return [...this.#entries.values()].flatMap((entry) => (entry.outcome === "open" ? openOf(entry) : []));
   }
 
+  refused(): readonly RefusedPayment[] {
+    return [...this.#entries.values()].flatMap((entry) => {
+      const { payment, busy } = entry;
+      if (payment === undefined || busy || !this.#isRefused(entry)) return [];
+      return [{ payment, end: (end) => this.#endAndWrite(entry, end) }];
+    });
+  }
+
   sums(): ReturnType<SpendJournal["sums"]> {
-    this.#sweep();
     return { chargedMicroUsd: this.#chargedMicroUsd, openMicroUsd: this.#heldMicroUsd, calls: this.#calls };
   }
 
@@ -171,6 +176,9 @@ export class SpendBook implements SpendJournal {
       });
     }
     if (this.#entries.size < MAX_HELD) return;
+    const oldest = [...this.#entries.values()].find((entry) => !entry.busy && this.#isRefused(entry));
+    // The chain was never asked, or never answered: it counts as spent, as it did until now.
+    if (oldest !== undefined) return void this.#endAndWrite(oldest, "charged");
     throw new AppError("SPEND_JOURNAL", {
       message: `${MAX_HELD} payments of this journal have no known outcome; nothing was signed. Present them again first.`,
     });
@@ -179,7 +187,9 @@ export class SpendBook implements SpendJournal {
   #hold(call: Pick<Entry, "id" | "service" | "requestHash" | "microUsd">, busy: boolean): Entry {
     const { id, service, requestHash, microUsd } = call;
     const untakeable = Number.POSITIVE_INFINITY;
-    const entry: Entry = { id, service, requestHash, microUsd, busy, outcome: "open", untakeableFromMs: untakeable };
+    const ended = Promise.withResolvers<SpendEnd>();
+    const more = { outcome: "open", untakeableFromMs: untakeable, ended } as const;
+    const entry: Entry = { id, service, requestHash, microUsd, busy, ...more };
     this.#entries.set(id, entry);
     this.#heldMicroUsd += microUsd;
     return entry;
@@ -197,34 +207,36 @@ export class SpendBook implements SpendJournal {
     entry.untakeableFromMs = untakeableFromMs(payment);
   }
 
-  #end(entry: Entry, outcome: SpendOutcome): void {
+  #end(entry: Entry, outcome: SpendOutcome | SpendEnd): void {
     entry.busy = false;
-    if (outcome === "charged") {
+    // Two may read the chain at once: the first one's end stands.
+    if (!this.#entries.has(entry.id)) return;
+    if (outcome === "charged" || outcome === "void") {
       this.#drop(entry);
-      this.#chargedMicroUsd += entry.microUsd;
+      if (outcome === "charged") this.#chargedMicroUsd += entry.microUsd;
+      entry.ended.resolve(outcome);
       return;
     }
     entry.outcome = outcome;
     if (entry.payment === undefined) this.#drop(entry);
-    else if (outcome !== "open") this.#nextReleaseMs = Math.min(this.#nextReleaseMs, entry.untakeableFromMs);
   }
 
-  /** Gives back what was not charged and can no longer be taken. */
-  #sweep(): void {
-    const now = this.#clock.nowMs();
-    if (now < this.#nextReleaseMs) return;
-    let next = Number.POSITIVE_INFINITY;
-    for (const entry of this.#entries.values()) {
-      if (entry.outcome === "open") continue;
-      if (!entry.busy && entry.untakeableFromMs <= now) this.#drop(entry);
-      else next = Math.min(next, entry.untakeableFromMs);
-    }
-    this.#nextReleaseMs = next;
+  async #endAndWrite(entry: Entry, outcome: SpendOutcome | SpendEnd): Promise<void> {
+    if (!this.#entries.has(entry.id)) return;
+    this.#end(entry, outcome);
+    // What is not written is held after a restart: spent until it is presented, or looked up, again.
+    await this.#sink.append({ t: "end", id: entry.id, outcome }, false).catch(() => {});
+  }
+
+  /** True when the gateway refused it, and it can no longer be taken. */
+  #isRefused({ outcome, untakeableFromMs }: Entry): boolean {
+    return outcome !== "open" && untakeableFromMs <= this.#clock.nowMs();
   }
 
   #reservation(entry: Entry): SpendReservation {
     let ended = false;
     return {
+      ended: entry.ended.promise,
       signed: async (payment) => {
         const signedAt = entry.signedAt ?? new Date(this.#clock.nowMs()).toISOString();
         try {
@@ -243,9 +255,7 @@ export class SpendBook implements SpendJournal {
       end: async (outcome) => {
         if (ended) return;
         ended = true;
-        this.#end(entry, outcome);
-        // What is not written is open after a restart: spent until it is presented again.
-        await this.#sink.append({ t: "end", id: entry.id, outcome }, false).catch(() => {});
+        await this.#endAndWrite(entry, outcome);
       },
     };
   }

@@ -5,6 +5,8 @@ export interface PaymentFacts {
   readonly network: string;
   readonly asset: string;
   readonly from: string;
+  /** Empty where the header has none. */
+  readonly nonce: string;
   /** In the asset's smallest unit. */
   readonly value: bigint;
   /** When the authorization ends, in seconds since the Unix epoch. */
@@ -33,11 +35,12 @@ export function readPayment(header: string): PaymentFacts | undefined {
   const { network, asset } = json.accepted;
   const { authorization } = json.payload;
   if (!isRecord(authorization)) return undefined;
-  const { from, value, validBefore } = authorization;
+  const { from, value, validBefore, nonce } = authorization;
   if (typeof network !== "string" || typeof asset !== "string" || typeof from !== "string") return undefined;
   if (typeof value !== "string" || !UINT.test(value)) return undefined;
   if (typeof validBefore !== "string" || !UINT.test(validBefore)) return undefined;
-  return { network, asset, from, value: BigInt(value), validBefore: BigInt(validBefore) };
+  const named = typeof nonce === "string" ? nonce : "";
+  return { network, asset, from, nonce: named, value: BigInt(value), validBefore: BigInt(validBefore) };
 }
 
 /**

@@ -39,6 +39,11 @@ export interface ClientOptions {
   readonly budget: Budget;
   /** Where payments are written down before they are sent; by default in memory, so that a crash forgets them. */
   readonly journal?: SpendJournal;
+  /**
+   * JSON-RPC URLs of nodes of the chains that are paid on, each asked for its chain: they show that a payment which the
+   * gateway refused was not taken after all, and only then its price is given back. Not nodes of the gateway.
+   */
+  readonly rpcUrls?: readonly string[];
   /** Further assets to pay in. */
   readonly assets?: readonly DollarAsset[];
   /** Time for one request; 90,000 by default. */
@@ -79,11 +84,24 @@ export interface Spending {
  * What became of a signed payment.
  * `charged`: it was taken, or may have been for another request; it stays spent.
  * `uncharged`: the gateway refused it for good. `unserved`: the gateway took nothing now, and the same payment may be
- * presented again. Both are given back only when the authorization has expired, because until then whoever holds the
- * signature can still take it; at once where nothing was signed.
+ * presented again. That is only what the gateway says: both stay spent until their {@link SpendEnd} is known; where
+ * nothing was signed they are given back at once.
  * `open`: not known. It stays spent until it is presented again.
  */
 export type SpendOutcome = "charged" | "uncharged" | "unserved" | "open";
+
+/**
+ * What is known for good of a signed payment. `void`: the chain shows, after its window, that the authorization was not
+ * used, so that it never can be; only this gives its price back.
+ */
+export type SpendEnd = "charged" | "void";
+
+/** A payment that the gateway said it did not take, and whose window has closed: the chain can say whether that is so. */
+export interface RefusedPayment {
+  readonly payment: string;
+  /** Writes down what the chain shows. Never rejects: what could not be written is asked again after a restart. */
+  end(end: SpendEnd): Promise<void>;
+}
 
 /** One call's place in the budget. */
 export interface SpendReservation {
@@ -93,6 +111,8 @@ export interface SpendReservation {
    * @throws AppError SPEND_JOURNAL when it cannot be written: the payment must not be sent, and the reservation is ended.
    */
   signed(payment: string): Promise<void>;
+  /** Resolves once it is known for good what became of the payment, by whichever call; never where that stays unknown. */
+  readonly ended: Promise<SpendEnd>;
   /** Tells the outcome, once; a later call does nothing. Never rejects: what could not be written counts as open. */
   end(outcome: SpendOutcome): Promise<void>;
 }
@@ -122,6 +142,8 @@ export interface SpendJournal extends AsyncDisposable {
   ): { readonly open: OpenPayment; readonly reservation: SpendReservation } | undefined;
   /** What was signed and has no known outcome, those that are being presented among them; oldest first. */
   open(): readonly OpenPayment[];
+  /** What the gateway refused and can no longer be taken, oldest first. */
+  refused(): readonly RefusedPayment[];
   /** `chargedMicroUsd` and `openMicroUsd` are sums; `calls` counts what was signed. */
   sums(): { readonly chargedMicroUsd: bigint; readonly openMicroUsd: bigint; readonly calls: number };
 }

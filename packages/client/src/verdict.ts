@@ -36,8 +36,8 @@ function chargeOf(outcome: SpendOutcome, { payment, usd }: Presented): string {
   if (outcome === "open") return `${sum} may have been charged, once. ${NOW_OPEN}`;
   if (outcome === "charged") return `${sum} was charged, or may have been, and counts as spent.`;
   const endMs = untakeableFromMs(payment);
-  const until = Number.isFinite(endMs) && endMs < 8.64e15 ? new Date(endMs).toISOString() : "it is known to be void";
-  return `Nothing was charged, as the gateway says. A budget counts the payment as spent until ${until}, for it can be taken until then.`;
+  const after = Number.isFinite(endMs) && endMs < 8.64e15 ? `, after ${new Date(endMs).toISOString()},` : "";
+  return `Nothing was charged, as the gateway says. A budget counts the payment as spent until a node of its chain shows${after} that it was not taken.`;
 }
 
 /** What came of presenting a payment: for the caller, and for the budget. */

@@ -121,6 +121,55 @@ export async function standInGateway(paid: Answerer, accepts: readonly unknown[]
   };
 }
 
+/** A node of a chain that stands still: it says what the test wants of every authorization. */
+export interface StandInNode extends AsyncDisposable {
+  readonly url: string;
+  chainId: number;
+  /** Of the newest block, in seconds since the Unix epoch. */
+  timeSeconds: number;
+  /** Result of `eth_call`; undefined is an error. */
+  state: string | undefined;
+}
+
+/** An ABI-encoded bool. */
+export const UNUSED = `0x${"00".repeat(32)}`;
+export const USED = `0x${"00".repeat(31)}01`;
+
+/** A {@link StandInNode} of the chain that {@link option} names, on which nothing was used, at the far end of time. */
+export async function standInNode(): Promise<StandInNode> {
+  const block = { number: "0x10", hash: HASH, transactions: [] };
+  const answer = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    let body = "";
+    for await (const part of request) body += String(part);
+    const { id, method } = JSON.parse(body) as { id: number; method: string };
+    const results: Record<string, unknown> = {
+      eth_chainId: `0x${node.chainId.toString(16)}`,
+      eth_getBlockByNumber: { ...block, timestamp: `0x${node.timeSeconds.toString(16)}` },
+      eth_call: node.state,
+    };
+    const result = results[method];
+    const error = { code: -32000, message: "header not found" };
+    answerJson(response, 200, { jsonrpc: "2.0", id, ...(result === undefined ? { error } : { result }) });
+  };
+  const server = createServer((request, response) => void answer(request, response));
+  await new Promise<void>((resolve) => {
+    server.listen(0, "127.0.0.1", resolve);
+  });
+  const node: StandInNode = {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    chainId: 84_532,
+    timeSeconds: 9_999_999_999,
+    state: UNUSED,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => {
+        server.close(resolve);
+      });
+    },
+  };
+  return node;
+}
+
 /** A signer that counts how often it was asked. */
 export function countingSigner(): Signer & { readonly count: () => number } {
   const signer = signerFromKey(newPrivateKey());
@@ -140,6 +189,7 @@ export interface TestClientOptions {
   readonly maxPriceUsd?: string;
   readonly totalUsd?: string;
   readonly retryForMs?: number;
+  readonly rpcUrls?: readonly string[];
   readonly journal?: SpendJournal;
 }
 
@@ -169,6 +219,7 @@ export function testClient(gateway: string, signer: Signer, opts: TestClientOpti
     nowMs: () => nowMs,
     /** Lets time pass, for what is signed and written down. */
     later: (ms: number): void => {
+      now += ms;
       nowMs += ms;
     },
   };

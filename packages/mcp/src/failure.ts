@@ -48,7 +48,7 @@ export function chargeText(record: CallRecord | undefined, code: string): string
     case "charged":
       return `${usd} was charged, once, or may have been for another request, and counts as spent.`;
     case "uncharged":
-      return "A payment was signed and the gateway refused it: nothing was charged, as it says. The budget gets it back when it has expired.";
+      return "A payment was signed and the gateway refused it: nothing was charged, as it says. It counts as spent until a node of its chain shows, after its end, that it was not taken.";
     case "unserved":
       return "A payment was signed and nothing was charged so far, as the gateway says. The identical request presents the same payment again.";
     case "open":

@@ -56,8 +56,7 @@ suite("MCP over streamable HTTP", () => {
             journal: one,
             retryForMs: 0,
           }),
-        newSession: () =>
-          createSession({ perCallMicroUsd: 50_000n, perSessionMicroUsd }, { journal, clock: systemClock }),
+        newSession: () => createSession({ perCallMicroUsd: 50_000n, perSessionMicroUsd }, { journal }),
         documents: createGatewayDocuments({ gateway: gateway.url }, { clock: virtualClock() }),
         log: silentLog,
         clock,

@@ -43,7 +43,7 @@ test("attack: what is charged and held never exceeds the session's budget, whate
       async (calls) => {
         const { clock } = ticking();
         const journal = memoryJournal({ clock });
-        const session = createSession({ perCallMicroUsd: 50n, perSessionMicroUsd: 200n }, { journal, clock });
+        const session = createSession({ perCallMicroUsd: 50n, perSessionMicroUsd: 200n }, { journal });
         let signed = 0n;
         await Promise.all(
           calls.map(async ([microUsd, outcome], at) => {
@@ -73,21 +73,29 @@ test("attack: what is charged and held never exceeds the session's budget, whate
   );
 });
 
-test("what was refused is given back when it can no longer be taken, and not before", async () => {
-  const { clock, pass } = ticking();
-  const session = createSession(
-    { perCallMicroUsd: 50n, perSessionMicroUsd: 50n },
-    { journal: memoryJournal({ clock }), clock },
-  );
-  const record = session.startCall("buy", REQUEST);
-  const reservation = await record.journal.reserve({ ...TOTAL, requestHash: "a", microUsd: 50n });
-  await reservation.signed(paymentUntil(1_030, 1));
-  await reservation.end("uncharged");
-  assert.equal(record.state, "uncharged");
-  pass(89_000);
-  assert.equal(session.spending().remainingMicroUsd, 0n);
-  pass(1_000);
-  assert.equal(session.spending().remainingMicroUsd, 50n);
+test("what was refused is given back when the chain shows it unused, and not before; what was used is charged", async () => {
+  for (const [end, left] of [
+    ["void", 50n],
+    ["charged", 0n],
+  ] as const) {
+    const { clock, pass } = ticking();
+    const journal = memoryJournal({ clock });
+    const session = createSession({ perCallMicroUsd: 50n, perSessionMicroUsd: 50n }, { journal });
+    const record = session.startCall("buy", REQUEST);
+    const reservation = await record.journal.reserve({ ...TOTAL, requestHash: "a", microUsd: 50n });
+    await reservation.signed(paymentUntil(1_030, 1));
+    await reservation.end("uncharged");
+    assert.equal(record.state, "uncharged");
+    pass(89_000);
+    assert.deepEqual(journal.refused(), [], "it can still be taken");
+    pass(3_600_000);
+    assert.equal(session.spending().remainingMicroUsd, 0n, "time alone gives nothing back");
+    // As the client of another session of the same journal finds it.
+    for (const refused of journal.refused()) await refused.end(end);
+    assert.equal(await reservation.ended, end);
+    const { remainingMicroUsd, heldMicroUsd } = session.spending();
+    assert.deepEqual([remainingMicroUsd, heldMicroUsd], [left, 0n]);
+  }
 });
 
 test("a payment that cannot be written down is not sent, and its part is given back", async () => {
@@ -96,7 +104,7 @@ test("a payment that cannot be written down is not sent, and its part is given b
     clock,
     faults: { reach: async (point) => (point === "journal.sign" ? Promise.reject(new Error("disk full")) : undefined) },
   });
-  const session = createSession({ perCallMicroUsd: 50n, perSessionMicroUsd: 50n }, { journal, clock });
+  const session = createSession({ perCallMicroUsd: 50n, perSessionMicroUsd: 50n }, { journal });
   const record = session.startCall("buy", REQUEST);
   const reservation = await record.journal.reserve({ ...TOTAL, requestHash: "a", microUsd: 50n });
   await assert.rejects(reservation.signed(paymentUntil(1_030, 1)));
@@ -109,7 +117,7 @@ test("a call that resumes cannot reserve, so it cannot sign", async () => {
   const { clock } = ticking();
   const session = createSession(
     { perCallMicroUsd: 50n, perSessionMicroUsd: 50n },
-    { journal: memoryJournal({ clock }), clock },
+    { journal: memoryJournal({ clock }) },
   );
   const record = session.startCall("resume", REQUEST);
   await assert.rejects(record.journal.reserve({ ...TOTAL, requestHash: "a", microUsd: 1n }), (error) =>

@@ -1,6 +1,6 @@
 import { randomUUID } from "node:crypto";
-import { AppError, type Clock, decimalToUnits, unitsToDecimal } from "@turnpike/base";
-import { type SpendJournal, type SpendOutcome, type SpendReservation, untakeableFromMs } from "@turnpike/client";
+import { AppError, decimalToUnits, unitsToDecimal } from "@turnpike/base";
+import type { SpendEnd, SpendJournal, SpendReservation } from "@turnpike/client";
 
 /** Places of the micro-units that budgets are counted in. */
 const PLACES = 6;
@@ -53,7 +53,7 @@ export interface SessionSpending {
   readonly perSessionMicroUsd: bigint;
   /** Charged, held and reserved together. */
   readonly usedMicroUsd: bigint;
-  /** Signed and not charged so far: it counts as spent until it is known that it can no longer be taken. */
+  /** Signed and not known to be charged: it counts as spent until the chain shows that it never can be. */
   readonly heldMicroUsd: bigint;
   readonly remainingMicroUsd: bigint;
 }
@@ -110,36 +110,21 @@ export interface Session {
   startCall(mode: "buy" | "resume", request: SentRequest): CallRecord;
 }
 
-/** What was signed in this session and was not charged, or is not known to be. */
-interface Held {
-  readonly microUsd: bigint;
-  /** When it is given back, in milliseconds since the Unix epoch; undefined while its outcome is not known. */
-  readonly releaseAtMs: number | undefined;
-}
-
 /** A session's part of the budget. */
 class Purse {
   readonly perCallMicroUsd: bigint;
   readonly perSessionMicroUsd: bigint;
-  /** By signature. A payment of another session, or of an earlier process, is never in it. */
-  readonly held = new Map<string, Held>();
-  readonly #clock: Clock;
+  /** What was signed in this session and may have been taken, in micro-dollars by signature. */
+  readonly held = new Map<string, bigint>();
   #used: bigint;
 
-  constructor(opts: SessionOptions, clock: Clock) {
+  constructor(opts: SessionOptions) {
     this.perCallMicroUsd = opts.perCallMicroUsd;
     this.perSessionMicroUsd = opts.perSessionMicroUsd;
     this.#used = opts.usedMicroUsd ?? 0n;
-    this.#clock = clock;
   }
 
   get used(): bigint {
-    const now = this.#clock.nowMs();
-    for (const [payment, { microUsd, releaseAtMs }] of this.held) {
-      if (releaseAtMs === undefined || releaseAtMs > now) continue;
-      this.held.delete(payment);
-      this.#used -= microUsd;
-    }
     return this.#used;
   }
 
@@ -169,13 +154,12 @@ class Purse {
     this.#used -= microUsd;
   }
 
-  /** What a signature that came to an end, or did not, still holds. */
-  settle(payment: string, outcome: SpendOutcome): void {
-    const found = this.held.get(payment);
-    if (found === undefined) return;
-    if (outcome === "charged") this.held.delete(payment);
-    // Until the authorization has ended, whoever holds the signature can take it: so long it counts as spent.
-    else this.held.set(payment, { ...found, releaseAtMs: outcome === "open" ? undefined : untakeableFromMs(payment) });
+  /** Holds what was signed until the journal knows for good what became of it, by a call of whichever session. */
+  async hold(payment: string, microUsd: bigint, ended: Promise<SpendEnd>): Promise<void> {
+    this.held.set(payment, microUsd);
+    const end = await ended;
+    this.held.delete(payment);
+    if (end === "void") this.giveBack(microUsd);
   }
 }
 
@@ -232,12 +216,15 @@ class Call implements CallRecord, SpendJournal {
     this.#onNamed(requestHash);
     this.payment = open.payment;
     this.microUsd = microOf(open.usd);
-    this.#purse.settle(open.payment, "open");
     return { open, reservation: this.#follow(reservation) };
   }
 
   open(): ReturnType<SpendJournal["open"]> {
     return this.#shared.open();
+  }
+
+  refused(): ReturnType<SpendJournal["refused"]> {
+    return this.#shared.refused();
   }
 
   sums(): ReturnType<SpendJournal["sums"]> {
@@ -253,20 +240,19 @@ class Call implements CallRecord, SpendJournal {
 
   #follow(inner: SpendReservation): SpendReservation {
     return {
+      ended: inner.ended,
       signed: async (payment) => {
         await inner.signed(payment);
         if (payment === this.payment) return;
         this.payment = payment;
         this.resumed = false;
         this.state = "open";
-        this.#purse.held.set(payment, { microUsd: this.#reserved, releaseAtMs: undefined });
+        void this.#purse.hold(payment, this.#reserved, inner.ended);
         this.#reserved = 0n;
       },
       end: async (outcome) => {
-        if (this.state !== "unsigned" && this.payment !== undefined) {
-          this.state = outcome;
-          this.#purse.settle(this.payment, outcome);
-        } else this.close();
+        if (this.state === "unsigned" || this.payment === undefined) this.close();
+        else this.state = outcome;
         await inner.end(outcome);
       },
     };
@@ -274,12 +260,9 @@ class Call implements CallRecord, SpendJournal {
 }
 
 /** Makes a session on a journal. */
-export function createSession(
-  opts: SessionOptions,
-  modules: { readonly journal: SpendJournal; readonly clock: Clock },
-): Session {
-  const { journal, clock } = modules;
-  const purse = new Purse(opts, clock);
+export function createSession(opts: SessionOptions, modules: { readonly journal: SpendJournal }): Session {
+  const { journal } = modules;
+  const purse = new Purse(opts);
   const sent = new Recent<SentRequest>(MAX_SENT);
   return {
     id: randomUUID(),
@@ -290,7 +273,7 @@ export function createSession(
       perCallMicroUsd: purse.perCallMicroUsd,
       perSessionMicroUsd: purse.perSessionMicroUsd,
       usedMicroUsd: purse.used,
-      heldMicroUsd: [...purse.held.values()].reduce((sum, { microUsd }) => sum + microUsd, 0n),
+      heldMicroUsd: [...purse.held.values()].reduce((sum, microUsd) => sum + microUsd, 0n),
       remainingMicroUsd: purse.left,
     }),
     startCall: (mode, request) => new Call(purse, journal, mode, (id) => sent.set(id, request)),

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { Client, InMemoryTransport } from "@modelcontextprotocol/client";
-import { silentLog, systemClock } from "@turnpike/base";
+import { silentLog } from "@turnpike/base";
 import {
   createClient,
   memoryJournal,
@@ -266,7 +266,7 @@ export async function connected(gateway: StandInGateway, bend: Bend = {}) {
   const journal = bend.journal ?? memoryJournal();
   const session = createSession(
     { perCallMicroUsd: 50_000n, perSessionMicroUsd: bend.perSessionMicroUsd ?? 1_000_000n },
-    { journal, clock: systemClock },
+    { journal },
   );
   const budget = {
     perCallUsd: bend.perCallUsd ?? "0.05",

@@ -76,3 +76,13 @@ export async function keyOf(opts: BuyerOptions, context: CommandContext, up: UpF
   const { parseKey } = await import("@turnpike/config");
   return parseKey(key, given === undefined ? "the buyer in .turnpike/up.json" : "TURNPIKE_BUYER_KEY");
 }
+
+/** JSON-RPC URLs of the nodes that are given and of the local network. @throws AppError USAGE. */
+export function nodesOf(given: readonly string[], up: UpFacts | undefined): string[] {
+  for (const url of given) {
+    if (!/^https?:\/\/[^/\s]+/.test(url)) {
+      throw new AppError("USAGE", { message: `--rpc: ${JSON.stringify(url)} is no http:// or https:// address.` });
+    }
+  }
+  return up === undefined ? [...given] : [...given, up.settlement.rpc];
+}

@@ -6,7 +6,7 @@ import { type CommandContext, outputOf } from "../context.ts";
 import { serve } from "../lifecycle.ts";
 import { createLog } from "../logging.ts";
 import { productVersion } from "../version.ts";
-import { keyOf, sellerOf } from "./buyer.ts";
+import { keyOf, nodesOf, sellerOf } from "./buyer.ts";
 import { beginSession, type OpenJournal, openJournal } from "./mcp-journal.ts";
 
 /** Options of `turnpike mcp`. */
@@ -18,6 +18,7 @@ export interface McpOptions {
   readonly perSession: string;
   readonly total: string;
   readonly journal?: string;
+  readonly rpc: readonly string[];
   readonly maxAnswer: string;
   readonly http?: boolean;
   readonly port: string;
@@ -83,6 +84,7 @@ async function buyerOf(opts: McpOptions, context: CommandContext): Promise<Buyer
   const signer = signerFromKey(key);
   const buyer = { gateway, address: signer.address, local: up !== undefined };
   const opened = await openJournal(opts.journal, buyer, context.env);
+  const rpcUrls = nodesOf(opts.rpc, up);
   const budget = { perCallUsd: unitsToDecimal(perCallMicroUsd, 6), totalUsd };
   return {
     server: { gateway, version: productVersion(), buyer: signer.address, totalUsd, maxDataCharacters },
@@ -95,6 +97,7 @@ async function buyerOf(opts: McpOptions, context: CommandContext): Promise<Buyer
         signer,
         budget,
         journal,
+        rpcUrls,
         requestTimeoutMs: REQUEST_TIMEOUT_MS,
         retryForMs: RETRY_FOR_MS,
       }),
@@ -127,10 +130,7 @@ async function serveStdio(opts: McpOptions, context: CommandContext, buyer: Buye
   const { server, opened, client, perCallMicroUsd, perSessionMicroUsd } = buyer;
   using began = beginSession(opened);
   const { usedMicroUsd, since } = began;
-  const session = createSession(
-    { perCallMicroUsd, perSessionMicroUsd, usedMicroUsd },
-    { journal: opened.journal, clock: systemClock },
-  );
+  const session = createSession({ perCallMicroUsd, perSessionMicroUsd, usedMicroUsd }, { journal: opened.journal });
   const documents = createGatewayDocuments({ gateway: server.gateway }, { clock: systemClock });
   const used = unitsToDecimal(usedMicroUsd, 6);
   try {
@@ -154,8 +154,7 @@ async function serveHttp(opts: McpOptions, context: CommandContext, buyer: Buyer
   const { server, opened, client, perCallMicroUsd, perSessionMicroUsd } = buyer;
   const token = await tokenOf(opts, context);
   const documents = createGatewayDocuments({ gateway: server.gateway }, { clock: systemClock });
-  const newSession = () =>
-    createSession({ perCallMicroUsd, perSessionMicroUsd }, { journal: opened.journal, clock: systemClock });
+  const newSession = () => createSession({ perCallMicroUsd, perSessionMicroUsd }, { journal: opened.journal });
   await serve(context, { log }, async () => {
     const http = await serveMcpHttp(
       {

@@ -3,7 +3,7 @@ import { AppError, parseJson, sameAddress, unitsToDecimal } from "@turnpike/base
 import type { Budget, ListedService, Price, PurchaseResult, SpendJournal } from "@turnpike/client";
 import { type CommandContext, outputOf } from "../context.ts";
 import { prettyJson } from "../output.ts";
-import { keyOf, sellerOf } from "./buyer.ts";
+import { keyOf, nodesOf, sellerOf } from "./buyer.ts";
 import { assertServed, exampleOf } from "./pay-listing.ts";
 import { type Balance, payCommandLine, priceText, REFUSED, resultLines, UNKNOWN, whatNext } from "./pay-text.ts";
 
@@ -128,7 +128,7 @@ export async function pay(
   const signer = signerFromKey(key);
   await using journal = await journalOf(opts);
   const client = createClient(
-    { gateway, signer, budget, journal },
+    { gateway, signer, budget, journal, rpcUrls: nodesOf(opts.rpc === undefined ? [] : [opts.rpc], up) },
     { onRetry: (reason, waitMs) => output.progress(`${reason}; the same payment again in ${waitMs / 1_000} s`) },
   );
   if (opts.quote === true) {

@@ -20,6 +20,7 @@ export function mcpCommand(context: CommandContext): Command {
     .option("--per-session <usd>", "most that one session may spend, in US dollars", "1.00")
     .option("--total <usd>", "most that all sessions of the journal may spend together, in US dollars", "10.00")
     .option("--journal <file>", "where payments are written down (else in the state folder, one for each buyer)")
+    .option("--rpc <url>", "node of a settlement chain: it shows that refused payments were not taken", collect, [])
     .option("--max-answer <characters>", "most characters of a bought answer that one result shows", "40000")
     .option("--http", "serve streamable HTTP instead of standard input and output")
     .option("--port <port>", "with --http: port; 0 takes a free one", "3333")

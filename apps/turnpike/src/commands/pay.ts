@@ -23,7 +23,7 @@ export function payCommand(context: CommandContext): Command {
     .option("--get", "send GET instead of POST")
     .option("--gateway <url>", "gateway to buy from (else TURNPIKE_GATEWAY, else the one of a running turnpike up)")
     .option("--key-file <file>", "key to pay with (else TURNPIKE_BUYER_KEY, else the sample buyer of turnpike up)")
-    .option("--rpc <url>", "node of the settlement chain, to show the balance")
+    .option("--rpc <url>", "node of the settlement chain: shows the balance, and that refused payments were not taken")
     .option("--payment <header>", "present this signed payment of an earlier try again; nothing is signed")
     .action(async (service: string, json: string | undefined, opts: PayOptions) => {
       const { pay } = await import("../actions/pay.ts");
