@@ -101,7 +101,7 @@ export interface Ledger extends AsyncDisposable {
   claim(claim: NewClaim): Promise<ClaimResult>;
   /** Looks a payment up by its name on the chain. */
   find(key: PaymentKey): Promise<PaymentRecord | undefined>;
-  /** Looks a payment up by payer and payment identifier. */
+  /** Looks a payment up by payer and payment identifier; one that was released, or can no longer be settled, has none. */
   findByIdentifier(network: NetworkId, from: Address, identifier: string): Promise<PaymentRecord | undefined>;
   /** The payment while this id is its claim; undefined once it was released and claimed again, for whatever request. */
   get(id: SettlementId): Promise<PaymentRecord | undefined>;

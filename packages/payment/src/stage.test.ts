@@ -403,6 +403,22 @@ test("payment-identifier: same request, stored outcome; other request, 409; othe
   assert.equal(codeOf(await present(bench, header(newPayer(), { identifier }))), "paid");
 });
 
+test("attack: an identifier whose payment failed buys again with the new payment that its payer was asked for", async () => {
+  const bench = stageOf(50);
+  bench.settler.mode = "held";
+  const identifier = `pay_${randomBytes(16).toString("hex")}`;
+  const payer = newPayer();
+  const paid = paidOf(await present(bench, header(payer, { identifier })));
+  await settle(bench, paid);
+  await ledger.failed(paid.settlementId, "PAYMENT_NONCE_USED");
+  bench.settler.mode = "at once";
+  assert.equal(
+    answerOf(await settle(bench, paidOf(await present(bench, header(payer, { identifier }))), '"new"')),
+    '"new"',
+  );
+  assert.equal(answerOf(outcomeOf(await present(bench, header(payer, { identifier })))), '"new"');
+});
+
 test("an option that is not offered is refused before anything else", async () => {
   const bench = stageOf();
   const decoded = bench.stage.decode(header(newPayer()));

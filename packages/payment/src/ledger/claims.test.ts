@@ -217,6 +217,25 @@ test("a payment identifier is bound to its payment until that is released", asyn
   assert.equal((await ledger.findByIdentifier(NETWORK, from, "order"))?.id, next);
 });
 
+test("attack: a payment that failed binds its identifier no more, and late evidence for it is still taken", async () => {
+  for (const end of ["failed", "disputed"] as const) {
+    await using ledger = await newLedger(server);
+    const from = newPayer();
+    const id = await claimed(ledger, { key: newKey(from), identifier: "order" });
+    await ledger.journalSubmission(id, newAnswer());
+    assert.equal((await ledger.claim(newClaim({ key: newKey(from), identifier: "order" }))).kind, "identifier");
+    await ledger[end](id, "PAYMENT_NONCE_USED");
+    assert.equal(await ledger.findByIdentifier(NETWORK, from, "order"), undefined);
+    const next = await claimed(ledger, { key: newKey(from), identifier: "order" });
+    await ledger.settled(id, newEvidence());
+    assert.equal((await ledger.findByIdentifier(NETWORK, from, "order"))?.id, next);
+    await ledger.reorganised(id);
+    await ledger.journalSubmission(next, newAnswer());
+    await ledger.settled(next, newEvidence());
+    assert.equal((await ledger.claim(newClaim({ key: newKey(from), identifier: "order" }))).kind, "identifier");
+  }
+});
+
 test("one identifier for 10 nonces at once: one is claimed", async () => {
   const url = await server.database();
   await using one = await openLedger(url);

@@ -52,7 +52,8 @@ export function ledgerStatements(schema: string) {
     ),
     findByIdentifier: read(
       "findByIdentifier",
-      `select ${p} from ${s}.payments p where network = $1 and payer = $2 and identifier = $3 and state <> 'released'
+      `select ${p} from ${s}.payments p where network = $1 and payer = $2 and identifier = $3
+        and state not in ('released', 'failed', 'disputed')
         order by (state = 'owed'), seq desc limit 1`,
     ),
     get: read(
