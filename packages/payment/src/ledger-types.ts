@@ -170,7 +170,7 @@ export interface Ledger extends AsyncDisposable {
   unfinalIn(network: NetworkId, block: BlockName, limit: number): Promise<readonly PaymentRecord[]>;
   /** Notes that the settlements of these blocks are final. */
   finalise(network: NetworkId, blocks: readonly BlockName[]): Promise<void>;
-  /** Released and failed payments whose window closed before `chainTimeSeconds` and that were not swept yet. */
+  /** Released, failed and disputed payments whose window closed before `chainTimeSeconds` and that were not swept yet. */
   unswept(network: NetworkId, chainTimeSeconds: number, limit: number): Promise<readonly PaymentRecord[]>;
   /** Marks payments as swept: their authorization can no longer be used. */
   swept(ids: readonly SettlementId[]): Promise<void>;

@@ -42,7 +42,7 @@ export interface Reconciler {
    * were journaled.
    */
   resolve(head: Head, signal: AbortSignal): Promise<void>;
-  /** Released and failed payments whose window is closed for good: were they paid after all? */
+  /** Released, failed and disputed payments whose window is closed for good: were they paid after all? */
   sweep(head: Head, signal: AbortSignal): Promise<void>;
 }
 
@@ -91,9 +91,10 @@ export function createReconciler(rules: ChainRules, modules: ReconcilerModules):
     const found = await findUse(chain, payment, deep, rules.maxLogBlocks ?? 1_000, signal);
     if (found.kind === "unseen") return BigInt(final.timeSeconds - UNSEEN_SECONDS) >= payment.validBefore;
     if (found.kind === "unpaid") return true;
-    // The payer paid. Give the answer that was kept, or say that it is owed.
-    const answer = payment.state === "failed" ? await ledger.answer(payment.id) : undefined;
-    if (answer !== undefined) await resolver.settle(payment, found.evidence);
+    // The payer paid. Its answer was given, or is kept and can be given; else it is owed.
+    const served =
+      payment.state === "disputed" || (payment.state === "failed" && (await ledger.answer(payment.id)) !== undefined);
+    if (served) await resolver.settle(payment, found.evidence);
     else {
       await ledger.owed(payment.id, found.evidence);
       metrics.count(settlementsTotal, { network, outcome: "owed" });

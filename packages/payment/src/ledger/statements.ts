@@ -160,13 +160,13 @@ export function ledgerStatements(schema: string) {
     unswept: read(
       "unswept",
       `select ${p} from ${s}.payments p
-        where network = $1 and state in ('released', 'failed') and not swept and valid_before <= $2
+        where network = $1 and state in ('released', 'failed', 'disputed') and not swept and valid_before <= $2
         order by valid_before limit $3`,
     ),
     swept: write(
       "swept",
       `update ${s}.payments set swept = true
-        where id = any ($1) and state in ('released', 'failed') and not swept`,
+        where id = any ($1) and state in ('released', 'failed', 'disputed') and not swept`,
     ),
     expireAnswers: write("expireAnswers", `select deleted, looked from ${s}.expire_answers($1)`),
     books: read("books", `select network, asset, state, payments, value from ${s}.books order by network, asset`),
