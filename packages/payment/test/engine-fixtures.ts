@@ -25,8 +25,8 @@ import {
   startAnvil,
   USDC_ADDRESS,
 } from "@turnpike/localnet";
-import { eventually, openTestAnvil, type TestAnvil } from "@turnpike/testkit";
-import { getAddress } from "viem";
+import { eventually, openTestAnvil, sendMined, type TestAnvil } from "@turnpike/testkit";
+import { encodeFunctionData, getAddress, parseAbi } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import type { EngineOptions } from "../src/engine/options.ts";
 import { createEvmRpc, type EvmRpc } from "../src/evm/rpc.ts";
@@ -238,6 +238,29 @@ export async function signPayment(payer: Payer, changes: ClaimChanges = {}): Pro
     createdAtMs: nowMs,
     updatedAtMs: nowMs,
   };
+}
+
+/** Cancels a payment's authorization on the chain, as its payer may at any time. */
+export async function cancelAuthorization(bed: Bed, payer: Payer, { key }: PaymentRecord): Promise<void> {
+  const signature = await privateKeyToAccount(payer.privateKey).signTypedData({
+    domain: { name: "USDC", version: "2", chainId: 84532, verifyingContract: USDC_ADDRESS },
+    types: {
+      CancelAuthorization: [
+        { name: "authorizer", type: "address" },
+        { name: "nonce", type: "bytes32" },
+      ],
+    },
+    primaryType: "CancelAuthorization",
+    message: { authorizer: payer.address, nonce: key.nonce },
+  });
+  const raw = signature.slice(2);
+  const parts = [Number.parseInt(raw.slice(128), 16), `0x${raw.slice(0, 64)}`, `0x${raw.slice(64, 128)}`] as const;
+  const data = encodeFunctionData({
+    abi: parseAbi(["function cancelAuthorization(address,bytes32,uint8,bytes32,bytes32)"]),
+    args: [payer.address, key.nonce, ...parts],
+  });
+  const { status } = await sendMined(bed.anvil.url, { to: USDC_ADDRESS, data, gas: "0x200000" });
+  if (status !== "0x1") throw new TypeError(`the cancellation: status ${status}`);
 }
 
 /** Signs and claims a payment. */

@@ -14,10 +14,10 @@ import {
 } from "@turnpike/localnet";
 import { eventually, sendMined, type TransactionReceipt, virtualClock } from "@turnpike/testkit";
 import { createWalletClient, encodeAbiParameters, encodeDeployData, encodeFunctionData, http, parseAbi } from "viem";
-import { privateKeyToAccount } from "viem/accounts";
 import {
   ANSWER,
   type Bed,
+  cancelAuthorization,
   claim,
   NETWORK,
   newPayer,
@@ -53,34 +53,7 @@ async function send(to: string | undefined, data: string): Promise<TransactionRe
   return sendMined(bed.anvil.url, { to, data, gas: "0x200000" });
 }
 
-async function cancel(payer: Payer, payment: PaymentRecord): Promise<void> {
-  const signature = await privateKeyToAccount(payer.privateKey).signTypedData({
-    domain: { name: "USDC", version: "2", chainId: 84532, verifyingContract: USDC_ADDRESS },
-    types: {
-      CancelAuthorization: [
-        { name: "authorizer", type: "address" },
-        { name: "nonce", type: "bytes32" },
-      ],
-    },
-    primaryType: "CancelAuthorization",
-    message: { authorizer: payer.address, nonce: payment.key.nonce },
-  });
-  const raw = signature.slice(2);
-  const receipt = await send(
-    USDC_ADDRESS,
-    encodeFunctionData({
-      abi: parseAbi(["function cancelAuthorization(address,bytes32,uint8,bytes32,bytes32)"]),
-      args: [
-        payer.address,
-        payment.key.nonce,
-        Number.parseInt(raw.slice(128), 16),
-        `0x${raw.slice(0, 64)}`,
-        `0x${raw.slice(64, 128)}`,
-      ],
-    }),
-  );
-  assert.equal(receipt.status, "0x1");
-}
+const cancel = (payer: Payer, payment: PaymentRecord): Promise<void> => cancelAuthorization(bed, payer, payment);
 
 function transferData({ key, payTo, value, validAfter, validBefore, signature }: Omit<PaymentRecord, "id">): Hex {
   const fields = { from: key.from, to: payTo, value, validAfter, validBefore, nonce: key.nonce };

@@ -122,6 +122,11 @@ export async function createRemoteNetwork(
     if (nowMs - entry.judgedAtMs < JUDGE_EVERY_MS) return;
     entry.judgedAtMs = nowMs;
     const verdict = await resolver.judge(payment, head, stopping.signal);
+    // A window that closed unused may be the facilitator's fault; these are the payer's own doing.
+    const isWithdrawn =
+      (verdict.kind === "open" && !verdict.funded) ||
+      (verdict.kind === "failed" && verdict.reason === "PAYMENT_NONCE_USED");
+    if (isWithdrawn) modules.backOff?.failed(payment);
     if (verdict.kind === "settled") await resolver.settle(payment, verdict.evidence);
     else if (verdict.kind === "failed") await resolver.fail(payment, verdict.reason);
     else return;

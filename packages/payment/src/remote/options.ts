@@ -2,6 +2,7 @@ import type { Address, Clock, FaultPoints, Log, Metrics, NetworkId } from "@turn
 import type { ChainRules } from "../engine/options.ts";
 import type { EvmRpc } from "../evm/rpc.ts";
 import type { Ledger } from "../ledger-types.ts";
+import type { BackOff } from "../verify/back-off.ts";
 
 /** One asset that is paid in, as the terms spell it. */
 export interface RemoteAsset {
@@ -45,4 +46,6 @@ export interface RemoteSettlerModules {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly faults: FaultPoints;
+  /** Hears of payers who took the means of a payment away; without it they are not remembered. */
+  readonly backOff?: BackOff;
 }

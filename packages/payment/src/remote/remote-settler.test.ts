@@ -2,13 +2,14 @@ import assert from "node:assert/strict";
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { after, before, test } from "node:test";
-import { type MetricSpec, type NetworkId, noFaults, noMetrics } from "@turnpike/base";
-import { devRpc, USDC_ADDRESS } from "@turnpike/localnet";
+import { type MetricSpec, type NetworkId, noFaults, noMetrics, systemClock } from "@turnpike/base";
+import { devRpc, setTokenBalance, USDC_ADDRESS } from "@turnpike/localnet";
 import { eventually, sendFromNewAccount, virtualClock } from "@turnpike/testkit";
 import { PaymentPayloadV2Schema, PaymentRequirementsV2Schema } from "@x402/core/schemas";
 import {
   ANSWER,
   type Bed,
+  cancelAuthorization,
   claim,
   NETWORK,
   openBed,
@@ -22,6 +23,7 @@ import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts"
 import { facilitatorAnswersTotal } from "../engine/metrics.ts";
 import { encodeTransferVrs } from "../evm/abi.ts";
 import type { PaymentRecord } from "../types.ts";
+import { createBackOff } from "../verify/back-off.ts";
 import type { RemoteSettlerOptions } from "./options.ts";
 import { createRemoteSettler } from "./remote-settler.ts";
 
@@ -219,6 +221,42 @@ test("a claim that is lost before the journal is rejected, and the facilitator i
   const next = await claim(ledger, await bed.payer(PRICE));
   await settler.settle(next, ANSWER, patience.signal);
   assert.deepEqual(fake.bodies.map(nonceOf), [next.key.nonce], "the one behind it is the first");
+});
+
+test("attack: who takes its money away behind a facilitator is backed off, and who waits for a slow one is not", async () => {
+  await using fake = await facilitator((_body, response) => response.end(JSON.stringify({ success: false })));
+  await using ledger = await bed.openLedger();
+  const backOff = createBackOff({ clock: systemClock });
+  await using settler = await createRemoteSettler(options(fake.url), { ...bed.modules(ledger), backOff });
+  const [honest, attacker] = [await bed.payer(3n * PRICE), await bed.payer(3n * PRICE)];
+  const patience = new AbortController();
+  const settleAll = async (payer: typeof honest) => {
+    for (let count = 0; count < 3; count++) void settler.settle(await claim(ledger, payer), ANSWER, patience.signal);
+  };
+  await settleAll(honest);
+  await eventually("the honest ones are asked for", () => fake.bodies.length >= 3);
+  await settleAll(attacker);
+  await setTokenBalance(bed.anvil.url, { address: attacker.address, units: 0n });
+  const isRefused = ({ address }: typeof honest): boolean => backOff.refuses({ network: NETWORK, from: address });
+  await eventually("the attacker is refused", () => isRefused(attacker));
+  assert.equal(isRefused(honest), false, "its payments are open, and it could pay");
+  patience.abort();
+});
+
+test("attack: who cancels behind a facilitator is backed off", async () => {
+  await using fake = await facilitator((_body, response) => response.end(JSON.stringify({ success: false })));
+  await using ledger = await bed.openLedger();
+  const backOff = createBackOff({ clock: systemClock });
+  await using settler = await createRemoteSettler(options(fake.url), { ...bed.modules(ledger), backOff });
+  const payer = await bed.payer(3n * PRICE);
+  for (let count = 0; count < 3; count++) {
+    assert.equal(backOff.refuses({ network: NETWORK, from: payer.address }), false);
+    const payment = await claim(ledger, payer);
+    await cancelAuthorization(bed, payer, payment);
+    await settler.settle(payment, ANSWER, timeLimit());
+    assert.equal((await stateOf(ledger, payment)).reason, "PAYMENT_NONCE_USED");
+  }
+  assert.equal(backOff.refuses({ network: NETWORK, from: payer.address }), true);
 });
 
 test("a facilitator that is silent three times is missing until it answers again", async () => {
