@@ -68,6 +68,7 @@ export {
   type LedgerOperator,
   type OpenTransaction,
 } from "./ledger/operator.ts";
+export type { Receiver } from "./ledger/receivers.ts";
 export type { Books, Ledger } from "./ledger-types.ts";
 export { PAYMENT_METRICS } from "./metrics.ts";
 export { noPayments } from "./no-payments.ts";

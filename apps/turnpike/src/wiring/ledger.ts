@@ -8,6 +8,7 @@ import {
   migrate,
   type PaymentRecord,
   type PaymentState,
+  type Receiver,
 } from "@turnpike/payment";
 import type { PartModules, Waits } from "./modules.ts";
 
@@ -29,12 +30,13 @@ export function ledgerSchema(config: Config, role: LedgerRole): string {
   return role === "gateway" ? config.ledger.schema : `${config.ledger.schema}_facilitator`;
 }
 
-/** Opens a ledger of the configuration. A heartbeat that is lost twice does not lose the relayer keys. */
+/** Opens a ledger of the configuration, to sell for `receivers`. A heartbeat that is lost twice does not lose the relayer keys. */
 export async function openLedger(
   config: Config,
   role: LedgerRole,
   modules: Pick<PartModules, "log" | "metrics" | "faults">,
   { ledgerConnectMs, ledgerStatementMs }: Waits = {},
+  receivers: readonly Receiver[] = [],
 ): Promise<Ledger> {
   const { poolSize, answerRetentionSeconds } = config.ledger;
   const holderTtlMs = config.payment.relayer.leaseSeconds * 1_000;
@@ -44,6 +46,7 @@ export async function openLedger(
       schema: ledgerSchema(config, role),
       poolSize,
       answerRetentionSeconds,
+      receivers,
       holderTtlMs,
       heartbeatMs: Math.floor(holderTtlMs / 3.4),
       ...(ledgerConnectMs === undefined ? {} : { connectTimeoutMs: ledgerConnectMs }),

@@ -12,6 +12,7 @@ import {
   type EvmVerifier,
   type Ledger,
   type PaymentStage,
+  type Receiver,
   type Settler,
   startBooksWatch,
   startHousekeeping,
@@ -59,6 +60,12 @@ async function createSettler(
   return createEngine(chainTimeoutMs === undefined ? options : { ...options, chainTimeoutMs }, modules);
 }
 
+const receiverOf = ({ network, asset, payTo }: Config["payment"]["networks"][number]): Receiver => ({
+  network: network as NetworkId,
+  asset,
+  payTo,
+});
+
 /**
  * Opens ledger and chains, and builds verifier and settler of a role.
  * @throws AppError CONFIG_INVALID, CHAIN_MISMATCH, LEDGER_UNAVAILABLE, LEDGER_SCHEMA.
@@ -71,7 +78,9 @@ export async function openPayments(
 ): Promise<Payments> {
   const { config, env } = input;
   reportCurve(modules);
-  const ledger = stack.use(await openLedger(config, role, modules, input.waits));
+  // A facilitator settles for others' sales: it may have its gateway's receivers.
+  const receivers = role === "gateway" ? config.payment.networks : [];
+  const ledger = stack.use(await openLedger(config, role, modules, input.waits, receivers.map(receiverOf)));
   stack.use(startHousekeeping({ everyMs: config.payment.relayer.leaseSeconds * 500 }, { ledger, log: modules.log }));
   stack.use(startBooksWatch({ everyMs: BOOKS_EVERY_MS }, { ...modules, ledger }));
   const chains = openChains(config, modules);

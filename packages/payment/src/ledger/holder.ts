@@ -21,6 +21,8 @@ export interface HolderOptions {
   readonly heartbeatMs: number;
   /** How long a statement whose outcome is unknown may still be running. */
   readonly statementTimeoutMs: number;
+  /** Names of what this process sells for. */
+  readonly sells: readonly string[];
 }
 
 /** What {@link createHolder} works with. */
@@ -80,7 +82,7 @@ export async function createHolder(
   let stopped = false;
 
   const register = async (name: string): Promise<void> => {
-    await database.run(statements.register, [name, opts.ttlMs]);
+    await database.run(statements.register, [name, opts.ttlMs, opts.sells]);
   };
 
   const replace = (dead: string): Promise<string> => {

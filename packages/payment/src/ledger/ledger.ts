@@ -7,6 +7,7 @@ import { createHolder, type Holder } from "./holder.ts";
 import { createJournal } from "./journal.ts";
 import { checkSchema } from "./migrate.ts";
 import { createOutcomes } from "./outcomes.ts";
+import { assertSoleSeller, type Receiver, receiverName } from "./receivers.ts";
 import { type PaymentRow, rowToRecord } from "./rows.ts";
 import { ledgerStatements } from "./statements.ts";
 
@@ -32,6 +33,8 @@ export interface LedgerOptions {
   readonly connectTimeoutMs?: number;
   /** Calls that may wait for a connection; more are refused. 4,000 by default. */
   readonly queueLimit?: number;
+  /** Where the payments that this process sells for go; none by default. No other ledger of the database may have them. */
+  readonly receivers?: readonly Receiver[];
 }
 
 /** What {@link createLedger} works with. */
@@ -48,7 +51,7 @@ const SUM_TIMEOUT_MS = 120_000;
 /**
  * Opens the ledger and registers this process in it. The tables must be there: see `migrate`. Throws AppError
  * LEDGER_UNAVAILABLE when the database cannot be reached, LEDGER_SCHEMA when its tables are not those of this version,
- * and CONFIG_INVALID when its URL turns durable commits off.
+ * and CONFIG_INVALID when its URL turns durable commits off, or another ledger of the database sells for a receiver.
  */
 export async function createLedger(opts: LedgerOptions, modules: LedgerModules): Promise<Ledger> {
   const { log, metrics, faults } = modules;
@@ -91,12 +94,17 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
   }
   const slow = owned.use(open("sums", 1, SUM_TIMEOUT_MS, 16));
   const renewals = owned.use(open("renewals", 1, Math.min(statementTimeoutMs, Math.max(heartbeatMs, 500)), 16));
+  const sells = (opts.receivers ?? []).map(receiverName);
   const holder: Holder = owned.use(
     await createHolder(
-      { ttlMs: opts.holderTtlMs ?? 5_000, heartbeatMs, statementTimeoutMs },
+      { ttlMs: opts.holderTtlMs ?? 5_000, heartbeatMs, statementTimeoutMs, sells },
       { database: renewals, statements, log, metrics },
     ),
   );
+
+  // After its own row is there: of two that start at once at least one sees the other.
+  if (sells.length > 0)
+    await assertSoleSeller({ url: opts.url, schema, connectTimeoutMs: opts.connectTimeoutMs }, sells);
 
   const answerRetentionMs = (opts.answerRetentionSeconds ?? 3_600) * 1_000;
   const parts = { database, statements, holder, answerRetentionMs, queueLimit, log, metrics, faults };

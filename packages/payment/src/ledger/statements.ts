@@ -26,7 +26,7 @@ export function ledgerStatements(schema: string) {
   return {
     register: write(
       "register",
-      `insert into ${s}.holders (id, expires_at) values ($1, clock_timestamp() + ${ms("$2")})`,
+      `insert into ${s}.holders (id, expires_at, sells) values ($1, clock_timestamp() + ${ms("$2")}, $3::text[])`,
     ),
     renew: write("renew", `select network, relayer, epoch from ${s}.renew($1, ${ms("$2")})`),
     retire: write("retire", `select ${s}.retire($1, $2)`),
