@@ -59,7 +59,12 @@ export interface Purchase {
 
 /** How a purchase ended. */
 export type Sale =
-  | { readonly kind: "outcome"; readonly outcome: Outcome }
+  | {
+      readonly kind: "outcome";
+      readonly outcome: Outcome;
+      /** True for the call that was run for it; false for a copy of an earlier one. */
+      readonly isOwn: boolean;
+    }
   | { readonly kind: "refused"; readonly code: ErrorCode; readonly message?: string | undefined }
   | { readonly kind: "invalid"; readonly detail: readonly ValidationIssue[] }
   /** The body could not be had, so the connection cannot be used any more. */
@@ -174,11 +179,11 @@ export function createPipeline(modules: PipelineModules): Sell {
       const fields = { requestId, serviceId, settlementId: paid.settlementId, outcome: outcome.kind };
       if (outcome.kind === "settled") log.debug(fields, "a paid call has ended");
       else log.warn(fields, "a paid call has ended without a settlement");
-      return { kind: "outcome", outcome };
+      return { kind: "outcome", outcome, isOwn: true };
     } catch (error) {
       // Nobody knows what was sent. The one safe advice is the same signature again, so never a 402.
       log.error({ ...faultFields(error), requestId: paid.request.requestId }, "a settlement failed by a fault");
-      return { kind: "outcome", outcome: unknownOutcome(paid, presented) };
+      return { kind: "outcome", outcome: unknownOutcome(paid, presented), isOwn: true };
     } finally {
       answers.give(heldBytes);
     }
@@ -194,7 +199,7 @@ export function createPipeline(modules: PipelineModules): Sell {
         () => payment.release(paid, result.code),
         (ended) => ended.kind,
       );
-      return { kind: "outcome", outcome };
+      return { kind: "outcome", outcome, isOwn: true };
     } catch (error) {
       log.error({ ...faultFields(error), requestId }, "a release failed by a fault");
       return { kind: "refused", code: "SERVICE_UNAVAILABLE" };
@@ -237,7 +242,7 @@ export function createPipeline(modules: PipelineModules): Sell {
     if (purchase.gone()) return { kind: "gone" };
     const admission = await admit(service, request, decoded.payment);
     if (admission.kind === "refused") return { kind: "refused", code: admission.code, message: admission.message };
-    if (admission.kind === "outcome") return { kind: "outcome", outcome: admission.outcome };
+    if (admission.kind === "outcome") return { kind: "outcome", outcome: admission.outcome, isOwn: false };
 
     const { paid } = admission;
     const result = await timed("relay", span, () => send(paid), resultOf);

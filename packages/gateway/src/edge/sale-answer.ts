@@ -29,7 +29,7 @@ export function saleAnswer(service: Service, termsOf: TermsOf, requestId: Reques
             ...(sale.code === "VERB_NOT_ALLOWED" ? { headers: ["Allow", "POST, OPTIONS"] } : {}),
           });
     case "outcome":
-      return outcomeAnswer(service, termsOf, requestId, sale.outcome);
+      return { ...outcomeAnswer(service, termsOf, requestId, sale.outcome), isStored: !sale.isOwn };
   }
 }
 

@@ -16,6 +16,8 @@ export interface Answer {
   readonly headers?: readonly string[];
   /** True when the rest of the request must not be read: the connection is closed after this answer. */
   readonly close?: boolean;
+  /** True for one that is kept and can be had again: it may be refused for want of room, though it is paid for. */
+  readonly isStored?: boolean;
 }
 
 /** On every answer to a page of another origin. */

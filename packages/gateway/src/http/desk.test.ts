@@ -3,7 +3,7 @@ import { subscribe, unsubscribe } from "node:diagnostics_channel";
 import type { Socket } from "node:net";
 import { suite, test } from "node:test";
 import { eventually, openRaw, type RawClient } from "@turnpike/testkit";
-import { paymentHeader, startTestGateway, type TestGateway } from "../../test/stand-ins.ts";
+import { paymentHeader, receipt, startTestGateway, type TestGateway } from "../../test/stand-ins.ts";
 
 const CALL = '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}';
 const MIB = 1_048_576;
@@ -89,6 +89,41 @@ suite("answers that their clients do not read", () => {
     await servedAgain(to);
     // It was read to its end, and so given back.
     await servedAgain(to);
+  });
+
+  test("attack: copies of one bought answer are bounded as well, and what is bought anew is delivered", async () => {
+    await using to = await startTestGateway({ ...proxied, maxHeldAnswerBytes: 98 * MIB });
+    const answer = { contentType: "application/json", body: Buffer.from(LARGE) };
+    const stored = { kind: "settled", receipt: receipt(), answer, settlementId: "s" as never } as const;
+    to.payment.admission = () => ({ kind: "outcome", outcome: stored });
+    const ask = `POST /v1/eth HTTP/1.1\r\nHost: 127.0.0.1\r\nPAYMENT-SIGNATURE: ${paymentHeader()}\r\n`;
+    const raws = await Promise.all(
+      ["192.0.2.1", "192.0.2.2"].map(async (client) => {
+        const raw = await openRaw(to.port);
+        raw.socket.pause();
+        raw.write(`${ask}X-Forwarded-For: ${client}\r\nContent-Length: ${CALL.length}\r\n\r\n${CALL}`);
+        return raw;
+      }),
+    );
+    const refused = await eventually("a third copy is refused", async () => {
+      const copy = await buy(to);
+      const text = await copy.text();
+      return copy.status === 503 ? { copy, text } : undefined;
+    });
+    assert.equal((JSON.parse(refused.text) as { readonly code: string }).code, "OVERLOADED");
+    assert.equal(refused.copy.headers.get("retry-after"), "1");
+    to.payment.admission = undefined;
+    to.relay.answer = () => LARGE;
+    const bought = await buy(to);
+    assert.equal(bought.status, 200);
+    assert.ok((await bought.text()).length > LARGE.length);
+    to.payment.admission = () => ({ kind: "outcome", outcome: stored });
+    for (const raw of raws) raw.socket.resetAndDestroy();
+    await eventually("a copy is given again", async () => {
+      const copy = await buy(to);
+      await copy.arrayBuffer();
+      return copy.status === 200;
+    });
   });
 
   test("are given back when their connection ends, also those that wait behind another", async () => {

@@ -41,12 +41,15 @@ export function createDesk(modules: DeskModules): Desk {
     metrics.observe(requestSeconds, (clock.monotonicMs() - exchange.startMs) / 1_000, { door, result });
   };
 
-  /** False when there is no room for an answer that its client may not read. What is paid for is delivered. */
-  const hasRoom = ({ req, res }: Exchange, door: Door, { body }: Answer): boolean =>
+  /**
+   * False when there is no room for an answer that its client may not read. What was just paid for is delivered; a copy of
+   * it costs nothing, so it has to find room.
+   */
+  const hasRoom = ({ req, res }: Exchange, door: Door, { body, isStored }: Answer): boolean =>
     body.length < LARGE_BYTES ||
     res.headersSent ||
     req.method === "HEAD" ||
-    unsent.hold(res, body.length, clientKey(clientIp(req)), door === "paid");
+    unsent.hold(res, body.length, clientKey(clientIp(req)), door === "paid" && isStored !== true);
 
   /** Gives a promise for a body that is still on its way. */
   const respond = (exchange: Exchange, door: Door, service: string, made: Answer): Promise<void> | undefined => {
