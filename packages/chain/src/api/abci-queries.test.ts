@@ -184,4 +184,19 @@ suite("abci_query of a whole node", () => {
       mock.timers.reset();
     }
   });
+
+  test("simulations that wait take no place of other queries, and are late after a while", async () => {
+    mock.timers.enable({ apis: ["setTimeout"] });
+    try {
+      const { application, source, ask } = begin({ maxCalls: 2, timeoutMs: 500 });
+      application.simulate = () => new Promise(() => {});
+      const data = bytesOf(txs.SimulateRequestSchema, { txBytes: must(source.txs[0]).bytes });
+      const waiting = Array.from({ length: 20 }, () => ask(`${TX}/Simulate`, data));
+      assert.equal((await ask(`${COMET}/GetNodeInfo`)).code, 0);
+      mock.timers.tick(500);
+      for (const { log } of await Promise.all(waiting)) assert.match(log, /^rpc error: code = DeadlineExceeded/);
+    } finally {
+      mock.timers.reset();
+    }
+  });
 });

@@ -59,14 +59,16 @@ export class AbciQueries implements AbciQuerier {
     const heightBlocks = asked === 0n ? latestBlocks : asked;
     const decoded = decodeMessage(method.input, data);
     if (!decoded.ok) return abciFault(SDK.invalidRequest, goDecodeFault(decoded.fault), heightBlocks);
-    const answer = await this.#bounded(async (): Promise<ServiceAnswer> => {
+    const ask = async (): Promise<ServiceAnswer> => {
       try {
         const got = await method.answer(decoded.message, { heightBlocks });
         return got.ok ? { ok: true, value: encodeMessage(method.output, got.value) } : got;
       } catch (error) {
         return faultOf(path, error, this.#modules.log);
       }
-    });
+    };
+    // Simulations have bounds of their own.
+    const answer = await (path === SIMULATE_PATH ? this.#timed(ask()) : this.#bounded(ask));
     if (answer.ok) return abciOfGrpc({ ...answer, heightBlocks });
     // The only one whose plain error the SDK gives as a status.
     return path === SIMULATE_PATH ? abciOfStatus({ ...answer, heightBlocks }) : abciOfGrpc({ ...answer, heightBlocks });
@@ -74,9 +76,8 @@ export class AbciQueries implements AbciQuerier {
 
   async #simulate(tx: Bytes, asked: bigint): Promise<AppAnswer> {
     const { application } = this.#modules;
-    const simulated = application.simulate(tx);
-    if (simulated === undefined) return abciFault(SDK.unknownRequest, TOO_MANY_SIMULATIONS);
-    const result = await simulated;
+    const result = await application.simulate(tx);
+    if (result === undefined) return abciFault(SDK.unknownRequest, TOO_MANY_SIMULATIONS);
     if (result.code === 0) {
       const heightBlocks = asked === 0n ? application.latestHeightBlocks() : asked;
       return { code: 0, codespace: "sdk", log: "", value: simulationJson(result), heightBlocks };
@@ -91,15 +92,18 @@ export class AbciQueries implements AbciQuerier {
     const started = this.#calls < this.#opts.maxCalls ? this.#turns.run(work) : undefined;
     if (started === undefined) return refuse("ResourceExhausted", "too many requests wait");
     this.#calls++;
-    const ended = started.finally(() => this.#calls--);
+    return this.#timed(started.finally(() => this.#calls--));
+  }
+
+  async #timed(asked: Promise<ServiceAnswer>): Promise<ServiceAnswer> {
     const timer = new AbortController();
     const late = sleep(this.#opts.timeoutMs, undefined, { signal: timer.signal }).then(
-      () => refuse("DeadlineExceeded", "the node's blocks were not read in time"),
+      () => refuse("DeadlineExceeded", "the node did not answer in time"),
       // Answered before.
-      () => ended,
+      () => asked,
     );
     try {
-      return await Promise.race([ended, late]);
+      return await Promise.race([asked, late]);
     } finally {
       timer.abort();
     }

@@ -50,9 +50,8 @@ async function simulate(
 ): Promise<QueryAnswer<txs.SimulateResponse>> {
   const bytes = simulatedBytes(request);
   if (bytes.length === 0) return refuse("InvalidArgument", "empty txBytes is not allowed");
-  const simulated = application.simulate(bytes);
-  if (simulated === undefined) return refuse("ResourceExhausted", TOO_MANY_SIMULATIONS);
-  return simulateResponse(await simulated);
+  const result = await application.simulate(bytes);
+  return result === undefined ? refuse("ResourceExhausted", TOO_MANY_SIMULATIONS) : simulateResponse(result);
 }
 
 async function getTx({ source }: ApiModules, { hash }: txs.GetTxRequest): Promise<QueryAnswer<txs.GetTxResponse>> {

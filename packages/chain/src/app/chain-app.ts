@@ -199,7 +199,7 @@ export class ChainApp implements DrivenApplication {
     return this.#machine.signersOf(tx);
   }
 
-  simulate(tx: Bytes): Promise<TxResult> | undefined {
+  simulate(tx: Bytes): Promise<TxResult | undefined> {
     return this.#simulations.run(tx);
   }
 

@@ -36,7 +36,7 @@ suite("simulations", () => {
   test("one at a time, each followed by a rest as long as it took; of those that wait, as many as may", async () => {
     const { simulations, ran, rests } = begin();
     const all = [1, 2, 3, 4].map((n) => simulations.run(Uint8Array.of(n)));
-    assert.equal(all[3], undefined);
+    assert.equal(await all[3], undefined);
     assert.deepEqual(ran, [1]);
     for (const expected of [
       [1, 2],
@@ -62,10 +62,23 @@ suite("simulations", () => {
   test("one that fails takes the others' turn from nobody", async () => {
     const { simulations, ran, rests } = begin();
     const [broken, fine] = [simulations.run(Uint8Array.of(99)), simulations.run(Uint8Array.of(1))];
-    await assert.rejects(broken ?? assert.fail(), /broken/);
+    await assert.rejects(broken, /broken/);
     rests.shift()?.end();
     assert.equal((await fine)?.code, 0);
     assert.deepEqual(ran, [99, 1]);
+  });
+
+  test("large ones that fill the queue keep no wallet from its own: the shortest goes first, the longest is refused", async () => {
+    const { simulations, ran, rests } = begin();
+    const large = [7, 8, 9].map((n) => simulations.run(new Uint8Array(100).fill(n)));
+    const small = simulations.run(new Uint8Array(10).fill(1));
+    assert.equal(await large[2], undefined);
+    rests.shift()?.end();
+    assert.equal((await small)?.code, 0);
+    assert.deepEqual(ran, [7, 1]);
+    rests.shift()?.end();
+    assert.equal((await large[1])?.code, 0);
+    assert.deepEqual(ran, [7, 1, 8]);
   });
 
   test("what no mempool takes is not run", async () => {

@@ -18,7 +18,7 @@ export interface SimulationBounds {
  * The bounds of a node. No mempool takes a longer transaction, and 50 million units are those of some 800 claims or 250 proofs
  * in one: they take a fifth of a second of the thread that makes blocks.
  */
-export const SIMULATION_BOUNDS: SimulationBounds = { maxTxBytes: 1_048_576, maxGas: 50_000_000n, maxWaiting: 16 };
+export const SIMULATION_BOUNDS: SimulationBounds = { maxTxBytes: 1_048_576, maxGas: 50_000_000n, maxWaiting: 64 };
 
 /** What {@link Simulations} works with. */
 export interface SimulationsModules {
@@ -28,14 +28,22 @@ export interface SimulationsModules {
   readonly wait?: (timeMs: number) => Promise<void>;
 }
 
+interface Waiting {
+  readonly tx: Bytes;
+  readonly resolve: (result: TxResult | undefined) => void;
+  readonly reject: (error: unknown) => void;
+}
+
 /**
  * Simulations of a node, whose callers need no key and pay no fee: one at a time, each followed by a rest as long as it took,
- * so that blocks and other queries have at least half of the thread.
+ * so that blocks and other queries have at least half of the thread. The shortest transaction goes first, and when too many
+ * wait the longest is refused: a few large ones do not keep wallets from theirs.
  */
 export class Simulations {
   readonly #bounds: SimulationBounds;
   readonly #modules: Required<SimulationsModules>;
-  readonly #waiting: (() => void)[] = [];
+  /** By length, and of one length by their arrival. */
+  readonly #waiting: Waiting[] = [];
   #isRunning = false;
 
   constructor(bounds: SimulationBounds, { simulate, clock = systemClock, wait = rest }: SimulationsModules) {
@@ -44,19 +52,14 @@ export class Simulations {
   }
 
   /** Simulates a transaction when its turn comes; undefined: too many wait. */
-  run(tx: Bytes): Promise<TxResult> | undefined {
-    const { maxTxBytes, maxGas, maxWaiting } = this.#bounds;
+  run(tx: Bytes): Promise<TxResult | undefined> {
+    const { maxTxBytes, maxWaiting } = this.#bounds;
     if (tx.length > maxTxBytes) return Promise.resolve(tooLarge(tx.length, maxTxBytes));
-    if (this.#waiting.length >= maxWaiting) return undefined;
     return new Promise((resolve, reject) => {
-      this.#waiting.push(() => {
-        try {
-          resolve(this.#modules.simulate(tx, maxGas));
-        } catch (error) {
-          reject(error);
-        }
-      });
+      const longer = this.#waiting.findIndex((other) => other.tx.length > tx.length);
+      this.#waiting.splice(longer < 0 ? this.#waiting.length : longer, 0, { tx, resolve, reject });
       if (!this.#isRunning) void this.#runAll();
+      if (this.#waiting.length > maxWaiting) this.#waiting.pop()?.resolve(undefined);
     });
   }
 
@@ -65,12 +68,20 @@ export class Simulations {
     this.#isRunning = true;
     for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
       const startedMs = clock.monotonicMs();
-      next();
+      this.#run(next);
       const tookMs = clock.monotonicMs() - startedMs;
       if (tookMs < 1) await nextTurn();
       else await wait(tookMs);
     }
     this.#isRunning = false;
+  }
+
+  #run({ tx, resolve, reject }: Waiting): void {
+    try {
+      resolve(this.#modules.simulate(tx, this.#bounds.maxGas));
+    } catch (error) {
+      reject(error);
+    }
   }
 }
 

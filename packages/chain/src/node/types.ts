@@ -75,7 +75,7 @@ export interface Application extends AbciQuerier {
   /** `abci_query` of the state: the modules' gRPC paths, `/store/{name}/key`, `/app/version`; the SDK's answer for others. */
   abciQuery(path: string, data: Bytes, heightBlocks?: bigint): AppAnswer;
   /** Runs a transaction on the newest state and keeps nothing, within a node's bounds; undefined: too many wait. */
-  simulate(tx: Bytes): Promise<TxResult> | undefined;
+  simulate(tx: Bytes): Promise<TxResult | undefined>;
 }
 
 /** What became of one block, as `block_results` shows it. */
