@@ -197,11 +197,12 @@ test("a supplier that hangs takes its share of the deadline, no more", async () 
     });
     await using other = await goodUpstream();
     // Without hedges: it is the share that ends, not the patience with the first.
-    await using relay = relayTo([hanging, other], { timeoutMs: 300 }, { hedgeQuantile: 1 });
+    // The second has as much time as the first, and a busy machine takes some of it.
+    await using relay = relayTo([hanging, other], { timeoutMs: 2_000 }, { hedgeQuantile: 1 });
     await relay.start();
     const shared = relay.send(request("eth", BALANCE, 20_000));
     await eventually("the first is asked", () => hanging.paid().length === 1);
-    clock.advance(300 + LATE_MS);
+    clock.advance(2_000 + LATE_MS);
     assert.equal(show(await shared), `op1 passed ${GOOD}`);
     await using alone = relayTo([hanging], { timeoutMs: 5_000 });
     await alone.start();
