@@ -109,7 +109,7 @@ async function settle({ facilitator }: ReturnType<typeof openFacilitator>, body:
   return result.body.success ? "success" : (result.body.errorReason ?? "no reason");
 }
 
-test("attack: one nonce signed for two merchants pays one of them, and the other is never told that it was paid", async () => {
+test("attack: one nonce signed for two merchants pays one of them, and the other gets no success", async () => {
   const [from, nonce] = [newPayer(), newNonce()];
   const [first, second] = MERCHANTS.map((payTo) => settleBody(from, nonce, payTo));
   assert.ok(first !== undefined && second !== undefined);
