@@ -119,7 +119,8 @@ suite("payers that cheat between verification and settlement", { concurrency: tr
 
   const closeWindow = async (own: Ground, terms: Terms): Promise<void> => {
     const seconds = terms.accepts[0]?.maxTimeoutSeconds ?? 0;
-    await devRpc(own.anvil.url, "anvil_mine", ["0x2", `0x${seconds.toString(16)}`]);
+    // Far enough that no re-organisation may bring a block of the window back.
+    await devRpc(own.anvil.url, "anvil_mine", ["0x2", `0x${(seconds * 4).toString(16)}`]);
   };
 
   test("a payer that cancels the authorization gets 402 and no answer, and is not charged", async () => {

@@ -10,7 +10,7 @@ export interface ChainRules {
   readonly confirmations: number;
   /** Depth in blocks below which no re-organisation is expected; settled payments are looked at again until then. */
   readonly finalityBlocks: number;
-  /** Usual time between blocks; it only paces polling. */
+  /** Usual time between blocks: it paces polling, and says with `finalityBlocks` how long an unused window may come back. */
   readonly blockTimeSeconds: number;
   /** Most blocks in one `eth_getLogs`; 1,000 by default. */
   readonly maxLogBlocks?: number;

@@ -60,6 +60,8 @@ export interface ResolverModules {
 export function createResolver(rules: ChainRules, modules: ResolverModules): Resolver {
   const { chain, ledger, waiters, log, metrics, faults } = modules;
   const { network } = rules;
+  /** Chain time that a re-organisation may take back. */
+  const reachSeconds = BigInt(Math.ceil(rules.finalityBlocks * rules.blockTimeSeconds));
   const onceSettled = new Set<SettlementId>();
 
   /** A payment that another process has brought to its end meanwhile has one: the ledger refuses a second. */
@@ -110,8 +112,10 @@ export function createResolver(rules: ChainRules, modules: ResolverModules): Res
       if (!used) {
         // EIP-3009: the block's time must be below `validBefore`, and block times never go down. Until then anybody may
         // put the authorization through, whatever became of our own transaction.
-        if (BigInt(deep.timeSeconds) >= payment.validBefore) return { kind: "failed", reason: "PAYMENT_EXPIRED" };
-        return { kind: "open", funded: balance >= payment.value };
+        const pastSeconds = BigInt(deep.timeSeconds) - payment.validBefore;
+        if (pastSeconds < 0n) return { kind: "open", funded: balance >= payment.value };
+        // Its payer signs anew when it failed: a re-organisation of the blocks since must not settle it after all.
+        return pastSeconds >= reachSeconds ? { kind: "failed", reason: "PAYMENT_EXPIRED" } : { kind: "unclear" };
       }
       const found = await findUse(chain, payment, deep, rules.maxLogBlocks ?? 1_000, signal);
       if (found.kind === "paid") return { kind: "settled", evidence: found.evidence };
