@@ -228,6 +228,7 @@ const PAYMENT: Dashboard = {
         rate("Failed calls", "turnpike_ledger_query_seconds_count", "method", 'outcome="failed"'),
         level("Connections", "turnpike_ledger_connections", "pool, state"),
         events("Claims of dead processes released", "turnpike_ledger_orphans_released_total"),
+        events("Unused claims deleted", "turnpike_ledger_pruned_total"),
         events("Claims and leases lost", "turnpike_ledger_holder_lost_total"),
       ],
     },

@@ -107,6 +107,12 @@ export const CONFIG_SCHEMA = Type.Object(
           "x-expected": "a lower-case PostgreSQL name of at most 49 letters",
         }),
         poolSize: integer(10, 2, 200, "Most connections to the database."),
+        releasedRetentionSeconds: integer(
+          86_400,
+          60,
+          31_536_000,
+          "How long a claim that was released and never used is kept once its window has closed, in seconds. Nothing was charged by it.",
+        ),
         answerRetentionSeconds: integer(
           3_600,
           60,

@@ -2,7 +2,7 @@ import { isAppError, type Log } from "@turnpike/base";
 import { pause } from "./engine/waiters.ts";
 import type { Ledger } from "./ledger-types.ts";
 
-/** Passes between two deletions of old answers. */
+/** Passes between two deletions of what is past its retention. */
 const PASSES_BETWEEN_DELETIONS = 60;
 
 /** Options of {@link startHousekeeping}. */
@@ -13,7 +13,7 @@ export interface HousekeepingOptions {
 
 /**
  * What a ledger needs done whoever settles: the claims of dead processes are released, at once and then on a timer, and
- * answers past their retention are deleted. Every process does it; the ledger makes it harmless to do twice.
+ * answers and unused claims past their retention are deleted. Every process does it; the ledger makes it harmless to do twice.
  */
 export function startHousekeeping(
   opts: HousekeepingOptions,
@@ -35,6 +35,7 @@ export function startHousekeeping(
       await attempt("the release of orphans", () => ledger.releaseOrphans());
       if (pass % PASSES_BETWEEN_DELETIONS === 0) {
         await attempt("the deletion of old answers", () => ledger.expireAnswers());
+        await attempt("the deletion of released claims", () => ledger.pruneReleased());
       }
       await pause(opts.everyMs, stopping.signal);
     }

@@ -172,10 +172,15 @@ export interface Ledger extends AsyncDisposable {
   finalise(network: NetworkId, blocks: readonly BlockName[]): Promise<void>;
   /** Released, failed and disputed payments whose window closed before `chainTimeSeconds` and that were not swept yet. */
   unswept(network: NetworkId, chainTimeSeconds: number, limit: number): Promise<readonly PaymentRecord[]>;
-  /** Marks payments as swept: their authorization can no longer be used. */
-  swept(ids: readonly SettlementId[]): Promise<void>;
+  /**
+   * Marks payments as swept: their authorization can no longer be used. `isKept`: it was used, and what for is not known,
+   * so that they are never pruned.
+   */
+  swept(ids: readonly SettlementId[], isKept?: boolean): Promise<void>;
   /** Deletes answers past their retention; returns how many. */
   expireAnswers(): Promise<number>;
+  /** Deletes released claims that were swept and are past their retention, with their events; returns how many. */
+  pruneReleased(): Promise<number>;
   /** Sums per asset. */
   books(): Promise<readonly Books[]>;
   /** Payments in any of these states, newest first: for a person that looks into them. Reads the whole ledger. */

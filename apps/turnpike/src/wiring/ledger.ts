@@ -38,7 +38,7 @@ export async function openLedger(
   { ledgerConnectMs, ledgerStatementMs }: Waits = {},
   receivers: readonly Receiver[] = [],
 ): Promise<Ledger> {
-  const { poolSize, answerRetentionSeconds } = config.ledger;
+  const { poolSize, answerRetentionSeconds, releasedRetentionSeconds } = config.ledger;
   const holderTtlMs = config.payment.relayer.leaseSeconds * 1_000;
   return createLedger(
     {
@@ -47,6 +47,7 @@ export async function openLedger(
       poolSize,
       answerRetentionSeconds,
       receivers,
+      releasedRetentionSeconds,
       holderTtlMs,
       heartbeatMs: Math.floor(holderTtlMs / 3.4),
       ...(ledgerConnectMs === undefined ? {} : { connectTimeoutMs: ledgerConnectMs }),

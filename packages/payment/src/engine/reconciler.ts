@@ -89,7 +89,11 @@ export function createReconciler(rules: ChainRules, modules: ReconcilerModules):
     const { used } = await chain.authorization(payment.key, deep, signal);
     if (!used) return true;
     const found = await findUse(chain, payment, deep, rules.maxLogBlocks ?? 1_000, signal);
-    if (found.kind === "unseen") return BigInt(final.timeSeconds - UNSEEN_SECONDS) >= payment.validBefore;
+    if (found.kind === "unseen") {
+      if (BigInt(final.timeSeconds - UNSEEN_SECONDS) < payment.validBefore) return false;
+      await ledger.swept([payment.id], true);
+      return true;
+    }
     if (found.kind === "unpaid") return true;
     // The payer paid. Its answer was given, or is kept and can be given; else it is owed.
     const served =

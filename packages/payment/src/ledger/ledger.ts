@@ -21,6 +21,8 @@ export interface LedgerOptions {
   readonly poolSize?: number;
   /** How long a sold answer is kept after its settlement. 3,600 by default. */
   readonly answerRetentionSeconds?: number;
+  /** How long a released claim is kept after it was found unused and its window closed. 86,400 by default. */
+  readonly releasedRetentionSeconds?: number;
   /** Time without a renewal after which this process counts as dead. 5,000 by default. */
   readonly holderTtlMs?: number;
   /** Time between renewals; at most a third of `holderTtlMs` lets two of them fail. 1,500 by default. */
@@ -107,7 +109,9 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
     await assertSoleSeller({ url: opts.url, schema, connectTimeoutMs: opts.connectTimeoutMs }, sells);
 
   const answerRetentionMs = (opts.answerRetentionSeconds ?? 3_600) * 1_000;
-  const parts = { database, statements, holder, answerRetentionMs, queueLimit, log, metrics, faults };
+  const releasedRetentionMs = (opts.releasedRetentionSeconds ?? 86_400) * 1_000;
+  const retention = { answerRetentionMs, releasedRetentionMs };
+  const parts = { database, statements, holder, ...retention, queueLimit, log, metrics, faults };
   const resources = owned.move();
   return {
     ...createClaims(parts),

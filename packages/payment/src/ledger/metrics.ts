@@ -50,6 +50,13 @@ export const ledgerOrphansTotal: MetricSpec = {
   help: "Claims of dead processes that were released.",
 };
 
+/** Released claims that this process deleted. */
+export const ledgerPrunedTotal: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_ledger_pruned_total",
+  help: "Released claims that were deleted after their retention.",
+};
+
 /** Times that this process lost its claims and leases since it did not renew in time. */
 export const ledgerHolderLostTotal: MetricSpec = {
   kind: "counter",
@@ -65,5 +72,6 @@ export const LEDGER_METRICS: readonly MetricSpec[] = [
   ledgerQuerySeconds,
   ledgerConnections,
   ledgerOrphansTotal,
+  ledgerPrunedTotal,
   ledgerHolderLostTotal,
 ];

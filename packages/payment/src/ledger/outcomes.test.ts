@@ -417,7 +417,11 @@ test("the grants of docs/operate/ledger.md are enough for a gateway, and too few
   asGateway.username = role;
   asGateway.password = "g";
   {
-    await using ledger = await openLedger(asGateway.href);
+    await using ledger = await openLedger(asGateway.href, { releasedRetentionSeconds: 0 });
+    const unused = await claimed(ledger);
+    await ledger.release(unused, "SERVICE_UNAVAILABLE");
+    await ledger.swept([unused]);
+    assert.equal(await ledger.pruneReleased(), 1);
     const key = newKey();
     await ledger.release(await claimed(ledger, { key }), "SERVICE_UNAVAILABLE");
     const [signed, sent] = [await claimed(ledger, { key }), await claimed(ledger)];
@@ -440,4 +444,5 @@ test("the grants of docs/operate/ledger.md are enough for a gateway, and too few
   for (const text of ["alter table events disable trigger all", "drop trigger payments_guard on payments"]) {
     await assert.rejects(sql(asGateway.href, text), /must be owner/);
   }
+  await assert.rejects(sql(asGateway.href, "delete from payments"), /permission denied/);
 });

@@ -1,10 +1,12 @@
 import { AppError, type ErrorCode, type SettlementId } from "@turnpike/base";
 import type { Ledger } from "../ledger-types.ts";
 import type { Evidence, PaymentState } from "../types.ts";
+import { ledgerPrunedTotal } from "./metrics.ts";
 import { committing, type LedgerParts, onlyRow } from "./parts.ts";
 import { type PaymentRow, rowToRecord } from "./rows.ts";
 
 const ANSWER_PAGE = 500;
+const PRUNE_PAGE = 500;
 const MAX_BIGINT = 2n ** 63n - 1n;
 
 interface BlockRow {
@@ -31,8 +33,9 @@ export function createOutcomes(
   | "unswept"
   | "swept"
   | "expireAnswers"
+  | "pruneReleased"
 > {
-  const { database, statements, faults, answerRetentionMs } = parts;
+  const { database, statements, faults, metrics, answerRetentionMs, releasedRetentionMs } = parts;
 
   const known = (method: string, id: SettlementId, rows: readonly { readonly outcome: string }[]): void => {
     if (onlyRow(rows, method).outcome === "unknown")
@@ -119,9 +122,9 @@ export function createOutcomes(
       return (await database.run<PaymentRow>(statements.unswept, values)).map(rowToRecord);
     },
 
-    swept: (ids) =>
+    swept: (ids, isKept = false) =>
       committing(faults, "swept", async () => {
-        await database.run(statements.swept, [ids]);
+        await database.run(statements.swept, [ids, isKept]);
       }),
 
     expireAnswers: () =>
@@ -132,6 +135,19 @@ export function createOutcomes(
           const { deleted, looked } = onlyRow(rows, "expireAnswers");
           total += Number(deleted);
           if (Number(looked) < ANSWER_PAGE) return total;
+        }
+      }),
+
+    pruneReleased: () =>
+      committing(faults, "pruneReleased", async () => {
+        let total = 0;
+        for (;;) {
+          const values = [releasedRetentionMs, PRUNE_PAGE];
+          const rows = await database.run<{ pruned: string }>(statements.pruneReleased, values);
+          const pruned = Number(onlyRow(rows, "pruneReleased").pruned);
+          total += pruned;
+          if (pruned > 0) metrics.count(ledgerPrunedTotal, {}, pruned);
+          if (pruned < PRUNE_PAGE) return total;
         }
       }),
   };

@@ -9,6 +9,7 @@ export interface LedgerParts {
   readonly statements: LedgerStatements;
   readonly holder: Holder;
   readonly answerRetentionMs: number;
+  readonly releasedRetentionMs: number;
   /** Calls that may wait for the database; more are refused. */
   readonly queueLimit: number;
   readonly log: Log;

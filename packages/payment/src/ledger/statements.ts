@@ -165,10 +165,11 @@ export function ledgerStatements(schema: string) {
     ),
     swept: write(
       "swept",
-      `update ${s}.payments set swept = true
+      `update ${s}.payments set swept = true, kept = $2
         where id = any ($1) and state in ('released', 'failed', 'disputed') and not swept`,
     ),
     expireAnswers: write("expireAnswers", `select deleted, looked from ${s}.expire_answers($1)`),
+    pruneReleased: write("pruneReleased", `select ${s}.prune_released(${ms("$1")}, $2) as pruned`),
     books: read("books", `select network, asset, state, payments, value from ${s}.books order by network, asset`),
     list: read("list", `select ${p} from ${s}.payments p where p.state = any ($1) order by p.seq desc limit $2`),
     commits: read("commits", "select current_setting('synchronous_commit') as sync"),
