@@ -12,6 +12,7 @@ import {
 import type { Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import type { Head, MinedTransaction, SettlementChain } from "./chain.ts";
+import { createReconciler } from "./reconciler.ts";
 import { createResolver } from "./resolver.ts";
 import { createWaiters } from "./waiters.ts";
 
@@ -130,4 +131,30 @@ test("a used one of which no node shows a log fails when its window is closed fo
   const silent = chainWith({ spentIn: 40n, noLogs: true });
   for (let look = 0; look < 20; look++) assert.equal((await judge(silent, payment, 59n)).kind, "unclear");
   assert.deepEqual(await judge(silent, payment, 60n), { kind: "failed", reason: "PAYMENT_NONCE_USED" });
+});
+
+test("a sweep lets what was not used be deleted, and keeps what was used by something that no node shows", async () => {
+  const released: PaymentRecord = { ...(await newPayment(BigInt(START + 50))), state: "released" };
+  const sweep = async (bend: Parameters<typeof chainWith>[0], head: bigint): Promise<readonly unknown[]> => {
+    const calls: unknown[] = [];
+    const stub: Partial<Ledger> = {
+      unswept: async () => [released],
+      swept: async (ids, isKept = false) => void calls.push([ids, isKept]),
+    };
+    const chain = chainWith(bend);
+    const ledger = stub as Ledger;
+    const rules = { network: NETWORK, confirmations: CONFIRMATIONS, finalityBlocks: FINALITY, blockTimeSeconds: 1 };
+    const modules = { chain, ledger, log: silentLog, metrics: noMetrics };
+    const resolver = createResolver(rules, { ...modules, waiters: createWaiters(), faults: noFaults });
+    await createReconciler(rules, { ...modules, resolver }).sweep(blockAt(head), AbortSignal.timeout(60_000));
+    return calls;
+  };
+  const ids = [released.id];
+  assert.deepEqual(await sweep({}, 60n), [[ids, false]]);
+  assert.deepEqual(await sweep({ spentIn: 40n, noLogs: true }, 60n), [], "it is looked at again");
+  // The second call finds nothing: it was swept by the first.
+  assert.deepEqual(await sweep({ spentIn: 40n, noLogs: true }, 3_660n), [
+    [ids, true],
+    [ids, false],
+  ]);
 });
