@@ -135,6 +135,13 @@ export const ERRORS = {
     "Payments of this account are not taken here.",
     "Pay from another account, or ask the operator.",
   ),
+  PAYMENT_RATE_LIMITED: row(
+    429,
+    -32005,
+    true,
+    "Too many payments of this client or payer ended without paying, or are under way.",
+    "Wait as long as `Retry-After` says, then send the identical request with the same signature; never sign a new one.",
+  ),
   PAYMENT_CONFLICT: row(
     409,
     -32409,

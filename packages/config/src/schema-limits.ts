@@ -1,5 +1,5 @@
 import { Type } from "typebox";
-import { integer, oneOf, section, text } from "./keys.ts";
+import { decimal, integer, oneOf, section, text } from "./keys.ts";
 
 const rule = (requests: number, windowSeconds: number, description: string) =>
   section(
@@ -15,11 +15,37 @@ const rule = (requests: number, windowSeconds: number, description: string) =>
     description,
   );
 
-/** Limits of the free relay. */
+const unpaid = (description: string) =>
+  section(
+    {
+      burst: integer(
+        500,
+        1,
+        1_000_000,
+        "Tokens to begin with: payments that may be under way or have ended unpaid at once.",
+      ),
+      perSecond: decimal(
+        5,
+        0.1,
+        100_000,
+        "Tokens that come back in a second, up to `burst`. A paid call earns one more.",
+      ),
+    },
+    description,
+  );
+
+/** Limits of the free relay, and of payments that do not pay. */
 export const LIMITS = section(
   {
     perClient: rule(2_000, 60, "For each client address (IPv6: each /64), over all services together."),
     perEndpoint: rule(10_000, 1, "For each service, over all clients together."),
+    unpaid: section(
+      {
+        perClient: unpaid("For each client address (IPv6: each /64), over all paid routes together."),
+        perPayer: unpaid("For each payer: claims that were released or could not be settled."),
+      },
+      "Payments that are presented and do not pay. What is paid is not limited. They count for this machine.",
+    ),
     maxClients: integer(
       100_000,
       1_000,
@@ -27,7 +53,7 @@ export const LIMITS = section(
       "Most clients that one process counts one by one, about 300 bytes each; those beyond share counts.",
     ),
   },
-  "Limits of the free relay. They count for this machine, or in Redis for several.",
+  "Limits of the free relay, which count for this machine, or in Redis for several; and of payments that do not pay.",
 );
 
 /** The store that several processes share. */

@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError, type ClientIpOf, createClientIp, createHostCheck, Deadlines, noTracer } from "@turnpike/base";
+import { createUnpaidLimit } from "@turnpike/payment";
 import type { FreeDoor } from "./free/door.ts";
 import { createGeneration, type EdgeParts, endWork, type Generation, type Shared } from "./generation.ts";
 import { createBodyBudget } from "./http/body.ts";
@@ -72,6 +73,7 @@ export function assembleGateway(
     watch,
     requestId,
     clientIp,
+    unpaid: createUnpaidLimit(() => opts.unpaidPerClient, { clock }),
     budget,
     freeBudget: createBodyBudget(() => opts.maxBufferedBytes * FREE_SHARE, budget),
     deadlines: new Deadlines({ stepMs: BODY_STEP_MS }, { clock }),

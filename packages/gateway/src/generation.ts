@@ -1,5 +1,5 @@
 import type { ClientIpOf, Clock, Deadlines, Log, RequestId } from "@turnpike/base";
-import type { PaymentStage } from "@turnpike/payment";
+import type { PaymentStage, UnpaidLimit } from "@turnpike/payment";
 import type { Relay } from "@turnpike/relay";
 import { type Documents, discoveryRoutes } from "./discovery/routes.ts";
 import { createPaidEdge, type MatchPath } from "./edge/paid-edge.ts";
@@ -40,6 +40,8 @@ export interface Shared {
   readonly watch: Watch;
   readonly requestId: () => RequestId;
   readonly clientIp: ClientIpOf;
+  /** By client: presented payments that do not pay. */
+  readonly unpaid: UnpaidLimit;
   /** Bytes of request bodies. */
   readonly budget: BodyBudget;
   /** The part of them that calls of the free relay may take. */
@@ -93,7 +95,7 @@ export function createGeneration(
   made: EdgeParts,
   shared: Shared,
 ): Generation {
-  const { payment, clock, log, metrics, clientIp, budget, deadlines, requestId, takeCalls, takesKeys } = shared;
+  const { payment, clock, log, metrics, clientIp, deadlines, requestId, takeCalls, takesKeys } = shared;
   const { catalogue, relay, subscriptions = noSubscriptions, limits = noRateLimits, options } = parts;
   const { parse, matchPath, termsOf } = made;
   const stopping = new AbortController();
@@ -119,7 +121,7 @@ export function createGeneration(
     metrics,
     stopping: stop,
   });
-  const edge = createPaidEdge(opts, { services, termsOf, matchPath, sell, desk, budget, deadlines });
+  const edge = createPaidEdge(opts, { ...shared, services, termsOf, matchPath, sell, desk });
   const { relayDomain, requestTimeoutMs, freeTimeoutMs, maxBatchItems } = opts;
   const free = createFreeDoor(
     { relayDomain, requestTimeoutMs, timeoutMs: freeTimeoutMs, maxBatchItems },

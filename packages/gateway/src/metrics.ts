@@ -80,13 +80,13 @@ export const serviceReady: MetricSpec = {
 };
 
 /**
- * Requests that a limit of the free relay refused: `client`, `endpoint`, `application`, `account`, `quota`, `guesses` or
- * `unread`, the room for large answers that their clients do not read.
+ * Requests that a limit refused: of the free relay `client`, `endpoint`, `application`, `account`, `quota`, `guesses` or
+ * `unread`, the room for large answers that their clients do not read; of the paid routes `unpaid`.
  */
 export const limitedTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_gateway_limited_total",
-  help: "Requests refused by a limit of the free relay.",
+  help: "Requests refused by a limit of the gateway.",
   labels: ["limit"],
 };
 

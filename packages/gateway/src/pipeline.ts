@@ -65,7 +65,13 @@ export type Sale =
       /** True for the call that was run for it; false for a copy of an earlier one. */
       readonly isOwn: boolean;
     }
-  | { readonly kind: "refused"; readonly code: ErrorCode; readonly message?: string | undefined }
+  | {
+      readonly kind: "refused";
+      readonly code: ErrorCode;
+      readonly message?: string | undefined;
+      /** When it may be sent again, where that is known. */
+      readonly retryAfterSeconds?: number | undefined;
+    }
   | { readonly kind: "invalid"; readonly detail: readonly ValidationIssue[] }
   /** The body could not be had, so the connection cannot be used any more. */
   | { readonly kind: "unread"; readonly code: ErrorCode }
@@ -147,11 +153,15 @@ export function createPipeline(modules: PipelineModules): Sell {
   };
 
   const admit = async (service: Service, request: ParsedRequest, presented: PresentedPayment): Promise<Admission> => {
+    const offer = {
+      options: optionsOf(service),
+      isServed: () => relay.hasSupplier(service.id, request.call.rpcType),
+    };
     try {
       return await timed(
         "admit",
         request.span,
-        () => payment.admit(request, presented, optionsOf(service), stopping),
+        () => payment.admit(request, presented, offer, stopping),
         (admitted) => (admitted.kind === "refused" ? admitted.code : admitted.kind),
       );
     } catch (error) {
@@ -241,7 +251,10 @@ export function createPipeline(modules: PipelineModules): Sell {
 
     if (purchase.gone()) return { kind: "gone" };
     const admission = await admit(service, request, decoded.payment);
-    if (admission.kind === "refused") return { kind: "refused", code: admission.code, message: admission.message };
+    if (admission.kind === "refused") {
+      const { code, message, retryAfterSeconds } = admission;
+      return { kind: "refused", code, message, retryAfterSeconds };
+    }
     if (admission.kind === "outcome") return { kind: "outcome", outcome: admission.outcome, isOwn: false };
 
     const { paid } = admission;

@@ -1,6 +1,6 @@
 import type { Clock, Log, Metrics, Tracer } from "@turnpike/base";
 import type { Catalogue, Service } from "@turnpike/catalogue";
-import type { PaymentOption, PaymentStage } from "@turnpike/payment";
+import type { PaymentOption, PaymentStage, UnpaidRule } from "@turnpike/payment";
 import type { Relay, Subscriptions } from "@turnpike/relay";
 import type { Applications } from "./keys/types.ts";
 import type { RateLimits } from "./limits/types.ts";
@@ -59,6 +59,8 @@ export interface GatewayOptions {
   readonly maxBatchItems: number;
   /** How long requests in flight may go on after the gateway was told to stop. */
   readonly drainTimeoutMs: number;
+  /** Payments of one client that may be presented without paying, or be under way; more are 429 PAYMENT_RATE_LIMITED. */
+  readonly unpaidPerClient: UnpaidRule;
   /** Addresses and CIDR blocks of proxies whose X-Forwarded-For is believed. */
   readonly trustedProxies: readonly string[];
   /** Bounds of the free relay's WebSockets. Their number must be below `maxConnections`. */
@@ -166,6 +168,7 @@ export const gatewayDefaults: GatewayOptions = {
   freeTimeoutMs: 15_000,
   maxBatchItems: 1_000,
   drainTimeoutMs: 10_000,
+  unpaidPerClient: { burst: 500, perSecond: 5 },
   trustedProxies: [],
   webSockets: webSocketDefaults,
   accessLog: { sample: 0, errors: false },

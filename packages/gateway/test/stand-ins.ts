@@ -177,6 +177,7 @@ export function standInRelay(ids: readonly string[]): StandInRelay {
       await relay.send(request, signal);
     },
     served: () => [...relay.lacking.keys()] as ServiceId[],
+    hasSupplier: (id) => relay.lacking.has(id),
     missing: (id) => relay.lacking.get(id),
     missingMethods: () => relay.lost,
     async [Symbol.asyncDispose]() {},

@@ -94,6 +94,14 @@ export type {
   Verification,
   Verifier,
 } from "./types.ts";
+export {
+  createUnpaidLimit,
+  endOutcome,
+  endRefused,
+  type UnpaidAttempt,
+  type UnpaidLimit,
+  type UnpaidRule,
+} from "./unpaid-limit.ts";
 export { type BackOff, createBackOff } from "./verify/back-off.ts";
 export { domainSeparator, type TokenDomain, transferDigest } from "./verify/digest.ts";
 export { chainIdOf } from "./verify/network-check.ts";

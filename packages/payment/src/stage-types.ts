@@ -25,17 +25,20 @@ export interface SettlementStatus {
   readonly answerAvailable: boolean;
 }
 
+/** What a payment is presented for. */
+export interface Offer {
+  /** The options that this route offers. */
+  readonly options: readonly PaymentOption[];
+  /** False when nobody could answer the call: then nothing is claimed for it. */
+  readonly isServed: () => boolean;
+}
+
 /** The payment stage: header to claim, checked answer to settlement. */
 export interface PaymentStage extends AsyncDisposable {
   /** Strict base64, JSON and schema of a PAYMENT-SIGNATURE header; refusal is PAYMENT_MALFORMED (400). */
   decode(header: string): { readonly ok: true; readonly payment: PresentedPayment } | PaymentRefusal;
-  /** Matches an offered option, verifies, claims. `options` are those that this route offers. */
-  admit(
-    request: ParsedRequest,
-    payment: PresentedPayment,
-    options: readonly PaymentOption[],
-    signal: AbortSignal,
-  ): Promise<Admission>;
+  /** Matches an offered option, verifies, claims. */
+  admit(request: ParsedRequest, payment: PresentedPayment, offer: Offer, signal: AbortSignal): Promise<Admission>;
   /** Commits and settles; `answer` is the whole HTTP body that is sold. */
   settle(paid: PaidRequest, relayed: Relayed, answer: StoredAnswer): Promise<Outcome>;
   /** Gives the claim up: the upstream failed, nothing is charged. */

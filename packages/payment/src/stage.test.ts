@@ -19,8 +19,8 @@ import { mintParsed, mintRelayed, type PaidRequest, type ParsedRequest } from "@
 import { openLedger, startTestServer, type TestServer } from "../test/ledger-fixtures.ts";
 import type { Ledger } from "./ledger-types.ts";
 import type { Settler } from "./settler.ts";
-import { createPaymentStage } from "./stage.ts";
-import type { Admission, PaymentStage } from "./stage-types.ts";
+import { createPaymentStage, type PaymentStageOptions } from "./stage.ts";
+import type { Admission, Offer, PaymentStage } from "./stage-types.ts";
 import type { Outcome, PaymentOption, PaymentRecord, PaymentRefusal, StoredAnswer, Verifier } from "./types.ts";
 
 const option: PaymentOption = {
@@ -98,6 +98,8 @@ class StandInSettler implements Settler {
     this.#held.get(payment.id)?.();
   }
   wait(payment: PaymentRecord, signal: AbortSignal): Promise<void> {
+    // The commit before it may have taken longer than the wait.
+    if (signal.aborted) return Promise.resolve();
     const { promise, resolve } = Promise.withResolvers<void>();
     this.#held.set(payment.id, resolve);
     signal.addEventListener("abort", () => resolve(), { once: true });
@@ -113,25 +115,37 @@ interface Bench {
   readonly stage: PaymentStage;
   readonly verifier: StandInVerifier;
   readonly settler: StandInSettler;
+  /** May be changed between calls. */
+  readonly options: { -readonly [Key in keyof PaymentStageOptions]: PaymentStageOptions[Key] };
 }
 
-function stageOf(settleWaitMs = 60_000): Bench {
+function stageOf(settleWaitMs = 60_000, change: Partial<PaymentStageOptions> = {}): Bench {
   const verifier = new StandInVerifier();
   const settler = new StandInSettler();
-  const stage = createPaymentStage(
-    { upstreamTimeoutMs: 60_000, settleMarginMs: 4_000, settleWaitMs, retryAfterSeconds: 2, pollMs: 20 },
-    {
-      verifier,
-      ledger,
-      settlers: [settler],
-      clock: systemClock,
-      log: silentLog,
-      metrics: noMetrics,
-      faults: noFaults,
-    },
-  );
-  return { stage, verifier, settler };
+  const options = {
+    upstreamTimeoutMs: 60_000,
+    settleMarginMs: 4_000,
+    settleWaitMs,
+    retryAfterSeconds: 2,
+    pollMs: 20,
+    maxWaitingCopies: 1_000,
+    unpaidPerPayer: () => ({ burst: 1_000, perSecond: 1 }),
+    ...change,
+  };
+  const stage = createPaymentStage(options, {
+    verifier,
+    ledger,
+    settlers: [settler],
+    clock: systemClock,
+    log: silentLog,
+    metrics: noMetrics,
+    faults: noFaults,
+  });
+  return { stage, verifier, settler, options };
 }
+
+/** For a test in which a fault would wait for an hour. */
+const HANGS = { timeout: 60_000 };
 
 const newPayer = (): Address => `0x${randomBytes(20).toString("hex")}`;
 
@@ -181,10 +195,18 @@ function request(body = "a"): ParsedRequest {
   });
 }
 
-async function present({ stage }: Bench, signed: string, body = "a", offered = option): Promise<Admission> {
+const offerOf = (offered: PaymentOption, isServed = true): Offer => ({ options: [offered], isServed: () => isServed });
+
+async function present(
+  { stage }: Bench,
+  signed: string,
+  body = "a",
+  offered = option,
+  isServed = true,
+): Promise<Admission> {
   const decoded = stage.decode(signed);
   assert.ok(decoded.ok, inspect(decoded));
-  return stage.admit(request(body), decoded.payment, [offered], new AbortController().signal);
+  return stage.admit(request(body), decoded.payment, offerOf(offered, isServed), new AbortController().signal);
 }
 
 const answer = (text: string): StoredAnswer => ({ contentType: "application/json", body: utf8ToBytes(text) });
@@ -370,6 +392,101 @@ test("copies beyond what may wait are told to come back, not to sign again", asy
   assert.equal(codes.filter((code) => code === "PAYMENT_IN_PROGRESS").length, 6);
 });
 
+test("a copy of a payment that was reported as pending waits shortly, not as long as the first", HANGS, async () => {
+  const bench = stageOf(50);
+  bench.settler.mode = "held";
+  const signed = header(newPayer());
+  const paid = paidOf(await present(bench, signed));
+  assert.equal((await settle(bench, paid)).kind, "pending");
+  bench.options.settleWaitMs = 3_600_000;
+  for (let copy = 0; copy < 3; copy++) assert.equal(outcomeOf(await present(bench, signed)).kind, "pending");
+});
+
+test("copies of all payments together are bounded: each holds a request open", HANGS, async () => {
+  const bench = stageOf(3_600_000, { maxWaitingCopies: 4 });
+  const signed = Array.from({ length: 3 }, () => header(newPayer()));
+  const paid = await Promise.all(signed.map(async (one) => paidOf(await present(bench, one))));
+  const copies = Array.from({ length: 12 }, (_, at) => present(bench, String(signed[at % 3])));
+  const refused = await Promise.all(copies.slice(4));
+  assert.deepEqual(new Set(refused.map(codeOf)), new Set(["PAYMENT_IN_PROGRESS"]));
+  await Promise.all(paid.map((one) => settle(bench, one, '{"n":1}')));
+  assert.deepEqual(new Set((await Promise.all(copies.slice(0, 4))).map(outcomeOf).map(answerOf)), new Set(['{"n":1}']));
+  // The places are free again.
+  assert.equal(answerOf(outcomeOf(await present(bench, String(signed[0])))), '{"n":1}');
+});
+
+test("without room for a waiting copy the ledger answers at once", HANGS, async () => {
+  const bench = stageOf(50, { maxWaitingCopies: 0 });
+  bench.settler.mode = "held";
+  const signed = header(newPayer());
+  const paid = paidOf(await present(bench, signed));
+  await settle(bench, paid, '{"n":1}');
+  bench.options.settleWaitMs = 3_600_000;
+  const other = stageOf(3_600_000, { maxWaitingCopies: 0 });
+  assert.equal(outcomeOf(await present(other, signed)).kind, "pending");
+  await bench.settler.finish({ id: paid.settlementId });
+  assert.equal(answerOf(outcomeOf(await present(other, signed))), '{"n":1}');
+});
+
+test("what nobody serves is not claimed, while an earlier payment still gets its outcome", async () => {
+  const bench = stageOf();
+  const [paid, payer, nonce] = [header(newPayer()), newPayer(), `0x${randomBytes(32).toString("hex")}` as const];
+  await settle(bench, paidOf(await present(bench, paid)), '{"n":1}');
+  const { checks } = bench.verifier;
+  const refused = await present(bench, header(payer, { nonce }), "a", option, false);
+  assert.equal(codeOf(refused), "SERVICE_UNAVAILABLE");
+  const key = { network: option.network, asset: option.asset.toLowerCase() as Address, from: payer, nonce };
+  assert.equal(await ledger.find(key), undefined, "no row was written");
+  assert.equal(bench.verifier.checks, checks, "the chain was not asked");
+  assert.equal(answerOf(outcomeOf(await present(bench, paid, "a", option, false))), '{"n":1}');
+  assert.equal(codeOf(await present(bench, header(payer, { nonce }))), "paid");
+});
+
+test("a payer whose claims are released again and again is refused for a while; one that pays is not", async () => {
+  const bench = stageOf(60_000, { unpaidPerPayer: () => ({ burst: 4, perSecond: 0.001 }) });
+  const [wasteful, shared] = [newPayer(), newPayer()];
+  const release = async (signed: string, reason: "DEADLINE_EXCEEDED" | "OVERLOADED" | "ANSWER_TOO_LARGE") =>
+    bench.stage.release(paidOf(await present(bench, signed)), reason);
+  const again = header(wasteful);
+  // The same authorization, and a new one: both cost a call.
+  await release(again, "DEADLINE_EXCEEDED");
+  await release(again, "ANSWER_TOO_LARGE");
+  await release(header(wasteful), "DEADLINE_EXCEEDED");
+  const { checks } = bench.verifier;
+  const refused = await present(bench, again);
+  assert.equal(codeOf(refused), "PAYMENT_RATE_LIMITED");
+  assert.ok(refused.kind === "refused" && (refused.retryAfterSeconds ?? 0) >= 1);
+  assert.equal(bench.verifier.checks, checks, "the chain was not asked");
+  for (let call = 0; call < 20; call++) await settle(bench, paidOf(await present(bench, header(shared))));
+  for (let call = 0; call < 20; call++) await release(header(shared), "OVERLOADED");
+  assert.equal(codeOf(await present(bench, header(shared))), "paid");
+});
+
+test("a payer that is refused for a while still gets the answer that it paid for", async () => {
+  const bench = stageOf(50, { unpaidPerPayer: () => ({ burst: 1, perSecond: 0.001 }) });
+  bench.settler.mode = "held";
+  const payer = newPayer();
+  const signed = header(payer);
+  const paid = paidOf(await present(bench, signed));
+  await settle(bench, paid, '{"late":true}');
+  assert.equal(codeOf(await present(bench, header(payer))), "PAYMENT_RATE_LIMITED");
+  await bench.settler.finish({ id: paid.settlementId });
+  assert.equal(answerOf(outcomeOf(await present(bench, signed))), '{"late":true}');
+  // It has paid after all.
+  assert.equal(codeOf(await present(bench, header(payer))), "paid");
+});
+
+test("strangers cannot have a payer refused: what is not a claim of its own does not count for it", async () => {
+  const bench = stageOf(60_000, { unpaidPerPayer: () => ({ burst: 2, perSecond: 0.001 }) });
+  const payer = newPayer();
+  for (const code of ["PAYMENT_SIGNATURE_INVALID", "PAYMENT_NONCE_USED", "PAYMENT_EXPIRED"] as const) {
+    bench.verifier.refusal = { ok: false, code };
+    for (let call = 0; call < 5; call++) assert.equal(codeOf(await present(bench, header(payer))), code);
+  }
+  bench.verifier.refusal = undefined;
+  assert.equal(codeOf(await present(bench, header(payer))), "paid");
+});
+
 test("a settlement that fails for good is refused, with a receipt that says so, and stays so", async () => {
   const bench = stageOf(50);
   bench.settler.mode = "held";
@@ -425,7 +542,7 @@ test("an option that is not offered is refused before anything else", async () =
   assert.ok(decoded.ok);
   for (const changed of [{ amount: "1" }, { payTo: option.payTo.toLowerCase() }, { network: "eip155:1" }]) {
     const payment = { ...decoded.payment, accepted: { ...option, ...changed } };
-    const admission = await bench.stage.admit(request(), payment, [option], new AbortController().signal);
+    const admission = await bench.stage.admit(request(), payment, offerOf(option), new AbortController().signal);
     assert.equal(codeOf(admission), "PAYMENT_OPTION_UNKNOWN");
   }
 });

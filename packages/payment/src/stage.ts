@@ -10,7 +10,7 @@ import { matchOption } from "./option.ts";
 import { outcomeOf, pendingOutcome } from "./outcome.ts";
 import { newRecord, presentedKey, standingOf } from "./record.ts";
 import type { Settler } from "./settler.ts";
-import type { Admission, PaymentStage } from "./stage-types.ts";
+import type { Admission, Offer, PaymentStage } from "./stage-types.ts";
 import { settlementStatus } from "./status.ts";
 import type {
   DecodedPayment,
@@ -23,6 +23,8 @@ import type {
   VerifiedPayment,
   Verifier,
 } from "./types.ts";
+import { createUnpaidLimit, endOutcome, type UnpaidAttempt, type UnpaidRule } from "./unpaid-limit.ts";
+import { createBoundedMap } from "./verify/bounded-map.ts";
 
 /** Options of {@link createPaymentStage}. */
 export interface PaymentStageOptions {
@@ -36,6 +38,10 @@ export interface PaymentStageOptions {
   readonly retryAfterSeconds: number;
   /** How often a payment that another process works on is looked at. */
   readonly pollMs: number;
+  /** Copies of payments that may wait at once, over all payments: each holds a request open. */
+  readonly maxWaitingCopies: number;
+  /** Claims of one payer that may end without paying, or be under way. */
+  readonly unpaidPerPayer: () => UnpaidRule;
 }
 
 /** What {@link createPaymentStage} works with. */
@@ -52,6 +58,7 @@ export interface PaymentStageModules {
 /** A claim of this process, from its admission to its end. */
 interface Active {
   readonly record: PaymentRecord;
+  readonly attempt: UnpaidAttempt;
   readonly joinName: string;
   readonly finish: (outcome: Outcome) => void;
 }
@@ -64,6 +71,10 @@ interface Joined {
 
 /** Copies of one payment that may wait at once: each holds a request open. */
 const MAX_COPIES = 64;
+/** How long a copy waits once its payment was reported as pending: whoever has its funds away settles no sooner. */
+const REPORTED_WAIT_MS = 1_000;
+/** Payments that are remembered as reported, and for how long: a window is shorter than that. */
+const REPORTED = { maxEntries: 10_000, ttlMs: 3_600_000 };
 
 /**
  * The payment stage. One presented payment leads to at most one upstream run and one settlement:
@@ -75,6 +86,9 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
   const settlers = new Map<NetworkId, Settler>();
   for (const settler of modules.settlers) for (const network of settler.networks) settlers.set(network, settler);
   const claimFunded = createFundedClaims();
+  const payers = createUnpaidLimit(opts.unpaidPerPayer, modules);
+  const reported = createBoundedMap<SettlementId, true>(REPORTED);
+  let waitingCopies = 0;
   const joined = new Map<string, Joined>();
   const active = new Map<SettlementId, Active>();
   const stopping = new AbortController();
@@ -98,22 +112,50 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
     }
   };
 
-  const wait = (): AbortSignal => AbortSignal.any([AbortSignal.timeout(opts.settleWaitMs), stopping.signal]);
+  const wait = (mostMs = opts.settleWaitMs): AbortSignal =>
+    AbortSignal.any([AbortSignal.timeout(Math.min(mostMs, opts.settleWaitMs)), stopping.signal]);
 
-  /** What the ledger says of a payment, after waiting a while for it to be resolved. */
-  const resolve = async (found: PaymentRecord): Promise<Outcome> => {
+  /** Remembers what is reported as pending: its copies need not wait as long again. */
+  const reporting = <T extends Outcome>(outcome: T): T => {
+    if (outcome.kind === "pending") reported.set(outcome.settlementId, true, clock.monotonicMs());
+    return outcome;
+  };
+
+  /** Waits as a copy, while there is room for one. */
+  const asCopy = async <T>(work: () => Promise<T>, full: () => T | Promise<T>): Promise<T> => {
+    if (waitingCopies >= opts.maxWaitingCopies) return full();
+    waitingCopies++;
+    try {
+      return await work();
+    } finally {
+      waitingCopies--;
+    }
+  };
+
+  /** What the ledger says of a payment, after waiting a while for it to be resolved, where there is room for that. */
+  const resolve = (found: PaymentRecord): Promise<Outcome> => {
+    const isReported = reported.get(found.id, clock.monotonicMs()) === true;
+    return asCopy(
+      () => resolveBy(found, wait(isReported ? REPORTED_WAIT_MS : opts.settleWaitMs)),
+      () => resolveBy(found, AbortSignal.abort()),
+    );
+  };
+
+  const resolveBy = async (found: PaymentRecord, signal: AbortSignal): Promise<Outcome> => {
     let record = found;
     try {
-      const signal = wait();
       while (record.state === "claimed" && !signal.aborted) {
         await pause(opts.pollMs, signal);
         record = await standingOf(ledger, record);
       }
-      if (record.state === "signed" || record.state === "submitted") {
+      if ((record.state === "signed" || record.state === "submitted") && !signal.aborted) {
         await settlers.get(record.key.network)?.wait(record, signal);
         record = await standingOf(ledger, record);
       }
-      return outcomeOf(record, record.state === "settled" ? await ledger.answer(record.id) : undefined, opts);
+      const answer = record.state === "settled" ? await ledger.answer(record.id) : undefined;
+      const outcome = reporting(outcomeOf(record, answer, opts));
+      if (outcome.kind === "settled") payers.settled(outcome.settlementId);
+      return outcome;
     } catch (error) {
       log.warn({ settlementId: record.id, code: codeOf(error) }, "the ledger could not say how a payment stands");
       return pendingOutcome(record, opts);
@@ -164,12 +206,16 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
   const verify = async (
     payment: DecodedPayment,
     signal: AbortSignal,
+    isFirst: boolean,
   ): Promise<{ readonly result: Verification; readonly isPayer: boolean }> => {
     let isPayer = false;
     try {
       const free = await verifier.checkFree(payment);
       if (!free.ok) return { result: free, isPayer };
       isPayer = free.signer === "payer";
+      // Only the payer's own signature counts for it: with any other, strangers could have it refused.
+      const waitSeconds = isPayer && isFirst ? payers.waitSeconds(payerName(payment)) : 0;
+      if (waitSeconds > 0) return { result: limited(waitSeconds), isPayer };
       return { result: await verifier.checkChain(payment, free.signer, signal), isPayer };
     } catch (error) {
       if (!isAppError(error) || errorRow(error.code).http !== 503) throw error;
@@ -181,10 +227,12 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
   const admitFirst = async (
     request: ParsedRequest,
     payment: DecodedPayment,
+    { isServed }: Offer,
     signal: AbortSignal,
     finish: (outcome: Outcome) => void,
   ): Promise<Admission> => {
-    const { result: verified, isPayer } = await verify(payment, signal);
+    if (!isServed()) return earlier(request, payment, { ok: false, code: "SERVICE_UNAVAILABLE" });
+    const { result: verified, isPayer } = await verify(payment, signal, true);
     const refuse = (refusal: PaymentRefusal): Promise<Admission> => earlier(request, payment, refusal, isPayer);
     if (!verified.ok) return refuse(verified);
     const { network } = payment.option;
@@ -195,12 +243,41 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
       return refuse({ ok: false, code: "PAYMENT_EXPIRED" });
     }
 
+    const attempt = payers.begin(payerName(payment));
+    if (!attempt.ok) return refuse(limited(attempt.waitSeconds));
+    let isClaimed = false;
+    try {
+      const admission = await claimFor(request, payment, verified, { refuse, attempt, signal, finish });
+      isClaimed = admission.kind === "paid";
+      return admission;
+    } finally {
+      // What was not claimed counts for the client alone: accounts without funds cost nothing to make.
+      if (!isClaimed) attempt.excused();
+    }
+  };
+
+  const claimFor = async (
+    request: ParsedRequest,
+    payment: DecodedPayment,
+    verified: VerifiedPayment,
+    {
+      refuse,
+      attempt,
+      signal,
+      finish,
+    }: {
+      readonly refuse: (refusal: PaymentRefusal) => Promise<Admission>;
+      readonly attempt: UnpaidAttempt;
+      readonly signal: AbortSignal;
+      readonly finish: (outcome: Outcome) => void;
+    },
+  ): Promise<Admission> => {
     const purpose = { ...request, identifier: payment.identifier };
     const record = newRecord(verified, purpose, clock.nowMs());
     await faults.reach("stage.claim.before");
     const funded: FundedResult = await claimFunded(verified, {
       claim: ({ balance, blockNumber }) => ledger.claim({ ...record, balance, balanceBlock: blockNumber }),
-      verify: async () => (await verify(payment, signal)).result,
+      verify: async () => (await verify(payment, signal, false)).result,
       pollMs: opts.pollMs,
       limit: () => AbortSignal.any([signal, wait()]),
     });
@@ -209,7 +286,8 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
     const { claim } = funded;
     switch (claim.kind) {
       case "claimed": {
-        active.set(claim.id, { record: { ...record, id: claim.id }, joinName: joinName(payment, request), finish });
+        const name = joinName(payment, request);
+        active.set(claim.id, { record: { ...record, id: claim.id }, attempt, joinName: name, finish });
         const deadlineMs = deadlineOf(funded.verified, opts, clock);
         return { kind: "paid", paid: mintPaid({ request, settlementId: claim.id, deadlineMs }) };
       }
@@ -231,6 +309,7 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
     active.delete(id);
     // Copies that wait are served by this; whoever comes from now on asks the ledger.
     if (claim !== undefined) joined.delete(claim.joinName);
+    if (claim !== undefined) endOutcome(payers, claim.attempt, outcome, true);
     claim?.finish(outcome);
     metrics.count(outcomesTotal, { outcome: outcome.kind });
     return outcome;
@@ -257,8 +336,8 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
   const stage: PaymentStage = {
     decode: (header) => decodePaymentHeader(header),
 
-    async admit(request, presented, options, signal) {
-      const option = matchOption(presented.accepted, options);
+    async admit(request, presented, offer, signal) {
+      const option = matchOption(presented.accepted, offer.options);
       if (option === undefined) {
         return counted(await earlier(request, presented, { ok: false, code: "PAYMENT_OPTION_UNKNOWN" }));
       }
@@ -270,11 +349,16 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
           return counted({ kind: "refused", ok: false, code: "PAYMENT_IN_PROGRESS" });
         }
         first.copies++;
-        return counted(await first.admission);
+        return counted(
+          await asCopy(
+            () => first.admission,
+            () => ({ kind: "refused", ok: false, code: "PAYMENT_IN_PROGRESS" }),
+          ),
+        );
       }
 
       const { promise: ended, resolve: finish } = Promise.withResolvers<Outcome>();
-      const admission = admitFirst(request, payment, signal, finish);
+      const admission = admitFirst(request, payment, offer, signal, finish);
       // Copies wait for the end of the first one's work; they never get `paid`, which would be a second run.
       const forCopies = admission.then(
         async (result): Promise<Admission> =>
@@ -315,10 +399,11 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
         const now = await standingOf(ledger, record);
         // A newer claim has an answer of its own: ours was not committed, and is not what was sold.
         if (now.id !== record.id) return finished(record.id, await resolve(now));
-        return finished(record.id, outcomeOf(now, now.state === "settled" ? answer : undefined, opts));
+        const settled = now.state === "settled" ? answer : undefined;
+        return finished(record.id, reporting(outcomeOf(now, settled, opts)));
       } catch (error) {
         log.warn({ settlementId: record.id, code: codeOf(error) }, "the ledger could not say how a payment stands");
-        return finished(record.id, pendingOutcome(record, opts));
+        return finished(record.id, reporting(pendingOutcome(record, opts)));
       }
     },
 
@@ -349,6 +434,14 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
 
 function codeOf(error: unknown): ErrorCode {
   return isAppError(error) ? error.code : "INTERNAL";
+}
+
+function limited(retryAfterSeconds: number): PaymentRefusal {
+  return { ok: false, code: "PAYMENT_RATE_LIMITED", retryAfterSeconds };
+}
+
+function payerName({ option, authorization }: DecodedPayment): string {
+  return `${option.network} ${authorization.from.toLowerCase()}`;
 }
 
 function joinName(payment: DecodedPayment, request: ParsedRequest): string {

@@ -73,6 +73,8 @@ export interface PaymentRefusal {
   readonly code: ErrorCode;
   /** Safe to show; says what was wrong. */
   readonly message?: string;
+  /** When it may be presented again, where that is known. */
+  readonly retryAfterSeconds?: number;
 }
 
 /** Result of a verification. Expected refusals are values. */

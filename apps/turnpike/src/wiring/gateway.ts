@@ -82,6 +82,7 @@ export function gatewayOptions(config: Config): GatewayOptions {
     maxBatchItems: gateway.maxBatchItems,
     freeTimeoutMs: gateway.upstreamTimeoutMs,
     drainTimeoutMs: gateway.shutdownTimeoutMs,
+    unpaidPerClient: config.limits.unpaid.perClient,
     trustedProxies: gateway.trustedProxies,
     webSockets: {
       ...gatewayDefaults.webSockets,
@@ -118,7 +119,10 @@ export async function startGateway(input: GatewayInput): Promise<GatewayService>
   const applications = openApplications(start, modules, stack);
   // Payment networks need a restart, so the ways to pay are those of the start.
   const parts = stack.use(createParts(start, catalogue, { ...modules, store, options: offeredOptions(start) }));
-  const payment = payments === undefined ? noPayments : stack.use(createStage(start, payments, modules));
+  const payment =
+    payments === undefined
+      ? noPayments
+      : stack.use(createStage(start, payments, { ...modules, current: () => config }));
   const readiness = payments === undefined ? [] : [{ name: "ledger", ready: () => payments.ledger.ready() }];
   // The primary shows the metrics of its workers, and the system spreads connections over them.
   const asWorker = worker === undefined ? {} : { metricsPort: undefined, reusePort: CAN_REUSE_PORT };

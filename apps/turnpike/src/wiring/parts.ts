@@ -99,7 +99,8 @@ export function createParts(start: Config, catalogue: Catalogue, modules: PartsM
       const relay = keepsRelay ? current.relay : made.use(createRelay(next, kept, modules, current.relay));
       const subscriptions =
         keepsCatalogue && isSame(sockets) ? current.subscriptions : made.use(createSockets(next, kept, modules, relay));
-      const limits = isSame((one) => one.limits) ? current.limits : createLimits(next, { ...modules, store });
+      const keepsCounts = isSame(({ limits }) => ({ ...limits, unpaid: undefined }));
+      const limits = keepsCounts ? current.limits : createLimits(next, { ...modules, store });
       if (relay !== current.relay) {
         await Promise.race([relay.start(), delay(PROBE_WAIT_MS, undefined, { ref: false })]);
       }

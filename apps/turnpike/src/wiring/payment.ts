@@ -96,8 +96,15 @@ export async function openPayments(
   return { ledger, verifier, settler, chains };
 }
 
-/** The payment stage of a gateway. */
-export function createStage(config: Config, payments: Payments, modules: PartModules): PaymentStage {
+/** Part of the paid door's places that copies of payments may wait in. */
+const COPIES_SHARE = 0.25;
+
+/** The payment stage of a gateway. `current` is the configuration in effect, for what may change while it runs. */
+export function createStage(
+  config: Config,
+  payments: Payments,
+  modules: PartModules & { readonly current: () => Config },
+): PaymentStage {
   return createPaymentStage(
     {
       upstreamTimeoutMs: config.gateway.upstreamTimeoutMs,
@@ -105,6 +112,8 @@ export function createStage(config: Config, payments: Payments, modules: PartMod
       settleWaitMs: config.payment.settleWaitMs,
       retryAfterSeconds: RETRY_AFTER_SECONDS,
       pollMs: POLL_MS,
+      maxWaitingCopies: Math.ceil(config.gateway.maxConcurrentRequests * COPIES_SHARE),
+      unpaidPerPayer: () => modules.current().limits.unpaid.perPayer,
     },
     { ...modules, verifier: payments.verifier, ledger: payments.ledger, settlers: [payments.settler] },
   );

@@ -155,6 +155,12 @@ export const RESPONSES: Json = {
       },
     }),
   },
+  RateLimited: {
+    description:
+      "Too many payments of this client or payer ended without paying. Wait, then send the same signature again.",
+    headers: retryAfter,
+    ...json(ref("schemas", "Error")),
+  },
   Unavailable: {
     description: "The service is not currently available; nothing is charged.",
     headers: retryAfter,

@@ -121,6 +121,7 @@ function route(service: Service, schemas: Schemas): Json {
         "409": ref("responses", "Conflict"),
         "413": ref("responses", "TooLarge"),
         ...(service.families.includes("search") ? { "422": ref("responses", "ValidationError") } : {}),
+        "429": ref("responses", "RateLimited"),
         "503": ref("responses", "Unavailable"),
         default: ref("responses", "Other"),
       },

@@ -1,10 +1,12 @@
-import type { Deadlines, ErrorCode, RequestId } from "@turnpike/base";
+import { type ClientIpOf, clientKey, type Deadlines, type ErrorCode, type Metrics, type RequestId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
+import { endOutcome, endRefused, type UnpaidAttempt, type UnpaidLimit } from "@turnpike/payment";
 import { type Answer, errorAnswer, preflightAnswer } from "../http/answer.ts";
 import { type BodyBudget, readBody } from "../http/body.ts";
 import { canDiscard, type Desk, type Exchange } from "../http/request.ts";
 import { sendContinue } from "../http/server.ts";
-import type { Sell } from "../pipeline.ts";
+import { limitedTotal } from "../metrics.ts";
+import type { Sale, Sell } from "../pipeline.ts";
 import { saleAnswer } from "./sale-answer.ts";
 import { precomputeTerms, type Terms, type TermsOf, termsHeaders, unpaidAnswer } from "./terms.ts";
 
@@ -26,6 +28,10 @@ export interface PaidEdgeModules {
   readonly budget: BodyBudget;
   /** For bodies that do not come. */
   readonly deadlines: Deadlines;
+  readonly clientIp: ClientIpOf;
+  /** By client: presented payments that do not pay. */
+  readonly unpaid: UnpaidLimit;
+  readonly metrics: Metrics;
 }
 
 /** One paid service's route. */
@@ -55,9 +61,16 @@ function notSoldText(service: Service | undefined): string | undefined {
   return `${service.id} is not sold here.${service.free ? ` It is free at /relay/${service.id}.` : ""}`;
 }
 
+/** Ends a client's attempt by what came of it. */
+function endSale(limit: UnpaidLimit, attempt: UnpaidAttempt, sale: Sale): void {
+  if (sale.kind === "outcome") endOutcome(limit, attempt, sale.outcome, sale.isOwn);
+  else if (sale.kind === "refused" || sale.kind === "unread") endRefused(attempt, sale.code);
+  else attempt.unpaid();
+}
+
 /** The paid door. */
 export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules): PaidEdge {
-  const { termsOf, matchPath, sell, desk, budget, deadlines } = modules;
+  const { termsOf, matchPath, sell, desk, budget, deadlines, clientIp, metrics } = modules;
   const routes = new Map<string, PaidRoute>();
   const unsold = new Map<string, Service>();
   for (const service of modules.services) {
@@ -86,6 +99,12 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
     const { service } = route;
     let held = 0;
     desk.work(exchange, "paid", service.id, async (slot): Promise<Answer | undefined> => {
+      const attempt = modules.unpaid.begin(clientKey(clientIp(req)));
+      if (!attempt.ok) {
+        const { waitSeconds: retryAfterSeconds } = attempt;
+        metrics.count(limitedTotal, { limit: "unpaid" });
+        return errorAnswer("PAYMENT_RATE_LIMITED", requestId, { retryAfterSeconds });
+      }
       try {
         const sale = await sell({
           requestId,
@@ -109,8 +128,10 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
           },
           gone: () => req.socket.destroyed,
         });
+        endSale(modules.unpaid, attempt, sale);
         return saleAnswer(service, termsOf, requestId, sale);
       } finally {
+        attempt.unpaid();
         budget.give(held);
       }
     });

@@ -25,6 +25,7 @@ export function saleAnswer(service: Service, termsOf: TermsOf, requestId: Reques
         ? refusedTerms(service, termsOf, sale.code, sale.message)
         : errorAnswer(sale.code, requestId, {
             message: sale.message,
+            retryAfterSeconds: sale.retryAfterSeconds,
             // The family refuses only a GET where a body is due.
             ...(sale.code === "VERB_NOT_ALLOWED" ? { headers: ["Allow", "POST, OPTIONS"] } : {}),
           });

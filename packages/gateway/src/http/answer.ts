@@ -38,10 +38,13 @@ export function errorAnswer(
     readonly message?: string | undefined;
     readonly headers?: readonly string[];
     readonly close?: boolean;
+    /** 1 by default. */
+    readonly retryAfterSeconds?: number | undefined;
   } = {},
 ): Answer {
   const { http, retryable } = errorRow(code);
-  const wait = retryable && (http === 503 || http === 429) ? ["Retry-After", "1"] : [];
+  const wait =
+    retryable && (http === 503 || http === 429) ? ["Retry-After", String(change.retryAfterSeconds ?? 1)] : [];
   return {
     status: http,
     result: code,

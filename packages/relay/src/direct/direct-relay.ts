@@ -181,6 +181,11 @@ class SupplierSets implements DirectRelay {
     return [...this.#sets].filter(([, set]) => set.all().length > 0).map(([id]) => id);
   }
 
+  hasSupplier(id: ServiceId, rpcType: RpcType): boolean {
+    const targets = this.#sets.get(id)?.all() ?? [];
+    return targets.some((target) => target.rpcType === rpcType && !target.isDrained && !target.isWrongChain);
+  }
+
   missing(id: ServiceId): readonly string[] | undefined {
     const targets = this.#sets.get(id)?.all() ?? [];
     if (targets.length === 0) return undefined;

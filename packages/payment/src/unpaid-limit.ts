@@ -1,0 +1,165 @@
+import type { Clock, ErrorCode } from "@turnpike/base";
+import type { Outcome } from "./types.ts";
+import { createBoundedMap } from "./verify/bounded-map.ts";
+
+/** How many presented payments may end without paying. */
+export interface UnpaidRule {
+  /** Tokens of a key that is new. */
+  readonly burst: number;
+  /** Tokens that come back in a second, up to `burst`. */
+  readonly perSecond: number;
+}
+
+/** One presented payment, from its token to its end. Only the first end counts. */
+export interface UnpaidAttempt {
+  readonly ok: true;
+  /** It paid: its token comes back with one more. */
+  paid(): void;
+  /** That it did not pay is our doing: its token comes back. */
+  excused(): void;
+  /**
+   * It did not pay: its token is spent, and one more for each second that it took. With the id of a pending settlement,
+   * {@link UnpaidLimit.settled} gives them back.
+   */
+  unpaid(pendingId?: string): void;
+}
+
+/** A bucket of tokens for each key: a client's address, or a payer's account. */
+export interface UnpaidLimit {
+  /** Takes a token, or says how long there is none. */
+  begin(key: string): UnpaidAttempt | { readonly ok: false; readonly waitSeconds: number };
+  /** Time until there is a token; 0 when there is one. Takes none. */
+  waitSeconds(key: string): number;
+  /** A payment is settled. True when it was pending here: what it cost is given back. */
+  settled(pendingId: string): boolean;
+}
+
+interface Bucket {
+  tokens: number;
+  atMs: number;
+}
+
+/** Tokens that paid calls can earn: a buyer of many calls may have as many fail at once, or be under way. */
+const MOST_EARNED = 10_000;
+/** Nobody waits longer than this for a token, however much was spent. */
+const LONGEST_WAIT_SECONDS = 60;
+const MAX_KEYS = 100_000;
+const MAX_PENDING = 10_000;
+const PENDING_MS = 3_600_000;
+
+/**
+ * Bounds what does not pay, and never what does. A key that is forgotten, since 50,000 others came after it, begins
+ * anew. `rule` is read each time, so that it may change.
+ */
+export function createUnpaidLimit(rule: () => UnpaidRule, modules: { readonly clock: Clock }): UnpaidLimit {
+  const { clock } = modules;
+  // Two maps that take turns: what was not used since the last turn is dropped with the older one, at no cost for each.
+  let [recent, older] = [new Map<string, Bucket>(), new Map<string, Bucket>()];
+  const pending = createBoundedMap<string, { readonly bucket: Bucket; readonly cost: number }>({
+    maxEntries: MAX_PENDING,
+    ttlMs: PENDING_MS,
+  });
+
+  const add = (bucket: Bucket, tokens: number): void => {
+    bucket.tokens = Math.min(Math.max(MOST_EARNED, rule().burst), bucket.tokens + tokens);
+  };
+
+  const refilled = (key: string): Bucket => {
+    const { burst, perSecond } = rule();
+    const nowMs = clock.monotonicMs();
+    const bucket = recent.get(key) ?? older.get(key) ?? { tokens: burst, atMs: nowMs };
+    const fresh = (Math.max(0, nowMs - bucket.atMs) / 1_000) * perSecond;
+    if (bucket.tokens < burst) bucket.tokens = Math.min(burst, bucket.tokens + fresh);
+    bucket.atMs = nowMs;
+    return bucket;
+  };
+
+  const remember = (key: string, bucket: Bucket): void => {
+    if (recent.size >= MAX_KEYS / 2 && !recent.has(key)) [recent, older] = [new Map(), recent];
+    recent.set(key, bucket);
+  };
+
+  const waitOf = ({ tokens }: Bucket): number =>
+    tokens >= 1 ? 0 : Math.max(1, Math.ceil((1 - tokens) / rule().perSecond));
+
+  const spend = (bucket: Bucket, sinceMs: number, pendingId: string | undefined): void => {
+    const nowMs = clock.monotonicMs();
+    const least = 1 - LONGEST_WAIT_SECONDS * rule().perSecond;
+    const before = bucket.tokens;
+    bucket.tokens = Math.max(Math.min(before, least), before - (nowMs - sinceMs) / 1_000);
+    if (pendingId === undefined) return;
+    const known = pending.get(pendingId, nowMs);
+    const cost = 1 + before - bucket.tokens + (known?.bucket === bucket ? known.cost : 0);
+    pending.set(pendingId, { bucket, cost }, nowMs);
+  };
+
+  return {
+    begin(key) {
+      const bucket = refilled(key);
+      remember(key, bucket);
+      const waitSeconds = waitOf(bucket);
+      if (waitSeconds > 0) return { ok: false, waitSeconds };
+      bucket.tokens--;
+      const sinceMs = bucket.atMs;
+      let isEnded = false;
+      const once = (end: () => void): void => {
+        if (!isEnded) end();
+        isEnded = true;
+      };
+      return {
+        ok: true,
+        paid: () => once(() => add(bucket, 2)),
+        excused: () => once(() => add(bucket, 1)),
+        unpaid: (pendingId) => once(() => spend(bucket, sinceMs, pendingId)),
+      };
+    },
+    waitSeconds: (key) => waitOf(refilled(key)),
+    settled(pendingId) {
+      const known = pending.get(pendingId, clock.monotonicMs());
+      if (known === undefined) return false;
+      pending.delete(pendingId);
+      add(known.bucket, known.cost);
+      return true;
+    },
+  };
+}
+
+/** What is wrong with our own parts, whatever was asked. */
+const OURS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
+  "LEDGER_UNAVAILABLE",
+  "NOT_READY",
+  "OVERLOADED",
+  "SETTLEMENT_UNAVAILABLE",
+  "SHUTTING_DOWN",
+]);
+
+/** Ends an attempt by a refusal. */
+export function endRefused(attempt: UnpaidAttempt, code: ErrorCode): void {
+  if (OURS.has(code)) attempt.excused();
+  else attempt.unpaid();
+}
+
+/**
+ * Ends an attempt by an outcome. `isOwn`: it is of the call that this attempt ran; else it is that of an earlier one, and
+ * to fetch a stored answer once more pays nothing.
+ */
+export function endOutcome(limit: UnpaidLimit, attempt: UnpaidAttempt, outcome: Outcome, isOwn: boolean): void {
+  switch (outcome.kind) {
+    case "settled": {
+      const wasPending = limit.settled(outcome.settlementId);
+      if (isOwn || wasPending) attempt.paid();
+      else attempt.unpaid();
+      break;
+    }
+    case "pending":
+      attempt.unpaid(outcome.settlementId);
+      break;
+    case "released":
+      endRefused(attempt, outcome.code);
+      break;
+    case "expired":
+    case "failed":
+      attempt.unpaid();
+      break;
+  }
+}
