@@ -22,6 +22,9 @@ test("bounds are shared, but for a least that a worker can work with, and nothin
   assert.equal(four.gateway.webSockets.maxPerClient, config.gateway.webSockets.maxPerClient);
   assert.equal(four.relay.maxCacheBytes, config.relay.maxCacheBytes / 4);
   assert.equal(four.ledger.poolSize, 4);
+  assert.deepEqual(four.limits.unpaid.perClient, { burst: 125, perSecond: 1.25 });
+  assert.ok(four.limits.unpaid.perClient.burst < four.gateway.maxConcurrentRequests);
+  assert.deepEqual(four.limits.perClient, config.limits.perClient);
   assert.deepEqual(four.suppliers, config.suppliers);
   const tight = configOf({
     gateway: { maxBufferedBytes: 1_048_576, maxConnections: 10, webSockets: { max: 9 } },

@@ -266,6 +266,7 @@ test("a supplier of another chain is never used, and comes back when it is right
   await using alone = relayTo([wrong]);
   assert.equal(show(await alone.send(request("eth", BALANCE))), "NO_SUPPLIERS after 0");
   assert.deepEqual(alone.missing("eth" as ServiceId), ["a supplier of the right chain"]);
+  assert.equal(alone.hasSupplier("eth" as ServiceId, "json_rpc"), false);
   // The next probe waits for its turn in these timers.
   t.mock.timers.enable({ apis: ["setTimeout"] });
   await alone.start();
@@ -289,6 +290,18 @@ test("readiness: configured, probed, down", async () => {
   await using none = relayTo([]);
   assert.deepEqual([none.served(), none.missing("eth" as ServiceId)], [[], undefined]);
   assert.equal(show(await none.send(request("eth", BALANCE))), "NO_SUPPLIERS after 0");
+});
+
+test("a call could go to a supplier that is configured, unless it is drained, or speaks another way", async () => {
+  await using relay = relayTo(["http://127.0.0.1:1"]);
+  const eth = "eth" as ServiceId;
+  assert.equal(relay.hasSupplier(eth, "json_rpc"), true, "it may be well, and is not probed yet");
+  assert.equal(relay.hasSupplier(eth, "rest"), false);
+  assert.equal(relay.hasSupplier("base" as ServiceId, "json_rpc"), false);
+  relay.setDrained(eth, "op0", true);
+  assert.equal(relay.hasSupplier(eth, "json_rpc"), false);
+  relay.setDrained(eth, "op0", false);
+  assert.equal(relay.hasSupplier(eth, "json_rpc"), true);
 });
 
 test("one that fails again and again is passed over, and is still asked when it is the only one", async () => {
