@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { after, before, suite, test } from "node:test";
-import { startUpstream, type Upstream } from "@turnpike/testkit";
+import { setTokenBalance } from "@turnpike/localnet";
+import { eventually, startUpstream, type Upstream } from "@turnpike/testkit";
 import { ledgerBooks } from "../../apps/turnpike/src/wiring/ledger.ts";
 import { PATIENT } from "../../apps/turnpike/test/patient.ts";
 import { type Ground, startGround } from "../support/network.ts";
@@ -105,6 +106,39 @@ suite("payments that cost their payer nothing", { concurrency: 4 }, () => {
     node.fail(false);
     assert.equal((await call(url, BODY, header, BUYER)).status, 200);
     await gateway.assertSettled(1);
+  });
+
+  test("payments whose funds are gone, with many copies, leave places for others", async () => {
+    await using node = await startStandIn(true);
+    const gatewayKeys = { port: 0, metrics: { port: 0 }, maxConcurrentRequests: 40, shutdownTimeoutMs: 0 };
+    await using gateway = await openGateway(ground, {
+      sections: { suppliers: ethAt(node.url), gateway: gatewayKeys },
+      // Nothing that waits for a settlement ends while the test runs.
+      payment: { settleWaitMs: 300_000 },
+    });
+    const url = gateway.route("eth");
+    const terms = await termsOf(url);
+    const thief = await ground.fundedPayer(PRICE * 10n);
+    const headers = await Promise.all(Array.from({ length: 10 }, () => signPayment(thief, terms)));
+    const left = new AbortController();
+    const send = (header: string): Promise<Answer> => call(url, BODY, header, { signal: left.signal });
+    const sales = headers.map(send);
+    await eventually("all are claimed", () => node.runs() === 10);
+    await setTokenBalance(ground.anvil.url, { address: thief.address, units: 0n });
+    let refused = 0;
+    const copies = headers
+      .flatMap((header) => Array.from({ length: 8 }, () => header))
+      .map(async (header) => {
+        assert.equal((await send(header)).json.code, "PAYMENT_IN_PROGRESS");
+        refused++;
+      });
+    await eventually("a quarter of the places is all that copies have", () => refused === 70);
+    node.release();
+    const buyer = await ground.fundedPayer(PRICE);
+    assert.equal((await call(url, BODY, await signPayment(buyer, terms))).status, 200);
+    await gateway.assertSettled(1);
+    left.abort();
+    await Promise.allSettled([...sales, ...copies]);
   });
 
   test("a buyer of many calls at once is not refused, with the limits that are the default", async () => {

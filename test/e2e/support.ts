@@ -33,6 +33,8 @@ export interface Bend {
   readonly sections?: Readonly<Record<string, unknown>>;
   /** Keys of the one payment network. */
   readonly network?: Readonly<Record<string, unknown>>;
+  /** Keys of the section `payment`. */
+  readonly payment?: Readonly<Record<string, unknown>>;
   /** Further payment networks: what differs from the first one. Relayer keys get gas there too. */
   readonly more?: readonly Readonly<Record<string, unknown>>[];
   /** Called at each named step of a payment. */
@@ -91,10 +93,11 @@ export async function openGateway(ground: Ground, bend: Bend = {}): Promise<Open
   // No gateway here ends without giving its keys back: none has to wait for a lease to run out.
   const made = ground.config(bend.sections, bend.network, { leaseSeconds: 60 });
   await made.prepare();
-  if (bend.more === undefined) return start(ground, made, made.config, bend.faults);
+  const { more = [] } = bend;
+  if (more.length === 0 && bend.payment === undefined) return start(ground, made, made.config, bend.faults);
   const payment = made.overrides.payment as { readonly networks: readonly Readonly<Record<string, unknown>>[] };
-  const networks = [...payment.networks, ...bend.more.map((one) => ({ ...payment.networks[0], ...one }))];
-  const overrides = { ...made.overrides, payment: { ...payment, networks } };
+  const networks = [...payment.networks, ...more.map((one) => ({ ...payment.networks[0], ...one }))];
+  const overrides = { ...made.overrides, payment: { ...payment, ...bend.payment, networks } };
   const config = loadConfig({ env: {}, overrides });
   for (const { rpcUrls } of config.payment.networks) {
     for (const key of config.payment.relayer.keys) {
