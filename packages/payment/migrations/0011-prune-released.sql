@@ -1,5 +1,5 @@
 -- Released claims that the sweep found unused are deleted after a retention: nothing was charged by them, their window is
--- closed for good, and anybody can make more of them without paying. Nothing else is ever deleted.
+-- closed for good, and more of them can be made without paying. Nothing else is ever deleted.
 
 -- Kept although it was swept: its authorization is used, and no node shows by what.
 alter table payments add column kept boolean not null default false;

@@ -29,7 +29,7 @@ export interface SettlementStatus {
 export interface Offer {
   /** The options that this route offers. */
   readonly options: readonly PaymentOption[];
-  /** False when nobody could answer the call: then nothing is claimed for it. */
+  /** False when no supplier could answer the call: then nothing is claimed for it. */
   readonly isServed: () => boolean;
 }
 

@@ -428,7 +428,7 @@ test("without room for a waiting copy the ledger answers at once", HANGS, async 
   assert.equal(answerOf(outcomeOf(await present(other, signed))), '{"n":1}');
 });
 
-test("what nobody serves is not claimed, while an earlier payment still gets its outcome", async () => {
+test("what no supplier serves is not claimed, while an earlier payment still gets its outcome", async () => {
   const bench = stageOf();
   const [paid, payer, nonce] = [header(newPayer()), newPayer(), `0x${randomBytes(32).toString("hex")}` as const];
   await settle(bench, paidOf(await present(bench, paid)), '{"n":1}');
@@ -476,7 +476,7 @@ test("a payer that is refused for a while still gets the answer that it paid for
   assert.equal(codeOf(await present(bench, header(payer))), "paid");
 });
 
-test("strangers cannot have a payer refused: what is not a claim of its own does not count for it", async () => {
+test("a third party cannot have a payer refused: what is not a claim of its own does not count for it", async () => {
   const bench = stageOf(60_000, { unpaidPerPayer: () => ({ burst: 2, perSecond: 0.001 }) });
   const payer = newPayer();
   for (const code of ["PAYMENT_SIGNATURE_INVALID", "PAYMENT_NONCE_USED", "PAYMENT_EXPIRED"] as const) {

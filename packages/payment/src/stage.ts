@@ -71,7 +71,7 @@ interface Joined {
 
 /** Copies of one payment that may wait at once: each holds a request open. */
 const MAX_COPIES = 64;
-/** How long a copy waits once its payment was reported as pending: whoever has its funds away settles no sooner. */
+/** How long a copy waits once its payment was reported as pending: a payer without funds settles no sooner. */
 const REPORTED_WAIT_MS = 1_000;
 /** Payments that are remembered as reported, and for how long: a window is shorter than that. */
 const REPORTED = { maxEntries: 10_000, ttlMs: 3_600_000 };
@@ -213,7 +213,7 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
       const free = await verifier.checkFree(payment);
       if (!free.ok) return { result: free, isPayer };
       isPayer = free.signer === "payer";
-      // Only the payer's own signature counts for it: with any other, strangers could have it refused.
+      // Only the payer's own signature counts for it: with any other, a third party could have it refused.
       const waitSeconds = isPayer && isFirst ? payers.waitSeconds(payerName(payment)) : 0;
       if (waitSeconds > 0) return { result: limited(waitSeconds), isPayer };
       return { result: await verifier.checkChain(payment, free.signer, signal), isPayer };

@@ -63,7 +63,7 @@ test("what is paid earns a token, what we are the cause of costs none; only the 
   assert.equal(left(limit), 12);
 });
 
-test("an unpaid call costs a token more for each second; nobody waits for longer than a minute", () => {
+test("an unpaid call costs a token more for each second; no wait is longer than a minute", () => {
   const { clock, limit } = limitOf({ burst: 100, perSecond: 1 });
   // So that nothing comes back in between.
   const earlier = Array.from({ length: 60 }, () => begun(limit));

@@ -41,7 +41,7 @@ interface Bucket {
 
 /** Tokens that paid calls can earn: a buyer of many calls may have as many fail at once, or be under way. */
 const MOST_EARNED = 10_000;
-/** Nobody waits longer than this for a token, however much was spent. */
+/** Longest wait for a token, however much was spent. */
 const LONGEST_WAIT_SECONDS = 60;
 const MAX_KEYS = 100_000;
 const MAX_PENDING = 10_000;

@@ -77,7 +77,7 @@ export interface Relay extends AsyncDisposable {
   served(): readonly ServiceId[];
   /** Operations that the catalogue declares and no supplier of the service has, as far as is known. */
   missingMethods(id: ServiceId): ReadonlySet<string>;
-  /** False when a call of this kind could go to nobody: no supplier is configured, or each is drained or of another chain. */
+  /** False when no supplier could get a call of this kind: none is configured, or each is drained or of another chain. */
   hasSupplier(id: ServiceId, rpcType: RpcType): boolean;
   /** What is missing before a service can answer; empty when at least one supplier is healthy. Undefined: not served. */
   missing(id: ServiceId): readonly string[] | undefined;

@@ -179,7 +179,7 @@ suite("calls that present a payment and do not pay", { concurrency: true }, () =
     assert.deepEqual(await send(to), { status: 429, code: "PAYMENT_RATE_LIMITED", retryAfter: "17" });
   });
 
-  test("clients behind a trusted proxy are told apart, IPv6 by /64; a stranger's header makes nobody another", async () => {
+  test("clients behind a trusted proxy are distinguished, IPv6 by /64; the header of an untrusted peer changes nothing", async () => {
     const { to } = await start({ trustedProxies: ["127.0.0.1"], unpaidPerClient: { burst: 1, perSecond: 1 } });
     await using _ = to;
     to.payment.admission = refuse("PAYMENT_SIGNATURE_INVALID");

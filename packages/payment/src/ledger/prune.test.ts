@@ -89,7 +89,7 @@ test("released claims that were never used go after their retention, whole; what
   for (const id of kept) assert.equal((await ledger.get(id))?.id, id);
 });
 
-test("a flood of calls that nobody pays for leaves nothing behind", async () => {
+test("a flood of unpaid calls leaves nothing behind", async () => {
   const url = await server.database();
   await using ledger = await openLedger(url, { releasedRetentionSeconds: 0 });
   const flood = await Promise.all(Array.from({ length: 1_200 }, () => claimed(ledger)));
