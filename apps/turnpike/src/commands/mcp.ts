@@ -14,7 +14,10 @@ export function mcpCommand(context: CommandContext): Command {
         "before anything is signed; what was signed is written to a journal first, so that neither a budget nor an open " +
         "payment is forgotten in a crash.",
     )
-    .option("--gateway <url>", "gateway to buy from (else TURNPIKE_GATEWAY, else the one of a running turnpike up)")
+    .option(
+      "--gateway <url>",
+      "gateway to buy from (else TURNPIKE_GATEWAY, else that of a running turnpike up if its sample buyer pays)",
+    )
     .option("--key-file <file>", "key to pay with (else TURNPIKE_BUYER_KEY, else the sample buyer of turnpike up)")
     .option("--per-call <usd>", "most that one call may cost, in US dollars", "0.05")
     .option("--per-session <usd>", "most that one session may spend, in US dollars", "1.00")

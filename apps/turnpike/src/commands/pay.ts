@@ -21,7 +21,10 @@ export function payCommand(context: CommandContext): Command {
     .option("--quote", "show the terms and sign nothing")
     .option("--anyway", "ask also for a service that the gateway's list says is not served now")
     .option("--get", "send GET instead of POST")
-    .option("--gateway <url>", "gateway to buy from (else TURNPIKE_GATEWAY, else the one of a running turnpike up)")
+    .option(
+      "--gateway <url>",
+      "gateway to buy from (else TURNPIKE_GATEWAY, else that of a running turnpike up if its sample buyer pays)",
+    )
     .option("--key-file <file>", "key to pay with (else TURNPIKE_BUYER_KEY, else the sample buyer of turnpike up)")
     .option("--rpc <url>", "node of the settlement chain: shows the balance, and that refused payments were not taken")
     .option("--payment <header>", "present this signed payment of an earlier try again; nothing is signed")
