@@ -84,6 +84,7 @@ export async function startPortalRig(
     connectTimeoutMs: 60_000,
     maxConnections: 1_000,
     maxInFlight: 256,
+    maxInFlightPerToken: 256,
     corsOrigins: ["*"],
     perTokenPerSecond: 100_000,
     refusedPerAddressPerSecond: 100_000,

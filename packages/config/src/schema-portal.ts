@@ -53,7 +53,7 @@ export const PORTAL_DB = section(
     ),
     host: text("127.0.0.1", "Address to listen on."),
     port: port(3000, "Port of the management data API."),
-    poolSize: integer(10, 1, 200, "Most connections to the database."),
+    poolSize: integer(10, 1, 200, "Most connections to the database; calls with one token have half of them at most."),
     maxRows: integer(1_000, 1, 1_000_000, "Most rows of one answer."),
     maxBodyBytes: integer(1_048_576, 1_024, 67_108_864, "Largest request body, in bytes."),
     maxHeaderBytes: integer(
@@ -79,6 +79,7 @@ export const PORTAL_DB = section(
     connectTimeoutMs: milliseconds(5_000, 100, 60_000, "Longest wait for a connection to the database"),
     maxConnections: integer(1_000, 1, 100_000, "Most connections of clients."),
     maxInFlight: integer(256, 1, 10_000, "Requests at once; more are answered 503."),
+    maxInFlightPerToken: integer(64, 1, 10_000, "Requests at once with one token; more are answered 429."),
     trustedProxies: list(
       Type.String({ minLength: 2, maxLength: 64, description: "IP address or CIDR block." }),
       64,

@@ -6,6 +6,7 @@ import { type WatchedRoleViews, watchRoleViews } from "./database/role-views.ts"
 import { runWithRole, withRole } from "./database/session.ts";
 import type { PortalTransactions } from "./http/run-plan.ts";
 import { createPortalServer, type PortalServerOptions } from "./http/server.ts";
+import { createTokenSlots } from "./http/token-slots.ts";
 import { readTokenKeys, type TokenKeyOptions } from "./tokens/keys.ts";
 import { createRevocationCheck } from "./tokens/revocations.ts";
 import { createTokenVerifier } from "./tokens/verifier.ts";
@@ -14,6 +15,7 @@ import { createTokenVerifier } from "./tokens/verifier.ts";
 export interface PortalDbOptions extends PortalServerOptions {
   /** PostgreSQL, as `portal_authenticator`. */
   readonly databaseUrl: string;
+  /** Most connections to the database; calls with one token have half of them at most. */
   readonly poolSize: number;
   /** Longest time of one statement, by the caller's role. */
   readonly statementTimeoutMs: { readonly reader: number; readonly admin: number };
@@ -118,6 +120,7 @@ export async function startPortalDb(opts: PortalDbOptions, modules: PortalDbModu
       database: transactions(opts, pool),
       viewOf: (role) => views.current()[role],
       missing: readiness(pool, askMs, clock),
+      slots: createTokenSlots(Math.max(1, Math.floor(poolSize / 2))),
     }),
   );
   const owned = stack.move();

@@ -155,6 +155,7 @@ export async function startPortal(config: Config, modules: { readonly log: Log }
           connectTimeoutMs: portalDb.connectTimeoutMs,
           maxConnections: portalDb.maxConnections,
           maxInFlight: portalDb.maxInFlight,
+          maxInFlightPerToken: portalDb.maxInFlightPerToken,
           corsOrigins: portalDb.corsOrigins,
           perTokenPerSecond: rate.perTokenPerSecond,
           refusedPerAddressPerSecond: rate.refusedPerAddressPerSecond,

@@ -241,6 +241,7 @@ test("an API starts on no tables but those of this version, and on no roles that
     connectTimeoutMs: 60_000,
     maxConnections: 10,
     maxInFlight: 10,
+    maxInFlightPerToken: 10,
     corsOrigins: [],
     perTokenPerSecond: 10,
     refusedPerAddressPerSecond: 10,

@@ -28,8 +28,10 @@ interface Rig extends AsyncDisposable {
   inFlight(): number;
   /** The statuses of the requests for a table that are over, as the metrics have them. */
   statuses(table: string): readonly string[];
+  /** Another token of the same rights. */
+  otherToken(): Promise<string>;
   /** The status of a read. */
-  status(target: string): Promise<number>;
+  status(target: string, token?: string): Promise<number>;
   /** A connection that has sent this much of a request. */
   open(head: string): Promise<Socket>;
 }
@@ -87,6 +89,7 @@ suite("what callers cannot use up", { timeout: 300_000 }, () => {
           connectTimeoutMs: 60_000,
           maxConnections: 100,
           maxInFlight: 2,
+          maxInFlightPerToken: 100,
           corsOrigins: [],
           perTokenPerSecond: 10_000,
           refusedPerAddressPerSecond: 10_000,
@@ -100,10 +103,17 @@ suite("what callers cannot use up", { timeout: 300_000 }, () => {
         { clock: systemClock, log: silentLog, metrics },
       ),
     );
-    const { token } = await mintToken(
-      { role: "admin", accountId: undefined, lifetimeSeconds: 600, audience: "postgrest", key: KEY },
-      { clock: systemClock },
-    );
+    const mint = async (lifetimeSeconds: number): Promise<string> => {
+      const options = {
+        role: "admin",
+        accountId: undefined,
+        lifetimeSeconds,
+        audience: "postgrest",
+        key: KEY,
+      } as const;
+      return (await mintToken(options, { clock: systemClock })).token;
+    };
+    const token = await mint(600);
     const owner = new pg.Client({ connectionString: ownerUrl });
     await owner.connect();
     stack.defer(() => owner.end());
@@ -114,8 +124,9 @@ suite("what callers cannot use up", { timeout: 300_000 }, () => {
       owner,
       inFlight: () => inFlight,
       statuses: (table) => ended.filter((one) => one.table === table).map(({ status }) => String(status)),
-      async status(target) {
-        const answer = await fetch(`${portal.url}${target}`, { headers: { authorization: `Bearer ${token}` } });
+      otherToken: () => mint(601),
+      async status(target, own = token) {
+        const answer = await fetch(`${portal.url}${target}`, { headers: { authorization: `Bearer ${own}` } });
         await answer.text();
         return answer.status;
       },
@@ -160,6 +171,37 @@ suite("what callers cannot use up", { timeout: 300_000 }, () => {
     assert.equal(await rig.status("/networks"), 200);
   });
 
+  test("attack: slow calls of one token hold half of the connections at most, and others are answered", async () => {
+    await using rig = await start({ maxInFlight: 20 });
+    const other = await rig.otherToken();
+    await rig.owner.query("begin; lock table portal.networks in access exclusive mode");
+    const slow = Array.from({ length: 8 }, () => rig.status("/networks"));
+    await untilInFlight(8, rig);
+    await untilWaiting(2, rig);
+    assert.equal(await rig.status("/organizations", other), 200);
+    await rig.owner.query("rollback");
+    assert.deepEqual(
+      await Promise.all(slow),
+      Array.from({ length: 8 }, () => 200),
+      "those that waited had their turn",
+    );
+    await untilInFlight(0, rig);
+  });
+
+  test("attack: one token does not take all places: over its own it gets 429, and others are answered", async () => {
+    await using rig = await start({ maxInFlight: 20, maxInFlightPerToken: 3 });
+    const other = await rig.otherToken();
+    await rig.owner.query("begin; lock table portal.networks in access exclusive mode");
+    const slow = Array.from({ length: 3 }, () => rig.status("/networks"));
+    await untilInFlight(3, rig);
+    assert.equal(await rig.status("/organizations"), 429);
+    assert.equal(await rig.status("/organizations", other), 200);
+    await rig.owner.query("rollback");
+    assert.deepEqual(await Promise.all(slow), [200, 200, 200]);
+    await untilInFlight(0, rig);
+    assert.equal(await rig.status("/organizations"), 200);
+  });
+
   test("clients that go away in the midst of a body leave room for others", async () => {
     await using rig = await start();
     const head =
@@ -182,7 +224,8 @@ suite("what callers cannot use up", { timeout: 300_000 }, () => {
     for (let round = 0; round < 2; round++) {
       await rig.owner.query("begin; lock table portal.networks in access exclusive mode");
       const socket = await rig.open(one.repeat(4));
-      await untilWaiting(4, rig);
+      // Two run, as one token has half of the connections; two wait for them.
+      await untilWaiting(2, rig);
       socket.destroy();
       await rig.owner.query("rollback");
       await untilInFlight(0, rig);

@@ -14,14 +14,16 @@ export interface GateOptions {
   readonly refusedPerAddressPerSecond: number;
 }
 
-/** Who asks, or why nobody is let in. */
+/** Who asks. */
+export interface Admitted {
+  readonly caller: Caller;
+  /** What the token's requests are counted under. */
+  readonly fingerprint: string;
+}
+
+/** Who asks, or why the request is refused. */
 export type GateResult =
-  | {
-      readonly ok: true;
-      readonly caller: Caller;
-      /** What the token's requests are counted under. */
-      readonly fingerprint: string;
-    }
+  | ({ readonly ok: true } & Admitted)
   | { readonly ok: false; readonly error: ErrorBody; readonly headers: Readonly<Record<string, string>> };
 
 /** Bursts are this many seconds of a rate. */

@@ -8,12 +8,14 @@ import type { Caller, RoleView, TableRequest } from "../types.ts";
 import { databaseFailure } from "./database-failure.ts";
 import { withSafeCount } from "./exact-counts.ts";
 import { nameOf } from "./faults.ts";
+import type { Admitted } from "./gate.ts";
 import { chooseDocument, DOCUMENT_TYPES } from "./media.ts";
 import { withSentHash } from "./reveal.ts";
 import { type PortalTransactions, runPlan } from "./run-plan.ts";
 import { sendError } from "./send.ts";
 import { headerOf, tableRequestOf } from "./table-request.ts";
 import type { Target } from "./target.ts";
+import type { TokenSlots } from "./token-slots.ts";
 
 /** Options of {@link createHandlers}. */
 export interface HandlerOptions {
@@ -27,6 +29,8 @@ export interface HandlerOptions {
 export interface HandlerModules {
   readonly log: Log;
   readonly database: PortalTransactions;
+  /** Gives each token its share of the database. */
+  readonly slots: TokenSlots;
   /** What a role may see and do, now. */
   readonly viewOf: (role: Caller["role"]) => RoleView;
   /** What is missing to serve; empty when ready. */
@@ -43,7 +47,7 @@ export interface Handlers {
   table(
     request: FastifyRequest,
     reply: FastifyReply,
-    caller: Caller,
+    admitted: Admitted,
     target: { readonly table: string; readonly query: string },
     onTable: (table: string) => void,
   ): Promise<FastifyReply>;
@@ -87,7 +91,7 @@ export function createHandlers(opts: HandlerOptions, modules: HandlerModules): H
   const answerTable = async (
     request: FastifyRequest,
     reply: FastifyReply,
-    caller: Caller,
+    { caller, fingerprint: key }: Admitted,
     { table, query }: { readonly table: string; readonly query: string },
     onTable: (table: string) => void,
   ): Promise<FastifyReply> => {
@@ -113,10 +117,13 @@ export function createHandlers(opts: HandlerOptions, modules: HandlerModules): H
     });
     let result: Awaited<ReturnType<typeof runPlan>>;
     try {
-      result = await runPlan(read.request, planned.plan, caller, {
-        database: modules.database,
-        signal: gone.signal,
-        maxRows: opts.maxRows,
+      result = await modules.slots.run(key, () => {
+        gone.signal.throwIfAborted();
+        return runPlan(read.request, planned.plan, caller, {
+          database: modules.database,
+          signal: gone.signal,
+          maxRows: opts.maxRows,
+        });
       });
     } catch (error) {
       if (gone.signal.aborted) return sendError(reply, failure(499, "CLIENT_GONE", "The client has gone"));

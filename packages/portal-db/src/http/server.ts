@@ -5,14 +5,14 @@ import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest }
 import { failure } from "../failures.ts";
 import { portalInFlight, portalLimitedTotal, portalRequestSeconds, portalRequestsTotal } from "../metrics.ts";
 import type { TokenVerifier } from "../tokens/verifier.ts";
-import type { Caller } from "../types.ts";
 import { corsHeaders, preflightHeaders } from "./cors.ts";
 import { BAD_PATH, FOREIGN_HOST, nameOf, noFunction, refuseClient, requestFailure } from "./faults.ts";
-import { createGate, type GateOptions } from "./gate.ts";
+import { type Admitted, createGate, type GateOptions } from "./gate.ts";
 import { createHandlers, type HandlerModules, type HandlerOptions } from "./handlers.ts";
 import { sendError } from "./send.ts";
 import { headerOf } from "./table-request.ts";
 import { readTarget } from "./target.ts";
+import { createKeyCount } from "./token-slots.ts";
 
 /** Options of {@link createPortalServer}. */
 export interface PortalServerOptions extends GateOptions, HandlerOptions, HostCheckOptions {
@@ -27,6 +27,8 @@ export interface PortalServerOptions extends GateOptions, HandlerOptions, HostCh
   readonly maxConnections: number;
   /** Most requests that are being answered; more are answered 503. */
   readonly maxInFlight: number;
+  /** Most requests with one token that are being answered; more are answered 429. */
+  readonly maxInFlightPerToken: number;
   /** Proxies whose X-Forwarded-For is believed, as addresses and CIDR blocks; none by default. */
   readonly trustedProxies?: readonly string[];
   /** Origins whose pages may call; `*` is any. */
@@ -51,11 +53,12 @@ interface Context {
   readonly startedMs: number;
   /** A table that the caller may see, `/`, or `other`. */
   table: string;
-  caller: Caller | undefined;
+  admitted: Admitted | undefined;
 }
 
 const VERBS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"] as const;
 const VARY = "Authorization, Accept, Prefer, Range, Origin";
+const RETRY_SOON = { "retry-after": "1" };
 const KEEP_ALIVE_MS = 65_000;
 /** Status, in logs and metrics alone, of what its client did not wait for. */
 const CLIENT_GONE = 499;
@@ -71,6 +74,7 @@ export async function createPortalServer(
   modules: PortalServerModules,
 ): Promise<PortalServer> {
   const { clock, log, metrics } = modules;
+  const byToken = createKeyCount(opts.maxInFlightPerToken);
   const handlers = createHandlers(opts, modules);
   const gate = createGate(opts, modules);
   const { hostFault } = createHostCheck(opts);
@@ -100,7 +104,7 @@ export async function createPortalServer(
   app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
 
   app.addHook("onRequest", async (request, reply) => {
-    contexts.set(request, { startedMs: clock.monotonicMs(), table: "other", caller: undefined });
+    contexts.set(request, { startedMs: clock.monotonicMs(), table: "other", admitted: undefined });
     metrics.set(portalInFlight, ++inFlight);
     whenOver(request, reply, () => finish(request, reply));
     reply.headers({
@@ -127,15 +131,16 @@ export async function createPortalServer(
     metrics.set(portalInFlight, --inFlight);
     const seconds = (clock.monotonicMs() - context.startedMs) / 1_000;
     const verb = (VERBS as readonly string[]).includes(request.method) ? request.method : "other";
-    const { table, caller } = context;
+    const { table, admitted } = context;
+    if (admitted !== undefined) byToken.release(admitted.fingerprint);
     const status = reply.raw.writableFinished ? reply.statusCode : CLIENT_GONE;
     metrics.count(portalRequestsTotal, { verb, table, status: String(status) });
     metrics.observe(portalRequestSeconds, seconds, { verb });
     const fields = { requestId: request.id, verb, table, status, durationMs: Math.round(seconds * 1_000) };
-    const who = { role: caller?.role, account: caller?.accountId, tokenId: caller?.tokenId };
+    const { role, accountId: account, tokenId } = admitted?.caller ?? {};
     const isRead = verb === "GET" || verb === "HEAD" || verb === "OPTIONS";
     const level = status >= 500 ? "warn" : isRead ? "debug" : "info";
-    log[level]({ ...fields, ...who }, "request");
+    log[level]({ ...fields, role, account, tokenId }, "request");
   };
   app.setErrorHandler((error, request, reply) => {
     const known = requestFailure(error, opts.maxBodyBytes);
@@ -146,17 +151,31 @@ export async function createPortalServer(
   app.setNotFoundHandler((request, reply) => {
     const error = failure(405, "PGRST117", `Unsupported HTTP method: ${request.method.slice(0, 16)}`);
     const target = readTarget(request.raw.url ?? "");
-    return sendError(reply, error, { allow: handlers.allow(target, contexts.get(request)?.caller) });
+    return sendError(reply, error, { allow: handlers.allow(target, contexts.get(request)?.admitted?.caller) });
   });
 
-  /** Who asks; undefined when the answer is sent already. */
-  const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<Caller | undefined> => {
+  /** False when the answer is sent already. */
+  const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<boolean> => {
     const result = await gate(headerOf(request, "authorization"), clientIp(request.raw));
     const context = contexts.get(request);
-    if (result.ok && context !== undefined) context.caller = result.caller;
-    if (result.ok) return result.caller;
-    sendError(reply, result.error, result.headers);
-    return undefined;
+    if (!result.ok) {
+      sendError(reply, result.error, result.headers);
+      return false;
+    }
+    // The client may have gone while its token was looked at: then the end was counted already.
+    if (context === undefined || request.raw.socket.destroyed) return false;
+    if (!byToken.take(result.fingerprint)) {
+      metrics.count(portalLimitedTotal, { limit: "token_in_flight" });
+      const hint = "Wait for answers before you send more";
+      sendError(
+        reply,
+        failure(429, "RATE_LIMITED", "Too many requests at once with this token", null, hint),
+        RETRY_SOON,
+      );
+      return false;
+    }
+    context.admitted = result;
+    return true;
   };
 
   const preflight = (request: FastifyRequest, reply: FastifyReply): FastifyReply =>
@@ -178,8 +197,7 @@ export async function createPortalServer(
       metrics.count(portalLimitedTotal, { limit: "in_flight" });
       return sendError(reply, failure(503, "OVERLOADED", "The API is at its limit", null, "Try again later"));
     }
-    const caller = await admit(request, reply);
-    if (caller === undefined) return reply;
+    if (!(await admit(request, reply))) return reply;
     const encoding = headerOf(request, "content-encoding");
     if (encoding !== undefined && encoding.trim().toLowerCase() !== "identity") {
       return sendError(reply, failure(415, "PGRST102", "Content-Encoding not acceptable", "Send bodies as they are"));
@@ -194,14 +212,14 @@ export async function createPortalServer(
       const target = readTarget(request.raw.url ?? "");
       const context = contexts.get(request);
       if (target.kind === "system") return handlers.system(request, reply, target.name);
-      const caller = context?.caller;
-      if (target.kind === "bad" || caller === undefined || context === undefined) return sendError(reply, BAD_PATH);
+      const admitted = context?.admitted;
+      if (target.kind === "bad" || admitted === undefined || context === undefined) return sendError(reply, BAD_PATH);
       if (target.kind === "root") {
         context.table = "/";
-        return handlers.document(request, reply, caller);
+        return handlers.document(request, reply, admitted.caller);
       }
       if (target.kind === "function") return sendError(reply, noFunction(target.name));
-      return handlers.table(request, reply, caller, target, (table) => {
+      return handlers.table(request, reply, admitted, target, (table) => {
         context.table = table;
       });
     },

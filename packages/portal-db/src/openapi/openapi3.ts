@@ -88,6 +88,17 @@ function filters(table: TableView): Schema[] {
   }));
 }
 
+/** Filters that name one row by its whole primary key. */
+function keyFilters(table: TableView): Schema[] {
+  return table.primaryKey.map((name) => ({
+    name,
+    in: "query",
+    required: true,
+    description: "The row's own value: `eq.1`.",
+    schema: { type: "string", pattern: "^eq\\." },
+  }));
+}
+
 const param = (name: string): Schema => ref("parameters", name);
 const FAILED = ref("responses", "Failed");
 const security = [{ bearer: [] }];
@@ -145,7 +156,7 @@ function operations(table: TableView): Schema {
       ...base,
       operationId: `put_${table.name}`,
       summary: `Makes or replaces the one row of ${table.name} whose whole primary key is filtered by`,
-      parameters: [...filters(table), ...["select", "prefer_write"].map(param)],
+      parameters: [...keyFilters(table), ...["select", "prefer_write"].map(param)],
       requestBody: { required: true, content: json(ref("schemas", `${name}Insert`)) },
       responses: {
         "200": { description: "The row that was replaced, with `Prefer: return=representation`.", ...shown },
