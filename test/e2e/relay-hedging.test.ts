@@ -107,6 +107,7 @@ describe("hedges", () => {
     await using b = await startChain();
     await using rig = await rigOf([a, b], { timeoutMs: 1_500 });
     await warm(rig);
+    const { result: filter } = JSON.parse((await send(rig, rpc("9", "eth_newBlockFilter"))).text) as RpcReply;
     const before = asked([a, b]);
     const hedged = async (): Promise<number> => (await hedges(rig, "won")) + (await hedges(rig, "lost"));
     const hedgedBefore = await hedged();
@@ -114,8 +115,8 @@ describe("hedges", () => {
     const once = [
       rpc("1", "eth_sendRawTransaction", '["0x02"]'),
       rpc("2", "eth_newFilter", "[{}]"),
-      rpc("3", "eth_getFilterChanges", '["0x1"]'),
-      rpc("4", "eth_uninstallFilter", '["0x1"]'),
+      rpc("3", "eth_getFilterChanges", JSON.stringify([filter])),
+      rpc("4", "eth_uninstallFilter", JSON.stringify([filter])),
       rpc("5", "made_upMethod", "[]"),
     ];
     const asking = Promise.all(once.map(async (one) => JSON.parse((await send(rig, one)).text) as RpcReply));

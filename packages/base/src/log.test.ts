@@ -37,6 +37,7 @@ test("base names its exports", () => {
       "decimalToUnits",
       "errorBody",
       "errorRow",
+      "hasLoneSurrogate",
       "hexToBytes",
       "hopJsonMembers",
       "hostOf",

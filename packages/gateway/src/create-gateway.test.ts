@@ -64,6 +64,7 @@ async function startRig(): Promise<Rig> {
     { catalogue: catalogue.services, clock: systemClock, log: silentLog, metrics, random: Math.random },
   );
   await relay.start();
+  relay.survey();
   const payment = standInPayment();
   const gateway = createGateway(
     { ...gatewayDefaults, gatewayPort: 0, metricsPort: 0 },

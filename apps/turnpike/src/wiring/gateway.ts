@@ -162,7 +162,8 @@ export async function startGateway(input: GatewayInput): Promise<GatewayService>
   const reloadAll = worker?.reload ?? (() => reload("admin"));
   const adminPort = await openAdmin(() => config, { ...modules, control, reload: reloadAll, random }, stack);
   const { relay } = parts.current;
-  void relay.start().catch((error: unknown) => {
+  const probed = relay.start().then(() => relay.survey());
+  void probed.catch((error: unknown) => {
     log.warn({ error: String(error) }, "the suppliers could not be probed");
   });
   const owned = stack.move();

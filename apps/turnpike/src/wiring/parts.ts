@@ -102,7 +102,8 @@ export function createParts(start: Config, catalogue: Catalogue, modules: PartsM
       const keepsCounts = isSame(({ limits }) => ({ ...limits, unpaid: undefined }));
       const limits = keepsCounts ? current.limits : createLimits(next, { ...modules, store });
       if (relay !== current.relay) {
-        await Promise.race([relay.start(), delay(PROBE_WAIT_MS, undefined, { ref: false })]);
+        const probed = relay.start().then(() => relay.survey());
+        await Promise.race([probed, delay(PROBE_WAIT_MS, undefined, { ref: false })]);
       }
       made.move();
       const parts = { catalogue: kept, relay, subscriptions, options, ...(limits === undefined ? {} : { limits }) };

@@ -508,6 +508,7 @@ test("anvil: what it does not have is found out before a call asks for it", asyn
   await using anvil = await startAnvil({ chainId: 1 });
   await using relay = relayTo([anvil.url]);
   await relay.start();
+  relay.survey();
   await eventually("its methods are known", () => relay.missingMethods("eth" as ServiceId).has("eth_capabilities"));
   const missing = relay.missingMethods("eth" as ServiceId);
   for (const name of ["eth_getBalance", "eth_call", "eth_getLogs", "eth_newFilter", "eth_getFilterChanges"]) {

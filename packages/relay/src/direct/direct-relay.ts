@@ -50,6 +50,8 @@ export interface DirectRelay extends Relay, RelayControl {
   readonly memory: RelayMemory;
   /** Begins to probe the suppliers; resolves when each was probed once. Without it, each is probed at its first call. */
   start(): Promise<void>;
+  /** Begins to ask suppliers, once they were probed, which of the declared methods they have. */
+  survey(): void;
 }
 
 /**
@@ -172,8 +174,11 @@ class SupplierSets implements DirectRelay {
     this.#sets.set(id, set);
   }
 
-  async start(): Promise<void> {
-    await this.#prober.start();
+  start(): Promise<void> {
+    return this.#prober.start();
+  }
+
+  survey(): void {
     if (!this.#closing.signal.aborted) this.#survey.start();
   }
 

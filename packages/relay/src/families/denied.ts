@@ -336,7 +336,10 @@ function patternOf(names: readonly string[]): RegExp {
   const parts = names.map((name) => {
     const isOpen = name.endsWith("*");
     const text = (isOpen ? name.slice(0, -1) : name).toLowerCase();
-    return `${text.split("*").map(RegExp.escape).join("[^_/]*")}${isOpen ? ".*" : ""}`;
+    return `${text
+      .split("*")
+      .map((part) => RegExp.escape(part))
+      .join("[^_/]*")}${isOpen ? ".*" : ""}`;
   });
   return parts.length === 0 ? /(?!)/ : new RegExp(`^(?:${parts.join("|")})$`, "su");
 }
