@@ -87,6 +87,12 @@ export const GATEWAY = section(
       100_000,
       "Calls under way at once, for the paid routes and for the free relay each; more are answered 503 OVERLOADED.",
     ),
+    maxConcurrentPerClient: integer(
+      256,
+      1,
+      100_000,
+      "Free calls under way at once of one client (address, or application with a key), over HTTP and WebSockets; more are answered 429.",
+    ),
     maxConnections: integer(20_000, 10, 1_000_000, "Open connections; more are closed at once."),
     maxConnectionsPerClient: Type.Optional(
       Type.Integer({

@@ -13,7 +13,8 @@ import { applyHttpLimits, createHttpServer, listenOn } from "./http/server.ts";
 import { hostName, parseTarget } from "./http/target.ts";
 import { Unsent } from "./http/unsent.ts";
 import { Works } from "./http/works.ts";
-import { createTakeCalls } from "./keys/take-calls.ts";
+import { createTakeCalls, createTakeEvents } from "./keys/take-calls.ts";
+import { CallersInFlight } from "./limits/callers-in-flight.ts";
 import { noRateLimits } from "./limits/types.ts";
 import { oldGenerations } from "./metrics.ts";
 import { createAccessLog } from "./monitoring/access-log.ts";
@@ -63,6 +64,8 @@ export function assembleGateway(
     metrics,
     hashSeed: Buffer.from(random.bytes(4)).readUInt32LE(),
   });
+  const inFlight = new CallersInFlight({ maxPerCaller: () => opts.maxConcurrentPerClient, metrics });
+  const takeEvents = createTakeEvents(modules.applications);
   const budget = createBodyBudget(() => opts.maxBufferedBytes);
   const shared: Shared = {
     payment,
@@ -81,6 +84,7 @@ export function assembleGateway(
     unsent: new Unsent(() => opts.maxHeldAnswerBytes * UNSENT_SHARE),
     working,
     isDraining: () => draining,
+    inFlight,
     takeCalls,
     takesKeys,
   };
@@ -154,6 +158,8 @@ export function assembleGateway(
           return reply;
         },
         take: takeCalls({ take: (request) => (live?.parts.limits ?? noRateLimits).take(request) }),
+        takeEvents,
+        inFlight,
         takesKeys,
         clientIp,
         requestId,

@@ -13,6 +13,7 @@ import type { Desk } from "./http/request.ts";
 import type { Unsent } from "./http/unsent.ts";
 import { Works } from "./http/works.ts";
 import type { TakeCalls } from "./keys/take-calls.ts";
+import type { CallersInFlight } from "./limits/callers-in-flight.ts";
 import { noRateLimits, type RateLimits } from "./limits/types.ts";
 import { createReadiness, type Readiness } from "./monitoring/readiness.ts";
 import { monitoringRoutes } from "./monitoring/routes.ts";
@@ -54,6 +55,8 @@ export interface Shared {
   readonly unsent: Unsent;
   readonly working: Working;
   readonly isDraining: () => boolean;
+  /** Free calls under way, by whose they are. */
+  readonly inFlight: CallersInFlight;
   /** Takes calls from limits as a configuration has them. */
   readonly takeCalls: (limits: RateLimits) => TakeCalls;
   /** True when requests may carry keys of applications. */
@@ -133,6 +136,7 @@ export function createGeneration(
       budget: freeBudget,
       deadlines,
       take: takeCalls(limits),
+      inFlight: shared.inFlight,
       takesKeys,
       clientIp,
       stopping: stop,

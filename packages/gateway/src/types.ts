@@ -44,6 +44,8 @@ export interface GatewayOptions {
   readonly maxConnectionsPerClient: number;
   /** Most requests with work in progress at each door; more are 503 OVERLOADED. The answer to an unpaid request is not work. */
   readonly maxConcurrentRequests: number;
+  /** Most free calls of one client that are under way at once, over HTTP and WebSockets; more are 429 RATE_LIMITED. */
+  readonly maxConcurrentPerClient: number;
   /** Most bytes of request bodies that are held at once, over all requests; those of free calls may be half of them. */
   readonly maxBufferedBytes: number;
   /**
@@ -162,6 +164,7 @@ export const gatewayDefaults: GatewayOptions = {
   maxConnections: 20_000,
   maxConnectionsPerClient: 5_000,
   maxConcurrentRequests: 2_000,
+  maxConcurrentPerClient: 256,
   maxBufferedBytes: 256 * 1_048_576,
   maxHeldAnswerBytes: 512 * 1_048_576,
   stallTimeoutMs: 120_000,

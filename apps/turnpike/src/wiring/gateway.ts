@@ -79,6 +79,7 @@ export function gatewayOptions(config: Config): GatewayOptions {
     stallTimeoutMs: Math.max(gatewayDefaults.stallTimeoutMs, longestCallMs + STALL_SLACK_MS),
     maxBufferedBytes: gateway.maxBufferedBytes,
     maxConcurrentRequests: gateway.maxConcurrentRequests,
+    maxConcurrentPerClient: gateway.maxConcurrentPerClient,
     maxBatchItems: gateway.maxBatchItems,
     freeTimeoutMs: gateway.upstreamTimeoutMs,
     drainTimeoutMs: gateway.shutdownTimeoutMs,

@@ -9,6 +9,7 @@ import { sendContinue } from "../http/server.ts";
 import { presentedKey } from "../keys/presented.ts";
 import type { TakeCalls } from "../keys/take-calls.ts";
 import { callerOf } from "../limits/caller.ts";
+import { type CallersInFlight, TOO_MANY_AT_ONCE } from "../limits/callers-in-flight.ts";
 import { codeAnswer, freePreflight, NOT_FREE, refusalAnswer, rpcAnswer, withHeaders } from "./answers.ts";
 import { type RpcBody, readRpcBody, rpcError } from "./jsonrpc.ts";
 import { createRelayCalls } from "./relay-calls.ts";
@@ -33,6 +34,7 @@ export interface FreeDoorModules {
   /** For bodies that do not come. */
   readonly deadlines: Deadlines;
   readonly take: TakeCalls;
+  readonly inFlight: CallersInFlight;
   /** True when requests may carry keys of applications; else what looks like one is nothing. */
   readonly takesKeys: boolean;
   /** Address of the client. */
@@ -72,7 +74,7 @@ const UNKNOWN_MAX_BYTES = 65_536;
 
 /** The door of the free relay. Every error is a JSON-RPC object with the call's id. */
 export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules): FreeDoor {
-  const { desk, budget, deadlines, take, takesKeys } = modules;
+  const { desk, budget, deadlines, take, takesKeys, inFlight } = modules;
   const bodies = { budget, deadlines };
   const calls = createRelayCalls({ ...modules, timeoutMs: opts.timeoutMs, mayStream: true });
   const suffix = `.${opts.relayDomain.toLowerCase()}`;
@@ -116,7 +118,8 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
     const verdict = taken instanceof Promise ? await taken : taken;
     if (!verdict.ok) return refusalAnswer(id, verdict);
     const caller = callerOf(key, clientIp);
-    const answer = await work(caller);
+    const done = await inFlight.run(caller, () => work(caller));
+    const answer = done ?? codeAnswer(id, "RATE_LIMITED", { message: TOO_MANY_AT_ONCE });
     if (answer.status >= 500) verdict.failed?.();
     return withHeaders(answer, verdict.headers);
   };

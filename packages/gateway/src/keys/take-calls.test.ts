@@ -1,13 +1,13 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { noMetrics, type ServiceId } from "@turnpike/base";
-import { openSocket, refusedUpgrade, virtualClock } from "@turnpike/testkit";
+import { eventually, openSocket, refusedUpgrade, virtualClock } from "@turnpike/testkit";
 import { startSocketGateway } from "../../test/socket-gateway.ts";
 import { startSocketStub } from "../../test/socket-stub.ts";
 import { startTestGateway } from "../../test/stand-ins.ts";
 import { createRateLimits } from "../limits/rate-limits.ts";
 import type { RateLimits, RateRequest } from "../limits/types.ts";
-import { createTakeCalls } from "./take-calls.ts";
+import { createTakeCalls, createTakeEvents } from "./take-calls.ts";
 import type { Applications, KeyedApplication } from "./types.ts";
 
 interface Ledger {
@@ -160,5 +160,53 @@ suite("calls with keys", { timeout: 300_000 }, () => {
     await client.until(2);
     assert.match(client.texts[1] ?? "", /"id":2,"error":\{"code":-32005,.*used the calls of its plan/);
     assert.deepEqual(ledger, { served: 2, refused: 2, failed: 0, taken: 2 });
+  });
+});
+
+suite("events of WebSockets", () => {
+  const eth = "eth" as ServiceId;
+
+  test("they are taken from the quota and counted as served; beyond it, or without an application, there are none", async () => {
+    const { applications, ledger } = one(5, 1);
+    const take = createTakeEvents(applications);
+    assert.equal(await take({ key: "good", serviceId: eth, items: 4 }), true);
+    assert.equal(await take({ key: "good", serviceId: eth, items: 2 }), false);
+    assert.deepEqual([ledger.taken, ledger.served, ledger.refused], [4, 4, 2]);
+    assert.equal(await take({ key: "gone", serviceId: eth, items: 1 }), false);
+    // Whether the key is good cannot be found out now.
+    assert.equal(await take({ key: "down", serviceId: eth, items: 1 }), true);
+  });
+
+  test("a connection whose application has used its quota is ended; one without a key goes on", async (context) => {
+    context.mock.timers.enable({ apis: ["setInterval"] });
+    await using stub = await startSocketStub(({ id, method }) => {
+      const result = method === "eth_chainId" ? "0x1" : "0xs";
+      return JSON.stringify({ jsonrpc: "2.0", id, result });
+    });
+    // The upgrade, the subscription, and three events.
+    const { applications, ledger } = one(5);
+    await using here = await startSocketGateway({ chainId: 1, socketUrls: [stub.url], modules: { applications } });
+    const base = here.url.replace("/relay/eth", "/relay");
+    await using keyed = await openSocket(`${base}/key/good/eth`);
+    await using keyless = await openSocket(`${base}/eth`);
+    for (const client of [keyed, keyless]) await client.call(1, "eth_subscribe", ["newPendingTransactions"]);
+    const event = '{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0xs","result":"0x1"}}';
+    const tick = (): void => context.mock.timers.tick(1_000);
+    for (let count = 2; count < 5; count++) {
+      stub.broadcast(event);
+      await Promise.all([keyed.until(count), keyless.until(count)]);
+      tick();
+      await eventually("the event is counted", () => ledger.served === count + 1);
+    }
+    stub.broadcast(event);
+    await keyed.until(5);
+    tick();
+    assert.deepEqual(await keyed.closed, {
+      code: 1008,
+      reason: "the application's calls are used, or its key is gone",
+    });
+    stub.broadcast(event);
+    await keyless.until(6);
+    assert.equal(ledger.taken, 5);
   });
 });

@@ -33,6 +33,23 @@ export type CallVerdict =
 /** Takes calls from the limits that are theirs: of the client, or of the application whose key they carry. */
 export type TakeCalls = (request: CallRequest) => CallVerdict | Promise<CallVerdict>;
 
+/** Takes events of a WebSocket from the quotas of the application whose key it has; false when they are used, or the key is gone. */
+export type TakeEvents = (
+  request: Pick<CallRequest, "serviceId" | "items"> & { readonly key: string },
+) => Promise<boolean>;
+
+/** Makes {@link TakeEvents}. Nobody chooses when events come, so that limits of a second do not count them. */
+export function createTakeEvents(applications: Applications | undefined): TakeEvents {
+  return async ({ key, serviceId, items }) => {
+    const application = await applications?.find(key, true);
+    if (application === undefined || typeof application === "string") return application !== "unknown";
+    const { ok } = application.take(items);
+    if (ok) application.served(serviceId, items);
+    else application.refused(serviceId, items, false);
+    return ok;
+  };
+}
+
 /** What {@link createTakeCalls} works with. */
 export interface TakeCallsModules {
   readonly applications: Applications | undefined;

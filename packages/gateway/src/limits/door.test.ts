@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { request } from "node:http";
 import { suite, test } from "node:test";
 import { noMetrics } from "@turnpike/base";
-import { virtualClock } from "@turnpike/testkit";
+import type { RelayResult } from "@turnpike/relay";
+import { eventually, virtualClock } from "@turnpike/testkit";
 import { startTestGateway, type TestGateway } from "../../test/stand-ins.ts";
 import { createRateLimits, type RateLimitsOptions } from "./rate-limits.ts";
 
@@ -75,6 +76,28 @@ suite("limits at the free door", () => {
     assert.notEqual((await post(to, call(1), "6.6.6.6, 198.51.100.1")).status, 429);
     assert.equal((await post(to, call(1), "7.7.7.7, 198.51.100.1")).status, 429);
     assert.notEqual((await post(to, call(1), "198.51.100.2")).status, 429);
+  });
+
+  test("slow calls of one client take so many places and no more; calls of others go on", async () => {
+    await using to = await startTestGateway({ maxConcurrentPerClient: 2, trustedProxies: ["127.0.0.1"] });
+    const slow = Promise.withResolvers<RelayResult>();
+    to.relay.answer = () => slow.promise;
+    const client = "198.51.100.1";
+    const held = [post(to, call(1), client), post(to, `[${call(2)},${call(3)}]`, client)];
+    await eventually("they are under way", () => to.relay.runs === 3);
+    to.relay.answer = () => '{"jsonrpc":"2.0","id":1,"result":"0x10"}';
+    const refused = await post(to, call(77), client);
+    assert.equal(refused.status, 429);
+    assert.match(refused.text, /"id":77,"error":\{"code":-32005,.*under way/);
+    assert.deepEqual(refused.headers["retry-after"], ["1"]);
+    assert.equal((await post(to, call(4), "198.51.100.2")).status, 200);
+    assert.equal((await fetch(`${to.url}/v1/eth`, { method: "POST" })).status, 402);
+    slow.resolve({ ok: false, code: "SUPPLIERS_FAILED", attempts: 1 });
+    assert.deepEqual(
+      (await Promise.all(held)).map(({ status }) => status),
+      [502, 502],
+    );
+    assert.equal((await post(to, call(5), client)).status, 200);
   });
 
   test("requests of the paid routes are not counted", async () => {

@@ -12,6 +12,7 @@ import { type SocketGateway, type SocketGatewayInput, startSocketGateway } from 
 import { type SocketStub, type StubCall, startSocketStub } from "../../test/socket-stub.ts";
 import { service } from "../../test/stand-ins.ts";
 import { createRequestIds } from "../http/request-id.ts";
+import { CallersInFlight } from "../limits/callers-in-flight.ts";
 import type { RateLimits } from "../limits/types.ts";
 import { createSocketCounts } from "./counts.ts";
 import { createWebSocketDoor } from "./door.ts";
@@ -224,6 +225,8 @@ describe("heads of upgrades", () => {
         subscriptions: { ...noSubscriptions, offers: () => true, pair: async () => paired },
         calls: () => Promise.reject(new Error("no call is expected")),
         take: () => ({ ok: true, headers: [] }),
+        takeEvents: async () => true,
+        inFlight: new CallersInFlight({ maxPerCaller: () => 1, metrics: noMetrics }),
         takesKeys: false,
         clientIp: () => "127.0.0.1",
         requestId: createRequestIds({ bytes: (count) => new Uint8Array(count) }),
@@ -252,6 +255,21 @@ describe("heads of upgrades", () => {
 });
 
 describe("messages", () => {
+  test("a client has so many calls under way at most, over all its WebSockets; what comes more is refused", async () => {
+    await using at = await stage({}, { options: { maxConcurrentPerClient: 1 } });
+    await using one = await openSocket(at.here.url);
+    await using two = await openSocket(at.here.url);
+    const held = one.call(1, "eth_held");
+    await eventually("it is under way", () => at.held !== undefined);
+    assert.match(JSON.stringify((await two.call(2, "eth_chainId")).error), /-32005.*under way/);
+    two.send('[{"jsonrpc":"2.0","id":3,"method":"eth_chainId"},{"jsonrpc":"2.0","method":"eth_chainId"}]');
+    await two.until(2);
+    assert.match(two.texts[1] ?? "", /^\[\{"jsonrpc":"2\.0","id":3,"error":\{"code":-32005,[^\]]*\}\]$/);
+    at.stub.broadcast(JSON.stringify({ jsonrpc: "2.0", id: at.held, result: "late" }));
+    assert.equal((await held).result, "late");
+    assert.equal((await two.call(4, "eth_chainId")).result, "0x1");
+  });
+
   test("where all clients share a supplier's WebSocket there are no filters: one would be everybody's", async () => {
     await using at = await stage();
     await using client = await openSocket(at.here.url);

@@ -4,13 +4,15 @@ import { clientKey, type ErrorCode, type Metrics, type RequestId } from "@turnpi
 import type { FamilyId, Service } from "@turnpike/catalogue";
 import type { PairedSocket, SocketDialect, Subscriptions } from "@turnpike/relay";
 import { type WebSocket, WebSocketServer } from "ws";
-import { codeAnswer, NOT_FREE, refusalAnswer } from "../free/answers.ts";
+import { codeAnswer, codeError, NOT_FREE, refusalAnswer } from "../free/answers.ts";
+import type { RpcItem } from "../free/jsonrpc.ts";
 import type { Answer } from "../http/answer.ts";
 import { headFault } from "../http/front.ts";
 import { hostName, parseTarget, type Target } from "../http/target.ts";
 import { presentedKey, relayPlace } from "../keys/presented.ts";
-import type { TakeCalls } from "../keys/take-calls.ts";
+import type { TakeCalls, TakeEvents } from "../keys/take-calls.ts";
 import { callerOf } from "../limits/caller.ts";
+import { type CallersInFlight, TOO_MANY_AT_ONCE } from "../limits/callers-in-flight.ts";
 import { requestsTotal } from "../metrics.ts";
 import type { Watch } from "../monitoring/watch.ts";
 import { gatewayDefaults, type Random } from "../types.ts";
@@ -28,7 +30,7 @@ import {
 import type { WebSocketLimits } from "./options.ts";
 import { pairLocal } from "./pair.ts";
 import { refuseUpgrade } from "./refuse.ts";
-import { Session, type SessionParts } from "./session.ts";
+import { joined, type Reply, Session, type SessionParts } from "./session.ts";
 
 /** Options of {@link createWebSocketDoor}. */
 export interface WebSocketDoorOptions {
@@ -44,6 +46,8 @@ export interface WebSocketDoorModules {
   readonly subscriptions: Subscriptions;
   readonly calls: SocketCalls;
   readonly take: TakeCalls;
+  readonly takeEvents: TakeEvents;
+  readonly inFlight: CallersInFlight;
   /** True when upgrades may carry keys of applications. */
   readonly takesKeys: boolean;
   /** Address of the client. */
@@ -106,7 +110,7 @@ function isProtocols(header: string): boolean {
 
 /** The door of the free relay for WebSockets: `wss://{id}.<relayDomain>` and `{gateway}/relay/{id}`. */
 export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSocketDoorModules): WebSocketDoor {
-  const { subscriptions, calls, metrics, random, counts } = modules;
+  const { subscriptions, calls, metrics, random, counts, inFlight } = modules;
   const { byClient } = counts;
   const { limits, maxHeaders = gatewayDefaults.maxHeaders } = opts;
   const suffix = `.${opts.relayDomain.toLowerCase()}`;
@@ -125,6 +129,8 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
   });
   const sessions = new Set<Session>();
   const upgrades = new Set<Promise<void>>();
+  /** Keys of applications. */
+  const keys = new WeakMap<Session, string>();
   const groups: Set<Session>[] = Array.from({ length: PING_TICKS }, () => new Set());
   let tick = 0;
   let nextGroup = 0;
@@ -149,10 +155,21 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
     return found;
   };
 
+  /** Takes the events of an application's session from its quota: when that is used, or its key is gone, it ends. */
+  const countEvents = async (session: Session): Promise<void> => {
+    const items = session.takeEvents();
+    const key = keys.get(session);
+    if (items === 0 || key === undefined) return;
+    if (!(await modules.takeEvents({ key, serviceId: session.service.id, items }))) session.drop("quota");
+  };
+
   const timer = setInterval(() => {
     for (const session of groups[tick % PING_TICKS] ?? []) session.ping();
     tick++;
-    for (const session of sessions) session.checkAge(maxMessageTicks);
+    for (const session of sessions) {
+      session.checkAge(maxMessageTicks);
+      void countEvents(session);
+    }
     for (const session of tooMany((one) => one.queuedBytes)) session.drop("slow");
     for (const session of tooMany((one) => one.unfinishedBytes)) session.terminate("unfinished");
   }, tickMs);
@@ -213,8 +230,11 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
       limits,
       frame: dialect === "comet" ? cometFrame : evmFrame,
       take,
-      relay: (items, isBatch) =>
-        calls({ service, dialect: dialect === "comet" ? "comet" : "evm", client }, items, isBatch),
+      async relay(items, isBatch) {
+        const spoken = dialect === "comet" ? "comet" : "evm";
+        const reply = await inFlight.run(client, () => calls({ service, dialect: spoken, client }, items, isBatch));
+        return reply ?? refusedReply(items, isBatch);
+      },
       local: (session, item, after, isBatch) => {
         if (dialect === "comet") return cometLocal(session, item, after);
         if (dialect === "evm") return evmLocal(session, item, after, random);
@@ -295,6 +315,7 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
     server.handleUpgrade(req, socket, head, (opened) => {
       isTaken = true;
       const session = new Session(opened, service, clientIp, partsOf(service, take, dialect, pair, caller));
+      if (key !== undefined) keys.set(session, key);
       pair.session = session;
       modules.watch.upgraded(req, modules.requestId(req), service.id, { status: 101, result: "ok", bytes: 0 });
       begin(opened, socket, session);
@@ -357,6 +378,13 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
       if (sessions.size > 0) await within(gone, limits.closeTimeoutMs + 500);
     },
   };
+}
+
+/** What each call of a message gets when its client has too many under way. */
+function refusedReply(items: readonly RpcItem[], isBatch: boolean): Reply {
+  const calls = items.filter((item) => item.kind !== "notification");
+  const texts = calls.map(({ id }) => codeError(id, "RATE_LIMITED", TOO_MANY_AT_ONCE));
+  return { body: joined(texts, isBatch), result: "RATE_LIMITED" };
 }
 
 interface PairSlot {

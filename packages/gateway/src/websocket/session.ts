@@ -18,6 +18,7 @@ export type DropReason =
   | "unfinished"
   | "exhausted"
   | "missed"
+  | "quota"
   | "stopping"
   | "reloaded"
   | "supplier";
@@ -61,6 +62,7 @@ const CLOSE: Readonly<Record<DropReason, readonly [number, string]>> = {
   silent: [1008, "no answer to a ping"],
   unfinished: [1008, "a message was not whole in time"],
   exhausted: [1011, "no supplier can be reached"],
+  quota: [1008, "the application's calls are used, or its key is gone"],
   missed: [1012, "events are missing: connect and subscribe again"],
   reloaded: [1012, "the gateway has another configuration: connect again"],
   stopping: [1001, "the gateway is stopping"],
@@ -83,6 +85,7 @@ export class Session {
   #held: Map<string, Held> | undefined;
   readonly #inbound = new Inbound();
   #isOver = false;
+  #events = 0;
   #inFlight = 0;
   #idle: (() => void) | undefined;
   /** False from a ping on until the client shows a sign of life. */
@@ -198,16 +201,28 @@ export class Session {
     else this.#socket.send(body, { binary: false });
   }
 
+  /** Events sent since the last call of this. */
+  takeEvents(): number {
+    const events = this.#events;
+    this.#events = 0;
+    return events;
+  }
+
   /** Sends what its own supplier said, as it came. */
   forward(bytes: Buffer): void {
     if (this.#isOver) return;
-    this.#parts.sent(1);
+    this.#countEvent();
     this.#send(bytes);
+  }
+
+  #countEvent(): void {
+    this.#events++;
+    this.#parts.sent(1);
   }
 
   #event(id: string, event: SharedEvent): void {
     if (this.#isOver) return;
-    this.#parts.sent(1);
+    this.#countEvent();
     this.#send(this.#parts.frame(event, id));
   }
 
@@ -337,7 +352,8 @@ function asText(body: Uint8Array | string): string {
   return typeof body === "string" ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8");
 }
 
-function joined(texts: readonly string[], isBatch: boolean): string {
+/** The texts of a message's answers as one: none is an empty text. */
+export function joined(texts: readonly string[], isBatch: boolean): string {
   if (!isBatch) return texts[0] ?? "";
   return texts.length === 0 ? "" : `[${texts.join(",")}]`;
 }
