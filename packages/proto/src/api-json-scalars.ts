@@ -39,12 +39,19 @@ function fraction(nanos: number): string {
   return `.${String(nanos).padStart(9, "0")}`.replace(/(?:000){1,2}$/, "").replace(/^\.(?:000)?$/, "");
 }
 
+/** Date and time in UTC, years 1 to 9999, without a zone; undefined for another time. */
+export function isoSeconds(seconds: bigint): string | undefined {
+  if (seconds < -62_135_596_800n || seconds > 253_402_300_799n) return undefined;
+  return new Date(Number(seconds) * 1000).toISOString().slice(0, 19);
+}
+
 /** RFC 3339 in UTC, years 1 to 9999. Throws `INTERNAL` for another time. */
 export function timestampToJson({ seconds, nanos }: Timestamp): string {
-  if (seconds < -62_135_596_800n || seconds > 253_402_300_799n || nanos < 0 || nanos > 999_999_999) {
+  const text = isoSeconds(seconds);
+  if (text === undefined || nanos < 0 || nanos > 999_999_999) {
     throw new AppError("INTERNAL", { message: `time out of range: ${seconds} s ${nanos} ns` });
   }
-  return `${new Date(Number(seconds) * 1000).toISOString().slice(0, 19)}${fraction(nanos)}Z`;
+  return `${text}${fraction(nanos)}Z`;
 }
 
 /** Seconds with an `s`, such as `1.500s`. Throws `INTERNAL` when the signs disagree. */

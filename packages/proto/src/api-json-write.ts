@@ -27,19 +27,19 @@ const ESCAPES: Readonly<Record<string, string>> = {
 const PLAIN = /^[ !#-%'-;=?-[\]-~]*$/;
 
 /** A text as Go's encoding/json quotes it: fit for HTML. */
-function quote(text: string): string {
+export function quoteText(text: string): string {
   if (PLAIN.test(text)) return `"${text}"`;
   return JSON.stringify(text).replaceAll(/[<>&\u2028\u2029]/g, (character) => ESCAPES[character] ?? character);
 }
 
 function number(value: number): string {
   if (Object.is(value, -0)) return "-0";
-  return Number.isFinite(value) ? String(value) : quote(String(value));
+  return Number.isFinite(value) ? String(value) : quoteText(String(value));
 }
 
 function enumText(desc: DescEnum, value: number): string {
   const name = desc.value[value]?.name;
-  return name === undefined ? String(value) : quote(name);
+  return name === undefined ? String(value) : quoteText(name);
 }
 
 function scalarText(value: unknown): string {
@@ -47,23 +47,23 @@ function scalarText(value: unknown): string {
   if (typeof value === "number") return number(value);
   if (typeof value === "boolean") return String(value);
   if (value instanceof Uint8Array) return `"${bytesToBase64(value)}"`;
-  if (typeof value === "string") return quote(value);
+  if (typeof value === "string") return quoteText(value);
   throw new AppError("INTERNAL", { message: `${typeof value} is no scalar of proto` });
 }
 
 /** Numbers that the chain holds as texts, or as bytes of a text. */
 function markedText(mark: "Dec" | "Int", value: unknown): string {
   const text = value instanceof Uint8Array ? (bytesToUtf8(value) ?? "") : String(value);
-  return quote(mark === "Dec" ? decimalToJson(text) : text === "" ? "0" : text);
+  return quoteText(mark === "Dec" ? decimalToJson(text) : text === "" ? "0" : text);
 }
 
 function anyText(any: Any, types: Registry): string {
   const unpacked = unpackAny(any, types);
   if (!unpacked.ok) throw new AppError("INTERNAL", { message: unpacked.fault });
   const { schema, message } = unpacked.message;
-  const type = `"@type":${quote(any.typeUrl)}`;
+  const type = `"@type":${quoteText(any.typeUrl)}`;
   if (isWellKnown(schema)) return `{${type},"value":${messageText(schema, message, types)}}`;
-  const members = memberTexts(schema, message, types).map(({ name, json }) => `,${quote(name)}:${json}`);
+  const members = memberTexts(schema, message, types).map(({ name, json }) => `,${quoteText(name)}:${json}`);
   return `{${type}${members.join("")}}`;
 }
 
@@ -75,7 +75,7 @@ function messageText(schema: DescMessage, message: Message, types: Registry): st
   if (schema.typeName === "google.protobuf.Timestamp") return `"${timestampToJson(message as Timestamp)}"`;
   if (schema.typeName === "google.protobuf.Duration") return `"${durationToJson(message as Duration)}"`;
   if (schema.typeName === "google.protobuf.Any") return anyText(message as Any, types);
-  const members = memberTexts(schema, message, types).map(({ name, json }) => `${quote(name)}:${json}`);
+  const members = memberTexts(schema, message, types).map(({ name, json }) => `${quoteText(name)}:${json}`);
   return `{${members.join(",")}}`;
 }
 
@@ -101,7 +101,7 @@ function fieldText(field: DescField, value: unknown, types: Registry): string {
   }
   if (field.fieldKind === "map") {
     const map = value as Record<string, unknown>;
-    const entries = sortedMapKeys(field, map).map((key) => `${quote(key)}:${itemText(field, map[key], types)}`);
+    const entries = sortedMapKeys(field, map).map((key) => `${quoteText(key)}:${itemText(field, map[key], types)}`);
     return `{${entries.join(",")}}`;
   }
   // Go leaves a slice nil when the wire had nothing, and a nil slice is null; inside a oneof it is never nil

@@ -49,9 +49,17 @@ export {
   type Timestamp,
   TimestampSchema,
 } from "@bufbuild/protobuf/wkt";
+export { type AminoJson, toAminoJson } from "./amino-json.ts";
 export { packAny, type TypedMessage, typeUrlOf, unpackAny } from "./any.ts";
 export { fromApiJson, type ReadJson } from "./api-json-read.ts";
-export { type ApiJson, type JsonMemberText, jsonMemberTexts, toApiJson, toApiJsonText } from "./api-json-write.ts";
+export {
+  type ApiJson,
+  type JsonMemberText,
+  jsonMemberTexts,
+  quoteText,
+  toApiJson,
+  toApiJsonText,
+} from "./api-json-write.ts";
 export { type Decoded, decodeMessage, encodeMessage, findUnknownField, type UnknownField } from "./binary.ts";
 export { createMessage } from "./create.ts";
 export { type FileBytes, fileByName, fileBySymbol, fileDescriptorSet, filesBySymbol } from "./reflection.ts";

@@ -111,7 +111,11 @@ suite("reflection", () => {
 
   test("a symbol brings its file first, then each import once", () => {
     const names = filesBySymbol("pocket.shared.Query").map(({ name }) => name);
-    assert.deepEqual(names, ["pocket/shared/query.proto", "pocket/shared/params.proto"]);
+    assert.deepEqual(names.slice(0, 3), [
+      "pocket/shared/query.proto",
+      "pocket/shared/params.proto",
+      "amino/amino.proto",
+    ]);
     const deep = filesBySymbol("pocket.session.Session").map(({ name }) => name);
     assert.equal(deep[0], "pocket/session/types.proto");
     assert.equal(new Set(deep).size, deep.length);

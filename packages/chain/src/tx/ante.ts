@@ -5,13 +5,18 @@ import type { Context } from "../state/context.ts";
 import { done, fail, type Outcome, SDK } from "../state/outcome.ts";
 import type { DecodedTx } from "./decode.ts";
 import { deductFee, type GasPrice } from "./fees.ts";
-import { consumeSignatureGas, incrementSequences, setPublicKeys, verifySignatures } from "./signatures.ts";
+import {
+  consumeMissingSignatures,
+  consumeSignatureGas,
+  incrementSequences,
+  setPublicKeys,
+  signaturesOf,
+  verifySignatures,
+} from "./signatures.ts";
 import { goTimeText, timeoutNanosOf } from "./times.ts";
 import type { VerifySignature } from "./verified-signatures.ts";
 
 const MOST_GAS = (1n << 63n) - 1n;
-// What a missing key or signature of a simulated transaction will weigh once it is there.
-const SIMULATED_SIGNATURE_BYTES = 112n;
 
 function checkForm({ fee, body, raw, signers, authInfo }: DecodedTx, simulates: boolean): Outcome<undefined> {
   if (body.extensionOptions.length > 0) return fail(SDK.unknownExtensionOptions);
@@ -77,17 +82,16 @@ export function runAnte(ctx: Context, tx: DecodedTx, { gasPrices, verify }: Ante
   }
   const params = getAuthParams(ctx);
   ctx.gas.consume(params.txSizeCostPerByte * BigInt(tx.bytes.length), "txSize");
-  if (simulates) {
-    const missing = tx.signers.filter((_, i) => (tx.raw.signatures[i]?.length ?? 0) === 0).length;
-    ctx.gas.consume(params.txSizeCostPerByte * SIMULATED_SIGNATURE_BYTES * BigInt(missing), "txSize");
-  }
+  const given = signaturesOf(tx);
+  if (!given.ok) return given;
+  if (simulates) consumeMissingSignatures(ctx, tx, given.value, params);
   const paid = deductFee(ctx, tx, gasPrices);
   if (!paid.ok) return paid;
-  const keys = setPublicKeys(ctx, tx);
+  const keys = setPublicKeys(ctx, tx, given.value);
   if (!keys.ok) return keys;
-  const counted = consumeSignatureGas(ctx, tx);
+  const counted = consumeSignatureGas(ctx, tx, given.value);
   if (!counted.ok) return counted;
-  const verified = verifySignatures(ctx, tx, verify);
+  const verified = verifySignatures(ctx, tx, given.value, verify);
   if (!verified.ok) return verified;
   incrementSequences(ctx, tx);
   return done(undefined);

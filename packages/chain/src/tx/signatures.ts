@@ -1,35 +1,67 @@
 import { bytesEqual, bytesToBase64 } from "@turnpike/base";
-import { isCosmosPublicKey, publicKeyToAddressBytes } from "@turnpike/crypto";
+import type { auth } from "@turnpike/proto";
 import {
-  type Any,
-  type auth,
-  createMessage,
-  cryptoSecp256k1,
-  decodeMessage,
-  encodeMessage,
-  packAny,
-  signing,
-  tx as txs,
-  typeUrlOf,
-} from "@turnpike/proto";
+  type AccountKey,
+  accountKeyAddress,
+  aminoKeyBytes,
+  countKeys,
+  packAccountKey,
+  readAccountKey,
+} from "../modules/auth/account-keys.ts";
 import { type Account, addUnorderedNonce, getAccount, getAuthParams, setAccount } from "../modules/auth/accounts.ts";
 import { addressText } from "../state/addresses.ts";
 import { type Context, chainEvent } from "../state/context.ts";
-import { done, fail, type Outcome, SDK } from "../state/outcome.ts";
+import { done, fail, failPlain, type Outcome, SDK } from "../state/outcome.ts";
 import type { Bytes } from "../types.ts";
 import type { DecodedTx } from "./decode.ts";
+import type { SignerFacts } from "./sign-documents.ts";
+import { isAminoOnly, isIncomplete, readSignature, type SignatureData, signatureBytes } from "./signature-data.ts";
 import { timeoutNanosOf } from "./times.ts";
 import type { VerifySignature } from "./verified-signatures.ts";
+import { documentsOf, signatureFault } from "./verify-signature.ts";
 
-const KEY_URL = typeUrlOf(cryptoSecp256k1.PubKeySchema);
 const LONGEST_UNORDERED_NANOS = 600_000_000_000n;
 const UNORDERED_GAS = 2240n;
+// Bytes of a signature and of the fields around it, as the SDK estimates a signature that is still to come.
+const SIGNATURE_BYTES = 72;
+/** The key that a simulation takes where there is none yet. */
+const SIMULATED_KEY: AccountKey = {
+  kind: "single",
+  key: Buffer.from("035ad6810a47f073553ff30d2fcc7e0d3b1c0b74b61a1aaa2582344037151e143a", "hex"),
+};
 
-/** The key of an `Any`; undefined when it is no valid secp256k1 key. */
-function keyOf(any: Any): Bytes | undefined {
-  if (any.typeUrl !== KEY_URL) return undefined;
-  const decoded = decodeMessage(cryptoSecp256k1.PubKeySchema, any.value);
-  return decoded.ok && isCosmosPublicKey(decoded.message.key) ? decoded.message.key : undefined;
+/** The key of an account; undefined when it has none that can sign here. */
+function keyOf({ base: { pubKey } }: Account): AccountKey | undefined {
+  return pubKey === undefined ? undefined : readAccountKey(pubKey);
+}
+
+/** What the signers give, in their order: a signature for each info, whether there are bytes for it or not. */
+export function signaturesOf({ authInfo, raw }: DecodedTx): Outcome<SignatureData[]> {
+  const given: SignatureData[] = [];
+  for (const [i, info] of authInfo.signerInfos.entries()) {
+    const read = readSignature(info.modeInfo, raw.signatures[i] ?? new Uint8Array(0));
+    if (!read.ok) return failPlain(read.fault);
+    given.push(read.data);
+  }
+  return done(given);
+}
+
+/** Takes the gas of the bytes of signatures that a simulated transaction will have: of all, for a multisig key. */
+export function consumeMissingSignatures(
+  ctx: Context,
+  tx: DecodedTx,
+  given: readonly SignatureData[],
+  { txSizeCostPerByte, txSigLimit }: auth.Params,
+): void {
+  for (const [i, address] of tx.signers.entries()) {
+    const signature = given[i];
+    if (signature !== undefined && !isIncomplete(signature)) continue;
+    const account = getAccount(ctx, address);
+    const key = (account === undefined ? undefined : keyOf(account)) ?? SIMULATED_KEY;
+    const keyBytes = aminoKeyBytes(key).length;
+    const bytes = BigInt(SIGNATURE_BYTES + keyBytes + (keyBytes < 0x80 ? 2 : keyBytes < 0x4000 ? 3 : 4));
+    ctx.gas.consume(txSizeCostPerByte * bytes * (key.kind === "multisig" ? txSigLimit : 1n), "txSize");
+  }
 }
 
 function signerAccount(ctx: Context, address: Bytes): Outcome<Account> {
@@ -42,32 +74,39 @@ function changed(account: Account, change: Partial<auth.BaseAccount>): Account {
   return { ...account, base: { ...account.base, ...change } };
 }
 
-/** Keeps the keys of signers that never signed before, and tells sequences and signatures as events. */
-export function setPublicKeys(ctx: Context, tx: DecodedTx): Outcome<undefined> {
+function setPublicKey(ctx: Context, tx: DecodedTx, i: number, address: Bytes): Outcome<undefined> {
+  const any = tx.authInfo.signerInfos[i]?.publicKey;
+  const simulates = ctx.mode === "simulate";
+  if (any === undefined && !simulates) return done(undefined);
+  const key = any === undefined ? SIMULATED_KEY : readAccountKey(any);
+  if (key === undefined) return fail(SDK.invalidPublicKey, `unrecognized public key type: ${any?.typeUrl}`);
+  if (!simulates && !bytesEqual(accountKeyAddress(key), address)) {
+    const text = `pubKey does not match signer address ${addressText(address)} with signer index: ${i}`;
+    return fail(SDK.invalidPublicKey, text);
+  }
+  const account = signerAccount(ctx, address);
+  if (!account.ok) return account;
+  if (account.value.base.pubKey === undefined) {
+    setAccount(ctx, address, changed(account.value, { pubKey: packAccountKey(key) }));
+  }
+  return done(undefined);
+}
+
+/** Keeps the keys of signers that never signed before, and reports sequences and signatures as events. */
+export function setPublicKeys(ctx: Context, tx: DecodedTx, given: readonly SignatureData[]): Outcome<undefined> {
   const infos = tx.authInfo.signerInfos;
   if (infos.length > tx.signers.length) return signerCountFault(tx);
-  for (const [i, info] of infos.entries()) {
-    const address = tx.signers[i];
-    if (info.publicKey === undefined || address === undefined) continue;
-    const key = keyOf(info.publicKey);
-    if (key === undefined) {
-      return fail(SDK.invalidPublicKey, `unrecognized public key type: ${info.publicKey.typeUrl}`);
-    }
-    if (ctx.mode !== "simulate" && !bytesEqual(publicKeyToAddressBytes(key), address)) {
-      const text = `pubKey does not match signer address ${addressText(address)} with signer index: ${i}`;
-      return fail(SDK.invalidPublicKey, text);
-    }
-    const account = signerAccount(ctx, address);
-    if (!account.ok) return account;
-    if (account.value.base.pubKey !== undefined) continue;
-    const pubKey = packAny(cryptoSecp256k1.PubKeySchema, createMessage(cryptoSecp256k1.PubKeySchema, { key }));
-    setAccount(ctx, address, changed(account.value, { pubKey }));
+  for (const [i, address] of tx.signers.slice(0, infos.length).entries()) {
+    const set = setPublicKey(ctx, tx, i, address);
+    if (!set.ok) return set;
   }
-  for (const [i, info] of infos.entries()) {
+  for (const [i, signature] of given.entries()) {
     const address = addressText(tx.signers[i] ?? new Uint8Array(0));
-    if (!tx.body.unordered) ctx.events.push(chainEvent("tx", { acc_seq: `${address}/${info.sequence}` }));
-    const signature = bytesToBase64(tx.raw.signatures[i] ?? new Uint8Array(0));
-    ctx.events.push(chainEvent("tx", { signature }));
+    const sequence = infos[i]?.sequence ?? 0n;
+    if (!tx.body.unordered) ctx.events.push(chainEvent("tx", { acc_seq: `${address}/${sequence}` }));
+    for (const bytes of signatureBytes(signature)) {
+      ctx.events.push(chainEvent("tx", { signature: bytesToBase64(bytes) }));
+    }
   }
   return done(undefined);
 }
@@ -77,18 +116,55 @@ function signerCountFault(tx: DecodedTx): Outcome<undefined> {
   return fail(SDK.unauthorized, text);
 }
 
-/** Counts the signatures, and takes the gas of verifying them. */
-export function consumeSignatureGas(ctx: Context, tx: DecodedTx): Outcome<undefined> {
-  const count = tx.authInfo.signerInfos.length;
+function checkSignatureCount(ctx: Context, tx: DecodedTx): Outcome<undefined> {
   const { txSigLimit } = getAuthParams(ctx);
-  if (BigInt(count) > txSigLimit) {
-    return fail(SDK.tooManySignatures, `signatures: ${count}, limit: ${txSigLimit}`);
+  let count = 0;
+  for (const { publicKey } of tx.authInfo.signerInfos) {
+    const key = publicKey === undefined ? undefined : readAccountKey(publicKey);
+    count += key === undefined ? 0 : countKeys(key);
+    if (BigInt(count) > txSigLimit) {
+      return fail(SDK.tooManySignatures, `signatures: ${count}, limit: ${txSigLimit}`);
+    }
   }
-  const params = getAuthParams(ctx);
-  for (const address of tx.signers.slice(0, count)) {
-    const account = signerAccount(ctx, address);
-    if (!account.ok) return account;
+  return done(undefined);
+}
+
+function consumeKeyGas(
+  ctx: Context,
+  params: auth.Params,
+  key: AccountKey,
+  signature: SignatureData,
+): Outcome<undefined> {
+  if (key.kind === "single") {
     ctx.gas.consume(params.sigVerifyCostSecp256k1, "ante verify: secp256k1");
+    return done(undefined);
+  }
+  if (signature.kind === "single") {
+    return failPlain("expected *signing.MultiSignatureData, got, *signing.SingleSignatureData");
+  }
+  let next = 0;
+  for (const [i, signed] of signature.signed.entries()) {
+    if (!signed) continue;
+    const member = key.keys[i];
+    const part = signature.parts[next++];
+    if (member === undefined || part === undefined) return failPlain("a signature of a multisignature is missing");
+    const counted = consumeKeyGas(ctx, params, member, part);
+    if (!counted.ok) return counted;
+  }
+  return done(undefined);
+}
+
+/** Counts the keys that sign, and takes the gas of verifying each signature. */
+export function consumeSignatureGas(ctx: Context, tx: DecodedTx, given: readonly SignatureData[]): Outcome<undefined> {
+  const count = checkSignatureCount(ctx, tx);
+  if (!count.ok) return count;
+  const params = getAuthParams(ctx);
+  for (const [i, signature] of given.entries()) {
+    const account = signerAccount(ctx, tx.signers[i] ?? new Uint8Array(0));
+    if (!account.ok) return account;
+    const key = keyOf(account.value) ?? SIMULATED_KEY;
+    const counted = consumeKeyGas(ctx, params, key, signature);
+    if (!counted.ok) return counted;
   }
   return done(undefined);
 }
@@ -115,26 +191,21 @@ function checkUnordered(ctx: Context, tx: DecodedTx): Outcome<undefined> {
   return done(undefined);
 }
 
-interface Signing {
-  readonly accountNumber: bigint;
-  readonly chainId: string;
-  readonly verify: VerifySignature;
-}
-
-function signs(tx: DecodedTx, i: number, account: Account, { accountNumber, chainId, verify }: Signing): boolean {
-  const info = tx.authInfo.signerInfos[i];
-  const signature = tx.raw.signatures[i];
-  const key = account.base.pubKey === undefined ? undefined : keyOf(account.base.pubKey);
-  const mode = info?.modeInfo?.sum;
-  if (mode?.case !== "single" || mode.value.mode !== signing.SignMode.DIRECT) return false;
-  if (key === undefined || signature === undefined) return false;
-  const { bodyBytes, authInfoBytes } = tx.raw;
-  const document = createMessage(txs.SignDocSchema, { bodyBytes, authInfoBytes, chainId, accountNumber });
-  return verify(encodeMessage(txs.SignDocSchema, document), signature, key);
+function badSignature(given: SignatureData, { accountNumber, chainId }: SignerFacts, sequence: bigint, fault: string) {
+  const failed = `signature verification failed; please verify account number (${accountNumber})`;
+  if (isAminoOnly(given)) {
+    return fail(SDK.unauthorized, `${failed}, sequence (${sequence}) and chain-id (${chainId})`);
+  }
+  return fail(SDK.unauthorized, `${failed} and chain-id (${chainId}): (${fault})`);
 }
 
 /** Checks sequences, or the timeout of an unordered transaction, and every signature. */
-export function verifySignatures(ctx: Context, tx: DecodedTx, verify: VerifySignature): Outcome<undefined> {
+export function verifySignatures(
+  ctx: Context,
+  tx: DecodedTx,
+  given: readonly SignatureData[],
+  verify: VerifySignature,
+): Outcome<undefined> {
   const { chainId, heightBlocks } = ctx.block;
   const infos = tx.authInfo.signerInfos;
   if (infos.length !== tx.signers.length && ctx.mode !== "simulate") return signerCountFault(tx);
@@ -150,21 +221,21 @@ export function verifySignatures(ctx: Context, tx: DecodedTx, verify: VerifySign
       return fail(SDK.invalidPublicKey, "pubkey on account is not set");
     }
     const { sequence } = account.base;
-    const given = infos[i]?.sequence ?? 0n;
-    if (tx.body.unordered && given > 0n) {
+    const givenSequence = infos[i]?.sequence ?? 0n;
+    if (tx.body.unordered && givenSequence > 0n) {
       return fail(SDK.invalidRequest, "sequence is not allowed for unordered transactions");
     }
-    if (!tx.body.unordered && given !== sequence) {
-      return fail(SDK.wrongSequence, `account sequence mismatch, expected ${sequence}, got ${given}`);
+    if (!tx.body.unordered && givenSequence !== sequence) {
+      return fail(SDK.wrongSequence, `account sequence mismatch, expected ${sequence}, got ${givenSequence}`);
     }
     if (ctx.mode === "simulate" || ctx.mode === "recheck") continue;
-    const number = heightBlocks === 0n ? 0n : account.base.accountNumber;
-    if (signs(tx, i, account, { accountNumber: number, chainId, verify })) continue;
-    const where = `please verify account number (${number}) and chain-id (${chainId})`;
-    return fail(
-      SDK.unauthorized,
-      `signature verification failed; ${where}: (unable to verify single signer signature)`,
-    );
+    const accountNumber = heightBlocks === 0n ? 0n : account.base.accountNumber;
+    const facts: SignerFacts = { chainId, accountNumber, sequence: givenSequence };
+    const key = keyOf(account);
+    const signature = given[i];
+    if (key === undefined || signature === undefined) return fail(SDK.invalidPublicKey, "pubkey on account is not set");
+    const fault = signatureFault(key, signature, documentsOf(tx, facts), verify);
+    if (fault !== undefined) return badSignature(signature, facts, sequence, fault);
   }
   return done(undefined);
 }

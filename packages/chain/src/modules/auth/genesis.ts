@@ -1,16 +1,8 @@
 import { AppError, bytesEqual, isRecord } from "@turnpike/base";
-import { isCosmosPublicKey, publicKeyToAddressBytes } from "@turnpike/crypto";
-import {
-  auth,
-  createMessage,
-  cryptoSecp256k1,
-  decodeMessage,
-  fromApiJson,
-  toApiJson,
-  typeUrlOf,
-} from "@turnpike/proto";
+import { auth, createMessage, fromApiJson, toApiJson } from "@turnpike/proto";
 import { addressText, parseAddress } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
+import { accountKeyAddress, isKnownKeyType, readAccountKey } from "./account-keys.ts";
 import {
   accountsByAddress,
   addAccount,
@@ -40,10 +32,9 @@ const compare = (a: bigint, b: bigint): number => (a < b ? -1 : a > b ? 1 : 0);
 
 // Who has the key has the account; keys of other kinds sign nothing here.
 function isOwnKey({ pubKey }: auth.BaseAccount, address: Uint8Array): boolean {
-  if (pubKey === undefined || pubKey.typeUrl !== typeUrlOf(cryptoSecp256k1.PubKeySchema)) return true;
-  const decoded = decodeMessage(cryptoSecp256k1.PubKeySchema, pubKey.value);
-  if (!decoded.ok || !isCosmosPublicKey(decoded.message.key)) return false;
-  return bytesEqual(publicKeyToAddressBytes(decoded.message.key), address);
+  if (pubKey === undefined || !isKnownKeyType(pubKey)) return true;
+  const key = readAccountKey(pubKey);
+  return key !== undefined && bytesEqual(accountKeyAddress(key), address);
 }
 
 function addAccounts(ctx: Context, state: auth.GenesisState): void {

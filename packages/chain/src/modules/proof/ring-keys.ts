@@ -1,15 +1,13 @@
-import { isCosmosPublicKey, PLACEHOLDER_RING_KEY } from "@turnpike/crypto";
-import { cryptoSecp256k1, decodeMessage, typeUrlOf } from "@turnpike/proto";
+import { PLACEHOLDER_RING_KEY } from "@turnpike/crypto";
 import { ringMembers } from "@turnpike/protocol";
 import { parseAddress } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
 import { done, fail, type Outcome } from "../../state/outcome.ts";
 import type { Bytes } from "../../types.ts";
 import { getApplication } from "../application/state.ts";
+import { readAccountKey } from "../auth/account-keys.ts";
 import { getAccount } from "../auth/accounts.ts";
 import { PROOF } from "./faults.ts";
-
-const KEY_URL = typeUrlOf(cryptoSecp256k1.PubKeySchema);
 
 const RING_HEAD_BYTES = 69;
 const RING_MEMBER_BYTES = 65;
@@ -27,11 +25,11 @@ export function accountKey(ctx: Context, text: string): Outcome<Bytes> {
   if (account === undefined) return fail(PROOF.accountNotFound, `account not found for address ${text}`);
   const { pubKey } = account.base;
   if (pubKey === undefined) return fail(PROOF.keyNotFound);
-  const key = pubKey.typeUrl === KEY_URL ? decodeMessage(cryptoSecp256k1.PubKeySchema, pubKey.value) : undefined;
-  if (key?.ok !== true || !isCosmosPublicKey(key.message.key)) {
+  const key = readAccountKey(pubKey);
+  if (key?.kind !== "single") {
     return fail({ codespace: "rings", code: 1, text: "key is not a secp256k1 public key" });
   }
-  return done(key.message.key);
+  return done(key.key);
 }
 
 /** The keys that may be in a ring signature of an application's relay in the session that ends at a height. */

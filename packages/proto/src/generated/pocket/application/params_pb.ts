@@ -4,6 +4,7 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_amino_amino } from "../../amino/amino_pb.ts";
 import type { Coin } from "../../cosmos/base/v1beta1/coin_pb.ts";
 import { file_cosmos_base_v1beta1_coin } from "../../cosmos/base/v1beta1/coin_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file pocket/application/params.proto.
  */
 export const file_pocket_application_params: GenFile = /*@__PURE__*/
-  fileDesc("Ch9wb2NrZXQvYXBwbGljYXRpb24vcGFyYW1zLnByb3RvEhJwb2NrZXQuYXBwbGljYXRpb24iVgoGUGFyYW1zEh4KFm1heF9kZWxlZ2F0ZWRfZ2F0ZXdheXMYASABKAQSLAoJbWluX3N0YWtlGAIgASgLMhkuY29zbW9zLmJhc2UudjFiZXRhMS5Db2luYgZwcm90bzM", [file_cosmos_base_v1beta1_coin]);
+  fileDesc("Ch9wb2NrZXQvYXBwbGljYXRpb24vcGFyYW1zLnByb3RvEhJwb2NrZXQuYXBwbGljYXRpb24ieAoGUGFyYW1zEh4KFm1heF9kZWxlZ2F0ZWRfZ2F0ZXdheXMYASABKAQSLAoJbWluX3N0YWtlGAIgASgLMhkuY29zbW9zLmJhc2UudjFiZXRhMS5Db2luOiCK57AqG3BvY2tldC94L2FwcGxpY2F0aW9uL1BhcmFtc2IGcHJvdG8z", [file_amino_amino, file_cosmos_base_v1beta1_coin]);
 
 /**
  * @generated from message pocket.application.Params

@@ -4,6 +4,7 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_amino_amino } from "../../amino/amino_pb.ts";
 import type { Coin } from "../../cosmos/base/v1beta1/coin_pb.ts";
 import { file_cosmos_base_v1beta1_coin } from "../../cosmos/base/v1beta1/coin_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file pocket/gateway/params.proto.
  */
 export const file_pocket_gateway_params: GenFile = /*@__PURE__*/
-  fileDesc("Chtwb2NrZXQvZ2F0ZXdheS9wYXJhbXMucHJvdG8SDnBvY2tldC5nYXRld2F5IjYKBlBhcmFtcxIsCgltaW5fc3Rha2UYASABKAsyGS5jb3Ntb3MuYmFzZS52MWJldGExLkNvaW5iBnByb3RvMw", [file_cosmos_base_v1beta1_coin]);
+  fileDesc("Chtwb2NrZXQvZ2F0ZXdheS9wYXJhbXMucHJvdG8SDnBvY2tldC5nYXRld2F5IlQKBlBhcmFtcxIsCgltaW5fc3Rha2UYASABKAsyGS5jb3Ntb3MuYmFzZS52MWJldGExLkNvaW46HIrnsCoXcG9ja2V0L3gvZ2F0ZXdheS9QYXJhbXNiBnByb3RvMw", [file_amino_amino, file_cosmos_base_v1beta1_coin]);
 
 /**
  * @generated from message pocket.gateway.Params

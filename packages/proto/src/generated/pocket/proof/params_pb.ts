@@ -4,6 +4,7 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_amino_amino } from "../../amino/amino_pb.ts";
 import type { Coin } from "../../cosmos/base/v1beta1/coin_pb.ts";
 import { file_cosmos_base_v1beta1_coin } from "../../cosmos/base/v1beta1/coin_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file pocket/proof/params.proto.
  */
 export const file_pocket_proof_params: GenFile = /*@__PURE__*/
-  fileDesc("Chlwb2NrZXQvcHJvb2YvcGFyYW1zLnByb3RvEgxwb2NrZXQucHJvb2Yi5AEKBlBhcmFtcxIhChlwcm9vZl9yZXF1ZXN0X3Byb2JhYmlsaXR5GAIgASgBEj4KG3Byb29mX3JlcXVpcmVtZW50X3RocmVzaG9sZBgDIAEoCzIZLmNvc21vcy5iYXNlLnYxYmV0YTEuQ29pbhI4ChVwcm9vZl9taXNzaW5nX3BlbmFsdHkYBCABKAsyGS5jb3Ntb3MuYmFzZS52MWJldGExLkNvaW4SNwoUcHJvb2Zfc3VibWlzc2lvbl9mZWUYBSABKAsyGS5jb3Ntb3MuYmFzZS52MWJldGExLkNvaW5KBAgBEAJiBnByb3RvMw", [file_cosmos_base_v1beta1_coin]);
+  fileDesc("Chlwb2NrZXQvcHJvb2YvcGFyYW1zLnByb3RvEgxwb2NrZXQucHJvb2YigAIKBlBhcmFtcxIhChlwcm9vZl9yZXF1ZXN0X3Byb2JhYmlsaXR5GAIgASgBEj4KG3Byb29mX3JlcXVpcmVtZW50X3RocmVzaG9sZBgDIAEoCzIZLmNvc21vcy5iYXNlLnYxYmV0YTEuQ29pbhI4ChVwcm9vZl9taXNzaW5nX3BlbmFsdHkYBCABKAsyGS5jb3Ntb3MuYmFzZS52MWJldGExLkNvaW4SNwoUcHJvb2Zfc3VibWlzc2lvbl9mZWUYBSABKAsyGS5jb3Ntb3MuYmFzZS52MWJldGExLkNvaW46GornsCoVcG9ja2V0L3gvcHJvb2YvUGFyYW1zSgQIARACYgZwcm90bzM", [file_amino_amino, file_cosmos_base_v1beta1_coin]);
 
 /**
  * @generated from message pocket.proof.Params

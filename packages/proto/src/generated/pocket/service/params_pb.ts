@@ -4,6 +4,7 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_amino_amino } from "../../amino/amino_pb.ts";
 import type { Coin } from "../../cosmos/base/v1beta1/coin_pb.ts";
 import { file_cosmos_base_v1beta1_coin } from "../../cosmos/base/v1beta1/coin_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file pocket/service/params.proto.
  */
 export const file_pocket_service_params: GenFile = /*@__PURE__*/
-  fileDesc("Chtwb2NrZXQvc2VydmljZS9wYXJhbXMucHJvdG8SDnBvY2tldC5zZXJ2aWNlIlcKBlBhcmFtcxIyCg9hZGRfc2VydmljZV9mZWUYASABKAsyGS5jb3Ntb3MuYmFzZS52MWJldGExLkNvaW4SGQoRdGFyZ2V0X251bV9yZWxheXMYAiABKARiBnByb3RvMw", [file_cosmos_base_v1beta1_coin]);
+  fileDesc("Chtwb2NrZXQvc2VydmljZS9wYXJhbXMucHJvdG8SDnBvY2tldC5zZXJ2aWNlInUKBlBhcmFtcxIyCg9hZGRfc2VydmljZV9mZWUYASABKAsyGS5jb3Ntb3MuYmFzZS52MWJldGExLkNvaW4SGQoRdGFyZ2V0X251bV9yZWxheXMYAiABKAQ6HIrnsCoXcG9ja2V0L3gvc2VydmljZS9QYXJhbXNiBnByb3RvMw", [file_amino_amino, file_cosmos_base_v1beta1_coin]);
 
 /**
  * @generated from message pocket.service.Params

@@ -4,13 +4,14 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_amino_amino } from "../../amino/amino_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
 /**
  * Describes the file pocket/session/params.proto.
  */
 export const file_pocket_session_params: GenFile = /*@__PURE__*/
-  fileDesc("Chtwb2NrZXQvc2Vzc2lvbi9wYXJhbXMucHJvdG8SDnBvY2tldC5zZXNzaW9uIisKBlBhcmFtcxIhChludW1fc3VwcGxpZXJzX3Blcl9zZXNzaW9uGAMgASgEIlAKDFBhcmFtc1VwZGF0ZRIYChBlZmZlY3RpdmVfaGVpZ2h0GAEgASgDEiYKBnBhcmFtcxgCIAEoCzIWLnBvY2tldC5zZXNzaW9uLlBhcmFtc2IGcHJvdG8z");
+  fileDesc("Chtwb2NrZXQvc2Vzc2lvbi9wYXJhbXMucHJvdG8SDnBvY2tldC5zZXNzaW9uIkkKBlBhcmFtcxIhChludW1fc3VwcGxpZXJzX3Blcl9zZXNzaW9uGAMgASgEOhyK57AqF3BvY2tldC94L3Nlc3Npb24vUGFyYW1zIlAKDFBhcmFtc1VwZGF0ZRIYChBlZmZlY3RpdmVfaGVpZ2h0GAEgASgDEiYKBnBhcmFtcxgCIAEoCzIWLnBvY2tldC5zZXNzaW9uLlBhcmFtc2IGcHJvdG8z", [file_amino_amino]);
 
 /**
  * @generated from message pocket.session.Params

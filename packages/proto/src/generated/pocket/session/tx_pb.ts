@@ -4,6 +4,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_amino_amino } from "../../amino/amino_pb.ts";
 import type { Params } from "./params_pb.ts";
 import { file_pocket_session_params } from "./params_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file pocket/session/tx.proto.
  */
 export const file_pocket_session_tx: GenFile = /*@__PURE__*/
-  fileDesc("Chdwb2NrZXQvc2Vzc2lvbi90eC5wcm90bxIOcG9ja2V0LnNlc3Npb24iTAoPTXNnVXBkYXRlUGFyYW1zEhEKCWF1dGhvcml0eRgBIAEoCRImCgZwYXJhbXMYAiABKAsyFi5wb2NrZXQuc2Vzc2lvbi5QYXJhbXMiGQoXTXNnVXBkYXRlUGFyYW1zUmVzcG9uc2UiUQoOTXNnVXBkYXRlUGFyYW0SEQoJYXV0aG9yaXR5GAEgASgJEgwKBG5hbWUYAiABKAkSEwoJYXNfdWludDY0GAMgASgESABCCQoHYXNfdHlwZSIeChZNc2dVcGRhdGVQYXJhbVJlc3BvbnNlSgQIARACMrYBCgNNc2cSWAoMVXBkYXRlUGFyYW1zEh8ucG9ja2V0LnNlc3Npb24uTXNnVXBkYXRlUGFyYW1zGicucG9ja2V0LnNlc3Npb24uTXNnVXBkYXRlUGFyYW1zUmVzcG9uc2USVQoLVXBkYXRlUGFyYW0SHi5wb2NrZXQuc2Vzc2lvbi5Nc2dVcGRhdGVQYXJhbRomLnBvY2tldC5zZXNzaW9uLk1zZ1VwZGF0ZVBhcmFtUmVzcG9uc2ViBnByb3RvMw", [file_pocket_session_params]);
+  fileDesc("Chdwb2NrZXQvc2Vzc2lvbi90eC5wcm90bxIOcG9ja2V0LnNlc3Npb24iegoPTXNnVXBkYXRlUGFyYW1zEhEKCWF1dGhvcml0eRgBIAEoCRItCgZwYXJhbXMYAiABKAsyFi5wb2NrZXQuc2Vzc2lvbi5QYXJhbXNCBajnsCoBOiWK57AqIHBvY2tldC94L3Nlc3Npb24vTXNnVXBkYXRlUGFyYW1zIhkKF01zZ1VwZGF0ZVBhcmFtc1Jlc3BvbnNlIlEKDk1zZ1VwZGF0ZVBhcmFtEhEKCWF1dGhvcml0eRgBIAEoCRIMCgRuYW1lGAIgASgJEhMKCWFzX3VpbnQ2NBgDIAEoBEgAQgkKB2FzX3R5cGUiHgoWTXNnVXBkYXRlUGFyYW1SZXNwb25zZUoECAEQAjK2AQoDTXNnElgKDFVwZGF0ZVBhcmFtcxIfLnBvY2tldC5zZXNzaW9uLk1zZ1VwZGF0ZVBhcmFtcxonLnBvY2tldC5zZXNzaW9uLk1zZ1VwZGF0ZVBhcmFtc1Jlc3BvbnNlElUKC1VwZGF0ZVBhcmFtEh4ucG9ja2V0LnNlc3Npb24uTXNnVXBkYXRlUGFyYW0aJi5wb2NrZXQuc2Vzc2lvbi5Nc2dVcGRhdGVQYXJhbVJlc3BvbnNlYgZwcm90bzM", [file_amino_amino, file_pocket_session_params]);
 
 /**
  * @generated from message pocket.session.MsgUpdateParams

@@ -4,6 +4,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_amino_amino } from "../../amino/amino_pb.ts";
 import type { Params } from "./params_pb.ts";
 import { file_pocket_shared_params } from "./params_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file pocket/shared/tx.proto.
  */
 export const file_pocket_shared_tx: GenFile = /*@__PURE__*/
-  fileDesc("ChZwb2NrZXQvc2hhcmVkL3R4LnByb3RvEg1wb2NrZXQuc2hhcmVkIksKD01zZ1VwZGF0ZVBhcmFtcxIRCglhdXRob3JpdHkYASABKAkSJQoGcGFyYW1zGAIgASgLMhUucG9ja2V0LnNoYXJlZC5QYXJhbXMiGQoXTXNnVXBkYXRlUGFyYW1zUmVzcG9uc2UiegoOTXNnVXBkYXRlUGFyYW0SEQoJYXV0aG9yaXR5GAEgASgJEgwKBG5hbWUYAiABKAkSEwoJYXNfc3RyaW5nGAMgASgJSAASEwoJYXNfdWludDY0GAYgASgESAASEgoIYXNfYnl0ZXMYByABKAxIAEIJCgdhc190eXBlIh4KFk1zZ1VwZGF0ZVBhcmFtUmVzcG9uc2VKBAgBEAIysgEKA01zZxJWCgxVcGRhdGVQYXJhbXMSHi5wb2NrZXQuc2hhcmVkLk1zZ1VwZGF0ZVBhcmFtcxomLnBvY2tldC5zaGFyZWQuTXNnVXBkYXRlUGFyYW1zUmVzcG9uc2USUwoLVXBkYXRlUGFyYW0SHS5wb2NrZXQuc2hhcmVkLk1zZ1VwZGF0ZVBhcmFtGiUucG9ja2V0LnNoYXJlZC5Nc2dVcGRhdGVQYXJhbVJlc3BvbnNlYgZwcm90bzM", [file_pocket_shared_params]);
+  fileDesc("ChZwb2NrZXQvc2hhcmVkL3R4LnByb3RvEg1wb2NrZXQuc2hhcmVkIngKD01zZ1VwZGF0ZVBhcmFtcxIRCglhdXRob3JpdHkYASABKAkSLAoGcGFyYW1zGAIgASgLMhUucG9ja2V0LnNoYXJlZC5QYXJhbXNCBajnsCoBOiSK57AqH3BvY2tldC94L3NoYXJlZC9Nc2dVcGRhdGVQYXJhbXMiGQoXTXNnVXBkYXRlUGFyYW1zUmVzcG9uc2UiegoOTXNnVXBkYXRlUGFyYW0SEQoJYXV0aG9yaXR5GAEgASgJEgwKBG5hbWUYAiABKAkSEwoJYXNfc3RyaW5nGAMgASgJSAASEwoJYXNfdWludDY0GAYgASgESAASEgoIYXNfYnl0ZXMYByABKAxIAEIJCgdhc190eXBlIh4KFk1zZ1VwZGF0ZVBhcmFtUmVzcG9uc2VKBAgBEAIysgEKA01zZxJWCgxVcGRhdGVQYXJhbXMSHi5wb2NrZXQuc2hhcmVkLk1zZ1VwZGF0ZVBhcmFtcxomLnBvY2tldC5zaGFyZWQuTXNnVXBkYXRlUGFyYW1zUmVzcG9uc2USUwoLVXBkYXRlUGFyYW0SHS5wb2NrZXQuc2hhcmVkLk1zZ1VwZGF0ZVBhcmFtGiUucG9ja2V0LnNoYXJlZC5Nc2dVcGRhdGVQYXJhbVJlc3BvbnNlYgZwcm90bzM", [file_amino_amino, file_pocket_shared_params]);
 
 /**
  * @generated from message pocket.shared.MsgUpdateParams

@@ -4,6 +4,7 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_amino_amino } from "../../amino/amino_pb.ts";
 import type { Coin } from "../../cosmos/base/v1beta1/coin_pb.ts";
 import { file_cosmos_base_v1beta1_coin } from "../../cosmos/base/v1beta1/coin_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file pocket/supplier/params.proto.
  */
 export const file_pocket_supplier_params: GenFile = /*@__PURE__*/
-  fileDesc("Chxwb2NrZXQvc3VwcGxpZXIvcGFyYW1zLnByb3RvEg9wb2NrZXQuc3VwcGxpZXIiZgoGUGFyYW1zEiwKCW1pbl9zdGFrZRgBIAEoCzIZLmNvc21vcy5iYXNlLnYxYmV0YTEuQ29pbhIuCgtzdGFraW5nX2ZlZRgCIAEoCzIZLmNvc21vcy5iYXNlLnYxYmV0YTEuQ29pbmIGcHJvdG8z", [file_cosmos_base_v1beta1_coin]);
+  fileDesc("Chxwb2NrZXQvc3VwcGxpZXIvcGFyYW1zLnByb3RvEg9wb2NrZXQuc3VwcGxpZXIihQEKBlBhcmFtcxIsCgltaW5fc3Rha2UYASABKAsyGS5jb3Ntb3MuYmFzZS52MWJldGExLkNvaW4SLgoLc3Rha2luZ19mZWUYAiABKAsyGS5jb3Ntb3MuYmFzZS52MWJldGExLkNvaW46HYrnsCoYcG9ja2V0L3gvc3VwcGxpZXIvUGFyYW1zYgZwcm90bzM", [file_amino_amino, file_cosmos_base_v1beta1_coin]);
 
 /**
  * @generated from message pocket.supplier.Params

@@ -4,6 +4,7 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_amino_amino } from "../../../amino/amino_pb.ts";
 import type { Any } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_any } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file cosmos/auth/v1beta1/auth.proto.
  */
 export const file_cosmos_auth_v1beta1_auth: GenFile = /*@__PURE__*/
-  fileDesc("Ch5jb3Ntb3MvYXV0aC92MWJldGExL2F1dGgucHJvdG8SE2Nvc21vcy5hdXRoLnYxYmV0YTEibwoLQmFzZUFjY291bnQSDwoHYWRkcmVzcxgBIAEoCRIlCgdwdWJfa2V5GAIgASgLMhQuZ29vZ2xlLnByb3RvYnVmLkFueRIWCg5hY2NvdW50X251bWJlchgDIAEoBBIQCghzZXF1ZW5jZRgEIAEoBCJqCg1Nb2R1bGVBY2NvdW50EjYKDGJhc2VfYWNjb3VudBgBIAEoCzIgLmNvc21vcy5hdXRoLnYxYmV0YTEuQmFzZUFjY291bnQSDAoEbmFtZRgCIAEoCRITCgtwZXJtaXNzaW9ucxgDIAMoCSJAChBNb2R1bGVDcmVkZW50aWFsEhMKC21vZHVsZV9uYW1lGAEgASgJEhcKD2Rlcml2YXRpb25fa2V5cxgCIAMoDCKeAQoGUGFyYW1zEhsKE21heF9tZW1vX2NoYXJhY3RlcnMYASABKAQSFAoMdHhfc2lnX2xpbWl0GAIgASgEEh0KFXR4X3NpemVfY29zdF9wZXJfYnl0ZRgDIAEoBBIfChdzaWdfdmVyaWZ5X2Nvc3RfZWQyNTUxORgEIAEoBBIhChlzaWdfdmVyaWZ5X2Nvc3Rfc2VjcDI1NmsxGAUgASgEYgZwcm90bzM", [file_google_protobuf_any]);
+  fileDesc("Ch5jb3Ntb3MvYXV0aC92MWJldGExL2F1dGgucHJvdG8SE2Nvc21vcy5hdXRoLnYxYmV0YTEibwoLQmFzZUFjY291bnQSDwoHYWRkcmVzcxgBIAEoCRIlCgdwdWJfa2V5GAIgASgLMhQuZ29vZ2xlLnByb3RvYnVmLkFueRIWCg5hY2NvdW50X251bWJlchgDIAEoBBIQCghzZXF1ZW5jZRgEIAEoBCJqCg1Nb2R1bGVBY2NvdW50EjYKDGJhc2VfYWNjb3VudBgBIAEoCzIgLmNvc21vcy5hdXRoLnYxYmV0YTEuQmFzZUFjY291bnQSDAoEbmFtZRgCIAEoCRITCgtwZXJtaXNzaW9ucxgDIAMoCSJAChBNb2R1bGVDcmVkZW50aWFsEhMKC21vZHVsZV9uYW1lGAEgASgJEhcKD2Rlcml2YXRpb25fa2V5cxgCIAMoDCK9AQoGUGFyYW1zEhsKE21heF9tZW1vX2NoYXJhY3RlcnMYASABKAQSFAoMdHhfc2lnX2xpbWl0GAIgASgEEh0KFXR4X3NpemVfY29zdF9wZXJfYnl0ZRgDIAEoBBIfChdzaWdfdmVyaWZ5X2Nvc3RfZWQyNTUxORgEIAEoBBIhChlzaWdfdmVyaWZ5X2Nvc3Rfc2VjcDI1NmsxGAUgASgEOh2K57AqGGNvc21vcy1zZGsveC9hdXRoL1BhcmFtc2IGcHJvdG8z", [file_amino_amino, file_google_protobuf_any]);
 
 /**
  * @generated from message cosmos.auth.v1beta1.BaseAccount

@@ -4,6 +4,7 @@
 
 import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_amino_amino } from "../../../amino/amino_pb.ts";
 import type { Params } from "./auth_pb.ts";
 import { file_cosmos_auth_v1beta1_auth } from "./auth_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file cosmos/auth/v1beta1/tx.proto.
  */
 export const file_cosmos_auth_v1beta1_tx: GenFile = /*@__PURE__*/
-  fileDesc("Chxjb3Ntb3MvYXV0aC92MWJldGExL3R4LnByb3RvEhNjb3Ntb3MuYXV0aC52MWJldGExIlEKD01zZ1VwZGF0ZVBhcmFtcxIRCglhdXRob3JpdHkYASABKAkSKwoGcGFyYW1zGAIgASgLMhsuY29zbW9zLmF1dGgudjFiZXRhMS5QYXJhbXMiGQoXTXNnVXBkYXRlUGFyYW1zUmVzcG9uc2UyaQoDTXNnEmIKDFVwZGF0ZVBhcmFtcxIkLmNvc21vcy5hdXRoLnYxYmV0YTEuTXNnVXBkYXRlUGFyYW1zGiwuY29zbW9zLmF1dGgudjFiZXRhMS5Nc2dVcGRhdGVQYXJhbXNSZXNwb25zZWIGcHJvdG8z", [file_cosmos_auth_v1beta1_auth]);
+  fileDesc("Chxjb3Ntb3MvYXV0aC92MWJldGExL3R4LnByb3RvEhNjb3Ntb3MuYXV0aC52MWJldGExIoABCg9Nc2dVcGRhdGVQYXJhbXMSEQoJYXV0aG9yaXR5GAEgASgJEjIKBnBhcmFtcxgCIAEoCzIbLmNvc21vcy5hdXRoLnYxYmV0YTEuUGFyYW1zQgWo57AqATomiuewKiFjb3Ntb3Mtc2RrL3gvYXV0aC9Nc2dVcGRhdGVQYXJhbXMiGQoXTXNnVXBkYXRlUGFyYW1zUmVzcG9uc2UyaQoDTXNnEmIKDFVwZGF0ZVBhcmFtcxIkLmNvc21vcy5hdXRoLnYxYmV0YTEuTXNnVXBkYXRlUGFyYW1zGiwuY29zbW9zLmF1dGgudjFiZXRhMS5Nc2dVcGRhdGVQYXJhbXNSZXNwb25zZWIGcHJvdG8z", [file_amino_amino, file_cosmos_auth_v1beta1_auth]);
 
 /**
  * @generated from message cosmos.auth.v1beta1.MsgUpdateParams

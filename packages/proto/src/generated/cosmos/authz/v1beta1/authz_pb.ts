@@ -4,6 +4,7 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_amino_amino } from "../../../amino/amino_pb.ts";
 import type { Any, Timestamp } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_any, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file cosmos/authz/v1beta1/authz.proto.
  */
 export const file_cosmos_authz_v1beta1_authz: GenFile = /*@__PURE__*/
-  fileDesc("CiBjb3Ntb3MvYXV0aHovdjFiZXRhMS9hdXRoei5wcm90bxIUY29zbW9zLmF1dGh6LnYxYmV0YTEiIwoUR2VuZXJpY0F1dGhvcml6YXRpb24SCwoDbXNnGAEgASgJImQKBUdyYW50EisKDWF1dGhvcml6YXRpb24YASABKAsyFC5nb29nbGUucHJvdG9idWYuQW55Ei4KCmV4cGlyYXRpb24YAiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIpMBChJHcmFudEF1dGhvcml6YXRpb24SDwoHZ3JhbnRlchgBIAEoCRIPCgdncmFudGVlGAIgASgJEisKDWF1dGhvcml6YXRpb24YAyABKAsyFC5nb29nbGUucHJvdG9idWYuQW55Ei4KCmV4cGlyYXRpb24YBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIicKDkdyYW50UXVldWVJdGVtEhUKDW1zZ190eXBlX3VybHMYASADKAliBnByb3RvMw", [file_google_protobuf_any, file_google_protobuf_timestamp]);
+  fileDesc("CiBjb3Ntb3MvYXV0aHovdjFiZXRhMS9hdXRoei5wcm90bxIUY29zbW9zLmF1dGh6LnYxYmV0YTEiSQoUR2VuZXJpY0F1dGhvcml6YXRpb24SCwoDbXNnGAEgASgJOiSK57AqH2Nvc21vcy1zZGsvR2VuZXJpY0F1dGhvcml6YXRpb24iZAoFR3JhbnQSKwoNYXV0aG9yaXphdGlvbhgBIAEoCzIULmdvb2dsZS5wcm90b2J1Zi5BbnkSLgoKZXhwaXJhdGlvbhgCIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAikwEKEkdyYW50QXV0aG9yaXphdGlvbhIPCgdncmFudGVyGAEgASgJEg8KB2dyYW50ZWUYAiABKAkSKwoNYXV0aG9yaXphdGlvbhgDIAEoCzIULmdvb2dsZS5wcm90b2J1Zi5BbnkSLgoKZXhwaXJhdGlvbhgEIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiJwoOR3JhbnRRdWV1ZUl0ZW0SFQoNbXNnX3R5cGVfdXJscxgBIAMoCWIGcHJvdG8z", [file_amino_amino, file_google_protobuf_any, file_google_protobuf_timestamp]);
 
 /**
  * @generated from message cosmos.authz.v1beta1.GenericAuthorization

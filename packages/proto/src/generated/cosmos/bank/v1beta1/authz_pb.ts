@@ -4,6 +4,7 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_amino_amino } from "../../../amino/amino_pb.ts";
 import type { Coin } from "../../base/v1beta1/coin_pb.ts";
 import { file_cosmos_base_v1beta1_coin } from "../../base/v1beta1/coin_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file cosmos/bank/v1beta1/authz.proto.
  */
 export const file_cosmos_bank_v1beta1_authz: GenFile = /*@__PURE__*/
-  fileDesc("Ch9jb3Ntb3MvYmFuay92MWJldGExL2F1dGh6LnByb3RvEhNjb3Ntb3MuYmFuay52MWJldGExIlcKEVNlbmRBdXRob3JpemF0aW9uEi4KC3NwZW5kX2xpbWl0GAEgAygLMhkuY29zbW9zLmJhc2UudjFiZXRhMS5Db2luEhIKCmFsbG93X2xpc3QYAiADKAliBnByb3RvMw", [file_cosmos_base_v1beta1_coin]);
+  fileDesc("Ch9jb3Ntb3MvYmFuay92MWJldGExL2F1dGh6LnByb3RvEhNjb3Ntb3MuYmFuay52MWJldGExIpIBChFTZW5kQXV0aG9yaXphdGlvbhJGCgtzcGVuZF9saW1pdBgBIAMoCzIZLmNvc21vcy5iYXNlLnYxYmV0YTEuQ29pbkIWmuewKgxsZWdhY3lfY29pbnOo57AqARISCgphbGxvd19saXN0GAIgAygJOiGK57AqHGNvc21vcy1zZGsvU2VuZEF1dGhvcml6YXRpb25iBnByb3RvMw", [file_amino_amino, file_cosmos_base_v1beta1_coin]);
 
 /**
  * @generated from message cosmos.bank.v1beta1.SendAuthorization

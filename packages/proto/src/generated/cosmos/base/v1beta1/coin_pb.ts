@@ -4,6 +4,7 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_amino_amino } from "../../../amino/amino_pb.ts";
 import { file_cosmos_proto_cosmos } from "../../../cosmos_proto/cosmos_pb.ts";
 import type { Message } from "@bufbuild/protobuf";
 
@@ -11,7 +12,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file cosmos/base/v1beta1/coin.proto.
  */
 export const file_cosmos_base_v1beta1_coin: GenFile = /*@__PURE__*/
-  fileDesc("Ch5jb3Ntb3MvYmFzZS92MWJldGExL2NvaW4ucHJvdG8SE2Nvc21vcy5iYXNlLnYxYmV0YTEiNQoEQ29pbhINCgVkZW5vbRgBIAEoCRIeCgZhbW91bnQYAiABKAlCDtK0LQpjb3Ntb3MuSW50IjgKB0RlY0NvaW4SDQoFZGVub20YASABKAkSHgoGYW1vdW50GAIgASgJQg7StC0KY29zbW9zLkRlYyInCghJbnRQcm90bxIbCgNpbnQYASABKAlCDtK0LQpjb3Ntb3MuSW50IicKCERlY1Byb3RvEhsKA2RlYxgBIAEoCUIO0rQtCmNvc21vcy5EZWNiBnByb3RvMw", [file_cosmos_proto_cosmos]);
+  fileDesc("Ch5jb3Ntb3MvYmFzZS92MWJldGExL2NvaW4ucHJvdG8SE2Nvc21vcy5iYXNlLnYxYmV0YTEiOgoEQ29pbhINCgVkZW5vbRgBIAEoCRIjCgZhbW91bnQYAiABKAlCE9K0LQpjb3Ntb3MuSW50qOewKgEiOAoHRGVjQ29pbhINCgVkZW5vbRgBIAEoCRIeCgZhbW91bnQYAiABKAlCDtK0LQpjb3Ntb3MuRGVjIicKCEludFByb3RvEhsKA2ludBgBIAEoCUIO0rQtCmNvc21vcy5JbnQiJwoIRGVjUHJvdG8SGwoDZGVjGAEgASgJQg7StC0KY29zbW9zLkRlY2IGcHJvdG8z", [file_amino_amino, file_cosmos_proto_cosmos]);
 
 /**
  * @generated from message cosmos.base.v1beta1.Coin

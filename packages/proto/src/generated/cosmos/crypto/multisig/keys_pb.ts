@@ -4,6 +4,7 @@
 
 import type { GenFile, GenMessage } from "@bufbuild/protobuf/codegenv2";
 import { fileDesc, messageDesc } from "@bufbuild/protobuf/codegenv2";
+import { file_amino_amino } from "../../../amino/amino_pb.ts";
 import type { Any } from "@bufbuild/protobuf/wkt";
 import { file_google_protobuf_any } from "@bufbuild/protobuf/wkt";
 import type { Message } from "@bufbuild/protobuf";
@@ -12,7 +13,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file cosmos/crypto/multisig/keys.proto.
  */
 export const file_cosmos_crypto_multisig_keys: GenFile = /*@__PURE__*/
-  fileDesc("CiFjb3Ntb3MvY3J5cHRvL211bHRpc2lnL2tleXMucHJvdG8SFmNvc21vcy5jcnlwdG8ubXVsdGlzaWciUQoRTGVnYWN5QW1pbm9QdWJLZXkSEQoJdGhyZXNob2xkGAEgASgNEikKC3B1YmxpY19rZXlzGAIgAygLMhQuZ29vZ2xlLnByb3RvYnVmLkFueWIGcHJvdG8z", [file_google_protobuf_any]);
+  fileDesc("CiFjb3Ntb3MvY3J5cHRvL211bHRpc2lnL2tleXMucHJvdG8SFmNvc21vcy5jcnlwdG8ubXVsdGlzaWcinQEKEUxlZ2FjeUFtaW5vUHViS2V5EhEKCXRocmVzaG9sZBgBIAEoDRI3CgtwdWJsaWNfa2V5cxgCIAMoCzIULmdvb2dsZS5wcm90b2J1Zi5BbnlCDKLnsCoHcHVia2V5czo8iuewKiJ0ZW5kZXJtaW50L1B1YktleU11bHRpc2lnVGhyZXNob2xkkuewKhB0aHJlc2hvbGRfc3RyaW5nYgZwcm90bzM", [file_amino_amino, file_google_protobuf_any]);
 
 /**
  * @generated from message cosmos.crypto.multisig.LegacyAminoPubKey

@@ -1,0 +1,110 @@
+import { concatBytes } from "@turnpike/base";
+import { isCosmosPublicKey, publicKeyToAddressBytes, sha256 } from "@turnpike/crypto";
+import {
+  type Any,
+  createMessage,
+  cryptoMultisig,
+  cryptoSecp256k1,
+  decodeMessage,
+  findUnknownField,
+  packAny,
+  typeUrlOf,
+} from "@turnpike/proto";
+import type { Bytes } from "../../types.ts";
+
+/** One key: 33 bytes. */
+export interface SingleKey {
+  readonly kind: "single";
+  readonly key: Bytes;
+}
+
+/** Keys of which as many as the threshold says sign together. A key may be a multisig itself. */
+export interface MultisigKey {
+  readonly kind: "multisig";
+  readonly threshold: number;
+  readonly keys: readonly AccountKey[];
+}
+
+/** A public key of an account. */
+export type AccountKey = SingleKey | MultisigKey;
+
+const SINGLE_URL = typeUrlOf(cryptoSecp256k1.PubKeySchema);
+const MULTISIG_URL = typeUrlOf(cryptoMultisig.LegacyAminoPubKeySchema);
+// As deep as the SDK unpacks; the signature limit of the parameters bounds how many keys there are.
+const DEEPEST_KEY = 10;
+const ADDRESS_BYTES = 20;
+
+/** What amino writes before the bytes of a secp256k1 key, their length included, and before those of a multisig key. */
+const AMINO_SINGLE = Uint8Array.of(0xeb, 0x5a, 0xe9, 0x87, 0x21);
+const AMINO_MULTISIG = Uint8Array.of(0x22, 0xc1, 0xf7, 0xe2);
+
+/** True for the types of keys that {@link readAccountKey} reads. */
+export function isKnownKeyType({ typeUrl }: Any): boolean {
+  return typeUrl === SINGLE_URL || typeUrl === MULTISIG_URL;
+}
+
+/** The key of an `Any`; undefined when it is no key that an account can have here. */
+export function readAccountKey(any: Any, depth = 0): AccountKey | undefined {
+  if (any.typeUrl === SINGLE_URL) {
+    const decoded = decodeMessage(cryptoSecp256k1.PubKeySchema, any.value);
+    return decoded.ok && isCosmosPublicKey(decoded.message.key)
+      ? { kind: "single", key: decoded.message.key }
+      : undefined;
+  }
+  if (any.typeUrl !== MULTISIG_URL || depth >= DEEPEST_KEY) return undefined;
+  const decoded = decodeMessage(cryptoMultisig.LegacyAminoPubKeySchema, any.value);
+  if (!decoded.ok || findUnknownField(cryptoMultisig.LegacyAminoPubKeySchema, decoded.message) !== undefined) {
+    return undefined;
+  }
+  const { threshold, publicKeys } = decoded.message;
+  // A threshold of 0 would let everybody spend, a larger one than there are keys nobody.
+  if (threshold < 1 || threshold > publicKeys.length) return undefined;
+  const keys: AccountKey[] = [];
+  for (const member of publicKeys) {
+    const key = readAccountKey(member, depth + 1);
+    if (key === undefined) return undefined;
+    keys.push(key);
+  }
+  return { kind: "multisig", threshold, keys };
+}
+
+/** The `Any` of a key. */
+export function packAccountKey(key: AccountKey): Any {
+  if (key.kind === "single") {
+    return packAny(cryptoSecp256k1.PubKeySchema, createMessage(cryptoSecp256k1.PubKeySchema, { key: key.key }));
+  }
+  const message = createMessage(cryptoMultisig.LegacyAminoPubKeySchema, {
+    threshold: key.threshold,
+    publicKeys: key.keys.map(packAccountKey),
+  });
+  return packAny(cryptoMultisig.LegacyAminoPubKeySchema, message);
+}
+
+function varint(value: number): Bytes {
+  const bytes: number[] = [];
+  let rest = value;
+  for (; rest >= 0x80; rest = Math.floor(rest / 0x80)) bytes.push((rest % 0x80) + 0x80);
+  return Uint8Array.of(...bytes, rest);
+}
+
+/** Bytes of a key in amino's binary form, which addresses of multisig keys are made of. */
+export function aminoKeyBytes(key: AccountKey): Bytes {
+  if (key.kind === "single") return concatBytes(AMINO_SINGLE, key.key);
+  const members = key.keys.map((member) => {
+    const bytes = aminoKeyBytes(member);
+    return concatBytes(Uint8Array.of(0x12), varint(bytes.length), bytes);
+  });
+  return concatBytes(AMINO_MULTISIG, Uint8Array.of(0x08), varint(key.threshold), ...members);
+}
+
+/** Address bytes of the account of a key. */
+export function accountKeyAddress(key: AccountKey): Bytes {
+  return key.kind === "single"
+    ? publicKeyToAddressBytes(key.key)
+    : sha256(aminoKeyBytes(key)).subarray(0, ADDRESS_BYTES);
+}
+
+/** How many single keys a key consists of. */
+export function countKeys(key: AccountKey): number {
+  return key.kind === "single" ? 1 : key.keys.reduce((sum, member) => sum + countKeys(member), 0);
+}
