@@ -11,7 +11,7 @@ export {
   VALIDATOR_PREFIX,
   validatorAddress,
 } from "./cosmos/addresses.ts";
-export { type Bech32, decodeBech32, encodeBech32 } from "./cosmos/bech32.ts";
+export { type Bech32, bech32Checksum, decodeBech32, encodeBech32 } from "./cosmos/bech32.ts";
 export {
   cosmosPublicKey,
   cosmosSign,

@@ -1,4 +1,4 @@
-import { ACCOUNT_PREFIX, decodeBech32, encodeBech32 } from "@turnpike/crypto";
+import { ACCOUNT_PREFIX, bech32Checksum, decodeBech32, encodeBech32 } from "@turnpike/crypto";
 import { done, fail, type Outcome, SDK } from "./outcome.ts";
 
 const MOST_ADDRESS_BYTES = 255;
@@ -16,9 +16,11 @@ function bech32Fault(text: string): string {
   if (split < 1 || split + 7 > text.length) return `invalid separator index ${split}`;
   const unknown = FOREIGN.exec(lower.slice(split + 1))?.[0];
   if (unknown !== undefined) {
-    return `failed converting data to bytes: invalid character not part of charset: ${unknown.charCodeAt(0)}`;
+    return `invalid character not part of charset: ${unknown.charCodeAt(0)}`;
   }
-  return "invalid checksum";
+  const expected = bech32Checksum(lower.slice(0, split), lower.slice(split + 1, -6));
+  const got = lower.slice(-6);
+  return expected === got ? "invalid incomplete group" : `invalid checksum (expected ${expected} got ${got})`;
 }
 
 /** Address bytes of an account's address, or why it is none. */

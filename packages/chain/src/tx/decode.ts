@@ -4,8 +4,9 @@ import { type Any, decodeMessage, encodeMessage, findUnknownField, schemaOfTypeU
 import { parseAddress } from "../state/addresses.ts";
 import { bytesToText } from "../state/bytes.ts";
 import type { MessageHandler } from "../state/module.ts";
-import { done, fail, type Outcome, SDK } from "../state/outcome.ts";
+import { done, fail, type Outcome, SDK, wrapped } from "../state/outcome.ts";
 import type { Bytes } from "../types.ts";
+import { rawFormFault } from "./raw-form.ts";
 import { membersOf, valueFault } from "./strict-values.ts";
 
 /** A message of a transaction, with the handler that runs it. */
@@ -119,6 +120,9 @@ function signersOf(messages: readonly RoutedMessage[], payer: string): Outcome<B
  * that they may be passed over aside), every message of a type that is known and handled.
  */
 export function decodeTx(bytes: Bytes, handlers: ReadonlyMap<string, MessageHandler>): Outcome<DecodedTx> {
+  const form = rawFormFault(bytes);
+  // The SDK names the error in its decoder, and again around it.
+  if (form !== undefined) return fail(SDK.txDecode, wrapped(SDK.txDecode, form));
   const raw = read(txs.TxRawSchema, bytes);
   if (!raw.ok) return fail(SDK.txDecode, raw.fault);
   if (!bytesEqual(encodeMessage(txs.TxRawSchema, raw.message), bytes)) {

@@ -68,11 +68,24 @@ export function encodeBech32(prefix: string, bytes: Uint8Array): string {
   if (!PREFIX.test(prefix) || prefix !== prefix.toLowerCase() || prefix.length + data.length + 7 > MOST_CHARACTERS) {
     throw new AppError("INTERNAL", { detail: { prefix, length: bytes.length } });
   }
-  const check = polymod(NO_SUM, polymod(data, prefixSum(prefix))) ^ 1;
   let text = `${prefix}1`;
   for (let i = 0; i < data.length; i++) text += ALPHABET.charAt(data[i] ?? 0);
+  return text + checksumText(prefix, data);
+}
+
+function checksumText(prefix: string, data: readonly number[]): string {
+  const check = polymod(NO_SUM, polymod(data, prefixSum(prefix))) ^ 1;
+  let text = "";
   for (let shift = 25; shift >= 0; shift -= 5) text += ALPHABET.charAt((check >>> shift) & 31);
   return text;
+}
+
+/** The checksum that belongs to a prefix and the data characters behind its `1`, in lower case, all of bech32's alphabet. */
+export function bech32Checksum(prefix: string, dataText: string): string {
+  return checksumText(
+    prefix,
+    Array.from(dataText, (character) => ALPHABET.indexOf(character)),
+  );
 }
 
 /**

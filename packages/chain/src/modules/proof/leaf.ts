@@ -50,11 +50,40 @@ function compactFault({ path, depth, flippedBits, closestProof }: CompactClosest
   return needed > sideNodes.length ? "invalid bit mask" : undefined;
 }
 
+const MOST_GOB_MESSAGE = 2n ** 33n;
+
+/** Why Go's `gob` does not read a proof, which is a row of messages that each begin with their length. */
+function gobFault(bytes: Bytes): string {
+  for (let at = 0; at < bytes.length; ) {
+    const first = bytes[at] ?? 0;
+    at++;
+    let length = BigInt(first);
+    if (first >= 0x80) {
+      // The first byte is minus the number of bytes of a longer length.
+      const size = 0x100 - first;
+      if (size > 8) return "gob: encoded unsigned integer out of range";
+      if (at + size > bytes.length) return "unexpected EOF";
+      length = BigInt(`0x${Buffer.from(bytes.subarray(at, at + size)).toString("hex")}`);
+      at += size;
+    }
+    if (length >= MOST_GOB_MESSAGE) return "invalid message length";
+    if (length > BigInt(bytes.length - at)) return "unexpected EOF";
+    if (length === 0n) return "EOF";
+    // An odd number is negative, and a type's definition; a value of a type ends the row.
+    const head = bytes[at] ?? 0;
+    const sign = head < 0x80 ? head : (bytes[at + 0x100 - head] ?? 0);
+    if ((sign & 1) === 0) return "malformed";
+    at += Number(length);
+  }
+  return "EOF";
+}
+
 /** Reads a proof down to its relay. What fails here fails the transaction; nothing is computed on the curve. */
 export function readLeaf(bytes: Bytes): Outcome<ProvenLeaf> {
   const closest = decodeClosestProof(bytes, MOST_PROOF_BYTES);
   if (closest === undefined) {
-    return fail(PROOF.invalidProof, "failed to unmarshal sparse compact merkle closest proof: malformed");
+    const fault = bytes.length > MOST_PROOF_BYTES ? "too large" : gobFault(bytes);
+    return fail(PROOF.invalidProof, `failed to unmarshal sparse compact merkle closest proof: ${fault}`);
   }
   const wrong = compactFault(closest);
   if (wrong !== undefined) {

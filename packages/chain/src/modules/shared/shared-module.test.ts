@@ -125,7 +125,7 @@ suite("changes of shared parameters", () => {
       `shared 1103 invalid type for param "num_blocks_per_session" expected *types.MsgUpdateParam_AsUint64, got *types.MsgUpdateParam_AsString: ${param}`,
       `shared 1103 invalid ComputeUnitCostGranularity: (0): ${param}`,
       `shared 1103 invalid GatewayUnbondingPeriodSessions: (0): ${param}`,
-      "shared 1101 invalid authority address pokt1nosuch; (decoding bech32 failed: failed converting data to bytes: invalid character not part of charset: 111): invalid address",
+      "shared 1101 invalid authority address pokt1nosuch; (decoding bech32 failed: invalid character not part of charset: 111): invalid address",
       `${status} invalid authority; expected ${AUTHORITY}, got pokt1uv05fgvml8sxsjg296ktwp4z2q6puffu45jje8: ${signer}`,
       `${status} GracePeriodEndOffsetBlocks (1) must be less than NumBlocksPerSession (1): ${param}`,
       `shared 1103 ClaimWindowOpenOffsetBlocks (1) must be at least GracePeriodEndOffsetBlocks (2): ${param}`,
