@@ -367,6 +367,13 @@ export const ERRORS = {
     "The machine's clock has jumped ahead; no block is made.",
     "Set the clock right; if the new time is right, start the node again.",
   ),
+  CHAIN_ENGINE_LIMIT: row(
+    500,
+    -32603,
+    false,
+    "A transaction reached a limit of this node's JavaScript engine or machine; the node stops before it disagrees with others.",
+    "Give the node the memory, the Node release and the options of the others, start it again, and report the block's height.",
+  ),
   CHAIN_STORE_FULL: row(
     500,
     -32603,

@@ -25,6 +25,7 @@ export { clientKey } from "./client-key.ts";
 export { type Clock, systemClock } from "./clock.ts";
 export { type Deadline, Deadlines } from "./deadlines.ts";
 export type { DiscoveryFilter } from "./discovery-filter.ts";
+export { isEngineLimit } from "./engine-limits.ts";
 export {
   AppError,
   type AppErrorDetail,

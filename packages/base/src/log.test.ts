@@ -42,6 +42,7 @@ test("base names its exports", () => {
       "hopJsonMembers",
       "hostOf",
       "isAppError",
+      "isEngineLimit",
       "isLoopbackHost",
       "isLoopbackUrl",
       "isRecord",

@@ -10,7 +10,7 @@ import {
   toBinary,
 } from "@bufbuild/protobuf";
 import { BinaryWriter, WireType } from "@bufbuild/protobuf/wire";
-import { utf8ToBytes } from "@turnpike/base";
+import { isEngineLimit, utf8ToBytes } from "@turnpike/base";
 
 /** A decoded message, or why the bytes are not one. */
 export type Decoded<T> =
@@ -121,6 +121,8 @@ export function decodeMessage<Desc extends DescMessage>(schema: Desc, bytes: Uin
   try {
     return { ok: true, message: fromBinary(schema, bytes) };
   } catch (cause) {
+    // Bytes that one machine reads and another does not are no fault of the bytes.
+    if (isEngineLimit(cause)) throw cause;
     return { ok: false, fault: cause instanceof Error ? cause.message : String(cause) };
   }
 }

@@ -1,4 +1,4 @@
-import { isAppError } from "@turnpike/base";
+import { AppError, isAppError, isEngineLimit } from "@turnpike/base";
 import { type Any, baseAbci, createMessage, encodeMessage, packAny } from "@turnpike/proto";
 import {
   type BlockInfo,
@@ -39,8 +39,12 @@ export interface TxOptions extends AnteOptions {
 
 const NOTHING = new Uint8Array(0);
 
-// Out of gas is the transaction's own. What the code did not foresee must not stop the chain; a damaged state must.
-function guarded<T>(gas: GasMeter, step: () => Outcome<T>): Outcome<T> {
+/**
+ * Out of gas is the transaction's own fault. Another error of the program is the same on every node, and is recovered from as
+ * the SDK recovers from a panic: it must not stop the chain. One that comes of this machine is not: in a block the node stops,
+ * or it would keep a result that others do not have. A damaged state stops it, too.
+ */
+function guarded<T>(gas: GasMeter, mode: ExecutionMode, step: () => Outcome<T>): Outcome<T> {
   try {
     return step();
   } catch (error) {
@@ -48,6 +52,7 @@ function guarded<T>(gas: GasMeter, step: () => Outcome<T>): Outcome<T> {
       return fail(SDK.outOfGas, `${error.message}; gasWanted: ${gas.limit ?? 0n}, gasUsed: ${gas.used}`);
     }
     if (isAppError(error)) throw error;
+    if (mode === "deliver" && isEngineLimit(error)) throw new AppError("CHAIN_ENGINE_LIMIT", { cause: error });
     return fail({ codespace: "sdk", code: 111_222, text: "panic" }, "recovered");
   }
 }
@@ -106,6 +111,7 @@ function refused(fault: TxFault, gas: GasMeter | undefined, events: readonly Cha
 /**
  * Runs a transaction on a state. What the checks before the messages write (fee, sequence, key) stays when a message
  * fails; the messages' writes and events stay only when all of them succeed. The mempool's modes stop before the messages.
+ * @throws AppError CHAIN_ENGINE_LIMIT in a block, when this machine cannot tell the result
  */
 export function runTx(
   state: StateView,
@@ -114,14 +120,16 @@ export function runTx(
   bytes: Bytes,
   { handlers, simulationGas, ...anteOptions }: TxOptions,
 ): TxResult {
-  const decoded = guarded(new GasMeter(), () => checkedForm(bytes, handlers));
+  const decoded = guarded(new GasMeter(), mode, () => checkedForm(bytes, handlers));
   if (!decoded.ok) return refused(decoded.fault, undefined);
   const tx = decoded.value;
   const isGenesis = block.heightBlocks === 0n;
   const gas = new GasMeter(mode === "simulate" ? simulationGas : isGenesis ? undefined : tx.fee.gasLimit);
   const anteState = new Overlay(state);
   const anteEvents: ChainEvent[] = [];
-  const ante = guarded(gas, () => runAnte({ block, mode, state: anteState, gas, events: anteEvents }, tx, anteOptions));
+  const ante = guarded(gas, mode, () =>
+    runAnte({ block, mode, state: anteState, gas, events: anteEvents }, tx, anteOptions),
+  );
   if (!ante.ok) return refused(ante.fault, gas);
   anteState.commitTo(state);
   const passed = { code: 0, codespace: "", log: "", gasWanted: tx.fee.gasLimit };
@@ -130,7 +138,7 @@ export function runTx(
   }
   const messageState = new Overlay(state);
   const events: ChainEvent[] = [];
-  const ran = guarded(gas, () => runMessages({ block, mode, state: messageState, gas, events }, tx));
+  const ran = guarded(gas, mode, () => runMessages({ block, mode, state: messageState, gas, events }, tx));
   if (!ran.ok) return refused(ran.fault, gas, anteEvents);
   messageState.commitTo(state);
   return { ...passed, data: ran.value, gasUsed: gas.used, events: [...anteEvents, ...events] };
