@@ -35,6 +35,8 @@ export interface AppQueriesModules {
   readonly log: Log;
 }
 
+/** What the SDK's store says of itself, in a codespace of its own. */
+const NO_KEY = { codespace: "store", code: 3, text: "tx parse error" };
 const NOTHING: Bytes = new Uint8Array(0);
 
 function toGrpc(answer: QueryAnswer<Bytes>, heightBlocks: bigint): GrpcAnswer {
@@ -94,8 +96,7 @@ export class AppQueries {
     const [known] = at.reader.range({ prefix: space });
     if (known === undefined) return abciFault(SDK.unknownRequest, `no such store: ${name}`);
     if (way !== "key") return abciFault(SDK.unknownRequest, `unexpected query path: /${way}`);
-    if (key.length === 0)
-      return abciFault({ codespace: "sdk", code: 2, text: "tx parse error" }, "query cannot be zero length");
+    if (key.length === 0) return abciFault(NO_KEY, "query cannot be zero length");
     const isPossible = key.length + space.length <= 512;
     const value = isPossible ? (at.reader.get(Buffer.concat([space, key])) ?? NOTHING) : NOTHING;
     return { code: 0, codespace: "", log: "", key, value, heightBlocks: at.reader.heightBlocks };

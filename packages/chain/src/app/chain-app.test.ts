@@ -126,6 +126,8 @@ suite("application", () => {
     assert.equal(ask("/store/nosuch/key", Uint8Array.of(1)), "no such store: nosuch: unknown request");
     assert.equal(ask("/store/bank/subspace", Uint8Array.of(1)), "unexpected query path: /subspace: unknown request");
     assert.equal(ask("/store/bank/key", new Uint8Array(5000)), "");
+    const { code, codespace, log } = node.application.abciQuery("/store/bank/key", new Uint8Array(0));
+    assert.deepEqual([code, codespace, log], [3, "store", "query cannot be zero length: tx parse error"]);
     assert.equal(ask("/store/bank"), "unknown query path: unknown request");
     assert.equal(ask("/p2p/filter/addr/x"), "unknown query path: unknown request");
     assert.equal(node.application.grpcQuery("/no.such.Query/Thing", NOTHING).ok, false);

@@ -25,6 +25,7 @@ import type { GenesisDocument } from "../node/types.ts";
 import { STAKE_DENOM } from "../state/stakes.ts";
 import { type GenesisValidator, genesisTx } from "./gentx.ts";
 import type { ChainProfile } from "./profiles.ts";
+import { UNBUILT_MODULES } from "./unbuilt-modules.ts";
 
 /** An account that a chain begins with; its key is known from the start, as rings need it. */
 export interface GenesisAccount {
@@ -151,6 +152,7 @@ export function buildGenesis(plan: GenesisPlan): GenesisDocument {
     initial_height: 1,
     app_hash: null,
     app_state: {
+      ...UNBUILT_MODULES,
       auth: authState(plan.accounts),
       bank: bankState(plan),
       authz: grants(plan.daoAddress),

@@ -255,7 +255,9 @@ suite("hostile transactions", () => {
     const timeout = NOW + 60n * SECOND;
     const bytes = tx({ timeout });
     assert.equal(deliver(state, bytes), 0);
-    assert.equal(deliver(state, bytes), 18);
+    const again = machine.runTx(state, blockAt(1n), "deliver", bytes);
+    const words = `failed to add unordered nonce: sender ${addresses[0]} has already used timeout ${timeout}`;
+    assert.deepEqual([again.code, again.log], [18, `${words}: invalid request`]);
     assert.equal(deliver(state, tx({ timeout, amount: 6n })), 18);
     const atTimeout = machine.runBlock(state, blockAt(2n, timeout), [bytes]);
     assert.equal(atTimeout.results[0]?.code, 18);

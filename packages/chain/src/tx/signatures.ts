@@ -184,8 +184,7 @@ function checkUnordered(ctx: Context, tx: DecodedTx): Outcome<undefined> {
   if (ctx.mode === "simulate") return done(undefined);
   for (const signer of tx.signers) {
     if (addUnorderedNonce(ctx, signer, timeout)) continue;
-    const hex = Buffer.from(signer).toString("hex");
-    const text = `failed to add unordered nonce: already used timeout ${timeout} for address ${hex}`;
+    const text = `failed to add unordered nonce: sender ${addressText(signer)} has already used timeout ${timeout}`;
     return fail(SDK.invalidRequest, text);
   }
   return done(undefined);
