@@ -1,8 +1,10 @@
+import { utf8ToBytes } from "@turnpike/base";
 import { authz, createMessage, type Timestamp } from "@turnpike/proto";
 import { addressText } from "../../state/addresses.ts";
 import { lengthPrefixedCodec, messageCodec, pairCodec, rawCodec, textCodec, uint64Codec } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
+import { GasMeter, STORE_GAS } from "../../state/gas.ts";
 import { NANOS_PER_SECOND } from "../../state/timestamps.ts";
 import { emit } from "../../state/typed-event.ts";
 import type { Bytes } from "../../types.ts";
@@ -54,20 +56,64 @@ function eventOf({ granter, grantee, typeUrl }: GrantKey): { msgTypeUrl: string;
   return { msgTypeUrl: typeUrl, granter: addressText(granter), grantee: addressText(grantee) };
 }
 
+// What the SDK keeps in another way costs what it costs there: a caller who simulates elsewhere pays the same here.
+const uncounted = (ctx: Context): Context => ({ ...ctx, gas: new GasMeter() });
+
+/** `2006-01-02T15:04:05.000000000`: how the SDK writes a time into a key. */
+const TIME_TEXT_BYTES = 29;
+const GRANT_QUEUE_GAS = 20n;
+
+/**
+ * Takes the gas of the SDK's queue of grants that end: one item, read and written whole, for all grants between two accounts
+ * that end at the same time.
+ */
+function consumeQueueGas(ctx: Context, end: Timestamp, key: GrantKey, change: "insert" | "remove"): void {
+  const within = expirations.keyBytes(endKey(end, { ...key, typeUrl: "" }));
+  let listed = 0;
+  for (const [[, [, [, [, typeUrl]]]]] of expirations.entries(uncounted(ctx), { within })) listed += itemBytes(typeUrl);
+  const keyBytes = BigInt(1 + TIME_TEXT_BYTES + 1 + key.granter.length + 1 + key.grantee.length);
+  ctx.gas.consume(STORE_GAS.readFlat, "ReadFlat");
+  ctx.gas.consume(STORE_GAS.readPerByte * (keyBytes + BigInt(listed)), "ReadPerByte");
+  if (change === "remove") ctx.gas.consume(GRANT_QUEUE_GAS, "grant queue");
+  const left = listed + (change === "insert" ? 1 : -1) * itemBytes(key.typeUrl);
+  ctx.gas.consume(STORE_GAS.writeFlat, "WriteFlat");
+  ctx.gas.consume(STORE_GAS.writePerByte * (keyBytes + BigInt(left)), "WritePerByte");
+}
+
+/** Bytes of a text in a list of texts. */
+function itemBytes(text: string): number {
+  const length = utf8ToBytes(text).length;
+  return 1 + (length < 0x80 ? 1 : 2) + length;
+}
+
+const isSameEnd = (a: Timestamp | undefined, b: Timestamp | undefined): boolean =>
+  a?.seconds === b?.seconds && a?.nanos === b?.nanos;
+
+function removeEnd(ctx: Context, end: Timestamp, key: GrantKey): void {
+  consumeQueueGas(ctx, end, key, "remove");
+  expirations.remove(uncounted(ctx), endKey(end, key));
+}
+
 /** Writes a grant, in place of the one that was there, and says so. */
 export function setGrant(ctx: Context, key: GrantKey, grant: authz.Grant): void {
   const old = getGrant(ctx, key);
-  if (old?.expiration !== undefined) expirations.remove(ctx, endKey(old.expiration, key));
-  if (grant.expiration !== undefined) expirations.set(ctx, endKey(grant.expiration, key), NOTHING);
+  const { expiration } = grant;
+  if (!isSameEnd(old?.expiration, expiration)) {
+    if (old?.expiration !== undefined) removeEnd(ctx, old.expiration, key);
+    if (expiration !== undefined) {
+      consumeQueueGas(ctx, expiration, key, "insert");
+      expirations.set(uncounted(ctx), endKey(expiration, key), NOTHING);
+    }
+  }
   grants.set(ctx, stateKey(key), grant);
-  grantsByGrantee.set(ctx, indexKey(key), NOTHING);
+  grantsByGrantee.set(uncounted(ctx), indexKey(key), NOTHING);
   emit(ctx, authz.EventGrantSchema, eventOf(key));
 }
 
 function forget(ctx: Context, key: GrantKey, { expiration }: authz.Grant): void {
-  if (expiration !== undefined) expirations.remove(ctx, endKey(expiration, key));
+  if (expiration !== undefined) removeEnd(ctx, expiration, key);
   grants.remove(ctx, stateKey(key));
-  grantsByGrantee.remove(ctx, indexKey(key));
+  grantsByGrantee.remove(uncounted(ctx), indexKey(key));
 }
 
 /** Takes a grant back, and says so; false when there is none. */
