@@ -1,4 +1,11 @@
-import { type ClientIpOf, clientKey, type Deadlines, type ErrorCode, type Metrics, type RequestId } from "@turnpike/base";
+import {
+  type ClientIpOf,
+  clientKey,
+  type Deadlines,
+  type ErrorCode,
+  type Metrics,
+  type RequestId,
+} from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import { endOutcome, endRefused, type UnpaidAttempt, type UnpaidLimit } from "@turnpike/payment";
 import { type Answer, errorAnswer, preflightAnswer } from "../http/answer.ts";
