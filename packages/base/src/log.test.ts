@@ -34,6 +34,7 @@ test("base names its exports", () => {
       "concatBytes",
       "createClientIp",
       "createHostCheck",
+      "createProxyCheck",
       "decimalToUnits",
       "errorBody",
       "errorRow",
