@@ -95,8 +95,10 @@ describe("a client", () => {
     await using node = await startChain();
     await using rig = await startRelay({ eth: rpcAt(node.url) }, { relay: { maxHeadAgeMs: 60_000 } });
     let changes = "[]";
-    node.say = ({ method }) => (method === "eth_getFilterChanges" ? changes : undefined);
-    const poll = rpc("1", "eth_getFilterChanges", '["0x7"]');
+    node.say = ({ method }) =>
+      method === "eth_getFilterChanges" ? changes : method === "eth_newBlockFilter" ? '"0x7"' : undefined;
+    const { result: filter } = await call(rig, "eth_newBlockFilter");
+    const poll = rpc("1", "eth_getFilterChanges", JSON.stringify([filter]));
     const pollAndAsk = async (isBatch: boolean): Promise<number> => {
       const before = node.count("eth_gasPrice");
       await send(rig, isBatch ? `[${poll},${poll}]` : poll);
