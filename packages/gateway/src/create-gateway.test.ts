@@ -123,7 +123,7 @@ test("what the only supplier does not have is neither listed nor sold", async ()
   const refused = await fetch(`${to.url}/v1/eth`, { method: "POST", body: `{"method":"${LACKING}"}`, headers });
   assert.equal(refused.status, 400);
   assert.match(await refused.text(), /"METHOD_NOT_ALLOWED".*No supplier of this service has this method now/);
-  assert.deepEqual(to.payment.calls, ["decode"]);
+  assert.deepEqual(to.payment.calls, ["decode", "admit"]);
 });
 
 test("every route of the OpenAPI document answers 402 with the same terms in header and body", async () => {

@@ -134,7 +134,7 @@ test("what no supplier has is refused before anything is claimed", async () => {
   await using to = await startTestGateway();
   to.relay.lost.add("eth_blockNumber");
   await assertError(await buy(to), 400, "METHOD_NOT_ALLOWED");
-  assert.deepEqual([to.payment.calls, to.relay.runs], [["decode"], 0]);
+  assert.deepEqual([to.payment.calls, to.relay.runs], [["decode", "admit"], 0]);
   to.relay.lost.clear();
   assert.equal((await buy(to)).status, 200);
 });

@@ -1,6 +1,5 @@
 import type { ClientIpOf, Clock, Deadlines, Log, RequestId } from "@turnpike/base";
 import type { PaymentStage, UnpaidLimit } from "@turnpike/payment";
-import type { Relay } from "@turnpike/relay";
 import { type Documents, discoveryRoutes } from "./discovery/routes.ts";
 import { createPaidEdge, type MatchPath } from "./edge/paid-edge.ts";
 import type { TermsOf } from "./edge/terms.ts";
@@ -77,15 +76,6 @@ export interface Generation {
   stop(): void;
 }
 
-/** Refuses, before anything is claimed, what no supplier is known to have. */
-function offeredOnly(parse: ParseCall, relay: Pick<Relay, "missingMethods">): ParseCall {
-  return (service, input) => {
-    const parsed = parse(service, input);
-    if (!parsed.ok || !relay.missingMethods(service.id).has(parsed.call.operation)) return parsed;
-    return { ok: false, code: "METHOD_NOT_ALLOWED", message: "No supplier of this service has this method now." };
-  };
-}
-
 const CHECK_TIMEOUT_MS = 2_000;
 const CHECK_KEEP_MS = 1_000;
 /** How long work that was told to stop may take to release what it holds. */
@@ -117,7 +107,7 @@ export function createGeneration(
     payment,
     relay,
     optionsOf,
-    parse: offeredOnly(parse, relay),
+    parse,
     answers,
     clock,
     log,

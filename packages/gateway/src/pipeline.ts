@@ -1,7 +1,7 @@
 import type { Clock, ErrorCode, Log, Metrics, NetworkId, RequestId } from "@turnpike/base";
 import { errorRow, isAppError, noSpan, type Span } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
-import type { Admission, Outcome, PaymentOption, PaymentStage, PresentedPayment } from "@turnpike/payment";
+import type { Admission, Offer, Outcome, PaymentOption, PaymentStage, PresentedPayment } from "@turnpike/payment";
 import { type BackendCall, mintParsed, type PaidRequest, type ParsedRequest, type Relayed } from "@turnpike/protocol";
 import type { Relay, RelayFailure, RelayResult } from "@turnpike/relay";
 import { sealEnvelope } from "./edge/envelope.ts";
@@ -153,9 +153,14 @@ export function createPipeline(modules: PipelineModules): Sell {
   };
 
   const admit = async (service: Service, request: ParsedRequest, presented: PresentedPayment): Promise<Admission> => {
-    const offer = {
+    const offer: Offer = {
       options: optionsOf(service),
-      isServed: () => relay.hasSupplier(service.id, request.call.rpcType),
+      refusal() {
+        const { rpcType, operation } = request.call;
+        if (!relay.hasSupplier(service.id, rpcType)) return { ok: false, code: "SERVICE_UNAVAILABLE" };
+        if (!relay.missingMethods(service.id).has(operation)) return undefined;
+        return { ok: false, code: "METHOD_NOT_ALLOWED", message: "No supplier of this service has this method now." };
+      },
     };
     try {
       return await timed(

@@ -93,8 +93,11 @@ export function standInPayment(): StandInPayment {
       const authorization = { from: `0x${"11".repeat(20)}` };
       return { ok: true, payment: { accepted: parsed.value, authorization } as unknown as PresentedPayment };
     },
-    async admit(request) {
+    async admit(request, _presented, offer) {
       calls.push("admit");
+      // As the stage does for payments that it does not know.
+      const unserved = offer.refusal();
+      if (unserved !== undefined) return { kind: "refused", ...unserved };
       hashes.push(Buffer.from(request.requestHash).toString("hex"));
       const settlementId = createHash("sha256").update(request.requestHash).digest("hex") as SettlementId;
       const paid = mintPaid({ request, settlementId, deadlineMs: systemClock.monotonicMs() + 60_000 });

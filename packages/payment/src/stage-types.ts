@@ -29,8 +29,8 @@ export interface SettlementStatus {
 export interface Offer {
   /** The options that this route offers. */
   readonly options: readonly PaymentOption[];
-  /** False when no supplier could answer the call: then nothing is claimed for it. */
-  readonly isServed: () => boolean;
+  /** Why no supplier could answer the call: then nothing is claimed for it. Undefined when one could. */
+  readonly refusal: () => PaymentRefusal | undefined;
 }
 
 /** The payment stage: header to claim, checked answer to settlement. */

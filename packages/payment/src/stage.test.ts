@@ -195,7 +195,10 @@ function request(body = "a"): ParsedRequest {
   });
 }
 
-const offerOf = (offered: PaymentOption, isServed = true): Offer => ({ options: [offered], isServed: () => isServed });
+const offerOf = (offered: PaymentOption, isServed = true): Offer => ({
+  options: [offered],
+  refusal: () => (isServed ? undefined : { ok: false, code: "SERVICE_UNAVAILABLE" }),
+});
 
 async function present(
   { stage }: Bench,

@@ -227,11 +227,12 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
   const admitFirst = async (
     request: ParsedRequest,
     payment: DecodedPayment,
-    { isServed }: Offer,
+    offer: Offer,
     signal: AbortSignal,
     finish: (outcome: Outcome) => void,
   ): Promise<Admission> => {
-    if (!isServed()) return earlier(request, payment, { ok: false, code: "SERVICE_UNAVAILABLE" });
+    const unserved = offer.refusal();
+    if (unserved !== undefined) return earlier(request, payment, unserved);
     const { result: verified, isPayer } = await verify(payment, signal, true);
     const refuse = (refusal: PaymentRefusal): Promise<Admission> => earlier(request, payment, refusal, isPayer);
     if (!verified.ok) return refuse(verified);
@@ -300,7 +301,7 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
       case "insufficient":
         return { kind: "refused", ok: false, code: "PAYMENT_INSUFFICIENT_FUNDS" };
       case "blocked":
-        return { kind: "refused", ok: false, code: "PAYMENT_PAYER_BLOCKED" };
+        return refuse({ ok: false, code: "PAYMENT_PAYER_BLOCKED" });
     }
   };
 

@@ -36,7 +36,7 @@ export function saleAnswer(service: Service, termsOf: TermsOf, requestId: Reques
 
 function outcomeAnswer(service: Service, termsOf: TermsOf, requestId: RequestId, outcome: Outcome): Answer {
   if (outcome.kind === "released") {
-    // The payment failed before it was settled: nothing was charged, and another one is wanted.
+    // The payment failed before it was settled, and nothing was charged: the cause says whether the same one can be good.
     if (errorRow(outcome.code).http === 402) return refusedTerms(service, termsOf, outcome.code, undefined);
     return errorAnswer(unavailable(outcome.code), requestId);
   }
