@@ -1,8 +1,16 @@
 -- How a transaction ends without settling its payments: mined in vain, or cancelled by an empty one of the same nonce.
 -- What it did not settle may be put into further batches, each time by itself.
 
+-- In the order in which payments are settled, so that gateways that still run wait instead of standing in its way.
+lock table relayers, holders, payments, batches, transactions in access exclusive mode;
+
 -- An empty transaction that only uses its nonce up.
 alter table transactions add column cancels boolean not null default false;
+
+-- An operator wants it cancelled: the process that holds the key does it when it looks at its open batches next.
+alter table batches add column cancel_requested boolean not null default false;
+-- A re-organisation has taken the block of its transaction, which settles its payments again.
+alter table batches add column reopened boolean not null default false;
 
 -- How often it was put into a further batch: each earlier one used its nonce up without it.
 alter table payments add column resends smallint not null default 0;
@@ -148,7 +156,7 @@ begin
     raise exception 'payment % is %, it has no block to lose', was.seq, was.state using errcode = 'TP001';
   end if;
   if was.batch is not null then
-    update batches set state = 'open', mined_by = null where id = was.batch and state = 'mined';
+    update batches set state = 'open', mined_by = null, cancel_requested = false, reopened = true where id = was.batch and state = 'mined';
   end if;
   update payments set
     state = case when was.batch is null then 'submitted' else 'signed' end,

@@ -1,9 +1,6 @@
 -- What an operator may ask for: that a transaction is cancelled, that a payment is sent again or released, that a payer is
 -- refused.
 
--- The process that holds the key does it when it looks at its open batches next.
-alter table batches add column cancel_requested boolean not null default false;
-
 -- Accounts whose payments are not taken, until a time or until they are taken off.
 create table blocked_payers (
   network text not null,
@@ -13,6 +10,15 @@ create table blocked_payers (
   created_at timestamptz not null default clock_timestamp(),
   primary key (network, payer)
 );
+
+-- Runs with the rights of the tables' owner: the gateway's role needs none on the list.
+create function payer_blocked(p_network text, p_payer text) returns boolean
+language sql stable security definer set search_path from current as $$
+  select exists (
+    select 1 from blocked_payers
+      where network = p_network and payer = p_payer and (until is null or until > clock_timestamp())
+  )
+$$;
 
 -- A claim, unless its payer is blocked. What was paid before the block is answered all the same.
 -- outcome: that of claim | blocked
@@ -26,10 +32,7 @@ set enable_seqscan to off as $$
 declare
   made record;
 begin
-  if exists (
-    select 1 from blocked_payers
-      where network = p_network and payer = p_payer and (until is null or until > clock_timestamp())
-  ) and not exists (
+  if payer_blocked(p_network, p_payer) and not exists (
     select 1 from payments
       where network = p_network and asset = p_asset and payer = p_payer and nonce = p_nonce and state <> 'released'
   ) then

@@ -69,6 +69,8 @@ export interface BatchRecord {
   readonly state: "open" | "mined";
   /** An operator wants it cancelled. */
   readonly cancelRequested: boolean;
+  /** A re-organisation has taken the block of its transaction. */
+  readonly reopened: boolean;
 }
 
 /** A block of a settlement. */

@@ -74,7 +74,7 @@ export async function cancel(
   }
   const output = outputOf(opts);
   output.result({ cancellation: "requested" });
-  output.line("Asked for. The process that holds the key cancels it within seconds.");
+  output.line("Asked for. The process that holds the key cancels it when it looks at the ledger next.");
 }
 
 /** Has a payment sent again. @throws AppError NOT_FOUND when it is in no state for that. */

@@ -20,6 +20,12 @@ test("refusals of the known nodes are read as what they mean", () => {
     "insufficient funds for gas * price + value": "no-gas",
     "Insufficient funds for gas * price + value": "no-gas",
     "execution aborted": "refused",
+    "exceeds block gas limit": "refused",
+    "tx fee (1.20 ether) exceeds the configured cap (1.00 ether)": "refused",
+    "txpool is full": "busy",
+    "rate limit exceeded": "busy",
+    "internal error": "busy",
+    "nonce too high": "busy",
   };
   for (const [message, kind] of Object.entries(cases)) assert.equal(classify(message), kind, message);
 });

@@ -46,7 +46,9 @@ export type Broadcast =
   | "underpriced"
   /** The relayer cannot pay the gas. */
   | "no-gas"
-  /** Refused for another reason. */
+  /** The node takes nothing at the moment: it is limited, full, or at fault itself. */
+  | "busy"
+  /** Refused for another reason: it will be refused again. */
   | "refused";
 
 /** What the settlement engine reads of and sends to one chain. Each method throws when the chain cannot be asked. */
@@ -210,6 +212,13 @@ export function classify(message: string): Broadcast {
     return "underpriced";
   }
   if (/insufficient funds|insufficient balance|insufficientfunds/.test(text)) return "no-gas";
+  if (
+    /rate limit|too many requests|limit exceeded|pool is full|txpool.*full|nonce too high|internal error|time(d )?.?out|unavailable/.test(
+      text,
+    )
+  ) {
+    return "busy";
+  }
   return "refused";
 }
 

@@ -111,6 +111,41 @@ test("an account that delegates behind the signed transaction spoils that one al
   await attacking;
 });
 
+test("after a spoiled transaction fewer payments share one, and by and by as many as before", async () => {
+  await using bed = await openOwnBed(server, { noMining: true });
+  await using ledger = await bed.openLedger();
+  const key = await bed.relayerKey();
+  const burner = await deployBurner(bed);
+  const attackers: Payer[] = [];
+  const faults: FaultPoints = {
+    async reach(name) {
+      if (name !== "engine.journal.after") return;
+      for (const attacker of attackers.splice(0)) await delegate(bed, attacker, burner);
+    },
+  };
+  const options = bed.options([key], { ...TOGETHER, maxBatch: 2 });
+  await using engine = await createEngine(options, bed.modules(ledger, faults, virtualClock()));
+  const patience = new AbortController();
+  const attacker = await bed.payer(PRICE);
+  attackers.push(attacker);
+  const attack = await claim(ledger, attacker);
+  const attacking = engine.settle(attack, ANSWER, patience.signal);
+  const settled = async (count: number): Promise<Set<string | undefined>> => {
+    const payments = await Promise.all(
+      Array.from({ length: count }, async () => claim(ledger, await bed.payer(PRICE))),
+    );
+    await mineUntil(bed, Promise.all(payments.map((payment) => engine.settle(payment, ANSWER, timeLimit()))));
+    const ends = await Promise.all(payments.map((payment) => stateOf(ledger, payment)));
+    return new Set(ends.map(({ evidence }) => evidence?.transaction));
+  };
+  await settled(1);
+  // One by itself is settled, so two may share again.
+  await settled(1);
+  assert.equal((await settled(2)).size, 1);
+  patience.abort();
+  await attacking;
+});
+
 /** Numbers from 0 to 1 that a seed decides (mulberry32). */
 function randomFrom(seed: number): () => number {
   let state = seed;

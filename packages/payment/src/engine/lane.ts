@@ -46,6 +46,10 @@ export interface OpenBatch {
   refusedSinceMs: number;
   /** An operator wants it cancelled. */
   cancelRequested: boolean;
+  /** A re-organisation has taken its block: what was settled by it must settle again. */
+  readonly reopened: boolean;
+  /** Monotonic milliseconds when payments of it were judged whose window is closed. */
+  judgedAtMs: number;
 }
 
 /** Options of {@link createLane}. */
@@ -164,13 +168,13 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
           refusedForGas = true;
           modules.onNoGas();
         }
-        if (reply.kind === "refused" || reply.kind === "no-gas") {
+        if (reply.kind === "refused" || reply.kind === "no-gas" || reply.kind === "busy") {
           log.warn({ relayer, nonce: batch.nonce, answer: reply.message }, "the node refuses a settlement");
         }
         if (reply.kind === "refused") {
           if (batch.refusals === 0) batch.refusedSinceMs = clock.monotonicMs();
           batch.refusals++;
-        } else if (reply.kind !== "no-gas") batch.refusals = 0;
+        } else if (reply.kind !== "no-gas" && reply.kind !== "busy") batch.refusals = 0;
         await faults.reach("engine.broadcast.after");
       } catch (error) {
         log.warn({ relayer, nonce: batch.nonce, code: codeOf(error) }, "a settlement could not be sent yet");
@@ -188,9 +192,9 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
   };
 
   const add = (
-    record: Omit<BatchRecord, "network" | "relayer" | "createdAtMs" | "state" | "cancelRequested">,
+    record: Omit<BatchRecord, "network" | "relayer" | "createdAtMs" | "state" | "cancelRequested" | "reopened">,
     waitingSinceMs: number,
-    alone: boolean,
+    { alone, reopened = false }: { readonly alone: boolean; readonly reopened?: boolean },
   ): OpenBatch => {
     const batch: OpenBatch = {
       id: record.id,
@@ -206,6 +210,8 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
       refusals: 0,
       refusedSinceMs: 0,
       cancelRequested: false,
+      reopened,
+      judgedAtMs: Number.NEGATIVE_INFINITY,
     };
     open.set(batch.nonce, batch);
     return batch;
@@ -238,9 +244,13 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
     const nowMs = clock.monotonicMs();
     const isRefused = batch.refusals >= STUCK_REFUSALS && nowMs - batch.refusedSinceMs >= opts.cancelAfterMs;
     const isLate = nowMs - batch.waitingSinceMs >= opts.bumpAfterMs;
-    const cancels = last.cancels || isRefused || batch.cancelRequested;
-    if (!isLate && (last.cancels || !cancels)) return undefined;
-    const payments = cancels ? [] : [...batch.unresolved.values()];
+    const isRevived = isRevivable(batch);
+    const cancels = (last.cancels && !isRevived) || isRefused || batch.cancelRequested;
+    if (!isLate && !isRevived && (last.cancels || !cancels)) return undefined;
+    // What is past its window would be mined in vain.
+    const isOpen = ({ validBefore }: PaymentRecord): boolean => validBefore > BigInt(head.timeSeconds);
+    const payments = cancels ? [] : [...batch.unresolved.values()].filter(isOpen);
+    if (payments.length === 0 && last.cancels && !isLate) return undefined;
     if (payments.length === 0) {
       // It costs little gas, and what is behind it waits: it may offer twice of what a settlement may.
       const fees = bumpFees(last, head.baseFee, { ...opts.fees, maxFeePerGasWei: opts.fees.maxFeePerGasWei * 2n });
@@ -275,9 +285,10 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
       }
       nextNonce = Math.max(nextNonce, record.nonce + 1);
       const alone = record.payments.some(({ kind }) => kind !== "eoa");
-      const batch = add(record, clock.monotonicMs(), alone);
+      const batch = add(record, clock.monotonicMs(), { alone, reopened: record.reopened });
       batch.cancelRequested = record.cancelRequested;
-      void send(batch, "again");
+      // A cancellation that came too late is replaced first.
+      if (!isRevivable(batch)) void send(batch, "again");
     }
   };
 
@@ -332,7 +343,7 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
           const batch = add(
             { id: result.batchId, nonce, gasLimit, transactions: [transaction], payments: payments.map(asSigned) },
             clock.monotonicMs(),
-            items.some(({ alone }) => alone),
+            { alone: items.some(({ alone }) => alone) },
           );
           metrics.observe(batchSize, payments.length, { network });
           for (const item of items) item.commit();
@@ -362,7 +373,8 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
       const first = oldest();
       if (first === undefined || !held) return;
       for (const batch of open.values()) {
-        if (batch !== first && !batch.cancelRequested) continue;
+        // One that is not the oldest cannot be mined yet: its first cancellation is enough.
+        if (batch !== first && !(batch.cancelRequested && batch.transactions.at(-1)?.cancels === false)) continue;
         const next = replacement(batch, head);
         if (next !== undefined) await replace(batch, next);
       }
@@ -396,6 +408,11 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
       held = false;
     },
   };
+}
+
+/** A re-organisation gave it back, and what was journaled last was to cancel it: its payments were settled, and are again. */
+function isRevivable({ transactions, reopened, cancelRequested }: OpenBatch): boolean {
+  return reopened && !cancelRequested && transactions.at(-1)?.cancels === true;
 }
 
 function isPending({ state }: PaymentRecord): boolean {

@@ -4,7 +4,7 @@ import { createQuiet } from "../quiet.ts";
 import type { PaymentRecord, StoredAnswer } from "../types.ts";
 import { settlementGas } from "./calls.ts";
 import { createSettlementChain, type Head } from "./chain.ts";
-import { firstFees } from "./fees.ts";
+import { type Fees, firstFees } from "./fees.ts";
 import { createKeyring, type RelayerKey } from "./keyring.ts";
 import { createLane, type Lane } from "./lane.ts";
 import {
@@ -21,7 +21,7 @@ import { createSettleQueue, type QueueItem } from "./queue.ts";
 import { createReconciler } from "./reconciler.ts";
 import { createResender } from "./resender.ts";
 import { createResolver } from "./resolver.ts";
-import { simulateBatch } from "./simulation.ts";
+import { type SimulatedBatch, simulateBatch } from "./simulation.ts";
 import { createWaiters, pause, waitForEnd, within } from "./waiters.ts";
 import { createWatcher } from "./watcher.ts";
 
@@ -38,6 +38,8 @@ export interface NetworkEngine extends AsyncDisposable {
 const MAX_TRANSACTION_GAS = 16_777_216n;
 /** How long a batch waits for others while nothing is under way: payments that came together share it. */
 const GATHER_MS = 3;
+/** Pause after the chain could not say what a batch would do. */
+const RETRY_MS = 250;
 
 /** Starts the engine of one network: leases keys, picks up what is open, then serves. */
 export async function createNetworkEngine(
@@ -124,6 +126,8 @@ export async function createNetworkEngine(
   let turn = 0;
   let committing = 0;
   let windowTimer: NodeJS.Timeout | undefined;
+  /** No batch is begun before; monotonic milliseconds. */
+  let notBeforeMs = Number.NEGATIVE_INFINITY;
 
   const track = (job: Promise<unknown>): void => {
     jobs.add(job);
@@ -192,6 +196,32 @@ export async function createNetworkEngine(
     return newest;
   };
 
+  /** Undefined when the chain did not say: then they wait for another try, as long as payments may wait for a batch. */
+  const trySimulation = async (
+    { relayer }: Lane,
+    items: readonly QueueItem[],
+    first: Fees,
+    newest: Head,
+  ): Promise<SimulatedBatch | undefined> => {
+    const transaction = { multicall3: net.multicall3, relayer, gas, fees: first, head: newest };
+    try {
+      const found = await simulateBatch(
+        items,
+        { ...transaction, timeoutMs: chainTimeoutMs },
+        { rpc, signal: stopping.signal },
+      );
+      if (found.alone.length > 0)
+        log.warn({ relayer, payments: found.alone.length }, "payments are settled by themselves");
+      return found;
+    } catch (error) {
+      if (!isAppError(error, "SETTLEMENT_UNAVAILABLE")) throw error;
+      log.warn({ relayer, reason: error.detail.reason }, "a batch could not be simulated yet");
+      queue.unshift(items);
+      notBeforeMs = clock.monotonicMs() + RETRY_MS;
+      return undefined;
+    }
+  };
+
   const sendItems = async (lane: Lane, items: readonly QueueItem[]): Promise<void> => {
     const reject = (rejected: readonly QueueItem[], code: ErrorCode): void => {
       for (const item of rejected) item.reject(new AppError(code));
@@ -211,18 +241,9 @@ export async function createNetworkEngine(
         return reject(inTime, "SETTLEMENT_UNAVAILABLE");
       }
       quiet.baseFee.works();
-      const { good, alone, failing, gasLimit } = await simulateBatch(
-        inTime,
-        {
-          multicall3: net.multicall3,
-          relayer: lane.relayer,
-          gas,
-          fees: first,
-          head: newest,
-          timeoutMs: chainTimeoutMs,
-        },
-        { rpc, signal: stopping.signal },
-      );
+      const simulated = await trySimulation(lane, inTime, first, newest);
+      if (simulated === undefined) return;
+      const { good, alone, failing, gasLimit } = simulated;
       reject(failing, "PAYMENT_SIMULATION_FAILED");
       for (const { payment } of failing) {
         // One that is sent again was counted when its transaction was mined in vain.
@@ -250,8 +271,10 @@ export async function createNetworkEngine(
       if (oldestMs === undefined || stopping.signal.aborted) return;
       const busy = committing > 0 || held().some((lane) => lane.open.size > 0);
       const windowMs = busy ? opts.batchWindowMs : Math.min(opts.batchWindowMs, GATHER_MS);
-      const waitMs = windowMs - (clock.monotonicMs() - oldestMs);
-      if (queue.takeable(shared, loners) < shared && waitMs > 0) {
+      const nowMs = clock.monotonicMs();
+      const windowLeftMs = queue.takeable(shared, loners) < shared ? windowMs - (nowMs - oldestMs) : 0;
+      const waitMs = Math.max(windowLeftMs, notBeforeMs - nowMs);
+      if (waitMs > 0) {
         windowTimer = setTimeout(pump, Math.ceil(waitMs));
         return;
       }

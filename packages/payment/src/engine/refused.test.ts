@@ -179,3 +179,38 @@ test("a transaction is cancelled when an operator asks for it, and its payment s
   assert.equal(await bed.balance(PAY_TO), PRICE);
   assert.equal(await nonceOf(bed, key), 2);
 });
+
+test("a cancellation that came too late is not sent when a re-organisation takes the settlement away", async () => {
+  await using bed = await openOwnBed(server, { noMining: true });
+  await using ledger = await bed.openLedger();
+  const key = await bed.relayerKey();
+  await devRpc(bed.anvil.url, "anvil_mine", ["0x5"]);
+  let refusesEmpty = true;
+  const rpc = refusing(bed, ({ isEmpty }) => refusesEmpty && isEmpty);
+  const modules = { ...bed.modules(ledger), rpc: new Map([[NETWORK, rpc]]) };
+  const options = bed.options([key]);
+  const deep = { ...options, networks: options.networks.map((net) => ({ ...net, finalityBlocks: 50 })) };
+  await using engine = await createEngine(deep, modules);
+  const payment = await claim(ledger, await bed.payer(PRICE));
+  const settling = engine.settle(payment, ANSWER, timeLimit());
+  await untilState(ledger, payment, "signed");
+  const operator = createLedgerOperator(bed.databaseUrl);
+  assert.equal(await operator.cancel(NETWORK, privateKeyToAddress(key), 0), true);
+  await eventually("the cancellation is journaled", async () => {
+    const [open] = await operator.openTransactions(1);
+    return open?.cancellation === "sent";
+  });
+  await mineUntil(bed, settling);
+  const before = (await stateOf(ledger, payment)).evidence;
+  assert.ok(before !== undefined);
+  refusesEmpty = false;
+  const height = Number(await devRpc(bed.anvil.url, "eth_blockNumber", []));
+  await devRpc(bed.anvil.url, "anvil_rollback", [height - Number(before.blockNumber) + 1]);
+  await eventually("it is settled again", async () => {
+    await devRpc(bed.anvil.url, "anvil_mine", ["0x1"]);
+    const { state, evidence } = await stateOf(ledger, payment);
+    return state === "settled" && evidence?.blockHash !== before.blockHash;
+  });
+  assert.equal(await bed.balance(PAY_TO), PRICE);
+  assert.equal(await nonceOf(bed, key), 1, "by the same nonce");
+});

@@ -61,7 +61,8 @@ export async function simulateBatch(
     const { method, params } = callOf(items, kinds, opts);
     reply = await modules.rpc.call(method, params, limit);
   }
-  const simulations = items.length === 1 ? [simulationOf(only, reply, modules.rpc)] : simulationsOf(items, reply);
+  const simulations =
+    items.length === 1 ? [simulationOf(only, reply, modules.rpc)] : simulationsOf(items, reply, modules.rpc);
   if (simulations === undefined) return { good: [], alone: items, failing: [], gasLimit: 0n };
   const doubtful = items.filter((item, at) => {
     const simulation = simulations[at];
@@ -97,10 +98,22 @@ async function spentOf(items: readonly QueueItem[], rpc: EvmRpc, signal: AbortSi
   );
 }
 
-/** What a shared transaction would do, by payment; undefined when the call as a whole failed. */
-function simulationsOf(items: readonly QueueItem[], reply: RpcReply | undefined): readonly Simulation[] | undefined {
-  const results = reply?.ok === true ? decodeAggregate3(reply.result, items.length) : undefined;
-  return results?.map(({ success, returnData }) => readSimulation(success, returnData));
+/**
+ * What a shared transaction would do, by payment; undefined when it as a whole would fail.
+ * @throws AppError SETTLEMENT_UNAVAILABLE when the node could not run the call.
+ */
+function simulationsOf(
+  items: readonly QueueItem[],
+  reply: RpcReply | undefined,
+  rpc: EvmRpc,
+): readonly Simulation[] | undefined {
+  if (reply?.ok !== true) {
+    replyToSimulation(reply, { rpc });
+    return undefined;
+  }
+  const results = decodeAggregate3(reply.result, items.length);
+  if (results === undefined) throw oddAnswer({ rpc }, "aggregate3");
+  return results.map(({ success, returnData }) => readSimulation(success, returnData));
 }
 
 /**

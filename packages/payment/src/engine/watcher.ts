@@ -14,6 +14,8 @@ import { evidenceAt, wantedOf } from "./search.ts";
  */
 const LOST_BLOCKS = 3;
 const LEAST_LOST_MS = 2_000;
+/** Payments whose window is closed are judged no more often: until it is closed for good the chain gives no verdict. */
+const JUDGE_EVERY_MS = 1_000;
 
 /** What {@link createWatcher} works with. */
 export interface WatcherModules {
@@ -25,7 +27,7 @@ export interface WatcherModules {
   readonly onUnpaid?: (payment: PaymentRecord) => void;
   /** Puts a payment into another batch, by itself; without it the reconciler finds it. */
   readonly resend?: (payment: PaymentRecord) => void;
-  /** Called when a transaction with several payments ended: whether it settled all that could still be settled. */
+  /** Called when a transaction that payments may share was mined: whether it settled all that could still be settled. */
   readonly onShared?: (settled: boolean) => void;
   readonly clock: Clock;
   readonly log: Log;
@@ -71,10 +73,11 @@ export function createWatcher(rules: ChainRules, modules: WatcherModules): Watch
       const verdict = await judge(batch, payment, head);
       const isOpen = verdict.kind === "open" && verdict.funded;
       if (isOpen) open.push(payment);
-      // A plain account is not to blame for what it could still pay, nor for a transaction that was mined too late.
-      const isLate = verdict.kind === "failed" && verdict.reason === "PAYMENT_EXPIRED";
-      const isBlameless = payment.kind === "eoa" && !delegated.has(payment.key.from) && (isLate || isOpen);
-      if (!isBlameless && verdict.kind !== "settled" && verdict.kind !== "unclear") modules.onUnpaid?.(payment);
+      // What runs its payer's code was simulated as it was sent. A plain account is to blame only for what it used or spent
+      // elsewhere, not for what it could still pay, nor for a transaction that was mined too late.
+      const runsCode = payment.kind !== "eoa" || delegated.has(payment.key.from);
+      const isSpent = verdict.kind === "failed" || (verdict.kind === "open" && !verdict.funded);
+      if (verdict.kind !== "settled" && (runsCode || isSpent)) modules.onUnpaid?.(payment);
     };
     await all(payments.map(one));
     return open;
@@ -105,7 +108,7 @@ export function createWatcher(rules: ChainRules, modules: WatcherModules): Watch
     };
     await all([settle(), rest()]);
     await end(lane, batch, mined.transaction);
-    if (batch.payments.length > 1) modules.onShared?.(open.length === 0);
+    if (!isCancelled && !batch.alone) modules.onShared?.(open.length === 0);
     for (const payment of open) modules.resend?.(payment);
   };
 
@@ -120,7 +123,11 @@ export function createWatcher(rules: ChainRules, modules: WatcherModules): Watch
     const used = (view.nonces.get(lane.relayer) ?? 0) > batch.nonce;
     const nowMs = clock.monotonicMs();
     batch.usedSinceMs = used ? (batch.usedSinceMs ?? nowMs) : undefined;
-    const late = [...batch.unresolved.values()].filter(({ validBefore }) => BigInt(head.timeSeconds) >= validBefore);
+    const isDue = nowMs - batch.judgedAtMs >= JUDGE_EVERY_MS;
+    const late = [...batch.unresolved.values()].filter(
+      ({ validBefore }) => isDue && BigInt(head.timeSeconds) >= validBefore,
+    );
+    if (late.length > 0) batch.judgedAtMs = nowMs;
     await all(late.map(async (payment) => void (await judge(batch, payment, head))));
     const last = batch.transactions.at(-1);
     if (batch.usedSinceMs !== undefined && nowMs - batch.usedSinceMs >= lostMs && last !== undefined) {

@@ -92,6 +92,7 @@ export function createJournal(
         createdAtMs: first.created_ms,
         state: "open",
         cancelRequested: first.cancel_requested,
+        reopened: first.reopened,
       };
     });
   };

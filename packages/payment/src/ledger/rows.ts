@@ -130,6 +130,7 @@ export interface BatchRow {
   readonly max_priority_fee_per_gas: string;
   readonly cancels: boolean;
   readonly cancel_requested: boolean;
+  readonly reopened: boolean;
 }
 
 /** A payment of an open batch. */

@@ -100,7 +100,7 @@ export function ledgerStatements(schema: string) {
     ),
     openBatches: read(
       "openBatches",
-      `select b.id, b.nonce, b.gas_limit, b.cancel_requested, floor(extract(epoch from b.created_at) * 1000)::float8 as created_ms,
+      `select b.id, b.nonce, b.gas_limit, b.cancel_requested, b.reopened, floor(extract(epoch from b.created_at) * 1000)::float8 as created_ms,
           t.hash, t.raw, t.max_fee_per_gas, t.max_priority_fee_per_gas, t.cancels
         from ${s}.batches b join ${s}.transactions t on t.batch = b.id
         where b.id in (${batchWindow}) and ${heldByUs}
@@ -108,7 +108,7 @@ export function ledgerStatements(schema: string) {
     ),
     orphanBatches: read(
       "orphanBatches",
-      `select b.id, b.relayer, b.nonce, b.gas_limit, b.cancel_requested, floor(extract(epoch from b.created_at) * 1000)::float8 as created_ms,
+      `select b.id, b.relayer, b.nonce, b.gas_limit, b.cancel_requested, b.reopened, floor(extract(epoch from b.created_at) * 1000)::float8 as created_ms,
           t.hash, t.raw, t.max_fee_per_gas, t.max_priority_fee_per_gas, t.cancels
         from ${s}.batches b join ${s}.transactions t on t.batch = b.id
         where b.id in (
