@@ -43,10 +43,13 @@ test("an operator blocks an account, sees it in the list, and takes it off", asy
 test("what is not there is named, with the command that shows what is", async () => {
   assert.match((await settlements("transactions")).out, /^There is none/);
   const cases = [
-    [["cancel", NETWORK, ACCOUNT, "3"], /^error NOT_FOUND: No transaction .* turnpike settlements transactions/],
-    [["retry", "stl_none"], /^error NOT_FOUND: No signed payment/],
-    [["release", "stl_none"], /^error NOT_FOUND: No claimed payment/],
-    [["unblock", NETWORK, ACCOUNT], /^error NOT_FOUND: .* turnpike settlements blocked/],
+    [
+      ["cancel", NETWORK, ACCOUNT, "3"],
+      /^error NOT_FOUND: No transaction .*\sSee npx turnpike settlements transactions\.\n$/,
+    ],
+    [["retry", "stl_none"], /^error NOT_FOUND: No signed payment .*\sOne in an open transaction .*\.\n$/],
+    [["release", "stl_none"], /^error NOT_FOUND: No claimed payment .*\sSee npx turnpike db books --list claimed\.\n$/],
+    [["unblock", NETWORK, ACCOUNT], /^error NOT_FOUND: .*\sSee npx turnpike settlements blocked\.\n$/],
   ] as const;
   for (const [args, said] of cases) {
     const { code, err } = await settlements(...args);

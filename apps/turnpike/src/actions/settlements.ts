@@ -69,7 +69,8 @@ export async function cancel(
   const wanted = [networkOf(network), accountOf(relayer, "relayer"), nonceOf(nonce)] as const;
   if (!(await (await operatorOf(opts, context)).cancel(...wanted))) {
     throw new AppError("NOT_FOUND", {
-      message: "No transaction of this key and nonce is open. See npx turnpike settlements transactions.",
+      message: "No transaction of this key and nonce is open.",
+      advice: "See npx turnpike settlements transactions.",
     });
   }
   const output = outputOf(opts);
@@ -81,8 +82,8 @@ export async function cancel(
 export async function retry(id: string, opts: SettlementOptions, context: CommandContext): Promise<void> {
   if (!(await (await operatorOf(opts, context)).retry(id as SettlementId))) {
     throw new AppError("NOT_FOUND", {
-      message:
-        "No signed payment of this id waits for another transaction. One in an open transaction is sent by itself.",
+      message: "No signed payment of this id waits for another transaction.",
+      advice: "One in an open transaction is sent by itself: see npx turnpike settlements transactions.",
     });
   }
   const output = outputOf(opts);
@@ -93,7 +94,10 @@ export async function retry(id: string, opts: SettlementOptions, context: Comman
 /** Releases a claim. @throws AppError NOT_FOUND when the payment is not claimed. */
 export async function release(id: string, opts: SettlementOptions, context: CommandContext): Promise<void> {
   if (!(await (await operatorOf(opts, context)).release(id as SettlementId))) {
-    throw new AppError("NOT_FOUND", { message: "No claimed payment has this id: what is signed can only be settled." });
+    throw new AppError("NOT_FOUND", {
+      message: "No claimed payment has this id: what is signed can only be settled.",
+      advice: "See npx turnpike db books --list claimed.",
+    });
   }
   const output = outputOf(opts);
   output.result({ released: id });
@@ -126,7 +130,10 @@ export async function unblock(
 ): Promise<void> {
   const wanted = [networkOf(network), accountOf(payer, "payer")] as const;
   if (!(await (await operatorOf(opts, context)).unblock(...wanted))) {
-    throw new AppError("NOT_FOUND", { message: "This account is not blocked. See npx turnpike settlements blocked." });
+    throw new AppError("NOT_FOUND", {
+      message: "This account is not blocked.",
+      advice: "See npx turnpike settlements blocked.",
+    });
   }
   const output = outputOf(opts);
   output.result({ unblocked: payer });
