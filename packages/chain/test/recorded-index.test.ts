@@ -1,36 +1,16 @@
 import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { suite, test } from "node:test";
-import { pocketMachine } from "../src/app/pocket-machine.ts";
 import { DEFAULT_MEMPOOL, Mempool } from "../src/engine/mempool.ts";
-import { getAccount, setAccount } from "../src/modules/auth/accounts.ts";
-import type { Overlay } from "../src/state/overlay.ts";
 import type { TxResult } from "../src/tx/run-tx.ts";
-import { blockAt, contextAt, readChain, stateBefore } from "./modules/tokenomics/recorded.ts";
-import { addRecordedParams, addUsers, IN_BLOCKS, REFUSED, type RecordedState } from "./recorded-states.ts";
-import {
-  addSigner,
-  assertAsRecorded,
-  assertRefusedAsRecorded,
-  bytesOfAddress,
-  type RecordedTx,
-  readRecordedTx,
-  runRecorded,
-  stateOf,
-  type TestState,
-} from "./recorded-tx.ts";
+import { readChain, stateBefore } from "./modules/tokenomics/recorded.ts";
+import { IN_SESSIONS, machine, runInSession, stateFor } from "./recorded-runs.ts";
+import { IN_BLOCKS, REFUSED } from "./recorded-states.ts";
+import { assertAsRecorded, assertRefusedAsRecorded, readRecordedTx, runRecorded } from "./recorded-tx.ts";
 
 const RECORDED = new URL("../../../test/spec/recorded-chain/", import.meta.url);
 const SOURCES = new URL("../src/", import.meta.url);
 
-/** Claims and proofs, with the recorded session that holds their state. */
-const IN_SESSIONS: Readonly<Record<string, string>> = {
-  "claim-fabricated-no-proof": "e2e-5",
-  "claim-fabricated-over-1": "e2e-4",
-  "fail-claim-cu-mismatch": "e2e-4",
-  "fail-claim-too-late": "e2e-4",
-  "fail-proof-not-required": "e2e-4",
-};
 const REFUSED_IN_SESSIONS = ["fail-claim-empty-root", "fail-proof-empty"];
 
 /** Replayed where more is needed than the transaction's own state: the test that names it. */
@@ -48,38 +28,6 @@ const NOT_BUILT = new Set(["gov-submit-proposal", "gov-vote"]);
 
 /** Replayed by tests of their own, below. */
 const ALONE = ["claim-fabricated-over-1-update", "fail-duplicate-in-cache"];
-
-const { machine } = pocketMachine({ gasPrices: [{ denom: "upokt", numerator: 1n, denominator: 1_000_000n }] });
-
-// An account with a high number: the modules' own, which come after it, leave the recorded numbers free.
-const AUTH = {
-  accounts: [
-    {
-      "@type": "/cosmos.auth.v1beta1.BaseAccount",
-      address: "pokt1vwpt8nygzsftw7lu4mksycqpcqxeuvp9ywgv7n",
-      account_number: "99",
-    },
-  ],
-};
-
-function stateFor(tx: RecordedTx, { has, ...signer }: RecordedState): TestState {
-  const state = stateOf(machine, tx, { appState: { auth: AUTH } });
-  addRecordedParams(state.ctx);
-  addUsers(state.ctx, tx.signer.address);
-  addSigner(state.ctx, tx, signer);
-  has?.(state.ctx);
-  return state;
-}
-
-/** Runs a transaction on the state of a recorded session, its signer's sequence as it was. */
-function runInSession(state: Overlay, tx: RecordedTx, mode: "check" | "deliver"): TxResult {
-  const { height = "1656", timestamp = "2026-11-21T14:39:23Z" } = tx.result?.tx_response ?? {};
-  const ctx = contextAt(state, BigInt(height));
-  const account = getAccount(ctx, bytesOfAddress(tx.signer.address)) ?? assert.fail();
-  const base = { ...account.base, sequence: BigInt(tx.sequence) };
-  setAccount(ctx, bytesOfAddress(tx.signer.address), { base });
-  return machine.runTx(state, blockAt(BigInt(height), undefined, timestamp), mode, Buffer.from(tx.tx_bytes, "base64"));
-}
 
 suite("every recorded transaction on the whole machine", () => {
   test("none of the recording is left out, and none is named that it has not", () => {

@@ -1,15 +1,22 @@
-import { moduleAddress } from "@turnpike/crypto";
-import { createMessage, shared } from "@turnpike/proto";
+import assert from "node:assert/strict";
+import { moduleAddress, moduleAddressBytes } from "@turnpike/crypto";
+import { createMessage, fromApiJson, shared } from "@turnpike/proto";
 import { applicationParams, getApplicationParams } from "../src/modules/application/state.ts";
-import { createAccount, ensureModuleAccount } from "../src/modules/auth/accounts.ts";
+import {
+  accountsByAddress,
+  addressByNumber,
+  createAccount,
+  ensureModuleAccount,
+  getAccount,
+} from "../src/modules/auth/accounts.ts";
 import { gatewayParams, getGatewayParams } from "../src/modules/gateway/state.ts";
-import { getServiceParams, serviceParams, services } from "../src/modules/service/state.ts";
+import { computeUnitsHistory, getServiceParams, serviceParams, services } from "../src/modules/service/state.ts";
 import { getSupplierParams, setSupplier, supplierParams } from "../src/modules/supplier/state.ts";
 import type { Context } from "../src/state/context.ts";
 import { upokt } from "../src/state/stakes.ts";
 import { useSharedParams } from "./actors.ts";
 import { grantsOfType } from "./modules/authz/grants.ts";
-import { bytesOfAddress, fund, type SignerState } from "./recorded-tx.ts";
+import { bytesOfAddress, fund, readRecordedTx, type SignerState } from "./recorded-tx.ts";
 import { addApplication, addGateway } from "./staked.ts";
 
 /** What the recorded chain held when a transaction was run: its signer, and what else mattered to it. */
@@ -74,24 +81,62 @@ const supplier =
     setSupplier(ctx, found);
     fund(ctx, moduleAddress("supplier"), BigInt(found.stake?.amount ?? "0"));
   };
-const supplier1 = (amount: string) =>
-  supplier({ ownerAddress: OWNER1, operatorAddress: OPERATOR1, stake: { denom: "upokt", amount } });
+const servicesOf = (name: string): shared.SupplierServiceConfig[] => {
+  const { tx_json: tx } = readRecordedTx(name);
+  const [message] = tx.body.messages;
+  return (message?.services ?? []).map((json) => {
+    const read = fromApiJson(shared.SupplierServiceConfigSchema, json);
+    assert.ok(read.ok);
+    return read.message;
+  });
+};
+const updatesOf = (name: string, activationHeight: bigint, deactivationHeight = 0n): shared.ServiceConfigUpdate[] =>
+  servicesOf(name).map((service) =>
+    createMessage(shared.ServiceConfigUpdateSchema, {
+      operatorAddress: OPERATOR1,
+      service,
+      activationHeight,
+      deactivationHeight,
+    }),
+  );
+const supplier1 = (amount: string, serviceConfigHistory: readonly shared.ServiceConfigUpdate[]) =>
+  supplier({
+    ownerAddress: OWNER1,
+    operatorAddress: OPERATOR1,
+    stake: { denom: "upokt", amount },
+    serviceConfigHistory: [...serviceConfigHistory],
+  });
+const FIRST_CONFIGS = updatesOf("supplier-stake-supplier1", 271n);
+const CHANGED_CONFIGS = [
+  ...updatesOf("supplier-update-by-operator-services", 1621n),
+  ...updatesOf("supplier-stake-supplier1", 271n, 1621n),
+];
 const supplier4 = (amount: string, unstakeSessionEndHeight = 0n) =>
   supplier({
     ownerAddress: OPERATOR4,
     operatorAddress: OPERATOR4,
     stake: { denom: "upokt", amount },
     unstakeSessionEndHeight,
-    serviceConfigHistory: [
-      configOf(OPERATOR4, "anvil", shared.RPCType.JSON_RPC),
-      ...(amount === "5000000" ? [configOf(OPERATOR4, "rest", shared.RPCType.REST)] : []),
-    ],
+    serviceConfigHistory:
+      amount === "5000000"
+        ? [configOf(OPERATOR4, "anvil", shared.RPCType.JSON_RPC), configOf(OPERATOR4, "rest", shared.RPCType.REST)]
+        : [],
   });
 
 const service =
   (id: string, name: string, computeUnitsPerRelay: bigint, ownerAddress: string) =>
   (ctx: Context): void =>
     services.set(ctx, id, createMessage(shared.ServiceSchema, { id, name, computeUnitsPerRelay, ownerAddress }));
+
+// The real chain makes a module's account when coins are first sent to it, not at the genesis.
+function withoutModuleAccount(name: string): (ctx: Context) => void {
+  return (ctx) => {
+    const address = moduleAddressBytes(name);
+    const account = getAccount(ctx, address);
+    accountsByAddress.remove(ctx, address);
+    if (account !== undefined) addressByNumber.remove(ctx, account.base.accountNumber);
+  };
+}
 
 /** Recorded transactions that reached a block, each with what the chain held. */
 export const IN_BLOCKS: Readonly<Record<string, RecordedState>> = {
@@ -104,7 +149,7 @@ export const IN_BLOCKS: Readonly<Record<string, RecordedState>> = {
   "accepted-bank-send-to-module": {},
   "application-delegate-app1-gateway1": { has: application(app1) },
   "application-stake-and-delegate-app4": { has: gateways },
-  "application-stake-app1": {},
+  "application-stake-app1": { has: withoutModuleAccount("application") },
   "application-stake-app2-spend-limit": {},
   "application-stake-app6": {},
   "application-transfer-app4-app5": { has: application({ ...app4, left: { "1530": [GATEWAY2] } }) },
@@ -143,12 +188,12 @@ export const IN_BLOCKS: Readonly<Record<string, RecordedState>> = {
   "fail-service-transfer-not-owner": { has: service("xfer", "To be transferred", 3n, THIRD) },
   "fail-supplier-funds": { balance: 4100n },
   "fail-supplier-low": {},
-  "fail-supplier-operator-changes-owner": { has: supplier1("61000000") },
-  "fail-supplier-third-party": { has: supplier1("61000000") },
+  "fail-supplier-operator-changes-owner": { has: supplier1("61000000", CHANGED_CONFIGS) },
+  "fail-supplier-third-party": { has: supplier1("61000000", CHANGED_CONFIGS) },
   "fail-supplier-unstake-twice": { has: supplier4("5000000", 1630n) },
   "fail-supplier-unstake-unauthorized": { has: supplier4("5000000") },
   "gateway-metadata-gateway1": { has: gateway(GATEWAY1, 2_500_000n) },
-  "gateway-stake-gateway1": {},
+  "gateway-stake-gateway1": { has: withoutModuleAccount("gateway") },
   "gateway-stake-gateway3": {},
   "gateway-unstake-gateway3": { has: gateway(GATEWAY3, 1_000_000n) },
   "gateway-update-gateway1": { has: gateway(GATEWAY1, 2_000_000n) },
@@ -162,16 +207,21 @@ export const IN_BLOCKS: Readonly<Record<string, RecordedState>> = {
   "params-supplier-staking-fee": {},
   "params-tokenomics-inflation": {},
   "params-tokenomics-mint-ratio": {},
-  "service-add-new": {},
+  "service-add-new": { has: withoutModuleAccount("service") },
   "service-add-xfer": {},
   "service-transfer": { has: service("xfer", "To be transferred", 3n, OTHER) },
-  "service-update-cupr": { has: service("svc-new", "A new service", 7n, OWNER) },
-  "supplier-stake-supplier1": {},
+  "service-update-cupr": {
+    has(ctx) {
+      service("svc-new", "A new service", 7n, OWNER)(ctx);
+      computeUnitsHistory.set(ctx, ["svc-new", 261n], 7n);
+    },
+  },
+  "supplier-stake-supplier1": { has: withoutModuleAccount("supplier") },
   "supplier-stake-supplier2": {},
   "supplier-stake-supplier4": { has: supplier4("2000000") },
   "supplier-unstake-supplier4": { has: supplier4("5000000") },
-  "supplier-update-by-operator-services": { has: supplier1("61000000") },
-  "supplier-update-by-owner": { has: supplier1("60000000") },
+  "supplier-update-by-operator-services": { has: supplier1("61000000", FIRST_CONFIGS) },
+  "supplier-update-by-owner": { has: supplier1("60000000", FIRST_CONFIGS) },
   "unordered-send": { sequence: 20n },
 };
 

@@ -19,6 +19,7 @@ export interface RecordedTx {
   readonly chain_id: string;
   readonly tx_bytes: string;
   readonly tx_json: {
+    readonly body: { readonly messages: readonly { readonly services?: readonly unknown[] }[] };
     readonly auth_info: { readonly signer_infos: { readonly public_key: { readonly key: string } }[] };
   };
   readonly broadcast_sync: {

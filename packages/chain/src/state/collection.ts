@@ -12,6 +12,20 @@ export interface CollectionOptions<K, V> {
   readonly prefix: Bytes;
   readonly key: KeyCodec<K>;
   readonly value: Codec<V>;
+  /** How many bytes the real chain stores, which gas goes by; as here unless given. */
+  readonly stored?: StoredBytes<K>;
+}
+
+/** Sizes of the entries of a collection on the real chain, where they are not those of ours. */
+export interface StoredBytes<K> {
+  /** Bytes of the prefix there. */
+  readonly prefixBytes: number;
+  /** How many bytes more than here a key has there, behind the prefix. */
+  readonly moreKeyBytes?: number;
+  /** Bytes of a key behind the prefix there, where the difference is not always the same. */
+  readonly keyBytes?: (key: K) => number;
+  /** Bytes of a value there, by its bytes here. */
+  readonly valueBytes?: (key: K, value: Bytes) => number;
 }
 
 /** What {@link Collection.entries} walks over. */
@@ -25,23 +39,12 @@ export interface WalkOptions {
   readonly reverse?: boolean;
 }
 
-/** An entry as it is stored, the key without the collection's prefix, and the gas that a walk takes for its bytes. */
+/** An entry as it is stored, the key without the collection's prefix, and the bytes that gas goes by. */
 export interface RawEntry {
   readonly key: Bytes;
   readonly value: Bytes;
-  readonly gas: bigint;
+  readonly chargedBytes: number;
 }
-
-/** Takes the gas of a walk over entries that were not walked over, by the gas of their bytes. */
-export function consumeWalk({ gas }: Context, bytesGas: readonly bigint[]): void {
-  for (const amount of bytesGas) {
-    gas.consume(amount, "ValuePerByte");
-    gas.consume(STORE_GAS.nextFlat, "IterNextFlat");
-  }
-}
-
-const perByte = (price: bigint, ...parts: readonly Bytes[]): bigint =>
-  price * BigInt(parts.reduce((sum, part) => sum + part.length, 0));
 
 /** A typed map of a module's state. Every use costs gas as a store of the SDK does; the module's name in the key is free. */
 export class Collection<K, V> {
@@ -49,22 +52,24 @@ export class Collection<K, V> {
   readonly #prefix: Bytes;
   readonly #key: KeyCodec<K>;
   readonly #value: Codec<V>;
+  readonly #stored: StoredBytes<K>;
 
-  constructor({ module, prefix, key, value }: CollectionOptions<K, V>) {
+  constructor({ module, prefix, key, value, stored }: CollectionOptions<K, V>) {
     this.#space = utf8ToBytes(`${module}/`);
     this.#prefix = prefix;
     this.#key = key;
     this.#value = value;
+    this.#stored = stored ?? { prefixBytes: prefix.length };
   }
 
   get(ctx: Context, key: K): V | undefined {
-    const inner = this.#inner(key);
-    ctx.gas.consume(STORE_GAS.readFlat, "ReadFlat");
-    const value = ctx.state.get(this.#whole(inner));
-    ctx.gas.consume(perByte(STORE_GAS.readPerByte, inner), "ReadPerByte");
-    if (value === undefined) return undefined;
-    ctx.gas.consume(perByte(STORE_GAS.readPerByte, value), "ReadPerByte");
-    return this.#value.decode(value);
+    const value = this.#read(ctx, key);
+    return value === undefined ? undefined : this.#value.decode(value);
+  }
+
+  /** Takes the gas of reading an entry, without decoding it; false when there is none. */
+  chargeRead(ctx: Context, key: K): boolean {
+    return this.#read(ctx, key) !== undefined;
   }
 
   has(ctx: Context, key: K): boolean {
@@ -76,8 +81,8 @@ export class Collection<K, V> {
     const inner = this.#inner(key);
     const bytes = this.#value.encode(value);
     ctx.gas.consume(STORE_GAS.writeFlat, "WriteFlat");
-    ctx.gas.consume(perByte(STORE_GAS.writePerByte, inner), "WritePerByte");
-    ctx.gas.consume(perByte(STORE_GAS.writePerByte, bytes), "WritePerByte");
+    ctx.gas.consume(STORE_GAS.writePerByte * this.#keyBytes(key, inner), "WritePerByte");
+    ctx.gas.consume(STORE_GAS.writePerByte * this.#valueBytes(key, bytes), "WritePerByte");
     ctx.state.set(this.#whole(inner), bytes);
   }
 
@@ -104,27 +109,36 @@ export class Collection<K, V> {
       ...(to === undefined ? {} : { to: whole(to) }),
       ...(reverse === undefined ? {} : { reverse }),
     });
-    for (const [key, value] of walk) {
-      const inner = key.subarray(this.#space.length);
-      ctx.gas.consume(perByte(STORE_GAS.readPerByte, inner, value), "ValuePerByte");
+    let opened = false;
+    const seek = (bytes: number): void => {
+      ctx.gas.consume(STORE_GAS.readPerByte * BigInt(bytes), "ValuePerByte");
       ctx.gas.consume(STORE_GAS.nextFlat, "IterNextFlat");
-      yield [key.subarray(start.length), value];
+    };
+    for (const [full, value] of walk) {
+      const key = full.subarray(start.length);
+      const bytes = this.#chargedBytes(key, value);
+      // As an iterator of the SDK: opening it costs the first entry, each step the entry that it leaves.
+      if (!opened) seek(bytes);
+      opened = true;
+      yield [key, value];
+      seek(bytes);
     }
+    if (!opened) ctx.gas.consume(STORE_GAS.nextFlat, "IterNextFlat");
   }
 
   /**
    * What `make` makes of all entries whose keys begin with `within`, which the state keeps while they stay as they are. It
-   * costs no gas: the caller takes that of the entries that it uses ({@link consumeWalk}). Made once, beside the collection.
+   * costs no gas: the caller takes that of the entries that it uses. Made once, beside the collection.
    */
   derivation<T>(make: (entries: Iterable<RawEntry>) => T): (ctx: Context, within: Bytes) => T {
     const start = concatBytes(this.#space, this.#prefix);
-    const space = this.#space.length;
+    const chargedBytes = (key: Bytes, value: Bytes): number => this.#chargedBytes(key, value);
     const derivation: Derivation<T> = {
       make(entries) {
         const raw = function* (): Generator<RawEntry> {
-          for (const [key, value] of entries) {
-            const gas = STORE_GAS.readPerByte * BigInt(key.length - space + value.length);
-            yield { key: key.subarray(start.length), value, gas };
+          for (const [full, value] of entries) {
+            const key = full.subarray(start.length);
+            yield { key, value, chargedBytes: chargedBytes(key, value) };
           }
         };
         return make(raw());
@@ -140,6 +154,36 @@ export class Collection<K, V> {
   /** Bytes of a key behind the collection's prefix: for pages and for the bounds of {@link entries}. */
   keyBytes(key: K): Bytes {
     return this.#key.encode(key);
+  }
+
+  #read(ctx: Context, key: K): Bytes | undefined {
+    const inner = this.#inner(key);
+    ctx.gas.consume(STORE_GAS.readFlat, "ReadFlat");
+    const value = ctx.state.get(this.#whole(inner));
+    ctx.gas.consume(STORE_GAS.readPerByte * this.#keyBytes(key, inner), "ReadPerByte");
+    if (value !== undefined) {
+      ctx.gas.consume(STORE_GAS.readPerByte * this.#valueBytes(key, value), "ReadPerByte");
+    }
+    return value;
+  }
+
+  #keyBytes(key: K, inner: Bytes): bigint {
+    const { prefixBytes, keyBytes, moreKeyBytes = 0 } = this.#stored;
+    return BigInt(prefixBytes + (keyBytes?.(key) ?? inner.length - this.#prefix.length + moreKeyBytes));
+  }
+
+  #valueBytes(key: K, value: Bytes): bigint {
+    const { valueBytes } = this.#stored;
+    return BigInt(valueBytes?.(key, value) ?? value.length);
+  }
+
+  // The key behind the prefix, as a walk has it.
+  #chargedBytes(rest: Bytes, value: Bytes): number {
+    const { prefixBytes, keyBytes, valueBytes, moreKeyBytes = 0 } = this.#stored;
+    const sameKeyBytes = rest.length + moreKeyBytes;
+    if (keyBytes === undefined && valueBytes === undefined) return prefixBytes + sameKeyBytes + value.length;
+    const key = this.#key.decode(rest);
+    return prefixBytes + (keyBytes?.(key) ?? sameKeyBytes) + (valueBytes?.(key, value) ?? value.length);
   }
 
   #inner(key: K): Bytes {

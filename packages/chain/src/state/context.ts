@@ -1,4 +1,4 @@
-import type { GasMeter } from "./gas.ts";
+import { GasMeter } from "./gas.ts";
 import type { StateView } from "./overlay.ts";
 
 /** One attribute of an event. */
@@ -47,4 +47,12 @@ export interface Context {
   readonly gas: GasMeter;
   /** Events so far; code adds at the end. */
   readonly events: ChainEvent[];
+}
+
+/**
+ * The context with a meter of its own. For indexes that the real chain keeps in another way: their gas is charged beside it,
+ * by what they cost there, so that a limit that was simulated on one chain is enough on the other.
+ */
+export function unmetered(ctx: Context): Context {
+  return { ...ctx, gas: new GasMeter() };
 }

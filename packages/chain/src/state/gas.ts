@@ -20,6 +20,23 @@ export const STORE_GAS = {
   nextFlat: 30n,
 } as const;
 
+/** Gas of reading an entry, found or not. */
+export const readGas = (keyBytes: number, valueBytes: number): bigint =>
+  STORE_GAS.readFlat + STORE_GAS.readPerByte * BigInt(keyBytes + valueBytes);
+
+/** Gas of writing an entry. */
+export const writeGas = (keyBytes: number, valueBytes: number): bigint =>
+  STORE_GAS.writeFlat + STORE_GAS.writePerByte * BigInt(keyBytes + valueBytes);
+
+/**
+ * Gas of an iterator that passes entries of these sizes (key and value): opening it costs the first entry, and each step the
+ * entry that it leaves.
+ */
+export function iteratorGas(entryBytes: readonly number[]): bigint {
+  const bytes = entryBytes.reduce((sum, entry) => sum + entry, entryBytes[0] ?? 0);
+  return STORE_GAS.readPerByte * BigInt(bytes) + STORE_GAS.nextFlat * BigInt(entryBytes.length + 1);
+}
+
 /** Counts gas up to a limit. */
 export class GasMeter {
   /** Undefined: no limit. */

@@ -58,6 +58,8 @@ export function applicationParamMessages(authority: string): readonly [MessageHa
       validate: paramsFault,
       run(ctx, message) {
         if (message.authority !== authority) return refused(message.authority);
+        // The real chain's log line reads the old ones.
+        applicationParams.chargeRead(ctx, undefined);
         applicationParams.set(ctx, undefined, message.params ?? createMessage(application.ParamsSchema));
         return done(createMessage(application.MsgUpdateParamsResponseSchema));
       },

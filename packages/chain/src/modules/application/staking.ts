@@ -1,4 +1,3 @@
-import { moduleAddressBytes } from "@turnpike/crypto";
 import { application, type base, createMessage } from "@turnpike/proto";
 import { unbondingEndHeight } from "@turnpike/protocol";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
@@ -8,7 +7,7 @@ import { failStatus } from "../../state/grpc-status.ts";
 import { done, fail, type Outcome, type TxFault, wrapped } from "../../state/outcome.ts";
 import { coinAmount, coinText, hasAmount, STAKE_DENOM, stakeFault, upokt } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
-import { sendCoins } from "../bank/transfers.ts";
+import { sendCoinsToModule } from "../bank/transfers.ts";
 import { getSharedParams, sessionEnd } from "../shared/state.ts";
 import { APPLICATION } from "./errors.ts";
 import { serviceConfigsFault, withServices } from "./service-configs.ts";
@@ -78,7 +77,7 @@ export function stakeApplication(
     return failStatus("InvalidArgument", wrapped(APPLICATION.invalidStake, text));
   }
   const escrow = [{ denom: STAKE_DENOM, amount: amount - before }];
-  const sent = sendCoins(ctx, account.value, moduleAddressBytes(APPLICATION_MODULE), escrow);
+  const sent = sendCoinsToModule(ctx, account.value, APPLICATION_MODULE, escrow);
   if (!sent.ok) return failStatus("Internal", sent.fault.text);
   const begun =
     old === undefined

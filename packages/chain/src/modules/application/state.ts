@@ -10,7 +10,8 @@ import {
   uint64Codec,
 } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
-import type { Context } from "../../state/context.ts";
+import { type Context, unmetered } from "../../state/context.ts";
+import { iteratorGas, STORE_GAS, writeGas } from "../../state/gas.ts";
 
 /** Name of the module, of its part of the state, and of the account that holds its stakes. */
 export const APPLICATION_MODULE = "application";
@@ -30,6 +31,7 @@ export const applicationParams = new Collection({
   prefix: Uint8Array.of(0),
   key: noKey,
   value: messageCodec(application.ParamsSchema),
+  stored: { prefixBytes: "p_application".length },
 });
 /** Applications by bech32 address. Written through {@link setApplication} alone, which keeps the indexes. */
 export const applications = new Collection({
@@ -37,6 +39,7 @@ export const applications = new Collection({
   prefix: Uint8Array.of(1),
   key: slashEndedTextCodec,
   value: messageCodec(application.ApplicationSchema),
+  stored: { prefixBytes: "Application/address/".length },
 });
 /** Addresses of applications that are unbonding. */
 export const unstakingApplications = new Collection({
@@ -121,13 +124,45 @@ function keepIndexes(
   }
 }
 
+const leftGateways = (app: application.Application | undefined): readonly string[] =>
+  Object.values(app?.pendingUndelegations ?? {}).flatMap(({ gatewayAddresses }) => gatewayAddresses);
+
+/**
+ * Charges what the real chain's indexes cost (x/application/keeper/application_index.go): it writes all of them with every
+ * application, and has an entry for each gateway that was left.
+ */
+function chargeIndexes(ctx: Context, old: application.Application | undefined, now: application.Application): void {
+  const own = now.address.length + 1;
+  const consume = (amount: bigint): void => ctx.gas.consume(amount, "WritePerByte");
+  const mark = (prefix: string, is: boolean): void => {
+    consume(is ? writeGas(prefix.length + own, own) : STORE_GAS.delete);
+  };
+  mark("Application/unstaking/", now.unstakeSessionEndHeight !== 0n);
+  mark("Application/transfer/", now.pendingTransfer !== undefined);
+  const left = leftGateways(now);
+  for (const _ of left) consume(STORE_GAS.delete);
+  for (const gateway of gatewaysOf(now)) {
+    consume(writeGas("Application/delegation/".length + gateway.length + 1 + own, own));
+  }
+  const undelegation = (gateway: string): readonly [key: number, value: number] => [
+    "Application/undelegation/".length + own + gateway.length + 1,
+    2 + now.address.length + 2 + gateway.length,
+  ];
+  const before = leftGateways(old).map(undelegation);
+  consume(iteratorGas(before.map(([key, value]) => key + value)));
+  for (const _ of before) consume(STORE_GAS.delete);
+  for (const [key, value] of left.map(undelegation)) consume(writeGas(key, value) + STORE_GAS.delete);
+}
+
 /** Writes an application, new or changed, and its entries in the indexes. */
 export function setApplication(ctx: Context, changed: application.Application): void {
-  keepIndexes(ctx, changed.address, getApplication(ctx, changed.address), changed);
+  const old = getApplication(unmetered(ctx), changed.address);
+  chargeIndexes(ctx, old, changed);
+  keepIndexes(unmetered(ctx), changed.address, old, changed);
   applications.set(ctx, changed.address, changed);
 }
 
-/** Forgets an application and its entries in the indexes. */
+/** Forgets an application and its entries in the indexes. Only the end of a block does, which has no meter. */
 export function removeApplication(ctx: Context, address: string): void {
   keepIndexes(ctx, address, getApplication(ctx, address), undefined);
   applications.remove(ctx, address);

@@ -122,7 +122,8 @@ export function createAccount(ctx: Context, address: Bytes, owner?: Account["mod
   const accountNumber = nextAccountNumber.get(ctx, undefined) ?? 0n;
   const base = createMessage(auth.BaseAccountSchema, { address: addressText(address), accountNumber });
   const account: Account = owner === undefined ? { base } : { base, module: owner };
-  addAccount(ctx, address, account);
+  nextAccountNumber.set(ctx, undefined, accountNumber + 1n);
+  setAccount(ctx, address, account);
   return account;
 }
 

@@ -3,6 +3,7 @@ import { bytesEqual } from "@turnpike/base";
 import { type Any, authz, createMessage, decodeMessage, encodeMessage } from "@turnpike/proto";
 import { addressFault, addressText, parseAddress } from "../../state/addresses.ts";
 import { type ChainEvent, type Context, withAttribute } from "../../state/context.ts";
+import { STORE_GAS } from "../../state/gas.ts";
 import { compactText } from "../../state/go-text.ts";
 import type { MessageHandler } from "../../state/module.ts";
 import { done, fail, failPlain, type Outcome, SDK } from "../../state/outcome.ts";
@@ -65,6 +66,8 @@ function checkGrant(ctx: Context, granter: Bytes, grantee: Bytes, typeUrl: strin
 function runInner(ctx: Context, inner: Inner, index: number): Outcome<Bytes> {
   const { handler, message } = inner;
   const events: ChainEvent[] = [];
+  // Measured on the real chain: what a message inside another costs over one of its own.
+  ctx.gas.consume(STORE_GAS.has, "Has");
   const ran = handler.run({ ...ctx, events }, message);
   if (!ran.ok) {
     const text = `failed to execute message; message ${compactText(handler.schema, message)}: ${ran.fault.text}`;

@@ -73,6 +73,16 @@ export function getBalances(ctx: Context, address: Bytes): Coin[] {
   return [...balances.entries(ctx, { within })].map(([[, denom], amount]) => ({ denom, amount }));
 }
 
+/**
+ * What an address may spend of upokt, as the SDK finds it out: by a walk over its balances and a look at its account. Undefined
+ * when it has no coins at all.
+ */
+export function spendableUpokt(ctx: Context, address: Bytes): bigint | undefined {
+  const coins = getBalances(ctx, address);
+  getAccount(ctx, address);
+  return coins.length === 0 ? undefined : (coins.find(({ denom }) => denom === "upokt")?.amount ?? 0n);
+}
+
 /** Sum of all balances of a denomination. */
 export function getSupply(ctx: Context, denom: string): bigint {
   return supplies.get(ctx, denom) ?? 0n;

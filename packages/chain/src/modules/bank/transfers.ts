@@ -3,7 +3,7 @@ import { addressText } from "../../state/addresses.ts";
 import { type Context, chainEvent } from "../../state/context.ts";
 import { done, type FaultKind, fail, type Outcome, SDK } from "../../state/outcome.ts";
 import type { Bytes } from "../../types.ts";
-import { ensureAccount } from "../auth/accounts.ts";
+import { ensureAccount, ensureModuleAccount } from "../auth/accounts.ts";
 import { getBankParams, getSupply, receiveCoins, sendEnabled, setSupply, spendCoins } from "./balances.ts";
 import { type Coin, coinsText, isAmount } from "./coins.ts";
 
@@ -31,6 +31,20 @@ export function sendCoins(ctx: Context, from: Bytes, to: Bytes, coins: readonly 
     chainEvent("message", { sender }),
   );
   return done(undefined);
+}
+
+/** Permissions of the accounts that stakes and fees are sent to. */
+const ACTOR_PERMISSIONS = ["minter", "burner", "staking"];
+
+/** Moves coins from an address to a module's account, which is looked up first, as the SDK does, and made when it is missing. */
+export function sendCoinsToModule(
+  ctx: Context,
+  from: Bytes,
+  moduleName: string,
+  coins: readonly Coin[],
+): Outcome<undefined> {
+  ensureModuleAccount(ctx, moduleName, ACTOR_PERMISSIONS);
+  return sendCoins(ctx, from, moduleAddressBytes(moduleName), coins);
 }
 
 /** Makes coins into a module's account. */

@@ -1,4 +1,3 @@
-import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, gateway, typeUrlOf } from "@turnpike/proto";
 import { unbondingEndHeight } from "@turnpike/protocol";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
@@ -9,7 +8,7 @@ import { type MessageHandler, messageHandler } from "../../state/module.ts";
 import { done, fail, type Outcome, type TxFault, wrapped } from "../../state/outcome.ts";
 import { coinAmount, coinText, STAKE_DENOM, stakeFault, upokt } from "../../state/stakes.ts";
 import { emit } from "../../state/typed-event.ts";
-import { sendCoins } from "../bank/transfers.ts";
+import { sendCoinsToModule } from "../bank/transfers.ts";
 import { metadataFault } from "../shared/services.ts";
 import { getSharedParams, sessionEnd } from "../shared/state.ts";
 import { GATEWAY } from "./errors.ts";
@@ -57,7 +56,7 @@ function stakeGateway(
     return failStatus("InvalidArgument", wrapped(GATEWAY.invalidStake, text));
   }
   const escrow = [{ denom: STAKE_DENOM, amount: amount - before }];
-  const sent = sendCoins(ctx, account.value, moduleAddressBytes(GATEWAY_MODULE), escrow);
+  const sent = sendCoinsToModule(ctx, account.value, GATEWAY_MODULE, escrow);
   if (!sent.ok) return failStatus("Internal", sent.fault.text);
   const changed: gateway.Gateway = {
     ...(old ?? createMessage(gateway.GatewaySchema, { address })),

@@ -47,6 +47,8 @@ export function gatewayParamMessages(authority: string): readonly [MessageHandle
       validate: paramsFault,
       run(ctx, message) {
         if (message.authority !== authority) return failStatus("PermissionDenied", refused(message.authority));
+        // The real chain's two log lines read the old ones.
+        for (let i = 0; i < 2; i++) gatewayParams.chargeRead(ctx, undefined);
         setParams(ctx, message.params);
         return done(createMessage(gateway.MsgUpdateParamsResponseSchema));
       },
@@ -56,6 +58,7 @@ export function gatewayParamMessages(authority: string): readonly [MessageHandle
       validate: updateFault,
       run(ctx, message) {
         if (message.authority !== authority) return failStatus("InvalidArgument", refused(message.authority));
+        gatewayParams.chargeRead(ctx, undefined);
         setParams(
           ctx,
           createMessage(

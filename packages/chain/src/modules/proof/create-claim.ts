@@ -32,7 +32,10 @@ export function createClaimFault(message: proof.MsgCreateClaim): TxFault | undef
 }
 
 function windowFault(ctx: Context, sessionEndHeight: bigint): string | undefined {
+  const before = ctx.gas.used;
   const params = protocolParams(getSharedParamsAt(ctx, sessionEndHeight));
+  // The real chain reads them twice.
+  ctx.gas.consume(ctx.gas.used - before, "ReadPerByte");
   const { claimOpenHeight, claimCloseHeight } = sessionWindows(params, sessionEndHeight);
   const now = ctx.block.heightBlocks;
   if (now < claimOpenHeight) {
@@ -67,15 +70,17 @@ export function createClaim(ctx: Context, message: proof.MsgCreateClaim): Outcom
     const inner = fail(PROOF.serviceNotFound, `service ${serviceId} not found`).fault.text;
     return failStatus("NotFound", fail(PROOF.serviceNotFound, inner).fault.text);
   }
-  const facts = claimFacts(ctx, protocolClaim(claim));
-  if (facts === undefined) return failStatus("Internal", PROOF.invalidRoot.text);
-  const { sum, count } = facts.root;
+  const root = readClaimRoot(message.rootHash);
+  if (root === undefined) return failStatus("Internal", PROOF.invalidRoot.text);
+  const { sum, count } = root;
   if (claimRootFault(message.rootHash, units) !== undefined) {
     const text = `claim compute units: ${sum} is not equal to number of relays ${count} * compute units per relay ${units} for service ${serviceId}`;
     return failStatus("InvalidArgument", fail(PROOF.computeUnits, text).fault.text);
   }
   const replaces = getClaim(ctx, header.sessionId, operator) !== undefined;
   setClaim(ctx, claim);
+  const facts = claimFacts(ctx, protocolClaim(claim));
+  if (facts === undefined) return failStatus("Internal", PROOF.invalidRoot.text);
   const event = {
     numRelays: count,
     numClaimedComputeUnits: sum,

@@ -1,6 +1,6 @@
 import type { session } from "@turnpike/proto";
 import { addressFault } from "../../state/addresses.ts";
-import type { Context } from "../../state/context.ts";
+import { type Context, unmetered } from "../../state/context.ts";
 import { goQuoted } from "../../state/go-text.ts";
 import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
 import { outlineSession } from "../session/hydrate.ts";
@@ -49,7 +49,7 @@ export function sessionOfHeader(
     return fail(PROOF.invalidSessionId, text);
   }
   const isDrawn = drawn.some((supplier) => supplier.operatorAddress === operatorAddress);
-  if (!isDrawn || !suppliers.has(ctx, operatorAddress)) {
+  if (!isDrawn || !suppliers.has(unmetered(ctx), operatorAddress)) {
     const text = `supplier operator address ${goQuoted(operatorAddress)} not found in session ID ${goQuoted(header.sessionId)}`;
     return fail(PROOF.supplierNotFound, text);
   }

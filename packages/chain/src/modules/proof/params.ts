@@ -112,6 +112,8 @@ export function proofParamMessages(authority: string): Record<string, MessageHan
           const fault = paramsFaultOf(message);
           if (fault !== undefined) return failStatus("InvalidArgument", fault.text);
           if (message.authority !== authority) return failStatus("PermissionDenied", strangerText(message.authority));
+          // The real chain's log line reads the old ones.
+          proofParams.chargeRead(ctx, undefined);
           setParams(ctx, message.params ?? createMessage(proof.ParamsSchema));
           return done(createMessage(proof.MsgUpdateParamsResponseSchema));
         },

@@ -1,4 +1,3 @@
-import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, proof, type session } from "@turnpike/proto";
 import {
   difficultyMultiplier,
@@ -13,9 +12,8 @@ import { goQuoted } from "../../state/go-text.ts";
 import { failStatus } from "../../state/grpc-status.ts";
 import { done, fail, type Outcome, SDK, type TxFault } from "../../state/outcome.ts";
 import { emit } from "../../state/typed-event.ts";
-import { ensureModuleAccount } from "../auth/accounts.ts";
-import { getBalance, getBalances } from "../bank/balances.ts";
-import { sendCoins } from "../bank/transfers.ts";
+import { spendableUpokt } from "../bank/balances.ts";
+import { sendCoinsToModule } from "../bank/transfers.ts";
 import { getDifficultyAt } from "../service/state.ts";
 import { getSharedParamsAt, protocolParams } from "../shared/state.ts";
 import { claimFacts, protocolClaim, requirementOf, upoktOf } from "./claim-facts.ts";
@@ -27,8 +25,6 @@ import { getClaim, getProof, getProofParams, PROOF_MODULE, setProof } from "./st
 
 /** Gas for each member of the ring that signed the relay: the end of the block checks them without a meter. */
 export const GAS_PER_RING_MEMBER = 1000n;
-
-const MODULE_PERMISSIONS = ["minter", "burner", "staking"];
 
 /** What is wrong with the message by itself; undefined when nothing is. */
 export function submitProofFault(message: proof.MsgSubmitProof): TxFault | undefined {
@@ -45,7 +41,10 @@ export function submitProofFault(message: proof.MsgSubmitProof): TxFault | undef
 }
 
 function windowFault(ctx: Context, sessionEndHeight: bigint): TxFault | undefined {
+  const before = ctx.gas.used;
   const params = protocolParams(getSharedParamsAt(ctx, sessionEndHeight));
+  // The real chain reads them twice.
+  ctx.gas.consume(ctx.gas.used - before, "ReadPerByte");
   const { proofOpenHeight, proofCloseHeight } = sessionWindows(params, sessionEndHeight);
   const now = ctx.block.heightBlocks;
   if (now < proofOpenHeight) {
@@ -157,15 +156,14 @@ function wellFormedFault(ctx: Context, message: proof.MsgSubmitProof): TxFault |
 function payFee(ctx: Context, operator: string): Outcome<undefined> {
   const payer = parseAddress(operator);
   if (!payer.ok) return payer;
-  if (getBalances(ctx, payer.value).length === 0) return fail(PROOF.funds, "account has no spendable coins");
   const fee = upoktOf(getProofParams(ctx).proofSubmissionFee);
-  const balance = getBalance(ctx, payer.value, "upokt");
+  const balance = spendableUpokt(ctx, payer.value);
+  if (balance === undefined) return fail(PROOF.funds, "account has no spendable coins");
   if (balance <= fee) {
     return fail(PROOF.funds, `account has ${balance}, but the proof submission fee is ${fee}upokt`);
   }
-  ensureModuleAccount(ctx, PROOF_MODULE, MODULE_PERMISSIONS);
   const coins = fee === 0n ? [] : [{ denom: "upokt", amount: fee }];
-  const sent = sendCoins(ctx, payer.value, moduleAddressBytes(PROOF_MODULE), coins);
+  const sent = sendCoinsToModule(ctx, payer.value, PROOF_MODULE, coins);
   return sent.ok ? sent : fail(PROOF.fee, `account has ${balance}, failed to deduct ${fee}upokt`);
 }
 

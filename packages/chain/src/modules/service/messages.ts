@@ -1,4 +1,3 @@
-import { moduleAddressBytes } from "@turnpike/crypto";
 import { createMessage, service, shared, typeUrlOf } from "@turnpike/proto";
 import { addressFault, parseAddress } from "../../state/addresses.ts";
 import type { Context } from "../../state/context.ts";
@@ -7,8 +6,8 @@ import { failStatus } from "../../state/grpc-status.ts";
 import { type MessageHandler, messageHandler } from "../../state/module.ts";
 import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
 import { STAKE_DENOM } from "../../state/stakes.ts";
-import { getBalance, getBalances } from "../bank/balances.ts";
-import { sendCoins } from "../bank/transfers.ts";
+import { spendableUpokt } from "../bank/balances.ts";
+import { sendCoinsToModule } from "../bank/transfers.ts";
 import { type ParamMessageOptions, wrongAuthorityText } from "../shared/messages.ts";
 import { serviceFault } from "../shared/services.ts";
 import { noteComputeUnits, noteFirstComputeUnits } from "./compute-units.ts";
@@ -53,13 +52,15 @@ function payFee(ctx: Context, ownerAddress: string): Outcome<undefined> {
   if (!owner.ok) return owner;
   const lacking = (text: string): Outcome<undefined> =>
     failStatus("FailedPrecondition", fail(SERVICE.notEnoughFunds, text).fault.text);
-  if (getBalances(ctx, owner.value).length === 0) return lacking("account has no spendable coins");
-  const balance = getBalance(ctx, owner.value, STAKE_DENOM);
+  const balance = spendableUpokt(ctx, owner.value);
+  if (balance === undefined) return lacking("account has no spendable coins");
   const amount = addServiceFee(getServiceParams(ctx));
   if (balance <= amount) {
+    // The text's amount is read again.
+    getServiceParams(ctx);
     return lacking(`account has ${balance}, but the service fee is ${amount}${STAKE_DENOM}`);
   }
-  const paid = sendCoins(ctx, owner.value, moduleAddressBytes(SERVICE_MODULE), [{ denom: STAKE_DENOM, amount }]);
+  const paid = sendCoinsToModule(ctx, owner.value, SERVICE_MODULE, [{ denom: STAKE_DENOM, amount }]);
   if (paid.ok) return paid;
   const text = `account has ${balance}, failed to deduct ${amount}${STAKE_DENOM}`;
   return failStatus("Internal", fail(SERVICE.failedToDeductFee, text).fault.text);
@@ -146,6 +147,8 @@ export function serviceMessages({ authority }: ParamMessageOptions): Record<stri
             const text = wrongAuthorityText(SERVICE.invalidSigner, authority, message.authority);
             return failStatus("PermissionDenied", text);
           }
+          // The real chain's log line reads the old ones.
+          serviceParams.chargeRead(ctx, undefined);
           serviceParams.set(ctx, undefined, message.params ?? createMessage(service.ParamsSchema));
           return done(createMessage(service.MsgUpdateParamsResponseSchema));
         },

@@ -3,6 +3,7 @@ import { difficultyOfUnusedService, type RelayDifficulty } from "@turnpike/proto
 import { messageCodec, noKey, pairCodec, slashEndedTextCodec, uint64Codec } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
+import { updateBytes, varintBytes } from "../../state/update-bytes.ts";
 import { MAX_SERVICE_ID_BYTES } from "../shared/services.ts";
 
 /** Name of the module, and of its part of the state. */
@@ -10,12 +11,17 @@ export const SERVICE_MODULE = "service";
 
 const module = SERVICE_MODULE;
 
+// The real chain's `ServiceComputeUnitsPerRelayUpdate`: height, service and units.
+const unitsUpdateBytes = (serviceId: string, height: bigint, units: bigint): number =>
+  1 + varintBytes(height) + 2 + serviceId.length + (units === 0n ? 0 : 1 + varintBytes(units));
+
 /** The parameters. */
 export const serviceParams = new Collection({
   module,
   prefix: Uint8Array.of(0),
   key: noKey,
   value: messageCodec(service.ParamsSchema),
+  stored: { prefixBytes: "p_service".length },
 });
 /** Services by id, their cards included. */
 export const services = new Collection({
@@ -23,6 +29,7 @@ export const services = new Collection({
   prefix: Uint8Array.of(1),
   key: slashEndedTextCodec,
   value: messageCodec(shared.ServiceSchema),
+  stored: { prefixBytes: "Service/id/".length },
 });
 /** Each service's newest difficulty, which may hold from the next session on only. */
 export const difficulties = new Collection({
@@ -30,6 +37,7 @@ export const difficulties = new Collection({
   prefix: Uint8Array.of(2),
   key: slashEndedTextCodec,
   value: messageCodec(service.RelayMiningDifficultySchema),
+  stored: { prefixBytes: "RelayMiningDifficulty/value/".length },
 });
 /** Difficulties by service and the height from which they hold. */
 export const difficultyHistory = new Collection({
@@ -37,6 +45,10 @@ export const difficultyHistory = new Collection({
   prefix: Uint8Array.of(3),
   key: pairCodec(slashEndedTextCodec, uint64Codec),
   value: messageCodec(service.RelayMiningDifficultySchema),
+  stored: {
+    prefixBytes: "RelayMiningDifficulty/history/".length,
+    valueBytes: ([, height], value) => updateBytes(height, value.length),
+  },
 });
 /** Compute units of a relay by service and the height from which they hold. */
 export const computeUnitsHistory = new Collection({
@@ -44,6 +56,10 @@ export const computeUnitsHistory = new Collection({
   prefix: Uint8Array.of(4),
   key: pairCodec(slashEndedTextCodec, uint64Codec),
   value: uint64Codec,
+  stored: {
+    prefixBytes: "ServiceComputeUnitsPerRelay/history/".length,
+    valueBytes: ([serviceId, height], value) => unitsUpdateBytes(serviceId, height, uint64Codec.decode(value)),
+  },
 });
 
 /** The parameters. */

@@ -1,8 +1,9 @@
 import { concatBytes, utf8ToBytes } from "@turnpike/base";
 import { sha3256 } from "@turnpike/crypto";
 import { endedTextCodec } from "../../state/codecs.ts";
-import { consumeWalk, type RawEntry } from "../../state/collection.ts";
+import type { RawEntry } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
+import { iteratorGas } from "../../state/gas.ts";
 import type { Bytes } from "../../types.ts";
 import { serviceConfigs } from "../supplier/state.ts";
 import type { Candidate } from "./state.ts";
@@ -65,7 +66,7 @@ function bounded<K, V>(map: Map<K, V>, most: number, key: K, make: () => V): V {
 
 interface Span {
   readonly candidates: readonly Candidate[];
-  readonly walkGas: readonly bigint[];
+  readonly walkGas: bigint;
   /** By limit and preimage. */
   readonly drawn: Map<string, readonly Candidate[]>;
 }
@@ -74,39 +75,47 @@ interface Span {
 class ServiceCandidates {
   // In store order: by activation, then address.
   readonly #all: StoredCandidate[] = [];
-  readonly #gas: bigint[] = [];
+  readonly #chargedBytes: number[] = [];
   // Heights from which others hold than before.
   readonly #changeHeights: readonly bigint[];
   readonly #spans = new Map<bigint, Span>();
 
   constructor(entries: Iterable<RawEntry>) {
     const heights = new Set<bigint>();
-    for (const { key, value, gas } of entries) {
+    for (const { key, value, chargedBytes } of entries) {
       const at = key.indexOf(0) + 1;
       const activationHeight = new DataView(key.buffer, key.byteOffset + at, HEIGHT_BYTES).getBigUint64(0);
       const deactivation = deactivationHeight(value);
       const operator = Uint8Array.from(key.subarray(at + HEIGHT_BYTES));
       this.#all.push({ operator, activationHeight, deactivationHeight: deactivation });
-      this.#gas.push(gas);
+      this.#chargedBytes.push(chargedBytes);
       heights.add(activationHeight).add(deactivation);
     }
     this.#changeHeights = [...heights].sort((a, b) => (a < b ? -1 : 1));
   }
 
-  /** Suppliers of a session, in its order. Takes the gas of a walk over the configurations up to the height. */
-  draw(ctx: Context, preimage: Bytes, height: bigint, limit: number): readonly Candidate[] {
-    const since = this.#changeHeights.findLast((changed) => changed <= height) ?? 0n;
-    const span = bounded(this.#spans, MOST_SPANS, since, () => this.#spanAt(height));
-    consumeWalk(ctx, span.walkGas);
+  /** Gas of a walk over the configurations up to a height. */
+  walkGas(height: bigint): bigint {
+    return this.#span(height).walkGas;
+  }
+
+  /** Suppliers of a session, in its order. */
+  draw(preimage: Bytes, height: bigint, limit: number): readonly Candidate[] {
+    const span = this.#span(height);
     const key = `${limit}/${Buffer.from(preimage).toString("latin1")}`;
     return bounded(span.drawn, MOST_DRAWN, key, () => drawCandidates(preimage, span.candidates, limit));
+  }
+
+  #span(height: bigint): Span {
+    const since = this.#changeHeights.findLast((changed) => changed <= height) ?? 0n;
+    return bounded(this.#spans, MOST_SPANS, since, () => this.#spanAt(height));
   }
 
   #spanAt(height: bigint): Span {
     const next = this.#all.findIndex(({ activationHeight }) => activationHeight > height);
     const begun = next === -1 ? this.#all : this.#all.slice(0, next);
     const candidates = begun.filter(({ deactivationHeight: end }) => end === 0n || end > height);
-    return { candidates, walkGas: this.#gas.slice(0, begun.length), drawn: new Map() };
+    return { candidates, walkGas: iteratorGas(this.#chargedBytes.slice(0, begun.length)), drawn: new Map() };
   }
 }
 
@@ -122,7 +131,12 @@ export function drawSession(
   limit: number,
 ): readonly Candidate[] {
   const { serviceId, preimage, height } = seed;
-  return candidatesOf(ctx, endedTextCodec.encode(serviceId)).draw(ctx, preimage, height, limit);
+  return candidatesOf(ctx, endedTextCodec.encode(serviceId)).draw(preimage, height, limit);
+}
+
+/** Charges the walk over a service's configurations up to a height, by which the real chain draws a session every time. */
+export function chargeDrawing(ctx: Context, serviceId: string, height: bigint): void {
+  ctx.gas.consume(candidatesOf(ctx, endedTextCodec.encode(serviceId)).walkGas(height), "ValuePerByte");
 }
 
 /**

@@ -1,15 +1,16 @@
 import type { session } from "@turnpike/proto";
 import { sessionWindows } from "@turnpike/protocol";
-import type { Context } from "../../state/context.ts";
+import { type Context, unmetered } from "../../state/context.ts";
 import type { Bytes } from "../../types.ts";
 import { getSharedParamsAt } from "../shared/state.ts";
-import { drawSession } from "./candidates.ts";
+import { chargeDrawing, drawSession } from "./candidates.ts";
 import { type Candidate, drawnSessions, getSessionParamsAt } from "./state.ts";
 
 /**
  * The suppliers of a session in their order; none when the service has none. What a block draws for a session's first
  * height is kept until its proofs are due, as every claim and every proof of the session asks for it: what held at that
- * height stays until then, so that it is the same as drawn again.
+ * height stays until then, so that it is the same as drawn again. Gas is that of drawing it, always: what a claim costs must not
+ * depend on whether another came before.
  */
 export function drawnSuppliers(
   ctx: Context,
@@ -19,12 +20,14 @@ export function drawnSuppliers(
 ): readonly Candidate[] {
   const { serviceId, sessionId, sessionStartBlockHeight: start } = header;
   const limit = getSessionParamsAt(ctx, height).numSuppliersPerSession;
+  chargeDrawing(ctx, serviceId, height);
+  const free = unmetered(ctx);
   const draw = (): readonly Candidate[] => drawSession(ctx, { serviceId, preimage, height }, Number(limit));
   if (height !== start || start <= 0n) return draw();
-  const kept = drawnSessions.get(ctx, [start, sessionId]);
+  const kept = drawnSessions.get(free, [start, sessionId]);
   if (kept !== undefined && kept.limit === limit) return kept.suppliers;
   const suppliers = draw();
-  if (ctx.mode !== "query" && suppliers.length > 0) drawnSessions.set(ctx, [start, sessionId], { limit, suppliers });
+  if (ctx.mode !== "query" && suppliers.length > 0) drawnSessions.set(free, [start, sessionId], { limit, suppliers });
   return suppliers;
 }
 

@@ -13,7 +13,7 @@ import { done, fail, type Outcome } from "../../state/outcome.ts";
 import { getApplication } from "../application/state.ts";
 import { serviceIdFault } from "../shared/services.ts";
 import { getSharedParamsAt } from "../shared/state.ts";
-import { getDehydratedSupplier, serviceConfigs } from "../supplier/state.ts";
+import { getDehydratedSupplier, serviceConfigs, suppliers as stakedSuppliers } from "../supplier/state.ts";
 import { drawnSuppliers } from "./drawn.ts";
 import { SESSION } from "./faults.ts";
 import { getBlockHash } from "./state.ts";
@@ -86,11 +86,15 @@ export function outlineSession(
   if (height > newest) {
     return fail(SESSION.hydration, `block height ${height} is ahead of the last committed block height ${newest}`);
   }
+  const before = ctx.gas.used;
   const params = getSharedParamsAt(ctx, height);
+  const paramsGas = ctx.gas.used - before;
   const { startHeight, endHeight, number } = sessionAt(params, height);
   const idFault = serviceIdFault(serviceId);
   if (idFault !== undefined) return fail(SESSION.hydration, idFault.text);
   const blockHash = getBlockHash(ctx, startHeight);
+  // The real chain reads them once more for the session's id.
+  ctx.gas.consume(paramsGas, "ReadPerByte");
   const preimage = sessionPreimage({ blockHash, serviceId, applicationAddress, startHeight });
   const header = createMessage(session.SessionHeaderSchema, {
     applicationAddress,
@@ -110,6 +114,9 @@ export function outlineSession(
     operatorAddress: bytesToUtf8(operator) ?? "",
     activationHeight,
   }));
+  // The real chain reads all of them for every claim and every proof.
+  if (ctx.mode !== "query")
+    for (const { operatorAddress } of suppliers) stakedSuppliers.chargeRead(ctx, operatorAddress);
   const { numBlocksPerSession } = params;
   return done({ header, number, numBlocksPerSession, application: staked.value, suppliers });
 }

@@ -5,6 +5,7 @@ import { done } from "../../state/outcome.ts";
 import { type ParamMessageOptions, wrongAuthorityText } from "../shared/messages.ts";
 import { SESSION } from "./faults.ts";
 import { changeParams, updateParamFault, updateParamsFault } from "./params.ts";
+import { sessionParams } from "./state.ts";
 
 /** Handlers of the module's messages, by type URL. */
 export function sessionMessages({ authority }: ParamMessageOptions): Record<string, MessageHandler> {
@@ -20,6 +21,8 @@ export function sessionMessages({ authority }: ParamMessageOptions): Record<stri
             const text = wrongAuthorityText(SESSION.invalidSigner, authority, message.authority);
             return failStatus("PermissionDenied", text);
           }
+          // The real chain's log line reads the old ones.
+          sessionParams.chargeRead(ctx, undefined);
           changeParams(ctx, message.params ?? createMessage(session.ParamsSchema));
           return done(createMessage(session.MsgUpdateParamsResponseSchema));
         },
@@ -37,6 +40,7 @@ export function sessionMessages({ authority }: ParamMessageOptions): Record<stri
             return failStatus("InvalidArgument", text);
           }
           const numSuppliersPerSession = message.asType.case === "asUint64" ? message.asType.value : 0n;
+          sessionParams.chargeRead(ctx, undefined);
           changeParams(ctx, createMessage(session.ParamsSchema, { numSuppliersPerSession }));
           return done(createMessage(session.MsgUpdateParamResponseSchema));
         },

@@ -52,7 +52,8 @@ function hasHistory(ctx: Context): boolean {
  */
 export function changeParams(ctx: Context, changed: session.Params): void {
   const height = ctx.block.heightBlocks;
-  if (!hasHistory(ctx)) sessionParamsHistory.set(ctx, height, getSessionParams(ctx));
+  const before = getSessionParams(ctx);
+  if (!hasHistory(ctx)) sessionParamsHistory.set(ctx, height, before);
   sessionParamsHistory.set(ctx, nextSessionStartHeight(getSharedParamsAt(ctx, height), height), changed);
   sessionParams.set(ctx, undefined, changed);
 }

@@ -12,6 +12,7 @@ import {
 } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
+import { updateBytes } from "../../state/update-bytes.ts";
 import type { Bytes } from "../../types.ts";
 
 /** Name of the module, and of its part of the state. */
@@ -65,6 +66,7 @@ export const sessionParams = new Collection({
   prefix: Uint8Array.of(0),
   key: noKey,
   value: messageCodec(session.ParamsSchema),
+  stored: { prefixBytes: "p_session".length },
 });
 /** Parameters by the height from which they hold. */
 export const sessionParamsHistory = new Collection({
@@ -72,9 +74,22 @@ export const sessionParamsHistory = new Collection({
   prefix: Uint8Array.of(1),
   key: uint64Codec,
   value: messageCodec(session.ParamsSchema),
+  stored: {
+    prefixBytes: "session_params_history/".length,
+    valueBytes: (height, value) => updateBytes(height, value.length),
+  },
 });
 /** Hash of each block, 32 bytes, by height: what sessions and proofs are drawn by. Written at the block's end. */
-export const blockHashes = new Collection({ module, prefix: Uint8Array.of(2), key: uint64Codec, value: rawCodec });
+export const blockHashes = new Collection({
+  module,
+  prefix: Uint8Array.of(2),
+  key: uint64Codec,
+  value: rawCodec,
+  stored: {
+    prefixBytes: "BlockHash/height/".length,
+    keyBytes: (height) => `${height}/`.length,
+  },
+});
 
 /**
  * Suppliers of sessions that were asked for while a block ran, by first height and id: the keys of their configurations

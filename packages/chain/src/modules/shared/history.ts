@@ -29,6 +29,7 @@ function hasHistory(ctx: Context): boolean {
 export function recordParams(ctx: Context, changed: shared.Params): void {
   const today = getSharedParams(ctx);
   if (!hasHistory(ctx)) {
+    sharedParams.chargeRead(ctx, undefined);
     const first = { ...today, sessionGridAnchorHeight: 1n, sessionNumberAtAnchor: 1n };
     sharedParamsHistory.set(ctx, 1n, createMessage(shared.ParamsSchema, first));
   }

@@ -5,7 +5,7 @@ import { done, type FaultKind, fail } from "../../state/outcome.ts";
 import { SHARED } from "./faults.ts";
 import { recordParams } from "./history.ts";
 import { sharedParamsFault, updateParamFault, updateParamsFault, withParam } from "./params.ts";
-import { getSharedParams } from "./state.ts";
+import { getSharedParams, sharedParams } from "./state.ts";
 
 /** What messages that change parameters need to know of the chain. */
 export interface ParamMessageOptions {
@@ -32,6 +32,8 @@ export function sharedMessages({ authority }: ParamMessageOptions): Record<strin
             const text = wrongAuthorityText(SHARED.invalidSigner, authority, message.authority);
             return failStatus("PermissionDenied", text);
           }
+          // The real chain's log line reads the old ones.
+          sharedParams.chargeRead(ctx, undefined);
           recordParams(ctx, message.params ?? createMessage(shared.ParamsSchema));
           return done(createMessage(shared.MsgUpdateParamsResponseSchema));
         },

@@ -3,6 +3,7 @@ import { type SettlementSharedParams, sessionAt } from "@turnpike/protocol";
 import { messageCodec, noKey, uint64Codec } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
+import { updateBytes } from "../../state/update-bytes.ts";
 
 /** Name of the module, and of its part of the state. */
 export const SHARED_MODULE = "shared";
@@ -15,6 +16,7 @@ export const sharedParams = new Collection({
   prefix: Uint8Array.of(0),
   key: noKey,
   value: messageCodec(shared.ParamsSchema),
+  stored: { prefixBytes: "p_shared".length },
 });
 /** Parameters by the height from which they hold. */
 export const sharedParamsHistory = new Collection({
@@ -22,6 +24,10 @@ export const sharedParamsHistory = new Collection({
   prefix: Uint8Array.of(1),
   key: uint64Codec,
   value: messageCodec(shared.ParamsSchema),
+  stored: {
+    prefixBytes: "shared_params_history/".length,
+    valueBytes: (height, value) => updateBytes(height, value.length),
+  },
 });
 
 /** The parameters as they are now. */

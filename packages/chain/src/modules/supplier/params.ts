@@ -56,6 +56,8 @@ export function supplierParamMessages(authority: string): readonly MessageHandle
         if (message.authority !== authority) {
           return failStatus("PermissionDenied", wrong(message.authority));
         }
+        // The real chain's log line reads the old ones.
+        supplierParams.chargeRead(ctx, undefined);
         supplierParams.set(ctx, undefined, message.params ?? createMessage(supplier.ParamsSchema));
         return done(createMessage(supplier.MsgUpdateParamsResponseSchema));
       },

@@ -11,7 +11,7 @@ import { emit } from "../../state/typed-event.ts";
 import type { Bytes } from "../../types.ts";
 import { getAccount } from "../auth/accounts.ts";
 import { isDenom, readCoins } from "../bank/coins.ts";
-import { sendCoins } from "../bank/transfers.ts";
+import { sendCoins, sendCoinsToModule } from "../bank/transfers.ts";
 import { getService } from "../service/state.ts";
 import { getSharedParams } from "../shared/state.ts";
 import { SUPPLIER, UNAUTHORIZED_UPDATE } from "./errors.ts";
@@ -76,7 +76,6 @@ function updatedHistory(
   message: supplier.MsgStakeSupplier,
   nextStart: bigint,
 ): shared.ServiceConfigUpdate[] {
-  if (message.services.length === 0) return [...old];
   const replaced = new Set(message.services.map(({ serviceId }) => serviceId));
   const kept = old.filter(
     ({ activationHeight, service }) => activationHeight !== nextStart || !replaced.has(service?.serviceId ?? ""),
@@ -118,7 +117,7 @@ interface Changed {
 
 function changedSupplier(ctx: Context, message: supplier.MsgStakeSupplier): Outcome<Changed> {
   const { ownerAddress, operatorAddress, signer } = message;
-  const nextStart = nextSessionStartHeight(getSharedParams(ctx), ctx.block.heightBlocks);
+  const nextStart = (): bigint => nextSessionStartHeight(getSharedParams(ctx), ctx.block.heightBlocks);
   const found = getSupplier(ctx, operatorAddress);
   const stake = message.stake ?? found?.stake;
   if (stake === undefined) {
@@ -127,13 +126,14 @@ function changedSupplier(ctx: Context, message: supplier.MsgStakeSupplier): Outc
   }
   const own = { ownerAddress, operatorAddress, stake: upokt(coinAmount(stake)) };
   if (found === undefined) {
-    const serviceConfigHistory = updatesFrom(message, nextStart);
+    const serviceConfigHistory = updatesFrom(message, nextStart());
     const fresh = createMessage(shared.SupplierSchema, { ...own, serviceConfigHistory });
     return done({ supplier: fresh, oldStake: 0n, cancels: false });
   }
   const denied = checkRights(found, message) ?? checkCancel(found, signer);
   if (denied !== undefined) return denied;
-  const serviceConfigHistory = updatedHistory(found.serviceConfigHistory, message, nextStart);
+  const { serviceConfigHistory: old } = found;
+  const serviceConfigHistory = message.services.length === 0 ? old : updatedHistory(old, message, nextStart());
   return done({
     supplier: { ...found, ...own, serviceConfigHistory, unstakeSessionEndHeight: 0n },
     oldStake: coinAmount(found.stake),
@@ -143,17 +143,19 @@ function changedSupplier(ctx: Context, message: supplier.MsgStakeSupplier): Outc
 
 /** Moves what the stake grows by from the signer, or what it shrinks by to the owner, and the fee from the signer. */
 function pay(ctx: Context, signer: Bytes, owner: Bytes, stakes: { old: bigint; now: bigint }): Outcome<undefined> {
-  const pool = moduleAddressBytes(SUPPLIER_MODULE);
+  const fee = coinAmount(getSupplierParams(ctx).stakingFee);
   const difference = stakes.now - stakes.old;
+  // The real chain compares with the lowest stake again unless the stake grows.
+  if (difference <= 0n) getSupplierParams(ctx);
   const moved =
     difference > 0n
-      ? sendCoins(ctx, signer, pool, [{ denom: STAKE_DENOM, amount: difference }])
+      ? sendCoinsToModule(ctx, signer, SUPPLIER_MODULE, [{ denom: STAKE_DENOM, amount: difference }])
       : difference < 0n
-        ? sendCoins(ctx, pool, owner, [{ denom: STAKE_DENOM, amount: -difference }])
+        ? sendCoins(ctx, moduleAddressBytes(SUPPLIER_MODULE), owner, [{ denom: STAKE_DENOM, amount: -difference }])
         : done(undefined);
   if (!moved.ok) return failStatus("Internal", moved.fault.text);
-  const fee = coinAmount(getSupplierParams(ctx).stakingFee);
-  const paid = sendCoins(ctx, signer, pool, fee === 0n ? [] : [{ denom: STAKE_DENOM, amount: fee }]);
+  const coins = fee === 0n ? [] : [{ denom: STAKE_DENOM, amount: fee }];
+  const paid = sendCoinsToModule(ctx, signer, SUPPLIER_MODULE, coins);
   return paid.ok ? paid : failStatus("FailedPrecondition", paid.fault.text);
 }
 

@@ -25,12 +25,17 @@ export const DEFAULT_SUPPLIER_PARAMS: supplier.Params = createMessage(supplier.P
 const module = SUPPLIER_MODULE;
 const NOTHING = { encode: () => new Uint8Array(0), decode: () => undefined };
 
+// On the real chain a height in a key ends in a slash, as texts do, and indexes hold the configuration's own key.
+const primaryKeyBytes = (serviceId: string, operatorAddress: string): number =>
+  serviceId.length + 1 + 8 + 1 + operatorAddress.length + 1;
+
 /** The parameters. */
 export const supplierParams = new Collection({
   module,
   prefix: Uint8Array.of(0),
   key: noKey,
   value: messageCodec(supplier.ParamsSchema),
+  stored: { prefixBytes: "p_supplier".length },
 });
 /** Suppliers by operator address, without services and history, which {@link serviceConfigs} has. */
 export const suppliers = new Collection({
@@ -38,6 +43,7 @@ export const suppliers = new Collection({
   prefix: Uint8Array.of(1),
   key: slashEndedTextCodec,
   value: messageCodec(shared.SupplierSchema),
+  stored: { prefixBytes: "Supplier/operator_address/".length },
 });
 /**
  * Every configuration of a supplier for a service, active, ended and to come: by service, activation height and operator
@@ -48,6 +54,7 @@ export const serviceConfigs = new Collection({
   prefix: Uint8Array.of(2),
   key: pairCodec(endedTextCodec, pairCodec(uint64Codec, textCodec)),
   value: messageCodec(shared.ServiceConfigUpdateSchema),
+  stored: { prefixBytes: "ServiceConfigUpdate/service_id/".length, moreKeyBytes: 2 },
 });
 /** Where a supplier's configurations are: by operator address, service and activation height. */
 export const configsByOperator = new Collection({
@@ -55,6 +62,11 @@ export const configsByOperator = new Collection({
   prefix: Uint8Array.of(3),
   key: pairCodec(slashEndedTextCodec, pairCodec(slashEndedTextCodec, uint64Codec)),
   value: NOTHING,
+  stored: {
+    prefixBytes: "ServiceConfigUpdate/operator_address/".length,
+    moreKeyBytes: 1,
+    valueBytes: ([operatorAddress, [serviceId]]) => primaryKeyBytes(serviceId, operatorAddress),
+  },
 });
 /** Operator addresses of the suppliers that are unbonding. */
 export const unstakingSuppliers = new Collection({
@@ -62,6 +74,10 @@ export const unstakingSuppliers = new Collection({
   prefix: Uint8Array.of(4),
   key: slashEndedTextCodec,
   value: NOTHING,
+  stored: {
+    prefixBytes: "Supplier/unbonding_height/".length,
+    valueBytes: (operatorAddress) => operatorAddress.length,
+  },
 });
 /** Configurations by activation height, service and operator address: the order in which blocks activate them. */
 export const configsByActivation = new Collection({
@@ -69,6 +85,11 @@ export const configsByActivation = new Collection({
   prefix: Uint8Array.of(5),
   key: pairCodec(uint64Codec, pairCodec(slashEndedTextCodec, slashEndedTextCodec)),
   value: NOTHING,
+  stored: {
+    prefixBytes: "ServiceConfigUpdate/activation_height/".length,
+    moreKeyBytes: 1,
+    valueBytes: ([, [serviceId, operatorAddress]]) => primaryKeyBytes(serviceId, operatorAddress),
+  },
 });
 /** Ended and ending configurations by deactivation height, service, operator address and activation height. */
 export const configsByDeactivation = new Collection({
@@ -76,6 +97,11 @@ export const configsByDeactivation = new Collection({
   prefix: Uint8Array.of(6),
   key: pairCodec(uint64Codec, pairCodec(slashEndedTextCodec, pairCodec(slashEndedTextCodec, uint64Codec))),
   value: NOTHING,
+  stored: {
+    prefixBytes: "ServiceConfigUpdate/deactivation_height/".length,
+    moreKeyBytes: 2,
+    valueBytes: ([, [serviceId, [operatorAddress]]]) => primaryKeyBytes(serviceId, operatorAddress),
+  },
 });
 
 /** The parameters. */
@@ -157,7 +183,6 @@ export function removeServiceConfig(ctx: Context, update: shared.ServiceConfigUp
   serviceConfigs.remove(ctx, [serviceId, [activationHeight, operatorAddress]]);
   configsByOperator.remove(ctx, [operatorAddress, [serviceId, activationHeight]]);
   configsByActivation.remove(ctx, [activationHeight, [serviceId, operatorAddress]]);
-  if (deactivationHeight === 0n) return;
   configsByDeactivation.remove(ctx, [deactivationHeight, [serviceId, [operatorAddress, activationHeight]]]);
 }
 

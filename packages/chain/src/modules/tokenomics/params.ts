@@ -171,6 +171,8 @@ export function tokenomicsMessages(authority: string): Record<string, MessageHan
           const fault = paramsFaultOf(message);
           if (fault !== undefined) return failStatus("InvalidArgument", fault.text);
           if (message.authority !== authority) return failStatus("PermissionDenied", strangerText(message.authority));
+          // The real chain's log line reads the old ones.
+          tokenomicsParams.chargeRead(ctx, undefined);
           tokenomicsParams.set(ctx, undefined, message.params ?? createMessage(tokenomics.ParamsSchema));
           return done(createMessage(tokenomics.MsgUpdateParamsResponseSchema));
         },

@@ -12,6 +12,7 @@ export const tokenomicsParams = new Collection({
   prefix: Uint8Array.of(0),
   key: noKey,
   value: messageCodec(tokenomics.ParamsSchema),
+  stored: { prefixBytes: "p_tokenomics".length },
 });
 
 /** The parameters. */

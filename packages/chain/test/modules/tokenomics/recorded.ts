@@ -110,6 +110,7 @@ export interface RecordedChain {
     readonly tx_bytes: string;
     readonly tx: {
       readonly code: number;
+      readonly gas_used: string;
       readonly timestamp: string;
       readonly events: readonly ChainEvent[];
       readonly tx: {
