@@ -32,7 +32,8 @@ export const SIGNERS = Object.fromEntries(LOCAL_ROLES.map((role) => [role, signe
   LocalRole,
   ChainSigner
 >;
-const VALIDATOR = createEd25519Signer(sha256(Buffer.from("random validator")));
+/** Key of the validator that the genesis names. */
+export const VALIDATOR = createEd25519Signer(sha256(Buffer.from("random validator")));
 
 /** A local chain with short sessions. */
 export const GENESIS = localGenesis({

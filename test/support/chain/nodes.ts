@@ -132,8 +132,9 @@ export async function startUnderComet(): Promise<TestNode> {
   writeCometGenesis(home, genesis);
   const { machine, modules } = machineOf(genesis);
   const store = stack.use(await openChainStore({ folder: join(folder, "data") }));
-  const maxBlockGas = BigInt(genesis.consensus.params.block.max_gas);
-  const application = new ChainApp({ version: PROTOCOL_VERSION, maxBlockGas }, { machine, store });
+  const { max_gas: maxGas, max_bytes: maxBytes } = genesis.consensus.params.block;
+  const bounds = { maxBlockGas: BigInt(maxGas), maxBlockBytes: BigInt(maxBytes) };
+  const application = new ChainApp({ version: PROTOCOL_VERSION, ...bounds }, { machine, store });
   const address = `unix://${join(folder, "abci.sock")}`;
   const rpcPort = await freePort();
   const rpc = stack.use(new CometRpc({ url: `http://${HOST}:${rpcPort}` }));

@@ -150,7 +150,11 @@ async function underCometBft(config: Config, parts: Parts, stack: AsyncDisposabl
   const { chain } = config;
   const store = stack.use(await openChainStore({ folder: home.storeFolder }, { log, faults }));
   const application = new ChainApp(
-    { version: PROTOCOL_VERSION, maxBlockGas: BigInt(genesis.consensus.params.block.max_gas) },
+    {
+      version: PROTOCOL_VERSION,
+      maxBlockGas: BigInt(genesis.consensus.params.block.max_gas),
+      maxBlockBytes: BigInt(genesis.consensus.params.block.max_bytes),
+    },
     { machine, store, log, meter },
   );
   const rpc = stack.use(new CometRpc({ url: chain.cometRpcUrl ?? COMET_RPC }));

@@ -1,5 +1,6 @@
 import { AppError, type FaultPoints, type Log } from "@turnpike/base";
 import { cometAbci, createMessage } from "@turnpike/proto";
+import { dataBytes } from "../app/block-bounds.ts";
 import type { DrivenApplication } from "../app/types.ts";
 import type { AbciQuerier } from "../node/types.ts";
 import { eventsOf, malformed, resultFields, timeOf, updatesOf } from "./convert.ts";
@@ -23,12 +24,6 @@ const ACCEPT = 1;
 const REJECT = 2;
 // What the SDK's node answers here: the application's name.
 const NAME = "pocket";
-// A transaction in a block's data: field 1, its length, its bytes.
-const txSizeBytes = (tx: Uint8Array): number => {
-  let prefix = 2;
-  for (let rest = tx.length; rest > 127; rest = Math.floor(rest / 128)) prefix++;
-  return prefix + tx.length;
-};
 
 /** ABCI 0.38's requests, asked of the application. */
 export class AbciHandler {
@@ -157,8 +152,8 @@ export class AbciHandler {
   #prepareProposal({ txs, maxTxBytes }: cometAbci.RequestPrepareProposal): Answer {
     const chosen: Uint8Array[] = [];
     let sizeBytes = 0n;
-    for (const tx of txs) {
-      sizeBytes += BigInt(txSizeBytes(tx));
+    for (const tx of txs.slice(0, this.#application.fitting(txs))) {
+      sizeBytes += dataBytes(tx);
       if (sizeBytes > maxTxBytes) break;
       chosen.push(tx);
     }
@@ -168,9 +163,13 @@ export class AbciHandler {
     };
   }
 
-  // Transactions that fail do no harm to a block: they are run and give a code.
-  #processProposal({ height }: cometAbci.RequestProcessProposal): Answer {
-    const status = this.#isNext(height) ? ACCEPT : REJECT;
+  // Transactions that fail do no harm to a block: they are run and give a code. More gas than a block may have does: all
+  // validators would run it for as long as a proposer likes. CometBFT compares bytes with the parameters, but not gas.
+  #processProposal({ height, txs }: cometAbci.RequestProcessProposal): Answer {
+    const fits = this.#application.fitting(txs) === txs.length;
+    const status = this.#isNext(height) && fits ? ACCEPT : REJECT;
+    if (!fits)
+      this.#log.warn({ heightBlocks: `${height}`, txs: txs.length }, "proposal over the block's bounds rejected");
     return { case: "processProposal", value: createMessage(cometAbci.ResponseProcessProposalSchema, { status }) };
   }
 

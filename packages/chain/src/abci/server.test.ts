@@ -46,7 +46,7 @@ async function withServer(
 ): Promise<void> {
   await using folder = await scratchFolder();
   await using store = await openChainStore({ folder: join(folder.path, "store") });
-  const application = (opts.application ?? testApp)(store);
+  const application = (opts.application ?? ((own: ChainStore) => testApp(own)))(store);
   const limits = opts.maxMessageBytes === undefined ? {} : { maxMessageBytes: opts.maxMessageBytes };
   const clients: AbciClient[] = [];
   await using server = await startAbciServer(
@@ -204,6 +204,45 @@ test("a proposal keeps the order and the limit on bytes; one for another height 
       (await consensus.ask("processProposal", createMessage(cometAbci.RequestProcessProposalSchema, { height })))
         .status;
     assert.deepEqual([await process(1n), await process(2n), await process(3n)], [2, 1, 2]);
+  });
+});
+
+test("a proposal holds no more gas and bytes than a block may, and one with more is rejected", async () => {
+  // Each asks for 500,000 units of gas.
+  const txs = [0n, 1n, 2n].map((sequence) => sendTx(sequence, 1n));
+  const [first, second] = txs as [Uint8Array, Uint8Array, Uint8Array];
+  // Each with a tag and a length of two bytes.
+  const bytesOfTwo = BigInt(first.length + 3 + second.length + 3);
+  const withBounds = (maxBlockGas: bigint, maxBlockBytes: bigint, use: (client: AbciClient) => Promise<void>) =>
+    withServer(
+      async ({ client }) => {
+        const consensus = client();
+        await consensus.ask("initChain", initChain());
+        await use(consensus);
+      },
+      { application: (store) => testApp(store, { maxBlockGas, maxBlockBytes }) },
+    );
+  const prepare = async (consensus: AbciClient): Promise<number> => {
+    const request = createMessage(cometAbci.RequestPrepareProposalSchema, { txs, maxTxBytes: 100_000n, height: 1n });
+    return (await consensus.ask("prepareProposal", request)).txs.length;
+  };
+  const process = async (consensus: AbciClient, given: readonly Uint8Array[]): Promise<number> => {
+    const request = createMessage(cometAbci.RequestProcessProposalSchema, { height: 1n, txs: [...given] });
+    return (await consensus.ask("processProposal", request)).status;
+  };
+  await withBounds(1_000_000n, -1n, async (consensus) => {
+    assert.equal(await prepare(consensus), 2);
+    assert.deepEqual([await process(consensus, txs), await process(consensus, [first, second])], [2, 1]);
+    // What is no transaction has no gas; it is run and fails.
+    assert.equal(await process(consensus, [first, Buffer.from("no transaction"), second]), 1);
+  });
+  await withBounds(-1n, bytesOfTwo, async (consensus) => {
+    assert.equal(await prepare(consensus), 2);
+    assert.deepEqual([await process(consensus, txs), await process(consensus, [first, second])], [2, 1]);
+  });
+  await withBounds(-1n, -1n, async (consensus) => {
+    assert.equal(await prepare(consensus), 3);
+    assert.equal(await process(consensus, txs), 1);
   });
 });
 

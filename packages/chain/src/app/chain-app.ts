@@ -11,6 +11,7 @@ import type { BlockChanges, BlockRecord, Bytes, ChainStore } from "../types.ts";
 import { BlockMeter, METER_BLOCKS } from "../watch/block-meter.ts";
 import { pastBlocks } from "../watch/past-blocks.ts";
 import { AppQueries } from "./app-queries.ts";
+import { type BlockBounds, fittingTxs } from "./block-bounds.ts";
 import { blockInfoChange, readBlockInfo } from "./block-infos.ts";
 import { readStart, type StartRecord, startHash, writeStart } from "./chain-start.ts";
 import { SIMULATION_BOUNDS, Simulations } from "./simulations.ts";
@@ -22,6 +23,8 @@ export interface ChainAppOptions {
   readonly version: string;
   /** Most gas of a block, by the consensus parameters; -1, and left out: any. */
   readonly maxBlockGas?: bigint;
+  /** Most bytes of a block, by the same; -1, and left out: any. */
+  readonly maxBlockBytes?: bigint;
 }
 
 /** What {@link ChainApp} works with. */
@@ -58,15 +61,20 @@ export class ChainApp implements DrivenApplication {
   readonly #store: ChainStore;
   readonly #meter: BlockMeter;
   readonly #maxBlockGas: bigint;
+  readonly #bounds: BlockBounds;
   readonly #queries: AppQueries;
   readonly #simulations: Simulations;
   #start: StartRecord | undefined;
   #check: CheckState | undefined;
   #pending: BlockChanges | undefined;
 
-  constructor({ version, maxBlockGas }: ChainAppOptions, { machine, store, log, meter }: ChainAppModules) {
+  constructor(
+    { version, maxBlockGas, maxBlockBytes }: ChainAppOptions,
+    { machine, store, log, meter }: ChainAppModules,
+  ) {
     this.version = version;
     this.#maxBlockGas = maxBlockGas ?? -1n;
+    this.#bounds = { maxBlockGas: this.#maxBlockGas, maxBlockBytes: maxBlockBytes ?? -1n };
     this.#machine = machine;
     this.#store = store;
     this.#meter = meter ?? new BlockMeter();
@@ -172,6 +180,10 @@ export class ChainApp implements DrivenApplication {
     this.#pending = undefined;
     this.#remakeCheck();
     this.#meter.committed();
+  }
+
+  fitting(txs: readonly Bytes[]): number {
+    return fittingTxs(txs, this.#bounds);
   }
 
   check(tx: Bytes, again: boolean): TxResult {

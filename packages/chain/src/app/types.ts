@@ -38,6 +38,8 @@ export interface DrivenApplication extends Application {
   run(block: BlockInfo, txs: readonly Bytes[]): RunBlock;
   /** Writes the block that was run last, with further records, in one transaction of the store. */
   commit(records: readonly BlockRecord[]): Promise<void>;
+  /** How many of these transactions, from the first on, a block may hold by the consensus parameters. */
+  fitting(txs: readonly Bytes[]): number;
   /** Checks a transaction for the mempool. @param again it was checked before and a block was committed since */
   check(tx: Bytes, again: boolean): TxResult;
 }

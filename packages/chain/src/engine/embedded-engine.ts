@@ -13,6 +13,7 @@ import type {
   StoredBlock,
   Submission,
 } from "../node/types.ts";
+import type { TxFault } from "../state/outcome.ts";
 import { StatePruner } from "../store/state-pruner.ts";
 import type { TxResult } from "../tx/run-tx.ts";
 import type { Bytes, ChainStore } from "../types.ts";
@@ -26,6 +27,7 @@ import { HeldBlocks } from "./held-blocks.ts";
 import { Mempool, type MempoolOptions } from "./mempool.ts";
 import { paced, type Wait } from "./pacer.ts";
 import { nextPosition, type Position } from "./position.ts";
+import { PowerGuard } from "./power-guard.ts";
 import type { SignedMark } from "./signed-mark.ts";
 
 /** Options of {@link EmbeddedEngine}. */
@@ -93,6 +95,7 @@ export class EmbeddedEngine implements EmbeddedNode {
   readonly #signed: SignedMark | undefined;
   readonly #held: HeldBlocks;
   readonly #watch: ClockWatch;
+  readonly #guard: PowerGuard;
   #position: Position;
   #nextTimeNs: bigint;
   #producing: Promise<unknown> = Promise.resolve();
@@ -124,8 +127,13 @@ export class EmbeddedEngine implements EmbeddedNode {
     this.#watch = new ClockWatch({ newestTimeNs: position.last?.timeNs }, { clock, uptimeMs: modules.uptimeMs, log });
     this.#pruner = new StatePruner({ keepStatesBlocks: opts.keepStatesBlocks }, { store, log });
     this.#nextTimeNs = this.#nowNs();
+    this.#guard = new PowerGuard({
+      address: maker.address,
+      validators: () => this.#position.nextValidators,
+      waits: (hash) => this.mempool.has(hash),
+    });
     this.mempool = new Mempool(opts.mempool, {
-      check: (tx, again) => application.check(tx, again),
+      check: (tx, again) => (again ? application.check(tx, true) : this.#firstCheck(tx)),
       signersOf: (tx) => application.signersOf(tx),
       maxDataBytes: () => this.#maxDataBytes(),
       metrics,
@@ -146,7 +154,8 @@ export class EmbeddedEngine implements EmbeddedNode {
 
   check(tx: Bytes): TxResult {
     this.mempool.prepare(tx);
-    return this.application.check(tx, false);
+    const fault = this.#guard.refusal(tx);
+    return fault === undefined ? this.application.check(tx, false) : refusedTx(fault);
   }
 
   listen(listener: (event: NodeEvent) => void): () => void {
@@ -189,6 +198,14 @@ export class EmbeddedEngine implements EmbeddedNode {
       await this.#owned[Symbol.asyncDispose]();
     })();
     return this.#closing;
+  }
+
+  #firstCheck(tx: Bytes): TxResult {
+    const fault = this.#guard.refusal(tx);
+    if (fault !== undefined) return refusedTx(fault);
+    const result = this.application.check(tx, false);
+    if (result.code === 0) this.#guard.accepted(tx);
+    return result;
   }
 
   async #produce(): Promise<StoredBlock> {
@@ -272,6 +289,10 @@ export class EmbeddedEngine implements EmbeddedNode {
 }
 
 const msToNs = (timeMs: number): bigint => BigInt(Math.round(timeMs * 1000)) * 1000n;
+
+const refusedTx = ({ code, codespace, text: log }: TxFault): TxResult => {
+  return { code, codespace, log, data: new Uint8Array(0), gasWanted: 0n, gasUsed: 0n, events: [] };
+};
 
 const votedAt = ({ signatures }: Commit): bigint | undefined =>
   signatures.find(({ signature }) => signature.length > 0)?.timeNs;

@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { bytesToHex, type Metrics, noMetrics } from "@turnpike/base";
+import { dataBytes } from "../app/block-bounds.ts";
 import { txHash } from "../comet/hashes.ts";
-import { varint } from "../comet/wire.ts";
 import { chainMempoolBytes, chainMempoolRefusedTotal, chainMempoolTxs } from "../metrics.ts";
 import type { MempoolReads, Submission } from "../node/types.ts";
 import type { TxResult } from "../tx/run-tx.ts";
@@ -48,11 +48,6 @@ interface Waiting extends Ranked {
 /** Transactions that are checked again before others get their turn: some 15 ms. */
 const RECHECK_STEP = 50;
 
-/** Bytes that a transaction takes of a block. */
-function dataBytes({ length }: Bytes): bigint {
-  return BigInt(1 + varint(BigInt(length)).length + length);
-}
-
 /** Transactions that wait for a block, checked as CometBFT 0.38 does it, and ordered by price. */
 export class Mempool implements MempoolReads {
   readonly #opts: MempoolOptions;
@@ -83,6 +78,11 @@ export class Mempool implements MempoolReads {
 
   sizeBytes(): number {
     return this.#bytes;
+  }
+
+  /** Whether a transaction waits, by the hex of its hash. */
+  has(hash: string): boolean {
+    return this.#waiting.has(hash);
   }
 
   txs(limit: number): readonly Bytes[] {

@@ -12,7 +12,7 @@ import {
   signing,
   tx as txs,
 } from "@turnpike/proto";
-import { ChainApp } from "../../src/app/chain-app.ts";
+import { ChainApp, type ChainAppOptions } from "../../src/app/chain-app.ts";
 import { authModule } from "../../src/modules/auth/auth-module.ts";
 import { bankModule } from "../../src/modules/bank/bank-module.ts";
 import { noKey, rawCodec } from "../../src/state/codecs.ts";
@@ -66,9 +66,12 @@ export function testMachine(): StateMachine {
   ]);
 }
 
-/** The application on a store. */
-export function testApp(store: ChainStore): ChainApp {
-  return new ChainApp({ version: "0.1.35" }, { machine: testMachine(), store, log: silentLog });
+/** The application on a store. @param bounds of blocks; none by default */
+export function testApp(
+  store: ChainStore,
+  bounds: Pick<ChainAppOptions, "maxBlockGas" | "maxBlockBytes"> = {},
+): ChainApp {
+  return new ChainApp({ version: "0.1.35", ...bounds }, { machine: testMachine(), store, log: silentLog });
 }
 
 /** `app_state` with this validator. @param publicKey base64 of its ed25519 key */
