@@ -3,16 +3,16 @@ import type { AnswerOutput } from "./answer-output.ts";
 
 type Answer = cometAbci.Response["value"];
 
-/** What {@link AnswerQueue} works with. */
+/** Modules of {@link AnswerQueue}. */
 export interface AnswerQueueModules {
   readonly output: AnswerOutput;
-  /** Is told when the other side is gone while an answer is sent. */
+  /** Called once when the connection fails while an answer is written. */
   readonly failed: (cause: unknown) => void;
 }
 
 /**
- * Answers of a connection that are being made at the same time, sent in the order of their requests: a query that waits for
- * something else lets the next ones begin.
+ * Pending answers of one connection. They are computed concurrently and sent in the order of their requests, so that a query
+ * that waits for I/O does not delay the start of the next ones.
  */
 export class AnswerQueue {
   readonly #modules: AnswerQueueModules;
@@ -23,18 +23,18 @@ export class AnswerQueue {
     this.#modules = modules;
   }
 
-  /** Answers that are not sent yet. */
+  /** Number of answers that are not sent yet. */
   get length(): number {
     return this.#waiting.length;
   }
 
-  /** Adds an answer that is being made, and never rejects. */
+  /** Appends a pending answer. @param answer must not reject */
   push(answer: Promise<Answer>): void {
     this.#waiting.push(answer);
     this.#sending ??= this.#send();
   }
 
-  /** Resolves when everything is sent. */
+  /** Resolves when all pending answers are sent. */
   async sent(): Promise<void> {
     while (this.#sending !== undefined) await this.#sending;
   }

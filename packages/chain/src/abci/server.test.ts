@@ -346,6 +346,7 @@ test("a fault of the application stops consensus, and answers questions with a c
       version: app.version,
       latestHeightBlocks: () => 0n,
       latestAppHash: fails,
+      fitting: fails,
       grpcQuery: fails,
       abciQuery: fails,
       simulate: fails,

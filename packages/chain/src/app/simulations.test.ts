@@ -18,7 +18,7 @@ const result = (gasUsed: bigint): TxResult => ({
 function begin() {
   let nowMs = 0;
   const ran: number[] = [];
-  const rests: { readonly timeMs: number; readonly end: () => void }[] = [];
+  const pauses: { readonly timeMs: number; readonly end: () => void }[] = [];
   const simulations = new Simulations(BOUNDS, {
     simulate(tx, maxGas) {
       nowMs += 250;
@@ -27,14 +27,14 @@ function begin() {
       return result(maxGas);
     },
     clock: { nowMs: () => nowMs, monotonicMs: () => nowMs },
-    wait: (timeMs) => new Promise((end) => rests.push({ timeMs, end })),
+    wait: (timeMs) => new Promise((end) => pauses.push({ timeMs, end })),
   });
-  return { simulations, ran, rests };
+  return { simulations, ran, pauses };
 }
 
 suite("simulations", () => {
-  test("one at a time, each followed by a rest as long as it took; of those that wait, as many as may", async () => {
-    const { simulations, ran, rests } = begin();
+  test("run one at a time, each followed by a pause as long as the run; a full queue refuses", async () => {
+    const { simulations, ran, pauses } = begin();
     const all = [1, 2, 3, 4].map((n) => simulations.run(Uint8Array.of(n)));
     assert.equal(await all[3], undefined);
     assert.deepEqual(ran, [1]);
@@ -43,7 +43,7 @@ suite("simulations", () => {
       [1, 2, 3],
       [1, 2, 3],
     ]) {
-      const { timeMs, end } = rests.shift() ?? assert.fail();
+      const { timeMs, end } = pauses.shift() ?? assert.fail();
       assert.equal(timeMs, 250);
       end();
       await new Promise(setImmediate);
@@ -53,35 +53,35 @@ suite("simulations", () => {
       (await Promise.all(all.slice(0, 3))).map((one) => one?.gasUsed),
       [7n, 7n, 7n],
     );
-    // Nothing runs and nothing rests any more: the next one begins at once.
+    // Nothing runs and nothing pauses any more: the next one begins at once.
     const next = simulations.run(Uint8Array.of(5));
     assert.deepEqual(ran, [1, 2, 3, 5]);
     assert.equal((await next)?.code, 0);
   });
 
-  test("one that fails takes the others' turn from nobody", async () => {
-    const { simulations, ran, rests } = begin();
+  test("a simulation that throws does not stop the queue", async () => {
+    const { simulations, ran, pauses } = begin();
     const [broken, fine] = [simulations.run(Uint8Array.of(99)), simulations.run(Uint8Array.of(1))];
     await assert.rejects(broken, /broken/);
-    rests.shift()?.end();
+    pauses.shift()?.end();
     assert.equal((await fine)?.code, 0);
     assert.deepEqual(ran, [99, 1]);
   });
 
-  test("large ones that fill the queue keep no wallet from its own: the shortest goes first, the longest is refused", async () => {
-    const { simulations, ran, rests } = begin();
+  test("large transactions do not starve small ones: the shortest runs first, the longest is refused", async () => {
+    const { simulations, ran, pauses } = begin();
     const large = [7, 8, 9].map((n) => simulations.run(new Uint8Array(100).fill(n)));
     const small = simulations.run(new Uint8Array(10).fill(1));
     assert.equal(await large[2], undefined);
-    rests.shift()?.end();
+    pauses.shift()?.end();
     assert.equal((await small)?.code, 0);
     assert.deepEqual(ran, [7, 1]);
-    rests.shift()?.end();
+    pauses.shift()?.end();
     assert.equal((await large[1])?.code, 0);
     assert.deepEqual(ran, [7, 1, 8]);
   });
 
-  test("what no mempool takes is not run", async () => {
+  test("a transaction over the mempool's size limit is refused without a run", async () => {
     const { simulations, ran } = begin();
     const { code, codespace, log } = (await simulations.run(new Uint8Array(101))) ?? assert.fail();
     assert.deepEqual([code, codespace], [21, "sdk"]);

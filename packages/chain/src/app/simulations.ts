@@ -15,14 +15,14 @@ export interface SimulationBounds {
 }
 
 /**
- * The bounds of a node. No mempool takes a longer transaction, and 50 million units are those of some 800 claims or 250 proofs
- * in one: they take a fifth of a second of the thread that makes blocks.
+ * The bounds of a node. No mempool accepts a longer transaction, and 100 million units are those of a hundred claims on a service
+ * that a thousand suppliers are staked for.
  */
-export const SIMULATION_BOUNDS: SimulationBounds = { maxTxBytes: 1_048_576, maxGas: 50_000_000n, maxWaiting: 64 };
+export const SIMULATION_BOUNDS: SimulationBounds = { maxTxBytes: 1_048_576, maxGas: 100_000_000n, maxWaiting: 64 };
 
-/** What {@link Simulations} works with. */
+/** Modules of {@link Simulations}. */
 export interface SimulationsModules {
-  /** Runs a transaction with so much gas, and keeps nothing. */
+  /** Runs a transaction up to this gas limit and discards its writes. */
   readonly simulate: (tx: Bytes, maxGas: bigint) => TxResult;
   readonly clock?: Clock;
   readonly wait?: (timeMs: number) => Promise<void>;
@@ -35,23 +35,23 @@ interface Waiting {
 }
 
 /**
- * Simulations of a node, whose callers need no key and pay no fee: one at a time, each followed by a rest as long as it took,
- * so that blocks and other queries have at least half of the thread. The shortest transaction goes first, and when too many
- * wait the longest is refused: a few large ones do not keep wallets from theirs.
+ * Queue of a node's simulations, whose callers need no key and pay no fee. They run one at a time, each followed by a pause as
+ * long as the run, so that blocks and other queries have at least half of the thread. The queue is ordered by size: the shortest
+ * transaction runs first, and when the queue is full the longest is refused, so that large ones do not starve wallets.
  */
 export class Simulations {
   readonly #bounds: SimulationBounds;
   readonly #modules: Required<SimulationsModules>;
-  /** By length, and of one length by their arrival. */
+  /** Ordered by length, then by arrival. */
   readonly #waiting: Waiting[] = [];
   #isRunning = false;
 
-  constructor(bounds: SimulationBounds, { simulate, clock = systemClock, wait = rest }: SimulationsModules) {
+  constructor(bounds: SimulationBounds, { simulate, clock = systemClock, wait = pause }: SimulationsModules) {
     this.#bounds = bounds;
     this.#modules = { simulate, clock, wait };
   }
 
-  /** Simulates a transaction when its turn comes; undefined: too many wait. */
+  /** Queues a transaction and simulates it; undefined when the queue is full. */
   run(tx: Bytes): Promise<TxResult | undefined> {
     const { maxTxBytes, maxWaiting } = this.#bounds;
     if (tx.length > maxTxBytes) return Promise.resolve(tooLarge(tx.length, maxTxBytes));
@@ -85,9 +85,9 @@ export class Simulations {
   }
 }
 
-const rest = (timeMs: number): Promise<void> => sleep(timeMs);
+const pause = (timeMs: number): Promise<void> => sleep(timeMs);
 
-// CometBFT's text of a mempool, with the SDK's code.
+// The text is that of CometBFT's mempool, the code the SDK's.
 function tooLarge(sizeBytes: number, maxTxBytes: number): TxResult {
   const { fault } = fail(SDK.txTooLarge, `Tx too large. Max size is ${maxTxBytes}, but got ${sizeBytes}`);
   const { code, codespace, text: log } = fault;
