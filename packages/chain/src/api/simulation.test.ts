@@ -86,9 +86,9 @@ suite("simulating", () => {
     assert.ok(!answer.ok);
     const [, wanted, used] =
       /^out of gas in location: .*; gasWanted: (\d+), gasUsed: (\d+): out of gas/.exec(answer.text) ?? [];
-    assert.equal(wanted, "50000000", answer.text);
+    assert.equal(wanted, "100000000", answer.text);
     // One step more than the bound, and no more.
-    assert.ok(BigInt(used ?? 0) < 50_100_000n, answer.text);
+    assert.ok(BigInt(used ?? 0) < 100_100_000n, answer.text);
     const huge = await grpc(node, request(new Uint8Array(1_048_577)));
     assert.ok(!huge.ok);
     assert.match(huge.text, /^Tx too large\. Max size is 1048576, but got 1048577: tx too large with gas used: '0'$/);
