@@ -393,6 +393,8 @@ const CHAIN: Dashboard = {
         level("Bytes that wait", "turnpike_chain_mempool_bytes", "instance", "bytes"),
         rate("Checks by kind and result", "turnpike_chain_checks_total", "kind, result"),
         rate("Refused without a check", "turnpike_chain_mempool_refused_total", "instance, reason"),
+        level("Queries and simulations that wait", "turnpike_chain_queries_waiting", "instance, threads"),
+        rate("Query threads lost", "turnpike_chain_query_threads_lost_total", "instance, threads"),
       ],
     },
     {

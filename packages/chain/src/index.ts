@@ -61,6 +61,7 @@ export { Overlay, type StateReads, type StateView } from "./state/overlay.ts";
 export { EMPTY_APP_HASH, KeptChain } from "./store/chain-store.ts";
 export { type ChainStoreModules, type ChainStoreOptions, openChainStore } from "./store/open-chain-store.ts";
 export { StatePruner } from "./store/state-pruner.ts";
+export { ThreadedApplication } from "./threads/threaded-application.ts";
 export type { GasPrice } from "./tx/fees.ts";
 export { gasPricesOf } from "./tx/gas-prices.ts";
 export type { TxResult } from "./tx/run-tx.ts";

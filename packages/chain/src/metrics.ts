@@ -63,6 +63,22 @@ export const chainMempoolBytes: MetricSpec = {
   help: "Bytes of the transactions that wait for a block.",
 };
 
+/** Queries and simulations that wait for their threads, or run there. */
+export const chainQueriesWaiting: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_chain_queries_waiting",
+  help: "Work of the query and simulation threads that waits or runs.",
+  labels: ["threads"],
+};
+
+/** Query and simulation threads that ended and were replaced. */
+export const chainQueryThreadsLostTotal: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_chain_query_threads_lost_total",
+  help: "Query and simulation threads that ended by themselves.",
+  labels: ["threads"],
+};
+
 /** What the embedded engine's mempool did not even check: it was `full`, or the transaction `too_large`. */
 export const chainMempoolRefusedTotal: MetricSpec = {
   kind: "counter",
@@ -160,6 +176,8 @@ export const CHAIN_METRICS: readonly MetricSpec[] = [
   chainMempoolTxs,
   chainMempoolBytes,
   chainMempoolRefusedTotal,
+  chainQueriesWaiting,
+  chainQueryThreadsLostTotal,
   chainStoreBytes,
   chainDiskFreeBytes,
   chainEarliestHeight,

@@ -1,4 +1,5 @@
 import { rm } from "node:fs/promises";
+import { availableParallelism } from "node:os";
 import { AppError, type FaultPoints, type Log, noFaults, systemClock } from "@turnpike/base";
 import {
   AbciQueries,
@@ -24,6 +25,7 @@ import {
   startGrpcServer,
   startRestServer,
   startRpcServer,
+  ThreadedApplication,
   Turns,
   watchChain,
 } from "@turnpike/chain";
@@ -129,7 +131,8 @@ async function embedded(config: Config, parts: Parts, stack: AsyncDisposableStac
   let rpcUrl = "";
   const rpcAddr = (): string => rpcUrl.replace(/^http/, "tcp");
   const source = new EmbeddedSource({ listenAddr: "tcp://0.0.0.0:26656", rpcAddr }, node);
-  const queries = new AbciQueries(api, { application: node.application, source, log, turns });
+  const application = stack.use(onThreads(parts, node.application));
+  const queries = new AbciQueries(api, { application, source, log, turns });
   const served = { node, queries, log, turns, clock: systemClock };
   const rpc = stack.use(
     await listening(
@@ -142,7 +145,15 @@ async function embedded(config: Config, parts: Parts, stack: AsyncDisposableStac
   const failed = node.ended.then(() => never);
   // It may end before anybody waits for it.
   failed.catch(() => {});
-  return { application: node.application, source, urls: { rpc: rpc.url }, failed };
+  return { application, source, urls: { rpc: rpc.url }, failed };
+}
+
+/** The application as clients ask it: on threads beside the one that makes blocks. */
+function onThreads({ home, api, log, metrics }: Parts, application: ChainApp): ThreadedApplication {
+  // One takes a core: blocks have another wherever there are two.
+  const threads = availableParallelism() > 4 ? 2 : 1;
+  const { gasPrices } = api;
+  return new ThreadedApplication({ folder: home.storeFolder, gasPrices, threads }, { application, log, metrics });
 }
 
 async function underCometBft(config: Config, parts: Parts, stack: AsyncDisposableStack): Promise<Engine> {
@@ -161,11 +172,12 @@ async function underCometBft(config: Config, parts: Parts, stack: AsyncDisposabl
   const syncing = { store, application, genesis, metrics, log };
   const synced = await stateSync(config, home.snapshotsFolder, syncing, stack);
   const source = new CometSource({ rpc });
-  const queries = new AbciQueries(api, { application, source, log, turns });
+  const asked = stack.use(onThreads(parts, application));
+  const queries = new AbciQueries(api, { application: asked, source, log, turns });
   const abci = stack.use(
     await startAbciServer({ address: chain.abciAddress }, { application, queries, log, faults, ...synced }),
   );
-  return { application, source, urls: { abci: abci.address }, failed: undefined };
+  return { application: asked, source, urls: { abci: abci.address }, failed: undefined };
 }
 
 function partsOf(

@@ -91,7 +91,7 @@ export class ChainApi {
     const { heightBlocks } = height;
     const method = this.#methods.get(path);
     if (method === undefined) {
-      const answer = application.grpcQuery(path, bytes, heightBlocks);
+      const answer = await application.grpcQuery(path, bytes, heightBlocks);
       if (answer.ok || !HEIGHT_FAULT.test(answer.text)) return answer;
       return { ...answer, heightBlocks: undefined };
     }

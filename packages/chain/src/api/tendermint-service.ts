@@ -113,14 +113,14 @@ async function latestValidators(
   return page.ok ? answered(createMessage(schemas.GetLatestValidatorSetResponseSchema, page.value)) : page;
 }
 
-function abciQuery(
+async function abciQuery(
   { application }: ApiModules,
   { path, data, height }: baseTendermint.ABCIQueryRequest,
-): QueryAnswer<baseTendermint.ABCIQueryResponse> {
+): Promise<QueryAnswer<baseTendermint.ABCIQueryResponse>> {
   if (path === "") return refuse("InvalidArgument", "empty query path");
   const [root = ""] = path.replace(/^\//, "").split("/");
   if (!ABCI_ROOTS.has(root)) return refuse("InvalidArgument", `unsupported ABCI query path: ${path}`);
-  const { code, codespace, log, value, heightBlocks } = application.abciQuery(path, data, height);
+  const { code, codespace, log, value, heightBlocks } = await application.abciQuery(path, data, height);
   return answered(
     createMessage(schemas.ABCIQueryResponseSchema, { code, codespace, log, value, height: heightBlocks }),
   );

@@ -31,7 +31,7 @@ export interface AppQueriesModules {
   readonly app: QueriedApp;
   readonly machine: StateMachine;
   /** Stays the caller's. */
-  readonly store: ChainStore;
+  readonly store: Pick<ChainStore, "at" | "earliestHeightBlocks">;
   readonly log: Log;
 }
 
@@ -47,7 +47,7 @@ function toGrpc(answer: QueryAnswer<Bytes>, heightBlocks: bigint): GrpcAnswer {
 export class AppQueries {
   readonly #app: QueriedApp;
   readonly #machine: StateMachine;
-  readonly #store: ChainStore;
+  readonly #store: AppQueriesModules["store"];
   readonly #log: Log;
 
   constructor({ app, machine, store, log }: AppQueriesModules) {

@@ -7,7 +7,7 @@ import type { ValidatorUpdate } from "../state/module.ts";
 import { fail, SDK } from "../state/outcome.ts";
 import { Overlay } from "../state/overlay.ts";
 import type { TxResult } from "../tx/run-tx.ts";
-import type { BlockChanges, BlockRecord, Bytes, ChainStore } from "../types.ts";
+import type { BlockChanges, BlockRecord, Bytes, ChainStore, StateChange } from "../types.ts";
 import { BlockMeter, METER_BLOCKS } from "../watch/block-meter.ts";
 import { pastBlocks } from "../watch/past-blocks.ts";
 import { AppQueries } from "./app-queries.ts";
@@ -51,6 +51,23 @@ interface CheckState {
   readonly state: Overlay;
 }
 
+/** The mempool's state over the state after a block. */
+export interface MempoolState {
+  readonly stateHeightBlocks: bigint;
+  /** The block that transactions are checked in. */
+  readonly block: BlockInfo;
+  /** All that checks wrote so far. */
+  readonly writes: () => readonly StateChange[];
+}
+
+/** Observes what the mempool's checks write. */
+export interface CheckObserver {
+  /** Checks run on a new state from now on. */
+  began(state: MempoolState): void;
+  /** A check wrote this on top. */
+  wrote(writes: readonly StateChange[]): void;
+}
+
 const NOTHING: Bytes = new Uint8Array(0);
 const EMPTY = { get: () => undefined, range: () => [] };
 
@@ -66,6 +83,7 @@ export class ChainApp implements DrivenApplication {
   readonly #simulations: Simulations;
   #start: StartRecord | undefined;
   #check: CheckState | undefined;
+  #observer: CheckObserver | undefined;
   #pending: BlockChanges | undefined;
 
   constructor(
@@ -80,7 +98,10 @@ export class ChainApp implements DrivenApplication {
     this.#meter = meter ?? new BlockMeter();
     this.#meter.before(pastBlocks(store, METER_BLOCKS));
     this.#queries = new AppQueries({ app: this, machine, store, log: log ?? silentLog });
-    this.#simulations = new Simulations(SIMULATION_BOUNDS, { simulate: (tx, maxGas) => this.#simulate(tx, maxGas) });
+    this.#simulations = new Simulations(SIMULATION_BOUNDS, {
+      simulate: (tx, maxGas) => this.#simulate(tx, maxGas),
+      pauses: true,
+    });
     this.#start = readStart(store);
     this.#remakeCheck();
   }
@@ -202,8 +223,22 @@ export class ChainApp implements DrivenApplication {
       const { fault } = fail(SDK.invalidGasLimit, `tx gas limit ${result.gasWanted} exceeds block max gas ${most}`);
       return { ...result, code: fault.code, codespace: fault.codespace, log: fault.text, events: [] };
     }
+    this.#observer?.wrote(state.writes());
     state.commitTo(check.state);
     return result;
+  }
+
+  /** Reports the mempool's state to an observer from now on, beginning with what it is. */
+  observeChecks(observer: CheckObserver): void {
+    this.#observer = observer;
+    this.#reportCheck();
+  }
+
+  #reportCheck(): void {
+    const stateHeightBlocks = this.#store.latestHeightBlocks();
+    if (this.#check === undefined || stateHeightBlocks === undefined) return;
+    const { block, state } = this.#check;
+    this.#observer?.began({ stateHeightBlocks, block, writes: () => state.writes() });
   }
 
   /** Accounts whose signatures a transaction needs; none when it cannot be read. */
@@ -221,6 +256,11 @@ export class ChainApp implements DrivenApplication {
     const { state, block } = this.#check;
     const most = this.#maxBlockGas;
     return this.#machine.runTx(new Overlay(state), block, "simulate", tx, most >= 0n && most < maxGas ? most : maxGas);
+  }
+
+  /** Most gas of a block; -1: any. */
+  get maxBlockGas(): bigint {
+    return this.#maxBlockGas;
   }
 
   grpcQuery(path: string, request: Bytes, heightBlocks = 0n): GrpcAnswer {
@@ -267,6 +307,7 @@ export class ChainApp implements DrivenApplication {
     const began = newest < initialHeightBlocks ? { ...block, heightBlocks: initialHeightBlocks } : block;
     this.#check = { block: began, state: new Overlay(reader) };
     this.#meter.stands(block, this.#store.earliestHeightBlocks());
+    this.#reportCheck();
   }
 }
 

@@ -26,6 +26,7 @@ function begin() {
       if (tx[0] === 99) throw new Error("broken");
       return result(maxGas);
     },
+    pauses: true,
     clock: { nowMs: () => nowMs, monotonicMs: () => nowMs },
     wait: (timeMs) => new Promise((end) => pauses.push({ timeMs, end })),
   });

@@ -23,7 +23,9 @@ export const SIMULATION_BOUNDS: SimulationBounds = { maxTxBytes: 1_048_576, maxG
 /** Modules of {@link Simulations}. */
 export interface SimulationsModules {
   /** Runs a transaction up to this gas limit and discards its writes. */
-  readonly simulate: (tx: Bytes, maxGas: bigint) => TxResult;
+  readonly simulate: (tx: Bytes, maxGas: bigint) => TxResult | undefined | Promise<TxResult | undefined>;
+  /** Whether they run on a thread that has other work. */
+  readonly pauses: boolean;
   readonly clock?: Clock;
   readonly wait?: (timeMs: number) => Promise<void>;
 }
@@ -35,8 +37,8 @@ interface Waiting {
 }
 
 /**
- * Queue of a node's simulations, whose callers need no key and pay no fee. They run one at a time, each followed by a pause as
- * long as the run, so that blocks and other queries have at least half of the thread. The queue is ordered by size: the shortest
+ * Queue of a node's simulations, whose callers need no key and pay no fee. They run one at a time; on the thread that makes blocks
+ * each is followed by a pause as long as the run, so that blocks and other queries have at least half of it. The queue is ordered by size: the shortest
  * transaction runs first, and when the queue is full the longest is refused, so that large ones do not starve wallets.
  */
 export class Simulations {
@@ -46,9 +48,9 @@ export class Simulations {
   readonly #waiting: Waiting[] = [];
   #isRunning = false;
 
-  constructor(bounds: SimulationBounds, { simulate, clock = systemClock, wait = pause }: SimulationsModules) {
+  constructor(bounds: SimulationBounds, { simulate, pauses, clock = systemClock, wait = pause }: SimulationsModules) {
     this.#bounds = bounds;
-    this.#modules = { simulate, clock, wait };
+    this.#modules = { simulate, pauses, clock, wait };
   }
 
   /** Queues a transaction and simulates it; undefined when the queue is full. */
@@ -64,21 +66,23 @@ export class Simulations {
   }
 
   async #runAll(): Promise<void> {
-    const { clock, wait } = this.#modules;
+    const { clock, wait, pauses } = this.#modules;
     this.#isRunning = true;
     for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
       const startedMs = clock.monotonicMs();
-      this.#run(next);
+      const running = this.#run(next);
       const tookMs = clock.monotonicMs() - startedMs;
-      if (tookMs < 1) await nextTurn();
+      if (!pauses) await running;
+      else if (tookMs < 1) await nextTurn();
       else await wait(tookMs);
     }
     this.#isRunning = false;
   }
 
-  #run({ tx, resolve, reject }: Waiting): void {
+  // Runs up to the first thing that is awaited at once. Never rejects.
+  async #run({ tx, resolve, reject }: Waiting): Promise<void> {
     try {
-      resolve(this.#modules.simulate(tx, this.#bounds.maxGas));
+      resolve(await this.#modules.simulate(tx, this.#bounds.maxGas));
     } catch (error) {
       reject(error);
     }

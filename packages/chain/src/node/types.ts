@@ -71,9 +71,9 @@ export interface Application extends AbciQuerier {
    * Asks a query service by its gRPC path, such as `/pocket.shared.Query/Params`.
    * @param heightBlocks undefined and 0: the newest. One that is ahead, pruned or negative is refused with the SDK's text.
    */
-  grpcQuery(path: string, request: Bytes, heightBlocks?: bigint): GrpcAnswer;
+  grpcQuery(path: string, request: Bytes, heightBlocks?: bigint): GrpcAnswer | Promise<GrpcAnswer>;
   /** `abci_query` of the state: the modules' gRPC paths, `/store/{name}/key`, `/app/version`; the SDK's answer for others. */
-  abciQuery(path: string, data: Bytes, heightBlocks?: bigint): AppAnswer;
+  abciQuery(path: string, data: Bytes, heightBlocks?: bigint): AppAnswer | Promise<AppAnswer>;
   /** Runs a transaction on the newest state and keeps nothing, within a node's bounds; undefined: too many wait. */
   simulate(tx: Bytes): Promise<TxResult | undefined>;
 }

@@ -119,6 +119,11 @@ export class Overlay implements StateView {
     this.discard();
   }
 
+  /** Everything that was written, in no order, whether it differs from the state below or not. */
+  writes(): StateChange[] {
+    return Array.from(this.#writes, ([key, value]) => [textToBytes(key), value]);
+  }
+
   /** Forgets everything that was written. */
   discard(): void {
     this.#writes.clear();

@@ -15,6 +15,16 @@ export interface StorePosition {
   readonly root: TrieChild | undefined;
 }
 
+/** Heights whose states a store has. */
+export type StoreHeights = Pick<StorePosition, "newest" | "earliest">;
+
+/** The heights of a store; undefined before its first block. */
+export function readHeights({ meta }: Tables): StoreHeights | undefined {
+  const [newest, earliest] = [meta.get(NEWEST), meta.get(EARLIEST)];
+  if (newest?.length !== 8 || earliest?.length !== 8) return undefined;
+  return { newest: bytesToHeight(newest), earliest: bytesToHeight(earliest) };
+}
+
 /** Where a store stands; undefined before its first block. @throws AppError CHAIN_STORE_DAMAGED */
 export function readPosition({ meta, hashes, nodes }: Tables): StorePosition | undefined {
   const [newest, earliest, root] = [meta.get(NEWEST), meta.get(EARLIEST), meta.get(ROOT)];

@@ -155,6 +155,11 @@ export class Tables {
     });
   }
 
+  /** Lets the next read see what other threads wrote since. */
+  renewSnapshot(): void {
+    this.#root.resetReadTxn();
+  }
+
   close(): Promise<void> {
     return this.#root.close();
   }

@@ -1,0 +1,58 @@
+import type { AppAnswer, GrpcAnswer } from "../node/types.ts";
+import type { BlockInfo } from "../state/context.ts";
+import type { GasPrice } from "../tx/fees.ts";
+import type { TxResult } from "../tx/run-tx.ts";
+import type { Bytes, StateChange } from "../types.ts";
+
+/** What a thread opens: the store that the node has open in the same process, and the state machine on it. */
+export interface ThreadData {
+  readonly folder: string;
+  readonly mapSizeBytes: number;
+  readonly version: string;
+  readonly gasPrices: readonly GasPrice[];
+  /** Most time that one query or simulation may take in the thread. */
+  readonly maxRunMs: number;
+}
+
+/** One query, by gRPC path or as `abci_query` has it. */
+export interface QueryWork {
+  readonly kind: "grpc" | "abci";
+  readonly path: string;
+  readonly data: Bytes;
+  readonly heightBlocks: bigint;
+}
+
+/** One simulation on the mempool's state, which {@link ThreadRequest} of kind `state` brings. */
+export interface SimulationWork {
+  readonly kind: "simulate";
+  readonly tx: Bytes;
+  readonly maxGas: bigint;
+}
+
+/** Work of a thread, and the answer to it. */
+export type ThreadWork = QueryWork | SimulationWork;
+
+/** What the node's thread sends. Requests are answered in their order. */
+export type ThreadRequest =
+  | { readonly kind: "work"; readonly id: number; readonly work: ThreadWork }
+  /** Writes of the mempool's checks over the state after a block. `isNew`: earlier ones are dropped. */
+  | {
+      readonly kind: "state";
+      readonly isNew: boolean;
+      readonly stateHeightBlocks: bigint;
+      readonly block: BlockInfo;
+      readonly writes: readonly StateChange[];
+    };
+
+/** Answers by the kind of their work. */
+export type ThreadAnswer =
+  | { readonly kind: "grpc"; readonly answer: GrpcAnswer }
+  | { readonly kind: "abci"; readonly answer: AppAnswer }
+  | { readonly kind: "simulate"; readonly result: TxResult }
+  /** The work took too long, and was broken off. */
+  | { readonly kind: "late" }
+  /** A fault of the store or of the program, by its code of `packages/base`. */
+  | { readonly kind: "fault"; readonly code: string; readonly message: string };
+
+/** What a thread sends. */
+export type ThreadReply = { readonly kind: "ready" } | ({ readonly id: number } & ThreadAnswer);

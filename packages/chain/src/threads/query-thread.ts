@@ -1,0 +1,115 @@
+import { setPriority } from "node:os";
+import { parentPort, workerData } from "node:worker_threads";
+import { isAppError, silentLog } from "@turnpike/base";
+import { AppQueries, type QueriedApp } from "../app/app-queries.ts";
+import { readStart, type StartRecord } from "../app/chain-start.ts";
+import { pocketMachine } from "../app/pocket-machine.ts";
+import type { StateMachine } from "../state/machine.ts";
+import { Overlay } from "../state/overlay.ts";
+import { SharedStates } from "../store/shared-states.ts";
+import type { StateReader } from "../types.ts";
+import { Deadline, TimedReads } from "./deadline.ts";
+import type { QueryWork, SimulationWork, ThreadAnswer, ThreadData, ThreadReply, ThreadRequest } from "./messages.ts";
+
+const THREAD_NICE = 10;
+
+class TimedReader extends TimedReads implements StateReader {
+  readonly heightBlocks: bigint;
+
+  constructor(reader: StateReader, deadline: Deadline) {
+    super(reader, deadline);
+    this.heightBlocks = reader.heightBlocks;
+  }
+}
+
+/** The mempool's state as the node's thread last sent it. */
+interface CheckedState {
+  readonly overlay: Overlay;
+  readonly request: ThreadRequest & { readonly kind: "state" };
+}
+
+class QueryThread {
+  readonly #data: ThreadData;
+  readonly #states: SharedStates;
+  readonly #machine: StateMachine;
+  #start: StartRecord | undefined;
+  #checked: CheckedState | undefined;
+
+  constructor(data: ThreadData) {
+    this.#data = data;
+    this.#states = new SharedStates(data);
+    this.#machine = pocketMachine({ gasPrices: data.gasPrices }).machine;
+  }
+
+  answer(work: QueryWork | SimulationWork): ThreadAnswer {
+    const deadline = new Deadline(this.#data, { nowMs: () => performance.now() });
+    let answer: ThreadAnswer;
+    try {
+      this.#states.renew();
+      answer = work.kind === "simulate" ? this.#simulate(work, deadline) : this.#query(work, deadline);
+    } catch (error) {
+      const code = isAppError(error) ? error.code : "INTERNAL";
+      answer = { kind: "fault", code, message: error instanceof Error ? error.message : "unknown" };
+    }
+    return deadline.passed ? { kind: "late" } : answer;
+  }
+
+  /** Takes over what the mempool's checks wrote. */
+  keep(request: CheckedState["request"]): void {
+    if (request.isNew || this.#checked === undefined) {
+      const height = request.stateHeightBlocks;
+      const base = {
+        get: (key: Uint8Array) => this.#states.at(height).get(key),
+        range: (options: Parameters<StateReader["range"]>[0]) => this.#states.at(height).range(options),
+      };
+      this.#checked = { overlay: new Overlay(base), request };
+    }
+    const { overlay } = this.#checked;
+    for (const [key, value] of request.writes) {
+      if (value === undefined) overlay.delete(key);
+      else overlay.set(key, value);
+    }
+  }
+
+  #query({ kind, path, data, heightBlocks }: QueryWork, deadline: Deadline): ThreadAnswer {
+    this.#start ??= readStart(this.#states);
+    const states = this.#states;
+    const start = this.#start;
+    const app: QueriedApp = {
+      version: this.#data.version,
+      chainId: start?.chainId ?? "",
+      initialHeightBlocks: start?.initialHeightBlocks ?? 0n,
+      latestHeightBlocks() {
+        const newest = states.latestHeightBlocks();
+        return start === undefined || newest === undefined || newest < start.initialHeightBlocks ? 0n : newest;
+      },
+    };
+    const store = {
+      at: (height: bigint) => new TimedReader(states.at(height), deadline),
+      earliestHeightBlocks: () => states.earliestHeightBlocks(),
+    };
+    const queries = new AppQueries({ app, machine: this.#machine, store, log: silentLog });
+    if (kind === "grpc") return { kind, answer: queries.grpcQuery(path, data, heightBlocks) };
+    return { kind, answer: queries.abciQuery(path, data, heightBlocks) };
+  }
+
+  #simulate({ tx, maxGas }: SimulationWork, deadline: Deadline): ThreadAnswer {
+    const checked = this.#checked;
+    if (checked === undefined) return { kind: "fault", code: "INTERNAL", message: "there is no state to simulate on" };
+    const state = new Overlay(new TimedReads(checked.overlay, deadline));
+    return { kind: "simulate", result: this.#machine.runTx(state, checked.request.block, "simulate", tx, maxGas) };
+  }
+}
+
+if (parentPort !== null) {
+  const port = parentPort;
+  const send = (reply: ThreadReply): void => port.postMessage(reply);
+  // On Linux the priority is the thread's own: blocks come first where cores are few.
+  if (process.platform === "linux") setPriority(0, THREAD_NICE);
+  const thread = new QueryThread(workerData as ThreadData);
+  port.on("message", (request: ThreadRequest) => {
+    if (request.kind === "state") thread.keep(request);
+    else send({ id: request.id, ...thread.answer(request.work) });
+  });
+  send({ kind: "ready" });
+}

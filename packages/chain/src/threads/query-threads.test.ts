@@ -1,0 +1,145 @@
+import assert from "node:assert/strict";
+import { EventEmitter } from "node:events";
+import { suite, test } from "node:test";
+import { silentLog } from "@turnpike/base";
+import { virtualClock } from "@turnpike/testkit";
+import { Overlay } from "../state/overlay.ts";
+import { Deadline, TimedReads } from "./deadline.ts";
+import type { ThreadRequest, ThreadWork } from "./messages.ts";
+import { QueryThreads, type ThreadPort } from "./query-threads.ts";
+
+const WORK: ThreadWork = { kind: "grpc", path: "/a.b/C", data: new Uint8Array(0), heightBlocks: 0n };
+const ANSWER = { ok: true, value: Uint8Array.of(1), heightBlocks: 1n } as const;
+
+class FakeThread extends EventEmitter {
+  readonly got: ThreadRequest[] = [];
+  isEnded = false;
+
+  postMessage(request: ThreadRequest): void {
+    this.got.push(request);
+  }
+
+  async terminate(): Promise<number> {
+    this.isEnded = true;
+    return 0;
+  }
+
+  answer(): void {
+    const request = this.got.shift();
+    assert.ok(request?.kind === "work");
+    this.emit("message", { id: request.id, kind: "grpc", answer: ANSWER });
+  }
+}
+
+function begin(opts: { readonly threads?: number; readonly maxWaiting?: number } = {}) {
+  const started: FakeThread[] = [];
+  const clock = virtualClock();
+  const threads = new QueryThreads(
+    {
+      name: "query",
+      folder: "",
+      mapSizeBytes: 1,
+      version: "",
+      gasPrices: [],
+      maxRunMs: 1,
+      threads: opts.threads ?? 1,
+      maxWaiting: opts.maxWaiting ?? 10,
+      maxWaitMs: 1_000,
+    },
+    {
+      log: silentLog,
+      clock,
+      start() {
+        const thread = new FakeThread();
+        started.push(thread);
+        return thread as unknown as ThreadPort;
+      },
+    },
+  );
+  return { threads, started, clock };
+}
+
+const thread = (started: readonly FakeThread[], at: number): FakeThread => started[at] ?? assert.fail();
+
+suite("query threads", () => {
+  test("each has one piece of work at a time, in the order asked", async () => {
+    const { threads, started } = begin({ threads: 2 });
+    const asked = [1, 2, 3].map(() => threads.ask(WORK));
+    assert.deepEqual([started.length, threads.waiting], [2, 3]);
+    assert.deepEqual(
+      started.map(({ got }) => got.length),
+      [1, 1],
+    );
+    thread(started, 1).answer();
+    assert.deepEqual(await asked[1], { id: 2, kind: "grpc", answer: ANSWER });
+    assert.equal(thread(started, 1).got.length, 1);
+    thread(started, 0).answer();
+    thread(started, 1).answer();
+    await Promise.all(asked);
+    assert.equal(threads.waiting, 0);
+    await threads[Symbol.asyncDispose]();
+    assert.deepEqual(
+      started.map(({ isEnded }) => isEnded),
+      [true, true],
+    );
+  });
+
+  test("too much work is refused at once, and what waited too long before its turn", async () => {
+    const { threads, started, clock } = begin({ maxWaiting: 2 });
+    const [first, second, third] = [threads.ask(WORK), threads.ask(WORK), threads.ask(WORK)];
+    assert.deepEqual(await third, { kind: "busy" });
+    await clock.advance(1_001);
+    thread(started, 0).answer();
+    assert.equal((await first).kind, "grpc");
+    assert.deepEqual(await second, { kind: "busy" });
+    assert.equal(thread(started, 0).got.length, 0);
+  });
+
+  test("one that ends fails what it had, and another goes on; it gets what a fresh one needs", async () => {
+    const { threads, started } = begin();
+    const fresh: boolean[] = [];
+    const ask = () =>
+      threads.ask(WORK, (isFresh) => {
+        fresh.push(isFresh);
+        return [];
+      });
+    const [first, second, third] = [ask(), ask(), ask()];
+    thread(started, 0).emit("error", new Error("out of memory"));
+    thread(started, 0).emit("exit", 1);
+    assert.equal((await first).kind, "fault");
+    thread(started, 1).answer();
+    thread(started, 1).answer();
+    assert.deepEqual([(await second).kind, (await third).kind], ["grpc", "grpc"]);
+    assert.deepEqual(fresh, [true, true, false]);
+  });
+
+  test("what is under way when it is closed is answered, and nothing is begun any more", async () => {
+    const { threads, started } = begin();
+    const asked = [threads.ask(WORK), threads.ask(WORK)];
+    await threads[Symbol.asyncDispose]();
+    assert.deepEqual(await Promise.all(asked), [{ kind: "busy" }, { kind: "busy" }]);
+    thread(started, 0).emit("exit", 1);
+    assert.deepEqual(await threads.ask(WORK), { kind: "busy" });
+    assert.equal(started.length, 1);
+  });
+});
+
+suite("reads with a deadline", () => {
+  test("end at the first read that is late, a walk in its middle", () => {
+    let nowMs = 0;
+    const state = new Overlay({ get: () => undefined, range: () => [] });
+    for (let n = 0; n < 5; n++) state.set(Uint8Array.of(1, n), Uint8Array.of(n));
+    const deadline = new Deadline({ maxRunMs: 3 }, { nowMs: () => nowMs });
+    const timed = new TimedReads(state, deadline);
+    assert.deepEqual(timed.get(Uint8Array.of(1, 2)), Uint8Array.of(2));
+    const seen: number[] = [];
+    assert.throws(() => {
+      for (const [, value] of timed.range({ prefix: Uint8Array.of(1) })) {
+        seen.push(value[0] ?? -1);
+        nowMs++;
+      }
+    }, /deadline/);
+    assert.deepEqual([seen, deadline.passed], [[0, 1, 2], true]);
+    assert.throws(() => timed.get(Uint8Array.of(1, 2)), /deadline/);
+  });
+});

@@ -1,0 +1,180 @@
+import { Worker } from "node:worker_threads";
+import { AppError, type Clock, type Log, type Metrics, noMetrics, systemClock } from "@turnpike/base";
+import { chainQueriesWaiting, chainQueryThreadsLostTotal } from "../metrics.ts";
+import type { ThreadAnswer, ThreadData, ThreadReply, ThreadRequest, ThreadWork } from "./messages.ts";
+
+/** Options of {@link QueryThreads}. */
+export interface QueryThreadsOptions extends ThreadData {
+  /** Threads that answer. */
+  readonly threads: number;
+  /** Most work that waits or runs, over all threads. */
+  readonly maxWaiting: number;
+  /** What waited longer than this before its turn is refused. */
+  readonly maxWaitMs: number;
+  /** What a metric calls these threads. */
+  readonly name: "query" | "simulation";
+}
+
+/** A thread, as far as it is used. */
+export type ThreadPort = Pick<Worker, "postMessage" | "terminate" | "on">;
+
+/** Modules of {@link QueryThreads}. */
+export interface QueryThreadsModules {
+  readonly log: Log;
+  readonly metrics?: Metrics;
+  readonly clock?: Clock;
+  /** Starts a thread; by default one of `query-thread.ts`. */
+  readonly start?: (data: ThreadData) => ThreadPort;
+}
+
+/** What became of work: an answer, or none because too much waits. */
+export type WorkOutcome = ThreadAnswer | { readonly kind: "busy" };
+
+/** What a thread gets right before a piece of work. @param isFresh the thread has got nothing so far */
+export type Before = (isFresh: boolean) => readonly ThreadRequest[];
+
+interface Job {
+  readonly id: number;
+  readonly work: ThreadWork;
+  readonly before: Before;
+  readonly askedMs: number;
+  readonly resolve: (outcome: WorkOutcome) => void;
+}
+
+interface Thread {
+  readonly port: ThreadPort;
+  job: Job | undefined;
+  isFresh: boolean;
+}
+
+const HEAP_MB = 512;
+
+function startThread(data: ThreadData): Worker {
+  const worker = new Worker(new URL("./query-thread.ts", import.meta.url), {
+    workerData: data,
+    resourceLimits: { maxOldGenerationSizeMb: HEAP_MB },
+  });
+  worker.unref();
+  return worker;
+}
+
+/**
+ * Threads that read the chain's store beside the one that makes blocks. Each has one piece of work at a time; what waits is bounded
+ * in number and in time. A thread that ends fails what it had, and another one is started for the next.
+ */
+export class QueryThreads implements AsyncDisposable {
+  readonly #opts: QueryThreadsOptions;
+  readonly #log: Log;
+  readonly #metrics: Metrics;
+  readonly #clock: Clock;
+  readonly #start: (data: ThreadData) => ThreadPort;
+  readonly #threads = new Set<Thread>();
+  readonly #ending = new Set<Promise<unknown>>();
+  #waiting: Job[] = [];
+  #taken = 0;
+  #nextId = 1;
+  #isClosed = false;
+
+  constructor(opts: QueryThreadsOptions, { log, metrics, clock, start }: QueryThreadsModules) {
+    this.#opts = opts;
+    this.#log = log;
+    this.#metrics = metrics ?? noMetrics;
+    this.#clock = clock ?? systemClock;
+    this.#start = start ?? startThread;
+    this.#metrics.count(chainQueryThreadsLostTotal, { threads: opts.name }, 0);
+    for (let n = 0; n < opts.threads; n++) this.#begin();
+  }
+
+  /** Work that waits or runs now. */
+  get waiting(): number {
+    let running = 0;
+    for (const { job } of this.#threads) if (job !== undefined) running++;
+    return this.#waiting.length - this.#taken + running;
+  }
+
+  /** Asks a thread. Never rejects. */
+  ask(work: ThreadWork, before: Before = () => []): Promise<WorkOutcome> {
+    if (this.#isClosed || this.waiting >= this.#opts.maxWaiting) return Promise.resolve({ kind: "busy" });
+    return new Promise((resolve) => {
+      const askedMs = this.#clock.monotonicMs();
+      this.#waiting.push({ id: this.#nextId++, work, before, askedMs, resolve });
+      this.#next();
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isClosed = true;
+    const jobs = [...this.#waiting.slice(this.#taken), ...[...this.#threads].flatMap(({ job }) => job ?? [])];
+    this.#waiting = [];
+    this.#taken = 0;
+    for (const { resolve } of jobs) resolve({ kind: "busy" });
+    await Promise.all([...[...this.#threads].map(({ port }) => port.terminate()), ...this.#ending]);
+  }
+
+  #begin(): Thread {
+    const { folder, mapSizeBytes, version, gasPrices, maxRunMs } = this.#opts;
+    const port = this.#start({ folder, mapSizeBytes, version, gasPrices, maxRunMs });
+    const thread: Thread = { port, job: undefined, isFresh: true };
+    this.#threads.add(thread);
+    port.on("message", (reply: ThreadReply) => this.#replied(thread, reply));
+    port.on("error", (cause) => this.#log.error({ cause, threads: this.#opts.name }, "query thread failed"));
+    port.on("exit", () => this.#ended(thread));
+    return thread;
+  }
+
+  #replied(thread: Thread, reply: ThreadReply): void {
+    if ("kind" in reply && reply.kind === "ready") return;
+    const { job } = thread;
+    if (!("id" in reply) || job?.id !== reply.id) return;
+    thread.job = undefined;
+    job.resolve(reply);
+    this.#next();
+  }
+
+  #ended(thread: Thread): void {
+    this.#threads.delete(thread);
+    if (this.#isClosed) return;
+    this.#metrics.count(chainQueryThreadsLostTotal, { threads: this.#opts.name });
+    thread.job?.resolve({ kind: "fault", code: "INTERNAL", message: "the thread that answered has ended" });
+    this.#next();
+  }
+
+  #idle(): Thread | undefined {
+    for (const thread of this.#threads) if (thread.job === undefined) return thread;
+    return this.#threads.size < this.#opts.threads ? this.#begin() : undefined;
+  }
+
+  #next(): void {
+    this.#metrics.set(chainQueriesWaiting, this.waiting, { threads: this.#opts.name });
+    while (this.#waiting.length > this.#taken) {
+      const thread = this.#idle();
+      if (thread === undefined) return;
+      const job = this.#take();
+      if (job === undefined) return;
+      if (this.#clock.monotonicMs() - job.askedMs > this.#opts.maxWaitMs) {
+        job.resolve({ kind: "busy" });
+        continue;
+      }
+      thread.job = job;
+      for (const request of job.before(thread.isFresh)) thread.port.postMessage(request);
+      thread.isFresh = false;
+      const request: ThreadRequest = { kind: "work", id: job.id, work: job.work };
+      thread.port.postMessage(request);
+    }
+  }
+
+  // Taken from the front by its index: a long list is not moved for every job.
+  #take(): Job | undefined {
+    const job = this.#waiting[this.#taken++];
+    if (job === undefined || this.#taken > this.#opts.maxWaiting) {
+      this.#waiting = this.#waiting.slice(this.#taken);
+      this.#taken = 0;
+    }
+    return job;
+  }
+}
+
+/** The fault of an answer, for those who answer faults by their code. */
+export function faultOfThread({ code, message }: ThreadAnswer & { readonly kind: "fault" }): AppError {
+  return new AppError(code === "CHAIN_STORE" || code === "CHAIN_STORE_DAMAGED" ? code : "INTERNAL", { message });
+}

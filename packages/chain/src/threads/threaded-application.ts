@@ -1,0 +1,163 @@
+import type { Clock, Log, Metrics } from "@turnpike/base";
+import type { ChainApp, CheckObserver, MempoolState } from "../app/chain-app.ts";
+import { abciFault, abciOfStatus } from "../app/query-answers.ts";
+import { type SimulationBounds, Simulations } from "../app/simulations.ts";
+import type { AppAnswer, Application, GrpcAnswer } from "../node/types.ts";
+import { GRPC_STATUS } from "../state/grpc-status.ts";
+import { SDK } from "../state/outcome.ts";
+import type { GasPrice } from "../tx/fees.ts";
+import type { TxResult } from "../tx/run-tx.ts";
+import type { Bytes, StateChange } from "../types.ts";
+import type { ThreadData, ThreadRequest } from "./messages.ts";
+import { faultOfThread, QueryThreads, type ThreadPort, type WorkOutcome } from "./query-threads.ts";
+
+/** Options of {@link ThreadedApplication}. */
+export interface ThreadedApplicationOptions {
+  /** Folder of the store that the application has open. */
+  readonly folder: string;
+  readonly gasPrices: readonly GasPrice[];
+  /** Threads that answer queries; 1 by default. Simulations have one of their own. */
+  readonly threads?: number;
+}
+
+/** Modules of {@link ThreadedApplication}. */
+export interface ThreadedApplicationModules {
+  readonly application: ChainApp;
+  readonly log: Log;
+  readonly metrics?: Metrics;
+  readonly clock?: Clock;
+  /** Starts a thread, as of {@link QueryThreads}. */
+  readonly start?: (data: ThreadData) => ThreadPort;
+}
+
+/** Address space that LMDB maps at first, as where the store is opened. */
+const MAP_BYTES = 1_073_741_824;
+const MOST_QUERIES = 2_000;
+const MAX_WAIT_MS = 10_000;
+const MAX_QUERY_MS = 5_000;
+const MAX_SIMULATION_MS = 10_000;
+/** Writes of checks that are kept for the next simulation; of more, the whole state is sent instead. */
+const MOST_WRITES = 20_000;
+
+/** Twice what the thread of the blocks would run itself: it does not wait for these. */
+const BOUNDS: SimulationBounds = { maxTxBytes: 1_048_576, maxGas: 200_000_000n, maxWaiting: 64 };
+
+/** What checks wrote and the simulation thread has not got yet. It is sent with the next simulation. */
+class UnsentChecks implements CheckObserver {
+  #state: MempoolState | undefined;
+  #isNew = true;
+  #writes: StateChange[] = [];
+
+  began(state: MempoolState): void {
+    this.#state = state;
+    this.#isNew = true;
+    this.#writes = [];
+  }
+
+  wrote(writes: readonly StateChange[]): void {
+    // All of them are sent then.
+    if (this.#isNew) return;
+    this.#writes.push(...writes);
+    if (this.#writes.length <= MOST_WRITES) return;
+    this.#isNew = true;
+    this.#writes = [];
+  }
+
+  requests(isFresh: boolean): ThreadRequest[] {
+    const state = this.#state;
+    if (state === undefined) return [];
+    const isNew = isFresh || this.#isNew;
+    const writes = isNew ? state.writes() : this.#writes;
+    this.#isNew = false;
+    this.#writes = [];
+    if (!isNew && writes.length === 0) return [];
+    const { stateHeightBlocks, block } = state;
+    return [{ kind: "state", isNew, stateHeightBlocks, block, writes }];
+  }
+}
+
+/**
+ * The application as servers ask it, with queries and simulations on threads of their own that read the store's snapshots: the
+ * thread that makes blocks hands requests on, and runs none of them (docs/decisions/0015).
+ */
+export class ThreadedApplication implements Application, AsyncDisposable {
+  readonly #application: ChainApp;
+  readonly #queries: QueryThreads;
+  readonly #simulating: QueryThreads;
+  readonly #simulations: Simulations;
+  readonly #unsent = new UnsentChecks();
+
+  constructor(opts: ThreadedApplicationOptions, { application, ...modules }: ThreadedApplicationModules) {
+    const { folder, gasPrices, threads = 1 } = opts;
+    const data = { folder, gasPrices, mapSizeBytes: MAP_BYTES, version: application.version, maxWaitMs: MAX_WAIT_MS };
+    this.#application = application;
+    this.#queries = new QueryThreads(
+      { ...data, name: "query", threads, maxWaiting: MOST_QUERIES, maxRunMs: MAX_QUERY_MS },
+      modules,
+    );
+    this.#simulating = new QueryThreads(
+      { ...data, name: "simulation", threads: 1, maxWaiting: 1, maxRunMs: MAX_SIMULATION_MS },
+      modules,
+    );
+    this.#simulations = new Simulations(BOUNDS, {
+      pauses: false,
+      simulate: (tx, maxGas) => this.#simulate(tx, maxGas),
+    });
+    application.observeChecks(this.#unsent);
+  }
+
+  get chainId(): string {
+    return this.#application.chainId;
+  }
+
+  get version(): string {
+    return this.#application.version;
+  }
+
+  latestHeightBlocks(): bigint {
+    return this.#application.latestHeightBlocks();
+  }
+
+  latestAppHash(): Bytes {
+    return this.#application.latestAppHash();
+  }
+
+  async grpcQuery(path: string, request: Bytes, heightBlocks = 0n): Promise<GrpcAnswer> {
+    const outcome = await this.#queries.ask({ kind: "grpc", path, data: request, heightBlocks });
+    return outcome.kind === "grpc" ? outcome.answer : refused(outcome);
+  }
+
+  async abciQuery(path: string, data: Bytes, heightBlocks = 0n): Promise<AppAnswer> {
+    const outcome = await this.#queries.ask({ kind: "abci", path, data, heightBlocks });
+    return outcome.kind === "abci" ? outcome.answer : abciOfStatus(refused(outcome));
+  }
+
+  simulate(tx: Bytes): Promise<TxResult | undefined> {
+    return this.#simulations.run(tx);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([this.#queries[Symbol.asyncDispose](), this.#simulating[Symbol.asyncDispose]()]);
+  }
+
+  async #simulate(tx: Bytes, maxGas: bigint): Promise<TxResult | undefined> {
+    const most = this.#application.maxBlockGas;
+    const gas = most >= 0n && most < maxGas ? most : maxGas;
+    const work = { kind: "simulate", tx, maxGas: gas } as const;
+    const outcome = await this.#simulating.ask(work, (isFresh) => this.#unsent.requests(isFresh));
+    if (outcome.kind === "simulate") return outcome.result;
+    if (outcome.kind === "fault") throw faultOfThread(outcome);
+    if (outcome.kind !== "late") return undefined;
+    const { code, codespace, log } = abciFault(SDK.outOfGas, `the simulation took longer than ${MAX_SIMULATION_MS} ms`);
+    return { code, codespace, log, data: new Uint8Array(0), gasWanted: gas, gasUsed: gas, events: [] };
+  }
+}
+
+function refused(outcome: WorkOutcome): GrpcAnswer & { readonly ok: false } {
+  if (outcome.kind === "fault") throw faultOfThread(outcome);
+  const [status, text] =
+    outcome.kind === "late"
+      ? [GRPC_STATUS.DeadlineExceeded, `the query took longer than ${MAX_QUERY_MS} ms`]
+      : [GRPC_STATUS.ResourceExhausted, "too many requests wait"];
+  return { ok: false, status, text, heightBlocks: 0n };
+}
