@@ -25,6 +25,8 @@ export const CHAIN_FAULT_POINTS = [
   "embedded.ran",
   /** … has written it, and told nobody. */
   "embedded.committed",
+  /** … has written some or all of its indexes. */
+  "embedded.indexed-some",
   /** CometBFT has asked to run a block. */
   "abci.finalize",
   /** … it was run, and CometBFT is not answered yet. */

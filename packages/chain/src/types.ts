@@ -84,6 +84,11 @@ export interface ChainStore extends AsyncDisposable {
    * @throws AppError CHAIN_STORE when there are blocks, or another restore is under way.
    */
   restore(heightBlocks: bigint): Promise<StateRestore>;
+  /**
+   * Writes records beside the blocks, in a transaction of their own: what may be missing after a crash, and is made again.
+   * @throws AppError as {@link commit}
+   */
+  writeRecords(records: readonly BlockRecord[]): Promise<void>;
   /** A record as the newest block left it; records have no history. */
   record(table: string, key: Bytes): Bytes | undefined;
   /** Records of a table in the order of their keys. */

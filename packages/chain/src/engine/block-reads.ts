@@ -17,6 +17,8 @@ export interface KeptBlocksModules {
   readonly store: ChainStore;
   /** First height of the chain, and the newest committed one (0 before the first). */
   readonly heights: { readonly initialBlocks: bigint; latestBlocks(): bigint };
+  /** Resolves when all events up to the newest block are indexed; without it they are. */
+  readonly indexed?: () => Promise<void>;
   /** Sets that are known before the first block is written. */
   readonly firstValidators: (heightBlocks: bigint) => ValidatorSet | undefined;
 }
@@ -28,10 +30,12 @@ export class KeptBlocks implements BlockReads {
   readonly #store: ChainStore;
   readonly #heights: KeptBlocksModules["heights"];
   readonly #firstValidators: KeptBlocksModules["firstValidators"];
+  readonly #indexed: () => Promise<void>;
   readonly #turns = new Turns();
   readonly #cache = new SmallCache<bigint, StoredBlock>({ maxEntries: 64, maxBytes: 16_777_216 });
 
-  constructor({ store, heights, firstValidators }: KeptBlocksModules) {
+  constructor({ store, heights, firstValidators, indexed }: KeptBlocksModules) {
+    this.#indexed = indexed ?? (async () => undefined);
     this.#store = store;
     this.#heights = heights;
     this.#firstValidators = firstValidators;
@@ -113,11 +117,13 @@ export class KeptBlocks implements BlockReads {
     return { hash: Uint8Array.from(hash), ...place, bytes: Uint8Array.from(bytes), result: decodeTxResult(result) };
   }
 
-  searchTxs(query: string, page: SearchPage): Promise<SearchResult<StoredTx>> {
+  async searchTxs(query: string, page: SearchPage): Promise<SearchResult<StoredTx>> {
+    await this.#indexed();
     return searchTxs(this.#store, this, query, page, { turns: this.#turns });
   }
 
-  searchBlocks(query: string, page: SearchPage): Promise<SearchResult<StoredBlock>> {
+  async searchBlocks(query: string, page: SearchPage): Promise<SearchResult<StoredBlock>> {
+    await this.#indexed();
     return searchBlocks(this.#store, this, query, page, { turns: this.#turns });
   }
 

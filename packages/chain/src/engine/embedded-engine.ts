@@ -3,7 +3,6 @@ import type { ChainApp } from "../app/chain-app.ts";
 import type { BuiltBlock } from "../comet/block.ts";
 import { MAX_BLOCK_BYTES } from "../comet/part-set.ts";
 import { type Commit, type ValidatorSet, ZERO_TIME_NS } from "../comet/types.ts";
-import { indexRecords } from "../indexing/records.ts";
 import type {
   BlockResults,
   ConsensusMoment,
@@ -21,6 +20,7 @@ import type { BlockMaker } from "./block-maker.ts";
 import type { KeptBlocks } from "./block-reads.ts";
 import { blockRecords } from "./block-records.ts";
 import { ClockWatch } from "./clock-watch.ts";
+import type { EventIndexer } from "./event-indexer.ts";
 import { blockEvents } from "./events.ts";
 import type { EngineParams } from "./genesis.ts";
 import { HeldBlocks } from "./held-blocks.ts";
@@ -62,6 +62,7 @@ export interface EmbeddedEngineModules {
   /** Room on the store's disk; undefined where it is not known. */
   readonly freeBytes: () => number | undefined;
   readonly metrics: Metrics;
+  readonly indexer: EventIndexer;
   /** Closed after the last block. */
   readonly owned: AsyncDisposableStack;
 }
@@ -96,6 +97,7 @@ export class EmbeddedEngine implements EmbeddedNode {
   readonly #held: HeldBlocks;
   readonly #watch: ClockWatch;
   readonly #guard: PowerGuard;
+  readonly #indexer: EventIndexer;
   #position: Position;
   #nextTimeNs: bigint;
   #producing: Promise<unknown> = Promise.resolve();
@@ -118,6 +120,7 @@ export class EmbeddedEngine implements EmbeddedNode {
     this.#faults = faults;
     this.#owned = owned;
     this.#signed = modules.signed;
+    this.#indexer = modules.indexer;
     this.#held = new HeldBlocks({
       nextHeightBlocks: () => this.#position.nextHeightBlocks,
       freeBytes: modules.freeBytes,
@@ -193,6 +196,7 @@ export class EmbeddedEngine implements EmbeddedNode {
       this.#stop.abort();
       await this.ended.catch(() => undefined);
       await this.#producing;
+      await this.#indexer[Symbol.asyncDispose]();
       await this.#pruner[Symbol.asyncDispose]();
       this.#listeners.clear();
       await this.#owned[Symbol.asyncDispose]();
@@ -220,9 +224,10 @@ export class EmbeddedEngine implements EmbeddedNode {
     const next = nextPosition(at, built, commit, results);
     const stored: StoredBlock = { block: built.block, id: built.id, sizeBytes: built.bytes.length };
     const records = blockRecords(this.#store, { stored, results, commit, validators: newSets(at, next) });
-    await this.application.commit([...records, ...indexRecords(stored, results)]);
+    await this.application.commit(records);
     this.#position = next;
     this.blocks.remember(stored);
+    this.#indexer.committed(stored, results);
     // At once: what is checked from now on is checked on the state after the block, and must not be checked again.
     this.mempool.update(built.block.txs, results.txResults);
     await this.#faults.reach("embedded.committed");

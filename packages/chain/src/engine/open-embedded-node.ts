@@ -22,6 +22,7 @@ import type { BlockMeter } from "../watch/block-meter.ts";
 import { BlockMaker } from "./block-maker.ts";
 import { KeptBlocks } from "./block-reads.ts";
 import { EmbeddedEngine } from "./embedded-engine.ts";
+import { EventIndexer } from "./event-indexer.ts";
 import { chainStartOf, type EngineParams, engineParams } from "./genesis.ts";
 import { nodeIdOf } from "./keys.ts";
 import { DEFAULT_MEMPOOL, type MempoolOptions } from "./mempool.ts";
@@ -131,8 +132,11 @@ export async function openEmbeddedNode(
     maker.checkPower(validators);
   });
   const first = firstPosition(start.initialHeightBlocks, started);
+  // Made of the blocks, which ask it before they search.
+  let indexer: EventIndexer | undefined;
   const blocks = new KeptBlocks({
     store,
+    indexed: async () => indexer?.caughtUp(),
     heights: {
       initialBlocks: start.initialHeightBlocks,
       latestBlocks: () => application.latestHeightBlocks(),
@@ -152,6 +156,7 @@ export async function openEmbeddedNode(
     position.nextHeightBlocks,
     (heightBlocks) => blocks.block(heightBlocks)?.id.hash,
   );
+  indexer = stack.use(await EventIndexer.open({ store, blocks, log, faults }));
   log.info({ chainId: start.chainId, heightBlocks: `${latestBlocks}` }, "embedded chain opened");
   return new EmbeddedEngine(
     {
@@ -173,6 +178,7 @@ export async function openEmbeddedNode(
       clock: modules.clock ?? systemClock,
       uptimeMs: modules.uptimeMs ?? uptimeOf(modules.clock),
       signed,
+      indexer,
       freeBytes: () => freeBytesOf(opts.folder),
       wait: modules.wait ?? timerWait,
       log,

@@ -1,6 +1,14 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { AppError, type FaultPoints, type Log, noFaults } from "@turnpike/base";
-import type { BlockChanges, Bytes, ChainStore, RangeOptions, StateReader, StateRestore } from "../types.ts";
+import type {
+  BlockChanges,
+  BlockRecord,
+  Bytes,
+  ChainStore,
+  RangeOptions,
+  StateReader,
+  StateRestore,
+} from "../types.ts";
 import { KeptDerivations } from "./derivations.ts";
 import { heightToBytes, MAX_KEY_BYTES } from "./keys.ts";
 import { clearLeftovers, hasLeftovers } from "./leftovers.ts";
@@ -113,6 +121,16 @@ export class KeptChain implements ChainStore {
       this.#derivations.committed(block.heightBlocks, keys);
       this.#planned = undefined;
       return plan.appHash;
+    });
+  }
+
+  writeRecords(records: readonly BlockRecord[]): Promise<void> {
+    return this.#inTurn(async () => {
+      this.#checkOpen();
+      checkRecords({ records });
+      this.#write(() => {
+        for (const { table, key, value } of records) this.#tables.records.put(recordKey(table, key), value);
+      });
     });
   }
 
