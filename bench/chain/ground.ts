@@ -137,11 +137,11 @@ export async function beginChain({ genesis }: Ground, folder: string): Promise<B
   );
 }
 
-/** A transaction of one message. */
-export function signed(message: Any, { signer, number }: Account, sequence: bigint): Uint8Array {
+/** A transaction of one message, or of one many times. */
+export function signed(message: Any, { signer, number }: Account, sequence: bigint, times = 1): Uint8Array {
   return signTx(
     {
-      messages: [message],
+      messages: Array.from({ length: times }, () => message),
       chainId: CHAIN_ID,
       accountNumber: number,
       order: { kind: "ordered", sequence },

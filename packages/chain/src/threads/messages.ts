@@ -12,6 +12,8 @@ export interface ThreadData {
   readonly gasPrices: readonly GasPrice[];
   /** Most time that one query or simulation may take in the thread. */
   readonly maxRunMs: number;
+  /** What the thread is for. Simulations have a lower priority, where the system can give a thread one. */
+  readonly name: "query" | "simulation";
 }
 
 /** One query, by gRPC path or as `abci_query` has it. */

@@ -11,7 +11,7 @@ import type { StateReader } from "../types.ts";
 import { Deadline, TimedReads } from "./deadline.ts";
 import type { QueryWork, SimulationWork, ThreadAnswer, ThreadData, ThreadReply, ThreadRequest } from "./messages.ts";
 
-const THREAD_NICE = 10;
+const SIMULATION_NICE = 10;
 
 class TimedReader extends TimedReads implements StateReader {
   readonly heightBlocks: bigint;
@@ -104,9 +104,10 @@ class QueryThread {
 if (parentPort !== null) {
   const port = parentPort;
   const send = (reply: ThreadReply): void => port.postMessage(reply);
-  // On Linux the priority is the thread's own: blocks come first where cores are few.
-  if (process.platform === "linux") setPriority(0, THREAD_NICE);
-  const thread = new QueryThread(workerData as ThreadData);
+  const data = workerData as ThreadData;
+  // On Linux the priority is the thread's own: blocks and queries come before simulations where cores are few.
+  if (data.name === "simulation" && process.platform === "linux") setPriority(0, SIMULATION_NICE);
+  const thread = new QueryThread(data);
   port.on("message", (request: ThreadRequest) => {
     if (request.kind === "state") thread.keep(request);
     else send({ id: request.id, ...thread.answer(request.work) });

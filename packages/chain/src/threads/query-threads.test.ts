@@ -31,7 +31,7 @@ class FakeThread extends EventEmitter {
   }
 }
 
-function begin(opts: { readonly threads?: number; readonly maxWaiting?: number } = {}) {
+function begin(opts: { readonly threads?: number; readonly maxWaiting?: number; readonly maxUnderWay?: number } = {}) {
   const started: FakeThread[] = [];
   const clock = virtualClock();
   const threads = new QueryThreads(
@@ -44,6 +44,7 @@ function begin(opts: { readonly threads?: number; readonly maxWaiting?: number }
       maxRunMs: 1,
       threads: opts.threads ?? 1,
       maxWaiting: opts.maxWaiting ?? 10,
+      maxUnderWay: opts.maxUnderWay ?? 1,
       maxWaitMs: 1_000,
     },
     {
@@ -82,6 +83,27 @@ suite("query threads", () => {
       started.map(({ isEnded }) => isEnded),
       [true, true],
     );
+  });
+
+  test("a thread has more than one where that is allowed, and the idlest gets the next", async () => {
+    const { threads, started } = begin({ threads: 2, maxUnderWay: 2 });
+    const asked = [1, 2, 3, 4, 5].map(() => threads.ask(WORK));
+    assert.deepEqual(
+      started.map(({ got }) => got.length),
+      [2, 2],
+    );
+    thread(started, 0).answer();
+    assert.deepEqual(
+      started.map(({ got }) => got.length),
+      [2, 2],
+    );
+    thread(started, 1).emit("exit", 1);
+    const kinds = (await Promise.all([asked[1], asked[3]])).map((outcome) => outcome?.kind);
+    assert.deepEqual(kinds, ["fault", "fault"]);
+    thread(started, 0).answer();
+    thread(started, 0).answer();
+    assert.equal((await asked[4])?.kind, "grpc");
+    assert.equal(threads.waiting, 0);
   });
 
   test("too much work is refused at once, and what waited too long before its turn", async () => {

@@ -7,12 +7,12 @@ import type { ThreadAnswer, ThreadData, ThreadReply, ThreadRequest, ThreadWork }
 export interface QueryThreadsOptions extends ThreadData {
   /** Threads that answer. */
   readonly threads: number;
-  /** Most work that waits or runs, over all threads. */
+  /** Work that a thread has at one time: with more than one it goes on while the node's thread makes a block. */
+  readonly maxUnderWay: number;
+  /** Most work that waits or is under way, over all threads. */
   readonly maxWaiting: number;
   /** What waited longer than this before its turn is refused. */
   readonly maxWaitMs: number;
-  /** What a metric calls these threads. */
-  readonly name: "query" | "simulation";
 }
 
 /** A thread, as far as it is used. */
@@ -43,7 +43,8 @@ interface Job {
 
 interface Thread {
   readonly port: ThreadPort;
-  job: Job | undefined;
+  /** Under way, by id. */
+  readonly jobs: Map<number, Job>;
   isFresh: boolean;
 }
 
@@ -59,8 +60,8 @@ function startThread(data: ThreadData): Worker {
 }
 
 /**
- * Threads that read the chain's store beside the one that makes blocks. Each has one piece of work at a time; what waits is bounded
- * in number and in time. A thread that ends fails what it had, and another one is started for the next.
+ * Threads that read the chain's store beside the one that makes blocks. What waits is bounded in number and in time. A thread that
+ * ends fails what it had, and another one is started for the next.
  */
 export class QueryThreads implements AsyncDisposable {
   readonly #opts: QueryThreadsOptions;
@@ -88,7 +89,7 @@ export class QueryThreads implements AsyncDisposable {
   /** Work that waits or runs now. */
   get waiting(): number {
     let running = 0;
-    for (const { job } of this.#threads) if (job !== undefined) running++;
+    for (const { jobs } of this.#threads) running += jobs.size;
     return this.#waiting.length - this.#taken + running;
   }
 
@@ -104,7 +105,8 @@ export class QueryThreads implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosed = true;
-    const jobs = [...this.#waiting.slice(this.#taken), ...[...this.#threads].flatMap(({ job }) => job ?? [])];
+    const underWay = [...this.#threads].flatMap(({ jobs }) => [...jobs.values()]);
+    const jobs = [...this.#waiting.slice(this.#taken), ...underWay];
     this.#waiting = [];
     this.#taken = 0;
     for (const { resolve } of jobs) resolve({ kind: "busy" });
@@ -112,9 +114,9 @@ export class QueryThreads implements AsyncDisposable {
   }
 
   #begin(): Thread {
-    const { folder, mapSizeBytes, version, gasPrices, maxRunMs } = this.#opts;
-    const port = this.#start({ folder, mapSizeBytes, version, gasPrices, maxRunMs });
-    const thread: Thread = { port, job: undefined, isFresh: true };
+    const { folder, mapSizeBytes, version, gasPrices, maxRunMs, name } = this.#opts;
+    const port = this.#start({ folder, mapSizeBytes, version, gasPrices, maxRunMs, name });
+    const thread: Thread = { port, jobs: new Map(), isFresh: true };
     this.#threads.add(thread);
     port.on("message", (reply: ThreadReply) => this.#replied(thread, reply));
     port.on("error", (cause) => this.#log.error({ cause, threads: this.#opts.name }, "query thread failed"));
@@ -124,10 +126,10 @@ export class QueryThreads implements AsyncDisposable {
 
   #replied(thread: Thread, reply: ThreadReply): void {
     if ("kind" in reply && reply.kind === "ready") return;
-    const { job } = thread;
-    if (!("id" in reply) || job?.id !== reply.id) return;
-    thread.job = undefined;
-    job.resolve(reply);
+    if (!("id" in reply)) return;
+    const job = thread.jobs.get(reply.id);
+    thread.jobs.delete(reply.id);
+    job?.resolve(reply);
     this.#next();
   }
 
@@ -135,13 +137,19 @@ export class QueryThreads implements AsyncDisposable {
     this.#threads.delete(thread);
     if (this.#isClosed) return;
     this.#metrics.count(chainQueryThreadsLostTotal, { threads: this.#opts.name });
-    thread.job?.resolve({ kind: "fault", code: "INTERNAL", message: "the thread that answered has ended" });
+    for (const { resolve } of thread.jobs.values()) {
+      resolve({ kind: "fault", code: "INTERNAL", message: "the thread that answered has ended" });
+    }
     this.#next();
   }
 
   #idle(): Thread | undefined {
-    for (const thread of this.#threads) if (thread.job === undefined) return thread;
-    return this.#threads.size < this.#opts.threads ? this.#begin() : undefined;
+    if (this.#threads.size < this.#opts.threads) return this.#begin();
+    let idlest: Thread | undefined;
+    for (const thread of this.#threads) {
+      if (thread.jobs.size < (idlest?.jobs.size ?? this.#opts.maxUnderWay)) idlest = thread;
+    }
+    return idlest;
   }
 
   #next(): void {
@@ -155,7 +163,7 @@ export class QueryThreads implements AsyncDisposable {
         job.resolve({ kind: "busy" });
         continue;
       }
-      thread.job = job;
+      thread.jobs.set(job.id, job);
       for (const request of job.before(thread.isFresh)) thread.port.postMessage(request);
       thread.isFresh = false;
       const request: ThreadRequest = { kind: "work", id: job.id, work: job.work };

@@ -33,6 +33,8 @@ export interface ThreadedApplicationModules {
 /** Address space that LMDB maps at first, as where the store is opened. */
 const MAP_BYTES = 1_073_741_824;
 const MOST_QUERIES = 2_000;
+/** Queries that a thread has at hand, so that it has work while the node's thread makes a block. */
+const AHEAD = 64;
 const MAX_WAIT_MS = 10_000;
 const MAX_QUERY_MS = 5_000;
 const MAX_SIMULATION_MS = 10_000;
@@ -92,11 +94,11 @@ export class ThreadedApplication implements Application, AsyncDisposable {
     const data = { folder, gasPrices, mapSizeBytes: MAP_BYTES, version: application.version, maxWaitMs: MAX_WAIT_MS };
     this.#application = application;
     this.#queries = new QueryThreads(
-      { ...data, name: "query", threads, maxWaiting: MOST_QUERIES, maxRunMs: MAX_QUERY_MS },
+      { ...data, name: "query", threads, maxWaiting: MOST_QUERIES, maxUnderWay: AHEAD, maxRunMs: MAX_QUERY_MS },
       modules,
     );
     this.#simulating = new QueryThreads(
-      { ...data, name: "simulation", threads: 1, maxWaiting: 1, maxRunMs: MAX_SIMULATION_MS },
+      { ...data, name: "simulation", threads: 1, maxWaiting: 1, maxUnderWay: 1, maxRunMs: MAX_SIMULATION_MS },
       modules,
     );
     this.#simulations = new Simulations(BOUNDS, {
