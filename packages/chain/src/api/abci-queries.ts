@@ -1,5 +1,5 @@
 import { setTimeout as sleep } from "node:timers/promises";
-import { decodeMessage, encodeMessage } from "@turnpike/proto";
+import { decodeMessage, encodeMessage, type tx as txs } from "@turnpike/proto";
 import { abciFault, abciOfGrpc, abciOfStatus, goDecodeFault, heightFault } from "../app/query-answers.ts";
 import { Turns } from "../node/turns.ts";
 import type { AbciQuerier, AppAnswer } from "../node/types.ts";
@@ -10,7 +10,7 @@ import type { Bytes } from "../types.ts";
 import type { ApiMethod } from "./api-method.ts";
 import { baseServices, type ChainApiOptions } from "./base-services.ts";
 import { type ChainApiModules, faultOf } from "./chain-api.ts";
-import { SIMULATE_PATH, simulationJson, TOO_MANY_SIMULATIONS } from "./simulation.ts";
+import { encodedSimulation, SIMULATE_PATH, simulationJson, TOO_MANY_SIMULATIONS } from "./simulation.ts";
 import { BROADCAST_PATH } from "./tx-service.ts";
 
 /** Plain values of {@link AbciQueries}. */
@@ -61,6 +61,11 @@ export class AbciQueries implements AbciQuerier {
     if (!decoded.ok) return abciFault(SDK.invalidRequest, goDecodeFault(decoded.fault), heightBlocks);
     const ask = async (): Promise<ServiceAnswer> => {
       try {
+        const encoded =
+          path === SIMULATE_PATH
+            ? await encodedSimulation(this.#modules.application, decoded.message as txs.SimulateRequest)
+            : undefined;
+        if (encoded !== undefined) return encoded;
         const got = await method.answer(decoded.message, { heightBlocks });
         return got.ok ? { ok: true, value: encodeMessage(method.output, got.value) } : got;
       } catch (error) {
@@ -76,11 +81,12 @@ export class AbciQueries implements AbciQuerier {
 
   async #simulate(tx: Bytes, asked: bigint): Promise<AppAnswer> {
     const { application } = this.#modules;
-    const result = await application.simulate(tx);
+    const encoded = await application.simulateEncoded?.(tx, "json");
+    const result = application.simulateEncoded === undefined ? await application.simulate(tx) : encoded?.result;
     if (result === undefined) return abciFault(SDK.unknownRequest, TOO_MANY_SIMULATIONS);
     if (result.code === 0) {
       const heightBlocks = asked === 0n ? application.latestHeightBlocks() : asked;
-      return { code: 0, codespace: "sdk", log: "", value: simulationJson(result), heightBlocks };
+      return { code: 0, codespace: "sdk", log: "", value: encoded?.encoded ?? simulationJson(result), heightBlocks };
     }
     const { code, codespace } = result;
     const log = `failed to simulate tx: ${result.log}`;

@@ -1,6 +1,6 @@
 import type { DescMessage } from "@bufbuild/protobuf";
 import { errorRow, isAppError, type Log } from "@turnpike/base";
-import { decodeMessage, encodeMessage, methodAt } from "@turnpike/proto";
+import { decodeMessage, encodeMessage, methodAt, toApiJsonText, type tx as txs } from "@turnpike/proto";
 import { Turns } from "../node/turns.ts";
 import { GRPC_STATUS, type QueryRefusal, refuse } from "../state/grpc-status.ts";
 import type { Bytes } from "../types.ts";
@@ -8,6 +8,7 @@ import type { ApiMethod, ApiModules } from "./api-method.ts";
 import { pathsByService } from "./app-reflection-service.ts";
 import { baseServices, type ChainApiOptions } from "./base-services.ts";
 import { queryHeight } from "./query-height.ts";
+import { encodedSimulation, SIMULATE_PATH } from "./simulation.ts";
 
 /** Where a {@link ChainApi} reads, and what it tells of its own faults. */
 export interface ChainApiModules extends ApiModules {
@@ -32,6 +33,8 @@ const BUSY: ApiAnswer = {
   text: "too many requests wait",
   heightBlocks: undefined,
 };
+/** Answers whose JSON takes some milliseconds. */
+const LARGE_BYTES = 32_768;
 const HEIGHT_FAULT = /^codespace sdk code (?:18|26): /;
 
 /** All unary methods of the chain, for gRPC and REST alike: the modules' queries, and the services beside them. */
@@ -70,6 +73,15 @@ export class ChainApi {
     return this.#methods.get(path) ?? (this.#queries.has(path) ? methodAt(path) : undefined);
   }
 
+  /** The JSON of an answer. A large one is made beside this thread where the application can. */
+  async jsonOf(schema: DescMessage, value: Bytes): Promise<string | undefined> {
+    const { application } = this.#modules;
+    const text = value.length > LARGE_BYTES ? await application.apiJson?.(schema.typeName, value) : undefined;
+    if (text !== undefined) return text;
+    const decoded = decodeMessage(schema, value);
+    return decoded.ok ? toApiJsonText(schema, decoded.message) : undefined;
+  }
+
   /** Calls a method. @param height what the request's height header says; undefined: there is none */
   async call(path: string, request: Bytes, height: string | undefined): Promise<ApiAnswer> {
     try {
@@ -95,6 +107,9 @@ export class ChainApi {
       if (answer.ok || !HEIGHT_FAULT.test(answer.text)) return answer;
       return { ...answer, heightBlocks: undefined };
     }
+    const encoded =
+      path === SIMULATE_PATH ? await encodedSimulation(application, decoded.message as txs.SimulateRequest) : undefined;
+    if (encoded !== undefined) return { ...encoded, heightBlocks };
     const answer = await method.answer(decoded.message, { heightBlocks });
     return answer.ok
       ? { ok: true, value: encodeMessage(method.output, answer.value), heightBlocks }

@@ -1,7 +1,7 @@
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
 import { create, type Message } from "@bufbuild/protobuf";
 import { AppError, type Clock, createHostCheck, errorRow, type HostCheckOptions } from "@turnpike/base";
-import { decodeMessage, encodeMessage, fromApiJson, toApiJsonText } from "@turnpike/proto";
+import { encodeMessage, fromApiJson } from "@turnpike/proto";
 import { GRPC_STATUS } from "../state/grpc-status.ts";
 import type { Bytes } from "../types.ts";
 import type { ChainApiOptions } from "./base-services.ts";
@@ -113,7 +113,7 @@ class RestApi {
       sendStatus(res, GRPC_STATUS.InvalidArgument, request.text, {});
       return;
     }
-    this.#reply(res, found, await this.#api.call(found.route.method, request.bytes, heightOf(req)));
+    await this.#reply(res, found, await this.#api.call(found.route.method, request.bytes, heightOf(req)));
   }
 
   /** Says who may ask. True when the question was that alone. */
@@ -161,7 +161,7 @@ class RestApi {
     return fault === undefined ? { ok: true, bytes: encodeMessage(input, message) } : { ok: false, text: fault };
   }
 
-  #reply(res: ServerResponse, { route }: RouteMatch, answer: ApiAnswer): void {
+  async #reply(res: ServerResponse, { route }: RouteMatch, answer: ApiAnswer): Promise<void> {
     // The real gateway broadcasts by itself, past gRPC, and so has no headers of it (recorded).
     const headers = route.method === BROADCAST_PATH ? {} : grpcHeaders(answer.heightBlocks);
     if (!answer.ok) {
@@ -169,12 +169,11 @@ class RestApi {
       return;
     }
     const { output } = this.#api.schemasOf(route.method) ?? {};
-    const decoded = output === undefined ? undefined : decodeMessage(output, answer.value);
-    if (output === undefined || decoded?.ok !== true)
-      throw new AppError("INTERNAL", { detail: { method: route.method } });
+    const text = output === undefined ? undefined : await this.#api.jsonOf(output, answer.value);
+    if (text === undefined) throw new AppError("INTERNAL", { detail: { method: route.method } });
     const height: Record<string, string> =
       route.method === BROADCAST_PATH ? {} : { "X-Cosmos-Block-Height": answer.heightBlocks.toString() };
-    sendJson(res, 200, toApiJsonText(output, decoded.message), { ...headers, ...height });
+    sendJson(res, 200, text, { ...headers, ...height });
   }
 }
 

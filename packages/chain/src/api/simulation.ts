@@ -1,4 +1,5 @@
 import { baseAbci, createMessage, encodeMessage, toApiJsonText, tx as txs } from "@turnpike/proto";
+import type { Application } from "../node/types.ts";
 import { refuse } from "../state/grpc-status.ts";
 import type { QueryAnswer } from "../state/module.ts";
 import type { TxResult } from "../tx/run-tx.ts";
@@ -46,6 +47,21 @@ export function encodeTx({ body, authInfo, signatures }: txs.Tx): Bytes {
 export function simulateResponse(result: TxResult): QueryAnswer<txs.SimulateResponse> {
   if (result.code !== 0) return refuse("Unknown", `${result.log} with gas used: '${result.gasUsed}'`);
   return { ok: true, value: createMessage(txs.SimulateResponseSchema, partsOf(result)) };
+}
+
+/** The encoded answer of `Simulate`; undefined for an application that has no threads for it. */
+export async function encodedSimulation(
+  application: Application,
+  request: txs.SimulateRequest,
+): Promise<QueryAnswer<Bytes> | undefined> {
+  if (application.simulateEncoded === undefined) return undefined;
+  const bytes = simulatedBytes(request);
+  if (bytes.length === 0) return refuse("InvalidArgument", "empty txBytes is not allowed");
+  const done = await application.simulateEncoded(bytes, "response");
+  if (done === undefined) return refuse("ResourceExhausted", TOO_MANY_SIMULATIONS);
+  if (done.encoded !== undefined) return { ok: true, value: done.encoded };
+  const failed = simulateResponse(done.result);
+  return failed.ok ? { ok: true, value: encodeMessage(txs.SimulateResponseSchema, failed.value) } : failed;
 }
 
 /** What `/app/simulate` answers: JSON. */

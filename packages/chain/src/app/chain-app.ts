@@ -98,10 +98,7 @@ export class ChainApp implements DrivenApplication {
     this.#meter = meter ?? new BlockMeter();
     this.#meter.before(pastBlocks(store, METER_BLOCKS));
     this.#queries = new AppQueries({ app: this, machine, store, log: log ?? silentLog });
-    this.#simulations = new Simulations(SIMULATION_BOUNDS, {
-      simulate: (tx, maxGas) => this.#simulate(tx, maxGas),
-      pauses: true,
-    });
+    this.#simulations = new Simulations(SIMULATION_BOUNDS, { pauses: true });
     this.#start = readStart(store);
     this.#remakeCheck();
   }
@@ -246,8 +243,9 @@ export class ChainApp implements DrivenApplication {
     return this.#machine.signersOf(tx);
   }
 
-  simulate(tx: Bytes): Promise<TxResult | undefined> {
-    return this.#simulations.run(tx);
+  async simulate(tx: Bytes): Promise<TxResult | undefined> {
+    const simulate = (bytes: Bytes, maxGas: bigint): TxResult => this.#simulate(bytes, maxGas);
+    return this.#simulations.sizeFault(tx) ?? this.#simulations.run(tx, simulate);
   }
 
   // On the mempool's state, as the SDK does it: who just sent a transaction can simulate the next one.

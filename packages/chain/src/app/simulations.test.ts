@@ -19,17 +19,20 @@ function begin() {
   let nowMs = 0;
   const ran: number[] = [];
   const pauses: { readonly timeMs: number; readonly end: () => void }[] = [];
-  const simulations = new Simulations(BOUNDS, {
-    simulate(tx, maxGas) {
-      nowMs += 250;
-      ran.push(tx[0] ?? 0);
-      if (tx[0] === 99) throw new Error("broken");
-      return result(maxGas);
-    },
+  const simulate = (tx: Uint8Array, maxGas: bigint): TxResult => {
+    nowMs += 250;
+    ran.push(tx[0] ?? 0);
+    if (tx[0] === 99) throw new Error("broken");
+    return result(maxGas);
+  };
+  const queue = new Simulations(BOUNDS, {
     pauses: true,
     clock: { nowMs: () => nowMs, monotonicMs: () => nowMs },
     wait: (timeMs) => new Promise((end) => pauses.push({ timeMs, end })),
   });
+  const simulations = {
+    run: async (tx: Uint8Array): Promise<TxResult | undefined> => queue.sizeFault(tx) ?? queue.run(tx, simulate),
+  };
   return { simulations, ran, pauses };
 }
 

@@ -22,18 +22,20 @@ export const SIMULATION_BOUNDS: SimulationBounds = { maxTxBytes: 1_048_576, maxG
 
 /** Modules of {@link Simulations}. */
 export interface SimulationsModules {
-  /** Runs a transaction up to this gas limit and discards its writes. */
-  readonly simulate: (tx: Bytes, maxGas: bigint) => TxResult | undefined | Promise<TxResult | undefined>;
   /** Whether they run on a thread that has other work. */
   readonly pauses: boolean;
   readonly clock?: Clock;
   readonly wait?: (timeMs: number) => Promise<void>;
 }
 
+/** Runs a transaction up to this gas limit and discards its writes; undefined when it cannot now. */
+export type Simulate<T> = (tx: Bytes, maxGas: bigint) => T | undefined | Promise<T | undefined>;
+
 interface Waiting {
   readonly tx: Bytes;
-  readonly resolve: (result: TxResult | undefined) => void;
-  readonly reject: (error: unknown) => void;
+  /** Runs it, up to the first thing that is awaited at once. Never rejects. */
+  readonly run: () => Promise<void>;
+  readonly refuse: () => void;
 }
 
 /**
@@ -48,20 +50,32 @@ export class Simulations {
   readonly #waiting: Waiting[] = [];
   #isRunning = false;
 
-  constructor(bounds: SimulationBounds, { simulate, pauses, clock = systemClock, wait = pause }: SimulationsModules) {
+  constructor(bounds: SimulationBounds, { pauses, clock = systemClock, wait = pause }: SimulationsModules) {
     this.#bounds = bounds;
-    this.#modules = { simulate, pauses, clock, wait };
+    this.#modules = { pauses, clock, wait };
   }
 
-  /** Queues a transaction and simulates it; undefined when the queue is full. */
-  run(tx: Bytes): Promise<TxResult | undefined> {
-    const { maxTxBytes, maxWaiting } = this.#bounds;
-    if (tx.length > maxTxBytes) return Promise.resolve(tooLarge(tx.length, maxTxBytes));
+  /** The fault of a transaction that is longer than a simulation's may be. */
+  sizeFault(tx: Bytes): TxResult | undefined {
+    return tx.length > this.#bounds.maxTxBytes ? tooLarge(tx.length, this.#bounds.maxTxBytes) : undefined;
+  }
+
+  /** Queues a transaction that {@link sizeFault} accepts, and simulates it; undefined when the queue is full. */
+  run<T>(tx: Bytes, simulate: Simulate<T>): Promise<T | undefined> {
+    const { maxGas, maxWaiting } = this.#bounds;
     return new Promise((resolve, reject) => {
+      const run = async (): Promise<void> => {
+        try {
+          resolve(await simulate(tx, maxGas));
+        } catch (error) {
+          reject(error);
+        }
+      };
       const longer = this.#waiting.findIndex((other) => other.tx.length > tx.length);
-      this.#waiting.splice(longer < 0 ? this.#waiting.length : longer, 0, { tx, resolve, reject });
+      const place = longer < 0 ? this.#waiting.length : longer;
+      this.#waiting.splice(place, 0, { tx, run, refuse: () => resolve(undefined) });
       if (!this.#isRunning) void this.#runAll();
-      if (this.#waiting.length > maxWaiting) this.#waiting.pop()?.resolve(undefined);
+      if (this.#waiting.length > maxWaiting) this.#waiting.pop()?.refuse();
     });
   }
 
@@ -70,22 +84,13 @@ export class Simulations {
     this.#isRunning = true;
     for (let next = this.#waiting.shift(); next !== undefined; next = this.#waiting.shift()) {
       const startedMs = clock.monotonicMs();
-      const running = this.#run(next);
+      const running = next.run();
       const tookMs = clock.monotonicMs() - startedMs;
       if (!pauses) await running;
       else if (tookMs < 1) await nextTurn();
       else await wait(tookMs);
     }
     this.#isRunning = false;
-  }
-
-  // Runs up to the first thing that is awaited at once. Never rejects.
-  async #run({ tx, resolve, reject }: Waiting): Promise<void> {
-    try {
-      resolve(await this.#modules.simulate(tx, this.#bounds.maxGas));
-    } catch (error) {
-      reject(error);
-    }
   }
 }
 

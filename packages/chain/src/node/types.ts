@@ -76,6 +76,20 @@ export interface Application extends AbciQuerier {
   abciQuery(path: string, data: Bytes, heightBlocks?: bigint): AppAnswer | Promise<AppAnswer>;
   /** Runs a transaction on the newest state and keeps nothing, within a node's bounds; undefined: too many wait. */
   simulate(tx: Bytes): Promise<TxResult | undefined>;
+  /**
+   * As {@link simulate}, with the answer encoded beside this thread: a `SimulateResponse`, or the JSON of `/app/simulate`. What fails
+   * has no `encoded`. Undefined: too many wait.
+   */
+  simulateEncoded?(tx: Bytes, form: "response" | "json"): Promise<EncodedSimulation | undefined>;
+  /** The API's JSON of a large message, made beside this thread; undefined when that cannot be now. */
+  apiJson?(typeName: string, bytes: Bytes): Promise<string | undefined>;
+}
+
+/** A simulation whose answer is encoded already. */
+export interface EncodedSimulation {
+  /** Without events and data where `encoded` has them. */
+  readonly result: TxResult;
+  readonly encoded: Bytes | undefined;
 }
 
 /** What became of one block, as `block_results` shows it. */

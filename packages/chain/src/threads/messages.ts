@@ -29,10 +29,19 @@ export interface SimulationWork {
   readonly kind: "simulate";
   readonly tx: Bytes;
   readonly maxGas: bigint;
+  /** Answers of thousands of events are encoded where they are made: as `Simulate` has them, or as `/app/simulate`. */
+  readonly form: "result" | "response" | "json";
+}
+
+/** A large message as the API's JSON. */
+export interface JsonWork {
+  readonly kind: "json";
+  readonly typeName: string;
+  readonly bytes: Bytes;
 }
 
 /** Work of a thread, and the answer to it. */
-export type ThreadWork = QueryWork | SimulationWork;
+export type ThreadWork = QueryWork | SimulationWork | JsonWork;
 
 /** What the node's thread sends. Requests are answered in their order. */
 export type ThreadRequest =
@@ -50,7 +59,9 @@ export type ThreadRequest =
 export type ThreadAnswer =
   | { readonly kind: "grpc"; readonly answer: GrpcAnswer }
   | { readonly kind: "abci"; readonly answer: AppAnswer }
-  | { readonly kind: "simulate"; readonly result: TxResult }
+  /** Without events and data where `encoded` has them. */
+  | { readonly kind: "simulate"; readonly result: TxResult; readonly encoded: Bytes | undefined }
+  | { readonly kind: "json"; readonly text: string }
   /** The work took too long, and was broken off. */
   | { readonly kind: "late" }
   /** A fault of the store or of the program, by its code of `packages/base`. */

@@ -1,15 +1,27 @@
 import { setPriority } from "node:os";
 import { parentPort, workerData } from "node:worker_threads";
 import { isAppError, silentLog } from "@turnpike/base";
+import { decodeMessage, encodeMessage, schemaOfTypeUrl, toApiJsonText, tx as txs } from "@turnpike/proto";
+import { simulateResponse, simulationJson } from "../api/simulation.ts";
 import { AppQueries, type QueriedApp } from "../app/app-queries.ts";
 import { readStart, type StartRecord } from "../app/chain-start.ts";
 import { pocketMachine } from "../app/pocket-machine.ts";
 import type { StateMachine } from "../state/machine.ts";
 import { Overlay } from "../state/overlay.ts";
 import { SharedStates } from "../store/shared-states.ts";
-import type { StateReader } from "../types.ts";
+import type { TxResult } from "../tx/run-tx.ts";
+import type { Bytes, StateReader } from "../types.ts";
 import { Deadline, TimedReads } from "./deadline.ts";
-import type { QueryWork, SimulationWork, ThreadAnswer, ThreadData, ThreadReply, ThreadRequest } from "./messages.ts";
+import type {
+  JsonWork,
+  QueryWork,
+  SimulationWork,
+  ThreadAnswer,
+  ThreadData,
+  ThreadReply,
+  ThreadRequest,
+  ThreadWork,
+} from "./messages.ts";
 
 const SIMULATION_NICE = 10;
 
@@ -41,12 +53,17 @@ class QueryThread {
     this.#machine = pocketMachine({ gasPrices: data.gasPrices }).machine;
   }
 
-  answer(work: QueryWork | SimulationWork): ThreadAnswer {
+  answer(work: ThreadWork): ThreadAnswer {
     const deadline = new Deadline(this.#data, { nowMs: () => performance.now() });
     let answer: ThreadAnswer;
     try {
       this.#states.renew();
-      answer = work.kind === "simulate" ? this.#simulate(work, deadline) : this.#query(work, deadline);
+      answer =
+        work.kind === "json"
+          ? jsonOf(work)
+          : work.kind === "simulate"
+            ? this.#simulate(work, deadline)
+            : this.#query(work, deadline);
     } catch (error) {
       const code = isAppError(error) ? error.code : "INTERNAL";
       answer = { kind: "fault", code, message: error instanceof Error ? error.message : "unknown" };
@@ -93,12 +110,29 @@ class QueryThread {
     return { kind, answer: queries.abciQuery(path, data, heightBlocks) };
   }
 
-  #simulate({ tx, maxGas }: SimulationWork, deadline: Deadline): ThreadAnswer {
+  #simulate({ tx, maxGas, form }: SimulationWork, deadline: Deadline): ThreadAnswer {
     const checked = this.#checked;
     if (checked === undefined) return { kind: "fault", code: "INTERNAL", message: "there is no state to simulate on" };
     const state = new Overlay(new TimedReads(checked.overlay, deadline));
-    return { kind: "simulate", result: this.#machine.runTx(state, checked.request.block, "simulate", tx, maxGas) };
+    const result = this.#machine.runTx(state, checked.request.block, "simulate", tx, maxGas);
+    if (form === "result" || result.code !== 0) return { kind: "simulate", result, encoded: undefined };
+    const encoded = form === "json" ? simulationJson(result) : encodedResponse(result);
+    return { kind: "simulate", result: { ...result, events: [], data: new Uint8Array(0) }, encoded };
   }
+}
+
+function encodedResponse(result: TxResult): Bytes | undefined {
+  const response = simulateResponse(result);
+  return response.ok ? encodeMessage(txs.SimulateResponseSchema, response.value) : undefined;
+}
+
+function jsonOf({ typeName, bytes }: JsonWork): ThreadAnswer {
+  const schema = schemaOfTypeUrl(`/${typeName}`);
+  const decoded = schema === undefined ? undefined : decodeMessage(schema, bytes);
+  if (schema === undefined || decoded?.ok !== true) {
+    return { kind: "fault", code: "INTERNAL", message: `the bytes are no ${typeName}` };
+  }
+  return { kind: "json", text: toApiJsonText(schema, decoded.message) };
 }
 
 if (parentPort !== null) {

@@ -11,13 +11,20 @@ import {
   packAny,
   session,
   supplier,
+  tx as txs,
 } from "@turnpike/proto";
 import { NODE, tickingClock } from "../../test/engine/chain.ts";
 import { GENESIS, SIGNERS, VALIDATOR } from "../../test/random-history.ts";
 import { scratchFolder } from "../../test/store/model.ts";
+import { AbciQueries } from "../api/abci-queries.ts";
+import { apiSurface } from "../api/base-services.ts";
+import { ChainApi } from "../api/chain-api.ts";
+import { EmbeddedSource } from "../api/embedded-source.ts";
+import { SIMULATE_PATH } from "../api/simulation.ts";
 import { pocketMachine } from "../app/pocket-machine.ts";
 import type { EmbeddedEngine } from "../engine/embedded-engine.ts";
 import { openEmbeddedNode } from "../engine/open-embedded-node.ts";
+import type { AppAnswer } from "../node/types.ts";
 import { ThreadedApplication } from "./threaded-application.ts";
 
 const BALANCE = "/cosmos.bank.v1beta1.Query/Balance";
@@ -147,6 +154,49 @@ suite("queries and simulations on threads", () => {
     await node.produceBlock();
     assert.deepEqual(await gasOf(sendTx(faucet, 2n)), [0, true]);
     assert.deepEqual(((await gasOf(sendTx(faucet, 1n))) as unknown[])[0], 32);
+  });
+
+  test("simulations and large lists are answered byte for byte as on one thread: gRPC, REST and abci_query", async () => {
+    await using folder = await scratchFolder();
+    await using node = await openNode(folder.path);
+    await using application = threaded(node, folder.path);
+    await node.produceBlock();
+    const source = new EmbeddedSource({ listenAddr: "tcp://0.0.0.0:1", rpcAddr: () => "" }, node);
+    const opts = { surface: apiSurface(pocketMachine({ gasPrices: [] }).modules), gasPrices: [] };
+    const [beside, inside] = [application, node.application].map((one) => ({
+      api: new ChainApi(opts, { application: one, source, log: silentLog }),
+      abci: new AbciQueries(opts, { application: one, source, log: silentLog }),
+    }));
+    assert.ok(beside && inside);
+    const requestOf = (txBytes: Uint8Array): Uint8Array =>
+      encodeMessage(txs.SimulateRequestSchema, createMessage(txs.SimulateRequestSchema, { txBytes }));
+    const large = sendTx(SIGNERS.faucet, 0n, 200);
+    for (const tx of [
+      large,
+      sendTx(SIGNERS.faucet, 7n),
+      Buffer.from("junk"),
+      new Uint8Array(0),
+      new Uint8Array(1_048_577),
+    ]) {
+      const answer = await beside.api.call(SIMULATE_PATH, requestOf(tx), undefined);
+      assert.deepEqual(answer, await inside.api.call(SIMULATE_PATH, requestOf(tx), undefined));
+      for (const [path, data] of [
+        [SIMULATE_PATH, requestOf(tx)],
+        ["/app/simulate", tx],
+      ] as const) {
+        const there: AppAnswer = await beside.abci.abciQuery(path, data);
+        const here: AppAnswer = await inside.abci.abciQuery(path, data);
+        assert.deepEqual({ ...there, value: Buffer.from(there.value) }, { ...here, value: Buffer.from(here.value) });
+      }
+    }
+    const answer = await beside.api.call(SIMULATE_PATH, requestOf(large), undefined);
+    assert.ok(answer.ok);
+    assert.ok(answer.value.length > 40_000);
+    const text = await beside.api.jsonOf(txs.SimulateResponseSchema, answer.value);
+    assert.ok(text !== undefined && text.startsWith('{"gas_info":'));
+    assert.equal(text, await inside.api.jsonOf(txs.SimulateResponseSchema, answer.value));
+    assert.equal(text, await application.apiJson("cosmos.tx.v1beta1.SimulateResponse", answer.value));
+    assert.equal(await application.apiJson("no.such.Type", answer.value), undefined);
   });
 
   test("blocks are made while a keyless simulation of a megabyte and a thousand queries run", async () => {

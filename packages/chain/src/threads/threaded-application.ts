@@ -2,13 +2,13 @@ import type { Clock, Log, Metrics } from "@turnpike/base";
 import type { ChainApp, CheckObserver, MempoolState } from "../app/chain-app.ts";
 import { abciFault, abciOfStatus } from "../app/query-answers.ts";
 import { type SimulationBounds, Simulations } from "../app/simulations.ts";
-import type { AppAnswer, Application, GrpcAnswer } from "../node/types.ts";
+import type { AppAnswer, Application, EncodedSimulation, GrpcAnswer } from "../node/types.ts";
 import { GRPC_STATUS } from "../state/grpc-status.ts";
 import { SDK } from "../state/outcome.ts";
 import type { GasPrice } from "../tx/fees.ts";
 import type { TxResult } from "../tx/run-tx.ts";
 import type { Bytes, StateChange } from "../types.ts";
-import type { ThreadData, ThreadRequest } from "./messages.ts";
+import type { SimulationWork, ThreadData, ThreadRequest } from "./messages.ts";
 import { faultOfThread, QueryThreads, type ThreadPort, type WorkOutcome } from "./query-threads.ts";
 
 /** Options of {@link ThreadedApplication}. */
@@ -101,10 +101,7 @@ export class ThreadedApplication implements Application, AsyncDisposable {
       { ...data, name: "simulation", threads: 1, maxWaiting: 1, maxUnderWay: 1, maxRunMs: MAX_SIMULATION_MS },
       modules,
     );
-    this.#simulations = new Simulations(BOUNDS, {
-      pauses: false,
-      simulate: (tx, maxGas) => this.#simulate(tx, maxGas),
-    });
+    this.#simulations = new Simulations(BOUNDS, { pauses: false });
     application.observeChecks(this.#unsent);
   }
 
@@ -134,24 +131,40 @@ export class ThreadedApplication implements Application, AsyncDisposable {
     return outcome.kind === "abci" ? outcome.answer : abciOfStatus(refused(outcome));
   }
 
-  simulate(tx: Bytes): Promise<TxResult | undefined> {
-    return this.#simulations.run(tx);
+  async simulate(tx: Bytes): Promise<TxResult | undefined> {
+    return (await this.#queued(tx, "result"))?.result;
+  }
+
+  simulateEncoded(tx: Bytes, form: "response" | "json"): Promise<EncodedSimulation | undefined> {
+    return this.#queued(tx, form);
+  }
+
+  async apiJson(typeName: string, bytes: Bytes): Promise<string | undefined> {
+    const outcome = await this.#queries.ask({ kind: "json", typeName, bytes });
+    return outcome.kind === "json" ? outcome.text : undefined;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
     await Promise.all([this.#queries[Symbol.asyncDispose](), this.#simulating[Symbol.asyncDispose]()]);
   }
 
-  async #simulate(tx: Bytes, maxGas: bigint): Promise<TxResult | undefined> {
+  async #queued(tx: Bytes, form: SimulationWork["form"]): Promise<EncodedSimulation | undefined> {
+    const tooLarge = this.#simulations.sizeFault(tx);
+    if (tooLarge !== undefined) return { result: tooLarge, encoded: undefined };
+    return this.#simulations.run(tx, (bytes, maxGas) => this.#simulate(bytes, maxGas, form));
+  }
+
+  async #simulate(tx: Bytes, maxGas: bigint, form: SimulationWork["form"]): Promise<EncodedSimulation | undefined> {
     const most = this.#application.maxBlockGas;
     const gas = most >= 0n && most < maxGas ? most : maxGas;
-    const work = { kind: "simulate", tx, maxGas: gas } as const;
+    const work = { kind: "simulate", tx, maxGas: gas, form } as const;
     const outcome = await this.#simulating.ask(work, (isFresh) => this.#unsent.requests(isFresh));
-    if (outcome.kind === "simulate") return outcome.result;
+    if (outcome.kind === "simulate") return outcome;
     if (outcome.kind === "fault") throw faultOfThread(outcome);
     if (outcome.kind !== "late") return undefined;
     const { code, codespace, log } = abciFault(SDK.outOfGas, `the simulation took longer than ${MAX_SIMULATION_MS} ms`);
-    return { code, codespace, log, data: new Uint8Array(0), gasWanted: gas, gasUsed: gas, events: [] };
+    const result = { code, codespace, log, data: new Uint8Array(0), gasWanted: gas, gasUsed: gas, events: [] };
+    return { result, encoded: undefined };
   }
 }
 
