@@ -193,7 +193,7 @@ suite("queries and simulations on threads", () => {
     assert.ok(answer.ok);
     assert.ok(answer.value.length > 40_000);
     const text = await beside.api.jsonOf(txs.SimulateResponseSchema, answer.value);
-    assert.ok(text !== undefined && text.startsWith('{"gas_info":'));
+    assert.ok(text?.startsWith('{"gas_info":'));
     assert.equal(text, await inside.api.jsonOf(txs.SimulateResponseSchema, answer.value));
     assert.equal(text, await application.apiJson("cosmos.tx.v1beta1.SimulateResponse", answer.value));
     assert.equal(await application.apiJson("no.such.Type", answer.value), undefined);
