@@ -4,7 +4,7 @@ import type { ServerResponse } from "node:http";
 import type { Clock, RequestId, ServiceId, SettlementId } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import { mintPaid, mintParsed, type PaidRequest } from "@turnpike/protocol";
-import { parsePaid, type RelayResult } from "@turnpike/relay";
+import { parsePaid, type RelayOutcome } from "@turnpike/relay";
 import { eventually } from "@turnpike/testkit";
 import { type NodeCall, type RelayRig, rpc, send, startNode, type TestNode } from "./relay-rig.ts";
 
@@ -146,14 +146,14 @@ export function sell(
   method: string,
   params: readonly unknown[],
   timeoutMs = 3_000,
-): Promise<RelayResult> {
+): Promise<RelayOutcome> {
   return relay.send(sold(clock, method, params, timeoutMs));
 }
 
 /** A result as text: the answer, or the code. */
-export function shown(result: RelayResult): string {
+export function shown(result: RelayOutcome): string {
   if (!result.ok) return result.code;
-  const reply = JSON.parse(Buffer.from(result.relayed.body).toString()) as RpcReply;
+  const reply = JSON.parse(Buffer.from(result.body).toString()) as RpcReply;
   return JSON.stringify(reply.result ?? reply.error);
 }
 

@@ -3,7 +3,7 @@ import { errorRow, isAppError, noSpan, type Span } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { Admission, Offer, Outcome, PaymentOption, PaymentStage, PresentedPayment } from "@turnpike/payment";
 import { type BackendCall, mintParsed, type PaidRequest, type ParsedRequest, type Relayed } from "@turnpike/protocol";
-import type { Relay, RelayFailure, RelayResult } from "@turnpike/relay";
+import type { Relay, RelayFailure, RelayOutcome } from "@turnpike/relay";
 import { sealEnvelope } from "./edge/envelope.ts";
 import { hashRequest } from "./edge/request-hash.ts";
 import type { BodyBudget, BodyResult } from "./http/body.ts";
@@ -138,7 +138,7 @@ export function createPipeline(modules: PipelineModules): Sell {
     }
   };
 
-  const send = async (paid: PaidRequest): Promise<RelayResult> => {
+  const send = async (paid: PaidRequest): Promise<RelayOutcome> => {
     const leftMs = Math.max(1, Math.ceil(paid.deadlineMs - clock.monotonicMs()));
     const deadline = new AbortController();
     const timer = setTimeout(() => deadline.abort(), leftMs);
@@ -263,9 +263,9 @@ export function createPipeline(modules: PipelineModules): Sell {
     if (admission.kind === "outcome") return { kind: "outcome", outcome: admission.outcome, isOwn: false };
 
     const { paid } = admission;
-    const result = await timed("relay", span, () => send(paid), resultOf);
+    const result = await timed<RelayOutcome>("relay", span, () => send(paid), resultOf);
     if (!result.ok) return release(paid, result);
-    return settle(paid, result.relayed, decoded.payment);
+    return settle(paid, result, decoded.payment);
   };
 }
 

@@ -3,7 +3,7 @@ import { Agent, type IncomingMessage, request } from "node:http";
 import { test } from "node:test";
 import { isAppError, type ServiceId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
-import type { Relay, RelayResult, Subscriptions } from "@turnpike/relay";
+import type { Relay, RelayOutcome, Subscriptions } from "@turnpike/relay";
 import { eventually, openSocket } from "@turnpike/testkit";
 import { option, paymentHeader, service, standInRelay, startTestGateway } from "../test/stand-ins.ts";
 import { type GatewayOptions, type GatewayParts, gatewayDefaults } from "./types.ts";
@@ -90,7 +90,7 @@ test("a request in flight ends on what it began with; only then the old parts ar
   const { answer: make } = to.relay;
   to.relay.answer = (call) => {
     inside.resolve();
-    return answer.promise.then((): Promise<RelayResult> => {
+    return answer.promise.then((): Promise<RelayOutcome> => {
       to.relay.answer = make;
       return to.relay.send({ request: { call } } as never);
     });
@@ -180,7 +180,7 @@ test("a gateway that stops during a reload ends both configurations", async () =
   const inside = Promise.withResolvers<void>();
   to.relay.answer = () => {
     inside.resolve();
-    return new Promise<RelayResult>(() => {});
+    return new Promise<RelayOutcome>(() => {});
   };
   const slow = fetch(`${to.url}/relay/eth`, { method: "POST", body: CALL });
   await inside.promise;
@@ -207,7 +207,7 @@ test("an answer that is still arriving keeps its supplier until its end, and tak
   to.relay.send = async (...call) => {
     to.relay.send = send;
     const result = await send(...call);
-    return result.ok ? { ok: true, relayed: { ...result.relayed, stream: arriving() } } : result;
+    return result.ok ? { ...result, stream: arriving() } : result;
   };
   const slow = await fetch(`${to.url}/relay/eth`, { method: "POST", body: CALL });
   let isReleased = false;

@@ -14,7 +14,7 @@ import {
 import type { Service } from "@turnpike/catalogue";
 import type { Admission, Outcome, PaymentOption, PaymentStage, PresentedPayment, Receipt } from "@turnpike/payment";
 import { mintPaid, mintRelayed, type PaidRequest } from "@turnpike/protocol";
-import type { Relay, RelayResult } from "@turnpike/relay";
+import type { Relay, RelayOutcome } from "@turnpike/relay";
 import { assembleGateway } from "../src/gateway.ts";
 import type { EdgeParts } from "../src/generation.ts";
 import { createPrometheusMetrics } from "../src/metrics/prometheus.ts";
@@ -143,7 +143,7 @@ export function standInPayment(): StandInPayment {
 /** A stand-in for the relay. */
 export interface StandInRelay extends Relay {
   /** Called in place of a supplier. */
-  answer: (call: { readonly operation: string; readonly path: string }) => Promise<RelayResult> | string;
+  answer: (call: { readonly operation: string; readonly path: string }) => Promise<RelayOutcome> | string;
   lacking: Map<string, readonly string[]>;
   /** Methods that no supplier has. */
   lost: Set<string>;
@@ -160,12 +160,13 @@ export function standInRelay(ids: readonly string[]): StandInRelay {
     async send(request, signal) {
       relay.runs++;
       const inner = request.request;
-      const aborted = new Promise<RelayResult>((resolve) => {
+      const aborted = new Promise<RelayOutcome>((resolve) => {
         signal?.addEventListener("abort", () => resolve({ ok: false, code: "SHUTTING_DOWN", attempts: 1 }));
       });
       const made = relay.answer(inner.call);
       if (typeof made !== "string") return Promise.race([made, aborted]);
-      const relayed = mintRelayed({
+      return mintRelayed({
+        ok: true,
         request,
         status: 200,
         body: utf8ToBytes(made),
@@ -173,7 +174,6 @@ export function standInRelay(ids: readonly string[]): StandInRelay {
         schemaCheck: "passed",
         operator: "stand-in",
       });
-      return { ok: true, relayed };
     },
     sendBatch: (requests, signal) => Promise.all(requests.map((request) => relay.send(request, signal))),
     async notify(request, signal) {

@@ -216,6 +216,7 @@ const answer = (text: string): StoredAnswer => ({ contentType: "application/json
 
 async function settle({ stage }: Bench, paid: PaidRequest, text = "{}"): Promise<Outcome> {
   const relayed = mintRelayed({
+    ok: true,
     request: paid,
     status: 200,
     body: utf8ToBytes(text),

@@ -80,6 +80,8 @@ export type SchemaCheck = "passed" | "undeclared" | "unchecked";
 /** An answer of a supplier that was checked. */
 export interface Relayed {
   readonly [stage]: "relayed";
+  /** Tells it from a failure. */
+  readonly ok: true;
   readonly request: PaidRequest | FreeRequest;
   /** The back-end's HTTP status. */
   readonly status: number;

@@ -4,6 +4,7 @@ import type { ServiceId } from "@turnpike/base";
 import { createCatalogue, type Service } from "@turnpike/catalogue";
 import { type Recorded, readRecorded, recordedText } from "@turnpike/testkit";
 import fc from "fast-check";
+import { responseOf } from "../test/response.ts";
 import { classifyAnswer } from "./answer.ts";
 import { parsePaid } from "./families.ts";
 
@@ -28,9 +29,9 @@ function verdict(id: string, request: unknown, body: string | Uint8Array, status
     body: bytes,
   });
   assert.ok(parsed.ok, JSON.stringify(parsed));
-  const answer = { status, contentType: "application/json", body: Buffer.from(body), truncated: false };
-  const read = classifyAnswer(found, parsed.call, answer, maxCheckedBytes);
-  if (read.kind === "bad") return `${read.blame}:${read.reason}`;
+  const source = { call: parsed.call, response: responseOf(body, status), operator: "a" };
+  const read = classifyAnswer(found, source, maxCheckedBytes);
+  if (!read.ok) return `${read.blame}:${read.reason}`;
   return `${read.isError ? "error" : "good"}:${read.schemaCheck}`;
 }
 
@@ -189,14 +190,9 @@ test("an id that was kept back is put into the answer byte for byte, and nothing
     const body = Buffer.from(`{"method":"eth_blockNumber","id":${id}}`);
     const parsed = parsePaid(eth, { verb: "POST", appendedPath: "", query: "", body });
     assert.ok(parsed.ok);
-    const answer = {
-      status: 200,
-      contentType: "",
-      body: Buffer.from('{ "result":"0x1", "id": 1 ,"jsonrpc":"2.0"}'),
-      truncated: false,
-    };
-    const read = classifyAnswer(eth, parsed.call, answer, MIB);
-    assert.ok(read.kind === "good");
+    const response = responseOf('{ "result":"0x1", "id": 1 ,"jsonrpc":"2.0"}');
+    const read = classifyAnswer(eth, { call: parsed.call, response, operator: "a" }, MIB);
+    assert.ok(read.ok);
     assert.equal(Buffer.from(read.body).toString(), `{ "result":"0x1", "id": ${id} ,"jsonrpc":"2.0"}`);
   }
 });
@@ -213,12 +209,12 @@ test("Bitcoin Core's older answers become JSON-RPC 2.0, their bytes kept", () =>
   });
   assert.ok(parsed.ok);
   const read = (body: string, status: number): ReturnType<typeof classifyAnswer> =>
-    classifyAnswer(found, parsed.call, { status, contentType: "", body: Buffer.from(body), truncated: false }, MIB);
+    classifyAnswer(found, { call: parsed.call, response: responseOf(body, status, ""), operator: "a" }, MIB);
   const good = read('{"result":1.00000000,"error":null,"id":1}', 200);
-  assert.ok(good.kind === "good" && good.schemaCheck === "passed");
+  assert.ok(good.ok && good.schemaCheck === "passed");
   assert.equal(Buffer.from(good.body).toString(), '{"jsonrpc":"2.0","id":1,"result":1.00000000}');
   const error = read('{"result":null,"error":{"code":-8,"message":"Block height out of range"},"id":1}', 500);
-  assert.ok(error.kind === "good" && error.isError);
+  assert.ok(error.ok && error.isError);
   assert.equal(
     Buffer.from(error.body).toString(),
     '{"jsonrpc":"2.0","id":1,"error":{"code":-8,"message":"Block height out of range"}}',
@@ -260,13 +256,9 @@ function replay(one: Recorded): string | undefined {
   if (!parsed.ok || parsed.call.clientId !== undefined) return undefined;
   // The node was asked without params; the paid route always sends them.
   if (one.name === "no params member" && one.status === 500) return undefined;
-  const read = classifyAnswer(
-    pocket,
-    parsed.call,
-    { status: one.status, contentType: "", body: answer, truncated: false },
-    MIB,
-  );
-  if (read.kind === "bad") return `${read.blame}:${read.reason}`;
+  const response = responseOf(answer, one.status, "");
+  const read = classifyAnswer(pocket, { call: parsed.call, response, operator: "a" }, MIB);
+  if (!read.ok) return `${read.blame}:${read.reason}`;
   assert.deepEqual(Buffer.from(read.body), answer, "bytes are passed on as they came");
   return `${read.isError ? "error" : "good"}:${read.schemaCheck}`;
 }

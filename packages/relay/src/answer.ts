@@ -1,54 +1,17 @@
 import { bytesToUtf8, isRecord } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
-import type { BackendCall, SchemaCheck } from "@turnpike/protocol";
+import type { BackendCall } from "@turnpike/protocol";
 import { errorCheck, resultFits } from "./checks.ts";
-import { type ErrorJudgement, type FailureReason, type Family, memberAt, type RpcError } from "./families/family.ts";
+import { type ErrorJudgement, type Family, memberAt, type RpcError } from "./families/family.ts";
 import { familyOf } from "./families.ts";
 import { findMembers, type MemberSpan, replaceSpan } from "./members.ts";
-import type { Blame } from "./types.ts";
-
-/** What came back from a supplier. */
-export interface SupplierAnswer {
-  readonly status: number;
-  readonly contentType: string;
-  readonly body: Uint8Array;
-  /** True when the body is larger than what is taken. */
-  readonly truncated: boolean;
-  /** `Eth-Consensus-Version`: of which fork a binary answer of the consensus layer is. */
-  readonly consensusVersion?: string;
-}
-
-/** The attempt failed: the next supplier is asked. */
-export interface BadAnswer {
-  readonly kind: "bad";
-  readonly blame: Blame;
-  readonly reason: FailureReason;
-  /** A well-formed error: never sold, but a free call may get it when no supplier has anything better. */
-  readonly errorBody?: Uint8Array;
-  /** True when nothing of the call was sent: even a write may go to another supplier. */
-  readonly isUnsent?: boolean;
-}
-
-/** A result or an error that is fixed by the request and the chain's state. */
-export interface GoodAnswer {
-  readonly kind: "good";
-  readonly schemaCheck: SchemaCheck;
-  /** True for an error that is an answer. */
-  readonly isError: boolean;
-  /** The bytes that are passed on: the supplier's, but for the id where the client's own was kept back. */
-  readonly body: Uint8Array;
-  /** Parsed `result` of JSON-RPC, or the parsed body. Undefined where it was not parsed. */
-  readonly result: unknown;
-  /** JSON-RPC: where id and result stand in `body`, where that is known. */
-  readonly idAt?: MemberSpan;
-  readonly resultAt?: MemberSpan;
-  /** The bytes of a large answer, passed on while they arrive; `body` is empty then. */
-  readonly stream?: AsyncIterable<Uint8Array>;
-  /** `Eth-Consensus-Version`: of which fork a binary answer of the consensus layer is. */
-  readonly consensusVersion?: string;
-}
-
-const bad = (blame: Blame, reason: FailureReason): BadAnswer => ({ kind: "bad", blame, reason });
+import {
+  type AnswerSource,
+  type AttemptResult,
+  createAnswer,
+  type FailedAttempt,
+  failedAttempt,
+} from "./upstream-answer.ts";
 
 /**
  * Says where something is: a URL, an address, a host with its port (but no file with its line), or what stands before a
@@ -64,17 +27,28 @@ const PLACE =
 export function failedWith(
   { blame, reason }: Exclude<ErrorJudgement, "answer">,
   said: string,
-  errorBody: Uint8Array,
-): BadAnswer {
+  body: Uint8Array,
+  source: AnswerSource,
+): FailedAttempt {
   const isPrivate = reason === "rate_limited" || reason === "refused" || PLACE.test(said);
-  return isPrivate ? bad(blame, reason) : { ...bad(blame, reason), errorBody };
+  return isPrivate ? failedAttempt(blame, reason) : failedShowing({ blame, reason }, body, source);
+}
+
+/** A failed attempt with an error that a free client may get when no supplier has anything better. */
+export function failedShowing(
+  { blame, reason }: Exclude<ErrorJudgement, "answer">,
+  body: Uint8Array,
+  source: AnswerSource,
+): FailedAttempt {
+  const read = { body, schemaCheck: "unchecked", isError: true, lastResort: reason } as const;
+  return { ok: false, blame, reason, fallback: createAnswer(source, read) };
 }
 
 /** Id of every answer of CometBFT's GET routes. */
 export const COMET_GET_ID = "-1";
 
 interface Envelope {
-  readonly kind: "envelope";
+  readonly ok: true;
   readonly body: Uint8Array;
   readonly result: unknown;
   readonly error: RpcError | undefined;
@@ -105,22 +79,22 @@ function modernise(body: Uint8Array, members: ReadonlyMap<string, MemberSpan>, k
   ]);
 }
 
-function readEnvelope(family: Family, value: unknown, body: Uint8Array, wantedId: string): Envelope | BadAnswer {
+function readEnvelope(family: Family, value: unknown, body: Uint8Array, wantedId: string): Envelope | FailedAttempt {
   const members = findMembers(body);
-  if (!isRecord(value) || members === undefined) return bad("supplier", "no_jsonrpc");
+  if (!isRecord(value) || members === undefined) return failedAttempt("supplier", "no_jsonrpc");
   const isModern = value.jsonrpc === "2.0";
   if (!isModern && !(family.isLegacyRpc && (value.jsonrpc === undefined || value.jsonrpc === "1.0"))) {
-    return bad("supplier", "no_jsonrpc");
+    return failedAttempt("supplier", "no_jsonrpc");
   }
-  if (value.id !== (JSON.parse(wantedId) as unknown)) return bad("supplier", "wrong_id");
+  if (value.id !== (JSON.parse(wantedId) as unknown)) return failedAttempt("supplier", "wrong_id");
   const hasError = Object.hasOwn(value, "error") && !(family.isLegacyRpc && value.error === null);
   const hasResult = Object.hasOwn(value, "result") && !(family.isLegacyRpc && hasError && value.result === null);
-  if (hasError === hasResult) return bad("supplier", "both_or_neither");
+  if (hasError === hasResult) return failedAttempt("supplier", "both_or_neither");
   const error = hasError ? readError(value.error) : undefined;
-  if (hasError && error === undefined) return bad("supplier", "bad_error");
+  if (hasError && error === undefined) return failedAttempt("supplier", "bad_error");
   const isPlain = isModern && !(Object.hasOwn(value, "error") && Object.hasOwn(value, "result"));
   const passed = isPlain ? body : modernise(body, members, hasError ? "error" : "result");
-  return { kind: "envelope", body: passed, result: value.result, error };
+  return { ok: true, body: passed, result: value.result, error };
 }
 
 function withClientId(call: BackendCall, body: Uint8Array): Uint8Array {
@@ -152,29 +126,25 @@ function isOfOtherRequest(family: Family, call: BackendCall, body: unknown): boo
 }
 
 /**
- * Reads an answer and says whether it is good. Good is a result that fits its schema, or an error that is fixed by the
+ * Reads a response and says whether it is an answer: a result that fits its schema, or an error that is fixed by the
  * request and the chain's state; `null` and `[]` are results. Everything else is a failed attempt, with who is to blame
  * for it. Answers over `maxCheckedBytes` are `unchecked`: they are known to be JSON and a right envelope, no more.
  */
-export function classifyAnswer(
-  service: Service,
-  call: BackendCall,
-  answer: SupplierAnswer,
-  maxCheckedBytes: number,
-): GoodAnswer | BadAnswer {
-  const { status, body } = answer;
+export function classifyAnswer(service: Service, source: AnswerSource, maxCheckedBytes: number): AttemptResult {
+  const { call, response } = source;
+  const { status, body } = response;
   const family = familyOf(service, call.rpcType);
-  if (answer.truncated) return bad("supplier", "too_large");
-  if (status === 429) return bad("supplier", "rate_limited");
-  if (status === 401 || status === 403 || status === 407) return bad("supplier", "refused");
-  if (body.length === 0) return bad("supplier", isSuccess(status) ? "empty" : "http_status");
+  if (response.isTruncated) return failedAttempt("supplier", "too_large");
+  if (status === 429) return failedAttempt("supplier", "rate_limited");
+  if (status === 401 || status === 403 || status === 407) return failedAttempt("supplier", "refused");
+  if (body.length === 0) return failedAttempt("supplier", isSuccess(status) ? "empty" : "http_status");
   const text = bytesToUtf8(body);
   let value: unknown;
   try {
-    if (text === undefined) return bad("supplier", isSuccess(status) ? "not_json" : "http_status");
+    if (text === undefined) return failedAttempt("supplier", isSuccess(status) ? "not_json" : "http_status");
     value = JSON.parse(text);
   } catch {
-    return bad("supplier", isSuccess(status) ? "not_json" : "http_status");
+    return failedAttempt("supplier", isSuccess(status) ? "not_json" : "http_status");
   }
   const isCometGet = call.rpcType === "comet_bft" && call.verb === "GET";
   const wantedId = isCometGet ? COMET_GET_ID : call.id;
@@ -184,25 +154,27 @@ export function classifyAnswer(
   let isRpcError = false;
   if (wantedId !== undefined) {
     const envelope = readEnvelope(family, value, body, wantedId);
-    if (envelope.kind === "bad") return isSuccess(status) ? envelope : bad("supplier", "http_status");
+    if (!envelope.ok) return isSuccess(status) ? envelope : failedAttempt("supplier", "http_status");
     judged = judgeRpc(family, call, status, envelope);
     passed = withClientId(call, envelope.body);
     result = envelope.result;
     isRpcError = envelope.error !== undefined && isSuccess(status);
   } else {
-    if (findMembers(body) === undefined && isRecord(value)) return bad("supplier", "not_json");
+    if (findMembers(body) === undefined && isRecord(value)) return failedAttempt("supplier", "not_json");
     judged = isSuccess(status) ? family.judgeHttpBody?.(value) : family.judgeHttpError(status, value, call);
-    if (judged === undefined && isOfOtherRequest(family, call, value)) return bad("supplier", "other_request");
+    if (judged === undefined && isOfOtherRequest(family, call, value))
+      return failedAttempt("supplier", "other_request");
   }
   if (judged === "answer") {
-    return { kind: "good", schemaCheck: errorCheck(service, call.operation), isError: true, body: passed, result };
+    const schemaCheck = errorCheck(service, call.operation);
+    return createAnswer(source, { body: passed, schemaCheck, isError: true, result });
   }
   if (judged !== undefined) {
-    if (!isRpcError) return bad(judged.blame, judged.reason);
+    if (!isRpcError) return failedAttempt(judged.blame, judged.reason);
     const error = findMembers(passed)?.get("error");
-    return failedWith(judged, Buffer.from(passed.subarray(error?.start, error?.end)).toString(), passed);
+    return failedWith(judged, Buffer.from(passed.subarray(error?.start, error?.end)).toString(), passed, source);
   }
   const schemaCheck = body.length > maxCheckedBytes ? "unchecked" : resultFits(service, call.operation, result);
-  if (schemaCheck === "failed") return bad("supplier", "schema");
-  return { kind: "good", schemaCheck, isError: false, body: passed, result };
+  if (schemaCheck === "failed") return failedAttempt("supplier", "schema");
+  return createAnswer(source, { body: passed, schemaCheck, isError: false, result });
 }

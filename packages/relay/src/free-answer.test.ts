@@ -4,6 +4,7 @@ import { runInNewContext } from "node:vm";
 import type { ServiceId } from "@turnpike/base";
 import { createCatalogue, type Service } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
+import { responseOf } from "../test/response.ts";
 import { classifyAnswer } from "./answer.ts";
 import { httpProbeCall, rpcProbeCall } from "./families/family.ts";
 import { classifyFreeAnswer } from "./free-answer.ts";
@@ -21,13 +22,12 @@ const NOT_THERE = '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"The
 /** The attempt's reason, and whether a free client may see what the supplier said. */
 function seen(id: string, call: BackendCall, status: number, said: unknown): string {
   const body = Buffer.from(typeof said === "string" ? said : JSON.stringify(said));
-  const answer = { status, contentType: "application/json", body, truncated: false };
-  const read = classifyFreeAnswer(service(id), call, answer);
-  if (read.kind === "good") return read.isError ? "error" : "good";
-  const shown = read.errorBody === undefined ? undefined : Buffer.from(read.errorBody).toString();
+  const read = classifyFreeAnswer(service(id), { call, response: responseOf(body, status), operator: "a" });
+  if (read.ok) return read.isError ? "error" : "good";
+  const shown = read.fallback === undefined ? undefined : Buffer.from(read.fallback.body).toString();
   if (shown === NOT_THERE) return `${read.reason} in our words`;
   if (shown !== undefined) assert.equal(shown, body.toString());
-  return `${read.reason} ${read.errorBody === undefined ? "hidden" : "shown"}`;
+  return `${read.reason} ${read.fallback === undefined ? "hidden" : "shown"}`;
 }
 
 const CALL = rpcProbeCall("eth_call", []);
@@ -123,8 +123,8 @@ test("the same holds for answers in JSON-RPC 1 style", () => {
     ...PLACES.map((place) => [place, false] as const),
   ] as const) {
     const body = Buffer.from(JSON.stringify({ result: null, error: { code: -32_603, message }, id: 1 }));
-    const read = classifyAnswer(bitcoin, call, { status: 200, contentType: "", body, truncated: false }, 0);
-    assert.ok(read.kind === "bad");
-    assert.equal(read.errorBody !== undefined, isShown, message);
+    const read = classifyAnswer(bitcoin, { call, response: responseOf(body), operator: "a" }, 0);
+    assert.ok(!read.ok);
+    assert.equal(read.fallback !== undefined, isShown, message);
   }
 });

@@ -10,19 +10,19 @@ import {
 } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
-import {
-  type BadAnswer,
-  COMET_GET_ID,
-  failedWith,
-  type GoodAnswer,
-  isSuccess,
-  readError,
-  type SupplierAnswer,
-} from "./answer.ts";
+import { COMET_GET_ID, failedShowing, failedWith, isSuccess, readError } from "./answer.ts";
 import type { ErrorJudgement, FailureReason, Family } from "./families/family.ts";
 import { familyOf } from "./families.ts";
 import { replaceSpan } from "./members.ts";
-import type { Blame } from "./types.ts";
+import { headerOf, type UpstreamResponse } from "./transport/transport.ts";
+import {
+  type AnswerSource,
+  type AttemptResult,
+  createAnswer,
+  type FailedAttempt,
+  failedAttempt,
+  type UpstreamAnswer,
+} from "./upstream-answer.ts";
 
 /** One JSON-RPC response object within bytes, scanned. */
 export interface ScannedObject {
@@ -35,24 +35,23 @@ export interface ScannedObject {
   readonly members: readonly JsonMemberSpan[];
 }
 
-const bad = (blame: Blame, reason: FailureReason): BadAnswer => ({ kind: "bad", blame, reason });
 /** An answer of the wrong form. With another status than 2xx that is all that it says. */
-const broken = (status: number, reason: FailureReason): BadAnswer =>
-  bad("supplier", isSuccess(status) ? reason : "http_status");
+const broken = (status: number, reason: FailureReason): FailedAttempt =>
+  failedAttempt("supplier", isSuccess(status) ? reason : "http_status");
 const JSON_TYPE = /^application\/(?:[a-z0-9.+-]+\+)?json\b/i;
 
 const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
-function good(body: Uint8Array, isError: boolean): GoodAnswer {
-  return { kind: "good", schemaCheck: "unchecked", isError, body, result: undefined };
+function good(source: AnswerSource, body: Uint8Array, isError: boolean): UpstreamAnswer {
+  return createAnswer(source, { body, schemaCheck: "unchecked", isError });
 }
 
 /** Statuses that are the supplier's refusal whatever the body says; empty bodies too. */
-export function refusedAnswer(answer: SupplierAnswer): BadAnswer | undefined {
-  const { status } = answer;
-  if (answer.truncated) return bad("supplier", "too_large");
-  if (status === 429) return bad("supplier", "rate_limited");
-  if (status === 401 || status === 403 || status === 407) return bad("supplier", "refused");
+export function refusedAnswer(response: UpstreamResponse): FailedAttempt | undefined {
+  const { status } = response;
+  if (response.isTruncated) return failedAttempt("supplier", "too_large");
+  if (status === 429) return failedAttempt("supplier", "rate_limited");
+  if (status === 401 || status === 403 || status === 407) return failedAttempt("supplier", "refused");
   return undefined;
 }
 
@@ -146,11 +145,12 @@ function notThere(rawId: string): Uint8Array {
  */
 export function classifyRpcObject(
   family: Family,
-  call: BackendCall,
-  status: number,
+  source: AnswerSource,
   object: ScannedObject,
   wantedId: string,
-): GoodAnswer | BadAnswer {
+): AttemptResult {
+  const { call, response } = source;
+  const { status } = response;
   let version: JsonMemberSpan | undefined;
   let id: JsonMemberSpan | undefined;
   let result: JsonMemberSpan | undefined;
@@ -181,36 +181,31 @@ export function classifyRpcObject(
   const grown = clientId === undefined ? 0 : Buffer.byteLength(clientId) - (id.end - id.start);
   const idAt = { start: id.start - object.start, end: id.end - object.start + grown };
   if (result !== undefined) {
-    if (!isSuccess(status)) return bad("supplier", "http_status");
+    if (!isSuccess(status)) return failedAttempt("supplier", "http_status");
     const shift = (result.start > id.start ? grown : 0) - object.start;
     const resultAt = { start: result.start + shift, end: result.end + shift };
-    return { ...good(body, false), idAt, resultAt };
+    return createAnswer(source, { body, schemaCheck: "unchecked", isError: false, idAt, resultAt });
   }
   if (error === undefined) return broken(status, "both_or_neither");
   const stated = readError(parseSpan(object, error));
   if (stated === undefined) return broken(status, "bad_error");
   const mayCarry =
     isSuccess(status) || status === 400 || status === 404 || (status === 500 && family.errorsOverHttp500);
-  if (!mayCarry) return bad("supplier", "http_status");
+  if (!mayCarry) return failedAttempt("supplier", "http_status");
   const judged = family.judgeRpcError(stated, call);
-  if (judged === "answer") return { ...good(body, true), idAt };
-  const failed = failedWith(judged, rawText(object, error), body);
+  if (judged === "answer") return createAnswer(source, { body, schemaCheck: "unchecked", isError: true, idAt });
+  const failed = failedWith(judged, rawText(object, error), body, source);
   // What it says may not be shown, such as where its documentation is; that the method is not there may.
-  const isHidden = failed.reason === "unsupported" && failed.errorBody === undefined;
-  return isHidden ? { ...failed, errorBody: notThere(clientId ?? rawId) } : failed;
+  const isHidden = failed.reason === "unsupported" && failed.fallback === undefined;
+  return isHidden ? failedShowing(judged, notThere(clientId ?? rawId), source) : failed;
 }
 
-function classifyRpc(
-  family: Family,
-  call: BackendCall,
-  answer: SupplierAnswer,
-  wantedId: string,
-): GoodAnswer | BadAnswer {
-  const { status, body } = answer;
-  if (body.length === 0) return bad("supplier", isSuccess(status) ? "empty" : "http_status");
+function classifyRpc(family: Family, source: AnswerSource, wantedId: string): AttemptResult {
+  const { status, body } = source.response;
+  if (body.length === 0) return failedAttempt("supplier", isSuccess(status) ? "empty" : "http_status");
   const object = isUtf8(body) ? scanObject(body) : undefined;
-  if (object === undefined) return bad("supplier", isSuccess(status) ? "not_json" : "http_status");
-  return classifyRpcObject(family, call, status, object, wantedId);
+  if (object === undefined) return failedAttempt("supplier", isSuccess(status) ? "not_json" : "http_status");
+  return classifyRpcObject(family, source, object, wantedId);
 }
 
 function judgeHttp(family: Family, call: BackendCall, status: number, value: unknown): ErrorJudgement | undefined {
@@ -218,31 +213,37 @@ function judgeHttp(family: Family, call: BackendCall, status: number, value: unk
 }
 
 /** Binary, where the client asked for that: any byte may come first. */
-function isSsz({ headers }: BackendCall, { status, contentType }: SupplierAnswer): boolean {
+function isSsz({ headers }: BackendCall, response: UpstreamResponse): boolean {
   const isAsked = headers?.accept?.includes("application/octet-stream") === true;
-  return isAsked && isSuccess(status) && /^application\/octet-stream\b/i.test(contentType);
+  const isBinary = isAsked && /^application\/octet-stream\b/i.test(headerOf(response, "content-type"));
+  return isBinary && isSuccess(response.status);
 }
 
 /** Reads an answer of a path: JSON has to be whole, a page of HTML is never an answer, other types pass as they came. */
-function classifyPath(family: Family, call: BackendCall, answer: SupplierAnswer): GoodAnswer | BadAnswer {
-  const { status, body, contentType } = answer;
-  const fault = bad("supplier", isSuccess(status) ? "not_json" : "http_status");
+function classifyPath(family: Family, source: AnswerSource): AttemptResult {
+  const { call, response } = source;
+  const { status, body } = response;
+  const contentType = headerOf(response, "content-type");
+  const fault = failedAttempt("supplier", isSuccess(status) ? "not_json" : "http_status");
   if (body.length === 0) {
     const mayBeEmpty = isSuccess(status) && family.id === "beacon";
-    return mayBeEmpty ? good(body, false) : bad("supplier", isSuccess(status) ? "empty" : "http_status");
+    return mayBeEmpty
+      ? good(source, body, false)
+      : failedAttempt("supplier", isSuccess(status) ? "empty" : "http_status");
   }
-  if (isSsz(call, answer)) {
-    const { consensusVersion: version = "" } = answer;
-    return /^[a-z0-9]{1,32}$/i.test(version) ? { ...good(body, false), consensusVersion: version } : good(body, false);
+  if (isSsz(call, response)) {
+    const version = headerOf(response, "eth-consensus-version");
+    const consensusVersion = /^[a-z0-9]{1,32}$/i.test(version) ? version : undefined;
+    return createAnswer(source, { body, schemaCheck: "unchecked", isError: false, consensusVersion });
   }
   const first = skipJsonSpace(body, 0);
   if (body[first] === 0x3c || /html/i.test(contentType)) return fault;
   if (!JSON_TYPE.test(contentType) && body[first] !== 0x7b && body[first] !== 0x5b) {
-    return isSuccess(status) ? good(body, false) : fault;
+    return isSuccess(status) ? good(source, body, false) : fault;
   }
   const end = isUtf8(body) ? jsonValueEnd(body, first) : -1;
   if (end === -1 || skipJsonSpace(body, end) !== body.length) return fault;
-  if (isSuccess(status) && family.judgeHttpBody === undefined) return good(body, false);
+  if (isSuccess(status) && family.judgeHttpBody === undefined) return good(source, body, false);
   const text = asBuffer(body).toString();
   let value: unknown;
   try {
@@ -251,28 +252,25 @@ function classifyPath(family: Family, call: BackendCall, answer: SupplierAnswer)
     return fault;
   }
   const judged = judgeHttp(family, call, status, value);
-  if (judged === undefined || judged === "answer") return good(body, judged === "answer");
+  if (judged === undefined || judged === "answer") return good(source, body, judged === "answer");
   // What the back-end says for itself is passed on when nobody has anything better; a proxy's page is not, nor what a
   // back-end says of its own troubles.
   const isStated = isRecord(value) && (typeof value.message === "string" || Object.hasOwn(value, "code"));
   const isTrouble = status >= 500 && judged.blame === "supplier" && judged.reason !== "unsupported";
-  return isStated && !isTrouble ? failedWith(judged, text, body) : bad(judged.blame, judged.reason);
+  return isStated && !isTrouble ? failedWith(judged, text, body, source) : failedAttempt(judged.blame, judged.reason);
 }
 
 /**
  * Reads the answer to a free call: `classifyAnswer` for bytes that are passed on. Envelope, id and wholeness are held
  * against the supplier as there; results are neither parsed nor held against a schema.
  */
-export function classifyFreeAnswer(
-  service: Service,
-  call: BackendCall,
-  answer: SupplierAnswer,
-): GoodAnswer | BadAnswer {
-  const refused = refusedAnswer(answer);
+export function classifyFreeAnswer(service: Service, source: AnswerSource): AttemptResult {
+  const { call, response } = source;
+  const refused = refusedAnswer(response);
   if (refused !== undefined) return refused;
   const family = familyOf(service, call.rpcType);
   const isCometGet = call.rpcType === "comet_bft" && call.verb === "GET";
   const wantedId = isCometGet ? COMET_GET_ID : call.id;
-  if (wantedId === undefined) return classifyPath(family, call, answer);
-  return classifyRpc(family, call, answer, wantedId);
+  if (wantedId === undefined) return classifyPath(family, source);
+  return classifyRpc(family, source, wantedId);
 }

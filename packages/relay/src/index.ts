@@ -1,4 +1,3 @@
-export { type BadAnswer, classifyAnswer, type GoodAnswer, type SupplierAnswer } from "./answer.ts";
 export { AnswerRoom } from "./direct/answer-room.ts";
 export { type CrossCheckRules, DEFAULT_CROSS_CHECK } from "./direct/cross-check.ts";
 export { createDirectRelay, type DirectRelay, type DirectRelayModules } from "./direct/direct-relay.ts";
@@ -71,7 +70,7 @@ export type {
   RelayControl,
   RelayFailure,
   RelayFlag,
-  RelayResult,
+  RelayOutcome,
   ServiceView,
   SupplierView,
 } from "./types.ts";

@@ -12,8 +12,8 @@ export interface RelayFailure {
   readonly attempts: number;
 }
 
-/** Result of a relay. */
-export type RelayResult = ({ readonly ok: true } & { readonly relayed: Relayed }) | RelayFailure;
+/** What became of a request: its answer, or why there is none. */
+export type RelayOutcome = Relayed | RelayFailure;
 
 /** How a supplier stands. `open`: its breaker keeps calls away; `probation`: it gets few, until it has shown itself. */
 export type BreakerState = "closed" | "open" | "probation";
@@ -65,12 +65,12 @@ export interface RelayControl {
 
 /** Chooses suppliers, sends, and checks what comes back. */
 export interface Relay extends AsyncDisposable {
-  send(request: PaidRequest | FreeRequest, signal?: AbortSignal): Promise<RelayResult>;
+  send(request: PaidRequest | FreeRequest, signal?: AbortSignal): Promise<RelayOutcome>;
   /**
    * Relays the calls of one client's batch; all of one service. The results stand in the order of the requests. Calls
    * go upstream in one batch where that is right, and by themselves where it is not.
    */
-  sendBatch(requests: readonly FreeRequest[], signal?: AbortSignal): Promise<readonly RelayResult[]>;
+  sendBatch(requests: readonly FreeRequest[], signal?: AbortSignal): Promise<readonly RelayOutcome[]>;
   /** Delivers a JSON-RPC notification, once at most. Resolves when that is done or has failed; nobody is told. */
   notify(request: FreeRequest, signal?: AbortSignal): Promise<void>;
   /** Ids that have at least one supplier configured. */

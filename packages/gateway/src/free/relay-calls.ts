@@ -7,7 +7,7 @@ import {
   parseFreePath,
   parseFreeRpc,
   type Relay,
-  type RelayResult,
+  type RelayOutcome,
 } from "@turnpike/relay";
 import type { Answer } from "../http/answer.ts";
 import type { Trail } from "../http/request.ts";
@@ -86,7 +86,7 @@ export function createRelayCalls(modules: RelayCallsModules): RelayCalls {
       name(from, parsed.call.operation);
       const result = await relay.send(mint(from, service, parsed.call, deadline(), modules.mayStream), stopping);
       if (!result.ok) return codeAnswer(item.id, result.code);
-      const { body, stream } = result.relayed;
+      const { body, stream } = result;
       const answer = rpcAnswer(200, "ok", body);
       return stream === undefined ? answer : { ...answer, stream };
     },
@@ -121,7 +121,7 @@ export function createRelayCalls(modules: RelayCallsModules): RelayCalls {
       name(from, parsed.call.operation);
       const result = await relay.send(mint(from, service, parsed.call, deadline()), stopping);
       if (!result.ok) return codeAnswer("null", result.code);
-      const { status, contentType, body, consensusVersion } = result.relayed;
+      const { status, contentType, body, consensusVersion } = result;
       const answer = { ...rpcAnswer(status, "ok", body), contentType: safeType(contentType) };
       return consensusVersion === undefined ? answer : withHeaders(answer, ["Eth-Consensus-Version", consensusVersion]);
     },
@@ -149,7 +149,7 @@ function safeType(contentType: string): string {
 /**
  * The answers in the order of their calls. Its status is 200, unless every one of them is the same failure of ours.
  */
-function batchAnswer(slots: readonly Slot[], results: readonly RelayResult[]): Answer {
+function batchAnswer(slots: readonly Slot[], results: readonly RelayOutcome[]): Answer {
   const parts: Uint8Array[] = [];
   const codes = new Set<ErrorCode | "ok">();
   for (const slot of slots) {
@@ -160,7 +160,7 @@ function batchAnswer(slots: readonly Slot[], results: readonly RelayResult[]): A
     }
     const result = results[slot.at];
     if (result?.ok === true) {
-      parts.push(result.relayed.body);
+      parts.push(result.body);
       codes.add("ok");
     } else {
       const code = result?.code ?? "INTERNAL";

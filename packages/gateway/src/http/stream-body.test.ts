@@ -13,7 +13,7 @@ function streams(to: TestGateway, make: () => AsyncGenerator<Uint8Array>): void 
   const send = to.relay.send.bind(to.relay);
   to.relay.send = async (...call) => {
     const result = await send(...call);
-    return result.ok ? { ok: true, relayed: { ...result.relayed, stream: make() } } : result;
+    return result.ok ? { ...result, stream: make() } : result;
   };
 }
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { request } from "node:http";
 import { suite, test } from "node:test";
 import { noMetrics } from "@turnpike/base";
-import type { RelayResult } from "@turnpike/relay";
+import type { RelayOutcome } from "@turnpike/relay";
 import { eventually, virtualClock } from "@turnpike/testkit";
 import { startTestGateway, type TestGateway } from "../../test/stand-ins.ts";
 import { createRateLimits, type RateLimitsOptions } from "./rate-limits.ts";
@@ -80,7 +80,7 @@ suite("limits at the free door", () => {
 
   test("slow calls of one client take so many places and no more; calls of others go on", async () => {
     await using to = await startTestGateway({ maxConcurrentPerClient: 2, trustedProxies: ["127.0.0.1"] });
-    const slow = Promise.withResolvers<RelayResult>();
+    const slow = Promise.withResolvers<RelayOutcome>();
     to.relay.answer = () => slow.promise;
     const client = "198.51.100.1";
     const held = [post(to, call(1), client), post(to, `[${call(2)},${call(3)}]`, client)];

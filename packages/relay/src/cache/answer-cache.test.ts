@@ -4,8 +4,8 @@ import { noMetrics, type ServiceId } from "@turnpike/base";
 import fc from "fast-check";
 import { ChainView } from "../chain-view/chain-view.ts";
 import { chainViewDefaults } from "../chain-view/options.ts";
-import type { FoundAnswer } from "../direct/found.ts";
 import type { BlockRef, CacheRule } from "../families/method-traits.ts";
+import type { UpstreamAnswer } from "../upstream-answer.ts";
 import { AnswerCache } from "./answer-cache.ts";
 import { type AnswerCacheOptions, answerCacheDefaults } from "./options.ts";
 import type { CacheMiss, CacheQuery, ServiceCache } from "./types.ts";
@@ -46,9 +46,15 @@ function speak(view: ChainView, height: number, nowMs: number): void {
   for (const operator of OPERATORS) view.reported(operator, height, nowMs);
 }
 
-function found(result: string, more: Partial<FoundAnswer> = {}): FoundAnswer {
+function found(result: string, more: Partial<UpstreamAnswer> = {}): UpstreamAnswer {
   const body = Buffer.from(`{"jsonrpc":"2.0","id":1,"result":${result}}`);
-  const base = { status: 200, contentType: "application/json", schemaCheck: "unchecked", operator: "a" } as const;
+  const base = {
+    ok: true,
+    status: 200,
+    contentType: "application/json",
+    schemaCheck: "unchecked",
+    operator: "a",
+  } as const;
   return { ...base, body, isError: false, ...more };
 }
 
@@ -71,16 +77,16 @@ function missOf({ eth, time }: Bench, rule: CacheRule, key?: string): CacheMiss 
   return got as CacheMiss;
 }
 /** Stores an answer to a call. */
-function store(one: Bench, rule: CacheRule, result: string, more: Partial<FoundAnswer> = {}): void {
+function store(one: Bench, rule: CacheRule, result: string, more: Partial<UpstreamAnswer> = {}): void {
   one.eth.put(missOf(one, rule), found(result, more));
 }
 /** The kept body, or undefined. */
 function kept({ eth, time }: Bench, rule: CacheRule, key?: string, id = "1"): string | undefined {
   const got = eth.get(query(rule, key, id), time.nowMs);
-  return got?.kind === "hit" ? Buffer.from(got.found.body).toString() : undefined;
+  return got?.kind === "hit" ? Buffer.from(got.answer.body).toString() : undefined;
 }
 /** Whether an answer is kept once it was stored. */
-function isKept(rule: CacheRule, result = '"0x1"', more: Partial<FoundAnswer> = {}): boolean {
+function isKept(rule: CacheRule, result = '"0x1"', more: Partial<UpstreamAnswer> = {}): boolean {
   const one = bench();
   const got = one.eth.get(query(rule), 0);
   if (got === undefined) return false;
@@ -103,10 +109,10 @@ suite("bytes", () => {
         assert.equal(got?.kind, "hit");
         if (got?.kind !== "hit") continue;
         const wanted = body.replace(/"id"( ?: ?)1/, (_all, colon: string) => `"id"${colon}${id}`);
-        assert.equal(Buffer.from(got.found.body).toString(), wanted);
+        assert.equal(Buffer.from(got.answer.body).toString(), wanted);
         assert.equal(got.ageMs, 5);
-        const { idAt, resultAt, operator, status, schemaCheck } = got.found;
-        const text = Buffer.from(got.found.body);
+        const { idAt, resultAt, operator, status, schemaCheck } = got.answer;
+        const text = Buffer.from(got.answer.body);
         assert.equal(text.toString("utf8", idAt?.start, idAt?.end).trim(), id);
         assert.deepEqual(
           JSON.parse(text.toString("utf8", resultAt?.start, resultAt?.end)),
@@ -122,8 +128,8 @@ suite("bytes", () => {
     const got = one.eth.get({ ...query(at(5)), id: undefined }, 0);
     one.eth.put(got as CacheMiss, found("", { body: Buffer.from("[1]"), contentType: "text/plain" }));
     const hit = one.eth.get({ ...query(at(5)), id: undefined }, 0);
-    assert.ok(hit?.kind === "hit" && Buffer.from(hit.found.body).toString() === "[1]");
-    assert.equal(hit?.kind === "hit" && hit.found.contentType, "text/plain");
+    assert.ok(hit?.kind === "hit" && Buffer.from(hit.answer.body).toString() === "[1]");
+    assert.equal(hit?.kind === "hit" && hit.answer.contentType, "text/plain");
     assert.equal(kept(one, at(5)), undefined);
   });
 
@@ -138,7 +144,7 @@ suite("bytes", () => {
     big.fill(0);
     const first = one.eth.get(query(at(5)), 0);
     assert.ok(first?.kind === "hit");
-    first.found.body.fill(0);
+    first.answer.body.fill(0);
     assert.equal(kept(one, at(5)), Buffer.from(answer.body).toString());
   });
 });
@@ -418,7 +424,7 @@ suite("what is dropped", () => {
             if (got?.kind === "miss") {
               open.push({ miss: got, height: event.height, version: versionAt(event.height) });
             } else if (got?.kind === "hit") {
-              const { result } = JSON.parse(Buffer.from(got.found.body).toString()) as { result: { version: number } };
+              const { result } = JSON.parse(Buffer.from(got.answer.body).toString()) as { result: { version: number } };
               assert.equal(result.version, versionAt(event.height), "stale");
             }
           }

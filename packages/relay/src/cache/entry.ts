@@ -1,6 +1,6 @@
 import type { SchemaCheck } from "@turnpike/protocol";
-import type { FoundAnswer } from "../direct/found.ts";
 import type { MemberSpan } from "../members.ts";
+import type { UpstreamAnswer } from "../upstream-answer.ts";
 import type { Life, RuleName } from "./policy.ts";
 import type { SieveItem } from "./sieve.ts";
 import { loadBody, type StoredBody } from "./stored-body.ts";
@@ -57,15 +57,17 @@ export function entryBytes(key: string, stored: StoredBody, life: Life): number 
 }
 
 /** The answer of an entry with another id. */
-export function answerOf(entry: Entry, id: string): FoundAnswer {
+export function answerOf(entry: Entry, id: string): UpstreamAnswer {
   const { status, contentType, schemaCheck, operator, idStart, resultAt } = entry;
   const body = loadBody(entry.stored, id);
-  if (!entry.hasId) return { status, contentType, schemaCheck, operator, body, isError: false };
+  if (!entry.hasId) return { ok: true, status, contentType, schemaCheck, operator, body, isError: false };
   const idEnd = idStart + body.length - entry.stored.length;
   const idAt = { start: idStart, end: idEnd };
-  if (resultAt === undefined) return { status, contentType, schemaCheck, operator, body, isError: false, idAt };
+  if (resultAt === undefined)
+    return { ok: true, status, contentType, schemaCheck, operator, body, isError: false, idAt };
   const shift = resultAt.start >= idStart ? idEnd - idStart : 0;
   return {
+    ok: true,
     status,
     contentType,
     schemaCheck,
@@ -78,8 +80,7 @@ export function answerOf(entry: Entry, id: string): FoundAnswer {
 }
 
 /** Parsed result of a JSON-RPC answer, or the parsed body; undefined when it is no JSON. */
-export function parseResult(found: FoundAnswer): unknown {
-  const { body, resultAt } = found;
+export function parseResult({ body, resultAt }: UpstreamAnswer): unknown {
   const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   try {
     return JSON.parse(bytes.toString("utf8", resultAt?.start ?? 0, resultAt?.end ?? bytes.length)) as unknown;

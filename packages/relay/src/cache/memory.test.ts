@@ -68,6 +68,7 @@ for (const [name, heightBlocks, minBytes, maxBytes] of [
       const body = chunk.subarray(0, chunk.write(text, "latin1"));
       chunk = chunk.subarray(body.length);
       service.put(got, {
+        ok: true,
         status: 200,
         contentType: "application/json",
         schemaCheck: "unchecked",

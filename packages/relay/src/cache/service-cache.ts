@@ -1,6 +1,6 @@
 import type { Clock, Labels, Metrics, ServiceId } from "@turnpike/base";
-import type { FoundAnswer } from "../direct/found.ts";
 import { findMembers } from "../members.ts";
+import type { UpstreamAnswer } from "../upstream-answer.ts";
 import { Doorkeeper } from "./doorkeeper.ts";
 import { answerOf, type Entry, type EntryOwner, entryBytes, parseResult, type RemovalReason } from "./entry.ts";
 import { CACHE_HITS, CACHE_MISSES } from "./metrics.ts";
@@ -60,10 +60,10 @@ class OneServiceCache implements ServiceCache, EntryOwner {
     const headMark = this.#chain.headMark(nowMs);
     const entry = this.#entries.get(key);
     if (entry !== undefined) {
-      const found = this.#use(entry, id, nowMs);
-      if (found !== undefined) {
+      const answer = this.#use(entry, id, nowMs);
+      if (answer !== undefined) {
         this.#tools.metrics.count(CACHE_HITS, this.#labels.get(entry.rule));
-        return { kind: "hit", found, ageMs: nowMs - entry.storedMs };
+        return { kind: "hit", answer, ageMs: nowMs - entry.storedMs };
       }
     }
     const subject = subjectOf(rule, params);
@@ -76,13 +76,13 @@ class OneServiceCache implements ServiceCache, EntryOwner {
     return { kind: "miss", key, hasId, subject, headMark, forkMark, clearMark: this.#clearMark, finalBlocks };
   }
 
-  put(miss: CacheMiss, found: FoundAnswer): void {
+  put(miss: CacheMiss, answer: UpstreamAnswer): void {
     const { maxEntryBytes } = this.#tools.options;
-    if (found.isError || found.stream !== undefined || found.lastResort !== undefined) return;
-    if (found.status < 200 || found.status > 299) return;
-    if (found.body.length === 0 || found.body.length > maxEntryBytes) return;
-    if (found.body.length > LARGE_BYTES && this.#isFirst(miss.key)) return;
-    this.#tools.later(found.body.length, () => this.#store(miss, found));
+    if (answer.isError || answer.stream !== undefined || answer.lastResort !== undefined) return;
+    if (answer.status < 200 || answer.status > 299) return;
+    if (answer.body.length === 0 || answer.body.length > maxEntryBytes) return;
+    if (answer.body.length > LARGE_BYTES && this.#isFirst(miss.key)) return;
+    this.#tools.later(answer.body.length, () => this.#store(miss, answer));
   }
 
   #isFirst(key: string): boolean {
@@ -124,22 +124,22 @@ class OneServiceCache implements ServiceCache, EntryOwner {
     this.#tools.removed(entry, reason);
   }
 
-  #use(entry: Entry, id: string | undefined, nowMs: number): FoundAnswer | undefined {
+  #use(entry: Entry, id: string | undefined, nowMs: number): UpstreamAnswer | undefined {
     if (this.isDead(entry, nowMs)) {
       this.remove(entry, nowMs >= entry.expiresMs ? "expired" : "head");
       return undefined;
     }
     if (entry.hasId !== (id !== undefined)) return undefined;
-    const found = answerOf(entry, id ?? "");
-    if (entry.heightOf !== undefined && !this.#settle(entry, found, nowMs)) return undefined;
+    const answer = answerOf(entry, id ?? "");
+    if (entry.heightOf !== undefined && !this.#settle(entry, answer, nowMs)) return undefined;
     entry.isUsed = true;
-    return found;
+    return answer;
   }
 
   /** Reads the height of an answer that is used for the first time: most are never used, and it has to be parsed. */
-  #settle(entry: Entry, found: FoundAnswer, nowMs: number): boolean {
+  #settle(entry: Entry, answer: UpstreamAnswer, nowMs: number): boolean {
     const { maxAgeMs, unfinalAgeMs } = this.#tools.options;
-    const height = entry.heightOf?.(parseResult(found));
+    const height = entry.heightOf?.(parseResult(answer));
     const newest = this.#chain.newest(nowMs);
     entry.heightOf = undefined;
     const isKnown = height !== undefined && Number.isSafeInteger(height) && height >= 0;
@@ -157,20 +157,20 @@ class OneServiceCache implements ServiceCache, EntryOwner {
     return true;
   }
 
-  #store(miss: CacheMiss, found: FoundAnswer): void {
+  #store(miss: CacheMiss, answer: UpstreamAnswer): void {
     if (this.#isClosed || miss.clearMark !== this.#clearMark) return;
     const { clock, options } = this.#tools;
     const nowMs = clock.monotonicMs();
-    const members = miss.hasId && found.idAt === undefined ? findMembers(found.body) : undefined;
-    const idAt = miss.hasId ? (found.idAt ?? members?.get("id")) : undefined;
-    const resultAt = miss.hasId ? (found.resultAt ?? (members ?? findMembers(found.body))?.get("result")) : undefined;
+    const members = miss.hasId && answer.idAt === undefined ? findMembers(answer.body) : undefined;
+    const idAt = miss.hasId ? (answer.idAt ?? members?.get("id")) : undefined;
+    const resultAt = miss.hasId ? (answer.resultAt ?? (members ?? findMembers(answer.body))?.get("result")) : undefined;
     if (miss.hasId && (idAt === undefined || resultAt === undefined)) return;
-    const isEmpty = isEmptyResult(found.body, resultAt ?? { start: 0, end: found.body.length });
-    const life = this.#lifeNow(miss, found.operator, isEmpty, nowMs);
+    const isEmpty = isEmptyResult(answer.body, resultAt ?? { start: 0, end: answer.body.length });
+    const life = this.#lifeNow(miss, answer.operator, isEmpty, nowMs);
     if (life === undefined) return;
     const { subject, key } = miss;
     const { heightBlocks, rule, heightOf } = subject;
-    const stored = storeBody(found.body, idAt);
+    const stored = storeBody(answer.body, idAt);
     const bytes = entryBytes(key, stored, life);
     if (bytes > Math.min(options.maxBytes, options.maxEntryBytes)) return;
     const idStart = idAt?.start ?? 0;
@@ -184,10 +184,10 @@ class OneServiceCache implements ServiceCache, EntryOwner {
       idStart,
       hasId: miss.hasId,
       resultAt: resultAt === undefined ? undefined : { start: resultAt.start - shift, end: resultAt.end - shift },
-      status: found.status,
-      contentType: found.contentType,
-      schemaCheck: found.schemaCheck,
-      operator: found.operator,
+      status: answer.status,
+      contentType: answer.contentType,
+      schemaCheck: answer.schemaCheck,
+      operator: answer.operator,
       storedMs: nowMs,
       headMark: miss.headMark,
       finalBlocks: miss.finalBlocks,

@@ -1,6 +1,6 @@
 import type { ReorgListener } from "../chain-view/chain-view.ts";
-import type { FoundAnswer } from "../direct/found.ts";
 import type { CacheRule } from "../families/method-traits.ts";
+import type { UpstreamAnswer } from "../upstream-answer.ts";
 import type { Subject } from "./policy.ts";
 
 /** What the cache has to know of a chain; a `ChainView` is one. */
@@ -39,7 +39,7 @@ export interface CacheMiss {
 /** A kept answer, with the asker's id. */
 export interface CacheHit {
   readonly kind: "hit";
-  readonly found: FoundAnswer;
+  readonly answer: UpstreamAnswer;
   /** Time since the answer came. */
   readonly ageMs: number;
 }
@@ -49,7 +49,7 @@ export interface ServiceCache {
   /** Looks a call up. Undefined: its answer is never kept. Times are monotonic milliseconds. */
   get(query: CacheQuery, nowMs: number): CacheHit | CacheMiss | undefined;
   /** Takes an answer; it is stored later, when nobody waits for it, if it is still true then. */
-  put(miss: CacheMiss, found: FoundAnswer): void;
+  put(miss: CacheMiss, answer: UpstreamAnswer): void;
   /** Forgets what is about blocks from this height on; 0: about any block. A chain view that has a reorganisation does this. */
   dropFrom(heightBlocks: number): void;
   /** Forgets what an operator answered: it turned out to be wrong. */

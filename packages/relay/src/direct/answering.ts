@@ -2,9 +2,9 @@ import type { Clock, Log, Metrics, ServiceId } from "@turnpike/base";
 import { callKey } from "../cache/call-key.ts";
 import type { CacheMiss } from "../cache/types.ts";
 import type { RelayFlag } from "../types.ts";
+import type { UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
 import { crossCheck, wantedAnswers } from "./cross-check.ts";
 import { firstParam, untagFilterId } from "./filters.ts";
-import { type Finding, foundOf } from "./found.ts";
 import type { Job } from "./job.ts";
 import { askInParts, isForLogs } from "./log-ranges.ts";
 import { type PursuitOptions, type PursuitTools, pursue } from "./pursuit.ts";
@@ -29,11 +29,18 @@ export interface SharedRead {
 }
 
 /** The client has no filter of this id: said as nodes say it, so that its library makes a new one. Nobody pays for it. */
-function noFilter({ call, isFree }: Job): Finding {
+function noFilter({ call, isFree }: Job): UpstreamOutcome {
   if (!isFree) return { ok: false, code: "NO_SUPPLIERS", attempts: 0 };
   const body = `{"jsonrpc":"2.0","id":${call.clientId ?? call.id},"error":{"code":-32000,"message":"filter not found"}}`;
-  const good = { kind: "good", schemaCheck: "unchecked", isError: true, body: Buffer.from(body) } as const;
-  return { ok: true, found: foundOf({ ...good, result: undefined }, 200, "application/json", "") };
+  return {
+    ok: true,
+    status: 200,
+    contentType: "application/json",
+    body: Buffer.from(body),
+    schemaCheck: "unchecked",
+    operator: "",
+    isError: true,
+  };
 }
 
 const TELL_EVERY_MS = 60_000;
@@ -49,7 +56,7 @@ export class Answering {
   }
 
   /** Answers a job. Free reads are answered from what is kept; equal ones that are in flight together are one. */
-  answer(job: Job): Promise<Finding> | Finding {
+  answer(job: Job): Promise<UpstreamOutcome> | UpstreamOutcome {
     if (job.isOnce) return this.#once(job);
     const read = this.look(job);
     if (read === undefined) return this.ask(job);
@@ -57,18 +64,18 @@ export class Answering {
     return this.share(job, read, () => this.ask(job));
   }
 
-  async #once(job: Job): Promise<Finding> {
-    let finding: Finding | undefined;
+  async #once(job: Job): Promise<UpstreamOutcome> {
+    let outcome: UpstreamOutcome | undefined;
     try {
-      finding = await this.ask(job);
-      return finding;
+      outcome = await this.ask(job);
+      return outcome;
     } finally {
-      if (mayHaveNews(job, finding)) job.set.wrote();
+      if (mayHaveNews(job, outcome)) job.set.wrote();
     }
   }
 
   /** Looks a free read up: its kept answer, or how it is shared; undefined: it is by itself. */
-  look(job: Job): Extract<Finding, { ok: true }> | SharedRead | undefined {
+  look(job: Job): UpstreamAnswer | SharedRead | undefined {
     const { call, set, traits, isFree, isOnce } = job;
     if (!isFree || isOnce) return undefined;
     const key = callKey(call);
@@ -77,24 +84,24 @@ export class Answering {
     if (rule === undefined || rule.by === "never" || !this.#modules.flags.cache) return { key, miss: undefined };
     const id = call.clientId ?? call.id;
     const kept = set.memory.cache.get({ key, rule, params: call.params, id }, this.#modules.clock.monotonicMs());
-    return kept?.kind === "hit" ? { ok: true, found: kept.found } : { key, miss: kept };
+    return kept?.kind === "hit" ? kept.answer : { key, miss: kept };
   }
 
   /** Joins equal reads that are in flight, or runs this one and keeps its answer. */
-  share(job: Job, read: SharedRead, run: () => Promise<Finding>): Promise<Finding> {
+  share(job: Job, read: SharedRead, run: () => Promise<UpstreamOutcome>): Promise<UpstreamOutcome> {
     const { call, set, signal } = job;
-    return set.flights.join(read.key, call.clientId ?? call.id, signal, run, (finding) =>
-      this.keep(job, read, finding),
+    return set.flights.join(read.key, call.clientId ?? call.id, signal, run, (outcome) =>
+      this.keep(job, read, outcome),
     );
   }
 
   /** Keeps the answer to a read, where it may be kept. */
-  keep({ set }: Job, { miss }: SharedRead, finding: Finding): void {
-    if (finding.ok && miss !== undefined) set.memory.cache.put(miss, finding.found);
+  keep({ set }: Job, { miss }: SharedRead, outcome: UpstreamOutcome): void {
+    if (outcome.ok && miss !== undefined) set.memory.cache.put(miss, outcome);
   }
 
   /** Asks suppliers, whatever is kept or in flight. */
-  ask(job: Job): Promise<Finding> {
+  ask(job: Job): Promise<UpstreamOutcome> {
     const { flags, metrics, clock, maxAnswerBytes } = this.#modules;
     if (!flags.log_splitting || !isForLogs(job)) return this.#compare(job);
     return askInParts(job, {
@@ -111,7 +118,7 @@ export class Answering {
     return (flags.log_splitting && isForLogs(job)) || wantedAnswers(job, flags.cross_validation) > 1;
   }
 
-  #compare(job: Job): Promise<Finding> {
+  #compare(job: Job): Promise<UpstreamOutcome> {
     const { flags, metrics, clock } = this.#modules;
     const wanted = wantedAnswers(job, flags.cross_validation);
     if (wanted <= 1) return this.pursue(job);
@@ -140,7 +147,7 @@ export class Answering {
   }
 
   /** Asks suppliers until one answers, and nothing else. */
-  pursue(job: Job, options?: PursuitOptions): Promise<Finding> {
+  pursue(job: Job, options?: PursuitOptions): Promise<UpstreamOutcome> {
     const isOwn = job.filter !== "use" || untagFilterId(job.client, firstParam(job.call)) !== undefined;
     if (!isOwn) return Promise.resolve(noFilter(job));
     return pursue(job, this.#modules.pursuit, options);

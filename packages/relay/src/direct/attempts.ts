@@ -1,15 +1,16 @@
 import { type Clock, type Log, type Metrics, parseJson } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
-import type { BadAnswer } from "../answer.ts";
 import { findMembers, replaceSpan } from "../members.ts";
 import { ATTEMPT_DURATION, ATTEMPTS } from "../metrics.ts";
 import { isHeldAgainst } from "../quality/score.ts";
+import { retryAfterMsOf } from "../transport/transport.ts";
+import { type AttemptResult, type FailedAttempt, failedAttempt, type UpstreamAnswer } from "../upstream-answer.ts";
 import { checkAgainstChain, learnFromFailure } from "./chain-check.ts";
 import type { AttemptHandle } from "./exchange.ts";
 import { outcomeOf, within } from "./failure.ts";
 import { bodyForMaker, tagFilterId } from "./filters.ts";
 import { type Job, rememberedName } from "./job.ts";
-import type { AttemptResult, Target } from "./target.ts";
+import type { Target } from "./target.ts";
 
 /** What {@link Attempts} work with. */
 export interface AttemptsModules {
@@ -43,27 +44,27 @@ export class Attempts {
       const unverified = await this.verify(target, shareMs);
       if (unverified === "wrong_chain") return unverified;
       if (unverified !== undefined) return this.record(target, call, startMs, unverified);
-      if (handle.isOver === true) return { kind: "bad", blame: "client", reason: "aborted", isUnsent: true };
+      if (handle.isOver === true) return { ok: false, blame: "client", reason: "aborted", isUnsent: true };
       leftMs = shareMs - (clock.monotonicMs() - startMs);
     }
     const body = filter === "use" ? bodyForMaker(call, job.client) : call.body;
     const span = job.span?.child("relay.attempt", "client", { operator: target.operator });
     // A newest block is held against the chain's height before anybody gets it.
     const stream = mayStream && job.traits?.tipOf === undefined ? target.streaming(call) : undefined;
-    const exchanged = await target.exchange(call, body, leftMs, signal, 1, handle, stream);
-    let result = target.read(call, exchanged, { isFree });
+    const response = await target.exchange(call, body, leftMs, signal, 1, handle, stream);
+    let result = target.read(call, response, { isFree });
     const nowMs = clock.monotonicMs();
-    if (result.kind === "good") {
-      if (filter === "create" && !result.good.isError) result = withTaggedFilter(target, job.client, result);
+    if (result.ok) {
+      if (filter === "create" && !result.isError) result = withTaggedFilter(target, job.client, result);
       else result = checkAgainstChain(target, job, result, nowMs);
     } else {
-      const restMs = exchanged.ok && "answer" in exchanged ? exchanged.retryAfterMs : undefined;
+      const restMs = response.ok ? retryAfterMsOf(response) : undefined;
       if (restMs !== undefined) target.quality.rest(nowMs, restMs);
       if (result.reason === "state_unavailable") learnFromFailure(target, job, nowMs);
       span?.fail(result.reason);
     }
     span?.end();
-    if (result.kind === "bad" && result.reason === "aborted") return result;
+    if (!result.ok && result.reason === "aborted") return result;
     return this.record(target, call, startMs, result);
   }
 
@@ -76,12 +77,12 @@ export class Attempts {
   }
 
   /** Probes a supplier that no call may go to before; undefined when calls may. */
-  async verify(target: Target, timeoutMs: number): Promise<BadAnswer | "wrong_chain" | undefined> {
+  async verify(target: Target, timeoutMs: number): Promise<FailedAttempt | "wrong_chain" | undefined> {
     if (target.isVerified) return undefined;
     const isProbed = await within(this.#modules.probe(target), timeoutMs);
     if (target.isWrongChain) return "wrong_chain";
     if (target.isVerified) return undefined;
-    return { kind: "bad", blame: "wire", reason: isProbed ? "connection" : "timeout", isUnsent: true };
+    return { ok: false, blame: "wire", reason: isProbed ? "connection" : "timeout", isUnsent: true };
   }
 
   /** Holds how an attempt ended for or against its supplier. */
@@ -90,12 +91,12 @@ export class Attempts {
     const nowMs = clock.monotonicMs();
     const service = target.serviceId;
     const outcome = outcomeOf(result);
-    const blame = result.kind === "bad" ? result.blame : "none";
-    const reason = result.kind === "bad" ? result.reason : "none";
+    const blame = result.ok ? "none" : result.blame;
+    const reason = result.ok ? "none" : result.reason;
     metrics.count(ATTEMPTS, { service, outcome, blame, reason });
     metrics.observe(ATTEMPT_DURATION, (nowMs - startMs) / 1_000, { service, outcome });
     const latencyMs = nowMs - startMs;
-    if (result.kind === "good") {
+    if (result.ok) {
       target.quality.good(nowMs, latencyMs);
       target.latency.add(call.operation, nowMs, latencyMs);
       target.health.markUp();
@@ -110,16 +111,11 @@ export class Attempts {
 }
 
 /** The answer with a filter id that names its supplier and its owner. */
-function withTaggedFilter(
-  target: Target,
-  client: string,
-  result: Extract<AttemptResult, { kind: "good" }>,
-): AttemptResult {
-  const { good } = result;
-  const span = findMembers(good.body)?.get("result");
-  const own = span === undefined ? undefined : parseJson(good.body.subarray(span.start, span.end));
+function withTaggedFilter(target: Target, client: string, answer: UpstreamAnswer): AttemptResult {
+  const { body } = answer;
+  const span = findMembers(body)?.get("result");
+  const own = span === undefined ? undefined : parseJson(body.subarray(span.start, span.end));
   const id = own?.ok === true ? tagFilterId(target.tag, client, own.value) : undefined;
-  if (id === undefined || span === undefined) return { kind: "bad", blame: "supplier", reason: "schema" };
-  const { idAt: _, resultAt: __, ...rest } = good;
-  return { ...result, good: { ...rest, body: replaceSpan(good.body, span, JSON.stringify(id)) } };
+  if (id === undefined || span === undefined) return failedAttempt("supplier", "schema");
+  return { ...answer, body: replaceSpan(body, span, JSON.stringify(id)), idAt: undefined, resultAt: undefined };
 }

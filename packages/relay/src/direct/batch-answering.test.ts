@@ -5,7 +5,7 @@ import { createCatalogue } from "@turnpike/catalogue";
 import { type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
 import { eventually, rpcAnswer, startEvmUpstream, type Upstream, virtualClock } from "@turnpike/testkit";
 import { parseFreeRpc } from "../families/free-call.ts";
-import type { RelayResult } from "../types.ts";
+import type { RelayOutcome } from "../types.ts";
 import { createDirectRelay, type DirectRelay } from "./direct-relay.ts";
 import { directRelayDefaults } from "./options.ts";
 
@@ -58,11 +58,11 @@ function relayTo(upstream: Upstream): DirectRelay {
 }
 
 /** Bytes of the answers, and how many there are none of because they are too much. */
-function weigh(results: readonly RelayResult[]): { readonly bytes: number; readonly refused: number } {
+function weigh(results: readonly RelayOutcome[]): { readonly bytes: number; readonly refused: number } {
   let bytes = 0;
   let refused = 0;
   for (const result of results) {
-    if (result.ok) bytes += result.relayed.body.length;
+    if (result.ok) bytes += result.body.length;
     else {
       assert.equal(result.code, "ANSWER_TOO_LARGE");
       refused++;
@@ -80,7 +80,7 @@ suite("the answers of one batch together are bounded", () => {
     assert.ok(bytes <= MOST && bytes > MOST - 2 * MIB, String(bytes));
     assert.ok(refused > 0);
     for (const [id, result] of results.entries()) {
-      if (result.ok) assert.ok(Buffer.from(result.relayed.body.subarray(0, 40)).includes(`"id":${id},`));
+      if (result.ok) assert.ok(Buffer.from(result.body.subarray(0, 40)).includes(`"id":${id},`));
     }
     assert.equal(upstream.paid().length, 1);
   });
@@ -91,7 +91,7 @@ suite("the answers of one batch together are bounded", () => {
     const calls = Array.from({ length: 2 * CALLS }, (_, id) => logs(id, `0x${id}`));
     const results = await relay.sendBatch([...calls, sent(1_000)]);
     const last = results.at(-1);
-    assert.ok(last?.ok === true && Buffer.from(last.relayed.body).includes('"0xabc"'));
+    assert.ok(last?.ok === true && Buffer.from(last.body).includes('"0xabc"'));
     assert.ok(weigh(results).bytes <= MOST + 1_024);
     assert.ok(upstream.paid().length < calls.length, String(upstream.paid().length));
   });
@@ -128,7 +128,7 @@ suite("the answers of one batch together are bounded", () => {
     mayAnswer.resolve();
     assert.ok(weigh(await batch).refused > 0);
     const result = await other;
-    assert.ok(result.ok && Buffer.from(result.relayed.body.subarray(0, 40)).includes('"id":7777,'));
+    assert.ok(result.ok && Buffer.from(result.body.subarray(0, 40)).includes('"id":7777,'));
     assert.equal(upstream.paid().length, 1);
   });
 });

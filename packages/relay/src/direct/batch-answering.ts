@@ -1,10 +1,10 @@
 import type { Clock } from "@turnpike/base";
+import { type UpstreamOutcome, withOwnId } from "../upstream-answer.ts";
 import { AnswerRoom, SMALL_ANSWER_BYTES } from "./answer-room.ts";
 import type { Answering, SharedRead } from "./answering.ts";
 import type { Attempts } from "./attempts.ts";
 import { relayBatch } from "./batch-relay.ts";
 import { checkAgainstChain } from "./chain-check.ts";
-import { type Finding, withOwnId } from "./found.ts";
 import type { Job } from "./job.ts";
 import { mayBatch, mayHaveNews } from "./sending.ts";
 import type { SupplierSet } from "./supplier-set.ts";
@@ -33,21 +33,21 @@ interface Asked extends Place {
   readonly others: Place[];
 }
 
-const INTERNAL: Finding = { ok: false, code: "INTERNAL", attempts: 0 };
-const TOO_LARGE: Finding = { ok: false, code: "ANSWER_TOO_LARGE", attempts: 0 };
+const INTERNAL: UpstreamOutcome = { ok: false, code: "INTERNAL", attempts: 0 };
+const TOO_LARGE: UpstreamOutcome = { ok: false, code: "ANSWER_TOO_LARGE", attempts: 0 };
 
-/** The room for a batch's findings. */
-class FindingRoom extends AnswerRoom {
-  readonly #counted = new WeakSet<Finding>();
+/** The room for a batch's outcomes. */
+class OutcomeRoom extends AnswerRoom {
+  readonly #counted = new WeakSet<UpstreamOutcome>();
 
-  /** The finding, counted once, or that there is no room for it. */
-  fit(finding: Finding): Finding {
-    if (!finding.ok) return finding;
-    const { length } = finding.found.body;
-    if (length <= SMALL_ANSWER_BYTES || this.#counted.has(finding)) return finding;
+  /** The outcome, counted once, or that there is no room for it. */
+  fit(outcome: UpstreamOutcome): UpstreamOutcome {
+    if (!outcome.ok) return outcome;
+    const { length } = outcome.body;
+    if (length <= SMALL_ANSWER_BYTES || this.#counted.has(outcome)) return outcome;
     if (!this.take(length)) return TOO_LARGE;
-    this.#counted.add(finding);
-    return finding;
+    this.#counted.add(outcome);
+    return outcome;
   }
 
   /** True for a job that is not begun any more. A write is: its client must learn what became of it. */
@@ -61,16 +61,16 @@ class FindingRoom extends AnswerRoom {
  * rest goes upstream, together where that is right. Answers stand in the order of the jobs. Those that there is no room
  * for are ANSWER_TOO_LARGE.
  */
-export async function answerBatch(jobs: readonly Job[], modules: BatchModules): Promise<readonly Finding[]> {
+export async function answerBatch(jobs: readonly Job[], modules: BatchModules): Promise<readonly UpstreamOutcome[]> {
   const { answering, set, signal } = modules;
-  const findings: (Finding | undefined)[] = Array.from({ length: jobs.length });
-  const room = new FindingRoom();
+  const outcomes: (UpstreamOutcome | undefined)[] = Array.from({ length: jobs.length });
+  const room = new OutcomeRoom();
   const asked: Asked[] = [];
   const shared = new Map<string, Asked>();
   for (const [index, job] of jobs.entries()) {
     const read = room.refuses(job) ? TOO_LARGE : answering.look(job);
     if (read !== undefined && "ok" in read) {
-      findings[index] = room.fit(read);
+      outcomes[index] = room.fit(read);
       continue;
     }
     const equal = read === undefined ? undefined : shared.get(read.key);
@@ -95,39 +95,39 @@ export async function answerBatch(jobs: readonly Job[], modules: BatchModules): 
       continue;
     }
     // Whom the answer that is in flight does not help asks for itself.
-    const run = (): Promise<Finding> => (isJoined ? answering.ask(job) : sendAlone(job));
-    const wait = answering.share(job, read, run).then((finding) => answered(one, finding));
+    const run = (): Promise<UpstreamOutcome> => (isJoined ? answering.ask(job) : sendAlone(job));
+    const wait = answering.share(job, read, run).then((outcome) => answered(one, outcome));
     // It is waited for below; what goes wrong until then must not be nobody's.
     wait.catch(() => {});
     waits.push(wait);
   }
 
   /** Sends a read for which others may wait, too. */
-  async function sendAlone(job: Job): Promise<Finding> {
-    const [finding = INTERNAL] = await send([job], modules, room);
-    return finding;
+  async function sendAlone(job: Job): Promise<UpstreamOutcome> {
+    const [outcome = INTERNAL] = await send([job], modules, room);
+    return outcome;
   }
 
   /** Takes an answer to its places. Gives a promise while one of them asks for itself. */
-  function answered({ index, others }: Asked, finding: Finding): Promise<unknown> | undefined {
-    findings[index] = room.fit(finding);
-    const again = others.flatMap((other) => repeat(other, finding) ?? []);
+  function answered({ index, others }: Asked, outcome: UpstreamOutcome): Promise<unknown> | undefined {
+    outcomes[index] = room.fit(outcome);
+    const again = others.flatMap((other) => repeat(other, outcome) ?? []);
     return again.length === 0 ? undefined : Promise.all(again);
   }
 
   /** Answers a call by what an equal one was answered; whether there is room is known before that is copied. */
-  function repeat({ index, job }: Place, finding: Finding): Promise<void> | undefined {
+  function repeat({ index, job }: Place, outcome: UpstreamOutcome): Promise<void> | undefined {
     const id = job.call.clientId ?? job.call.id;
-    if (!finding.ok || id === undefined) findings[index] = room.fit(finding);
-    else if (!room.take(finding.found.body.length)) findings[index] = TOO_LARGE;
+    if (!outcome.ok || id === undefined) outcomes[index] = room.fit(outcome);
+    else if (!room.take(outcome.body.length)) outcomes[index] = TOO_LARGE;
     else {
-      const found = withOwnId(finding.found, id);
-      if (found === undefined) {
-        return answering.ask(job).then((own) => {
-          findings[index] = room.fit(own);
+      const own = withOwnId(outcome, id);
+      if (own === undefined) {
+        return answering.ask(job).then((asked) => {
+          outcomes[index] = room.fit(asked);
         });
       }
-      findings[index] = { ok: true, found };
+      outcomes[index] = own;
     }
     return undefined;
   }
@@ -136,21 +136,25 @@ export async function answerBatch(jobs: readonly Job[], modules: BatchModules): 
     const jobsSent = sent.map(({ job }) => job);
     const answers = await send(jobsSent, modules, room);
     for (const [at, one] of sent.entries()) {
-      const finding = answers[at] ?? INTERNAL;
-      if (one.read !== undefined) answering.keep(one.job, one.read, finding);
-      const again = answered(one, finding);
+      const outcome = answers[at] ?? INTERNAL;
+      if (one.read !== undefined) answering.keep(one.job, one.read, outcome);
+      const again = answered(one, outcome);
       if (again !== undefined) waits.push(again);
     }
   }
   await Promise.all(waits);
-  return findings.map((finding) => finding ?? INTERNAL);
+  return outcomes.map((outcome) => outcome ?? INTERNAL);
 }
 
-async function send(jobs: readonly Job[], modules: BatchModules, room: FindingRoom): Promise<readonly Finding[]> {
+async function send(
+  jobs: readonly Job[],
+  modules: BatchModules,
+  room: OutcomeRoom,
+): Promise<readonly UpstreamOutcome[]> {
   const { set, clock, signal, closing, attempts, answering } = modules;
-  let findings: readonly Finding[] = [];
+  let outcomes: readonly UpstreamOutcome[] = [];
   try {
-    findings = await relayBatch(jobs, {
+    outcomes = await relayBatch(jobs, {
       timeoutMs: set.config.timeoutMs,
       maxAttempts: set.config.maxAttempts,
       clock,
@@ -162,22 +166,18 @@ async function send(jobs: readonly Job[], modules: BatchModules, room: FindingRo
         // What is sent alone others may wait for too, who have room of their own.
         const isShared = jobs.length === 1;
         if (!isShared && room.refuses(job)) return TOO_LARGE;
-        const finding = await (answering.needsCare(job)
+        const outcome = await (answering.needsCare(job)
           ? answering.ask(job)
-          : answering.pursue(job, before && { asked: new Set([before.operator]), last: before.error }));
-        return isShared ? finding : room.fit(finding);
+          : answering.pursue(job, before && { asked: new Set([before.operator]), last: before.fallback }));
+        return isShared ? outcome : room.fit(outcome);
       },
       verify: (target, timeoutMs) => attempts.verify(target, timeoutMs),
       exchange: (target, call, body, timeoutMs, scale) => target.exchange(call, body, timeoutMs, signal, scale),
-      check: (target, job, good) => {
-        const ended = { kind: "good", good, status: 200, contentType: "application/json" } as const;
-        const checked = checkAgainstChain(target, job, ended, clock.monotonicMs());
-        return checked.kind === "good" ? checked.good : checked;
-      },
+      check: (target, job, answer) => checkAgainstChain(target, job, answer, clock.monotonicMs()),
       record: (target, call, startMs, result) => void attempts.record(target, call, startMs, result),
     });
-    return findings;
+    return outcomes;
   } finally {
-    if (jobs.some((job, at) => mayHaveNews(job, findings[at]))) set.wrote();
+    if (jobs.some((job, at) => mayHaveNews(job, outcomes[at]))) set.wrote();
   }
 }

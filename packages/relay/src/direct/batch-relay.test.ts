@@ -87,7 +87,7 @@ function relayTo(upstream: Upstream, metrics: Metrics = noMetrics): DirectRelay 
 async function ask(relay: DirectRelay, timeoutMs = 180_000): Promise<readonly string[]> {
   const asked = [balance(1, "0x1"), balance(2, "0xbad"), balance(3, "0x3")];
   const results = await relay.sendBatch(asked.map((one) => request(one, timeoutMs)));
-  return results.map((result) => (result.ok ? Buffer.from(result.relayed.body).toString() : result.code));
+  return results.map((result) => (result.ok ? Buffer.from(result.body).toString() : result.code));
 }
 
 const good = (id: number): string => `{"jsonrpc":"2.0","id":${id},"result":"0x${id}"}`;

@@ -1,20 +1,18 @@
 import { AppError, type Clock } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
-import type { BadAnswer, GoodAnswer } from "../answer.ts";
 import type { FailureReason } from "../families/family.ts";
 import { takeNext } from "../quality/selection.ts";
+import { retryAfterMsOf, type TransportFailure, type UpstreamResponse } from "../transport/transport.ts";
+import type { AttemptResult, FailedAttempt, UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
 import { joinBatch, readBatch } from "./batch.ts";
-import type { ExchangeResult } from "./exchange.ts";
 import { failureCode, type Tally } from "./failure.ts";
-import { type Finding, type FoundAnswer, foundOf } from "./found.ts";
 import type { Job } from "./job.ts";
-import { errorOf } from "./sending.ts";
-import { type AttemptResult, type FailedAttempt, faultOf, type Target } from "./target.ts";
+import type { Target } from "./target.ts";
 
-/** What a batch has shown of one of its calls: who was asked, and the error that it gave, if it did. */
+/** What a batch has shown of one of its calls: who was asked, and what the client may get of that, if anything. */
 export interface EarlierAttempt {
   readonly operator: string;
-  readonly error: FoundAnswer | undefined;
+  readonly fallback: UpstreamAnswer | undefined;
 }
 
 /** What {@link relayBatch} needs of the relay that it is part of. */
@@ -30,17 +28,17 @@ export interface BatchTools {
   closing(): AbortSignal | undefined;
   /** Suppliers for a job like this, the best first. */
   order(job: Job): Target[];
-  single(job: Job, before?: EarlierAttempt): Promise<Finding>;
-  verify(target: Target, timeoutMs: number): Promise<BadAnswer | "wrong_chain" | undefined>;
+  single(job: Job, before?: EarlierAttempt): Promise<UpstreamOutcome>;
+  verify(target: Target, timeoutMs: number): Promise<FailedAttempt | "wrong_chain" | undefined>;
   exchange(
     target: Target,
     call: BackendCall,
     body: Uint8Array,
     timeoutMs: number,
     scale: number,
-  ): Promise<ExchangeResult>;
+  ): Promise<UpstreamResponse | TransportFailure>;
   /** Holds a good answer against what is known of the chain. */
-  check(target: Target, job: Job, answer: GoodAnswer): GoodAnswer | FailedAttempt;
+  check(target: Target, job: Job, answer: UpstreamAnswer): AttemptResult;
   record(target: Target, call: BackendCall, startMs: number, result: AttemptResult): void;
 }
 
@@ -51,7 +49,7 @@ const MAX_SINGLES = 16;
 /** The answer to a batch may be so many times larger than that to one call. */
 const MAX_SCALE = 8;
 
-type Slots = (Finding | undefined)[];
+type Slots = (UpstreamOutcome | undefined)[];
 type Indexed = readonly [index: number, job: Job];
 
 /** Runs tasks, so many at once. */
@@ -74,7 +72,7 @@ function createLanes(width: number): (task: () => Promise<void>) => Promise<void
  * Relays a client's batch. Reads of one way of speaking go upstream together; filter calls, and what may write, go by
  * themselves. What a supplier leaves out or gets wrong is asked of another, call by call.
  */
-export async function relayBatch(jobs: readonly Job[], tools: BatchTools): Promise<Finding[]> {
+export async function relayBatch(jobs: readonly Job[], tools: BatchTools): Promise<UpstreamOutcome[]> {
   const results: Slots = Array.from({ length: jobs.length });
   const groups = new Map<string, Indexed[]>();
   const alone: Indexed[] = [];
@@ -122,7 +120,7 @@ async function relayTogether(
   const all = [...ordered];
   const asked = new Set<string>();
   const tally: Tally = { attempts: 0, failures: [] };
-  const failed = (target: Target, startMs: number, result: BadAnswer): void => {
+  const failed = (target: Target, startMs: number, result: FailedAttempt): void => {
     tally.failures.push(result);
     tools.record(target, call, startMs, result);
   };
@@ -150,20 +148,21 @@ async function relayTogether(
     }
     const restMs = shareMs - (clock.monotonicMs() - startMs);
     const scale = Math.min(MAX_SCALE, items.length);
-    const exchanged = await tools.exchange(target, call, joined.body, restMs, scale);
-    if (!exchanged.ok) {
-      failed(target, startMs, faultOf(exchanged));
-      // One slow call makes all of them late, whoever is asked.
-      if (exchanged.reason === "overloaded" || exchanged.reason === "timeout") break;
+    const response = await tools.exchange(target, call, joined.body, restMs, scale);
+    if (!response.ok) {
+      failed(target, startMs, response);
+      // One slow call makes all of them late, whatever supplier is asked.
+      if (response.reason === "overloaded" || response.reason === "timeout") break;
       continue;
     }
-    if ("streamed" in exchanged) throw new AppError("INTERNAL", { message: "A batch was streamed." });
-    if (exchanged.retryAfterMs !== undefined) target.quality.rest(clock.monotonicMs(), exchanged.retryAfterMs);
-    const read = readBatch(target.family, joined, exchanged.answer);
+    if (response.stream !== undefined) throw new AppError("INTERNAL", { message: "A batch was streamed." });
+    const pauseMs = retryAfterMsOf(response);
+    if (pauseMs !== undefined) target.quality.rest(clock.monotonicMs(), pauseMs);
+    const read = readBatch(target.family, joined, response, target.operator);
     if (read.kind === "refused") {
       if (!read.isForBytes) target.refusedBatch(items.length);
       isRefused = true;
-    } else if (read.kind === "bad") failed(target, startMs, read);
+    } else if (read.kind === "failed") failed(target, startMs, read.failure);
     else {
       await finish(items, read.answers, { target, startMs, results, tools, single });
       return;
@@ -194,40 +193,32 @@ interface Finishing {
 /** Takes the good answers, and asks others for the rest. One batch is one signal about its supplier. */
 async function finish(
   items: readonly Indexed[],
-  answers: readonly (GoodAnswer | BadAnswer | undefined)[],
+  answers: readonly (AttemptResult | undefined)[],
   { target, startMs, results, tools, single }: Finishing,
 ): Promise<void> {
   const { operator } = target;
   const again: Promise<void>[] = [];
-  let signal: AttemptAnswer | undefined;
+  let signal: AttemptResult | undefined;
   let signalCall: BackendCall | undefined;
   for (const [at, item] of items.entries()) {
     const [index, job] = item;
     const { call } = job;
     const given = answers[at];
-    const answer: AttemptAnswer | undefined = given?.kind === "good" ? tools.check(target, job, given) : given;
-    if (answer?.kind === "good") {
-      results[index] = { ok: true, found: foundOf(answer, 200, "application/json", operator) };
-      if (signal === undefined || signal.kind !== "bad") [signal, signalCall] = [answer, call];
+    const result = given?.ok === true ? tools.check(target, job, given) : given;
+    if (result?.ok === true) {
+      results[index] = result;
+      if (signal?.ok !== false) [signal, signalCall] = [result, call];
       continue;
     }
-    if (answer !== undefined && (signal?.kind !== "bad" || answer.blame === "supplier")) {
-      [signal, signalCall] = [answer, call];
+    if (result !== undefined && (signal?.ok !== false || result.blame === "supplier")) {
+      [signal, signalCall] = [result, call];
     }
-    const error =
-      answer?.stale !== undefined
-        ? { ...answer.stale, lastResort: answer.reason }
-        : answer?.errorBody && errorOf(call, answer, answer.errorBody, operator);
-    again.push(single(item, { operator, error }));
+    again.push(single(item, { operator, fallback: result?.fallback }));
   }
   if (signal !== undefined && signalCall !== undefined) {
-    const result: AttemptResult =
-      signal.kind === "good" ? { kind: "good", good: signal, status: 200, contentType: "application/json" } : signal;
     // Its time says nothing about how long one of its calls takes.
-    const call = signal.kind === "good" ? { ...signalCall, operation: "batch" } : signalCall;
-    tools.record(target, call, startMs, result);
+    const call = signal.ok ? { ...signalCall, operation: "batch" } : signalCall;
+    tools.record(target, call, startMs, signal);
   }
   await Promise.all(again);
 }
-
-type AttemptAnswer = GoodAnswer | FailedAttempt;

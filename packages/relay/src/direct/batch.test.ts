@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { BackendCall } from "@turnpike/protocol";
 import fc from "fast-check";
+import { responseOf } from "../../test/response.ts";
 import { evm } from "../families/evm.ts";
 import { joinBatch, readBatch } from "./batch.ts";
 
@@ -16,13 +17,6 @@ const call = (id: string, clientId?: string): BackendCall => ({
   ...(clientId === undefined ? {} : { clientId }),
 });
 
-const answer = (text: string, status = 200): Parameters<typeof readBatch>[2] => ({
-  status,
-  contentType: "application/json",
-  body: Buffer.from(text),
-  truncated: false,
-});
-
 test("a batch is the calls' own bytes; equal ids are numbered, and given back", () => {
   const apart = joinBatch([call("7"), call('"x"')]);
   assert.equal(
@@ -34,10 +28,15 @@ test("a batch is the calls' own bytes; equal ids are numbered, and given back", 
     JSON.parse(Buffer.from(equal.body).toString()).map(({ id }: { id: number }) => id),
     [1, 2, 3],
   );
-  const read = readBatch(evm, equal, answer("[3,2,1]".replace(/\d/g, '{"jsonrpc":"2.0","id":$&,"result":"$&"}')));
+  const read = readBatch(
+    evm,
+    equal,
+    responseOf("[3,2,1]".replace(/\d/g, '{"jsonrpc":"2.0","id":$&,"result":"$&"}')),
+    "a",
+  );
   assert.ok(read.kind === "answers");
   assert.deepEqual(
-    read.answers.map((one) => (one.kind === "good" ? Buffer.from(one.body).toString() : one.reason)),
+    read.answers.map((one) => (one.ok ? Buffer.from(one.body).toString() : one.reason)),
     [
       '{"jsonrpc":"2.0","id":7,"result":"1"}',
       '{"jsonrpc":"2.0","id":7,"result":"2"}',
@@ -63,11 +62,11 @@ test("no bytes make the reading of a batch throw, and no answer is taken for ano
   );
   fc.assert(
     fc.property(texts, fc.constantFrom(200, 500, 400), (text, status) => {
-      const read = readBatch(evm, joined, answer(text, status));
+      const read = readBatch(evm, joined, responseOf(text, status), "a");
       if (read.kind !== "answers") return;
       const given = JSON.parse(text) as ({ id: unknown; result: unknown } | null)[];
       for (const [at, one] of read.answers.entries()) {
-        if (one.kind !== "good") continue;
+        if (!one.ok) continue;
         const value = JSON.parse(Buffer.from(one.body).toString()) as { id: number; result: unknown };
         assert.equal(value.id, at + 1);
         assert.deepEqual(value.result, given.find((one) => one?.id === at + 1)?.result);
@@ -80,8 +79,8 @@ test("no bytes make the reading of a batch throw, and no answer is taken for ano
 test("refusals of a batch are told from faults", () => {
   const joined = joinBatch([call("1"), call("2")]);
   const kind = (text: string, status = 200): string => {
-    const read = readBatch(evm, joined, answer(text, status));
-    return read.kind === "bad" ? read.reason : read.kind;
+    const read = readBatch(evm, joined, responseOf(text, status), "a");
+    return read.kind === "failed" ? read.failure.reason : read.kind;
   };
   assert.equal(kind("no", 400), "refused");
   assert.equal(kind("", 405), "refused");

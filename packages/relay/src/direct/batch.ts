@@ -1,8 +1,7 @@
 import { joinJsonArray } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
-import type { BadAnswer, GoodAnswer, SupplierAnswer } from "../answer.ts";
 import { isSuccess } from "../answer.ts";
-import type { Family } from "../families/family.ts";
+import type { FailureReason, Family } from "../families/family.ts";
 import {
   classifyRpcObject,
   rawMember,
@@ -12,6 +11,8 @@ import {
   scanObjects,
 } from "../free-answer.ts";
 import { findMembers, replaceSpan } from "../members.ts";
+import type { UpstreamResponse } from "../transport/transport.ts";
+import { type AttemptResult, type FailedAttempt, failedAttempt } from "../upstream-answer.ts";
 
 /** Calls of one batch as they are sent upstream. */
 export interface JoinedBatch {
@@ -42,30 +43,36 @@ export function joinBatch(calls: readonly BackendCall[]): JoinedBatch {
  * in it, which says nothing about how many calls it takes.
  */
 export type BatchReading =
-  | { readonly kind: "answers"; readonly answers: readonly (GoodAnswer | BadAnswer)[] }
+  | { readonly kind: "answers"; readonly answers: readonly AttemptResult[] }
   | { readonly kind: "refused"; readonly isForBytes: boolean }
-  | BadAnswer;
+  | { readonly kind: "failed"; readonly failure: FailedAttempt };
 
-const MISSING: BadAnswer = { kind: "bad", blame: "supplier", reason: "wrong_id" };
+const MISSING = failedAttempt("supplier", "wrong_id");
 const REFUSING = new Set([400, 404, 405, 413, 415, 422, 501]);
 
 /**
  * Reads the answer to a batch: by id, whatever the order. Calls without an answer, or with two that differ, are failed
  * attempts; what answers nothing that was asked is left out.
  */
-export function readBatch(family: Family, joined: JoinedBatch, answer: SupplierAnswer): BatchReading {
-  const refused = refusedAnswer(answer);
-  if (refused !== undefined) return refused.reason === "too_large" ? { kind: "refused", isForBytes: true } : refused;
-  const { status, body } = answer;
+export function readBatch(
+  family: Family,
+  joined: JoinedBatch,
+  response: UpstreamResponse,
+  operator: string,
+): BatchReading {
+  const refused = refusedAnswer(response);
+  if (refused?.reason === "too_large") return { kind: "refused", isForBytes: true };
+  if (refused !== undefined) return { kind: "failed", failure: refused };
+  const { status, body } = response;
   if (REFUSING.has(status)) return { kind: "refused", isForBytes: status === 413 };
-  if (!isSuccess(status)) return { kind: "bad", blame: "supplier", reason: "http_status" };
+  if (!isSuccess(status)) return failed("http_status");
   const objects = scanObjects(body);
   if (objects === undefined) {
     // One error object in the place of an array is a refusal of the batch.
     const single = scanObject(body);
     return single !== undefined && rawMember(single, "error") !== undefined
       ? { kind: "refused", isForBytes: false }
-      : { kind: "bad", blame: "supplier", reason: body.length === 0 ? "empty" : "not_json" };
+      : failed(body.length === 0 ? "empty" : "not_json");
   }
   const byId = new Map<string, ScannedObject | "twice">();
   for (const object of objects) {
@@ -78,11 +85,17 @@ export function readBatch(family: Family, joined: JoinedBatch, answer: SupplierA
   const answers = joined.calls.map((call) => {
     const id = call.id ?? "";
     const object = byId.get(idKey(id) ?? "");
-    return object === undefined || object === "twice" ? MISSING : classifyRpcObject(family, call, 200, object, id);
+    return object === undefined || object === "twice"
+      ? MISSING
+      : classifyRpcObject(family, { call, response, operator }, object, id);
   });
   return answers.includes(MISSING) && answers.every((one) => one === MISSING)
-    ? { kind: "bad", blame: "supplier", reason: "wrong_id" }
+    ? failed("wrong_id")
     : { kind: "answers", answers };
+}
+
+function failed(reason: FailureReason): BatchReading {
+  return { kind: "failed", failure: failedAttempt("supplier", reason) };
 }
 
 function isSame(one: ScannedObject, other: ScannedObject): boolean {

@@ -1,7 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import type { BackendCall } from "@turnpike/protocol";
-import type { GoodAnswer } from "../answer.ts";
 import { Archive } from "../chain-view/archive.ts";
 import { ChainView } from "../chain-view/chain-view.ts";
 import { httpProbeCall, rpcProbeCall } from "../families/family.ts";
@@ -11,9 +10,10 @@ import { EVM_METHODS } from "../families/methods/evm-methods.ts";
 import { radixTraits } from "../families/methods/radix-methods.ts";
 import { traitsOf } from "../families/methods/rules.ts";
 import { tronTraits } from "../families/methods/tron-methods.ts";
+import type { UpstreamAnswer } from "../upstream-answer.ts";
 import { checkAgainstChain } from "./chain-check.ts";
 import type { Job } from "./job.ts";
-import type { AttemptResult, Target } from "./target.ts";
+import type { Target } from "./target.ts";
 
 const TIP = 1_000;
 
@@ -39,25 +39,26 @@ function ended(
   operator: string,
   call: BackendCall,
   traits: MethodTraits | undefined,
-  answer: Partial<GoodAnswer>,
+  answer: Partial<UpstreamAnswer>,
 ): string {
   assert.ok(traits !== undefined);
   const refs: readonly BlockRef[] | undefined =
     traits.cache.by === "block" ? traits.cache.blocks(call.params) : undefined;
   const job = { call, traits, refs, set: { memory: chainOf, all: () => SUPPLIERS } } as unknown as Job;
-  const base = { kind: "good", schemaCheck: "unchecked", isError: false, body: Buffer.alloc(0), result: undefined };
-  const good = { ...base, ...answer } as GoodAnswer;
-  const result = { kind: "good", good, status: 200, contentType: "application/json" } as const;
-  const checked: AttemptResult = checkAgainstChain({ operator } as Target, job, result, 0);
-  if (checked.kind === "good") return "good";
-  return `${checked.blame} ${checked.reason}${checked.stale === undefined ? "" : " stale"}`;
+  const base = { ok: true, status: 200, schemaCheck: "unchecked", isError: false, body: Buffer.alloc(0), operator };
+  const given = { ...base, contentType: "application/json", ...answer } as UpstreamAnswer;
+  const checked = checkAgainstChain({ operator } as Target, job, given, 0);
+  if (checked.ok) return "good";
+  const { blame, reason, fallback } = checked;
+  if (fallback !== undefined) assert.deepEqual([fallback.isError, fallback.lastResort], [false, reason]);
+  return `${blame} ${reason}${fallback === undefined ? "" : " stale"}`;
 }
 
 /** A free answer of a path: nothing of it was parsed. */
-const path = (value: unknown): Partial<GoodAnswer> => ({ body: Buffer.from(JSON.stringify(value)) });
+const path = (value: unknown): Partial<UpstreamAnswer> => ({ body: Buffer.from(JSON.stringify(value)) });
 
 /** A free answer of JSON-RPC: it is known where the result stands. */
-function rpc(value: unknown): Partial<GoodAnswer> {
+function rpc(value: unknown): Partial<UpstreamAnswer> {
   const head = '{"jsonrpc":"2.0","id":1,"result":';
   const body = Buffer.from(`${head}${JSON.stringify(value)}}`);
   return { body, resultAt: { start: head.length, end: body.length - 1 } };

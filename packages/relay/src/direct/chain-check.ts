@@ -1,21 +1,20 @@
 import { jsonMemberSpans, jsonText, skipJsonSpace } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
-import type { GoodAnswer } from "../answer.ts";
 import { isEmptyResult } from "../cache/policy.ts";
 import { historyKindOf, neededHeights } from "../chain-view/archive.ts";
+import type { FailureReason } from "../families/family.ts";
 import type { MethodTraits } from "../families/method-traits.ts";
 import { type MemberSpan, replaceSpan } from "../members.ts";
-import { type FoundAnswer, foundOf } from "./found.ts";
+import type { Blame } from "../types.ts";
+import { type AttemptResult, type FailedAttempt, failedAttempt, type UpstreamAnswer } from "../upstream-answer.ts";
 import { isAboutHead, type Job, rememberedName } from "./job.ts";
-import type { AttemptResult, Target } from "./target.ts";
-
-type Good = Extract<AttemptResult, { kind: "good" }>;
+import type { Target } from "./target.ts";
 
 /** Longer values are not parsed when only a height is looked for. */
 const MAX_MEMBER_BYTES = 2_048;
 
 /** Where the result stands: of a call without an id, which is one by path, it is the whole body. */
-function resultSpan({ resultAt, body }: GoodAnswer, { id }: BackendCall): MemberSpan | undefined {
+function resultSpan({ resultAt, body }: UpstreamAnswer, { id }: BackendCall): MemberSpan | undefined {
   return resultAt ?? (id === undefined ? { start: 0, end: body.length } : undefined);
 }
 
@@ -34,10 +33,11 @@ function readShallow(bytes: Buffer, text: string, { start, end }: MemberSpan): u
 }
 
 /** The height that an answer states as the newest; undefined when it states none that can be read. */
-function statedTip(traits: MethodTraits, good: GoodAnswer, call: BackendCall): number | undefined {
-  const span = resultSpan(good, call);
-  if (good.result !== undefined || span === undefined) return traits.tipOf?.(good.result);
-  const bytes = Buffer.from(good.body.buffer, good.body.byteOffset, good.body.byteLength);
+function statedTip(traits: MethodTraits, answer: UpstreamAnswer, call: BackendCall): number | undefined {
+  const { result, body } = answer;
+  const span = resultSpan(answer, call);
+  if (result !== undefined || span === undefined) return traits.tipOf?.(result);
+  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
   try {
     return traits.tipOf?.(readShallow(bytes, span.end - span.start > MAX_MEMBER_BYTES ? jsonText(bytes) : "", span));
   } catch {
@@ -46,9 +46,9 @@ function statedTip(traits: MethodTraits, good: GoodAnswer, call: BackendCall): n
 }
 
 /** True when an answer is parsed, or so short that all of it is. */
-function isReadWhole(good: GoodAnswer, call: BackendCall): boolean {
-  const span = resultSpan(good, call);
-  return good.result !== undefined || (span !== undefined && span.end - span.start <= MAX_MEMBER_BYTES);
+function isReadWhole(answer: UpstreamAnswer, call: BackendCall): boolean {
+  const span = resultSpan(answer, call);
+  return answer.result !== undefined || (span !== undefined && span.end - span.start <= MAX_MEMBER_BYTES);
 }
 
 /** True for a call that names no block but the newest. */
@@ -62,34 +62,31 @@ function isAboutNewest({ traits, refs }: Job): boolean {
  * cannot be true, a newest block without a height, and "nothing" from a supplier that is below the block it was asked
  * about, or a list that ends above its blocks, are no answers.
  */
-export function checkAgainstChain(target: Target, job: Job, result: Good, nowMs: number): AttemptResult {
+export function checkAgainstChain(target: Target, job: Job, answer: UpstreamAnswer, nowMs: number): AttemptResult {
   const { traits, refs, set, call } = job;
-  const { good } = result;
-  if (good.isError || good.stream !== undefined || traits === undefined) return result;
+  if (answer.isError || answer.stream !== undefined || traits === undefined) return answer;
   const { view, archive } = set.memory;
   if (traits.tipOf !== undefined && isAboutHead(job) && isAboutNewest(job)) {
-    const height = statedTip(traits, good, call);
-    if (height !== undefined) return checkTip(target, job, result, height, nowMs);
-    if (isReadWhole(good, call)) {
-      return { kind: "bad", blame: "supplier", reason: "schema", stale: staleOf(target, result) };
-    }
+    const height = statedTip(traits, answer, call);
+    if (height !== undefined) return checkTip(target, job, answer, height, nowMs);
+    if (isReadWhole(answer, call)) return failedBehind("supplier", "schema", answer);
   }
-  if (refs === undefined) return result;
+  if (refs === undefined) return answer;
   const tip = view.newest(nowMs);
   const needed = tip === undefined ? undefined : neededHeights(refs, tip);
-  if (needed === undefined) return result;
-  const span = resultSpan(good, call);
+  if (needed === undefined) return answer;
+  const span = resultSpan(answer, call);
   const isEmpty =
-    span === undefined || good.result !== undefined ? isNothing(good.result) : isEmptyResult(good.body, span);
+    span === undefined || answer.result !== undefined ? isNothing(answer.result) : isEmptyResult(answer.body, span);
   const named = refs.flatMap((ref) => ("height" in ref ? [ref.height] : []));
   // A list over a range ends where its supplier's blocks end, and does not say so; somebody has to have the rest.
   const highestBlocks = isEmpty ? needed.highestBlocks : Math.max(...named);
   const mayBeCut = refs.length > 1 && view.isReached(highestBlocks, nowMs);
   if ((isEmpty || mayBeCut) && named.length > 0 && view.isBeyond(target.operator, highestBlocks, nowMs)) {
-    return { kind: "bad", blame: "chain", reason: "state_unavailable", stale: staleOf(target, result) };
+    return failedBehind("chain", "state_unavailable", answer);
   }
   if (!isEmpty) archive.had(target.operator, historyKindOf(rememberedName(call)), needed.lowestBlocks, tip, nowMs);
-  return result;
+  return answer;
 }
 
 /** Learns from a failure which heights a supplier does not have. */
@@ -106,15 +103,15 @@ function isNothing(result: unknown): boolean {
   return result === "" || result === "0x";
 }
 
-function staleOf(target: Target, { good, status, contentType }: Good, tipBlocks?: number): FoundAnswer {
-  const found = foundOf(good, status, contentType, target.operator);
-  return tipBlocks === undefined ? found : { ...found, tipBlocks };
+/** A failed attempt whose answer is kept for when no supplier has a newer one. */
+function failedBehind(blame: Blame, reason: FailureReason, answer: UpstreamAnswer, tipBlocks?: number): FailedAttempt {
+  return { ok: false, blame, reason, fallback: { ...answer, lastResort: reason, tipBlocks } };
 }
 
 const HEX = /^"0x[0-9a-fA-F]{1,14}"$/;
 const DECIMAL = /^[0-9]{1,15}$/;
 
-function checkTip(target: Target, { set }: Job, result: Good, height: number, nowMs: number): AttemptResult {
+function checkTip(target: Target, { set }: Job, answer: UpstreamAnswer, height: number, nowMs: number): AttemptResult {
   const { view } = set.memory;
   const { operator } = target;
   view.reported(operator, height, nowMs);
@@ -122,29 +119,28 @@ function checkTip(target: Target, { set }: Job, result: Good, height: number, no
   const isBehind = view.isBehind(operator, nowMs) || (height === 0 && (view.tip(nowMs) ?? 0) > 0);
   if (!isBehind && view.mayServe(height, nowMs)) {
     view.wasServed(height, nowMs);
-    return result;
+    return answer;
   }
   const served = view.served(nowMs);
   if (served !== undefined && height < served && !isBehind) {
-    const raised = raise(result, served);
+    const raised = raise(answer, served);
     if (raised !== undefined) return raised;
   }
   const isTooHigh = served === undefined || height > served;
-  if (isTooHigh && !isBehind) return { kind: "bad", blame: "supplier", reason: "behind" };
+  if (isTooHigh && !isBehind) return failedAttempt("supplier", "behind");
   const blame = isBehind ? "supplier" : "chain";
   // Further behind than the service allows is no answer, also when the others are away. A lone supplier's chain began anew.
   const isLone = set.all().every((one) => one.operator === operator);
-  if (isBehind && !isLone) return { kind: "bad", blame, reason: "behind" };
-  return { kind: "bad", blame, reason: "behind", stale: staleOf(target, result, height) };
+  if (isBehind && !isLone) return failedAttempt(blame, "behind");
+  return failedBehind(blame, "behind", answer, height);
 }
 
 /**
  * A supplier that is a block or two behind need not be asked again for a bare height: the chain has the one that clients
  * were shown, so that is the answer. Undefined where the result is more than a height.
  */
-function raise(result: Good, served: number): Good | undefined {
-  const { good } = result;
-  const { body, resultAt, idAt } = good;
+function raise(answer: UpstreamAnswer, served: number): UpstreamAnswer | undefined {
+  const { body, resultAt, idAt } = answer;
   if (resultAt === undefined || resultAt.end - resultAt.start > 20) return undefined;
   const raw = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString(
     "latin1",
@@ -156,12 +152,9 @@ function raise(result: Good, served: number): Good | undefined {
   const grown = text.length - raw.length;
   const shift = idAt !== undefined && idAt.start > resultAt.start ? grown : 0;
   return {
-    ...result,
-    good: {
-      ...good,
-      body: replaceSpan(body, resultAt, text),
-      resultAt: { start: resultAt.start, end: resultAt.end + grown },
-      ...(idAt === undefined ? {} : { idAt: { start: idAt.start + shift, end: idAt.end + shift } }),
-    },
+    ...answer,
+    body: replaceSpan(body, resultAt, text),
+    resultAt: { start: resultAt.start, end: resultAt.end + grown },
+    idAt: idAt === undefined ? undefined : { start: idAt.start + shift, end: idAt.end + shift },
   };
 }

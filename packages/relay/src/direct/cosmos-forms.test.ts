@@ -97,9 +97,7 @@ test("the Cosmos-style route in every form over sockets, against recorded answer
       });
       const deadlineMs = clock.monotonicMs() + 5_000;
       const result = await relay.send(mintPaid({ request, settlementId: "s" as SettlementId, deadlineMs }));
-      const seen = result.ok
-        ? `${result.relayed.schemaCheck} ${Buffer.from(result.relayed.body).toString()}`
-        : result.code;
+      const seen = result.ok ? `${result.schemaCheck} ${Buffer.from(result.body).toString()}` : result.code;
       assert.match(seen, expected);
     });
   }

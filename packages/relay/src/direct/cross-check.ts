@@ -1,6 +1,6 @@
 import { AppError, isRecord, type Metrics } from "@turnpike/base";
 import { CROSS_CHECKS } from "../metrics.ts";
-import type { Finding, FoundAnswer } from "./found.ts";
+import type { UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
 import { isAboutHead, type Job } from "./job.ts";
 import type { PursuitOptions } from "./pursuit.ts";
 
@@ -24,7 +24,7 @@ export interface CrossCheckTools {
   readonly metrics: Metrics;
   /** Operators that may be asked with good hope. */
   operators(job: Job): number;
-  pursue(job: Job, options: PursuitOptions): Promise<Finding>;
+  pursue(job: Job, options: PursuitOptions): Promise<UpstreamOutcome>;
   /** An operator gave an answer that most of the others contradict. */
   contradicted(job: Job, operator: string): void;
   /** Operators contradict each other, and there are too few to tell who is right. */
@@ -64,11 +64,11 @@ export function agree(a: unknown, b: unknown, depth = 0): boolean {
 }
 
 interface Opinion {
-  readonly found: FoundAnswer;
+  readonly answer: UpstreamAnswer;
   readonly result: unknown;
 }
 
-function readResult({ result, resultAt, body, isError }: FoundAnswer): unknown {
+function readResult({ result, resultAt, body, isError }: UpstreamAnswer): unknown {
   if (result !== undefined || isError) return result;
   try {
     const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
@@ -80,14 +80,14 @@ function readResult({ result, resultAt, body, isError }: FoundAnswer): unknown {
 
 /** Both errors are the same kind of answer: nodes word them differently. */
 function sameOpinion(a: Opinion, b: Opinion): boolean {
-  return a.found.isError || b.found.isError ? a.found.isError && b.found.isError : agree(a.result, b.result);
+  return a.answer.isError || b.answer.isError ? a.answer.isError && b.answer.isError : agree(a.result, b.result);
 }
 
 /**
  * Asks several operators, and gives the answer that so many of them agree on. Those who contradict it are told on.
  * Answers about the newest block may differ because one supplier is a block ahead: they contradict nobody.
  */
-export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTools): Promise<Finding> {
+export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTools): Promise<UpstreamOutcome> {
   const service = job.set.service.id;
   const { strict } = job.set.config.crossCheck;
   const count = (result: string): void => tools.metrics.count(CROSS_CHECKS, { service, result });
@@ -100,15 +100,15 @@ export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTool
   const options = { asked, freshOnly: true };
   const groups: Opinion[][] = [];
   let attempts = 0;
-  let failure: Finding | undefined;
+  let failure: UpstreamOutcome | undefined;
   const ask = async (): Promise<void> => {
-    const finding = await tools.pursue(job, options);
-    attempts += finding.ok ? 1 : finding.attempts;
-    if (!finding.ok || finding.found.lastResort !== undefined) {
-      failure ??= finding;
+    const outcome = await tools.pursue(job, options);
+    attempts += outcome.ok ? 1 : outcome.attempts;
+    if (!outcome.ok || outcome.lastResort !== undefined) {
+      failure ??= outcome;
       return;
     }
-    const opinion = { found: finding.found, result: readResult(finding.found) };
+    const opinion = { answer: outcome, result: readResult(outcome) };
     const group = groups.find(([first]) => first !== undefined && sameOpinion(first, opinion));
     if (group === undefined) groups.push([opinion]);
     else group.push(opinion);
@@ -126,45 +126,45 @@ export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTool
     count("agreed");
     const isMajority = groups.length > 1 && !isAboutHead(job);
     for (const group of isMajority ? groups : []) {
-      if (group !== best) for (const { found } of group) tools.contradicted(job, found.operator);
+      if (group !== best) for (const { answer } of group) tools.contradicted(job, answer.operator);
     }
-    return { ok: true, found: fullest(best) };
+    return fullest(best);
   }
   if (groups.length === 1 || isAboutHead(job)) {
     // Nobody contradicts: fewer answered than were asked, or one of them has a newer block.
     count("unconfirmed");
-    return strict ? disagreement(attempts) : { ok: true, found: newest(job, groups) ?? first.found };
+    return strict ? disagreement(attempts) : (newest(job, groups) ?? first.answer);
   }
   const known = groups.filter(([one]) => one !== undefined && !isNothing(one));
   if (known.length === 1 && job.traits?.cache.by === "found") {
     // One has found the thing and another has not heard of it yet.
     count("unconfirmed");
-    return strict ? disagreement(attempts) : { ok: true, found: known[0]?.[0]?.found ?? first.found };
+    return strict ? disagreement(attempts) : (known[0]?.[0]?.answer ?? first.answer);
   }
   count("disagreed");
-  tools.disagreed(job, [...new Set(groups.flat().map(({ found }) => found.operator))].toSorted());
+  tools.disagreed(job, [...new Set(groups.flat().map(({ answer }) => answer.operator))].toSorted());
   return disagreement(attempts);
 }
 
 /** Those who agree may each leave fields out: the answer with the most in it. */
-function fullest(group: readonly Opinion[]): FoundAnswer {
-  const [first, ...others] = group.map(({ found }) => found);
+function fullest(group: readonly Opinion[]): UpstreamAnswer {
+  const [first, ...others] = group.map(({ answer }) => answer);
   if (first === undefined) throw new AppError("INTERNAL", { message: "Nobody agreed." });
   return others.reduce((best, one) => (one.body.length > best.body.length ? one : best), first);
 }
 
-function isNothing({ result, found }: Opinion): boolean {
-  return found.isError || result === null;
+function isNothing({ result, answer }: Opinion): boolean {
+  return answer.isError || result === null;
 }
 
 /** The answer that states the highest newest block, where answers state one. */
-function newest(job: Job, groups: readonly Opinion[][]): FoundAnswer | undefined {
-  let best: { readonly found: FoundAnswer; readonly height: number } | undefined;
-  for (const { found, result } of groups.flat()) {
+function newest(job: Job, groups: readonly Opinion[][]): UpstreamAnswer | undefined {
+  let best: { readonly answer: UpstreamAnswer; readonly height: number } | undefined;
+  for (const { answer, result } of groups.flat()) {
     const height = job.traits?.tipOf?.(result);
-    if (height !== undefined && (best === undefined || height > best.height)) best = { found, height };
+    if (height !== undefined && (best === undefined || height > best.height)) best = { answer, height };
   }
-  return best?.found;
+  return best?.answer;
 }
 
-const disagreement = (attempts: number): Finding => ({ ok: false, code: "SUPPLIERS_DISAGREE", attempts });
+const disagreement = (attempts: number): UpstreamOutcome => ({ ok: false, code: "SUPPLIERS_DISAGREE", attempts });

@@ -26,7 +26,7 @@ import {
 import { parsePaid } from "../families.ts";
 import { BREAKER_OPEN } from "../metrics.ts";
 import { DEFAULT_PROBER } from "../quality/prober.ts";
-import type { RelayResult } from "../types.ts";
+import type { RelayOutcome } from "../types.ts";
 import { createDirectRelay, type DirectRelay } from "./direct-relay.ts";
 import { type DirectRelayOptions, type DirectSuppliers, directRelayDefaults } from "./options.ts";
 
@@ -84,9 +84,9 @@ function relayTo(
   );
 }
 
-const show = (result: RelayResult): string =>
+const show = (result: RelayOutcome): string =>
   result.ok
-    ? `${result.relayed.operator} ${result.relayed.schemaCheck} ${Buffer.from(result.relayed.body).toString()}`
+    ? `${result.operator} ${result.schemaCheck} ${Buffer.from(result.body).toString()}`
     : `${result.code} after ${result.attempts}`;
 
 const good = (call: UpstreamCall): string => rpcAnswer(call, '"result":"0x5"');
@@ -370,7 +370,7 @@ test("filters stick to their maker, across relays, and are never sent twice", as
     for (let i = 0; i < 5; i++) {
       const made = await relay.send(request("eth", { method: "eth_newBlockFilter" }));
       assert.ok(made.ok, show(made));
-      ids.push((JSON.parse(Buffer.from(made.relayed.body).toString()) as { readonly result: string }).result);
+      ids.push((JSON.parse(Buffer.from(made.body).toString()) as { readonly result: string }).result);
     }
   }
   assert.equal(new Set(ids).size, 10);
@@ -536,7 +536,7 @@ test("anvil: reads, a revert, bad params, odd ids and filters", async () => {
   assert.match(await ask({ method: "eth_getBlockByNumber", params: ["latest", true] }), /^op1 passed/);
   const made = await relay.send(request("eth", { method: "eth_newBlockFilter" }));
   assert.ok(made.ok, show(made));
-  const { result: id } = JSON.parse(Buffer.from(made.relayed.body).toString()) as { readonly result: string };
+  const { result: id } = JSON.parse(Buffer.from(made.body).toString()) as { readonly result: string };
   assert.match(await ask({ method: "eth_getFilterChanges", params: [id] }), /"result":\[/);
   assert.match(await ask({ method: "eth_uninstallFilter", params: [id] }), /"result":true/);
   assert.match(await ask({ method: "eth_getFilterChanges", params: [id] }), /^op1 .*filter not found/);

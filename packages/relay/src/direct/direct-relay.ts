@@ -15,13 +15,13 @@ import { RelayMemory } from "../memory.ts";
 import { IN_FLIGHT, IN_FLIGHT_BYTES, RELAYS } from "../metrics.ts";
 import { createProber, DEFAULT_PROBER, type Prober } from "../quality/prober.ts";
 import { DEFAULT_QUALITY } from "../quality/supplier-quality.ts";
-import type { Relay, RelayControl, RelayFailure, RelayFlag, RelayResult, ServiceView } from "../types.ts";
+import type { Relay, RelayControl, RelayFailure, RelayFlag, RelayOutcome, ServiceView } from "../types.ts";
+import type { UpstreamOutcome } from "../upstream-answer.ts";
 import { Answering } from "./answering.ts";
 import { Attempts } from "./attempts.ts";
 import { answerBatch } from "./batch-answering.ts";
 import type { ByteBudget } from "./exchange.ts";
 import { bodyForMaker, filterRole } from "./filters.ts";
-import type { Finding } from "./found.ts";
 import type { ProbeSeen } from "./health.ts";
 import { Hedging } from "./hedging.ts";
 import type { Job } from "./job.ts";
@@ -241,7 +241,7 @@ class SupplierSets implements DirectRelay {
     return this.#inFlight > this.#options.maxInFlight / 2;
   }
 
-  async send(request: PaidRequest | FreeRequest, signal?: AbortSignal): Promise<RelayResult> {
+  async send(request: PaidRequest | FreeRequest, signal?: AbortSignal): Promise<RelayOutcome> {
     const { serviceId } = request.request;
     const set = this.#admit(serviceId, isFree(request));
     if (!("service" in set)) return set;
@@ -253,7 +253,7 @@ class SupplierSets implements DirectRelay {
     }
   }
 
-  async sendBatch(requests: readonly FreeRequest[], signal?: AbortSignal): Promise<readonly RelayResult[]> {
+  async sendBatch(requests: readonly FreeRequest[], signal?: AbortSignal): Promise<readonly RelayOutcome[]> {
     const [first] = requests;
     if (first === undefined) return [];
     const set = this.#admit(first.request.serviceId, true);
@@ -261,7 +261,7 @@ class SupplierSets implements DirectRelay {
     this.#countInFlight(1);
     try {
       const jobs = requests.map((request) => this.#job(set, request, signal));
-      const findings = await answerBatch(jobs, {
+      const outcomes = await answerBatch(jobs, {
         set,
         clock: this.#modules.clock,
         signal,
@@ -270,8 +270,8 @@ class SupplierSets implements DirectRelay {
         answering: this.#answering,
       });
       return requests.map((request, at) => {
-        const finding = findings[at];
-        return this.#finish(request, finding ?? { ok: false, code: "INTERNAL", attempts: 0 });
+        const outcome = outcomes[at];
+        return this.#finish(request, outcome ?? { ok: false, code: "INTERNAL", attempts: 0 });
       });
     } finally {
       this.#countInFlight(-1);
@@ -335,21 +335,20 @@ class SupplierSets implements DirectRelay {
     this.#modules.metrics.set(IN_FLIGHT, this.#inFlight);
   }
 
-  #finish(request: PaidRequest | FreeRequest, finding: Finding): RelayResult {
+  #finish(request: PaidRequest | FreeRequest, outcome: UpstreamOutcome): RelayOutcome {
     const { metrics } = this.#modules;
     const service = request.request.serviceId;
-    metrics.count(RELAYS, { service, result: finding.ok ? "ok" : finding.code });
-    if (!finding.ok) return { ok: false, code: finding.code, attempts: finding.attempts };
-    const { status, contentType, body, schemaCheck, operator, stream, consensusVersion } = finding.found;
-    const plain = { request, status, contentType, body, schemaCheck, operator };
+    metrics.count(RELAYS, { service, result: outcome.ok ? "ok" : outcome.code });
+    if (!outcome.ok) return { ok: false, code: outcome.code, attempts: outcome.attempts };
+    const { status, contentType, body, schemaCheck, operator, stream, consensusVersion } = outcome;
+    const plain = { ok: true, request, status, contentType, body, schemaCheck, operator } as const;
     // Almost all have neither.
-    if (stream === undefined && consensusVersion === undefined) return { ok: true, relayed: mintRelayed(plain) };
-    const relayed = {
+    if (stream === undefined && consensusVersion === undefined) return mintRelayed(plain);
+    return mintRelayed({
       ...plain,
       ...(stream === undefined ? {} : { stream }),
       ...(consensusVersion === undefined ? {} : { consensusVersion }),
-    };
-    return { ok: true, relayed: mintRelayed(relayed) };
+    });
   }
 
   #refuse(serviceId: ServiceId, code: ErrorCode): RelayFailure {

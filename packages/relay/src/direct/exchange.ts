@@ -1,32 +1,14 @@
-import type { IncomingHttpHeaders } from "node:http";
 import type { Deadlines } from "@turnpike/base";
 import type { Dispatcher } from "undici";
-import type { SupplierAnswer } from "../answer.ts";
-import type { FailureReason } from "../families/family.ts";
+import {
+  headerOf,
+  type ResponseHeaders,
+  type TransportFailure,
+  type TransportReason,
+  type UpstreamResponse,
+} from "../transport/transport.ts";
 import { unwatchAbort, watchAbort } from "./abort-watch.ts";
 import { AnswerPipe, type StreamSlots } from "./answer-pipe.ts";
-
-/** What one HTTP exchange ended in, when not in an answer. */
-export interface ExchangeFault {
-  readonly ok: false;
-  readonly reason: Extract<FailureReason, "timeout" | "connection" | "overloaded" | "aborted">;
-  /** True when the request did not get a connection: nothing of it was sent. */
-  readonly isUnsent: boolean;
-}
-
-/** Result of {@link exchange}. */
-export type ExchangeResult =
-  | { readonly ok: true; readonly answer: SupplierAnswer; readonly retryAfterMs: number | undefined }
-  | { readonly ok: true; readonly streamed: StreamedAnswer }
-  | ExchangeFault;
-
-/** An answer that is passed on while it arrives. */
-export interface StreamedAnswer {
-  readonly status: number;
-  readonly contentType: string;
-  /** All its bytes. Rejects when the supplier breaks off. Ends the exchange when it is left. */
-  readonly body: AsyncIterable<Uint8Array>;
-}
 
 /** When an answer is passed on while it arrives. */
 export interface StreamRules {
@@ -37,7 +19,7 @@ export interface StreamRules {
   /** Longest time from its first byte passed on to its last. */
   readonly timeoutMs: number;
   /** Reads the beginning of an answer; what to pass on in its place, or undefined: this one is taken whole. */
-  head(beginning: Buffer, status: number, contentType: string): Uint8Array | undefined;
+  head(beginning: Buffer, status: number): Uint8Array | undefined;
 }
 
 /** Bytes that all exchanges together may hold. */
@@ -79,37 +61,37 @@ export interface AttemptHandle {
   isOver?: boolean;
 }
 
-function headerText(value: string | string[] | undefined): string {
-  return (Array.isArray(value) ? value[0] : value) ?? "";
-}
+const NO_BYTES = new Uint8Array(0);
+const NO_HEADERS: ResponseHeaders = {};
+const BLAME = { timeout: "wire", connection: "wire", overloaded: "client", aborted: "client" } as const;
 
-function readRetryAfterMs(headers: IncomingHttpHeaders): number | undefined {
-  const text = headerText(headers["retry-after"]);
-  return /^[0-9]{1,6}$/.test(text) ? Number(text) * 1_000 : undefined;
+function failure(reason: TransportReason, isUnsent: boolean): TransportFailure {
+  return { ok: false, blame: BLAME[reason], reason, isUnsent };
 }
 
 /**
  * Sends one request and takes the whole answer. Never rejects. Ends by the time-out, by the signal, and as soon as the
  * answer is larger than what is taken (said by `Content-Length` or seen in the bytes), and closes that connection.
  */
-export function exchange(request: ExchangeRequest, modules: ExchangeModules): Promise<ExchangeResult> {
+export function exchange(
+  request: ExchangeRequest,
+  modules: ExchangeModules,
+): Promise<UpstreamResponse | TransportFailure> {
   const { pool, streams, budget, deadlines } = modules;
-  const { promise, resolve } = Promise.withResolvers<ExchangeResult>();
+  const { promise, resolve } = Promise.withResolvers<UpstreamResponse | TransportFailure>();
   const { signal, maxAnswerBytes, stream } = request;
-  if (signal?.aborted === true) return Promise.resolve({ ok: false, reason: "aborted", isUnsent: true });
+  if (signal?.aborted === true) return Promise.resolve(failure("aborted", true));
   let controller: Dispatcher.DispatchController | undefined;
   let isDone = false;
   let held = 0;
   let status = 0;
-  let contentType = "";
-  let consensusVersion = "";
-  let retryAfterMs: number | undefined;
+  let headers = NO_HEADERS;
   let saidBytes = 0;
   let mayStream = stream !== undefined;
   let pipe: AnswerPipe | undefined;
   const chunks: Uint8Array[] = [];
 
-  const finish = (result: ExchangeResult, isComplete: boolean): void => {
+  const finish = (result: UpstreamResponse | TransportFailure, isComplete: boolean): void => {
     if (isDone) return;
     isDone = true;
     deadlines.cancel(deadline);
@@ -118,12 +100,12 @@ export function exchange(request: ExchangeRequest, modules: ExchangeModules): Pr
     if (!isComplete) controller?.abort(new Error(result.ok ? "answer too large" : result.reason));
     resolve(result);
   };
-  const fail = (reason: ExchangeFault["reason"], isComplete = false): void =>
-    finish({ ok: false, reason, isUnsent: controller === undefined }, isComplete);
+  const fail = (reason: TransportReason, isComplete = false): void =>
+    finish(failure(reason, controller === undefined), isComplete);
   const onAbort = (): void => fail("aborted");
   const deadline = deadlines.after(request.timeoutMs, () => fail("timeout"));
   const cutOff = (): void =>
-    finish({ ok: true, answer: { status, contentType, body: new Uint8Array(), truncated: true }, retryAfterMs }, false);
+    finish({ ok: true, status, headers, body: NO_BYTES, isTruncated: true, stream: undefined }, false);
   if (signal !== undefined) watchAbort(signal, onAbort);
   if (request.handle !== undefined) request.handle.cancel = onAbort;
 
@@ -142,12 +124,10 @@ export function exchange(request: ExchangeRequest, modules: ExchangeModules): Pr
         // The time-out may have passed while the request waited for a connection.
         if (isDone) started.abort(new Error("too late"));
       },
-      onResponseStart(_started, statusCode, headers) {
+      onResponseStart(_started, statusCode, received) {
         status = statusCode;
-        contentType = headerText(headers["content-type"]);
-        consensusVersion = headerText(headers["eth-consensus-version"]);
-        retryAfterMs = readRetryAfterMs(headers);
-        saidBytes = Number(headerText(headers["content-length"]));
+        headers = received;
+        saidBytes = Number(headerOf({ headers }, "content-length"));
         if (saidBytes > (mayStream && stream !== undefined ? stream.maxBytes : maxAnswerBytes)) cutOff();
       },
       onResponseData(_started, chunk) {
@@ -168,7 +148,7 @@ export function exchange(request: ExchangeRequest, modules: ExchangeModules): Pr
         chunks.push(chunk);
         if (mayStream && stream !== undefined && controller !== undefined && held >= stream.afterBytes) {
           mayStream = false;
-          const head = stream.head(Buffer.concat(chunks), status, contentType);
+          const head = stream.head(Buffer.concat(chunks), status);
           if (head === undefined || !streams.take()) {
             if (saidBytes > maxAnswerBytes) cutOff();
             return;
@@ -179,7 +159,7 @@ export function exchange(request: ExchangeRequest, modules: ExchangeModules): Pr
             budget.give(taken);
             streams.give();
           });
-          finish({ ok: true, streamed: { status, contentType, body: pipe } }, true);
+          finish({ ok: true, status, headers, body: NO_BYTES, isTruncated: false, stream: pipe }, true);
         }
       },
       onResponseEnd() {
@@ -188,9 +168,7 @@ export function exchange(request: ExchangeRequest, modules: ExchangeModules): Pr
           return;
         }
         const body = chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks);
-        const answer = { status, contentType, body, truncated: false };
-        const whole = consensusVersion === "" ? answer : { ...answer, consensusVersion };
-        finish({ ok: true, answer: whole, retryAfterMs }, true);
+        finish({ ok: true, status, headers, body, isTruncated: false, stream: undefined }, true);
       },
       onResponseError() {
         if (pipe !== undefined) pipe.breakOff();

@@ -1,17 +1,16 @@
 import { type ErrorCode, isAppError } from "@turnpike/base";
-import type { BadAnswer } from "../answer.ts";
-import type { AttemptResult } from "./target.ts";
+import type { AttemptResult, FailedAttempt } from "../upstream-answer.ts";
 
 /** What has become of one call's attempts. */
 export interface Tally {
   attempts: number;
-  readonly failures: BadAnswer[];
+  readonly failures: FailedAttempt[];
 }
 
 /** The code of a call that got no good answer. `signal` is that which may have ended it. */
 export function failureCode(tally: Tally, isLate: boolean, signal: AbortSignal | undefined): ErrorCode {
   const { failures } = tally;
-  const has = (reason: BadAnswer["reason"]): boolean => failures.some((failure) => failure.reason === reason);
+  const has = (reason: FailedAttempt["reason"]): boolean => failures.some((failure) => failure.reason === reason);
   if (signal?.aborted === true && !isLate) return isAppError(signal.reason) ? signal.reason.code : "SHUTTING_DOWN";
   if (has("overloaded")) return "OVERLOADED";
   if (has("too_large")) return "ANSWER_TOO_LARGE";
@@ -23,8 +22,8 @@ export function failureCode(tally: Tally, isLate: boolean, signal: AbortSignal |
 
 /** Label of an attempt's outcome. */
 export function outcomeOf(result: AttemptResult): "good" | "error" | "bad" {
-  if (result.kind === "bad") return "bad";
-  return result.good.isError ? "error" : "good";
+  if (!result.ok) return "bad";
+  return result.isError ? "error" : "good";
 }
 
 /** True when the task ends within the time; false when the time is over first. */

@@ -1,21 +1,27 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import type { UpstreamOutcome } from "../upstream-answer.ts";
 import { Flights } from "./flights.ts";
-import type { Finding } from "./found.ts";
 
-function answer(length: number): Finding {
+function answer(length: number): UpstreamOutcome {
   const body = Buffer.from(`{"jsonrpc":"2.0","id":1,"result":"${"a".repeat(length)}"}`);
-  const found = { status: 200, contentType: "application/json", schemaCheck: "unchecked", isError: false } as const;
-  return { ok: true, found: { ...found, body, operator: "one", idAt: { start: 22, end: 23 } } };
+  const facts = {
+    ok: true,
+    status: 200,
+    contentType: "application/json",
+    schemaCheck: "unchecked",
+    isError: false,
+  } as const;
+  return { ...facts, body, operator: "one", idAt: { start: 22, end: 23 } };
 }
 
-const unused = (): Promise<Finding> => assert.fail("it is in flight");
+const unused = (): Promise<UpstreamOutcome> => assert.fail("it is in flight");
 
 /** How many of 20 askers have their copy, after each turn of the event loop. */
 async function copiesByTurn(length: number): Promise<readonly number[]> {
   const flights = new Flights();
-  const landing = Promise.withResolvers<Finding>();
+  const landing = Promise.withResolvers<UpstreamOutcome>();
   const first = flights.join(
     "key",
     "1",
@@ -25,10 +31,10 @@ async function copiesByTurn(length: number): Promise<readonly number[]> {
   );
   let copies = 0;
   const asked = Array.from({ length: 20 }, async (_, at) => {
-    const finding = await flights.join("key", `"id ${at}"`, undefined, unused, () => {});
+    const outcome = await flights.join("key", `"id ${at}"`, undefined, unused, () => {});
     copies++;
-    assert.ok(finding.ok);
-    const { id } = JSON.parse(Buffer.from(finding.found.body).toString()) as { readonly id: string };
+    assert.ok(outcome.ok);
+    const { id } = JSON.parse(Buffer.from(outcome.body).toString()) as { readonly id: string };
     assert.equal(id, `id ${at}`);
   });
   landing.resolve(answer(length));

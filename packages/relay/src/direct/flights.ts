@@ -1,9 +1,9 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { type Finding, withOwnId } from "./found.ts";
+import { type UpstreamOutcome, withOwnId } from "../upstream-answer.ts";
 
 interface Flight {
   readonly signal: AbortSignal | undefined;
-  readonly finding: Promise<Finding>;
+  readonly outcome: Promise<UpstreamOutcome>;
 }
 
 /** Larger answers are copied so many bytes in one turn of the event loop, and one at least. */
@@ -34,26 +34,25 @@ export class Flights {
     key: string,
     id: string | undefined,
     signal: AbortSignal | undefined,
-    run: () => Promise<Finding>,
-    keep: (finding: Finding) => void,
-  ): Promise<Finding> {
+    run: () => Promise<UpstreamOutcome>,
+    keep: (outcome: UpstreamOutcome) => void,
+  ): Promise<UpstreamOutcome> {
     const known = this.#find(key, signal);
     if (known !== undefined) {
-      const own = (finding: Finding): Finding | Promise<Finding> => {
-        if (!finding.ok) return finding;
-        if (id === undefined) return finding.found.stream === undefined ? finding : run();
-        const found = withOwnId(finding.found, id);
-        return found === undefined ? run() : { ok: true, found };
+      const own = (outcome: UpstreamOutcome): UpstreamOutcome | Promise<UpstreamOutcome> => {
+        if (!outcome.ok) return outcome;
+        if (id === undefined) return outcome.stream === undefined ? outcome : run();
+        return withOwnId(outcome, id) ?? run();
       };
-      return known.finding.then((finding) => {
-        const bytes = finding.ok && id !== undefined ? finding.found.body.length : 0;
-        return bytes > LARGE_BYTES ? this.#turnFor(bytes).then(() => own(finding)) : own(finding);
+      return known.outcome.then((outcome) => {
+        const bytes = outcome.ok && id !== undefined ? outcome.body.length : 0;
+        return bytes > LARGE_BYTES ? this.#turnFor(bytes).then(() => own(outcome)) : own(outcome);
       });
     }
     const land = (): void => {
       if (this.#flights.get(key) === flight) this.#flights.delete(key);
     };
-    const finding = run().then(
+    const outcome = run().then(
       (ended) => {
         land();
         keep(ended);
@@ -64,9 +63,9 @@ export class Flights {
         throw fault;
       },
     );
-    const flight: Flight = { signal, finding };
+    const flight: Flight = { signal, outcome };
     this.#flights.set(key, flight);
-    return finding;
+    return outcome;
   }
 
   /**

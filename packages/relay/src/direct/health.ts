@@ -6,7 +6,7 @@ import type { Probe, ProbeReading, ProbeStep } from "../families/family.ts";
 import { HEALTHY, PROBES } from "../metrics.ts";
 import { probeKey } from "../quality/prober.ts";
 import type { ProbeNeed, SupplierQuality } from "../quality/supplier-quality.ts";
-import type { AttemptResult } from "./target.ts";
+import type { AttemptResult } from "../upstream-answer.ts";
 
 /** What was asked of a back-end, and what came back. */
 export type ProbeSeen = readonly {
@@ -105,7 +105,7 @@ export class Health {
         const startMs = clock.monotonicMs();
         const result = await ask(asked.call, signal);
         seen.push({ step: at, isInstead, result, latencyMs: clock.monotonicMs() - startMs });
-        const isLost = result.kind === "bad" && result.blame === "wire";
+        const isLost = !result.ok && result.blame === "wire";
         if (isLost && step.isOptional !== true) return seen;
         if (isLost || outcomeOf(asked, result).kind === "read") break;
       }
@@ -132,10 +132,10 @@ export class Health {
       if (own.isOptional === true && !isWrong) continue;
       // The other question stands behind this one.
       if (!isWrong && !isInstead && seen[at + 1]?.isInstead === true) continue;
-      const isUnreached = result.kind === "bad" && result.blame === "wire";
+      const isUnreached = !result.ok && result.blame === "wire";
       metrics.count(PROBES, { service, result: isWrong ? "wrong_chain" : isUnreached ? "unreachable" : "bad" });
       if (isWrong) this.#setChain("wrong");
-      else quality.probeFailed(nowMs, result.kind === "bad" ? result.reason : "error", latencyMs);
+      else quality.probeFailed(nowMs, result.ok ? "error" : result.reason, latencyMs);
       this.#setUp(false);
       return;
     }
@@ -180,7 +180,7 @@ export class Health {
 
 /** What a step's answer says: a reading, `ok` or of another chain; or nothing that can be used. */
 function outcomeOf(step: ProbeStep, result: AttemptResult): StepOutcome {
-  if (result.kind === "bad" || result.good.isError) return { kind: "bad" };
-  const reading = step.read(result.good.result);
+  if (!result.ok || result.isError) return { kind: "bad" };
+  const reading = step.read(result.result);
   return reading.ok || reading.reason === "wrong_chain" ? { kind: "read", reading } : { kind: "bad" };
 }

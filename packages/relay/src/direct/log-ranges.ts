@@ -2,7 +2,7 @@ import { isRecord, type Metrics } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
 import { findMembers } from "../members.ts";
 import { LOG_PARTS } from "../metrics.ts";
-import { type Finding, type FoundAnswer, wasTooMuch } from "./found.ts";
+import { type UpstreamAnswer, type UpstreamOutcome, wasTooMuch } from "../upstream-answer.ts";
 import type { Job } from "./job.ts";
 
 /** How large questions for logs are taken apart. */
@@ -23,7 +23,7 @@ export interface LogTools {
   readonly maxAnswerBytes: number;
   /** The newest block, where it is known. */
   tip(job: Job): number | undefined;
-  ask(job: Job): Promise<Finding>;
+  ask(job: Job): Promise<UpstreamOutcome>;
 }
 
 /** Parts of one question that are asked at once. */
@@ -66,7 +66,7 @@ function partOf(call: BackendCall, range: Range): BackendCall {
 const isSpace = (byte: number | undefined): boolean => byte === 0x20 || byte === 0x0a || byte === 0x0d || byte === 0x09;
 
 /** The inside of an answer's list; undefined when it is no list. */
-function insideOf({ body, resultAt = findMembers(body)?.get("result") }: FoundAnswer): Uint8Array | undefined {
+function insideOf({ body, resultAt = findMembers(body)?.get("result") }: UpstreamAnswer): Uint8Array | undefined {
   if (resultAt === undefined) return undefined;
   let { start, end } = resultAt;
   if (body[start] !== 0x5b || body[end - 1] !== 0x5d) return undefined;
@@ -105,8 +105,8 @@ class Parts {
   #bytes = 0;
   #asking = 0;
   readonly #waiting: (() => void)[] = [];
-  failed: Finding | undefined;
-  schemaCheck: FoundAnswer["schemaCheck"] = "passed";
+  failed: UpstreamOutcome | undefined;
+  schemaCheck: UpstreamAnswer["schemaCheck"] = "passed";
   operator = "";
 
   constructor(job: Job, tools: LogTools, maxParts: number, tip: number | undefined) {
@@ -120,24 +120,23 @@ class Parts {
   async ask(range: Range): Promise<readonly Uint8Array[] | undefined> {
     if (this.failed !== undefined) return undefined;
     if (this.#left-- <= 0) return this.#fail({ ok: false, code: "ANSWER_TOO_LARGE", attempts: 0 });
-    const finding = await this.#askPart(range);
-    if (finding === undefined) return undefined;
-    if (wasTooMuch(finding) && range.to > range.from) return this.askAll(halves(range, this.#tip));
-    if (!finding.ok || finding.found.isError || finding.found.lastResort !== undefined) return this.#fail(finding);
-    const { found } = finding;
-    const inside = insideOf(found);
+    const outcome = await this.#askPart(range);
+    if (outcome === undefined) return undefined;
+    if (wasTooMuch(outcome) && range.to > range.from) return this.askAll(halves(range, this.#tip));
+    if (!outcome.ok || outcome.isError || outcome.lastResort !== undefined) return this.#fail(outcome);
+    const inside = insideOf(outcome);
     if (inside === undefined) return this.#fail({ ok: false, code: "SUPPLIERS_FAILED", attempts: 1 });
     this.#bytes += inside.length;
     if (this.#bytes > this.#tools.maxAnswerBytes) {
       return this.#fail({ ok: false, code: "ANSWER_TOO_LARGE", attempts: 1 });
     }
-    if (found.schemaCheck !== "passed") this.schemaCheck = found.schemaCheck;
-    this.operator = found.operator;
+    if (outcome.schemaCheck !== "passed") this.schemaCheck = outcome.schemaCheck;
+    this.operator = outcome.operator;
     return inside.length === 0 ? [] : [inside];
   }
 
   /** Asks suppliers for a range when few others are asked for; undefined when that is of no use any more. */
-  async #askPart(range: Range): Promise<Finding | undefined> {
+  async #askPart(range: Range): Promise<UpstreamOutcome | undefined> {
     if (this.#asking >= AT_ONCE) await new Promise<void>((resolve) => this.#waiting.push(resolve));
     else this.#asking++;
     try {
@@ -171,29 +170,27 @@ class Parts {
     return results.flatMap((part) => part ?? []);
   }
 
-  #fail(finding: Finding): undefined {
-    this.failed ??= finding;
+  #fail(outcome: UpstreamOutcome): undefined {
+    this.failed ??= outcome;
     return undefined;
   }
 }
 
-function join(parts: readonly Uint8Array[], job: Job, { schemaCheck, operator }: Parts): Finding {
+function join(parts: readonly Uint8Array[], job: Job, { schemaCheck, operator }: Parts): UpstreamOutcome {
   const id = job.call.clientId ?? job.call.id ?? "null";
   const head = Buffer.from(`{"jsonrpc":"2.0","id":${id},"result":[`);
   const body = Buffer.concat([head, ...parts.flatMap((part, at) => (at === 0 ? [part] : [COMMA, part])), END]);
   const start = head.length - 1;
   return {
     ok: true,
-    found: {
-      status: 200,
-      contentType: "application/json",
-      body,
-      schemaCheck,
-      operator,
-      isError: false,
-      idAt: { start: ID_AT, end: ID_AT + Buffer.byteLength(id) },
-      resultAt: { start, end: body.length - 1 },
-    },
+    status: 200,
+    contentType: "application/json",
+    body,
+    schemaCheck,
+    operator,
+    isError: false,
+    idAt: { start: ID_AT, end: ID_AT + Buffer.byteLength(id) },
+    resultAt: { start, end: body.length - 1 },
   };
 }
 
@@ -210,7 +207,7 @@ export function isForLogs({ call }: Job): boolean {
  * Asks for logs: the whole range where suppliers take it, otherwise halves, and halves of halves, and joins their lists
  * in order. A question that needs more than `maxParts` gets what a supplier said of the whole.
  */
-export async function askInParts(job: Job, tools: LogTools): Promise<Finding> {
+export async function askInParts(job: Job, tools: LogTools): Promise<UpstreamOutcome> {
   const rules = job.set.config.logRanges;
   const tip = tools.tip(job);
   const range = logRange(job.call.params, tip);

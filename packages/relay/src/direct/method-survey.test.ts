@@ -4,23 +4,23 @@ import type { ServiceId } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
 import { virtualClock } from "@turnpike/testkit";
-import type { BadAnswer } from "../answer.ts";
+import type { AttemptResult, FailedAttempt, UpstreamAnswer } from "../upstream-answer.ts";
 import { MethodSurvey, type SurveyedSupplier } from "./method-survey.ts";
-import type { AttemptResult } from "./target.ts";
 
 const service = createCatalogue({}).services.get("eth" as ServiceId);
 assert.ok(service !== undefined);
 const DECLARED = [...service.operations.values()].filter(({ filter }) => filter !== "create").map(({ name }) => name);
 const AGAIN_MS = 1_000;
 
-const bad = (reason: BadAnswer["reason"], errorBody?: Uint8Array): AttemptResult => ({
-  kind: "bad",
+const bad = (reason: FailedAttempt["reason"], fallback?: UpstreamAnswer): AttemptResult => ({
+  ok: false,
   blame: reason === "timeout" ? "wire" : "supplier",
   reason,
-  ...(errorBody === undefined ? {} : { errorBody }),
+  ...(fallback === undefined ? {} : { fallback }),
 });
-const STATED = bad("error", Buffer.from("{}"));
-const NO_METHOD = bad("unsupported", Buffer.from("{}"));
+const SAID = { ok: true, isError: true, body: Buffer.from("{}") } as unknown as UpstreamAnswer;
+const STATED = bad("error", SAID);
+const NO_METHOD = bad("unsupported", SAID);
 
 interface Asked extends SurveyedSupplier {
   readonly asked: string[];

@@ -2,7 +2,7 @@ import type { Clock } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
 import { rpcProbeCall } from "../families/family.ts";
-import type { AttemptResult } from "./target.ts";
+import type { AttemptResult } from "../upstream-answer.ts";
 
 /** A supplier whose methods are surveyed. */
 export interface SurveyedSupplier {
@@ -118,8 +118,8 @@ function questionsFor({ service, rpcType }: SurveyedSupplier): readonly string[]
 
 /** Whether an answer shows that the method is there; undefined: it shows nothing. */
 function hasMethod(result: AttemptResult): boolean | undefined {
-  if (result.kind === "good") return true;
+  if (result.ok) return true;
   if (result.reason === "unsupported") return false;
   // With an error of JSON-RPC it has looked at the call. A limit, a proxy's page or silence says nothing.
-  return result.errorBody === undefined ? undefined : true;
+  return result.fallback === undefined ? undefined : true;
 }

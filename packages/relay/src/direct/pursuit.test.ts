@@ -2,13 +2,12 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { Deadlines, noMetrics } from "@turnpike/base";
 import { virtualClock } from "@turnpike/testkit";
-import type { GoodAnswer } from "../answer.ts";
 import { ChainView } from "../chain-view/chain-view.ts";
+import type { AttemptResult, UpstreamAnswer } from "../upstream-answer.ts";
 import type { AttemptHandle } from "./exchange.ts";
-import type { FoundAnswer } from "./found.ts";
 import type { Job } from "./job.ts";
 import { type PursuitTools, pursue } from "./pursuit.ts";
-import type { AttemptResult, Target } from "./target.ts";
+import type { Target } from "./target.ts";
 
 const set = {
   service: { id: "eth" },
@@ -26,24 +25,21 @@ const job = (): Job =>
     deadlineMs: 10_000,
   }) as unknown as Job;
 
-const good = (): AttemptResult => ({
-  kind: "good",
+const good = (operator: string): AttemptResult => ({
+  ok: true,
   status: 200,
   contentType: "application/json",
-  good: {
-    kind: "good",
-    schemaCheck: "unchecked",
-    isError: false,
-    body: Buffer.from("1"),
-    result: undefined,
-  } satisfies GoodAnswer,
+  schemaCheck: "unchecked",
+  isError: false,
+  operator,
+  body: Buffer.from("1"),
 });
 
 const behind = (operator: string, tipBlocks: number): AttemptResult => ({
-  kind: "bad",
+  ok: false,
   blame: "chain",
   reason: "behind",
-  stale: { operator, tipBlocks, isError: false, status: 200 } as FoundAnswer,
+  fallback: { ok: true, operator, tipBlocks, isError: false, status: 200, lastResort: "behind" } as UpstreamAnswer,
 });
 
 const HEDGE_MS = 50;
@@ -68,7 +64,7 @@ function scene() {
     order: () => ["a", "b"].map((operator) => ({ operator }) as Target),
     attempt: ({ operator }, _job, _shareMs, handle) => {
       const { promise, resolve } = Promise.withResolvers<AttemptResult>();
-      handle.cancel = () => resolve({ kind: "bad", blame: "client", reason: "aborted" });
+      handle.cancel = () => resolve({ ok: false, blame: "client", reason: "aborted" });
       asked.push({ operator, handle, answer: resolve });
       if (asked.length === 2) both.resolve();
       return promise;
@@ -80,18 +76,18 @@ function scene() {
   return { asked, lost, both: both.promise, clock, tools };
 }
 
-const operatorOf = (finding: Awaited<ReturnType<typeof pursue>>): string =>
-  finding.ok ? finding.found.operator : finding.code;
+const operatorOf = (outcome: Awaited<ReturnType<typeof pursue>>): string =>
+  outcome.ok ? outcome.operator : outcome.code;
 
 test("who hangs has lost to the one who was asked later; the other way round nobody has", async () => {
   for (const winner of [0, 1]) {
     const { asked, lost, both, clock, tools } = scene();
-    const finding = pursue(job(), tools);
+    const outcome = pursue(job(), tools);
     assert.equal(asked.length, 1);
     clock.advance(HEDGE_MS + 2);
     await both;
-    asked[winner]?.answer(good());
-    assert.equal(operatorOf(await finding), winner === 0 ? "a" : "b");
+    asked[winner]?.answer(good(winner === 0 ? "a" : "b"));
+    assert.equal(operatorOf(await outcome), winner === 0 ? "a" : "b");
     assert.deepEqual(lost, winner === 1 ? ["a"] : []);
     assert.equal(asked[1 - winner]?.handle.isOver, true);
   }
@@ -103,10 +99,10 @@ test("when all are behind, the newest answer is given", async () => {
     [7, 5, "a"],
   ] as const) {
     const { asked, both, tools } = scene();
-    const finding = pursue(job(), { ...tools, hedgeDelayMs: () => undefined });
+    const outcome = pursue(job(), { ...tools, hedgeDelayMs: () => undefined });
     asked[0]?.answer(behind("a", first));
     await both;
     asked[1]?.answer(behind("b", second));
-    assert.equal(operatorOf(await finding), given);
+    assert.equal(operatorOf(await outcome), given);
   }
 });

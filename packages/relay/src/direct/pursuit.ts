@@ -1,12 +1,12 @@
 import type { Clock, Deadline, Deadlines, Metrics } from "@turnpike/base";
 import type { FailureReason } from "../families/family.ts";
 import { HEDGES } from "../metrics.ts";
+import type { AttemptResult, UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
 import type { AttemptHandle } from "./exchange.ts";
 import { failureCode, type Tally } from "./failure.ts";
-import { type Finding, type FoundAnswer, foundOf } from "./found.ts";
 import type { Job } from "./job.ts";
-import { errorOf, removeWhere } from "./sending.ts";
-import type { AttemptResult, Target } from "./target.ts";
+import { removeWhere } from "./sending.ts";
+import type { Target } from "./target.ts";
 
 /** What {@link pursue} needs of the relay that it is part of. */
 export interface PursuitTools {
@@ -34,7 +34,7 @@ export interface PursuitOptions {
   /** True: no operator is asked twice. */
   readonly freshOnly?: boolean;
   /** An error that the client gets when nobody has anything better. */
-  readonly last?: FoundAnswer | undefined;
+  readonly last?: UpstreamAnswer | undefined;
 }
 
 interface Running {
@@ -51,8 +51,8 @@ const MIN_SHARE_MS = 250;
  * longer than most gets a second supplier beside the first, and the quicker answer wins. A free call that nobody answers
  * well gets the last error that a supplier gave, if one did.
  */
-export function pursue(job: Job, tools: PursuitTools, options: PursuitOptions = {}): Promise<Finding> {
-  const { promise, resolve, reject } = Promise.withResolvers<Finding>();
+export function pursue(job: Job, tools: PursuitTools, options: PursuitOptions = {}): Promise<UpstreamOutcome> {
+  const { promise, resolve, reject } = Promise.withResolvers<UpstreamOutcome>();
   new Pursuit(job, tools, options, resolve, reject).start();
   return promise;
 }
@@ -61,13 +61,13 @@ class Pursuit {
   readonly #job: Job;
   readonly #tools: PursuitTools;
   readonly #options: PursuitOptions;
-  readonly #resolve: (finding: Finding) => void;
+  readonly #resolve: (outcome: UpstreamOutcome) => void;
   readonly #reject: (fault: unknown) => void;
   readonly #asked: Set<string>;
   readonly #tally: Tally = { attempts: 0, failures: [] };
   readonly #running = new Set<Running>();
   #ordered: Target[] = [];
-  #last: FoundAnswer | undefined;
+  #last: UpstreamAnswer | undefined;
   #mayGoRound: boolean;
   #hedge: Deadline | undefined;
   #isOver = false;
@@ -77,7 +77,7 @@ class Pursuit {
     job: Job,
     tools: PursuitTools,
     options: PursuitOptions,
-    resolve: (finding: Finding) => void,
+    resolve: (outcome: UpstreamOutcome) => void,
     reject: (fault: unknown) => void,
   ) {
     this.#job = job;
@@ -165,17 +165,15 @@ class Pursuit {
     this.#running.delete(running);
     if (this.#isOver) return;
     const { job } = this;
-    const { target } = running;
     if (result === "wrong_chain") this.#tally.attempts--;
-    else if (result.kind === "good") {
+    else if (result.ok) {
       this.#win(running, result);
       return;
     } else {
       this.#tally.failures.push(result);
-      if (result.stale !== undefined) this.#keepStale({ ...result.stale, lastResort: result.reason });
-      else if (result.errorBody !== undefined && !this.#hasBetterThan(result.reason)) {
-        this.#last = errorOf(job.call, result, result.errorBody, target.operator);
-      }
+      const { fallback } = result;
+      if (fallback?.isError === false) this.#keepStale(fallback);
+      else if (fallback !== undefined && !this.#hasBetterThan(result.reason)) this.#last = fallback;
       if (result.reason === "overloaded" || (job.isOnce && result.isUnsent !== true)) this.#mayAskMore = false;
     }
     if (!this.#askNext(false) && this.#running.size === 0) this.#fail();
@@ -188,7 +186,7 @@ class Pursuit {
   }
 
   /** Keeps the first answer from behind, or a newer one. */
-  #keepStale(stale: FoundAnswer): void {
+  #keepStale(stale: UpstreamAnswer): void {
     const last = this.#last;
     if (last === undefined || last.isError || (stale.tipBlocks ?? -1) > (last.tipBlocks ?? -1)) this.#last = stale;
     this.#preferNewest();
@@ -202,13 +200,9 @@ class Pursuit {
     if (this.#last?.lastResort === "behind") this.#ordered.sort((a, b) => hasIt(b) - hasIt(a));
   }
 
-  #win(running: Running, { good, status, contentType }: Extract<AttemptResult, { kind: "good" }>): void {
-    const { job } = this;
-    const isRpc = job.call.id !== undefined;
-    const { operator } = running.target;
+  #win(running: Running, answer: UpstreamAnswer): void {
     this.#countHedge(running.isHedge ? "won" : "lost");
-    const found = foundOf(good, isRpc ? 200 : status, isRpc ? "application/json" : contentType, operator);
-    this.#over({ ok: true, found }, running.startMs);
+    this.#over(answer, running.startMs);
   }
 
   #countHedge(result: "won" | "lost"): void {
@@ -221,7 +215,7 @@ class Pursuit {
     const { clock, closing } = this.#tools;
     // What is sold may be older than another's answer, but nothing else that was held to be wrong.
     if (this.#last !== undefined && (job.isFree || this.#last.lastResort === "behind")) {
-      this.#over({ ok: true, found: this.#last });
+      this.#over(this.#last);
       return;
     }
     const isLate = clock.monotonicMs() >= job.deadlineMs;
@@ -231,7 +225,7 @@ class Pursuit {
   }
 
   /** Ends what still runs. Who was asked after the winner, at `wonMs`, has not lost: it had less time. */
-  #over(finding: Finding, wonMs = Number.NEGATIVE_INFINITY): void {
+  #over(outcome: UpstreamOutcome, wonMs = Number.NEGATIVE_INFINITY): void {
     this.#isOver = true;
     if (this.#hedge !== undefined) this.#tools.deadlines.cancel(this.#hedge);
     for (const { target, handle, startMs } of this.#running) {
@@ -239,6 +233,6 @@ class Pursuit {
       handle.isOver = true;
       handle.cancel?.();
     }
-    this.#resolve(finding);
+    this.#resolve(outcome);
   }
 }

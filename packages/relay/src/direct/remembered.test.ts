@@ -56,7 +56,7 @@ test("that a supplier lacks an invented method says nothing about others that th
     assert.ok(parsed.ok);
     const call = { ...parsed.call, isRead: true };
     const result = await relay.send(request("eth", call));
-    return result.ok ? Buffer.from(result.relayed.body).toString() : result.code;
+    return result.ok ? Buffer.from(result.body).toString() : result.code;
   };
   const asked = (): number => without.paid().filter(({ method }) => method === "own_method").length;
   assert.match(await ask("own_method"), /"result":"0x5"/);

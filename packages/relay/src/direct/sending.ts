@@ -2,9 +2,8 @@ import type { Operation } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
 import { isEmptyResult } from "../cache/policy.ts";
 import type { MethodTraits } from "../families/method-traits.ts";
-import type { Finding, FoundAnswer } from "./found.ts";
+import type { UpstreamOutcome } from "../upstream-answer.ts";
 import type { Job } from "./job.ts";
-import type { FailedAttempt } from "./target.ts";
 
 /**
  * True for what is no read by its family's table: writes, filter calls, and what nobody knows. What the catalogue
@@ -25,11 +24,11 @@ export function isSentOnce(
  * True for a call after which what is known of the newest block may be too old: one that may have written, or that told
  * its client of something new. Clients poll filters all the time, and mostly learn nothing.
  */
-export function mayHaveNews({ isOnce, filter }: Job, finding: Finding | undefined): boolean {
+export function mayHaveNews({ isOnce, filter }: Job, outcome: UpstreamOutcome | undefined): boolean {
   if (!isOnce) return false;
   if (filter === undefined) return true;
-  if (finding?.ok !== true) return false;
-  const { body, resultAt } = finding.found;
+  if (outcome?.ok !== true) return false;
+  const { body, resultAt } = outcome;
   return resultAt !== undefined && body[resultAt.start] === 0x5b && !isEmptyResult(body, resultAt);
 }
 
@@ -37,20 +36,6 @@ export function mayHaveNews({ isOnce, filter }: Job, finding: Finding | undefine
 export function mayBatch({ call, isOnce }: Job): boolean {
   const isRpc = call.rpcType === "json_rpc" || call.rpcType === "comet_bft";
   return isRpc && call.id !== undefined && !isOnce;
-}
-
-/** An error that the client gets when nobody has anything better. */
-export function errorOf(call: BackendCall, failed: FailedAttempt, body: Uint8Array, operator: string): FoundAnswer {
-  const isRpc = call.id !== undefined;
-  return {
-    status: isRpc ? 200 : (failed.status ?? 502),
-    contentType: isRpc ? "application/json" : (failed.contentType ?? "application/json"),
-    body,
-    schemaCheck: "unchecked",
-    operator,
-    isError: true,
-    lastResort: failed.reason,
-  };
 }
 
 /** Takes out of the list what is not wanted. */

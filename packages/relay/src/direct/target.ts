@@ -2,7 +2,7 @@ import { type Clock, type Deadlines, hostOf, type Log, type Metrics, type Servic
 import type { Service } from "@turnpike/catalogue";
 import type { BackendCall, RpcType } from "@turnpike/protocol";
 import type { Dispatcher } from "undici";
-import { type BadAnswer, classifyAnswer, type GoodAnswer } from "../answer.ts";
+import { classifyAnswer } from "../answer.ts";
 import type { Family } from "../families/family.ts";
 import { familyOf } from "../families.ts";
 import { classifyFreeAnswer } from "../free-answer.ts";
@@ -10,17 +10,11 @@ import type { ServiceMemory } from "../memory.ts";
 import type { LatencyBook } from "../quality/latency.ts";
 import type { ProbeTarget } from "../quality/prober.ts";
 import type { ProbeNeed, SupplierQuality } from "../quality/supplier-quality.ts";
+import type { TransportFailure, UpstreamResponse } from "../transport/transport.ts";
+import { type AttemptResult, createAnswer } from "../upstream-answer.ts";
 import { type StreamSlots, streamHead } from "./answer-pipe.ts";
-import {
-  type AttemptHandle,
-  type ByteBudget,
-  type ExchangeFault,
-  type ExchangeResult,
-  exchange,
-  type StreamRules,
-} from "./exchange.ts";
+import { type AttemptHandle, type ByteBudget, exchange, type StreamRules } from "./exchange.ts";
 import { supplierTag } from "./filters.ts";
-import type { FoundAnswer } from "./found.ts";
 import { Health, type ProbeSeen } from "./health.ts";
 
 /** One way of speaking to one operator of one service. */
@@ -50,19 +44,6 @@ export interface TargetModules {
   readonly quality: SupplierQuality;
 }
 
-/** How one attempt ended. */
-export type AttemptResult =
-  | { readonly kind: "good"; readonly good: GoodAnswer; readonly status: number; readonly contentType: string }
-  | FailedAttempt;
-
-/** A failed attempt; status and type of the answer, where there was one. */
-export interface FailedAttempt extends BadAnswer {
-  /** A good answer from behind: it is given when nobody has a newer one. */
-  readonly stale?: FoundAnswer;
-  readonly status?: number;
-  readonly contentType?: string;
-}
-
 /** When large answers are passed on while they arrive. */
 export type StreamBounds = Omit<StreamRules, "head">;
 
@@ -73,16 +54,7 @@ export interface AnswerCheck {
   readonly maxCheckedBytes?: number;
 }
 
-const NO_BYTES = new Uint8Array(0);
 const SMALL_BATCH_MS = 300_000;
-
-/** An exchange without an answer, as a failed attempt. */
-export function faultOf(fault: ExchangeFault): BadAnswer {
-  const { reason, isUnsent } = fault;
-  return { kind: "bad", blame: BLAME[reason], reason, ...(isUnsent ? { isUnsent } : {}) };
-}
-
-const BLAME = { timeout: "wire", connection: "wire", overloaded: "client", aborted: "client" } as const;
 
 function basicAuth(url: URL): Readonly<Record<string, string>> {
   if (url.username === "") return {};
@@ -203,7 +175,7 @@ export class Target implements ProbeTarget<ProbeSeen> {
     scale = 1,
     handle?: AttemptHandle,
     stream?: StreamRules,
-  ): Promise<ExchangeResult> {
+  ): Promise<UpstreamResponse | TransportFailure> {
     const maxAnswerBytes = this.#options.maxAnswerBytes * scale;
     const base = body === undefined ? this.#headers : this.#postHeaders;
     const headers = call.headers === undefined ? base : { ...base, ...call.headers };
@@ -231,21 +203,17 @@ export class Target implements ProbeTarget<ProbeSeen> {
   }
 
   /** Reads what an exchange came to. */
-  read(call: BackendCall, result: ExchangeResult, check: AnswerCheck): AttemptResult {
-    if (!result.ok) return faultOf(result);
-    if ("streamed" in result) {
-      const { status, contentType, body: bytes } = result.streamed;
-      const whole = { schemaCheck: "unchecked", isError: false, body: NO_BYTES, result: undefined } as const;
-      return { kind: "good", good: { kind: "good", ...whole, stream: bytes }, status, contentType };
+  read(call: BackendCall, response: UpstreamResponse | TransportFailure, check: AnswerCheck): AttemptResult {
+    if (!response.ok) return response;
+    const source = { call, response, operator: this.operator };
+    const { body, stream } = response;
+    if (stream !== undefined) {
+      return createAnswer(source, { body, schemaCheck: "unchecked", isError: false, stream });
     }
-    const { service } = this.#options;
-    const { answer } = result;
-    const read =
-      check.isFree === true && !this.family.isLegacyRpc
-        ? classifyFreeAnswer(service, call, answer)
-        : classifyAnswer(service, call, answer, check.maxCheckedBytes ?? this.#options.maxCheckedBytes);
-    const { status, contentType } = answer;
-    return read.kind === "bad" ? { ...read, status, contentType } : { kind: "good", good: read, status, contentType };
+    const { service, maxCheckedBytes } = this.#options;
+    return check.isFree === true && !this.family.isLegacyRpc
+      ? classifyFreeAnswer(service, source)
+      : classifyAnswer(service, source, check.maxCheckedBytes ?? maxCheckedBytes);
   }
 
   /** True while it is thought to take a batch of so many calls. */

@@ -4,8 +4,9 @@ import type { ServiceId } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
 import fc from "fast-check";
-import { classifyFreeAnswer } from "../free-answer.ts";
-import { withOwnId } from "./found.ts";
+import { responseOf } from "../test/response.ts";
+import { classifyFreeAnswer } from "./free-answer.ts";
+import { withOwnId } from "./upstream-answer.ts";
 
 const service = createCatalogue({}).get("eth" as ServiceId);
 assert.ok(service !== undefined);
@@ -38,11 +39,10 @@ test("an answer that is shared is the same but for the id, wherever that stands"
         ...(client === undefined ? {} : { clientId: client }),
       };
       const body = Buffer.from(written(sent));
-      const read = classifyFreeAnswer(eth, call, { status: 200, contentType: "", body, truncated: false });
-      assert.ok(read.kind === "good");
+      const read = classifyFreeAnswer(eth, { call, response: responseOf(body), operator: "a" });
+      assert.ok(read.ok);
       assert.equal(Buffer.from(read.body).toString(), written(client ?? sent));
-      const { kind: _, ...good } = read;
-      const shared = withOwnId({ status: 200, contentType: "", operator: "a", ...good }, other);
+      const shared = withOwnId(read, other);
       assert.equal(Buffer.from(shared?.body ?? []).toString(), written(other));
       if (shared?.resultAt !== undefined) {
         const { start, end } = shared.resultAt;
