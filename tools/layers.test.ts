@@ -11,7 +11,7 @@ const MINTS: Readonly<Record<string, readonly string[]>> = {
   mintParsed: ["packages/gateway/src/free/relay-calls.ts", "packages/gateway/src/pipeline.ts"],
   mintPaid: ["packages/payment/src/stage.ts"],
   mintFree: ["packages/gateway/src/free/relay-calls.ts"],
-  mintRelayed: ["packages/relay/src/direct/direct-relay.ts"],
+  mintRelayed: ["packages/relay/src/engine/relay-engine.ts"],
 };
 
 /** What tests may use beside what their package declares. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { type Log, silentLog } from "@turnpike/base";
-import type { DirectSuppliers } from "@turnpike/relay";
+import type { ServiceSuppliers } from "@turnpike/relay";
 import { paymentHeader, standInPayment } from "../../packages/gateway/test/stand-ins.ts";
 import {
   blockAt,
@@ -24,7 +24,7 @@ const LIE = '"0xbad"';
 /** In the order of their list, so that a test knows who is asked first. */
 const rigOf = (
   nodes: readonly ChainNode[],
-  set: Partial<DirectSuppliers> = {},
+  set: Partial<ServiceSuppliers> = {},
   bend: RelayBend = {},
 ): Promise<RelayRig> => startRelay({ eth: rpcAt(...nodes.map(({ url }) => url)) }, { random: () => 0, set, ...bend });
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import type { DirectSuppliers } from "@turnpike/relay";
+import type { ServiceSuppliers } from "@turnpike/relay";
 import { type ChainNode, callAll, hex, metricOf, type RpcReply, sell, startChain } from "./relay-chain.ts";
 import { type NodeCall, type RelayBend, type RelayRig, rpc, rpcAt, send, startRelay } from "./relay-rig.ts";
 
@@ -47,7 +47,7 @@ async function startLogs(
 
 const rigOf = (
   nodes: readonly ChainNode[],
-  set: Partial<DirectSuppliers> = {},
+  set: Partial<ServiceSuppliers> = {},
   bend: RelayBend = {},
 ): Promise<RelayRig> => startRelay({ eth: rpcAt(...nodes.map(({ url }) => url)) }, { set, random: () => 0, ...bend });
 

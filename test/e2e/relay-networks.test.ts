@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import type { DirectEndpoint } from "@turnpike/relay";
+import type { StaticEndpoint } from "@turnpike/relay";
 import { outcomeOf, type ReplayNode, readDocumented, startReplayNode } from "../support/replay-node.ts";
 import { type RelayRig, startRelay } from "./relay-rig.ts";
 
@@ -15,7 +15,7 @@ interface Ground extends AsyncDisposable {
 async function startGround(network: string, rpcTypes: readonly ("json_rpc" | "rest")[]): Promise<Ground> {
   const node = await startReplayNode(readDocumented(network));
   const urls = Object.fromEntries(rpcTypes.map((type) => [type, node.url]));
-  const endpoints: readonly DirectEndpoint[] = [{ operator: "documented", urls }];
+  const endpoints: readonly StaticEndpoint[] = [{ operator: "documented", urls }];
   const rig = await startRelay({ [network]: endpoints });
   // Probes of the back-end, which come again when they want.
   const probes = new Set(node.unknown);

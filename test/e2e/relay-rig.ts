@@ -13,12 +13,12 @@ import {
   gatewayDefaults,
 } from "@turnpike/gateway";
 import {
-  createDirectRelay,
-  type DirectEndpoint,
-  type DirectRelay,
-  type DirectRelayOptions,
-  type DirectSuppliers,
-  directRelayDefaults,
+  createRelayEngine,
+  type RelayEngine,
+  type RelayEngineOptions,
+  relayEngineDefaults,
+  type ServiceSuppliers,
+  type StaticEndpoint,
 } from "@turnpike/relay";
 import { isProbe, probeResult, type VirtualClock, virtualClock } from "@turnpike/testkit";
 import { option, standInPayment } from "../../packages/gateway/test/stand-ins.ts";
@@ -27,7 +27,7 @@ import { option, standInPayment } from "../../packages/gateway/test/stand-ins.ts
 export interface RelayRig extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
-  readonly relay: DirectRelay;
+  readonly relay: RelayEngine;
   /** Of the gateway and the relay: their time-outs, hedges and ages wait for a test that moves it. */
   readonly clock: VirtualClock;
   metrics(): Promise<string>;
@@ -37,7 +37,7 @@ export interface RelayRig extends AsyncDisposable {
 export interface RelayBend {
   readonly gateway?: Partial<GatewayOptions>;
   readonly modules?: Partial<GatewayModules>;
-  readonly relay?: Partial<DirectRelayOptions>;
+  readonly relay?: Partial<RelayEngineOptions>;
   /** Chain id of `eth`. */
   readonly chainId?: number;
   readonly timeoutMs?: number;
@@ -48,17 +48,17 @@ export interface RelayBend {
   /** The relay's log. */
   readonly log?: Log;
   /** Of every service. */
-  readonly set?: Partial<DirectSuppliers>;
+  readonly set?: Partial<ServiceSuppliers>;
 }
 
 /** Suppliers of JSON-RPC, an operator each. */
-export function rpcAt(...urls: readonly string[]): readonly DirectEndpoint[] {
+export function rpcAt(...urls: readonly string[]): readonly StaticEndpoint[] {
   return urls.map((url, at) => ({ operator: `op${at}`, urls: { json_rpc: url } }));
 }
 
 /** Starts a gateway whose suppliers were all probed. */
 export async function startRelay(
-  suppliers: Readonly<Record<string, readonly DirectEndpoint[]>>,
+  suppliers: Readonly<Record<string, readonly StaticEndpoint[]>>,
   bend: RelayBend = {},
 ): Promise<RelayRig> {
   const metrics = createPrometheusMetrics({ processMetrics: false });
@@ -70,9 +70,9 @@ export async function startRelay(
     id,
     { endpoints, timeoutMs, maxAttempts, ...bend.set },
   ]);
-  const relay = createDirectRelay(
+  const relay = createRelayEngine(
     {
-      ...directRelayDefaults,
+      ...relayEngineDefaults,
       suppliers: Object.fromEntries(sets),
       probeIntervalMs: 60_000,
       connectTimeoutMs: 60_000,

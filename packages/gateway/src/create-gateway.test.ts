@@ -4,7 +4,7 @@ import { createServer, type Server } from "node:http";
 import { test } from "node:test";
 import { type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
-import { createDirectRelay, directRelayDefaults } from "@turnpike/relay";
+import { createRelayEngine, relayEngineDefaults } from "@turnpike/relay";
 import { eventually, openRaw } from "@turnpike/testkit";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
@@ -59,8 +59,8 @@ async function startRig(): Promise<Rig> {
   const metrics = createPrometheusMetrics({ processMetrics: true });
   const endpoint = { operator: "stand-in", urls: { json_rpc: nodeUrl, comet_bft: nodeUrl, rest: nodeUrl } };
   const suppliers = { endpoints: [endpoint], timeoutMs: 60_000, maxAttempts: 2 };
-  const relay = createDirectRelay(
-    { ...directRelayDefaults, connectTimeoutMs: 60_000, suppliers: { eth: suppliers, pocket: suppliers } },
+  const relay = createRelayEngine(
+    { ...relayEngineDefaults, connectTimeoutMs: 60_000, suppliers: { eth: suppliers, pocket: suppliers } },
     { catalogue: catalogue.services, clock: systemClock, log: silentLog, metrics, random: Math.random },
   );
   await relay.start();

@@ -3,9 +3,9 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 import { type ServiceId, silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import {
-  createDirectRelay,
+  createRelayEngine,
   createSubscriptions,
-  directRelayDefaults,
+  relayEngineDefaults,
   type SubscriptionOptions,
   subscriptionDefaults,
 } from "@turnpike/relay";
@@ -98,9 +98,9 @@ export async function startSocketGateway(input: SocketGatewayInput): Promise<Soc
     random: () => Math.random(),
   };
   const endpoints = input.httpUrl === undefined ? [] : [{ operator: "http", urls: { json_rpc: input.httpUrl } }];
-  const relay = createDirectRelay(
+  const relay = createRelayEngine(
     {
-      ...directRelayDefaults,
+      ...relayEngineDefaults,
       connectTimeoutMs: PATIENCE_MS,
       suppliers: { eth: { endpoints, timeoutMs: PATIENCE_MS, maxAttempts: 2 } },
     },

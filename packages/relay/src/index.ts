@@ -1,15 +1,15 @@
-export { AnswerRoom } from "./direct/answer-room.ts";
-export { type CrossCheckRules, DEFAULT_CROSS_CHECK } from "./direct/cross-check.ts";
-export { createDirectRelay, type DirectRelay, type DirectRelayModules } from "./direct/direct-relay.ts";
-export { DEFAULT_LOG_RANGES, type LogRangeRules } from "./direct/log-ranges.ts";
+export { AnswerRoom } from "./engine/answer-room.ts";
+export { type CrossCheckRules, DEFAULT_CROSS_CHECK } from "./engine/cross-check.ts";
+export { DEFAULT_LOG_RANGES, type LogRangeRules } from "./engine/log-ranges.ts";
 export {
   DEFAULT_ATTEMPT_TIMEOUT_MS,
   DEFAULT_MAX_ATTEMPTS,
-  type DirectEndpoint,
-  type DirectRelayOptions,
-  type DirectSuppliers,
-  directRelayDefaults,
-} from "./direct/options.ts";
+  type RelayEngineOptions,
+  relayEngineDefaults,
+  type ServiceSuppliers,
+  type StaticEndpoint,
+} from "./engine/options.ts";
+export { createRelayEngine, type RelayEngine, type RelayEngineModules } from "./engine/relay-engine.ts";
 export { DENIED, type DeniedMethods, isDenied } from "./families/denied.ts";
 export type {
   CallInput,

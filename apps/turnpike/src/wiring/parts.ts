@@ -3,7 +3,7 @@ import { isDeepStrictEqual } from "node:util";
 import type { Catalogue } from "@turnpike/catalogue";
 import type { Config } from "@turnpike/config";
 import type { GatewayParts, LimitStore, OfferedOptions } from "@turnpike/gateway";
-import type { DirectRelay, Subscriptions } from "@turnpike/relay";
+import type { RelayEngine, Subscriptions } from "@turnpike/relay";
 import { createLimits } from "./limits.ts";
 import type { PartModules } from "./modules.ts";
 import { createRelay, createSockets } from "./relay.ts";
@@ -16,7 +16,7 @@ const MAX_OLD = 8;
 
 /** The parts of one configuration. */
 export interface LiveParts extends GatewayParts {
-  readonly relay: DirectRelay;
+  readonly relay: RelayEngine;
   readonly subscriptions: Subscriptions;
 }
 

@@ -1,11 +1,11 @@
 import type { Catalogue } from "@turnpike/catalogue";
 import type { Config, SupplierConfig } from "@turnpike/config";
 import {
-  createDirectRelay,
+  createRelayEngine,
   createSubscriptions,
-  type DirectRelay,
-  type DirectSuppliers,
-  directRelayDefaults,
+  type RelayEngine,
+  relayEngineDefaults,
+  type ServiceSuppliers,
   type SocketEndpoint,
   type Subscriptions,
   subscriptionDefaults,
@@ -13,7 +13,7 @@ import {
 import type { PartModules } from "./modules.ts";
 
 /** The relay speaks HTTP; WebSocket addresses are for the subscriptions. */
-function overHttp(supplier: SupplierConfig): DirectSuppliers {
+function overHttp(supplier: SupplierConfig): ServiceSuppliers {
   const endpoints = supplier.endpoints.map((endpoint) => {
     const urls = Object.entries(endpoint.urls).filter(([rpcType]) => rpcType !== "websocket");
     return { ...endpoint, urls: Object.fromEntries(urls) };
@@ -31,11 +31,11 @@ export function createRelay(
   config: Config,
   catalogue: Catalogue,
   modules: PartModules,
-  previous?: DirectRelay,
-): DirectRelay {
+  previous?: RelayEngine,
+): RelayEngine {
   const suppliers = Object.fromEntries(Object.entries(config.suppliers).map(([id, one]) => [id, overHttp(one)]));
-  return createDirectRelay(
-    { ...directRelayDefaults, ...config.relay, suppliers, maxAnswerBytes: config.gateway.maxAnswerBytes },
+  return createRelayEngine(
+    { ...relayEngineDefaults, ...config.relay, suppliers, maxAnswerBytes: config.gateway.maxAnswerBytes },
     {
       ...modules,
       catalogue: catalogue.services,
@@ -61,7 +61,7 @@ export function createSockets(
   config: Config,
   catalogue: Catalogue,
   modules: PartModules,
-  { memory }: Pick<DirectRelay, "memory">,
+  { memory }: Pick<RelayEngine, "memory">,
 ): Subscriptions {
   const suppliers = Object.fromEntries(Object.entries(config.suppliers).map(([id, one]) => [id, overSockets(one)]));
   // Now and not at each question: by then the relay may remember another chain under the same name.

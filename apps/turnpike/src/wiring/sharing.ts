@@ -10,7 +10,7 @@ import {
   type ReloadResult,
   withFallback,
 } from "@turnpike/gateway";
-import { createSharedControl, type DirectRelay, Gossip, gossipDefaults, type SharedControl } from "@turnpike/relay";
+import { createSharedControl, Gossip, gossipDefaults, type RelayEngine, type SharedControl } from "@turnpike/relay";
 import { createLimitStore } from "./limits.ts";
 import type { PartModules } from "./modules.ts";
 
@@ -71,7 +71,7 @@ export interface RelaySharing {
 
 /** Begins to share. `relay` is the one in effect: a reload replaces it. */
 export function openRelaySharing(
-  relay: () => DirectRelay,
+  relay: () => RelayEngine,
   modules: PartModules & { readonly bus: Bus },
   stack: AsyncDisposableStack,
 ): RelaySharing {

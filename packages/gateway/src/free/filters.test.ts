@@ -3,7 +3,7 @@ import { request } from "node:http";
 import { suite, test } from "node:test";
 import { silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
-import { createDirectRelay, directRelayDefaults } from "@turnpike/relay";
+import { createRelayEngine, relayEngineDefaults } from "@turnpike/relay";
 import { rpcAnswer, startEvmUpstream } from "@turnpike/testkit";
 import { startTestGateway, type TestGateway } from "../../test/stand-ins.ts";
 import { createPrometheusMetrics } from "../metrics/prometheus.ts";
@@ -41,8 +41,8 @@ suite("filters on the free relay", () => {
       random: Math.random,
     };
     const endpoints = [{ operator: "node", urls: { json_rpc: node.url } }];
-    await using relay = createDirectRelay(
-      { ...directRelayDefaults, suppliers: { eth: { endpoints, timeoutMs: 60_000, maxAttempts: 2 } } },
+    await using relay = createRelayEngine(
+      { ...relayEngineDefaults, suppliers: { eth: { endpoints, timeoutMs: 60_000, maxAttempts: 2 } } },
       modules,
     );
     await using to = await startTestGateway({}, { catalogue: createCatalogue(), relay });

@@ -2,7 +2,7 @@ import { AppError, isRecord, type Metrics } from "@turnpike/base";
 import { CROSS_CHECKS } from "../metrics.ts";
 import type { UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
 import { isAboutHead, type Job } from "./job.ts";
-import type { PursuitOptions } from "./pursuit.ts";
+import type { RetryOptions } from "./retrying-request.ts";
 
 /** How answers of a service are compared. */
 export interface CrossCheckRules {
@@ -24,7 +24,7 @@ export interface CrossCheckTools {
   readonly metrics: Metrics;
   /** Operators that may be asked with good hope. */
   operators(job: Job): number;
-  pursue(job: Job, options: PursuitOptions): Promise<UpstreamOutcome>;
+  request(job: Job, options: RetryOptions): Promise<UpstreamOutcome>;
   /** An operator gave an answer that most of the others contradict. */
   contradicted(job: Job, operator: string): void;
   /** Operators contradict each other, and there are too few to tell who is right. */
@@ -32,9 +32,9 @@ export interface CrossCheckTools {
 }
 
 /** How many must agree on the answer to a job; 1 when its answers cannot be compared. */
-export function wantedAnswers({ call, traits, isFree, isOnce, set }: Job, isOn: boolean): number {
+export function wantedAnswers({ call, traits, isFree, isOnce, context }: Job, isOn: boolean): number {
   if (!isOn || isOnce || traits?.kind !== "read" || !traits.isComparable) return 1;
-  const { crossCheck } = set.config;
+  const { crossCheck } = context.config;
   const { method = call.operation } = call;
   const own = Object.hasOwn(crossCheck.methods, method) ? crossCheck.methods[method] : undefined;
   return own ?? (isFree ? crossCheck.free : crossCheck.sold);
@@ -88,13 +88,13 @@ function sameOpinion(a: Opinion, b: Opinion): boolean {
  * Answers about the newest block may differ because one supplier is a block ahead: they contradict nobody.
  */
 export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTools): Promise<UpstreamOutcome> {
-  const service = job.set.service.id;
-  const { strict } = job.set.config.crossCheck;
+  const service = job.context.service.id;
+  const { strict } = job.context.config.crossCheck;
   const count = (result: string): void => tools.metrics.count(CROSS_CHECKS, { service, result });
   const available = tools.operators(job);
   if (available < wanted) {
     count("too_few");
-    return strict ? disagreement(0) : tools.pursue(job, {});
+    return strict ? disagreement(0) : tools.request(job, {});
   }
   const asked = new Set<string>();
   const options = { asked, freshOnly: true };
@@ -102,7 +102,7 @@ export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTool
   let attempts = 0;
   let failure: UpstreamOutcome | undefined;
   const ask = async (): Promise<void> => {
-    const outcome = await tools.pursue(job, options);
+    const outcome = await tools.request(job, options);
     attempts += outcome.ok ? 1 : outcome.attempts;
     if (!outcome.ok || outcome.lastResort !== undefined) {
       failure ??= outcome;

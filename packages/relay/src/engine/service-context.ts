@@ -10,19 +10,19 @@ import { firstParam, untagFilterId } from "./filters.ts";
 import { Flights } from "./flights.ts";
 import { type Job, rememberedName } from "./job.ts";
 import { DEFAULT_LOG_RANGES } from "./log-ranges.ts";
-import type { DirectSuppliers } from "./options.ts";
+import type { ServiceSuppliers } from "./options.ts";
 import type { Target } from "./target.ts";
 
-/** Options of a {@link SupplierSet}. */
-export interface SupplierSetOptions {
+/** Options of a {@link ServiceContext}. */
+export interface ServiceContextOptions {
   readonly service: Service;
-  readonly config: DirectSuppliers;
+  readonly config: ServiceSuppliers;
   /** Part of the first attempts that one operator gets at most. */
   readonly maxOperatorShare: number;
 }
 
-/** What a {@link SupplierSet} works with. */
-export interface SupplierSetModules {
+/** What a {@link ServiceContext} works with. */
+export interface ServiceContextModules {
   readonly targets: ReadonlyMap<RpcType, readonly Target[]>;
   readonly memory: ServiceMemory;
   readonly clock: Clock;
@@ -31,15 +31,15 @@ export interface SupplierSetModules {
 }
 
 /** The suppliers of one service, what is known of them and their chain, and in which order they are asked. */
-export class SupplierSet {
+export class ServiceContext {
   readonly service: Service;
-  readonly config: Required<DirectSuppliers>;
+  readonly config: Required<ServiceSuppliers>;
   readonly memory: ServiceMemory;
   readonly flights = new Flights();
   readonly #pools = new Map<RpcType, SupplierPool<Target>>();
   readonly #clock: Clock;
 
-  constructor(options: SupplierSetOptions, modules: SupplierSetModules) {
+  constructor(options: ServiceContextOptions, modules: ServiceContextModules) {
     const { targets, memory, clock, random } = modules;
     this.service = options.service;
     this.config = { crossCheck: DEFAULT_CROSS_CHECK, logRanges: DEFAULT_LOG_RANGES, ...options.config };

@@ -69,11 +69,11 @@ export class Attempts {
   }
 
   /** An attempt was ended because another was quicker. */
-  lost(target: Target, { call, set }: Job, startMs: number): void {
+  lost(target: Target, { call, context }: Job, startMs: number): void {
     const nowMs = this.#modules.clock.monotonicMs();
     target.quality.failed(nowMs, "hedge_lost", nowMs - startMs);
     // Without those who lost, slow answers would vanish from the book, and hedges come ever earlier.
-    set.memory.latency.add(call.operation, nowMs, nowMs - startMs);
+    context.memory.latency.add(call.operation, nowMs, nowMs - startMs);
   }
 
   /** Probes a supplier that no call may go to before; undefined when calls may. */

@@ -6,8 +6,8 @@ import { type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
 import { eventually, rpcAnswer, startEvmUpstream, type Upstream, virtualClock } from "@turnpike/testkit";
 import { parseFreeRpc } from "../families/free-call.ts";
 import type { RelayOutcome } from "../types.ts";
-import { createDirectRelay, type DirectRelay } from "./direct-relay.ts";
-import { directRelayDefaults } from "./options.ts";
+import { relayEngineDefaults } from "./options.ts";
+import { createRelayEngine, type RelayEngine } from "./relay-engine.ts";
 
 const { services } = createCatalogue({});
 const clock = virtualClock();
@@ -47,12 +47,12 @@ function startLarge(bytes: number): Promise<Upstream> {
   });
 }
 
-function relayTo(upstream: Upstream): DirectRelay {
+function relayTo(upstream: Upstream): RelayEngine {
   const endpoints = [{ operator: "one", urls: { json_rpc: upstream.url } }];
   const suppliers = { eth: { endpoints, timeoutMs: 60_000, maxAttempts: 1 } };
   const modules = { catalogue: services, clock, log: silentLog, metrics: noMetrics, random: () => 0 };
-  return createDirectRelay(
-    { ...directRelayDefaults, suppliers, probeIntervalMs: 60_000, connectTimeoutMs: 60_000 },
+  return createRelayEngine(
+    { ...relayEngineDefaults, suppliers, probeIntervalMs: 60_000, connectTimeoutMs: 60_000 },
     modules,
   );
 }

@@ -1,7 +1,7 @@
 import { AppError, type ServiceId } from "@turnpike/base";
 import { Pool } from "undici";
 import { StreamSlots } from "./answer-pipe.ts";
-import type { DirectRelayOptions } from "./options.ts";
+import type { RelayEngineOptions } from "./options.ts";
 
 /** The connections to one origin. */
 export interface Origin {
@@ -15,10 +15,10 @@ const STREAM_SHARE = 0.5;
 
 /** The connections of all suppliers; those at one origin share theirs. */
 export class Origins implements AsyncDisposable {
-  readonly #options: Pick<DirectRelayOptions, "maxConnectionsPerOrigin" | "connectTimeoutMs">;
+  readonly #options: Pick<RelayEngineOptions, "maxConnectionsPerOrigin" | "connectTimeoutMs">;
   readonly #origins = new Map<string, Origin>();
 
-  constructor(options: Pick<DirectRelayOptions, "maxConnectionsPerOrigin" | "connectTimeoutMs">) {
+  constructor(options: Pick<RelayEngineOptions, "maxConnectionsPerOrigin" | "connectTimeoutMs">) {
     this.#options = options;
   }
 

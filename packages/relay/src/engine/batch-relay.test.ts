@@ -7,8 +7,8 @@ import { type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
 import { eventually, probeResult, startUpstream, type Upstream, virtualClock } from "@turnpike/testkit";
 import { parseFreeRpc } from "../families/free-call.ts";
 import { ATTEMPTS } from "../metrics.ts";
-import { createDirectRelay, type DirectRelay } from "./direct-relay.ts";
-import { directRelayDefaults } from "./options.ts";
+import { relayEngineDefaults } from "./options.ts";
+import { createRelayEngine, type RelayEngine } from "./relay-engine.ts";
 
 const { services } = createCatalogue({});
 const clock = virtualClock();
@@ -71,11 +71,11 @@ async function startPoisonable(
   });
 }
 
-function relayTo(upstream: Upstream, metrics: Metrics = noMetrics): DirectRelay {
+function relayTo(upstream: Upstream, metrics: Metrics = noMetrics): RelayEngine {
   const endpoints = [{ operator: "one", urls: { json_rpc: upstream.url } }];
-  return createDirectRelay(
+  return createRelayEngine(
     {
-      ...directRelayDefaults,
+      ...relayEngineDefaults,
       suppliers: { eth: { endpoints, timeoutMs: 60_000, maxAttempts: 3 } },
       probeIntervalMs: 60_000,
       connectTimeoutMs: 60_000,
@@ -84,7 +84,7 @@ function relayTo(upstream: Upstream, metrics: Metrics = noMetrics): DirectRelay 
   );
 }
 
-async function ask(relay: DirectRelay, timeoutMs = 180_000): Promise<readonly string[]> {
+async function ask(relay: RelayEngine, timeoutMs = 180_000): Promise<readonly string[]> {
   const asked = [balance(1, "0x1"), balance(2, "0xbad"), balance(3, "0x3")];
   const results = await relay.sendBatch(asked.map((one) => request(one, timeoutMs)));
   return results.map((result) => (result.ok ? Buffer.from(result.body).toString() : result.code));

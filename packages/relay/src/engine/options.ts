@@ -3,7 +3,7 @@ import type { CrossCheckRules } from "./cross-check.ts";
 import type { LogRangeRules } from "./log-ranges.ts";
 
 /** One operator's back-end of a service. */
-export interface DirectEndpoint {
+export interface StaticEndpoint {
   /** Name for logs and metrics; endpoints with one name count as one operator when another is asked. */
   readonly operator: string;
   /** Base URL for each way of speaking. */
@@ -13,8 +13,8 @@ export interface DirectEndpoint {
 }
 
 /** The suppliers of one service. */
-export interface DirectSuppliers {
-  readonly endpoints: readonly DirectEndpoint[];
+export interface ServiceSuppliers {
+  readonly endpoints: readonly StaticEndpoint[];
   /** Longest time for one attempt. */
   readonly timeoutMs: number;
   /** Most attempts for one call. */
@@ -25,10 +25,10 @@ export interface DirectSuppliers {
   readonly logRanges?: LogRangeRules;
 }
 
-/** Options of `createDirectRelay`. */
-export interface DirectRelayOptions {
+/** Options of `createRelayEngine`. */
+export interface RelayEngineOptions {
   /** By service id. */
-  readonly suppliers: Readonly<Record<string, DirectSuppliers>>;
+  readonly suppliers: Readonly<Record<string, ServiceSuppliers>>;
   /** Largest answer that is taken. */
   readonly maxAnswerBytes: number;
   /** Free answers that are larger are passed on while they arrive, where their asker takes that. */
@@ -64,7 +64,7 @@ export interface DirectRelayOptions {
 }
 
 /** Bounds that suit one process. */
-export const directRelayDefaults: Omit<DirectRelayOptions, "suppliers"> = {
+export const relayEngineDefaults: Omit<RelayEngineOptions, "suppliers"> = {
   maxAnswerBytes: 4 * 1_048_576,
   streamAfterBytes: 1_048_576,
   maxStreamedBytes: 64 * 1_048_576,

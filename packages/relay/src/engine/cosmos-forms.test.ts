@@ -6,8 +6,8 @@ import { mintPaid, mintParsed } from "@turnpike/protocol";
 import { startRecordedNode, virtualClock } from "@turnpike/testkit";
 import type { CallInput } from "../families/family.ts";
 import { parsePaid } from "../families.ts";
-import { createDirectRelay } from "./direct-relay.ts";
-import { directRelayDefaults } from "./options.ts";
+import { relayEngineDefaults } from "./options.ts";
+import { createRelayEngine } from "./relay-engine.ts";
 
 const ACCOUNT = "pokt173r2dgg0jce84fq60sc7wmasvrpesfjdf93pqz";
 const { services } = createCatalogue({});
@@ -72,9 +72,9 @@ const FORMS: readonly (readonly [string, CallInput, RegExp])[] = [
 test("the Cosmos-style route in every form over sockets, against recorded answers of a real node", async (t) => {
   await using node = await startRecordedNode();
   const endpoint = { operator: "recorded", urls: { comet_bft: `${node.url}/`, rest: node.url } };
-  await using relay = createDirectRelay(
+  await using relay = createRelayEngine(
     {
-      ...directRelayDefaults,
+      ...relayEngineDefaults,
       connectTimeoutMs: 60_000,
       suppliers: { pocket: { endpoints: [endpoint], timeoutMs: 2_000, maxAttempts: 2 } },
     },

@@ -63,9 +63,9 @@ function isAboutNewest({ traits, refs }: Job): boolean {
  * about, or a list that ends above its blocks, are no answers.
  */
 export function checkAgainstChain(target: Target, job: Job, answer: UpstreamAnswer, nowMs: number): AttemptResult {
-  const { traits, refs, set, call } = job;
+  const { traits, refs, context, call } = job;
   if (answer.isError || answer.stream !== undefined || traits === undefined) return answer;
-  const { view, archive } = set.memory;
+  const { view, archive } = context.memory;
   if (traits.tipOf !== undefined && isAboutHead(job) && isAboutNewest(job)) {
     const height = statedTip(traits, answer, call);
     if (height !== undefined) return checkTip(target, job, answer, height, nowMs);
@@ -90,11 +90,11 @@ export function checkAgainstChain(target: Target, job: Job, answer: UpstreamAnsw
 }
 
 /** Learns from a failure which heights a supplier does not have. */
-export function learnFromFailure(target: Target, { refs, set, call }: Job, nowMs: number): void {
-  const tip = set.memory.view.newest(nowMs);
+export function learnFromFailure(target: Target, { refs, context, call }: Job, nowMs: number): void {
+  const tip = context.memory.view.newest(nowMs);
   const needed = tip === undefined || refs === undefined ? undefined : neededHeights(refs, tip);
   if (needed === undefined) return;
-  set.memory.archive.lacked(target.operator, historyKindOf(rememberedName(call)), needed.lowestBlocks, tip, nowMs);
+  context.memory.archive.lacked(target.operator, historyKindOf(rememberedName(call)), needed.lowestBlocks, tip, nowMs);
 }
 
 /** The same for a parsed result as `isEmptyResult` for one that is not. */
@@ -111,8 +111,14 @@ function failedBehind(blame: Blame, reason: FailureReason, answer: UpstreamAnswe
 const HEX = /^"0x[0-9a-fA-F]{1,14}"$/;
 const DECIMAL = /^[0-9]{1,15}$/;
 
-function checkTip(target: Target, { set }: Job, answer: UpstreamAnswer, height: number, nowMs: number): AttemptResult {
-  const { view } = set.memory;
+function checkTip(
+  target: Target,
+  { context }: Job,
+  answer: UpstreamAnswer,
+  height: number,
+  nowMs: number,
+): AttemptResult {
+  const { view } = context.memory;
   const { operator } = target;
   view.reported(operator, height, nowMs);
   // 0 is what a node says that has just begun.
@@ -130,7 +136,7 @@ function checkTip(target: Target, { set }: Job, answer: UpstreamAnswer, height: 
   if (isTooHigh && !isBehind) return failedAttempt("supplier", "behind");
   const blame = isBehind ? "supplier" : "chain";
   // Further behind than the service allows is no answer, also when the others are away. A lone supplier's chain began anew.
-  const isLone = set.all().every((one) => one.operator === operator);
+  const isLone = context.all().every((one) => one.operator === operator);
   if (isBehind && !isLone) return failedAttempt(blame, "behind");
   return failedBehind(blame, "behind", answer, height);
 }

@@ -7,11 +7,11 @@ import { relayBatch } from "./batch-relay.ts";
 import { checkAgainstChain } from "./chain-check.ts";
 import type { Job } from "./job.ts";
 import { mayBatch, mayHaveNews } from "./sending.ts";
-import type { SupplierSet } from "./supplier-set.ts";
+import type { ServiceContext } from "./service-context.ts";
 
 /** What {@link answerBatch} works with. */
 export interface BatchModules {
-  readonly set: SupplierSet;
+  readonly context: ServiceContext;
   readonly clock: Clock;
   readonly signal: AbortSignal | undefined;
   /** Fires when the relay ends. */
@@ -62,7 +62,7 @@ class OutcomeRoom extends AnswerRoom {
  * for are ANSWER_TOO_LARGE.
  */
 export async function answerBatch(jobs: readonly Job[], modules: BatchModules): Promise<readonly UpstreamOutcome[]> {
-  const { answering, set, signal } = modules;
+  const { answering, context, signal } = modules;
   const outcomes: (UpstreamOutcome | undefined)[] = Array.from({ length: jobs.length });
   const room = new OutcomeRoom();
   const asked: Asked[] = [];
@@ -82,7 +82,7 @@ export async function answerBatch(jobs: readonly Job[], modules: BatchModules): 
     asked.push(one);
     if (read !== undefined) shared.set(read.key, one);
   }
-  const isInFlight = asked.map(({ read }) => read !== undefined && set.flights.has(read.key, signal));
+  const isInFlight = asked.map(({ read }) => read !== undefined && context.flights.has(read.key, signal));
   // An answer that comes with others is as slow as the slowest of them, so nobody outside of the batch waits for it.
   const isAlone = isInFlight.filter((is) => !is).length === 1;
   const sent: Asked[] = [];
@@ -151,24 +151,24 @@ async function send(
   modules: BatchModules,
   room: OutcomeRoom,
 ): Promise<readonly UpstreamOutcome[]> {
-  const { set, clock, signal, closing, attempts, answering } = modules;
+  const { context, clock, signal, closing, attempts, answering } = modules;
   let outcomes: readonly UpstreamOutcome[] = [];
   try {
     outcomes = await relayBatch(jobs, {
-      timeoutMs: set.config.timeoutMs,
-      maxAttempts: set.config.maxAttempts,
+      timeoutMs: context.config.timeoutMs,
+      maxAttempts: context.config.maxAttempts,
       clock,
       mayBatch: (job) => mayBatch(job) && !answering.needsCare(job),
       ended: () => signal?.aborted === true || closing.aborted,
       closing: () => (closing.aborted ? closing : signal),
-      order: (job) => set.order({ ...job, refs: undefined }).filter(({ family }) => !family.isLegacyRpc),
+      order: (job) => context.order({ ...job, refs: undefined }).filter(({ family }) => !family.isLegacyRpc),
       async single(job, before) {
         // What is sent alone others may wait for too, who have room of their own.
         const isShared = jobs.length === 1;
         if (!isShared && room.refuses(job)) return TOO_LARGE;
         const outcome = await (answering.needsCare(job)
           ? answering.ask(job)
-          : answering.pursue(job, before && { asked: new Set([before.operator]), last: before.fallback }));
+          : answering.request(job, before && { asked: new Set([before.operator]), last: before.fallback }));
         return isShared ? outcome : room.fit(outcome);
       },
       verify: (target, timeoutMs) => attempts.verify(target, timeoutMs),
@@ -178,6 +178,6 @@ async function send(
     });
     return outcomes;
   } finally {
-    if (jobs.some((job, at) => mayHaveNews(job, outcomes[at]))) set.wrote();
+    if (jobs.some((job, at) => mayHaveNews(job, outcomes[at]))) context.wrote();
   }
 }

@@ -26,14 +26,14 @@ import type { ProbeSeen } from "./health.ts";
 import { Hedging } from "./hedging.ts";
 import type { Job } from "./job.ts";
 import { MethodSurvey } from "./method-survey.ts";
-import type { DirectRelayOptions, DirectSuppliers } from "./options.ts";
+import type { RelayEngineOptions, ServiceSuppliers } from "./options.ts";
 import { Origins } from "./origins.ts";
 import { isSentOnce, mayHaveNews } from "./sending.ts";
-import { SupplierSet } from "./supplier-set.ts";
+import { ServiceContext } from "./service-context.ts";
 import { Target } from "./target.ts";
 
-/** What `createDirectRelay` works with. */
-export interface DirectRelayModules {
+/** What `createRelayEngine` works with. */
+export interface RelayEngineModules {
   readonly catalogue: ReadonlyMap<ServiceId, Service>;
   readonly clock: Clock;
   readonly log: Log;
@@ -45,7 +45,7 @@ export interface DirectRelayModules {
 }
 
 /** A relay whose probes run once it was started. */
-export interface DirectRelay extends Relay, RelayControl {
+export interface RelayEngine extends Relay, RelayControl {
   /** What it learns, for the relay that follows it. */
   readonly memory: RelayMemory;
   /** Begins to probe the suppliers; resolves when each was probed once. Without it, each is probed at its first call. */
@@ -61,8 +61,8 @@ export interface DirectRelay extends Relay, RelayControl {
  *
  * @throws AppError CONFIG_INVALID for a URL that is none, or a service that the catalogue does not have
  */
-export function createDirectRelay(options: DirectRelayOptions, modules: DirectRelayModules): DirectRelay {
-  return new SupplierSets(options, modules);
+export function createRelayEngine(options: RelayEngineOptions, modules: RelayEngineModules): RelayEngine {
+  return new ServiceEngine(options, modules);
 }
 
 /** Time-outs and hedges come so late at most. */
@@ -75,12 +75,12 @@ const NONE: ReadonlySet<string> = new Set();
 /** Share of the calls in flight that free ones may be. */
 const FREE_SHARE = 0.9;
 
-class SupplierSets implements DirectRelay {
+class ServiceEngine implements RelayEngine {
   readonly memory: RelayMemory;
-  readonly #options: DirectRelayOptions;
-  readonly #modules: DirectRelayModules;
+  readonly #options: RelayEngineOptions;
+  readonly #modules: RelayEngineModules;
   readonly #origins: Origins;
-  readonly #sets = new Map<ServiceId, SupplierSet>();
+  readonly #contexts = new Map<ServiceId, ServiceContext>();
   readonly #prober: Prober<ProbeSeen>;
   readonly #survey: MethodSurvey;
   readonly #closing = new AbortController();
@@ -91,7 +91,7 @@ class SupplierSets implements DirectRelay {
   #inFlight = 0;
   #heldBytes = 0;
 
-  constructor(options: DirectRelayOptions, modules: DirectRelayModules) {
+  constructor(options: RelayEngineOptions, modules: RelayEngineModules) {
     const { clock, metrics, random } = modules;
     this.#options = options;
     this.#modules = modules;
@@ -112,7 +112,7 @@ class SupplierSets implements DirectRelay {
       },
     };
     for (const [id, config] of Object.entries(options.suppliers)) this.#addSet(id as ServiceId, config);
-    const targets = [...this.#sets.values()].flatMap((set) => set.all());
+    const targets = [...this.#contexts.values()].flatMap((context) => context.all());
     this.#prober = createProber<ProbeSeen>(
       { ...DEFAULT_PROBER, intervalMs: options.probeIntervalMs, maxAtOnce: options.maxProbes },
       { targets: targets.filter(({ health }) => health.hasProbe), clock, random, signal: this.#closing.signal },
@@ -129,12 +129,12 @@ class SupplierSets implements DirectRelay {
       log: modules.log,
       flags: this.memory.flags,
       maxAnswerBytes: options.maxAnswerBytes,
-      pursuit: {
+      retries: {
         clock,
         metrics,
         closing: this.#closing.signal,
         deadlines: this.#deadlines,
-        order: (job) => job.set.order(job),
+        order: (job) => job.context.order(job),
         attempt: (target, job, shareMs, handle) => this.#attempts.attempt(target, job, shareMs, handle),
         lost: (target, job, startMs) => this.#attempts.lost(target, job, startMs),
         hedgeDelayMs: (job) => hedging.delayMs(job),
@@ -143,7 +143,7 @@ class SupplierSets implements DirectRelay {
     });
   }
 
-  #addSet(id: ServiceId, config: DirectSuppliers): void {
+  #addSet(id: ServiceId, config: ServiceSuppliers): void {
     const service = this.#modules.catalogue.get(id);
     if (service === undefined) {
       throw new AppError("CONFIG_INVALID", { message: `suppliers.${id}: the catalogue has no such service.` });
@@ -170,8 +170,8 @@ class SupplierSets implements DirectRelay {
         list.push(new Target({ service, operator, rpcType, url, headers, ...bounds }, modules));
       }
     }
-    const set = new SupplierSet({ service, config, maxOperatorShare }, { targets, memory, clock, random });
-    this.#sets.set(id, set);
+    const context = new ServiceContext({ service, config, maxOperatorShare }, { targets, memory, clock, random });
+    this.#contexts.set(id, context);
   }
 
   start(): Promise<void> {
@@ -183,16 +183,16 @@ class SupplierSets implements DirectRelay {
   }
 
   served(): readonly ServiceId[] {
-    return [...this.#sets].filter(([, set]) => set.all().length > 0).map(([id]) => id);
+    return [...this.#contexts].filter(([, context]) => context.all().length > 0).map(([id]) => id);
   }
 
   hasSupplier(id: ServiceId, rpcType: RpcType): boolean {
-    const targets = this.#sets.get(id)?.all() ?? [];
+    const targets = this.#contexts.get(id)?.all() ?? [];
     return targets.some((target) => target.rpcType === rpcType && !target.isDrained && !target.isWrongChain);
   }
 
   missing(id: ServiceId): readonly string[] | undefined {
-    const targets = this.#sets.get(id)?.all() ?? [];
+    const targets = this.#contexts.get(id)?.all() ?? [];
     if (targets.length === 0) return undefined;
     if (targets.some(({ health, isDrained }) => health.isHealthy && !isDrained)) return [];
     if (targets.every(({ isDrained }) => isDrained)) return ["a supplier that is not drained"];
@@ -200,26 +200,26 @@ class SupplierSets implements DirectRelay {
   }
 
   missingMethods(id: ServiceId): ReadonlySet<string> {
-    return this.#sets.get(id)?.missingMethods(this.#modules.clock.monotonicMs()) ?? NONE;
+    return this.#contexts.get(id)?.missingMethods(this.#modules.clock.monotonicMs()) ?? NONE;
   }
 
   inspect(id?: ServiceId): readonly ServiceView[] {
-    const sets = id === undefined ? [...this.#sets.values()] : [this.#sets.get(id)];
+    const contexts = id === undefined ? [...this.#contexts.values()] : [this.#contexts.get(id)];
     const nowMs = this.#modules.clock.monotonicMs();
-    return sets.flatMap((set) => (set === undefined ? [] : [set.inspect(nowMs)]));
+    return contexts.flatMap((context) => (context === undefined ? [] : [context.inspect(nowMs)]));
   }
 
   setDrained(id: ServiceId, operator: string, isDrained: boolean): boolean {
-    const set = this.#sets.get(id);
-    if (set?.all().some((target) => target.operator === operator) !== true) return false;
-    if (isDrained) set.memory.drained.add(operator);
-    else set.memory.drained.delete(operator);
+    const context = this.#contexts.get(id);
+    if (context?.all().some((target) => target.operator === operator) !== true) return false;
+    if (isDrained) context.memory.drained.add(operator);
+    else context.memory.drained.delete(operator);
     return true;
   }
 
   forgive(id: ServiceId, operator: string): boolean {
     const nowMs = this.#modules.clock.monotonicMs();
-    const targets = (this.#sets.get(id)?.all() ?? []).filter((target) => target.operator === operator);
+    const targets = (this.#contexts.get(id)?.all() ?? []).filter((target) => target.operator === operator);
     for (const { quality } of targets) quality.forgive(nowMs);
     return targets.length > 0;
   }
@@ -243,11 +243,11 @@ class SupplierSets implements DirectRelay {
 
   async send(request: PaidRequest | FreeRequest, signal?: AbortSignal): Promise<RelayOutcome> {
     const { serviceId } = request.request;
-    const set = this.#admit(serviceId, isFree(request));
-    if (!("service" in set)) return set;
+    const context = this.#admit(serviceId, isFree(request));
+    if (!("service" in context)) return context;
     this.#countInFlight(1);
     try {
-      return this.#finish(request, await this.#answering.answer(this.#job(set, request, signal)));
+      return this.#finish(request, await this.#answering.answer(this.#job(context, request, signal)));
     } finally {
       this.#countInFlight(-1);
     }
@@ -256,13 +256,13 @@ class SupplierSets implements DirectRelay {
   async sendBatch(requests: readonly FreeRequest[], signal?: AbortSignal): Promise<readonly RelayOutcome[]> {
     const [first] = requests;
     if (first === undefined) return [];
-    const set = this.#admit(first.request.serviceId, true);
-    if (!("service" in set)) return requests.map(() => set);
+    const context = this.#admit(first.request.serviceId, true);
+    if (!("service" in context)) return requests.map(() => context);
     this.#countInFlight(1);
     try {
-      const jobs = requests.map((request) => this.#job(set, request, signal));
+      const jobs = requests.map((request) => this.#job(context, request, signal));
       const outcomes = await answerBatch(jobs, {
-        set,
+        context,
         clock: this.#modules.clock,
         signal,
         closing: this.#closing.signal,
@@ -280,32 +280,32 @@ class SupplierSets implements DirectRelay {
 
   async notify(request: FreeRequest, signal?: AbortSignal): Promise<void> {
     const { serviceId, call } = request.request;
-    const set = this.#admit(serviceId, true);
-    if (!("service" in set)) return;
+    const context = this.#admit(serviceId, true);
+    if (!("service" in context)) return;
     const { clock } = this.#modules;
     this.#countInFlight(1);
-    const job = this.#job(set, request, signal);
+    const job = this.#job(context, request, signal);
     const body = job.filter === "use" ? bodyForMaker(call, job.client) : call.body;
     try {
-      for (const target of set.order({ ...job, refs: undefined }).slice(0, set.config.maxAttempts)) {
-        const leftMs = Math.min(set.config.timeoutMs, request.deadlineMs - clock.monotonicMs());
+      for (const target of context.order({ ...job, refs: undefined }).slice(0, context.config.maxAttempts)) {
+        const leftMs = Math.min(context.config.timeoutMs, request.deadlineMs - clock.monotonicMs());
         if (leftMs <= 0 || signal?.aborted === true) return;
         if ((await this.#attempts.verify(target, leftMs)) !== undefined) continue;
         const result = await target.exchange(call, body, leftMs, signal);
         if (result.ok || !result.isUnsent) return;
       }
     } finally {
-      if (mayHaveNews(job, undefined)) set.wrote();
+      if (mayHaveNews(job, undefined)) context.wrote();
       this.#countInFlight(-1);
     }
   }
 
-  #job(set: SupplierSet, request: PaidRequest | FreeRequest, signal: AbortSignal | undefined): Job {
+  #job(context: ServiceContext, request: PaidRequest | FreeRequest, signal: AbortSignal | undefined): Job {
     const { call, client, span } = request.request;
-    const operation = set.service.operations.get(call.operation);
-    const traits = familyOf(set.service, call.rpcType).traits?.(call);
+    const operation = context.service.operations.get(call.operation);
+    const traits = familyOf(context.service, call.rpcType).traits?.(call);
     return {
-      set,
+      context,
       call,
       operation,
       traits,
@@ -322,12 +322,12 @@ class SupplierSets implements DirectRelay {
   }
 
   /** The service's suppliers; or why nothing is sent now. */
-  #admit(serviceId: ServiceId, isForFree: boolean): SupplierSet | RelayFailure {
-    const set = this.#sets.get(serviceId);
+  #admit(serviceId: ServiceId, isForFree: boolean): ServiceContext | RelayFailure {
+    const context = this.#contexts.get(serviceId);
     if (this.#closing.signal.aborted) return this.#refuse(serviceId, "SHUTTING_DOWN");
-    if (set === undefined) return this.#refuse(serviceId, "NO_SUPPLIERS");
+    if (context === undefined) return this.#refuse(serviceId, "NO_SUPPLIERS");
     const most = isForFree ? this.#options.maxInFlight * FREE_SHARE : this.#options.maxInFlight;
-    return this.#inFlight >= most ? this.#refuse(serviceId, "OVERLOADED") : set;
+    return this.#inFlight >= most ? this.#refuse(serviceId, "OVERLOADED") : context;
   }
 
   #countInFlight(change: 1 | -1): void {
@@ -353,7 +353,10 @@ class SupplierSets implements DirectRelay {
 
   #refuse(serviceId: ServiceId, code: ErrorCode): RelayFailure {
     // An id that is not served must not become a label.
-    this.#modules.metrics.count(RELAYS, { service: this.#sets.has(serviceId) ? serviceId : "unknown", result: code });
+    this.#modules.metrics.count(RELAYS, {
+      service: this.#contexts.has(serviceId) ? serviceId : "unknown",
+      result: code,
+    });
     return { ok: false, code, attempts: 0 };
   }
 

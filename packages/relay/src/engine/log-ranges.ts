@@ -208,7 +208,7 @@ export function isForLogs({ call }: Job): boolean {
  * in order. A question that needs more than `maxParts` gets what a supplier said of the whole.
  */
 export async function askInParts(job: Job, tools: LogTools): Promise<UpstreamOutcome> {
-  const rules = job.set.config.logRanges;
+  const rules = job.context.config.logRanges;
   const tip = tools.tip(job);
   const range = logRange(job.call.params, tip);
   const { maxBlocks, maxParts } = rules;
@@ -219,7 +219,10 @@ export async function askInParts(job: Job, tools: LogTools): Promise<UpstreamOut
   if (range === undefined) return tools.ask(job);
   const parts = new Parts(job, tools, maxParts, tip);
   const lists = await parts.askAll(planned ?? halves(range, tip));
-  tools.metrics.count(LOG_PARTS, { service: job.set.service.id, result: lists === undefined ? "failed" : "joined" });
+  tools.metrics.count(LOG_PARTS, {
+    service: job.context.service.id,
+    result: lists === undefined ? "failed" : "joined",
+  });
   if (lists !== undefined) return join(lists, job, parts);
   // The parts' errors have ids of ours; the whole's has the client's.
   if (parts.failed?.ok === false && whole?.ok !== true) return parts.failed;

@@ -6,10 +6,10 @@ import { ChainView } from "../chain-view/chain-view.ts";
 import type { AttemptResult, UpstreamAnswer } from "../upstream-answer.ts";
 import type { AttemptHandle } from "./exchange.ts";
 import type { Job } from "./job.ts";
-import { type PursuitTools, pursue } from "./pursuit.ts";
+import { type RetryTools, requestWithRetries } from "./retrying-request.ts";
 import type { Target } from "./target.ts";
 
-const set = {
+const context = {
   service: { id: "eth" },
   config: { maxAttempts: 3, timeoutMs: 10_000 },
   memory: { view: new ChainView() },
@@ -17,7 +17,7 @@ const set = {
 
 const job = (): Job =>
   ({
-    set,
+    context,
     call: { id: "1", operation: "eth_getBalance" },
     isOnce: false,
     isFree: true,
@@ -56,7 +56,7 @@ function scene() {
   const lost: string[] = [];
   const both = Promise.withResolvers<void>();
   const clock = virtualClock();
-  const tools: PursuitTools = {
+  const tools: RetryTools = {
     clock,
     metrics: noMetrics,
     closing: new AbortController().signal,
@@ -76,13 +76,13 @@ function scene() {
   return { asked, lost, both: both.promise, clock, tools };
 }
 
-const operatorOf = (outcome: Awaited<ReturnType<typeof pursue>>): string =>
+const operatorOf = (outcome: Awaited<ReturnType<typeof requestWithRetries>>): string =>
   outcome.ok ? outcome.operator : outcome.code;
 
 test("who hangs has lost to the one who was asked later; the other way round nobody has", async () => {
   for (const winner of [0, 1]) {
     const { asked, lost, both, clock, tools } = scene();
-    const outcome = pursue(job(), tools);
+    const outcome = requestWithRetries(job(), tools);
     assert.equal(asked.length, 1);
     clock.advance(HEDGE_MS + 2);
     await both;
@@ -99,7 +99,7 @@ test("when all are behind, the newest answer is given", async () => {
     [7, 5, "a"],
   ] as const) {
     const { asked, both, tools } = scene();
-    const outcome = pursue(job(), { ...tools, hedgeDelayMs: () => undefined });
+    const outcome = requestWithRetries(job(), { ...tools, hedgeDelayMs: () => undefined });
     asked[0]?.answer(behind("a", first));
     await both;
     asked[1]?.answer(behind("b", second));

@@ -3,11 +3,11 @@ import type { Operation } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
 import { UNDECLARED } from "../families/free-call.ts";
 import type { BlockRef, MethodTraits } from "../families/method-traits.ts";
-import type { SupplierSet } from "./supplier-set.ts";
+import type { ServiceContext } from "./service-context.ts";
 
 /** One call on its way to an answer. */
 export interface Job {
-  readonly set: SupplierSet;
+  readonly context: ServiceContext;
   readonly call: BackendCall;
   /** As the catalogue declares it. */
   readonly operation: Operation | undefined;

@@ -5,8 +5,8 @@ import { createCatalogue } from "@turnpike/catalogue";
 import { type BackendCall, type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
 import { rpcAnswer, startEvmUpstream, startUpstream, type Upstream, virtualClock } from "@turnpike/testkit";
 import { parseFreePath, parseFreeRpc } from "../families/free-call.ts";
-import { createDirectRelay, type DirectRelay } from "./direct-relay.ts";
-import { directRelayDefaults } from "./options.ts";
+import { relayEngineDefaults } from "./options.ts";
+import { createRelayEngine, type RelayEngine } from "./relay-engine.ts";
 
 const { services } = createCatalogue({});
 const clock = virtualClock();
@@ -24,11 +24,11 @@ function request(id: string, call: BackendCall): FreeRequest {
   });
 }
 
-function relayTo(id: string, rpcType: "json_rpc" | "comet_bft", upstreams: readonly Upstream[]): DirectRelay {
+function relayTo(id: string, rpcType: "json_rpc" | "comet_bft", upstreams: readonly Upstream[]): RelayEngine {
   const endpoints = upstreams.map(({ url }, at) => ({ operator: `op${at}`, urls: { [rpcType]: url } }));
-  return createDirectRelay(
+  return createRelayEngine(
     {
-      ...directRelayDefaults,
+      ...relayEngineDefaults,
       connectTimeoutMs: 60_000,
       suppliers: { [id]: { endpoints, timeoutMs: 60_000, maxAttempts: 3 } },
     },

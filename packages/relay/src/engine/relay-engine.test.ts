@@ -27,8 +27,8 @@ import { parsePaid } from "../families.ts";
 import { BREAKER_OPEN } from "../metrics.ts";
 import { DEFAULT_PROBER } from "../quality/prober.ts";
 import type { RelayOutcome } from "../types.ts";
-import { createDirectRelay, type DirectRelay } from "./direct-relay.ts";
-import { type DirectRelayOptions, type DirectSuppliers, directRelayDefaults } from "./options.ts";
+import { type RelayEngineOptions, relayEngineDefaults, type ServiceSuppliers } from "./options.ts";
+import { createRelayEngine, type RelayEngine } from "./relay-engine.ts";
 
 const { services } = createCatalogue({});
 const clock = virtualClock();
@@ -62,19 +62,19 @@ function request(id: string, wish: unknown, timeoutMs = 180_000, client = "c"): 
 
 function relayTo(
   urls: readonly (string | Upstream)[],
-  set: Partial<DirectSuppliers> = {},
-  options: Partial<DirectRelayOptions> = {},
+  set: Partial<ServiceSuppliers> = {},
+  options: Partial<RelayEngineOptions> = {},
   metrics: Metrics = noMetrics,
-): DirectRelay {
+): RelayEngine {
   const endpoints = urls.map((url, index) => ({
     operator: `op${index}`,
     urls: { json_rpc: typeof url === "string" ? url : url.url },
   }));
   // A random number of 0 keeps suppliers nothing is known of in the order of the configuration. No time passes but what
   // a test moves the clock by.
-  return createDirectRelay(
+  return createRelayEngine(
     {
-      ...directRelayDefaults,
+      ...relayEngineDefaults,
       suppliers: { eth: { endpoints, timeoutMs: 60_000, maxAttempts: 3, ...set } },
       probeIntervalMs: 60_000,
       connectTimeoutMs: 60_000,
@@ -425,8 +425,8 @@ test("base paths, keys in the query and headers go along; the root keeps its spe
     urls: { comet_bft: `http://user:p%40ss@${host}/base/?key=k`, rest: `http://${host}` },
     headers: { "x-key": "secret" },
   };
-  await using relay = createDirectRelay(
-    { ...directRelayDefaults, suppliers: { pocket: { endpoints: [endpoint], timeoutMs: 60_000, maxAttempts: 1 } } },
+  await using relay = createRelayEngine(
+    { ...relayEngineDefaults, suppliers: { pocket: { endpoints: [endpoint], timeoutMs: 60_000, maxAttempts: 1 } } },
     { catalogue: services, clock, log: silentLog, metrics: noMetrics, random: () => 0 },
   );
   await relay.send(request("pocket", "/health"));

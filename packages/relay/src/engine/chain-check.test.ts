@@ -44,7 +44,7 @@ function ended(
   assert.ok(traits !== undefined);
   const refs: readonly BlockRef[] | undefined =
     traits.cache.by === "block" ? traits.cache.blocks(call.params) : undefined;
-  const job = { call, traits, refs, set: { memory: chainOf, all: () => SUPPLIERS } } as unknown as Job;
+  const job = { call, traits, refs, context: { memory: chainOf, all: () => SUPPLIERS } } as unknown as Job;
   const base = { ok: true, status: 200, schemaCheck: "unchecked", isError: false, body: Buffer.alloc(0), operator };
   const given = { ...base, contentType: "application/json", ...answer } as UpstreamAnswer;
   const checked = checkAgainstChain({ operator } as Target, job, given, 0);

@@ -7,12 +7,12 @@ import { crossCheck, wantedAnswers } from "./cross-check.ts";
 import { firstParam, untagFilterId } from "./filters.ts";
 import type { Job } from "./job.ts";
 import { askInParts, isForLogs } from "./log-ranges.ts";
-import { type PursuitOptions, type PursuitTools, pursue } from "./pursuit.ts";
+import { type RetryOptions, type RetryTools, requestWithRetries } from "./retrying-request.ts";
 import { mayHaveNews } from "./sending.ts";
 
 /** What {@link Answering} works with. */
 export interface AnsweringModules {
-  readonly pursuit: PursuitTools;
+  readonly retries: RetryTools;
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly log: Log;
@@ -45,7 +45,7 @@ function noFilter({ call, isFree }: Job): UpstreamOutcome {
 
 const TELL_EVERY_MS = 60_000;
 
-/** How a call gets its answer: kept, shared with equal calls, taken apart, compared, and pursued. */
+/** How a call gets its answer: kept, shared with equal calls, taken apart, compared, or asked for with retries. */
 export class Answering {
   readonly #modules: AnsweringModules;
   /** When it was last said of a service that its suppliers disagree. */
@@ -70,34 +70,34 @@ export class Answering {
       outcome = await this.ask(job);
       return outcome;
     } finally {
-      if (mayHaveNews(job, outcome)) job.set.wrote();
+      if (mayHaveNews(job, outcome)) job.context.wrote();
     }
   }
 
   /** Looks a free read up: its kept answer, or how it is shared; undefined: it is by itself. */
   look(job: Job): UpstreamAnswer | SharedRead | undefined {
-    const { call, set, traits, isFree, isOnce } = job;
+    const { call, context, traits, isFree, isOnce } = job;
     if (!isFree || isOnce) return undefined;
     const key = callKey(call);
     if (key === undefined) return undefined;
     const rule = traits?.cache;
     if (rule === undefined || rule.by === "never" || !this.#modules.flags.cache) return { key, miss: undefined };
     const id = call.clientId ?? call.id;
-    const kept = set.memory.cache.get({ key, rule, params: call.params, id }, this.#modules.clock.monotonicMs());
+    const kept = context.memory.cache.get({ key, rule, params: call.params, id }, this.#modules.clock.monotonicMs());
     return kept?.kind === "hit" ? kept.answer : { key, miss: kept };
   }
 
   /** Joins equal reads that are in flight, or runs this one and keeps its answer. */
   share(job: Job, read: SharedRead, run: () => Promise<UpstreamOutcome>): Promise<UpstreamOutcome> {
-    const { call, set, signal } = job;
-    return set.flights.join(read.key, call.clientId ?? call.id, signal, run, (outcome) =>
+    const { call, context, signal } = job;
+    return context.flights.join(read.key, call.clientId ?? call.id, signal, run, (outcome) =>
       this.keep(job, read, outcome),
     );
   }
 
   /** Keeps the answer to a read, where it may be kept. */
-  keep({ set }: Job, { miss }: SharedRead, outcome: UpstreamOutcome): void {
-    if (outcome.ok && miss !== undefined) set.memory.cache.put(miss, outcome);
+  keep({ context }: Job, { miss }: SharedRead, outcome: UpstreamOutcome): void {
+    if (outcome.ok && miss !== undefined) context.memory.cache.put(miss, outcome);
   }
 
   /** Asks suppliers, whatever is kept or in flight. */
@@ -107,7 +107,7 @@ export class Answering {
     return askInParts(job, {
       metrics,
       maxAnswerBytes,
-      tip: ({ set }) => set.memory.view.newest(clock.monotonicMs()),
+      tip: ({ context }) => context.memory.view.newest(clock.monotonicMs()),
       ask: (part) => this.#compare(part),
     });
   }
@@ -121,20 +121,20 @@ export class Answering {
   #compare(job: Job): Promise<UpstreamOutcome> {
     const { flags, metrics, clock } = this.#modules;
     const wanted = wantedAnswers(job, flags.cross_validation);
-    if (wanted <= 1) return this.pursue(job);
+    if (wanted <= 1) return this.request(job);
     return crossCheck({ ...job, mayStream: false }, wanted, {
       metrics,
-      operators: ({ set }) => set.fit(job),
-      pursue: (one, options) => this.pursue(one, options),
-      contradicted({ set, call }, operator) {
-        set.memory.cache.dropOperator(operator);
-        for (const target of set.all()) {
+      operators: ({ context }) => context.fit(job),
+      request: (one, options) => this.request(one, options),
+      contradicted({ context, call }, operator) {
+        context.memory.cache.dropOperator(operator);
+        for (const target of context.all()) {
           if (target.operator !== operator || target.rpcType !== call.rpcType) continue;
           target.quality.failed(clock.monotonicMs(), "minority");
           return;
         }
       },
-      disagreed: ({ set, call }, operators) => this.#tellDisagreed(set.service.id, call.operation, operators),
+      disagreed: ({ context, call }, operators) => this.#tellDisagreed(context.service.id, call.operation, operators),
     });
   }
 
@@ -147,9 +147,9 @@ export class Answering {
   }
 
   /** Asks suppliers until one answers, and nothing else. */
-  pursue(job: Job, options?: PursuitOptions): Promise<UpstreamOutcome> {
+  request(job: Job, options?: RetryOptions): Promise<UpstreamOutcome> {
     const isOwn = job.filter !== "use" || untagFilterId(job.client, firstParam(job.call)) !== undefined;
     if (!isOwn) return Promise.resolve(noFilter(job));
-    return pursue(job, this.#modules.pursuit, options);
+    return requestWithRetries(job, this.#modules.retries, options);
   }
 }

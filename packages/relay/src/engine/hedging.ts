@@ -37,13 +37,13 @@ export class Hedging {
   }
 
   /** After how long; undefined: not at all. Counts the call. */
-  delayMs({ call, set }: Job): number | undefined {
+  delayMs({ call, context }: Job): number | undefined {
     const { hedgeQuantile, maxHedgeShare } = this.#options;
     const { flags, clock } = this.#modules;
     this.#saved = Math.min(MAX_SAVED, this.#saved + maxHedgeShare);
     if (!flags.hedging || hedgeQuantile >= 1) return undefined;
-    const known = set.memory.latency.quantileMs(call.operation, hedgeQuantile, clock.monotonicMs());
-    return Math.max(MIN_MS, Math.min(known ?? UNKNOWN_MS, set.config.timeoutMs / 2));
+    const known = context.memory.latency.quantileMs(call.operation, hedgeQuantile, clock.monotonicMs());
+    return Math.max(MIN_MS, Math.min(known ?? UNKNOWN_MS, context.config.timeoutMs / 2));
   }
 
   /** Takes one; false when there are none left, or no room. */

@@ -10,8 +10,8 @@ import {
   type UpstreamCall,
   virtualClock,
 } from "@turnpike/testkit";
-import { createDirectRelay } from "./direct-relay.ts";
-import { directRelayDefaults } from "./options.ts";
+import { relayEngineDefaults } from "./options.ts";
+import { createRelayEngine } from "./relay-engine.ts";
 
 const clock = virtualClock();
 
@@ -21,8 +21,8 @@ async function probed(answer: (call: UpstreamCall) => string): Promise<readonly 
   const suppliers = {
     eth: { endpoints: [{ operator: "one", urls: { json_rpc: upstream.url } }], timeoutMs: 60_000, maxAttempts: 1 },
   };
-  await using relay = createDirectRelay(
-    { ...directRelayDefaults, connectTimeoutMs: 60_000, suppliers, probeIntervalMs: 60_000 },
+  await using relay = createRelayEngine(
+    { ...relayEngineDefaults, connectTimeoutMs: 60_000, suppliers, probeIntervalMs: 60_000 },
     {
       catalogue: createCatalogue({}).services,
       clock,

@@ -8,8 +8,8 @@ import type { Job } from "./job.ts";
 import { removeWhere } from "./sending.ts";
 import type { Target } from "./target.ts";
 
-/** What {@link pursue} needs of the relay that it is part of. */
-export interface PursuitTools {
+/** What {@link requestWithRetries} needs of the relay that it is part of. */
+export interface RetryTools {
   readonly clock: Clock;
   readonly metrics: Metrics;
   /** Fires when the relay ends. */
@@ -27,8 +27,8 @@ export interface PursuitTools {
   takeHedge(job: Job): boolean;
 }
 
-/** How a call is pursued beside others for the same job. */
-export interface PursuitOptions {
+/** How a call is asked for beside others for the same job. */
+export interface RetryOptions {
   /** Operators that were asked already; those asked here are added. */
   readonly asked?: Set<string>;
   /** True: no operator is asked twice. */
@@ -51,16 +51,16 @@ const MIN_SHARE_MS = 250;
  * longer than most gets a second supplier beside the first, and the quicker answer wins. A free call that nobody answers
  * well gets the last error that a supplier gave, if one did.
  */
-export function pursue(job: Job, tools: PursuitTools, options: PursuitOptions = {}): Promise<UpstreamOutcome> {
+export function requestWithRetries(job: Job, tools: RetryTools, options: RetryOptions = {}): Promise<UpstreamOutcome> {
   const { promise, resolve, reject } = Promise.withResolvers<UpstreamOutcome>();
-  new Pursuit(job, tools, options, resolve, reject).start();
+  new RetryingRequest(job, tools, options, resolve, reject).start();
   return promise;
 }
 
-class Pursuit {
+class RetryingRequest {
   readonly #job: Job;
-  readonly #tools: PursuitTools;
-  readonly #options: PursuitOptions;
+  readonly #tools: RetryTools;
+  readonly #options: RetryOptions;
   readonly #resolve: (outcome: UpstreamOutcome) => void;
   readonly #reject: (fault: unknown) => void;
   readonly #asked: Set<string>;
@@ -75,8 +75,8 @@ class Pursuit {
 
   constructor(
     job: Job,
-    tools: PursuitTools,
-    options: PursuitOptions,
+    tools: RetryTools,
+    options: RetryOptions,
     resolve: (outcome: UpstreamOutcome) => void,
     reject: (fault: unknown) => void,
   ) {
@@ -87,8 +87,9 @@ class Pursuit {
     this.#reject = reject;
     this.#asked = options.asked ?? new Set();
     this.#last = options.last;
-    const { isOnce, set } = job;
-    this.#mayGoRound = !isOnce && set.config.maxAttempts > 1 && options.freshOnly !== true && this.#last === undefined;
+    const { isOnce, context } = job;
+    this.#mayGoRound =
+      !isOnce && context.config.maxAttempts > 1 && options.freshOnly !== true && this.#last === undefined;
   }
 
   start(): void {
@@ -107,7 +108,7 @@ class Pursuit {
   #askNext(isHedge: boolean): boolean {
     const { job } = this;
     const { clock, closing } = this.#tools;
-    const { config } = job.set;
+    const { config } = job.context;
     if (!this.#mayAskMore || this.#tally.attempts >= config.maxAttempts) return false;
     if (job.signal?.aborted === true || closing.aborted) return false;
     const nowMs = clock.monotonicMs();
@@ -195,7 +196,7 @@ class Pursuit {
   /** Few have the newest block: they are asked next. */
   #preferNewest(): void {
     const nowMs = this.#tools.clock.monotonicMs();
-    const { view } = this.#job.set.memory;
+    const { view } = this.#job.context.memory;
     const hasIt = ({ operator }: Target): number => Number(view.mayServe(view.heightOf(operator, nowMs) ?? -1, nowMs));
     if (this.#last?.lastResort === "behind") this.#ordered.sort((a, b) => hasIt(b) - hasIt(a));
   }
@@ -207,7 +208,7 @@ class Pursuit {
 
   #countHedge(result: "won" | "lost"): void {
     if (result === "won" || (this.#running.size > 0 && [...this.#running].some(({ isHedge }) => isHedge)))
-      this.#tools.metrics.count(HEDGES, { service: this.#job.set.service.id, result });
+      this.#tools.metrics.count(HEDGES, { service: this.#job.context.service.id, result });
   }
 
   #fail(): void {
