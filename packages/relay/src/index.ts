@@ -1,15 +1,15 @@
-export { AnswerRoom } from "./engine/answer-room.ts";
-export { type CrossCheckRules, DEFAULT_CROSS_CHECK } from "./engine/cross-check.ts";
-export { DEFAULT_LOG_RANGES, type LogRangeRules } from "./engine/log-ranges.ts";
 export {
-  DEFAULT_ATTEMPT_TIMEOUT_MS,
-  DEFAULT_MAX_ATTEMPTS,
+  createRelayEngine,
+  type RelayEngineModules,
   type RelayEngineOptions,
   relayEngineDefaults,
   type ServiceSuppliers,
-  type StaticEndpoint,
-} from "./engine/options.ts";
-export { createRelayEngine, type RelayEngine, type RelayEngineModules } from "./engine/relay-engine.ts";
+} from "./create-relay-engine.ts";
+export { AnswerRoom } from "./engine/answer-room.ts";
+export { type CrossCheckRules, DEFAULT_CROSS_CHECK } from "./engine/cross-check.ts";
+export { DEFAULT_LOG_RANGES, type LogRangeRules } from "./engine/log-ranges.ts";
+export { DEFAULT_ATTEMPT_TIMEOUT_MS, DEFAULT_MAX_ATTEMPTS, type ServiceRules } from "./engine/options.ts";
+export type { RelayEngine } from "./engine/relay-engine.ts";
 export { DENIED, type DeniedMethods, isDenied } from "./families/denied.ts";
 export type {
   CallInput,
@@ -63,6 +63,8 @@ export type {
   Topic,
 } from "./subscriptions/types.ts";
 export type { CallOutcome } from "./subscriptions/upstream-socket.ts";
+export { type StaticEndpoint, StaticSupplierSet } from "./suppliers/static-supplier-set.ts";
+export type { DropReason, EmptyReason, SupplierSet } from "./suppliers/supplier-set.ts";
 export type {
   Blame,
   BreakerState,

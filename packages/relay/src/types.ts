@@ -2,7 +2,7 @@ import type { ErrorCode, ServiceId } from "@turnpike/base";
 import type { FreeRequest, PaidRequest, Relayed, RpcType } from "@turnpike/protocol";
 
 /** Who is to blame when an attempt fails. */
-export type Blame = "client" | "supplier" | "chain" | "wire";
+export type Blame = "client" | "supplier" | "chain" | "wire" | "us";
 
 /** No good answer was had. For a paid request nothing may be charged. */
 export interface RelayFailure {

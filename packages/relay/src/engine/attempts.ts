@@ -3,10 +3,9 @@ import type { BackendCall } from "@turnpike/protocol";
 import { findMembers, replaceSpan } from "../members.ts";
 import { ATTEMPT_DURATION, ATTEMPTS } from "../metrics.ts";
 import { isHeldAgainst } from "../quality/score.ts";
-import { retryAfterMsOf } from "../transport/transport.ts";
+import { retryAfterMsOf, type SendHandle, type SendPurpose } from "../transport/transport.ts";
 import { type AttemptResult, type FailedAttempt, failedAttempt, type UpstreamAnswer } from "../upstream-answer.ts";
 import { checkAgainstChain, learnFromFailure } from "./chain-check.ts";
-import type { AttemptHandle } from "./exchange.ts";
 import { outcomeOf, within } from "./failure.ts";
 import { bodyForMaker, tagFilterId } from "./filters.ts";
 import { type Job, rememberedName } from "./job.ts";
@@ -33,8 +32,9 @@ export class Attempts {
   async attempt(
     target: Target,
     job: Job,
+    purpose: SendPurpose,
     shareMs: number,
-    handle: AttemptHandle,
+    handle: SendHandle,
   ): Promise<AttemptResult | "wrong_chain"> {
     const { clock } = this.#modules;
     const { call, filter, isFree, mayStream, signal } = job;
@@ -51,7 +51,7 @@ export class Attempts {
     const span = job.span?.child("relay.attempt", "client", { operator: target.operator });
     // A newest block is held against the chain's height before anybody gets it.
     const stream = mayStream && job.traits?.tipOf === undefined ? target.streaming(call) : undefined;
-    const response = await target.exchange(call, body, leftMs, signal, 1, handle, stream);
+    const response = await target.send(call, { purpose, body, timeoutMs: leftMs, signal, handle, stream });
     let result = target.read(call, response, { isFree });
     const nowMs = clock.monotonicMs();
     if (result.ok) {

@@ -4,10 +4,10 @@ import { jsonText, noMetrics, type RequestId, type ServiceId, silentLog } from "
 import { createCatalogue } from "@turnpike/catalogue";
 import { type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
 import { eventually, rpcAnswer, startEvmUpstream, type Upstream, virtualClock } from "@turnpike/testkit";
+import { createRelayEngine, relayEngineDefaults } from "../create-relay-engine.ts";
 import { parseFreeRpc } from "../families/free-call.ts";
 import type { RelayOutcome } from "../types.ts";
-import { relayEngineDefaults } from "./options.ts";
-import { createRelayEngine, type RelayEngine } from "./relay-engine.ts";
+import type { RelayEngine } from "./relay-engine.ts";
 
 const { services } = createCatalogue({});
 const clock = virtualClock();

@@ -155,24 +155,27 @@ async function send(
   let outcomes: readonly UpstreamOutcome[] = [];
   try {
     outcomes = await relayBatch(jobs, {
-      timeoutMs: context.config.timeoutMs,
-      maxAttempts: context.config.maxAttempts,
+      timeoutMs: context.rules.timeoutMs,
+      maxAttempts: context.rules.maxAttempts,
       clock,
       mayBatch: (job) => mayBatch(job) && !answering.needsCare(job),
       ended: () => signal?.aborted === true || closing.aborted,
       closing: () => (closing.aborted ? closing : signal),
       order: (job) => context.order({ ...job, refs: undefined }).filter(({ family }) => !family.isLegacyRpc),
-      async single(job, before) {
+      async single(job, purpose, before) {
         // What is sent alone others may wait for too, who have room of their own.
         const isShared = jobs.length === 1;
         if (!isShared && room.refuses(job)) return TOO_LARGE;
         const outcome = await (answering.needsCare(job)
           ? answering.ask(job)
-          : answering.request(job, before && { asked: new Set([before.operator]), last: before.fallback }));
+          : answering.request(job, {
+              purpose,
+              ...(before && { asked: new Set([before.operator]), last: before.fallback }),
+            }));
         return isShared ? outcome : room.fit(outcome);
       },
       verify: (target, timeoutMs) => attempts.verify(target, timeoutMs),
-      exchange: (target, call, body, timeoutMs, scale) => target.exchange(call, body, timeoutMs, signal, scale),
+      send: (target, call, request) => target.send(call, { ...request, signal }),
       check: (target, job, answer) => checkAgainstChain(target, job, answer, clock.monotonicMs()),
       record: (target, call, startMs, result) => void attempts.record(target, call, startMs, result),
     });

@@ -5,10 +5,10 @@ import { jsonText, type Metrics, noMetrics, type RequestId, type ServiceId, sile
 import { createCatalogue } from "@turnpike/catalogue";
 import { type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
 import { eventually, probeResult, startUpstream, type Upstream, virtualClock } from "@turnpike/testkit";
+import { createRelayEngine, relayEngineDefaults } from "../create-relay-engine.ts";
 import { parseFreeRpc } from "../families/free-call.ts";
 import { ATTEMPTS } from "../metrics.ts";
-import { relayEngineDefaults } from "./options.ts";
-import { createRelayEngine, type RelayEngine } from "./relay-engine.ts";
+import type { RelayEngine } from "./relay-engine.ts";
 
 const { services } = createCatalogue({});
 const clock = virtualClock();

@@ -7,7 +7,7 @@ import type { AttemptResult, FailedAttempt, UpstreamAnswer, UpstreamOutcome } fr
 import { joinBatch, readBatch } from "./batch.ts";
 import { failureCode, type Tally } from "./failure.ts";
 import type { Job } from "./job.ts";
-import type { Target } from "./target.ts";
+import type { Target, TargetRequest } from "./target.ts";
 
 /** What a batch has shown of one of its calls: who was asked, and what the client may get of that, if anything. */
 export interface EarlierAttempt {
@@ -28,14 +28,13 @@ export interface BatchTools {
   closing(): AbortSignal | undefined;
   /** Suppliers for a job like this, the best first. */
   order(job: Job): Target[];
-  single(job: Job, before?: EarlierAttempt): Promise<UpstreamOutcome>;
+  /** Asks for one call by itself; for the first time, or again after a batch. */
+  single(job: Job, purpose: "client" | "retry", before?: EarlierAttempt): Promise<UpstreamOutcome>;
   verify(target: Target, timeoutMs: number): Promise<FailedAttempt | "wrong_chain" | undefined>;
-  exchange(
+  send(
     target: Target,
     call: BackendCall,
-    body: Uint8Array,
-    timeoutMs: number,
-    scale: number,
+    request: Pick<TargetRequest, "purpose" | "body" | "timeoutMs" | "scale">,
   ): Promise<UpstreamResponse | TransportFailure>;
   /** Holds a good answer against what is known of the chain. */
   check(target: Target, job: Job, answer: UpstreamAnswer): AttemptResult;
@@ -51,6 +50,7 @@ const MAX_SCALE = 8;
 
 type Slots = (UpstreamOutcome | undefined)[];
 type Indexed = readonly [index: number, job: Job];
+type AskSingle = (item: Indexed, purpose: "client" | "retry", before?: EarlierAttempt) => Promise<void>;
 
 /** Runs tasks, so many at once. */
 function createLanes(width: number): (task: () => Promise<void>) => Promise<void> {
@@ -86,9 +86,9 @@ export async function relayBatch(jobs: readonly Job[], tools: BatchTools): Promi
     }
   }
   const lane = createLanes(MAX_SINGLES);
-  const single = ([index, job]: Indexed, before?: EarlierAttempt): Promise<void> =>
+  const single: AskSingle = ([index, job], purpose, before) =>
     lane(async () => {
-      results[index] = await tools.single(job, before);
+      results[index] = await tools.single(job, purpose, before);
     });
   const work: Promise<void>[] = [];
   for (const group of groups.values()) {
@@ -99,7 +99,7 @@ export async function relayBatch(jobs: readonly Job[], tools: BatchTools): Promi
       }
     }
   }
-  for (const item of alone) work.push(single(item));
+  for (const item of alone) work.push(single(item, "client"));
   await Promise.all(work);
   return results.map((result) => result ?? { ok: false, code: "INTERNAL", attempts: 0 });
 }
@@ -108,7 +108,7 @@ async function relayTogether(
   items: readonly Indexed[],
   results: Slots,
   tools: BatchTools,
-  single: (item: Indexed, before?: EarlierAttempt) => Promise<void>,
+  single: AskSingle,
 ): Promise<void> {
   const { clock } = tools;
   const [first] = items;
@@ -141,14 +141,15 @@ async function relayTogether(
     const shareMs = Math.min(tools.timeoutMs, (deadlineMs - startMs) / 2);
     const unverified = await tools.verify(target, shareMs);
     if (unverified === "wrong_chain") continue;
+    const purpose = tally.attempts === 0 ? "client" : "retry";
     tally.attempts++;
     if (unverified !== undefined) {
       failed(target, startMs, unverified);
       continue;
     }
-    const restMs = shareMs - (clock.monotonicMs() - startMs);
+    const timeoutMs = shareMs - (clock.monotonicMs() - startMs);
     const scale = Math.min(MAX_SCALE, items.length);
-    const response = await tools.exchange(target, call, joined.body, restMs, scale);
+    const response = await tools.send(target, call, { purpose, body: joined.body, timeoutMs, scale });
     if (!response.ok) {
       failed(target, startMs, response);
       // One slow call makes all of them late, whatever supplier is asked.
@@ -170,7 +171,7 @@ async function relayTogether(
   }
   const hasTime = !tools.ended() && clock.monotonicMs() < deadlineMs;
   if (isRefused || (hasTime && tally.failures.some(({ reason }) => mayBeOneCalls(reason)))) {
-    await Promise.all(items.map((item) => single(item)));
+    await Promise.all(items.map((item) => single(item, tally.attempts === 0 ? "client" : "retry")));
     return;
   }
   const code = failureCode(tally, clock.monotonicMs() >= deadlineMs, tools.closing());
@@ -187,7 +188,7 @@ interface Finishing {
   readonly startMs: number;
   readonly results: Slots;
   readonly tools: BatchTools;
-  readonly single: (item: Indexed, before?: EarlierAttempt) => Promise<void>;
+  readonly single: AskSingle;
 }
 
 /** Takes the good answers, and asks others for the rest. One batch is one signal about its supplier. */
@@ -213,7 +214,7 @@ async function finish(
     if (result !== undefined && (signal?.ok !== false || result.blame === "supplier")) {
       [signal, signalCall] = [result, call];
     }
-    again.push(single(item, { operator, fallback: result?.fallback }));
+    again.push(single(item, "retry", { operator, fallback: result?.fallback }));
   }
   if (signal !== undefined && signalCall !== undefined) {
     // Its time says nothing about how long one of its calls takes.

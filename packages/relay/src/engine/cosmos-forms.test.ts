@@ -4,10 +4,9 @@ import { noMetrics, type RequestId, type ServiceId, type SettlementId, silentLog
 import { createCatalogue } from "@turnpike/catalogue";
 import { mintPaid, mintParsed } from "@turnpike/protocol";
 import { startRecordedNode, virtualClock } from "@turnpike/testkit";
+import { createRelayEngine, relayEngineDefaults } from "../create-relay-engine.ts";
 import type { CallInput } from "../families/family.ts";
 import { parsePaid } from "../families.ts";
-import { relayEngineDefaults } from "./options.ts";
-import { createRelayEngine } from "./relay-engine.ts";
 
 const ACCOUNT = "pokt173r2dgg0jce84fq60sc7wmasvrpesfjdf93pqz";
 const { services } = createCatalogue({});

@@ -1,5 +1,6 @@
 import { AppError, isRecord, type Metrics } from "@turnpike/base";
 import { CROSS_CHECKS } from "../metrics.ts";
+import type { SendPurpose } from "../transport/transport.ts";
 import type { UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
 import { isAboutHead, type Job } from "./job.ts";
 import type { RetryOptions } from "./retrying-request.ts";
@@ -34,7 +35,7 @@ export interface CrossCheckTools {
 /** How many must agree on the answer to a job; 1 when its answers cannot be compared. */
 export function wantedAnswers({ call, traits, isFree, isOnce, context }: Job, isOn: boolean): number {
   if (!isOn || isOnce || traits?.kind !== "read" || !traits.isComparable) return 1;
-  const { crossCheck } = context.config;
+  const { crossCheck } = context.rules;
   const { method = call.operation } = call;
   const own = Object.hasOwn(crossCheck.methods, method) ? crossCheck.methods[method] : undefined;
   return own ?? (isFree ? crossCheck.free : crossCheck.sold);
@@ -89,7 +90,7 @@ function sameOpinion(a: Opinion, b: Opinion): boolean {
  */
 export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTools): Promise<UpstreamOutcome> {
   const service = job.context.service.id;
-  const { strict } = job.context.config.crossCheck;
+  const { strict } = job.context.rules.crossCheck;
   const count = (result: string): void => tools.metrics.count(CROSS_CHECKS, { service, result });
   const available = tools.operators(job);
   if (available < wanted) {
@@ -97,12 +98,11 @@ export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTool
     return strict ? disagreement(0) : tools.request(job, {});
   }
   const asked = new Set<string>();
-  const options = { asked, freshOnly: true };
   const groups: Opinion[][] = [];
   let attempts = 0;
   let failure: UpstreamOutcome | undefined;
-  const ask = async (): Promise<void> => {
-    const outcome = await tools.request(job, options);
+  const ask = async (purpose: SendPurpose): Promise<void> => {
+    const outcome = await tools.request(job, { purpose, asked, freshOnly: true });
     attempts += outcome.ok ? 1 : outcome.attempts;
     if (!outcome.ok || outcome.lastResort !== undefined) {
       failure ??= outcome;
@@ -113,9 +113,9 @@ export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTool
     if (group === undefined) groups.push([opinion]);
     else group.push(opinion);
   };
-  await Promise.all(Array.from({ length: wanted }, ask));
+  await Promise.all(Array.from({ length: wanted }, (_, at) => ask(at === 0 ? "client" : "comparison")));
   const largest = (): Opinion[] => groups.reduce((best, group) => (group.length > best.length ? group : best), []);
-  while (largest().length < wanted && asked.size < available && failure === undefined) await ask();
+  while (largest().length < wanted && asked.size < available && failure === undefined) await ask("comparison");
   const best = largest();
   const [first] = best;
   if (first === undefined) {

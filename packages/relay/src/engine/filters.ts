@@ -1,5 +1,4 @@
 import { createHash } from "node:crypto";
-import { hostOf } from "@turnpike/base";
 import type { Operation } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
 import type { MethodTraits } from "../families/method-traits.ts";
@@ -14,11 +13,11 @@ const TAGGED = /^0x1([0-9a-f]{8})([0-9a-f]{16})([0-9a-f]{1,39})$/i;
 const HEX_ID = /^0x[0-9a-fA-F]{1,39}$/;
 
 /**
- * Tag of a supplier: the same wherever the service, the operator's name and its URL's host are the same. Paths and
- * queries hold API keys, which are rotated while filters live.
+ * Tag of a supplier: the same wherever the service, the operator's name and its endpoint's label are the same. No more of
+ * where it leads: paths and queries hold API keys, which are rotated while filters live.
  */
-export function supplierTag(serviceId: string, operator: string, url: string): string {
-  return hexOf([serviceId, operator, hostOf(url)], 8);
+export function supplierTag(serviceId: string, operator: string, label: string): string {
+  return hexOf([serviceId, operator, label], 8);
 }
 
 /** Mark of a filter's owner: a client of the free relay, an application by its key, or a payer. */

@@ -1,11 +1,12 @@
-import { type Clock, hostOf, type Log, type Metrics } from "@turnpike/base";
+import type { Clock, Log, Metrics } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
-import type { BackendCall, RpcType } from "@turnpike/protocol";
+import type { BackendCall } from "@turnpike/protocol";
 import type { ChainView } from "../chain-view/chain-view.ts";
 import type { Probe, ProbeReading, ProbeStep } from "../families/family.ts";
 import { HEALTHY, PROBES } from "../metrics.ts";
 import { probeKey } from "../quality/prober.ts";
 import type { ProbeNeed, SupplierQuality } from "../quality/supplier-quality.ts";
+import type { SupplierEndpoint } from "../transport/transport.ts";
 import type { AttemptResult } from "../upstream-answer.ts";
 
 /** What was asked of a back-end, and what came back. */
@@ -19,10 +20,7 @@ export type ProbeSeen = readonly {
 /** Whose health it is. */
 export interface HealthOptions {
   readonly service: Service;
-  readonly operator: string;
-  readonly rpcType: RpcType;
-  readonly url: string;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly endpoint: SupplierEndpoint;
 }
 
 /** What {@link Health} works with. */
@@ -55,9 +53,9 @@ export class Health {
   constructor(options: HealthOptions, modules: HealthModules) {
     this.#options = options;
     this.#modules = modules;
-    const { url, headers, rpcType } = options;
+    const { backendKey, rpcType } = options.endpoint;
     const calls = (modules.probe?.steps ?? []).map(({ call }) => call);
-    this.probeKey = probeKey({ url, headers, rpcType, calls });
+    this.probeKey = probeKey({ backendKey, rpcType, calls });
   }
 
   get hasProbe(): boolean {
@@ -146,7 +144,7 @@ export class Health {
 
   #learn(reading: Extract<ProbeReading, { ok: true }>, nowMs: number): void {
     const { view } = this.#modules;
-    const { operator } = this.#options;
+    const { operator } = this.#options.endpoint;
     if (reading.heightBlocks !== undefined) view.reported(operator, reading.heightBlocks, nowMs);
     if (reading.head !== undefined) view.sawBlock(operator, reading.head, nowMs);
     if (reading.finalBlocks !== undefined) view.sawFinal(operator, reading.finalBlocks, nowMs);
@@ -166,15 +164,16 @@ export class Health {
     if (isUp === this.#isUp) return;
     const isFirst = this.#isUp === undefined;
     this.#isUp = isUp;
-    const { service, operator, rpcType } = this.#options;
+    const { service } = this.#options;
+    const { operator, rpcType } = this.#options.endpoint;
     this.#modules.metrics.set(HEALTHY, isUp ? 1 : 0, { service: service.id, operator, rpc_type: rpcType });
     if (!isUp) this.#modules.log.warn(this.#fields(), "supplier is down");
     else if (!isFirst) this.#modules.log.info(this.#fields(), "supplier is up");
   }
 
   #fields(): Readonly<Record<string, unknown>> {
-    const { service, operator, rpcType, url } = this.#options;
-    return { service: service.id, operator, rpcType, host: hostOf(url) };
+    const { operator, rpcType, label } = this.#options.endpoint;
+    return { service: this.#options.service.id, operator, rpcType, host: label };
   }
 }
 

@@ -43,7 +43,7 @@ export class Hedging {
     this.#saved = Math.min(MAX_SAVED, this.#saved + maxHedgeShare);
     if (!flags.hedging || hedgeQuantile >= 1) return undefined;
     const known = context.memory.latency.quantileMs(call.operation, hedgeQuantile, clock.monotonicMs());
-    return Math.max(MIN_MS, Math.min(known ?? UNKNOWN_MS, context.config.timeoutMs / 2));
+    return Math.max(MIN_MS, Math.min(known ?? UNKNOWN_MS, context.rules.timeoutMs / 2));
   }
 
   /** Takes one; false when there are none left, or no room. */

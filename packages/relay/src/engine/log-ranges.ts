@@ -208,7 +208,7 @@ export function isForLogs({ call }: Job): boolean {
  * in order. A question that needs more than `maxParts` gets what a supplier said of the whole.
  */
 export async function askInParts(job: Job, tools: LogTools): Promise<UpstreamOutcome> {
-  const rules = job.context.config.logRanges;
+  const rules = job.context.rules.logRanges;
   const tip = tools.tip(job);
   const range = logRange(job.call.params, tip);
   const { maxBlocks, maxParts } = rules;

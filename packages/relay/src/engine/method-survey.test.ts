@@ -51,7 +51,10 @@ function supplier(answer: (method: string) => AttemptResult, rpcType = "json_rpc
 function survey(...suppliers: readonly Asked[]) {
   const clock = virtualClock();
   const { signal } = new AbortController();
-  const made = new MethodSurvey({ intervalMs: 60_000, againMs: AGAIN_MS, maxAtOnce: 2 }, { suppliers, clock, signal });
+  const made = new MethodSurvey(
+    { intervalMs: 60_000, againMs: AGAIN_MS, maxAtOnce: 2 },
+    { suppliers: () => suppliers, clock, signal },
+  );
   return { clock, run: () => made.run() };
 }
 

@@ -28,16 +28,11 @@ export interface MethodSurveyOptions {
 
 /** What {@link MethodSurvey} works with. */
 export interface MethodSurveyModules {
-  readonly suppliers: readonly SurveyedSupplier[];
+  /** Those that are there now. */
+  readonly suppliers: () => readonly SurveyedSupplier[];
   readonly clock: Clock;
   /** Ends it. */
   readonly signal: AbortSignal;
-}
-
-interface Surveyed {
-  readonly supplier: SurveyedSupplier;
-  /** Operations that are still to be asked, and when. */
-  readonly due: Map<string, number>;
 }
 
 /** Parameters that no method has. */
@@ -51,17 +46,13 @@ const NO_PARAMETERS = { survey: true };
 export class MethodSurvey {
   readonly #options: MethodSurveyOptions;
   readonly #modules: MethodSurveyModules;
-  readonly #surveyed: readonly Surveyed[];
+  readonly #due = new WeakMap<SurveyedSupplier, Map<string, number>>();
   #timer: NodeJS.Timeout | undefined;
   #running: Promise<void> | undefined;
 
   constructor(options: MethodSurveyOptions, modules: MethodSurveyModules) {
     this.#options = options;
     this.#modules = modules;
-    this.#surveyed = modules.suppliers.map((supplier) => ({
-      supplier,
-      due: new Map(questionsFor(supplier).map((name) => [name, Number.NEGATIVE_INFINITY])),
-    }));
   }
 
   /** Looks now, and again and again. */
@@ -78,15 +69,20 @@ export class MethodSurvey {
 
   /** Asks all that is due. Never rejects. */
   async run(): Promise<void> {
-    const waiting = [...this.#surveyed];
+    const waiting = [...this.#modules.suppliers()];
     const work = async (): Promise<void> => {
       for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) await this.#survey(next);
     };
     await Promise.all(Array.from({ length: this.#options.maxAtOnce }, work));
   }
 
-  async #survey({ supplier, due }: Surveyed): Promise<void> {
+  async #survey(supplier: SurveyedSupplier): Promise<void> {
     const { clock, signal } = this.#modules;
+    let due = this.#due.get(supplier);
+    if (due === undefined) {
+      due = new Map(questionsFor(supplier).map((name) => [name, Number.NEGATIVE_INFINITY]));
+      this.#due.set(supplier, due);
+    }
     for (const [name, atMs] of due) {
       if (signal.aborted || !supplier.isHealthy) return;
       if (atMs > clock.monotonicMs()) continue;

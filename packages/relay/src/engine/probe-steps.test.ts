@@ -10,8 +10,7 @@ import {
   type UpstreamCall,
   virtualClock,
 } from "@turnpike/testkit";
-import { relayEngineDefaults } from "./options.ts";
-import { createRelayEngine } from "./relay-engine.ts";
+import { createRelayEngine, relayEngineDefaults } from "../create-relay-engine.ts";
 
 const clock = virtualClock();
 

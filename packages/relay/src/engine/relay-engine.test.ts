@@ -23,12 +23,17 @@ import {
   type UpstreamCall,
   virtualClock,
 } from "@turnpike/testkit";
+import {
+  createRelayEngine,
+  type RelayEngineOptions,
+  relayEngineDefaults,
+  type ServiceSuppliers,
+} from "../create-relay-engine.ts";
 import { parsePaid } from "../families.ts";
 import { BREAKER_OPEN } from "../metrics.ts";
 import { DEFAULT_PROBER } from "../quality/prober.ts";
 import type { RelayOutcome } from "../types.ts";
-import { type RelayEngineOptions, relayEngineDefaults, type ServiceSuppliers } from "./options.ts";
-import { createRelayEngine, type RelayEngine } from "./relay-engine.ts";
+import type { RelayEngine } from "./relay-engine.ts";
 
 const { services } = createCatalogue({});
 const clock = virtualClock();

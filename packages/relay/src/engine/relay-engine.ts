@@ -12,60 +12,43 @@ import { type BackendCall, type FreeRequest, mintRelayed, type PaidRequest, type
 import type { BlockRef } from "../families/method-traits.ts";
 import { familyOf } from "../families.ts";
 import { RelayMemory } from "../memory.ts";
-import { IN_FLIGHT, IN_FLIGHT_BYTES, RELAYS } from "../metrics.ts";
+import { IN_FLIGHT, RELAYS } from "../metrics.ts";
 import { createProber, DEFAULT_PROBER, type Prober } from "../quality/prober.ts";
 import { DEFAULT_QUALITY } from "../quality/supplier-quality.ts";
+import type { SupplierSet } from "../suppliers/supplier-set.ts";
+import type { SendPurpose, SupplierEndpoint } from "../transport/transport.ts";
 import type { Relay, RelayControl, RelayFailure, RelayFlag, RelayOutcome, ServiceView } from "../types.ts";
 import type { UpstreamOutcome } from "../upstream-answer.ts";
 import { Answering } from "./answering.ts";
 import { Attempts } from "./attempts.ts";
 import { answerBatch } from "./batch-answering.ts";
-import type { ByteBudget } from "./exchange.ts";
 import { bodyForMaker, filterRole } from "./filters.ts";
 import type { ProbeSeen } from "./health.ts";
 import { Hedging } from "./hedging.ts";
 import type { Job } from "./job.ts";
 import { MethodSurvey } from "./method-survey.ts";
-import type { RelayEngineOptions, ServiceSuppliers } from "./options.ts";
-import { Origins } from "./origins.ts";
+import { DEFAULT_RULES, type EngineOptions } from "./options.ts";
 import { isSentOnce, mayHaveNews } from "./sending.ts";
 import { ServiceContext } from "./service-context.ts";
 import { Target } from "./target.ts";
 
-/** What `createRelayEngine` works with. */
-export interface RelayEngineModules {
+/** What {@link RelayEngine} uses. */
+export interface EngineModules {
   readonly catalogue: ReadonlyMap<ServiceId, Service>;
+  /** The suppliers of each service. They outlive the engine, unless `resources` end them. */
+  readonly suppliers: ReadonlyMap<ServiceId, SupplierSet>;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
   /** A number of [0, 1). */
   readonly random: () => number;
-  /** What a relay before this one has learned; without it, this one begins with nothing. */
+  /** What an engine before this one has learned; without it, this one begins with nothing. */
   readonly memory?: RelayMemory;
+  /** Ended with the engine. */
+  readonly resources?: AsyncDisposable;
 }
 
-/** A relay whose probes run once it was started. */
-export interface RelayEngine extends Relay, RelayControl {
-  /** What it learns, for the relay that follows it. */
-  readonly memory: RelayMemory;
-  /** Begins to probe the suppliers; resolves when each was probed once. Without it, each is probed at its first call. */
-  start(): Promise<void>;
-  /** Begins to ask suppliers, once they were probed, which of the declared methods they have. */
-  survey(): void;
-}
-
-/**
- * The supplier sets of operator-given URLs. Each call goes to one supplier after another, by cause, until a good answer
- * is there or attempts or time run out; a free call then gets the last error that a supplier gave, if one did. Filter
- * calls, and calls that may write, are sent once.
- *
- * @throws AppError CONFIG_INVALID for a URL that is none, or a service that the catalogue does not have
- */
-export function createRelayEngine(options: RelayEngineOptions, modules: RelayEngineModules): RelayEngine {
-  return new ServiceEngine(options, modules);
-}
-
-/** Time-outs and hedges come so late at most. */
+/** Hedges come so late at most. */
 const DEADLINE_STEP_MS = 10;
 
 /** Before it is forgotten that a supplier lacks a method (`lackMs`), so that the method is not offered in between. */
@@ -75,51 +58,39 @@ const NONE: ReadonlySet<string> = new Set();
 /** Share of the calls in flight that free ones may be. */
 const FREE_SHARE = 0.9;
 
-class ServiceEngine implements RelayEngine {
+/**
+ * Relays calls to the suppliers of each service, whatever set they come from. Each call goes to one supplier after
+ * another, by cause, until a good answer is there or attempts or time run out; a free call then gets the last error that
+ * a supplier gave, if one did. Filter calls, and calls that may write, are sent once.
+ */
+export class RelayEngine implements Relay, RelayControl {
+  /** What it learns, for the engine that follows it. */
   readonly memory: RelayMemory;
-  readonly #options: RelayEngineOptions;
-  readonly #modules: RelayEngineModules;
-  readonly #origins: Origins;
+  readonly #options: EngineOptions;
+  readonly #modules: EngineModules;
   readonly #contexts = new Map<ServiceId, ServiceContext>();
   readonly #prober: Prober<ProbeSeen>;
   readonly #survey: MethodSurvey;
   readonly #closing = new AbortController();
-  readonly #budget: ByteBudget;
-  readonly #deadlines: Deadlines;
   readonly #attempts: Attempts;
   readonly #answering: Answering;
+  readonly #unsubscribe: (() => void)[] = [];
   #inFlight = 0;
-  #heldBytes = 0;
 
-  constructor(options: RelayEngineOptions, modules: RelayEngineModules) {
+  /** @throws AppError CONFIG_INVALID for a service that the catalogue does not have. */
+  constructor(options: EngineOptions, modules: EngineModules) {
     const { clock, metrics, random } = modules;
     this.#options = options;
     this.#modules = modules;
-    this.#origins = new Origins(options);
-    this.#deadlines = new Deadlines({ stepMs: DEADLINE_STEP_MS }, { clock });
     this.memory = modules.memory ?? new RelayMemory(options, modules);
-    this.#budget = {
-      take: (bytes) => {
-        if (this.#heldBytes + bytes > options.maxInFlightBytes) return false;
-        this.#heldBytes += bytes;
-        metrics.set(IN_FLIGHT_BYTES, this.#heldBytes);
-        return true;
-      },
-      give: (bytes) => {
-        if (bytes === 0) return;
-        this.#heldBytes -= bytes;
-        metrics.set(IN_FLIGHT_BYTES, this.#heldBytes);
-      },
-    };
-    for (const [id, config] of Object.entries(options.suppliers)) this.#addSet(id as ServiceId, config);
-    const targets = [...this.#contexts.values()].flatMap((context) => context.all());
+    for (const [id, suppliers] of modules.suppliers) this.#addService(id, suppliers);
     this.#prober = createProber<ProbeSeen>(
       { ...DEFAULT_PROBER, intervalMs: options.probeIntervalMs, maxAtOnce: options.maxProbes },
-      { targets: targets.filter(({ health }) => health.hasProbe), clock, random, signal: this.#closing.signal },
+      { targets: this.#targets().filter(hasProbe), clock, random, signal: this.#closing.signal },
     );
     this.#survey = new MethodSurvey(
       { intervalMs: options.probeIntervalMs, againMs: SURVEY_AGAIN_MS, maxAtOnce: options.maxProbes },
-      { suppliers: targets, clock, signal: this.#closing.signal },
+      { suppliers: () => this.#targets(), clock, signal: this.#closing.signal },
     );
     this.#attempts = new Attempts({ ...modules, probe: (target) => this.#prober.probe(target) });
     const hedging = new Hedging(options, { clock, flags: this.memory.flags, isBusy: () => this.#isHalfFull() });
@@ -133,9 +104,9 @@ class ServiceEngine implements RelayEngine {
         clock,
         metrics,
         closing: this.#closing.signal,
-        deadlines: this.#deadlines,
+        deadlines: new Deadlines({ stepMs: DEADLINE_STEP_MS }, { clock }),
         order: (job) => job.context.order(job),
-        attempt: (target, job, shareMs, handle) => this.#attempts.attempt(target, job, shareMs, handle),
+        attempt: (...attempt) => this.#attempts.attempt(...attempt),
         lost: (target, job, startMs) => this.#attempts.lost(target, job, startMs),
         hedgeDelayMs: (job) => hedging.delayMs(job),
         takeHedge: () => hedging.take(),
@@ -143,47 +114,63 @@ class ServiceEngine implements RelayEngine {
     });
   }
 
-  #addSet(id: ServiceId, config: ServiceSuppliers): void {
-    const service = this.#modules.catalogue.get(id);
+  #addService(id: ServiceId, suppliers: SupplierSet): void {
+    const { catalogue, clock, random } = this.#modules;
+    const service = catalogue.get(id);
     if (service === undefined) {
       throw new AppError("CONFIG_INVALID", { message: `suppliers.${id}: the catalogue has no such service.` });
     }
-    const { maxAnswerBytes, maxCheckedBytes, probeTimeoutMs, maxOperatorShare } = this.#options;
-    const { streamAfterBytes: afterBytes, maxStreamedBytes: maxBytes, streamTimeoutMs: timeoutMs } = this.#options;
-    const bounds = { maxAnswerBytes, maxCheckedBytes, probeTimeoutMs, streaming: { afterBytes, maxBytes, timeoutMs } };
-    const { clock, random } = this.#modules;
+    const rules = this.#options.rules[id] ?? DEFAULT_RULES;
+    const { maxOperatorShare } = this.#options;
     const memory = this.memory.of(service);
-    const targets = new Map<RpcType, Target[]>();
-    for (const { operator, urls, headers = {} } of config.endpoints) {
-      for (const [rpcType, url] of Object.entries(urls) as [RpcType, string][]) {
-        const list = targets.get(rpcType) ?? [];
-        targets.set(rpcType, list);
-        const quality = this.memory.quality(service, operator, rpcType);
-        const modules = {
-          ...this.#modules,
-          ...this.#origins.of(id, url),
-          budget: this.#budget,
-          deadlines: this.#deadlines,
-          memory,
-          quality,
-        };
-        list.push(new Target({ service, operator, rpcType, url, headers, ...bounds }, modules));
-      }
-    }
-    const context = new ServiceContext({ service, config, maxOperatorShare }, { targets, memory, clock, random });
+    const target = (endpoint: SupplierEndpoint): Target => this.#targetOf(service, endpoint, suppliers);
+    const context = new ServiceContext(
+      { service, rules, maxOperatorShare },
+      { suppliers, target, memory, clock, random },
+    );
     this.#contexts.set(id, context);
+    this.#unsubscribe.push(suppliers.onChange(() => this.#follow(context)));
   }
 
+  #targetOf(service: Service, endpoint: SupplierEndpoint, suppliers: SupplierSet): Target {
+    const { maxAnswerBytes, maxCheckedBytes, probeTimeoutMs } = this.#options;
+    const { streamAfterBytes: afterBytes, maxStreamedBytes: maxBytes, streamTimeoutMs: timeoutMs } = this.#options;
+    const streaming = { afterBytes, maxBytes, timeoutMs };
+    return new Target(
+      { service, endpoint, maxAnswerBytes, maxCheckedBytes, probeTimeoutMs, streaming },
+      {
+        ...this.#modules,
+        memory: this.memory.of(service),
+        quality: this.memory.quality(service, endpoint.operator, endpoint.rpcType),
+        drop: (one, reason) => suppliers.drop(one, reason),
+      },
+    );
+  }
+
+  /** Takes over who the suppliers of a service are now. */
+  #follow(context: ServiceContext): void {
+    if (this.#closing.signal.aborted) return;
+    const { added, removed } = context.refresh();
+    for (const target of removed) this.#prober.remove(target);
+    for (const target of added.filter(hasProbe)) this.#prober.add(target);
+  }
+
+  #targets(): readonly Target[] {
+    return [...this.#contexts.values()].flatMap((context) => context.all());
+  }
+
+  /** Begins to probe the suppliers; resolves when each was probed once. Without it, each is probed at its first call. */
   start(): Promise<void> {
     return this.#prober.start();
   }
 
+  /** Begins to ask suppliers, once they were probed, which of the declared methods they have. */
   survey(): void {
     if (!this.#closing.signal.aborted) this.#survey.start();
   }
 
   served(): readonly ServiceId[] {
-    return [...this.#contexts].filter(([, context]) => context.all().length > 0).map(([id]) => id);
+    return [...this.#contexts].filter(([, context]) => context.whyEmpty() !== "not_configured").map(([id]) => id);
   }
 
   hasSupplier(id: ServiceId, rpcType: RpcType): boolean {
@@ -192,8 +179,9 @@ class ServiceEngine implements RelayEngine {
   }
 
   missing(id: ServiceId): readonly string[] | undefined {
-    const targets = this.#contexts.get(id)?.all() ?? [];
-    if (targets.length === 0) return undefined;
+    const context = this.#contexts.get(id);
+    const targets = context?.all() ?? [];
+    if (targets.length === 0) return context?.whyEmpty() === "no_session" ? ["a session with suppliers"] : undefined;
     if (targets.some(({ health, isDrained }) => health.isHealthy && !isDrained)) return [];
     if (targets.every(({ isDrained }) => isDrained)) return ["a supplier that is not drained"];
     return [targets.every((target) => target.isWrongChain) ? "a supplier of the right chain" : "a healthy supplier"];
@@ -287,12 +275,15 @@ class ServiceEngine implements RelayEngine {
     const job = this.#job(context, request, signal);
     const body = job.filter === "use" ? bodyForMaker(call, job.client) : call.body;
     try {
-      for (const target of context.order({ ...job, refs: undefined }).slice(0, context.config.maxAttempts)) {
-        const leftMs = Math.min(context.config.timeoutMs, request.deadlineMs - clock.monotonicMs());
+      const ordered = context.order({ ...job, refs: undefined }).slice(0, context.rules.maxAttempts);
+      let purpose: SendPurpose = "client";
+      for (const target of ordered) {
+        const leftMs = Math.min(context.rules.timeoutMs, request.deadlineMs - clock.monotonicMs());
         if (leftMs <= 0 || signal?.aborted === true) return;
         if ((await this.#attempts.verify(target, leftMs)) !== undefined) continue;
-        const result = await target.exchange(call, body, leftMs, signal);
-        if (result.ok || !result.isUnsent) return;
+        const response = await target.send(call, { purpose, body, timeoutMs: leftMs, signal });
+        if (response.ok || !response.isUnsent) return;
+        purpose = "retry";
       }
     } finally {
       if (mayHaveNews(job, undefined)) context.wrote();
@@ -362,9 +353,10 @@ class ServiceEngine implements RelayEngine {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new AppError("SHUTTING_DOWN"));
+    for (const end of this.#unsubscribe) end();
     await this.#prober[Symbol.asyncDispose]();
     await this.#survey[Symbol.asyncDispose]();
-    await this.#origins[Symbol.asyncDispose]();
+    await this.#modules.resources?.[Symbol.asyncDispose]();
   }
 }
 
@@ -374,4 +366,8 @@ function isFree(request: PaidRequest | FreeRequest): request is FreeRequest {
 
 function refsOf(traits: Job["traits"], { params }: BackendCall): readonly BlockRef[] | undefined {
   return traits?.cache.by === "block" ? traits.cache.blocks(params) : undefined;
+}
+
+function hasProbe({ health }: Target): boolean {
+  return health.hasProbe;
 }

@@ -4,9 +4,9 @@ import { noMetrics, type RequestId, type ServiceId, silentLog } from "@turnpike/
 import { createCatalogue } from "@turnpike/catalogue";
 import { type BackendCall, type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
 import { rpcAnswer, startEvmUpstream, startUpstream, type Upstream, virtualClock } from "@turnpike/testkit";
+import { createRelayEngine, relayEngineDefaults } from "../create-relay-engine.ts";
 import { parseFreePath, parseFreeRpc } from "../families/free-call.ts";
-import { relayEngineDefaults } from "./options.ts";
-import { createRelayEngine, type RelayEngine } from "./relay-engine.ts";
+import type { RelayEngine } from "./relay-engine.ts";
 
 const { services } = createCatalogue({});
 const clock = virtualClock();

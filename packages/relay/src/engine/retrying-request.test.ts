@@ -3,15 +3,15 @@ import { test } from "node:test";
 import { Deadlines, noMetrics } from "@turnpike/base";
 import { virtualClock } from "@turnpike/testkit";
 import { ChainView } from "../chain-view/chain-view.ts";
+import type { SendHandle } from "../transport/transport.ts";
 import type { AttemptResult, UpstreamAnswer } from "../upstream-answer.ts";
-import type { AttemptHandle } from "./exchange.ts";
 import type { Job } from "./job.ts";
 import { type RetryTools, requestWithRetries } from "./retrying-request.ts";
 import type { Target } from "./target.ts";
 
 const context = {
   service: { id: "eth" },
-  config: { maxAttempts: 3, timeoutMs: 10_000 },
+  rules: { maxAttempts: 3, timeoutMs: 10_000 },
   memory: { view: new ChainView() },
 };
 
@@ -46,7 +46,7 @@ const HEDGE_MS = 50;
 
 interface Asked {
   readonly operator: string;
-  readonly handle: AttemptHandle;
+  readonly handle: SendHandle;
   answer(result: AttemptResult): void;
 }
 
@@ -62,7 +62,7 @@ function scene() {
     closing: new AbortController().signal,
     deadlines: new Deadlines({ stepMs: 1 }, { clock }),
     order: () => ["a", "b"].map((operator) => ({ operator }) as Target),
-    attempt: ({ operator }, _job, _shareMs, handle) => {
+    attempt: ({ operator }, _job, _purpose, _shareMs, handle) => {
       const { promise, resolve } = Promise.withResolvers<AttemptResult>();
       handle.cancel = () => resolve({ ok: false, blame: "client", reason: "aborted" });
       asked.push({ operator, handle, answer: resolve });

@@ -1,8 +1,8 @@
 import type { Clock, Deadline, Deadlines, Metrics } from "@turnpike/base";
 import type { FailureReason } from "../families/family.ts";
 import { HEDGES } from "../metrics.ts";
+import type { SendHandle, SendPurpose } from "../transport/transport.ts";
 import type { AttemptResult, UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
-import type { AttemptHandle } from "./exchange.ts";
 import { failureCode, type Tally } from "./failure.ts";
 import type { Job } from "./job.ts";
 import { removeWhere } from "./sending.ts";
@@ -18,7 +18,13 @@ export interface RetryTools {
   /** Suppliers for a job, the best first. The list is the caller's own. */
   order(job: Job): Target[];
   /** Never rejects. */
-  attempt(target: Target, job: Job, shareMs: number, handle: AttemptHandle): Promise<AttemptResult | "wrong_chain">;
+  attempt(
+    target: Target,
+    job: Job,
+    purpose: SendPurpose,
+    shareMs: number,
+    handle: SendHandle,
+  ): Promise<AttemptResult | "wrong_chain">;
   /** An attempt was ended because another was quicker. */
   lost(target: Target, job: Job, startMs: number): void;
   /** After how long another supplier is asked beside; undefined: not at all. */
@@ -29,6 +35,8 @@ export interface RetryTools {
 
 /** How a call is asked for beside others for the same job. */
 export interface RetryOptions {
+  /** What the first attempt is sent for; `client` by default. */
+  readonly purpose?: SendPurpose;
   /** Operators that were asked already; those asked here are added. */
   readonly asked?: Set<string>;
   /** True: no operator is asked twice. */
@@ -39,7 +47,7 @@ export interface RetryOptions {
 
 interface Running {
   readonly target: Target;
-  readonly handle: AttemptHandle;
+  readonly handle: SendHandle;
   readonly startMs: number;
   readonly isHedge: boolean;
 }
@@ -89,7 +97,7 @@ class RetryingRequest {
     this.#last = options.last;
     const { isOnce, context } = job;
     this.#mayGoRound =
-      !isOnce && context.config.maxAttempts > 1 && options.freshOnly !== true && this.#last === undefined;
+      !isOnce && context.rules.maxAttempts > 1 && options.freshOnly !== true && this.#last === undefined;
   }
 
   start(): void {
@@ -108,8 +116,8 @@ class RetryingRequest {
   #askNext(isHedge: boolean): boolean {
     const { job } = this;
     const { clock, closing } = this.#tools;
-    const { config } = job.context;
-    if (!this.#mayAskMore || this.#tally.attempts >= config.maxAttempts) return false;
+    const { rules } = job.context;
+    if (!this.#mayAskMore || this.#tally.attempts >= rules.maxAttempts) return false;
     if (job.signal?.aborted === true || closing.aborted) return false;
     const nowMs = clock.monotonicMs();
     const leftMs = job.deadlineMs - nowMs;
@@ -117,12 +125,14 @@ class RetryingRequest {
     const target = this.#take(isHedge);
     if (target === undefined) return false;
     this.#asked.add(target.operator);
-    const attemptsLeft = job.isOnce ? 1 : Math.min(config.maxAttempts - this.#tally.attempts, this.#ordered.length + 1);
-    const shareMs = Math.min(config.timeoutMs, leftMs, Math.max(MIN_SHARE_MS, leftMs / attemptsLeft));
+    const attemptsLeft = job.isOnce ? 1 : Math.min(rules.maxAttempts - this.#tally.attempts, this.#ordered.length + 1);
+    const shareMs = Math.min(rules.timeoutMs, leftMs, Math.max(MIN_SHARE_MS, leftMs / attemptsLeft));
+    const first = this.#options.purpose ?? "client";
+    const purpose = isHedge ? "hedge" : this.#tally.attempts === 0 ? first : "retry";
     this.#tally.attempts++;
     const running: Running = { target, handle: {}, startMs: nowMs, isHedge };
     this.#running.add(running);
-    this.#tools.attempt(target, job, shareMs, running.handle).then(
+    this.#tools.attempt(target, job, purpose, shareMs, running.handle).then(
       (result) => this.#ended(running, result),
       (fault: unknown) => this.#reject(fault),
     );

@@ -3,57 +3,106 @@ import type { Service } from "@turnpike/catalogue";
 import type { RpcType } from "@turnpike/protocol";
 import { historyKindOf, neededHeights } from "../chain-view/archive.ts";
 import type { ServiceMemory } from "../memory.ts";
-import { DEFAULT_SELECTION, SupplierPool } from "../quality/selection.ts";
+import { DEFAULT_SELECTION, type SelectionOptions, SupplierPool } from "../quality/selection.ts";
+import type { EmptyReason, SupplierSet } from "../suppliers/supplier-set.ts";
+import type { SupplierEndpoint } from "../transport/transport.ts";
 import type { ServiceView } from "../types.ts";
 import { DEFAULT_CROSS_CHECK } from "./cross-check.ts";
 import { firstParam, untagFilterId } from "./filters.ts";
 import { Flights } from "./flights.ts";
 import { type Job, rememberedName } from "./job.ts";
 import { DEFAULT_LOG_RANGES } from "./log-ranges.ts";
-import type { ServiceSuppliers } from "./options.ts";
+import type { ServiceRules } from "./options.ts";
 import type { Target } from "./target.ts";
 
 /** Options of a {@link ServiceContext}. */
 export interface ServiceContextOptions {
   readonly service: Service;
-  readonly config: ServiceSuppliers;
+  readonly rules: ServiceRules;
   /** Part of the first attempts that one operator gets at most. */
   readonly maxOperatorShare: number;
 }
 
-/** What a {@link ServiceContext} works with. */
+/** What a {@link ServiceContext} uses. */
 export interface ServiceContextModules {
-  readonly targets: ReadonlyMap<RpcType, readonly Target[]>;
+  readonly suppliers: SupplierSet;
+  /** Makes the target of an endpoint. */
+  readonly target: (endpoint: SupplierEndpoint) => Target;
   readonly memory: ServiceMemory;
   readonly clock: Clock;
   /** A number of [0, 1). */
   readonly random: () => number;
 }
 
+/** Targets that have come and gone. */
+export interface TargetChange {
+  readonly added: readonly Target[];
+  readonly removed: readonly Target[];
+}
+
 /** The suppliers of one service, what is known of them and their chain, and in which order they are asked. */
 export class ServiceContext {
   readonly service: Service;
-  readonly config: Required<ServiceSuppliers>;
+  readonly rules: Required<ServiceRules>;
   readonly memory: ServiceMemory;
   readonly flights = new Flights();
-  readonly #pools = new Map<RpcType, SupplierPool<Target>>();
+  readonly #modules: ServiceContextModules;
+  readonly #selection: SelectionOptions;
   readonly #clock: Clock;
+  #targets: readonly Target[] = [];
+  #pools = new Map<RpcType, SupplierPool<Target>>();
 
   constructor(options: ServiceContextOptions, modules: ServiceContextModules) {
-    const { targets, memory, clock, random } = modules;
-    this.service = options.service;
-    this.config = { crossCheck: DEFAULT_CROSS_CHECK, logRanges: DEFAULT_LOG_RANGES, ...options.config };
-    this.memory = memory;
-    this.#clock = clock;
-    const selection = { ...DEFAULT_SELECTION, maxOperatorShare: options.maxOperatorShare };
-    for (const [rpcType, members] of targets) {
-      this.#pools.set(rpcType, new SupplierPool({ ...selection, members }, { random }));
+    const { service, rules, maxOperatorShare } = options;
+    this.service = service;
+    this.rules = { crossCheck: DEFAULT_CROSS_CHECK, logRanges: DEFAULT_LOG_RANGES, ...rules };
+    this.memory = modules.memory;
+    this.#modules = modules;
+    this.#clock = modules.clock;
+    this.#selection = { ...DEFAULT_SELECTION, maxOperatorShare };
+    this.refresh();
+  }
+
+  /** Follows its supplier set. A target stays for as long as its back-end is there, with all that is known of it. */
+  refresh(): TargetChange {
+    const { suppliers, target, random } = this.#modules;
+    const known = new Map(this.#targets.map((one) => [keyOf(one.endpoint), one]));
+    const added: Target[] = [];
+    const members = new Map<RpcType, Target[]>();
+    for (const endpoint of suppliers.endpoints()) {
+      // WebSockets are what subscriptions use.
+      if (endpoint.rpcType === "websocket") continue;
+      const key = keyOf(endpoint);
+      let one = known.get(key);
+      if (one === undefined) {
+        one = target(endpoint);
+        added.push(one);
+      } else {
+        one.endpoint = endpoint;
+        known.delete(key);
+      }
+      const list = members.get(endpoint.rpcType);
+      if (list === undefined) members.set(endpoint.rpcType, [one]);
+      else list.push(one);
     }
+    this.#targets = [...members.values()].flat();
+    this.#pools = new Map(
+      [...members].map(([rpcType, list]) => [
+        rpcType,
+        new SupplierPool({ ...this.#selection, members: list }, { random }),
+      ]),
+    );
+    return { added, removed: [...known.values()] };
   }
 
   /** All suppliers, of every way of speaking. */
   all(): readonly Target[] {
-    return [...this.#pools.values()].flatMap(({ members }) => members);
+    return this.#targets;
+  }
+
+  /** Why there is no supplier for a way of speaking, or for any; undefined when there is one. */
+  whyEmpty(rpcType?: RpcType): EmptyReason | undefined {
+    return this.#modules.suppliers.whyEmpty(rpcType);
   }
 
   /** Suppliers for a job, the best first; of a call that uses a filter, the one that holds it. The caller's own list. */
@@ -101,11 +150,22 @@ export class ServiceContext {
       id: this.service.id,
       tipBlocks: view.tip(nowMs),
       finalBlocks: view.final(nowMs),
-      suppliers: this.all().map(({ operator, rpcType, host, quality, health, isDrained }) => {
+      suppliers: this.all().map(({ operator, rpcType, label, quality, health, isDrained }) => {
         const { score, breaker, latencyMs } = quality.view(nowMs);
         const { isHealthy, isWrongChain } = health;
         const heightBlocks = view.heightOf(operator, nowMs);
-        return { operator, rpcType, host, score, breaker, isDrained, isHealthy, isWrongChain, latencyMs, heightBlocks };
+        return {
+          operator,
+          rpcType,
+          host: label,
+          score,
+          breaker,
+          isDrained,
+          isHealthy,
+          isWrongChain,
+          latencyMs,
+          heightBlocks,
+        };
       }),
     };
   }
@@ -120,6 +180,11 @@ export class ServiceContext {
     this.flights.forget();
     this.memory.view.wrote();
   }
+}
+
+/** Tells the back-ends of a service apart, by who runs them and how they are spoken to. */
+function keyOf({ operator, rpcType, backendKey }: SupplierEndpoint): string {
+  return JSON.stringify([operator, rpcType, backendKey]);
 }
 
 /** The supplier that holds a filter of this client: never another, whose filter of the same id would be somebody else's. */

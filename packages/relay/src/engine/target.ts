@@ -1,7 +1,6 @@
-import { type Clock, type Deadlines, hostOf, type Log, type Metrics, type ServiceId } from "@turnpike/base";
+import type { Clock, Log, Metrics, ServiceId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { BackendCall, RpcType } from "@turnpike/protocol";
-import type { Dispatcher } from "undici";
 import { classifyAnswer } from "../answer.ts";
 import type { Family } from "../families/family.ts";
 import { familyOf } from "../families.ts";
@@ -10,42 +9,56 @@ import type { ServiceMemory } from "../memory.ts";
 import type { LatencyBook } from "../quality/latency.ts";
 import type { ProbeTarget } from "../quality/prober.ts";
 import type { ProbeNeed, SupplierQuality } from "../quality/supplier-quality.ts";
-import type { TransportFailure, UpstreamResponse } from "../transport/transport.ts";
+import type { DropReason } from "../suppliers/supplier-set.ts";
+import type {
+  SendHandle,
+  SendPurpose,
+  StreamRules,
+  SupplierEndpoint,
+  TransportFailure,
+  UpstreamResponse,
+} from "../transport/transport.ts";
 import { type AttemptResult, createAnswer } from "../upstream-answer.ts";
-import { type StreamSlots, streamHead } from "./answer-pipe.ts";
-import { type AttemptHandle, type ByteBudget, exchange, type StreamRules } from "./exchange.ts";
 import { supplierTag } from "./filters.ts";
 import { Health, type ProbeSeen } from "./health.ts";
+import { streamHead } from "./stream-head.ts";
 
-/** One way of speaking to one operator of one service. */
+/** Options of {@link Target}. */
 export interface TargetOptions {
   readonly service: Service;
-  readonly operator: string;
-  readonly rpcType: RpcType;
-  readonly url: string;
-  readonly headers: Readonly<Record<string, string>>;
+  readonly endpoint: SupplierEndpoint;
   readonly maxAnswerBytes: number;
   readonly maxCheckedBytes: number;
   readonly probeTimeoutMs: number;
   readonly streaming: StreamBounds;
 }
 
-/** What a target works with. */
+/** What {@link Target} uses. */
 export interface TargetModules {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
-  readonly pool: Dispatcher;
-  readonly streams: StreamSlots;
-  readonly budget: ByteBudget;
-  readonly deadlines: Deadlines;
   /** What was learned of its service, and of itself. */
   readonly memory: ServiceMemory;
   readonly quality: SupplierQuality;
+  /** Takes its endpoint out of the service's suppliers. */
+  readonly drop: (endpoint: SupplierEndpoint, reason: DropReason) => void;
 }
 
 /** When large answers are passed on while they arrive. */
 export type StreamBounds = Omit<StreamRules, "head">;
+
+/** How a call is sent. */
+export interface TargetRequest {
+  readonly purpose: SendPurpose;
+  readonly body: Uint8Array | undefined;
+  readonly timeoutMs: number;
+  readonly signal: AbortSignal | undefined;
+  /** Multiplies the largest answer that is taken. */
+  readonly scale?: number;
+  readonly handle?: SendHandle;
+  readonly stream?: StreamRules | undefined;
+}
 
 /** How an answer is read: for sale, or for the free relay. */
 export interface AnswerCheck {
@@ -56,58 +69,38 @@ export interface AnswerCheck {
 
 const SMALL_BATCH_MS = 300_000;
 
-function basicAuth(url: URL): Readonly<Record<string, string>> {
-  if (url.username === "") return {};
-  const pair = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
-  return { authorization: `Basic ${Buffer.from(pair).toString("base64")}` };
-}
-
-/** One operator's back-end for one way of speaking: sends, and reads what comes back. */
+/** One endpoint of a service as the engine sees it: sends, reads what comes back, and what is known of it. */
 export class Target implements ProbeTarget<ProbeSeen> {
   readonly operator: string;
   readonly rpcType: RpcType;
   readonly tag: string;
-  /** Host of its URL. */
-  readonly host: string;
   readonly quality: SupplierQuality;
   readonly health: Health;
   readonly family: Family;
+  /** Where it is reached now. Another one of the same back-end may take its place, as with each session. */
+  endpoint: SupplierEndpoint;
   readonly #options: TargetOptions;
   readonly #modules: TargetModules;
-  readonly #url: URL;
-  readonly #root: string;
-  readonly #headers: Readonly<Record<string, string>>;
-  readonly #postHeaders: Readonly<Record<string, string>>;
   #maxBatch = Number.POSITIVE_INFINITY;
   #smallBatchUntilMs = 0;
 
   constructor(options: TargetOptions, modules: TargetModules) {
+    const { service, endpoint } = options;
     this.#options = options;
     this.#modules = modules;
-    this.operator = options.operator;
-    this.rpcType = options.rpcType;
-    this.tag = supplierTag(options.service.id, options.operator, options.url);
-    this.host = hostOf(options.url);
+    this.endpoint = endpoint;
+    this.operator = endpoint.operator;
+    this.rpcType = endpoint.rpcType;
+    this.tag = supplierTag(service.id, endpoint.operator, endpoint.label);
     this.quality = modules.quality;
-    this.family = familyOf(options.service, options.rpcType);
+    this.family = familyOf(service, endpoint.rpcType);
     this.health = new Health(options, {
       ...modules,
       view: modules.memory.view,
-      distrust: () => modules.memory.cache.dropOperator(options.operator),
-      probe: this.family.probe(options.service, options.rpcType),
+      distrust: () => modules.memory.cache.dropOperator(endpoint.operator),
+      probe: this.family.probe(service, endpoint.rpcType),
       ask: (call, signal) => this.ask(call, signal),
     });
-    this.#url = new URL(options.url);
-    // The root keeps the spelling of the operator's URL, with or without a slash at its end.
-    this.#root = `${this.#url.pathname}${this.#url.search}`;
-    this.#headers = {
-      accept: "application/json",
-      "accept-encoding": "identity",
-      "user-agent": "turnpike",
-      ...basicAuth(this.#url),
-      ...options.headers,
-    };
-    this.#postHeaders = { ...this.#headers, "content-type": "application/json" };
   }
 
   get service(): Service {
@@ -116,6 +109,11 @@ export class Target implements ProbeTarget<ProbeSeen> {
 
   get serviceId(): ServiceId {
     return this.#options.service.id;
+  }
+
+  /** What logs and the admin API show of where it is. */
+  get label(): string {
+    return this.endpoint.label;
   }
 
   /** True while calls may go to it with good hope. */
@@ -155,42 +153,28 @@ export class Target implements ProbeTarget<ProbeSeen> {
     return this.#modules.memory.view.isBehind(this.operator, nowMs);
   }
 
-  #pathOf(call: BackendCall): string {
-    if (call.path === "") return this.#root;
-    // A query may hold question marks.
-    const at = call.path.indexOf("?");
-    const [path, query] = at === -1 ? [call.path, ""] : [call.path.slice(0, at), call.path.slice(at + 1)];
-    const base = this.#url.pathname.endsWith("/") ? this.#url.pathname.slice(0, -1) : this.#url.pathname;
-    const full = path === "" ? this.#url.pathname : `${base}${path}`;
-    const queries = [this.#url.search.slice(1), query].filter((part) => part !== "");
-    return queries.length === 0 ? full : `${full}?${queries.join("&")}`;
-  }
-
-  /** Sends bytes to the root, or to a call's own path. Never rejects. `scale` multiplies the largest answer that is taken. */
-  exchange(
+  /** Sends a call. Never rejects. */
+  async send(
     call: BackendCall,
-    body: Uint8Array | undefined,
-    timeoutMs: number,
-    signal: AbortSignal | undefined,
-    scale = 1,
-    handle?: AttemptHandle,
-    stream?: StreamRules,
+    { purpose, body, timeoutMs, signal, scale = 1, handle, stream }: TargetRequest,
   ): Promise<UpstreamResponse | TransportFailure> {
-    const maxAnswerBytes = this.#options.maxAnswerBytes * scale;
-    const base = body === undefined ? this.#headers : this.#postHeaders;
-    const headers = call.headers === undefined ? base : { ...base, ...call.headers };
-    const request = {
-      verb: call.verb,
-      path: this.#pathOf(call),
-      headers,
+    const { endpoint } = this;
+    const response = await endpoint.transport.send(endpoint, {
+      purpose,
+      method: call.verb,
+      path: call.path,
+      headers: call.headers,
       body,
       timeoutMs,
-      maxAnswerBytes,
+      maxResponseBytes: this.#options.maxAnswerBytes * scale,
       signal,
       handle,
       stream,
-    };
-    return exchange(request, this.#modules);
+    });
+    if (response.ok) return response;
+    const { reason } = response;
+    if (reason === "over_limit" || reason === "bad_signature") this.#modules.drop(endpoint, reason);
+    return response;
   }
 
   /** How a large answer to a call is passed on while it arrives; undefined: it is taken whole. */
@@ -202,7 +186,7 @@ export class Target implements ProbeTarget<ProbeSeen> {
     };
   }
 
-  /** Reads what an exchange came to. */
+  /** Reads what a call came to. */
   read(call: BackendCall, response: UpstreamResponse | TransportFailure, check: AnswerCheck): AttemptResult {
     if (!response.ok) return response;
     const source = { call, response, operator: this.operator };
@@ -229,8 +213,9 @@ export class Target implements ProbeTarget<ProbeSeen> {
 
   /** Asks one question of ours. Never rejects. */
   async ask(call: BackendCall, signal: AbortSignal): Promise<AttemptResult> {
-    const result = await this.exchange(call, call.body, this.#options.probeTimeoutMs, signal);
-    return this.read(call, result, { maxCheckedBytes: 0 });
+    const timeoutMs = this.#options.probeTimeoutMs;
+    const response = await this.send(call, { purpose: "probe", body: call.body, timeoutMs, signal });
+    return this.read(call, response, { maxCheckedBytes: 0 });
   }
 
   /** @inheritdoc */

@@ -73,7 +73,9 @@ export type FailureReason =
   | "connection"
   | "wrong_chain"
   | "overloaded"
-  | "aborted";
+  | "aborted"
+  | "over_limit"
+  | "bad_signature";
 
 /** A block by which a chain's history is told apart from another. */
 export interface SeenBlock {

@@ -46,31 +46,37 @@ function proberOf(targets: readonly FakeTarget[], options: Partial<ProberOptions
   return { prober, close: () => closing.abort() };
 }
 
-test("keys tell back-ends apart by all that is sent, and show none of it", () => {
-  const base = {
-    url: "https://x.example/v1/KEY",
-    headers: {},
-    rpcType: "json_rpc",
-    calls: [rpcProbeCall("eth_chainId", [])],
-  } as const;
-  const same = [
-    base,
-    { ...base, url: "https://x.example:443/v1/KEY/" },
-    { ...base, calls: [rpcProbeCall("eth_chainId", [])] },
-  ];
+test("keys tell apart by back-end, way of speaking and calls", () => {
+  const base = { backendKey: "a", rpcType: "json_rpc", calls: [rpcProbeCall("eth_chainId", [])] } as const;
   const others = [
-    { ...base, url: "https://y.example/v1/KEY" },
-    { ...base, url: "https://x.example/v1/OTHER" },
-    { ...base, url: "https://u:p@x.example/v1/KEY" },
-    { ...base, url: "https://x.example/v1/KEY?a=1" },
-    { ...base, headers: { "X-Key": "1" } },
+    { ...base, backendKey: "b" },
     { ...base, rpcType: "comet_bft" } as const,
     { ...base, calls: [rpcProbeCall("eth_blockNumber", [])] },
   ];
-  assert.equal(new Set(same.map(probeKey)).size, 1);
+  assert.equal(probeKey(base), probeKey({ ...base, calls: [rpcProbeCall("eth_chainId", [])] }));
   assert.equal(new Set([base, ...others].map(probeKey)).size, others.length + 1);
-  assert.ok(!probeKey(base).includes("KEY"));
-  assert.equal(probeKey({ ...base, headers: { "X-Key": "1" } }), probeKey({ ...base, headers: { "x-key": "1" } }));
+});
+
+test("a target that comes later is probed; one that has gone is not", async () => {
+  const [a, b, twin] = [fake("a"), fake("b"), fake("a")];
+  const { prober, close } = proberOf([a]);
+  await using _ = prober;
+  prober.add(b);
+  await turn();
+  assert.equal(b.sent, 0, "nothing is sent before the start");
+  await prober.start();
+  assert.deepEqual([a.sent, b.sent], [1, 1]);
+  prober.add(twin);
+  await turn();
+  assert.deepEqual([a.sent, twin.read.length], [2, 1], "its group is probed at once");
+  prober.remove(a);
+  await prober.probe(twin);
+  assert.deepEqual([a.sent, twin.sent, a.read.length], [2, 1, 2]);
+  prober.remove(twin);
+  await prober.probe(twin);
+  assert.equal(twin.sent, 1);
+  prober.remove(twin);
+  close();
 });
 
 test("those with one key share one exchange; each reads it", async () => {

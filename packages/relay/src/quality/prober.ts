@@ -5,30 +5,22 @@ import type { ProbeNeed } from "./supplier-quality.ts";
 
 /** What {@link probeKey} tells back-ends apart by. */
 export interface ProbedBackend {
-  readonly url: string;
-  readonly headers: Readonly<Record<string, string>>;
+  /** See `SupplierEndpoint`. */
+  readonly backendKey: string;
   readonly rpcType: RpcType;
   /** The calls of the probe, in order. */
   readonly calls: readonly BackendCall[];
 }
 
-/**
- * One text for all that are asked the same of the same back-end: origin, path, way of speaking and calls. A hash, because
- * URLs and headers hold keys.
- */
-export function probeKey({ url, headers, rpcType, calls }: ProbedBackend): string {
-  const { origin, username, password, pathname, search } = new URL(url);
-  const path = pathname.endsWith("/") ? pathname.slice(0, -1) : pathname;
-  const sorted = Object.entries(headers)
-    .map(([name, value]) => [name.toLowerCase(), value])
-    .sort(([a = ""], [b = ""]) => (a < b ? -1 : 1));
+/** One short text for all that are asked the same of the same back-end: way of speaking and calls. */
+export function probeKey({ backendKey, rpcType, calls }: ProbedBackend): string {
   const asked = calls.map(({ verb, path: at, body, headers: own = {} }) => [
     verb,
     at,
     body === undefined ? "" : Buffer.from(body).toString("base64"),
     Object.entries(own),
   ]);
-  const text = JSON.stringify([origin, username, password, path, search, rpcType, sorted, asked]);
+  const text = JSON.stringify([backendKey, rpcType, asked]);
   return createHash("sha256").update(text).digest("base64url");
 }
 
@@ -69,6 +61,7 @@ export const DEFAULT_PROBER: ProberOptions = {
 
 /** What the prober works with. */
 export interface ProberModules<S> {
+  /** Those that are there from the start. */
   readonly targets: readonly ProbeTarget<S>[];
   readonly clock: Clock;
   /** A number of [0, 1). */
@@ -81,6 +74,10 @@ export interface ProberModules<S> {
 export interface Prober<S> extends AsyncDisposable {
   /** Resolves when each back-end was probed once. */
   start(): Promise<void>;
+  /** A target that is there from now on; probed soon, once this was started. */
+  add(target: ProbeTarget<S>): void;
+  /** A target that is there no more. */
+  remove(target: ProbeTarget<S>): void;
   /** Probes a target's back-end now; joins a probe that runs. Works without a start, too. Never rejects. */
   probe(target: ProbeTarget<S>): Promise<void>;
 }
@@ -116,11 +113,29 @@ class GroupProber<S> implements Prober<S> {
   constructor(options: ProberOptions, modules: ProberModules<S>) {
     this.#options = options;
     this.#modules = modules;
-    for (const target of modules.targets) {
-      const group = this.#groups.get(target.probeKey);
-      if (group !== undefined) group.targets.push(target);
-      else this.#groups.set(target.probeKey, { targets: [target], running: undefined, timer: undefined, failures: 0 });
+    for (const target of modules.targets) this.add(target);
+  }
+
+  add(target: ProbeTarget<S>): void {
+    const { probeKey } = target;
+    let group = this.#groups.get(probeKey);
+    if (group === undefined) {
+      group = { targets: [], running: undefined, timer: undefined, failures: 0 };
+      this.#groups.set(probeKey, group);
     }
+    group.targets.push(target);
+    // Also when its group was probed a moment ago: of itself nothing is known.
+    if (this.#started !== undefined) void this.#run(group);
+  }
+
+  remove(target: ProbeTarget<S>): void {
+    const group = this.#groups.get(target.probeKey);
+    const at = group?.targets.indexOf(target) ?? -1;
+    if (group === undefined || at === -1) return;
+    group.targets.splice(at, 1);
+    if (group.targets.length > 0) return;
+    clearTimeout(group.timer);
+    this.#groups.delete(target.probeKey);
   }
 
   start(): Promise<void> {
@@ -142,7 +157,7 @@ class GroupProber<S> implements Prober<S> {
     clearTimeout(group.timer);
     group.running ??= this.#probe(group, isUrgent).finally(() => {
       group.running = undefined;
-      if (this.#started !== undefined) this.#plan(group);
+      if (this.#started !== undefined && group.targets.length > 0) this.#plan(group);
     });
     return group.running;
   }

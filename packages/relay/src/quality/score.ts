@@ -18,6 +18,7 @@ export const SEVERITY: Readonly<Record<QualityReason, number>> = {
   other_request: 4,
   wrong_chain: 4,
   minority: 4,
+  bad_signature: 4,
   no_jsonrpc: 2,
   bad_error: 2,
   schema: 2,
@@ -36,6 +37,7 @@ export const SEVERITY: Readonly<Record<QualityReason, number>> = {
   state_unavailable: 0,
   overloaded: 0,
   aborted: 0,
+  over_limit: 0,
 };
 
 /** True when a failed attempt counts against its supplier: a client's fault, or the chain's, does not. */

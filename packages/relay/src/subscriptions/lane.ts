@@ -1,12 +1,13 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { type Clock, hostOf, type Log } from "@turnpike/base";
+import type { Clock, Log } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import { chainViewDefaults } from "../chain-view/options.ts";
+import type { SupplierEndpoint } from "../transport/transport.ts";
 import type { Cancellation, Dialect, UpstreamEvent } from "./dialect.ts";
 import { EvmReplay } from "./evm-replay.ts";
 import { Feed } from "./feed.ts";
 import { JobQueue } from "./job-queue.ts";
-import type { SocketEndpoint, SubscriptionOptions } from "./options.ts";
+import type { SubscriptionOptions } from "./options.ts";
 import type { SocketSuppliers } from "./socket-suppliers.ts";
 import { HEADS_TOPIC } from "./topics.ts";
 import type { EndReason, SubscribeResult, SubscriptionListener, Topic } from "./types.ts";
@@ -223,7 +224,7 @@ export class Lane {
     return false;
   }
 
-  async #try(endpoint: SocketEndpoint, isStrict: boolean): Promise<boolean> {
+  async #try(endpoint: SupplierEndpoint, isStrict: boolean): Promise<boolean> {
     const { suppliers, log, service, dialect } = this.#modules;
     const handles = new Map<string, Feed>();
     const queue = new JobQueue();
@@ -394,8 +395,8 @@ export class Lane {
     this.#rest();
   }
 
-  #fields(endpoint: SocketEndpoint): Readonly<Record<string, unknown>> {
-    return { service: this.#modules.service.id, operator: endpoint.operator, host: hostOf(endpoint.url) };
+  #fields(endpoint: SupplierEndpoint): Readonly<Record<string, unknown>> {
+    return { service: this.#modules.service.id, operator: endpoint.operator, host: endpoint.label };
   }
 
   /** Ends the socket and tells all listeners. */

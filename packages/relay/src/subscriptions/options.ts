@@ -10,7 +10,7 @@ export interface SocketEndpoint {
 
 /** Options of `createSubscriptions`. */
 export interface SubscriptionOptions {
-  /** By service id. */
+  /** By service id. Of a service that has a set among the modules, they are not used. */
   readonly suppliers: Readonly<Record<string, readonly SocketEndpoint[]>>;
   /** Time for a WebSocket to a supplier to open. */
   readonly connectTimeoutMs: number;

@@ -1,5 +1,6 @@
 import type { Clock } from "@turnpike/base";
-import type { SocketEndpoint } from "./options.ts";
+import type { SupplierSet } from "../suppliers/supplier-set.ts";
+import type { SupplierEndpoint } from "../transport/transport.ts";
 
 const FIRST_REST_MS = 500;
 const LONGEST_REST_MS = 30_000;
@@ -10,7 +11,7 @@ interface History {
   restUntilMs: number;
 }
 
-/** What {@link SocketSuppliers} work with. */
+/** What {@link SocketSuppliers} use. */
 export interface SocketSuppliersModules {
   readonly clock: Clock;
   readonly random: () => number;
@@ -20,28 +21,37 @@ export interface SocketSuppliersModules {
 
 /** The WebSockets of one service's suppliers, and which of them failed lately. */
 export class SocketSuppliers {
-  readonly #endpoints: readonly SocketEndpoint[];
+  readonly #suppliers: SupplierSet;
   readonly #modules: SocketSuppliersModules;
-  readonly #records = new Map<SocketEndpoint, History>();
+  /** By endpoint: see {@link keyOf}. */
+  #records = new Map<string, History>();
 
-  constructor(endpoints: readonly SocketEndpoint[], modules: SocketSuppliersModules) {
-    this.#endpoints = endpoints;
+  constructor(suppliers: SupplierSet, modules: SocketSuppliersModules) {
+    this.#suppliers = suppliers;
     this.#modules = modules;
   }
 
+  /** True when there is none. */
+  get isEmpty(): boolean {
+    return this.#suppliers.whyEmpty("websocket") !== undefined;
+  }
+
   /** True when another should take over: it was drained. */
-  isDrained(endpoint: SocketEndpoint): boolean {
+  isDrained(endpoint: SupplierEndpoint): boolean {
     return this.#modules.isDrained(endpoint.operator);
   }
 
   /** In the order in which they should be tried: those that rest after failures come last; none only when all are drained. */
-  order(): readonly SocketEndpoint[] {
+  order(): readonly SupplierEndpoint[] {
     const nowMs = this.#modules.clock.monotonicMs();
-    const rank = (endpoint: SocketEndpoint): number => {
-      const restMs = (this.#records.get(endpoint)?.restUntilMs ?? 0) - nowMs;
+    const endpoints = this.#suppliers.endpoints().filter(({ rpcType }) => rpcType === "websocket");
+    const keys = new Set(endpoints.map(keyOf));
+    this.#records = new Map([...this.#records].filter(([key]) => keys.has(key)));
+    const rank = (endpoint: SupplierEndpoint): number => {
+      const restMs = (this.#records.get(keyOf(endpoint))?.restUntilMs ?? 0) - nowMs;
       return restMs > 0 ? 1 + restMs : this.#modules.random();
     };
-    return this.#endpoints
+    return endpoints
       .filter((endpoint) => !this.isDrained(endpoint))
       .map((endpoint) => ({ endpoint, rank: rank(endpoint) }))
       .sort((a, b) => a.rank - b.rank)
@@ -49,23 +59,27 @@ export class SocketSuppliers {
   }
 
   /** It could not be used; others are preferred for a while. */
-  failed(endpoint: SocketEndpoint): void {
+  failed(endpoint: SupplierEndpoint): void {
     const { clock, random } = this.#modules;
-    const failures = (this.#records.get(endpoint)?.failures ?? 0) + 1;
+    const failures = (this.#records.get(keyOf(endpoint))?.failures ?? 0) + 1;
     const restMs = Math.min(LONGEST_REST_MS, FIRST_REST_MS * 2 ** Math.min(failures, 16)) * (0.8 + 0.4 * random());
-    this.#records.set(endpoint, { failures, restUntilMs: clock.monotonicMs() + restMs });
+    this.#records.set(keyOf(endpoint), { failures, restUntilMs: clock.monotonicMs() + restMs });
   }
 
   /** It serves another chain. */
-  wrongChain(endpoint: SocketEndpoint): void {
-    this.#records.set(endpoint, {
+  wrongChain(endpoint: SupplierEndpoint): void {
+    this.#records.set(keyOf(endpoint), {
       failures: 1,
       restUntilMs: this.#modules.clock.monotonicMs() + WRONG_CHAIN_REST_MS,
     });
   }
 
   /** It is in use and works. */
-  good(endpoint: SocketEndpoint): void {
-    this.#records.delete(endpoint);
+  good(endpoint: SupplierEndpoint): void {
+    this.#records.delete(keyOf(endpoint));
   }
+}
+
+function keyOf({ operator, backendKey }: SupplierEndpoint): string {
+  return `${backendKey} ${operator}`;
 }

@@ -1,6 +1,9 @@
 import { AppError, type Clock, type Log, type Metrics, type ServiceId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
-import { WebSocket } from "ws";
+import { StaticSupplierSet } from "../suppliers/static-supplier-set.ts";
+import type { SupplierSet } from "../suppliers/supplier-set.ts";
+import { HttpTransport } from "../transport/http-transport.ts";
+import type { TransportSocket } from "../transport/transport.ts";
 import { cometDialect, type Dialect, evmDialect } from "./dialect.ts";
 import { Lane } from "./lane.ts";
 import {
@@ -10,7 +13,7 @@ import {
   UPSTREAM_SOCKETS,
   UPSTREAM_SUBSCRIPTIONS,
 } from "./metrics.ts";
-import type { SocketEndpoint, SubscriptionOptions } from "./options.ts";
+import type { SubscriptionOptions } from "./options.ts";
 import { SocketSuppliers } from "./socket-suppliers.ts";
 import type {
   PairedSocket,
@@ -22,9 +25,11 @@ import type {
 } from "./types.ts";
 import { type CallOutcome, connectSocket } from "./upstream-socket.ts";
 
-/** What `createSubscriptions` works with. */
+/** What `createSubscriptions` uses. */
 export interface SubscriptionModules {
   readonly catalogue: ReadonlyMap<ServiceId, Service>;
+  /** Supplier sets of services whose suppliers are not operator-given. */
+  readonly suppliers?: ReadonlyMap<ServiceId, SupplierSet>;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -55,41 +60,50 @@ const DIALECTS: Readonly<Record<"evm" | "comet", Dialect>> = { evm: evmDialect, 
  * @throws AppError CONFIG_INVALID for a URL that is none, or a service that the catalogue does not have
  */
 export function createSubscriptions(options: SubscriptionOptions, modules: SubscriptionModules): Subscriptions {
-  return new SharedSubscriptions(options, modules);
+  // No HTTP request goes over it.
+  const transport = new HttpTransport({ ...options, maxConnectionsPerOrigin: 1, maxInFlightBytes: 0 }, modules);
+  const suppliers = new Map(modules.suppliers);
+  for (const [id, list] of Object.entries(options.suppliers)) {
+    const service = id as ServiceId;
+    if (list.length === 0 || suppliers.has(service)) continue;
+    const endpoints = list.map(({ operator, url, headers }) => {
+      const own = { operator, urls: { websocket: url } };
+      return headers === undefined ? own : { ...own, headers };
+    });
+    suppliers.set(service, new StaticSupplierSet({ service, endpoints }, { transport }));
+  }
+  return new SharedSubscriptions(options, { ...modules, suppliers });
 }
 
 class SharedSubscriptions implements Subscriptions {
   readonly #options: SubscriptionOptions;
   readonly #modules: SubscriptionModules;
   readonly #hubs = new Map<ServiceId, Hub>();
-  readonly #paired = new Set<WebSocket>();
+  readonly #paired = new Set<TransportSocket>();
   #isClosing = false;
 
-  constructor(options: SubscriptionOptions, modules: SubscriptionModules) {
+  constructor(
+    options: SubscriptionOptions,
+    modules: Required<Pick<SubscriptionModules, "suppliers">> & SubscriptionModules,
+  ) {
     this.#options = options;
     this.#modules = modules;
-    for (const [id, endpoints] of Object.entries(options.suppliers)) this.#addHub(id as ServiceId, endpoints);
+    for (const [id, suppliers] of modules.suppliers) this.#addHub(id, suppliers);
   }
 
-  #addHub(id: ServiceId, endpoints: readonly SocketEndpoint[]): void {
-    if (endpoints.length === 0) return;
+  #addHub(id: ServiceId, set: SupplierSet): void {
     const service = this.#modules.catalogue.get(id);
     if (service === undefined) {
       throw new AppError("CONFIG_INVALID", { message: `suppliers.${id}: the catalogue has no such service.` });
     }
-    for (const { url } of endpoints) {
-      if (URL.canParse(url) && /^wss?:$/.test(new URL(url).protocol)) continue;
-      // The URL is not shown: it may hold a key.
-      throw new AppError("CONFIG_INVALID", { message: `suppliers.${id}: a websocket URL is not a ws or wss URL.` });
-    }
     const { clock, random, isDrained } = this.#modules;
     const drained = (operator: string): boolean => isDrained?.(id, operator) ?? false;
-    const suppliers = new SocketSuppliers(endpoints, { clock, random, isDrained: drained });
+    const suppliers = new SocketSuppliers(set, { clock, random, isDrained: drained });
     this.#hubs.set(id, { service, suppliers, lanes: new Set() });
   }
 
   offers(id: ServiceId): boolean {
-    return this.#hubs.has(id);
+    return this.#hubs.get(id)?.suppliers.isEmpty === false;
   }
 
   subscribe(id: ServiceId, topic: Topic, listener: SubscriptionListener): Promise<SubscribeResult> {
@@ -161,7 +175,7 @@ class SharedSubscriptions implements Subscriptions {
     for (const endpoint of hub?.suppliers.order() ?? []) {
       if (this.#isClosing || signal.aborted) return undefined;
       const socket = await connectSocket({ endpoint, ...this.#options }, signal);
-      if (socket?.readyState === WebSocket.OPEN) {
+      if (socket?.isOpen === true) {
         hub?.suppliers.good(endpoint);
         return this.#pairWith(socket, handlers);
       }
@@ -170,7 +184,7 @@ class SharedSubscriptions implements Subscriptions {
     return undefined;
   }
 
-  #pairWith(socket: WebSocket, handlers: PairHandlers): PairedSocket {
+  #pairWith(socket: TransportSocket, handlers: PairHandlers): PairedSocket {
     this.#paired.add(socket);
     let isOver = false;
     let isSilent = false;
@@ -183,22 +197,25 @@ class SharedSubscriptions implements Subscriptions {
     const awake = (): void => {
       isSilent = false;
     };
-    socket.on("pong", awake);
-    socket.on("message", (data: Buffer) => {
-      awake();
-      handlers.message(data);
+    socket.listen({
+      pong: awake,
+      message: (bytes) => {
+        awake();
+        handlers.message(bytes);
+      },
+      closed: () => {
+        clearInterval(ping);
+        this.#paired.delete(socket);
+        if (!isOver) handlers.lost();
+        isOver = true;
+      },
     });
-    socket.on("close", () => {
-      clearInterval(ping);
-      this.#paired.delete(socket);
-      if (!isOver) handlers.lost();
-      isOver = true;
-    });
-    socket.resume();
     return {
-      send: (text) => socket.readyState === WebSocket.OPEN && socket.send(text),
+      send: (text) => {
+        if (socket.isOpen) socket.send(text);
+      },
       get bufferedBytes() {
-        return socket.bufferedAmount;
+        return socket.bufferedBytes;
       },
       pause: () => socket.pause(),
       resume: () => socket.resume(),

@@ -1,7 +1,6 @@
 import { isRecord } from "@turnpike/base";
-import { WebSocket } from "ws";
 import { findMembers, type MemberSpan } from "../members.ts";
-import type { SocketEndpoint } from "./options.ts";
+import type { SupplierEndpoint, TransportSocket } from "../transport/transport.ts";
 
 /** Why a WebSocket to a supplier ended. */
 export type LossReason =
@@ -32,7 +31,7 @@ export type CallOutcome =
 
 /** Options of {@link openUpstream}. */
 export interface UpstreamOptions {
-  readonly endpoint: SocketEndpoint;
+  readonly endpoint: SupplierEndpoint;
   readonly connectTimeoutMs: number;
   readonly callTimeoutMs: number;
   readonly maxMessageBytes: number;
@@ -58,41 +57,25 @@ export function rawOf(message: UpstreamMessage, key: string): string | undefined
   return span === undefined ? undefined : message.bytes.toString("utf8", span.start, span.end);
 }
 
-/** Opens a raw WebSocket to a supplier; undefined when it cannot be had in time, or the signal ended it. */
-export function connectSocket(
+/** Opens a WebSocket to a supplier; undefined when it cannot be had in time, or the signal ended it. */
+export async function connectSocket(
   options: Pick<UpstreamOptions, "endpoint" | "connectTimeoutMs" | "maxMessageBytes">,
   signal?: AbortSignal,
-): Promise<WebSocket | undefined> {
-  const { endpoint, connectTimeoutMs, maxMessageBytes } = options;
-  const { promise, resolve } = Promise.withResolvers<WebSocket | undefined>();
-  if (signal?.aborted === true) return Promise.resolve(undefined);
-  const socket = new WebSocket(endpoint.url, {
-    handshakeTimeout: connectTimeoutMs,
-    maxPayload: maxMessageBytes,
-    perMessageDeflate: false,
-    headers: { "user-agent": "turnpike", ...endpoint.headers },
+): Promise<TransportSocket | undefined> {
+  const { endpoint, connectTimeoutMs: timeoutMs, maxMessageBytes } = options;
+  const opened = await endpoint.transport.openSocket(endpoint, {
+    purpose: "client",
+    timeoutMs,
+    maxMessageBytes,
+    signal,
   });
-  const end = (opened: WebSocket | undefined): void => {
-    signal?.removeEventListener("abort", onAbort);
-    resolve(opened);
-  };
-  const onAbort = (): void => socket.terminate();
-  signal?.addEventListener("abort", onAbort, { once: true });
-  // The error listener stays: an error without one would end the process.
-  socket.on("error", () => end(undefined));
-  socket.once("close", () => end(undefined));
-  socket.once("open", () => {
-    // Until somebody listens: what a supplier sends at once must not be lost.
-    socket.pause();
-    end(socket);
-  });
-  return promise;
+  return opened.ok ? opened : undefined;
 }
 
 /** A WebSocket to a supplier that speaks JSON-RPC, with calls and events told apart. */
 export class UpstreamSocket {
-  readonly endpoint: SocketEndpoint;
-  readonly #socket: WebSocket;
+  readonly endpoint: SupplierEndpoint;
+  readonly #socket: TransportSocket;
   readonly #callTimeoutMs: number;
   readonly #handlers: UpstreamHandlers;
   readonly #pending = new Map<number, Pending>();
@@ -101,25 +84,26 @@ export class UpstreamSocket {
   #isOver = false;
   #unanswered = 0;
 
-  constructor(socket: WebSocket, options: UpstreamOptions, handlers: UpstreamHandlers) {
+  constructor(socket: TransportSocket, options: UpstreamOptions, handlers: UpstreamHandlers) {
     this.endpoint = options.endpoint;
     this.#socket = socket;
     this.#callTimeoutMs = options.callTimeoutMs;
     this.#handlers = handlers;
-    socket.on("message", (data: Buffer) => {
-      this.#unanswered = 0;
-      this.#receive(data);
-    });
-    socket.on("pong", () => {
-      this.#unanswered = 0;
-    });
-    socket.on("close", () => this.fail("closed"));
     this.#ping = setInterval(() => {
       if (++this.#unanswered > 2) this.fail("silent");
       else socket.ping();
     }, options.pingIntervalMs);
     this.#ping.unref();
-    socket.resume();
+    socket.listen({
+      message: (bytes) => {
+        this.#unanswered = 0;
+        this.#receive(bytes);
+      },
+      pong: () => {
+        this.#unanswered = 0;
+      },
+      closed: () => this.fail("closed"),
+    });
   }
 
   get isOver(): boolean {
@@ -208,7 +192,6 @@ export async function openUpstream(
   signal?: AbortSignal,
 ): Promise<UpstreamSocket | undefined> {
   const socket = await connectSocket(options, signal);
-  if (socket === undefined) return undefined;
-  if (socket.readyState !== WebSocket.OPEN) return undefined;
+  if (socket?.isOpen !== true) return undefined;
   return new UpstreamSocket(socket, options, handlers);
 }

@@ -1,85 +1,50 @@
 import type { Deadlines } from "@turnpike/base";
 import type { Dispatcher } from "undici";
+import { unwatchAbort, watchAbort } from "./abort-watch.ts";
+import { AnswerPipe, type StreamSlots } from "./answer-pipe.ts";
+import type { ByteBudget } from "./byte-budget.ts";
 import {
   headerOf,
   type ResponseHeaders,
   type TransportFailure,
-  type TransportReason,
+  type UpstreamRequest,
   type UpstreamResponse,
-} from "../transport/transport.ts";
-import { unwatchAbort, watchAbort } from "./abort-watch.ts";
-import { AnswerPipe, type StreamSlots } from "./answer-pipe.ts";
+} from "./transport.ts";
 
-/** When an answer is passed on while it arrives. */
-export interface StreamRules {
-  /** Smaller answers are taken whole. */
-  readonly afterBytes: number;
-  /** Larger answers are cut off. */
-  readonly maxBytes: number;
-  /** Longest time from its first byte passed on to its last. */
-  readonly timeoutMs: number;
-  /** Reads the beginning of an answer; what to pass on in its place, or undefined: this one is taken whole. */
-  head(beginning: Buffer, status: number): Uint8Array | undefined;
-}
-
-/** Bytes that all exchanges together may hold. */
-export interface ByteBudget {
-  /** Takes bytes; false when there are not enough. */
-  take(bytes: number): boolean;
-  give(bytes: number): void;
-}
-
-/** What {@link exchange} works with. */
+/** What {@link exchange} uses. */
 export interface ExchangeModules {
-  readonly pool: Dispatcher;
-  /** Of the pool's origin. */
-  readonly streams: StreamSlots;
   readonly budget: ByteBudget;
   readonly deadlines: Deadlines;
 }
 
-/** One request to one supplier. */
-export interface ExchangeRequest {
-  readonly verb: "GET" | "POST";
-  /** Path and query at the origin. */
+/** Where a request goes: a path and query at an origin, with all headers. */
+export interface ExchangeTarget {
+  readonly pool: Dispatcher;
+  /** Of the pool's origin. */
+  readonly streams: StreamSlots;
   readonly path: string;
   readonly headers: Readonly<Record<string, string>>;
-  readonly body: Uint8Array | undefined;
-  readonly timeoutMs: number;
-  /** Larger answers are cut off and come back as truncated. */
-  readonly maxAnswerBytes: number;
-  readonly signal: AbortSignal | undefined;
-  readonly stream?: StreamRules | undefined;
-  /** Gets a way to end the exchange as `aborted`. */
-  readonly handle?: AttemptHandle | undefined;
-}
-
-/** A way to end an exchange early; the exchange fills it in. */
-export interface AttemptHandle {
-  cancel?: () => void;
-  /** Nobody waits for it any more. */
-  isOver?: boolean;
 }
 
 const NO_BYTES = new Uint8Array(0);
 const NO_HEADERS: ResponseHeaders = {};
 const BLAME = { timeout: "wire", connection: "wire", overloaded: "client", aborted: "client" } as const;
 
-function failure(reason: TransportReason, isUnsent: boolean): TransportFailure {
+function failure(reason: keyof typeof BLAME, isUnsent: boolean): TransportFailure {
   return { ok: false, blame: BLAME[reason], reason, isUnsent };
 }
 
 /**
- * Sends one request and takes the whole answer. Never rejects. Ends by the time-out, by the signal, and as soon as the
- * answer is larger than what is taken (said by `Content-Length` or seen in the bytes), and closes that connection.
+ * Sends one request and buffers the whole response. Never rejects. Ends by the time-out, by the signal, and as soon as
+ * the body is larger than the bound (said by `Content-Length` or seen in the bytes), and closes that connection.
  */
 export function exchange(
-  request: ExchangeRequest,
-  modules: ExchangeModules,
+  { pool, streams, path, headers: sent }: ExchangeTarget,
+  request: UpstreamRequest,
+  { budget, deadlines }: ExchangeModules,
 ): Promise<UpstreamResponse | TransportFailure> {
-  const { pool, streams, budget, deadlines } = modules;
   const { promise, resolve } = Promise.withResolvers<UpstreamResponse | TransportFailure>();
-  const { signal, maxAnswerBytes, stream } = request;
+  const { signal, maxResponseBytes, stream } = request;
   if (signal?.aborted === true) return Promise.resolve(failure("aborted", true));
   let controller: Dispatcher.DispatchController | undefined;
   let isDone = false;
@@ -96,11 +61,11 @@ export function exchange(
     isDone = true;
     deadlines.cancel(deadline);
     if (signal !== undefined) unwatchAbort(signal, onAbort);
-    budget.give(held);
+    budget.release(held);
     if (!isComplete) controller?.abort(new Error(result.ok ? "answer too large" : result.reason));
     resolve(result);
   };
-  const fail = (reason: TransportReason, isComplete = false): void =>
+  const fail = (reason: keyof typeof BLAME, isComplete = false): void =>
     finish(failure(reason, controller === undefined), isComplete);
   const onAbort = (): void => fail("aborted");
   const deadline = deadlines.after(request.timeoutMs, () => fail("timeout"));
@@ -111,9 +76,9 @@ export function exchange(
 
   pool.dispatch(
     {
-      path: request.path,
-      method: request.verb,
-      headers: request.headers,
+      path,
+      method: request.method,
+      headers: sent,
       body: request.body ?? null,
       headersTimeout: 0,
       bodyTimeout: 0,
@@ -128,7 +93,7 @@ export function exchange(
         status = statusCode;
         headers = received;
         saidBytes = Number(headerOf({ headers }, "content-length"));
-        if (saidBytes > (mayStream && stream !== undefined ? stream.maxBytes : maxAnswerBytes)) cutOff();
+        if (saidBytes > (mayStream && stream !== undefined ? stream.maxBytes : maxResponseBytes)) cutOff();
       },
       onResponseData(_started, chunk) {
         if (pipe !== undefined) {
@@ -136,11 +101,11 @@ export function exchange(
           return;
         }
         if (isDone) return;
-        if (held + chunk.length > maxAnswerBytes) {
+        if (held + chunk.length > maxResponseBytes) {
           cutOff();
           return;
         }
-        if (!budget.take(chunk.length)) {
+        if (!budget.acquire(chunk.length)) {
           fail("overloaded");
           return;
         }
@@ -149,15 +114,15 @@ export function exchange(
         if (mayStream && stream !== undefined && controller !== undefined && held >= stream.afterBytes) {
           mayStream = false;
           const head = stream.head(Buffer.concat(chunks), status);
-          if (head === undefined || !streams.take()) {
-            if (saidBytes > maxAnswerBytes) cutOff();
+          if (head === undefined || !streams.acquire()) {
+            if (saidBytes > maxResponseBytes) cutOff();
             return;
           }
-          const taken = held;
+          const passed = held;
           held = 0;
           pipe = new AnswerPipe(stream, controller, head, () => {
-            budget.give(taken);
-            streams.give();
+            budget.release(passed);
+            streams.release();
           });
           finish({ ok: true, status, headers, body: NO_BYTES, isTruncated: false, stream: pipe }, true);
         }

@@ -1,0 +1,60 @@
+import type { ServiceId } from "@turnpike/base";
+import type { EngineOptions, ServiceRules } from "./engine/options.ts";
+import { type EngineModules, RelayEngine } from "./engine/relay-engine.ts";
+import { type StaticEndpoint, StaticSupplierSet } from "./suppliers/static-supplier-set.ts";
+import type { SupplierSet } from "./suppliers/supplier-set.ts";
+import { HttpTransport, type HttpTransportOptions } from "./transport/http-transport.ts";
+
+/** The operator-given suppliers of one service, and how they are asked. */
+export interface ServiceSuppliers extends ServiceRules {
+  readonly endpoints: readonly StaticEndpoint[];
+}
+
+/** Options of {@link createRelayEngine}. */
+export interface RelayEngineOptions extends Omit<EngineOptions, "rules">, HttpTransportOptions {
+  /** By service id. Of a service that has a set among the modules, the endpoints are not used. */
+  readonly suppliers: Readonly<Record<string, ServiceSuppliers>>;
+}
+
+/** What {@link createRelayEngine} uses. */
+export interface RelayEngineModules extends Omit<EngineModules, "suppliers" | "resources"> {
+  /** Supplier sets of services whose suppliers are not operator-given. */
+  readonly suppliers?: ReadonlyMap<ServiceId, SupplierSet>;
+}
+
+/**
+ * A relay engine over the operator-given suppliers of its options, and over given supplier sets. Its probes run once it
+ * was started.
+ *
+ * @throws AppError CONFIG_INVALID for a URL that is none, or a service that the catalogue does not have
+ */
+export function createRelayEngine(options: RelayEngineOptions, modules: RelayEngineModules): RelayEngine {
+  const transport = new HttpTransport(options, modules);
+  const suppliers = new Map(modules.suppliers);
+  for (const [id, { endpoints }] of Object.entries(options.suppliers)) {
+    const service = id as ServiceId;
+    if (!suppliers.has(service)) suppliers.set(service, new StaticSupplierSet({ service, endpoints }, { transport }));
+  }
+  return new RelayEngine({ ...options, rules: options.suppliers }, { ...modules, suppliers, resources: transport });
+}
+
+/** Bounds that suit one process. */
+export const relayEngineDefaults: Omit<RelayEngineOptions, "suppliers"> = {
+  maxAnswerBytes: 4 * 1_048_576,
+  streamAfterBytes: 1_048_576,
+  maxStreamedBytes: 64 * 1_048_576,
+  streamTimeoutMs: 60_000,
+  maxCheckedBytes: 1_048_576,
+  probeIntervalMs: 10_000,
+  probeTimeoutMs: 5_000,
+  maxProbes: 8,
+  connectTimeoutMs: 2_000,
+  maxConnectionsPerOrigin: 64,
+  maxInFlight: 2_000,
+  maxInFlightBytes: 256 * 1_048_576,
+  maxCacheBytes: 64 * 1_048_576,
+  maxHeadAgeMs: 500,
+  maxOperatorShare: 0.5,
+  hedgeQuantile: 0.95,
+  maxHedgeShare: 0.1,
+};

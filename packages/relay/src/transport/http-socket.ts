@@ -1,0 +1,81 @@
+import { WebSocket } from "ws";
+import type { SocketHandlers, SocketRequest, TransportFailure, TransportSocket } from "./transport.ts";
+
+const UNREACHED: TransportFailure = { ok: false, blame: "wire", reason: "connection", isUnsent: true };
+const ABORTED: TransportFailure = { ok: false, blame: "client", reason: "aborted", isUnsent: true };
+
+/** Opens a WebSocket by its URL. Never rejects. */
+export function openWebSocket(
+  url: string,
+  headers: Readonly<Record<string, string>>,
+  { timeoutMs, maxMessageBytes, signal }: SocketRequest,
+): Promise<TransportSocket | TransportFailure> {
+  const { promise, resolve } = Promise.withResolvers<TransportSocket | TransportFailure>();
+  if (signal?.aborted === true) return Promise.resolve(ABORTED);
+  const socket = new WebSocket(url, {
+    handshakeTimeout: timeoutMs,
+    maxPayload: maxMessageBytes,
+    perMessageDeflate: false,
+    headers: { "user-agent": "turnpike", ...headers },
+  });
+  const end = (result: TransportSocket | TransportFailure): void => {
+    signal?.removeEventListener("abort", onAbort);
+    resolve(result);
+  };
+  const onAbort = (): void => socket.terminate();
+  const failed = (): void => end(signal?.aborted === true ? ABORTED : UNREACHED);
+  signal?.addEventListener("abort", onAbort, { once: true });
+  // The error listener stays: an error without one would end the process.
+  socket.on("error", failed);
+  socket.once("close", failed);
+  socket.once("open", () => {
+    // Until it is listened to: what a supplier sends at once must not be lost.
+    socket.pause();
+    end(new HttpSocket(socket));
+  });
+  return promise;
+}
+
+class HttpSocket implements TransportSocket {
+  readonly ok = true;
+  readonly #socket: WebSocket;
+
+  constructor(socket: WebSocket) {
+    this.#socket = socket;
+  }
+
+  get isOpen(): boolean {
+    return this.#socket.readyState === WebSocket.OPEN;
+  }
+
+  get bufferedBytes(): number {
+    return this.#socket.bufferedAmount;
+  }
+
+  listen({ message, pong, closed }: SocketHandlers): void {
+    this.#socket.on("message", message);
+    this.#socket.on("pong", pong);
+    this.#socket.on("close", closed);
+    this.#socket.resume();
+  }
+
+  send(text: string): void {
+    this.#socket.send(text);
+  }
+
+  ping(): void {
+    this.#socket.ping();
+  }
+
+  pause(): void {
+    this.#socket.pause();
+  }
+
+  resume(): void {
+    this.#socket.resume();
+  }
+
+  terminate(): void {
+    this.#socket.terminate();
+  }
+}

@@ -1,0 +1,197 @@
+import { createHash } from "node:crypto";
+import { AppError, type Clock, Deadlines, hostOf, type Metrics } from "@turnpike/base";
+import { Pool } from "undici";
+import { StreamSlots } from "./answer-pipe.ts";
+import { ByteBudget } from "./byte-budget.ts";
+import { exchange } from "./http-exchange.ts";
+import { openWebSocket } from "./http-socket.ts";
+import type {
+  SocketRequest,
+  SupplierEndpoint,
+  SupplierTransport,
+  TransportFailure,
+  TransportSocket,
+  UpstreamRequest,
+  UpstreamResponse,
+} from "./transport.ts";
+
+/** Options of {@link HttpTransport}. */
+export interface HttpTransportOptions {
+  readonly connectTimeoutMs: number;
+  /** Connections to one origin; more calls wait for one. Half of them may pass answers on while they arrive. */
+  readonly maxConnectionsPerOrigin: number;
+  /** Bytes of answers that are held while they are received, over all calls; more are OVERLOADED. */
+  readonly maxInFlightBytes: number;
+}
+
+/** What {@link HttpTransport} uses. */
+export interface HttpTransportModules {
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+}
+
+/** The connections to one origin. */
+interface HttpOrigin {
+  readonly pool: Pool;
+  /** Of answers that are passed on while they arrive. */
+  readonly streams: StreamSlots;
+  readonly name: string;
+  /** Back-ends at it. */
+  users: number;
+}
+
+/** Share of an origin's connections that answers may take which are passed on while they arrive. */
+const STREAM_SHARE = 0.5;
+/** Time-outs come so late at most. */
+const DEADLINE_STEP_MS = 10;
+
+/** A back-end by its URL: the handle of an endpoint that {@link HttpTransport} reaches. */
+export class HttpBackend {
+  /** See `SupplierEndpoint`. */
+  readonly backendKey: string;
+  /** Host of its URL: paths and queries may hold keys. */
+  readonly label: string;
+  /** As given, with all that it holds. */
+  readonly url: string;
+  /** Sent with every request. */
+  readonly headers: Readonly<Record<string, string>>;
+  /** Undefined for a `ws` URL. */
+  readonly origin: HttpOrigin | undefined;
+  readonly getHeaders: Readonly<Record<string, string>>;
+  readonly postHeaders: Readonly<Record<string, string>>;
+  readonly #url: URL;
+  /** Keeps the spelling of the given URL, with or without a slash at its end. */
+  readonly #root: string;
+
+  constructor(url: string, headers: Readonly<Record<string, string>>, origin: HttpOrigin | undefined) {
+    this.url = url;
+    this.headers = headers;
+    this.origin = origin;
+    this.label = hostOf(url);
+    this.backendKey = keyOf(url, headers);
+    this.#url = new URL(url);
+    this.#root = `${this.#url.pathname}${this.#url.search}`;
+    this.getHeaders = {
+      accept: "application/json",
+      "accept-encoding": "identity",
+      "user-agent": "turnpike",
+      ...basicAuth(this.#url),
+      ...headers,
+    };
+    this.postHeaders = { ...this.getHeaders, "content-type": "application/json" };
+  }
+
+  /** True for a `ws` URL. */
+  get isSocket(): boolean {
+    return this.origin === undefined;
+  }
+
+  /** The whole path and query of a request below its root. */
+  pathOf(appended: string): string {
+    if (appended === "") return this.#root;
+    // A query may hold question marks.
+    const at = appended.indexOf("?");
+    const [path, query] = at === -1 ? [appended, ""] : [appended.slice(0, at), appended.slice(at + 1)];
+    const { pathname, search } = this.#url;
+    const base = pathname.endsWith("/") ? pathname.slice(0, -1) : pathname;
+    const full = path === "" ? pathname : `${base}${path}`;
+    const queries = [search.slice(1), query].filter((part) => part !== "");
+    return queries.length === 0 ? full : `${full}?${queries.join("&")}`;
+  }
+}
+
+/** Reaches back-ends by their URLs over HTTP and WebSocket. Those at one origin share their connections. */
+export class HttpTransport implements SupplierTransport, AsyncDisposable {
+  readonly #options: HttpTransportOptions;
+  readonly #origins = new Map<string, HttpOrigin>();
+  readonly #modules: { readonly budget: ByteBudget; readonly deadlines: Deadlines };
+
+  constructor(options: HttpTransportOptions, { clock, metrics }: HttpTransportModules) {
+    this.#options = options;
+    this.#modules = {
+      budget: new ByteBudget({ maxBytes: options.maxInFlightBytes }, { metrics }),
+      deadlines: new Deadlines({ stepMs: DEADLINE_STEP_MS }, { clock }),
+    };
+  }
+
+  /** The back-end of a URL, until it is released; undefined when that is no http, https, ws or wss URL. */
+  backend(url: string, headers: Readonly<Record<string, string>> = {}): HttpBackend | undefined {
+    if (!URL.canParse(url)) return undefined;
+    const { protocol, origin } = new URL(url);
+    if (/^wss?:$/.test(protocol)) return new HttpBackend(url, headers, undefined);
+    return /^https?:$/.test(protocol) ? new HttpBackend(url, headers, this.#originOf(origin)) : undefined;
+  }
+
+  #originOf(name: string): HttpOrigin {
+    const known = this.#origins.get(name);
+    if (known !== undefined) {
+      known.users++;
+      return known;
+    }
+    const { maxConnectionsPerOrigin: connections, connectTimeoutMs } = this.#options;
+    const made: HttpOrigin = {
+      name,
+      users: 1,
+      pool: new Pool(name, { connections, pipelining: 1, connect: { timeout: connectTimeoutMs } }),
+      streams: new StreamSlots(Math.max(1, Math.floor(connections * STREAM_SHARE))),
+    };
+    this.#origins.set(name, made);
+    return made;
+  }
+
+  /** The back-end is not used any more: connections that no other one shares are closed when what runs on them has ended. */
+  release({ origin }: HttpBackend): void {
+    if (origin === undefined || --origin.users > 0) return;
+    this.#origins.delete(origin.name);
+    void origin.pool.close();
+  }
+
+  /** @inheritdoc */
+  send(
+    endpoint: Pick<SupplierEndpoint, "handle">,
+    request: UpstreamRequest,
+  ): Promise<UpstreamResponse | TransportFailure> {
+    const backend = backendOf(endpoint);
+    const { origin } = backend;
+    if (origin === undefined) throw new AppError("INTERNAL", { message: "An HTTP request to a WebSocket's URL." });
+    const { pool, streams } = origin;
+    const base = request.body === undefined ? backend.getHeaders : backend.postHeaders;
+    const headers = request.headers === undefined ? base : { ...base, ...request.headers };
+    return exchange({ pool, streams, path: backend.pathOf(request.path), headers }, request, this.#modules);
+  }
+
+  /** @inheritdoc */
+  openSocket(
+    endpoint: Pick<SupplierEndpoint, "handle">,
+    request: SocketRequest,
+  ): Promise<TransportSocket | TransportFailure> {
+    const { url, headers } = backendOf(endpoint);
+    return openWebSocket(url, headers, request);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    await Promise.all([...this.#origins.values()].map(({ pool }) => pool.destroy()));
+  }
+}
+
+function backendOf({ handle }: Pick<SupplierEndpoint, "handle">): HttpBackend {
+  if (handle instanceof HttpBackend) return handle;
+  throw new AppError("INTERNAL", { message: "An endpoint of another transport." });
+}
+
+function basicAuth(url: URL): Readonly<Record<string, string>> {
+  if (url.username === "") return {};
+  const pair = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
+  return { authorization: `Basic ${Buffer.from(pair).toString("base64")}` };
+}
+
+/** One text for equal origins, paths and headers. A hash, because URLs and headers hold keys. */
+function keyOf(url: string, headers: Readonly<Record<string, string>>): string {
+  const { origin, username, password, pathname, search } = new URL(url);
+  const path = pathname.endsWith("/") ? pathname.slice(0, -1) : pathname;
+  const sorted = Object.entries(headers)
+    .map(([name, value]) => [name.toLowerCase(), value])
+    .sort(([a = ""], [b = ""]) => (a < b ? -1 : 1));
+  const text = JSON.stringify([origin, username, password, path, search, sorted]);
+  return createHash("sha256").update(text).digest("base64url");
+}
