@@ -6,6 +6,7 @@ import type { Probe, ProbeReading, ProbeStep } from "../families/family.ts";
 import { HEALTHY, PROBES } from "../metrics.ts";
 import { probeKey } from "../quality/prober.ts";
 import type { ProbeNeed, SupplierQuality } from "../quality/supplier-quality.ts";
+import { isDropReason } from "../suppliers/supplier-set.ts";
 import type { SupplierEndpoint } from "../transport/transport.ts";
 import type { AttemptResult } from "../upstream-answer.ts";
 
@@ -103,6 +104,7 @@ export class Health {
         const startMs = clock.monotonicMs();
         const result = await ask(asked.call, signal);
         seen.push({ step: at, isInstead, result, latencyMs: clock.monotonicMs() - startMs });
+        if (!result.ok && isDropReason(result.reason)) return seen;
         const isLost = !result.ok && result.blame === "wire";
         if (isLost && step.isOptional !== true) return seen;
         if (isLost || outcomeOf(asked, result).kind === "read") break;

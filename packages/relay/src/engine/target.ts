@@ -9,7 +9,7 @@ import type { ServiceMemory } from "../memory.ts";
 import type { LatencyBook } from "../quality/latency.ts";
 import type { ProbeTarget } from "../quality/prober.ts";
 import type { ProbeNeed, SupplierQuality } from "../quality/supplier-quality.ts";
-import type { DropReason } from "../suppliers/supplier-set.ts";
+import { type DropReason, isDropReason } from "../suppliers/supplier-set.ts";
 import type {
   SendHandle,
   SendPurpose,
@@ -171,9 +171,7 @@ export class Target implements ProbeTarget<ProbeSeen> {
       handle,
       stream,
     });
-    if (response.ok) return response;
-    const { reason } = response;
-    if (reason === "over_limit" || reason === "bad_signature") this.#modules.drop(endpoint, reason);
+    if (!response.ok && isDropReason(response.reason)) this.#modules.drop(endpoint, response.reason);
     return response;
   }
 

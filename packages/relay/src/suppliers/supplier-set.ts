@@ -1,4 +1,5 @@
 import type { RpcType } from "@turnpike/protocol";
+import type { FailureReason } from "../families/family.ts";
 import type { SupplierEndpoint } from "../transport/transport.ts";
 
 /**
@@ -9,6 +10,11 @@ export type EmptyReason = "not_configured" | "no_session" | "no_rpc_type";
 
 /** Why an endpoint is not to be used any more. See `TransportReason`. */
 export type DropReason = "over_limit" | "bad_signature";
+
+/** Whether an endpoint that failed for a reason is not to be used any more. */
+export function isDropReason(reason: FailureReason): reason is DropReason {
+  return reason === "over_limit" || reason === "bad_signature";
+}
 
 /**
  * The suppliers of one service. Who they are may change at any time, also while requests are in flight: a request that

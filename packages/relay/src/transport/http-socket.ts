@@ -52,10 +52,10 @@ class HttpSocket implements TransportSocket {
     return this.#socket.bufferedAmount;
   }
 
-  listen({ message, pong, closed }: SocketHandlers): void {
-    this.#socket.on("message", message);
-    this.#socket.on("pong", pong);
-    this.#socket.on("close", closed);
+  listen(handlers: SocketHandlers): void {
+    this.#socket.on("message", (bytes: Buffer) => handlers.message(bytes));
+    this.#socket.on("pong", () => handlers.pong());
+    this.#socket.on("close", () => handlers.closed());
     this.#socket.resume();
   }
 
