@@ -66,6 +66,37 @@ function importFault(pkg: (typeof packages)[number], path: string, specifier: st
   return undefined;
 }
 
+/** Pairs of folders of a package's `src/` of which each imports the other, by whatever way; files beside them count for none. */
+function mutualFolders(imports: readonly (readonly [from: string, to: string])[]): readonly string[] {
+  const reached = new Map<string, Set<string>>();
+  for (const [from, to] of imports) reached.set(from, (reached.get(from) ?? new Set()).add(to));
+  for (let hasGrown = true; hasGrown; ) {
+    hasGrown = false;
+    for (const own of reached.values()) {
+      const { size } = own;
+      for (const one of own) for (const next of reached.get(one) ?? []) own.add(next);
+      hasGrown ||= own.size > size;
+    }
+  }
+  const pairs = [...reached].flatMap(([from, own]) =>
+    [...own].filter((to) => from < to && reached.get(to)?.has(from) === true).map((to) => `${from} and ${to}`),
+  );
+  return pairs.toSorted();
+}
+
+/** The imports of product code between folders of a package's `src/`. */
+function folderImports(root: string): readonly (readonly [from: string, to: string])[] {
+  const folderOf = (path: string): string =>
+    path.startsWith(root) ? dirname(path.slice(root.length)).split("/", 1).join() : "";
+  return files(`${root}*/**/*.ts`)
+    .filter((path) => !isTestCode(path))
+    .flatMap((path) => {
+      const targets = importsOf(readText(path)).filter((specifier) => specifier.startsWith("."));
+      const folders = targets.map((specifier) => folderOf(normalize(join(dirname(path), specifier))));
+      return folders.filter((to) => to !== "." && to !== folderOf(path)).map((to) => [folderOf(path), to] as const);
+    });
+}
+
 suite("layers", () => {
   test("every package has a rank, and declares only packages below it", () => {
     assert.ok(packages.length >= 10);
@@ -93,6 +124,19 @@ suite("layers", () => {
       ),
     );
     assert.deepEqual(faults, []);
+  });
+
+  test("no two folders of the relay import each other", () => {
+    const imports = folderImports("packages/relay/src/");
+    assert.ok(imports.some(([from, to]) => from === "engine" && to === "cache"));
+    assert.deepEqual(mutualFolders(imports), []);
+    const cycle = [
+      ["a", "b"],
+      ["b", "c"],
+      ["c", "a"],
+      ["c", "d"],
+    ] as const;
+    assert.deepEqual(mutualFolders(cycle), ["a and b", "a and c", "b and c"]);
   });
 
   test("every package has one door, and what it lets out has names", () => {

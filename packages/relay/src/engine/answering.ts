@@ -10,7 +10,7 @@ import { askInParts, isForLogs } from "./log-ranges.ts";
 import { type RetryOptions, type RetryTools, requestWithRetries } from "./retrying-request.ts";
 import { mayHaveNews } from "./sending.ts";
 
-/** What {@link Answering} works with. */
+/** What {@link Answering} uses. */
 export interface AnsweringModules {
   readonly retries: RetryTools;
   readonly clock: Clock;

@@ -11,7 +11,7 @@ import { bodyForMaker, tagFilterId } from "./filters.ts";
 import { type Job, rememberedName } from "./job.ts";
 import type { Target } from "./target.ts";
 
-/** What {@link Attempts} work with. */
+/** What {@link Attempts} use. */
 export interface AttemptsModules {
   readonly clock: Clock;
   readonly log: Log;

@@ -9,7 +9,7 @@ import type { Job } from "./job.ts";
 import { mayBatch, mayHaveNews } from "./sending.ts";
 import type { ServiceContext } from "./service-context.ts";
 
-/** What {@link answerBatch} works with. */
+/** What {@link answerBatch} uses. */
 export interface BatchModules {
   readonly context: ServiceContext;
   readonly clock: Clock;

@@ -24,7 +24,7 @@ export interface HealthOptions {
   readonly endpoint: SupplierEndpoint;
 }
 
-/** What {@link Health} works with. */
+/** What {@link Health} uses. */
 export interface HealthModules {
   readonly clock: Clock;
   readonly log: Log;

@@ -10,7 +10,7 @@ export interface HedgingOptions {
   readonly maxHedgeShare: number;
 }
 
-/** What {@link Hedging} works with. */
+/** What {@link Hedging} uses. */
 export interface HedgingModules {
   readonly clock: Clock;
   readonly flags: Readonly<Record<RelayFlag, boolean>>;
