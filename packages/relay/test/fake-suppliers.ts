@@ -5,6 +5,7 @@ import type {
   SupplierTransport,
   TransportFailure,
   TransportReason,
+  TransportSocket,
   UpstreamRequest,
   UpstreamResponse,
 } from "../src/transport/transport.ts";
@@ -55,7 +56,7 @@ export class FakeTransport implements SupplierTransport {
     return responseOf(isBatch ? `[${answers.join(",")}]` : (answers[0] ?? ""));
   }
 
-  async openSocket(): Promise<TransportFailure> {
+  async openSocket(): Promise<TransportSocket | TransportFailure> {
     return failureOf("connection", "wire");
   }
 

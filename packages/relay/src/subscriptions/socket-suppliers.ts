@@ -36,15 +36,21 @@ export class SocketSuppliers {
     return this.#suppliers.whyEmpty("websocket") !== undefined;
   }
 
-  /** True when another should take over: it was drained. */
+  /** True when another should take over: it was drained, or is no supplier of the service any more. */
   isDrained(endpoint: SupplierEndpoint): boolean {
-    return this.#modules.isDrained(endpoint.operator);
+    if (this.#modules.isDrained(endpoint.operator)) return true;
+    const key = keyOf(endpoint);
+    return !this.#endpoints().some((one) => keyOf(one) === key);
+  }
+
+  #endpoints(): readonly SupplierEndpoint[] {
+    return this.#suppliers.endpoints().filter(({ rpcType }) => rpcType === "websocket");
   }
 
   /** In the order in which they should be tried: those that rest after failures come last; none only when all are drained. */
   order(): readonly SupplierEndpoint[] {
     const nowMs = this.#modules.clock.monotonicMs();
-    const endpoints = this.#suppliers.endpoints().filter(({ rpcType }) => rpcType === "websocket");
+    const endpoints = this.#endpoints();
     const keys = new Set(endpoints.map(keyOf));
     this.#records = new Map([...this.#records].filter(([key]) => keys.has(key)));
     const rank = (endpoint: SupplierEndpoint): number => {
@@ -52,7 +58,7 @@ export class SocketSuppliers {
       return restMs > 0 ? 1 + restMs : this.#modules.random();
     };
     return endpoints
-      .filter((endpoint) => !this.isDrained(endpoint))
+      .filter(({ operator }) => !this.#modules.isDrained(operator))
       .map((endpoint) => ({ endpoint, rank: rank(endpoint) }))
       .sort((a, b) => a.rank - b.rank)
       .map(({ endpoint }) => endpoint);
