@@ -5,8 +5,9 @@ import { createCatalogue } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
 import fc from "fast-check";
 import { responseOf } from "../test/response.ts";
+import { httpProbeCall, rpcProbeCall } from "./families/family.ts";
 import { classifyFreeAnswer } from "./free-answer.ts";
-import { withOwnId } from "./upstream-answer.ts";
+import { createAnswer, withOwnId } from "./upstream-answer.ts";
 
 const service = createCatalogue({}).get("eth" as ServiceId);
 assert.ok(service !== undefined);
@@ -50,4 +51,16 @@ test("an answer that is shared is the same but for the id, wherever that stands"
       }
     }),
   );
+});
+
+test("a JSON-RPC answer has status 200 and a JSON type, whatever it came with; one of a path keeps its own", () => {
+  const rpc = rpcProbeCall("eth_blockNumber", []);
+  const read = { body: Buffer.from("{}"), schemaCheck: "unchecked", isError: false } as const;
+  const response = responseOf("", 203, "text/plain");
+  const facts = (call: BackendCall): readonly [number, string] => {
+    const { status, contentType } = createAnswer({ call, response, operator: "a" }, read);
+    return [status, contentType];
+  };
+  assert.deepEqual(facts(rpc), [200, "application/json"]);
+  assert.deepEqual(facts(httpProbeCall("GET", "/x")), [203, "text/plain"]);
 });
