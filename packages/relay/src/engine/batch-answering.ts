@@ -83,7 +83,7 @@ export async function answerBatch(jobs: readonly Job[], modules: BatchModules): 
     if (read !== undefined) shared.set(read.key, one);
   }
   const isInFlight = asked.map(({ read }) => read !== undefined && context.flights.has(read.key, signal));
-  // An answer that comes with others is as slow as the slowest of them, so nobody outside of the batch waits for it.
+  // An answer that comes with others is as slow as the slowest of them, so no call outside of the batch waits for it.
   const isAlone = isInFlight.filter((is) => !is).length === 1;
   const sent: Asked[] = [];
   const waits: Promise<unknown>[] = [];
@@ -97,7 +97,7 @@ export async function answerBatch(jobs: readonly Job[], modules: BatchModules): 
     // Whom the answer that is in flight does not help asks for itself.
     const run = (): Promise<UpstreamOutcome> => (isJoined ? answering.ask(job) : sendAlone(job));
     const wait = answering.share(job, read, run).then((outcome) => answered(one, outcome));
-    // It is waited for below; what goes wrong until then must not be nobody's.
+    // It is waited for below; until then a rejection must not count as unhandled.
     wait.catch(() => {});
     waits.push(wait);
   }

@@ -86,7 +86,7 @@ function sameOpinion(a: Opinion, b: Opinion): boolean {
 
 /**
  * Asks several operators, and gives the answer that so many of them agree on. Those who contradict it are told on.
- * Answers about the newest block may differ because one supplier is a block ahead: they contradict nobody.
+ * Answers about the newest block may differ because one supplier is a block ahead: that is no contradiction.
  */
 export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTools): Promise<UpstreamOutcome> {
   const service = job.context.service.id;

@@ -41,7 +41,7 @@ export interface RetryOptions {
   readonly asked?: Set<string>;
   /** True: no operator is asked twice. */
   readonly freshOnly?: boolean;
-  /** An error that the client gets when nobody has anything better. */
+  /** What the client gets when no supplier has anything better. */
   readonly last?: UpstreamAnswer | undefined;
 }
 
@@ -56,7 +56,7 @@ const MIN_SHARE_MS = 250;
 
 /**
  * Asks one supplier after another, by cause, until a good answer is there or attempts or time run out. A read that takes
- * longer than most gets a second supplier beside the first, and the quicker answer wins. A free call that nobody answers
+ * longer than most gets a second supplier beside the first, and the quicker answer wins. A free call that no supplier answers
  * well gets the last error that a supplier gave, if one did.
  */
 export function requestWithRetries(job: Job, tools: RetryTools, options: RetryOptions = {}): Promise<UpstreamOutcome> {

@@ -6,7 +6,7 @@ import type { UpstreamOutcome } from "../upstream-answer.ts";
 import type { Job } from "./job.ts";
 
 /**
- * True for what is no read by its family's table: writes, filter calls, and what nobody knows. What the catalogue
+ * True for what is no read by its family's table: writes, filter calls, and unknown methods. What the catalogue
  * declares is a read where the table does not say otherwise, and always by an operator's word.
  */
 export function isSentOnce(

@@ -47,7 +47,7 @@ export class AnswerPipe implements AsyncIterable<Uint8Array> {
         callback(error);
       },
     });
-    // Whoever reads it hears of its end; nobody may be there any more.
+    // Its reader gets the error; without a reader it must not end the process.
     this.#readable.on("error", () => undefined);
   }
 
