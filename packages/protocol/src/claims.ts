@@ -2,7 +2,8 @@ import { concatBytes, utf8ToBytes } from "@turnpike/base";
 import { seededFloat64, sha256 } from "@turnpike/crypto";
 import { difficultyMultiplier } from "./difficulty.ts";
 import { floorRational } from "./rational.ts";
-import { type WireField, type WireMessage, type WireShape, writeMessage } from "./wire.ts";
+import { headerSize, type SessionHeader, writeHeader } from "./session-header.ts";
+import { bytesSize, fieldSize, uint32Size, WireWriter } from "./wire.ts";
 
 /** What the chain knows of a claim's proof. The numbers are those of the wire. */
 export const CLAIM_STATUS = { pending: 0, validated: 1, invalid: 2 } as const;
@@ -12,16 +13,6 @@ export const PROOF_REQUIREMENT = { notRequired: 0, probabilistic: 1, threshold: 
 
 /** One of {@link PROOF_REQUIREMENT}. */
 export type ProofRequirement = (typeof PROOF_REQUIREMENT)[keyof typeof PROOF_REQUIREMENT];
-
-/** Which session a claim, a proof or a relay is of. */
-export interface SessionHeader {
-  readonly applicationAddress: string;
-  readonly serviceId: string;
-  /** Lower-case hex. */
-  readonly sessionId: string;
-  readonly sessionStartBlockHeight: bigint;
-  readonly sessionEndBlockHeight: bigint;
-}
 
 /** A claim as it is stored. */
 export interface Claim {
@@ -92,41 +83,19 @@ export function claimedUpokt(sum: bigint, targetHash: Uint8Array, params: Pricin
   return floorRational({ num: sum * num * multiplier, den: den * granularity });
 }
 
-const BYTES: WireField = { kind: "bytes" };
-const INT64: WireField = { kind: "integer", bits: 64 };
-const HEADER: WireShape = new Map<number, WireField>([
-  [1, BYTES],
-  [2, BYTES],
-  [3, BYTES],
-  [4, INT64],
-  [5, INT64],
-]);
-const CLAIM: WireShape = new Map<number, WireField>([
-  [1, BYTES],
-  [2, { kind: "message", shape: HEADER, always: true }],
-  [3, BYTES],
-  [4, { kind: "integer", bits: 32 }],
-]);
-
 /** A claim's bytes as the chain stores and hashes them: `pocket.proof.Claim`, its status included. */
 export function claimBytes(claim: Claim): Uint8Array {
-  const { sessionHeader } = claim;
-  const header: WireMessage = new Map<number, Uint8Array | bigint>([
-    [1, utf8ToBytes(sessionHeader.applicationAddress)],
-    [2, utf8ToBytes(sessionHeader.serviceId)],
-    [3, utf8ToBytes(sessionHeader.sessionId)],
-    [4, sessionHeader.sessionStartBlockHeight],
-    [5, sessionHeader.sessionEndBlockHeight],
-  ]);
-  return writeMessage(
-    new Map<number, Uint8Array | bigint | WireMessage>([
-      [1, utf8ToBytes(claim.supplierOperatorAddress)],
-      [2, header],
-      [3, claim.rootHash],
-      [4, BigInt(claim.proofValidationStatus)],
-    ]),
-    CLAIM,
+  const { supplierOperatorAddress, sessionHeader, rootHash, proofValidationStatus } = claim;
+  const header = headerSize(sessionHeader);
+  const writer = new WireWriter(
+    bytesSize(supplierOperatorAddress) + fieldSize(header) + bytesSize(rootHash) + uint32Size(proofValidationStatus),
   );
+  writer.bytes(1, supplierOperatorAddress);
+  writer.open(2, header);
+  writeHeader(writer, sessionHeader);
+  writer.bytes(3, rootHash);
+  writer.uint32(4, proofValidationStatus);
+  return writer.finish();
 }
 
 /** What decides whether a claim needs a proof. */

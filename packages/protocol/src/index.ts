@@ -16,7 +16,6 @@ export {
   proofPath,
   proofRequirement,
   readClaimRoot,
-  type SessionHeader,
 } from "./claims.ts";
 export {
   BASE_TARGET,
@@ -32,6 +31,16 @@ export {
   targetForEma,
   updateDifficulty,
 } from "./difficulty.ts";
+export {
+  canonicalHeaderName,
+  decodeHttpRequestPayload,
+  decodeHttpResponsePayload,
+  encodeHttpRequestPayload,
+  encodeHttpResponsePayload,
+  type HttpHeader,
+  type HttpRequestPayload,
+  type HttpResponsePayload,
+} from "./http-payload.ts";
 export {
   addRational,
   ceilRational,
@@ -56,7 +65,19 @@ export {
   relayResponseSignBytes,
   splitRelay,
 } from "./relay-bytes.ts";
+export {
+  decodeRelayRequest,
+  decodeRelayResponse,
+  encodeRelayRequest,
+  encodeRelayResponse,
+  type RelayMinerError,
+  type RelayRequestFields,
+  RelayRequestWriter,
+  type RelayResponseFields,
+  relayResponseDigest,
+} from "./relay-messages.ts";
 export { type Delegations, type RingMembers, ringMembers } from "./ring-members.ts";
+export type { SessionHeader } from "./session-header.ts";
 export {
   type ApplicationLifecycle,
   activeApplicationConfigs,
