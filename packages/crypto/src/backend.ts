@@ -17,6 +17,10 @@ export interface Secp256k1 {
   point(encoded: Uint8Array): Uint8Array | undefined;
   /** The point times a secret scalar that is not zero. */
   multiplySecret(point: Uint8Array, scalar: Uint8Array): Uint8Array;
+  /** The point times a scalar that is not zero. Time depends on the arguments: they are public. */
+  multiply(point: Uint8Array, scalar: Uint8Array): Uint8Array;
+  /** `S + c·P`, compressed (33 bytes). Time depends on the arguments: they are public. */
+  addMultiple(sum: Uint8Array, c: Uint8Array, point: Uint8Array): Uint8Array | undefined;
   /** `s·G + c·P`, compressed (33 bytes). Time depends on the arguments: they are public. */
   addBase(s: Uint8Array, c: Uint8Array, point: Uint8Array): Uint8Array | undefined;
   /** `s·P + c·Q`, compressed (33 bytes). Time depends on the arguments: they are public. */

@@ -23,6 +23,7 @@ export { keccak256, ripemd160, sha256, sha3256, sha3512 } from "./hash.ts";
 export { GoRandom, goVarint, seededFloat64 } from "./random/seeded.ts";
 export { decodeRingSignature, encodeRingSignature, MAX_RING_MEMBERS, type RingSignature } from "./ring/codec.ts";
 export { canonicalRing, PLACEHOLDER_RING_KEY } from "./ring/placeholder.ts";
+export { RingSigner, type RingSignerOptions } from "./ring/ring-signer.ts";
 export { type RingFault, type RingOptions, Rings, type RingVerdict } from "./ring/rings.ts";
 export {
   type EcdsaSignature,

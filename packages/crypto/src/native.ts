@@ -1,6 +1,6 @@
 import { createRequire } from "node:module";
 import type { Secp256k1 } from "./backend.ts";
-import { bytesToNumber, isReduced, isZero, numberToBytes32, ORDER } from "./scalars.ts";
+import { isReduced, isZero } from "./scalars.ts";
 
 interface Bindings {
   ecdh(
@@ -47,7 +47,7 @@ export function loadNative(): Secp256k1 | undefined {
   } catch {
     return undefined;
   }
-  const sum = (terms: readonly Uint8Array[]): Uint8Array | undefined =>
+  const sumOf = (terms: readonly Uint8Array[]): Uint8Array | undefined =>
     terms.length === 0 ? undefined : valueOrUndefined(() => bindings.publicKeyCombine(terms, true));
   return {
     name: "native",
@@ -73,27 +73,32 @@ export function loadNative(): Secp256k1 | undefined {
         : valueOrUndefined(() => bindings.publicKeyConvert(encoded, false)),
     // ECDH is the multiplication whose time does not depend on the scalar.
     multiplySecret: (point, scalar) => bindings.ecdh(point, scalar, { hashfn: uncompressed }, new Uint8Array(65)),
+    multiply: (point, scalar) => bindings.publicKeyTweakMul(point, scalar, false),
+    addMultiple: (sum, c, point) =>
+      valueOrUndefined(() =>
+        bindings.publicKeyCombine(isZero(c) ? [sum] : [sum, bindings.publicKeyTweakMul(point, c, false)], true),
+      ),
     addBase(s, c, point) {
       const x = point.subarray(1, 33);
       if (!isZero(c) && isReduced(x)) {
         // Recovery gives −z/r·G + σ/r·R in one double multiplication: with r = x(P), σ = c·r and z = −s·r it is this sum.
-        const r = bytesToNumber(x);
         const signature = new Uint8Array(64);
         signature.set(x, 0);
-        signature.set(numberToBytes32((bytesToNumber(c) * r) % ORDER), 32);
-        const digest = numberToBytes32((ORDER - ((bytesToNumber(s) * r) % ORDER)) % ORDER);
+        signature.set(bindings.privateKeyTweakMul(Uint8Array.from(c), x), 32);
+        const digest = Uint8Array.from(s);
+        if (!isZero(s)) bindings.privateKeyNegate(bindings.privateKeyTweakMul(digest, x));
         return valueOrUndefined(() => bindings.ecdsaRecover(signature, (point[64] ?? 0) & 1, digest, true));
       }
       const terms: Uint8Array[] = [];
       if (!isZero(s)) terms.push(bindings.publicKeyCreate(s, false));
       if (!isZero(c)) terms.push(bindings.publicKeyTweakMul(point, c, false));
-      return sum(terms);
+      return sumOf(terms);
     },
     addPoints(s, p, c, q) {
       const terms: Uint8Array[] = [];
       if (!isZero(s)) terms.push(bindings.publicKeyTweakMul(p, s, false));
       if (!isZero(c)) terms.push(bindings.publicKeyTweakMul(q, c, false));
-      return sum(terms);
+      return sumOf(terms);
     },
     subtractProduct(u, c, x) {
       const result = Uint8Array.from(x);

@@ -38,6 +38,11 @@ export const pure: Secp256k1 = {
     }
   },
   multiplySecret: (point, scalar) => Point.fromBytes(point).multiply(bytesToNumber(scalar)).toBytes(false),
+  multiply: (point, scalar) => Point.fromBytes(point).multiplyUnsafe(bytesToNumber(scalar)).toBytes(false),
+  addMultiple(sum, c, point) {
+    const total = Point.fromBytes(sum).add(Point.fromBytes(point).multiplyUnsafe(bytesToNumber(c)));
+    return total.is0() ? undefined : total.toBytes(true);
+  },
   addBase(s, c, point) {
     const sum = Point.BASE.mulAddUnsafe(bytesToNumber(s), Point.fromBytes(point), bytesToNumber(c));
     return sum.is0() ? undefined : sum.toBytes(true);

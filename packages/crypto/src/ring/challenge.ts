@@ -20,3 +20,12 @@ export function hashToScalar(data: Uint8Array): Challenge {
   scalar.set(minimal);
   return { scalar: reduceScalar(scalar), short: minimal.length < 32 };
 }
+
+/** The challenge that follows on two compressed points: of digest, left and right, one behind the other. */
+export function challengeOf(digest: Uint8Array, left: Uint8Array, right: Uint8Array): Challenge {
+  const data = new Uint8Array(digest.length + left.length + right.length);
+  data.set(digest, 0);
+  data.set(left, digest.length);
+  data.set(right, digest.length + left.length);
+  return hashToScalar(data);
+}

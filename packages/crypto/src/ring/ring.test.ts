@@ -4,16 +4,17 @@ import { suite, test } from "node:test";
 import { bytesToHex, concatBytes } from "@turnpike/base";
 import fc from "fast-check";
 import { bytesOf, readVectors } from "../../test/vectors.ts";
+import type { Secp256k1 } from "../backend.ts";
 import { privateKeyFromSecret } from "../cosmos/signatures.ts";
 import { loadNative } from "../native.ts";
 import { pure } from "../pure.ts";
 import { bytesToNumber, numberToBytes32, ORDER } from "../scalars.ts";
+import { finishAttempt, prepareAttempt, type RingModules, type SigningRing, signingRing } from "./attempt.ts";
 import { hashToScalar } from "./challenge.ts";
 import { decodeRingSignature, encodeRingSignature } from "./codec.ts";
 import { canonicalRing, PLACEHOLDER_RING_KEY } from "./placeholder.ts";
 import { compressPoint, hashToPoint } from "./points.ts";
 import { Rings } from "./rings.ts";
-import { signOnce } from "./sign-once.ts";
 
 interface Vectors {
   readonly hashToScalar: readonly { In: string; Out: string; Short: boolean }[];
@@ -49,6 +50,20 @@ function keyOf(index: number): { key: Uint8Array; publicKey: Uint8Array } {
   return { key, publicKey: compressPoint(pure.publicKey(key) ?? new Uint8Array(65)) };
 }
 
+function ringOf(ring: readonly Uint8Array[], key: Uint8Array, curve: Secp256k1): SigningRing {
+  const pointOf = (member: Uint8Array) => {
+    const point = curve.point(member);
+    return point && { point, hashed: hashToPoint(curve, member) };
+  };
+  return signingRing({ members: ring, key, maxMembers: 256 }, { curve, pointOf });
+}
+
+/** A signature as the first draws have it, be its challenges short. */
+function attemptOnce(ring: SigningRing, message: Uint8Array, modules: RingModules) {
+  const attempt = prepareAttempt(ring, modules);
+  return attempt && finishAttempt(ring, attempt, message, modules.curve);
+}
+
 const digest = createHash("sha256").update("a relay").digest();
 const members = [0, 1, 2, 3].map(keyOf);
 const keys = members.map(({ publicKey }) => publicKey);
@@ -61,23 +76,13 @@ for (const curve of [native, pure]) {
 
     test("make the vectors' signatures byte for byte from the vectors' randomness", () => {
       for (const vector of vectors.signatures) {
-        const points = vector.Pubs.map((pub) => {
-          const compressed = bytesOf(pub);
-          const point = curve.point(compressed);
-          assert.ok(point);
-          return { point, hashed: hashToPoint(curve, compressed) };
-        });
         const key = bytesOf(vector.Privs[vector.Signer] ?? "");
-        const hashed = points[vector.Signer]?.hashed ?? key;
-        const image = curve.multiplySecret(hashed, key);
-        const made = signOnce(
-          { digest: bytesOf(vector.Msg), points, signer: vector.Signer, key, image },
-          { curve, random: stream(bytesOf(vector.RandSeed)) },
-        );
+        const ring = ringOf(vector.Pubs.map(bytesOf), key, curve);
+        const made = attemptOnce(ring, bytesOf(vector.Msg), { curve, random: stream(bytesOf(vector.RandSeed)) });
         assert.ok(made);
-        const bytes = encodeRingSignature({ ...made, image: compressPoint(image), members: vector.Pubs.map(bytesOf) });
+        const bytes = encodeRingSignature(made);
         assert.equal(bytesToHex(bytes), vector.Sig);
-        assert.equal(bytesToHex(rings.keyImage(key)), bytesToHex(compressPoint(image)));
+        assert.equal(bytesToHex(rings.keyImage(key)), bytesToHex(ring.compressedImage));
       }
     });
 
@@ -126,7 +131,7 @@ for (const curve of [native, pure]) {
       assert.ok(rings.verifyStrictly(digest, bytes, keys).ok);
       // The other member's response is drawn as 5 and written as 5 + N.
       const draws = [numberToBytes32(1234n), numberToBytes32(5n)];
-      const small = new Rings({ backend: curve.name }, { random: () => draws.shift() ?? digest });
+      const small = new Rings({ backend: curve.name }, { random: () => Uint8Array.from(draws.shift() ?? digest) });
       const pair = canonicalRing(keys.slice(0, 2));
       const raised = Uint8Array.from(small.sign(digest, pair, own.key));
       const at = 69 + 65 * pair.findIndex((key) => bytesToHex(key) !== bytesToHex(own.publicKey));
@@ -179,9 +184,13 @@ for (const curve of [native, pure]) {
           assert.deepEqual(hexOf(curve.addBase(s, c, P)), hexOf(other.addBase(s, c, P)));
           assert.deepEqual(hexOf(curve.addPoints(s, P, c, Q)), hexOf(other.addPoints(s, P, c, Q)));
           assert.deepEqual(hexOf(curve.addPoints(s, P, s, minusP)), undefined);
+          assert.deepEqual(hexOf(curve.addMultiple(Q, c, P)), hexOf(other.addMultiple(Q, c, P)));
           if (s.some(Boolean) && c.some(Boolean)) {
             assert.deepEqual(hexOf(curve.subtractProduct(s, c, own.key)), hexOf(other.subtractProduct(s, c, own.key)));
             assert.deepEqual(hexOf(curve.multiplySecret(P, s)), hexOf(other.multiplySecret(P, s)));
+            assert.deepEqual(hexOf(curve.multiply(P, s)), hexOf(curve.multiplySecret(P, s)));
+            assert.deepEqual(hexOf(other.multiply(P, s)), hexOf(curve.multiply(P, s)));
+            assert.equal(curve.addMultiple(curve.multiply(P, s), s, minusP), undefined);
           }
         }),
         { numRuns: 40 },
@@ -236,19 +245,12 @@ test("a short challenge of somebody else is fine for the chain and refused stric
     if (!sorted) assert.deepEqual(strict, { ok: false, fault: "stranger" });
   }
   // A signature with a short challenge, made without drawing anew.
-  const points = keys.slice(0, 2).map((key) => ({ point: native.point(key) ?? key, hashed: hashToPoint(native, key) }));
   const ring = canonicalRing(keys.slice(0, 2));
-  const ordered = ring.map((key) => points[keys.findIndex((other) => bytesToHex(other) === bytesToHex(key))]);
-  const signer = ring.findIndex((key) => bytesToHex(key) === bytesToHex(own.publicKey));
-  const image = native.multiplySecret(hashToPoint(native, own.publicKey), own.key);
   const random = stream(Buffer.from("short"));
   for (;;) {
-    const made = signOnce(
-      { digest, points: ordered.flatMap((point) => point ?? []), signer, key: own.key, image },
-      { curve: native, random },
-    );
+    const made = attemptOnce(ringOf(ring, own.key, native), digest, { curve: native, random });
     if (made?.short !== true) continue;
-    const bytes = encodeRingSignature({ ...made, image: compressPoint(image), members: ring });
+    const bytes = encodeRingSignature(made);
     assert.ok(rings.verifyWithin(digest, bytes, ring).ok);
     assert.deepEqual(rings.verifyStrictly(digest, bytes, ring), { ok: false, fault: "short-challenge" });
     break;

@@ -1,15 +1,15 @@
 import { randomBytes } from "node:crypto";
-import { AppError, bytesEqual, bytesToHex, concatBytes } from "@turnpike/base";
+import { AppError, bytesEqual, bytesToHex } from "@turnpike/base";
 import type { Secp256k1 } from "../backend.ts";
 import { curve as defaultCurve } from "../curve.ts";
 import { loadNative } from "../native.ts";
 import { pure } from "../pure.ts";
-import { isReduced, isZero, reduceScalar } from "../scalars.ts";
-import { type Challenge, hashToScalar } from "./challenge.ts";
+import { isReduced, reduceScalar } from "../scalars.ts";
+import { compressedKeyOf, finishAttempt, imageOf, MOST_ATTEMPTS, prepareAttempt, signingRing } from "./attempt.ts";
+import { type Challenge, challengeOf } from "./challenge.ts";
 import { decodeRingSignature, encodeRingSignature, MAX_RING_MEMBERS, type RingSignature } from "./codec.ts";
 import { canonicalRing } from "./placeholder.ts";
 import { compressPoint, type RingPoint, RingPoints } from "./points.ts";
-import { signOnce } from "./sign-once.ts";
 
 /** What {@link Rings} is made of. */
 export interface RingOptions {
@@ -29,10 +29,13 @@ export type RingVerdict =
   | { readonly ok: true; readonly signature: RingSignature }
   | { readonly ok: false; readonly fault: RingFault };
 
-// The chance of one attempt at a ring of 256 is 1/e: 512 of them never fail.
-const MOST_ATTEMPTS = 512;
+// Images of signatures that held: as many as there are members that sign in the sessions of now.
+const MOST_IMAGES = 1_024;
 // How the network's default curve library spells the point at infinity.
 const INFINITY = Uint8Array.of(2, ...new Uint8Array(32));
+
+const latin1 = (bytes: Uint8Array): string =>
+  Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1");
 
 const refused = (fault: RingFault): RingVerdict => ({ ok: false, fault });
 
@@ -43,6 +46,7 @@ const refused = (fault: RingFault): RingVerdict => ({ ok: false, fault });
 export class Rings {
   readonly #curve: Secp256k1;
   readonly #points: RingPoints;
+  readonly #images = new Map<string, Uint8Array>();
   readonly #maxMembers: number;
   readonly #random: (length: number) => Uint8Array;
 
@@ -65,7 +69,9 @@ export class Rings {
 
   /** `x·Hp(P)`, 33 bytes: the same in every signature of this private key. @throws AppError CONFIG_INVALID */
   keyImage(key: Uint8Array): Uint8Array {
-    return compressPoint(this.#image(this.#pointOf(this.#publicKey(key)), key));
+    const point = this.#points.get(compressedKeyOf(key, this.#curve));
+    if (point === undefined) throw new AppError("INTERNAL", { detail: { reason: "a key without a point" } });
+    return compressPoint(imageOf(point, key, this.#curve));
   }
 
   /**
@@ -75,21 +81,14 @@ export class Rings {
    * INTERNAL when digest or ring have a wrong size
    */
   sign(digest: Uint8Array, members: readonly Uint8Array[], key: Uint8Array): Uint8Array {
-    if (digest.length !== 32 || members.length < 2 || members.length > this.#maxMembers) {
-      throw new AppError("INTERNAL", { detail: { digestLength: digest.length, ringMembers: members.length } });
-    }
-    const own = this.#publicKey(key);
-    const points = members.map((member) => this.#pointOf(member));
-    const signer = members.findIndex((member) => bytesEqual(member, own));
-    const point = points[signer];
-    if (point === undefined) {
-      throw new AppError("CONFIG_INVALID", { message: "The private key belongs to no member of the ring." });
-    }
-    const image = this.#image(point, key);
+    if (digest.length !== 32) throw new AppError("INTERNAL", { detail: { digestLength: digest.length } });
+    const curve = this.#curve;
+    const pointOf = (member: Uint8Array) => this.#points.get(member);
+    const ring = signingRing({ members, key, maxMembers: this.#maxMembers }, { curve, pointOf });
     for (let attempts = 0; attempts < MOST_ATTEMPTS; attempts++) {
-      const made = signOnce({ digest, points, signer, key, image }, { curve: this.#curve, random: this.#random });
-      if (made === undefined || made.short) continue;
-      return encodeRingSignature({ ...made, image: compressPoint(image), members });
+      const attempt = prepareAttempt(ring, { curve, random: this.#random });
+      const made = attempt && finishAttempt(ring, attempt, digest, curve);
+      if (made !== undefined && !made.short) return encodeRingSignature(made);
     }
     throw new AppError("INTERNAL", { detail: { ringAttempts: MOST_ATTEMPTS } });
   }
@@ -138,7 +137,9 @@ export class Rings {
     const open = { closes: false, short: false };
     const { members, responses } = signature;
     if (digest.length !== 32 || members.length === 0 || members.length > this.#maxMembers) return open;
-    const image = this.#curve.point(signature.image);
+    const imageName = latin1(signature.image);
+    const known = this.#images.get(imageName);
+    const image = known ?? this.#curve.point(signature.image);
     const points: RingPoint[] = [];
     for (const member of image === undefined ? [] : members) {
       const found = this.#points.get(member);
@@ -155,30 +156,17 @@ export class Rings {
       const s = reduceScalar(response);
       const left = this.#curve.addBase(s, challenge.scalar, point) ?? INFINITY;
       const right = this.#curve.addPoints(s, hashed, challenge.scalar, image) ?? INFINITY;
-      challenge = hashToScalar(concatBytes(digest, left, right));
+      challenge = challengeOf(digest, left, right);
       short ||= challenge.short;
     }
-    return { closes: bytesEqual(first, challenge.scalar), short };
+    const closes = bytesEqual(first, challenge.scalar);
+    if (closes && known === undefined) this.#keepImage(imageName, image);
+    return { closes, short };
   }
 
-  #image(point: RingPoint, key: Uint8Array): Uint8Array {
-    point.image ??= this.#curve.multiplySecret(point.hashed, key);
-    return point.image;
-  }
-
-  #publicKey(key: Uint8Array): Uint8Array {
-    const point = key.length === 32 && !isZero(key) ? this.#curve.publicKey(key) : undefined;
-    if (point === undefined) {
-      throw new AppError("CONFIG_INVALID", { message: "This is not a private key of secp256k1." });
-    }
-    return compressPoint(point);
-  }
-
-  #pointOf(member: Uint8Array): RingPoint {
-    const point = member.length === 33 ? this.#points.get(member) : undefined;
-    if (point === undefined) {
-      throw new AppError("CONFIG_INVALID", { message: "A member of the ring is not a public key." });
-    }
-    return point;
+  #keepImage(name: string, image: Uint8Array): void {
+    const [oldest] = this.#images.size < MOST_IMAGES ? [] : this.#images.keys();
+    if (oldest !== undefined) this.#images.delete(oldest);
+    this.#images.set(name, image);
   }
 }
