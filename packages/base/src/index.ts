@@ -1,5 +1,13 @@
 export { decimalToUnits, unitsToDecimal } from "./amounts.ts";
 export {
+  type BatchFault,
+  type BatchResult,
+  BatchThreads,
+  type BatchThreadsModules,
+  type BatchThreadsOptions,
+  serveBatches,
+} from "./batch-threads.ts";
+export {
   type Address,
   type Brand,
   type NetworkId,

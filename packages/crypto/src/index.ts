@@ -38,6 +38,15 @@ export {
   sign,
 } from "./secp256k1.ts";
 export {
+  type EcdsaVerdict,
+  type Signed,
+  type SigningFault,
+  type SigningHandle,
+  SigningThreads,
+  type SigningThreadsModules,
+  type SigningThreadsOptions,
+} from "./threads/signing-threads.ts";
+export {
   type CompactClosestProof,
   type CompactProof,
   closestValue,

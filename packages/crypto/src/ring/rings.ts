@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { AppError, bytesEqual, bytesToHex } from "@turnpike/base";
+import { AppError, bytesEqual } from "@turnpike/base";
 import type { Secp256k1 } from "../backend.ts";
 import { curve as defaultCurve } from "../curve.ts";
 import { loadNative } from "../native.ts";
@@ -38,6 +38,12 @@ const latin1 = (bytes: Uint8Array): string =>
   Buffer.from(bytes.buffer, bytes.byteOffset, bytes.length).toString("latin1");
 
 const refused = (fault: RingFault): RingVerdict => ({ ok: false, fault });
+
+/** True when every member of a ring is one of `allowed`. */
+export function isWithin({ members }: RingSignature, allowed: readonly Uint8Array[]): boolean {
+  const names = new Set(allowed.map(latin1));
+  return members.every((member) => names.has(latin1(member)));
+}
 
 /**
  * Ring signatures (bLSAG on secp256k1) as ring-go makes them: anyone can tell that one member of the ring signed, and
@@ -108,8 +114,7 @@ export class Rings {
   verifyWithin(digest: Uint8Array, bytes: Uint8Array, allowed: readonly Uint8Array[]): RingVerdict {
     const signature = decodeRingSignature(bytes, this.#maxMembers);
     if (signature === undefined) return refused("malformed");
-    const names = new Set(allowed.map(bytesToHex));
-    if (!signature.members.every((member) => names.has(bytesToHex(member)))) return refused("stranger");
+    if (!isWithin(signature, allowed)) return refused("stranger");
     return this.verify(digest, signature) ? { ok: true, signature } : refused("signature");
   }
 

@@ -2,20 +2,24 @@ import { type Address, bytesToHex0x } from "@turnpike/base";
 import { recoverSigner } from "@turnpike/crypto";
 
 /** Digest (32 bytes) and signature (65 bytes). */
-export const JOB_BYTES = 97;
+const JOB_BYTES = 97;
 /** An address; zeros where there is no signer. */
-export const SIGNER_BYTES = 20;
+const SIGNER_BYTES = 20;
 
-/** Jobs sent to a thread, one behind the other. */
-export interface RecoverRequest {
-  readonly id: number;
-  readonly jobs: Uint8Array<ArrayBuffer>;
+/** One signature whose signer is wanted. */
+export interface RecoverJob {
+  readonly digest: Uint8Array;
+  readonly signature: Uint8Array;
 }
 
-/** Its answer, in the same order. */
-export interface RecoverReply {
-  readonly id: number;
-  readonly signers: Uint8Array<ArrayBuffer>;
+/** Jobs as they are sent to a thread, one behind the other. */
+export function packJobs(jobs: readonly RecoverJob[]): Uint8Array<ArrayBuffer> {
+  const bytes = new Uint8Array(jobs.length * JOB_BYTES);
+  for (const [index, { digest, signature }] of jobs.entries()) {
+    bytes.set(digest, index * JOB_BYTES);
+    bytes.set(signature, index * JOB_BYTES + 32);
+  }
+  return bytes;
 }
 
 /** Recovers the signer of each job. */

@@ -1,0 +1,199 @@
+import {
+  type BatchFault,
+  type BatchResult,
+  BatchThreads,
+  type Clock,
+  type Log,
+  silentLog,
+  systemClock,
+} from "@turnpike/base";
+import { cosmosPublicKey } from "../cosmos/signatures.ts";
+import { sha256 } from "../hash.ts";
+import { decodeRingSignature } from "../ring/codec.ts";
+import { RingSigner } from "../ring/ring-signer.ts";
+import { isWithin, type RingVerdict } from "../ring/rings.ts";
+import { packJobs, unpackResults } from "./signing-wire.ts";
+import { IdlePreparation, JOB_KIND, type SigningJob, type SigningNotice, SigningWork } from "./signing-work.ts";
+
+/** Options of {@link SigningThreads}. */
+export interface SigningThreadsOptions {
+  /** 0 signs and checks on the event loop. */
+  readonly threads: number;
+  /** Most signatures that wait or are in work; 4,096 by default. */
+  readonly maxQueued?: number;
+  /** Longest time of one, waiting included; 2,000 by default. */
+  readonly timeoutMs?: number;
+  /** Most signatures of one message to a thread; 8 by default, some milliseconds of work. */
+  readonly maxBatch?: number;
+  /** Pause before a thread is started again that ended at once; 1,000 by default. */
+  readonly restartMs?: number;
+  /** What the threads run; for tests. */
+  readonly script?: URL;
+}
+
+/** What {@link SigningThreads} uses. */
+export interface SigningThreadsModules {
+  readonly log?: Log;
+  readonly clock?: Clock;
+  /** Called with the number of signatures that wait or are in work whenever it changed. */
+  readonly queued?: (signatures: number) => void;
+  /** Called when a thread ended without being asked to. */
+  readonly exited?: () => void;
+}
+
+/** Why a signature was neither made nor checked: it says nothing of the signature. */
+export type SigningFault = BatchFault | "failed";
+
+/** A signature that was made, or why not. */
+export type Signed =
+  | { readonly ok: true; readonly signature: Uint8Array }
+  | { readonly ok: false; readonly fault: SigningFault };
+
+/** What the check of an ECDSA signature found; `signature` alone says that it does not hold. */
+export type EcdsaVerdict = { readonly ok: true } | { readonly ok: false; readonly fault: "signature" | SigningFault };
+
+/** A key that the threads have, or a ring with the key of a member; they wipe it when it is disposed. */
+export interface SigningHandle extends Disposable {
+  readonly id: number;
+}
+
+const NOTHING = new Uint8Array(0);
+const KEY_BYTES = 33;
+const ECDSA_BYTES = 64;
+
+/**
+ * Ring and ECDSA signatures off the event loop. A key goes to the threads once, with its handle. No promise rejects: a
+ * signature that was not made in time, or whose thread was lost, is a fault.
+ */
+export class SigningThreads implements AsyncDisposable {
+  readonly #threads: BatchThreads<SigningJob, Uint8Array> | undefined;
+  readonly #inline: SigningWork | undefined;
+  readonly #idle: IdlePreparation | undefined;
+  #nextId = 1;
+  #closed = false;
+
+  constructor(opts: SigningThreadsOptions, modules: SigningThreadsModules = {}) {
+    const { threads, maxQueued = 4_096, timeoutMs = 2_000, maxBatch = 8, restartMs = 1_000 } = opts;
+    if (threads === 0) {
+      this.#inline = new SigningWork();
+      this.#idle = new IdlePreparation(this.#inline);
+      return;
+    }
+    const script = opts.script ?? new URL("./signing-thread.ts", import.meta.url);
+    this.#threads = new BatchThreads(
+      { name: "signing", script, threads, maxQueued, timeoutMs, maxBatch, minBatch: 1, restartMs },
+      {
+        ...modules,
+        pack: packJobs,
+        unpack: unpackResults,
+        log: modules.log ?? silentLog,
+        clock: modules.clock ?? systemClock,
+      },
+    );
+  }
+
+  /**
+   * Makes a ring known, with the private key of one of its members.
+   * @throws AppError CONFIG_INVALID or INTERNAL as {@link RingSigner} does
+   */
+  openRing(ring: { readonly members: readonly Uint8Array[]; readonly key: Uint8Array }): SigningHandle {
+    // Its faults are the caller's: they are found here, and not in a thread.
+    new RingSigner(ring)[Symbol.dispose]();
+    return this.#open({ members: ring.members.map((member) => Uint8Array.from(member)), key: ring.key });
+  }
+
+  /** Makes a private key known. @throws AppError CONFIG_INVALID when it is none */
+  openKey(key: Uint8Array): SigningHandle {
+    cosmosPublicKey(key);
+    return this.#open({ key });
+  }
+
+  /** Signs a 32-byte digest for the ring of a handle of {@link openRing}: 69 + 65n bytes. */
+  async ringSign(ring: SigningHandle, digest: Uint8Array): Promise<Signed> {
+    return this.#sign({ kind: JOB_KIND.ringSign, handle: ring.id, digest, rest: NOTHING });
+  }
+
+  /** Signs bytes as `cosmosSign` does, with the key of a handle of {@link openKey}: r and s in 64 bytes. */
+  async ecdsaSign(key: SigningHandle, message: Uint8Array): Promise<Signed> {
+    return this.#sign({ kind: JOB_KIND.ecdsaSign, handle: key.id, digest: sha256(message), rest: NOTHING });
+  }
+
+  /** `Rings.verifyWithin`: bytes that are malformed or of strangers are refused at once. */
+  async ringVerify(
+    digest: Uint8Array,
+    bytes: Uint8Array,
+    allowed: readonly Uint8Array[],
+  ): Promise<RingVerdict | { readonly ok: false; readonly fault: SigningFault }> {
+    const signature = decodeRingSignature(bytes);
+    if (signature === undefined || digest.length !== 32) return { ok: false, fault: "malformed" };
+    if (!isWithin(signature, allowed)) return { ok: false, fault: "stranger" };
+    const { length } = signature.members;
+    const result = await this.#run({
+      kind: JOB_KIND.ringVerify,
+      handle: 0,
+      digest,
+      rest: bytes.subarray(0, 69 + 65 * length),
+    });
+    if (!result.ok) return result;
+    return result.value[0] === 1 ? { ok: true, signature } : { ok: false, fault: "signature" };
+  }
+
+  /** `cosmosVerify`. */
+  async ecdsaVerify(message: Uint8Array, signature: Uint8Array, publicKey: Uint8Array): Promise<EcdsaVerdict> {
+    if (signature.length !== ECDSA_BYTES || publicKey.length !== KEY_BYTES) return { ok: false, fault: "signature" };
+    const rest = new Uint8Array(ECDSA_BYTES + KEY_BYTES);
+    rest.set(signature, 0);
+    rest.set(publicKey, ECDSA_BYTES);
+    const result = await this.#run({ kind: JOB_KIND.ecdsaVerify, handle: 0, digest: sha256(message), rest });
+    if (!result.ok) return result;
+    return result.value[0] === 1 ? { ok: true } : { ok: false, fault: "signature" };
+  }
+
+  /** Ends the threads. What waits or is in work is a fault; keys are wiped. */
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closed = true;
+    this.#idle?.[Symbol.dispose]();
+    this.#inline?.[Symbol.dispose]();
+    await this.#threads?.[Symbol.asyncDispose]();
+  }
+
+  #open(secret: { readonly members?: readonly Uint8Array[]; readonly key: Uint8Array }): SigningHandle {
+    const id = this.#nextId++;
+    // A copy of our own: threads that are started later get it again.
+    const key = Uint8Array.from(secret.key);
+    const notice: SigningNotice = { ...secret, handle: id, key };
+    this.#inline?.notice(notice);
+    const retained = this.#threads?.retain(notice, { handle: id } satisfies SigningNotice);
+    return {
+      id,
+      [Symbol.dispose]: () => {
+        key.fill(0);
+        this.#inline?.notice({ handle: id });
+        retained?.[Symbol.dispose]();
+      },
+    };
+  }
+
+  async #sign(job: SigningJob): Promise<Signed> {
+    const result = await this.#run(job);
+    return result.ok ? { ok: true, signature: result.value } : result;
+  }
+
+  async #run(job: SigningJob): Promise<BatchResult<Uint8Array> | { readonly ok: false; readonly fault: "failed" }> {
+    if (job.digest.length !== 32) return { ok: false, fault: "failed" };
+    if (this.#threads === undefined) return this.#runInline(job);
+    const result = await this.#threads.run(job);
+    return result.ok && result.value.length === 0 ? { ok: false, fault: "failed" } : result;
+  }
+
+  #runInline(job: SigningJob): BatchResult<Uint8Array> | { readonly ok: false; readonly fault: "failed" } {
+    if (this.#closed) return { ok: false, fault: "closed" };
+    try {
+      const value = this.#inline?.run(job);
+      if (job.kind === JOB_KIND.ringSign) this.#idle?.schedule();
+      return value === undefined ? { ok: false, fault: "failed" } : { ok: true, value };
+    } catch {
+      return { ok: false, fault: "failed" };
+    }
+  }
+}
