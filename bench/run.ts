@@ -9,6 +9,7 @@ import { reportJson, reportText } from "./lib/report.ts";
 import { paymentBenchmark } from "./payment/payment.ts";
 import { relayBenchmark } from "./relay/relay.ts";
 import { searchBenchmark } from "./search/search.ts";
+import { signedRelayBenchmark } from "./signed-relay/signed-relay.ts";
 
 const BENCHMARKS: Readonly<Record<string, Benchmark>> = {
   payment: paymentBenchmark,
@@ -16,6 +17,7 @@ const BENCHMARKS: Readonly<Record<string, Benchmark>> = {
   db: dbBenchmark,
   search: searchBenchmark,
   chain: chainBenchmark,
+  "signed-relay": signedRelayBenchmark,
 };
 
 const HELP = `Side-by-side benchmarks. Each runs ours and a reference in one run, on one machine, and prints ratios.
@@ -23,7 +25,7 @@ const HELP = `Side-by-side benchmarks. Each runs ours and a reference in one run
   npm run bench -- <name…> [--quick] [--seconds n] [--json] [--only part,part] [--peer name=path]
 
 ${Object.entries(BENCHMARKS)
-  .map(([name, { what, parts }]) => `  ${name.padEnd(10)}${what}\n${" ".repeat(12)}parts: ${parts.join(", ")}`)
+  .map(([name, { what, parts }]) => `  ${name.padEnd(14)}${what}\n${" ".repeat(16)}parts: ${parts.join(", ")}`)
   .join("\n")}
 
   --quick     fewer rounds, under half a minute: shows that it runs, not how fast it is

@@ -35,7 +35,7 @@ export interface GoProgram extends Disposable {
  * @throws AppError DEPENDENCY_MISSING with what the toolchain said
  */
 export function buildGo(
-  name: "ring" | "trie" | "light",
+  name: "ring" | "relay" | "trie" | "light",
   opts: { readonly tags?: string; readonly cgo?: boolean } = {},
 ): GoProgram {
   const folder = mkdtempSync(join(tmpdir(), "turnpike-go-"));

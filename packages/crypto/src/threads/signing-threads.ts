@@ -23,7 +23,7 @@ export interface SigningThreadsOptions {
   readonly maxQueued?: number;
   /** Longest time of one, waiting included; 2,000 by default. */
   readonly timeoutMs?: number;
-  /** Most signatures of one message to a thread; 8 by default, some milliseconds of work. */
+  /** Most signatures of one message to a thread; 16 by default, some milliseconds of work. */
   readonly maxBatch?: number;
   /** Pause before a thread is started again that ended at once; 1,000 by default. */
   readonly restartMs?: number;
@@ -73,7 +73,7 @@ export class SigningThreads implements AsyncDisposable {
   #closed = false;
 
   constructor(opts: SigningThreadsOptions, modules: SigningThreadsModules = {}) {
-    const { threads, maxQueued = 4_096, timeoutMs = 2_000, maxBatch = 8, restartMs = 1_000 } = opts;
+    const { threads, maxQueued = 4_096, timeoutMs = 2_000, maxBatch = 16, restartMs = 1_000 } = opts;
     if (threads === 0) {
       this.#inline = new SigningWork();
       this.#idle = new IdlePreparation(this.#inline);

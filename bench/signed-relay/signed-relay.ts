@@ -1,0 +1,27 @@
+import type { Benchmark, BenchOptions } from "../lib/benchmark.ts";
+import type { Report } from "../lib/report.ts";
+import { cryptoReport } from "./crypto.ts";
+
+const PARTS: Readonly<Record<string, (options: BenchOptions) => Promise<Report>>> = { crypto: cryptoReport };
+
+async function run(options: BenchOptions): Promise<Report> {
+  const reports: Report[] = [];
+  for (const [part, report] of Object.entries(PARTS)) {
+    if (options.only.length > 0 && !options.only.includes(part)) continue;
+    options.progress(part);
+    reports.push(await report(options));
+  }
+  return {
+    rows: reports.flatMap(({ rows }) => rows),
+    tables: reports.flatMap(({ tables }) => tables ?? []),
+    notes: reports.flatMap(({ notes }) => notes),
+  };
+}
+
+/** Relays that are signed for suppliers of the relay protocol. */
+export const signedRelayBenchmark: Benchmark = {
+  what: "signed relays: ring signatures ahead of what they sign and on threads, each beside the plain way",
+  parts: Object.keys(PARTS),
+  packages: ["secp256k1"],
+  run,
+};
