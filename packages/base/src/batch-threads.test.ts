@@ -9,6 +9,8 @@ const script = (code: string): URL =>
     `data:text/javascript,${encodeURIComponent(`
       import { parentPort, threadId } from "node:worker_threads";
       const notices = [];
+      // Before all else: what is closed ends.
+      parentPort.on("message", (m) => "close" in m && process.exit());
       const answer = (id, bytes) => parentPort.postMessage({ id, results: Uint8Array.from(bytes) });
       ${code}`)}`,
   );
@@ -24,7 +26,12 @@ const NOTICE = script(`parentPort.on("message", (m) => {
   if (m.jobs.includes(255)) process.exit(1);
   answer(m.id, m.jobs.map(() => notices.at(-1) ?? 0));
 });`);
-const SILENT = script(`parentPort.on("message", () => {});`);
+/** Answers nothing. */
+const SILENT = script("");
+/** Answers nothing, and does not end when it is asked to. */
+const STUCK = new URL(
+  `data:text/javascript,${encodeURIComponent('import { parentPort } from "node:worker_threads"; parentPort.on("message", () => {});')}`,
+);
 
 function make(opts: Partial<BatchThreadsOptions>) {
   const clock = virtualClock();
@@ -131,6 +138,21 @@ suite("batch threads", () => {
     await eventually("the thread is started again", () => exits() === 2);
     const seen = new Set((await all(numbers(20))).map((result) => (result.ok ? result.value : -1)));
     assert.ok([...seen].every((value) => value === 0 || value === 9));
+  });
+
+  test("attack: threads that neither answer nor end are replaced so many times only, and closing does not wait for them", async () => {
+    const { threads, clock, exits } = make({ script: STUCK, timeoutMs: 2_000, closeMs: 3_000 });
+    for (let round = 1; round <= 3; round++) {
+      const job = threads.run(1);
+      await new Promise(setImmediate);
+      clock.advance(10_000);
+      // The third finds no thread: one is stuck, and so is its only replacement.
+      assert.deepEqual(await job, { ok: false, fault: round < 3 ? "late" : "lost" });
+      await eventually("the thread is given up", () => exits() === Math.min(round, 2));
+    }
+    const closing = threads[Symbol.asyncDispose]();
+    clock.advance(10_000);
+    await closing;
   });
 
   test("jobs end with the threads: none hangs, none is begun", async () => {

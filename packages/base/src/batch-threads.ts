@@ -19,6 +19,8 @@ export interface BatchThreadsOptions {
   readonly timeoutMs?: number | undefined;
   /** Pause before a thread is started again that ended at once. */
   readonly restartMs: number;
+  /** Longest wait for the threads when they are closed; 5,000 by default. */
+  readonly closeMs?: number | undefined;
   /** What the threads do, for the log: "signature". */
   readonly name: string;
 }
@@ -61,10 +63,14 @@ interface Thread<Job, Result> {
   readonly worker: Worker;
   readonly startedMs: number;
   readonly batches: Map<number, Batch<Job, Result>>;
+  readonly ended: Promise<void>;
   jobs: number;
 }
 
-type ToThread = { readonly id: number; readonly jobs: Uint8Array } | { readonly notice: unknown };
+type ToThread =
+  | { readonly id: number; readonly jobs: Uint8Array }
+  | { readonly notice: unknown }
+  | { readonly close: true };
 interface FromThread {
   readonly id: number;
   readonly results: Uint8Array;
@@ -72,15 +78,20 @@ interface FromThread {
 
 /** How exact the time limits are. */
 const STEP_MS = 50;
+const CLOSE_MS = 5_000;
 
 /**
  * Threads for many small jobs, several of them a message. A thread has one message in work and one behind it; what
  * comes meanwhile waits here and goes in fewer, larger messages. A lost thread fails what it had, and is replaced.
+ *
+ * A thread is asked to end, and never terminated: native code that is interrupted while it calls back aborts the process.
  */
 export class BatchThreads<Job, Result> implements AsyncDisposable {
   readonly #opts: BatchThreadsOptions;
   readonly #modules: BatchThreadsModules<Job, Result>;
   readonly #threads = new Set<Thread<Job, Result>>();
+  /** Threads that did not answer in time and have not ended yet. */
+  readonly #stuck = new Set<Thread<Job, Result>>();
   readonly #timers = new Set<NodeJS.Timeout>();
   readonly #retained = new Map<Disposable, unknown>();
   readonly #deadlines: Deadlines;
@@ -131,27 +142,39 @@ export class BatchThreads<Job, Result> implements AsyncDisposable {
     return handle;
   }
 
+  /** Fails what waits or is in work, and waits until the threads have ended, those that do not answer for a time only. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
     for (const timer of this.#timers) clearTimeout(timer);
-    await Promise.all([...this.#threads].map((thread) => thread.worker.terminate()));
+    const threads = [...this.#threads, ...this.#stuck];
+    for (const thread of this.#threads) this.#leave(thread, "closed");
     this.#failWaiting("closed");
+    const { promise: patience, resolve } = Promise.withResolvers<void>();
+    const deadline = this.#deadlines.after(this.#opts.closeMs ?? CLOSE_MS, resolve);
+    await Promise.race([patience, Promise.all(threads.map(({ ended }) => ended))]);
+    this.#deadlines.cancel(deadline);
   }
 
   #start(): void {
     if (this.#closed) return;
+    const worker = new Worker(this.#opts.script);
+    const { promise: ended, resolve } = Promise.withResolvers<void>();
     const thread: Thread<Job, Result> = {
-      worker: new Worker(this.#opts.script),
+      worker,
       startedMs: this.#modules.clock.monotonicMs(),
       batches: new Map(),
+      ended,
       jobs: 0,
     };
-    const { worker } = thread;
     worker.on("message", (reply: FromThread) => this.#answered(thread, reply));
     worker.on("error", (error) => {
       this.#modules.log.error({ error: String(error) }, `${this.#opts.name} thread failed`);
     });
-    worker.on("exit", () => this.#lost(thread));
+    worker.on("exit", () => {
+      resolve();
+      if (this.#stuck.delete(thread)) this.#fill();
+      else if (this.#threads.has(thread)) this.#lost(thread);
+    });
     // A thread without jobs does not keep the process alive.
     worker.unref();
     for (const notice of this.#retained.values()) worker.postMessage({ notice } satisfies ToThread);
@@ -200,30 +223,50 @@ export class BatchThreads<Job, Result> implements AsyncDisposable {
     for (const waiting of this.#waiting.splice(0)) this.#finish(waiting, { ok: false, fault });
   }
 
-  #lost(thread: Thread<Job, Result>): void {
+  /** Has nothing to do with a thread any more: fails what it had, and asks it to end. */
+  #leave(thread: Thread<Job, Result>, fault: BatchFault): void {
     this.#threads.delete(thread);
-    const fault = this.#closed ? "closed" : "lost";
     for (const id of [...thread.batches.keys()]) {
       for (const waiting of this.#end(thread, id)?.jobs ?? []) this.#finish(waiting, { ok: false, fault });
     }
-    if (!this.#closed) this.#replace(thread);
-    if (this.#waiting.length > 0) this.#flush();
+    thread.worker.postMessage({ close: true } satisfies ToThread);
   }
 
-  #replace(thread: Thread<Job, Result>): void {
-    this.#modules.exited?.();
+  /** A thread that ended without being asked to. */
+  #lost(thread: Thread<Job, Result>): void {
     const { name, restartMs } = this.#opts;
+    this.#leave(thread, "lost");
+    this.#modules.exited?.();
     this.#modules.log.error({}, `${name} thread ended; it is started again`);
     if (this.#modules.clock.monotonicMs() - thread.startedMs > restartMs) {
-      this.#start();
+      this.#fill();
       return;
     }
     const timer = setTimeout(() => {
       this.#timers.delete(timer);
-      this.#start();
+      this.#fill();
     }, restartMs);
     timer.unref();
     this.#timers.add(timer);
+    this.#fill();
+  }
+
+  /** A thread that does not answer. */
+  #abandon(thread: Thread<Job, Result>): void {
+    if (!this.#threads.has(thread)) return;
+    this.#stuck.add(thread);
+    this.#leave(thread, "lost");
+    this.#modules.exited?.();
+    this.#modules.log.error({ stuck: this.#stuck.size }, `${this.#opts.name} thread does not answer; it is replaced`);
+    this.#fill();
+  }
+
+  /** Starts the threads that are missing, but for those that wait to be started and when too many are stuck. */
+  #fill(): void {
+    const { threads } = this.#opts;
+    const wanted = threads - this.#timers.size - Math.max(0, this.#stuck.size - threads);
+    while (!this.#closed && this.#threads.size < wanted) this.#start();
+    if (this.#waiting.length > 0) this.#flush();
   }
 
   /** Sends what waits to the threads with the fewest jobs, in equal parts. */
@@ -249,14 +292,9 @@ export class BatchThreads<Job, Result> implements AsyncDisposable {
   #send(thread: Thread<Job, Result>, waiting: readonly Waiting<Job, Result>[]): void {
     const jobs = this.#modules.pack(waiting.map(({ job }) => job));
     const id = this.#nextId++;
-    const { timeoutMs, name } = this.#opts;
+    const { timeoutMs } = this.#opts;
     const deadline =
-      timeoutMs === undefined
-        ? undefined
-        : this.#deadlines.after(timeoutMs, () => {
-            this.#modules.log.error({ timeoutMs }, `${name} thread does not answer; it is replaced`);
-            void thread.worker.terminate();
-          });
+      timeoutMs === undefined ? undefined : this.#deadlines.after(timeoutMs, () => this.#abandon(thread));
     if (thread.jobs === 0) thread.worker.ref();
     thread.jobs += waiting.length;
     thread.batches.set(id, { jobs: waiting, deadline });
@@ -265,21 +303,28 @@ export class BatchThreads<Job, Result> implements AsyncDisposable {
   }
 }
 
-/**
- * Serves the jobs of {@link BatchThreads} in the thread that calls it: `work` makes the bytes of the results of a
- * message's bytes, `notice` gets what is retained, and what ends it.
- */
-export function serveBatches(
-  work: (jobs: Uint8Array) => Uint8Array<ArrayBuffer>,
-  notice: (notice: unknown) => void = () => {},
-): void {
+/** What a thread of {@link BatchThreads} does. */
+export interface BatchHandlers {
+  /** Makes the bytes of the results of a message's bytes; they are transferred. */
+  readonly work: (jobs: Uint8Array) => Uint8Array<ArrayBuffer>;
+  /** Gets what is retained, and what ends it. */
+  readonly notice?: (notice: unknown) => void;
+  /** Called before the thread ends because it is not wanted any more; nothing may keep it alive then. */
+  readonly close?: () => void;
+}
+
+/** Serves the jobs of {@link BatchThreads} in the thread that calls it. */
+export function serveBatches({ work, notice, close }: BatchHandlers): void {
   const port = parentPort;
   port?.on("message", (message: ToThread) => {
-    if ("notice" in message) {
-      notice(message.notice);
-      return;
+    if ("close" in message) {
+      close?.();
+      port.close();
+    } else if ("notice" in message) {
+      notice?.(message.notice);
+    } else {
+      const results = work(message.jobs);
+      port.postMessage({ id: message.id, results } satisfies FromThread, [results.buffer]);
     }
-    const results = work(message.jobs);
-    port.postMessage({ id: message.id, results } satisfies FromThread, [results.buffer]);
   });
 }

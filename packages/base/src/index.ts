@@ -1,6 +1,7 @@
 export { decimalToUnits, unitsToDecimal } from "./amounts.ts";
 export {
   type BatchFault,
+  type BatchHandlers,
   type BatchResult,
   BatchThreads,
   type BatchThreadsModules,

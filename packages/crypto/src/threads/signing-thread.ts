@@ -14,11 +14,15 @@ function run(job: SigningJob): Uint8Array | undefined {
   }
 }
 
-serveBatches(
-  (jobs) => {
+serveBatches({
+  work(jobs) {
     const results = packResults(unpackJobs(jobs).map(run));
     idle.schedule();
     return results;
   },
-  (notice) => work.notice(notice as SigningNotice),
-);
+  notice: (notice) => work.notice(notice as SigningNotice),
+  close() {
+    idle[Symbol.dispose]();
+    work[Symbol.dispose]();
+  },
+});

@@ -17,6 +17,10 @@ const pair = members.slice(0, 2);
 const digestOf = (i: number): Uint8Array => createHash("sha256").update(`relay ${i}`).digest();
 const numbers = (count: number): number[] => Array.from({ length: count }, (_, i) => i);
 const script = (code: string): URL => new URL(`data:text/javascript,${encodeURIComponent(code)}`);
+/** Answers nothing, and ends when it is asked to. */
+const SILENT = script(
+  "import { parentPort } from 'node:worker_threads'; parentPort.on('message', (m) => 'close' in m && process.exit());",
+);
 const DYING = new URL("../../test/dying-thread.ts", import.meta.url);
 const LETHAL = Uint8Array.from([...new Uint8Array(30), 0xde, 0xad]);
 
@@ -179,7 +183,7 @@ suite("signing threads", () => {
     await using signing = new SigningThreads(
       {
         threads: 1,
-        script: script("import { parentPort } from 'node:worker_threads'; parentPort.on('message', () => {})"),
+        script: SILENT,
       },
       { clock, exited: () => void exits++ },
     );
@@ -189,6 +193,19 @@ suite("signing threads", () => {
     clock.advance(10_000);
     assert.deepEqual(await signed, { ok: false, fault: "late" });
     await eventually("the thread is replaced", () => exits === 1);
+  });
+
+  test("attack: closing in the middle of signatures ends the threads, and not the process with them", async () => {
+    // A thread that is terminated while native code calls back aborts the process.
+    for (let round = 0; round < 12; round++) {
+      const signing = new SigningThreads({ threads: 2 });
+      const ring = signing.openRing({ members: pair, key: keyOf(0) });
+      assert.ok((await signing.ringSign(ring, digestOf(round))).ok);
+      const signed = numbers(40).map((i) => signing.ringSign(ring, digestOf(i)));
+      await Promise.race(signed);
+      await signing[Symbol.asyncDispose]();
+      for (const one of await Promise.all(signed)) assert.ok(one.ok || one.fault === "closed");
+    }
   });
 
   test("a ring prepares as many signatures as it made, one at a time when nothing else is to do", async () => {

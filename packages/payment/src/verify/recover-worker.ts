@@ -1,4 +1,4 @@
 import { serveBatches } from "@turnpike/base";
 import { recoverAll } from "./recover-wire.ts";
 
-serveBatches(recoverAll);
+serveBatches({ work: recoverAll });
