@@ -226,7 +226,7 @@ export class BatchThreads<Job, Result> implements AsyncDisposable {
   /** Has nothing to do with a thread any more: fails what it had, and asks it to end. */
   #leave(thread: Thread<Job, Result>, fault: BatchFault): void {
     this.#threads.delete(thread);
-    for (const id of [...thread.batches.keys()]) {
+    for (const id of thread.batches.keys()) {
       for (const waiting of this.#end(thread, id)?.jobs ?? []) this.#finish(waiting, { ok: false, fault });
     }
     thread.worker.postMessage({ close: true } satisfies ToThread);

@@ -19,6 +19,7 @@ test("base names its exports", () => {
     Object.keys(api).sort((a, b) => (a < b ? -1 : 1)),
     [
       "AppError",
+      "BatchThreads",
       "BusListeners",
       "Deadlines",
       "ERRORS",
@@ -62,6 +63,7 @@ test("base names its exports", () => {
       "parseIp",
       "parseJson",
       "sameAddress",
+      "serveBatches",
       "silentLog",
       "skipJsonSpace",
       "systemClock",

@@ -51,7 +51,7 @@ suite("ring signer", () => {
     const ring = members.slice(0, 2);
     using signer = new RingSigner({ members: ring, key: keyOf(0), maxPrepared: 5 }, { random });
     const nonces = new Set<string>();
-    // The same digest again and again: equal nonces would give the key away.
+    // The same digest again and again: equal nonces would reveal the key.
     for (let i = 0; i < 600; i++) {
       if (i % 3 === 0) signer.prepare(4);
       nonces.add(nonceOf(signer.sign(digestOf(i % 2)), digestOf(i % 2), keyOf(0)));
@@ -87,7 +87,7 @@ suite("ring signer", () => {
     assert.throws(() => signer.sign(digestOf(1)), { code: "INTERNAL" });
   });
 
-  test("the caller may wipe the key that it gave, and change its arrays", () => {
+  test("the caller may wipe the key that it passed, and change its arrays", () => {
     const key = Uint8Array.from(keyOf(0));
     const ring = members.slice(0, 2).map((member) => Uint8Array.from(member));
     using signer = new RingSigner({ members: ring, key });

@@ -119,7 +119,7 @@ for (const threads of [0, 1, 2]) {
       assert.deepEqual(await signing.ecdsaSign(key, digestOf(1)), { ok: false, fault: "failed" });
     });
 
-    test("the caller may wipe the key that it gave", async () => {
+    test("the caller may wipe the key that it passed", async () => {
       await using signing = new SigningThreads({ threads });
       const secret = Uint8Array.from(keyOf(0));
       using ring = signing.openRing({ members: pair, key: secret });
