@@ -9,7 +9,15 @@ export {
   usualFee,
 } from "./amounts.ts";
 export { ChainClient, txRefused } from "./chain-client.ts";
+export { ChainHead, type ChainHeadModules, type ChainHeadOptions } from "./chain-head.ts";
+export {
+  PocketQueries,
+  type PocketQueriesModules,
+  type PocketQueriesOptions,
+  type SupplierClaims,
+} from "./pocket-queries.ts";
 export { prepareTx } from "./prepare-tx.ts";
+export type { ChainAnswer, ReadOptions } from "./query-cache.ts";
 export type { ChainClientModules, ChainRpcOptions, RpcAnswer, RpcError } from "./rpc.ts";
 export { signTx, type TxOrder, type UnsignedTx, unsignedTx } from "./sign-tx.ts";
 export { type ChainSigner, createChainSigner, packPublicKey } from "./signer.ts";

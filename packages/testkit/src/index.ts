@@ -15,6 +15,15 @@ export {
 export { openSocket, refusedUpgrade, type SocketClient } from "./socket-client.ts";
 export { type FakeBlock, FakeChain, type SocketNode, startSocketNode } from "./socket-node.ts";
 export {
+  type ChainParty,
+  chainParty,
+  startTestChain,
+  type TestApplication,
+  type TestChain,
+  type TestChainOptions,
+  type TestSupplier,
+} from "./test-chain.ts";
+export {
   isProbe,
   probeResult,
   rpcAnswer,
