@@ -381,6 +381,27 @@ export const ERRORS = {
     "There is no room for the chain's store, or its disk fails.",
     "Make room on the disk; the newest block that was committed is whole, and the next is made when there is room.",
   ),
+  EVIDENCE_FOLDER: row(
+    500,
+    -32603,
+    false,
+    "The folder of the supplier's evidence cannot be used.",
+    "Name a folder on a local disk that this user may write, or correct what the message names.",
+  ),
+  EVIDENCE_DAMAGED: row(
+    500,
+    -32603,
+    false,
+    "The evidence of a session is damaged.",
+    "Check the disk; other sessions are claimed all the same.",
+  ),
+  OPERATOR_KEY_HELD: row(
+    500,
+    -32603,
+    false,
+    "Another process holds this supplier's operator key.",
+    "Stop the process that the message names; two that claim for one key would undo each other's claims.",
+  ),
   CHAIN_UNREACHABLE: row(
     503,
     -32503,

@@ -211,3 +211,45 @@ test("a root is a copy, a trie has its most leaves, and weights have 64 bits", (
   }
   assert.throws(() => trie.proveClosest(new Uint8Array(31)), { code: "INTERNAL" });
 });
+
+test("digests may be computed in steps, with the same root", () => {
+  const make = (): SumTrie => {
+    const trie = new SumTrie();
+    for (let i = 0; i < 500; i++) trie.insert(Buffer.from(`key ${i}`), Buffer.from(`value ${i}`), 7n);
+    return trie;
+  };
+  const stepped = make();
+  let steps = 1;
+  while (!stepped.digestSome(50)) steps++;
+  assert.ok(steps > 5 && steps < 40, `${steps} steps`);
+  stepped.insert(Buffer.from("one more"), Buffer.from("value"), 7n);
+  assert.equal(stepped.digestSome(5), false);
+  const whole = make();
+  whole.insert(Buffer.from("one more"), Buffer.from("value"), 7n);
+  assert.deepEqual(stepped.root(), whole.root());
+  assert.equal(stepped.digestSome(1), true);
+});
+
+test("a key is known to be there without its value", () => {
+  const trie = new SumTrie({}, { values: { get: () => assert.fail("no value is wanted") } });
+  assert.equal(trie.has(Buffer.from("a")), false);
+  trie.insert(Buffer.from("a"), Buffer.from("value"), 1n);
+  assert.deepEqual([trie.has(Buffer.from("a")), trie.has(Buffer.from("b"))], [true, false]);
+});
+
+test("with values elsewhere keys of any length are kept", () => {
+  const log = new Map<string, Uint8Array>();
+  const trie = new SumTrie({}, { values: { get: (key) => log.get(bytesToHex(key)) } });
+  const plain = new SumTrie();
+  for (let i = 0; i < 100; i++) {
+    const key = Buffer.alloc(1 + (i % 5) * 8, i);
+    const value = Buffer.from(`value ${i}`);
+    log.set(bytesToHex(key), value);
+    for (const one of [trie, plain]) one.insert(key, value, BigInt(i));
+  }
+  for (let i = 0; i < 100; i++) {
+    const key = Buffer.alloc(1 + (i % 5) * 8, i);
+    assert.deepEqual(trie.get(key), plain.get(key));
+  }
+  assert.deepEqual(trie.root(), plain.root());
+});

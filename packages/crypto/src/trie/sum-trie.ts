@@ -36,13 +36,14 @@ export interface SumTrieOptions {
 export class SumTrie {
   readonly #arena: TrieArena;
   readonly #values: TrieValues | undefined;
-  // The data of leaf i; or, where values are kept elsewhere, its key and weight.
-  readonly #leaves: Uint8Array[] = [];
+  // The data of leaf i; where values are kept elsewhere its key and weight.
+  readonly #leaves: LeafData;
   #root: NodeRef = NO_NODE;
 
   constructor(opts: SumTrieOptions = {}, modules: { readonly values?: TrieValues } = {}) {
     this.#arena = new TrieArena(opts.maxLeaves ?? 4_194_304);
     this.#values = modules.values;
+    this.#leaves = modules.values === undefined ? new LeafData() : new PackedLeaves();
   }
 
   /** How many keys there are. */
@@ -66,16 +67,19 @@ export class SumTrie {
     const preimage = valuePreimage(path, value, weight);
     const added = this.#place(path, digestOf(preimage));
     const kept = this.#values === undefined ? preimage : valuePreimage(path, key, weight);
-    this.#leaves[added.leaf >> 1] = kept.subarray(1 + PATH_BYTES);
+    this.#leaves.set(added.leaf >> 1, kept.subarray(1 + PATH_BYTES));
     return added.isNew;
+  }
+
+  /** True when a key is there. */
+  has(key: Uint8Array): boolean {
+    return this.#find(pathOf(key)) !== NO_NODE;
   }
 
   /** The value and weight of a key; undefined when it is not there. */
   get(key: Uint8Array): { readonly value: Uint8Array; readonly weight: bigint } | undefined {
-    const path = pathOf(key);
-    let ref = this.#root;
-    while (ref !== NO_NODE && !isLeaf(ref)) ref = this.#arena.child(ref, pathBit(path, this.#arena.depth(ref)));
-    if (ref === NO_NODE || !bytesEqual(this.#arena.path(ref), path)) return undefined;
+    const ref = this.#find(pathOf(key));
+    if (ref === NO_NODE) return undefined;
     const data = this.#data(ref);
     const weight = new DataView(data.buffer, data.byteOffset + data.length - 16).getBigUint64(0);
     return { value: data.slice(0, -16), weight };
@@ -84,6 +88,14 @@ export class SumTrie {
   /** The root: 32 bytes of hash, then sum of weights and number of leaves, 8 bytes each. 48 zero bytes when empty. */
   root(): Uint8Array {
     return Uint8Array.from(this.#top(this.#root, 0));
+  }
+
+  /**
+   * Computes some of the digests that changed, at most about so many, and says whether all are done: then {@link root} costs
+   * nothing. A server does it in steps, so that a large trie does not hold up everything else.
+   */
+  digestSome(most: number): boolean {
+    return this.#digestBelow(this.#root, 0, { left: most });
   }
 
   /**
@@ -137,6 +149,12 @@ export class SumTrie {
     };
   }
 
+  #find(path: Uint8Array): NodeRef {
+    let ref = this.#root;
+    while (ref !== NO_NODE && !isLeaf(ref)) ref = this.#arena.child(ref, pathBit(path, this.#arena.depth(ref)));
+    return ref !== NO_NODE && bytesEqual(this.#arena.path(ref), path) ? ref : NO_NODE;
+  }
+
   #place(path: Uint8Array, digest: Uint8Array): { readonly leaf: NodeRef; readonly isNew: boolean } {
     const arena = this.#arena;
     // The bits that the path shares with the leaf at the end of its way are those that it shares with the trie.
@@ -167,7 +185,7 @@ export class SumTrie {
   }
 
   #data(leaf: NodeRef): Uint8Array {
-    const kept = this.#leaves[leaf >> 1];
+    const kept = this.#leaves.get(leaf >> 1);
     if (kept === undefined) throw new AppError("INTERNAL", { detail: { leaf } });
     if (this.#values === undefined) return kept;
     const tail = kept.subarray(kept.length - 16);
@@ -192,6 +210,18 @@ export class SumTrie {
     return top;
   }
 
+  #digestBelow(ref: NodeRef, depth: number, budget: { left: number }): boolean {
+    if (ref === NO_NODE || isLeaf(ref) || this.#arena.top(ref) !== undefined) return true;
+    const parting = this.#arena.depth(ref);
+    for (const side of [0, 1] as const) {
+      if (!this.#digestBelow(this.#arena.child(ref, side), parting + 1, budget)) return false;
+    }
+    if (budget.left <= 0) return false;
+    budget.left -= 1 + parting - depth;
+    this.#top(ref, depth);
+    return true;
+  }
+
   #own(branch: NodeRef): Uint8Array {
     const known = this.#arena.digest(branch);
     if (known !== undefined) return known;
@@ -209,6 +239,51 @@ export class SumTrie {
     }
     const left = this.#top(this.#arena.child(ref, 0), end + 1);
     return innerPreimage(left, this.#top(this.#arena.child(ref, 1), end + 1));
+  }
+}
+
+/** What is kept of each leaf, by its number. */
+class LeafData {
+  readonly #data: Uint8Array[] = [];
+
+  get(leaf: number): Uint8Array | undefined {
+    return this.#data[leaf];
+  }
+
+  set(leaf: number, data: Uint8Array): void {
+    this.#data[leaf] = data;
+  }
+}
+
+const FIRST_LEAVES = 16;
+
+/** Data of one length in one array: an object for each would take four times as much. Others are kept by themselves. */
+class PackedLeaves extends LeafData {
+  #width = 0;
+  #bytes = new Uint8Array(0);
+  #end = 0;
+
+  override get(leaf: number): Uint8Array | undefined {
+    const other = super.get(leaf);
+    if (other !== undefined || leaf >= this.#end) return other;
+    return this.#bytes.subarray(leaf * this.#width, (leaf + 1) * this.#width);
+  }
+
+  override set(leaf: number, data: Uint8Array): void {
+    if (this.#width === 0) this.#width = data.length;
+    this.#end = Math.max(this.#end, leaf + 1);
+    if (data.length !== this.#width) {
+      super.set(leaf, data.slice());
+      return;
+    }
+    if (this.#end * this.#width > this.#bytes.length) {
+      const larger = new Uint8Array(
+        Math.max(this.#bytes.length * 2, FIRST_LEAVES * this.#width, this.#end * this.#width),
+      );
+      larger.set(this.#bytes);
+      this.#bytes = larger;
+    }
+    this.#bytes.set(data, leaf * this.#width);
   }
 }
 

@@ -1,0 +1,314 @@
+import assert from "node:assert/strict";
+import { spawn } from "node:child_process";
+import { createHash } from "node:crypto";
+import { once } from "node:events";
+import { appendFile, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { join } from "node:path";
+import { createInterface } from "node:readline";
+import { suite, test } from "node:test";
+import { type Log, silentLog } from "@turnpike/base";
+import { decodeClosestProof, SumTrie, verifyClosestProof } from "@turnpike/crypto";
+import { isRelayApplicable, relayHash } from "@turnpike/protocol";
+import { virtualClock } from "@turnpike/testkit";
+import { OPERATOR, openTestStore, scratchFolder, testHeader, testTerms } from "../../test/sessions.ts";
+import { writeAll } from "./relay-log.ts";
+import type { RelayStore } from "./relay-store.ts";
+
+const relayOf = (text: string): Uint8Array => Buffer.from(`relay ${text}`.padEnd(200));
+const append = (store: RelayStore, text: string, sessionId = "a1") =>
+  store.append({ operatorAddress: OPERATOR, header: testHeader(sessionId), relay: relayOf(text) });
+const sessionOf = (store: RelayStore, sessionId = "a1") =>
+  store.session(OPERATOR, sessionId) ?? assert.fail(`session ${sessionId} is not there`);
+const logFile = (folder: string, sessionId = "a1") => join(folder, OPERATOR, `000000000006-${sessionId}`, "relays.log");
+
+function rootOf(texts: readonly string[]): Uint8Array {
+  const trie = new SumTrie();
+  for (const text of texts) trie.insert(relayHash(relayOf(text)), relayOf(text), 100n);
+  return trie.root();
+}
+
+/** A log that keeps its warnings and errors. */
+function listeningLog(): { readonly log: Log; readonly said: string[] } {
+  const said: string[] = [];
+  const log: Log = {
+    ...silentLog,
+    warn: (_, message) => void said.push(message),
+    error: (_, message) => void said.push(message),
+    child: () => log,
+  };
+  return { log, said };
+}
+
+suite("RelayStore", () => {
+  test("relays are claimed with the root of the trie that the chain computes, equal ones once", async () => {
+    await using scratch = await scratchFolder();
+    await using store = await openTestStore(scratch.folder);
+    assert.deepEqual(
+      await Promise.all(["1", "2", "2", "3"].map((text) => append(store, text))),
+      Array(4).fill("mined"),
+    );
+    assert.equal(await append(store, "1"), "mined");
+    const session = sessionOf(store);
+    assert.deepEqual(session.counts, { served: 5, mined: 3, belowDifficulty: 0, repeated: 2 });
+    const claim = await session.seal();
+    assert.deepEqual(claim, {
+      rootHash: rootOf(["1", "2", "3"]),
+      relays: 3n,
+      computeUnits: 300n,
+      expectedUpokt: 300n * 42n,
+    });
+    assert.equal(await append(store, "4"), "sealed");
+    const proof = decodeClosestProof((await session.proof(relayHash(relayOf("path")))) ?? assert.fail("no proof"));
+    assert.ok(proof !== undefined && verifyClosestProof(proof, claim.rootHash).ok);
+  });
+
+  test("relays of one turn are one write", async () => {
+    await using scratch = await scratchFolder();
+    let writes = 0;
+    const counted: typeof writeAll = (...given) => {
+      writes++;
+      return writeAll(...given);
+    };
+    await using store = await openTestStore(scratch.folder, {}, { writeAll: counted });
+    await append(store, "first");
+    writes = 0;
+    await Promise.all(Array.from({ length: 100 }, (_, i) => append(store, `${i}`)));
+    assert.equal(writes, 1);
+  });
+
+  test("a relay below the difficulty is counted, and is in no claim", async () => {
+    await using scratch = await scratchFolder();
+    const half = new Uint8Array(32).fill(255);
+    half[0] = 127;
+    const terms = testTerms({ targetHash: half });
+    const modules = { termsOf: async () => ({ ok: true as const, value: terms }) };
+    const texts = Array.from({ length: 64 }, (_, i) => `${i}`);
+    const mined = texts.filter((text) => isRelayApplicable(relayHash(relayOf(text)), half));
+    let counts: unknown;
+    {
+      await using store = await openTestStore(scratch.folder, {}, modules);
+      const results = await Promise.all(texts.map((text) => append(store, text)));
+      assert.equal(results.filter((result) => result === "mined").length, mined.length);
+      counts = sessionOf(store).counts;
+      assert.deepEqual(counts, {
+        served: 64,
+        mined: mined.length,
+        belowDifficulty: 64 - mined.length,
+        repeated: 0,
+      });
+    }
+    await using again = await openTestStore(scratch.folder, {}, modules);
+    assert.deepEqual(sessionOf(again).counts, counts);
+    assert.deepEqual((await sessionOf(again).seal()).rootHash, rootOf(mined));
+  });
+
+  test("after kill -9 every relay whose answer could leave is there, round after round", async () => {
+    await using scratch = await scratchFolder();
+    const child = join(import.meta.dirname, "../../test/append-child.ts");
+    let next = 0;
+    const acknowledged: number[] = [];
+    for (let round = 0; round < 2; round++) {
+      const running = spawn(process.execPath, [child, scratch.folder, String(next)], {
+        stdio: ["ignore", "pipe", "inherit"],
+      });
+      const ended = once(running, "exit");
+      const wanted = acknowledged.length + 200 + round * 37;
+      for await (const line of createInterface({ input: running.stdout })) {
+        const [number, result] = line.split(" ");
+        assert.equal(result, "mined");
+        acknowledged.push(Number(number));
+        if (acknowledged.length === wanted) running.kill("SIGKILL");
+      }
+      await ended;
+      next = Math.max(...acknowledged) + 100;
+    }
+    await using store = await openTestStore(scratch.folder);
+    const session = sessionOf(store);
+    const { trie } = await session.load();
+    for (const number of acknowledged) {
+      const relay = Buffer.alloc(700, createHash("sha256").update(String(number)).digest());
+      assert.ok(trie.has(relayHash(relay)), `relay ${number} was lost`);
+    }
+    assert.ok(session.counts.mined >= acknowledged.length);
+    assert.equal((await session.seal()).relays, BigInt(session.counts.mined));
+  });
+
+  test("a torn end is cut with a count, and relays go on behind it", async () => {
+    await using scratch = await scratchFolder();
+    {
+      await using store = await openTestStore(scratch.folder);
+      await append(store, "1");
+    }
+    const whole = await readFile(logFile(scratch.folder));
+    await appendFile(logFile(scratch.folder), whole.subarray(-150));
+    await appendFile(logFile(scratch.folder), Buffer.alloc(4096));
+    const { log, said } = listeningLog();
+    {
+      await using store = await openTestStore(scratch.folder, {}, { log });
+      assert.deepEqual(said, ["a relay log ended in a record that was never finished"]);
+      assert.equal((await readFile(logFile(scratch.folder))).length, whole.length);
+      await append(store, "2");
+    }
+    await using store = await openTestStore(scratch.folder);
+    assert.deepEqual((await sessionOf(store).seal()).rootHash, rootOf(["1", "2"]));
+  });
+
+  test("damage in the middle is an error, takes its own relays alone, and no other session", async () => {
+    await using scratch = await scratchFolder();
+    {
+      await using store = await openTestStore(scratch.folder);
+      for (const text of ["1", "2", "3"]) await append(store, text);
+      await append(store, "other", "b2");
+    }
+    const bytes = await readFile(logFile(scratch.folder));
+    bytes[bytes.indexOf("relay 2")] = 0;
+    await writeFile(logFile(scratch.folder), bytes);
+    const { log, said } = listeningLog();
+    await using store = await openTestStore(scratch.folder, {}, { log });
+    assert.deepEqual(said, ["a relay log is damaged; the relays in the damaged part are lost"]);
+    assert.deepEqual((await sessionOf(store).seal()).rootHash, rootOf(["1", "3"]));
+    assert.deepEqual((await sessionOf(store, "b2").seal()).rootHash, rootOf(["other"]));
+  });
+
+  test("a log that is none is an error, is kept, and refuses its session alone", async () => {
+    await using scratch = await scratchFolder();
+    {
+      await using store = await openTestStore(scratch.folder);
+      await append(store, "1");
+      await append(store, "other", "b2");
+    }
+    await writeFile(logFile(scratch.folder), Buffer.alloc(10_000, 7));
+    const { log, said } = listeningLog();
+    await using store = await openTestStore(scratch.folder, {}, { log });
+    assert.deepEqual(said, ["the evidence of a session cannot be read: it cannot be claimed"]);
+    assert.equal(await append(store, "2"), "full");
+    assert.equal((await readFile(logFile(scratch.folder))).length, 10_000);
+    assert.equal(await append(store, "more", "b2"), "mined");
+  });
+
+  test("a state file that is damaged or gone is made again of the log", async () => {
+    await using scratch = await scratchFolder();
+    const stateFile = logFile(scratch.folder).replace("relays.log", "session.json");
+    for (const spoil of [() => writeFile(stateFile, "{"), () => rm(stateFile)]) {
+      {
+        await using store = await openTestStore(scratch.folder);
+        await append(store, "1");
+        await append(store, "2");
+      }
+      await spoil();
+      await using store = await openTestStore(scratch.folder);
+      assert.equal(sessionOf(store).state.phase, "open");
+      assert.deepEqual(sessionOf(store).counts.mined, 2);
+      assert.deepEqual(sessionOf(store).head, { operatorAddress: OPERATOR, header: testHeader(), terms: testTerms() });
+    }
+  });
+
+  test("what was sealed is claimed with the same root after a crash, and proven from the log", async () => {
+    await using scratch = await scratchFolder();
+    let rootHash: Uint8Array;
+    {
+      await using store = await openTestStore(scratch.folder);
+      for (let i = 0; i < 300; i++) await append(store, `${i}`);
+      rootHash = (await sessionOf(store).seal()).rootHash;
+      await sessionOf(store).update({ phase: "claimed", claimedHeightBlocks: 9n, feesUpokt: 12n });
+    }
+    await using store = await openTestStore(scratch.folder);
+    const session = sessionOf(store);
+    assert.equal(session.state.phase, "claimed");
+    assert.deepEqual([session.state.claimedHeightBlocks, session.state.feesUpokt], [9n, 12n]);
+    assert.deepEqual((await session.seal()).rootHash, rootHash);
+    assert.equal(await append(store, "late"), "sealed");
+    const proof = decodeClosestProof((await session.proof(relayHash(relayOf("x")))) ?? assert.fail("no proof"));
+    assert.ok(proof !== undefined && verifyClosestProof(proof, rootHash).ok);
+  });
+
+  test("a full disk refuses relays, spoils nothing that was written, and relays go on when there is room", async () => {
+    await using scratch = await scratchFolder();
+    let isFull = false;
+    const failing: typeof writeAll = async (file, parts, at) => {
+      if (!isFull) return writeAll(file, parts, at);
+      // Some of the bytes had room.
+      await writeAll(file, [Buffer.concat(parts).subarray(0, 301)], at);
+      throw Object.assign(new TypeError("no space"), { code: "ENOSPC" });
+    };
+    {
+      await using store = await openTestStore(scratch.folder, {}, { writeAll: failing });
+      await append(store, "1");
+      isFull = true;
+      assert.deepEqual(await Promise.all([append(store, "2"), append(store, "3")]), ["full", "full"]);
+      assert.equal(await append(store, "new", "b2"), "full");
+      isFull = false;
+      assert.equal(await append(store, "4"), "mined");
+      assert.equal(await append(store, "2"), "mined");
+      assert.equal(await append(store, "new", "b2"), "mined");
+    }
+    const { log, said } = listeningLog();
+    await using store = await openTestStore(scratch.folder, {}, { log });
+    assert.deepEqual(said, []);
+    assert.deepEqual((await sessionOf(store).seal()).rootHash, rootOf(["1", "2", "4"]));
+  });
+
+  test("with too little room no relay begins, before a write fails", async () => {
+    await using scratch = await scratchFolder();
+    const clock = virtualClock();
+    let free = 2_000_000;
+    const freeBytes = async () => free;
+    await using store = await openTestStore(scratch.folder, { leastFreeBytes: 1_000_000 }, { clock, freeBytes });
+    assert.equal(await append(store, "1"), "mined");
+    free = 999_999;
+    clock.advance(1_000);
+    assert.equal(await append(store, "2"), "full");
+    free = 1_000_000;
+    clock.advance(1_000);
+    assert.equal(await append(store, "2"), "mined");
+  });
+
+  test("a new session whose parameters are not known begins no relay, and one that is known goes on", async () => {
+    await using scratch = await scratchFolder();
+    let isDead = false;
+    const termsOf = async () =>
+      isDead
+        ? { ok: false as const, fault: "unreachable" as const, text: "no answer" }
+        : { ok: true as const, value: testTerms() };
+    await using store = await openTestStore(scratch.folder, {}, { termsOf });
+    await append(store, "1");
+    isDead = true;
+    const begun = await store.begin(OPERATOR, testHeader("b2"));
+    assert.deepEqual(begun, { ok: false, fault: "unavailable", text: "no answer" });
+    assert.equal(await append(store, "2"), "mined");
+  });
+
+  test("relays in flight are counted until they end, and a stream has several answers", async () => {
+    await using scratch = await scratchFolder();
+    await using store = await openTestStore(scratch.folder);
+    const begun = await store.begin(OPERATOR, testHeader());
+    assert.ok(begun.ok);
+    assert.equal(sessionOf(store).inFlight, 1);
+    assert.equal(await begun.relay.append(relayOf("1")), "mined");
+    assert.equal(await begun.relay.append(relayOf("2")), "mined");
+    begun.relay[Symbol.dispose]();
+    begun.relay[Symbol.dispose]();
+    assert.equal(sessionOf(store).inFlight, 0);
+  });
+
+  test("sessions are bounded, and what settled ones leave goes after its time", async () => {
+    await using scratch = await scratchFolder();
+    const clock = virtualClock();
+    const options = { maxSessions: 2, keepLogsMs: 1_000, keepSessionsMs: 5_000 };
+    await using store = await openTestStore(scratch.folder, options, { clock });
+    assert.equal(await append(store, "1", "a1"), "mined");
+    assert.equal(await append(store, "1", "b2"), "mined");
+    assert.equal(await append(store, "1", "c3"), "full");
+    const lost = { kind: "lost", heightBlocks: 22n, why: "proof-missing", text: "", penaltyUpokt: 0n } as const;
+    await sessionOf(store).update({ phase: "lost", outcome: lost, finishedAtMs: clock.nowMs() });
+    assert.equal(await append(store, "1", "c3"), "mined");
+    clock.advance(1_000);
+    await store.prune();
+    assert.deepEqual(await readdir(join(scratch.folder, OPERATOR, "000000000006-a1")), ["session.json"]);
+    assert.equal(sessionOf(store).counts.mined, 1);
+    clock.advance(5_000);
+    await store.prune();
+    assert.equal(store.session(OPERATOR, "a1"), undefined);
+    assert.deepEqual((await readdir(join(scratch.folder, OPERATOR))).sort(), ["000000000006-b2", "000000000006-c3"]);
+  });
+});

@@ -1,0 +1,298 @@
+import { randomBytes } from "node:crypto";
+import { mkdir, readdir, rm, stat, statfs } from "node:fs/promises";
+import { join } from "node:path";
+import { AppError, type Clock, type FaultPoints, type Log, noFaults, silentLog } from "@turnpike/base";
+import type { SessionHeader } from "@turnpike/protocol";
+import type { WriteAll } from "./relay-log.ts";
+import { LOG_FILE, SessionEvidence, type SessionEvidenceModules, sessionFolderName } from "./session-evidence.ts";
+import type { AppendResult, BeginFault, BegunRelay, InFlight, ServedRelay, TermsSource } from "./types.ts";
+
+/** Options of {@link RelayStore.open}. */
+export interface RelayStoreOptions {
+  /** Holds a folder for each operator, and in it one for each session. */
+  readonly folder: string;
+  /** Operators whose relays are served and claimed. */
+  readonly operators: readonly string[];
+  /**
+   * A relay that was written down survives the process at once, and a loss of power after so long at most; 200 by default.
+   * 0: each write is made safe before its relays are answered. Every claim is preceded by an fsync in any case.
+   */
+  readonly fsyncMs?: number;
+  /** With less room on the disk no relay is begun, so that claims and proofs can still be noted; 67,108,864 by default. */
+  readonly leastFreeBytes?: number;
+  /** Most sessions of all operators that are not settled; 4,096 by default. Each open one holds a file. */
+  readonly maxSessions?: number;
+  /** How long the log of a settled session is kept; 3,600,000 by default. */
+  readonly keepLogsMs?: number;
+  /** How long what is known of a settled session is kept; 604,800,000 (a week) by default. Its sums stay. */
+  readonly keepSessionsMs?: number;
+}
+
+/** Modules of {@link RelayStore}. */
+export interface RelayStoreModules {
+  readonly clock: Clock;
+  /** What holds for a new session. */
+  readonly termsOf: TermsSource;
+  readonly log?: Log;
+  readonly faults?: FaultPoints;
+  /** Only tests give these. */
+  readonly writeAll?: WriteAll;
+  readonly freeBytes?: (folder: string) => Promise<number>;
+}
+
+const FSYNC_MS = 200;
+const LEAST_FREE_BYTES = 67_108_864;
+const MAX_SESSIONS = 4_096;
+const LOOK_AT_DISK_MS = 1_000;
+/** A log that is not longer holds its head at most. */
+const MOST_HEAD_BYTES = 4_096;
+/** A salt of 32 bits. */
+const SALT_BYTES = 4;
+
+const FAULT_TEXTS: Readonly<Record<BeginFault, string>> = {
+  sealed: "The session is being claimed.",
+  full: "There is no room to write relays down.",
+  unavailable: "The session's parameters are not known: the chain's node does not answer.",
+};
+
+async function freeBytesOf(folder: string): Promise<number> {
+  const { bavail, bsize } = await statfs(folder);
+  return bavail * bsize;
+}
+
+const refuse = (fault: BeginFault, text = FAULT_TEXTS[fault]): BegunRelay => ({ ok: false, fault, text });
+
+/**
+ * The evidence of all relays that this process serves, by operator and session. A relay's answer may leave once
+ * {@link append} says `mined` or `below-difficulty`; everything else here serves that this is claimed and proven later,
+ * whatever happens to the process.
+ */
+export class RelayStore implements AsyncDisposable {
+  readonly #options: Required<RelayStoreOptions>;
+  readonly #modules: RelayStoreModules;
+  readonly #log: Log;
+  readonly #faults: FaultPoints;
+  readonly #sessions = new Map<string, SessionEvidence>();
+  readonly #beginning = new Map<string, Promise<SessionEvidence | BeginFault | string>>();
+  #syncTimer: NodeJS.Timeout | undefined;
+  #hasRoom = true;
+  #lookedAtMs = Number.NEGATIVE_INFINITY;
+  #isClosed = false;
+
+  private constructor(options: RelayStoreOptions, modules: RelayStoreModules) {
+    this.#options = {
+      fsyncMs: FSYNC_MS,
+      leastFreeBytes: LEAST_FREE_BYTES,
+      maxSessions: MAX_SESSIONS,
+      keepLogsMs: 3_600_000,
+      keepSessionsMs: 604_800_000,
+      ...options,
+    };
+    this.#modules = modules;
+    this.#log = modules.log ?? silentLog;
+    this.#faults = modules.faults ?? noFaults;
+  }
+
+  /**
+   * Opens the evidence of a state folder: sessions that are served go on, with the relays that were written down.
+   * @throws AppError EVIDENCE_FOLDER when the folder cannot be used
+   */
+  static async open(options: RelayStoreOptions, modules: RelayStoreModules): Promise<RelayStore> {
+    const store = new RelayStore(options, modules);
+    try {
+      for (const operator of options.operators) await store.#openOperator(operator);
+      return store;
+    } catch (error) {
+      await store[Symbol.asyncDispose]();
+      throw error;
+    }
+  }
+
+  /** Sessions of an operator that are known here, those that end first before the others. */
+  sessions(operatorAddress: string): readonly SessionEvidence[] {
+    return [...this.#sessions.values()]
+      .filter(({ head }) => head.operatorAddress === operatorAddress)
+      .sort((a, b) => (a.name < b.name ? -1 : 1));
+  }
+
+  /** One session; undefined when nothing of it was served here. */
+  session(operatorAddress: string, sessionId: string): SessionEvidence | undefined {
+    return this.#sessions.get(`${operatorAddress} ${sessionId}`);
+  }
+
+  /**
+   * Begins a relay of a session that was verified to be one. Dispose what is returned when the answer has left, or will not:
+   * the session is not claimed before, as long as there is time.
+   */
+  async begin(operatorAddress: string, header: SessionHeader): Promise<BegunRelay> {
+    if (!(await this.#isRoomLeft())) return refuse("full");
+    const known = this.session(operatorAddress, header.sessionId);
+    const session = known ?? (await this.#beginSession(operatorAddress, header));
+    if (typeof session === "string")
+      return session in FAULT_TEXTS ? refuse(session as BeginFault) : refuse("unavailable", session);
+    if (!session.isOpen) return refuse("sealed");
+    if (session.isFull) return refuse("full");
+    const leave = session.enter();
+    const relay: InFlight = {
+      append: (bytes) => this.#append(session, bytes),
+      [Symbol.dispose]: leave,
+    };
+    return { ok: true, relay };
+  }
+
+  /** Begins and ends a relay whose answer is ready. */
+  async append({ operatorAddress, header, relay }: ServedRelay): Promise<AppendResult | "unavailable"> {
+    const begun = await this.begin(operatorAddress, header);
+    if (!begun.ok) return begun.fault;
+    using one = begun.relay;
+    return await one.append(relay);
+  }
+
+  /** Removes what settled sessions leave, when its time is over. */
+  async prune(): Promise<void> {
+    const now = this.#modules.clock.nowMs();
+    for (const [key, session] of this.#sessions) {
+      const { outcome, finishedAtMs } = session.state;
+      if (outcome === undefined || finishedAtMs === undefined) continue;
+      if (now - finishedAtMs >= this.#options.keepSessionsMs) {
+        this.#sessions.delete(key);
+        await session.remove();
+      } else if (now - finishedAtMs >= this.#options.keepLogsMs) await session.removeLog();
+    }
+  }
+
+  async #append(session: SessionEvidence, relay: Uint8Array): Promise<AppendResult> {
+    const result = await session.append(relay);
+    if (result === "mined") {
+      await this.#faults.reach("supplier.relay.written");
+      if (this.#options.fsyncMs === 0) await session.sync();
+      else this.#syncSoon();
+    }
+    return result;
+  }
+
+  #syncSoon(): void {
+    if (this.#syncTimer !== undefined || this.#isClosed) return;
+    this.#syncTimer = setTimeout(() => {
+      this.#syncTimer = undefined;
+      void this.#syncAll();
+    }, this.#options.fsyncMs);
+  }
+
+  async #syncAll(): Promise<void> {
+    await Promise.all([...this.#sessions.values()].filter(({ isDirty }) => isDirty).map((session) => session.sync()));
+  }
+
+  async #isRoomLeft(): Promise<boolean> {
+    const { clock, freeBytes = freeBytesOf } = this.#modules;
+    const now = clock.monotonicMs();
+    if (now - this.#lookedAtMs < LOOK_AT_DISK_MS) return this.#hasRoom;
+    this.#lookedAtMs = now;
+    const { folder, leastFreeBytes } = this.#options;
+    const free = await freeBytes(folder).catch(() => Number.POSITIVE_INFINITY);
+    const hasRoom = free >= leastFreeBytes;
+    if (hasRoom !== this.#hasRoom) {
+      const fields = { folder, freeBytes: free, leastFreeBytes };
+      if (hasRoom) this.#log.info(fields, "there is room for relays again");
+      else this.#log.error(fields, "there is too little room to write relays down: none is served");
+    }
+    this.#hasRoom = hasRoom;
+    return hasRoom;
+  }
+
+  #beginSession(operatorAddress: string, header: SessionHeader): Promise<SessionEvidence | BeginFault | string> {
+    const key = `${operatorAddress} ${header.sessionId}`;
+    const known = this.#beginning.get(key);
+    if (known !== undefined) return known;
+    const beginning = this.#createSession(key, operatorAddress, header).finally(() => this.#beginning.delete(key));
+    this.#beginning.set(key, beginning);
+    return beginning;
+  }
+
+  async #createSession(
+    key: string,
+    operatorAddress: string,
+    header: SessionHeader,
+  ): Promise<SessionEvidence | BeginFault | string> {
+    if (!this.#options.operators.includes(operatorAddress)) {
+      throw new AppError("INTERNAL", { message: `${operatorAddress} is not an operator of this store.` });
+    }
+    const unsettled = [...this.#sessions.values()].filter(({ state }) => state.outcome === undefined).length;
+    if (this.#isClosed || unsettled >= this.#options.maxSessions) return "full";
+    const terms = await this.#modules.termsOf(header);
+    if (!terms.ok) return terms.text;
+    const head = { operatorAddress, header, terms: terms.value };
+    const folder = join(this.#options.folder, operatorAddress, sessionFolderName(head));
+    let isNew = false;
+    try {
+      await mkdir(folder, { mode: 0o700 });
+      isNew = true;
+      const session = await SessionEvidence.create(folder, head, this.#sessionModules());
+      this.#sessions.set(key, session);
+      return session;
+    } catch (cause) {
+      this.#log.error({ cause, folder }, "a session cannot be written down: its relays are refused");
+      // An old folder holds evidence that could not be read.
+      if (isNew) await rm(folder, { recursive: true, force: true }).catch(() => {});
+      return "full";
+    }
+  }
+
+  async #openOperator(operatorAddress: string): Promise<void> {
+    const folder = join(this.#options.folder, operatorAddress);
+    let names: readonly string[];
+    try {
+      await mkdir(folder, { recursive: true, mode: 0o700 });
+      names = await readdir(folder);
+    } catch (cause) {
+      const message = `${folder} cannot be used for evidence: ${cause instanceof Error ? cause.message : ""}.`;
+      throw new AppError("EVIDENCE_FOLDER", { message, cause });
+    }
+    for (const name of names) {
+      if (!/^\d+-/.test(name)) continue;
+      await this.#openSession(join(folder, name));
+    }
+  }
+
+  /** One session that cannot be read does not keep the others from being claimed. */
+  async #openSession(folder: string): Promise<void> {
+    try {
+      const session = await SessionEvidence.open(folder, this.#sessionModules());
+      if (session === undefined) {
+        await this.#removeBeginning(folder);
+        return;
+      }
+      const { operatorAddress, header } = session.head;
+      if (session.state.phase === "open") await session.load();
+      this.#sessions.set(`${operatorAddress} ${header.sessionId}`, session);
+    } catch (cause) {
+      this.#log.error({ cause, folder }, "the evidence of a session cannot be read: it cannot be claimed");
+    }
+  }
+
+  /** Removes what a crash left of a session that had not begun. What may hold relays stays, for people to look at. */
+  async #removeBeginning(folder: string): Promise<void> {
+    const size = await stat(join(folder, LOG_FILE)).then(
+      (found) => found.size,
+      () => 0,
+    );
+    if (size <= MOST_HEAD_BYTES) await rm(folder, { recursive: true, force: true });
+    else this.#log.error({ folder, size }, "a relay log does not say which session it is of: it cannot be claimed");
+  }
+
+  #sessionModules(): SessionEvidenceModules {
+    const { writeAll } = this.#modules;
+    return {
+      log: this.#log,
+      randomSalt: () => randomBytes(SALT_BYTES).readUInt32LE(),
+      ...(writeAll === undefined ? {} : { writeAll }),
+    };
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isClosed = true;
+    clearTimeout(this.#syncTimer);
+    await Promise.all(this.#beginning.values());
+    for (const session of this.#sessions.values()) await session.unload();
+  }
+}

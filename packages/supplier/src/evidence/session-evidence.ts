@@ -1,0 +1,399 @@
+import { readSync } from "node:fs";
+import { readFile, rm } from "node:fs/promises";
+import { join } from "node:path";
+import { AppError, bytesEqual, bytesToHex, bytesToUtf8, type Log, silentLog, utf8ToBytes } from "@turnpike/base";
+import { encodeClosestProof, SumTrie } from "@turnpike/crypto";
+import { claimedUpokt, isRelayApplicable, relayHash } from "@turnpike/protocol";
+import { writeSafely } from "./files.ts";
+import { OffsetTable } from "./offset-table.ts";
+import { countsPayload, type FoundRecord, HEADER_BYTES, RECORD, readCounts } from "./records.ts";
+import { RelayLog, type WriteAll } from "./relay-log.ts";
+import { headText, parseHead, parseState, stateText } from "./session-json.ts";
+import type { AppendResult, RelayCounts, SealedClaim, SessionHead, SessionState } from "./types.ts";
+
+/** Modules of {@link SessionEvidence}. */
+export interface SessionEvidenceModules {
+  readonly log?: Log;
+  /** A random unsigned number of 32 bits. */
+  readonly randomSalt: () => number;
+  /** Only tests give another one. */
+  readonly writeAll?: WriteAll;
+}
+
+/** Name of the relay log in a session's folder. */
+export const LOG_FILE = "relays.log";
+const STATE_FILE = "session.json";
+const DIGESTS_AT_ONCE = 1_000;
+/** The trie's most: about a gigabyte. */
+const MAX_RELAYS = 4_000_000;
+const OPEN: SessionState = { phase: "open", feesUpokt: 0n };
+
+interface Mutable {
+  served: number;
+  belowDifficulty: number;
+  repeated: number;
+}
+
+/** Relays of a log in memory: the trie, and where their bytes are. */
+class Mined {
+  readonly offsets = new OffsetTable();
+  readonly trie: SumTrie;
+  fd = -1;
+
+  constructor() {
+    this.trie = new SumTrie({}, { values: { get: (key) => this.#value(key) } });
+  }
+
+  add(key: Uint8Array, relay: Uint8Array, at: number, computeUnits: bigint): boolean {
+    const isNew = this.trie.insert(key, relay, computeUnits);
+    if (isNew) this.offsets.add(key, at);
+    return isNew;
+  }
+
+  #value(key: Uint8Array): Uint8Array | undefined {
+    const header = Buffer.alloc(HEADER_BYTES);
+    for (const at of this.offsets.candidates(key)) {
+      if (readSync(this.fd, header, 0, HEADER_BYTES, at) !== HEADER_BYTES) continue;
+      const relay = Buffer.alloc(header.readUInt32LE(8));
+      if (readSync(this.fd, relay, 0, relay.length, at + HEADER_BYTES) !== relay.length) continue;
+      if (bytesEqual(relayHash(relay), key)) return relay;
+    }
+    return undefined;
+  }
+}
+
+/**
+ * The evidence of one supplier's relays in one session: a log of what was served, the trie that a claim commits to, and how
+ * far claim and proof are. Everything but the trie is on disk, and the trie is made of the log.
+ */
+export class SessionEvidence {
+  readonly head: SessionHead;
+  readonly #folder: string;
+  readonly #modules: SessionEvidenceModules;
+  readonly #log: Log;
+  #state: SessionState = OPEN;
+  #counts: Mutable = { served: 0, belowDifficulty: 0, repeated: 0 };
+  #minedBefore = 0;
+  #relays: RelayLog | undefined;
+  #mined: Mined | undefined;
+  /** Relays that are being written, by hash: an equal one waits for the same write. */
+  readonly #writing = new Map<string, Promise<AppendResult>>();
+  #uncounted = { belowDifficulty: 0, repeated: 0 };
+  #loading: Promise<Mined> | undefined;
+  #isSealing = false;
+  #inFlight = 0;
+  #lastSave: Promise<void> = Promise.resolve();
+
+  private constructor(folder: string, head: SessionHead, modules: SessionEvidenceModules) {
+    this.#folder = folder;
+    this.head = head;
+    this.#modules = modules;
+    const { operatorAddress, header } = head;
+    this.#log = (modules.log ?? silentLog).child({ operatorAddress, sessionId: header.sessionId });
+  }
+
+  /** Begins the evidence of a session in a folder that is there and empty. */
+  static async create(folder: string, head: SessionHead, modules: SessionEvidenceModules): Promise<SessionEvidence> {
+    const made = new SessionEvidence(folder, head, modules);
+    // A crash between the two leaves a log without a relay, or one that knows its session by itself.
+    made.#relays = await RelayLog.create(
+      join(folder, LOG_FILE),
+      utf8ToBytes(headText(head)),
+      modules.randomSalt(),
+      made.#logModules(),
+    );
+    made.#mined = new Mined();
+    made.#mined.fd = made.#relays.fd;
+    await made.#save();
+    return made;
+  }
+
+  /**
+   * Opens what a folder has of a session. Undefined when there is nothing in it that names one: a crash while the session
+   * began, before its first relay.
+   */
+  static async open(folder: string, modules: SessionEvidenceModules): Promise<SessionEvidence | undefined> {
+    const source = await readFile(join(folder, STATE_FILE), "utf8").catch(() => "");
+    const stored = parseState(source);
+    if (stored !== undefined) {
+      const found = new SessionEvidence(folder, stored.head, modules);
+      found.#state = stored.state;
+      found.#counts = { ...stored.counts };
+      found.#minedBefore = stored.counts.mined;
+      return found;
+    }
+    if (source !== "") modules.log?.error({ folder }, "a session's state file is damaged; its relay log is used");
+    const head = await headOfLog(folder);
+    return head === undefined ? undefined : new SessionEvidence(folder, head, modules);
+  }
+
+  get state(): SessionState {
+    return this.#state;
+  }
+
+  get counts(): RelayCounts {
+    const mined = this.#mined?.trie.size ?? this.#minedBefore;
+    return { ...this.#counts, mined };
+  }
+
+  /** Relays that began and have not ended. */
+  get inFlight(): number {
+    return this.#inFlight;
+  }
+
+  /** False once the session is being claimed. */
+  get isOpen(): boolean {
+    return this.#state.phase === "open" && !this.#isSealing;
+  }
+
+  /** True when the log takes no more relays. */
+  get isFull(): boolean {
+    return this.#relays?.isBroken === true || (this.#mined?.trie.size ?? 0) + this.#writing.size >= MAX_RELAYS;
+  }
+
+  /** Bytes of the log that is open here. */
+  get logBytes(): number {
+    return this.#relays?.sizeBytes ?? 0;
+  }
+
+  /** Notes that a relay is being served until what is returned is called. */
+  enter(): () => void {
+    this.#inFlight++;
+    let isOver = false;
+    return () => {
+      if (!isOver) this.#inFlight--;
+      isOver = true;
+    };
+  }
+
+  /**
+   * Writes a served relay down. Resolves once it is with the kernel: only then may the answer leave.
+   */
+  async append(relay: Uint8Array): Promise<AppendResult> {
+    if (!this.isOpen) return "sealed";
+    if (this.isFull) return "full";
+    const { targetHash } = this.head.terms;
+    const key = relayHash(relay);
+    if (!isRelayApplicable(key, targetHash)) return this.#count("belowDifficulty");
+    const name = Buffer.from(key).toString("latin1");
+    const writing = this.#writing.get(name);
+    if (writing !== undefined || this.#mined?.trie.has(key) === true) {
+      if (writing !== undefined && (await writing) === "full") return "full";
+      return this.#count("repeated");
+    }
+    const append = this.#write(key, relay);
+    this.#writing.set(name, append);
+    try {
+      return await append;
+    } finally {
+      this.#writing.delete(name);
+    }
+  }
+
+  async #write(key: Uint8Array, relay: Uint8Array): Promise<AppendResult> {
+    const at = await this.#relays?.append(RECORD.relay, relay);
+    const mined = this.#mined;
+    if (at === undefined || mined === undefined) return "full";
+    mined.add(key, relay, at, this.head.terms.computeUnitsPerRelay);
+    this.#counts.served++;
+    return "mined";
+  }
+
+  // Counts of one turn are one record; they need no room of their own to be right, so that a failed write loses only them.
+  async #count(kind: "belowDifficulty" | "repeated"): Promise<AppendResult> {
+    this.#counts.served++;
+    this.#counts[kind]++;
+    const isFirst = this.#uncounted.belowDifficulty + this.#uncounted.repeated === 0;
+    this.#uncounted[kind]++;
+    if (isFirst) {
+      queueMicrotask(() => {
+        const { belowDifficulty, repeated } = this.#uncounted;
+        this.#uncounted = { belowDifficulty: 0, repeated: 0 };
+        void this.#relays?.append(RECORD.counts, countsPayload(belowDifficulty, repeated));
+      });
+    }
+    return kind === "repeated" ? "mined" : "below-difficulty";
+  }
+
+  /** Makes what was appended safe from a loss of power. */
+  async sync(): Promise<void> {
+    await this.#relays?.sync();
+  }
+
+  get isDirty(): boolean {
+    return this.#relays?.isDirty === true;
+  }
+
+  /**
+   * Ends the session's evidence: no relay is taken any more, the log is safe on the disk, and the root that will be claimed is
+   * written down before it is claimed. Does the same again after a crash.
+   */
+  async seal(): Promise<SealedClaim> {
+    const { claim } = this.#state;
+    if (claim !== undefined) return claim;
+    this.#isSealing = true;
+    await Promise.all(this.#writing.values());
+    const mined = await this.load();
+    if (!((await this.#relays?.sync()) ?? true)) {
+      this.#log.error({}, "a session is claimed although its relay log may not survive a loss of power");
+    }
+    // A root of many relays takes a second: others are served meanwhile.
+    while (!mined.trie.digestSome(DIGESTS_AT_ONCE)) await new Promise(setImmediate);
+    const sealed = this.#claimOf(mined.trie);
+    await this.update({ phase: "sealed", claim: sealed });
+    this.#isSealing = false;
+    return sealed;
+  }
+
+  #claimOf(trie: SumTrie): SealedClaim {
+    const { computeUnitsPerRelay, targetHash, pricing } = this.head.terms;
+    const relays = BigInt(trie.size);
+    const computeUnits = relays * computeUnitsPerRelay;
+    const expectedUpokt = claimedUpokt(computeUnits, targetHash, pricing);
+    return { rootHash: trie.root(), relays, computeUnits, expectedUpokt };
+  }
+
+  /**
+   * The proof of the leaf that is closest to a path, as MsgSubmitProof has it; undefined when the log has not the relays any
+   * more that were claimed.
+   */
+  async proof(path: Uint8Array): Promise<Uint8Array | undefined> {
+    const { trie } = await this.load();
+    const { claim } = this.#state;
+    if (claim === undefined || !bytesEqual(trie.root(), claim.rootHash)) return undefined;
+    try {
+      return encodeClosestProof(trie.proveClosest(path));
+    } catch (cause) {
+      this.#log.error({ cause }, "a relay that was claimed cannot be read any more");
+      return undefined;
+    }
+  }
+
+  /** Opens the log and makes the trie of it, where that was not done yet. @throws AppError EVIDENCE_DAMAGED */
+  load(): Promise<{ readonly trie: SumTrie }> {
+    if (this.#mined !== undefined) return Promise.resolve(this.#mined);
+    this.#loading ??= this.#load().finally(() => {
+      this.#loading = undefined;
+    });
+    return this.#loading;
+  }
+
+  async #load(): Promise<Mined> {
+    const mined = new Mined();
+    const counts: Mutable = { served: 0, belowDifficulty: 0, repeated: 0 };
+    const { computeUnitsPerRelay } = this.head.terms;
+    const take = ({ kind, payload, at }: FoundRecord): void => {
+      if (kind === RECORD.relay) {
+        counts.served++;
+        if (!mined.add(relayHash(payload), payload, at, computeUnitsPerRelay)) counts.repeated++;
+      }
+      const more = kind === RECORD.counts ? readCounts(payload) : undefined;
+      counts.served += (more?.belowDifficulty ?? 0) + (more?.repeated ?? 0);
+      counts.belowDifficulty += more?.belowDifficulty ?? 0;
+      counts.repeated += more?.repeated ?? 0;
+    };
+    const opened = await RelayLog.reopen(join(this.#folder, LOG_FILE), take, this.#logModules());
+    if (opened === undefined) {
+      throw new AppError("EVIDENCE_DAMAGED", {
+        message: `${join(this.#folder, LOG_FILE)} is not a relay log.`,
+        detail: { sessionId: this.head.header.sessionId },
+      });
+    }
+    const { log, scan } = opened;
+    const { tornBytes, damagedBytes, records } = scan;
+    if (tornBytes > 0) this.#log.warn({ tornBytes, records }, "a relay log ended in a record that was never finished");
+    if (damagedBytes > 0) {
+      this.#log.error({ damagedBytes, records }, "a relay log is damaged; the relays in the damaged part are lost");
+    }
+    mined.fd = log.fd;
+    this.#relays = log;
+    this.#mined = mined;
+    this.#counts = counts;
+    return mined;
+  }
+
+  /**
+   * Claims what the log still has, when that is not what was sealed: only before a claim is on the chain.
+   */
+  async reseal(): Promise<SealedClaim> {
+    const { trie } = await this.load();
+    const claim = this.#claimOf(trie);
+    await this.update({ claim });
+    return claim;
+  }
+
+  /** True when the log still has exactly the relays that were sealed. */
+  async isWhole(): Promise<boolean> {
+    const { claim } = this.#state;
+    return claim !== undefined && bytesEqual((await this.load()).trie.root(), claim.rootHash);
+  }
+
+  /** Changes the state, and writes it down. */
+  async update(change: Partial<SessionState>): Promise<void> {
+    this.#state = { ...this.#state, ...change };
+    await this.#save();
+  }
+
+  /** Releases memory and the file; the evidence can be loaded again. */
+  async unload(): Promise<void> {
+    this.#minedBefore = this.counts.mined;
+    this.#mined = undefined;
+    const relays = this.#relays;
+    this.#relays = undefined;
+    await relays?.[Symbol.asyncDispose]();
+  }
+
+  /** Removes the log: nothing needs it after the settlement. What is known of the session stays. */
+  async removeLog(): Promise<void> {
+    await this.unload();
+    await rm(join(this.#folder, LOG_FILE), { force: true });
+  }
+
+  /** Removes everything. */
+  async remove(): Promise<void> {
+    await this.unload();
+    await rm(this.#folder, { recursive: true, force: true });
+  }
+
+  /** What names the session in its folder and in logs. */
+  get name(): string {
+    return sessionFolderName(this.head);
+  }
+
+  // One after the other: two at once would write one draft.
+  #save(): Promise<void> {
+    const next = this.#lastSave.then(() =>
+      writeSafely(join(this.#folder, STATE_FILE), stateText(this.head, this.#state, this.counts)),
+    );
+    this.#lastSave = next.catch(() => {});
+    return next;
+  }
+
+  #logModules(): { readonly log: Log; readonly writeAll?: WriteAll } {
+    const { writeAll } = this.#modules;
+    return { log: this.#log, ...(writeAll === undefined ? {} : { writeAll }) };
+  }
+}
+
+/** Name of a session's folder: sorted by end. */
+export function sessionFolderName({ header }: Pick<SessionHead, "header">): string {
+  return `${header.sessionEndBlockHeight.toString().padStart(12, "0")}-${header.sessionId}`;
+}
+
+async function headOfLog(folder: string): Promise<SessionHead | undefined> {
+  let head: SessionHead | undefined;
+  try {
+    const opened = await RelayLog.reopen(join(folder, LOG_FILE), ({ kind, payload }) => {
+      if (kind === RECORD.head) head ??= parseHead(bytesToUtf8(payload) ?? "");
+    });
+    await opened?.log[Symbol.asyncDispose]();
+  } catch {
+    return undefined;
+  }
+  return head;
+}
+
+/** Hex digits of a root, for logs. */
+export function rootText({ rootHash }: SealedClaim): string {
+  return bytesToHex(rootHash);
+}

@@ -1,0 +1,19 @@
+export { RelayStore, type RelayStoreModules, type RelayStoreOptions } from "./evidence/relay-store.ts";
+export { SessionEvidence } from "./evidence/session-evidence.ts";
+export { termsOfQueries } from "./evidence/terms.ts";
+export type {
+  AppendResult,
+  BeginFault,
+  BegunRelay,
+  InFlight,
+  LossReason,
+  RelayCounts,
+  SealedClaim,
+  ServedRelay,
+  SessionHead,
+  SessionOutcome,
+  SessionPhase,
+  SessionState,
+  SessionTerms,
+  TermsSource,
+} from "./evidence/types.ts";
