@@ -1,3 +1,4 @@
+export { ClaimRunner, type ClaimRunnerModules, type ClaimRunnerOptions } from "./claims/claim-runner.ts";
 export { RelayStore, type RelayStoreModules, type RelayStoreOptions } from "./evidence/relay-store.ts";
 export { SessionEvidence } from "./evidence/session-evidence.ts";
 export { termsOfQueries } from "./evidence/terms.ts";
@@ -17,3 +18,4 @@ export type {
   SessionTerms,
   TermsSource,
 } from "./evidence/types.ts";
+export { SUPPLIER_METRICS } from "./metrics.ts";

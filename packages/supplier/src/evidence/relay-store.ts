@@ -1,8 +1,18 @@
 import { randomBytes } from "node:crypto";
 import { mkdir, readdir, rm, stat, statfs } from "node:fs/promises";
 import { join } from "node:path";
-import { AppError, type Clock, type FaultPoints, type Log, noFaults, silentLog } from "@turnpike/base";
+import {
+  AppError,
+  type Clock,
+  type FaultPoints,
+  type Log,
+  type Metrics,
+  noFaults,
+  noMetrics,
+  silentLog,
+} from "@turnpike/base";
 import type { SessionHeader } from "@turnpike/protocol";
+import { SUPPLIER_RELAYS } from "../metrics.ts";
 import type { WriteAll } from "./relay-log.ts";
 import { LOG_FILE, SessionEvidence, type SessionEvidenceModules, sessionFolderName } from "./session-evidence.ts";
 import type { AppendResult, BeginFault, BegunRelay, InFlight, ServedRelay, TermsSource } from "./types.ts";
@@ -34,6 +44,7 @@ export interface RelayStoreModules {
   /** What holds for a new session. */
   readonly termsOf: TermsSource;
   readonly log?: Log;
+  readonly metrics?: Metrics;
   readonly faults?: FaultPoints;
   /** Only tests give these. */
   readonly writeAll?: WriteAll;
@@ -163,6 +174,8 @@ export class RelayStore implements AsyncDisposable {
 
   async #append(session: SessionEvidence, relay: Uint8Array): Promise<AppendResult> {
     const result = await session.append(relay);
+    const { metrics = noMetrics } = this.#modules;
+    metrics.count(SUPPLIER_RELAYS, { service: session.head.header.serviceId, outcome: result });
     if (result === "mined") {
       await this.#faults.reach("supplier.relay.written");
       if (this.#options.fsyncMs === 0) await session.sync();

@@ -23,6 +23,9 @@ export interface SessionEvidenceModules {
 /** Name of the relay log in a session's folder. */
 export const LOG_FILE = "relays.log";
 const STATE_FILE = "session.json";
+const MAX_PROOF_BYTES = 1_000_000;
+/** A node's mempool takes transactions of a megabyte; the rest is for the digests beside the leaf. */
+export const MAX_RELAY_BYTES = 917_504;
 const DIGESTS_AT_ONCE = 1_000;
 /** The trie's most: about a gigabyte. */
 const MAX_RELAYS = 4_000_000;
@@ -172,6 +175,7 @@ export class SessionEvidence {
   async append(relay: Uint8Array): Promise<AppendResult> {
     if (!this.isOpen) return "sealed";
     if (this.isFull) return "full";
+    if (relay.length > MAX_RELAY_BYTES) return "too-large";
     const { targetHash } = this.head.terms;
     const key = relayHash(relay);
     if (!isRelayApplicable(key, targetHash)) return this.#count("belowDifficulty");
@@ -262,7 +266,13 @@ export class SessionEvidence {
     const { claim } = this.#state;
     if (claim === undefined || !bytesEqual(trie.root(), claim.rootHash)) return undefined;
     try {
-      return encodeClosestProof(trie.proveClosest(path));
+      const proof = trie.proveClosest(path);
+      const encoded = encodeClosestProof(proof);
+      if (encoded.length <= MAX_PROOF_BYTES) return encoded;
+      // What the leaf's sibling hashes is another relay, and is not needed to verify.
+      const { closestProof } = proof;
+      const bare = closestProof === undefined ? undefined : { ...closestProof, siblingData: undefined };
+      return encodeClosestProof({ ...proof, closestProof: bare });
     } catch (cause) {
       this.#log.error({ cause }, "a relay that was claimed cannot be read any more");
       return undefined;

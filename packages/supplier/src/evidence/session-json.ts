@@ -144,6 +144,7 @@ function stateOf(value: unknown): SessionState {
         }),
     ...(from.claimedHeightBlocks === undefined ? {} : { claimedHeightBlocks: whole(from.claimedHeightBlocks) }),
     ...(from.provenHeightBlocks === undefined ? {} : { provenHeightBlocks: whole(from.provenHeightBlocks) }),
+    ...(from.isClaimSent === true ? { isClaimSent: true } : {}),
     ...(typeof from.isProofRequired === "boolean" ? { isProofRequired: from.isProofRequired } : {}),
     ...(from.finishedAtMs === undefined ? {} : { finishedAtMs: count(from.finishedAtMs) }),
     ...(from.outcome === undefined ? {} : { outcome: outcomeOf(from.outcome) }),

@@ -30,10 +30,10 @@ export interface ServedRelay {
 
 /**
  * What became of a relay. `mined`: it is in the evidence, and survives the process. `below-difficulty`: it is counted, and not
- * paid by itself. `sealed`: the session is being claimed. `full`: it could not be written down. In the last two cases its
- * answer must not leave.
+ * paid by itself. `sealed`: the session is being claimed. `full`: it could not be written down. `too-large`: no proof of it
+ * would fit into a transaction. In the last three cases its answer must not leave.
  */
-export type AppendResult = "mined" | "below-difficulty" | "sealed" | "full";
+export type AppendResult = "mined" | "below-difficulty" | "sealed" | "full" | "too-large";
 
 /** Why a relay cannot begin. `unavailable`: the chain's facts about the session are not known. */
 export type BeginFault = "sealed" | "full" | "unavailable";
@@ -66,8 +66,8 @@ export type LossReason =
   | "claim-window-missed"
   /** The operator's option: the claim was worth less than its fees. */
   | "unprofitable"
-  /** The claim on the chain is not of this evidence, and a proof was required. */
-  | "claim-differs"
+  /** The relays cannot be read any more, so that a claim of them could not be proven. */
+  | "evidence-damaged"
   /** A required proof was not included in its window. */
   | "proof-missing"
   /** The chain found the proof to be wrong. */
@@ -95,7 +95,7 @@ export type SessionOutcome =
       readonly settledUpokt: bigint;
       /** What the claim was worth before the application's limits. */
       readonly claimedUpokt: bigint;
-      /** upokt by address, to whomever it went: owner and revenue shares, the service's owner, the DAO, validators. */
+      /** upokt by address, of those who share the supplier's revenue. */
       readonly rewards: Readonly<Record<string, bigint>>;
     }
   | {
@@ -115,6 +115,8 @@ export interface SessionState {
   readonly phase: SessionPhase;
   /** Since it was sealed. */
   readonly claim?: SealedClaim;
+  /** True once a transaction with the claim may have been sent: then it may be included at any time. */
+  readonly isClaimSent?: boolean;
   /** Height of the state in which the claim was first seen. */
   readonly claimedHeightBlocks?: bigint;
   /** Whether the chain wants a proof, once that can be known. */

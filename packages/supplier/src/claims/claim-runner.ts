@@ -1,0 +1,502 @@
+import {
+  AppError,
+  type Clock,
+  type FaultPoints,
+  hexToBytes,
+  type Log,
+  type Metrics,
+  noFaults,
+  noMetrics,
+  silentLog,
+} from "@turnpike/base";
+import {
+  type Amount,
+  type BlockMark,
+  type ChainClient,
+  type ChainHead,
+  type ChainSigner,
+  type PocketQueries,
+  usualFee,
+} from "@turnpike/chain-client";
+import { createMessage, packAny, proof } from "@turnpike/proto";
+import { CLAIM_STATUS, PROOF_REQUIREMENT, proofPath, proofRequirement } from "@turnpike/protocol";
+import type { RelayStore } from "../evidence/relay-store.ts";
+import type { SessionEvidence } from "../evidence/session-evidence.ts";
+import type { SessionState } from "../evidence/types.ts";
+import {
+  SUPPLIER_BALANCE,
+  SUPPLIER_EXPECTED,
+  SUPPLIER_HEIGHT,
+  SUPPLIER_PENALTIES,
+  SUPPLIER_REWARDS,
+  SUPPLIER_SESSIONS,
+  SUPPLIER_SETTLED,
+  SUPPLIER_UNSETTLED,
+} from "../metrics.ts";
+import {
+  type ChainClaim,
+  type ChainFacts,
+  type NeededFacts,
+  neededFacts,
+  nextAction,
+  type SettlementFact,
+  sendHeights,
+} from "./next-action.ts";
+import { OperatorTxs, type WantedMessage } from "./operator-txs.ts";
+import { type Settlements, settlementKey, settlementsOf } from "./settlement-events.ts";
+
+/** Options of {@link ClaimRunner}. */
+export interface ClaimRunnerOptions {
+  /** The operator's key, which signs claims and proofs. */
+  readonly signer: ChainSigner;
+  /** Leave out claims that are worth less than their fees; false by default. A proof that is required is never left out. */
+  readonly skipUnprofitable?: boolean;
+  /** Fewer coins than this are reported; 1,000,000 (one POKT) by default. */
+  readonly lowBalanceUpokt?: bigint;
+  /** How long after the newest block's time a transaction may be included; 120,000 by default. */
+  readonly txTimeoutMs?: number;
+  /** Fee for so much gas; one upokt for a million units by default. */
+  readonly feeFor?: (gasLimit: bigint) => readonly Amount[];
+}
+
+/** Modules of {@link ClaimRunner}. */
+export interface ClaimRunnerModules {
+  readonly store: RelayStore;
+  readonly head: ChainHead;
+  readonly queries: PocketQueries;
+  readonly client: ChainClient;
+  readonly clock: Clock;
+  readonly log?: Log;
+  readonly metrics?: Metrics;
+  readonly faults?: FaultPoints;
+}
+
+const LOW_BALANCE_UPOKT = 1_000_000n;
+const CLAIM_GAS = 150_000n;
+const PROOF_GAS = 400_000n;
+/** So many blocks after a settlement a node that does not know it is taken at its word. */
+const SETTLEMENT_PATIENCE_BLOCKS = 3n;
+/** Steps that one session may take at one block: each leads to the next phase. */
+const MOST_STEPS = 12;
+
+interface Asked {
+  readonly newest: BlockMark;
+  /** By session id; undefined when the node could not be asked. */
+  readonly claims: ReadonlyMap<string, ChainClaim> | undefined;
+  readonly claimsHeightBlocks: bigint;
+  readonly proofParams: proof.Params | undefined;
+  readonly settlements: ReadonlyMap<bigint, Settlements | "gone">;
+}
+
+interface Wanted {
+  readonly claims: SessionEvidence[];
+  readonly proofs: SessionEvidence[];
+}
+
+const upoktOf = (coin: { readonly amount: string } | undefined): bigint => BigInt(coin?.amount || "0");
+
+/**
+ * Sees to it that everything one operator served is claimed, proven where the chain wants it, and settled. It works after
+ * every block, from what the evidence and the chain say: nothing that it knows by itself is needed to go on after a crash.
+ */
+export class ClaimRunner implements AsyncDisposable {
+  readonly #options: ClaimRunnerOptions;
+  readonly #modules: ClaimRunnerModules;
+  readonly #log: Log;
+  readonly #metrics: Metrics;
+  readonly #faults: FaultPoints;
+  readonly #txs: OperatorTxs;
+  readonly #listening: Disposable;
+  readonly #checked = new Set<string>();
+  #newest: BlockMark | undefined;
+  #work: Promise<void> | undefined;
+  #processedBlocks = 0n;
+  #waiters: { readonly heightBlocks: bigint; readonly resolve: () => void }[] = [];
+  #isLow = false;
+  #isEnded = false;
+
+  constructor(options: ClaimRunnerOptions, modules: ClaimRunnerModules) {
+    const { log = silentLog, metrics = noMetrics, faults = noFaults, client, head } = modules;
+    const { signer, txTimeoutMs, feeFor } = options;
+    this.#options = options;
+    this.#modules = modules;
+    this.#log = log.child({ operatorAddress: signer.address });
+    this.#metrics = metrics;
+    this.#faults = faults;
+    this.#txs = new OperatorTxs(
+      { signer, ...(txTimeoutMs === undefined ? {} : { txTimeoutMs }), ...(feeFor === undefined ? {} : { feeFor }) },
+      { client, log: this.#log, metrics, faults },
+    );
+    this.#listening = head.onBlock((mark) => this.#heard(mark));
+    if (head.newest !== undefined) this.#heard(head.newest);
+  }
+
+  /** Resolves when the work after a block of at least this height is done. */
+  processed(heightBlocks: bigint): Promise<void> {
+    if (this.#processedBlocks >= heightBlocks) return Promise.resolve();
+    return new Promise((resolve) => {
+      this.#waiters.push({ heightBlocks, resolve });
+    });
+  }
+
+  #heard(mark: BlockMark): void {
+    this.#newest = mark;
+    this.#work ??= this.#run();
+  }
+
+  async #run(): Promise<void> {
+    while (!this.#isEnded && this.#newest !== undefined) {
+      const newest = this.#newest;
+      this.#newest = undefined;
+      try {
+        await this.#afterBlock(newest);
+      } catch (cause) {
+        this.#log.error(
+          { cause, heightBlocks: newest.heightBlocks },
+          "claims and proofs could not be looked after; the next block brings another attempt",
+        );
+      }
+      this.#processedBlocks = newest.heightBlocks;
+      const due = this.#waiters.filter(({ heightBlocks }) => heightBlocks <= newest.heightBlocks);
+      this.#waiters = this.#waiters.filter((waiter) => !due.includes(waiter));
+      for (const { resolve } of due) resolve();
+    }
+    this.#work = undefined;
+  }
+
+  async #afterBlock(newest: BlockMark): Promise<void> {
+    const { store } = this.#modules;
+    const { address } = this.#options.signer;
+    const sessions = store.sessions(address).filter(({ state }) => state.outcome === undefined);
+    await this.#noteFees(sessions);
+    const asked = await this.#ask(sessions, newest);
+    const wanted: Wanted = { claims: [], proofs: [] };
+    for (const session of sessions) {
+      if (this.#isEnded) return;
+      try {
+        await this.#advance(session, asked, wanted);
+      } catch (cause) {
+        // One session that fails must not keep the others from being claimed.
+        this.#log.error({ cause, session: session.name }, "a session could not be brought further");
+      }
+    }
+    await this.#sendClaims(wanted.claims, newest);
+    await this.#sendProofs(wanted.proofs, newest);
+    await store.prune();
+    await this.#watch(newest);
+  }
+
+  /** Asks what any of the sessions needs, each question once. */
+  async #ask(sessions: readonly SessionEvidence[], newest: BlockMark): Promise<Asked> {
+    const { queries } = this.#modules;
+    const { heightBlocks } = newest;
+    const needs = sessions.map((session) => ({
+      session,
+      needed: neededFacts(session.head, session.state, heightBlocks),
+    }));
+    const needsAny = (pick: (needed: NeededFacts) => boolean): boolean => needs.some(({ needed }) => pick(needed));
+    const claims = needsAny(({ onChain }) => onChain) ? await queries.claims(this.#options.signer.address) : undefined;
+    if (claims?.ok === false) this.#log.warn({ text: claims.text }, "the chain's claims cannot be asked for");
+    const params = needsAny(({ isProofRequired }) => isProofRequired)
+      ? await queries.proofParams({ fresh: true })
+      : undefined;
+    const settlements = new Map<bigint, Settlements | "gone">();
+    for (const { session, needed } of needs) {
+      const { settlementHeight } = session.head.terms.windows;
+      if (!needed.settlement || settlements.has(settlementHeight)) continue;
+      const found = await this.#settlementsAt(settlementHeight, heightBlocks);
+      if (found !== undefined) settlements.set(settlementHeight, found);
+    }
+    const found = claims?.ok === true ? claims.value : undefined;
+    return {
+      newest,
+      claims:
+        found &&
+        new Map(
+          found.claims.map(({ sessionHeader, rootHash, proofValidationStatus: status }) => [
+            sessionHeader?.sessionId ?? "",
+            { rootHash, status },
+          ]),
+        ),
+      claimsHeightBlocks: found?.heightBlocks ?? 0n,
+      proofParams: params?.ok === true ? params.value : undefined,
+      settlements,
+    };
+  }
+
+  /** What a block settled; undefined when the node does not say. */
+  async #settlementsAt(heightBlocks: bigint, newestBlocks: bigint): Promise<Settlements | "gone" | undefined> {
+    try {
+      const answer = await this.#modules.client.call("block_results", { height: `${heightBlocks}` });
+      if (answer.ok) {
+        const events = answer.result.finalize_block_events;
+        return settlementsOf(heightBlocks, Array.isArray(events) ? events : []);
+      }
+      this.#log.warn({ heightBlocks, text: answer.error.data }, "the events of a settlement cannot be read");
+      return newestBlocks > heightBlocks + SETTLEMENT_PATIENCE_BLOCKS ? "gone" : undefined;
+    } catch (cause) {
+      this.#log.warn({ cause, heightBlocks }, "the events of a settlement cannot be asked for");
+      return undefined;
+    }
+  }
+
+  async #advance(session: SessionEvidence, asked: Asked, wanted: Wanted): Promise<void> {
+    for (let step = 0; step < MOST_STEPS; step++) {
+      await this.#checkEvidence(session, asked.newest.heightBlocks);
+      const { inFlight, state, head } = session;
+      const chain = await this.#factsOf(session, asked);
+      const action = nextAction(head, state, chain, { inFlight, isUnwanted: this.#isUnwanted(state, asked) });
+      switch (action.kind) {
+        case "wait":
+          return;
+        case "claim":
+          wanted.claims.push(session);
+          return;
+        case "prove":
+          wanted.proofs.push(session);
+          return;
+        case "seal":
+          await this.#seal(session);
+          break;
+        case "note":
+          await this.#note(session, action.change);
+      }
+    }
+    throw new AppError("INTERNAL", {
+      message: "a session takes more steps than there are",
+      detail: { session: session.name },
+    });
+  }
+
+  async #factsOf({ head, state }: SessionEvidence, asked: Asked): Promise<ChainFacts> {
+    const { newest, claims, claimsHeightBlocks, settlements } = asked;
+    const { sessionId } = head.header;
+    const { windows } = head.terms;
+    const claim = claims?.get(sessionId);
+    const settled = settlements.get(windows.settlementHeight);
+    const outcome = settled === "gone" ? undefined : settled?.get(settlementKey(head));
+    const settlement: SettlementFact | undefined =
+      outcome !== undefined
+        ? { kind: "outcome", outcome }
+        : settled === undefined
+          ? undefined
+          : { kind: settled === "gone" ? "gone" : "none" };
+    const isAsked = neededFacts(head, state, newest.heightBlocks).isProofRequired;
+    return {
+      heightBlocks: newest.heightBlocks,
+      onChain: claims === undefined ? undefined : { heightBlocks: claimsHeightBlocks, claim },
+      isProofRequired: isAsked ? await this.#isProofRequired(head, state, asked, claim) : undefined,
+      settlement,
+    };
+  }
+
+  /** Whether the chain wants a proof of the claim that it has. */
+  async #isProofRequired(
+    { operatorAddress, header, terms }: SessionEvidence["head"],
+    { claim }: SessionState,
+    { proofParams }: Asked,
+    onChain: ChainClaim | undefined,
+  ): Promise<boolean | undefined> {
+    if (claim === undefined || proofParams === undefined) return undefined;
+    const seedBlockHash = await this.#hashAt(terms.windows.proofOpenHeight - 1n);
+    if (seedBlockHash === undefined) return undefined;
+    const requirement = proofRequirement({
+      claim: {
+        supplierOperatorAddress: operatorAddress,
+        sessionHeader: header,
+        rootHash: claim.rootHash,
+        // The chain samples the claim as it stands there.
+        proofValidationStatus: onChain?.status ?? CLAIM_STATUS.pending,
+      },
+      claimedUpokt: claim.expectedUpokt,
+      thresholdUpokt: upoktOf(proofParams.proofRequirementThreshold),
+      requestProbability: proofParams.proofRequestProbability,
+      seedBlockHash,
+    });
+    return requirement !== PROOF_REQUIREMENT.notRequired;
+  }
+
+  /** Hash of a block, from what was seen of the chain or from the node; undefined when it does not say. */
+  async #hashAt(heightBlocks: bigint): Promise<Uint8Array | undefined> {
+    const { head, client } = this.#modules;
+    const known = head.at(heightBlocks)?.hash;
+    if (known !== undefined) return hexToBytes(known.toLowerCase());
+    if (heightBlocks > (head.newest?.heightBlocks ?? 0n)) return undefined;
+    const answer = await client.call("block", { height: `${heightBlocks}` }).catch(() => undefined);
+    const id = answer?.ok === true ? answer.result.block_id : undefined;
+    const hash = typeof id === "object" && id !== null && "hash" in id ? id.hash : undefined;
+    return typeof hash === "string" ? hexToBytes(hash.toLowerCase()) : undefined;
+  }
+
+  #isUnwanted({ claim }: SessionState, { proofParams }: Asked): boolean {
+    if (this.#options.skipUnprofitable !== true || claim === undefined) return false;
+    const feeFor = this.#options.feeFor ?? usualFee;
+    const sum = (gas: bigint): bigint => feeFor(gas).reduce((total, { amount }) => total + amount, 0n);
+    return claim.expectedUpokt < sum(CLAIM_GAS) + sum(PROOF_GAS) + upoktOf(proofParams?.proofSubmissionFee);
+  }
+
+  /** Once after a start: what was sealed must still be what the log has, while another claim can be made. */
+  async #checkEvidence(session: SessionEvidence, heightBlocks: bigint): Promise<void> {
+    const { phase, isClaimSent } = session.state;
+    if ((phase !== "sealed" && phase !== "claimed") || this.#checked.has(session.name)) return;
+    this.#checked.add(session.name);
+    if (heightBlocks > sendHeights(session.head.terms.windows).claimTo) return;
+    try {
+      if (await session.isWhole()) return;
+      await session.reseal();
+      this.#log.error({ session: session.name }, "relays of a sealed session are lost; what is left is claimed");
+    } catch (cause) {
+      this.#log.error({ cause, session: session.name }, "the relays of a sealed session cannot be read");
+      if (isClaimSent === true) return;
+      // A claim that cannot be proven costs a penalty where a proof is required.
+      const text = "The relay log cannot be read, so that a claim of it could not be proven.";
+      await this.#note(session, {
+        phase: "lost",
+        outcome: { kind: "lost", heightBlocks, why: "evidence-damaged", text, penaltyUpokt: 0n },
+      });
+    }
+  }
+
+  async #seal(session: SessionEvidence): Promise<void> {
+    await this.#faults.reach("supplier.seal.begin");
+    const { inFlight } = session;
+    if (inFlight > 0) {
+      this.#log.warn(
+        { session: session.name, inFlight },
+        "a session is claimed while relays of it are in flight; they are refused",
+      );
+    }
+    const { relays, expectedUpokt } = await session.seal();
+    this.#checked.add(session.name);
+    this.#log.info({ session: session.name, relays, expectedUpokt }, "a session was sealed");
+    await this.#faults.reach("supplier.seal.noted");
+  }
+
+  async #note(session: SessionEvidence, change: Partial<SessionState>): Promise<void> {
+    const { outcome } = change;
+    if (outcome === undefined) {
+      await session.update(change);
+      this.#log.debug({ session: session.name, phase: session.state.phase }, "a session is one step further");
+      if (change.phase !== undefined) await this.#faults.reach(`supplier.${change.phase}.noted`);
+      return;
+    }
+    await session.update({ ...change, finishedAtMs: this.#modules.clock.nowMs() });
+    await session.unload();
+    const { serviceId: service } = session.head.header;
+    const expected = session.state.claim?.expectedUpokt ?? 0n;
+    this.#metrics.count(SUPPLIER_EXPECTED, { service }, Number(expected));
+    if (outcome.kind === "settled") {
+      const received = Object.values(outcome.rewards).reduce((sum, amount) => sum + amount, 0n);
+      this.#metrics.count(SUPPLIER_SESSIONS, { service, outcome: "settled" });
+      this.#metrics.count(SUPPLIER_SETTLED, { service }, Number(outcome.settledUpokt));
+      this.#metrics.count(SUPPLIER_REWARDS, { service }, Number(received));
+      this.#log.info(
+        { session: session.name, service, expected, settledUpokt: outcome.settledUpokt, received },
+        "a session was settled",
+      );
+    } else {
+      const { why, text, penaltyUpokt } = outcome;
+      this.#metrics.count(SUPPLIER_SESSIONS, { service, outcome: why });
+      this.#metrics.count(SUPPLIER_PENALTIES, { service }, Number(penaltyUpokt));
+      const fields = { session: session.name, service, why, text, expected, penaltyUpokt };
+      if (expected === 0n) this.#log.info(fields, "a session earned nothing");
+      else this.#log.error(fields, "a session was lost");
+    }
+    await this.#faults.reach(`supplier.${outcome.kind}.noted`);
+  }
+
+  async #sendClaims(sessions: readonly SessionEvidence[], newest: BlockMark): Promise<void> {
+    const wanted: WantedMessage[] = [];
+    for (const session of sessions) {
+      const { head, state } = session;
+      const { claim } = state;
+      if (claim === undefined) continue;
+      if (state.isClaimSent !== true) await session.update({ isClaimSent: true });
+      const message = createMessage(proof.MsgCreateClaimSchema, {
+        supplierOperatorAddress: head.operatorAddress,
+        sessionHeader: head.header,
+        rootHash: claim.rootHash,
+      });
+      wanted.push({
+        key: `claim ${session.name} ${Buffer.from(claim.rootHash).toString("hex")}`,
+        message: async () => packAny(proof.MsgCreateClaimSchema, message),
+        isEarly: newest.heightBlocks < head.terms.windows.claimOpenHeight,
+      });
+    }
+    await this.#txs.send("claim", wanted, newest);
+  }
+
+  async #sendProofs(sessions: readonly SessionEvidence[], newest: BlockMark): Promise<void> {
+    const wanted = sessions.map((session): WantedMessage => {
+      const { head } = session;
+      const { proofOpenHeight } = head.terms.windows;
+      return {
+        key: `proof ${session.name}`,
+        message: async () => {
+          const seed = await this.#hashAt(proofOpenHeight - 1n);
+          if (seed === undefined) return undefined;
+          const bytes = await session.proof(proofPath(seed, head.header.sessionId)).catch((cause: unknown) => {
+            this.#log.error({ cause, session: session.name }, "the evidence of a claim cannot be read");
+            return undefined;
+          });
+          if (bytes === undefined) {
+            this.#log.error({ session: session.name }, "a required proof cannot be made");
+            return undefined;
+          }
+          const message = createMessage(proof.MsgSubmitProofSchema, {
+            supplierOperatorAddress: head.operatorAddress,
+            sessionHeader: head.header,
+            proof: bytes,
+          });
+          return packAny(proof.MsgSubmitProofSchema, message);
+        },
+        isEarly: newest.heightBlocks < proofOpenHeight,
+      };
+    });
+    await this.#txs.send("proof", wanted, newest);
+  }
+
+  /** Notes what transactions have cost, each session its part. */
+  async #noteFees(sessions: readonly SessionEvidence[]): Promise<void> {
+    for (const { keys, feeUpokt } of await this.#txs.reconcile()) {
+      const count = BigInt(keys.length);
+      for (const [i, key] of keys.entries()) {
+        const [, name] = key.split(" ");
+        const session = sessions.find((one) => one.name === name);
+        const part = feeUpokt / count + (BigInt(i) < feeUpokt % count ? 1n : 0n);
+        await session?.update({ feesUpokt: session.state.feesUpokt + part });
+      }
+    }
+  }
+
+  /** Balance and figures. */
+  async #watch({ heightBlocks }: BlockMark): Promise<void> {
+    const { address } = this.#options.signer;
+    const { queries, store } = this.#modules;
+    const operator = address;
+    this.#metrics.set(SUPPLIER_HEIGHT, Number(heightBlocks), { operator });
+    const phases = store.sessions(address).map(({ state }) => state.phase);
+    for (const phase of ["open", "sealed", "claimed", "proven"] as const) {
+      this.#metrics.set(SUPPLIER_UNSETTLED, phases.filter((one) => one === phase).length, { operator, phase });
+    }
+    const balance = await queries.balance(address);
+    if (!balance.ok) return;
+    this.#metrics.set(SUPPLIER_BALANCE, Number(balance.value), { operator });
+    const lowUpokt = this.#options.lowBalanceUpokt ?? LOW_BALANCE_UPOKT;
+    const isLow = balance.value < lowUpokt;
+    if (isLow && !this.#isLow) {
+      this.#log.error(
+        { balanceUpokt: balance.value, lowUpokt },
+        "an operator's coins run out: without fees nothing is claimed or proven",
+      );
+    }
+    this.#isLow = isLow;
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#isEnded = true;
+    this.#listening[Symbol.dispose]();
+    await this.#work;
+    for (const { resolve } of this.#waiters) resolve();
+  }
+}

@@ -1,0 +1,97 @@
+import type { MetricSpec } from "@turnpike/base";
+
+/** Relays of a supplier, by what became of them. */
+export const SUPPLIER_RELAYS: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_supplier_evidence_relays_total",
+  help: "Served relays by what became of them: mined, below-difficulty, or refused because the session was sealed, the disk full or the relay too large.",
+  labels: ["service", "outcome"],
+};
+
+/** Sessions that ended. */
+export const SUPPLIER_SESSIONS: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_supplier_sessions_total",
+  help: "Sessions that ended: settled, or lost for the reason in the label.",
+  labels: ["service", "outcome"],
+};
+
+/** Sessions that are open or not settled yet. */
+export const SUPPLIER_UNSETTLED: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_supplier_unsettled_sessions",
+  help: "Sessions of an operator that are not settled, by how far they are.",
+  labels: ["operator", "phase"],
+};
+
+/** What settled claims were worth. */
+export const SUPPLIER_EXPECTED: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_supplier_expected_upokt_total",
+  help: "What the relays of ended sessions were worth by the session's parameters, in upokt, lost sessions included.",
+  labels: ["service"],
+};
+
+/** What settled claims were paid. */
+export const SUPPLIER_SETTLED: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_supplier_settled_upokt_total",
+  help: "What applications were charged for settled sessions, in upokt.",
+  labels: ["service"],
+};
+
+/** What of it the supplier's shareholders got. */
+export const SUPPLIER_REWARDS: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_supplier_rewards_upokt_total",
+  help: "What those who share the supplier's revenue received for settled sessions, in upokt.",
+  labels: ["service"],
+};
+
+/** Penalties for proofs that were missing or wrong. */
+export const SUPPLIER_PENALTIES: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_supplier_penalties_upokt_total",
+  help: "Taken from the supplier's stake because a required proof was missing or wrong, in upokt.",
+  labels: ["service"],
+};
+
+/** Transactions with claims and proofs. */
+export const SUPPLIER_TXS: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_supplier_txs_total",
+  help: "Transactions with claims or proofs: sent, sent again, included, failed in a block, refused by the node, or not sent because the node did not answer.",
+  labels: ["kind", "outcome"],
+};
+
+/** Coins that pay fees. */
+export const SUPPLIER_BALANCE: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_supplier_balance_upokt",
+  help: "Coins of an operator's account, which pay the fees of claims and proofs, in upokt.",
+  labels: ["operator"],
+  across: "max",
+};
+
+/** Newest block that claims and proofs were looked after at. */
+export const SUPPLIER_HEIGHT: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_supplier_claims_height_blocks",
+  help: "Newest block after which claims and proofs of an operator were looked after.",
+  labels: ["operator"],
+  across: "max",
+};
+
+/** All metrics of this package. */
+export const SUPPLIER_METRICS: readonly MetricSpec[] = [
+  SUPPLIER_RELAYS,
+  SUPPLIER_SESSIONS,
+  SUPPLIER_UNSETTLED,
+  SUPPLIER_EXPECTED,
+  SUPPLIER_SETTLED,
+  SUPPLIER_REWARDS,
+  SUPPLIER_PENALTIES,
+  SUPPLIER_TXS,
+  SUPPLIER_BALANCE,
+  SUPPLIER_HEIGHT,
+];
