@@ -5,7 +5,8 @@ import type { AddressInfo } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, suite, test } from "node:test";
-import { writePidFile } from "@turnpike/localnet";
+import { writePidFile } from "@turnpike/base";
+
 import type { Command } from "commander";
 import { runInProcess as run, runSpawned } from "../test/run-command.ts";
 import { program } from "./main.ts";

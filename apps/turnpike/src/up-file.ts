@@ -1,6 +1,6 @@
 import { closeSync, fstatSync, openSync, readFileSync, type Stats, statSync } from "node:fs";
 import { dirname, join, resolve } from "node:path";
-import { type Address, isLoopbackUrl, isRecord } from "@turnpike/base";
+import { type Address, isLoopbackUrl, isRecord, readPidFile } from "@turnpike/base";
 
 /** What `.turnpike/up.json` holds while everything that `turnpike up` runs answers. */
 export interface UpFile {
@@ -116,7 +116,6 @@ export function findUp(folder: string): FoundUp | undefined {
 
 /** True when a `turnpike up` is at work in the folder, or in one above it, and what it runs does not answer yet. */
 export async function isUpStarting(folder: string): Promise<boolean> {
-  const { readPidFile } = await import("@turnpike/localnet");
   for (let at = resolve(folder); ; at = dirname(at)) {
     const holder = await readPidFile(join(at, ".turnpike", "up.lock"));
     if (holder !== undefined) return findUp(at) === undefined;

@@ -81,4 +81,12 @@ export { hostOf, type Log, silentLog } from "./log.ts";
 export { isLoopbackUrl } from "./loopback.ts";
 export { type Labels, type MetricSpec, type Metrics, noMetrics } from "./metrics.ts";
 export { nearest } from "./nearest.ts";
+export {
+  commandLineOf,
+  isAlive,
+  type ProcessName,
+  readPidFile,
+  startOf,
+  writePidFile,
+} from "./processes.ts";
 export { noSpan, noTracer, type Span, type SpanAttributes, type Tracer } from "./tracing.ts";

@@ -155,10 +155,10 @@ export class ChainHead implements AsyncDisposable {
     const [oldest] = this.#marks.keys();
     if (oldest !== undefined && this.#marks.size > (this.#options.keepBlocks ?? KEEP_BLOCKS))
       this.#marks.delete(oldest);
-    for (const waiter of [...this.#waiters]) {
+    for (const waiter of this.#waiters) {
       if (heightBlocks >= waiter.heightBlocks) waiter.resolve(mark);
     }
-    for (const listener of [...this.#listeners]) {
+    for (const listener of this.#listeners) {
       try {
         listener(mark);
       } catch (cause) {
@@ -169,7 +169,7 @@ export class ChainHead implements AsyncDisposable {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#ended.abort();
-    for (const waiter of [...this.#waiters]) waiter.resolve(undefined);
+    for (const waiter of this.#waiters) waiter.resolve(undefined);
     await this.#work;
   }
 }

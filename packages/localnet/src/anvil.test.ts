@@ -3,11 +3,10 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
-import { isAppError, isRecord, silentLog } from "@turnpike/base";
+import { isAlive, isAppError, isRecord, silentLog } from "@turnpike/base";
 import { eventually } from "@turnpike/testkit";
 import { type Anvil, startAnvil } from "./anvil.ts";
 import { StateKeeper, saveChainState, trimChainState } from "./chain-state.ts";
-import { isAlive } from "./processes.ts";
 import { devRpc } from "./rpc.ts";
 import { fundGas } from "./token.ts";
 

@@ -6,9 +6,9 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
-import { AppError } from "@turnpike/base";
+import { AppError, commandLineOf } from "@turnpike/base";
 import { LOCAL_CHAIN_ID } from "./constants.ts";
-import { type ChildExit, childExit, commandLineOf, endChild, endWithParent } from "./processes.ts";
+import { type ChildExit, childExit, endChild, endWithParent } from "./processes.ts";
 import { devRpc } from "./rpc.ts";
 
 const run = promisify(execFile);

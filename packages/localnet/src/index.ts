@@ -19,7 +19,7 @@ export {
 export { type EvmGuard, type EvmGuardOptions, startEvmGuard } from "./evm-guard.ts";
 export { PASSED_EVM_METHODS } from "./evm-methods.ts";
 export { lyingToken, multicall3, smartWallet, testUsd, walletFactory } from "./generated/contracts.ts";
-export { endNamedProcess, type ProcessName, readPidFile, startOf, writePidFile } from "./pid-file.ts";
+export { endNamedProcess } from "./pid-file.ts";
 export {
   type PortSplitter,
   type PortSplitterOptions,
@@ -32,11 +32,9 @@ export { findPostgres, type PostgresPrograms } from "./postgres-programs.ts";
 export {
   type ChildExit,
   childExit,
-  commandLineOf,
   endChild,
   endProcess,
   endWithParent,
-  isAlive,
   isProgram,
   waitForExit,
 } from "./processes.ts";

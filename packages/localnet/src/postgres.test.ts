@@ -5,11 +5,10 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
 import { promisify } from "node:util";
-import { isAppError } from "@turnpike/base";
+import { commandLineOf, isAlive, isAppError } from "@turnpike/base";
 import pg from "pg";
 import { freePort, isPortFree } from "./ports.ts";
 import { endLeftoverPostgres, startPostgres } from "./postgres.ts";
-import { commandLineOf, isAlive } from "./processes.ts";
 
 async function query(url: string, text: string): Promise<readonly Record<string, unknown>[]> {
   const client = new pg.Client({ connectionString: url });

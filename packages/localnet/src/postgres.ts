@@ -5,11 +5,11 @@ import { chmod, chown, mkdir, mkdtemp, readFile, rm, stat, writeFile } from "nod
 import { tmpdir } from "node:os";
 import { join, resolve } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { AppError } from "@turnpike/base";
+import { AppError, isAlive } from "@turnpike/base";
 import pg from "pg";
 import { freePort } from "./ports.ts";
 import { findPostgres, type PostgresPrograms, postgresUser, type RunAs, runAs } from "./postgres-programs.ts";
-import { type ChildExit, childExit, endChild, endProcess, endWithParent, isAlive, isProgram } from "./processes.ts";
+import { type ChildExit, childExit, endChild, endProcess, endWithParent, isProgram } from "./processes.ts";
 
 /** Options of {@link startPostgres}. */
 export interface PostgresOptions {

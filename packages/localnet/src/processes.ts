@@ -1,44 +1,9 @@
 import type { ChildProcess } from "node:child_process";
-import { execFile } from "node:child_process";
-import { readFile } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
-import { promisify } from "node:util";
-import { isRecord } from "@turnpike/base";
-
-const run = promisify(execFile);
+import { commandLineOf, isRecord } from "@turnpike/base";
 
 function codeOf(error: unknown): unknown {
   return isRecord(error) ? error.code : undefined;
-}
-
-/** True when a process has this id; it may be anybody's. */
-export function isAlive(pid: number): boolean {
-  try {
-    process.kill(pid, 0);
-    return true;
-  } catch (error) {
-    return codeOf(error) === "EPERM";
-  }
-}
-
-/** The command line of a process as its arguments; undefined when there is no such process, or it has ended. */
-export async function commandLineOf(pid: number): Promise<readonly string[] | undefined> {
-  if (!isAlive(pid)) return undefined;
-  if (process.platform === "linux") {
-    try {
-      // an ended process that nobody has waited for has an empty command line
-      const text = await readFile(`/proc/${pid}/cmdline`, "utf8");
-      return text === "" ? undefined : text.replace(/\0$/, "").split("\0");
-    } catch {
-      return undefined;
-    }
-  }
-  try {
-    const { stdout } = await run("ps", ["-o", "command=", "-p", String(pid)]);
-    return stdout.trim() === "" ? undefined : stdout.trim().split(" ");
-  } catch {
-    return undefined;
-  }
 }
 
 /**

@@ -49,7 +49,7 @@ export async function startSupplier(
   const queries = new PocketQueries({ briefMs: 0 }, { client, clock: systemClock });
   const store = stack.use(
     await RelayStore.open(
-      { folder, operators: [party.address], leastFreeBytes: 0, ...options.store },
+      { folder, operators: [party.address], leastFreeBytes: 0, isMachineWideLock: false, ...options.store },
       { clock, termsOf: termsOfQueries(queries), ...observed },
     ),
   );

@@ -1,7 +1,7 @@
 import { readdir, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { AppError } from "@turnpike/base";
-import { endProcess, type ProcessName, readPidFile } from "@turnpike/localnet";
+import { AppError, type ProcessName, readPidFile } from "@turnpike/base";
+import { endProcess } from "@turnpike/localnet";
 import { bridgeDown, bridgeUp, nodeDown, processesOf } from "./network.ts";
 import { bridgeAddress, bridgeName, networkNames, type Testnet, type TestnetNode } from "./plan.ts";
 import { callIp } from "./programs.ts";

@@ -6,8 +6,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { after, suite, test } from "node:test";
-import { isAppError } from "@turnpike/base";
-import { commandLineOf } from "@turnpike/localnet";
+import { commandLineOf, isAppError } from "@turnpike/base";
+
 import { eventually } from "@turnpike/testkit";
 import { runCommand } from "../../test/chain-part.ts";
 import { addressesOf, bridgeName, networkNames, type Testnet, type TestnetNode } from "./plan.ts";

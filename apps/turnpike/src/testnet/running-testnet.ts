@@ -1,7 +1,7 @@
 import { mkdir, rm } from "node:fs/promises";
-import { AppError, type Clock } from "@turnpike/base";
+import { AppError, type Clock, writePidFile } from "@turnpike/base";
 import type { Environment } from "@turnpike/config";
-import { writePidFile } from "@turnpike/localnet";
+
 import { AskedStarts } from "./asked-starts.ts";
 import { dropBridge, dropNode, ensureBridge, refuseRunner, runnerFile } from "./leftovers.ts";
 import { linkTo, nodeUp } from "./network.ts";

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { closeSync, fstatSync, openSync, renameSync, statSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
-import { AppError, type Log } from "@turnpike/base";
+import { AppError, type Log, writePidFile } from "@turnpike/base";
 import {
   childExit,
   createDocumentDigest,
@@ -15,7 +15,6 @@ import {
   startEvmGuard,
   startPostgres,
   trimChainState,
-  writePidFile,
 } from "@turnpike/localnet";
 import { EMPTY_BLOCK_SECONDS } from "./configs.ts";
 import { untilOk } from "./http-ready.ts";

@@ -3,9 +3,9 @@ import { chmod, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "n
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { afterEach, beforeEach, suite, test } from "node:test";
-import { type ErrorCode, isAppError } from "@turnpike/base";
+import { type ErrorCode, isAlive, isAppError, writePidFile } from "@turnpike/base";
 import { loadConfig, relayerKeys } from "@turnpike/config";
-import { freePort, isAlive, startAnvil, writePidFile } from "@turnpike/localnet";
+import { freePort, startAnvil } from "@turnpike/localnet";
 import type { UpFile } from "../up-file.ts";
 import { configText, localConfig } from "./configs.ts";
 import { localKeys } from "./keys.ts";

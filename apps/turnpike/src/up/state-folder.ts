@@ -1,16 +1,8 @@
 import { randomBytes } from "node:crypto";
 import { chmod, mkdir, readdir, readFile, rename, rm, rmdir, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { AppError, isRecord } from "@turnpike/base";
-import {
-  anvilUrlOf,
-  endLeftoverPostgres,
-  endNamedProcess,
-  readPidFile,
-  saveChainState,
-  writeAtomically,
-  writePidFile,
-} from "@turnpike/localnet";
+import { AppError, isRecord, readPidFile, writePidFile } from "@turnpike/base";
+import { anvilUrlOf, endLeftoverPostgres, endNamedProcess, saveChainState, writeAtomically } from "@turnpike/localnet";
 import type { StateLayout } from "./layout.ts";
 
 /** Format of the state folder; another number means that this version cannot read it. */

@@ -184,7 +184,7 @@ suite("nextAction", () => {
             height < sealFrom || (day?.isRelayOpen === true && height < world.windows.claimCloseHeight - 2n);
           if (isGood(day) && !mayWait) chances.push(height);
         }
-        if (chances.length > 0) assert.ok(world.rootsOnChain.length > 0, `a chance at ${chances} was missed`);
+        if (chances.length > 0) assert.ok(world.rootsOnChain.length > 0, `a chance at ${chances.join()} was missed`);
         assert.ok(new Set(world.rootsOnChain).size <= 1);
       }),
       { numRuns: 3_000 },
@@ -204,7 +204,7 @@ suite("nextAction", () => {
           if (height > claimTo && isGood(all[Number(height - SESSION_END)])) chances.push(height);
         }
         if (chances.length === 0) return;
-        assert.equal(world.settlement?.kind, "settled", `a chance at ${chances} was missed`);
+        assert.equal(world.settlement?.kind, "settled", `a chance at ${chances.join()} was missed`);
       }),
       { numRuns: 3_000 },
     );

@@ -13,6 +13,7 @@ import {
 } from "@turnpike/base";
 import type { SessionHeader } from "@turnpike/protocol";
 import { SUPPLIER_RELAYS } from "../metrics.ts";
+import { lockOperator } from "../operator/operator-lock.ts";
 import type { WriteAll } from "./relay-log.ts";
 import { LOG_FILE, SessionEvidence, type SessionEvidenceModules, sessionFolderName } from "./session-evidence.ts";
 import type { AppendResult, BeginFault, BegunRelay, InFlight, ServedRelay, TermsSource } from "./types.ts";
@@ -32,6 +33,8 @@ export interface RelayStoreOptions {
   readonly leastFreeBytes?: number;
   /** Most sessions of all operators that are not settled; 4,096 by default. Each open one holds a file. */
   readonly maxSessions?: number;
+  /** Keep processes with other state folders on this machine from the operators' keys, too; true by default. */
+  readonly isMachineWideLock?: boolean;
   /** How long the log of a settled session is kept; 3,600,000 by default. */
   readonly keepLogsMs?: number;
   /** How long what is known of a settled session is kept; 604,800,000 (a week) by default. Its sums stay. */
@@ -51,6 +54,7 @@ export interface RelayStoreModules {
   readonly freeBytes?: (folder: string) => Promise<number>;
 }
 
+const LOCK_FILE = "operator.lock";
 const FSYNC_MS = 200;
 const LEAST_FREE_BYTES = 67_108_864;
 const MAX_SESSIONS = 4_096;
@@ -71,7 +75,9 @@ async function freeBytesOf(folder: string): Promise<number> {
   return bavail * bsize;
 }
 
-const refuse = (fault: BeginFault, text = FAULT_TEXTS[fault]): BegunRelay => ({ ok: false, fault, text });
+type Refused = Extract<BegunRelay, { ok: false }>;
+
+const refuse = (fault: BeginFault, text = FAULT_TEXTS[fault]): Refused => ({ ok: false, fault, text });
 
 /**
  * The evidence of all relays that this process serves, by operator and session. A relay's answer may leave once
@@ -84,7 +90,8 @@ export class RelayStore implements AsyncDisposable {
   readonly #log: Log;
   readonly #faults: FaultPoints;
   readonly #sessions = new Map<string, SessionEvidence>();
-  readonly #beginning = new Map<string, Promise<SessionEvidence | BeginFault | string>>();
+  readonly #beginning = new Map<string, Promise<SessionEvidence | Refused>>();
+  readonly #locks = new AsyncDisposableStack();
   #syncTimer: NodeJS.Timeout | undefined;
   #hasRoom = true;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
@@ -95,6 +102,7 @@ export class RelayStore implements AsyncDisposable {
       fsyncMs: FSYNC_MS,
       leastFreeBytes: LEAST_FREE_BYTES,
       maxSessions: MAX_SESSIONS,
+      isMachineWideLock: true,
       keepLogsMs: 3_600_000,
       keepSessionsMs: 604_800_000,
       ...options,
@@ -105,8 +113,9 @@ export class RelayStore implements AsyncDisposable {
   }
 
   /**
-   * Opens the evidence of a state folder: sessions that are served go on, with the relays that were written down.
-   * @throws AppError EVIDENCE_FOLDER when the folder cannot be used
+   * Opens the evidence of a state folder, and holds the operators' keys for this process: sessions that are served go on, with
+   * the relays that were written down.
+   * @throws AppError OPERATOR_KEY_HELD when another process has a key, EVIDENCE_FOLDER when the folder cannot be used
    */
   static async open(options: RelayStoreOptions, modules: RelayStoreModules): Promise<RelayStore> {
     const store = new RelayStore(options, modules);
@@ -139,8 +148,7 @@ export class RelayStore implements AsyncDisposable {
     if (!(await this.#isRoomLeft())) return refuse("full");
     const known = this.session(operatorAddress, header.sessionId);
     const session = known ?? (await this.#beginSession(operatorAddress, header));
-    if (typeof session === "string")
-      return session in FAULT_TEXTS ? refuse(session as BeginFault) : refuse("unavailable", session);
+    if (!(session instanceof SessionEvidence)) return session;
     if (!session.isOpen) return refuse("sealed");
     if (session.isFull) return refuse("full");
     const leave = session.enter();
@@ -213,7 +221,7 @@ export class RelayStore implements AsyncDisposable {
     return hasRoom;
   }
 
-  #beginSession(operatorAddress: string, header: SessionHeader): Promise<SessionEvidence | BeginFault | string> {
+  #beginSession(operatorAddress: string, header: SessionHeader): Promise<SessionEvidence | Refused> {
     const key = `${operatorAddress} ${header.sessionId}`;
     const known = this.#beginning.get(key);
     if (known !== undefined) return known;
@@ -226,14 +234,14 @@ export class RelayStore implements AsyncDisposable {
     key: string,
     operatorAddress: string,
     header: SessionHeader,
-  ): Promise<SessionEvidence | BeginFault | string> {
+  ): Promise<SessionEvidence | Refused> {
     if (!this.#options.operators.includes(operatorAddress)) {
       throw new AppError("INTERNAL", { message: `${operatorAddress} is not an operator of this store.` });
     }
     const unsettled = [...this.#sessions.values()].filter(({ state }) => state.outcome === undefined).length;
-    if (this.#isClosed || unsettled >= this.#options.maxSessions) return "full";
+    if (this.#isClosed || unsettled >= this.#options.maxSessions) return refuse("full");
     const terms = await this.#modules.termsOf(header);
-    if (!terms.ok) return terms.text;
+    if (!terms.ok) return refuse("unavailable", terms.text);
     const head = { operatorAddress, header, terms: terms.value };
     const folder = join(this.#options.folder, operatorAddress, sessionFolderName(head));
     let isNew = false;
@@ -247,7 +255,7 @@ export class RelayStore implements AsyncDisposable {
       this.#log.error({ cause, folder }, "a session cannot be written down: its relays are refused");
       // An old folder holds evidence that could not be read.
       if (isNew) await rm(folder, { recursive: true, force: true }).catch(() => {});
-      return "full";
+      return refuse("full");
     }
   }
 
@@ -261,6 +269,9 @@ export class RelayStore implements AsyncDisposable {
       const message = `${folder} cannot be used for evidence: ${cause instanceof Error ? cause.message : ""}.`;
       throw new AppError("EVIDENCE_FOLDER", { message, cause });
     }
+    const { folder: stateFolder, isMachineWideLock: isMachineWide } = this.#options;
+    const lock = { operatorAddress, folder: stateFolder, lockFile: join(folder, LOCK_FILE), isMachineWide };
+    this.#locks.use(await lockOperator(lock, { clock: this.#modules.clock }));
     for (const name of names) {
       if (!/^\d+-/.test(name)) continue;
       await this.#openSession(join(folder, name));
@@ -307,5 +318,6 @@ export class RelayStore implements AsyncDisposable {
     clearTimeout(this.#syncTimer);
     await Promise.all(this.#beginning.values());
     for (const session of this.#sessions.values()) await session.unload();
+    await this.#locks.disposeAsync();
   }
 }

@@ -5,14 +5,17 @@ import type { LossReason, RelayCounts, SessionHead, SessionOutcome, SessionPhase
 const FORMAT = 1;
 const PHASES: readonly SessionPhase[] = ["open", "sealed", "claimed", "proven", "settled", "lost"];
 
-const texts = (value: unknown): unknown =>
+const jsonOf = (value: object): string =>
   JSON.stringify(value, (_, inner: unknown) => (typeof inner === "bigint" ? `${inner}` : inner));
 
 /** The head of a log as JSON. */
 export function headText({ operatorAddress, header, terms }: SessionHead): string {
-  return String(
-    texts({ format: FORMAT, operatorAddress, header, terms: { ...terms, targetHash: bytesToHex(terms.targetHash) } }),
-  );
+  return jsonOf({
+    format: FORMAT,
+    operatorAddress,
+    header,
+    terms: { ...terms, targetHash: bytesToHex(terms.targetHash) },
+  });
 }
 
 class Malformed extends TypeError {}
@@ -103,7 +106,7 @@ export function parseHead(source: string): SessionHead | undefined {
 export function stateText(head: SessionHead, state: SessionState, counts: RelayCounts): string {
   const { claim } = state;
   const shown = claim === undefined ? state : { ...state, claim: { ...claim, rootHash: bytesToHex(claim.rootHash) } };
-  return `${texts({ format: FORMAT, head: headText(head), state: shown, counts })}\n`;
+  return `${jsonOf({ format: FORMAT, head: headText(head), state: shown, counts })}\n`;
 }
 
 function outcomeOf(value: unknown): SessionOutcome {
