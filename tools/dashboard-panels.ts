@@ -419,5 +419,39 @@ const CHAIN: Dashboard = {
   ],
 };
 
+const SUPPLIER: Dashboard = {
+  file: "supplier",
+  title: "Turnpike: supplier",
+  rows: [
+    {
+      title: "Money",
+      panels: [
+        graph(
+          "upokt a second: worth, charged, received",
+          "short",
+          [`sum(rate(turnpike_supplier_expected_upokt_total${RATE}))`, "worth"],
+          [`sum(rate(turnpike_supplier_settled_upokt_total${RATE}))`, "charged"],
+          [`sum(rate(turnpike_supplier_rewards_upokt_total${RATE}))`, "received"],
+        ),
+        events("Ended sessions by outcome", "turnpike_supplier_sessions_total", "service, outcome"),
+        events("Penalties (upokt)", "turnpike_supplier_penalties_upokt_total", "service"),
+      ],
+    },
+    {
+      title: "Claims and proofs",
+      panels: [
+        level("Sessions that are not settled", "turnpike_supplier_unsettled_sessions", "operator, phase"),
+        events("Transactions by kind and outcome", "turnpike_supplier_txs_total", "kind, outcome"),
+        graph("Coins for fees (upokt)", "short", ["turnpike_supplier_balance_upokt", "{{operator}}"]),
+        graph("Height that was looked after", "short", ["turnpike_supplier_claims_height_blocks", "{{operator}}"]),
+      ],
+    },
+    {
+      title: "Evidence",
+      panels: [rate("Relays by what became of them", "turnpike_supplier_evidence_relays_total", "service, outcome")],
+    },
+  ],
+};
+
 /** All dashboards. */
-export const DASHBOARDS: readonly Dashboard[] = [GATEWAY, PAYMENT, RELAY, PORTAL, SEARCH, CHAIN];
+export const DASHBOARDS: readonly Dashboard[] = [GATEWAY, PAYMENT, RELAY, PORTAL, SEARCH, CHAIN, SUPPLIER];

@@ -9,6 +9,7 @@ const OPEN: Readonly<Record<string, string>> = {
   "packages/gateway/src/http/server.ts": "the paid routes and the free relay, which are for every web page",
   "packages/localnet/src/port-splitter.ts": "passes bytes on to servers that check",
   "packages/localnet/src/ports.ts": "looks whether a port is free",
+  "packages/supplier/src/operator/operator-lock.ts": "an abstract socket of this machine, which no web page reaches",
 };
 
 test("every HTTP server says for which hosts it answers: DNS rebinding makes any web page its caller", () => {

@@ -1,6 +1,7 @@
 export { ClaimRunner, type ClaimRunnerModules, type ClaimRunnerOptions } from "./claims/claim-runner.ts";
 export { RelayStore, type RelayStoreModules, type RelayStoreOptions } from "./evidence/relay-store.ts";
 export { SessionEvidence } from "./evidence/session-evidence.ts";
+export { jsonText } from "./evidence/session-json.ts";
 export { termsOfQueries } from "./evidence/terms.ts";
 export type {
   AppendResult,
@@ -19,3 +20,12 @@ export type {
   TermsSource,
 } from "./evidence/types.ts";
 export { SUPPLIER_METRICS } from "./metrics.ts";
+export type { LossSums, MoneySums, RelaySums, SupplySums } from "./money/sums.ts";
+export {
+  type OperatorReport,
+  readSupplyReport,
+  type SessionReport,
+  type SupplyReport,
+  supplyReport,
+} from "./money/supply-report.ts";
+export { lockOperator, type OperatorLockOptions } from "./operator/operator-lock.ts";

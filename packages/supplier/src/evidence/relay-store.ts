@@ -13,6 +13,8 @@ import {
 } from "@turnpike/base";
 import type { SessionHeader } from "@turnpike/protocol";
 import { SUPPLIER_RELAYS } from "../metrics.ts";
+import { addPastSums, PAST_FILE, type PastSums, readPastSums } from "../money/past-sums.ts";
+import { sumsOf } from "../money/sums.ts";
 import { lockOperator } from "../operator/operator-lock.ts";
 import type { WriteAll } from "./relay-log.ts";
 import { LOG_FILE, SessionEvidence, type SessionEvidenceModules, sessionFolderName } from "./session-evidence.ts";
@@ -91,6 +93,7 @@ export class RelayStore implements AsyncDisposable {
   readonly #faults: FaultPoints;
   readonly #sessions = new Map<string, SessionEvidence>();
   readonly #beginning = new Map<string, Promise<SessionEvidence | Refused>>();
+  readonly #past = new Map<string, PastSums>();
   readonly #locks = new AsyncDisposableStack();
   #syncTimer: NodeJS.Timeout | undefined;
   #hasRoom = true;
@@ -167,16 +170,45 @@ export class RelayStore implements AsyncDisposable {
     return await one.append(relay);
   }
 
-  /** Removes what settled sessions leave, when its time is over. */
+  /** Sums of an operator's sessions that are not kept by themselves any more. */
+  pastSums(operatorAddress: string): PastSums {
+    return this.#past.get(operatorAddress) ?? { services: {}, added: [] };
+  }
+
+  /** Removes what settled sessions leave, when its time is over: first the logs, later all but the sums. */
   async prune(): Promise<void> {
     const now = this.#modules.clock.nowMs();
-    for (const [key, session] of this.#sessions) {
-      const { outcome, finishedAtMs } = session.state;
-      if (outcome === undefined || finishedAtMs === undefined) continue;
-      if (now - finishedAtMs >= this.#options.keepSessionsMs) {
-        this.#sessions.delete(key);
-        await session.remove();
-      } else if (now - finishedAtMs >= this.#options.keepLogsMs) await session.removeLog();
+    for (const operator of this.#options.operators) {
+      const ages = this.sessions(operator).flatMap((session) => {
+        const { finishedAtMs } = session.state;
+        return finishedAtMs === undefined ? [] : [{ session, ageMs: now - finishedAtMs }];
+      });
+      const old = ages.filter(({ ageMs }) => ageMs >= this.#options.keepSessionsMs).map(({ session }) => session);
+      if (old.length > 0) await this.#removeSessions(operator, old);
+      for (const { session, ageMs } of ages) {
+        if (ageMs >= this.#options.keepLogsMs && !old.includes(session)) await session.removeLog();
+      }
+    }
+  }
+
+  async #removeSessions(operator: string, sessions: readonly SessionEvidence[]): Promise<void> {
+    const file = join(this.#options.folder, operator, PAST_FILE);
+    const rows = sessions.map((session) => ({
+      name: session.name,
+      serviceId: session.head.header.serviceId,
+      sums: sumsOf(session),
+    }));
+    const past = this.pastSums(operator);
+    const left: string[] = [];
+    for (const name of past.added) {
+      await rm(join(this.#options.folder, operator, name), { recursive: true, force: true }).catch(() =>
+        left.push(name),
+      );
+    }
+    this.#past.set(operator, await addPastSums(file, { ...past, added: left }, rows));
+    for (const session of sessions) {
+      this.#sessions.delete(`${operator} ${session.head.header.sessionId}`);
+      await session.remove();
     }
   }
 
@@ -272,8 +304,14 @@ export class RelayStore implements AsyncDisposable {
     const { folder: stateFolder, isMachineWideLock: isMachineWide } = this.#options;
     const lock = { operatorAddress, folder: stateFolder, lockFile: join(folder, LOCK_FILE), isMachineWide };
     this.#locks.use(await lockOperator(lock, { clock: this.#modules.clock }));
+    const past = await readPastSums(join(folder, PAST_FILE));
+    this.#past.set(operatorAddress, past);
     for (const name of names) {
       if (!/^\d+-/.test(name)) continue;
+      if (past.added.includes(name)) {
+        await rm(join(folder, name), { recursive: true, force: true });
+        continue;
+      }
       await this.#openSession(join(folder, name));
     }
   }

@@ -22,7 +22,8 @@ export interface SessionEvidenceModules {
 
 /** Name of the relay log in a session's folder. */
 export const LOG_FILE = "relays.log";
-const STATE_FILE = "session.json";
+/** Name of its state file. */
+export const STATE_FILE = "session.json";
 const MAX_PROOF_BYTES = 1_000_000;
 /** A node's mempool takes transactions of a megabyte; the rest is for the digests beside the leaf. */
 export const MAX_RELAY_BYTES = 917_504;
@@ -84,6 +85,7 @@ export class SessionEvidence {
   #uncounted = { belowDifficulty: 0, repeated: 0 };
   #loading: Promise<Mined> | undefined;
   #isSealing = false;
+  #isLogRemoved = false;
   #inFlight = 0;
   #lastSave: Promise<void> = Promise.resolve();
 
@@ -355,8 +357,10 @@ export class SessionEvidence {
 
   /** Removes the log: nothing needs it after the settlement. What is known of the session stays. */
   async removeLog(): Promise<void> {
+    if (this.#isLogRemoved) return;
     await this.unload();
     await rm(join(this.#folder, LOG_FILE), { force: true });
+    this.#isLogRemoved = true;
   }
 
   /** Removes everything. */
