@@ -6,6 +6,7 @@ import { chainParty, startTestChain, type TestChain, type TestChainOptions } fro
 import { ClaimRunner, type ClaimRunnerOptions } from "../src/claims/claim-runner.ts";
 import { RelayStore, type RelayStoreOptions } from "../src/evidence/relay-store.ts";
 import { termsOfQueries } from "../src/evidence/terms.ts";
+import type { SessionState } from "../src/evidence/types.ts";
 import { makeRelay } from "./relays.ts";
 import { scratchFolder } from "./sessions.ts";
 
@@ -111,6 +112,24 @@ export class SupplierRig implements AsyncDisposable {
   async block(): Promise<void> {
     await this.chain.produce();
     await this.supplier?.runner.processed(this.chain.heightBlocks);
+  }
+
+  /** Does something while the node does not answer. */
+  async dead(what: () => Promise<void>): Promise<void> {
+    await this.chain.stopRpc();
+    await what();
+    await this.chain.startRpc();
+  }
+
+  /** Waits until the supplier has worked after a block. */
+  async seen(heightBlocks: bigint): Promise<void> {
+    await this.running.runner.processed(heightBlocks);
+  }
+
+  /** What the supplier knows of a session. */
+  stateOf({ sessionId }: SessionHeader): SessionState {
+    const { store, operator } = this.running;
+    return (store.session(operator, sessionId) ?? assert.fail("the session is not there")).state;
   }
 
   async reach(heightBlocks: bigint): Promise<void> {

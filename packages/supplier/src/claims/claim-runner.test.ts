@@ -1,8 +1,13 @@
 import assert from "node:assert/strict";
+import { readFile, writeFile } from "node:fs/promises";
 import { suite, test } from "node:test";
-import { claimedUpokt } from "@turnpike/protocol";
+import { bytesToHex, type Log, silentLog } from "@turnpike/base";
+import { moduleAddress, sha256 } from "@turnpike/crypto";
+import { authz, bank, createMessage, packAny, proof, service } from "@turnpike/proto";
+import { claimedUpokt, type SessionHeader } from "@turnpike/protocol";
 import { chainParty } from "@turnpike/testkit";
 import { SupplierRig } from "../../test/supplier-rig.ts";
+import { supplyReport } from "../money/supply-report.ts";
 
 const ALWAYS = { params: { proof: { proof_request_probability: 1 } } };
 const BASE_TARGET = new Uint8Array(32).fill(255);
@@ -16,6 +21,12 @@ async function upokt(rig: SupplierRig, name: string): Promise<bigint> {
 async function stake(rig: SupplierRig, name = "app"): Promise<bigint> {
   const found = await rig.running.queries.application(chainParty(name).address, { fresh: true });
   return BigInt((found.ok ? found.value.stake?.amount : undefined) ?? assert.fail("no stake"));
+}
+
+/** A log that keeps its errors. */
+function listening(errors: string[]): Log {
+  const log: Log = { ...silentLog, error: (_, message) => void errors.push(message), child: () => log };
+  return log;
 }
 
 suite("ClaimRunner", () => {
@@ -84,5 +95,275 @@ suite("ClaimRunner", () => {
       new Set(sessions.map(({ state }) => state.outcome?.kind === "settled" && state.outcome.settledUpokt)),
       new Set([4_200n, 8_400n, 12_600n]),
     );
+  });
+
+  test("a node that is dead for most of both windows costs nothing", async () => {
+    await using rig = await SupplierRig.start(ALWAYS);
+    const header = await rig.serve(3);
+    await rig.reach(7n);
+    // Claims are taken until block 14: one that is sent after block 13 is the last in time.
+    await rig.dead(() => rig.chain.reach(13n));
+    await rig.seen(13n);
+    await rig.block();
+    assert.equal(rig.stateOf(header).phase, "claimed");
+    await rig.dead(() => rig.chain.reach(21n));
+    await rig.seen(21n);
+    await rig.block();
+    const { phase, outcome } = rig.stateOf(header);
+    assert.equal(phase, "settled");
+    assert.ok(outcome?.kind === "settled" && outcome.settledUpokt === 12_600n);
+  });
+
+  test("a claim that could not be in its window is reported as lost, with the reason, and is in the sums", async () => {
+    await using rig = await SupplierRig.start(ALWAYS);
+    const header = await rig.serve(3);
+    await rig.dead(() => rig.chain.reach(14n));
+    await rig.seen(14n);
+    const { outcome, claim } = rig.stateOf(header);
+    assert.ok(outcome?.kind === "lost");
+    assert.deepEqual([outcome.why, claim?.expectedUpokt], ["claim-window-missed", 12_600n]);
+    const [operator] = supplyReport(rig.running.store, [rig.running.operator]).operators;
+    assert.deepEqual(operator?.all.lost, {
+      "claim-window-missed": { sessions: 1, relays: 3n, expectedUpokt: 12_600n },
+    });
+  });
+
+  test("a missed proof is reported with the penalty that the chain took", async () => {
+    await using rig = await SupplierRig.start(ALWAYS);
+    const header = await rig.serve(3);
+    await rig.reach(10n);
+    assert.equal(rig.stateOf(header).phase, "claimed");
+    await rig.dead(() => rig.chain.reach(22n));
+    await rig.seen(22n);
+    const { outcome } = rig.stateOf(header);
+    assert.ok(outcome?.kind === "lost");
+    assert.deepEqual([outcome.why, outcome.penaltyUpokt], ["proof-missing", 1_000_000n]);
+  });
+
+  test("transactions that a node lost are sent again, and one that it keeps losing is replaced", async () => {
+    await using rig = await SupplierRig.start(ALWAYS);
+    const header = await rig.serve(3);
+    const sent: string[] = [];
+    const { client } = rig.running;
+    const broadcast = client.broadcast.bind(client);
+    let isLosing = true;
+    client.broadcast = async (bytes, ...rest) => {
+      const hash = bytesToHex(sha256(bytes));
+      sent.push(hash);
+      return isLosing ? { hash, code: 0, codespace: "", log: "" } : await broadcast(bytes, ...rest);
+    };
+    await rig.reach(11n);
+    assert.equal(rig.stateOf(header).phase, "sealed");
+    assert.equal(sent.length, 4);
+    assert.equal(new Set(sent.slice(0, 3)).size, 1);
+    assert.notEqual(sent[3], sent[0]);
+    isLosing = false;
+    await rig.reach(13n);
+    assert.equal(rig.stateOf(header).phase, "claimed");
+  });
+
+  test("a supplier that was restarted after every block forfeits nothing and claims once", async () => {
+    await using rig = await SupplierRig.start(ALWAYS);
+    const header = await rig.serve(3);
+    const roots = new Set<string>();
+    while (rig.chain.heightBlocks < 22n) {
+      await rig.block();
+      await rig.stopSupplier();
+      await rig.startSupplier();
+      await rig.running.runner.processed(rig.chain.heightBlocks);
+      const { claim } = rig.stateOf(header);
+      if (claim !== undefined) roots.add(bytesToHex(claim.rootHash));
+    }
+    const { outcome } = rig.stateOf(header);
+    assert.ok(outcome?.kind === "settled" && outcome.settledUpokt === 12_600n);
+    assert.equal(roots.size, 1);
+  });
+
+  test("without a proof that the chain wants none is sent", async () => {
+    const never = {
+      proof_request_probability: 0,
+      proof_requirement_threshold: { denom: "upokt", amount: "1000000000" },
+    };
+    await using rig = await SupplierRig.start({ params: { proof: never } });
+    const header = await rig.serve(3);
+    await rig.reach(22n);
+    const { outcome, isProofRequired, provenHeightBlocks } = rig.stateOf(header);
+    assert.ok(outcome?.kind === "settled");
+    assert.deepEqual([isProofRequired, provenHeightBlocks], [false, undefined]);
+    const txs = await rig.running.client.searchTxs({ query: "tx.height>0", page: 1, perPage: 10, newestFirst: false });
+    assert.equal(txs.total, 1n);
+  });
+
+  test("a proof is sent where the threshold or the chain's sample wants one, as the chain decides it", async () => {
+    const names = Array.from({ length: 8 }, (_, i) => `app${i}`);
+    const applications = Object.fromEntries(names.map((name) => [name, { service: "eth", gateways: ["gateway"] }]));
+    const half = {
+      proof_request_probability: 0.5,
+      proof_requirement_threshold: { denom: "upokt", amount: "1000000000" },
+    };
+    await using rig = await SupplierRig.start({ params: { proof: half }, applications });
+    const headers = [];
+    for (const name of names) headers.push(await rig.serve(2, name));
+    await rig.reach(22n);
+    for (const header of headers) assert.equal(rig.stateOf(header).phase, "settled");
+    const required = headers.filter((header) => rig.stateOf(header).isProofRequired);
+    const proven = headers.filter((header) => rig.stateOf(header).provenHeightBlocks !== undefined);
+    assert.deepEqual(proven, required);
+  });
+
+  test("a proof that a change of parameters makes necessary in the middle of the window is sent", async () => {
+    const never = {
+      proof_request_probability: 0,
+      proof_requirement_threshold: { denom: "upokt", amount: "1000000000" },
+    };
+    await using rig = await SupplierRig.start({ params: { proof: never } });
+    const header = await rig.serve(3);
+    await rig.reach(17n);
+    assert.equal(rig.stateOf(header).isProofRequired, false);
+    const params = await rig.running.queries.proofParams({ fresh: true });
+    assert.ok(params.ok);
+    const update = createMessage(proof.MsgUpdateParamsSchema, {
+      authority: moduleAddress("gov"),
+      params: { ...params.value, proofRequestProbability: 1 },
+    });
+    const exec = createMessage(authz.MsgExecSchema, {
+      grantee: chainParty("dao").address,
+      msgs: [packAny(proof.MsgUpdateParamsSchema, update)],
+    });
+    const { client } = rig.running;
+    const signed = await client.sign(chainParty("dao"), [packAny(authz.MsgExecSchema, exec)]);
+    assert.equal((await client.broadcast(signed)).code, 0);
+    await rig.reach(20n);
+    assert.deepEqual([rig.stateOf(header).isProofRequired, rig.stateOf(header).phase], [true, "proven"]);
+    await rig.reach(22n);
+    assert.equal(rig.stateOf(header).phase, "settled");
+  });
+
+  test("compute units, difficulty and prices that change in the middle of a session are for later ones", async () => {
+    await using rig = await SupplierRig.start(ALWAYS);
+    const first = await rig.serve(2);
+    const owner = chainParty("service-owner");
+    const message = createMessage(service.MsgAddServiceSchema, {
+      ownerAddress: owner.address,
+      service: { id: "eth", name: "eth", computeUnitsPerRelay: 7n, ownerAddress: owner.address },
+    });
+    const { client } = rig.running;
+    const signed = await client.sign(owner, [packAny(service.MsgAddServiceSchema, message)]);
+    assert.equal((await client.broadcast(signed)).code, 0);
+    await rig.block();
+    assert.equal((await rig.serve(1)).sessionId, first.sessionId);
+    await rig.reach(7n);
+    const second = await rig.serve(4);
+    await rig.reach(28n);
+    const of = (header: SessionHeader) => [rig.stateOf(header).phase, rig.stateOf(header).claim?.computeUnits];
+    assert.deepEqual(
+      [of(first), of(second)],
+      [
+        ["settled", 300n],
+        ["settled", 28n],
+      ],
+    );
+  });
+
+  test("relays that no supplier of the session served keep no others from being claimed", async () => {
+    const errors: string[] = [];
+    const log = listening(errors);
+    await using rig = await SupplierRig.start(ALWAYS, { log });
+    const header = await rig.serve(2);
+    const { store, operator } = rig.running;
+    const wrong = { ...header, sessionId: "00".repeat(32) };
+    const [relay] = rig.relays(wrong, 1);
+    assert.equal(
+      await store.append({ operatorAddress: operator, header: wrong, relay: relay ?? assert.fail() }),
+      "mined",
+    );
+    await rig.reach(22n);
+    assert.equal(rig.stateOf(header).phase, "settled");
+    const { outcome } = rig.stateOf(wrong);
+    assert.ok(outcome?.kind === "lost" && outcome.why === "claim-window-missed");
+    assert.ok(errors.includes("the chain refuses a claim or proof"));
+  });
+
+  test("a claim that is worth less than its fees is made, unless the operator does not want it", async () => {
+    const dear = { claims: { feeFor: () => [{ denom: "upokt", amount: 3_000n }] } };
+    for (const skipUnprofitable of [false, true]) {
+      await using rig = await SupplierRig.start(ALWAYS, { claims: { ...dear.claims, skipUnprofitable } });
+      const header = await rig.serve(1);
+      await rig.reach(22n);
+      const { outcome } = rig.stateOf(header);
+      const ended = outcome?.kind === "lost" ? outcome.why : outcome?.kind;
+      assert.equal(ended, skipUnprofitable ? "unprofitable" : "settled");
+    }
+  });
+
+  test("an operator without coins is reported, and claims as soon as it has some", async () => {
+    const errors: string[] = [];
+    const log = listening(errors);
+    await using rig = await SupplierRig.start({ ...ALWAYS, balances: { supplier: 0n } }, { log });
+    const header = await rig.serve(3);
+    await rig.reach(10n);
+    assert.equal(rig.stateOf(header).phase, "sealed");
+    assert.ok(errors.some((text) => text.startsWith("an operator's coins run out")));
+    const message = createMessage(bank.MsgSendSchema, {
+      fromAddress: chainParty("faucet").address,
+      toAddress: chainParty("supplier").address,
+      amount: [{ denom: "upokt", amount: "100" }],
+    });
+    const { client } = rig.running;
+    const signed = await client.sign(chainParty("faucet"), [packAny(bank.MsgSendSchema, message)]);
+    assert.equal((await client.broadcast(signed)).code, 0);
+    await rig.reach(22n);
+    assert.equal(rig.stateOf(header).phase, "settled");
+  });
+
+  test("relays in flight are waited for, and one that comes too late is not taken", async () => {
+    await using rig = await SupplierRig.start(ALWAYS);
+    const header = await rig.serve(1);
+    const { store, operator } = rig.running;
+    const [soon, late] = [await store.begin(operator, header), await store.begin(operator, header)];
+    assert.ok(soon.ok && late.ok);
+    await rig.reach(10n);
+    assert.equal(rig.stateOf(header).phase, "open");
+    const [first, second] = rig.relays(header, 2);
+    assert.ok(first !== undefined && second !== undefined);
+    assert.equal(await soon.relay.append(first), "mined");
+    soon.relay[Symbol.dispose]();
+    await rig.reach(12n);
+    assert.equal(rig.stateOf(header).phase, "sealed");
+    assert.equal(await late.relay.append(second), "sealed");
+    await rig.reach(22n);
+    const { outcome } = rig.stateOf(header);
+    assert.ok(outcome?.kind === "settled" && outcome.settledUpokt === 8_400n);
+  });
+
+  test("relays that are damaged after they were sealed are left out of a claim that was not made yet", async () => {
+    await using rig = await SupplierRig.start(ALWAYS);
+    const header = await rig.serve(3);
+    await rig.reach(7n);
+    await rig.running.store.session(rig.running.operator, header.sessionId)?.seal();
+    await rig.stopSupplier();
+    const folder = `${rig.folder}/${chainParty("supplier").address}/000000000006-${header.sessionId}`;
+    const bytes = await readFile(`${folder}/relays.log`);
+    bytes[bytes.length - 5] = (bytes.at(-5) ?? 0) ^ 1;
+    await writeFile(`${folder}/relays.log`, bytes);
+    await rig.startSupplier();
+    await rig.reach(22n);
+    const { outcome } = rig.stateOf(header);
+    assert.ok(outcome?.kind === "settled" && outcome.settledUpokt === 8_400n);
+  });
+
+  test("a claim that its application cannot pay is settled for less, and both sums are told", async () => {
+    await using rig = await SupplierRig.start({
+      ...ALWAYS,
+      applications: { app: { service: "eth", gateways: ["gateway"], stakeUpokt: 100_000n } },
+      params: { ...ALWAYS.params, application: { min_stake: { denom: "upokt", amount: "1" } } },
+    });
+    const header = await rig.serve(12);
+    await rig.reach(22n);
+    const { outcome, claim } = rig.stateOf(header);
+    assert.ok(outcome?.kind === "settled");
+    assert.equal(claim?.expectedUpokt, 12n * 4_200n);
+    assert.equal(outcome.claimedUpokt, 12n * 4_200n);
+    assert.ok(outcome.settledUpokt < outcome.claimedUpokt, `${outcome.settledUpokt}`);
   });
 });
