@@ -2,8 +2,12 @@ import { parseArgs } from "node:util";
 import { AppError, isAppError } from "@turnpike/base";
 import { CHAIN_PARTS } from "./chain/parts.ts";
 import { type ChaosPart, figureText } from "./chaos.ts";
+import { SUPPLY_PARTS } from "./supply/parts.ts";
 
-const RUNS: Readonly<Record<string, Readonly<Record<string, ChaosPart>>>> = { chain: CHAIN_PARTS };
+const RUNS: Readonly<Record<string, Readonly<Record<string, ChaosPart>>>> = {
+  chain: CHAIN_PARTS,
+  supply: SUPPLY_PARTS,
+};
 
 const HELP = `Faults on purpose, and what they did. Ends with 1 where something that must hold did not.
 

@@ -47,7 +47,9 @@ function e2e(name: string): string {
 const MONEY = [
   "packages/payment/",
   "packages/client/",
+  "packages/supplier/",
   "test/chaos/kill",
+  "test/chaos/supply/",
   ...["buy-page", "client-", "cosmos-route", "discovery", "hostile-payers", "mcp", "mixed-networks", "races"].map(e2e),
   ...["reference-clients", "routes", "search-route", "wallets", "workers", "behind-nginx"].map(e2e),
   ...["keyed-gateway", "paid-door", "relay-networks"].map(e2e),

@@ -182,7 +182,7 @@ export class ClaimRunner implements AsyncDisposable {
     }
     await this.#sendClaims(wanted.claims, newest);
     await this.#sendProofs(wanted.proofs, newest);
-    await store.prune();
+    await store.prune(address);
     await this.#watch(newest);
   }
 
@@ -197,9 +197,9 @@ export class ClaimRunner implements AsyncDisposable {
     const needsAny = (pick: (needed: NeededFacts) => boolean): boolean => needs.some(({ needed }) => pick(needed));
     const claims = needsAny(({ onChain }) => onChain) ? await queries.claims(this.#options.signer.address) : undefined;
     if (claims?.ok === false) this.#log.warn({ text: claims.text }, "the chain's claims cannot be asked for");
-    const params = needsAny(({ isProofRequired }) => isProofRequired)
-      ? await queries.proofParams({ fresh: true })
-      : undefined;
+    const needsParams = needsAny(({ isProofRequired }) => isProofRequired);
+    const isChoosy = this.#options.skipUnprofitable === true;
+    const params = needsParams || isChoosy ? await queries.proofParams({ fresh: needsParams }) : undefined;
     const settlements = new Map<bigint, Settlements | "gone">();
     for (const { session, needed } of needs) {
       const { settlementHeight } = session.head.terms.windows;
@@ -358,7 +358,7 @@ export class ClaimRunner implements AsyncDisposable {
   }
 
   async #seal(session: SessionEvidence): Promise<void> {
-    await this.#faults.reach("supplier.seal.begin");
+    await this.#faults.reach("supplier.seal.begins");
     const { inFlight } = session;
     if (inFlight > 0) {
       this.#log.warn(
@@ -369,7 +369,7 @@ export class ClaimRunner implements AsyncDisposable {
     const { relays, expectedUpokt } = await session.seal();
     this.#checked.add(session.name);
     this.#log.info({ session: session.name, relays, expectedUpokt }, "a session was sealed");
-    await this.#faults.reach("supplier.seal.noted");
+    await this.#faults.reach("supplier.sealed");
   }
 
   async #note(session: SessionEvidence, change: Partial<SessionState>): Promise<void> {
@@ -377,7 +377,8 @@ export class ClaimRunner implements AsyncDisposable {
     if (outcome === undefined) {
       await session.update(change);
       this.#log.debug({ session: session.name, phase: session.state.phase }, "a session is one step further");
-      if (change.phase !== undefined) await this.#faults.reach(`supplier.${change.phase}.noted`);
+      if (change.phase === "claimed") await this.#faults.reach("supplier.claimed");
+      if (change.phase === "proven") await this.#faults.reach("supplier.proven");
       return;
     }
     await session.update({ ...change, finishedAtMs: this.#modules.clock.nowMs() });
@@ -402,7 +403,7 @@ export class ClaimRunner implements AsyncDisposable {
       if (expected === 0n) this.#log.info(fields, "a session earned nothing");
       else this.#log.error(fields, "a session was lost");
     }
-    await this.#faults.reach(`supplier.${outcome.kind}.noted`);
+    if (outcome.kind === "settled") await this.#faults.reach("supplier.settled");
   }
 
   async #sendClaims(sessions: readonly SessionEvidence[], newest: BlockMark): Promise<void> {
@@ -412,6 +413,7 @@ export class ClaimRunner implements AsyncDisposable {
       const { claim } = state;
       if (claim === undefined) continue;
       if (state.isClaimSent !== true) await session.update({ isClaimSent: true });
+      await this.#faults.reach("supplier.claim.intended");
       const message = createMessage(proof.MsgCreateClaimSchema, {
         supplierOperatorAddress: head.operatorAddress,
         sessionHeader: head.header,

@@ -197,9 +197,9 @@ export class OperatorTxs {
       return;
     }
     for (const { key } of batch) this.#pending.set(key, pending);
-    await this.#faults.reach(`supplier.${kind}.signed`);
+    await this.#faults.reach(kind === "claim" ? "supplier.claim.signed" : "supplier.proof.signed");
     await this.#broadcast(pending, "sent");
-    await this.#faults.reach(`supplier.${kind}.sent`);
+    await this.#faults.reach(kind === "claim" ? "supplier.claim.sent" : "supplier.proof.sent");
   }
 
   async #sign(

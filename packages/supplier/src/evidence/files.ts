@@ -11,16 +11,19 @@ async function syncFolder(folder: string): Promise<void> {
   }
 }
 
-/** Writes a small file so that a crash, or a loss of power, leaves either the old one or the new one. */
-export async function writeSafely(file: string, text: string): Promise<void> {
+/**
+ * Writes a small file so that a crash leaves either the old one or the new one. `isSynced`: a loss of power, too, and the new
+ * one from then on.
+ */
+export async function writeSafely(file: string, text: string, isSynced = true): Promise<void> {
   const draft = `${file}.tmp`;
   const handle = await open(draft, "w", 0o600);
   try {
     await handle.writeFile(text);
-    await handle.sync();
+    if (isSynced) await handle.sync();
   } finally {
     await handle.close();
   }
   await rename(draft, file);
-  await syncFolder(dirname(file));
+  if (isSynced) await syncFolder(dirname(file));
 }

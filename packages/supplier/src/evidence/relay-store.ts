@@ -56,6 +56,7 @@ export interface RelayStoreModules {
   readonly freeBytes?: (folder: string) => Promise<number>;
 }
 
+const UNREADABLE = "the evidence of a session cannot be read: it cannot be claimed";
 const LOCK_FILE = "operator.lock";
 const FSYNC_MS = 200;
 const LEAST_FREE_BYTES = 67_108_864;
@@ -95,7 +96,9 @@ export class RelayStore implements AsyncDisposable {
   readonly #beginning = new Map<string, Promise<SessionEvidence | Refused>>();
   readonly #past = new Map<string, PastSums>();
   readonly #locks = new AsyncDisposableStack();
+  readonly #loading = new Set<Promise<void>>();
   #syncTimer: NodeJS.Timeout | undefined;
+  #isSyncing = false;
   #hasRoom = true;
   #lookedAtMs = Number.NEGATIVE_INFINITY;
   #isClosed = false;
@@ -153,6 +156,7 @@ export class RelayStore implements AsyncDisposable {
     const session = known ?? (await this.#beginSession(operatorAddress, header));
     if (!(session instanceof SessionEvidence)) return session;
     if (!session.isOpen) return refuse("sealed");
+    if (!session.isLoaded && !(await this.#load(session))) return refuse("full");
     if (session.isFull) return refuse("full");
     const leave = session.enter();
     const relay: InFlight = {
@@ -160,6 +164,18 @@ export class RelayStore implements AsyncDisposable {
       [Symbol.dispose]: leave,
     };
     return { ok: true, relay };
+  }
+
+  /** Resolves when the evidence of all sessions that were open before is read. */
+  async loaded(): Promise<void> {
+    await Promise.all(this.#loading);
+  }
+
+  #load(session: SessionEvidence): Promise<boolean> {
+    return session.load().then(
+      () => true,
+      () => false,
+    );
   }
 
   /** Begins and ends a relay whose answer is ready. */
@@ -175,19 +191,17 @@ export class RelayStore implements AsyncDisposable {
     return this.#past.get(operatorAddress) ?? { services: {}, added: [] };
   }
 
-  /** Removes what settled sessions leave, when its time is over: first the logs, later all but the sums. */
-  async prune(): Promise<void> {
+  /** Removes what settled sessions of an operator leave, when its time is over: first the logs, later all but the sums. */
+  async prune(operatorAddress: string): Promise<void> {
     const now = this.#modules.clock.nowMs();
-    for (const operator of this.#options.operators) {
-      const ages = this.sessions(operator).flatMap((session) => {
-        const { finishedAtMs } = session.state;
-        return finishedAtMs === undefined ? [] : [{ session, ageMs: now - finishedAtMs }];
-      });
-      const old = ages.filter(({ ageMs }) => ageMs >= this.#options.keepSessionsMs).map(({ session }) => session);
-      if (old.length > 0) await this.#removeSessions(operator, old);
-      for (const { session, ageMs } of ages) {
-        if (ageMs >= this.#options.keepLogsMs && !old.includes(session)) await session.removeLog();
-      }
+    const ages = this.sessions(operatorAddress).flatMap((session) => {
+      const { finishedAtMs } = session.state;
+      return finishedAtMs === undefined ? [] : [{ session, ageMs: now - finishedAtMs }];
+    });
+    const old = ages.filter(({ ageMs }) => ageMs >= this.#options.keepSessionsMs).map(({ session }) => session);
+    if (old.length > 0) await this.#removeSessions(operatorAddress, old);
+    for (const { session, ageMs } of ages) {
+      if (ageMs >= this.#options.keepLogsMs && !old.includes(session)) await session.removeLog();
     }
   }
 
@@ -206,6 +220,7 @@ export class RelayStore implements AsyncDisposable {
       );
     }
     this.#past.set(operator, await addPastSums(file, { ...past, added: left }, rows));
+    await this.#faults.reach("supplier.sums.added");
     for (const session of sessions) {
       this.#sessions.delete(`${operator} ${session.head.header.sessionId}`);
       await session.remove();
@@ -225,15 +240,19 @@ export class RelayStore implements AsyncDisposable {
   }
 
   #syncSoon(): void {
-    if (this.#syncTimer !== undefined || this.#isClosed) return;
+    if (this.#syncTimer !== undefined || this.#isSyncing || this.#isClosed) return;
     this.#syncTimer = setTimeout(() => {
       this.#syncTimer = undefined;
       void this.#syncAll();
     }, this.#options.fsyncMs);
   }
 
+  /** One file after the other: an fsync holds up a thread that others write with. */
   async #syncAll(): Promise<void> {
-    await Promise.all([...this.#sessions.values()].filter(({ isDirty }) => isDirty).map((session) => session.sync()));
+    this.#isSyncing = true;
+    for (const session of [...this.#sessions.values()]) if (session.isDirty) await session.sync();
+    this.#isSyncing = false;
+    if ([...this.#sessions.values()].some(({ isDirty }) => isDirty)) this.#syncSoon();
   }
 
   async #isRoomLeft(): Promise<boolean> {
@@ -282,6 +301,7 @@ export class RelayStore implements AsyncDisposable {
       isNew = true;
       const session = await SessionEvidence.create(folder, head, this.#sessionModules());
       this.#sessions.set(key, session);
+      await this.#faults.reach("supplier.session.created");
       return session;
     } catch (cause) {
       this.#log.error({ cause, folder }, "a session cannot be written down: its relays are refused");
@@ -325,10 +345,21 @@ export class RelayStore implements AsyncDisposable {
         return;
       }
       const { operatorAddress, header } = session.head;
-      if (session.state.phase === "open") await session.load();
-      this.#sessions.set(`${operatorAddress} ${header.sessionId}`, session);
+      const key = `${operatorAddress} ${header.sessionId}`;
+      this.#sessions.set(key, session);
+      if (session.state.phase !== "open") return;
+      // Other sessions are served meanwhile: a log of a hundred thousand relays takes a second or two.
+      const loading = session
+        .load()
+        .then(() => {})
+        .catch((cause: unknown) => {
+          this.#log.error({ cause, folder }, UNREADABLE);
+          this.#sessions.delete(key);
+        })
+        .finally(() => this.#loading.delete(loading));
+      this.#loading.add(loading);
     } catch (cause) {
-      this.#log.error({ cause, folder }, "the evidence of a session cannot be read: it cannot be claimed");
+      this.#log.error({ cause, folder }, UNREADABLE);
     }
   }
 
@@ -354,7 +385,7 @@ export class RelayStore implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosed = true;
     clearTimeout(this.#syncTimer);
-    await Promise.all(this.#beginning.values());
+    await Promise.all([...this.#beginning.values(), ...this.#loading]);
     for (const session of this.#sessions.values()) await session.unload();
     await this.#locks.disposeAsync();
   }

@@ -109,7 +109,7 @@ export class SessionEvidence {
     );
     made.#mined = new Mined();
     made.#mined.fd = made.#relays.fd;
-    await made.#save();
+    await made.#save(true);
     return made;
   }
 
@@ -149,6 +149,11 @@ export class SessionEvidence {
   /** False once the session is being claimed. */
   get isOpen(): boolean {
     return this.#state.phase === "open" && !this.#isSealing;
+  }
+
+  /** True once relays can be written down. */
+  get isLoaded(): boolean {
+    return this.#mined !== undefined;
   }
 
   /** True when the log takes no more relays. */
@@ -343,7 +348,8 @@ export class SessionEvidence {
   /** Changes the state, and writes it down. */
   async update(change: Partial<SessionState>): Promise<void> {
     this.#state = { ...this.#state, ...change };
-    await this.#save();
+    // The rest is found out again from the log and the chain.
+    await this.#save(change.claim !== undefined || change.outcome !== undefined);
   }
 
   /** Releases memory and the file; the evidence can be loaded again. */
@@ -375,9 +381,9 @@ export class SessionEvidence {
   }
 
   // One after the other: two at once would write one draft.
-  #save(): Promise<void> {
+  #save(isSynced: boolean): Promise<void> {
     const next = this.#lastSave.then(() =>
-      writeSafely(join(this.#folder, STATE_FILE), stateText(this.head, this.#state, this.counts)),
+      writeSafely(join(this.#folder, STATE_FILE), stateText(this.head, this.#state, this.counts), isSynced),
     );
     this.#lastSave = next.catch(() => {});
     return next;

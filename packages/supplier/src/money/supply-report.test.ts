@@ -114,7 +114,7 @@ suite("the report of a supplier's money", () => {
       await fill(store, clock.nowMs());
       await cp(join(scratch.folder, OPERATOR), before, { recursive: true });
       clock.advance(1_000);
-      await store.prune();
+      await store.prune(OPERATOR);
       assert.equal(await sessions(), 1);
       assert.deepEqual(supplyReport(store, [OPERATOR]).operators[0]?.all, SUMS);
       assert.deepEqual(await readSupplyReport(scratch.folder), supplyReport(store, [OPERATOR]));
@@ -126,13 +126,14 @@ suite("the report of a supplier's money", () => {
     await rm(before, { recursive: true });
     assert.deepEqual((await readSupplyReport(scratch.folder)).operators[0]?.all, SUMS);
     await using again = await openTestStore(scratch.folder, options, { clock });
+    await again.loaded();
     assert.deepEqual(supplyReport(again, [OPERATOR]).operators[0]?.all, SUMS);
     assert.equal(await sessions(), 1);
     const open = again.session(OPERATOR, "open") ?? assert.fail();
     await open.seal();
     await open.update({ phase: "settled", outcome: paid(1n), claimedHeightBlocks: 9n, finishedAtMs: clock.nowMs() });
     clock.advance(1_000);
-    await again.prune();
+    await again.prune(OPERATOR);
     const all = supplyReport(again, [OPERATOR]).operators[0]?.all;
     assert.deepEqual([all?.sessions, all?.relays.served, all?.upokt.settled], [4, 11n, 8_001n]);
   });
