@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import { writeSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { bytesToHex, type FaultPoints } from "@turnpike/base";
@@ -40,13 +41,16 @@ async function serve({ queries, store, operator, head }: TestSupplier, first: nu
 }
 
 async function main(rpcUrl: string, folder: string, point: string, times: number): Promise<void> {
+  const lines = createInterface({ input: process.stdin });
+  const ended = new AbortController();
+  lines.on("close", () => ended.abort());
   const supplier = await startSupplier(rpcUrl, folder, {
     faults: killAt(point, times),
     // Sums and removal come right after the settlement.
     store: { keepLogsMs: 3_600_000, ...(point === "supplier.sums.added" ? { keepSessionsMs: 0 } : {}) },
   });
   const { runner, head } = supplier;
-  const newest = await head.waitFor(1n);
+  const newest = await head.waitFor(1n, ended.signal);
   void (async () => {
     for (let height = newest?.heightBlocks ?? 1n; ; height++) {
       await runner.processed(height);
@@ -54,10 +58,11 @@ async function main(rpcUrl: string, folder: string, point: string, times: number
     }
   })();
   say("ready");
-  for await (const line of createInterface({ input: process.stdin })) {
+  lines.on("line", (line) => {
     const [, first, count] = line.split(" ");
-    await serve(supplier, Number(first), Number(count));
-  }
+    void serve(supplier, Number(first), Number(count));
+  });
+  if (!ended.signal.aborted) await once(lines, "close");
   await supplier[Symbol.asyncDispose]();
   process.exit(0);
 }

@@ -366,4 +366,23 @@ suite("ClaimRunner", () => {
     assert.equal(outcome.claimedUpokt, 12n * 4_200n);
     assert.ok(outcome.settledUpokt < outcome.claimedUpokt, `${outcome.settledUpokt}`);
   });
+
+  test("it ends at once, also while a node that says nothing is asked", async () => {
+    await using rig = await SupplierRig.start(ALWAYS);
+    await rig.serve(1);
+    await rig.reach(7n);
+    const { client, runner, queries } = rig.running;
+    const asked = Promise.withResolvers<void>();
+    const silent = (signal?: AbortSignal): Promise<never> => {
+      asked.resolve();
+      return new Promise((_, reject) => {
+        signal?.addEventListener("abort", () => reject(new TypeError("aborted")));
+      });
+    };
+    queries.claims = (_, signal) => silent(signal);
+    client.simulate = (_, signal) => silent(signal);
+    await rig.chain.produce();
+    await asked.promise;
+    await runner[Symbol.asyncDispose]();
+  });
 });

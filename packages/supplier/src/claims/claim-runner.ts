@@ -107,13 +107,13 @@ export class ClaimRunner implements AsyncDisposable {
   readonly #faults: FaultPoints;
   readonly #txs: OperatorTxs;
   readonly #listening: Disposable;
+  readonly #ended = new AbortController();
   readonly #checked = new Set<string>();
   #newest: BlockMark | undefined;
   #work: Promise<void> | undefined;
   #processedBlocks = 0n;
   #waiters: { readonly heightBlocks: bigint; readonly resolve: () => void }[] = [];
   #isLow = false;
-  #isEnded = false;
 
   constructor(options: ClaimRunnerOptions, modules: ClaimRunnerModules) {
     const { log = silentLog, metrics = noMetrics, faults = noFaults, client, head } = modules;
@@ -125,7 +125,7 @@ export class ClaimRunner implements AsyncDisposable {
     this.#faults = faults;
     this.#txs = new OperatorTxs(
       { signer, ...(txTimeoutMs === undefined ? {} : { txTimeoutMs }), ...(feeFor === undefined ? {} : { feeFor }) },
-      { client, log: this.#log, metrics, faults },
+      { client, log: this.#log, metrics, faults, signal: this.#ended.signal },
     );
     this.#listening = head.onBlock((mark) => this.#heard(mark));
     if (head.newest !== undefined) this.#heard(head.newest);
@@ -145,7 +145,7 @@ export class ClaimRunner implements AsyncDisposable {
   }
 
   async #run(): Promise<void> {
-    while (!this.#isEnded && this.#newest !== undefined) {
+    while (!this.#ended.signal.aborted && this.#newest !== undefined) {
       const newest = this.#newest;
       this.#newest = undefined;
       try {
@@ -172,7 +172,7 @@ export class ClaimRunner implements AsyncDisposable {
     const asked = await this.#ask(sessions, newest);
     const wanted: Wanted = { claims: [], proofs: [] };
     for (const session of sessions) {
-      if (this.#isEnded) return;
+      if (this.#ended.signal.aborted) return;
       try {
         await this.#advance(session, asked, wanted);
       } catch (cause) {
@@ -189,17 +189,20 @@ export class ClaimRunner implements AsyncDisposable {
   /** Asks what any of the sessions needs, each question once. */
   async #ask(sessions: readonly SessionEvidence[], newest: BlockMark): Promise<Asked> {
     const { queries } = this.#modules;
+    const { signal } = this.#ended;
     const { heightBlocks } = newest;
     const needs = sessions.map((session) => ({
       session,
       needed: neededFacts(session.head, session.state, heightBlocks),
     }));
     const needsAny = (pick: (needed: NeededFacts) => boolean): boolean => needs.some(({ needed }) => pick(needed));
-    const claims = needsAny(({ onChain }) => onChain) ? await queries.claims(this.#options.signer.address) : undefined;
+    const claims = needsAny(({ onChain }) => onChain)
+      ? await queries.claims(this.#options.signer.address, signal)
+      : undefined;
     if (claims?.ok === false) this.#log.warn({ text: claims.text }, "the chain's claims cannot be asked for");
     const needsParams = needsAny(({ isProofRequired }) => isProofRequired);
     const isChoosy = this.#options.skipUnprofitable === true;
-    const params = needsParams || isChoosy ? await queries.proofParams({ fresh: needsParams }) : undefined;
+    const params = needsParams || isChoosy ? await queries.proofParams({ fresh: needsParams, signal }) : undefined;
     const settlements = new Map<bigint, Settlements | "gone">();
     for (const { session, needed } of needs) {
       const { settlementHeight } = session.head.terms.windows;
@@ -227,7 +230,11 @@ export class ClaimRunner implements AsyncDisposable {
   /** What a block settled; undefined when the node does not say. */
   async #settlementsAt(heightBlocks: bigint, newestBlocks: bigint): Promise<Settlements | "gone" | undefined> {
     try {
-      const answer = await this.#modules.client.call("block_results", { height: `${heightBlocks}` });
+      const answer = await this.#modules.client.call(
+        "block_results",
+        { height: `${heightBlocks}` },
+        this.#ended.signal,
+      );
       if (answer.ok) {
         const events = answer.result.finalize_block_events;
         return settlementsOf(heightBlocks, Array.isArray(events) ? events : []);
@@ -322,7 +329,7 @@ export class ClaimRunner implements AsyncDisposable {
     const known = head.at(heightBlocks)?.hash;
     if (known !== undefined) return hexToBytes(known.toLowerCase());
     if (heightBlocks > (head.newest?.heightBlocks ?? 0n)) return undefined;
-    const answer = await client.call("block", { height: `${heightBlocks}` }).catch(() => undefined);
+    const answer = await client.call("block", { height: `${heightBlocks}` }, this.#ended.signal).catch(() => undefined);
     const id = answer?.ok === true ? answer.result.block_id : undefined;
     const hash = typeof id === "object" && id !== null && "hash" in id ? id.hash : undefined;
     return typeof hash === "string" ? hexToBytes(hash.toLowerCase()) : undefined;
@@ -481,7 +488,7 @@ export class ClaimRunner implements AsyncDisposable {
     for (const phase of ["open", "sealed", "claimed", "proven"] as const) {
       this.#metrics.set(SUPPLIER_UNSETTLED, phases.filter((one) => one === phase).length, { operator, phase });
     }
-    const balance = await queries.balance(address);
+    const balance = await queries.balance(address, { signal: this.#ended.signal });
     if (!balance.ok) return;
     this.#metrics.set(SUPPLIER_BALANCE, Number(balance.value), { operator });
     const lowUpokt = this.#options.lowBalanceUpokt ?? LOW_BALANCE_UPOKT;
@@ -496,7 +503,7 @@ export class ClaimRunner implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    this.#isEnded = true;
+    this.#ended.abort();
     this.#listening[Symbol.dispose]();
     await this.#work;
     for (const { resolve } of this.#waiters) resolve();

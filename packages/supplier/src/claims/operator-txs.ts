@@ -55,6 +55,8 @@ export interface OperatorTxsModules {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly faults: FaultPoints;
+  /** Ends what waits for the node. */
+  readonly signal: AbortSignal;
 }
 
 interface PendingTx {
@@ -93,23 +95,25 @@ export class OperatorTxs {
   readonly #log: Log;
   readonly #metrics: Metrics;
   readonly #faults: FaultPoints;
+  readonly #signal: AbortSignal;
   readonly #pending = new Map<string, PendingTx>();
   #mark = randomInt(NANOS_PER_SECOND);
   #account: { readonly chainId: string; readonly accountNumber: bigint } | undefined;
 
-  constructor(options: OperatorTxsOptions, { client, log, metrics, faults }: OperatorTxsModules) {
+  constructor(options: OperatorTxsOptions, { client, log, metrics, faults, signal }: OperatorTxsModules) {
     this.#options = { txTimeoutMs: TX_TIMEOUT_MS, maxMessages: MAX_MESSAGES, feeFor: usualFee, ...options };
     this.#client = client;
     this.#log = log;
     this.#metrics = metrics;
     this.#faults = faults;
+    this.#signal = signal;
   }
 
   /** Looks which transactions are in a block by now. */
   async reconcile(): Promise<readonly EndedTx[]> {
     const ended: EndedTx[] = [];
     for (const tx of new Set(this.#pending.values())) {
-      const found = await this.#client.tx(tx.hash).catch(() => undefined);
+      const found = await this.#client.tx(tx.hash, this.#signal).catch(() => undefined);
       if (found === undefined) continue;
       this.#drop(tx);
       const { kind, keys, feeUpokt } = tx;
@@ -220,7 +224,8 @@ export class OperatorTxs {
       0n,
     );
     const trial = isEarly ? undefined : signTx({ ...shared, gasLimit: 0n, fee: feeFor(1n) }, signer);
-    const gasLimit = trial === undefined ? blind : ((await this.#client.simulate(trial)) * GAS_ADJUSTMENT) / 100n;
+    const gasLimit =
+      trial === undefined ? blind : ((await this.#client.simulate(trial, this.#signal)) * GAS_ADJUSTMENT) / 100n;
     const fee = feeFor(gasLimit);
     const bytes = signTx({ ...shared, gasLimit, fee }, signer);
     const feeUpokt = fee.reduce((sum, { denom, amount }) => (denom === "upokt" ? sum + amount : sum), 0n);
@@ -240,7 +245,10 @@ export class OperatorTxs {
   async #known(): Promise<{ readonly chainId: string; readonly accountNumber: bigint }> {
     if (this.#account !== undefined) return this.#account;
     const { signer } = this.#options;
-    const [{ chainId }, account] = await Promise.all([this.#client.status(), this.#client.account(signer.address)]);
+    const [{ chainId }, account] = await Promise.all([
+      this.#client.status(this.#signal),
+      this.#client.account(signer.address, this.#signal),
+    ]);
     if (account === undefined) {
       const message = `${signer.address} has no account on the chain: it cannot pay for claims; send it coins.`;
       throw new AppError("TX_FAILED", { message, detail: { missingAccount: signer.address } });
@@ -252,7 +260,7 @@ export class OperatorTxs {
   async #broadcast(pending: PendingTx, outcome: "sent" | "sent-again"): Promise<void> {
     const { kind, bytes, keys } = pending;
     try {
-      const { code, codespace, log, hash } = await this.#client.broadcast(bytes);
+      const { code, codespace, log, hash } = await this.#client.broadcast(bytes, this.#signal);
       if (code === 0) {
         this.#count(kind, outcome);
         this.#log.info({ kind, hash, messages: keys.length }, "a transaction was sent");

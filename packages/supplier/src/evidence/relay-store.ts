@@ -250,7 +250,7 @@ export class RelayStore implements AsyncDisposable {
   /** One file after the other: an fsync holds up a thread that others write with. */
   async #syncAll(): Promise<void> {
     this.#isSyncing = true;
-    for (const session of [...this.#sessions.values()]) if (session.isDirty) await session.sync();
+    for (const session of this.#sessions.values()) if (session.isDirty) await session.sync();
     this.#isSyncing = false;
     if ([...this.#sessions.values()].some(({ isDirty }) => isDirty)) this.#syncSoon();
   }
