@@ -239,8 +239,11 @@ suite("RelayStore", () => {
     {
       await using store = await openTestStore(scratch.folder, {}, { writeAll: failing });
       await append(store, "1");
+      const before = await readFile(logFile(scratch.folder));
       isFull = true;
       assert.deepEqual(await Promise.all([append(store, "2"), append(store, "3")]), ["full", "full"]);
+      // One of them was written whole: it must not be claimed.
+      assert.deepEqual(await readFile(logFile(scratch.folder)), before);
       assert.equal(await append(store, "new", "b2"), "full");
       isFull = false;
       assert.equal(await append(store, "4"), "mined");
