@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readFile, writeFile } from "node:fs/promises";
+import { readFile, rm, writeFile } from "node:fs/promises";
 import { suite, test } from "node:test";
 import { bytesToHex, type Log, silentLog } from "@turnpike/base";
 import { moduleAddress, sha256 } from "@turnpike/crypto";
@@ -384,5 +384,20 @@ suite("ClaimRunner", () => {
     await rig.chain.produce();
     await asked.promise;
     await runner[Symbol.asyncDispose]();
+  });
+
+  test("a session whose log is gone after it was sealed is not claimed: a claim without a proof costs a penalty", async () => {
+    await using rig = await SupplierRig.start(ALWAYS);
+    const header = await rig.serve(3);
+    await rig.reach(7n);
+    await rig.running.store.session(rig.running.operator, header.sessionId)?.seal();
+    await rig.stopSupplier();
+    await rm(`${rig.folder}/${chainParty("supplier").address}/000000000006-${header.sessionId}/relays.log`);
+    await rig.startSupplier();
+    await rig.reach(10n);
+    const { outcome } = rig.stateOf(header);
+    assert.ok(outcome?.kind === "lost" && outcome.why === "evidence-damaged");
+    const claims = await rig.running.queries.claims(rig.running.operator);
+    assert.ok(claims.ok && claims.value.claims.length === 0);
   });
 });

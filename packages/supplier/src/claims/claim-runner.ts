@@ -3,6 +3,7 @@ import {
   type Clock,
   type FaultPoints,
   hexToBytes,
+  isAppError,
   type Log,
   type Metrics,
   noFaults,
@@ -353,6 +354,10 @@ export class ClaimRunner implements AsyncDisposable {
       await session.reseal();
       this.#log.error({ session: session.name }, "relays of a sealed session are lost; what is left is claimed");
     } catch (cause) {
+      if (!isAppError(cause, "EVIDENCE_DAMAGED")) {
+        this.#checked.delete(session.name);
+        throw cause;
+      }
       this.#log.error({ cause, session: session.name }, "the relays of a sealed session cannot be read");
       if (isClaimSent === true) return;
       // A claim that cannot be proven costs a penalty where a proof is required.

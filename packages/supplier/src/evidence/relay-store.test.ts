@@ -185,7 +185,9 @@ suite("RelayStore", () => {
     await using store = await openTestStore(scratch.folder, {}, { log });
     await store.loaded();
     assert.deepEqual(said, ["the evidence of a session cannot be read: it cannot be claimed"]);
-    assert.equal(await append(store, "2"), "full");
+    const { outcome } = sessionOf(store).state;
+    assert.ok(outcome?.kind === "lost" && outcome.why === "evidence-damaged");
+    assert.equal(await append(store, "2"), "sealed");
     assert.equal((await readFile(logFile(scratch.folder))).length, 10_000);
     assert.equal(await append(store, "more", "b2"), "mined");
   });
@@ -322,5 +324,25 @@ suite("RelayStore", () => {
       "000000000006-b2",
       "000000000006-c3",
     ]);
+  });
+
+  test("several operators of one store have sessions and keys of their own", async () => {
+    await using scratch = await scratchFolder();
+    const other = OPERATOR.replace(/.$/, "q");
+    const operators = [OPERATOR, other];
+    {
+      await using store = await openTestStore(scratch.folder, { operators });
+      await Promise.all(
+        operators.map((operatorAddress, i) =>
+          store.append({ operatorAddress, header: testHeader(), relay: relayOf(`${i}`) }),
+        ),
+      );
+      await append(store, "more");
+    }
+    await using store = await openTestStore(scratch.folder, { operators });
+    await store.loaded();
+    const mined = operators.map((operator) => store.sessions(operator).map(({ counts }) => counts.mined));
+    assert.deepEqual(mined, [[2], [1]]);
+    await assert.rejects(openTestStore(scratch.folder, { operators: [other] }), { code: "OPERATOR_KEY_HELD" });
   });
 });

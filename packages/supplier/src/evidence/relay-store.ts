@@ -5,6 +5,7 @@ import {
   AppError,
   type Clock,
   type FaultPoints,
+  isAppError,
   type Log,
   type Metrics,
   noFaults,
@@ -201,7 +202,9 @@ export class RelayStore implements AsyncDisposable {
     const old = ages.filter(({ ageMs }) => ageMs >= this.#options.keepSessionsMs).map(({ session }) => session);
     if (old.length > 0) await this.#removeSessions(operatorAddress, old);
     for (const { session, ageMs } of ages) {
-      if (ageMs >= this.#options.keepLogsMs && !old.includes(session)) await session.removeLog();
+      const { outcome } = session.state;
+      const isDamaged = outcome?.kind === "lost" && outcome.why === "evidence-damaged";
+      if (ageMs >= this.#options.keepLogsMs && !isDamaged && !old.includes(session)) await session.removeLog();
     }
   }
 
@@ -345,21 +348,32 @@ export class RelayStore implements AsyncDisposable {
         return;
       }
       const { operatorAddress, header } = session.head;
-      const key = `${operatorAddress} ${header.sessionId}`;
-      this.#sessions.set(key, session);
+      this.#sessions.set(`${operatorAddress} ${header.sessionId}`, session);
       if (session.state.phase !== "open") return;
       // Other sessions are served meanwhile: a log of a hundred thousand relays takes a second or two.
       const loading = session
         .load()
         .then(() => {})
-        .catch((cause: unknown) => {
+        .catch(async (cause: unknown) => {
           this.#log.error({ cause, folder }, UNREADABLE);
-          this.#sessions.delete(key);
+          // Anything else may pass: too many open files, a disk that hangs.
+          if (isAppError(cause, "EVIDENCE_DAMAGED")) await this.#giveUp(session);
         })
         .finally(() => this.#loading.delete(loading));
       this.#loading.add(loading);
     } catch (cause) {
       this.#log.error({ cause, folder }, UNREADABLE);
+    }
+  }
+
+  /** Ends a session whose relays cannot be read. Its log stays, for people to look at. */
+  async #giveUp(session: SessionEvidence): Promise<void> {
+    const text = "The relay log cannot be read.";
+    const outcome = { kind: "lost", heightBlocks: 0n, why: "evidence-damaged", text, penaltyUpokt: 0n } as const;
+    try {
+      await session.update({ phase: "lost", outcome, finishedAtMs: this.#modules.clock.nowMs() });
+    } catch (cause) {
+      this.#log.error({ cause, session: session.name }, "the state of a session cannot be written down");
     }
   }
 

@@ -1,7 +1,16 @@
 import { readSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { AppError, bytesEqual, bytesToHex, bytesToUtf8, type Log, silentLog, utf8ToBytes } from "@turnpike/base";
+import {
+  AppError,
+  bytesEqual,
+  bytesToHex,
+  bytesToUtf8,
+  isRecord,
+  type Log,
+  silentLog,
+  utf8ToBytes,
+} from "@turnpike/base";
 import { encodeClosestProof, SumTrie } from "@turnpike/crypto";
 import { claimedUpokt, isRelayApplicable, relayHash } from "@turnpike/protocol";
 import { writeSafely } from "./files.ts";
@@ -309,12 +318,14 @@ export class SessionEvidence {
       counts.belowDifficulty += more?.belowDifficulty ?? 0;
       counts.repeated += more?.repeated ?? 0;
     };
-    const opened = await RelayLog.reopen(join(this.#folder, LOG_FILE), take, this.#logModules());
+    const path = join(this.#folder, LOG_FILE);
+    const opened = await RelayLog.reopen(path, take, this.#logModules()).catch((cause: unknown) => {
+      if (isRecord(cause) && cause.code === "ENOENT") return undefined;
+      throw cause;
+    });
     if (opened === undefined) {
-      throw new AppError("EVIDENCE_DAMAGED", {
-        message: `${join(this.#folder, LOG_FILE)} is not a relay log.`,
-        detail: { sessionId: this.head.header.sessionId },
-      });
+      const { sessionId } = this.head.header;
+      throw new AppError("EVIDENCE_DAMAGED", { message: `${path} is no relay log.`, detail: { sessionId } });
     }
     const { log, scan } = opened;
     const { tornBytes, damagedBytes, records } = scan;
