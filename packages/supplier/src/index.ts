@@ -1,7 +1,7 @@
 export { ClaimRunner, type ClaimRunnerModules, type ClaimRunnerOptions } from "./claims/claim-runner.ts";
 export { RelayStore, type RelayStoreModules, type RelayStoreOptions } from "./evidence/relay-store.ts";
 export { SessionEvidence } from "./evidence/session-evidence.ts";
-export { jsonText } from "./evidence/session-json.ts";
+export { bigintJson } from "./evidence/session-json.ts";
 export { termsOfQueries } from "./evidence/terms.ts";
 export type {
   AppendResult,

@@ -6,12 +6,12 @@ const FORMAT = 1;
 const PHASES: readonly SessionPhase[] = ["open", "sealed", "claimed", "proven", "settled", "lost"];
 
 /** JSON in which whole numbers without a bound are texts. */
-export const jsonText = (value: object): string =>
+export const bigintJson = (value: object): string =>
   JSON.stringify(value, (_, inner: unknown) => (typeof inner === "bigint" ? `${inner}` : inner));
 
 /** The head of a log as JSON. */
 export function headText({ operatorAddress, header, terms }: SessionHead): string {
-  return jsonText({
+  return bigintJson({
     format: FORMAT,
     operatorAddress,
     header,
@@ -107,7 +107,7 @@ export function parseHead(source: string): SessionHead | undefined {
 export function stateText(head: SessionHead, state: SessionState, counts: RelayCounts): string {
   const { claim } = state;
   const shown = claim === undefined ? state : { ...state, claim: { ...claim, rootHash: bytesToHex(claim.rootHash) } };
-  return `${jsonText({ format: FORMAT, head: headText(head), state: shown, counts })}\n`;
+  return `${bigintJson({ format: FORMAT, head: headText(head), state: shown, counts })}\n`;
 }
 
 function outcomeOf(value: unknown): SessionOutcome {

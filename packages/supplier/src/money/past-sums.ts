@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { isRecord } from "@turnpike/base";
 import { writeSafely } from "../evidence/files.ts";
-import { jsonText } from "../evidence/session-json.ts";
+import { bigintJson } from "../evidence/session-json.ts";
 import type { LossReason } from "../evidence/types.ts";
 import { addSums, type LossSums, NO_SUMS, type SupplySums } from "./sums.ts";
 
@@ -66,6 +66,6 @@ export async function addPastSums(
   const services = { ...past.services };
   for (const { serviceId, sums } of sessions) services[serviceId] = addSums(services[serviceId] ?? NO_SUMS, sums);
   const next = { services, added: [...past.added, ...sessions.map(({ name }) => name)] };
-  await writeSafely(file, `${jsonText({ format: FORMAT, ...next })}\n`);
+  await writeSafely(file, `${bigintJson({ format: FORMAT, ...next })}\n`);
   return next;
 }

@@ -6,7 +6,7 @@ import { suite, test } from "node:test";
 import { virtualClock } from "@turnpike/testkit";
 import { OPERATOR, openTestStore, scratchFolder, testHeader } from "../../test/sessions.ts";
 import type { RelayStore } from "../evidence/relay-store.ts";
-import { jsonText } from "../evidence/session-json.ts";
+import { bigintJson } from "../evidence/session-json.ts";
 import type { SessionOutcome, SessionState } from "../evidence/types.ts";
 import { readSupplyReport, supplyReport } from "./supply-report.ts";
 
@@ -91,7 +91,7 @@ suite("the report of a supplier's money", () => {
       ["paid", "settled", 8_400n],
       ["unproven", "lost", 12_600n],
     ]);
-    assert.match(jsonText(report), /"settledUpokt":"8000"/);
+    assert.match(bigintJson(report), /"settledUpokt":"8000"/);
   });
 
   test("is the same from the folder, while a supplier runs on it", async () => {
