@@ -20,7 +20,7 @@ export async function commandLineOf(pid: number): Promise<readonly string[] | un
   if (!isAlive(pid)) return undefined;
   if (process.platform === "linux") {
     try {
-      // an ended process that nobody has waited for has an empty command line
+      // an ended process that was not waited for has an empty command line
       const text = await readFile(`/proc/${pid}/cmdline`, "utf8");
       return text === "" ? undefined : text.replace(/\0$/, "").split("\0");
     } catch {
@@ -42,7 +42,7 @@ export interface ProcessName {
   readonly started: string;
 }
 
-/** When a process started, as the system tells it; undefined when there is none. */
+/** When a process started, as the system reports it; undefined when there is none. */
 export async function startOf(pid: number): Promise<string | undefined> {
   if ((await commandLineOf(pid)) === undefined) return undefined;
   if (process.platform === "linux") {

@@ -68,7 +68,7 @@ export class ChainHead implements AsyncDisposable {
     return this.#newest;
   }
 
-  /** True when no block came for longer than blocks take: what is known of the chain may be old. */
+  /** True when no block came for much longer than a block interval: what is known of the chain may be old. */
   get isStale(): boolean {
     return this.#clock.monotonicMs() - this.#receivedAtMs > (this.#options.staleMs ?? this.#usualStaleMs());
   }

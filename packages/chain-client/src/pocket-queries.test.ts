@@ -72,7 +72,7 @@ suite("PocketQueries", () => {
     assert.equal(queries.peekSession(app, "eth", 13n), undefined);
   });
 
-  test("what is cached is given while the node is dead, and what is not is unreachable", async () => {
+  test("what is cached is returned while the node is dead, and what is not is unreachable", async () => {
     await using test = await rig({ freshMs: 1_000 });
     const { chain, clock, queries } = test;
     good(await queries.session(app, "eth", 1n));

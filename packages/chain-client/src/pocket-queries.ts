@@ -84,7 +84,7 @@ function keyOfAccount(account: auth.BaseAccount): Uint8Array | undefined {
 
 /**
  * The chain's facts that serving and asking need, typed and cached: sessions, parameters, keys, stakes. What was answered
- * once is given at once from then on, whatever becomes of the node; what may change is renewed behind the reader's back.
+ * once is returned at once from then on, whatever becomes of the node; what may change is renewed behind the reader's back.
  * Answers are values, never thrown.
  */
 export class PocketQueries {

@@ -1,7 +1,7 @@
 import { type Clock, isAppError } from "@turnpike/base";
 
 /**
- * What a read of the chain gave. `refused`: the node answered that there is no such thing or that the question is wrong;
+ * The result of a read of the chain. `refused`: the node answered that there is no such thing or that the question is wrong;
  * `unreachable`: there was no answer in time and none is cached; `busy`: too many questions are open.
  */
 export type ChainAnswer<T> =
@@ -13,7 +13,7 @@ export type ChainAnswer<T> =
       readonly text: string;
     };
 
-/** What a source gave, and how long it holds. */
+/** A source's answer, and how long it holds. */
 export interface Loaded<T> {
   readonly answer: ChainAnswer<T>;
   /** `forever`: it can never change. `fresh`: until it is older than the cache's freshMs. `brief`: for a moment. */
@@ -46,7 +46,7 @@ interface Entry<T> {
 
 /** How one read is made. */
 export interface ReadOptions {
-  /** Ask the node now, whatever is cached; the cached answer is given when the node cannot be reached. */
+  /** Ask the node now, whatever is cached; the cached answer is returned when the node cannot be reached. */
   readonly fresh?: boolean;
   /** Ends the caller's wait; the question itself goes on for others. */
   readonly signal?: AbortSignal;
@@ -64,7 +64,7 @@ export function unreachable(cause: unknown): {
 }
 
 /**
- * Answers by key, each question asked once at a time. A cached answer is given at once, also when it is old: then it is
+ * Answers by key, each question asked once at a time. A cached answer is returned at once, also when it is old: then it is
  * renewed in the background, so that a slow or dead node delays no reader.
  */
 export class QueryCache<T> {
@@ -129,7 +129,7 @@ export class QueryCache<T> {
       loaded = { answer: unreachable(cause), holds: "brief" };
     }
     const known = this.#entries.get(key);
-    // An unreachable node takes nothing away; it is not asked again at once, either.
+    // An unreachable node invalidates nothing; it is not asked again at once, either.
     if (!loaded.answer.ok && loaded.answer.fault === "unreachable" && known?.answer.ok === true) {
       known.validUntilMs = this.#clock.monotonicMs() + this.#options.briefMs;
       return known.answer;

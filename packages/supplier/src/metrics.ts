@@ -52,7 +52,7 @@ export const SUPPLIER_REWARDS: MetricSpec = {
 export const SUPPLIER_PENALTIES: MetricSpec = {
   kind: "counter",
   name: "turnpike_supplier_penalties_upokt_total",
-  help: "Taken from the supplier's stake because a required proof was missing or wrong, in upokt.",
+  help: "Cut from the supplier's stake because a required proof was missing or wrong, in upokt.",
   labels: ["service"],
 };
 

@@ -7,7 +7,7 @@ import type { SessionHeader } from "@turnpike/protocol";
 import { RelayStore, type RelayStoreModules, type RelayStoreOptions } from "../src/evidence/relay-store.ts";
 import type { SessionTerms } from "../src/evidence/types.ts";
 
-// Not of the testkit, which takes a child process a second to load.
+// Not of the testkit, which a child process needs a second to load.
 const address = (name: string): string => accountAddress(cosmosPublicKey(privateKeyFromSecret(Buffer.from(name))));
 
 /** Operator of tests that need no chain. */

@@ -59,8 +59,8 @@ export class SupplierProcess {
   /** Waits until it has worked after a block; false when it was killed before. */
   processed(heightBlocks: bigint): Promise<boolean> {
     return this.said((line) => {
-      const [word, height] = line.split(" ");
-      return word === "processed" && BigInt(height ?? 0) >= heightBlocks;
+      const [what, height] = line.split(" ");
+      return what === "processed" && BigInt(height ?? 0) >= heightBlocks;
     });
   }
 

@@ -257,7 +257,7 @@ class LeafData {
 
 const FIRST_LEAVES = 16;
 
-/** Data of one length in one array: an object for each would take four times as much. Others are kept by themselves. */
+/** Data of one length in one array: an object for each would need four times as much. Others are kept by themselves. */
 class PackedLeaves extends LeafData {
   #width = 0;
   #bytes = new Uint8Array(0);

@@ -101,7 +101,7 @@ suite("ClaimRunner", () => {
     await using rig = await SupplierRig.start(ALWAYS);
     const header = await rig.serve(3);
     await rig.reach(7n);
-    // Claims are taken until block 14: one that is sent after block 13 is the last in time.
+    // Claims are accepted until block 14: one that is sent after block 13 is the last in time.
     await rig.dead(() => rig.chain.reach(13n));
     await rig.seen(13n);
     await rig.block();
@@ -128,7 +128,7 @@ suite("ClaimRunner", () => {
     });
   });
 
-  test("a missed proof is reported with the penalty that the chain took", async () => {
+  test("a missed proof is reported with the chain's penalty", async () => {
     await using rig = await SupplierRig.start(ALWAYS);
     const header = await rig.serve(3);
     await rig.reach(10n);
@@ -316,7 +316,7 @@ suite("ClaimRunner", () => {
     assert.equal(rig.stateOf(header).phase, "settled");
   });
 
-  test("relays in flight are waited for, and one that comes too late is not taken", async () => {
+  test("relays in flight are waited for, and one that comes too late is refused", async () => {
     await using rig = await SupplierRig.start(ALWAYS);
     const header = await rig.serve(1);
     const { store, operator } = rig.running;
@@ -352,7 +352,7 @@ suite("ClaimRunner", () => {
     assert.ok(outcome?.kind === "settled" && outcome.settledUpokt === 8_400n);
   });
 
-  test("a claim that its application cannot pay is settled for less, and both sums are told", async () => {
+  test("a claim that its application cannot pay is settled for less, and both sums are reported", async () => {
     await using rig = await SupplierRig.start({
       ...ALWAYS,
       applications: { app: { service: "eth", gateways: ["gateway"], stakeUpokt: 100_000n } },

@@ -75,9 +75,9 @@ export interface ClaimRunnerModules {
 const LOW_BALANCE_UPOKT = 1_000_000n;
 const CLAIM_GAS = 150_000n;
 const PROOF_GAS = 400_000n;
-/** So many blocks after a settlement a node that does not know it is taken at its word. */
+/** So many blocks after a settlement its events count as gone when the node has none. */
 const SETTLEMENT_PATIENCE_BLOCKS = 3n;
-/** Steps that one session may take at one block: each leads to the next phase. */
+/** Most steps of one session at one block: each leads to the next phase. */
 const MOST_STEPS = 12;
 
 interface Asked {
@@ -271,7 +271,7 @@ export class ClaimRunner implements AsyncDisposable {
       }
     }
     throw new AppError("INTERNAL", {
-      message: "a session takes more steps than there are",
+      message: "a session has more steps than there are",
       detail: { session: session.name },
     });
   }

@@ -77,7 +77,7 @@ class World {
     return this.head.terms.windows;
   }
 
-  /** The next block takes what is in the mempool, as the chain's windows allow. */
+  /** The next block includes what is in the mempool, as the chain's windows allow. */
   block(losesTxs: boolean): void {
     this.height++;
     const { claimOpenHeight, claimCloseHeight, proofOpenHeight, proofCloseHeight, settlementHeight } = this.windows;

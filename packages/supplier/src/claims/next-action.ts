@@ -132,7 +132,7 @@ function claiming(state: SessionState, windows: SessionWindows, chain: ChainFact
     }
     return { kind: "claim" };
   }
-  // Another claim than ours stands there, and the window is over: only its settlement tells how that ends.
+  // Another claim than ours stands there, and the window is over: only its settlement shows how that ends.
   return height >= windows.settlementHeight ? settled(state, chain) : WAIT;
 }
 

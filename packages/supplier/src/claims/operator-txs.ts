@@ -25,7 +25,7 @@ export interface WantedMessage {
   readonly key: string;
   /** Made when a transaction is. Undefined: it cannot be made. */
   readonly message: () => Promise<Any | undefined>;
-  /** True when the chain takes it only in the next block: then it cannot be simulated. */
+  /** True when the chain accepts it only from the next block on: then it cannot be simulated. */
   readonly isEarly: boolean;
 }
 
@@ -73,7 +73,7 @@ interface PendingTx {
 const NANOS_PER_SECOND = 1_000_000_000;
 const TX_TIMEOUT_MS = 120_000;
 const MAX_MESSAGES = 100;
-/** A node's mempool takes a megabyte. */
+/** A node's mempool accepts a megabyte. */
 const MAX_BYTES = 1_000_000;
 /** A transaction that is in no block after so many may have been dropped: another one is made. */
 const GIVE_UP_BLOCKS = 3n;

@@ -20,7 +20,7 @@ const SALT_AT = NAME.length;
 const SALT_CHECKSUM_AT = SALT_AT + 4;
 
 /**
- * The beginning of a log. The salt (unsigned 32 bits) is random: what a client wrote into its request is never taken for a
+ * The beginning of a log. The salt (unsigned 32 bits) is random: what a client wrote into its request is never read as a
  * record, also where a torn record ends in the middle of it.
  */
 export function preamble(salt: number): Uint8Array {

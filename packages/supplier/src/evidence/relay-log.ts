@@ -7,7 +7,7 @@ import { type LogScan, scanLog } from "./scan-log.ts";
 /** Writes buffers one after the other at a place of a file, all of them, or rejects. */
 export type WriteAll = (file: FileHandle, parts: readonly Uint8Array[], at: number) => Promise<void>;
 
-/** One write(2) for all parts, unless the system takes only some of the bytes. */
+/** One write(2) for all parts, unless the system writes only some of the bytes. */
 export const writeAll: WriteAll = async (file, parts, at) => {
   let rest: readonly Uint8Array[] = parts;
   let position = at;
@@ -200,7 +200,7 @@ export class RelayLog implements AsyncDisposable {
       await this.#file.truncate(endBytes);
     } catch (cause) {
       this.#isBroken = true;
-      this.#log.error({ cause }, "a relay log cannot be cut to its last whole record; it takes no more");
+      this.#log.error({ cause }, "a relay log cannot be cut to its last whole record; nothing more is appended to it");
     }
   }
 

@@ -155,7 +155,7 @@ suite("RelayStore", () => {
     assert.deepEqual((await sessionOf(store).seal()).rootHash, rootOf(["1", "2"]));
   });
 
-  test("damage in the middle is an error, takes its own relays alone, and no other session", async () => {
+  test("damage in the middle is an error, loses its own relays alone, and no other session", async () => {
     await using scratch = await scratchFolder();
     {
       await using store = await openTestStore(scratch.folder);

@@ -350,7 +350,7 @@ export class RelayStore implements AsyncDisposable {
       const { operatorAddress, header } = session.head;
       this.#sessions.set(`${operatorAddress} ${header.sessionId}`, session);
       if (session.state.phase !== "open") return;
-      // Other sessions are served meanwhile: a log of a hundred thousand relays takes a second or two.
+      // Other sessions are served meanwhile: a log of a hundred thousand relays is read in a second or two.
       const loading = session
         .load()
         .then(() => {})

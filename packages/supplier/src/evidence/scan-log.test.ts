@@ -57,7 +57,7 @@ suite("scanLog", () => {
     );
   });
 
-  test("one changed byte takes one record, and the others are found", async () => {
+  test("one changed byte loses one record, and the others are found", async () => {
     await fc.assert(
       fc.asyncProperty(payloads, fc.nat(), fc.integer({ min: 1, max: 255 }), async (all, at, change) => {
         const bytes = Buffer.concat([preamble(SALT), ...all.map((payload) => record(payload))]);

@@ -34,7 +34,7 @@ export const LOG_FILE = "relays.log";
 /** Name of its state file. */
 export const STATE_FILE = "session.json";
 const MAX_PROOF_BYTES = 1_000_000;
-/** A node's mempool takes transactions of a megabyte; the rest is for the digests beside the leaf. */
+/** A node's mempool accepts transactions of a megabyte; the rest is for the digests beside the leaf. */
 export const MAX_RELAY_BYTES = 917_504;
 const DIGESTS_AT_ONCE = 1_000;
 /** The trie's most: about a gigabyte. */
@@ -165,7 +165,7 @@ export class SessionEvidence {
     return this.#mined !== undefined;
   }
 
-  /** True when the log takes no more relays. */
+  /** True when no more relays can be appended. */
   get isFull(): boolean {
     return this.#relays?.isBroken === true || (this.#mined?.trie.size ?? 0) + this.#writing.size >= MAX_RELAYS;
   }
@@ -245,7 +245,7 @@ export class SessionEvidence {
   }
 
   /**
-   * Ends the session's evidence: no relay is taken any more, the log is safe on the disk, and the root that will be claimed is
+   * Ends the session's evidence: no relay is appended any more, the log is safe on the disk, and the root that will be claimed is
    * written down before it is claimed. Does the same again after a crash.
    */
   async seal(): Promise<SealedClaim> {
@@ -257,7 +257,7 @@ export class SessionEvidence {
     if (!((await this.#relays?.sync()) ?? true)) {
       this.#log.error({}, "a session is claimed although its relay log may not survive a loss of power");
     }
-    // A root of many relays takes a second: others are served meanwhile.
+    // The root of many relays is a second's work: others are served meanwhile.
     while (!mined.trie.digestSome(DIGESTS_AT_ONCE)) await new Promise(setImmediate);
     const sealed = this.#claimOf(mined.trie);
     await this.update({ phase: "sealed", claim: sealed });
@@ -308,7 +308,7 @@ export class SessionEvidence {
     const mined = new Mined();
     const counts: Mutable = { served: 0, belowDifficulty: 0, repeated: 0 };
     const { computeUnitsPerRelay } = this.head.terms;
-    const take = ({ kind, payload, at }: FoundRecord): void => {
+    const add = ({ kind, payload, at }: FoundRecord): void => {
       if (kind === RECORD.relay) {
         counts.served++;
         if (!mined.add(relayHash(payload), payload, at, computeUnitsPerRelay)) counts.repeated++;
@@ -319,7 +319,7 @@ export class SessionEvidence {
       counts.repeated += more?.repeated ?? 0;
     };
     const path = join(this.#folder, LOG_FILE);
-    const opened = await RelayLog.reopen(path, take, this.#logModules()).catch((cause: unknown) => {
+    const opened = await RelayLog.reopen(path, add, this.#logModules()).catch((cause: unknown) => {
       if (isRecord(cause) && cause.code === "ENOENT") return undefined;
       throw cause;
     });

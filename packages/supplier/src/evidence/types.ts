@@ -103,7 +103,7 @@ export type SessionOutcome =
       readonly heightBlocks: bigint;
       readonly why: LossReason;
       readonly text: string;
-      /** Taken from the supplier's stake. */
+      /** Cut from the supplier's stake. */
       readonly penaltyUpokt: bigint;
     };
 

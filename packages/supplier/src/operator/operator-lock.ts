@@ -39,7 +39,7 @@ function held(operatorAddress: string, holder: Partial<Holder> | undefined): App
 
 /**
  * A file that is there while its process is: one of a process that has died, or whose number another one has by now, is
- * taken over.
+ * replaced.
  */
 async function lockFile(file: string, refuse: (pid: number | undefined) => AppError): Promise<AsyncDisposable> {
   for (let attempt = 1; ; attempt++) {
