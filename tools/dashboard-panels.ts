@@ -196,6 +196,16 @@ const PAYMENT: Dashboard = {
         graph("Payments that are late", "short", ["max by (network) (turnpike_settlement_unresolved)", "{{network}}"]),
         mean("Payments per transaction", "turnpike_settlement_batch_payments", "network"),
         rate("Transactions sent by kind", "turnpike_settlement_broadcasts_total", "network, kind"),
+        graph("Cost of one payment now, in US dollars", "currencyUSD", [
+          "max by (network, kind) (turnpike_settlement_cost_per_payment_usd)",
+          "{{network}} {{kind}}",
+        ]),
+        graph("Gas of one payment", "short", [
+          "max by (network, kind) (turnpike_settlement_gas_per_payment)",
+          "{{network}} {{kind}}",
+        ]),
+        rate("Spent on settlements, in wei a second", "turnpike_settlement_cost_wei_total", "network"),
+        rate("Unprofitable payments by what was done", "turnpike_settlement_unprofitable_total", "network, action"),
         level("Relayer keys held", "turnpike_settlement_leased_keys", "network"),
         graph(
           "Gas of relayer keys, in wei",

@@ -170,6 +170,13 @@ export const ERRORS = {
     "Payments cannot be checked at the moment; nothing was charged.",
     "Send the identical request again later.",
   ),
+  SETTLEMENT_UNPROFITABLE: row(
+    503,
+    -32503,
+    true,
+    "Settling this payment costs more than its price at the moment; nothing was charged.",
+    "Send the identical request with the same signature again later, or pay on another network of the terms.",
+  ),
   PAYMENT_IN_PROGRESS: row(
     503,
     -32503,

@@ -112,6 +112,7 @@ export const UNCHARGED: ReadonlySet<string> = new Set([
   "NO_SUPPLIERS",
   "ANSWER_TOO_LARGE",
   "SETTLEMENT_UNAVAILABLE",
+  "SETTLEMENT_UNPROFITABLE",
 ]);
 
 /** True when the outcome of a signed request is still open. */

@@ -26,6 +26,18 @@ export const RESTART_KEYS: readonly string[] = [
   "relay.maxHeadAgeMs",
 ];
 
+/** Keys below those that a running gateway reads each time all the same. */
+const READ_KEYS: readonly string[] = [
+  "payment.relayer.whenUnprofitable",
+  "payment.relayer.maxCostPercent",
+  "payment.networks[].assetPriceUsd",
+  "payment.networks[].relayer.coinPriceUsd",
+  "payment.networks[].relayer.whenUnprofitable",
+  "payment.networks[].relayer.maxCostPercent",
+];
+/** A list whose entries are compared key by key, as long as none is added or removed. Any other counts as one key. */
+const COMPARED_LIST = "payment.networks";
+
 /** What differs between two configurations. */
 export interface ConfigChanges {
   /** Every key that differs, in the order of the schema. */
@@ -36,9 +48,14 @@ export interface ConfigChanges {
 
 function differences(before: unknown, after: unknown, path: readonly string[], into: string[]): void {
   if (Object.is(before, after)) return;
+  if (Array.isArray(before) && Array.isArray(after) && before.length === after.length) {
+    if (pathText(path) === COMPARED_LIST) {
+      for (const [at, item] of before.entries()) differences(item, after[at], [...path, String(at)], into);
+      return;
+    }
+  }
   const isMap = isRecord(before) && isRecord(after);
   if (!isMap) {
-    // A list counts as one key.
     if (JSON.stringify(before) !== JSON.stringify(after)) into.push(pathText(path));
     return;
   }
@@ -60,5 +77,7 @@ export function configChanges(before: Config, after: Config): ConfigChanges {
       !isIn(path, "search") &&
       (path === "portalDb.gatewayUrl" || !isIn(path, "portalDb")),
   );
-  return { changed: kept, fixed: kept.filter((path) => RESTART_KEYS.some((key) => isIn(path, key))) };
+  const isRead = (path: string): boolean => READ_KEYS.includes(path.replaceAll(/\[\d+\]/g, "[]"));
+  const fixed = kept.filter((path) => RESTART_KEYS.some((key) => isIn(path, key)) && !isRead(path));
+  return { changed: kept, fixed };
 }

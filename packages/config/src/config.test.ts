@@ -84,11 +84,13 @@ suite("config", () => {
       "exposedSecrets",
       "isChainAlone",
       "loadConfig",
+      "networkRelayer",
       "parseKey",
       "readClosedFile",
       "readKeyFile",
       "redactConfig",
       "relayerKeys",
+      "relayerKeysByNetwork",
     ]);
   });
 

@@ -15,4 +15,5 @@ export {
   type ServiceConfig,
   type SupplierConfig,
 } from "./schema.ts";
-export { relayerKeys } from "./secrets.ts";
+export { relayerKeys, relayerKeysByNetwork } from "./secrets.ts";
+export { networkRelayer } from "./settlement-rules.ts";

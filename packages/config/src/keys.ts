@@ -118,3 +118,25 @@ export const byService = <T extends TSchema>(value: T, description: string) =>
     description,
     "x-map": "a service id: lower-case letters, digits and -",
   });
+
+/** A price in US dollars above 0, as text: money is no float. */
+export const priceUsd = (description: string, fallback?: string) =>
+  Type.String({
+    pattern: "^(?!0+(\\.0+)?$)(0|[1-9][0-9]{0,6})(\\.[0-9]{1,12})?$",
+    ...(fallback === undefined ? {} : { default: fallback }),
+    description,
+    "x-expected": 'a price in US dollars above 0 and below 10 million, such as "3200.50" (quote it in YAML)',
+  });
+
+/** The same key without a default: left out, that of another section counts. */
+export const override = <T extends TSchema>(schema: T, of: string) => {
+  const { default: _, description: text = "", ...rest }: { default?: unknown; description?: string } = schema;
+  const description = `${text} No default of its own: that is \`${of}\`.`;
+  return Type.Optional(Type.Unsafe<Type.Static<T>>({ ...rest, description }));
+};
+
+/** {@link override} of each key of a section. */
+export const overrides = <T extends Record<string, TSchema>>(keys: T, section: string) =>
+  Object.fromEntries(Object.entries(keys).map(([key, schema]) => [key, override(schema, `${section}.${key}`)])) as {
+    [K in keyof T]: ReturnType<typeof override<T[K]>>;
+  };

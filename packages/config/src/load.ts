@@ -54,7 +54,9 @@ export function readYaml(file: string): Record<string, unknown> {
 
 /** A key file that a configuration file names is beside it, wherever the command is called. */
 function placeKeyFiles(tree: Record<string, unknown>, file: string): void {
-  for (const section of [tree.payment, tree.facilitator]) {
+  const { payment } = tree;
+  const networks = isRecord(payment) && Array.isArray(payment.networks) ? payment.networks : [];
+  for (const section of [payment, tree.facilitator, ...networks]) {
     const relayer = isRecord(section) ? section.relayer : undefined;
     if (!isRecord(relayer) || typeof relayer.keysFile !== "string" || relayer.keysFile === "") continue;
     relayer.keysFile = resolve(dirname(file), relayer.keysFile);

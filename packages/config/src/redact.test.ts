@@ -83,6 +83,7 @@ suite("what an operator sees of a configuration", () => {
     const harmless = [
       "payment.relayer.keysFile",
       "facilitator.relayer.keysFile",
+      "payment.networks[0].relayer.keysFile",
       "redis.keyPrefix",
       "portalDb.jwt.audience",
       "portalDb.jwt.keys[0].kid",

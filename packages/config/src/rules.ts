@@ -5,6 +5,7 @@ import { proxyFaults } from "./limit-rules.ts";
 import { portalFaults, portalPorts } from "./portal-rules.ts";
 import type { Config, NetworkConfig } from "./schema.ts";
 import { searchFaults, searchPorts } from "./search-rules.ts";
+import { profitFaults } from "./settlement-rules.ts";
 
 const WILDCARDS = new Set(["0.0.0.0", "::", "[::]"]);
 
@@ -58,6 +59,7 @@ function sampleFaults(config: Config): string[] {
   const keys = [
     { path: "payment.relayer.keys", keys: relayer.keys },
     { path: "facilitator.relayer.keys", keys: config.facilitator.relayer.keys },
+    ...networks.map(({ relayer: own }, at) => ({ path: `payment.networks[${at}].relayer.keys`, keys: own.keys })),
   ];
   for (const { path, keys: found } of keys) {
     if (found.length > 0) {
@@ -91,7 +93,7 @@ function socketFaults({ gateway: { webSockets, maxConnections } }: Config): stri
 }
 
 /** What is a chain's own, not a token's: a second token of the chain must say the same. */
-const CHAIN_KEYS = ["rpcUrls", "multicall3", "confirmations", "finalityBlocks", "blockTimeSeconds"] as const;
+const CHAIN_KEYS = ["rpcUrls", "multicall3", "confirmations", "finalityBlocks", "blockTimeSeconds", "relayer"] as const;
 
 /** A payment that is settled at the end of its call must still get into a block of its window. */
 function windowFaults(path: string, network: NetworkConfig, settleMarginMs: number): string[] {
@@ -152,14 +154,15 @@ export function ruleFaults(config: Config): string[] {
     );
   }
   const { relayer: apart } = config.facilitator;
-  const own = new Set(config.payment.relayer.keys.map((key) => key.toLowerCase()));
-  const sameFile = apart.keysFile !== undefined && apart.keysFile === config.payment.relayer.keysFile;
+  const ours = [config.payment.relayer, ...config.payment.networks.map(({ relayer }) => relayer)];
+  const own = new Set(ours.flatMap(({ keys }) => keys).map((key) => key.toLowerCase()));
+  const sameFile = apart.keysFile !== undefined && ours.some(({ keysFile }) => apart.keysFile === keysFile);
   if (sameFile || apart.keys.some((key) => own.has(key.toLowerCase()))) {
     faults.push(
       "facilitator.relayer: has keys of payment.relayer; give it others, or both would use the same nonces of one account",
     );
   }
-  faults.push(...networkFaults(config));
+  faults.push(...networkFaults(config), ...profitFaults(config));
   for (const [id, supplier] of Object.entries(config.suppliers)) {
     for (const [at, endpoint] of supplier.endpoints.entries()) {
       if (Object.keys(endpoint.urls).length === 0) {

@@ -1,5 +1,140 @@
 import { Type } from "typebox";
-import { address, decimal, entry, integer, list, privateKey, section, text, textOf, url } from "./keys.ts";
+import {
+  address,
+  decimal,
+  entry,
+  integer,
+  list,
+  oneOf,
+  overrides,
+  priceUsd,
+  privateKey,
+  section,
+  text,
+  textOf,
+  url,
+} from "./keys.ts";
+
+/** Where relayer keys come from. */
+export const RELAYER_KEYS = {
+  keysFile: Type.Optional(
+    textOf(
+      "File with one private key a line, mode 600; a relative path starts at the folder of the configuration file. No default: keys belong to the operator. The environment variable TURNPIKE_RELAYER_KEYS (comma separated) does the same.",
+    ),
+  ),
+  keys: list(
+    privateKey("Private key."),
+    64,
+    "Private keys, written here. Only with `localnet: true`: a configuration file is no place for a key.",
+  ),
+};
+
+/** How a network's settlements are sent: one set for all, and each network may have its own. */
+const SETTLEMENT = {
+  batchWindowMs: integer(
+    100,
+    0,
+    10_000,
+    "How long a settlement waits for others to share its transaction, in milliseconds.",
+  ),
+  maxBatch: integer(50, 1, 200, "Most settlements in one transaction."),
+  maxFeePerGasGwei: decimal(
+    5,
+    0.000001,
+    100_000,
+    "Most that is paid for a unit of gas, in gwei. While the chain asks for more, payments are refused before they are served, with 503.",
+  ),
+  maxPriorityFeePerGasGwei: decimal(0.001, 0, 10_000, "Tip for a unit of gas, in gwei."),
+  bumpAfterMs: integer(
+    10_000,
+    500,
+    600_000,
+    "Time after which a transaction that is not mined is sent again with a higher fee, in milliseconds.",
+  ),
+  bumpPercent: integer(20, 13, 100, "By how much the fee is then raised, in percent. Nodes refuse less than 12.5."),
+  maxOpenBatches: integer(16, 1, 64, "Most transactions of one key that are not mined."),
+  gasPerTransfer: integer(
+    120_000,
+    50_000,
+    1_000_000,
+    "Gas limit of one transfer of a payer without a contract wallet.",
+  ),
+  gasPerWallet: integer(
+    400_000,
+    100_000,
+    10_000_000,
+    "Gas limit of a transfer of a payer's contract wallet. A wallet that needs more is refused before it is served.",
+  ),
+  gasPerDeployment: integer(
+    2_000_000,
+    200_000,
+    15_000_000,
+    "Gas limit of a transfer that first deploys the payer's contract wallet (ERC-6492). More is refused.",
+  ),
+  minBalanceGwei: decimal(
+    1_000_000,
+    0,
+    1_000_000_000_000,
+    "Gas money below which a relayer key settles nothing new, in gwei.",
+  ),
+  whenUnprofitable: oneOf(
+    ["settle", "wait", "refuse"],
+    "What to do with a payment whose settlement costs more than `maxCostPercent` of it. `settle`: nothing, it is settled. `refuse`: 503 `SETTLEMENT_UNPROFITABLE` before the call is made, unless it pays for a transaction by itself. `wait`: it is refused only when it would not pay its share of a full transaction; then held up to `holdMs` for others to share one. What was served is always settled. Needs `payment.networks[].relayer.coinPriceUsd`. A running gateway may change it.",
+    "settle",
+  ),
+  maxCostPercent: integer(
+    100,
+    1,
+    10_000,
+    "Largest share of a sale that its settlement may cost, in percent. A running gateway may change it.",
+  ),
+  holdMs: integer(
+    5_000,
+    100,
+    60_000,
+    "With `whenUnprofitable: wait`, how long a payment is held for others to share its transaction, in milliseconds. Its buyer waits as long.",
+  ),
+};
+
+/** The relayer keys of the gateway, and how they settle. */
+export const RELAYER = section(
+  {
+    ...RELAYER_KEYS,
+    ...SETTLEMENT,
+    reconcileIntervalMs: integer(
+      5_000,
+      100,
+      600_000,
+      "Time between looks at finality, closed windows and free keys, in milliseconds.",
+    ),
+    leaseSeconds: integer(
+      5,
+      2,
+      600,
+      "Time after which a process that is not heard of loses its relayer keys, in seconds.",
+    ),
+  },
+  "The accounts that send settlements and pay their gas.",
+);
+
+/** The same of one chain. */
+const NETWORK_RELAYER = section(
+  {
+    keysFile: Type.Optional(
+      textOf(
+        "File with the gateway's relayer keys of this chain, as `payment.relayer.keysFile`. No default of its own: the keys are those of `payment.relayer`, or of TURNPIKE_RELAYER_KEYS.",
+      ),
+    ),
+    keys: RELAYER_KEYS.keys,
+    ...overrides(SETTLEMENT, "payment.relayer"),
+    coinPriceUsd: Type.Optional(
+      priceUsd(
+        "Price of one whole coin of this chain, which gas is paid in, in US dollars. It is static: nothing looks it up, and it changes only when this file does; a running gateway reads it again with its configuration, a facilitator at its start. No default: without it the cost of settlements is not known.",
+      ),
+    ),
+  },
+  "What the relayer keys do otherwise on this chain: fees, gas, batches, keys (in place of those of `payment.relayer`), and what to do with sales that cost more than they bring.",
+);
 
 /** One payment option. */
 export const NETWORK = entry(
@@ -45,6 +180,11 @@ export const NETWORK = entry(
       3600,
       "Time that a payer is asked to sign for, in seconds (`maxTimeoutSeconds`).",
     ),
+    assetPriceUsd: priceUsd(
+      "Price of one whole token in US dollars, by which a sale is valued. A running gateway may change it.",
+      "1",
+    ),
+    relayer: NETWORK_RELAYER,
     allowedFactories: list(
       address("Factory contract."),
       64,
@@ -52,84 +192,4 @@ export const NETWORK = entry(
     ),
   },
   "One token on one chain that payments are taken in.",
-);
-
-/** Where relayer keys come from. */
-export const RELAYER_KEYS = {
-  keysFile: Type.Optional(
-    textOf(
-      "File with one private key a line, mode 600; a relative path starts at the folder of the configuration file. No default: keys belong to the operator. The environment variable TURNPIKE_RELAYER_KEYS (comma separated) does the same.",
-    ),
-  ),
-  keys: list(
-    privateKey("Private key."),
-    64,
-    "Private keys, written here. Only with `localnet: true`: a configuration file is no place for a key.",
-  ),
-};
-
-/** The relayer keys of the gateway, and how they settle. */
-export const RELAYER = section(
-  {
-    ...RELAYER_KEYS,
-    batchWindowMs: integer(
-      100,
-      0,
-      10_000,
-      "How long a settlement waits for others to share its transaction, in milliseconds.",
-    ),
-    maxBatch: integer(50, 1, 200, "Most settlements in one transaction."),
-    maxFeePerGasGwei: decimal(
-      5,
-      0.000001,
-      100_000,
-      "Most that is paid for a unit of gas, in gwei. While the chain asks for more, payments are refused before they are served, with 503.",
-    ),
-    maxPriorityFeePerGasGwei: decimal(0.001, 0, 10_000, "Tip for a unit of gas, in gwei."),
-    bumpAfterMs: integer(
-      10_000,
-      500,
-      600_000,
-      "Time after which a transaction that is not mined is sent again with a higher fee, in milliseconds.",
-    ),
-    bumpPercent: integer(20, 13, 100, "By how much the fee is then raised, in percent. Nodes refuse less than 12.5."),
-    maxOpenBatches: integer(16, 1, 64, "Most transactions of one key that are not mined."),
-    gasPerTransfer: integer(
-      120_000,
-      50_000,
-      1_000_000,
-      "Gas limit of one transfer of a payer without a contract wallet.",
-    ),
-    gasPerWallet: integer(
-      400_000,
-      100_000,
-      10_000_000,
-      "Gas limit of a transfer of a payer's contract wallet. A wallet that needs more is refused before it is served.",
-    ),
-    gasPerDeployment: integer(
-      2_000_000,
-      200_000,
-      15_000_000,
-      "Gas limit of a transfer that first deploys the payer's contract wallet (ERC-6492). More is refused.",
-    ),
-    reconcileIntervalMs: integer(
-      5_000,
-      100,
-      600_000,
-      "Time between looks at finality, closed windows and free keys, in milliseconds.",
-    ),
-    leaseSeconds: integer(
-      5,
-      2,
-      600,
-      "Time after which a process that is not heard of loses its relayer keys, in seconds.",
-    ),
-    minBalanceGwei: decimal(
-      1_000_000,
-      0,
-      1_000_000_000_000,
-      "Gas money below which a relayer key settles nothing new, in gwei.",
-    ),
-  },
-  "The accounts that send settlements and pay their gas.",
 );

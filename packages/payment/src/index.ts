@@ -1,6 +1,7 @@
 export { type BooksWatchModules, type BooksWatchOptions, startBooksWatch } from "./books-watch.ts";
 export { createEngine } from "./engine/engine.ts";
-export type { ChainRules, EngineModules, EngineNetwork, EngineOptions } from "./engine/options.ts";
+export type { ChainRules, EngineModules, EngineNetwork, EngineOptions, TransactionBounds } from "./engine/options.ts";
+export { type AssetPrice, PRICE_DECIMALS, type ProfitRule, type WhenUnprofitable } from "./engine/profit.ts";
 export {
   CALLS,
   type Call3,
@@ -76,7 +77,7 @@ export { matchOption, type OptionNetwork, paymentOption } from "./option.ts";
 export { createQuiet, type Quiet } from "./quiet.ts";
 export type { RemoteAsset, RemoteNetwork, RemoteSettlerModules, RemoteSettlerOptions } from "./remote/options.ts";
 export { createRemoteSettler } from "./remote/remote-settler.ts";
-export type { Settler } from "./settler.ts";
+export type { Sale, Settler } from "./settler.ts";
 export { createPaymentStage, type PaymentStageModules, type PaymentStageOptions } from "./stage.ts";
 export type { Admission, Offer, PaymentStage, SettlementStatus } from "./stage-types.ts";
 export type {

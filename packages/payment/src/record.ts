@@ -1,5 +1,6 @@
 import { type Address, bytesEqual, type NetworkId, type ServiceId, type SettlementId } from "@turnpike/base";
 import type { Ledger } from "./ledger-types.ts";
+import type { Sale } from "./settler.ts";
 import type { DecodedPayment, PaymentKey, PaymentRecord, PresentedPayment, VerifiedPayment } from "./types.ts";
 
 const NETWORK = /^eip155:[1-9][0-9]{0,31}$/;
@@ -61,6 +62,24 @@ export function newRecord(verified: VerifiedPayment, purpose: PaymentPurpose, no
     answerExpiresAtMs: undefined,
     createdAtMs: nowMs,
     updatedAtMs: nowMs,
+  };
+}
+
+/** Time that is left of a payment's window, by the chain's time at its verification. */
+export function windowMsOf({ payment, chainTimeSeconds }: VerifiedPayment): number {
+  return (Number(payment.authorization.validBefore) - chainTimeSeconds) * 1_000;
+}
+
+/** What a settler is asked of a payment before it is claimed, for a call of `workMs` at most. */
+export function saleOf(verified: VerifiedPayment, workMs = 0): Sale {
+  const { option, authorization } = verified.payment;
+  return {
+    network: option.network,
+    asset: option.asset,
+    from: authorization.from,
+    kind: verified.kind,
+    value: authorization.value,
+    spareMs: windowMsOf(verified) - workMs,
   };
 }
 

@@ -1,5 +1,17 @@
-import type { NetworkId } from "@turnpike/base";
-import type { PaymentRecord, StoredAnswer } from "./types.ts";
+import type { Address, NetworkId } from "@turnpike/base";
+import type { PayerKind, PaymentRecord, PaymentRefusal, StoredAnswer } from "./types.ts";
+
+/** A verified payment before anything is claimed or done for it. */
+export interface Sale {
+  readonly network: NetworkId;
+  readonly asset: Address;
+  readonly from: Address;
+  readonly kind: PayerKind;
+  /** In the asset's smallest unit. */
+  readonly value: bigint;
+  /** Time that is left of the payment's window when its settlement begins, at least; in milliseconds. */
+  readonly spareMs: number;
+}
 
 /**
  * Settles claimed payments of the networks it knows: the engine with our own relayer keys, or a remote facilitator.
@@ -14,4 +26,6 @@ export interface Settler extends AsyncDisposable {
   wait(payment: PaymentRecord, signal: AbortSignal): Promise<void>;
   /** What is missing before payments of one network can be settled, or of any; empty when ready. */
   missing(network?: NetworkId): readonly string[];
+  /** Why this sale should not be begun, by the operator's rule for what costs more than it brings; without it, all are. */
+  refusal?(sale: Sale): PaymentRefusal | undefined;
 }

@@ -18,7 +18,7 @@ import {
 import { mintParsed, mintRelayed, type PaidRequest, type ParsedRequest } from "@turnpike/protocol";
 import { openLedger, startTestServer, type TestServer } from "../test/ledger-fixtures.ts";
 import type { Ledger } from "./ledger-types.ts";
-import type { Settler } from "./settler.ts";
+import type { Sale, Settler } from "./settler.ts";
 import { createPaymentStage, type PaymentStageOptions } from "./stage.ts";
 import type { Admission, Offer, PaymentStage } from "./stage-types.ts";
 import type { Outcome, PaymentOption, PaymentRecord, PaymentRefusal, StoredAnswer, Verifier } from "./types.ts";
@@ -77,6 +77,13 @@ class StandInSettler implements Settler {
   readonly networks = [option.network];
   settled = 0;
   mode: "at once" | "held" | "refuses" = "at once";
+  /** What every sale is refused with, as by the rule for what costs more than it brings. */
+  refused: PaymentRefusal | undefined;
+  asked: Sale | undefined;
+  refusal(sale: Sale) {
+    this.asked = sale;
+    return this.refused;
+  }
   /** Runs in place of a settlement, which then ends without a commit: as when its time was up first. */
   instead: ((payment: PaymentRecord) => Promise<void>) | undefined;
   readonly #held = new Map<string, () => void>();
@@ -260,6 +267,39 @@ test("ten copies of one payment at once: one upstream run, one settlement, ten e
   assert.equal(bench.settler.settled, 1);
   assert.deepEqual([...new Set(outcomes.map(answerOf))], ['{"run":1}']);
   assert.equal(bench.verifier.checks, 1);
+});
+
+test("a sale that its settlement costs more than is refused before anything is claimed or run for it", async () => {
+  const bench = stageOf(60_000, { unpaidPerPayer: () => ({ burst: 1, perSecond: 0.000001 }) });
+  bench.settler.refused = { ok: false, code: "SETTLEMENT_UNPROFITABLE", retryAfterSeconds: 30 };
+  const [payer, nonce] = [newPayer(), `0x${randomBytes(32).toString("hex")}` as const];
+  const signed = header(payer, { nonce });
+  for (let round = 0; round < 3; round++) {
+    const admission = await present(bench, signed);
+    assert.deepEqual(admission, { kind: "refused", ...bench.settler.refused });
+  }
+  const key = { network: option.network, asset: option.asset.toLowerCase() as Address, from: payer, nonce };
+  assert.equal(await ledger.find(key), undefined, "nothing is claimed");
+  // The window is 600 seconds, 60 of which are the call's.
+  const { kind, value, spareMs } = bench.settler.asked ?? assert.fail();
+  assert.deepEqual([kind, value], ["eoa", 5_000n]);
+  assert.ok(spareMs > 530_000 && spareMs <= 540_000, String(spareMs));
+  bench.settler.refused = undefined;
+  const paid = paidOf(await present(bench, signed));
+  assert.equal(answerOf(await settle(bench, paid, '{"n":1}')), '{"n":1}', "the same signature is good, and uncounted");
+  bench.settler.refused = { ok: false, code: "SETTLEMENT_UNPROFITABLE" };
+  assert.equal(
+    answerOf(outcomeOf(await present(bench, signed))),
+    '{"n":1}',
+    "a paid answer is returned, whatever the fee is",
+  );
+});
+
+test("a fee that rises after the claim withholds no answer from a payer who was served", async () => {
+  const bench = stageOf();
+  const paid = paidOf(await present(bench, header(newPayer())));
+  bench.settler.refused = { ok: false, code: "SETTLEMENT_UNPROFITABLE" };
+  assert.equal(answerOf(await settle(bench, paid, '{"n":2}')), '{"n":2}');
 });
 
 test("copies at two gateways: the ledger decides who runs, both give the same answer", async () => {

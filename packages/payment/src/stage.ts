@@ -8,7 +8,7 @@ import type { Ledger } from "./ledger-types.ts";
 import { admissionsTotal, outcomesTotal } from "./metrics.ts";
 import { matchOption } from "./option.ts";
 import { outcomeOf, pendingOutcome } from "./outcome.ts";
-import { newRecord, presentedKey, standingOf } from "./record.ts";
+import { newRecord, presentedKey, saleOf, standingOf, windowMsOf } from "./record.ts";
 import type { Settler } from "./settler.ts";
 import type { Admission, Offer, PaymentStage } from "./stage-types.ts";
 import { settlementStatus } from "./status.ts";
@@ -237,12 +237,15 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
     const refuse = (refusal: PaymentRefusal): Promise<Admission> => earlier(request, payment, refusal, isPayer);
     if (!verified.ok) return refuse(verified);
     const { network } = payment.option;
-    if ((settlers.get(network)?.missing(network) ?? ["settler"]).length > 0) {
+    const settler = settlers.get(network);
+    if ((settler?.missing(network) ?? ["settler"]).length > 0) {
       return refuse({ ok: false, code: "SETTLEMENT_UNAVAILABLE" });
     }
     if (deadlineOf(verified, opts, clock) <= clock.monotonicMs()) {
       return refuse({ ok: false, code: "PAYMENT_EXPIRED" });
     }
+    const unprofitable = settler?.refusal?.(saleOf(verified, callMsOf(verified, opts)));
+    if (unprofitable !== undefined) return refuse(unprofitable);
 
     const attempt = payers.begin(payerName(payment));
     if (!attempt.ok) return refuse(limited(attempt.waitSeconds));
@@ -449,7 +452,11 @@ function joinName(payment: DecodedPayment, request: ParsedRequest): string {
   return `${bytesToHex(payment.payloadDigest)}.${bytesToHex(request.requestHash)}`;
 }
 
+/** Longest time of the call itself: its settlement needs the end of the payment's window. */
+function callMsOf(verified: VerifiedPayment, opts: PaymentStageOptions): number {
+  return Math.min(opts.upstreamTimeoutMs, windowMsOf(verified) - opts.settleMarginMs);
+}
+
 function deadlineOf(verified: VerifiedPayment, opts: PaymentStageOptions, clock: Clock): number {
-  const windowMs = (Number(verified.payment.authorization.validBefore) - verified.chainTimeSeconds) * 1_000;
-  return clock.monotonicMs() + Math.min(opts.upstreamTimeoutMs, windowMs - opts.settleMarginMs);
+  return clock.monotonicMs() + callMsOf(verified, opts);
 }

@@ -130,6 +130,7 @@ const OURS: ReadonlySet<ErrorCode> = new Set<ErrorCode>([
   "NOT_READY",
   "OVERLOADED",
   "SETTLEMENT_UNAVAILABLE",
+  "SETTLEMENT_UNPROFITABLE",
   "SHUTTING_DOWN",
 ]);
 

@@ -62,6 +62,7 @@ export async function checkChains(
       networks: settler.networks,
       settle: (payment, answer, signal) => settler.settle(payment, answer, signal),
       wait: (payment, signal) => settler.wait(payment, signal),
+      refusal: (sale) => settler.refusal?.(sale),
       missing: (network) => [...lacking(network), ...settler.missing(network)],
       [Symbol.asyncDispose]: () => settler[Symbol.asyncDispose](),
     }),

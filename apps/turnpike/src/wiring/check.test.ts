@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import type { Labels, MetricSpec } from "@turnpike/base";
 import { newPrivateKey } from "@turnpike/client";
-import { type Config, loadConfig } from "@turnpike/config";
+import { type Config, loadConfig, relayerKeysByNetwork } from "@turnpike/config";
 import { checkRun } from "./check.ts";
 import { reportCurve } from "./curve.ts";
 import type { LedgerRole } from "./ledger.ts";
@@ -29,6 +29,8 @@ function configOf(change: Record<string, unknown> = {}): Config {
 }
 
 const ENV = { TURNPIKE_RELAYER_KEYS: key };
+
+const keysOf = (config: Config) => relayerKeysByNetwork(config, ENV, "gateway");
 
 const faultsOf = (change: Record<string, unknown>, env: Record<string, string> = ENV, role: LedgerRole = "gateway") =>
   checkRun(configOf(change), env, role).faults;
@@ -137,10 +139,80 @@ suite("what the parts are told of the networks", () => {
     const config = configOf({
       payment: { networks: [NETWORK], relayer: { gasPerWallet: 333_333, gasPerDeployment: 1_111_111 } },
     });
-    const { walletGas, deploymentGas } = verifierOptions(config);
-    const engine = engineOptions(config, [`0x${"11".repeat(32)}`], "x");
-    assert.deepEqual([walletGas, deploymentGas], [333_333, 1_111_111]);
-    assert.deepEqual([engine.gasPerWallet, engine.gasPerDeployment], [333_333n, 1_111_111n]);
+    const [verifier] = verifierOptions(config).networks;
+    const [engine] = engineOptions(config, keysOf(config), "x").networks;
+    assert.deepEqual([verifier?.walletGas, verifier?.deploymentGas], [333_333, 1_111_111]);
+    assert.deepEqual([engine?.gasPerWallet, engine?.gasPerDeployment], [333_333n, 1_111_111n]);
+  });
+
+  test("each network has its own caps, tip, gas, batches, least balance and keys; another's are as they were", () => {
+    const [own, common] = [newPrivateKey(), newPrivateKey()];
+    const relayer = {
+      maxFeePerGasGwei: 0.05,
+      maxPriorityFeePerGasGwei: 0.002,
+      minBalanceGwei: 3,
+      gasPerTransfer: 90_000,
+      gasPerWallet: 300_000,
+      maxBatch: 7,
+      batchWindowMs: 9,
+      bumpAfterMs: 600,
+    };
+    const config = configOf({
+      payment: {
+        networks: [
+          { ...NETWORK, relayer },
+          { ...NETWORK, network: "eip155:1" },
+        ],
+      },
+    });
+    const keys = new Map([
+      ["eip155:84532", [own]],
+      ["eip155:1", [common]],
+    ]);
+    const [changed, plain] = engineOptions(config, keys, "x").networks;
+    const seen = (net: typeof plain) => [
+      net?.maxFeePerGasWei,
+      net?.priorityFeeWei,
+      net?.minRelayerBalanceWei,
+      net?.gasPerTransfer,
+      net?.gasPerWallet,
+      net?.maxBatch,
+      net?.batchWindowMs,
+      net?.bumpAfterMs,
+      net?.relayerKeys.map((key) => `0x${Buffer.from(key).toString("hex")}`),
+    ];
+    assert.deepEqual(seen(changed), [50_000_000n, 2_000_000n, 3_000_000_000n, 90_000n, 300_000n, 7, 9, 600, [own]]);
+    const asBefore = [5_000_000_000n, 1_000_000n, 10n ** 15n, 120_000n, 400_000n, 50, 100, 10_000, [common]];
+    assert.deepEqual(seen(plain), asBefore);
+    const [first, second] = verifierOptions(config, keys).networks;
+    assert.deepEqual([first?.priorityFeeWei, first?.walletGas, first?.relayers?.length], [2_000_000n, 300_000, 1]);
+    assert.deepEqual([second?.priorityFeeWei, second?.walletGas], [1_000_000n, 400_000]);
+    assert.notDeepEqual(first?.relayers, second?.relayers);
+  });
+
+  test("a network without a key is named", () => {
+    const networks = [NETWORK, { ...NETWORK, network: "eip155:1" }];
+    const keys = new Map([["eip155:84532", [newPrivateKey()] as const]]);
+    assert.throws(() => engineOptions(configOf({ payment: { networks } }), keys, "x"), /no key .* on eip155:1;/);
+  });
+
+  test("the profit rule is that of the configuration in effect, with prices as they are written", () => {
+    const of = (coinPriceUsd?: string): Config =>
+      configOf({
+        payment: { networks: [{ ...NETWORK, relayer: coinPriceUsd === undefined ? {} : { coinPriceUsd } }] },
+      });
+    let current = of("3200.000000000001");
+    const [engine] = engineOptions(current, keysOf(current), "x", () => current).networks;
+    const price = (): bigint | undefined => engine?.profit?.()?.coinPriceUsd;
+    assert.equal(price(), 3_200_000_000_000_001n);
+    assert.equal(engine?.profit?.(), engine?.profit?.(), "made once for each configuration");
+    current = of("0.5");
+    assert.equal(price(), 500_000_000_000n);
+    current = of();
+    assert.equal(price(), undefined);
+    const asset = engine?.profit?.()?.assets.get(NETWORK.asset.toLowerCase());
+    assert.deepEqual(asset, { decimals: 6, priceUsd: 10n ** 12n });
+    assert.equal(engine?.profit?.()?.whenUnprofitable, "settle");
   });
 
   test("each token of a chain has its own maxTimeoutSeconds", () => {

@@ -1,10 +1,16 @@
 import { AppError, decimalToUnits, isAppError } from "@turnpike/base";
 import { type Catalogue, readCatalogue, type Service } from "@turnpike/catalogue";
-import { type Config, type Environment, relayerKeys, type SupplierConfig } from "@turnpike/config";
+import {
+  type Config,
+  type Environment,
+  relayerKeys,
+  relayerKeysByNetwork,
+  type SupplierConfig,
+} from "@turnpike/config";
 import { workersOf } from "../workers/share.ts";
 import { catalogueOptions, sells } from "./catalogue.ts";
 import { type LedgerRole, ledgerUrl } from "./ledger.ts";
-import { engineOptions, requireNetworks } from "./networks.ts";
+import { engineOptions, noKeys, requireNetworks } from "./networks.ts";
 
 /** Most services that one fault names. */
 const NAMED = 3;
@@ -91,11 +97,14 @@ function suppliersFaults(config: Config, catalogue: Catalogue): string[] {
 function workerFaults(config: Config, env: Environment): string[] {
   const workers = workersOf(config);
   if (workers === 1 || config.payment.mode !== "local") return [];
-  const keys = relayerKeys(config, env, "gateway").length;
+  const fewest = [...relayerKeysByNetwork(config, env, "gateway").values()].reduce<number | undefined>(
+    (least, { length }) => Math.min(least ?? length, length),
+    undefined,
+  );
   // its own fault is told already
-  if (keys === 0 || workers <= keys) return [];
+  if (fewest === undefined || fewest === 0 || workers <= fewest) return [];
   return [
-    `gateway.workers: ${workers} workers need a relayer key each, and there ${keys === 1 ? "is 1" : `are ${keys}`}; add keys (npx turnpike keys new) to payment.relayer.keysFile, or set gateway.workers to ${keys}`,
+    `gateway.workers: ${workers} workers need a relayer key each, and there ${fewest === 1 ? "is 1" : `are ${fewest}`}; add keys (npx turnpike keys new) to payment.relayer.keysFile, or set gateway.workers to ${fewest}`,
   ];
 }
 
@@ -119,7 +128,10 @@ export function checkRun(config: Config, env: Environment, role: LedgerRole): Ru
   }
   if (role === "facilitator" || config.payment.mode === "local") {
     const path = role === "facilitator" ? "facilitator.relayer.keysFile" : "payment.relayer.keysFile";
-    attempt(() => engineOptions(config, relayerKeys(config, env, role), path));
+    attempt(() => {
+      if (config.payment.networks.length > 0) engineOptions(config, relayerKeysByNetwork(config, env, role), path);
+      else if (relayerKeys(config, env, role).length === 0) throw noKeys(path);
+    });
   }
   if (role === "gateway") attempt(() => faults.push(...workerFaults(config, env)));
   const { catalogue, faults: changes } = readCatalogue({ ...catalogueOptions(config), sells: isSeller });

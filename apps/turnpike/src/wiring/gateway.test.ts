@@ -4,7 +4,7 @@ import { after, before, suite, test } from "node:test";
 import { isAppError, silentLog } from "@turnpike/base";
 import { createClient, newPrivateKey, signerFromKey, tokenBalance } from "@turnpike/client";
 import { loadConfig } from "@turnpike/config";
-import { fundGas, MULTICALL3_ADDRESS, setTokenBalance, USDC_ADDRESS } from "@turnpike/localnet";
+import { devRpc, fundGas, MULTICALL3_ADDRESS, setTokenBalance, USDC_ADDRESS } from "@turnpike/localnet";
 import { openTestAnvil, openTestPostgres, type TestAnvil, type TestPostgres } from "@turnpike/testkit";
 import { PATIENT } from "../../test/patient.ts";
 import { startFacilitator } from "./facilitator.ts";
@@ -79,6 +79,44 @@ suite("a wired gateway, on a real chain and a real ledger", () => {
     assert.match(samples, /^turnpike_gateway_ready 1$/m);
     assert.match(samples, /^turnpike_ledger_books_timestamp_seconds [1-9]/m);
     assert.equal((await fetch(`${base}/ready`)).status, 200);
+  });
+
+  test("a reloaded coin price has a sale refused for its cost, with nothing claimed, and served again", async () => {
+    const own = newPrivateKey();
+    await fundGas(anvil.url, signerFromKey(own).address, 10n ** 18n);
+    const at = (coinPriceUsd: string) =>
+      configWith({}, { relayer: { keys: [own], whenUnprofitable: "refuse", coinPriceUsd } });
+    let next = at("0.000001");
+    await using priced = await startGateway({
+      config: next,
+      env: {},
+      log: silentLog,
+      waits: PATIENT,
+      load: () => next,
+    });
+    const base = `http://127.0.0.1:${priced.gatewayPort}`;
+    const client = createClient({ gateway: base, signer: buyer, budget: { perCallUsd: "0.01" } });
+    const buy = async () => (await client.call("eth", { method: "eth_chainId" })).kind;
+    const sent = () => devRpc(anvil.url, "eth_getTransactionCount", [signerFromKey(own).address, "latest"]);
+    assert.equal(await buy(), "bought");
+    assert.equal(await sent(), "0x1", "by the network's own key");
+    const sums = () => ledgerBooks(configWith({}), "gateway", PATIENT);
+    const before = await sums();
+
+    next = at("9999999");
+    assert.deepEqual(await priced.reload("signal"), {
+      kind: "reloaded",
+      changed: ["payment.networks[0].relayer.coinPriceUsd"],
+    });
+    const refused = await client.call("eth", { method: "eth_chainId" });
+    assert.ok(refused.kind === "refused", refused.kind);
+    assert.equal(refused.code, "SETTLEMENT_UNPROFITABLE");
+    assert.deepEqual(await sums(), before, "nothing was claimed");
+    assert.equal(await sent(), "0x1");
+
+    next = at("0.000001");
+    assert.equal((await priced.reload("signal")).kind, "reloaded");
+    assert.equal(await buy(), "bought");
   });
 
   test("a facilitator serves its metrics by a port of their own", async () => {

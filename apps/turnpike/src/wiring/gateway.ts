@@ -113,7 +113,7 @@ export async function startGateway(input: GatewayInput): Promise<GatewayService>
   const random: Random = { bytes: (length) => new Uint8Array(randomBytes(length)) };
   const tracer = await openTracer(start, { log, random: () => Math.random() }, stack);
   const payments = sells(start)
-    ? await openPayments({ ...input, config: start }, "gateway", modules, stack)
+    ? await openPayments({ ...input, config: start }, "gateway", { ...modules, current: () => config }, stack)
     : undefined;
   const store = openLimitStore(() => config, modules, stack, worker);
   const bus = openBus(start, modules, stack, worker);

@@ -1,12 +1,16 @@
-import { type Address, AppError, hexToBytes, type NetworkId } from "@turnpike/base";
-import type { Config, NetworkConfig, PrivateKey } from "@turnpike/config";
+import { type Address, AppError, decimalToUnits, hexToBytes, type NetworkId } from "@turnpike/base";
+import { signerFromKey } from "@turnpike/client";
+import { type Config, type NetworkConfig, networkRelayer, type PrivateKey } from "@turnpike/config";
 import {
   chainIdOf,
   createEvmRpc,
   type EngineNetwork,
   type EngineOptions,
   type EvmRpc,
+  PRICE_DECIMALS,
+  type ProfitRule,
   type RemoteSettlerOptions,
+  type TransactionBounds,
   type VerifierNetwork,
   type VerifierOptions,
 } from "@turnpike/payment";
@@ -55,11 +59,19 @@ export function openChains(
   );
 }
 
-/** Options of the verifier; contract wallets are asked as if the first of `relayers` did. */
-export function verifierOptions(config: Config, relayers: readonly Address[] = []): VerifierOptions {
+/** Relayer keys by network. */
+export type NetworkKeys = ReadonlyMap<string, readonly PrivateKey[]>;
+
+function relayersOf(keys: NetworkKeys, network: string): readonly Address[] {
+  return (keys.get(network) ?? []).map((key) => signerFromKey(key).address);
+}
+
+/** Options of the verifier; contract wallets are asked as if the first relayer of their network did. */
+export function verifierOptions(config: Config, keys: NetworkKeys = new Map()): VerifierOptions {
   return {
-    networks: config.payment.networks.map(
-      (network): VerifierNetwork => ({
+    networks: config.payment.networks.map((network): VerifierNetwork => {
+      const relayer = networkRelayer(config, network);
+      return {
         network: idOf(network),
         asset: network.asset,
         name: network.name,
@@ -67,48 +79,123 @@ export function verifierOptions(config: Config, relayers: readonly Address[] = [
         decimals: network.decimals,
         multicall3: network.multicall3,
         allowedFactories: network.allowedFactories,
-      }),
-    ),
+        relayers: relayersOf(keys, network.network),
+        priorityFeeWei: gweiToWei(relayer.maxPriorityFeePerGasGwei),
+        // as much as the settlement allows: see engineOptions
+        walletGas: relayer.gasPerWallet,
+        deploymentGas: relayer.gasPerDeployment,
+      };
+    }),
     workers: config.payment.verifyThreads,
-    relayers,
-    priorityFeeWei: gweiToWei(config.payment.relayer.maxPriorityFeePerGasGwei),
-    // as much as the settlement allows: see engineOptions
-    walletGas: config.payment.relayer.gasPerWallet,
-    deploymentGas: config.payment.relayer.gasPerDeployment,
   };
 }
 
-/** Options of the settlement engine. @throws AppError CONFIG_INVALID when there is no key to send with. */
-export function engineOptions(config: Config, keys: readonly PrivateKey[], keysPath: string): EngineOptions {
-  const { relayer } = config.payment;
-  const relayerKeys = keys.flatMap((key) => hexToBytes(key, 32) ?? []);
-  if (relayerKeys.length === 0) {
-    throw new AppError("CONFIG_INVALID", {
-      message: `${keysPath}: there is no key to send settlements with; make one with npx turnpike keys new, and set keysFile.`,
-    });
-  }
+const priceOf = (text: string): bigint => decimalToUnits(text, PRICE_DECIMALS);
+
+/** The rule of a chain for sales that cost more than they bring; undefined when it is not there any more. */
+export function profitRule(config: Config, network: string): ProfitRule | undefined {
+  const tokens = config.payment.networks.filter((one) => one.network === network);
+  const [first] = tokens;
+  if (first === undefined) return undefined;
+  const { whenUnprofitable, maxCostPercent, coinPriceUsd } = networkRelayer(config, first);
   return {
-    networks: chains(config).map(
-      (network): EngineNetwork => ({
-        network: idOf(network),
-        confirmations: network.confirmations,
-        finalityBlocks: network.finalityBlocks,
-        blockTimeSeconds: network.blockTimeSeconds,
-        multicall3: network.multicall3,
-        relayerKeys,
-        maxFeePerGasWei: gweiToWei(relayer.maxFeePerGasGwei),
-        priorityFeeWei: gweiToWei(relayer.maxPriorityFeePerGasGwei),
-        minRelayerBalanceWei: gweiToWei(relayer.minBalanceGwei),
-      }),
+    whenUnprofitable,
+    maxCostPercent,
+    coinPriceUsd: coinPriceUsd === undefined ? undefined : priceOf(coinPriceUsd),
+    assets: new Map(
+      tokens.map(({ asset, decimals, assetPriceUsd }) => [
+        asset.toLowerCase(),
+        { decimals, priceUsd: priceOf(assetPriceUsd) },
+      ]),
     ),
-    batchWindowMs: relayer.batchWindowMs,
-    maxBatch: relayer.maxBatch,
-    gasPerTransfer: BigInt(relayer.gasPerTransfer),
-    gasPerWallet: BigInt(relayer.gasPerWallet),
-    gasPerDeployment: BigInt(relayer.gasPerDeployment),
-    bumpAfterMs: relayer.bumpAfterMs,
-    bumpPercent: relayer.bumpPercent,
-    maxOpenBatchesPerKey: relayer.maxOpenBatches,
+  };
+}
+
+/** Reads the rule of the configuration in effect; made once for each. */
+function currentProfitRule(current: () => Config, network: string): () => ProfitRule | undefined {
+  let of: Config | undefined;
+  let rule: ProfitRule | undefined;
+  return () => {
+    const config = current();
+    if (config !== of) rule = profitRule(config, network);
+    of = config;
+    return rule;
+  };
+}
+
+function engineNetwork(
+  config: Config,
+  network: NetworkConfig,
+  keys: readonly PrivateKey[],
+  current: () => Config,
+): EngineNetwork {
+  const relayer = networkRelayer(config, network);
+  return {
+    network: idOf(network),
+    confirmations: network.confirmations,
+    finalityBlocks: network.finalityBlocks,
+    blockTimeSeconds: network.blockTimeSeconds,
+    multicall3: network.multicall3,
+    relayerKeys: keys.flatMap((key) => hexToBytes(key, 32) ?? []),
+    maxFeePerGasWei: gweiToWei(relayer.maxFeePerGasGwei),
+    priorityFeeWei: gweiToWei(relayer.maxPriorityFeePerGasGwei),
+    minRelayerBalanceWei: gweiToWei(relayer.minBalanceGwei),
+    ...transactionBounds(relayer),
+    holdMs: relayer.holdMs,
+    holdReserveMs: config.payment.settleMarginMs,
+    profit: currentProfitRule(current, network.network),
+  };
+}
+
+type Relayer = Pick<
+  Config["payment"]["relayer"],
+  | "batchWindowMs"
+  | "maxBatch"
+  | "gasPerTransfer"
+  | "gasPerWallet"
+  | "gasPerDeployment"
+  | "bumpAfterMs"
+  | "bumpPercent"
+  | "maxOpenBatches"
+>;
+
+const transactionBounds = (relayer: Relayer): TransactionBounds => ({
+  batchWindowMs: relayer.batchWindowMs,
+  maxBatch: relayer.maxBatch,
+  gasPerTransfer: BigInt(relayer.gasPerTransfer),
+  gasPerWallet: BigInt(relayer.gasPerWallet),
+  gasPerDeployment: BigInt(relayer.gasPerDeployment),
+  bumpAfterMs: relayer.bumpAfterMs,
+  bumpPercent: relayer.bumpPercent,
+  maxOpenBatchesPerKey: relayer.maxOpenBatches,
+});
+
+/** The error of a role without a relayer key, on one network or on all. */
+export function noKeys(keysPath: string, network?: string): AppError {
+  const where = network === undefined ? "" : ` on ${network}`;
+  return new AppError("CONFIG_INVALID", {
+    message: `${keysPath}: there is no key to send settlements with${where}; make one with npx turnpike keys new, and set keysFile.`,
+  });
+}
+
+/**
+ * Options of the settlement engine. `current` is the configuration in effect, for what may change while it runs.
+ * @throws AppError CONFIG_INVALID when a network has no key to send with.
+ */
+export function engineOptions(
+  config: Config,
+  keys: NetworkKeys,
+  keysPath: string,
+  current: () => Config = () => config,
+): EngineOptions {
+  const { relayer } = config.payment;
+  const networks = chains(config);
+  const bare = networks.filter(({ network }) => (keys.get(network) ?? []).length === 0);
+  const [first] = bare;
+  if (first !== undefined) throw noKeys(keysPath, bare.length < networks.length ? first.network : undefined);
+  return {
+    networks: networks.map((network) => engineNetwork(config, network, keys.get(network.network) ?? [], current)),
+    ...transactionBounds(relayer),
     pollMs: pollMs(config),
     leaseRenewMs: Math.floor((relayer.leaseSeconds * 1_000) / 3.4),
     reconcileMs: relayer.reconcileIntervalMs,

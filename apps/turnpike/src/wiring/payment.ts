@@ -1,6 +1,5 @@
 import type { NetworkId } from "@turnpike/base";
-import { signerFromKey } from "@turnpike/client";
-import { type Config, relayerKeys } from "@turnpike/config";
+import { type Config, relayerKeysByNetwork } from "@turnpike/config";
 import {
   type BackOff,
   createBackOff,
@@ -48,6 +47,7 @@ async function createSettler(
     readonly ledger: Ledger;
     readonly rpc: ReadonlyMap<NetworkId, EvmRpc>;
     readonly backOff: BackOff;
+    readonly current?: () => Config;
   },
 ): Promise<Settler> {
   const { facilitatorUrl } = config.payment;
@@ -55,7 +55,7 @@ async function createSettler(
     return createRemoteSettler(remoteOptions(config, facilitatorUrl), modules);
   }
   const path = role === "facilitator" ? "facilitator.relayer.keysFile" : "payment.relayer.keysFile";
-  const options = engineOptions(config, relayerKeys(config, env, role), path);
+  const options = engineOptions(config, relayerKeysByNetwork(config, env, role), path, modules.current);
   const chainTimeoutMs = waits?.chainMs;
   return createEngine(chainTimeoutMs === undefined ? options : { ...options, chainTimeoutMs }, modules);
 }
@@ -67,13 +67,14 @@ const receiverOf = ({ network, asset, payTo }: Config["payment"]["networks"][num
 });
 
 /**
- * Opens ledger and chains, and builds verifier and settler of a role.
+ * Opens ledger and chains, and builds verifier and settler of a role. `current` is the configuration in effect, for what
+ * may change while it runs; that of the input by default.
  * @throws AppError CONFIG_INVALID, CHAIN_MISMATCH, LEDGER_UNAVAILABLE, LEDGER_SCHEMA.
  */
 export async function openPayments(
   input: ServiceInput,
   role: "gateway" | "facilitator",
-  modules: PartModules,
+  modules: PartModules & { readonly current?: () => Config },
   stack: AsyncDisposableStack,
 ): Promise<Payments> {
   const { config, env } = input;
@@ -86,9 +87,8 @@ export async function openPayments(
   const chains = openChains(config, modules);
   for (const rpc of chains.values()) stack.use(rpc);
   const backOff = createBackOff(modules);
-  const keys = isRemote(config, role) ? [] : relayerKeys(config, env, role);
-  const relayers = keys.map((key) => signerFromKey(key).address);
-  const verifier = stack.use(createVerifier(verifierOptions(config, relayers), { ...modules, rpc: chains, backOff }));
+  const keys = isRemote(config, role) ? undefined : relayerKeysByNetwork(config, env, role);
+  const verifier = stack.use(createVerifier(verifierOptions(config, keys), { ...modules, rpc: chains, backOff }));
   const check = stack.use(await checkChains([...chains.keys()], verifier, modules));
   const settler = stack.use(
     check.guard(await createSettler(input, role, { ...modules, ledger, rpc: chains, backOff })),

@@ -11,6 +11,7 @@ import { decodeLogs, type EvmLog } from "../evm/logs.ts";
 import type { EvmRpc, RpcCall, RpcReply } from "../evm/rpc.ts";
 import type { Evidence, PaymentKey } from "../types.ts";
 import { hasCode } from "../verify/reading.ts";
+import type { MinedCost } from "./gas-costs.ts";
 
 /** Newest block. */
 export interface Head {
@@ -25,6 +26,8 @@ export interface Head {
 export interface MinedTransaction extends Omit<Evidence, "logIndex"> {
   readonly succeeded: boolean;
   readonly logs: readonly EvmLog[];
+  /** Undefined where the node does not say it. */
+  readonly cost?: MinedCost | undefined;
 }
 
 /** What {@link SettlementChain.poll} saw, in one exchange. */
@@ -265,5 +268,14 @@ function readReceipt(value: unknown): MinedTransaction | undefined {
   const { blockHash, transactionHash } = value;
   const logs = decodeLogs(value.logs);
   if (blockNumber === undefined || !isHex(blockHash) || !isHex(transactionHash) || logs === undefined) return undefined;
-  return { transaction: transactionHash, blockNumber, blockHash, succeeded: value.status === "0x1", logs };
+  const cost = readCost(value);
+  return { transaction: transactionHash, blockNumber, blockHash, succeeded: value.status === "0x1", logs, cost };
+}
+
+function readCost({ gasUsed, effectiveGasPrice, l1Fee }: Readonly<Record<string, unknown>>): MinedCost | undefined {
+  const gas = decodeQuantity(gasUsed);
+  const gasPriceWei = decodeQuantity(effectiveGasPrice);
+  if (gas === undefined || gasPriceWei === undefined) return undefined;
+  // Rollups of the OP stack charge for their data apart.
+  return { gas, gasPriceWei, dataFeeWei: decodeQuantity(l1Fee) ?? 0n };
 }

@@ -2,7 +2,7 @@ import { AppError, isAppError, type NetworkId } from "@turnpike/base";
 import type { Settler } from "../settler.ts";
 import type { PaymentRecord } from "../types.ts";
 import { createNetworkEngine, type NetworkEngine } from "./network.ts";
-import type { EngineModules, EngineOptions } from "./options.ts";
+import type { EngineModules, EngineOptions, TransactionBounds } from "./options.ts";
 import { pause } from "./waiters.ts";
 
 /**
@@ -49,6 +49,7 @@ export async function createEngine(opts: EngineOptions, modules: EngineModules):
     networks: [...engines.keys()],
     settle: async (payment, answer, signal) => engineOf(payment).settle(payment, answer, signal),
     wait: async (payment, signal) => engineOf(payment).wait(payment, signal),
+    refusal: (sale) => engines.get(sale.network)?.refusal(sale),
     missing: (network) =>
       [...engines].flatMap(([id, engine]) => (network === undefined || network === id ? engine.missing() : [])),
     async [Symbol.asyncDispose]() {
@@ -58,17 +59,25 @@ export async function createEngine(opts: EngineOptions, modules: EngineModules):
   };
 }
 
-function check(opts: EngineOptions): void {
-  const wrong = (path: string, rule: string): never => {
-    throw new AppError("CONFIG_INVALID", { message: `${path}: ${rule}.` });
-  };
-  if (opts.bumpPercent < 12.5) wrong("bumpPercent", "must be at least 12.5, or nodes refuse the replacement");
-  if (!Number.isInteger(opts.maxBatch) || opts.maxBatch < 1) wrong("maxBatch", "must be an integer of at least 1");
-  if (!Number.isInteger(opts.maxOpenBatchesPerKey) || opts.maxOpenBatchesPerKey < 1) {
-    wrong("maxOpenBatchesPerKey", "must be an integer of at least 1");
+function wrong(path: string, rule: string): never {
+  throw new AppError("CONFIG_INVALID", { message: `${path}: ${rule}.` });
+}
+
+function checkBounds(at: string, bounds: Partial<TransactionBounds>): void {
+  const { bumpPercent = 12.5, maxBatch = 1, maxOpenBatchesPerKey = 1, batchWindowMs = 0 } = bounds;
+  if (bumpPercent < 12.5) wrong(`${at}bumpPercent`, "must be at least 12.5, or nodes refuse the replacement");
+  if (!Number.isInteger(maxBatch) || maxBatch < 1) wrong(`${at}maxBatch`, "must be an integer of at least 1");
+  if (!Number.isInteger(maxOpenBatchesPerKey) || maxOpenBatchesPerKey < 1) {
+    wrong(`${at}maxOpenBatchesPerKey`, "must be an integer of at least 1");
   }
-  if (opts.batchWindowMs < 0) wrong("batchWindowMs", "must not be negative");
-  for (const { network, confirmations, relayerKeys } of opts.networks) {
+  if (batchWindowMs < 0) wrong(`${at}batchWindowMs`, "must not be negative");
+}
+
+function check(opts: EngineOptions): void {
+  checkBounds("", opts);
+  for (const net of opts.networks) {
+    const { network, confirmations, relayerKeys } = net;
+    checkBounds(`${network}.`, net);
     if (!/^eip155:[1-9][0-9]*$/.test(network)) wrong(network, "must be eip155:<chain id>");
     if (confirmations < 1) wrong(`${network}.confirmations`, "must be at least 1");
     if (relayerKeys.length === 0) wrong(`${network}.relayerKeys`, "must name at least one key");

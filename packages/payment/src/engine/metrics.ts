@@ -85,6 +85,40 @@ export const broadcastsTotal: MetricSpec = {
   labels: ["network", "kind"],
 };
 
+/** Learned gas of one payment. */
+export const gasPerPaymentGauge: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_settlement_gas_per_payment",
+  help: "Gas of one settled payment, learned from receipts: shared, alone, or of a contract wallet (erc1271, erc6492).",
+  labels: ["network", "kind"],
+  across: "max",
+};
+
+/** Expected cost of settling one payment now. */
+export const costUsdGauge: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_settlement_cost_per_payment_usd",
+  help: "What settling one payment costs now, in US dollars, at the configured price of the chain's coin.",
+  labels: ["network", "kind"],
+  across: "max",
+};
+
+/** What mined settlement transactions cost. */
+export const costWeiTotal: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_settlement_cost_wei_total",
+  help: "What mined settlement transactions cost, data fees of rollups included, in wei.",
+  labels: ["network"],
+};
+
+/** Payments whose settlement costs more than the operator's share of their sale. */
+export const unprofitableTotal: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_settlement_unprofitable_total",
+  help: "Payments whose settlement costs too much: refused before they were served, held for others, or settled.",
+  labels: ["network", "action"],
+};
+
 /** Answers of a remote facilitator. */
 export const facilitatorAnswersTotal: MetricSpec = {
   kind: "counter",
@@ -105,5 +139,9 @@ export const ENGINE_METRICS: readonly MetricSpec[] = [
   settlementsTotal,
   unresolvedGauge,
   broadcastsTotal,
+  gasPerPaymentGauge,
+  costUsdGauge,
+  costWeiTotal,
+  unprofitableTotal,
   facilitatorAnswersTotal,
 ];

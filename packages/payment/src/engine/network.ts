@@ -1,13 +1,17 @@
 import { AppError, type ErrorCode, isAppError } from "@turnpike/base";
 import type { RelayerLease } from "../ledger-types.ts";
 import { createQuiet } from "../quiet.ts";
-import type { PaymentRecord, StoredAnswer } from "../types.ts";
+import type { Sale } from "../settler.ts";
+import type { PaymentRecord, PaymentRefusal, StoredAnswer } from "../types.ts";
 import { settlementGas } from "./calls.ts";
 import { createSettlementChain, type Head } from "./chain.ts";
 import { type Fees, firstFees } from "./fees.ts";
+import { createGasCosts } from "./gas-costs.ts";
+import { networkPolicy } from "./gas-policy.ts";
 import { createKeyring, type RelayerKey } from "./keyring.ts";
 import { createLane, type Lane } from "./lane.ts";
 import {
+  costWeiTotal,
   leasedKeysGauge,
   openBatchesGauge,
   queueGauge,
@@ -17,6 +21,7 @@ import {
 } from "./metrics.ts";
 import type { EngineModules, EngineNetwork, EngineOptions } from "./options.ts";
 import { createPacer } from "./pacer.ts";
+import { createProfitGuard } from "./profit-guard.ts";
 import { createSettleQueue, type QueueItem } from "./queue.ts";
 import { createReconciler } from "./reconciler.ts";
 import { createResender } from "./resender.ts";
@@ -30,12 +35,11 @@ export interface NetworkEngine extends AsyncDisposable {
   settle(payment: PaymentRecord, answer: StoredAnswer, signal: AbortSignal): Promise<void>;
   wait(payment: PaymentRecord, signal: AbortSignal): Promise<void>;
   missing(): readonly string[];
+  refusal(sale: Sale): PaymentRefusal | undefined;
   /** A lease is lost: the key stops at once. */
   lost(relayer: string): void;
 }
 
-/** Chains refuse transactions with a higher gas limit (EIP-7825: 2^24). */
-const MAX_TRANSACTION_GAS = 16_777_216n;
 /** How long a batch waits for others while nothing is under way: payments that came together share it. */
 const GATHER_MS = 3;
 /** Pause after the chain could not say what a batch would do. */
@@ -81,6 +85,10 @@ export async function createNetworkEngine(
     onShared(settled) {
       shared = settled ? Math.min(maxBatch, shared * 2) : Math.max(1, Math.floor(shared / 2));
     },
+    onCost(batch, cost, isWhole) {
+      metrics.count(costWeiTotal, { network }, Number(cost.gas * cost.gasPriceWei + cost.dataFeeWei));
+      if (isWhole) costs.learn(batch, cost);
+    },
   });
   const reconciler = createReconciler(net, {
     chain,
@@ -90,20 +98,15 @@ export async function createNetworkEngine(
     metrics,
     resend: (payment) => resender.resend(payment),
   });
-  const gas = {
-    perTransfer: opts.gasPerTransfer,
-    perWallet: opts.gasPerWallet ?? 400_000n,
-    perDeployment: opts.gasPerDeployment ?? 2_000_000n,
-  };
-  const room = (MAX_TRANSACTION_GAS - settlementGas([], gas)) / gas.perTransfer;
-  const maxBatch = Math.max(1, Math.min(opts.maxBatch, Number(room)));
+  const policy = networkPolicy(opts, net);
+  const { fees, gas, maxBatch } = policy;
   /** Most payments that share a transaction now. */
   let shared = maxBatch;
-  const fees = {
-    maxFeePerGasWei: net.maxFeePerGasWei,
-    priorityFeeWei: net.priorityFeeWei,
-    bumpPercent: opts.bumpPercent,
-  };
+  const costs = createGasCosts(gas, () => clock.monotonicMs());
+  const guard = createProfitGuard(
+    { net, fees, maxBatch },
+    { costs, head: () => head && { head, atMs: headAtMs }, clock, log, metrics },
+  );
   const slowestMs = Math.max(20, Math.min(opts.pollMs, net.blockTimeSeconds * 250));
   const idleMs = Math.max(slowestMs, 2_000);
   const pacer = createPacer(slowestMs, idleMs);
@@ -111,7 +114,7 @@ export async function createNetworkEngine(
   const chainTimeoutMs = opts.chainTimeoutMs ?? 5_000;
   const graceMs = opts.graceMs ?? 2_000;
   /** Payers' code may hold up their batches, so some places are left to the others. */
-  const maxOpenLoners = Math.max(1, Math.floor(opts.maxOpenBatchesPerKey / 2));
+  const maxOpenLoners = Math.max(1, Math.floor(policy.maxOpenBatchesPerKey / 2));
   const quiet = {
     chain: createQuiet(() => clock.monotonicMs()),
     reconcile: createQuiet(() => clock.monotonicMs()),
@@ -141,10 +144,10 @@ export async function createNetworkEngine(
         multicall3: net.multicall3,
         fees,
         gas,
-        bumpAfterMs: opts.bumpAfterMs,
+        bumpAfterMs: policy.bumpAfterMs,
         cancelAfterMs: opts.cancelAfterMs ?? 30_000,
         rebroadcastAfterMs: Math.max(2_000, net.blockTimeSeconds * 2_000),
-        maxOpenBatches: opts.maxOpenBatchesPerKey,
+        maxOpenBatches: policy.maxOpenBatchesPerKey,
         sendTimeoutMs: chainTimeoutMs,
       },
       {
@@ -250,6 +253,7 @@ export async function createNetworkEngine(
         if (payment.state === "claimed") modules.backOff?.failed(payment);
       }
       for (const item of alone) item.alone = true;
+      guard.settling(good);
       queue.unshift([...alone, ...(await lane.settle(good, gasLimit, first))]);
     } catch (error) {
       log.warn({ relayer: lane.relayer, code: codeOf(error) }, "a batch was not committed");
@@ -270,10 +274,12 @@ export async function createNetworkEngine(
       const oldestMs = queue.oldestMs(loners);
       if (oldestMs === undefined || stopping.signal.aborted) return;
       const busy = committing > 0 || held().some((lane) => lane.open.size > 0);
-      const windowMs = busy ? opts.batchWindowMs : Math.min(opts.batchWindowMs, GATHER_MS);
+      const windowMs = busy ? policy.batchWindowMs : Math.min(policy.batchWindowMs, GATHER_MS);
       const nowMs = clock.monotonicMs();
-      const windowLeftMs = queue.takeable(shared, loners) < shared ? windowMs - (nowMs - oldestMs) : 0;
-      const waitMs = Math.max(windowLeftMs, notBeforeMs - nowMs);
+      const isFull = queue.takeable(shared, loners) >= shared;
+      const windowLeftMs = isFull ? 0 : windowMs - (nowMs - oldestMs);
+      const holdMs = isFull ? 0 : guard.holdMs(queue.peek(shared, loners));
+      const waitMs = Math.max(windowLeftMs, holdMs, notBeforeMs - nowMs);
       if (waitMs > 0) {
         windowTimer = setTimeout(pump, Math.ceil(waitMs));
         return;
@@ -295,7 +301,7 @@ export async function createNetworkEngine(
 
   /** Refuses what no key could take in time. */
   const dropStale = (): void => {
-    for (const item of queue.takeBefore(clock.monotonicMs() - maxQueueMs)) {
+    for (const item of queue.takeBefore(clock.monotonicMs() - maxQueueMs - guard.longestHoldMs())) {
       item.reject(new AppError("SETTLEMENT_UNAVAILABLE"));
     }
   };
@@ -317,6 +323,7 @@ export async function createNetworkEngine(
       const open = held().reduce((sum, lane) => sum + lane.open.size, 0);
       metrics.set(openBatchesGauge, open, { network });
       metrics.set(queueGauge, queue.size, { network });
+      guard.measure();
       await pacer.next(open > 0 || queue.size > 0, stopping.signal);
     }
   };
@@ -450,6 +457,8 @@ export async function createNetworkEngine(
       else if (mine.every((lane) => lane.stuck)) missing.push(`settlement transactions refused (${network})`);
       return missing;
     },
+
+    refusal: (sale) => guard.refusal(sale),
 
     lost: (relayer) => keyring.lost(relayer),
 

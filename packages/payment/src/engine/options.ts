@@ -2,6 +2,7 @@ import type { Address, Clock, FaultPoints, Log, Metrics, NetworkId } from "@turn
 import type { EvmRpc } from "../evm/rpc.ts";
 import type { Ledger } from "../ledger-types.ts";
 import type { BackOff } from "../verify/back-off.ts";
+import type { ProfitRule } from "./profit.ts";
 
 /** What judging payments on one chain takes. */
 export interface ChainRules {
@@ -16,8 +17,28 @@ export interface ChainRules {
   readonly maxLogBlocks?: number;
 }
 
+/** Bounds of an engine's transactions, which a network may have of its own. */
+export interface TransactionBounds {
+  /** How long the first payment of a batch waits for others. */
+  readonly batchWindowMs: number;
+  /** Most payments in one transaction. */
+  readonly maxBatch: number;
+  /** Gas limit of one transfer of an EOA's payment. */
+  readonly gasPerTransfer: bigint;
+  /** Gas limit of a transaction for a deployed contract wallet; 400,000 by default. */
+  readonly gasPerWallet?: bigint;
+  /** Gas limit of a transaction that first deploys the payer's wallet; 2,000,000 by default. */
+  readonly gasPerDeployment?: bigint;
+  /** Age of the oldest open transaction of a key at which it is sent again with higher fees. */
+  readonly bumpAfterMs: number;
+  /** By how much; at least 12.5. */
+  readonly bumpPercent: number;
+  /** Most transactions of one key that are not mined; contract wallets may take half of them. */
+  readonly maxOpenBatchesPerKey: number;
+}
+
 /** One network of {@link EngineOptions}. */
-export interface EngineNetwork extends ChainRules {
+export interface EngineNetwork extends ChainRules, Partial<TransactionBounds> {
   readonly multicall3: Address;
   /** Private keys that send settlements; 32 bytes each. Several gateways may be given the same ones. */
   readonly relayerKeys: readonly Uint8Array[];
@@ -27,33 +48,23 @@ export interface EngineNetwork extends ChainRules {
   readonly priorityFeeWei: bigint;
   /** Below this a relayer counts as out of gas and settles nothing new; in wei. */
   readonly minRelayerBalanceWei: bigint;
+  /** What is done with sales that cost more than they bring, read each time; undefined: they are settled. */
+  readonly profit?: () => ProfitRule | undefined;
+  /** Longest time that a payment is held for a fuller transaction, where the rule says `wait`; 0 by default. */
+  readonly holdMs?: number;
+  /** Time at the end of a payment's window in which it is not held any more; 10,000 by default. */
+  readonly holdReserveMs?: number;
 }
 
 /** Options of `createEngine`. */
-export interface EngineOptions {
+export interface EngineOptions extends TransactionBounds {
   readonly networks: readonly EngineNetwork[];
-  /** How long the first payment of a batch waits for others. */
-  readonly batchWindowMs: number;
-  /** Most payments in one transaction. */
-  readonly maxBatch: number;
   /** Most payments that wait for a batch on one network; more are refused. 10,000 by default. */
   readonly maxQueue?: number;
   /** Longest wait for a batch when no key can take it; then the payment is refused. 10,000 by default. */
   readonly maxQueueMs?: number;
-  /** Gas limit of one transfer of an EOA's payment. */
-  readonly gasPerTransfer: bigint;
-  /** Gas limit of a transaction for a deployed contract wallet; 400,000 by default. */
-  readonly gasPerWallet?: bigint;
-  /** Gas limit of a transaction that first deploys the payer's wallet; 2,000,000 by default. */
-  readonly gasPerDeployment?: bigint;
-  /** Age of the oldest open transaction of a key at which it is sent again with higher fees. */
-  readonly bumpAfterMs: number;
   /** How long nodes may refuse a key's oldest transaction until it is cancelled by an empty one. 30,000 by default. */
   readonly cancelAfterMs?: number;
-  /** By how much; at least 12.5. */
-  readonly bumpPercent: number;
-  /** Most transactions of one key that are not mined; contract wallets may take half of them. */
-  readonly maxOpenBatchesPerKey: number;
   /** Slowest polling for receipts. */
   readonly pollMs: number;
   /** How often leases are renewed; a fraction of the ledger's lease time. 2,000 by default. */

@@ -34,6 +34,8 @@ export interface SettleQueue {
    * `loners` false, those that must be alone wait, and those behind them go first.
    */
   take(max: number, loners?: boolean): readonly QueueItem[];
+  /** The payments that {@link take} would remove; they stay. */
+  peek(max: number, loners?: boolean): readonly QueueItem[];
   /** Takes out what arrived before this time (monotonic milliseconds). */
   takeBefore(timeMs: number): readonly QueueItem[];
   /** How many one transaction would take now; `max` when no more fit into it. */
@@ -62,6 +64,12 @@ export function createSettleQueue(): SettleQueue {
     return { taken, full: taken.size >= max };
   };
 
+  const peek = (max: number, loners?: boolean): readonly QueueItem[] => {
+    const first = firstOf(loners);
+    if (first === undefined) return [];
+    return first.alone ? [first] : [...next(max).taken];
+  };
+
   return {
     get size() {
       return items.length;
@@ -80,16 +88,11 @@ export function createSettleQueue(): SettleQueue {
       return true;
     },
     take(max, loners) {
-      const first = firstOf(loners);
-      if (first === undefined) return [];
-      if (first.alone) {
-        items = items.slice(1);
-        return [first];
-      }
-      const { taken } = next(max);
+      const taken = new Set(peek(max, loners));
       items = items.filter((item) => !taken.has(item));
       return [...taken];
     },
+    peek,
     takeBefore(timeMs) {
       const old = items.filter(({ queuedAtMs }) => queuedAtMs < timeMs);
       if (old.length > 0) items = items.filter(({ queuedAtMs }) => queuedAtMs >= timeMs);

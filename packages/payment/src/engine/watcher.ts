@@ -3,6 +3,7 @@ import { matchEvidence } from "../evm/logs.ts";
 import type { Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import type { ChainView, Head, MinedTransaction, SettlementChain } from "./chain.ts";
+import type { MinedCost } from "./gas-costs.ts";
 import type { Lane, OpenBatch } from "./lane.ts";
 import type { ChainRules } from "./options.ts";
 import type { Resolver, Settlement, Verdict } from "./resolver.ts";
@@ -29,6 +30,8 @@ export interface WatcherModules {
   readonly resend?: (payment: PaymentRecord) => void;
   /** Called when a transaction that payments may share was mined: whether it settled all that could still be settled. */
   readonly onShared?: (settled: boolean) => void;
+  /** Called for each mined transaction of ours: whether it settled all payments that it was first signed for. */
+  readonly onCost?: (batch: OpenBatch, cost: MinedCost, isWhole: boolean) => void;
   readonly clock: Clock;
   readonly log: Log;
   readonly faults: FaultPoints;
@@ -108,6 +111,7 @@ export function createWatcher(rules: ChainRules, modules: WatcherModules): Watch
     };
     await all([settle(), rest()]);
     await end(lane, batch, mined.transaction);
+    if (mined.cost !== undefined) modules.onCost?.(batch, mined.cost, paid.length === batch.payments.length);
     if (!isCancelled && !batch.alone) modules.onShared?.(open.length === 0);
     for (const payment of open) modules.resend?.(payment);
   };

@@ -6,7 +6,7 @@ import { eventually } from "@turnpike/testkit";
 import { newAnswer, newEvidence, openLedger, startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
 import type { Ledger } from "../ledger-types.ts";
 import type { Settler } from "../settler.ts";
-import type { DecodedPayment, PaymentRecord } from "../types.ts";
+import type { DecodedPayment, PaymentRecord, PaymentRefusal } from "../types.ts";
 import { createFacilitator, type SettleResponse } from "./facilitator.ts";
 import { createFacilitatorServer } from "./server.ts";
 
@@ -48,6 +48,9 @@ class StandInSettler implements Settler {
   readonly held = new Set<string>();
   /** Runs in place of a settlement, which then ends without a commit. */
   instead: ((payment: PaymentRecord) => Promise<void>) | undefined;
+  /** What every sale is refused with. */
+  refused: PaymentRefusal | undefined;
+  refusal = () => this.refused;
   readonly #waiting = new Map<string, Set<() => void>>();
   async settle(payment: PaymentRecord, _answer: unknown, signal: AbortSignal) {
     if (this.instead !== undefined) return this.instead(payment);
@@ -161,4 +164,28 @@ test("attack: copies of one pending payment leave places for the settlements of 
   const reasons = (await Promise.all(copies)).map(({ success, errorReason }) => (success ? "success" : errorReason));
   assert.equal(reasons.filter((reason) => reason === "settlement_pending").length, 56, "pending, and never refused");
   assert.equal(reasons.filter((reason) => reason === "success").length, 8);
+});
+
+test("a payment that costs more than it brings is refused at /verify and at /settle, unclaimed, and good later", async () => {
+  const bench = openFacilitator();
+  await using server = await createFacilitatorServer(
+    { host: "127.0.0.1", port: 0 },
+    { facilitator: bench.facilitator, log: silentLog },
+  );
+  const [from, nonce] = [newPayer(), newNonce()];
+  const body = settleBody(from, nonce, MERCHANTS[0]);
+  const ask = (path: string): Promise<Response> =>
+    fetch(`${server.url}${path}`, { method: "POST", body, headers: { "content-type": "application/json" } });
+  bench.settler.refused = { ok: false, code: "SETTLEMENT_UNPROFITABLE", retryAfterSeconds: 30 };
+  for (const path of ["/verify", "/settle"]) {
+    const answer = await ask(path);
+    const said = (await answer.json()) as { code?: string; isValid?: boolean };
+    assert.deepEqual([answer.status, said.code, said.isValid], [503, "SETTLEMENT_UNPROFITABLE", undefined], path);
+    assert.equal(answer.headers.get("retry-after"), "30");
+  }
+  assert.equal(await ledger.find({ network: NETWORK, asset: ASSET.toLowerCase() as Address, from, nonce }), undefined);
+  bench.settler.refused = undefined;
+  assert.equal(await settle(bench, body), "success");
+  bench.settler.refused = { ok: false, code: "SETTLEMENT_UNPROFITABLE" };
+  assert.equal(await settle(bench, body), "success", "what is settled stays so");
 });

@@ -15,7 +15,7 @@ import {
 import { createFundedClaims } from "../claim-funded.ts";
 import { pause } from "../engine/waiters.ts";
 import type { Ledger } from "../ledger-types.ts";
-import { newRecord, type PaymentPurpose, paymentKey, standingOf } from "../record.ts";
+import { newRecord, type PaymentPurpose, paymentKey, saleOf, standingOf } from "../record.ts";
 import type { Settler } from "../settler.ts";
 import type {
   DecodedPayment,
@@ -61,7 +61,12 @@ export interface SupportedResponse {
 /** An answer with its HTTP status; `error` stands for the error body of that code. */
 export type FacilitatorResult<T> =
   | { readonly kind: "answer"; readonly body: T }
-  | { readonly kind: "error"; readonly code: ErrorCode; readonly message?: string };
+  | {
+      readonly kind: "error";
+      readonly code: ErrorCode;
+      readonly message?: string;
+      readonly retryAfterSeconds?: number | undefined;
+    };
 
 /** Options of {@link createFacilitator}. */
 export interface FacilitatorOptions {
@@ -124,6 +129,12 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
     if (BigInt(option.amount) >= minAmountUnits) return undefined;
     const message = `Amounts below ${minAmountUnits} units are not settled here.`;
     return { ok: false, code: "PAYMENT_OPTION_UNKNOWN", message };
+  };
+
+  /** What a seller asks before its work: a payment that would not be settled for its cost is no good either. */
+  const checkSale = async (payment: DecodedPayment, signal: AbortSignal): Promise<Verification> => {
+    const verified = await check(payment, signal);
+    return verified.ok ? (settler.refusal?.(saleOf(verified)) ?? verified) : verified;
   };
 
   const check = async (payment: DecodedPayment, signal: AbortSignal): Promise<Verification> => {
@@ -243,6 +254,8 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
   ): Promise<FacilitatorResult<SettleResponse>> => {
     const { payment } = request;
     if (settler.missing(payment.option.network).length > 0) return { kind: "error", code: "SETTLEMENT_UNAVAILABLE" };
+    const unprofitable = settler.refusal?.(saleOf(verified));
+    if (unprofitable !== undefined) return refusedAfter(request, unprofitable, signal);
     const record = newRecord(verified, purposeOf(request), clock.nowMs());
     const funded = await claimFunded(verified, {
       claim: ({ balance, blockNumber }) => ledger.claim({ ...record, balance, balanceBlock: blockNumber }),
@@ -274,7 +287,7 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
 
   const refusedWith = (payment: DecodedPayment, refusal: PaymentRefusal): FacilitatorResult<SettleResponse> =>
     isOurs(refusal)
-      ? { kind: "error", code: refusal.code }
+      ? { kind: "error", code: refusal.code, retryAfterSeconds: refusal.retryAfterSeconds }
       : failedWith(partiesOf(payment), refusal.code, refusal.message);
 
   const settleRead = async (
@@ -314,9 +327,11 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
         count("verify", "malformed");
         return { kind: "error", code: "MALFORMED_REQUEST", message: read.message };
       }
-      const result = read.kind === "refused" ? read.refusal : await check(read.request.payment, signal);
+      const result = read.kind === "refused" ? read.refusal : await checkSale(read.request.payment, signal);
       count("verify", result.ok ? "valid" : result.code);
-      if (!result.ok && isOurs(result)) return { kind: "error", code: result.code };
+      if (!result.ok && isOurs(result)) {
+        return { kind: "error", code: result.code, retryAfterSeconds: result.retryAfterSeconds };
+      }
       const payer = read.kind === "read" ? read.request.payment.authorization.from : read.payer;
       if (result.ok) return { kind: "answer", body: { isValid: true, payer } };
       const invalidMessage = result.message ?? errorRow(result.code).message;

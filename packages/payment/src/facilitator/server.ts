@@ -77,7 +77,9 @@ export async function createFacilitatorServer(
   app.setNotFoundHandler((request, reply) => fail(request, reply, "NOT_FOUND"));
 
   const answer = <T>(request: FastifyRequest, reply: FastifyReply, result: FacilitatorResult<T>): FastifyReply =>
-    result.kind === "answer" ? reply.send(result.body) : fail(request, reply, result.code, result.message);
+    result.kind === "answer"
+      ? reply.send(result.body)
+      : fail(request, reply, result.code, result.message, result.retryAfterSeconds);
   const bodyOf = ({ body }: FastifyRequest): Uint8Array => (body instanceof Uint8Array ? body : new Uint8Array());
 
   const maxConcurrent = opts.maxConcurrent ?? 256;
@@ -134,9 +136,15 @@ function otherVerbs(app: FastifyInstance, url: string, verb: string): void {
   });
 }
 
-function fail(request: FastifyRequest, reply: FastifyReply, code: ErrorCode, message?: string): FastifyReply {
+function fail(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  code: ErrorCode,
+  message?: string,
+  retryAfterSeconds = 1,
+): FastifyReply {
   const { http, retryable } = errorRow(code);
-  if (retryable && http === 503) reply.header("retry-after", "1");
+  if (retryable && http === 503) reply.header("retry-after", String(retryAfterSeconds));
   return reply.status(http).send(errorBody(code, request.id, message));
 }
 

@@ -16,6 +16,11 @@ export interface VerifierNetwork {
   readonly multicall3?: Address;
   /** Factories that may deploy a payer's wallet (ERC-6492); none by default. */
   readonly allowedFactories?: readonly Address[];
+  /** These of the network itself, in place of {@link VerifierOptions}'; those of its first entry count. */
+  readonly walletGas?: number;
+  readonly deploymentGas?: number;
+  readonly priorityFeeWei?: bigint;
+  readonly relayers?: readonly Address[];
 }
 
 /** Options of `createVerifier`. */

@@ -70,7 +70,7 @@ export function createVerifier(opts: VerifierOptions, modules: VerifierModules):
       multicall3: config.multicall3 ?? MULTICALL3,
       chainTime: createChainClock({}, { clock }),
       marginSeconds,
-      sender: () => senderOf(chain),
+      sender: () => senderOf(config, chain),
     };
     const noCode = createBoundedMap<string, true>({ maxEntries: 10_000, ttlMs: opts.codeCacheMs ?? 5_000 });
     const maxExchanges = opts.maxExchanges ?? 8;
@@ -90,8 +90,8 @@ export function createVerifier(opts: VerifierOptions, modules: VerifierModules):
       wallet: createWalletChecker(
         {
           allowedFactories: new Set(factories.map((factory) => factory.toLowerCase())),
-          walletGas: opts.walletGas ?? 400_000,
-          deploymentGas: opts.deploymentGas ?? 2_000_000,
+          walletGas: config.walletGas ?? opts.walletGas ?? 400_000,
+          deploymentGas: config.deploymentGas ?? opts.deploymentGas ?? 2_000_000,
           maxChecks: opts.maxWalletChecks ?? 32,
         },
         { access },
@@ -104,11 +104,11 @@ export function createVerifier(opts: VerifierOptions, modules: VerifierModules):
   }
 
   /** As a settlement would be sent now: room for the base fee to double, as the engine leaves it. */
-  function senderOf({ baseFee }: Chain): CallSender {
-    const [from] = opts.relayers ?? [];
+  function senderOf(config: VerifierNetwork, { baseFee }: Chain): CallSender {
+    const [from] = config.relayers ?? opts.relayers ?? [];
     if (from === undefined) return {};
     if (baseFee === undefined) return { from };
-    const tip = opts.priorityFeeWei ?? 0n;
+    const tip = config.priorityFeeWei ?? opts.priorityFeeWei ?? 0n;
     return { from, maxFeePerGas: hexOf(baseFee * 2n + tip), maxPriorityFeePerGas: hexOf(tip) };
   }
 
