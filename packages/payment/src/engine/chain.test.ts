@@ -76,3 +76,25 @@ test("a pending nonce far above the mined ones is not believed: a transaction wi
   assert.equal(await pendingOf("0x5"), 7, "a pool that lags behind the blocks");
   await assert.rejects(pendingOf("0xfffffff"), (error) => isAppError(error, "SETTLEMENT_UNAVAILABLE"));
 });
+
+test("what a transaction cost is read with its receipt, with the data fee of a rollup; a node that omits it loses no evidence", async () => {
+  const hash = `0x${"01".repeat(32)}`;
+  const receipt = { blockNumber: "0x5", blockHash: hash, transactionHash: hash, status: "0x1", logs: [] };
+  const minedOf = (cost: object) => {
+    const rpc: EvmRpc = {
+      host: "node",
+      call: async () => ({ ok: true, result: { ...receipt, ...cost } }),
+      batch: () => Promise.reject(new TypeError("not asked")),
+      [Symbol.asyncDispose]: async () => undefined,
+    };
+    return createSettlementChain(rpc).mined(hash);
+  };
+  const paid = { gasUsed: "0xf8b4", effectiveGasPrice: "0x3b9aca00" };
+  const cost = { gas: 63_668n, gasPriceWei: 1_000_000_000n };
+  assert.deepEqual((await minedOf(paid))?.cost, { ...cost, dataFeeWei: 0n });
+  assert.deepEqual((await minedOf({ ...paid, l1Fee: "0x10" }))?.cost, { ...cost, dataFeeWei: 16n });
+  for (const absurd of [{}, { ...paid, gasUsed: -1 }, { ...paid, effectiveGasPrice: "much" }]) {
+    const mined = await minedOf(absurd);
+    assert.deepEqual([mined?.succeeded, mined?.cost], [true, undefined]);
+  }
+});
