@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { createHostCheck, isLoopbackHost } from "./host-check.ts";
+import { isLoopbackUrl } from "./loopback.ts";
 
 const check = createHostCheck({ host: "0.0.0.0", allowedHosts: ["Search.example.org"] });
 
@@ -69,5 +70,21 @@ suite("host check", () => {
   test("loopback names and addresses are known, with and without brackets", () => {
     assert.ok(isLoopbackHost("::1") && isLoopbackHost("127.0.0.1") && isLoopbackHost("LocalHost"));
     assert.ok(!isLoopbackHost("0.0.0.0") && !isLoopbackHost("128.0.0.1"));
+  });
+
+  test("a URL is of loopback when its host is", () => {
+    for (const host of ["localhost", "LOCALHOST", "eth.localhost", "127.8.9.10", "[::1]"]) {
+      assert.ok(isLoopbackUrl(`http://${host}:8545/x`) && isLoopbackHost(host), host);
+    }
+    for (const host of [
+      "localhost.evil.example",
+      "127.0.0.1.evil.example",
+      "0.0.0.0",
+      "[2001:db8::1]",
+      "evil@localhost.x",
+    ]) {
+      assert.ok(!isLoopbackUrl(`http://${host}/`), host);
+    }
+    assert.ok(!isLoopbackUrl("localhost") && !isLoopbackUrl("http://localhost@evil.example/"));
   });
 });

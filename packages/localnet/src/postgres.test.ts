@@ -92,10 +92,9 @@ suite("postgres", () => {
   });
 
   test("says that its port is in use", async () => {
-    // Cheaper than to make another. Its files stay their owner's, who may be another user; each folder has its own password.
+    // A copied folder has the same password, so that the other server lets this one's client in.
     const copy = join(folder, "copy");
     await promisify(execFile)("cp", ["-a", dataDir, copy]);
-    await writeFile(join(copy, "turnpike-password"), "another\n");
     await using server = await startPostgres({ dataDir });
     await assert.rejects(startPostgres({ dataDir: copy, port: server.port }), (error) =>
       isAppError(error, "PORT_IN_USE"),

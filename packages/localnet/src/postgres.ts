@@ -200,7 +200,7 @@ async function launchOn(port: number, parts: Launch): Promise<LocalPostgres> {
   };
   const urlOf = (database: string): string => `postgres://${SUPERUSER}:${password}@127.0.0.1:${port}/${database}`;
   try {
-    await untilItAnswers(urlOf("postgres"), exited, parts.options.startTimeoutMs ?? 30_000, logFile);
+    await untilItAnswers({ url: urlOf("postgres"), dataDir, logFile }, exited, parts.options.startTimeoutMs ?? 30_000);
   } catch (error) {
     await stop("SIGKILL", 0);
     throw error;
@@ -227,10 +227,9 @@ function settings(durable: boolean, maxConnections: number): string[] {
 }
 
 async function untilItAnswers(
-  url: string,
+  { url, dataDir, logFile }: { readonly url: string; readonly dataDir: string; readonly logFile: string },
   exited: Promise<ChildExit>,
   timeoutMs: number,
-  logFile: string,
 ): Promise<void> {
   const until = performance.now() + timeoutMs;
   let ended = false;
@@ -242,8 +241,10 @@ async function untilItAnswers(
     client.on("error", () => {});
     try {
       await client.connect();
-      await client.query("select 1");
-      return;
+      const { rows } = await client.query<{ folder: string }>("select current_setting('data_directory') as folder");
+      // Another server on this port may have the same password, as that of a copied folder.
+      if (rows[0]?.folder === dataDir) return;
+      throw new AppError("PORT_IN_USE");
     } catch (error) {
       if (ended || performance.now() > until) {
         const text = await readFile(logFile, "utf8").catch(() => "");

@@ -216,6 +216,21 @@ suite("applications by their keys", { timeout: 300_000 }, () => {
     assert.deepEqual(many, ["unknown", "unknown", "unavailable"]);
   });
 
+  test("a key that was used only in the millisecond of its look-up is refreshed too", async () => {
+    const { key, id } = await make();
+    await using at = open();
+    const found = await at.applications.find(key, true);
+    isFound(found);
+    await sql(
+      owner,
+      "update portal_applications set portal_application_user_limit_rps = 7 where portal_application_id = $1",
+      [id],
+    );
+    at.pass(5_000);
+    await at.applications.tick();
+    assert.equal(found.perSecond, 7);
+  });
+
   test("what is remembered is bounded", async () => {
     const keys = [(await make()).key, (await make()).key, (await make()).key];
     await using at = open({ maxKeys: 2, maxUsageRows: 1 });

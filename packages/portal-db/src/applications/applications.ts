@@ -215,7 +215,7 @@ export function createApplications(opts: ApplicationsOptions, modules: Applicati
     const due: string[] = [];
     for (const [hash, { checkedMs, usedMs }] of known) {
       if (nowMs - Math.max(checkedMs, usedMs) > opts.maxStaleMs) known.delete(hash);
-      else if (usedMs > checkedMs && nowMs - checkedMs >= opts.refreshMs) due.push(hash);
+      else if (usedMs >= checkedMs && nowMs - checkedMs >= opts.refreshMs) due.push(hash);
     }
     for (let at = 0; at < due.length; at += MAX_HASHES) {
       if ((await look(due.slice(at, at + MAX_HASHES))) === "failed") return;
