@@ -7,7 +7,7 @@ import { text } from "node:stream/consumers";
 import { after, before, suite, test } from "node:test";
 import { silentLog, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
-import { createPrometheusMetrics, type RateLimits } from "@turnpike/gateway";
+import { createPrometheusMetrics, noRateLimits, type RateLimits } from "@turnpike/gateway";
 import { freePort, LOCAL_CHAIN_ID } from "@turnpike/localnet";
 import { createSubscriptions, type Subscriptions, subscriptionDefaults } from "@turnpike/relay";
 import { openSocket, openTestAnvil, PATIENCE_MS, sendMined, type TestAnvil } from "@turnpike/testkit";
@@ -49,6 +49,7 @@ const skip = withoutNginx === false && process.platform !== "linux" ? "needs the
 suite("docs/operate/proxy.md: the gateway behind its nginx", { skip }, () => {
   const seen: string[] = [];
   const limits: RateLimits = {
+    ...noRateLimits,
     take({ clientIp }) {
       seen.push(clientIp);
       return { ok: true, headers: [] };

@@ -4,6 +4,7 @@ import { createServer, type IncomingMessage, type ServerResponse } from "node:ht
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { after, before, suite, test } from "node:test";
+import { noRateLimits } from "@turnpike/gateway";
 import type { Upstream } from "@turnpike/testkit";
 import { readRecorded, recordedText, startRecordedNode } from "@turnpike/testkit";
 import { type RelayRig, rpc, rpcAt, send, startNode, startRelay } from "./relay-rig.ts";
@@ -203,7 +204,7 @@ test("CORS: any page may call, with whatever headers its client sends, before an
   const limits = {
     take: () => ({ ok: false, retryAfterSeconds: 7, headers: ["RateLimit-Policy", '"x";q=1;w=60'] }) as const,
   };
-  await using rig = await startRelay({ eth: rpcAt(node.url) }, { modules: { limits } });
+  await using rig = await startRelay({ eth: rpcAt(node.url) }, { modules: { limits: { ...noRateLimits, ...limits } } });
   const asked = "content-type, solana-client, client-sdk-version";
   for (const way of [{ host: "eth.localhost" }, { host: "127.0.0.1", path: "/relay/eth" }]) {
     const headers = { origin: "https://app.example", "access-control-request-headers": asked };
@@ -232,7 +233,7 @@ test("limits see the client, the service and the number of calls, before anythin
       return { ok: true, headers: ["RateLimit", '"x";r=1;t=2'] } as const;
     },
   };
-  await using rig = await startRelay({ eth: rpcAt(node.url) }, { modules: { limits } });
+  await using rig = await startRelay({ eth: rpcAt(node.url) }, { modules: { limits: { ...noRateLimits, ...limits } } });
   const one = await send(rig, rpc("1", "eth_gasPrice"));
   assert.equal(one.headers.ratelimit, '"x";r=1;t=2');
   await send(rig, `[${rpc("1", "eth_gasPrice")},7,${rpc(undefined, "eth_gasPrice")}]`);

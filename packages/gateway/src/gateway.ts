@@ -13,9 +13,9 @@ import { applyHttpLimits, createHttpServer, listenOn } from "./http/server.ts";
 import { hostName, parseTarget } from "./http/target.ts";
 import { Unsent } from "./http/unsent.ts";
 import { Works } from "./http/works.ts";
-import { createTakeCalls, createTakeEvents } from "./keys/take-calls.ts";
+import { createConsumeQuota, createConsumeEvents } from "./keys/consume-quota.ts";
 import { CallersInFlight } from "./limits/callers-in-flight.ts";
-import { noRateLimits } from "./limits/types.ts";
+import { noRateLimits, type RateLimits } from "./limits/types.ts";
 import { oldGenerations } from "./metrics.ts";
 import { createAccessLog } from "./monitoring/access-log.ts";
 import { createEdgeGauges } from "./monitoring/edge-gauges.ts";
@@ -58,14 +58,14 @@ export function assembleGateway(
   const access = createAccessLog(() => opts.accessLog, { log, clock, random });
   const watch = createWatch({ access, tracer: modules.tracer ?? noTracer, clock, clientIp });
   const takesKeys = modules.applications !== undefined;
-  const takeCalls = createTakeCalls({
+  const consumeQuota = createConsumeQuota({
     applications: modules.applications,
     clock,
     metrics,
     hashSeed: Buffer.from(random.bytes(4)).readUInt32LE(),
   });
   const inFlight = new CallersInFlight({ maxPerCaller: () => opts.maxConcurrentPerClient, metrics });
-  const takeEvents = createTakeEvents(modules.applications);
+  const consumeEvents = createConsumeEvents(modules.applications);
   const budget = createBodyBudget(() => opts.maxBufferedBytes);
   const shared: Shared = {
     payment,
@@ -85,7 +85,7 @@ export function assembleGateway(
     working,
     isDraining: () => draining,
     inFlight,
-    takeCalls,
+    consumeQuota,
     takesKeys,
   };
   /** For what comes before there are doors. */
@@ -145,6 +145,11 @@ export function assembleGateway(
   /** A WebSocket outlives configurations that do not concern it, so its parts are those of the moment. */
   const openSockets = ({ parts }: Generation): WebSocketDoor => {
     const { catalogue, subscriptions = noSubscriptions } = parts;
+    const limits = (): RateLimits => live?.parts.limits ?? noRateLimits;
+    const liveLimits: RateLimits = {
+      take: (request) => limits().take(request),
+      consumeEvents: (clientIp, events) => limits().consumeEvents(clientIp, events),
+    };
     return createWebSocketDoor(
       { relayDomain: opts.relayDomain, maxHeaders: opts.maxHeaders, limits: opts.webSockets },
       {
@@ -157,9 +162,10 @@ export function assembleGateway(
           generation.works.hold(reply);
           return reply;
         },
-        take: takeCalls({ take: (request) => (live?.parts.limits ?? noRateLimits).take(request) }),
-        takeEvents,
+        take: consumeQuota(liveLimits),
+        consumeEvents: consumeEvents(liveLimits),
         inFlight,
+        callTimeoutMs: () => opts.freeTimeoutMs,
         takesKeys,
         clientIp,
         requestId,

@@ -11,7 +11,7 @@ import type { Doors } from "./http/front.ts";
 import type { Desk } from "./http/request.ts";
 import type { Unsent } from "./http/unsent.ts";
 import { Works } from "./http/works.ts";
-import type { TakeCalls } from "./keys/take-calls.ts";
+import type { ConsumeQuota } from "./keys/consume-quota.ts";
 import type { CallersInFlight } from "./limits/callers-in-flight.ts";
 import { noRateLimits, type RateLimits } from "./limits/types.ts";
 import { createReadiness, type Readiness } from "./monitoring/readiness.ts";
@@ -57,7 +57,7 @@ export interface Shared {
   /** Free calls under way, by whose they are. */
   readonly inFlight: CallersInFlight;
   /** Takes calls from limits as a configuration has them. */
-  readonly takeCalls: (limits: RateLimits) => TakeCalls;
+  readonly consumeQuota: (limits: RateLimits) => ConsumeQuota;
   /** True when requests may carry keys of applications. */
   readonly takesKeys: boolean;
 }
@@ -88,7 +88,7 @@ export function createGeneration(
   made: EdgeParts,
   shared: Shared,
 ): Generation {
-  const { payment, clock, log, metrics, clientIp, deadlines, requestId, takeCalls, takesKeys } = shared;
+  const { payment, clock, log, metrics, clientIp, deadlines, requestId, consumeQuota, takesKeys } = shared;
   const { catalogue, relay, subscriptions = noSubscriptions, limits = noRateLimits, options } = parts;
   const { parse, matchPath, termsOf } = made;
   const stopping = new AbortController();
@@ -125,7 +125,7 @@ export function createGeneration(
       desk,
       budget: freeBudget,
       deadlines,
-      take: takeCalls(limits),
+      take: consumeQuota(limits),
       inFlight: shared.inFlight,
       takesKeys,
       clientIp,

@@ -1,6 +1,6 @@
 import { type ErrorCode, errorRow } from "@turnpike/base";
 import { type Answer, preflightAnswer } from "../http/answer.ts";
-import type { CallVerdict } from "../keys/take-calls.ts";
+import type { CallVerdict } from "../keys/consume-quota.ts";
 import { rpcError } from "./jsonrpc.ts";
 
 const NO_STORE = ["Cache-Control", "no-store"];

@@ -7,7 +7,7 @@ import { type BodyBudget, readBody } from "../http/body.ts";
 import type { Desk, Exchange, Slot } from "../http/request.ts";
 import { sendContinue } from "../http/server.ts";
 import { presentedKey } from "../keys/presented.ts";
-import type { TakeCalls } from "../keys/take-calls.ts";
+import type { ConsumeQuota } from "../keys/consume-quota.ts";
 import { callerOf } from "../limits/caller.ts";
 import { type CallersInFlight, TOO_MANY_AT_ONCE } from "../limits/callers-in-flight.ts";
 import { codeAnswer, freePreflight, NOT_FREE, refusalAnswer, rpcAnswer, withHeaders } from "./answers.ts";
@@ -33,7 +33,7 @@ export interface FreeDoorModules {
   readonly budget: BodyBudget;
   /** For bodies that do not come. */
   readonly deadlines: Deadlines;
-  readonly take: TakeCalls;
+  readonly take: ConsumeQuota;
   readonly inFlight: CallersInFlight;
   /** True when requests may carry keys of applications; else what looks like one is nothing. */
   readonly takesKeys: boolean;

@@ -1,17 +1,20 @@
 import type { Metrics } from "@turnpike/base";
 import { limitedTotal } from "../metrics.ts";
 
-/** What is said to a caller who has too many calls under way. */
+/** Message of the error for a client that has too many calls in flight. */
 export const TOO_MANY_AT_ONCE = "This client has as many calls under way as it may have.";
 
-/** What {@link CallersInFlight} works with. */
+/** Modules of {@link CallersInFlight}. */
 export interface CallersInFlightModules {
-  /** Most calls of one caller that are under way at once. */
+  /** Most calls of one caller in flight at once. */
   readonly maxPerCaller: () => number;
   readonly metrics: Metrics;
 }
 
-/** Free calls under way, by whose they are, over all doors and configurations: slow ones must not take every place. */
+/**
+ * Free calls in flight, by caller (see `callerOf`), over HTTP, WebSockets and reloads: slow calls of one caller must not
+ * occupy all places.
+ */
 export class CallersInFlight {
   readonly #modules: CallersInFlightModules;
   readonly #byCaller = new Map<string, number>();
@@ -20,20 +23,29 @@ export class CallersInFlight {
     this.#modules = modules;
   }
 
-  /** Does a caller's work; undefined, and nothing is done, when it has too much under way. */
-  async run<T>(caller: string, work: () => Promise<T> | T): Promise<T | undefined> {
+  /** Counts a call of a caller as in flight; undefined when it has too many. The result ends the call, and is to be called once. */
+  acquire(caller: string): (() => void) | undefined {
     const own = this.#byCaller.get(caller) ?? 0;
     if (own >= this.#modules.maxPerCaller()) {
       this.#modules.metrics.count(limitedTotal, { limit: "concurrent" });
       return undefined;
     }
     this.#byCaller.set(caller, own + 1);
-    try {
-      return await work();
-    } finally {
+    return () => {
       const left = (this.#byCaller.get(caller) ?? 1) - 1;
       if (left === 0) this.#byCaller.delete(caller);
       else this.#byCaller.set(caller, left);
+    };
+  }
+
+  /** Runs a call of a caller; undefined, without running it, when the caller has too many in flight. */
+  async run<T>(caller: string, work: () => Promise<T> | T): Promise<T | undefined> {
+    const release = this.acquire(caller);
+    if (release === undefined) return undefined;
+    try {
+      return await work();
+    } finally {
+      release();
     }
   }
 }

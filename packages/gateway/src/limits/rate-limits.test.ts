@@ -28,6 +28,7 @@ function rig(change: Partial<RateLimitsOptions> = {}, store?: LimitStore) {
     pass(ms: number): void {
       nowMs += ms;
     },
+    limits,
     take: (clientIp: string, items = 1, service = "eth") =>
       limits.take({ clientIp, serviceId: service as ServiceId, items }),
     /** Of limits in memory, which answer at once. */
@@ -66,6 +67,18 @@ suite("rate limits", () => {
     assert.deepEqual(to.now("1.1.1.1", 10).headers.slice(2), ["RateLimit", '"client";r=0;t=60']);
     assert.equal(waitOf(to.now("1.1.1.2", 2_001)), 60);
     assert.ok(to.now("1.1.1.2", 2_000).ok);
+  });
+
+  test("events count against the client alone, who has nothing left when they go beyond its limit", () => {
+    const to = rig({ perClient: rule(10, 60), perEndpoint: rule(1, 1) });
+    assert.equal(to.limits.consumeEvents("2001:db8::1", 6), true);
+    assert.ok(to.now("2001:db8::2", 1).ok, "the endpoint's limit is not touched");
+    assert.equal(to.limits.consumeEvents("2001:db8::3", 4), false, "10 of the /64 with the call");
+    assert.equal(waitOf(to.now("2001:db8::2", 1, "base")), 60);
+    assert.equal(to.limits.consumeEvents("2001:db8:0:1::1", 10), true, "another /64");
+    assert.deepEqual(to.counted, [{ limit: "client" }, { limit: "client" }]);
+    to.pass(60_000);
+    assert.equal(to.limits.consumeEvents("2001:db8::1", 10), true);
   });
 
   test("10,000 a second an endpoint; what it refuses is not the client's", () => {
@@ -142,6 +155,30 @@ suite("rate limits", () => {
       assert.ok((await to.take("1.1.1.2", 2)).ok);
       to.pass(1_000);
       assert.ok((await to.take("1.1.1.1", 2)).ok);
+    });
+
+    test("events that the store refuses use up what is left there", async () => {
+      const store = standIn();
+      const to = rig({ perClient: rule(10, 60) }, store);
+      assert.equal(await to.limits.consumeEvents("1.1.1.1", 3), true);
+      store.answer = { refusedBy: 0, waitMs: 5_000, standings: [{ used: 8, oldestLeavesMs: 1 }] };
+      assert.equal(await to.limits.consumeEvents("1.1.1.1", 3), false);
+      assert.deepEqual(
+        store.asked.map(({ keys, items }) => [...keys, items]),
+        [
+          ["c:1.1.1.1", 3],
+          ["c:1.1.1.1", 3],
+          ["c:1.1.1.1", 2],
+        ],
+      );
+      store.answer = undefined;
+      assert.equal(await to.limits.consumeEvents("1.1.1.1", 7), true, "3 were served by this process");
+      assert.equal(await to.limits.consumeEvents("1.1.1.1", 1), false);
+      store.up = false;
+      const closed = rig({ perClient: rule(10, 60, { onStoreFailure: "closed" }) }, store);
+      assert.equal(closed.limits.consumeEvents("1.1.1.1", 1), false);
+      const open = rig({ perClient: rule(10, 60, { onStoreFailure: "open" }) }, store);
+      assert.equal(open.limits.consumeEvents("1.1.1.1", 11), true);
     });
 
     test("when it fails: `local` goes on with what this process has served", async () => {

@@ -155,9 +155,43 @@ export function createRateLimits(opts: RateLimitsOptions, modules: RateLimitsMod
     return verdict === undefined ? takeHere(asked, items) : settle(verdict, asked, items, sentMs);
   };
 
+  const clientAsked = (clientIp: string): Asked => ({
+    limit: client,
+    key: `c:${clientKey(clientIp)}`,
+    requests: client.requests,
+  });
+
+  /** All of them are counted: they were sent. */
+  const eventsHere = (of: Asked, events: number): boolean => {
+    const nowMs = clock.monotonicMs();
+    if (store !== undefined && client.onStoreFailure === "closed") return false;
+    count([of], events, nowMs);
+    return (client.window?.used(of.key, nowMs) ?? 0) <= of.requests;
+  };
+
+  const eventsShared = async (from: LimitStore, of: Asked, events: number): Promise<boolean> => {
+    const sentMs = clock.monotonicMs();
+    const limits = [{ key: of.key, requests: of.requests, windowMs: client.windowMs }];
+    const verdict = await from.take(limits, events);
+    if (verdict === undefined) return eventsHere(of, events);
+    if (verdict.refusedBy === -1) {
+      count([of], events, sentMs);
+      return true;
+    }
+    // The store counts nothing that goes beyond a limit.
+    const left = of.requests - (verdict.standings[0]?.used ?? of.requests);
+    if (left > 0 && (await from.take(limits, left))?.refusedBy === -1) count([of], left, sentMs);
+    return false;
+  };
+
+  const refuseEvents = (areWithin: boolean): boolean => {
+    if (!areWithin) metrics.count(limitedTotal, { limit: client.name });
+    return areWithin;
+  };
+
   const askedFor = ({ clientIp, serviceId, application: by }: RateRequest): readonly Asked[] => {
     const total = { limit: endpoint, key: `s:${serviceId}`, requests: endpoint.requests };
-    if (by === undefined) return [{ limit: client, key: `c:${clientKey(clientIp)}`, requests: client.requests }, total];
+    if (by === undefined) return [clientAsked(clientIp), total];
     const asked: Asked[] = [];
     const { id, accountId, perSecond, accountPerSecond } = by;
     if (perSecond !== undefined) asked.push({ limit: application, key: `a:${id}`, requests: perSecond });
@@ -174,6 +208,12 @@ export function createRateLimits(opts: RateLimitsOptions, modules: RateLimitsMod
       const never = asked.find(({ requests }) => requests <= 0);
       if (never !== undefined) return refused(asked, never, 0, never.limit.windowMs);
       return store?.isUp() === true ? takeShared(store, asked, items) : takeHere(asked, items);
+    },
+    consumeEvents(clientIp, events) {
+      const of = clientAsked(clientIp);
+      if (of.requests <= 0) return refuseEvents(false);
+      if (store?.isUp() !== true) return refuseEvents(eventsHere(of, events));
+      return eventsShared(store, of, events).then(refuseEvents);
     },
   };
 }

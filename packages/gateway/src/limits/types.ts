@@ -1,13 +1,13 @@
 import type { ServiceId } from "@turnpike/base";
 
-/** What the free relay's door asks of its limits before it relays. */
+/** What the free relay asks of its limits before it relays. */
 export interface RateRequest {
   /** Address of the client, as the trusted proxies say. */
   readonly clientIp: string;
   readonly serviceId: ServiceId;
   /** Calls in the request: 1, or the items of a batch. */
   readonly items: number;
-  /** Its limits take the place of the client's. Undefined: nobody showed a key. */
+  /** Its limits take the place of the client's. Undefined without a key. */
   readonly application?: LimitedApplication;
 }
 
@@ -29,9 +29,14 @@ export type RateVerdict =
 /** Limits of the free relay (spec §8). */
 export interface RateLimits {
   take(request: RateRequest): Promise<RateVerdict> | RateVerdict;
+  /**
+   * Counts events that a client was sent without a key against the client's limit alone, which is used up by them when they
+   * go beyond it; then false.
+   */
+  consumeEvents(clientIp: string, events: number): Promise<boolean> | boolean;
 }
 
 const UNLIMITED: RateVerdict = { ok: true, headers: [] };
 
 /** Limits that refuse nothing. */
-export const noRateLimits: RateLimits = { take: () => UNLIMITED };
+export const noRateLimits: RateLimits = { take: () => UNLIMITED, consumeEvents: () => true };

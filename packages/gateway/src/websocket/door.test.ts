@@ -13,7 +13,8 @@ import { type SocketStub, type StubCall, startSocketStub } from "../../test/sock
 import { service } from "../../test/stand-ins.ts";
 import { createRequestIds } from "../http/request-id.ts";
 import { CallersInFlight } from "../limits/callers-in-flight.ts";
-import type { RateLimits } from "../limits/types.ts";
+import { noRateLimits, type RateLimits } from "../limits/types.ts";
+import { gatewayDefaults } from "../types.ts";
 import { createSocketCounts } from "./counts.ts";
 import { createWebSocketDoor } from "./door.ts";
 import { noSubscriptions } from "./no-subscriptions.ts";
@@ -162,7 +163,7 @@ describe("upgrades", () => {
     await using next = await openSocket(behind.here.url, from("2001:db8:1:3::1"));
     assert.ok(one.socket.readyState === 1 && next.socket.readyState === 1);
 
-    const limits: RateLimits = { take: () => ({ ok: false, retryAfterSeconds: 7, headers: [] }) };
+    const limits: RateLimits = { ...noRateLimits, take: () => ({ ok: false, retryAfterSeconds: 7, headers: [] }) };
     await using slow = await stage({}, { modules: { limits } });
     const limited = await refusedUpgrade(slow.here.url);
     assert.deepEqual([limited.status, limited.headers["retry-after"]], [429, "7"]);
@@ -225,8 +226,9 @@ describe("heads of upgrades", () => {
         subscriptions: { ...noSubscriptions, offers: () => true, pair: async () => paired },
         calls: () => Promise.reject(new Error("no call is expected")),
         take: () => ({ ok: true, headers: [] }),
-        takeEvents: async () => true,
+        consumeEvents: async () => true,
         inFlight: new CallersInFlight({ maxPerCaller: () => 1, metrics: noMetrics }),
+        callTimeoutMs: () => 1_000,
         takesKeys: false,
         clientIp: () => "127.0.0.1",
         requestId: createRequestIds({ bytes: (count) => new Uint8Array(count) }),
@@ -320,6 +322,7 @@ describe("messages", () => {
   test("over the rate: each item gets its error, and the connection stays", async () => {
     let isOver = false;
     const limits: RateLimits = {
+      ...noRateLimits,
       take: ({ items }) =>
         isOver && items > 0 ? { ok: false, retryAfterSeconds: 3, headers: [] } : { ok: true, headers: [] },
     };
@@ -620,6 +623,74 @@ describe("networks whose clients have a supplier's WebSocket of their own", () =
     await eventually("the supplier's socket of the first is closed", () => solana.connections === 1);
     solana.drop();
     assert.deepEqual(await two.closed, { code: 1011, reason: "the supplier ended the connection" });
+  });
+
+  /** A supplier that answers all but `slow`, and two WebSockets of one client to it. */
+  async function slowStage(change: Partial<SocketGatewayInput> = {}) {
+    await using stack = new AsyncDisposableStack();
+    const solana = stack.use(
+      await startSocketStub(({ id, method }) =>
+        method === "slow" ? undefined : `{"jsonrpc":"2.0","result":"fast","id":${id}}`,
+      ),
+    );
+    const options = { maxConcurrentPerClient: 2 };
+    const at = stack.use(await stage({}, { others: { solana: solana.url }, ...change, options }));
+    const url = at.here.url.replace("/eth", "/solana");
+    const one = stack.use(await openSocket(url));
+    const two = stack.use(await openSocket(url));
+    for (const id of [1, 2]) one.send(`{"jsonrpc":"2.0","id":${id},"method":"slow"}`);
+    await eventually("both are at the supplier", () => solana.calls.length === 2);
+    const owned = stack.move();
+    let id = 100;
+    const isRefused = async (): Promise<boolean> => {
+      const { error, result } = await two.call(++id, "fast");
+      if (error !== undefined) assert.match(JSON.stringify(error), /-32005.*under way/);
+      return result !== "fast";
+    };
+    return { solana, at, one, two, isRefused, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  }
+
+  test("attack: calls that a supplier is slow to answer are among those of their client under way", async () => {
+    await using to = await slowStage();
+    await using evm = await openSocket(to.at.here.url);
+    assert.ok(await to.isRefused());
+    assert.match(JSON.stringify((await evm.call(4, "eth_chainId")).error), /-32005.*under way/);
+    assert.equal(to.solana.calls.length, 2, "what is refused does not reach the supplier");
+    to.solana.broadcast('{"jsonrpc":"2.0","method":"slotNotification","params":{"id":1,"result":{"id":1}}}');
+    await to.one.until(1);
+    assert.ok(await to.isRefused(), "an event answers no call");
+    to.solana.broadcast('{"jsonrpc":"2.0","result":"late","id":1}');
+    await to.one.until(2);
+    assert.ok(!(await to.isRefused()));
+    assert.ok(!(await to.isRefused()), "an answered call is over");
+    assert.equal((await evm.call(8, "eth_chainId")).result, "0x1");
+    to.one.send('{"jsonrpc":"2.0","id":9,"method":"slow"}');
+    await eventually("two are under way again", () => to.isRefused());
+    to.one.socket.close(1000);
+    await eventually("those of a WebSocket that has ended are over", async () => !(await to.isRefused()));
+  });
+
+  test("a call is under way for no longer than a free call may take", async (context) => {
+    context.mock.timers.enable(MOCKED);
+    await using to = await slowStage();
+    assert.ok(await to.isRefused());
+    context.mock.timers.tick(gatewayDefaults.freeTimeoutMs - TICK_MS);
+    assert.ok(await to.isRefused());
+    context.mock.timers.tick(2 * TICK_MS);
+    assert.ok(!(await to.isRefused()));
+  });
+
+  test("an answer is no event, so that a call counts once", async (context) => {
+    context.mock.timers.enable(MOCKED);
+    const counted: number[] = [];
+    const limits: RateLimits = { ...noRateLimits, consumeEvents: (_, events) => counted.push(events) > 0 };
+    await using to = await slowStage({ modules: { limits } });
+    to.solana.broadcast('{"jsonrpc":"2.0","result":"late","id":1}');
+    to.solana.broadcast('{"jsonrpc":"2.0","method":"slotNotification","params":{}}');
+    await to.one.until(2);
+    to.one.socket.close(1000);
+    await eventually("its events are counted", () => counted.length > 0);
+    assert.deepEqual(counted, [1]);
   });
 
   test("no supplier that can be reached: 502 before the upgrade", async () => {

@@ -9,8 +9,8 @@ import type { RpcItem } from "../free/jsonrpc.ts";
 import type { Answer } from "../http/answer.ts";
 import { headFault } from "../http/front.ts";
 import { hostName, parseTarget, type Target } from "../http/target.ts";
+import type { ConsumeEvents, ConsumeQuota } from "../keys/consume-quota.ts";
 import { presentedKey, relayPlace } from "../keys/presented.ts";
-import type { TakeCalls, TakeEvents } from "../keys/take-calls.ts";
 import { callerOf } from "../limits/caller.ts";
 import { type CallersInFlight, TOO_MANY_AT_ONCE } from "../limits/callers-in-flight.ts";
 import { requestsTotal } from "../metrics.ts";
@@ -29,6 +29,7 @@ import {
 } from "./metrics.ts";
 import type { WebSocketLimits } from "./options.ts";
 import { pairLocal } from "./pair.ts";
+import { PairedCalls } from "./paired-calls.ts";
 import { refuseUpgrade } from "./refuse.ts";
 import { joined, type Reply, Session, type SessionParts } from "./session.ts";
 
@@ -45,9 +46,11 @@ export interface WebSocketDoorModules {
   readonly services: Iterable<Service>;
   readonly subscriptions: Subscriptions;
   readonly calls: SocketCalls;
-  readonly take: TakeCalls;
-  readonly takeEvents: TakeEvents;
+  readonly take: ConsumeQuota;
+  readonly consumeEvents: ConsumeEvents;
   readonly inFlight: CallersInFlight;
+  /** Longest time that an unanswered call counts as in flight. */
+  readonly callTimeoutMs: () => number;
   /** True when upgrades may carry keys of applications. */
   readonly takesKeys: boolean;
   /** Address of the client. */
@@ -85,6 +88,8 @@ const KEY = /^[+/0-9A-Za-z]{22}==$/;
 /** Families whose nodes have WebSockets. */
 const CAPABLE: ReadonlySet<FamilyId> = new Set(["evm", "cosmos", "solana", "sui"]);
 const PING_TICKS = 30;
+/** So many events of a client without a key are counted at the next tick, fewer within a round of pings. */
+const EVENTS_AT_ONCE = 100;
 /** A message may come in so many pieces that they have this many bytes on average: a piece costs as much by itself. */
 const MIN_PIECE_BYTES = 256;
 const MIN_PIECES = 1_024;
@@ -131,6 +136,8 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
   const upgrades = new Set<Promise<void>>();
   /** Keys of applications. */
   const keys = new WeakMap<Session, string>();
+  /** Calls in flight of those that have a supplier's WebSocket of their own. */
+  const pairs = new WeakMap<Session, PairedCalls>();
   const groups: Set<Session>[] = Array.from({ length: PING_TICKS }, () => new Set());
   let tick = 0;
   let nextGroup = 0;
@@ -155,20 +162,26 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
     return found;
   };
 
-  /** Takes the events of an application's session from its quota: when that is used, or its key is gone, it ends. */
+  /** Counts a session's events; when what they count against is used, or its key is gone, it ends. */
   const countEvents = async (session: Session): Promise<void> => {
-    const items = session.takeEvents();
+    const items = session.drainEvents();
+    if (items === 0) return;
     const key = keys.get(session);
-    if (items === 0 || key === undefined) return;
-    if (!(await modules.takeEvents({ key, serviceId: session.service.id, items }))) session.drop("quota");
+    const { clientIp, service } = session;
+    const areWithin = await modules.consumeEvents({ key, clientIp, serviceId: service.id, items });
+    if (!areWithin) session.drop(key === undefined ? "limit" : "quota");
   };
 
   const timer = setInterval(() => {
-    for (const session of groups[tick % PING_TICKS] ?? []) session.ping();
+    const group = groups[tick % PING_TICKS];
+    for (const session of group ?? []) session.ping();
     tick++;
     for (const session of sessions) {
       session.checkAge(maxMessageTicks);
-      void countEvents(session);
+      pairs.get(session)?.tick(Math.ceil(modules.callTimeoutMs() / tickMs));
+      // Of a client without a key they may count in a store that processes share: not for each block of each client.
+      const isDue = keys.has(session) || session.events >= EVENTS_AT_ONCE || group?.has(session) === true;
+      if (isDue) void countEvents(session);
     }
     for (const session of tooMany((one) => one.queuedBytes)) session.drop("slow");
     for (const session of tooMany((one) => one.unfinishedBytes)) session.terminate("unfinished");
@@ -238,8 +251,9 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
       local: (session, item, after, isBatch) => {
         if (dialect === "comet") return cometLocal(session, item, after);
         if (dialect === "evm") return evmLocal(session, item, after, random);
-        const { paired } = pair;
-        return paired && pairLocal(session, item, isBatch, { service, paired, maxQueuedBytes: limits.maxQueuedBytes });
+        const { paired, calls } = pair;
+        const { maxQueuedBytes } = limits;
+        return paired && pairLocal(session, item, isBatch, { service, paired, calls, maxQueuedBytes });
       },
       subscribe: (topic, listener) => subscriptions.subscribe(service.id, topic, listener),
       message: (result) => metrics.count(webSocketMessages, { ...label, result }),
@@ -247,6 +261,7 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
       subscriptions: (by) => counts.add(webSocketSubscriptions, service.id, by),
       closed: (reason) => {
         metrics.count(webSocketClosed, { ...label, reason });
+        pair.calls.end();
         pair.paired?.close();
       },
     };
@@ -266,6 +281,7 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
     socket.on("error", () => {});
     socket.on("close", () => {
       session.gone();
+      void countEvents(session);
       sessions.delete(session);
       group?.delete(session);
       counts.add(webSocketConnections, session.service.id, -1);
@@ -291,10 +307,11 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
       refuse(req, socket, place, refusalAnswer("null", verdict));
       return;
     }
-    const pair: PairSlot = { paired: undefined, session: undefined };
+    const pairCalls = new PairedCalls(() => inFlight.acquire(caller));
+    const pair: PairSlot = { paired: undefined, session: undefined, calls: pairCalls };
     if (dialect === "pair") {
       const handlers = {
-        message: (bytes: Buffer) => pair.session?.forward(bytes),
+        message: (bytes: Buffer) => pair.session?.forward(bytes, !pairCalls.answered(bytes)),
         lost: () => {
           pair.paired = undefined;
           pair.session?.drop("supplier");
@@ -316,6 +333,7 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
       isTaken = true;
       const session = new Session(opened, service, clientIp, partsOf(service, take, dialect, pair, caller));
       if (key !== undefined) keys.set(session, key);
+      if (dialect === "pair") pairs.set(session, pairCalls);
       pair.session = session;
       modules.watch.upgraded(req, modules.requestId(req), service.id, { status: 101, result: "ok", bytes: 0 });
       begin(opened, socket, session);
@@ -390,6 +408,7 @@ function refusedReply(items: readonly RpcItem[], isBatch: boolean): Reply {
 interface PairSlot {
   paired: PairedSocket | undefined;
   session: Session | undefined;
+  readonly calls: PairedCalls;
 }
 
 async function within(work: Promise<unknown>, timeoutMs: number): Promise<void> {

@@ -32,7 +32,7 @@ export const webSocketEvents: MetricSpec = {
   labels: ["service"],
 };
 
-/** WebSockets that ended: by the client, or dropped as slow, silent, unfinished, exhausted, missed, quota, stopping, reloaded or supplier. */
+/** WebSockets that ended: by the client, or dropped as slow, silent, unfinished, exhausted, missed, quota, limit, stopping, reloaded or supplier. */
 export const webSocketClosed: MetricSpec = {
   kind: "counter",
   name: "turnpike_gateway_websocket_closed_total",

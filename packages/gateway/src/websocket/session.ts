@@ -5,7 +5,7 @@ import type { EndReason, SharedEvent, SubscribeResult, SubscriptionListener, Top
 import type { WebSocket } from "ws";
 import { codeError } from "../free/answers.ts";
 import { type RpcItem, readRpcBody, rpcError } from "../free/jsonrpc.ts";
-import type { CallVerdict } from "../keys/take-calls.ts";
+import type { CallVerdict } from "../keys/consume-quota.ts";
 import type { EventFrame } from "./frames.ts";
 import { Inbound } from "./inbound.ts";
 import type { WebSocketLimits } from "./options.ts";
@@ -19,6 +19,7 @@ export type DropReason =
   | "exhausted"
   | "missed"
   | "quota"
+  | "limit"
   | "stopping"
   | "reloaded"
   | "supplier";
@@ -62,6 +63,7 @@ const CLOSE: Readonly<Record<DropReason, readonly [number, string]>> = {
   silent: [1008, "no answer to a ping"],
   unfinished: [1008, "a message was not whole in time"],
   exhausted: [1011, "no supplier can be reached"],
+  limit: [1008, "the limit of this client is used by its calls and events"],
   quota: [1008, "the application's calls are used, or its key is gone"],
   missed: [1012, "events are missing: connect and subscribe again"],
   reloaded: [1012, "the gateway has another configuration: connect again"],
@@ -201,17 +203,22 @@ export class Session {
     else this.#socket.send(body, { binary: false });
   }
 
+  /** Events that were sent and not counted. */
+  get events(): number {
+    return this.#events;
+  }
+
   /** Events sent since the last call of this. */
-  takeEvents(): number {
+  drainEvents(): number {
     const events = this.#events;
     this.#events = 0;
     return events;
   }
 
-  /** Sends what its own supplier said, as it came. */
-  forward(bytes: Buffer): void {
+  /** Sends a message of its own supplier, as it came. */
+  forward(bytes: Buffer, isEvent: boolean): void {
     if (this.#isOver) return;
-    this.#countEvent();
+    if (isEvent) this.#countEvent();
     this.#send(bytes);
   }
 

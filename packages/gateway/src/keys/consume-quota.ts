@@ -31,27 +31,30 @@ export type CallVerdict =
     };
 
 /** Takes calls from the limits that are theirs: of the client, or of the application whose key they carry. */
-export type TakeCalls = (request: CallRequest) => CallVerdict | Promise<CallVerdict>;
+export type ConsumeQuota = (request: CallRequest) => CallVerdict | Promise<CallVerdict>;
 
-/** Takes events of a WebSocket from the quotas of the application whose key it has; false when they are used, or the key is gone. */
-export type TakeEvents = (
-  request: Pick<CallRequest, "serviceId" | "items"> & { readonly key: string },
-) => Promise<boolean>;
+/** Counts events that a WebSocket was sent; false when what they count against is used, or the key is gone. */
+export type ConsumeEvents = (request: CallRequest) => Promise<boolean>;
 
-/** Makes {@link TakeEvents}. Nobody chooses when events come, so that limits of a second do not count them. */
-export function createTakeEvents(applications: Applications | undefined): TakeEvents {
-  return async ({ key, serviceId, items }) => {
-    const application = await applications?.find(key, true);
-    if (application === undefined || typeof application === "string") return application !== "unknown";
-    const { ok } = application.take(items);
-    if (ok) application.served(serviceId, items);
-    else application.refused(serviceId, items, false);
-    return ok;
-  };
+/**
+ * Makes {@link ConsumeEvents}: with a key they count against the quotas of its application, without one against the client's
+ * limit. A client does not choose when events come, so that limits of a second do not count them.
+ */
+export function createConsumeEvents(applications: Applications | undefined): (limits: RateLimits) => ConsumeEvents {
+  return (limits) =>
+    async ({ key, clientIp, serviceId, items }) => {
+      if (key === undefined || applications === undefined) return limits.consumeEvents(clientIp, items);
+      const application = await applications.find(key, true);
+      if (typeof application === "string") return application !== "unknown";
+      const { ok } = application.take(items);
+      if (ok) application.served(serviceId, items);
+      else application.refused(serviceId, items, false);
+      return ok;
+    };
 }
 
-/** What {@link createTakeCalls} works with. */
-export interface TakeCallsModules {
+/** What {@link createConsumeQuota} works with. */
+export interface ConsumeQuotaModules {
   readonly applications: Applications | undefined;
   readonly clock: Clock;
   readonly metrics: Metrics;
@@ -66,8 +69,8 @@ const MAX_GUESSERS = 10_000;
 const QUOTA_USED = "The application or its account has used the calls of its plan.";
 const CHALLENGE = ["WWW-Authenticate", 'ApiKey realm="relay"'];
 
-/** Makes {@link TakeCalls} over limits. Without a key, or without applications, it is those limits and nothing else. */
-export function createTakeCalls(modules: TakeCallsModules): (limits: RateLimits) => TakeCalls {
+/** Makes {@link ConsumeQuota} over limits. Without a key, or without applications, it is those limits and nothing else. */
+export function createConsumeQuota(modules: ConsumeQuotaModules): (limits: RateLimits) => ConsumeQuota {
   const { applications, clock, metrics } = modules;
   const guesses = createSlidingWindow({
     requests: MAX_GUESSES,

@@ -6,8 +6,8 @@ import { startSocketGateway } from "../../test/socket-gateway.ts";
 import { startSocketStub } from "../../test/socket-stub.ts";
 import { startTestGateway } from "../../test/stand-ins.ts";
 import { createRateLimits } from "../limits/rate-limits.ts";
-import type { RateLimits, RateRequest } from "../limits/types.ts";
-import { createTakeCalls, createTakeEvents } from "./take-calls.ts";
+import { noRateLimits, type RateLimits, type RateRequest } from "../limits/types.ts";
+import { createConsumeEvents, createConsumeQuota } from "./consume-quota.ts";
 import type { Applications, KeyedApplication } from "./types.ts";
 
 interface Ledger {
@@ -74,12 +74,13 @@ suite("calls with keys", { timeout: 300_000 }, () => {
   test("without applications a key is nothing, and the limits hear nothing of it", async () => {
     const heard: RateRequest[] = [];
     const limits: RateLimits = {
+      ...noRateLimits,
       take(asked) {
         heard.push(asked);
         return { ok: true, headers: ["RateLimit", "x"] };
       },
     };
-    const take = createTakeCalls({ ...modules, applications: undefined })(limits);
+    const take = createConsumeQuota({ ...modules, applications: undefined })(limits);
     assert.deepEqual(await take(request("good")), { ok: true, headers: ["RateLimit", "x"] });
     assert.equal(heard[0]?.application, undefined);
   });
@@ -87,7 +88,7 @@ suite("calls with keys", { timeout: 300_000 }, () => {
   test("the client's limit is not used; the endpoint's is, and what it refuses is given back", async () => {
     const { applications, ledger } = one(10, 8);
     const limits = limitsOf(1, 5);
-    const take = createTakeCalls({ ...modules, applications })(limits);
+    const take = createConsumeQuota({ ...modules, applications })(limits);
     const first = await take(request("good", 4));
     assert.deepEqual(first.headers, [
       "RateLimit-Policy",
@@ -106,7 +107,7 @@ suite("calls with keys", { timeout: 300_000 }, () => {
 
   test("beyond the quota nothing is asked of the limits, and the wait is until its period ends", async () => {
     const { applications, ledger } = one(1);
-    const take = createTakeCalls({ ...modules, applications })(limitsOf(9));
+    const take = createConsumeQuota({ ...modules, applications })(limitsOf(9));
     assert.ok((await take(request("good"))).ok);
     const over = await take(request("good"));
     assert.ok(!over.ok);
@@ -117,7 +118,7 @@ suite("calls with keys", { timeout: 300_000 }, () => {
 
   test("an application with a limit of nothing a second is refused", async () => {
     const { applications, ledger } = one(undefined, 0);
-    const take = createTakeCalls({ ...modules, applications })(limitsOf(9));
+    const take = createConsumeQuota({ ...modules, applications })(limitsOf(9));
     const over = await take(request("good"));
     assert.ok(!over.ok && over.code === "RATE_LIMITED");
     assert.equal(ledger.taken, 0);
@@ -164,17 +165,87 @@ suite("calls with keys", { timeout: 300_000 }, () => {
 });
 
 suite("events of WebSockets", () => {
-  const eth = "eth" as ServiceId;
+  const EVENT = '{"jsonrpc":"2.0","method":"eth_subscription","params":{"subscription":"0xs","result":"0x1"}}';
+  const startStub = () =>
+    startSocketStub(({ id, method }) => {
+      const result = method === "eth_chainId" ? "0x1" : "0xs";
+      return JSON.stringify({ jsonrpc: "2.0", id, result });
+    });
+
+  test("attack: without a key they count against the client's limit, a /64 of IPv6, over all its WebSockets", async (context) => {
+    context.mock.timers.enable({ apis: ["setInterval"] });
+    await using stub = await startStub();
+    await using here = await startSocketGateway({
+      chainId: 1,
+      socketUrls: [stub.url],
+      options: { trustedProxies: ["127.0.0.1"] },
+      modules: { limits: limitsOf(250, 100_000) },
+    });
+    const from = (address: string) => ({ "x-forwarded-for": address });
+    await using one = await openSocket(here.url, from("2001:db8:1:2::1"));
+    await using two = await openSocket(here.url, from("2001:db8:1:2:ffff::9"));
+    await using other = await openSocket(here.url, from("2001:db8:1:3::1"));
+    const clients = [one, two, other];
+    for (const client of clients) await client.call(1, "eth_subscribe", ["newPendingTransactions"]);
+    // Each client had an upgrade and a call: 204 of the /64 after these, more than 250 after the next.
+    for (const count of [101, 201]) {
+      for (let left = 100; left > 0; left--) stub.broadcast(EVENT);
+      await Promise.all(clients.map((client) => client.until(count)));
+      context.mock.timers.tick(1_000);
+    }
+    for (const client of [one, two]) {
+      await eventually("its WebSocket is closed", () => client.socket.readyState === 3);
+      const reason = "the limit of this client is used by its calls and events";
+      assert.deepEqual(await client.closed, { code: 1008, reason });
+    }
+    assert.equal((await refusedUpgrade(here.url, from("2001:db8:1:2::2"))).status, 429, "nothing of it is left");
+    stub.broadcast(EVENT);
+    await other.until(202);
+    assert.equal(other.socket.readyState, 1);
+  });
+
+  test("few events count within a round of pings, and those of a WebSocket that ends before at its end", async (context) => {
+    context.mock.timers.enable({ apis: ["setInterval"] });
+    const counted: [string, number][] = [];
+    const limits: RateLimits = {
+      ...noRateLimits,
+      consumeEvents(clientIp, events) {
+        counted.push([clientIp, events]);
+        return true;
+      },
+    };
+    await using stub = await startStub();
+    const { applications, ledger } = one();
+    const modules = { applications, limits };
+    await using here = await startSocketGateway({ chainId: 1, socketUrls: [stub.url], modules });
+    await using client = await openSocket(here.url);
+    await using keyed = await openSocket(here.url.replace("/relay/", "/relay/key/good/"));
+    for (const to of [client, keyed]) await to.call(1, "eth_subscribe", ["newPendingTransactions"]);
+    const { served } = ledger;
+    for (const count of [2, 3]) {
+      stub.broadcast(EVENT);
+      await Promise.all([client.until(count), keyed.until(count)]);
+      if (count === 2) context.mock.timers.tick(30_000);
+    }
+    await eventually("the first is counted", () => counted.length === 1 && ledger.served === served + 1);
+    client.socket.close(1000);
+    keyed.socket.close(1000);
+    await eventually("the second is counted", () => counted.length === 2 && ledger.served === served + 2);
+    assert.deepEqual(counted, [
+      ["127.0.0.1", 1],
+      ["127.0.0.1", 1],
+    ]);
+  });
 
   test("they are taken from the quota and counted as served; beyond it, or without an application, there are none", async () => {
     const { applications, ledger } = one(5, 1);
-    const take = createTakeEvents(applications);
-    assert.equal(await take({ key: "good", serviceId: eth, items: 4 }), true);
-    assert.equal(await take({ key: "good", serviceId: eth, items: 2 }), false);
+    const consume = createConsumeEvents(applications)(limitsOf(0));
+    assert.equal(await consume(request("good", 4)), true);
+    assert.equal(await consume(request("good", 2)), false);
     assert.deepEqual([ledger.taken, ledger.served, ledger.refused], [4, 4, 2]);
-    assert.equal(await take({ key: "gone", serviceId: eth, items: 1 }), false);
+    assert.equal(await consume(request("gone")), false);
     // Whether the key is good cannot be found out now.
-    assert.equal(await take({ key: "down", serviceId: eth, items: 1 }), true);
+    assert.equal(await consume(request("down")), true);
   });
 
   test("a connection whose application has used its quota is ended; one without a key goes on", async (context) => {
