@@ -123,8 +123,10 @@ suite("payers that cheat between verification and settlement", { concurrency: tr
     await devRpc(own.anvil.url, "anvil_mine", ["0x2", `0x${(seconds * 4).toString(16)}`]);
   };
 
-  test("a payer that cancels the authorization gets 402 and no answer, and is not charged", async () => {
-    const payer = await ground.fundedPayer(PRICE * 3n);
+  test("a payer that cancels the authorization gets 402 and no answer when that is final, and is not charged", async () => {
+    // On a chain of its own: its blocks are counted.
+    await using own = await startGround({});
+    const payer = await own.fundedPayer(PRICE * 3n);
     const cancel = async (header: string): Promise<void> => {
       const { nonce } = decodeHeader<Payload>(header).payload.authorization;
       const signature = await payer.account.signTypedData({
@@ -143,15 +145,25 @@ suite("payers that cheat between verification and settlement", { concurrency: tr
         functionName: "cancelAuthorization",
         args: [payer.address, nonce, signature],
       });
-      assert.equal((await sendMined(ground.anvil.url, { to: USDC_ADDRESS, data })).status, "0x1");
+      assert.equal((await sendMined(own.anvil.url, { to: USDC_ADDRESS, data })).status, "0x1");
     };
-    await sellAround(payer, cancel, async ({ gateway, node, header, answer }) => {
-      nothingSold(answer, "PAYMENT_NONCE_USED");
-      nothingSold(await call(gateway.route("eth"), BODY, header), "PAYMENT_NONCE_USED");
-      assert.equal(node.runs(), 1);
-      await gateway.assertSettled(0);
-      assert.equal(await ground.balance(payer.address), PRICE * 3n);
-    });
+    await using node = await startStandIn(true);
+    const { gateway, judged } = await openJudging(own, { sections: { suppliers: ethAt(node.url) } });
+    await using _ = gateway;
+    const url = gateway.route("eth");
+    const header = await signPayment(payer, await termsOf(url));
+    const sale = call(url, BODY, header);
+    await node.held;
+    await cancel(header);
+    node.release();
+    await judged(1);
+    assert.equal(await signed(gateway), 1, "a re-organisation may undo the cancellation");
+    await devRpc(own.anvil.url, "anvil_mine", ["0x80"]);
+    nothingSold(await sale, "PAYMENT_NONCE_USED");
+    nothingSold(await call(url, BODY, header), "PAYMENT_NONCE_USED");
+    assert.equal(node.runs(), 1);
+    await gateway.assertSettled(0);
+    assert.equal(await own.balance(payer.address), PRICE * 3n);
   });
 
   test("a payer that moves its funds away while its call is served gets 402 at once, and costs no gas", async () => {

@@ -35,6 +35,11 @@ import type { Ledger } from "../src/ledger-types.ts";
 import type { PayerKind, PaymentRecord, StoredAnswer } from "../src/types.ts";
 import { PATIENT, type TestServer } from "./ledger-fixtures.ts";
 
+export { testServer } from "./ledger-fixtures.ts";
+
+/** Of an engine whose clock the test owns: such a clock does not end a batch's window by itself. */
+export const AT_ONCE = { batchWindowMs: 0, maxQueueMs: 1_000_000_000, bumpAfterMs: 1_000_000_000 } as const;
+
 /** A payer with a key. */
 export interface Payer {
   readonly address: Address;

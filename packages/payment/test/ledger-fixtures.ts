@@ -1,4 +1,5 @@
 import { randomBytes } from "node:crypto";
+import { after, before } from "node:test";
 import {
   type Address,
   bytesToHex0x,
@@ -56,6 +57,19 @@ export async function startTestServer(): Promise<TestServer> {
       return postgres.createDatabase(`ledger_${made++}`, await migrated);
     },
     [Symbol.asyncDispose]: () => postgres[Symbol.asyncDispose](),
+  };
+}
+
+/** The PostgreSQL of the test file that calls this: opened before its tests, closed after them. */
+export function testServer(): () => TestServer {
+  let server: TestServer | undefined;
+  before(async () => {
+    server = await startTestServer();
+  });
+  after(() => server?.[Symbol.asyncDispose]());
+  return () => {
+    if (server === undefined) throw new TypeError("the PostgreSQL of this file is opened before its tests");
+    return server;
   };
 }
 

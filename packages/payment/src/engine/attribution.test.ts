@@ -123,10 +123,11 @@ test("in one batch, a cancelled, an unfunded and a front-run payment each get th
   await cancel(cancels, cancelled);
   const foreign = await send(USDC_ADDRESS, transferData(taken));
   const settling = payments.map((payment) => engine.settle(payment, ANSWER, timeLimit()));
-  await Promise.all(settling.filter((_, at) => at !== 1));
+  await Promise.all(settling.slice(2));
   assert.equal((await stateOf(ledger, unfunded)).state, "signed", "anybody may still put it through");
-  await closeWindows();
-  await settling[1];
+  assert.equal((await stateOf(ledger, cancelled)).state, "signed", "a re-organisation may undo the cancellation");
+  await closeWindows("0x5");
+  await Promise.all(settling);
 
   const ends = await Promise.all(payments.map((payment) => stateOf(ledger, payment)));
   assert.deepEqual(
@@ -170,7 +171,10 @@ test("one transfer settles one payment, whatever else its transaction does with 
   }));
   const receipt = await send(MULTICALL3_ADDRESS, encodeAggregate3(calls));
   assert.equal(receipt.status, "0x1");
-  await Promise.all(payments.map((payment) => engine.settle(payment, ANSWER, timeLimit())));
+  const settling = payments.map((payment) => engine.settle(payment, ANSWER, timeLimit()));
+  await settling[0];
+  await devRpc(bed.anvil.url, "anvil_mine", ["0x5"]);
+  await Promise.all(settling);
   assert.equal((await bed.balance(PAY_TO)) - paid, PRICE);
   const ends = await Promise.all(payments.map((payment) => stateOf(ledger, payment)));
   assert.deepEqual(

@@ -70,7 +70,7 @@ export function createReconciler(rules: ChainRules, modules: ReconcilerModules):
     // A node that lags does not have the settlement's block yet.
     if (head.number - BigInt(rules.confirmations) + 1n < evidence.blockNumber) return false;
     const verdict = await resolver.judge(payment, head, signal);
-    if (verdict.kind === "unclear") return false;
+    if (verdict.kind === "unclear" || verdict.kind === "spent") return false;
     if (verdict.kind === "failed") {
       await resolver.fail(payment, verdict.reason);
       return false;

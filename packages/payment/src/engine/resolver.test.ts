@@ -98,7 +98,7 @@ test("an unused authorization fails when its window is over for good, and a lagg
   await assert.rejects(judge(chainWith({ spentIn: 49n, known: 48n }), payment, 52n), unavailable);
 });
 
-test("a used one ends by a log deep enough: paid, or cancelled, or used for something else", async () => {
+test("a used one ends by a log deep enough: paid; or, when its block is final, cancelled or used for something else", async () => {
   const payment = await newPayment(BigInt(START + 500));
   const { asset, from, nonce } = payment.key;
   const log = (index: number, topics: EvmLog["topics"], data: EvmLog["data"] = "0x"): EvmLog => ({
@@ -117,9 +117,18 @@ test("a used one ends by a log deep enough: paid, or cancelled, or used for some
     evidence: { transaction: hashOf(99n), blockNumber: 50n, blockHash: hashOf(50n), logIndex: 5 },
   });
   const failed = { kind: "failed", reason: "PAYMENT_NONCE_USED" } as const;
+  const spent = { kind: "spent" } as const;
   const cancelled = log(4, [TOPIC_AUTHORIZATION_CANCELED, addressToTopic(from), nonce]);
-  assert.deepEqual(await judge(chainWith({ spentIn: 50n, logs: [cancelled] }), payment, 52n), failed);
-  assert.deepEqual(await judge(chainWith({ spentIn: 50n, logs: [used] }), payment, 52n), failed);
+  for (const logs of [[cancelled], [used]]) {
+    // A re-organisation may take the block of the use: its payer must not sign anew yet.
+    for (const head of [52n, 59n]) {
+      assert.deepEqual(await judge(chainWith({ spentIn: 50n, logs }), payment, head), spent);
+    }
+    assert.deepEqual(await judge(chainWith({ spentIn: 50n, logs }), payment, 60n), failed);
+  }
+  // Cancelled after its window had closed for good: nothing can settle it any more.
+  const late = await newPayment(BigInt(START + 40));
+  assert.deepEqual(await judge(chainWith({ spentIn: 50n, logs: [cancelled] }), late, 52n), failed);
   // A receipt without the event, or of another fork, is no verdict.
   assert.deepEqual(await judge(chainWith({ spentIn: 50n, logs: [moved] }), payment, 52n), { kind: "unclear" });
   const fork = chainWith({ spentIn: 50n, logs: [used], fork: true });

@@ -6,12 +6,13 @@ import {
   type Metrics,
   type SettlementId,
 } from "@turnpike/base";
-import type { Ledger } from "../ledger-types.ts";
+import type { BlockName, Ledger } from "../ledger-types.ts";
 import type { Evidence, PaymentRecord } from "../types.ts";
+import { createBoundedMap } from "../verify/bounded-map.ts";
 import type { Head, SettlementChain } from "./chain.ts";
 import { settlementsTotal } from "./metrics.ts";
 import type { ChainRules } from "./options.ts";
-import { blockBelow, findUse } from "./search.ts";
+import { blockBelow, findUse, type UseFound } from "./search.ts";
 import type { Waiters } from "./waiters.ts";
 
 /** How a payment without evidence in our own transaction stands on the chain. */
@@ -19,6 +20,8 @@ export type Verdict =
   | { readonly kind: "settled"; readonly evidence: Evidence }
   /** It can no longer be settled. */
   | { readonly kind: "failed"; readonly reason: ErrorCode }
+  /** It is cancelled, or used without paying, in a block that a re-organisation may still take. */
+  | { readonly kind: "spent" }
   /** It is unused and within its window; `funded` says whether the payer could pay. */
   | { readonly kind: "open"; readonly funded: boolean }
   /** The chain does not say clearly yet: look again. */
@@ -34,7 +37,8 @@ export interface Settlement {
 export interface Resolver {
   /**
    * What the chain says as of the block that `confirmations` make deep enough. Whatever is for good is read at that very
-   * block: a node that lags, or answers from another fork, gives no verdict.
+   * block: a node that lags, or answers from another fork, gives no verdict. A payment fails at `finalityBlocks` only: its
+   * payer signs anew then, and a re-organisation must not settle it after all.
    */
   judge(payment: PaymentRecord, head: Head, signal?: AbortSignal): Promise<Verdict>;
   settle(payment: PaymentRecord, evidence: Evidence): Promise<void>;
@@ -56,13 +60,30 @@ export interface ResolverModules {
   readonly faults: FaultPoints;
 }
 
+/** Most uses that are remembered, and for how long in chain time: longer than blocks take to be final. */
+const UNPAID_USES = { maxEntries: 10_000, ttlMs: 86_400_000 };
+
 /** Creates the resolver of one network. */
 export function createResolver(rules: ChainRules, modules: ResolverModules): Resolver {
   const { chain, ledger, waiters, log, metrics, faults } = modules;
   const { network } = rules;
   /** Chain time that a re-organisation may take back. */
   const reachSeconds = BigInt(Math.ceil(rules.finalityBlocks * rules.blockTimeSeconds));
+  const maxLogBlocks = rules.maxLogBlocks ?? 1_000;
   const onceSettled = new Set<SettlementId>();
+  /** Where authorizations were used without paying: each is looked at until that block is final, and searched for once. */
+  const unpaidUses = createBoundedMap<SettlementId, BlockName>(UNPAID_USES);
+
+  const remembered = async (
+    payment: PaymentRecord,
+    head: Head,
+    signal: AbortSignal | undefined,
+  ): Promise<UseFound | undefined> => {
+    const block = unpaidUses.get(payment.id, head.timeSeconds * 1_000);
+    if (block === undefined) return undefined;
+    const [canonical] = await chain.blockHashes([block.blockNumber], signal);
+    return canonical === block.blockHash ? { kind: "unpaid", block } : undefined;
+  };
 
   /** A payment that another process has brought to its end meanwhile has one: the ledger refuses a second. */
   const conclude = async (payment: PaymentRecord, write: () => Promise<void>): Promise<void> => {
@@ -79,6 +100,7 @@ export function createResolver(rules: ChainRules, modules: ResolverModules): Res
 
   const ended = (payment: PaymentRecord): void => {
     onceSettled.delete(payment.id);
+    unpaidUses.delete(payment.id);
     waiters.resolved(payment.id);
   };
 
@@ -114,16 +136,19 @@ export function createResolver(rules: ChainRules, modules: ResolverModules): Res
         // put the authorization through, whatever became of our own transaction.
         const pastSeconds = BigInt(deep.timeSeconds) - payment.validBefore;
         if (pastSeconds < 0n) return { kind: "open", funded: balance >= payment.value };
-        // Its payer signs anew when it failed: a re-organisation of the blocks since must not settle it after all.
         return pastSeconds >= reachSeconds ? { kind: "failed", reason: "PAYMENT_EXPIRED" } : { kind: "unclear" };
       }
-      const found = await findUse(chain, payment, deep, rules.maxLogBlocks ?? 1_000, signal);
-      if (found.kind === "paid") return { kind: "settled", evidence: found.evidence };
-      if (found.kind === "unpaid") return { kind: "failed", reason: "PAYMENT_NONCE_USED" };
-      // Nodes that lag have caught up by the time that the window's end is final.
       const final = await blockBelow(chain, head, rules.finalityBlocks, signal);
-      const over = final !== undefined && BigInt(final.timeSeconds) >= payment.validBefore;
-      return over ? { kind: "failed", reason: "PAYMENT_NONCE_USED" } : { kind: "unclear" };
+      const isOver = final !== undefined && BigInt(final.timeSeconds) >= payment.validBefore;
+      const use = (await remembered(payment, head, signal)) ?? (await findUse(chain, payment, deep, maxLogBlocks, signal));
+      if (use.kind === "paid") return { kind: "settled", evidence: use.evidence };
+      if (use.kind === "unpaid") {
+        unpaidUses.set(payment.id, use.block, head.timeSeconds * 1_000);
+        const isFinal = final !== undefined && use.block.blockNumber <= final.number;
+        return isFinal || isOver ? { kind: "failed", reason: "PAYMENT_NONCE_USED" } : { kind: "spent" };
+      }
+      // Nodes that lag have caught up by the time that the window's end is final.
+      return isOver ? { kind: "failed", reason: "PAYMENT_NONCE_USED" } : { kind: "unclear" };
     },
 
     settle: (payment, evidence) => settleAll([{ payment, evidence }]),

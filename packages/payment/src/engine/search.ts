@@ -5,6 +5,7 @@ import {
   TOPIC_AUTHORIZATION_CANCELED,
   TOPIC_AUTHORIZATION_USED,
 } from "../evm/logs.ts";
+import type { BlockName } from "../ledger-types.ts";
 import type { Evidence, PaymentRecord } from "../types.ts";
 import type { Head, MinedTransaction, SettlementChain } from "./chain.ts";
 
@@ -15,8 +16,8 @@ const CLOCK_SLACK_SECONDS = 900;
 export type UseFound =
   /** A transaction used it and moved the money to where it was signed for. */
   | { readonly kind: "paid"; readonly evidence: Evidence }
-  /** It was cancelled, or used without moving the money, in a block of this chain. */
-  | { readonly kind: "unpaid" }
+  /** It was cancelled, or used without moving the money, in this block of this chain. */
+  | { readonly kind: "unpaid"; readonly block: BlockName }
   /** No log says how: a node that lags, or a token without these events. */
   | { readonly kind: "unseen" };
 
@@ -63,7 +64,8 @@ export async function findUse(
       const [canonical] = await chain.blockHashes([mined.blockNumber], signal);
       if (canonical !== mined.blockHash) return { kind: "unseen" };
       const evidence = evidenceIn(mined, payment);
-      return evidence === undefined ? { kind: "unpaid" } : { kind: "paid", evidence };
+      if (evidence !== undefined) return { kind: "paid", evidence };
+      return { kind: "unpaid", block: { blockNumber: mined.blockNumber, blockHash: mined.blockHash } };
     }
   }
   return { kind: "unseen" };

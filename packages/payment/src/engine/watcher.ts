@@ -79,7 +79,8 @@ export function createWatcher(rules: ChainRules, modules: WatcherModules): Watch
       // What runs its payer's code was simulated as it was sent. A plain account is to blame only for what it used or spent
       // elsewhere, not for what it could still pay, nor for a transaction that was mined too late.
       const runsCode = payment.kind !== "eoa" || delegated.has(payment.key.from);
-      const isSpent = verdict.kind === "failed" || (verdict.kind === "open" && !verdict.funded);
+      const isSpent =
+        verdict.kind === "failed" || verdict.kind === "spent" || (verdict.kind === "open" && !verdict.funded);
       if (verdict.kind !== "settled" && (runsCode || isSpent)) modules.onUnpaid?.(payment);
     };
     await all(payments.map(one));

@@ -31,6 +31,8 @@ interface Watched {
   hint: `0x${string}` | undefined;
   /** Monotonic milliseconds of the last look at the authorization itself. */
   judgedAtMs: number;
+  /** Its authorization was seen used up without paying, and that was counted against its payer. */
+  wasSpent: boolean;
 }
 
 const LIMIT = 1_000;
@@ -77,7 +79,7 @@ export async function createRemoteNetwork(
 
   const ask = (payment: PaymentRecord): void => {
     if (watched.has(payment.id)) return;
-    const entry: Watched = { payment, hint: undefined, judgedAtMs: clock.monotonicMs() };
+    const entry: Watched = { payment, hint: undefined, judgedAtMs: clock.monotonicMs(), wasSpent: false };
     watched.set(payment.id, entry);
     track(askUntilEnd(entry));
   };
@@ -125,8 +127,10 @@ export async function createRemoteNetwork(
     // A window that closed unused may be the facilitator's fault; these are the payer's own doing.
     const isWithdrawn =
       (verdict.kind === "open" && !verdict.funded) ||
-      (verdict.kind === "failed" && verdict.reason === "PAYMENT_NONCE_USED");
+      (verdict.kind === "spent" && !entry.wasSpent) ||
+      (verdict.kind === "failed" && verdict.reason === "PAYMENT_NONCE_USED" && !entry.wasSpent);
     if (isWithdrawn) modules.backOff?.failed(payment);
+    if (verdict.kind === "spent") entry.wasSpent = true;
     if (verdict.kind === "settled") await resolver.settle(payment, verdict.evidence);
     else if (verdict.kind === "failed") await resolver.fail(payment, verdict.reason);
     else return;

@@ -253,6 +253,7 @@ test("attack: who cancels behind a facilitator is backed off", async () => {
     assert.equal(backOff.refuses({ network: NETWORK, from: payer.address }), false);
     const payment = await claim(ledger, payer);
     await cancelAuthorization(bed, payer, payment);
+    await devRpc(bed.anvil.url, "anvil_mine", ["0x3"]);
     await settler.settle(payment, ANSWER, timeLimit());
     assert.equal((await stateOf(ledger, payment)).reason, "PAYMENT_NONCE_USED");
   }
