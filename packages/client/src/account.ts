@@ -26,8 +26,10 @@ export function newPrivateKey(): `0x${string}` {
   return generatePrivateKey();
 }
 
-/** Balance of an ERC-20 token, in its smallest unit. Rejects when the node does not answer. */
+const BALANCE_TIMEOUT_MS = 2_000;
+
+/** Balance of an ERC-20 token, in its smallest unit. Rejects when the node does not answer within two seconds. */
 export async function tokenBalance(rpcUrl: string, asset: Address, owner: Address): Promise<bigint> {
-  const client = createPublicClient({ transport: http(rpcUrl, { timeout: 5_000, retryCount: 0 }) });
+  const client = createPublicClient({ transport: http(rpcUrl, { timeout: BALANCE_TIMEOUT_MS, retryCount: 0 }) });
   return client.readContract({ address: asset, abi: erc20Abi, functionName: "balanceOf", args: [owner] });
 }

@@ -11,24 +11,24 @@ export type AuthorizationEnd = "used" | "unused";
 const SETTLED_SECONDS = 60n;
 /** Most authorizations that one node is asked for at once. */
 const MAX_AT_ONCE = 50;
-const TIMEOUT_MS = 5_000;
 const TOKEN = parseAbi(["function authorizationState(address authorizer, bytes32 nonce) view returns (bool)"]);
 
 const isHex = (text: string): text is `0x${string}` => text.startsWith("0x");
 
 /**
  * Reads what became of authorizations, each at a block of its own chain after its window. What no node shows is missing
- * in the result; a node that fails shows nothing. Never rejects.
+ * in the result; a node that fails, or has not answered when `signal` ends, shows nothing. Never rejects.
  */
 export async function readAuthorizationEnds<Payment extends { readonly facts: PaymentFacts }>(
   payments: readonly Payment[],
   rpcUrls: readonly string[],
+  signal: AbortSignal,
 ): Promise<ReadonlyMap<Payment, AuthorizationEnd>> {
   const ends = new Map<Payment, AuthorizationEnd>();
   await Promise.all(
     rpcUrls
       .map(async (rpcUrl) => {
-        const node = createPublicClient({ transport: http(rpcUrl, { timeout: TIMEOUT_MS, retryCount: 0 }) });
+        const node = createPublicClient({ transport: http(rpcUrl, { fetchOptions: { signal }, retryCount: 0 }) });
         const [chainId, block] = await Promise.all([node.getChainId(), node.getBlock({ blockTag: "latest" })]);
         const closed = payments.filter(
           ({ facts }) =>

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { createServer, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { suite, test } from "node:test";
+import { eventually } from "@turnpike/testkit";
 import {
   type Answerer,
   answerJson,
@@ -301,9 +302,30 @@ suite("budget, attacked", () => {
     later(120_000);
     node.timeSeconds++;
     assert.equal((await client.quote("eth", BODY)).withinCap, true);
-    assert.equal(client.spending().openUsd, "0.000000", "a quote looks as well");
+    await eventually("a quote looks as well", () => client.spending().openUsd === "0.000000");
     assert.equal((await client.call("eth", BODY)).kind, "refused");
     assert.equal(new Set(stand.payments()).size, 2);
+  });
+
+  test("attack: a node that never answers keeps neither the terms nor a call that the budget allows", async () => {
+    await using stand = await standInGateway(notNow);
+    let [asked, ended] = [0, 0];
+    await using node = await serve((_request, response) => {
+      asked++;
+      response.on("close", () => ended++);
+    });
+    {
+      const opts = { totalUsd: "0.015", rpcUrls: [node.url] };
+      const tested = testClient(stand.gateway, countingSigner(), opts);
+      await using client = tested.client;
+      assert.equal((await client.call("eth", BODY)).kind, "refused");
+      tested.later(HOUR_MS);
+      assert.equal((await client.quote("eth", BODY)).withinCap, true);
+      assert.equal((await client.call("eth", '{"method":"eth_gasPrice"}')).kind, "refused");
+      await eventually("the node is asked for chain id and block", () => asked === 2);
+      assert.equal(ended, 0, "what it was asked for is still open");
+    }
+    await eventually("the client's end ends it", () => ended === 2);
   });
 
   test("attack: a gateway that says it served nothing and settles all the same takes the total, and no more", async () => {

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { setTimeout as delay } from "node:timers/promises";
-import { AppError, ERRORS } from "@turnpike/base";
+import { AppError, ERRORS, isAppError } from "@turnpike/base";
 import type { PaymentRequired } from "@x402/core/types";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { x402Client, x402HTTPClient } from "@x402/fetch";
@@ -48,6 +48,8 @@ function noTerms(answer: Answer): AppError {
 
 /** Time after a node could not say what became of a refused payment before one is asked again. */
 const REVIEW_PAUSE_MS = 30_000;
+/** Time for nodes to say what became of refused payments. */
+const REVIEW_TIMEOUT_MS = 5_000;
 
 /** What a payment is signed for. */
 interface Purpose extends Request {
@@ -66,7 +68,9 @@ class GatewayClient implements Client {
   readonly #monotonicMs: () => number;
   readonly #nowMs: () => number;
   readonly #onRetry: (reason: string, waitMs: number) => void;
+  readonly #closing = new AbortController();
   #nextReviewMs = Number.NEGATIVE_INFINITY;
+  #reviewing: Promise<void> | undefined;
 
   constructor(opts: ClientOptions, modules: ClientModules) {
     const { perCallUsd, totalUsd } = opts.budget;
@@ -129,6 +133,11 @@ class GatewayClient implements Client {
     return this.#journal.open();
   }
 
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#closing.abort();
+    await this.#reviewing;
+  }
+
   #purposeOf(service: string, request: unknown, { maxPriceUsd, signal }: CallOptions): Purpose {
     assertService(service);
     const body = bodyOf(request);
@@ -141,9 +150,10 @@ class GatewayClient implements Client {
   }
 
   async #ask(purpose: Purpose): Promise<Answer> {
+    // Beside the call: only a budget that is spent waits for what nodes say.
+    void this.#review();
     try {
-      const [answer] = await Promise.all([this.#send(purpose), this.#review()]);
-      return answer;
+      return await this.#send(purpose);
     } catch (cause) {
       throw unreachable(this.#opts.gateway, cause);
     }
@@ -151,9 +161,18 @@ class GatewayClient implements Client {
 
   /**
    * Gives back what the chain shows was never taken; what was, counts as charged, whatever the gateway said. What no node
-   * shows stays spent. Never rejects.
+   * shows stays spent. One at a time. Never rejects.
    */
-  async #review(): Promise<void> {
+  #review(): Promise<void> {
+    this.#reviewing ??= this.#reviewOnce()
+      .catch(() => undefined)
+      .finally(() => {
+        this.#reviewing = undefined;
+      });
+    return this.#reviewing;
+  }
+
+  async #reviewOnce(): Promise<void> {
     const { rpcUrls = [] } = this.#opts;
     if (rpcUrls.length === 0 || this.#monotonicMs() < this.#nextReviewMs) return;
     const refused = this.#journal.refused().flatMap((one) => {
@@ -161,7 +180,8 @@ class GatewayClient implements Client {
       return facts === undefined ? [] : [{ ...one, facts }];
     });
     if (refused.length === 0) return;
-    const ends = await readAuthorizationEnds(refused, rpcUrls);
+    const signal = AbortSignal.any([this.#closing.signal, AbortSignal.timeout(REVIEW_TIMEOUT_MS)]);
+    const ends = await readAuthorizationEnds(refused, rpcUrls, signal);
     if (ends.size < refused.length) this.#nextReviewMs = this.#monotonicMs() + REVIEW_PAUSE_MS;
     await Promise.all([...ends].map(([one, end]) => one.end(end === "used" ? "charged" : "void")));
   }
@@ -204,8 +224,15 @@ class GatewayClient implements Client {
     return (await this.#present(purpose, { payment, price, usd: price.usd, fresh: true }, reservation)).result;
   }
 
-  #reserve({ service, requestHash }: Purpose, microUsd: bigint): Promise<SpendReservation> {
-    return this.#journal.reserve({ service, requestHash, microUsd, totalMicroUsd: this.#totalMicroUsd });
+  async #reserve({ service, requestHash }: Purpose, microUsd: bigint): Promise<SpendReservation> {
+    const call = { service, requestHash, microUsd, totalMicroUsd: this.#totalMicroUsd };
+    try {
+      return await this.#journal.reserve(call);
+    } catch (error) {
+      if (!isAppError(error, "BUDGET_SPENT")) throw error;
+      await this.#review();
+      return this.#journal.reserve(call);
+    }
   }
 
   /** Signs exactly one option, and holds that what is signed is what was checked. */

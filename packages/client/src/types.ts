@@ -215,9 +215,9 @@ export interface Quote {
 /**
  * The buyer's side of the gateway. `service` is the id, with an appended path and query where the service has such:
  * `eth`, `osmosis/status`. `request` is the body: a string is sent as it stands, anything else as JSON; undefined
- * sends a GET.
+ * sends a GET. Disposal ends what nodes are still asked for; the journal is its caller's.
  */
-export interface Client {
+export interface Client extends AsyncDisposable {
   /**
    * Asks what a call costs. Signs nothing.
    * @throws AppError PAYMENT_OPTION_UNKNOWN when no offered option can be paid; GATEWAY_UNREACHABLE; the gateway's own

@@ -127,7 +127,7 @@ export async function pay(
   const { createClient, signerFromKey } = await import("@turnpike/client");
   const signer = signerFromKey(key);
   await using journal = await journalOf(opts);
-  const client = createClient(
+  await using client = createClient(
     { gateway, signer, budget, journal, rpcUrls: nodesOf(opts.rpc === undefined ? [] : [opts.rpc], up) },
     { onRetry: (reason, waitMs) => output.progress(`${reason}; the same payment again in ${waitMs / 1_000} s`) },
   );
