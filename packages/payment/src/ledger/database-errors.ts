@@ -8,8 +8,10 @@ const APPEND_ONLY = "TP002";
 // Classes and codes by which the database says that it cannot work now; see the PostgreSQL manual, appendix A.
 const UNAVAILABLE_CLASSES = new Set(["08", "28", "53", "57", "58"]);
 const UNAVAILABLE_CODES = new Set(["40001", "40P01", "55P03", "25006", "3D000"]);
-/** Tables, columns or functions that are not there, or not for this role. */
-const SCHEMA_CODES = new Set(["3F000", "42P01", "42703", "42883", "42501"]);
+/** Tables, columns or functions that are not there. */
+const SCHEMA_CODES = new Set(["3F000", "42P01", "42703", "42883"]);
+/** Tables or functions that this role may not use. */
+const FORBIDDEN = "42501";
 
 function sqlState(error: unknown): string | undefined {
   if (!(error instanceof Error) || !("code" in error) || !("severity" in error)) return undefined;
@@ -40,6 +42,15 @@ export function ledgerError(error: unknown, { method, sent, writes }: FailedCall
     // 57014 cancels the statement: it has rolled back. Others end the session, perhaps after its commit.
     const ends = state !== "57014" && (state.startsWith("57") || state.startsWith("08"));
     return new AppError("LEDGER_UNAVAILABLE", { detail: { ...detail, unknown: ends && sent && writes }, cause: error });
+  }
+  if (state === FORBIDDEN) {
+    const said = error instanceof Error ? error.message : "permission denied";
+    return new AppError("LEDGER_SCHEMA", {
+      message: `The ledger's database refuses ${method}: ${said}.`,
+      advice: "Grant the role what docs/operate/ledger.md lists, as the owner of the tables.",
+      detail,
+      cause: error,
+    });
   }
   if (SCHEMA_CODES.has(state)) return new AppError("LEDGER_SCHEMA", { detail, cause: error });
   return new AppError("INTERNAL", { detail, cause: error });

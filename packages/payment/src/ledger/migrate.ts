@@ -3,6 +3,7 @@ import { readdir, readFile } from "node:fs/promises";
 import { AppError } from "@turnpike/base";
 import type pg from "pg";
 import { withClient } from "./client.ts";
+import { assertRights } from "./rights.ts";
 import { quoteSchema } from "./statements.ts";
 
 const FOLDER = new URL("../../migrations/", import.meta.url);
@@ -115,13 +116,15 @@ export interface ServerFacts {
   readonly asynchronousCommit: boolean;
 }
 
-/** Throws AppError LEDGER_SCHEMA unless the tables are exactly those of this version. */
+/** Throws AppError LEDGER_SCHEMA unless the tables are exactly those of this version, and this role may use them. */
 export async function checkSchema(url: string, schema: string, connectTimeoutMs?: number): Promise<ServerFacts> {
   const migrations = await readMigrations();
   const work = async (client: pg.Client): Promise<ServerFacts> => {
     await checkServer(client);
-    const todo = pending(migrations, await appliedTo(client, schema));
-    if (todo.length > 0) throw refuse(`The ledger's tables lack ${todo.length} of ${migrations.length} migrations.`);
+    await assertRights(client, schema, async () => {
+      const todo = pending(migrations, await appliedTo(client, schema));
+      if (todo.length > 0) throw refuse(`The ledger's tables lack ${todo.length} of ${migrations.length} migrations.`);
+    });
     const rows = await client.query<{ sync: string }>("select current_setting('synchronous_commit') as sync");
     return { asynchronousCommit: rows.rows[0]?.sync === "off" };
   };
