@@ -426,7 +426,7 @@ suite("config", () => {
     assert.deepEqual(relayerKeys(config, env, "gateway"), []);
   });
 
-  test("reads relayer keys of a closed file only, each once", () => {
+  test("reads relayer keys only of a file that other users cannot read, each once", () => {
     const key = `0x${"ab".repeat(32)}`;
     const file = yaml(`# mine\n${key}\n${key.toUpperCase().replace("0X", "0x")}\n\n`);
     const config: Config = loadConfig({ env: {}, overrides: { payment: { relayer: { keysFile: file } } } });

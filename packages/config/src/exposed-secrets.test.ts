@@ -38,7 +38,7 @@ suppliers: { eth: { endpoints: [{ operator: a, urls: { json_rpc: "https://h" }, 
   }
   chmodSync(file, 0o644);
   writeFileSync(file, "gateway: { port: 3069 }\n");
-  assert.deepEqual(exposedSecrets(file), [], "a file without secrets may be read by everybody");
+  assert.deepEqual(exposedSecrets(file), [], "a file without secrets may be readable by all users");
   writeFileSync(file, "");
   assert.deepEqual(exposedSecrets(file), []);
 });

@@ -46,11 +46,11 @@ export function isOpenToOthers(file: string): boolean {
 }
 
 /**
- * The text of a file that holds a secret and is closed to other users.
- * @throws AppError CONFIG_INVALID naming `where`, for an open file and one that cannot be read.
+ * The text of a file that holds a secret; its mode must be 600, so that other users cannot read it.
+ * @throws AppError CONFIG_INVALID naming `where`, for a file that other users can read and one that cannot be read.
  */
 export function readClosedFile(file: string, where: string = file): string {
-  // in full: who reads the message may not know in which folder the command ran
+  // in full: the reader of the message may not know in which folder the command ran
   const path = resolve(file);
   try {
     if (isOpenToOthers(path)) {
@@ -67,7 +67,7 @@ export function readClosedFile(file: string, where: string = file): string {
 
 /**
  * The keys of a key file, in order: one a line (`#` starts a comment), or JSON `{"privateKey": …}` or a list of such, as
- * `turnpike keys new` writes them. The file must be closed to other users.
+ * `turnpike keys new` writes them. Its mode must be 600.
  * @throws AppError CONFIG_INVALID naming `where`.
  */
 export function readKeyFile(file: string, where: string = file): readonly PrivateKey[] {

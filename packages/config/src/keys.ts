@@ -100,7 +100,7 @@ export const privateKey = (description: string) =>
 export const section = <T extends Record<string, TSchema>>(keys: T, description: string) =>
   Type.Object(keys, { additionalProperties: false, default: {}, description });
 
-/** An object whose keys are all known and that is written out by whoever needs it. */
+/** An object whose keys are all known. It has no default. */
 export const entry = <T extends Record<string, TSchema>>(keys: T, description: string) =>
   Type.Object(keys, { additionalProperties: false, description });
 

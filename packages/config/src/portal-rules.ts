@@ -19,7 +19,7 @@ function userFaults(path: string, url: string | undefined, role: string): string
   try {
     if (decodeURIComponent(new URL(url).username) === role) return [];
   } catch {
-    // told as the other fault
+    // reported as the fault below
   }
   return [`${path}: expected the role ${role} as its user; the API must not run with the rights of an owner`];
 }

@@ -37,7 +37,11 @@ const unpaid = (description: string) =>
 /** Limits of the free relay, and of payments that do not pay. */
 export const LIMITS = section(
   {
-    perClient: rule(2_000, 60, "For each client address (IPv6: each /64), over all services together."),
+    perClient: rule(
+      2_000,
+      60,
+      "For each client address (IPv6: each /64), over all services together: calls, and events that are sent over WebSockets.",
+    ),
     perEndpoint: rule(10_000, 1, "For each service, over all clients together."),
     unpaid: section(
       {

@@ -147,8 +147,7 @@ export const NETWORK = entry(
     rpcUrls: Type.Array(url("JSON-RPC URL of a node of this chain."), {
       minItems: 1,
       maxItems: 8,
-      description:
-        "Nodes of this chain, first choice first. No default: whoever runs the node is trusted with payments.",
+      description: "Nodes of this chain, first choice first. No default: payments rely on what the node says.",
     }),
     asset: address("Token contract that is paid in (EIP-3009). No default: it is the money."),
     name: textOf(

@@ -77,7 +77,7 @@ export const SEARCH = section(
       {
         file: text(".turnpike/search.sqlite", "File of the local index."),
         threads: integer(2, 1, 64, "Threads that search the index."),
-        sources: list(SOURCE, 1_000, "What `turnpike search index` indexes when it is not told."),
+        sources: list(SOURCE, 1_000, "What `turnpike search index` indexes without arguments."),
       },
       "The index of the engine `local`.",
     ),

@@ -189,7 +189,7 @@ export const CONFIG_SCHEMA = Type.Object(
           1_000,
           "Receivers that it settles for; settling costs gas. Empty: each `payTo` of `payment.networks`.",
         ),
-        payToAny: flag(false, "True: it settles for any receiver, and pays the gas for whoever asks."),
+        payToAny: flag(false, "True: it settles for any receiver, and pays the gas for any client."),
         minAmountUnits: integer(
           1_000,
           1,

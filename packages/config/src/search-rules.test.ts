@@ -48,7 +48,7 @@ suite("the rules of search", () => {
     assert.ok(message !== "ok" && !message.includes("very-secret-key"), message);
   });
 
-  test("its ports are nobody else's, once there is a search service", () => {
+  test("its ports are not shared with other servers, once there is a search service", () => {
     assert.match(fault({ port: 3069 }), /search\.port: 3069 is also gateway\.port; set search\.port to a free port/);
     assert.match(fault({ port: 8081, metrics: { port: 8081 } }), /search\.metrics\.port: 8081 is also search\.port/);
     assert.equal(fault({}, { gateway: { port: 8080 } }), "ok");

@@ -65,7 +65,7 @@ test("an id is as long as the body may be; half a surrogate pair anywhere is a m
   assert.equal(refusal("search", { body: '{"query":"\\ud83d\\ude00"}' }), "ok POST /");
 });
 
-test("ids that nodes change are kept back and given to relay", () => {
+test("ids that nodes change are withheld and passed to relay", () => {
   for (const id of ["null", "1.5", "1e3", "123456789012345678901234567890", '"\\u0061"', '"é"', "-0"]) {
     const made = call("eth", { body: `{"method":"eth_chainId","id":${id}}` });
     assert.equal(made.id, "1", id);
@@ -245,7 +245,7 @@ test("every listed path of every service is callable in each of its forms, and o
   }
 });
 
-test("families that speak JSON-RPC take their own methods only", () => {
+test("families that speak JSON-RPC accept their own methods only", () => {
   for (const [id, method] of [
     ["solana", "getSlot"],
     ["near", "status"],

@@ -27,7 +27,7 @@ const NOT_FOUND = '{"jsonrpc":"2.0","id":7,"error":{"code":-32000,"message":"fil
 
 suite("filters on the free relay", () => {
   test("a client's filter cannot be read, emptied or removed by another, alone, in a batch or as a notification", async () => {
-    // Counts its filters up, as some nodes do, and knows nothing of clients.
+    // Numbers its filters one after another, as some nodes do, and does not distinguish clients.
     let made = 0;
     await using node = await startEvmUpstream((asked, response) => {
       const isNew = asked.method.startsWith("eth_new");

@@ -71,45 +71,45 @@ const limitsOf = (perClient: number, perEndpoint = 100): RateLimits =>
 const call = (id: number): string => JSON.stringify({ jsonrpc: "2.0", id, method: "eth_blockNumber" });
 
 suite("calls with keys", { timeout: 300_000 }, () => {
-  test("without applications a key is nothing, and the limits hear nothing of it", async () => {
-    const heard: RateRequest[] = [];
+  test("without applications a key is ignored, and the limits do not see it", async () => {
+    const seen: RateRequest[] = [];
     const limits: RateLimits = {
       ...noRateLimits,
       take(asked) {
-        heard.push(asked);
+        seen.push(asked);
         return { ok: true, headers: ["RateLimit", "x"] };
       },
     };
-    const take = createConsumeQuota({ ...modules, applications: undefined })(limits);
-    assert.deepEqual(await take(request("good")), { ok: true, headers: ["RateLimit", "x"] });
-    assert.equal(heard[0]?.application, undefined);
+    const consume = createConsumeQuota({ ...modules, applications: undefined })(limits);
+    assert.deepEqual(await consume(request("good")), { ok: true, headers: ["RateLimit", "x"] });
+    assert.equal(seen[0]?.application, undefined);
   });
 
-  test("the client's limit is not used; the endpoint's is, and what it refuses is given back", async () => {
+  test("the client's limit is not used; the endpoint's is, and what it refuses is returned to the quota", async () => {
     const { applications, ledger } = one(10, 8);
     const limits = limitsOf(1, 5);
-    const take = createConsumeQuota({ ...modules, applications })(limits);
-    const first = await take(request("good", 4));
+    const consume = createConsumeQuota({ ...modules, applications })(limits);
+    const first = await consume(request("good", 4));
     assert.deepEqual(first.headers, [
       "RateLimit-Policy",
       '"application";q=8;w=1, "endpoint";q=5;w=60, "quota";q=10;w=60',
       "RateLimit",
       '"application";r=4;t=1, "quota";r=6;t=30',
     ]);
-    const over = await take(request("good", 2));
+    const over = await consume(request("good", 2));
     assert.ok(!over.ok && over.code === "RATE_LIMITED");
     assert.deepEqual(ledger, { served: 4, refused: 2, failed: 0, taken: 4 });
     assert.equal(over.headers[3], '"endpoint";r=1;t=60', "the limit that refuses, and no other");
-    assert.ok((await take(request(undefined))).ok);
-    assert.ok(!(await take(request(undefined))).ok, "the client had one");
-    assert.ok(!(await take(request("good"))).ok, "the endpoint had five");
+    assert.ok((await consume(request(undefined))).ok);
+    assert.ok(!(await consume(request(undefined))).ok, "the client had one");
+    assert.ok(!(await consume(request("good"))).ok, "the endpoint had five");
   });
 
   test("beyond the quota nothing is asked of the limits, and the wait is until its period ends", async () => {
     const { applications, ledger } = one(1);
-    const take = createConsumeQuota({ ...modules, applications })(limitsOf(9));
-    assert.ok((await take(request("good"))).ok);
-    const over = await take(request("good"));
+    const consume = createConsumeQuota({ ...modules, applications })(limitsOf(9));
+    assert.ok((await consume(request("good"))).ok);
+    const over = await consume(request("good"));
     assert.ok(!over.ok);
     assert.deepEqual([over.code, over.retryAfterSeconds], ["RATE_LIMITED", 30]);
     assert.deepEqual(over.headers, ["RateLimit-Policy", '"quota";q=1;w=60', "RateLimit", '"quota";r=0;t=30']);
@@ -118,13 +118,13 @@ suite("calls with keys", { timeout: 300_000 }, () => {
 
   test("an application with a limit of nothing a second is refused", async () => {
     const { applications, ledger } = one(undefined, 0);
-    const take = createConsumeQuota({ ...modules, applications })(limitsOf(9));
-    const over = await take(request("good"));
+    const consume = createConsumeQuota({ ...modules, applications })(limitsOf(9));
+    const over = await consume(request("good"));
     assert.ok(!over.ok && over.code === "RATE_LIMITED");
     assert.equal(ledger.taken, 0);
   });
 
-  test("at the door: 401 and 503 are JSON-RPC errors with the call's id, and a wrong key is never keyless", async () => {
+  test("over HTTP: 401 and 503 are JSON-RPC errors with the call's id, and a wrong key is never keyless", async () => {
     const { applications, ledger } = one();
     await using to = await startTestGateway({}, { applications });
     const post = (key: string, path = "/relay/eth") =>
@@ -142,7 +142,7 @@ suite("calls with keys", { timeout: 300_000 }, () => {
     to.relay.answer = async () => ({ ok: false, code: "SUPPLIERS_FAILED", attempts: 1 });
     assert.equal((await post("good")).status, 502);
     assert.deepEqual(ledger, { served: 2, refused: 0, failed: 1, taken: 2 });
-    assert.equal((await post("bad", "/v1/eth")).status, 402, "the paid routes know no keys");
+    assert.equal((await post("bad", "/v1/eth")).status, 402, "the paid routes read no keys");
     const preflight = await fetch(`${to.url}/relay/key/good/eth`, {
       method: "OPTIONS",
       headers: { "access-control-request-headers": "x-api-key" },
@@ -237,7 +237,7 @@ suite("events of WebSockets", () => {
     ]);
   });
 
-  test("they are taken from the quota and counted as served; beyond it, or without an application, there are none", async () => {
+  test("with a key they count against the quota and as served; beyond it, or without an application, they are refused", async () => {
     const { applications, ledger } = one(5, 1);
     const consume = createConsumeEvents(applications)(limitsOf(0));
     assert.equal(await consume(request("good", 4)), true);

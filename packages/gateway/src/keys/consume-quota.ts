@@ -4,13 +4,13 @@ import type { RateLimits, RateVerdict } from "../limits/types.ts";
 import { keyedTotal, limitedTotal } from "../metrics.ts";
 import type { Applications, FoundApplication, KeyedApplication, QuotaStanding } from "./types.ts";
 
-/** What a door asks before it relays. */
+/** Calls that are about to be relayed, or events that were sent. */
 export interface CallRequest {
   /** As presented; undefined without one. */
   readonly key: string | undefined;
   readonly clientIp: string;
   readonly serviceId: ServiceId;
-  /** Calls in the request: 1, or the items of a batch. */
+  /** Calls in the request: 1, or the items of a batch; or events. */
   readonly items: number;
 }
 
@@ -19,7 +19,7 @@ export type CallVerdict =
   | {
       readonly ok: true;
       readonly headers: readonly string[];
-      /** Tells that the calls failed. Undefined where nobody counts. */
+      /** Counts the calls as failed. Undefined without an application. */
       readonly failed?: () => void;
     }
   | {
@@ -30,7 +30,7 @@ export type CallVerdict =
       readonly headers: readonly string[];
     };
 
-/** Takes calls from the limits that are theirs: of the client, or of the application whose key they carry. */
+/** Counts calls against the limits of their client, or of the application whose key they carry. */
 export type ConsumeQuota = (request: CallRequest) => CallVerdict | Promise<CallVerdict>;
 
 /** Counts events that a WebSocket was sent; false when what they count against is used, or the key is gone. */
@@ -53,7 +53,7 @@ export function createConsumeEvents(applications: Applications | undefined): (li
     };
 }
 
-/** What {@link createConsumeQuota} works with. */
+/** Modules of {@link createConsumeQuota}. */
 export interface ConsumeQuotaModules {
   readonly applications: Applications | undefined;
   readonly clock: Clock;
@@ -62,7 +62,7 @@ export interface ConsumeQuotaModules {
   readonly hashSeed: number;
 }
 
-/** Keys that one client may present in any minute that turn out to be nobody's; more are not looked up. */
+/** Unknown keys that one client may present in any minute; more are not looked up. */
 const MAX_GUESSES = 60;
 const GUESS_WINDOW_MS = 60_000;
 const MAX_GUESSERS = 10_000;
@@ -103,7 +103,7 @@ export function createConsumeQuota(modules: ConsumeQuotaModules): (limits: RateL
     return { ok: true, headers, failed: () => application.failed(serviceId, items) };
   };
 
-  const takeFor = async (
+  const consumeFor = async (
     limits: RateLimits,
     application: KeyedApplication,
     request: CallRequest,
@@ -120,7 +120,7 @@ export function createConsumeQuota(modules: ConsumeQuotaModules): (limits: RateL
     return settle(application, request, verdict, standing);
   };
 
-  /** Counts a look that is on its way: keys at once are as many guesses as keys one by one. */
+  /** Counts a look-up that is in flight: keys at once are as many guesses as keys one by one. */
   const lookedUp = async (client: string, finding: Promise<FoundApplication>): Promise<FoundApplication> => {
     lookups.set(client, (lookups.get(client) ?? 0) + 1);
     try {
@@ -132,7 +132,7 @@ export function createConsumeQuota(modules: ConsumeQuotaModules): (limits: RateL
     }
   };
 
-  const takeKeyed = async (
+  const consumeKeyed = async (
     limits: RateLimits,
     from: Applications,
     key: string,
@@ -143,7 +143,7 @@ export function createConsumeQuota(modules: ConsumeQuotaModules): (limits: RateL
     const asking = lookups.get(client) ?? 0;
     const finding = from.find(key, guesses.used(client, nowMs) + asking < MAX_GUESSES);
     const found = finding instanceof Promise ? await lookedUp(client, finding) : finding;
-    if (typeof found !== "string") return takeFor(limits, found, request);
+    if (typeof found !== "string") return consumeFor(limits, found, request);
     if (found === "unavailable") return refuse("API_KEYS_UNAVAILABLE", { retryAfterSeconds: 1 });
     if (found === "unasked") {
       metrics.count(limitedTotal, { limit: "guesses" });
@@ -155,9 +155,9 @@ export function createConsumeQuota(modules: ConsumeQuotaModules): (limits: RateL
 
   return (limits) => (request) => {
     const { key } = request;
-    if (key !== undefined && applications !== undefined) return takeKeyed(limits, applications, key, request);
-    const taken = limits.take(request);
-    return taken instanceof Promise ? taken.then(plain) : plain(taken);
+    if (key !== undefined && applications !== undefined) return consumeKeyed(limits, applications, key, request);
+    const verdict = limits.take(request);
+    return verdict instanceof Promise ? verdict.then(plain) : plain(verdict);
   };
 }
 

@@ -8,25 +8,25 @@ import type { AttemptResult } from "../upstream-answer.ts";
 export interface SurveyedSupplier {
   readonly service: Service;
   readonly rpcType: string;
-  /** Nothing is asked of one that is down. */
+  /** One that is down is not asked. */
   readonly isHealthy: boolean;
   /** Asks its back-end. Never rejects. */
   ask(call: BackendCall, signal: AbortSignal): Promise<AttemptResult>;
-  /** It does not have an operation. */
+  /** Records that it does not have an operation. */
   lacks(operation: string, nowMs: number): void;
 }
 
 /** Options of {@link MethodSurvey}. */
 export interface MethodSurveyOptions {
-  /** Time between two looks at who has to be asked. */
+  /** Time between two runs. */
   readonly intervalMs: number;
-  /** What a supplier does not have is asked again after this time. */
+  /** Time after which a method that a supplier does not have is asked for again. */
   readonly againMs: number;
   /** Suppliers that are asked at once. */
   readonly maxAtOnce: number;
 }
 
-/** What {@link MethodSurvey} works with. */
+/** Modules of {@link MethodSurvey}. */
 export interface MethodSurveyModules {
   /** Those that are there now. */
   readonly suppliers: () => readonly SurveyedSupplier[];
@@ -39,9 +39,9 @@ export interface MethodSurveyModules {
 const NO_PARAMETERS = { survey: true };
 
 /**
- * Finds out which of the declared JSON-RPC methods a supplier does not have, before somebody pays for one. Each is asked
- * with parameters that no method has: nodes look the method up first, and then refuse the parameters, so that little is
- * run. A method that is there is not asked again: calls show when it is gone.
+ * Finds out which of the declared JSON-RPC methods a supplier does not have, before a client pays for one. Each is asked
+ * for with parameters that no method has: nodes look the method up first, and then refuse the parameters, so that little
+ * is run. A method that is there is not asked for again: calls show when it is gone.
  */
 export class MethodSurvey {
   readonly #options: MethodSurveyOptions;
@@ -55,7 +55,7 @@ export class MethodSurvey {
     this.#modules = modules;
   }
 
-  /** Looks now, and again and again. */
+  /** Runs now, and then at every interval. */
   start(): void {
     const look = (): void => {
       this.#running ??= this.run().finally(() => {
@@ -67,7 +67,7 @@ export class MethodSurvey {
     this.#timer.unref();
   }
 
-  /** Asks all that is due. Never rejects. */
+  /** Asks for all methods that are due. Never rejects. */
   async run(): Promise<void> {
     const waiting = [...this.#modules.suppliers()];
     const work = async (): Promise<void> => {
@@ -88,7 +88,7 @@ export class MethodSurvey {
       if (atMs > clock.monotonicMs()) continue;
       const result = await supplier.ask(rpcProbeCall(name, NO_PARAMETERS), signal);
       const isThere = hasMethod(result);
-      // It says nothing about its methods now: another time.
+      // The answer says nothing about the method: it is asked for at another run.
       if (isThere === undefined) return;
       if (isThere) due.delete(name);
       else {

@@ -20,7 +20,7 @@ test("nothing that is sold is refused for free", () => {
   }
 });
 
-test("signed writes and methods that nobody lists pass", () => {
+test("signed writes and unlisted methods pass", () => {
   const passing: readonly (readonly [string, string])[] = [
     ["eth", "eth_sendRawTransaction"],
     ["eth", "eth_sendRawTransactionConditional"],
@@ -43,7 +43,7 @@ test("a service of two families refuses what either refuses", () => {
   for (const name of ["anvil_mine", "unsafe_flush_mempool", "dial_peers"]) assert.ok(isDenied(kava, name), name);
 });
 
-test("every name of the table is refused, in any letter case, with whatever a reader may drop", () => {
+test("every name of the table is refused, in any letter case, with any characters that a reader may drop", () => {
   for (const service of services.values()) {
     const names = service.families.flatMap((family) => DENIED[family].flatMap((group) => group.names));
     for (const name of names) {

@@ -29,7 +29,7 @@ test("a text that the client chose is no limit of the supplier", () => {
   for (const [method, code, message, wanted] of cases) assert.equal(judged(method, code, message), wanted, message);
 });
 
-test("a limit of the supplier is one under whatever code it is said", () => {
+test("a limit of the supplier is recognised under any error code", () => {
   const cases: readonly (readonly [code: number, message: string])[] = [
     [-32_000, "You have exceeded the quota of your plan"],
     [-32_003, "daily request limit reached - upgrade your account"],
@@ -49,7 +49,7 @@ test("a limit of the supplier is one under whatever code it is said", () => {
   }
 });
 
-test("a call of one size is never too much for a supplier: it takes no more calls", () => {
+test("a call of fixed size is never too large for a supplier: the error means that it accepts no more calls", () => {
   for (const method of [
     "eth_chainId",
     "eth_blockNumber",

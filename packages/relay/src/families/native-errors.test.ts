@@ -17,7 +17,7 @@ const word = (judged: ErrorJudgement | undefined): string =>
 const rpc = (family: Family, error: Partial<RpcError>): string =>
   word(family.judgeRpcError({ code: -32000, message: "", data: undefined, cause: undefined, ...error }, call));
 
-test("a method that is not there is never an answer, in any family and whatever is said of it: nobody pays for it", () => {
+test("an unknown method is never charged as an answer, in any family and under any error code", () => {
   const texts = ["", "execution reverted", "revert", "UNKNOWN_ACCOUNT", "not found", "invalid request", "too many"];
   for (const family of [evm, cosmos, solana, near, sui, tron, bitcoin]) {
     for (const message of texts) {
@@ -27,7 +27,7 @@ test("a method that is not there is never an answer, in any family and whatever 
   }
 });
 
-test("a path that is not there is never an answer; a thing that is not there is one", () => {
+test("an unknown path is never an answer; a missing object is one", () => {
   const lcd = (message: string, code = 5): string => word(cosmos.judgeHttpError(404, { code, message }, call));
   assert.equal(lcd("Not Found"), "supplier unsupported");
   assert.equal(lcd("account cosmos1x not found"), "answer");
@@ -38,7 +38,7 @@ test("a path that is not there is never an answer; a thing that is not there is 
     assert.equal(stated(message), "answer");
 });
 
-test("a tracer's own words do not make a supplier one that lacks the method", () => {
+test("the error text of a tracer does not mark the method as missing at the supplier", () => {
   const message = "method foo is not there at <eval>:1:1(2)    in server-side tracer function 'result'";
   const traced = rpcProbeCall("debug_traceCall", []);
   assert.equal(evm.judgeRpcError({ code: -32000, message, data: undefined, cause: undefined }, traced), "answer");
@@ -81,7 +81,7 @@ test("Sui: a transaction that cannot be executed is the answer; one that may pas
   assert.equal(rpc(sui, { code: -32_602, message: "Invalid params" }), "answer");
 });
 
-test("a text that the client chose is no limit of the supplier; a limit is, where no code says what else it is", () => {
+test("a text that the client chose is no limit of the supplier; a limit is, where no code says otherwise", () => {
   const cases: readonly (readonly [family: Family, code: number, message: string, judged: string])[] = [
     [solana, -32_601, "Method not found: too many requests", "supplier unsupported"],
     [solana, -32_602, "Invalid params: unknown variant `rate limit`, expected one of `processed`", "answer"],
@@ -101,7 +101,7 @@ test("a text that the client chose is no limit of the supplier; a limit is, wher
   for (const [family, code, message, judged] of cases) assert.equal(rpc(family, { code, message }), judged, message);
 });
 
-test("Sui: a call of one size is never too much for a supplier", () => {
+test("Sui: a call of fixed size is never too large for a supplier", () => {
   const error: RpcError = { code: -32_000, message: "daily limit reached", data: undefined, cause: undefined };
   const judged = (method: string): string => word(sui.judgeRpcError(error, rpcProbeCall(method, [])));
   assert.equal(judged("sui_getLatestCheckpointSequenceNumber"), "supplier rate_limited");

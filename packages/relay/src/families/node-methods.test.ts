@@ -88,7 +88,7 @@ suite("every method of the field's node software", () => {
   });
 });
 
-suite("what nobody has listed yet", () => {
+suite("methods that no table lists", () => {
   const word = fc.stringMatching(/^[a-zA-Z][a-zA-Z0-9]{0,30}$/);
   const isListed = (name: string): boolean =>
     TABLE.some(({ forwarded }) => forwarded.some((one) => one.toLowerCase() === name.toLowerCase()));

@@ -28,7 +28,7 @@ function read(
 
 const hash = (digit: string): string => `0x${digit.repeat(64)}`;
 
-test("EVM: chain id, newest block with its hash, and the newest that is final, which few tell", () => {
+test("EVM: chain id, newest block with its hash, and the newest final one, which few nodes report", () => {
   const block = { number: "0x64", hash: hash("A"), parentHash: hash("b") };
   assert.deepEqual(read("eth", "json_rpc", "0x1", block, { number: "0x50" }), [
     ["eth_chainId", { ok: true }],
