@@ -382,7 +382,10 @@ suite("What other gateways get wrong (each was seen), done right", () => {
         return { ok: true, headers: [] } as const;
       },
     };
-    await using rig = await startRelay({ eth: rpcAt(node.url) }, { modules: { limits: { ...noRateLimits, ...limits } } });
+    await using rig = await startRelay(
+      { eth: rpcAt(node.url) },
+      { modules: { limits: { ...noRateLimits, ...limits } } },
+    );
     const ids = Array.from({ length: 50 }, (_, i) => (i % 2 === 0 ? String(i) : `"é ${i}"`));
     const answers = await Promise.all(ids.map((id) => send(rig, rpc(id, "eth_gasPrice"))));
     for (const [i, { text }] of answers.entries()) {

@@ -13,7 +13,7 @@ import { applyHttpLimits, createHttpServer, listenOn } from "./http/server.ts";
 import { hostName, parseTarget } from "./http/target.ts";
 import { Unsent } from "./http/unsent.ts";
 import { Works } from "./http/works.ts";
-import { createConsumeQuota, createConsumeEvents } from "./keys/consume-quota.ts";
+import { createConsumeEvents, createConsumeQuota } from "./keys/consume-quota.ts";
 import { CallersInFlight } from "./limits/callers-in-flight.ts";
 import { noRateLimits, type RateLimits } from "./limits/types.ts";
 import { oldGenerations } from "./metrics.ts";

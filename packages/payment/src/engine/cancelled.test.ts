@@ -63,7 +63,10 @@ test("attack: a payment that its payer cancels is not called failed while a re-o
   await eventually("it is settled", async () => (await bed.balance(PAY_TO)) === PRICE);
   await settling;
   await untilState(ledger, payment, "settled");
-  assert.deepEqual((await history(bed, payment)).filter((state) => state === "failed"), []);
+  assert.deepEqual(
+    (await history(bed, payment)).filter((state) => state === "failed"),
+    [],
+  );
 });
 
 test("a cancelled payment fails when the cancellation is final, and nothing is charged", async () => {
@@ -93,7 +96,10 @@ test("attack: a settled payment that a re-organisation took and its payer cancel
   // The next payment is settled by the same engine: it has looked at the chain since.
   const next = await claim(ledger, await bed.payer(PRICE));
   await engine.settle(next, ANSWER, timeLimit());
-  assert.deepEqual((await history(bed, payment)).filter((state) => state === "disputed"), []);
+  assert.deepEqual(
+    (await history(bed, payment)).filter((state) => state === "disputed"),
+    [],
+  );
   await devRpc(bed.anvil.url, "anvil_mine", ["0x14"]);
   assert.equal((await untilState(ledger, payment, "disputed")).reason, "PAYMENT_NONCE_USED");
 });

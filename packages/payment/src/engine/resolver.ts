@@ -140,7 +140,8 @@ export function createResolver(rules: ChainRules, modules: ResolverModules): Res
       }
       const final = await blockBelow(chain, head, rules.finalityBlocks, signal);
       const isOver = final !== undefined && BigInt(final.timeSeconds) >= payment.validBefore;
-      const use = (await remembered(payment, head, signal)) ?? (await findUse(chain, payment, deep, maxLogBlocks, signal));
+      const use =
+        (await remembered(payment, head, signal)) ?? (await findUse(chain, payment, deep, maxLogBlocks, signal));
       if (use.kind === "paid") return { kind: "settled", evidence: use.evidence };
       if (use.kind === "unpaid") {
         unpaidUses.set(payment.id, use.block, head.timeSeconds * 1_000);
