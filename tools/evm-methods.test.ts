@@ -5,7 +5,7 @@ import { PASSED_EVM_METHODS } from "@turnpike/localnet";
 
 // `localnet` and `catalogue` are of one level, so that neither can import the list of the other.
 test("the guard of the local chain passes every operation that the catalogue has for it", () => {
-  const local = [...createCatalogue().services.values()].filter(({ id }) => /^anvil/.test(id));
+  const local = [...createCatalogue().services.values()].filter(({ id }) => id.startsWith("anvil"));
   assert.deepEqual(
     local.map(({ id }) => String(id)),
     ["anvil", "anvilws"],
