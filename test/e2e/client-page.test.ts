@@ -54,7 +54,7 @@ suite("docs/client.md", () => {
   test("names every option of the client, and every call", () => {
     const types = readFileSync(join(ROOT, "packages/client/src/types.ts"), "utf8");
     const membersOf = (name: string): string[] => {
-      const [, body = ""] = new RegExp(`export interface ${name} \\{\\n(.*?)\\n\\}`, "s").exec(types) ?? [];
+      const [, body = ""] = new RegExp(`export interface ${name}\\b[^{]*\\{\\n(.*?)\\n\\}`, "s").exec(types) ?? [];
       return [...body.matchAll(/^ {2}(?:readonly )?(\w+)[?(:]/gm)].map(([, member = ""]) => member);
     };
     const options = [...membersOf("ClientOptions"), ...membersOf("Budget"), ...membersOf("CallOptions")];
