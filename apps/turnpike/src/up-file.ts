@@ -17,9 +17,24 @@ export interface UpFile {
     readonly grpc: string;
     readonly metrics: string;
     readonly chainId: string;
+    /** How long its sessions are. */
+    readonly profile: "fast" | "slow";
     /** Holds upokt; used by nothing else. */
     readonly faucet: { readonly address: string; readonly privateKey: string };
   };
+  /** Suppliers of the relay protocol that run here. */
+  readonly suppliers: readonly {
+    readonly operator: string;
+    readonly owner: string;
+    /** Of its relay server. */
+    readonly url: string;
+    readonly services: readonly string[];
+    readonly metrics: string;
+  }[];
+  /** Applications that pay for the gateway's relays. */
+  readonly applications: readonly { readonly address: string; readonly service: string }[];
+  /** The gateway's account on the relay protocol's chain. */
+  readonly gatewayAddress: string;
   readonly settlement: {
     readonly rpc: string;
     readonly network: string;

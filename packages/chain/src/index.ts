@@ -25,6 +25,7 @@ export {
 export { buildGenesis, type GenesisAccount, type GenesisPlan } from "./genesis/build-genesis.ts";
 export { genesisFileText, parseGenesisFile } from "./genesis/genesis-file.ts";
 export type { GenesisValidator } from "./genesis/gentx.ts";
+export type { LocalApplication, LocalEconomy, LocalSupplier, SuppliedService } from "./genesis/local-economy.ts";
 export {
   LOCAL_ROLES,
   type LocalChain,

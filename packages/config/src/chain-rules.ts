@@ -1,8 +1,10 @@
 import type { Config } from "./schema.ts";
 
-/** True for a configuration that runs a node of the chain and has nothing for a gateway to sell or give away. */
-export function isChainAlone({ chain, payment, suppliers }: Config): boolean {
-  return chain.home !== undefined && payment.networks.length === 0 && Object.keys(suppliers).length === 0;
+/** True for a configuration of the chain's node or of a supplier that has nothing for a gateway to sell or give away. */
+export function isChainAlone({ chain, payment, suppliers, supplier, protocol }: Config): boolean {
+  const hasOther = chain.home !== undefined || supplier.keys.length > 0;
+  const isGateway = payment.networks.length > 0 || Object.keys(suppliers).length > 0 || protocol.nodeUrl !== undefined;
+  return hasOther && !isGateway;
 }
 
 /** Ports of the chain, when this configuration runs one. */

@@ -21,6 +21,10 @@ export const RESTART_KEYS: readonly string[] = [
   "ledger",
   "payment",
   "portalDb.gatewayUrl",
+  "protocol.nodeUrl",
+  "protocol.gatewayKeyFile",
+  "protocol.applicationKeyFiles",
+  "protocol.signingThreads",
   "redis",
   "relay.maxCacheBytes",
   "relay.maxHeadAgeMs",
@@ -75,6 +79,7 @@ export function configChanges(before: Config, after: Config): ConfigChanges {
     (path) =>
       !isIn(path, "facilitator") &&
       !isIn(path, "search") &&
+      !isIn(path, "supplier") &&
       (path === "portalDb.gatewayUrl" || !isIn(path, "portalDb")),
   );
   const isRead = (path: string): boolean => READ_KEYS.includes(path.replaceAll(/\[\d+\]/g, "[]"));

@@ -86,6 +86,7 @@ suite("config", () => {
       "loadConfig",
       "networkRelayer",
       "parseKey",
+      "readChainKeyFile",
       "readClosedFile",
       "readKeyFile",
       "redactConfig",

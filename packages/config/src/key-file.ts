@@ -73,3 +73,27 @@ export function readClosedFile(file: string, where: string = file): string {
 export function readKeyFile(file: string, where: string = file): readonly PrivateKey[] {
   return ofText(readClosedFile(file, where), where);
 }
+
+/**
+ * A key of the relay protocol's chain, 32 bytes: 64 hex digits, or JSON with such a `privateKey`, as `turnpike chain key`
+ * writes it. The file must be closed to other users.
+ * @throws AppError CONFIG_INVALID naming `where`; the text is not repeated.
+ */
+export function readChainKeyFile(file: string, where: string = file): Uint8Array {
+  const text = readClosedFile(file, where).trim();
+  let hex: unknown = text;
+  if (text.startsWith("{")) {
+    try {
+      const value: unknown = JSON.parse(text);
+      hex = isRecord(value) ? value.privateKey : undefined;
+    } catch {
+      hex = undefined;
+    }
+  }
+  if (typeof hex !== "string" || !/^(0x)?[0-9a-fA-F]{64}$/.test(hex)) {
+    throw new AppError("CONFIG_INVALID", {
+      message: `${where}: expected 64 hex digits, or JSON with such a privateKey, in ${resolve(file)}.`,
+    });
+  }
+  return Uint8Array.from(Buffer.from(hex.replace(/^0x/, ""), "hex"));
+}

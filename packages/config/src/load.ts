@@ -52,7 +52,14 @@ export function readYaml(file: string): Record<string, unknown> {
   return value;
 }
 
-/** A key file that a configuration file names is beside it, wherever the command is called. */
+const placed = (name: unknown, folder: string): unknown =>
+  typeof name === "string" && name !== "" ? resolve(folder, name) : name;
+
+function place(section: Record<string, unknown>, key: string, folder: string): void {
+  if (section[key] !== undefined) section[key] = placed(section[key], folder);
+}
+
+/** A key file or state folder that a configuration file names is beside it, wherever the command is called. */
 function placeKeyFiles(tree: Record<string, unknown>, file: string): void {
   const { payment } = tree;
   const networks = isRecord(payment) && Array.isArray(payment.networks) ? payment.networks : [];
@@ -60,6 +67,19 @@ function placeKeyFiles(tree: Record<string, unknown>, file: string): void {
     const relayer = isRecord(section) ? section.relayer : undefined;
     if (!isRecord(relayer) || typeof relayer.keysFile !== "string" || relayer.keysFile === "") continue;
     relayer.keysFile = resolve(dirname(file), relayer.keysFile);
+  }
+  const folder = dirname(file);
+  const { protocol, supplier } = tree;
+  if (isRecord(protocol)) {
+    place(protocol, "gatewayKeyFile", folder);
+    if (Array.isArray(protocol.applicationKeyFiles)) {
+      protocol.applicationKeyFiles = protocol.applicationKeyFiles.map((name: unknown) => placed(name, folder));
+    }
+  }
+  if (!isRecord(supplier)) return;
+  place(supplier, "stateFolder", folder);
+  for (const key of Array.isArray(supplier.keys) ? supplier.keys : []) {
+    if (isRecord(key)) place(key, "operatorKeyFile", folder);
   }
 }
 

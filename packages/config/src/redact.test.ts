@@ -85,10 +85,13 @@ suite("what an operator sees of a configuration", () => {
       "facilitator.relayer.keysFile",
       "payment.networks[0].relayer.keysFile",
       "redis.keyPrefix",
+      "supplier.keys[0].operatorKeyFile",
       "portalDb.jwt.audience",
       "portalDb.jwt.keys[0].kid",
       "portalDb.jwt.keys[0].algorithm",
       "portalDb.jwt.keys[0].publicKey",
+      "protocol.applicationKeyFiles[0]",
+      "protocol.gatewayKeyFile",
     ];
     const isLike = ({ path, schema }: Leaf): boolean =>
       /key|token|secret|passw|header|credential|auth|jwt|url|dsn/i.test(pathText(path)) ||

@@ -3,6 +3,7 @@ import { chainFaults, chainPorts, isChainAlone } from "./chain-rules.ts";
 import { DANGEROUS } from "./dangerous.ts";
 import { proxyFaults } from "./limit-rules.ts";
 import { portalFaults, portalPorts } from "./portal-rules.ts";
+import { protocolFaults, supplierPorts } from "./protocol-rules.ts";
 import type { Config, NetworkConfig } from "./schema.ts";
 import { searchFaults, searchPorts } from "./search-rules.ts";
 import { profitFaults } from "./settlement-rules.ts";
@@ -28,6 +29,7 @@ function portFaults(config: Config): string[] {
     ...portalPorts(config),
     ...searchPorts(config),
     ...chainPorts(config),
+    ...supplierPorts(config),
   ];
   const faults: string[] = [];
   for (const [at, a] of taken.entries()) {
@@ -144,6 +146,7 @@ export function ruleFaults(config: Config): string[] {
     ...portalFaults(config),
     ...searchFaults(config),
     ...chainFaults(config),
+    ...protocolFaults(config),
   ];
   if (config.payment.mode === "remote" && config.payment.facilitatorUrl === undefined) {
     faults.push("payment.facilitatorUrl: missing; payment.mode remote needs the facilitator's URL");

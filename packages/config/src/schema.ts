@@ -22,6 +22,7 @@ import { LIMITS, REDIS } from "./schema-limits.ts";
 import { ADMIN, LOG, TRACING } from "./schema-operate.ts";
 import { NETWORK, RELAYER, RELAYER_KEYS } from "./schema-payment.ts";
 import { PORTAL_DB } from "./schema-portal.ts";
+import { PROTOCOL, SUPPLIER_SECTION } from "./schema-protocol.ts";
 import { CROSS_CHECK, LOGS, RELAY } from "./schema-relay.ts";
 import { SEARCH } from "./schema-search.ts";
 
@@ -217,6 +218,8 @@ export const CONFIG_SCHEMA = Type.Object(
     portalDb: PORTAL_DB,
     search: SEARCH,
     chain: CHAIN,
+    protocol: PROTOCOL,
+    supplier: SUPPLIER_SECTION,
   },
   { additionalProperties: false },
 );

@@ -1,5 +1,6 @@
 import { resolve } from "node:path";
 import { AppError } from "@turnpike/base";
+import type { ProfileName } from "@turnpike/chain";
 import { Command, InvalidArgumentError, Option } from "commander";
 import { DEFAULT_PORTS, portFlag, type UpPorts } from "../up/layout.ts";
 import { createProgress } from "../up/progress.ts";
@@ -19,6 +20,11 @@ interface Flags {
   readonly chainRpcPort: number;
   readonly chainRestPort: number;
   readonly chainMetricsPort: number;
+  readonly supplier1Port: number;
+  readonly supplier2Port: number;
+  readonly supplier3Port: number;
+  readonly supplierMetricsPort: number;
+  readonly profile?: ProfileName;
   readonly toolsPort: number;
   readonly dbPort: number;
   readonly searchPort: number;
@@ -82,13 +88,17 @@ async function up(flags: Flags): Promise<void> {
     chainRpc: flags.chainRpcPort,
     chainRest: flags.chainRestPort,
     chainMetrics: flags.chainMetricsPort,
+    supplier1: flags.supplier1Port,
+    supplier2: flags.supplier2Port,
+    supplier3: flags.supplier3Port,
+    supplierMetrics: flags.supplierMetricsPort,
     tools: flags.toolsPort,
     db: flags.dbPort,
     search: flags.searchPort,
     postgres: flags.postgresPort,
   };
   const fixed = Object.values(ports).filter((port) => port !== 0);
-  if (ports.gateway === 0 || new Set(fixed).size !== fixed.length || fixed.length < 10) {
+  if (ports.gateway === 0 || new Set(fixed).size !== fixed.length || fixed.length < Object.keys(ports).length - 1) {
     throw new AppError("USAGE", { message: "Every part needs a port of its own; only --postgres-port may be 0." });
   }
   // loaded when it is needed: the other commands start without it
@@ -99,6 +109,7 @@ async function up(flags: Flags): Promise<void> {
         stateFolder: resolve(flags.state),
         fresh: flags.fresh === true,
         ports,
+        profile: flags.profile,
         databaseUrl: flags.databaseUrl === undefined || flags.databaseUrl === "" ? undefined : flags.databaseUrl,
       },
       { progress, stop, force },
@@ -129,6 +140,16 @@ export function upCommand(): Command {
     .addOption(portOption("chainRpc", "the relay chain's RPC"))
     .addOption(portOption("chainRest", "the relay chain's REST"))
     .addOption(portOption("chainMetrics", "the relay chain's metrics"))
+    .addOption(portOption("supplier1", "the first supplier's relay server"))
+    .addOption(portOption("supplier2", "the second supplier's relay server"))
+    .addOption(portOption("supplier3", "the third supplier's relay server"))
+    .addOption(portOption("supplierMetrics", "the suppliers' metrics and status"))
+    .addOption(
+      new Option(
+        "--profile <name>",
+        "sessions of the relay protocol's chain: fast (20 blocks of a second) or slow (60, for gateways that look every 15 seconds); fast for a new state folder",
+      ).choices(["fast", "slow"]),
+    )
     .addOption(portOption("tools", "the local services that are no chain"))
     .addOption(portOption("db", "the management data API"))
     .addOption(portOption("search", "web search"))

@@ -1,4 +1,6 @@
 import { LOCAL_CHAIN_ID, LOCAL_NETWORK, MULTICALL3_ADDRESS, USDC_ADDRESS } from "@turnpike/localnet";
+import { evmUrl } from "./addresses.ts";
+import { type EconomyFacts, economySections, RELAY_CHAIN_ID, UNBUILT_OPERATIONS } from "./economy.ts";
 import type { LocalAccount, LocalKeys } from "./keys.ts";
 import type { UpPorts } from "./layout.ts";
 import { type PortalFacts, portalConfig } from "./portal.ts";
@@ -12,6 +14,7 @@ export interface ConfigFacts {
   readonly portal: PortalFacts;
   readonly search: SearchFacts;
   readonly chain: ChainFacts;
+  readonly economy: EconomyFacts;
 }
 
 /** What the relay protocol's chain is made of. */
@@ -47,16 +50,6 @@ export interface SearchSource {
 export const EMPTY_BLOCK_SECONDS = 12;
 
 const keysOf = (accounts: readonly LocalAccount[]): string[] => accounts.map((account) => account.privateKey);
-
-/** Address of the local EVM chain. */
-export function evmUrl(ports: UpPorts): string {
-  return `http://127.0.0.1:${ports.evm}`;
-}
-
-/** Address of the local EVM chain's WebSocket. */
-export function evmSocketUrl(ports: UpPorts): string {
-  return `ws://127.0.0.1:${ports.evm}`;
-}
 
 /** One configuration for all children; each reads its own sections. */
 export function localConfig(facts: ConfigFacts): Readonly<Record<string, unknown>> {
@@ -97,13 +90,7 @@ export function localConfig(facts: ConfigFacts): Readonly<Record<string, unknown
       relayer: { keys: keysOf(keys.facilitatorRelayers) },
       discoveryUrl: `http://${host}:${ports.gateway}`,
     },
-    suppliers: {
-      eth: {
-        endpoints: [{ operator: "local", urls: { json_rpc: evmUrl(ports), websocket: evmSocketUrl(ports) } }],
-      },
-      search: { endpoints: [{ operator: "local", urls: { rest: `http://${host}:${ports.search}` } }] },
-      "document-digest": { endpoints: [{ operator: "local", urls: { rest: `http://${host}:${ports.tools}` } }] },
-    },
+    ...economySections(ports, facts.economy),
     search: { host, port: ports.search, local: facts.search },
     chain: {
       home: facts.chain.home,
@@ -113,12 +100,14 @@ export function localConfig(facts: ConfigFacts): Readonly<Record<string, unknown
       grpc: { host, port: facts.chain.inner.grpc },
       metrics: { host, port: ports.chainMetrics },
     },
-    catalogue: { overrides: { eth: { evmChainId: LOCAL_CHAIN_ID } } },
+    catalogue: {
+      overrides: {
+        eth: { evmChainId: LOCAL_CHAIN_ID },
+        pocket: { chainId: RELAY_CHAIN_ID, removeOperations: [...UNBUILT_OPERATIONS] },
+      },
+    },
   };
 }
-
-/** What the gateway of {@link localConfig} has suppliers for. */
-export const LOCAL_SERVICES: readonly string[] = ["eth", "search", "document-digest"];
 
 /** The text of a configuration file. JSON is YAML; the file is written anew at each start. */
 export function configText(config: Readonly<Record<string, unknown>>): string {

@@ -14,6 +14,8 @@ export interface StateLayout {
   readonly chainFolder: string;
   /** Secrets of the management data: of its tokens, and of its roles in the database. */
   readonly portalFile: string;
+  /** Relay logs of the local suppliers. */
+  readonly supplierFolder: string;
   /** State of the local EVM chain. */
   readonly evmStateFile: string;
   /** The local index of the search service. */
@@ -40,6 +42,7 @@ export function stateLayout(folder: string): StateLayout {
     portalFile: join(root, "portal.json"),
     chainKeysFolder: join(root, "keys"),
     chainFolder: join(root, "chain"),
+    supplierFolder: join(root, "supplier"),
     evmStateFile: join(root, "anvil.json"),
     searchFile: join(root, "search.sqlite"),
     evmCacheFolder: join(root, "anvil-cache"),
@@ -67,6 +70,12 @@ export interface UpPorts {
   readonly chainRest: number;
   /** Metrics of the relay protocol's chain. */
   readonly chainMetrics: number;
+  /** The relay servers of the three local suppliers. */
+  readonly supplier1: number;
+  readonly supplier2: number;
+  readonly supplier3: number;
+  /** Metrics and status of the local suppliers. */
+  readonly supplierMetrics: number;
   readonly tools: number;
   /** The management data API. */
   readonly db: number;
@@ -85,6 +94,10 @@ export const DEFAULT_PORTS: UpPorts = {
   chainRpc: 26_657,
   chainRest: 1317,
   chainMetrics: 9094,
+  supplier1: 8549,
+  supplier2: 8550,
+  supplier3: 8551,
+  supplierMetrics: 9095,
   tools: 8081,
   db: 3000,
   search: 8080,

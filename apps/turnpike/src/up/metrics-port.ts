@@ -1,24 +1,34 @@
 import { freePort, isPortFree } from "@turnpike/localnet";
 import { DEFAULT_PORTS, type UpPorts } from "./layout.ts";
 
-/** What {@link withMetrics} works with. */
+/** Ports that other programs use too: nothing here needs them, and `up.json` says where they are. */
+const MOVABLE = {
+  chainMetrics: "the relay chain's metrics",
+  supplierMetrics: "the suppliers' metrics",
+} as const satisfies Partial<Record<keyof UpPorts, string>>;
+
+type MovablePort = keyof typeof MOVABLE;
+
+/** What {@link withMetrics} reports to, and the ports that are moved when they are taken. */
 export interface MetricsPortModules {
-  /** Tells a person. */
+  /** Shows a line to a person. */
   readonly notice: (text: string) => void;
-  /** The port that the chain's metrics have when nobody says otherwise; {@link DEFAULT_PORTS} has it. */
-  readonly usualPort?: number;
+  /** The ports that these have without an option; {@link DEFAULT_PORTS} has them. */
+  readonly usual?: Readonly<Record<MovablePort, number>>;
 }
 
-/**
- * The ports, with a free one for the chain's metrics when their usual one is taken: other programs use it too, nothing here
- * needs it, and `up.json` says where they are.
- */
+/** The ports, with a free one for each of the metrics whose usual one is taken. A port that was chosen is not moved. */
 export async function withMetrics(
   ports: UpPorts,
-  { notice, usualPort = DEFAULT_PORTS.chainMetrics }: MetricsPortModules,
+  { notice, usual = DEFAULT_PORTS }: MetricsPortModules,
 ): Promise<UpPorts> {
-  if (ports.chainMetrics !== usualPort || (await isPortFree(usualPort))) return ports;
-  const chainMetrics = await freePort();
-  notice(`Port ${usualPort} is in use by another program: the relay chain's metrics are on ${chainMetrics}.`);
-  return { ...ports, chainMetrics };
+  const moved: Partial<Record<MovablePort, number>> = {};
+  for (const [name, what] of Object.entries(MOVABLE) as [MovablePort, string][]) {
+    const port = ports[name];
+    if (port !== usual[name] || (await isPortFree(port))) continue;
+    const free = await freePort();
+    moved[name] = free;
+    notice(`Port ${port} is in use by another program: ${what} are on ${free}.`);
+  }
+  return { ...ports, ...moved };
 }

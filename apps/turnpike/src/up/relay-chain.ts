@@ -1,18 +1,16 @@
 import { type Log, systemClock } from "@turnpike/base";
-import { CHAIN_PROFILES, type LocalService, type Visitor } from "@turnpike/chain";
+import { CHAIN_PROFILES, type LocalService, type ProfileName, type Visitor } from "@turnpike/chain";
 import { ChainClient, type ChainSigner } from "@turnpike/chain-client";
 import { startPortSplitter } from "@turnpike/localnet";
-import { createMessage, packAny, service } from "@turnpike/proto";
+import { application, createMessage, packAny, service, supplier } from "@turnpike/proto";
 import type { UpFile } from "../up-file.ts";
 import { consensusKeyOf, ensureChain, namedKey } from "../wiring/chain-home.ts";
+import { chainRpcUrl, supplierUrls } from "./addresses.ts";
 import type { InnerPorts } from "./configs.ts";
+import { economyPlan, RELAY_CHAIN_ID } from "./economy.ts";
 import type { StateLayout, UpPorts } from "./layout.ts";
 import { neverExits, type Part, type RunningPart } from "./supervisor.ts";
 
-/** Chain id of the local relay chain: what the real network and its local ones have. */
-export const RELAY_CHAIN_ID = "pocket";
-/** How the local relay chain's sessions and blocks are. */
-export const RELAY_CHAIN_PROFILE = CHAIN_PROFILES.fast;
 /** The service whose compute units the first start changes, so that there is a history of them. */
 const REPRICED_SERVICE = "document-digest";
 const REPRICED_UNITS = 120n;
@@ -25,31 +23,33 @@ const RECORDED_VISITORS: readonly Visitor[] = [
 ];
 const TX_TIMEOUT_MS = 30_000;
 
-/** Address of the relay chain's RPC. */
-export function relayChainUrl(ports: UpPorts): string {
-  return `http://127.0.0.1:${ports.chainRpc}`;
-}
-
 /** Makes the relay chain at the first start, and tells what `up.json` says of it. */
 export async function prepareRelayChain(
   layout: StateLayout,
-  services: readonly [LocalService, ...LocalService[]],
-): Promise<Pick<UpFile["chain"], "chainId" | "faucet">> {
+  options: {
+    readonly services: readonly [LocalService, ...LocalService[]];
+    readonly ports: UpPorts;
+    readonly profile: ProfileName;
+  },
+): Promise<Pick<UpFile["chain"], "chainId" | "faucet" | "profile">> {
   const { chainFolder, chainKeysFolder } = layout;
+  const { services, ports, profile } = options;
+  const urls = supplierUrls(ports);
   const genesis = await ensureChain({
     home: chainFolder,
     keysFolder: chainKeysFolder,
     chainId: RELAY_CHAIN_ID,
-    profile: RELAY_CHAIN_PROFILE,
+    profile: CHAIN_PROFILES[profile],
     genesisTime: new Date(systemClock.nowMs()).toISOString(),
     services,
     visitors: RECORDED_VISITORS,
-    supplierUrls: ["http://127.0.0.1:8549", "http://127.0.0.1:8550"],
+    supplierUrls: [urls[0], urls[1]],
+    economy: economyPlan(ports),
     consensusKey: await consensusKeyOf(chainFolder),
   });
   const { signer, privateKey } = await namedKey(chainKeysFolder, "faucet");
   const faucet = { address: signer.address, privateKey: Buffer.from(privateKey).toString("hex") };
-  return { chainId: genesis.chain_id, faucet };
+  return { chainId: genesis.chain_id, profile, faucet };
 }
 
 async function repriceService(client: ChainClient, owner: ChainSigner): Promise<void> {
@@ -72,7 +72,7 @@ export function chainSetupPart(layout: StateLayout, ports: UpPorts): Part {
     return {
       exited: neverExits,
       ready: async () => {
-        await using client = new ChainClient({ url: relayChainUrl(ports) }, { clock: systemClock });
+        await using client = new ChainClient({ url: chainRpcUrl(ports) }, { clock: systemClock });
         const { signer: owner } = await namedKey(layout.chainKeysFolder, "service-owner");
         await repriceService(client, owner);
       },
@@ -81,6 +81,35 @@ export function chainSetupPart(layout: StateLayout, ports: UpPorts): Part {
     };
   };
   return { name: "chain-setup", start };
+}
+
+/** What `up.json` says of the stakes on the running chain: the suppliers that run here, and who pays them. */
+export async function stakedFacts(
+  layout: StateLayout,
+  ports: UpPorts,
+): Promise<Pick<UpFile, "suppliers" | "applications" | "gatewayAddress">> {
+  const { signer: gatewaySigner } = await namedKey(layout.chainKeysFolder, "gateway-1");
+  await using client = new ChainClient({ url: chainRpcUrl(ports) }, { clock: systemClock });
+  const urls = new Set<string>(supplierUrls(ports));
+  const { supplier: found } = await client.ask(supplier.Query.method.allSuppliers, {});
+  const suppliers = found.flatMap(({ operatorAddress, ownerAddress, services }) => {
+    const url = services.flatMap(({ endpoints }) => endpoints).find((endpoint) => urls.has(endpoint.url))?.url;
+    if (url === undefined) return [];
+    const ids = services.map(({ serviceId }) => serviceId);
+    const metrics = `http://127.0.0.1:${ports.supplierMetrics}`;
+    return [{ operator: operatorAddress, owner: ownerAddress, url, services: ids, metrics }];
+  });
+  const { applications } = await client.ask(application.Query.method.allApplications, {
+    delegateeGatewayAddress: gatewaySigner.address,
+  });
+  return {
+    suppliers: suppliers.sort((a, b) => (a.url < b.url ? -1 : 1)),
+    applications: applications.map(({ address, serviceConfigs }) => ({
+      address,
+      service: serviceConfigs[0]?.serviceId ?? "",
+    })),
+    gatewayAddress: gatewaySigner.address,
+  };
 }
 
 /** The port that metrics (HTTP/1.1) and the chain's gRPC (HTTP/2) share. It is held here, so that either may die alone. */

@@ -2,16 +2,19 @@ import { rm, writeFile } from "node:fs/promises";
 import { flushCompileCache } from "node:module";
 import { fileURLToPath } from "node:url";
 import { AppError, silentLog, systemClock } from "@turnpike/base";
+import { CHAIN_PROFILES, type ProfileName } from "@turnpike/chain";
 import { blockedAddress, findAnvil, findPostgres, freePort, isPortFree, type LocalPostgres } from "@turnpike/localnet";
 import { builtinChainServices } from "../wiring/chain-services.ts";
-import { configText, LOCAL_SERVICES, localConfig } from "./configs.ts";
+import { supplierUrls } from "./addresses.ts";
+import { configText, localConfig } from "./configs.ts";
+import { LOCAL_SERVICES } from "./economy.ts";
 import { localKeys } from "./keys.ts";
 import { portFlag, type StateLayout, stateLayout, type UpPorts } from "./layout.ts";
 import { withMetrics } from "./metrics-port.ts";
 import { anvilPart, childPart, evmGuardPart, postgresPart, toolsPart } from "./parts.ts";
 import { localPortalSecrets, portalTokens } from "./portal.ts";
 import type { Progress } from "./progress.ts";
-import { chainSetupPart, prepareRelayChain, RELAY_CHAIN_PROFILE, splitterPart } from "./relay-chain.ts";
+import { chainSetupPart, prepareRelayChain, splitterPart, stakedFacts } from "./relay-chain.ts";
 import { localSources } from "./search-sources.ts";
 import { clearFolder, endLeftovers, lockFolder, markStarted, openFolder } from "./state-folder.ts";
 import { type Part, Supervisor } from "./supervisor.ts";
@@ -23,6 +26,8 @@ export interface UpOptions {
   /** Removes the state first. */
   readonly fresh: boolean;
   readonly ports: UpPorts;
+  /** How long the sessions of the relay protocol's chain are; without one as the state has it, `fast` in a new one. */
+  readonly profile: ProfileName | undefined;
   /** The ledger's database; without one PostgreSQL is started in the state folder. */
   readonly databaseUrl: string | undefined;
 }
@@ -47,6 +52,10 @@ const PORT_NAMES: Readonly<Record<keyof UpPorts, string>> = {
   chainRpc: "the relay chain's RPC",
   chainRest: "the relay chain's REST",
   chainMetrics: "the relay chain's metrics",
+  supplier1: "the first supplier",
+  supplier2: "the second supplier",
+  supplier3: "the third supplier",
+  supplierMetrics: "the suppliers' metrics",
   tools: "the local services",
   db: "the management data API",
   search: "web search",
@@ -94,6 +103,7 @@ function children(layout: StateLayout, ports: UpPorts): Part[][] {
       child("index", ["search", "index"]),
       child("facilitator", ["facilitator"], `http://127.0.0.1:${ports.facilitator}/ready`),
       child("db", ["db"], `http://127.0.0.1:${ports.db}/ready`),
+      child("supplier", ["supplier", "start"], `http://127.0.0.1:${ports.supplierMetrics}/ready`),
       child("gateway", ["gateway"], `http://127.0.0.1:${ports.gateway}/ready`),
     ],
   ];
@@ -117,18 +127,21 @@ export async function runUp(options: UpOptions, modules: UpModules): Promise<voi
   if (databaseUrl === undefined) findPostgres();
   const ports = await withMetrics(options.ports, progress);
   await checkPorts(ports);
-  const stamp = await openFolder(layout, databaseUrl === undefined);
+  const wish = { profile: options.profile, supplierUrls: supplierUrls(ports) };
+  const stamp = await openFolder(layout, wish, databaseUrl === undefined);
   const keys = await localKeys(layout.keysFile);
   const secrets = await localPortalSecrets(layout.portalFile);
 
-  const relayChain = await prepareRelayChain(layout, builtinChainServices());
+  const { profile } = stamp;
+  const relayChain = await prepareRelayChain(layout, { services: builtinChainServices(), ports, profile });
   const inner = { metrics: await freePort(), grpc: await freePort() };
-  const chain = { home: layout.chainFolder, blockIntervalMs: RELAY_CHAIN_PROFILE.blockIntervalMs, inner };
+  const chain = { home: layout.chainFolder, blockIntervalMs: CHAIN_PROFILES[profile].blockIntervalMs, inner };
+  const economy = { keysFolder: layout.chainKeysFolder, supplierFolder: layout.supplierFolder };
 
   const search = { file: layout.searchFile, sources: localSources() };
   const writeConfig = async (ledgerUrl: string, ledgerSchema: string, portalUrl: string): Promise<void> => {
     const portal = { ownerUrl: portalUrl, secrets };
-    const text = configText(localConfig({ ports, keys, ledgerUrl, ledgerSchema, portal, search, chain }));
+    const text = configText(localConfig({ ports, keys, ledgerUrl, ledgerSchema, portal, search, chain, economy }));
     await writeFile(layout.configFile("local"), text, { mode: 0o600 });
   };
   // One for the whole run: the guard must find the chain again when it was started anew.
@@ -168,7 +181,8 @@ export async function runUp(options: UpOptions, modules: UpModules): Promise<voi
       timeoutMs: SERVED_WITHIN_MS,
     });
     const dbTokens = await portalTokens(secrets, { clock: systemClock });
-    const up = await upFileOf(ports, keys, { dbTokens, ...relayChain });
+    const staked = await stakedFacts(layout, ports);
+    const up = await upFileOf(ports, keys, { dbTokens, ...relayChain, ...staked });
     await markStarted(layout, stamp);
     if (stop.aborted) return await stopped;
     await writeUpFile(layout.upFile, up);

@@ -13,11 +13,13 @@ import { DEFAULT_PORTS, type StateLayout, stateLayout } from "./layout.ts";
 import { localPortalSecrets } from "./portal.ts";
 import { createProgress } from "./progress.ts";
 import { localSources } from "./search-sources.ts";
-import { clearFolder, endLeftovers, lockFolder, markStarted, openFolder } from "./state-folder.ts";
+import { clearFolder, endLeftovers, lockFolder, markStarted, openFolder, type StateWish } from "./state-folder.ts";
 import { servedIds } from "./write-up-file.ts";
 
 const withCode = (code: ErrorCode, text: RegExp) => (error: unknown) =>
   isAppError(error, code) && text.test(error.message);
+
+const WISH: StateWish = { profile: undefined, supplierUrls: ["http://127.0.0.1:8549"] };
 
 suite("state folder", () => {
   let layout: StateLayout;
@@ -56,33 +58,46 @@ suite("state folder", () => {
 
   test("a folder of another version, or with a part missing, is refused with the way out", async () => {
     await using _lock = await lockFolder(layout);
-    const stamp = await openFolder(layout, true);
-    assert.deepEqual(await openFolder(layout, true), stamp);
+    const stamp = await openFolder(layout, WISH, true);
+    assert.deepEqual(await openFolder(layout, WISH, true), stamp);
     await markStarted(layout, stamp);
-    await assert.rejects(openFolder(layout, true), withCode("DATA_FOLDER", /anvil\.json is gone.*--fresh/s));
+    await assert.rejects(openFolder(layout, WISH, true), withCode("DATA_FOLDER", /anvil\.json is gone.*--fresh/s));
     await writeFile(layout.evmStateFile, "{}");
     await localKeys(layout.keysFile);
-    await assert.rejects(openFolder(layout, true), withCode("DATA_FOLDER", /postgres/));
-    assert.equal((await openFolder(layout, false)).id, stamp.id);
+    await assert.rejects(openFolder(layout, WISH, true), withCode("DATA_FOLDER", /postgres/));
+    assert.equal((await openFolder(layout, WISH, false)).id, stamp.id);
     await writeFile(layout.versionFile, '{"format":99,"id":"x"}');
-    await assert.rejects(openFolder(layout, false), withCode("DATA_FOLDER", /format 99.*--fresh/s));
+    await assert.rejects(openFolder(layout, WISH, false), withCode("DATA_FOLDER", /format 99.*--fresh/s));
     await rm(layout.versionFile);
-    await assert.rejects(openFolder(layout, false), withCode("DATA_FOLDER", /not made by this version/));
+    await assert.rejects(openFolder(layout, WISH, false), withCode("DATA_FOLDER", /not made by this version/));
+  });
+
+  test("a chain keeps the profile and the suppliers' ports that it was made with", async () => {
+    await using _lock = await lockFolder(layout);
+    const slow = { ...WISH, profile: "slow" } as const;
+    assert.equal((await openFolder(layout, slow, false)).profile, "slow");
+    assert.equal((await openFolder(layout, WISH, false)).profile, "slow", "without an option: as it is");
+    await assert.rejects(
+      openFolder(layout, { ...WISH, profile: "fast" }, false),
+      withCode("DATA_FOLDER", /profile slow, not fast.*--fresh/s),
+    );
+    const moved = { ...WISH, supplierUrls: ["http://127.0.0.1:1"] };
+    await assert.rejects(openFolder(layout, moved, false), withCode("DATA_FOLDER", /8549.*start with those ports/s));
   });
 
   test("the folder is closed to other accounts, also one that was open", async () => {
     await using _lock = await lockFolder(layout);
     await chmod(layout.folder, 0o777);
-    await openFolder(layout, true);
+    await openFolder(layout, WISH, true);
     assert.equal((await stat(layout.folder)).mode & 0o066, 0);
   });
 
   test("--fresh empties our folder only", async () => {
     await using _lock = await lockFolder(layout);
-    const { id } = await openFolder(layout, true);
+    const { id } = await openFolder(layout, WISH, true);
     await clearFolder(layout);
     assert.deepEqual(await readdir(layout.folder), ["up.lock"]);
-    assert.notEqual((await openFolder(layout, true)).id, id);
+    assert.notEqual((await openFolder(layout, WISH, true)).id, id);
     const foreign = stateLayout(join(folder, "documents"));
     await mkdir(foreign.folder);
     await writeFile(join(foreign.folder, "thesis.txt"), "years of work");
@@ -92,7 +107,7 @@ suite("state folder", () => {
 
   test("a chain that was left running is saved and ended; a stranger with its pid is left alone", async () => {
     await using _lock = await lockFolder(layout);
-    await openFolder(layout, true);
+    await openFolder(layout, WISH, true);
     await using anvil = await startAnvil({ accounts: 0, port: await freePort() });
     await writePidFile(layout.pidFile("anvil"), anvil.pid);
     await writeFile(layout.pidFile("gateway"), JSON.stringify({ pid: process.ppid, started: "long ago" }));
@@ -127,7 +142,8 @@ suite("state folder", () => {
     );
     const inner = { metrics: 9190, grpc: 9191 };
     const chain = { home: layout.chainFolder, blockIntervalMs: 1_000, inner };
-    const facts = { ports: DEFAULT_PORTS, keys, ledgerUrl, ledgerSchema: "turnpike", portal, search, chain };
+    const economy = { keysFolder: layout.chainKeysFolder, supplierFolder: layout.supplierFolder };
+    const facts = { ports: DEFAULT_PORTS, keys, ledgerUrl, ledgerSchema: "turnpike", portal, search, chain, economy };
     await writeFile(file, configText(localConfig(facts)));
     const config = loadConfig({ file, env: {} });
     assert.equal(config.localnet, true);
@@ -151,7 +167,13 @@ suite("state folder", () => {
       [config.chain.home, config.chain.rpc.port, config.chain.grpc.port, config.gateway.metrics.port],
       [layout.chainFolder, 26_657, 9191, 9190],
     );
-    assert.equal(config.suppliers.search?.endpoints[0]?.urls.rest, `http://127.0.0.1:${DEFAULT_PORTS.search}`);
+    assert.deepEqual(config.suppliers, {}, "no static fallback");
+    assert.equal(config.protocol.nodeUrl, "http://127.0.0.1:26657");
+    assert.deepEqual(
+      config.supplier.keys.map(({ port }) => port),
+      [8549, 8550, 8551],
+    );
+    assert.equal(config.supplier.services.search?.backends.rest?.url, `http://127.0.0.1:${DEFAULT_PORTS.search}`);
     assert.equal(config.catalogue.overrides.eth?.evmChainId, 84532);
     assert.equal(config.payment.networks[0]?.payTo, keys.payTo.address);
   });
@@ -171,6 +193,9 @@ suite("state folder", () => {
       settlement: { rpc: "http://127.0.0.1:8545", network: "eip155:84532", asset: "0xa", payTo: "0xb" },
       buyer: { address: "0xc", privateKey: "0xsecret" },
       services: ["eth"],
+      suppliers: [],
+      applications: [],
+      gatewayAddress: "pokt1gateway",
       db: "http://127.0.0.1:3000",
       search: "http://127.0.0.1:8080",
       chain: {
@@ -179,6 +204,7 @@ suite("state folder", () => {
         grpc: "127.0.0.1:9090",
         metrics: "http://127.0.0.1:9094",
         chainId: "pocket",
+        profile: "fast",
         faucet: { address: "pokt1", privateKey: "secret of the faucet" },
       },
       dbTokens: { admin: "secret of the admin", reader: "secret of the reader" },

@@ -2,17 +2,22 @@ import { randomBytes } from "node:crypto";
 import { chmod, mkdir, readdir, readFile, rename, rm, rmdir, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
 import { AppError, isRecord, readPidFile, writePidFile } from "@turnpike/base";
+import type { ProfileName } from "@turnpike/chain";
 import { anvilUrlOf, endLeftoverPostgres, endNamedProcess, saveChainState, writeAtomically } from "@turnpike/localnet";
 import type { StateLayout } from "./layout.ts";
 
 /** Format of the state folder; another number means that this version cannot read it. */
-const FORMAT = 1;
+const FORMAT = 2;
 
 /** What a state folder says of itself. */
 export interface StateStamp {
   readonly format: number;
   /** Names this state: a database that is shared has one schema for each. */
   readonly id: string;
+  /** Of the relay protocol's chain. */
+  readonly profile: ProfileName;
+  /** What the stakes on the chain name. */
+  readonly supplierUrls: readonly string[];
   /** True once everything answered: from then on chain and ledger belong together. */
   readonly started: boolean;
 }
@@ -122,7 +127,14 @@ async function readStamp(layout: StateLayout): Promise<StateStamp | undefined> {
     return undefined;
   }
   if (!isRecord(value) || typeof value.format !== "number" || typeof value.id !== "string") return undefined;
-  return { format: value.format, id: value.id, started: value.started === true };
+  const { profile, supplierUrls } = value;
+  return {
+    format: value.format,
+    id: value.id,
+    started: value.started === true,
+    profile: profile === "slow" ? "slow" : "fast",
+    supplierUrls: Array.isArray(supplierUrls) ? supplierUrls.map(String) : [],
+  };
 }
 
 /** Notes that everything of this folder has answered once. */
@@ -130,11 +142,32 @@ export async function markStarted(layout: StateLayout, stamp: StateStamp): Promi
   if (!stamp.started) await writeAtomically(layout.versionFile, `${JSON.stringify({ ...stamp, started: true })}\n`);
 }
 
+/** What the chain of a new folder is made of, and what that of an old one must be. */
+export interface StateWish {
+  /** Undefined: as the folder has it. */
+  readonly profile: ProfileName | undefined;
+  readonly supplierUrls: readonly string[];
+}
+
+/** What is written in a chain's genesis cannot be changed by an option. */
+function refuseOther(layout: StateLayout, stamp: StateStamp, wish: StateWish, fix: string): void {
+  if (wish.profile !== undefined && wish.profile !== stamp.profile) {
+    throw new AppError("DATA_FOLDER", {
+      message: `The chain in ${layout.folder} has the profile ${stamp.profile}, not ${wish.profile}. ${fix}`,
+    });
+  }
+  if (wish.supplierUrls.join() !== stamp.supplierUrls.join()) {
+    throw new AppError("DATA_FOLDER", {
+      message: `The suppliers of the chain in ${layout.folder} are staked at ${stamp.supplierUrls.join(", ")}: start with those ports. ${fix}`,
+    });
+  }
+}
+
 /**
  * Checks the folder's stamp, or stamps a new folder. `ownLedger`: the ledger's database is in the folder.
  * @throws AppError DATA_FOLDER for a folder of another version, or one that lacks a part that belongs to the others.
  */
-export async function openFolder(layout: StateLayout, ownLedger: boolean): Promise<StateStamp> {
+export async function openFolder(layout: StateLayout, wish: StateWish, ownLedger: boolean): Promise<StateStamp> {
   const names = await contentsOf(layout);
   const fix = "Start over with `npm start -- --fresh` (the local chain and ledger are lost), or move the folder away.";
   let stamp = await readStamp(layout);
@@ -146,6 +179,7 @@ export async function openFolder(layout: StateLayout, ownLedger: boolean): Promi
       message: `${layout.folder} is of format ${stamp.format}; this version has format ${FORMAT}. ${fix}`,
     });
   }
+  if (stamp !== undefined) refuseOther(layout, stamp, wish, fix);
   if (stamp?.started === true) {
     const needed = [layout.evmStateFile, layout.keysFile];
     if (ownLedger) needed.push(join(layout.postgresFolder, "PG_VERSION"));
@@ -155,7 +189,8 @@ export async function openFolder(layout: StateLayout, ownLedger: boolean): Promi
     }
   }
   if (stamp === undefined) {
-    stamp = { format: FORMAT, id: randomBytes(6).toString("hex"), started: false };
+    const { profile = "fast", supplierUrls } = wish;
+    stamp = { format: FORMAT, id: randomBytes(6).toString("hex"), started: false, profile, supplierUrls };
     await writeAtomically(layout.versionFile, `${JSON.stringify(stamp)}\n`);
   }
   for (const folder of [layout.logFolder, layout.configFolder, layout.pidFolder, layout.evmCacheFolder]) {

@@ -1,7 +1,7 @@
 import { AppError, isRecord } from "@turnpike/base";
 import { LOCAL_NETWORK, USDC_ADDRESS, writeAtomically } from "@turnpike/localnet";
 import type { UpFile } from "../up-file.ts";
-import { evmUrl } from "./configs.ts";
+import { evmUrl } from "./addresses.ts";
 import { localGet, untilOk } from "./http-ready.ts";
 import type { LocalKeys } from "./keys.ts";
 import type { UpPorts } from "./layout.ts";
@@ -43,7 +43,8 @@ export async function untilServed(
 export async function upFileOf(
   ports: UpPorts,
   keys: LocalKeys,
-  facts: Pick<UpFile, "dbTokens"> & Pick<UpFile["chain"], "chainId" | "faucet">,
+  facts: Pick<UpFile, "dbTokens" | "suppliers" | "applications" | "gatewayAddress"> &
+    Pick<UpFile["chain"], "chainId" | "profile" | "faucet">,
 ): Promise<UpFile> {
   const gateway = `http://127.0.0.1:${ports.gateway}`;
   const listed = await localGet(`${gateway}/services.json`, 5_000);
@@ -64,8 +65,12 @@ export async function upFileOf(
       grpc: `127.0.0.1:${ports.metrics}`,
       metrics: `http://127.0.0.1:${ports.chainMetrics}`,
       chainId: facts.chainId,
+      profile: facts.profile,
       faucet: facts.faucet,
     },
+    suppliers: facts.suppliers,
+    applications: facts.applications,
+    gatewayAddress: facts.gatewayAddress,
     db: `http://127.0.0.1:${ports.db}`,
     dbTokens: facts.dbTokens,
     search: `http://127.0.0.1:${ports.search}`,

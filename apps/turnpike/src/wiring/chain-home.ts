@@ -7,11 +7,15 @@ import {
   type GenesisDocument,
   genesisFileText,
   LOCAL_ROLES,
+  type LocalApplication,
+  type LocalEconomy,
   type LocalRole,
   type LocalService,
+  type LocalSupplier,
   loadValidatorKey,
   localGenesis,
   parseGenesisFile,
+  type SuppliedService,
   type Visitor,
 } from "@turnpike/chain";
 import { type ChainSigner, createChainSigner } from "@turnpike/chain-client";
@@ -71,6 +75,47 @@ export async function consensusKeyOf(folder: string): Promise<Uint8Array> {
   return (await loadValidatorKey(chainHome(folder).validatorKeyFile)).publicKey;
 }
 
+/** Services that a new chain's suppliers serve, and where. Keys are made in the keys' folder. */
+export interface EconomyPlan {
+  readonly services: readonly SuppliedService[];
+  /** Of `supplier-1`, `supplier-2` and `supplier-3`: the address of each one's relay server. */
+  readonly supplierUrls: readonly [string, string, string];
+}
+
+/** The operators of an {@link EconomyPlan}, who owns each, and the operator's share of the reward. */
+const ECONOMY_SUPPLIERS = [
+  { operator: "supplier-1", owner: "supplier-1", operatorSharePercent: 100 },
+  { operator: "supplier-2", owner: "supplier-2-owner", operatorSharePercent: 40 },
+  { operator: "supplier-3", owner: "supplier-3-owner", operatorSharePercent: 10 },
+] as const;
+
+/** Names of the operators' keys, in the order of their addresses in {@link EconomyPlan}. */
+export const ECONOMY_OPERATORS: readonly string[] = ECONOMY_SUPPLIERS.map(({ operator }) => operator);
+
+/** Name of the key of the application that pays for a service. The first service's has a role of its own. */
+export function applicationKeyName(serviceId: string, firstServiceId: string): string {
+  return serviceId === firstServiceId ? "application-1" : `application-${serviceId}`;
+}
+
+async function economyOf(plan: EconomyPlan, keysFolder: string, firstServiceId: string): Promise<LocalEconomy> {
+  const signerOf = async (name: string): Promise<ChainSigner> => (await namedKey(keysFolder, name)).signer;
+  const suppliers: LocalSupplier[] = [];
+  for (const [at, { operator, owner, operatorSharePercent }] of ECONOMY_SUPPLIERS.entries()) {
+    suppliers.push({
+      operator: await signerOf(operator),
+      owner: await signerOf(owner),
+      url: plan.supplierUrls[at] ?? "",
+      operatorSharePercent,
+    });
+  }
+  const applications: LocalApplication[] = [];
+  for (const { serviceId } of plan.services) {
+    if (serviceId === firstServiceId) continue;
+    applications.push({ serviceId, signer: await signerOf(applicationKeyName(serviceId, firstServiceId)) });
+  }
+  return { services: plan.services, suppliers, applications };
+}
+
 /** Options of {@link initChain}. */
 export interface InitChainOptions {
   readonly home: string;
@@ -82,6 +127,7 @@ export interface InitChainOptions {
   readonly services: readonly [LocalService, ...LocalService[]];
   readonly visitors?: readonly Visitor[];
   readonly supplierUrls: readonly [string, string];
+  readonly economy?: EconomyPlan;
   /** Ed25519 key of the validator, 32 bytes. */
   readonly consensusKey: Uint8Array;
 }
@@ -98,7 +144,9 @@ export async function initChain(options: InitChainOptions): Promise<GenesisDocum
   await mkdir(home.dataFolder, { recursive: true, mode: 0o700 });
   const signers = {} as Record<LocalRole, ChainSigner>;
   for (const role of LOCAL_ROLES) signers[role] = (await namedKey(options.keysFolder, role)).signer;
-  const genesis = localGenesis({ ...options, signers });
+  const { economy: plan, ...rest } = options;
+  const economy = plan === undefined ? {} : { economy: await economyOf(plan, options.keysFolder, rest.services[0].id) };
+  const genesis = localGenesis({ ...rest, ...economy, signers });
   // What CometBFT's signer begins with; it does not start without.
   await writeAtomically(join(home.dataFolder, "priv_validator_state.json"), `${JSON.stringify(UNSIGNED)}\n`);
   await writeAtomically(home.genesisFile, genesisFileText(genesis));

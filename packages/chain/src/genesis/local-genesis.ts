@@ -5,6 +5,7 @@ import { application, base, createMessage, gateway, shared } from "@turnpike/pro
 import type { GenesisDocument } from "../node/types.ts";
 import { STAKE_DENOM } from "../state/stakes.ts";
 import { buildGenesis, type GenesisAccount } from "./build-genesis.ts";
+import { economyAccounts, economyApplications, economySuppliers, type LocalEconomy } from "./local-economy.ts";
 import type { ChainProfile } from "./profiles.ts";
 
 /** Accounts of a chain for trying and testing. The faucet has no other role. */
@@ -51,6 +52,8 @@ export interface LocalChain {
   readonly visitors?: readonly Visitor[];
   /** Where the suppliers' relay miners are. */
   readonly supplierUrls: readonly [string, string];
+  /** Suppliers in the place of these two, and further applications. */
+  readonly economy?: LocalEconomy;
 }
 
 /** A validator beside the first, whose account has no other role. */
@@ -98,6 +101,19 @@ function supplierOf(
   });
 }
 
+function twoSuppliers({ signers, services: [first], supplierUrls }: LocalChain): shared.Supplier[] {
+  const at = (role: LocalRole): string => signers[role].address;
+  return [
+    supplierOf(first.id, supplierUrls[0], { owner: at("supplier-1"), operator: at("supplier-1") }, [
+      [at("supplier-1"), 100n],
+    ]),
+    supplierOf(first.id, supplierUrls[1], { owner: at("supplier-2-owner"), operator: at("supplier-2") }, [
+      [at("supplier-2-owner"), 60n],
+      [at("supplier-2"), 40n],
+    ]),
+  ];
+}
+
 /**
  * `genesis.json` of a chain for trying and testing: two applications on one service, one of them delegated, one with a
  * spend limit; two gateways, one with a card; two suppliers, one with an owner of its own and split shares; a DAO; and one
@@ -111,15 +127,27 @@ export function localGenesis(chain: LocalChain): GenesisDocument {
     publicKey: signers[role].publicKey,
     balanceUpokt: role === "faucet" ? FAUCET_UPOKT : PURSE_UPOKT,
   }));
-  const { visitors = [], moniker = "turnpike", moreValidators = [] } = chain;
+  const { visitors = [], moniker = "turnpike", moreValidators = [], economy } = chain;
   const operators = moreValidators.map(({ signer }) => ({ publicKey: signer.publicKey, balanceUpokt: PURSE_UPOKT }));
+  const more =
+    economy === undefined
+      ? []
+      : economyAccounts(
+          economy,
+          accounts.map(({ publicKey }) => publicKey),
+        );
   const card = (text: string) => createMessage(shared.MetadataSchema, { card: utf8ToBytes(text) });
   return buildGenesis({
     chainId: chain.chainId,
     genesisTime: chain.genesisTime,
     profile: chain.profile,
     // Behind the others: numbers of accounts stay what they are without them.
-    accounts: [...accounts, ...visitors.map(({ publicKey }) => ({ publicKey, balanceUpokt: 0n })), ...operators],
+    accounts: [
+      ...accounts,
+      ...visitors.map(({ publicKey }) => ({ publicKey, balanceUpokt: 0n })),
+      ...operators,
+      ...more,
+    ],
     daoAddress: at("dao"),
     services: services.map(({ id, name }, index) =>
       createMessage(shared.ServiceSchema, {
@@ -152,6 +180,7 @@ export function localGenesis(chain: LocalChain): GenesisDocument {
               serviceConfigs: [{ serviceId: applicationFor }],
             }),
       ),
+      ...(economy === undefined ? [] : economyApplications(economy, at("gateway-1"))),
     ],
     gateways: [
       createMessage(gateway.GatewaySchema, { address: at("gateway-1"), stake: coin(5n * POKT) }),
@@ -161,15 +190,7 @@ export function localGenesis(chain: LocalChain): GenesisDocument {
         metadata: card(JSON.stringify({ name: "A gateway with a card" })),
       }),
     ],
-    suppliers: [
-      supplierOf(first.id, chain.supplierUrls[0], { owner: at("supplier-1"), operator: at("supplier-1") }, [
-        [at("supplier-1"), 100n],
-      ]),
-      supplierOf(first.id, chain.supplierUrls[1], { owner: at("supplier-2-owner"), operator: at("supplier-2") }, [
-        [at("supplier-2-owner"), 60n],
-        [at("supplier-2"), 40n],
-      ]),
-    ],
+    suppliers: economy === undefined ? twoSuppliers(chain) : economySuppliers(economy),
     validators: [{ moniker, signer: signers.validator, consensusKey }, ...moreValidators].map((validator) => ({
       ...validator,
       bondUpokt: BOND_UPOKT,

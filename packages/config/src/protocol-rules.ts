@@ -1,0 +1,56 @@
+import type { Config } from "./schema.ts";
+
+/** Ports of the supplier, when this configuration runs one. */
+export function supplierPorts({
+  supplier: { host, keys, metrics },
+}: Config): readonly { readonly path: string; readonly host: string; readonly port: number }[] {
+  return [
+    ...keys.map(({ port }, at) => ({ path: `supplier.keys[${at}].port`, host, port })),
+    ...(keys.length === 0 || metrics.port === undefined
+      ? []
+      : [{ path: "supplier.metrics.port", host: metrics.host, port: metrics.port }]),
+  ];
+}
+
+function supplierFaults({ supplier: { nodeUrl, stateFolder, keys, services } }: Config): string[] {
+  const faults: string[] = [];
+  for (const [id, { backends, defaultRpcType }] of Object.entries(services)) {
+    const path = `supplier.services.${id}`;
+    if (Object.keys(backends).length === 0) {
+      faults.push(`${path}.backends: empty; set json_rpc, rest, comet_bft, websocket or grpc`);
+    } else if (defaultRpcType !== undefined && backends[defaultRpcType] === undefined) {
+      faults.push(`${path}.defaultRpcType: there is no back-end of ${defaultRpcType}; add it, or name another`);
+    }
+  }
+  if (keys.length === 0) return faults;
+  const named = new Map<string, number>();
+  for (const [at, { operatorKeyFile }] of keys.entries()) {
+    const twin = named.get(operatorKeyFile);
+    if (twin !== undefined) faults.push(`supplier.keys[${at}].operatorKeyFile: the same as keys[${twin}]; remove one`);
+    else named.set(operatorKeyFile, at);
+  }
+  if (nodeUrl === undefined) faults.push("supplier.nodeUrl: missing; set the RPC of a node of the chain");
+  if (stateFolder === undefined) faults.push("supplier.stateFolder: missing; set a folder on a disk that survives");
+  if (Object.keys(services).length === 0) faults.push("supplier.services: empty; name a service and its back-ends");
+  return faults;
+}
+
+function gatewayFaults({ protocol, suppliers }: Config): string[] {
+  const { nodeUrl, gatewayKeyFile, applicationKeyFiles } = protocol;
+  const hasKeys = gatewayKeyFile !== undefined || applicationKeyFiles.length > 0;
+  if (nodeUrl === undefined) {
+    return hasKeys ? ["protocol.nodeUrl: missing; the keys of `protocol` need a node of the chain"] : [];
+  }
+  const faults = hasKeys
+    ? []
+    : ["protocol.gatewayKeyFile: missing; without a key no relay can be signed. Set it, or applicationKeyFiles"];
+  if (protocol.staticFallback && Object.keys(suppliers).length === 0) {
+    faults.push("protocol.staticFallback: there is no static supplier; add `suppliers`, or set it to false");
+  }
+  return faults;
+}
+
+/** The relay protocol: what a gateway and a supplier need to take part. */
+export function protocolFaults(config: Config): string[] {
+  return [...gatewayFaults(config), ...supplierFaults(config)];
+}

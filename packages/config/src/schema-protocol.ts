@@ -1,0 +1,167 @@
+import { Type } from "typebox";
+import { anyUrl, byService, entry, flag, integer, list, oneOf, port, section, text, textOf, url } from "./keys.ts";
+
+const KEY_FILE =
+  "mode 0600, as `turnpike chain key` writes it: JSON with `privateKey`, or the key alone as 64 hex digits";
+
+/** What a gateway knows of the relay protocol: sessions, and the keys that sign relays. */
+export const PROTOCOL = section(
+  {
+    nodeUrl: Type.Optional(
+      url(
+        "CometBFT RPC of a node of the relay protocol's chain. No default: without one there are no sessions, and calls go to `suppliers` alone.",
+      ),
+    ),
+    gatewayKeyFile: Type.Optional(
+      textOf(
+        `Key of the staked gateway (${KEY_FILE}). It signs relays for each application that is delegated to it. No default: without one only the applications of \`applicationKeyFiles\` are used.`,
+      ),
+    ),
+    applicationKeyFiles: list(
+      textOf(`Key of an application (${KEY_FILE}).`),
+      256,
+      "Applications that sign their own relays.",
+    ),
+    staticFallback: flag(
+      false,
+      "True: a service whose session has no supplier that can be reached is served by its static `suppliers`. A service without an application of this gateway always is.",
+    ),
+    extraRelaysPercent: integer(
+      10,
+      0,
+      1_000,
+      "Most relays for probes, comparisons and hedges, as a percentage of a service's relays for clients. Each is paid for by the application. A small number is free of this, so that an idle service is still probed.",
+    ),
+    signingThreads: integer(1, 0, 64, "Threads that sign requests and check answers; 0: the main thread does."),
+    sell: oneOf(
+      ["catalogue", "listed", "all"],
+      "Which services of the chain are sold beside being relayed for free. `catalogue`: those that the catalogue sells. `listed`: those of `services`. `all`: each that has a family.",
+      "catalogue",
+    ),
+    services: byService(
+      entry(
+        {
+          family: Type.Optional(
+            oneOf(
+              ["evm", "cosmos", "solana", "near", "sui", "radix", "tron", "bitcoin", "beacon", "http"],
+              "How its back-end is spoken to. No default: without one answers are checked in form only.",
+            ),
+          ),
+          sell: flag(false, "True: it is sold, when `protocol.sell` is `listed`."),
+        },
+        "A service of the chain that the catalogue does not have.",
+      ),
+      "Services of the chain that the catalogue does not have.",
+    ),
+  },
+  "The relay protocol, as a gateway uses it: sessions of the chain instead of static suppliers.",
+);
+
+const HEADERS = Type.Unsafe<Record<string, string>>({
+  type: "object",
+  patternProperties: { "^[A-Za-z0-9-]{1,64}$": { type: "string", maxLength: 4096, "x-secret": true } },
+  additionalProperties: false,
+  description: "Headers to send, such as an API key. Take secrets from the environment. No default.",
+  "x-map": "a header name",
+});
+
+const BACKEND = entry(
+  {
+    url: anyUrl("Base URL of the back-end. No default."),
+    headers: Type.Optional(HEADERS),
+    healthPath: Type.Optional(
+      Type.String({
+        pattern: "^/\\S*$",
+        maxLength: 1024,
+        description:
+          "Path that answers 2xx to GET while the back-end is well. No default: without one only calls show how it is.",
+        "x-expected": "a path such as /health",
+      }),
+    ),
+  },
+  "One back-end of a service.",
+);
+
+const SUPPLIED_SERVICE = entry(
+  {
+    backends: entry(
+      {
+        json_rpc: Type.Optional(BACKEND),
+        rest: Type.Optional(BACKEND),
+        comet_bft: Type.Optional(BACKEND),
+        websocket: Type.Optional(BACKEND),
+        grpc: Type.Optional(BACKEND),
+      },
+      "Back-ends by RPC type, as they are staked for. No default: at least one.",
+    ),
+    defaultRpcType: Type.Optional(
+      oneOf(
+        ["json_rpc", "rest", "comet_bft", "websocket", "grpc"],
+        "Which back-end a relay without `Rpc-Type` reaches. No default: the first of `backends`.",
+      ),
+    ),
+    timeoutMs: integer(10_000, 50, 300_000, "Time for one answer of the back-end, in milliseconds."),
+    maxAnswerBytes: integer(20_971_520, 1_024, 104_857_600, "Largest answer of the back-end, in bytes."),
+    maxConcurrent: integer(256, 1, 100_000, "Relays under way at once; more are refused with 503."),
+  },
+  "A service that is supplied.",
+);
+
+/** The supplier (`turnpike supplier`). */
+export const SUPPLIER_SECTION = section(
+  {
+    nodeUrl: Type.Optional(
+      url("CometBFT RPC of a node of the relay protocol's chain. No default: `turnpike supplier` needs it."),
+    ),
+    stateFolder: Type.Optional(
+      textOf(
+        "Folder of the relay logs: what is claimed is read from here. Keep it on a disk that survives. No default: `turnpike supplier` needs it.",
+      ),
+    ),
+    host: text("127.0.0.1", "Address to listen on."),
+    keys: list(
+      entry(
+        {
+          operatorKeyFile: textOf(`Key of the supplier's operator (${KEY_FILE}). No default.`),
+          port: port(undefined, "Port that its endpoints on the chain name. No default."),
+        },
+        "A supplier that is served here.",
+      ),
+      64,
+      "Suppliers that this process serves, each on its own port.",
+    ),
+    services: byService(SUPPLIED_SERVICE, "Services that are supplied, with their back-ends."),
+    metrics: section(
+      {
+        host: text("127.0.0.1", "Address of the metrics server. It is not meant for the public."),
+        port: Type.Optional(
+          port(
+            undefined,
+            "Port of `GET /metrics` and `GET /status`, such as 9095. No default: without one there is no such server, and `turnpike supplier status` cannot ask.",
+          ),
+        ),
+      },
+      "Prometheus metrics and the status of the supplier.",
+    ),
+    fsyncMs: integer(
+      1_000,
+      0,
+      60_000,
+      "Longest time until served relays are forced to the disk, in milliseconds; 0: before each answer. A killed process loses none either way; a lost machine loses the relays of this time.",
+    ),
+    maxRequestBytes: integer(10_485_760, 1_024, 104_857_600, "Largest relay request, in bytes."),
+    maxConcurrentRelays: integer(2_000, 1, 100_000, "Relays under way at once; more are refused with 503."),
+    signingThreads: integer(1, 0, 64, "Threads that check requests and sign answers; 0: the main thread does."),
+    skipUnprofitableClaims: flag(
+      false,
+      "True: a claim that is worth less than its fees is not made. A proof that is required always is.",
+    ),
+    minBalanceUpokt: integer(
+      1_000_000,
+      0,
+      Number.MAX_SAFE_INTEGER,
+      "Balance of an operator, in upokt, below which it is reported as low: claims and proofs pay fees.",
+    ),
+  },
+  "The supplier (`turnpike supplier`): serves relays of sessions, and claims them.",
+);
