@@ -1,6 +1,6 @@
 import { LOCAL_CHAIN_ID, LOCAL_NETWORK, MULTICALL3_ADDRESS, USDC_ADDRESS } from "@turnpike/localnet";
 import { evmUrl } from "./addresses.ts";
-import { type EconomyFacts, economySections, RELAY_CHAIN_ID, UNBUILT_OPERATIONS } from "./economy.ts";
+import { type EconomyFacts, economySections, unbuiltOperations } from "./economy.ts";
 import type { LocalAccount, LocalKeys } from "./keys.ts";
 import type { UpPorts } from "./layout.ts";
 import { type PortalFacts, portalConfig } from "./portal.ts";
@@ -103,7 +103,7 @@ export function localConfig(facts: ConfigFacts): Readonly<Record<string, unknown
     catalogue: {
       overrides: {
         eth: { evmChainId: LOCAL_CHAIN_ID },
-        pocket: { chainId: RELAY_CHAIN_ID, removeOperations: [...UNBUILT_OPERATIONS] },
+        pocket: { removeOperations: unbuiltOperations() },
       },
     },
   };

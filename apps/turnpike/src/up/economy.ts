@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import { readCatalogue } from "@turnpike/catalogue";
 import type { SuppliedService } from "@turnpike/chain";
 import { shared } from "@turnpike/proto";
 import { ECONOMY_OPERATORS, type EconomyPlan } from "../wiring/chain-home.ts";
@@ -21,8 +22,15 @@ const SUPPLIED: readonly SuppliedService[] = [
 /** Ids of the services that answer when everything is ready. */
 export const LOCAL_SERVICES: readonly string[] = SUPPLIED.map(({ serviceId }) => serviceId);
 
-/** Reads of a Cosmos-style chain that the local node does not have: the modules are not built. */
-export const UNBUILT_OPERATIONS: readonly string[] = [];
+/** Reads of a Cosmos-style chain that the local node does not have: modules that are not built, and an old route. */
+const UNBUILT =
+  /^GET (\/cosmos\/(distribution|evidence|feegrant|gov|mint|params|slashing|upgrade)\/|\/ibc\/|\/cosmos\/staking\/v1beta1\/historical_info\/|\/syncing$)/;
+
+/** Operations of the local `pocket` that are not advertised. */
+export function unbuiltOperations(): string[] {
+  const { catalogue } = readCatalogue({ overrides: {}, added: [] });
+  return [...(catalogue.get("pocket")?.operations.keys() ?? [])].filter((name) => UNBUILT.test(name));
+}
 
 /** What the suppliers and the gateway's sessions are made of. */
 export interface EconomyFacts {
