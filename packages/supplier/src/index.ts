@@ -29,3 +29,15 @@ export {
   supplyReport,
 } from "./money/supply-report.ts";
 export { lockOperator, type OperatorLockOptions } from "./operator/operator-lock.ts";
+export { SERVING_METRICS } from "./serving/metrics.ts";
+export type { RelayCrypto } from "./serving/relay-crypto.ts";
+export type { OpenRelay, Recorded, RelayRecorder } from "./serving/relay-recorder.ts";
+  type BackEndConfig,
+  type OperatorListener,
+  type ServedRelays,
+  type ServeRelaysModules,
+  type ServeRelaysOptions,
+  type ServiceConfig,
+  serveRelays,
+} from "./supplier.ts";
+export type { ServedSession } from "./verification/session-keeper.ts";

@@ -1,0 +1,173 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer as createListener, type Socket } from "node:net";
+import type { Duplex } from "node:stream";
+import { AppError, isRecord, type Log } from "@turnpike/base";
+import { REFUSALS, type Refusal, refusalBody } from "./refusal.ts";
+import type { RelayHandler } from "./relay-handler.ts";
+import { rpcTypeOf } from "./rpc-types.ts";
+
+/** Follows each response of a stream (interop: transport). */
+export const STREAM_DELIMITER: Uint8Array = Buffer.from("||POKT_STREAM||");
+
+const FIRST_BYTE_TIMEOUT_MS = 10_000;
+
+/** Options of {@link startRelayServer}. */
+export interface RelayServerOptions {
+  readonly host: string;
+  readonly port: number;
+  readonly maxRequestBytes: number;
+  readonly maxConnections: number;
+  /** Time for a whole request to arrive. */
+  readonly requestTimeoutMs: number;
+  /** Time for relays under way when the server is closed. */
+  readonly drainTimeoutMs: number;
+}
+
+/** Modules of {@link startRelayServer}. */
+export interface RelayServerModules {
+  readonly handler: RelayHandler;
+  /** Takes connections that speak HTTP/2 from their first byte; without one they are refused. */
+  readonly onHttp2?: (socket: Socket) => void;
+  /** Takes upgrades to WebSocket; without one they are refused. */
+  readonly onUpgrade?: (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
+  readonly log: Log;
+}
+
+/** A running relay server. */
+export interface RelayServer extends AsyncDisposable {
+  readonly port: number;
+}
+
+/** How a connection of HTTP/2 without TLS begins (RFC 9113 §3.4); no verb of HTTP/1.1 does. */
+const HTTP2_PREFACE = Buffer.from("PRI");
+
+/** Passes a connection on to the server that its first bytes are for. */
+function route(socket: Socket, http1: Server, onHttp2: (socket: Socket) => void): void {
+  // Until it has said something no server has it: it is closed as one without a request would be.
+  socket.setTimeout(FIRST_BYTE_TIMEOUT_MS, () => socket.destroy());
+  socket.on("error", () => socket.destroy());
+  socket.once("readable", () => {
+    const first = socket.read() as Buffer | null;
+    if (first === null) return;
+    socket.setTimeout(0);
+    socket.unshift(first);
+    const isHttp2 = first.subarray(0, HTTP2_PREFACE.length).equals(HTTP2_PREFACE);
+    if (isHttp2) onHttp2(socket);
+    else http1.emit("connection", socket);
+  });
+}
+
+/** The body within a bound; undefined when it is larger. Rejects when the client breaks off. */
+async function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer | undefined> {
+  const said = Number(request.headers["content-length"] ?? "0");
+  if (said > maxBytes) return undefined;
+  const chunks: Buffer[] = [];
+  let size = 0;
+  for await (const chunk of request as AsyncIterable<Buffer>) {
+    size += chunk.length;
+    if (size > maxBytes) return undefined;
+    chunks.push(chunk);
+  }
+  const [only] = chunks;
+  return chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks, size);
+}
+
+function answerRefusal(response: ServerResponse, refusal: Refusal, close: boolean): void {
+  const body = refusalBody(refusal);
+  response.writeHead(refusal.status, {
+    "Content-Type": "application/json",
+    "Content-Length": Buffer.byteLength(body),
+    ...(close ? { Connection: "close" } : {}),
+  });
+  response.end(body);
+}
+
+async function answerStream(response: ServerResponse, responses: AsyncIterable<Uint8Array>): Promise<void> {
+  for await (const bytes of responses) {
+    if (response.destroyed) return;
+    const isRoom = response.write(Buffer.concat([bytes, STREAM_DELIMITER]));
+    if (!isRoom) await Promise.race([once(response, "drain"), once(response, "close")]);
+  }
+  response.end();
+}
+
+/**
+ * Starts the server of one supplier's endpoints: any verb and path takes a RelayRequest as its body.
+ * @throws AppError PORT_IN_USE
+ */
+export async function startRelayServer(options: RelayServerOptions, modules: RelayServerModules): Promise<RelayServer> {
+  const { handler, log, onUpgrade } = modules;
+  let inFlight = 0;
+  let idle = Promise.withResolvers<void>();
+  const count = (by: 1 | -1): void => {
+    inFlight += by;
+    if (inFlight === 0) idle.resolve();
+    else if (by === 1 && inFlight === 1) idle = Promise.withResolvers<void>();
+  };
+
+  const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
+    const gone = new AbortController();
+    response.on("close", () => {
+      if (!response.writableFinished) gone.abort();
+    });
+    const body = await readBody(request, options.maxRequestBytes);
+    if (body === undefined) return answerRefusal(response, REFUSALS.tooLarge, true);
+    const rpcType = rpcTypeOf(request.headers["rpc-type"]?.toString());
+    const outcome = await handler.handle(body, rpcType, gone.signal);
+    if (outcome.kind === "refused") return answerRefusal(response, outcome.refusal, false);
+    const contentType = request.headers.accept ?? "application/json";
+    if (outcome.kind === "stream") {
+      response.writeHead(200, { "Content-Type": contentType });
+      return answerStream(response, outcome.responses);
+    }
+    response.writeHead(200, { "Content-Type": contentType, "Content-Length": outcome.bytes.length });
+    response.end(outcome.bytes);
+  };
+
+  const server = createServer(
+    { requestTimeout: options.requestTimeoutMs, headersTimeout: options.requestTimeoutMs, maxHeaderSize: 16_384 },
+    (request, response) => {
+      if (handler.isFull) return answerRefusal(response, handler.refuseFull(), true);
+      count(1);
+      serve(request, response)
+        .catch((cause: unknown) => {
+          if (!response.destroyed) log.error({ cause }, "relay failed");
+          response.destroy();
+        })
+        .finally(() => count(-1));
+    },
+  );
+  server.on("upgrade", (request, socket: Socket, head) => {
+    if (onUpgrade === undefined) socket.end("HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+    else onUpgrade(request, socket, head);
+  });
+  const { onHttp2 } = modules;
+  const listener = onHttp2 === undefined ? server : createListener((socket) => route(socket, server, onHttp2));
+  listener.maxConnections = options.maxConnections;
+  listener.listen(options.port, options.host);
+  try {
+    await once(listener, "listening");
+  } catch (cause) {
+    if (!isRecord(cause) || cause.code !== "EADDRINUSE") throw cause;
+    throw new AppError("PORT_IN_USE", {
+      message: `Port ${options.port} is in use: set another in supplier.keys, and stake with it.`,
+      cause,
+    });
+  }
+  const address = listener.address();
+  return {
+    port: typeof address === "object" && address !== null ? address.port : options.port,
+    async [Symbol.asyncDispose]() {
+      const closed = once(listener, "close");
+      listener.close();
+      server.closeIdleConnections();
+      if (inFlight > 0) {
+        const late = AbortSignal.timeout(options.drainTimeoutMs);
+        await Promise.race([idle.promise, once(late, "abort")]);
+      }
+      server.closeAllConnections();
+      await closed;
+    },
+  };
+}

@@ -1,0 +1,291 @@
+import type { Clock, Log, Metrics } from "@turnpike/base";
+import { sha256 } from "@turnpike/crypto";
+import {
+  decodeHttpRequestPayload,
+  decodeRelayRequest,
+  encodeHttpResponsePayload,
+  encodeRelayResponse,
+  type HttpRequestPayload,
+  type HttpResponsePayload,
+  type RelayRequestFields,
+  type RpcType,
+  relayBytes,
+  relayRequestSignBytes,
+  relayResponseDigest,
+} from "@turnpike/protocol";
+import type { HttpBackEnd } from "../backends/back-end.ts";
+import type { ServedSession, SessionKeeper } from "../verification/session-keeper.ts";
+import { RELAYS_IN_FLIGHT, RELAYS_REFUSED, RELAYS_SERVED } from "./metrics.ts";
+import { REFUSALS, type Refusal } from "./refusal.ts";
+import type { RelayCrypto } from "./relay-crypto.ts";
+import type { OpenRelay, RelayRecorder } from "./relay-recorder.ts";
+
+/** A service as this supplier serves it. */
+export interface SuppliedService {
+  readonly backEnds: ReadonlyMap<RpcType, HttpBackEnd>;
+  /** Of relays that do not name one. */
+  readonly defaultRpcType: RpcType;
+  readonly maxConcurrent: number;
+}
+
+/** Options of {@link RelayHandler}. */
+export interface RelayHandlerOptions {
+  readonly services: ReadonlyMap<string, SuppliedService>;
+  /** Relays under way at once, of all services. */
+  readonly maxConcurrent: number;
+  /** Operators whose keys are here. */
+  readonly operators: ReadonlySet<string>;
+}
+
+/** Modules of {@link RelayHandler}. */
+export interface RelayHandlerModules {
+  readonly sessions: SessionKeeper;
+  readonly crypto: RelayCrypto;
+  readonly recorder: RelayRecorder;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly log: Log;
+}
+
+/** A relay that was checked and may be worked on. Exactly one of `finish` and `abandon` is called. */
+export interface AdmittedRelay {
+  readonly session: ServedSession;
+  readonly request: RelayRequestFields;
+  readonly requestBytes: Uint8Array;
+  readonly digest: Uint8Array;
+  readonly open: OpenRelay;
+}
+
+/** What becomes of a relay: bytes of a signed RelayResponse, a stream of such, or why not. */
+export type RelayOutcome =
+  | { readonly kind: "response"; readonly bytes: Uint8Array }
+  | { readonly kind: "stream"; readonly responses: AsyncIterable<Uint8Array> }
+  | { readonly kind: "refused"; readonly refusal: Refusal };
+
+const refused = (refusal: Refusal): RelayOutcome => ({ kind: "refused", refusal });
+
+/**
+ * Serves relays over HTTP: request bytes in, signed response bytes out. The order is what protects the supplier: form,
+ * membership, signature and pay are checked before any work is done, and the relay is in the log before its answer leaves.
+ */
+export class RelayHandler {
+  readonly #options: RelayHandlerOptions;
+  readonly #modules: RelayHandlerModules;
+  readonly #running = new Map<string, number>();
+  #inFlight = 0;
+
+  constructor(options: RelayHandlerOptions, modules: RelayHandlerModules) {
+    this.#options = options;
+    this.#modules = modules;
+  }
+
+  /** True while no further relay is taken: its body need not be read. */
+  get isFull(): boolean {
+    return this.#inFlight >= this.#options.maxConcurrent;
+  }
+
+  /** Counts a relay that was refused unread, and says how. */
+  refuseFull(): Refusal {
+    this.#count("other", REFUSALS.overloaded);
+    return REFUSALS.overloaded;
+  }
+
+  /** @param rpcType of the request's `Rpc-Type`; undefined: the service's default. @param signal aborts when the client has gone */
+  async handle(bytes: Uint8Array, rpcType: RpcType | undefined, signal: AbortSignal): Promise<RelayOutcome> {
+    const startMs = this.#modules.clock.monotonicMs();
+    const request = decodeRelayRequest(bytes);
+    this.#track(1);
+    let outcome: RelayOutcome = refused(REFUSALS.malformed);
+    try {
+      if (request !== undefined) outcome = await this.#serve(request, bytes, rpcType, signal);
+    } finally {
+      this.#track(-1);
+    }
+    const id = request?.header?.serviceId ?? "";
+    // Ids come from strangers: only those that are supplied become labels.
+    const service = this.#options.services.has(id) ? id : "other";
+    if (outcome.kind === "refused") this.#count(service, outcome.refusal);
+    else {
+      const tookMs = this.#modules.clock.monotonicMs() - startMs;
+      this.#modules.metrics.observe(RELAYS_SERVED, tookMs / 1_000, { service });
+    }
+    return outcome;
+  }
+
+  async #serve(
+    request: RelayRequestFields,
+    bytes: Uint8Array,
+    rpcType: RpcType | undefined,
+    signal: AbortSignal,
+  ): Promise<RelayOutcome> {
+    if (request.header === undefined) return refused(REFUSALS.malformed);
+    const call = decodeHttpRequestPayload(request.payload);
+    if (call === undefined || call.method === "") return refused(REFUSALS.malformed);
+    const { serviceId } = request.header;
+    const service = this.#options.services.get(serviceId);
+    if (request.supplierOperatorAddress === "") return refused(REFUSALS.noSupplierAddress);
+    if (service === undefined) return refused(REFUSALS.unknownService(serviceId));
+    const backEnd = service.backEnds.get(rpcType ?? service.defaultRpcType);
+    if (backEnd === undefined) return refused(REFUSALS.unavailable("no_backend", serviceId));
+    if (backEnd.isPaused) return refused(REFUSALS.unavailable("backend_down", serviceId));
+    const running = this.#running.get(serviceId) ?? 0;
+    if (running >= service.maxConcurrent) return refused(REFUSALS.overloaded);
+    this.#running.set(serviceId, running + 1);
+    try {
+      const admitted = await this.admit(request, bytes);
+      if (!admitted.ok) return refused(admitted.refusal);
+      return await this.#forward(admitted.relay, call, backEnd, signal);
+    } finally {
+      this.#running.set(serviceId, (this.#running.get(serviceId) ?? 1) - 1);
+    }
+  }
+
+  /** Checks a relay's session, signature and pay, and opens it in the session's log. */
+  async admit(
+    request: RelayRequestFields,
+    requestBytes: Uint8Array,
+  ): Promise<{ readonly ok: true; readonly relay: AdmittedRelay } | { readonly ok: false; readonly refusal: Refusal }> {
+    const no = (refusal: Refusal) => ({ ok: false, refusal }) as const;
+    const { header, supplierOperatorAddress: operator, signature } = request;
+    if (header === undefined) return no(REFUSALS.malformed);
+    if (!this.#options.operators.has(operator)) return no(REFUSALS.unknownSupplier(operator));
+    if (signature.length === 0) return no(REFUSALS.missingSignature);
+    const admission = await this.#modules.sessions.admit(header, operator);
+    if (!admission.ok) return no(admission.refusal);
+    const { session } = admission;
+    const digest = relayRequestSignBytes(requestBytes);
+    if (digest === undefined) return no(REFUSALS.malformed);
+    const { crypto, sessions, recorder } = this.#modules;
+    let verdict = await crypto.verifyRing(digest, signature, session.ringKeys);
+    if (!verdict.ok && verdict.fault === "stranger" && (await sessions.renewRing(session))) {
+      verdict = await crypto.verifyRing(digest, signature, session.ringKeys);
+    }
+    if (!verdict.ok) return no(REFUSALS.badSignature(verdict.fault ?? "signature"));
+    if (!session.seen.add(digest)) return no(REFUSALS.replayed);
+    if (!session.budget.acquire()) {
+      session.seen.delete(digest);
+      return no(REFUSALS.overLimit);
+    }
+    const open = recorder.open(session);
+    if (open === undefined) {
+      this.#release(session, digest);
+      return no(REFUSALS.sessionSealed(header.sessionEndBlockHeight));
+    }
+    return { ok: true, relay: { session, request, requestBytes, digest, open } };
+  }
+
+  async #forward(
+    relay: AdmittedRelay,
+    call: HttpRequestPayload,
+    backEnd: HttpBackEnd,
+    signal: AbortSignal,
+  ): Promise<RelayOutcome> {
+    const { session } = relay;
+    const { serviceId, applicationAddress } = session.header;
+    const parties = { operatorAddress: session.operatorAddress, serviceId, applicationAddress };
+    const result = await backEnd.ask(call, parties, signal).catch((cause: unknown) => {
+      this.#modules.log.error({ cause, serviceId }, "the back-end could not be asked");
+      return { kind: "unreachable" } as const;
+    });
+    switch (result.kind) {
+      case "answer":
+        if (result.answer.statusCode >= 500)
+          return this.abandon(relay, REFUSALS.backendError(result.answer.statusCode));
+        return this.finish(relay, encodeHttpResponsePayload(result.answer));
+      case "stream":
+        return { kind: "stream", responses: this.#stream(relay, result.head, result.body) };
+      case "bad-path":
+        return this.abandon(relay, REFUSALS.malformed);
+      case "down":
+        return this.abandon(relay, REFUSALS.unavailable("backend_down", serviceId));
+      case "timeout":
+        return this.abandon(relay, REFUSALS.backendTimeout);
+      case "too-large":
+        return this.abandon(relay, REFUSALS.answerTooLarge);
+      case "unreachable":
+        return this.abandon(relay, REFUSALS.backendUnreachable);
+    }
+  }
+
+  /** Signs a payload as the relay's answer, and has it in the log before the answer is given. */
+  async finish(relay: AdmittedRelay, payload: Uint8Array): Promise<RelayOutcome> {
+    const bytes = await this.sign(relay.session, payload);
+    const recorded = await this.#record(relay, bytes);
+    relay.open[Symbol.dispose]();
+    if (recorded === undefined) return { kind: "response", bytes };
+    this.#release(relay.session, relay.digest);
+    return refused(recorded);
+  }
+
+  /** Bytes of a signed RelayResponse. */
+  async sign(session: ServedSession, payload: Uint8Array): Promise<Uint8Array> {
+    const fields = {
+      header: session.header,
+      signature: new Uint8Array(0),
+      payload,
+      error: undefined,
+      payloadHash: sha256(payload),
+    };
+    const signature = await this.#modules.crypto.signResponse(session.operatorAddress, relayResponseDigest(fields));
+    return encodeRelayResponse({ ...fields, signature });
+  }
+
+  /** Ends a relay without an answer: nothing is counted, and its request may be sent again. */
+  abandon(relay: AdmittedRelay, refusal: Refusal): RelayOutcome {
+    relay.open[Symbol.dispose]();
+    this.#release(relay.session, relay.digest);
+    return refused(refusal);
+  }
+
+  /** Undefined when it is in the log, or too easy to count; else why the answer must not leave. */
+  async #record(relay: AdmittedRelay, responseBytes: Uint8Array): Promise<Refusal | undefined> {
+    const { session } = relay;
+    const mined = relayBytes(relay.requestBytes, responseBytes);
+    if (mined === undefined) return REFUSALS.malformed;
+    const recorded = await relay.open.record(mined);
+    if (recorded === "sealed") return REFUSALS.sessionSealed(session.header.sessionEndBlockHeight);
+    if (recorded === "failed") return REFUSALS.unavailable("log_failed", session.header.serviceId);
+    return undefined;
+  }
+
+  /** Each part of a stream is a response of its own; the first one is the relay that is counted. */
+  async *#stream(
+    relay: AdmittedRelay,
+    head: Omit<HttpResponsePayload, "body">,
+    body: AsyncIterable<Uint8Array>,
+  ): AsyncGenerator<Uint8Array, void, undefined> {
+    let isCounted = false;
+    try {
+      for await (const chunk of body) {
+        const bytes = await this.sign(relay.session, encodeHttpResponsePayload({ ...head, body: chunk }));
+        if (!isCounted) {
+          const fault = await this.#record(relay, bytes);
+          if (fault !== undefined) {
+            this.#count(relay.session.header.serviceId, fault);
+            return;
+          }
+          isCounted = true;
+        }
+        yield bytes;
+      }
+    } finally {
+      relay.open[Symbol.dispose]();
+      if (!isCounted) this.#release(relay.session, relay.digest);
+    }
+  }
+
+  #track(by: 1 | -1): void {
+    this.#inFlight += by;
+    this.#modules.metrics.set(RELAYS_IN_FLIGHT, this.#inFlight);
+  }
+
+  #release(session: ServedSession, digest: Uint8Array): void {
+    session.budget.release();
+    session.seen.delete(digest);
+  }
+
+  #count(service: string, { reason }: Refusal): void {
+    this.#modules.metrics.count(RELAYS_REFUSED, { service, reason });
+    this.#modules.log.debug({ reason, service }, "relay refused");
+  }
+}

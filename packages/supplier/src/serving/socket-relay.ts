@@ -1,0 +1,277 @@
+import type { IncomingMessage } from "node:http";
+import type { Duplex } from "node:stream";
+import type { Log, Metrics } from "@turnpike/base";
+import type { ChainHead } from "@turnpike/chain-client";
+import { sha256 } from "@turnpike/crypto";
+import {
+  decodeRelayRequest,
+  encodeHttpResponsePayload,
+  encodeRelayResponse,
+  relayBytes,
+  relayResponseDigest,
+} from "@turnpike/protocol";
+import { type RawData, WebSocket, WebSocketServer } from "ws";
+import type { ServedSession } from "../verification/session-keeper.ts";
+import { RELAYS_REFUSED, SOCKETS_OPEN } from "./metrics.ts";
+import type { Refusal } from "./refusal.ts";
+import type { RelayCrypto } from "./relay-crypto.ts";
+import type { RelayHandler } from "./relay-handler.ts";
+import type { RelayRecorder } from "./relay-recorder.ts";
+
+/** Close codes that gateways know (interop: WebSocket). */
+export const CLOSE = { sessionExpired: 4000, validationFailed: 4001, stakeLimit: 4002, backEndGone: 1011 } as const;
+
+/** A back-end over WebSocket. */
+export interface SocketBackEnd {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+}
+
+/** Options of {@link SocketRelays}. */
+export interface SocketRelaysOptions {
+  /** By service id. */
+  readonly backEnds: ReadonlyMap<string, SocketBackEnd>;
+  readonly maxFrameBytes: number;
+  readonly maxSockets: number;
+  /** Time for a connection to the back-end. */
+  readonly connectTimeoutMs: number;
+  /** Bytes that may wait for a client that reads slowly; then its back-end is not read. */
+  readonly maxWaitingBytes: number;
+}
+
+/** Modules of {@link SocketRelays}. */
+export interface SocketRelaysModules {
+  readonly handler: RelayHandler;
+  readonly crypto: RelayCrypto;
+  readonly recorder: RelayRecorder;
+  readonly head: Pick<ChainHead, "newest" | "onBlock">;
+  readonly metrics: Metrics;
+  readonly log: Log;
+}
+
+function bytesOf(data: RawData): Uint8Array {
+  if (Array.isArray(data)) return Buffer.concat(data);
+  return data instanceof ArrayBuffer ? new Uint8Array(data) : data;
+}
+
+/**
+ * Relays over WebSocket: each frame of a client is a RelayRequest, each frame of the back-end a signed RelayResponse, and
+ * each of these is one relay. The opcode goes through, so a text frame may hold protobuf.
+ */
+export class SocketRelays implements AsyncDisposable {
+  readonly #options: SocketRelaysOptions;
+  readonly #modules: SocketRelaysModules;
+  readonly #server: WebSocketServer;
+  readonly #open = new Set<SocketRelay>();
+  readonly #blocks: Disposable;
+
+  constructor(options: SocketRelaysOptions, modules: SocketRelaysModules) {
+    this.#options = options;
+    this.#modules = modules;
+    this.#server = new WebSocketServer({
+      noServer: true,
+      maxPayload: options.maxFrameBytes,
+      perMessageDeflate: false,
+      skipUTF8Validation: true,
+    });
+    this.#blocks = modules.head.onBlock(({ heightBlocks }) => {
+      for (const relay of [...this.#open]) relay.onHeight(heightBlocks);
+    });
+  }
+
+  /** Takes a connection, or refuses it with an HTTP status. */
+  upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+    const id = request.headers["target-service-id"]?.toString() ?? "";
+    const backEnd = this.#options.backEnds.get(id);
+    const refuse = (status: string): void => {
+      socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
+    };
+    if (backEnd === undefined || this.#open.size >= this.#options.maxSockets) {
+      refuse(backEnd === undefined ? "404 Not Found" : "503 Service Unavailable");
+      return;
+    }
+    this.#server.handleUpgrade(request, socket, head, (client) => {
+      const relay = new SocketRelay(client, backEnd, id, this.#options, {
+        ...this.#modules,
+        ended: () => {
+          this.#open.delete(relay);
+          this.#modules.metrics.set(SOCKETS_OPEN, this.#open.size);
+        },
+      });
+      this.#open.add(relay);
+      this.#modules.metrics.set(SOCKETS_OPEN, this.#open.size);
+    });
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#blocks[Symbol.dispose]();
+    await Promise.all([...this.#open].map((relay) => relay.end(1001, "supplier stops")));
+    this.#server.close();
+  }
+}
+
+/** One client's connection and the one to its back-end. */
+class SocketRelay {
+  readonly #client: WebSocket;
+  readonly #backEnd: WebSocket;
+  readonly #serviceId: string;
+  readonly #options: SocketRelaysOptions;
+  readonly #modules: SocketRelaysModules & { readonly ended: () => void };
+  /** Frames are handled one after the other in each direction, as signing does not keep their order. */
+  #fromClient: Promise<void> = Promise.resolve();
+  #toClient: Promise<void> = Promise.resolve();
+  #waiting = 0;
+  #session: ServedSession | undefined;
+  /** The newest request: what the back-end sends is an answer to it. */
+  #requestBytes: Uint8Array | undefined;
+  #isOver = false;
+
+  constructor(
+    client: WebSocket,
+    { url, headers }: SocketBackEnd,
+    serviceId: string,
+    options: SocketRelaysOptions,
+    modules: SocketRelaysModules & { readonly ended: () => void },
+  ) {
+    this.#client = client;
+    this.#serviceId = serviceId;
+    this.#options = options;
+    this.#modules = modules;
+    this.#backEnd = new WebSocket(url, {
+      headers,
+      handshakeTimeout: options.connectTimeoutMs,
+      maxPayload: options.maxFrameBytes,
+      perMessageDeflate: false,
+      skipUTF8Validation: true,
+    });
+    const opened = new Promise<void>((resolve) => this.#backEnd.once("open", () => resolve()));
+    this.#fromClient = opened;
+    client.on("message", (data, isBinary) => this.#onClientFrame(bytesOf(data), isBinary));
+    client.on("close", () => void this.end(1000, "client closed"));
+    client.on("error", () => void this.end(1002, "protocol error"));
+    this.#backEnd.on("message", (data, isBinary) => this.#onBackEndFrame(bytesOf(data), isBinary));
+    this.#backEnd.on("close", () => void this.end(CLOSE.backEndGone, "backend closed"));
+    this.#backEnd.on("error", (cause) => {
+      this.#modules.log.warn({ service: serviceId, cause: cause.message }, "the back-end's WebSocket failed");
+      void this.end(CLOSE.backEndGone, "backend error");
+    });
+  }
+
+  /** Ends it once the session is over: grace is for requests, not for connections. */
+  onHeight(heightBlocks: bigint): void {
+    const session = this.#session;
+    if (session === undefined || heightBlocks <= session.header.sessionEndBlockHeight || this.#isOver) return;
+    this.#toClient = this.#toClient.then(() => this.#expire(session));
+  }
+
+  async end(code: number, reason: string): Promise<void> {
+    if (this.#isOver) return;
+    this.#isOver = true;
+    this.#modules.ended();
+    this.#client.close(code, reason);
+    if (this.#backEnd.readyState === WebSocket.CONNECTING) this.#backEnd.terminate();
+    else this.#backEnd.close(1001, "session ended");
+    await Promise.resolve();
+  }
+
+  #onClientFrame(bytes: Uint8Array, isBinary: boolean): void {
+    // What waits here came from one client that does not wait for answers: it is not read until there is room.
+    this.#waiting += bytes.length;
+    if (this.#waiting > this.#options.maxWaitingBytes) this.#client.pause();
+    this.#fromClient = this.#fromClient
+      .then(() => this.#forward(bytes, isBinary))
+      .catch((cause: unknown) => {
+        this.#modules.log.error({ cause }, "a WebSocket relay failed");
+        return this.end(1011, "internal error");
+      })
+      .finally(() => {
+        this.#waiting -= bytes.length;
+        if (this.#waiting <= this.#options.maxWaitingBytes) this.#client.resume();
+      });
+  }
+
+  async #forward(bytes: Uint8Array, isBinary: boolean): Promise<void> {
+    if (this.#isOver) return;
+    const request = decodeRelayRequest(bytes);
+    if (request?.header?.serviceId !== this.#serviceId) return this.end(CLOSE.validationFailed, "validation failed");
+    const admitted = await this.#modules.handler.admit(request, bytes);
+    if (!admitted.ok) return this.#refuse(admitted.refusal);
+    // Work is counted by what the back-end sends: the request itself is none.
+    admitted.relay.open[Symbol.dispose]();
+    admitted.relay.session.budget.release();
+    this.#session = admitted.relay.session;
+    this.#requestBytes = bytes;
+    this.#backEnd.send(request.payload, { binary: isBinary });
+  }
+
+  #refuse({ reason, error }: Refusal): Promise<void> {
+    this.#modules.metrics.count(RELAYS_REFUSED, { service: this.#serviceId, reason });
+    if (reason === "over_limit") return this.end(CLOSE.stakeLimit, "stake limit reached");
+    if (reason === "session_expired" || reason === "session_sealed") {
+      return this.end(CLOSE.sessionExpired, "session expired");
+    }
+    // A close frame has room for 123 bytes.
+    return this.end(CLOSE.validationFailed, error.slice(0, 120));
+  }
+
+  #onBackEndFrame(payload: Uint8Array, isBinary: boolean): void {
+    this.#toClient = this.#toClient
+      .then(() => this.#answer(payload, isBinary))
+      .catch((cause: unknown) => {
+        this.#modules.log.error({ cause }, "a WebSocket relay failed");
+        return this.end(1011, "internal error");
+      });
+  }
+
+  async #answer(payload: Uint8Array, isBinary: boolean): Promise<void> {
+    const session = this.#session;
+    const requestBytes = this.#requestBytes;
+    // A back-end that speaks before it is asked answers no relay.
+    if (this.#isOver || session === undefined || requestBytes === undefined) return;
+    if (!session.budget.acquire()) return this.end(CLOSE.stakeLimit, "stake limit reached");
+    const open = this.#modules.recorder.open(session);
+    if (open === undefined) {
+      session.budget.release();
+      return this.#expire(session);
+    }
+    try {
+      const bytes = await this.#modules.handler.sign(session, payload);
+      const relay = relayBytes(requestBytes, bytes);
+      const recorded = relay === undefined ? "failed" : await open.record(relay);
+      if (recorded === "sealed") return await this.#expire(session);
+      if (recorded === "failed") return await this.end(1011, "service temporarily unavailable");
+      await this.#send(bytes, isBinary);
+    } finally {
+      open[Symbol.dispose]();
+    }
+  }
+
+  async #send(bytes: Uint8Array, isBinary: boolean): Promise<void> {
+    if (this.#client.readyState !== WebSocket.OPEN) return;
+    const sent = new Promise<void>((resolve) => this.#client.send(bytes, { binary: isBinary }, () => resolve()));
+    if (this.#client.bufferedAmount <= this.#options.maxWaitingBytes) return;
+    this.#backEnd.pause();
+    await sent;
+    this.#backEnd.resume();
+  }
+
+  /** Says in a last response that the session is over, and closes. */
+  async #expire(session: ServedSession): Promise<void> {
+    if (this.#isOver) return;
+    const payload = encodeHttpResponsePayload({
+      statusCode: 410,
+      headers: [["Content-Type", ["application/json"]]],
+      body: Buffer.from('{"error":"session expired"}'),
+    });
+    const fields = {
+      header: session.header,
+      signature: new Uint8Array(0),
+      payload,
+      error: { codespace: "relayer_proxy", code: 410, description: "session expired", message: "session expired" },
+      payloadHash: sha256(payload),
+    };
+    const signature = await this.#modules.crypto.signResponse(session.operatorAddress, relayResponseDigest(fields));
+    await this.#send(encodeRelayResponse({ ...fields, signature }), true);
+    await this.end(CLOSE.sessionExpired, "session expired");
+  }
+}

@@ -1,0 +1,146 @@
+import type { Clock, Log, Metrics } from "@turnpike/base";
+import type { ChainHead, PocketQueries } from "@turnpike/chain-client";
+import type { RpcType } from "@turnpike/protocol";
+import { HttpBackEnd } from "./backends/back-end.ts";
+import { GrpcRelays } from "./serving/grpc-server.ts";
+import { type RelayServer, startRelayServer } from "./serving/http-server.ts";
+import type { RelayCrypto } from "./serving/relay-crypto.ts";
+import { RelayHandler, type SuppliedService } from "./serving/relay-handler.ts";
+import type { RelayRecorder } from "./serving/relay-recorder.ts";
+import { type SocketBackEnd, SocketRelays } from "./serving/socket-relay.ts";
+import { SessionKeeper } from "./verification/session-keeper.ts";
+
+/** A back-end of a service, as the operator names it. */
+export interface BackEndConfig {
+  readonly url: string;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** A service that is supplied. */
+export interface ServiceConfig {
+  readonly backEnds: Readonly<Partial<Record<RpcType, BackEndConfig>>>;
+  readonly defaultRpcType: RpcType;
+  readonly timeoutMs: number;
+  readonly maxAnswerBytes: number;
+  readonly maxConcurrent: number;
+}
+
+/** An operator whose relays are served on a port of its own. */
+export interface OperatorListener {
+  /** Bech32 address of the operator. */
+  readonly address: string;
+  readonly port: number;
+}
+
+/** Options of {@link serveRelays}. */
+export interface ServeRelaysOptions {
+  readonly host: string;
+  readonly operators: readonly OperatorListener[];
+  readonly services: Readonly<Record<string, ServiceConfig>>;
+  readonly maxRequestBytes: number;
+  readonly maxConcurrent: number;
+  readonly maxConnections: number;
+  readonly requestTimeoutMs: number;
+  readonly drainTimeoutMs: number;
+  /** Of settlement, in millionths of a claim: the part of the application's stake that is not paid out as claimed. */
+  readonly inflationMillionths: bigint;
+}
+
+/** Modules of {@link serveRelays}. */
+export interface ServeRelaysModules {
+  readonly queries: PocketQueries;
+  readonly head: ChainHead;
+  readonly crypto: RelayCrypto;
+  readonly recorder: RelayRecorder;
+  /** Relays of a session in an operator's log, after a restart. */
+  readonly servedBefore: (operatorAddress: string, sessionId: string) => bigint;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+  readonly log: Log;
+}
+
+/** Relay servers that listen. */
+export interface ServedRelays extends AsyncDisposable {
+  /** By operator. */
+  readonly ports: ReadonlyMap<string, number>;
+}
+
+const MAX_SESSIONS = 4_096;
+const MAX_SEEN_REQUESTS = 1_000_000;
+const MAX_SOCKETS = 4_096;
+const MAX_WAITING_BYTES = 4_194_304;
+const CONNECT_TIMEOUT_MS = 10_000;
+
+const isHttp = (rpcType: string): boolean => rpcType !== "websocket";
+
+/**
+ * Serves the relays of several operators, over HTTP, WebSocket and gRPC on each one's port.
+ * @throws AppError PORT_IN_USE
+ */
+export async function serveRelays(options: ServeRelaysOptions, modules: ServeRelaysModules): Promise<ServedRelays> {
+  const { queries, head, crypto, recorder, clock, metrics, log } = modules;
+  await using stack = new AsyncDisposableStack();
+  const services = new Map<string, SuppliedService>();
+  const socketBackEnds = new Map<string, SocketBackEnd>();
+  for (const [serviceId, service] of Object.entries(options.services)) {
+    const backEnds = new Map<RpcType, HttpBackEnd>();
+    for (const [name, { url, headers = {} }] of Object.entries(service.backEnds)) {
+      const rpcType = name as RpcType;
+      if (!isHttp(rpcType)) {
+        socketBackEnds.set(serviceId, { url: url.replace(/^http/, "ws"), headers });
+        continue;
+      }
+      const { timeoutMs, maxAnswerBytes } = service;
+      const backEnd = new HttpBackEnd({ serviceId, rpcType, url, headers, timeoutMs, maxAnswerBytes }, { clock });
+      backEnds.set(rpcType, stack.use(backEnd));
+    }
+    services.set(serviceId, {
+      backEnds,
+      defaultRpcType: service.defaultRpcType,
+      maxConcurrent: service.maxConcurrent,
+    });
+  }
+  const sessions = new SessionKeeper(
+    {
+      maxSessions: MAX_SESSIONS,
+      maxSeenRequests: MAX_SEEN_REQUESTS,
+      inflationMillionths: options.inflationMillionths,
+    },
+    { queries, head, servedBefore: modules.servedBefore },
+  );
+  const operators = new Set(options.operators.map(({ address }) => address));
+  const { maxConcurrent, maxRequestBytes } = options;
+  const handler = new RelayHandler(
+    { services, operators, maxConcurrent },
+    { sessions, crypto, recorder, clock, metrics, log },
+  );
+  const sockets = stack.use(
+    new SocketRelays(
+      {
+        backEnds: socketBackEnds,
+        maxFrameBytes: maxRequestBytes,
+        maxSockets: MAX_SOCKETS,
+        connectTimeoutMs: CONNECT_TIMEOUT_MS,
+        maxWaitingBytes: MAX_WAITING_BYTES,
+      },
+      { handler, crypto, recorder, head, metrics, log },
+    ),
+  );
+  const grpc = stack.use(new GrpcRelays({ maxRequestBytes }, { handler }));
+  const ports = new Map<string, number>();
+  for (const { address, port } of options.operators) {
+    const server: RelayServer = await startRelayServer(
+      { ...options, port },
+      {
+        handler,
+        onHttp2: (socket) => grpc.accept(socket),
+        onUpgrade: (request, socket, first) => sockets.upgrade(request, socket, first),
+        log,
+      },
+    );
+    stack.use(server);
+    ports.set(address, server.port);
+  }
+  const owned = stack.move();
+  return { ports, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+}

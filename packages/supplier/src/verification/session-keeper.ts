@@ -1,0 +1,222 @@
+import type { ChainHead, PocketQueries } from "@turnpike/chain-client";
+import type { application, session as sessions, shared } from "@turnpike/proto";
+import { isGracePeriodOver, numPendingSessions, type SessionHeader } from "@turnpike/protocol";
+import { claimableRelays, SessionBudget } from "../metering/session-budget.ts";
+import { REFUSALS, type Refusal } from "../serving/refusal.ts";
+import { ringKeys } from "./ring-keys.ts";
+import { SeenRequests } from "./seen-requests.ts";
+
+/** Options of {@link SessionKeeper}. */
+export interface SessionKeeperOptions {
+  /** Most sessions that are kept, of all operators together; the one that was not used for longest goes first. */
+  readonly maxSessions: number;
+  /** Most requests of one session that are remembered, to refuse repeated ones: more are refused. */
+  readonly maxSeenRequests: number;
+  /** Share that settlement mints on top of each claim, in millionths, as an upper bound. */
+  readonly inflationMillionths: bigint;
+}
+
+/** Modules of {@link SessionKeeper}. */
+export interface SessionKeeperModules {
+  readonly queries: PocketQueries;
+  readonly head: Pick<ChainHead, "newest">;
+  /** Relays of a session that an operator has in its log already, after a restart. */
+  readonly servedBefore: (operatorAddress: string, sessionId: string) => bigint;
+}
+
+/** A session that an operator serves, as the chain has it. */
+export interface ServedSession {
+  readonly operatorAddress: string;
+  readonly header: SessionHeader;
+  /** Compute units of one relay, at the session's start. */
+  readonly computeUnitsPerRelay: bigint;
+  readonly params: shared.Params;
+  /** Compressed keys that may sign. They grow when the application delegates to another gateway. */
+  ringKeys: readonly Uint8Array[];
+  readonly budget: SessionBudget;
+  readonly seen: SeenRequests;
+}
+
+/** A session to serve, or why it is not served. */
+export type Admission =
+  | { readonly ok: true; readonly session: ServedSession }
+  | { readonly ok: false; readonly refusal: Refusal };
+
+const refused = (refusal: Refusal): Admission => ({ ok: false, refusal });
+
+/** No session is longer, and no chain higher: what says so was made up. */
+const LONGEST_SESSION_BLOCKS = 1_000_000n;
+const HIGHEST_BLOCK = 1n << 53n;
+
+const isSameHeader = (a: SessionHeader, b: SessionHeader): boolean =>
+  a.applicationAddress === b.applicationAddress &&
+  a.serviceId === b.serviceId &&
+  a.sessionId === b.sessionId &&
+  a.sessionStartBlockHeight === b.sessionStartBlockHeight &&
+  a.sessionEndBlockHeight === b.sessionEndBlockHeight;
+
+function headerOf(found: sessions.Session): SessionHeader | undefined {
+  const { header } = found;
+  return header === undefined
+    ? undefined
+    : {
+        applicationAddress: header.applicationAddress,
+        serviceId: header.serviceId,
+        sessionId: header.sessionId,
+        sessionStartBlockHeight: header.sessionStartBlockHeight,
+        sessionEndBlockHeight: header.sessionEndBlockHeight,
+      };
+}
+
+/**
+ * The sessions that the operators of this process are in. A relay's header is held against the chain's own session, once
+ * for each session and operator; after that nothing is asked on a relay's way.
+ */
+export class SessionKeeper {
+  readonly #options: SessionKeeperOptions;
+  readonly #modules: SessionKeeperModules;
+  readonly #sessions = new Map<string, ServedSession>();
+  readonly #flights = new Map<string, Promise<Admission>>();
+
+  constructor(options: SessionKeeperOptions, modules: SessionKeeperModules) {
+    this.#options = options;
+    this.#modules = modules;
+  }
+
+  /** The session of a relay, when it is one that this operator may serve now. */
+  async admit(header: SessionHeader, operatorAddress: string): Promise<Admission> {
+    const { sessionStartBlockHeight: start, sessionEndBlockHeight: end } = header;
+    if (start < 1n || end < start || end > HIGHEST_BLOCK || end - start > LONGEST_SESSION_BLOCKS) {
+      return refused(REFUSALS.implausibleHeights);
+    }
+    const name = `${operatorAddress} ${header.sessionId}`;
+    const kept = this.#sessions.get(name);
+    if (kept !== undefined) {
+      this.#sessions.delete(name);
+      this.#sessions.set(name, kept);
+      return this.#current(kept, header);
+    }
+    const key = `${name} ${header.applicationAddress} ${header.serviceId} ${start}`;
+    let flight = this.#flights.get(key);
+    if (flight === undefined) {
+      flight = this.#load(header, operatorAddress).finally(() => this.#flights.delete(key));
+      this.#flights.set(key, flight);
+    }
+    const found = await flight;
+    return found.ok ? this.#current(found.session, header) : found;
+  }
+
+  /** Asks who may sign for the session's application now. True when there are keys that were not known before. */
+  async renewRing(session: ServedSession): Promise<boolean> {
+    const { header } = session;
+    const answer = await this.#modules.queries.application(header.applicationAddress, { fresh: true });
+    if (!answer.ok) return false;
+    const found = await ringKeys(answer.value, header.sessionEndBlockHeight, this.#modules.queries);
+    if (!found.ok) return false;
+    const known = new Set(session.ringKeys.map((key) => Buffer.from(key).toString("hex")));
+    const fresh = found.keys.filter((key) => !known.has(Buffer.from(key).toString("hex")));
+    // Who could sign when the session began still may: an undelegated gateway stays in the ring to its end.
+    if (fresh.length > 0) session.ringKeys = [...session.ringKeys, ...fresh];
+    return fresh.length > 0;
+  }
+
+  /** Drops a session whose relays are claimed. */
+  drop(operatorAddress: string, sessionId: string): void {
+    this.#sessions.delete(`${operatorAddress} ${sessionId}`);
+  }
+
+  #current(session: ServedSession, header: SessionHeader): Admission {
+    if (!isSameHeader(session.header, header)) return refused(REFUSALS.headerMismatch);
+    const height = this.#modules.head.newest?.heightBlocks;
+    if (height !== undefined && isGracePeriodOver(session.params, header.sessionEndBlockHeight, height)) {
+      return refused(REFUSALS.sessionExpired(header.sessionEndBlockHeight, height));
+    }
+    return { ok: true, session };
+  }
+
+  async #load(header: SessionHeader, operatorAddress: string): Promise<Admission> {
+    const { queries, head } = this.#modules;
+    const { applicationAddress, serviceId, sessionStartBlockHeight: start, sessionEndBlockHeight: end } = header;
+    const height = head.newest?.heightBlocks;
+    if (height === undefined) return refused(REFUSALS.unavailable("chain_unreachable", serviceId));
+    if (start > height) {
+      const text = `block height ${start} is ahead of the last committed block height ${height}`;
+      return refused(REFUSALS.chainRefused("session_ahead", text));
+    }
+    const params = await queries.sharedParamsAt(start);
+    if (!params.ok) return refused(REFUSALS.unavailable("chain_unreachable", serviceId));
+    if (isGracePeriodOver(params.value, end, height)) return refused(REFUSALS.sessionExpired(end, height));
+    const found = await queries.session(applicationAddress, serviceId, start);
+    if (!found.ok) {
+      return refused(
+        found.fault === "refused"
+          ? REFUSALS.chainRefused("unknown_application", found.text)
+          : REFUSALS.unavailable("chain_unreachable", serviceId),
+      );
+    }
+    const own = headerOf(found.value);
+    const { application: applicationRecord } = found.value;
+    if (own === undefined || applicationRecord === undefined) {
+      return refused(REFUSALS.unavailable("chain_unreachable", serviceId));
+    }
+    if (own.sessionId !== header.sessionId) return refused(REFUSALS.sessionMismatch(own.sessionId, header.sessionId));
+    if (!isSameHeader(own, header)) return refused(REFUSALS.headerMismatch);
+    if (!found.value.suppliers.some((supplier) => supplier.operatorAddress === operatorAddress)) {
+      return refused(REFUSALS.notInSession(operatorAddress));
+    }
+    return this.#open(own, operatorAddress, {
+      application: applicationRecord,
+      suppliers: found.value.suppliers.length,
+      params: params.value,
+    });
+  }
+
+  async #open(
+    header: SessionHeader,
+    operatorAddress: string,
+    facts: {
+      readonly application: application.Application;
+      readonly suppliers: number;
+      readonly params: shared.Params;
+    },
+  ): Promise<Admission> {
+    const { queries, servedBefore } = this.#modules;
+    const { serviceId, sessionStartBlockHeight: start, sessionEndBlockHeight: end, sessionId } = header;
+    const [units, ring] = await Promise.all([
+      queries.computeUnitsAt(serviceId, start),
+      ringKeys(facts.application, end, queries),
+    ]);
+    if (!units.ok) return refused(REFUSALS.unavailable("chain_unreachable", serviceId));
+    if (!ring.ok) {
+      return refused(
+        ring.fault === "refused"
+          ? REFUSALS.ringKeyMissing(ring.text)
+          : REFUSALS.unavailable("chain_unreachable", serviceId),
+      );
+    }
+    const { stake, perSessionSpendLimit } = facts.application;
+    const limitRelays = claimableRelays({
+      applicationStakeUpokt: BigInt(stake?.amount ?? "0"),
+      perSessionSpendLimitUpokt: perSessionSpendLimit === undefined ? undefined : BigInt(perSessionSpendLimit.amount),
+      pendingSessions: numPendingSessions(facts.params),
+      suppliers: facts.suppliers,
+      inflationMillionths: this.#options.inflationMillionths,
+      computeUnitsPerRelay: units.value,
+      computeUnitsToTokensMultiplier: facts.params.computeUnitsToTokensMultiplier,
+      computeUnitCostGranularity: facts.params.computeUnitCostGranularity,
+    });
+    const session: ServedSession = {
+      operatorAddress,
+      header,
+      computeUnitsPerRelay: units.value,
+      params: facts.params,
+      ringKeys: ring.keys,
+      budget: new SessionBudget(limitRelays, servedBefore(operatorAddress, sessionId)),
+      seen: new SeenRequests(this.#options.maxSeenRequests),
+    };
+    this.#sessions.set(`${operatorAddress} ${sessionId}`, session);
+    const [oldest] = this.#sessions.keys();
+    if (oldest !== undefined && this.#sessions.size > this.#options.maxSessions) this.#sessions.delete(oldest);
+    return { ok: true, session };
+  }
+}
