@@ -91,7 +91,8 @@ export class SessionKeeper {
     }
     const name = `${operatorAddress} ${header.sessionId}`;
     const kept = this.#sessions.get(name);
-    if (kept !== undefined) {
+    // Another application or service with the id of a session that is known: the chain says what is wrong with it.
+    if (kept !== undefined && kept.header.applicationAddress === header.applicationAddress) {
       this.#sessions.delete(name);
       this.#sessions.set(name, kept);
       return this.#current(kept, header);

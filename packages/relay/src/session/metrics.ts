@@ -1,0 +1,36 @@
+import type { MetricSpec } from "@turnpike/base";
+
+/** Sessions that can be used now, one an application. */
+export const SESSIONS: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_relay_sessions",
+  help: "Sessions of the relay protocol that are in use, by service",
+  labels: ["service"],
+};
+
+/** Questions for a session: ok, refused, unreachable, busy or not-ours. */
+export const SESSION_LOADS: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_relay_session_loads_total",
+  help: "Sessions asked of the chain, by service and result",
+  labels: ["service", "result"],
+};
+
+/** How many blocks of a session had passed when it came into use. */
+export const SESSION_AGE: MetricSpec = {
+  kind: "histogram",
+  name: "turnpike_relay_session_age_blocks",
+  help: "Blocks of a session that had passed when it came into use",
+  buckets: [0, 1, 2, 3, 5, 10, 20, 60],
+};
+
+/** Relays that were signed and sent, by what for. Each is paid for by the application when it is answered. */
+export const SIGNED_RELAYS: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_relay_signed_total",
+  help: "Signed relays by service, purpose and result",
+  labels: ["service", "purpose", "result"],
+};
+
+/** Metrics of sessions. */
+export const SESSION_METRICS: readonly MetricSpec[] = [SESSIONS, SESSION_LOADS, SESSION_AGE, SIGNED_RELAYS];

@@ -1,0 +1,248 @@
+import type { Clock, Log, Metrics } from "@turnpike/base";
+import type { ChainHead, PocketQueries } from "@turnpike/chain-client";
+import { type GatewaySession, loadSession } from "./gateway-session.ts";
+import { SESSION_AGE, SESSION_LOADS, SESSIONS } from "./metrics.ts";
+import type { SigningKey } from "./signing-keys.ts";
+
+/** Options of {@link SessionSource}. */
+export interface SessionSourceOptions {
+  /** Of the staked gateway: every application that is delegated to it is used. */
+  readonly gatewayKey: SigningKey | undefined;
+  readonly applicationKeys: readonly SigningKey[];
+  /** Blocks between looks at which applications there are. */
+  readonly renewBlocks: bigint;
+  /** Longest pause before the sessions after a boundary are asked for: not all gateways at once. */
+  readonly maxJitterMs: number;
+}
+
+/** Modules of {@link SessionSource}. */
+export interface SessionSourceModules {
+  readonly queries: PocketQueries;
+  readonly head: ChainHead;
+  readonly clock: Clock;
+  /** 0 to 1, for the jitter. */
+  readonly random: () => number;
+  readonly metrics: Metrics;
+  readonly log: Log;
+}
+
+/** The sessions of one service changed: suppliers came or went. */
+export type SessionListener = (serviceId: string, sessions: readonly GatewaySession[]) => void;
+
+interface Slot {
+  readonly applicationAddress: string;
+  readonly serviceId: string;
+  session: GatewaySession | undefined;
+  /** Why there is none, for an operator. */
+  fault: string | undefined;
+  isLoading: boolean;
+  /** Without a session it is asked for again at this height. */
+  nextTry: bigint;
+  failures: number;
+}
+
+/** After failures a session is asked for again so many blocks later at the most. */
+const MOST_RETRY_BLOCKS = 16n;
+
+/**
+ * The sessions that this gateway may use now, by service. They follow the chain's blocks: at a boundary the next one is
+ * asked for once per application, and the one before stays in use, within its grace, until the next is known. Reading
+ * never waits.
+ */
+export class SessionSource implements AsyncDisposable {
+  readonly #options: SessionSourceOptions;
+  readonly #modules: SessionSourceModules;
+  readonly #keys: ReadonlyMap<string, SigningKey>;
+  readonly #slots = new Map<string, Slot>();
+  readonly #listeners = new Set<SessionListener>();
+  readonly #work = new Set<Promise<void>>();
+  readonly #ended = new AbortController();
+  #blocks: Disposable | undefined;
+  #nextRenewal = 0n;
+  #isRenewing = false;
+
+  constructor(options: SessionSourceOptions, modules: SessionSourceModules) {
+    this.#options = options;
+    this.#modules = modules;
+    const { gatewayKey, applicationKeys } = options;
+    this.#keys = new Map(
+      [...applicationKeys, ...(gatewayKey === undefined ? [] : [gatewayKey])].map((key) => [key.address, key]),
+    );
+  }
+
+  /** Begins to follow the chain. Resolves when the sessions of the newest block are known, or the signal aborts. */
+  async start(signal: AbortSignal): Promise<void> {
+    const { head } = this.#modules;
+    const newest = await head.waitFor(1n, signal);
+    this.#blocks = head.onBlock(({ heightBlocks }) => this.#onBlock(heightBlocks));
+    if (newest === undefined) return;
+    await this.#renewApplications(newest.heightBlocks);
+    await Promise.all([...this.#slots.values()].map((slot) => this.#load(slot, newest.heightBlocks)));
+  }
+
+  /** Ids of the services that an application of this gateway is staked for. */
+  get serviceIds(): readonly string[] {
+    return [...new Set([...this.#slots.values()].map(({ serviceId }) => serviceId))];
+  }
+
+  /** The sessions of a service that suppliers serve now, of one application each. */
+  sessionsOf(serviceId: string): readonly GatewaySession[] {
+    const found: GatewaySession[] = [];
+    for (const slot of this.#slots.values()) {
+      if (slot.serviceId === serviceId && slot.session !== undefined) found.push(slot.session);
+    }
+    return found;
+  }
+
+  /** Why a service has no session: the chain's own text, or that the node does not answer. */
+  faultOf(serviceId: string): string | undefined {
+    for (const slot of this.#slots.values()) {
+      if (slot.serviceId === serviceId && slot.fault !== undefined) return slot.fault;
+    }
+    return undefined;
+  }
+
+  /** Calls back with a service's sessions when they changed. Dispose what is returned to stop. */
+  onChange(listener: SessionListener): Disposable {
+    this.#listeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+  }
+
+  #onBlock(heightBlocks: bigint): void {
+    if (heightBlocks >= this.#nextRenewal) this.#run(this.#renewApplications(heightBlocks));
+    for (const slot of this.#slots.values()) {
+      const { session } = slot;
+      if (session !== undefined && heightBlocks <= session.header.sessionEndBlockHeight) continue;
+      if (session !== undefined && heightBlocks > session.graceEndHeight) this.#put(slot, undefined);
+      if (heightBlocks < slot.nextTry) continue;
+      this.#run(this.#loadLater(slot, heightBlocks));
+    }
+  }
+
+  async #loadLater(slot: Slot, heightBlocks: bigint): Promise<void> {
+    if (slot.isLoading) return;
+    const isBoundary = slot.session !== undefined && heightBlocks === slot.session.header.sessionEndBlockHeight + 1n;
+    const jitterMs = isBoundary ? this.#modules.random() * this.#options.maxJitterMs : 0;
+    if (jitterMs >= 1) await this.#pause(jitterMs, slot);
+    await this.#load(slot, heightBlocks);
+  }
+
+  async #pause(ms: number, slot: Slot): Promise<void> {
+    slot.isLoading = true;
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const timer = setTimeout(resolve, ms);
+    this.#ended.signal.addEventListener("abort", () => resolve(), { once: true });
+    await promise;
+    clearTimeout(timer);
+    slot.isLoading = false;
+  }
+
+  async #load(slot: Slot, heightBlocks: bigint): Promise<void> {
+    if (slot.isLoading || this.#ended.signal.aborted) return;
+    slot.isLoading = true;
+    const { queries, metrics, log } = this.#modules;
+    const { applicationAddress, serviceId } = slot;
+    try {
+      const result = await loadSession({ applicationAddress, serviceId, heightBlocks }, this.#keys, queries);
+      metrics.count(SESSION_LOADS, { service: serviceId, result: result.ok ? "ok" : result.fault });
+      if (result.ok) {
+        slot.fault = undefined;
+        slot.failures = 0;
+        this.#put(slot, result.session);
+        return;
+      }
+      if (slot.fault !== result.text) {
+        log.warn({ service: serviceId, application: applicationAddress, reason: result.text }, "no session");
+      }
+      slot.fault = result.text;
+      const pauseBlocks = 1n << BigInt(Math.min(slot.failures++, 8));
+      slot.nextTry = heightBlocks + (pauseBlocks < MOST_RETRY_BLOCKS ? pauseBlocks : MOST_RETRY_BLOCKS);
+      // What the chain refuses is over; what it could not be asked may go on as it was.
+      if (result.fault === "refused" || result.fault === "not-ours") this.#put(slot, undefined);
+    } finally {
+      slot.isLoading = false;
+    }
+  }
+
+  #put(slot: Slot, session: GatewaySession | undefined): void {
+    if (slot.session?.header.sessionId === session?.header.sessionId) return;
+    slot.session = session;
+    const { metrics, head } = this.#modules;
+    const now = this.sessionsOf(slot.serviceId);
+    metrics.set(SESSIONS, now.length, { service: slot.serviceId });
+    const newest = head.newest?.heightBlocks;
+    if (session !== undefined && newest !== undefined) {
+      metrics.observe(SESSION_AGE, Number(newest - session.header.sessionStartBlockHeight), {});
+    }
+    for (const listener of [...this.#listeners]) listener(slot.serviceId, now);
+  }
+
+  /** Looks which applications there are: own ones, and those that are delegated to the gateway. */
+  async #renewApplications(heightBlocks: bigint): Promise<void> {
+    if (this.#isRenewing) return;
+    this.#isRenewing = true;
+    try {
+      this.#nextRenewal = heightBlocks + this.#options.renewBlocks;
+      const found = await this.#applications();
+      if (found === undefined) return;
+      for (const [name, slot] of [...this.#slots]) {
+        if (found.has(name)) continue;
+        this.#slots.delete(name);
+        this.#put(slot, undefined);
+      }
+      for (const [name, { applicationAddress, serviceId }] of found) {
+        if (this.#slots.has(name)) continue;
+        const slot: Slot = {
+          applicationAddress,
+          serviceId,
+          session: undefined,
+          fault: undefined,
+          isLoading: false,
+          nextTry: 0n,
+          failures: 0,
+        };
+        this.#slots.set(name, slot);
+        this.#run(this.#load(slot, heightBlocks));
+      }
+    } finally {
+      this.#isRenewing = false;
+    }
+  }
+
+  /** Undefined when the node could not be asked: what is known stays. */
+  async #applications(): Promise<Map<string, Pick<Slot, "applicationAddress" | "serviceId">> | undefined> {
+    const { queries } = this.#modules;
+    const { gatewayKey, applicationKeys } = this.#options;
+    const found = new Map<string, Pick<Slot, "applicationAddress" | "serviceId">>();
+    const add = (address: string, services: readonly { readonly serviceId: string }[]): void => {
+      for (const { serviceId } of services)
+        found.set(`${address} ${serviceId}`, { applicationAddress: address, serviceId });
+    };
+    for (const { address } of applicationKeys) {
+      const answer = await queries.application(address, { fresh: true });
+      if (!answer.ok && answer.fault !== "refused") return undefined;
+      if (answer.ok) add(address, answer.value.serviceConfigs);
+    }
+    if (gatewayKey !== undefined) {
+      const answer = await queries.applicationsOfGateway(gatewayKey.address, { fresh: true });
+      if (!answer.ok) return undefined;
+      for (const { address, serviceConfigs } of answer.value) add(address, serviceConfigs);
+    }
+    return found;
+  }
+
+  #run(work: Promise<void>): void {
+    const kept = work
+      .catch((cause: unknown) => {
+        this.#modules.log.error({ cause }, "a session could not be loaded");
+      })
+      .finally(() => this.#work.delete(kept));
+    this.#work.add(kept);
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#blocks?.[Symbol.dispose]();
+    this.#ended.abort();
+    await Promise.all(this.#work);
+  }
+}

@@ -1,0 +1,181 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { encodeHttpRequestPayload, splitRelay } from "@turnpike/protocol";
+import { chainParty } from "@turnpike/testkit";
+import { bodyOf, jsonRpcPayload, servingRig, startBackEnd } from "../../test/serving-rig.ts";
+
+const CALL = '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}';
+const ANSWER = '{"jsonrpc":"2.0","id":1,"result":"0x2a"}';
+
+const echo = () =>
+  startBackEnd((request, response) => {
+    void bodyOf(request).then((body) => {
+      response.writeHead(200, {
+        "content-type": "application/json",
+        "x-seen": JSON.stringify({ url: request.url, headers: request.headers }),
+      });
+      response.end(body === CALL ? ANSWER : body);
+    });
+  });
+
+suite("relays over HTTP", () => {
+  test("a signed relay is forwarded, answered with the operator's signature, and recorded before it is answered", async () => {
+    await using backEnd = await echo();
+    await using rig = await servingRig(backEnd.url);
+    const answer = await rig.call(CALL);
+    assert.deepEqual(answer, { status: 200, body: ANSWER, isSigned: true });
+    assert.equal(rig.recorder.relays.length, 1);
+    assert.ok(splitRelay(rig.recorder.relays[0] ?? new Uint8Array()));
+    assert.equal(rig.recorder.open_, 0);
+  });
+
+  test("every refusal has the network's status and text, and records nothing", async () => {
+    await using backEnd = await echo();
+    await using rig = await servingRig(backEnd.url);
+    const payload = jsonRpcPayload(CALL);
+    const good = rig.sign(payload);
+    const changed = good.slice();
+    changed[changed.length - 3] = (changed[changed.length - 3] ?? 0) ^ 1;
+    const header = rig.header;
+    const cases: readonly (readonly [string, Uint8Array, number, RegExp])[] = [
+      ["empty", new Uint8Array(), 400, /^invalid relay request: body must be a valid RelayRequest protobuf$/],
+      ["junk", Buffer.from("not protobuf at all"), 400, /^invalid relay request/],
+      ["a payload that is no HTTP request", rig.sign(Buffer.from([0xff, 0xff])), 400, /^invalid relay request/],
+      ["no supplier", rig.sign(payload, { supplier: "" }), 400, /^missing supplier operator address/],
+      [
+        "absurd heights",
+        rig.sign(payload, { header: { ...header, sessionEndBlockHeight: 0n } }),
+        400,
+        /^implausible session heights$/,
+      ],
+      ["a changed payload", changed, 403, /ring signature verification failed/],
+      ["a stranger's signature", rig.sign(payload, { signer: "stranger" }), 403, /ring signature verification failed/],
+      [
+        "another session id",
+        rig.sign(payload, { header: { ...header, sessionId: "ab".repeat(32) } }),
+        403,
+        /session ID mismatch, expected: [0-9a-f]{64}, got: (ab){32}/,
+      ],
+      [
+        "a session to come",
+        rig.sign(payload, {
+          header: { ...header, sessionId: "cd".repeat(32), sessionStartBlockHeight: 7n, sessionEndBlockHeight: 12n },
+        }),
+        403,
+        /block height 7 is ahead of the last committed block height \d+/,
+      ],
+      [
+        "an unknown application",
+        rig.sign(payload, { header: { ...header, applicationAddress: chainParty("stranger").address } }),
+        403,
+        /application/,
+      ],
+      [
+        "an unknown service",
+        rig.sign(payload, { header: { ...header, serviceId: "foo" } }),
+        404,
+        /^unknown service: foo$/,
+      ],
+      [
+        "another supplier",
+        rig.sign(payload, { supplier: chainParty("other").address }),
+        503,
+        /^supplier pokt1\w+ not registered with any miner$/,
+      ],
+      ["too large", new Uint8Array(1_048_577), 413, /^request body too large$/],
+    ];
+    for (const [name, bytes, status, text] of cases) {
+      const answer = await rig.send(bytes);
+      assert.equal(answer.status, status, `${name}: ${answer.text}`);
+      assert.match(String((JSON.parse(answer.text) as { error: string }).error), text, name);
+      assert.equal(answer.contentType, "application/json", name);
+    }
+    assert.deepEqual(rig.recorder.relays, []);
+    assert.equal(rig.recorder.open_, 0);
+  });
+
+  test("a request is good for one answer", async () => {
+    await using backEnd = await echo();
+    await using rig = await servingRig(backEnd.url);
+    const bytes = rig.sign(jsonRpcPayload(CALL));
+    assert.equal((await rig.send(bytes)).status, 200);
+    const again = await rig.send(bytes);
+    assert.equal(again.status, 403);
+    assert.match(again.text, /served before/);
+    assert.equal(rig.recorder.relays.length, 1);
+  });
+
+  test("a session is served to the end of its grace, and not one block longer", async () => {
+    await using backEnd = await echo();
+    await using rig = await servingRig(backEnd.url);
+    const first = rig.header;
+    await rig.chain.reach(7n);
+    await rig.renew();
+    assert.equal(first.sessionEndBlockHeight, 6n);
+    assert.equal((await rig.send(rig.sign(jsonRpcPayload(CALL), { header: first }))).status, 200, "its grace");
+    assert.equal((await rig.call(CALL)).status, 200, "and the next one");
+    await rig.chain.reach(8n);
+    await rig.renew();
+    const late = await rig.send(rig.sign(jsonRpcPayload(CALL), { header: first }));
+    assert.equal(late.status, 403);
+    assert.match(late.text, /session expired, session end height: 6, current height: 8 \(grace period elapsed\)/);
+  });
+
+  test("work beyond the application's stake is refused before it is done", async () => {
+    let asked = 0;
+    await using backEnd = await startBackEnd((_, response) => {
+      asked++;
+      response.end(ANSWER);
+    });
+    // 42 upokt a unit, 100 units a relay, one supplier: 110 POKT pay for 23,809 relays by inflation of a tenth.
+    await using rig = await servingRig(backEnd.url, {
+      chain: {
+        applications: { app: { service: "eth", gateways: ["gateway"], stakeUpokt: 100_000_000n } },
+        shared: { computeUnitsToTokensMultiplier: 100_000_000_000_000n },
+      },
+    });
+    const statuses: number[] = [];
+    for (let i = 0; i < 4; i++) {
+      const { status } = await rig.send(rig.sign(jsonRpcPayload(`{"id":${i}}`)));
+      statuses.push(status);
+    }
+    assert.deepEqual(statuses.slice(-1), [429]);
+    assert.equal(asked, rig.recorder.relays.length);
+    assert.equal(statuses.filter((status) => status === 200).length, asked);
+  });
+
+  test("a back-end's 5xx is passed on unsigned, 4xx is an answer, silence and refusal are 502", async () => {
+    await using backEnd = await startBackEnd((request, response) => {
+      if (request.url === "/drop") return void request.socket.destroy();
+      const status = Number(request.url?.slice(1));
+      response.writeHead(status, { "content-type": "text/plain" });
+      response.end("said");
+    });
+    await using rig = await servingRig(backEnd.url);
+    const get = (path: string) =>
+      encodeHttpRequestPayload({ method: "GET", url: `http://x${path}`, headers: [], body: new Uint8Array() });
+    const failed = await rig.send(rig.sign(get("/503")));
+    assert.deepEqual([failed.status, failed.text], [503, '{"error":"backend service error"}']);
+    const dropped = await rig.send(rig.sign(get("/drop")));
+    assert.deepEqual([dropped.status, dropped.text], [502, '{"error":"backend error"}']);
+    assert.deepEqual(rig.recorder.relays, []);
+    assert.equal((await rig.send(rig.sign(get("/404")))).status, 200);
+    assert.equal(rig.recorder.relays.length, 1);
+    assert.equal(rig.recorder.open_, 0);
+  });
+
+  test("what cannot be recorded is not answered", async () => {
+    await using backEnd = await echo();
+    await using rig = await servingRig(backEnd.url);
+    rig.recorder.answer = "failed";
+    const failed = await rig.send(rig.sign(jsonRpcPayload(CALL)));
+    assert.deepEqual(
+      [failed.status, failed.text],
+      [503, '{"error":"service temporarily unavailable","service":"eth"}'],
+    );
+    rig.recorder.answer = "sealed";
+    assert.equal((await rig.send(rig.sign(jsonRpcPayload(CALL)))).status, 403);
+    rig.recorder.isSealed = true;
+    assert.equal((await rig.send(rig.sign(jsonRpcPayload(CALL)))).status, 403);
+  });
+});

@@ -1,0 +1,218 @@
+import { once } from "node:events";
+import { createServer, type IncomingMessage, type RequestListener } from "node:http";
+import type { AddressInfo } from "node:net";
+import { noMetrics, silentLog, systemClock } from "@turnpike/base";
+import { ChainClient, ChainHead, PocketQueries } from "@turnpike/chain-client";
+import { cosmosSign, cosmosVerify, Rings } from "@turnpike/crypto";
+import {
+  decodeHttpResponsePayload,
+  decodeRelayResponse,
+  encodeHttpRequestPayload,
+  RelayRequestWriter,
+  relayResponseDigest,
+  type SessionHeader,
+} from "@turnpike/protocol";
+import { chainParty, startTestChain, type TestChain, type TestChainOptions } from "@turnpike/testkit";
+import type { OpenRelay, Recorded, RelayCrypto, RelayRecorder } from "../src/index.ts";
+import { type ServeRelaysOptions, serveRelays } from "../src/supplier.ts";
+
+/** Records what would be in the relay log. */
+export class MemoryRecorder implements RelayRecorder {
+  readonly relays: Uint8Array[] = [];
+  open_ = 0;
+  answer: Recorded = "mined";
+  isSealed = false;
+
+  open(): OpenRelay | undefined {
+    if (this.isSealed) return undefined;
+    this.open_++;
+    return {
+      record: (relay) => {
+        if (this.answer === "mined") this.relays.push(relay);
+        return Promise.resolve(this.answer);
+      },
+      [Symbol.dispose]: () => void this.open_--,
+    };
+  }
+}
+
+/** Signing and checking on this thread. */
+export function plainCrypto(keys: ReadonlyMap<string, Uint8Array>): RelayCrypto {
+  const rings = new Rings();
+  return {
+    verifyRing: (digest, signature, allowed) => Promise.resolve(rings.verifyWithin(digest, signature, allowed)),
+    signResponse: (operator, digest) => Promise.resolve(cosmosSign(digest, keys.get(operator) ?? new Uint8Array())),
+  };
+}
+
+/** A back-end that answers as the test says. */
+export async function startBackEnd(listener: RequestListener): Promise<{ readonly url: string } & AsyncDisposable> {
+  const server = createServer(listener).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    async [Symbol.asyncDispose]() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+/** Reads a whole request. */
+export async function bodyOf(request: IncomingMessage): Promise<string> {
+  let text = "";
+  for await (const chunk of request) text += String(chunk);
+  return text;
+}
+
+/** What a supplier answered. */
+export interface Answer {
+  readonly status: number;
+  readonly contentType: string;
+  readonly bytes: Uint8Array;
+  readonly text: string;
+}
+
+/** Chain, supplier and an application that asks it. */
+export interface ServingRig extends AsyncDisposable {
+  readonly chain: TestChain;
+  readonly recorder: MemoryRecorder;
+  readonly url: string;
+  readonly header: SessionHeader;
+  /** The header of the session at the newest height. */
+  renew(): Promise<SessionHeader>;
+  /** A RelayRequest, signed by the gateway as a member of the application's ring. */
+  sign(
+    payload: Uint8Array,
+    more?: { readonly header?: SessionHeader; readonly signer?: string; readonly supplier?: string },
+  ): Uint8Array;
+  send(bytes: Uint8Array, headers?: Readonly<Record<string, string>>): Promise<Answer>;
+  /** Sends a JSON-RPC call and reads the signed answer. */
+  call(body: string): Promise<{ readonly status: number; readonly body: string; readonly isSigned: boolean }>;
+}
+
+const OPERATOR = chainParty("supplier").address;
+
+/** Starts a {@link ServingRig} over a back-end. */
+export async function servingRig(
+  backEndUrl: string,
+  more: {
+    readonly chain?: TestChainOptions;
+    readonly options?: Partial<ServeRelaysOptions>;
+    readonly wsUrl?: string;
+  } = {},
+): Promise<ServingRig> {
+  await using stack = new AsyncDisposableStack();
+  const chain = stack.use(await startTestChain(more.chain ?? {}));
+  await chain.reach(2n);
+  const client = stack.use(new ChainClient({ url: chain.rpcUrl }, { clock: systemClock }));
+  const head = stack.use(new ChainHead({ url: chain.rpcUrl }, { clock: systemClock }));
+  await head.waitFor(2n);
+  const queries = new PocketQueries({}, { client, clock: systemClock });
+  const recorder = new MemoryRecorder();
+  const backEnds = {
+    json_rpc: { url: backEndUrl, headers: { "X-Api-Key": "secret" } },
+    rest: { url: `${backEndUrl}/rest` },
+    ...(more.wsUrl === undefined ? {} : { websocket: { url: more.wsUrl } }),
+  };
+  const served = stack.use(
+    await serveRelays(
+      {
+        host: "127.0.0.1",
+        operators: [{ address: OPERATOR, port: 0 }],
+        services: {
+          eth: {
+            backEnds,
+            defaultRpcType: "json_rpc",
+            timeoutMs: 30_000,
+            maxAnswerBytes: 1_048_576,
+            maxConcurrent: 100,
+          },
+        },
+        maxRequestBytes: 1_048_576,
+        maxConcurrent: 100,
+        maxConnections: 1_000,
+        requestTimeoutMs: 30_000,
+        drainTimeoutMs: 10_000,
+        inflationMillionths: 100_000n,
+        ...more.options,
+      },
+      {
+        queries,
+        head,
+        crypto: plainCrypto(new Map([[OPERATOR, chainParty("supplier").privateKey]])),
+        recorder,
+        servedBefore: () => 0n,
+        clock: systemClock,
+        metrics: noMetrics,
+        log: silentLog,
+      },
+    ),
+  );
+  const url = `http://127.0.0.1:${served.ports.get(OPERATOR)}`;
+  const rings = new Rings();
+  const ring = [chainParty("app").publicKey, chainParty("gateway").publicKey];
+  const headerNow = async (): Promise<SessionHeader> => {
+    const found = await queries.session(chainParty("app").address, "eth", chain.heightBlocks);
+    if (!found.ok || found.value.header === undefined) throw new Error("no session");
+    const { $typeName: _, ...header } = found.value.header;
+    return header;
+  };
+  let header = await headerNow();
+  const sign: ServingRig["sign"] = (payload, options = {}) => {
+    const writer = new RelayRequestWriter(options.header ?? header, options.supplier ?? OPERATOR);
+    const { publicKey, privateKey } = chainParty(options.signer ?? "gateway");
+    const members = ring.some((key) => Buffer.compare(key, publicKey) === 0) ? ring : [...ring, publicKey];
+    return writer.finish(payload, rings.sign(writer.digest(payload), members, privateKey));
+  };
+  const send: ServingRig["send"] = async (bytes, headers = {}) => {
+    const answer = await fetch(url, {
+      method: "POST",
+      body: Buffer.from(bytes),
+      headers: { "rpc-type": "3", ...headers },
+    });
+    const all = new Uint8Array(await answer.arrayBuffer());
+    const contentType = answer.headers.get("content-type") ?? "";
+    return { status: answer.status, contentType, bytes: all, text: Buffer.from(all).toString("utf8") };
+  };
+  const owned = stack.move();
+  return {
+    chain,
+    recorder,
+    url,
+    get header() {
+      return header;
+    },
+    async renew() {
+      await head.waitFor(chain.heightBlocks);
+      header = await headerNow();
+      return header;
+    },
+    sign,
+    send,
+    async call(body) {
+      const { bytes } = await send(sign(jsonRpcPayload(body)));
+      const response = decodeRelayResponse(bytes);
+      const inner = response === undefined ? undefined : decodeHttpResponsePayload(response.payload);
+      if (response === undefined || inner === undefined) throw new Error("no RelayResponse");
+      const isSigned = cosmosVerify(
+        relayResponseDigest(response),
+        response.signature,
+        chainParty("supplier").publicKey,
+      );
+      return { status: inner.statusCode, body: Buffer.from(inner.body).toString("utf8"), isSigned };
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** The payload of a JSON-RPC call, as gateways send it. */
+export function jsonRpcPayload(body: string, url = "http://supplier.example:8549/"): Uint8Array {
+  return encodeHttpRequestPayload({
+    method: "POST",
+    url,
+    headers: [["Content-Type", ["application/json"]]],
+    body: Buffer.from(body),
+  });
+}
