@@ -1,6 +1,6 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
-import { createServer as createListener, type Socket } from "node:net";
+import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { AppError, isRecord, type Log } from "@turnpike/base";
 import { REFUSALS, type Refusal, refusalBody } from "./refusal.ts";
@@ -42,20 +42,38 @@ export interface RelayServer extends AsyncDisposable {
 /** How a connection of HTTP/2 without TLS begins (RFC 9113 §3.4); no verb of HTTP/1.1 does. */
 const HTTP2_PREFACE = Buffer.from("PRI");
 
-/** Passes a connection on to the server that its first bytes are for. */
-function route(socket: Socket, http1: Server, onHttp2: (socket: Socket) => void): void {
-  // Until it has said something no server has it: it is closed as one without a request would be.
-  socket.setTimeout(FIRST_BYTE_TIMEOUT_MS, () => socket.destroy());
-  socket.on("error", () => socket.destroy());
-  socket.once("readable", () => {
-    const first = socket.read() as Buffer | null;
-    if (first === null) return;
-    socket.setTimeout(0);
-    socket.unshift(first);
-    const isHttp2 = first.subarray(0, HTTP2_PREFACE.length).equals(HTTP2_PREFACE);
-    if (isHttp2) onHttp2(socket);
-    else http1.emit("connection", socket);
+/**
+ * Puts itself before the server's own handling of connections: those of HTTP/2 go elsewhere. The server accepts them all, so
+ * that its time-outs and its closing hold for what stays with it. Returns a way to end those that went.
+ */
+function routeHttp2(server: Server, onHttp2: (socket: Socket) => void): () => void {
+  const own = server.listeners("connection") as ((socket: Socket) => void)[];
+  const passed = new Set<Socket>();
+  server.removeAllListeners("connection");
+  server.on("connection", (socket: Socket) => {
+    const drop = (): void => void socket.destroy();
+    socket.setTimeout(FIRST_BYTE_TIMEOUT_MS, drop);
+    socket.on("error", drop);
+    passed.add(socket);
+    socket.once("close", () => passed.delete(socket));
+    socket.once("readable", () => {
+      const first = socket.read() as Buffer | null;
+      if (first === null) return;
+      socket.setTimeout(0);
+      socket.off("timeout", drop);
+      socket.off("error", drop);
+      socket.unshift(first);
+      if (first.subarray(0, HTTP2_PREFACE.length).equals(HTTP2_PREFACE)) {
+        onHttp2(socket);
+        return;
+      }
+      passed.delete(socket);
+      for (const listener of own) listener.call(server, socket);
+    });
   });
+  return () => {
+    for (const socket of [...passed]) socket.destroy();
+  };
 }
 
 /** The body within a bound; undefined when it is larger. Rejects when the client breaks off. */
@@ -143,11 +161,11 @@ export async function startRelayServer(options: RelayServerOptions, modules: Rel
     else onUpgrade(request, socket, head);
   });
   const { onHttp2 } = modules;
-  const listener = onHttp2 === undefined ? server : createListener((socket) => route(socket, server, onHttp2));
-  listener.maxConnections = options.maxConnections;
-  listener.listen(options.port, options.host);
+  const endHttp2 = onHttp2 === undefined ? (): void => {} : routeHttp2(server, onHttp2);
+  server.maxConnections = options.maxConnections;
+  server.listen(options.port, options.host);
   try {
-    await once(listener, "listening");
+    await once(server, "listening");
   } catch (cause) {
     if (!isRecord(cause) || cause.code !== "EADDRINUSE") throw cause;
     throw new AppError("PORT_IN_USE", {
@@ -155,18 +173,19 @@ export async function startRelayServer(options: RelayServerOptions, modules: Rel
       cause,
     });
   }
-  const address = listener.address();
+  const address = server.address();
   return {
     port: typeof address === "object" && address !== null ? address.port : options.port,
     async [Symbol.asyncDispose]() {
-      const closed = once(listener, "close");
-      listener.close();
+      const closed = once(server, "close");
+      server.close();
       server.closeIdleConnections();
       if (inFlight > 0) {
         const late = AbortSignal.timeout(options.drainTimeoutMs);
         await Promise.race([idle.promise, once(late, "abort")]);
       }
       server.closeAllConnections();
+      endHttp2();
       await closed;
     },
   };
