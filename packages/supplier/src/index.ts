@@ -31,7 +31,7 @@ export {
 export { lockOperator, type OperatorLockOptions } from "./operator/operator-lock.ts";
 export { SERVING_METRICS } from "./serving/metrics.ts";
 export type { RelayCrypto } from "./serving/relay-crypto.ts";
-export type { OpenRelay, Recorded, RelayRecorder } from "./serving/relay-recorder.ts";
+export {
   type BackEndConfig,
   type OperatorListener,
   type ServedRelays,

@@ -2,11 +2,11 @@ import type { Clock, Log, Metrics } from "@turnpike/base";
 import type { ChainHead, PocketQueries } from "@turnpike/chain-client";
 import type { RpcType } from "@turnpike/protocol";
 import { HttpBackEnd } from "./backends/back-end.ts";
+import type { RelayStore } from "./evidence/relay-store.ts";
 import { GrpcRelays } from "./serving/grpc-server.ts";
 import { type RelayServer, startRelayServer } from "./serving/http-server.ts";
 import type { RelayCrypto } from "./serving/relay-crypto.ts";
 import { RelayHandler, type SuppliedService } from "./serving/relay-handler.ts";
-import type { RelayRecorder } from "./serving/relay-recorder.ts";
 import { type SocketBackEnd, SocketRelays } from "./serving/socket-relay.ts";
 import { SessionKeeper } from "./verification/session-keeper.ts";
 
@@ -51,9 +51,7 @@ export interface ServeRelaysModules {
   readonly queries: PocketQueries;
   readonly head: ChainHead;
   readonly crypto: RelayCrypto;
-  readonly recorder: RelayRecorder;
-  /** Relays of a session in an operator's log, after a restart. */
-  readonly servedBefore: (operatorAddress: string, sessionId: string) => bigint;
+  readonly store: RelayStore;
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly log: Log;
@@ -78,7 +76,7 @@ const isHttp = (rpcType: string): boolean => rpcType !== "websocket";
  * @throws AppError PORT_IN_USE
  */
 export async function serveRelays(options: ServeRelaysOptions, modules: ServeRelaysModules): Promise<ServedRelays> {
-  const { queries, head, crypto, recorder, clock, metrics, log } = modules;
+  const { queries, head, crypto, store, clock, metrics, log } = modules;
   await using stack = new AsyncDisposableStack();
   const services = new Map<string, SuppliedService>();
   const socketBackEnds = new Map<string, SocketBackEnd>();
@@ -100,19 +98,22 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
       maxConcurrent: service.maxConcurrent,
     });
   }
+  // What was served before a restart is in the log, and counts against the same budget.
+  const servedBefore = (operatorAddress: string, sessionId: string): bigint =>
+    BigInt(store.session(operatorAddress, sessionId)?.counts.served ?? 0);
   const sessions = new SessionKeeper(
     {
       maxSessions: MAX_SESSIONS,
       maxSeenRequests: MAX_SEEN_REQUESTS,
       inflationMillionths: options.inflationMillionths,
     },
-    { queries, head, servedBefore: modules.servedBefore },
+    { queries, head, servedBefore },
   );
   const operators = new Set(options.operators.map(({ address }) => address));
   const { maxConcurrent, maxRequestBytes } = options;
   const handler = new RelayHandler(
     { services, operators, maxConcurrent },
-    { sessions, crypto, recorder, clock, metrics, log },
+    { sessions, crypto, store, clock, metrics, log },
   );
   const sockets = stack.use(
     new SocketRelays(
@@ -123,7 +124,7 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
         connectTimeoutMs: CONNECT_TIMEOUT_MS,
         maxWaitingBytes: MAX_WAITING_BYTES,
       },
-      { handler, crypto, recorder, head, metrics, log },
+      { handler, crypto, store, head, metrics, log },
     ),
   );
   const grpc = stack.use(new GrpcRelays({ maxRequestBytes }, { handler }));

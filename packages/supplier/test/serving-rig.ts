@@ -13,26 +13,34 @@ import {
   type SessionHeader,
 } from "@turnpike/protocol";
 import { chainParty, startTestChain, type TestChain, type TestChainOptions } from "@turnpike/testkit";
-import type { OpenRelay, Recorded, RelayCrypto, RelayRecorder } from "../src/index.ts";
+import type { RelayStore } from "../src/evidence/relay-store.ts";
+import type { AppendResult, BegunRelay, InFlight } from "../src/evidence/types.ts";
+import type { RelayCrypto } from "../src/serving/relay-crypto.ts";
 import { type ServeRelaysOptions, serveRelays } from "../src/supplier.ts";
 
-/** Records what would be in the relay log. */
-export class MemoryRecorder implements RelayRecorder {
+/** In the place of a relay log: keeps the relays, and refuses as the test says. */
+export class MemoryStore {
   readonly relays: Uint8Array[] = [];
-  open_ = 0;
-  answer: Recorded = "mined";
+  /** Relays that were begun and have not ended. */
+  inFlight = 0;
+  answer: AppendResult = "mined";
   isSealed = false;
 
-  open(): OpenRelay | undefined {
-    if (this.isSealed) return undefined;
-    this.open_++;
-    return {
-      record: (relay) => {
-        if (this.answer === "mined") this.relays.push(relay);
+  begin(): Promise<BegunRelay> {
+    if (this.isSealed) return Promise.resolve({ ok: false, fault: "sealed", text: "sealed" });
+    this.inFlight++;
+    const relay: InFlight = {
+      append: (bytes) => {
+        if (this.answer === "mined") this.relays.push(bytes);
         return Promise.resolve(this.answer);
       },
-      [Symbol.dispose]: () => void this.open_--,
+      [Symbol.dispose]: () => void this.inFlight--,
     };
+    return Promise.resolve({ ok: true, relay });
+  }
+
+  session(): undefined {
+    return undefined;
   }
 }
 
@@ -77,7 +85,7 @@ export interface Answer {
 /** Chain, supplier and an application that asks it. */
 export interface ServingRig extends AsyncDisposable {
   readonly chain: TestChain;
-  readonly recorder: MemoryRecorder;
+  readonly store: MemoryStore;
   readonly url: string;
   readonly header: SessionHeader;
   /** The header of the session at the newest height. */
@@ -110,7 +118,7 @@ export async function servingRig(
   const head = stack.use(new ChainHead({ url: chain.rpcUrl }, { clock: systemClock }));
   await head.waitFor(2n);
   const queries = new PocketQueries({}, { client, clock: systemClock });
-  const recorder = new MemoryRecorder();
+  const store = new MemoryStore();
   const backEnds = {
     json_rpc: { url: backEndUrl, headers: { "X-Api-Key": "secret" } },
     rest: { url: `${backEndUrl}/rest` },
@@ -142,8 +150,7 @@ export async function servingRig(
         queries,
         head,
         crypto: plainCrypto(new Map([[OPERATOR, chainParty("supplier").privateKey]])),
-        recorder,
-        servedBefore: () => 0n,
+        store: store as unknown as RelayStore,
         clock: systemClock,
         metrics: noMetrics,
         log: silentLog,
@@ -179,7 +186,7 @@ export async function servingRig(
   const owned = stack.move();
   return {
     chain,
-    recorder,
+    store,
     url,
     get header() {
       return header;

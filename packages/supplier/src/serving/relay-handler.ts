@@ -12,13 +12,15 @@ import {
   relayBytes,
   relayRequestSignBytes,
   relayResponseDigest,
+  type SessionHeader,
 } from "@turnpike/protocol";
 import type { HttpBackEnd } from "../backends/back-end.ts";
+import type { RelayStore } from "../evidence/relay-store.ts";
+import type { BeginFault, InFlight } from "../evidence/types.ts";
 import type { ServedSession, SessionKeeper } from "../verification/session-keeper.ts";
 import { RELAYS_IN_FLIGHT, RELAYS_REFUSED, RELAYS_SERVED } from "./metrics.ts";
 import { REFUSALS, type Refusal } from "./refusal.ts";
 import type { RelayCrypto } from "./relay-crypto.ts";
-import type { OpenRelay, RelayRecorder } from "./relay-recorder.ts";
 
 /** A service as this supplier serves it. */
 export interface SuppliedService {
@@ -41,7 +43,7 @@ export interface RelayHandlerOptions {
 export interface RelayHandlerModules {
   readonly sessions: SessionKeeper;
   readonly crypto: RelayCrypto;
-  readonly recorder: RelayRecorder;
+  readonly store: Pick<RelayStore, "begin">;
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly log: Log;
@@ -53,7 +55,7 @@ export interface AdmittedRelay {
   readonly request: RelayRequestFields;
   readonly requestBytes: Uint8Array;
   readonly digest: Uint8Array;
-  readonly open: OpenRelay;
+  readonly inFlight: InFlight;
 }
 
 /** What becomes of a relay: bytes of a signed RelayResponse, a stream of such, or why not. */
@@ -61,6 +63,12 @@ export type RelayOutcome =
   | { readonly kind: "response"; readonly bytes: Uint8Array }
   | { readonly kind: "stream"; readonly responses: AsyncIterable<Uint8Array> }
   | { readonly kind: "refused"; readonly refusal: Refusal };
+
+/** The refusal of a relay that cannot be written down. */
+export function unwritten(fault: BeginFault, header: SessionHeader): Refusal {
+  if (fault === "sealed") return REFUSALS.sessionSealed(header.sessionEndBlockHeight);
+  return REFUSALS.unavailable(fault === "full" ? "log_failed" : "chain_unreachable", header.serviceId);
+}
 
 const refused = (refusal: Refusal): RelayOutcome => ({ kind: "refused", refusal });
 
@@ -155,7 +163,7 @@ export class RelayHandler {
     const { session } = admission;
     const digest = relayRequestSignBytes(requestBytes);
     if (digest === undefined) return no(REFUSALS.malformed);
-    const { crypto, sessions, recorder } = this.#modules;
+    const { crypto, sessions, store } = this.#modules;
     let verdict = await crypto.verifyRing(digest, signature, session.ringKeys);
     if (!verdict.ok && verdict.fault === "stranger" && (await sessions.renewRing(session))) {
       verdict = await crypto.verifyRing(digest, signature, session.ringKeys);
@@ -166,12 +174,12 @@ export class RelayHandler {
       session.seen.delete(digest);
       return no(REFUSALS.overLimit);
     }
-    const open = recorder.open(session);
-    if (open === undefined) {
+    const begun = await store.begin(operator, header);
+    if (!begun.ok) {
       this.#release(session, digest);
-      return no(REFUSALS.sessionSealed(header.sessionEndBlockHeight));
+      return no(unwritten(begun.fault, header));
     }
-    return { ok: true, relay: { session, request, requestBytes, digest, open } };
+    return { ok: true, relay: { session, request, requestBytes, digest, inFlight: begun.relay } };
   }
 
   async #forward(
@@ -211,7 +219,7 @@ export class RelayHandler {
   async finish(relay: AdmittedRelay, payload: Uint8Array): Promise<RelayOutcome> {
     const bytes = await this.sign(relay.session, payload);
     const recorded = await this.#record(relay, bytes);
-    relay.open[Symbol.dispose]();
+    relay.inFlight[Symbol.dispose]();
     if (recorded === undefined) return { kind: "response", bytes };
     this.#release(relay.session, relay.digest);
     return refused(recorded);
@@ -232,7 +240,7 @@ export class RelayHandler {
 
   /** Ends a relay without an answer: nothing is counted, and its request may be sent again. */
   abandon(relay: AdmittedRelay, refusal: Refusal): RelayOutcome {
-    relay.open[Symbol.dispose]();
+    relay.inFlight[Symbol.dispose]();
     this.#release(relay.session, relay.digest);
     return refused(refusal);
   }
@@ -242,10 +250,8 @@ export class RelayHandler {
     const { session } = relay;
     const mined = relayBytes(relay.requestBytes, responseBytes);
     if (mined === undefined) return REFUSALS.malformed;
-    const recorded = await relay.open.record(mined);
-    if (recorded === "sealed") return REFUSALS.sessionSealed(session.header.sessionEndBlockHeight);
-    if (recorded === "failed") return REFUSALS.unavailable("log_failed", session.header.serviceId);
-    return undefined;
+    const appended = await relay.inFlight.append(mined);
+    return appended === "sealed" || appended === "full" ? unwritten(appended, session.header) : undefined;
   }
 
   /** Each part of a stream is a response of its own; the first one is the relay that is counted. */
@@ -269,7 +275,7 @@ export class RelayHandler {
         yield bytes;
       }
     } finally {
-      relay.open[Symbol.dispose]();
+      relay.inFlight[Symbol.dispose]();
       if (!isCounted) this.#release(relay.session, relay.digest);
     }
   }

@@ -24,9 +24,9 @@ suite("relays over HTTP", () => {
     await using rig = await servingRig(backEnd.url);
     const answer = await rig.call(CALL);
     assert.deepEqual(answer, { status: 200, body: ANSWER, isSigned: true });
-    assert.equal(rig.recorder.relays.length, 1);
-    assert.ok(splitRelay(rig.recorder.relays[0] ?? new Uint8Array()));
-    assert.equal(rig.recorder.open_, 0);
+    assert.equal(rig.store.relays.length, 1);
+    assert.ok(splitRelay(rig.store.relays[0] ?? new Uint8Array()));
+    assert.equal(rig.store.inFlight, 0);
   });
 
   test("every refusal has the network's status and text, and records nothing", async () => {
@@ -90,8 +90,8 @@ suite("relays over HTTP", () => {
       assert.match(String((JSON.parse(answer.text) as { error: string }).error), text, name);
       assert.equal(answer.contentType, "application/json", name);
     }
-    assert.deepEqual(rig.recorder.relays, []);
-    assert.equal(rig.recorder.open_, 0);
+    assert.deepEqual(rig.store.relays, []);
+    assert.equal(rig.store.inFlight, 0);
   });
 
   test("a request is good for one answer", async () => {
@@ -102,7 +102,7 @@ suite("relays over HTTP", () => {
     const again = await rig.send(bytes);
     assert.equal(again.status, 403);
     assert.match(again.text, /served before/);
-    assert.equal(rig.recorder.relays.length, 1);
+    assert.equal(rig.store.relays.length, 1);
   });
 
   test("a session is served to the end of its grace, and not one block longer", async () => {
@@ -140,7 +140,7 @@ suite("relays over HTTP", () => {
       statuses.push(status);
     }
     assert.deepEqual(statuses.slice(-1), [429]);
-    assert.equal(asked, rig.recorder.relays.length);
+    assert.equal(asked, rig.store.relays.length);
     assert.equal(statuses.filter((status) => status === 200).length, asked);
   });
 
@@ -158,24 +158,24 @@ suite("relays over HTTP", () => {
     assert.deepEqual([failed.status, failed.text], [503, '{"error":"backend service error"}']);
     const dropped = await rig.send(rig.sign(get("/drop")));
     assert.deepEqual([dropped.status, dropped.text], [502, '{"error":"backend error"}']);
-    assert.deepEqual(rig.recorder.relays, []);
+    assert.deepEqual(rig.store.relays, []);
     assert.equal((await rig.send(rig.sign(get("/404")))).status, 200);
-    assert.equal(rig.recorder.relays.length, 1);
-    assert.equal(rig.recorder.open_, 0);
+    assert.equal(rig.store.relays.length, 1);
+    assert.equal(rig.store.inFlight, 0);
   });
 
   test("what cannot be recorded is not answered", async () => {
     await using backEnd = await echo();
     await using rig = await servingRig(backEnd.url);
-    rig.recorder.answer = "failed";
+    rig.store.answer = "full";
     const failed = await rig.send(rig.sign(jsonRpcPayload(CALL)));
     assert.deepEqual(
       [failed.status, failed.text],
       [503, '{"error":"service temporarily unavailable","service":"eth"}'],
     );
-    rig.recorder.answer = "sealed";
+    rig.store.answer = "sealed";
     assert.equal((await rig.send(rig.sign(jsonRpcPayload(CALL)))).status, 403);
-    rig.recorder.isSealed = true;
+    rig.store.isSealed = true;
     assert.equal((await rig.send(rig.sign(jsonRpcPayload(CALL)))).status, 403);
   });
 });

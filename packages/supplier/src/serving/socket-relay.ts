@@ -11,12 +11,12 @@ import {
   relayResponseDigest,
 } from "@turnpike/protocol";
 import { type RawData, WebSocket, WebSocketServer } from "ws";
+import type { RelayStore } from "../evidence/relay-store.ts";
 import type { ServedSession } from "../verification/session-keeper.ts";
 import { RELAYS_REFUSED, SOCKETS_OPEN } from "./metrics.ts";
 import type { Refusal } from "./refusal.ts";
 import type { RelayCrypto } from "./relay-crypto.ts";
 import type { RelayHandler } from "./relay-handler.ts";
-import type { RelayRecorder } from "./relay-recorder.ts";
 
 /** Close codes that gateways know (interop: WebSocket). */
 export const CLOSE = { sessionExpired: 4000, validationFailed: 4001, stakeLimit: 4002, backEndGone: 1011 } as const;
@@ -43,7 +43,7 @@ export interface SocketRelaysOptions {
 export interface SocketRelaysModules {
   readonly handler: RelayHandler;
   readonly crypto: RelayCrypto;
-  readonly recorder: RelayRecorder;
+  readonly store: Pick<RelayStore, "begin">;
   readonly head: Pick<ChainHead, "newest" | "onBlock">;
   readonly metrics: Metrics;
   readonly log: Log;
@@ -197,7 +197,7 @@ class SocketRelay {
     const admitted = await this.#modules.handler.admit(request, bytes);
     if (!admitted.ok) return this.#refuse(admitted.refusal);
     // Work is counted by what the back-end sends: the request itself is none.
-    admitted.relay.open[Symbol.dispose]();
+    admitted.relay.inFlight[Symbol.dispose]();
     admitted.relay.session.budget.release();
     this.#session = admitted.relay.session;
     this.#requestBytes = bytes;
@@ -229,21 +229,22 @@ class SocketRelay {
     // A back-end that speaks before it is asked answers no relay.
     if (this.#isOver || session === undefined || requestBytes === undefined) return;
     if (!session.budget.acquire()) return this.end(CLOSE.stakeLimit, "stake limit reached");
-    const open = this.#modules.recorder.open(session);
-    if (open === undefined) {
+    const begun = await this.#modules.store.begin(session.operatorAddress, session.header);
+    if (!begun.ok) {
       session.budget.release();
-      return this.#expire(session);
+      return begun.fault === "sealed" ? this.#expire(session) : this.#failClosed();
     }
-    try {
-      const bytes = await this.#modules.handler.sign(session, payload);
-      const relay = relayBytes(requestBytes, bytes);
-      const recorded = relay === undefined ? "failed" : await open.record(relay);
-      if (recorded === "sealed") return await this.#expire(session);
-      if (recorded === "failed") return await this.end(1011, "service temporarily unavailable");
-      await this.#send(bytes, isBinary);
-    } finally {
-      open[Symbol.dispose]();
-    }
+    using inFlight = begun.relay;
+    const bytes = await this.#modules.handler.sign(session, payload);
+    const relay = relayBytes(requestBytes, bytes);
+    const appended = relay === undefined ? "full" : await inFlight.append(relay);
+    if (appended === "sealed") return this.#expire(session);
+    if (appended === "full") return this.#failClosed();
+    await this.#send(bytes, isBinary);
+  }
+
+  #failClosed(): Promise<void> {
+    return this.end(1011, "service temporarily unavailable");
   }
 
   async #send(bytes: Uint8Array, isBinary: boolean): Promise<void> {
