@@ -124,7 +124,7 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
         connectTimeoutMs: CONNECT_TIMEOUT_MS,
         maxWaitingBytes: MAX_WAITING_BYTES,
       },
-      { handler, crypto, store, head, metrics, log },
+      { handler, store, head, metrics, log },
     ),
   );
   const grpc = stack.use(new GrpcRelays({ maxRequestBytes }, { handler }));

@@ -3,7 +3,7 @@ import { createServer, type IncomingMessage, type RequestListener } from "node:h
 import type { AddressInfo } from "node:net";
 import { noMetrics, silentLog, systemClock } from "@turnpike/base";
 import { ChainClient, ChainHead, PocketQueries } from "@turnpike/chain-client";
-import { cosmosSign, cosmosVerify, Rings } from "@turnpike/crypto";
+import { cosmosVerify, Rings, SigningThreads } from "@turnpike/crypto";
 import {
   decodeHttpResponsePayload,
   decodeRelayResponse,
@@ -15,7 +15,7 @@ import {
 import { chainParty, startTestChain, type TestChain, type TestChainOptions } from "@turnpike/testkit";
 import type { RelayStore } from "../src/evidence/relay-store.ts";
 import type { AppendResult, BegunRelay, InFlight } from "../src/evidence/types.ts";
-import type { RelayCrypto } from "../src/serving/relay-crypto.ts";
+import { ThreadedRelayCrypto } from "../src/serving/relay-crypto.ts";
 import { type ServeRelaysOptions, serveRelays } from "../src/supplier.ts";
 
 /** In the place of a relay log: keeps the relays, and refuses as the test says. */
@@ -42,15 +42,6 @@ export class MemoryStore {
   session(): undefined {
     return undefined;
   }
-}
-
-/** Signing and checking on this thread. */
-export function plainCrypto(keys: ReadonlyMap<string, Uint8Array>): RelayCrypto {
-  const rings = new Rings();
-  return {
-    verifyRing: (digest, signature, allowed) => Promise.resolve(rings.verifyWithin(digest, signature, allowed)),
-    signResponse: (operator, digest) => Promise.resolve(cosmosSign(digest, keys.get(operator) ?? new Uint8Array())),
-  };
 }
 
 /** A back-end that answers as the test says. */
@@ -119,6 +110,8 @@ export async function servingRig(
   await head.waitFor(2n);
   const queries = new PocketQueries({}, { client, clock: systemClock });
   const store = new MemoryStore();
+  const threads = stack.use(new SigningThreads({ threads: 0 }));
+  const crypto = stack.use(new ThreadedRelayCrypto(threads, new Map([[OPERATOR, chainParty("supplier").privateKey]])));
   const backEnds = {
     json_rpc: { url: backEndUrl, headers: { "X-Api-Key": "secret" } },
     rest: { url: `${backEndUrl}/rest` },
@@ -149,7 +142,7 @@ export async function servingRig(
       {
         queries,
         head,
-        crypto: plainCrypto(new Map([[OPERATOR, chainParty("supplier").privateKey]])),
+        crypto,
         store: store as unknown as RelayStore,
         clock: systemClock,
         metrics: noMetrics,

@@ -7,6 +7,7 @@ import {
   encodeRelayResponse,
   type HttpRequestPayload,
   type HttpResponsePayload,
+  type RelayMinerError,
   type RelayRequestFields,
   type RpcType,
   relayBytes,
@@ -168,7 +169,9 @@ export class RelayHandler {
     if (!verdict.ok && verdict.fault === "stranger" && (await sessions.renewRing(session))) {
       verdict = await crypto.verifyRing(digest, signature, session.ringKeys);
     }
-    if (!verdict.ok) return no(REFUSALS.badSignature(verdict.fault ?? "signature"));
+    if (!verdict.ok) {
+      return no(verdict.fault === "unchecked" ? REFUSALS.overloaded : REFUSALS.badSignature(verdict.fault));
+    }
     if (!session.seen.add(digest)) return no(REFUSALS.replayed);
     if (!session.budget.acquire()) {
       session.seen.delete(digest);
@@ -218,6 +221,7 @@ export class RelayHandler {
   /** Signs a payload as the relay's answer, and has it in the log before the answer is given. */
   async finish(relay: AdmittedRelay, payload: Uint8Array): Promise<RelayOutcome> {
     const bytes = await this.sign(relay.session, payload);
+    if (bytes === undefined) return this.abandon(relay, REFUSALS.overloaded);
     const recorded = await this.#record(relay, bytes);
     relay.inFlight[Symbol.dispose]();
     if (recorded === undefined) return { kind: "response", bytes };
@@ -225,17 +229,17 @@ export class RelayHandler {
     return refused(recorded);
   }
 
-  /** Bytes of a signed RelayResponse. */
-  async sign(session: ServedSession, payload: Uint8Array): Promise<Uint8Array> {
+  /** Bytes of a signed RelayResponse; undefined when it could not be signed in time. */
+  async sign(session: ServedSession, payload: Uint8Array, error?: RelayMinerError): Promise<Uint8Array | undefined> {
     const fields = {
       header: session.header,
       signature: new Uint8Array(0),
       payload,
-      error: undefined,
+      error,
       payloadHash: sha256(payload),
     };
     const signature = await this.#modules.crypto.signResponse(session.operatorAddress, relayResponseDigest(fields));
-    return encodeRelayResponse({ ...fields, signature });
+    return signature === undefined ? undefined : encodeRelayResponse({ ...fields, signature });
   }
 
   /** Ends a relay without an answer: nothing is counted, and its request may be sent again. */
@@ -264,6 +268,7 @@ export class RelayHandler {
     try {
       for await (const chunk of body) {
         const bytes = await this.sign(relay.session, encodeHttpResponsePayload({ ...head, body: chunk }));
+        if (bytes === undefined) return;
         if (!isCounted) {
           const fault = await this.#record(relay, bytes);
           if (fault !== undefined) {

@@ -2,20 +2,12 @@ import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Log, Metrics } from "@turnpike/base";
 import type { ChainHead } from "@turnpike/chain-client";
-import { sha256 } from "@turnpike/crypto";
-import {
-  decodeRelayRequest,
-  encodeHttpResponsePayload,
-  encodeRelayResponse,
-  relayBytes,
-  relayResponseDigest,
-} from "@turnpike/protocol";
+import { decodeRelayRequest, encodeHttpResponsePayload, relayBytes } from "@turnpike/protocol";
 import { type RawData, WebSocket, WebSocketServer } from "ws";
 import type { RelayStore } from "../evidence/relay-store.ts";
 import type { ServedSession } from "../verification/session-keeper.ts";
 import { RELAYS_REFUSED, SOCKETS_OPEN } from "./metrics.ts";
 import type { Refusal } from "./refusal.ts";
-import type { RelayCrypto } from "./relay-crypto.ts";
 import type { RelayHandler } from "./relay-handler.ts";
 
 /** Close codes that gateways know (interop: WebSocket). */
@@ -42,7 +34,6 @@ export interface SocketRelaysOptions {
 /** Modules of {@link SocketRelays}. */
 export interface SocketRelaysModules {
   readonly handler: RelayHandler;
-  readonly crypto: RelayCrypto;
   readonly store: Pick<RelayStore, "begin">;
   readonly head: Pick<ChainHead, "newest" | "onBlock">;
   readonly metrics: Metrics;
@@ -236,6 +227,7 @@ class SocketRelay {
     }
     using inFlight = begun.relay;
     const bytes = await this.#modules.handler.sign(session, payload);
+    if (bytes === undefined) return this.#failClosed();
     const relay = relayBytes(requestBytes, bytes);
     const appended = relay === undefined ? "full" : await inFlight.append(relay);
     if (appended === "sealed") return this.#expire(session);
@@ -264,15 +256,10 @@ class SocketRelay {
       headers: [["Content-Type", ["application/json"]]],
       body: Buffer.from('{"error":"session expired"}'),
     });
-    const fields = {
-      header: session.header,
-      signature: new Uint8Array(0),
-      payload,
-      error: { codespace: "relayer_proxy", code: 410, description: "session expired", message: "session expired" },
-      payloadHash: sha256(payload),
-    };
-    const signature = await this.#modules.crypto.signResponse(session.operatorAddress, relayResponseDigest(fields));
-    await this.#send(encodeRelayResponse({ ...fields, signature }), true);
+    const text = "session expired";
+    const error = { codespace: "relayer_proxy", code: 410, description: text, message: text };
+    const bytes = await this.#modules.handler.sign(session, payload, error);
+    if (bytes !== undefined) await this.#send(bytes, true);
     await this.end(CLOSE.sessionExpired, "session expired");
   }
 }
