@@ -13,6 +13,7 @@ import { queryCommand } from "./commands/query.ts";
 import { relayCommand } from "./commands/relay.ts";
 import { searchCommand } from "./commands/search.ts";
 import { settlementsCommand } from "./commands/settlements.ts";
+import { supplierCommand } from "./commands/supplier.ts";
 import { txCommand } from "./commands/tx.ts";
 import { upCommand } from "./commands/up.ts";
 import type { CommandContext } from "./context.ts";
@@ -39,7 +40,8 @@ export function program(context: CommandContext): Command {
     .addCommand(queryCommand())
     .addCommand(dbCommand(context))
     .addCommand(settlementsCommand(context))
-    .addCommand(searchCommand(context));
+    .addCommand(searchCommand(context))
+    .addCommand(supplierCommand(context));
   const each = (command: Command): void => {
     // Errors are printed in one place, and only main ends the process.
     command.exitOverride().configureOutput({ outputError: () => {} });

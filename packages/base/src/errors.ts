@@ -260,6 +260,13 @@ export const ERRORS = {
     "turnpike up is already running in this folder.",
     "Buy from the one that runs, or stop it first.",
   ),
+  SUPPLIER_STATUS_UNREACHABLE: row(
+    503,
+    -32503,
+    true,
+    "The supplier's status could not be asked.",
+    "Start it with npx turnpike supplier start, and set supplier.metrics.port in its configuration.",
+  ),
   GATEWAY_UNREACHABLE: row(
     500,
     -32603,

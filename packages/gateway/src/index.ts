@@ -38,6 +38,7 @@ export {
   stageTotal,
 } from "./metrics.ts";
 export type { AccessLogOptions } from "./monitoring/access-log.ts";
+export type { MonitoringDocument } from "./monitoring/metrics-server.ts";
 export { type MetricsService, serveMetrics } from "./monitoring/serve-metrics.ts";
 export type { Port } from "./sharing/port.ts";
 export { createRedisBus, type RedisBus, type RedisBusModules, type RedisBusOptions } from "./sharing/redis-bus.ts";

@@ -3,15 +3,19 @@ import { errorBody, errorRow, type HostCheck, type Log, type RequestId } from "@
 import { faultFields } from "../pipeline.ts";
 import type { MetricsRegistry } from "../types.ts";
 
-/** Serves `GET /metrics` and nothing else, to requests for its own hosts; `flush` is called before each reading. */
+/** What a further path of a metrics server answers, as JSON. */
+export type MonitoringDocument = () => Promise<{ readonly status: number; readonly body: unknown }>;
+
+/** Serves `GET /metrics`, the paths of `documents` and nothing else, to requests for its own hosts; `flush` is called before each reading. */
 export function createMetricsServer(modules: {
   readonly metrics: MetricsRegistry;
   readonly log: Log;
   readonly requestId: () => RequestId;
   readonly flush: () => void | Promise<void>;
   readonly hosts: HostCheck;
+  readonly documents?: ReadonlyMap<string, MonitoringDocument>;
 }): Server {
-  const { metrics, log, requestId, flush, hosts } = modules;
+  const { metrics, log, requestId, flush, hosts, documents } = modules;
   const server = createServer({ headersTimeout: 5_000, requestTimeout: 10_000, maxHeaderSize: 16_384 });
   server.maxConnections = 100;
   server.on("request", (req, res) => {
@@ -23,20 +27,26 @@ export function createMetricsServer(modules: {
     }
     const path = req.url?.split("?", 1)[0];
     const reads = req.method === "GET" || req.method === "HEAD";
-    if (path !== "/metrics" || !reads) {
-      const code = path === "/metrics" ? "VERB_NOT_ALLOWED" : "NOT_FOUND";
+    const document = path === undefined ? undefined : documents?.get(path);
+    const isKnown = path === "/metrics" || document !== undefined;
+    if (!isKnown || !reads) {
+      const code = isKnown ? "VERB_NOT_ALLOWED" : "NOT_FOUND";
       const allow = code === "VERB_NOT_ALLOWED" ? ["Allow", "GET, HEAD"] : [];
       res.writeHead(code === "NOT_FOUND" ? 404 : 405, ["Content-Type", "application/json", ...allow]);
       res.end(JSON.stringify(errorBody(code, requestId())));
       return;
     }
-    const render = async (): Promise<string> => {
+    const render = async (): Promise<{ status: number; type: string; text: string }> => {
+      if (document !== undefined) {
+        const { status, body } = await document();
+        return { status, type: "application/json", text: `${JSON.stringify(body)}\n` };
+      }
       await flush();
-      return await metrics.render();
+      return { status: 200, type: metrics.contentType, text: await metrics.render() };
     };
     render().then(
-      (text) => {
-        res.writeHead(200, ["Content-Type", metrics.contentType, "Cache-Control", "no-store"]);
+      ({ status, type, text }) => {
+        res.writeHead(status, ["Content-Type", type, "Cache-Control", "no-store"]);
         res.end(req.method === "HEAD" ? undefined : text);
       },
       (error: unknown) => {

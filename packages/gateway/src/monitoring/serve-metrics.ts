@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { createHostCheck, type HostCheckOptions, type Log, type RequestId } from "@turnpike/base";
 import { listenOn } from "../http/server.ts";
 import type { MetricsRegistry } from "../types.ts";
-import { createMetricsServer } from "./metrics-server.ts";
+import { createMetricsServer, type MonitoringDocument } from "./metrics-server.ts";
 
 /** A metrics server that listens. */
 export interface MetricsService extends AsyncDisposable {
@@ -11,12 +11,17 @@ export interface MetricsService extends AsyncDisposable {
 }
 
 /**
- * Serves `GET /metrics` by itself, for a process that is no gateway. Port 0 takes a free one.
+ * Serves `GET /metrics`, and JSON at further paths, by itself, for a process that is no gateway. Port 0 takes a free one.
  * @throws AppError PORT_IN_USE
  */
 export async function serveMetrics(
   opts: HostCheckOptions & { readonly port: number },
-  modules: { readonly metrics: MetricsRegistry; readonly log: Log },
+  modules: {
+    readonly metrics: MetricsRegistry;
+    readonly log: Log;
+    /** JSON at further paths. */
+    readonly documents?: ReadonlyMap<string, MonitoringDocument>;
+  },
 ): Promise<MetricsService> {
   const requestId = (): RequestId => randomUUID() as string as RequestId;
   const server = createMetricsServer({ ...modules, requestId, flush() {}, hosts: createHostCheck(opts) });
