@@ -42,6 +42,15 @@ export {
   type SharedHeight,
   type SharedQuality,
 } from "./quality/gossip.ts";
+export type { GatewaySession, SessionSupplier } from "./session/gateway-session.ts";
+export { SESSION_METRICS } from "./session/metrics.ts";
+export {
+  type SessionListener,
+  SessionSource,
+  type SessionSourceModules,
+  type SessionSourceOptions,
+} from "./session/session-source.ts";
+export { type SigningKey, signingKey } from "./session/signing-keys.ts";
 export {
   createSharedControl,
   type SharedControl,
