@@ -1,6 +1,7 @@
 import type { ServiceId } from "@turnpike/base";
 import type { EngineOptions, ServiceRules } from "./engine/options.ts";
 import { type EngineModules, RelayEngine } from "./engine/relay-engine.ts";
+import { withFallback } from "./suppliers/fallback-supplier-set.ts";
 import { type StaticEndpoint, StaticSupplierSet } from "./suppliers/static-supplier-set.ts";
 import type { SupplierSet } from "./suppliers/supplier-set.ts";
 import { HttpTransport, type HttpTransportOptions } from "./transport/http-transport.ts";
@@ -12,8 +13,10 @@ export interface ServiceSuppliers extends ServiceRules {
 
 /** Options of {@link createRelayEngine}. */
 export interface RelayEngineOptions extends Omit<EngineOptions, "rules">, HttpTransportOptions {
-  /** By service id. Of a service that has a set among the modules, the endpoints are not used. */
+  /** By service id. Of a service whose set among the modules is configured, the endpoints are not used. */
   readonly suppliers: Readonly<Record<string, ServiceSuppliers>>;
+  /** True: they are used also while that set is empty. */
+  readonly staticFallback?: boolean;
 }
 
 /** What {@link createRelayEngine} uses. */
@@ -33,7 +36,8 @@ export function createRelayEngine(options: RelayEngineOptions, modules: RelayEng
   const suppliers = new Map(modules.suppliers);
   for (const [id, { endpoints }] of Object.entries(options.suppliers)) {
     const service = id as ServiceId;
-    if (!suppliers.has(service)) suppliers.set(service, new StaticSupplierSet({ service, endpoints }, { transport }));
+    const own = new StaticSupplierSet({ service, endpoints }, { transport });
+    suppliers.set(service, withFallback(suppliers.get(service), own, options));
   }
   return new RelayEngine({ ...options, rules: options.suppliers }, { ...modules, suppliers, resources: transport });
 }

@@ -42,14 +42,13 @@ export {
   type SharedHeight,
   type SharedQuality,
 } from "./quality/gossip.ts";
-export type { GatewaySession, SessionSupplier } from "./session/gateway-session.ts";
 export { SESSION_METRICS } from "./session/metrics.ts";
+export { SessionSource, type SessionSourceModules, type SessionSourceOptions } from "./session/session-source.ts";
 export {
-  type SessionListener,
-  SessionSource,
-  type SessionSourceModules,
-  type SessionSourceOptions,
-} from "./session/session-source.ts";
+  SessionSuppliers,
+  type SessionSuppliersModules,
+  type SessionSuppliersOptions,
+} from "./session/session-suppliers.ts";
 export { type SigningKey, signingKey } from "./session/signing-keys.ts";
 export {
   createSharedControl,

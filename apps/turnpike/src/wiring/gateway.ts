@@ -19,6 +19,7 @@ import { partModules, type ServiceInput } from "./modules.ts";
 import { offeredOptions } from "./offers.ts";
 import { createParts } from "./parts.ts";
 import { createStage, openPayments } from "./payment.ts";
+import { openSessionSuppliers } from "./protocol.ts";
 import { createReloader, type Reload } from "./reload.ts";
 import { openBus, openLimitStore, openRelaySharing, type WorkerPart } from "./sharing.ts";
 import { openTracer } from "./tracing.ts";
@@ -119,7 +120,10 @@ export async function startGateway(input: GatewayInput): Promise<GatewayService>
   const bus = openBus(start, modules, stack, worker);
   const applications = openApplications(start, modules, stack);
   // Payment networks need a restart, so the ways to pay are those of the start.
-  const parts = stack.use(createParts(start, catalogue, { ...modules, store, options: offeredOptions(start) }));
+  const sessions = await openSessionSuppliers(start, modules, stack);
+  const parts = stack.use(
+    createParts(start, catalogue, { ...modules, store, sessions, options: offeredOptions(start) }),
+  );
   const payment =
     payments === undefined
       ? noPayments

@@ -3,10 +3,9 @@ import { isDeepStrictEqual } from "node:util";
 import type { Catalogue } from "@turnpike/catalogue";
 import type { Config } from "@turnpike/config";
 import type { GatewayParts, LimitStore, OfferedOptions } from "@turnpike/gateway";
-import type { RelayEngine, Subscriptions } from "@turnpike/relay";
+import type { RelayEngine, SessionSuppliers, Subscriptions } from "@turnpike/relay";
 import { createLimits } from "./limits.ts";
-import type { PartModules } from "./modules.ts";
-import { createRelay, createSockets } from "./relay.ts";
+import { createRelay, createSockets, type RelayModules } from "./relay.ts";
 
 /** Longest wait for the first probes of new suppliers. */
 const PROBE_WAIT_MS = 3_000;
@@ -35,22 +34,24 @@ export interface PartsOwner extends AsyncDisposable {
 }
 
 /** What {@link createParts} works with. */
-export interface PartsModules extends PartModules {
+export interface PartsModules extends RelayModules {
   readonly store: LimitStore | undefined;
   readonly options: OfferedOptions;
 }
 
 const same = (a: Config, b: Config, read: (config: Config) => unknown): boolean => isDeepStrictEqual(read(a), read(b));
 
-function operatorsOf({ suppliers }: Config): Map<string, ReadonlySet<string>> {
-  return new Map(
-    Object.entries(suppliers).map(([id, { endpoints }]) => [id, new Set(endpoints.map(({ operator }) => operator))]),
-  );
+function operatorsOf({ suppliers }: Config, sessions: SessionSuppliers | undefined): Map<string, ReadonlySet<string>> {
+  const found = new Map<string, ReadonlySet<string>>(sessions?.operators());
+  for (const [id, { endpoints }] of Object.entries(suppliers)) {
+    found.set(id, new Set([...(found.get(id) ?? []), ...endpoints.map(({ operator }) => operator)]));
+  }
+  return found;
 }
 
 /** The parts of a gateway's first configuration. @throws AppError CONFIG_INVALID. */
 export function createParts(start: Config, catalogue: Catalogue, modules: PartsModules): PartsOwner {
-  const { store, options } = modules;
+  const { store, options, sessions } = modules;
   const users = new Map<AsyncDisposable, number>();
   const retiring = new Set<Promise<void>>();
   let config = start;
@@ -117,7 +118,7 @@ export function createParts(start: Config, catalogue: Catalogue, modules: PartsM
       const retired = released
         .then(async () => {
           await release(before);
-          current.relay.memory.keepOnly(operatorsOf(config));
+          current.relay.memory.keepOnly(operatorsOf(config, sessions));
         })
         .catch((error: unknown) => {
           modules.log.error({ error: String(error) }, "the parts of an old configuration could not be ended");

@@ -2,13 +2,7 @@ import { type Log, type Metrics, systemClock } from "@turnpike/base";
 import { ChainClient, ChainHead, PocketQueries } from "@turnpike/chain-client";
 import { type Config, readChainKeyFile } from "@turnpike/config";
 import { SigningThreads } from "@turnpike/crypto";
-import { SessionSource, type SigningKey, signingKey } from "@turnpike/relay";
-
-/** What a gateway's relays over sessions are made of. */
-export interface ProtocolParts {
-  readonly sessions: SessionSource;
-  readonly threads: SigningThreads;
-}
+import { relayEngineDefaults, SessionSource, SessionSuppliers, type SigningKey, signingKey } from "@turnpike/relay";
 
 /** A dead node must not keep a gateway from starting: sessions come when it answers. */
 const FIRST_SESSIONS_MS = 10_000;
@@ -34,16 +28,16 @@ export function protocolKeys({ protocol }: Config): {
 }
 
 /**
- * Follows the chain's sessions for this gateway; undefined when the configuration names no node. Waits a moment for the
- * first sessions.
+ * The suppliers of the chain's sessions for this gateway; undefined when the configuration names no node. Waits a moment
+ * for the first sessions.
  * @throws AppError CONFIG_INVALID
  */
-export async function openProtocol(
+export async function openSessionSuppliers(
   config: Config,
   modules: { readonly log: Log; readonly metrics: Metrics },
   stack: AsyncDisposableStack,
-): Promise<ProtocolParts | undefined> {
-  const { nodeUrl, signingThreads } = config.protocol;
+): Promise<SessionSuppliers | undefined> {
+  const { nodeUrl, signingThreads, extraRelaysPercent } = config.protocol;
   if (nodeUrl === undefined) return undefined;
   const { log, metrics } = modules;
   const keys = protocolKeys(config);
@@ -51,12 +45,18 @@ export async function openProtocol(
   const head = stack.use(new ChainHead({ url: nodeUrl }, { clock: systemClock, log }));
   const queries = new PocketQueries({}, { client, clock: systemClock });
   const threads = stack.use(new SigningThreads({ threads: signingThreads }, { log, clock: systemClock }));
-  const sessions = stack.use(
+  const source = stack.use(
     new SessionSource(
       { ...keys, renewBlocks: RENEW_BLOCKS, maxJitterMs: MAX_JITTER_MS },
       { queries, head, clock: systemClock, random: Math.random, metrics, log },
     ),
   );
-  await sessions.start(AbortSignal.timeout(FIRST_SESSIONS_MS));
-  return { sessions, threads };
+  const suppliers = stack.use(
+    new SessionSuppliers(
+      { ...relayEngineDefaults, ...config.relay, extraRelaysPercent },
+      { source, threads, clock: systemClock, metrics },
+    ),
+  );
+  await source.start(AbortSignal.timeout(FIRST_SESSIONS_MS));
+  return suppliers;
 }

@@ -6,11 +6,18 @@ import {
   type RelayEngine,
   relayEngineDefaults,
   type ServiceSuppliers,
+  type SessionSuppliers,
   type SocketEndpoint,
   type Subscriptions,
   subscriptionDefaults,
 } from "@turnpike/relay";
 import type { PartModules } from "./modules.ts";
+
+/** What a relay is made with. */
+export interface RelayModules extends PartModules {
+  /** Suppliers of the chain's sessions; without them there are static ones alone. */
+  readonly sessions?: SessionSuppliers | undefined;
+}
 
 /** The relay speaks HTTP; WebSocket addresses are for the subscriptions. */
 function overHttp(supplier: SupplierConfig): ServiceSuppliers {
@@ -30,15 +37,23 @@ function overHttp(supplier: SupplierConfig): ServiceSuppliers {
 export function createRelay(
   config: Config,
   catalogue: Catalogue,
-  modules: PartModules,
+  modules: RelayModules,
   previous?: RelayEngine,
 ): RelayEngine {
+  const { sessions, ...parts } = modules;
   const suppliers = Object.fromEntries(Object.entries(config.suppliers).map(([id, one]) => [id, overHttp(one)]));
   return createRelayEngine(
-    { ...relayEngineDefaults, ...config.relay, suppliers, maxAnswerBytes: config.gateway.maxAnswerBytes },
     {
-      ...modules,
+      ...relayEngineDefaults,
+      ...config.relay,
+      suppliers,
+      staticFallback: config.protocol.staticFallback,
+      maxAnswerBytes: config.gateway.maxAnswerBytes,
+    },
+    {
+      ...parts,
       catalogue: catalogue.services,
+      ...(sessions === undefined ? {} : { suppliers: sessions.of(catalogue.services.keys()) }),
       random: () => Math.random(),
       ...(previous === undefined ? {} : { memory: previous.memory }),
     },
@@ -60,22 +75,24 @@ function overSockets(supplier: SupplierConfig): readonly SocketEndpoint[] {
 export function createSockets(
   config: Config,
   catalogue: Catalogue,
-  modules: PartModules,
+  modules: RelayModules,
   { memory }: Pick<RelayEngine, "memory">,
 ): Subscriptions {
+  const { sessions, ...parts } = modules;
   const suppliers = Object.fromEntries(Object.entries(config.suppliers).map(([id, one]) => [id, overSockets(one)]));
   // Now and not at each question: by then the relay may remember another chain under the same name.
   const views = new Map(
-    Object.keys(suppliers).flatMap((id) => {
+    [...Object.keys(suppliers), ...(sessions === undefined ? [] : catalogue.services.keys())].flatMap((id) => {
       const service = catalogue.get(id);
       return service === undefined ? [] : [[id, memory.of(service).view] as const];
     }),
   );
   return createSubscriptions(
-    { ...subscriptionDefaults, suppliers },
+    { ...subscriptionDefaults, suppliers, staticFallback: config.protocol.staticFallback },
     {
-      ...modules,
+      ...parts,
       catalogue: catalogue.services,
+      ...(sessions === undefined ? {} : { suppliers: sessions.of(catalogue.services.keys()) }),
       random: () => Math.random(),
       isDrained: (id, operator) => memory.isDrained(id, operator),
       tipBlocks: (id) => views.get(id)?.tip(modules.clock.monotonicMs()),

@@ -104,6 +104,7 @@ export class Health {
         const startMs = clock.monotonicMs();
         const result = await ask(asked.call, signal);
         seen.push({ step: at, isInstead, result, latencyMs: clock.monotonicMs() - startMs });
+        if (isUnasked(result)) return seen;
         if (!result.ok && isDropReason(result.reason)) return seen;
         const isLost = !result.ok && result.blame === "wire";
         if (isLost && step.isOptional !== true) return seen;
@@ -120,6 +121,7 @@ export class Health {
     const nowMs = clock.monotonicMs();
     for (const [at, { step, isInstead, result, latencyMs }] of seen.entries()) {
       const own = probe?.steps[step];
+      if (isUnasked(result)) return;
       const asked = isInstead ? own?.instead : own;
       if (own === undefined || asked === undefined) continue;
       const outcome = outcomeOf(asked, result);
@@ -177,6 +179,11 @@ export class Health {
     const { operator, rpcType, label } = this.#options.endpoint;
     return { service: this.#options.service.id, operator, rpcType, host: label };
   }
+}
+
+/** True when the supplier was not asked, for a reason of ours: that says nothing of it. */
+function isUnasked(result: AttemptResult): boolean {
+  return !result.ok && result.blame === "client" && !isDropReason(result.reason);
 }
 
 /** What a step's answer says: a reading, `ok` or of another chain; or nothing that can be used. */

@@ -34,6 +34,7 @@ function supplier(answer: (method: string) => AttemptResult, rpcType = "json_rpc
   const made: Asked = {
     service,
     rpcType,
+    isPaid: false,
     isHealthy: true,
     asked: [],
     lacking: [],

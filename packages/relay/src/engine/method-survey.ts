@@ -8,6 +8,8 @@ import type { AttemptResult } from "../upstream-answer.ts";
 export interface SurveyedSupplier {
   readonly service: Service;
   readonly rpcType: string;
+  /** Each question to it is paid for: it is not surveyed, calls show what it lacks. */
+  readonly isPaid: boolean;
   /** One that is down is not asked. */
   readonly isHealthy: boolean;
   /** Asks its back-end. Never rejects. */
@@ -69,7 +71,7 @@ export class MethodSurvey {
 
   /** Asks for all methods that are due. Never rejects. */
   async run(): Promise<void> {
-    const waiting = [...this.#modules.suppliers()];
+    const waiting = this.#modules.suppliers().filter(({ isPaid }) => !isPaid);
     const work = async (): Promise<void> => {
       for (let next = waiting.shift(); next !== undefined; next = waiting.shift()) await this.#survey(next);
     };

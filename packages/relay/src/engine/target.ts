@@ -116,6 +116,11 @@ export class Target implements ProbeTarget<ProbeSeen> {
     return this.endpoint.label;
   }
 
+  /** See `SupplierEndpoint`. */
+  get isPaid(): boolean {
+    return this.endpoint.isPaid === true;
+  }
+
   /** True while calls may go to it with good hope. */
   get isHealthy(): boolean {
     return this.health.isHealthy && !this.isDrained;

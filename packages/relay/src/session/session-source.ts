@@ -94,6 +94,17 @@ export class SessionSource implements AsyncDisposable {
     return found;
   }
 
+  /** True when an application of this gateway is staked for a service. */
+  hasApplication(serviceId: string): boolean {
+    for (const slot of this.#slots.values()) if (slot.serviceId === serviceId) return true;
+    return false;
+  }
+
+  /** True while the chain has not passed a session's last block: after it suppliers close its WebSockets. */
+  isCurrent({ header }: GatewaySession): boolean {
+    return (this.#modules.head.newest?.heightBlocks ?? 0n) <= header.sessionEndBlockHeight;
+  }
+
   /** Why a service has no session: the chain's own text, or that the node does not answer. */
   faultOf(serviceId: string): string | undefined {
     for (const slot of this.#slots.values()) {

@@ -10,8 +10,15 @@ import {
   type SessionHeader,
 } from "@turnpike/protocol";
 
+/** What the check of a signature found; `unchecked` says nothing of it. */
+export type SignatureVerdict = "valid" | "invalid" | "unchecked";
+
 /** Checks an ECDSA signature of a supplier, off the event loop where there are threads for it. */
-export type VerifyResponse = (digest: Uint8Array, signature: Uint8Array, publicKey: Uint8Array) => Promise<boolean>;
+export type VerifyResponse = (
+  digest: Uint8Array,
+  signature: Uint8Array,
+  publicKey: Uint8Array,
+) => Promise<SignatureVerdict>;
 
 /** What a supplier's bytes are, once they are checked. */
 export type SignedAnswer =
@@ -23,10 +30,17 @@ export type SignedAnswer =
   /** It refuses to serve. */
   | { readonly kind: "refused"; readonly text: string }
   /** Not what this session's supplier may say: wrong signature, wrong session, changed payload, or no response at all. */
-  | { readonly kind: "invalid"; readonly fault: InvalidResponse };
+  | { readonly kind: "invalid"; readonly fault: InvalidResponse }
+  /** We had no time to check it: it must not be used, and that says nothing of it. */
+  | { readonly kind: "unchecked" };
 
 /** What is wrong with a response that is not valid. */
 export type InvalidResponse = "malformed" | "session" | "payload-hash" | "signature";
+
+/** A frame of a supplier's WebSocket, once it is checked. */
+export type SignedFrame =
+  | { readonly kind: "payload"; readonly payload: Uint8Array }
+  | Exclude<SignedAnswer, { readonly kind: "answer" }>;
 
 /** Texts of the network's relay miners that say a session's stake is used up, or the supplier asks for less. */
 const OVER_LIMIT =
@@ -34,21 +48,23 @@ const OVER_LIMIT =
 const SESSION_OVER =
   /session expired|session ID mismatch|supplier does not belong to session|is ahead of the last committed block height/;
 
-const invalid = (fault: InvalidResponse): SignedAnswer => ({ kind: "invalid", fault });
+type Refusal = Extract<SignedAnswer, { readonly kind: "over-limit" | "session-over" | "refused" }>;
 
-function refusalOf(text: string): SignedAnswer {
+const invalid = (fault: InvalidResponse) => ({ kind: "invalid", fault }) as const;
+
+function refusalOf(text: string): Refusal {
   if (OVER_LIMIT.test(text)) return { kind: "over-limit" };
   if (SESSION_OVER.test(text)) return { kind: "session-over", text };
   return { kind: "refused", text };
 }
 
 /** What an unsigned answer of a supplier says: its HTTP status is not 200. */
-export function readRefusal(body: Uint8Array): SignedAnswer {
+export function readRefusal(body: Uint8Array): Refusal {
   // The texts that matter are short; a long body is some proxy's page.
   return refusalOf(Buffer.from(body.subarray(0, 2_048)).toString("utf8"));
 }
 
-function errorAnswer(error: RelayMinerError): SignedAnswer {
+function errorAnswer(error: RelayMinerError): Refusal {
   // Code 7 of the real miner is its rate limit.
   if (error.codespace === "relayer_proxy" && error.code === 7) return { kind: "over-limit" };
   return refusalOf(`${error.description} ${error.message}`);
@@ -70,12 +86,13 @@ export async function responseFault(
   response: RelayResponseFields,
   expected: { readonly header: SessionHeader; readonly publicKey: Uint8Array },
   verify: VerifyResponse,
-): Promise<InvalidResponse | undefined> {
+): Promise<InvalidResponse | "unchecked" | undefined> {
   if (!isOfSession(response.header, expected.header)) return "session";
   const { payloadHash, payload } = response;
   if (payloadHash.length > 0 && !bytesEqual(payloadHash, sha256(payload))) return "payload-hash";
-  const isSigned = await verify(relayResponseDigest(response), response.signature, expected.publicKey);
-  return isSigned ? undefined : "signature";
+  const verdict = await verify(relayResponseDigest(response), response.signature, expected.publicKey);
+  if (verdict === "unchecked") return verdict;
+  return verdict === "valid" ? undefined : "signature";
 }
 
 /**
@@ -87,16 +104,28 @@ export async function readSignedAnswer(
   expected: { readonly header: SessionHeader; readonly publicKey: Uint8Array },
   verify: VerifyResponse,
 ): Promise<SignedAnswer> {
+  const frame = await readSignedFrame(bytes, expected, verify);
+  if (frame.kind !== "payload") return frame;
+  const response = decodeHttpResponsePayload(frame.payload);
+  if (response === undefined || response.statusCode < 100 || response.statusCode > 599) return invalid("malformed");
+  return { kind: "answer", response };
+}
+
+/** As {@link readSignedAnswer} does, with the payload as it came: over a WebSocket it is the back-end's own frame. */
+export async function readSignedFrame(
+  bytes: Uint8Array,
+  expected: { readonly header: SessionHeader; readonly publicKey: Uint8Array },
+  verify: VerifyResponse,
+): Promise<SignedFrame> {
   const response = decodeRelayResponse(bytes);
   if (response === undefined) return invalid("malformed");
   const fault = await responseFault(response, expected, verify);
+  if (fault === "unchecked") return { kind: "unchecked" };
   if (fault !== undefined) {
     // The older relay miner refuses with an unsigned response that has an error and no session.
     if (response.error !== undefined && response.signature.length === 0) return errorAnswer(response.error);
     return invalid(fault);
   }
   if (response.error !== undefined) return errorAnswer(response.error);
-  const payload = decodeHttpResponsePayload(response.payload);
-  if (payload === undefined || payload.statusCode < 100 || payload.statusCode > 599) return invalid("malformed");
-  return { kind: "answer", response: payload };
+  return { kind: "payload", payload: response.payload };
 }

@@ -10,8 +10,10 @@ export interface SocketEndpoint {
 
 /** Options of `createSubscriptions`. */
 export interface SubscriptionOptions {
-  /** By service id. Of a service that has a set among the modules, they are not used. */
+  /** By service id. Of a service whose set among the modules is configured, they are not used. */
   readonly suppliers: Readonly<Record<string, readonly SocketEndpoint[]>>;
+  /** True: they are used also while that set is empty. */
+  readonly staticFallback?: boolean;
   /** Time for a WebSocket to a supplier to open. */
   readonly connectTimeoutMs: number;
   /** Time for a supplier to answer one call. */

@@ -1,5 +1,6 @@
 import { AppError, type Clock, type Log, type Metrics, type ServiceId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
+import { withFallback } from "../suppliers/fallback-supplier-set.ts";
 import { StaticSupplierSet } from "../suppliers/static-supplier-set.ts";
 import type { SupplierSet } from "../suppliers/supplier-set.ts";
 import { HttpTransport } from "../transport/http-transport.ts";
@@ -65,12 +66,13 @@ export function createSubscriptions(options: SubscriptionOptions, modules: Subsc
   const suppliers = new Map(modules.suppliers);
   for (const [id, list] of Object.entries(options.suppliers)) {
     const service = id as ServiceId;
-    if (list.length === 0 || suppliers.has(service)) continue;
+    if (list.length === 0) continue;
     const endpoints = list.map(({ operator, url, headers }) => {
       const own = { operator, urls: { websocket: url } };
       return headers === undefined ? own : { ...own, headers };
     });
-    suppliers.set(service, new StaticSupplierSet({ service, endpoints }, { transport }));
+    const own = new StaticSupplierSet({ service, endpoints }, { transport });
+    suppliers.set(service, withFallback(suppliers.get(service), own, options));
   }
   return new SharedSubscriptions(options, { ...modules, suppliers });
 }

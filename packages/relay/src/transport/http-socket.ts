@@ -4,10 +4,17 @@ import type { SocketHandlers, SocketRequest, TransportFailure, TransportSocket }
 const UNREACHED: TransportFailure = { ok: false, blame: "wire", reason: "connection", isUnsent: true };
 const ABORTED: TransportFailure = { ok: false, blame: "client", reason: "aborted", isUnsent: true };
 
+/** How a WebSocket is opened. */
+export interface OpenSocketOptions {
+  readonly url: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** True: text messages may hold any bytes. */
+  readonly isRaw?: boolean;
+}
+
 /** Opens a WebSocket by its URL. Never rejects. */
 export function openWebSocket(
-  url: string,
-  headers: Readonly<Record<string, string>>,
+  { url, headers, isRaw = false }: OpenSocketOptions,
   { timeoutMs, maxMessageBytes, signal }: SocketRequest,
 ): Promise<TransportSocket | TransportFailure> {
   const { promise, resolve } = Promise.withResolvers<TransportSocket | TransportFailure>();
@@ -16,6 +23,7 @@ export function openWebSocket(
     handshakeTimeout: timeoutMs,
     maxPayload: maxMessageBytes,
     perMessageDeflate: false,
+    skipUTF8Validation: isRaw,
     headers: { "user-agent": "turnpike", ...headers },
   });
   const end = (result: TransportSocket | TransportFailure): void => {
@@ -55,12 +63,12 @@ class HttpSocket implements TransportSocket {
   listen(handlers: SocketHandlers): void {
     this.#socket.on("message", (bytes: Buffer) => handlers.message(bytes));
     this.#socket.on("pong", () => handlers.pong());
-    this.#socket.on("close", () => handlers.closed());
+    this.#socket.on("close", (code) => handlers.closed(code));
     this.#socket.resume();
   }
 
-  send(text: string): void {
-    this.#socket.send(text);
+  send(text: string | Uint8Array): void {
+    this.#socket.send(text, { binary: false });
   }
 
   ping(): void {

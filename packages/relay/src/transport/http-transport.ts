@@ -166,7 +166,7 @@ export class HttpTransport implements SupplierTransport, AsyncDisposable {
     request: SocketRequest,
   ): Promise<TransportSocket | TransportFailure> {
     const { url, headers } = backendOf(endpoint);
-    return openWebSocket(url, headers, request);
+    return openWebSocket({ url, headers }, request);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

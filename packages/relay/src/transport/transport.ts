@@ -24,6 +24,8 @@ export interface SupplierEndpoint {
   readonly backendKey: string;
   /** What logs and the admin API show of where it leads. Holds no secret. */
   readonly label: string;
+  /** True: each request to it is paid for, so that nothing is asked that can be done without. */
+  readonly isPaid?: boolean;
   /** What reaches it. */
   readonly transport: SupplierTransport;
   /** What the transport needs to know of it, and nothing else reads. */
@@ -116,7 +118,7 @@ export interface SocketHandlers {
   message(bytes: Buffer): void;
   pong(): void;
   /** Called once, also after `terminate`. */
-  closed(): void;
+  closed(code?: number): void;
 }
 
 /** An open WebSocket to an endpoint. It reads nothing before `listen`, so that what comes at once is not lost. */
@@ -127,7 +129,8 @@ export interface TransportSocket {
   readonly bufferedBytes: number;
   /** Sets the handlers and begins to read. Called once. */
   listen(handlers: SocketHandlers): void;
-  send(text: string): void;
+  /** Sends one text message; bytes are sent as they are. */
+  send(text: string | Uint8Array): void;
   ping(): void;
   pause(): void;
   resume(): void;

@@ -1,0 +1,182 @@
+import { hostOf, type ServiceId } from "@turnpike/base";
+import type { RpcType } from "@turnpike/protocol";
+import { type DropReason, type EmptyReason, type SupplierSet, whyEmpty } from "../suppliers/supplier-set.ts";
+import type { HttpBackend, HttpTransport } from "../transport/http-transport.ts";
+import type { SupplierEndpoint, SupplierTransport } from "../transport/transport.ts";
+import type { GatewaySession, SessionSupplier } from "./gateway-session.ts";
+import type { SessionSource } from "./session-source.ts";
+
+/** Options of {@link SessionSupplierSet}. */
+export interface SessionSupplierSetOptions {
+  readonly service: ServiceId;
+}
+
+/** What a {@link SessionSupplierSet} uses. */
+export interface SessionSupplierSetModules {
+  readonly source: Pick<SessionSource, "sessionsOf" | "hasApplication" | "onChange">;
+  /** Has the connections to the suppliers' addresses. */
+  readonly http: Pick<HttpTransport, "backend" | "release">;
+  /** Sends over a session: what the endpoints of the set name. */
+  readonly transport: SupplierTransport;
+}
+
+/** A session, and one supplier of it. */
+export interface SessionChoice {
+  readonly session: GatewaySession;
+  readonly supplier: SessionSupplier;
+}
+
+/** The handle of an endpoint of a {@link SessionSupplierSet}. */
+export class SessionEndpoint {
+  readonly set: SessionSupplierSet;
+  readonly operatorAddress: string;
+  readonly rpcType: RpcType;
+  readonly backend: HttpBackend;
+
+  constructor(parts: Pick<SessionEndpoint, "set" | "operatorAddress" | "rpcType" | "backend">) {
+    this.set = parts.set;
+    this.operatorAddress = parts.operatorAddress;
+    this.rpcType = parts.rpcType;
+    this.backend = parts.backend;
+  }
+}
+
+/** Operators that are out for good; more than these are hardly met, and each is dropped again at its next answer. */
+const MAX_BANNED = 10_000;
+
+/**
+ * The suppliers of one service in the sessions that its applications have now. An endpoint stands for an operator and a way
+ * of speaking, in whichever sessions it is: which one a relay is signed for is chosen when it is sent.
+ */
+export class SessionSupplierSet implements SupplierSet, Disposable {
+  readonly service: ServiceId;
+  readonly #modules: SessionSupplierSetModules;
+  readonly #banned = new Set<string>();
+  /** Session ids and operators that serve no more of that session. */
+  readonly #usedUp = new Set<string>();
+  readonly #listeners = new Set<() => void>();
+  readonly #following: Disposable;
+  #endpoints = new Map<string, SupplierEndpoint>();
+  #list: readonly SupplierEndpoint[] = [];
+  #turn = 0;
+
+  constructor({ service }: SessionSupplierSetOptions, modules: SessionSupplierSetModules) {
+    this.service = service;
+    this.#modules = modules;
+    this.#following = modules.source.onChange((id) => {
+      if (id === service) this.#refresh();
+    });
+    this.#refresh();
+  }
+
+  endpoints(): readonly SupplierEndpoint[] {
+    return this.#list;
+  }
+
+  whyEmpty(rpcType?: RpcType): EmptyReason | undefined {
+    const none = this.#modules.source.hasApplication(this.service) ? "no_session" : "not_configured";
+    return whyEmpty(this.#list, rpcType, none);
+  }
+
+  onChange(listener: () => void): () => void {
+    this.#listeners.add(listener);
+    return () => void this.#listeners.delete(listener);
+  }
+
+  drop({ operator, handle }: SupplierEndpoint, reason: DropReason): void {
+    if (!(handle instanceof SessionEndpoint)) return;
+    if (reason === "bad_signature") {
+      this.ban(operator);
+      return;
+    }
+    for (const { header } of this.#sessions()) this.#usedUp.add(usedUpKey(header.sessionId, operator));
+    this.#refresh();
+  }
+
+  /** An operator is out for good: what it sends is not signed by it, or not for its session. */
+  ban(operatorAddress: string): void {
+    if (this.#banned.size >= MAX_BANNED) this.#banned.clear();
+    this.#banned.add(operatorAddress);
+    this.#refresh();
+  }
+
+  /** A supplier serves no more of one session. Others of it, of other applications, may go on. */
+  usedUp({ header }: GatewaySession, operatorAddress: string): void {
+    this.#usedUp.add(usedUpKey(header.sessionId, operatorAddress));
+    this.#refresh();
+  }
+
+  /** A session in which an operator can be asked now; the applications take turns. Undefined: there is none. */
+  choose(operatorAddress: string, rpcType: RpcType): SessionChoice | undefined {
+    const choices: SessionChoice[] = [];
+    if (this.#banned.has(operatorAddress)) return undefined;
+    for (const session of this.#sessions()) {
+      if (this.#usedUp.has(usedUpKey(session.header.sessionId, operatorAddress))) continue;
+      const supplier = session.suppliers.find((one) => one.operatorAddress === operatorAddress);
+      if (supplier?.urls.has(rpcType) === true) choices.push({ session, supplier });
+    }
+    if (choices.length === 0) return undefined;
+    this.#turn = (this.#turn + 1) % 0x4000_0000;
+    return choices[this.#turn % choices.length];
+  }
+
+  #sessions(): readonly GatewaySession[] {
+    return this.#modules.source.sessionsOf(this.service);
+  }
+
+  #refresh(): void {
+    const sessions = this.#sessions();
+    const ids = new Set(sessions.map(({ header }) => header.sessionId));
+    for (const key of this.#usedUp) if (!ids.has(key.slice(0, key.indexOf(" ")))) this.#usedUp.delete(key);
+    const next = new Map<string, SupplierEndpoint>();
+    for (const { header, suppliers } of sessions) {
+      for (const { operatorAddress, urls } of suppliers) {
+        if (this.#banned.has(operatorAddress) || this.#usedUp.has(usedUpKey(header.sessionId, operatorAddress)))
+          continue;
+        for (const [rpcType, url] of urls) this.#add(next, operatorAddress, rpcType, url);
+      }
+    }
+    const before = this.#endpoints;
+    this.#endpoints = next;
+    this.#list = [...next.values()];
+    const isChanged = next.size !== before.size || [...next.keys()].some((key) => !before.has(key));
+    for (const [key, { handle }] of before) {
+      if (!next.has(key) && handle instanceof SessionEndpoint) this.#modules.http.release(handle.backend);
+    }
+    if (isChanged) for (const listener of [...this.#listeners]) listener();
+  }
+
+  #add(next: Map<string, SupplierEndpoint>, operator: string, rpcType: RpcType, chainUrl: string): void {
+    // Clients are not spoken to over gRPC, so nothing of ours asks for it.
+    if (rpcType === "grpc") return;
+    const isSocket = rpcType === "websocket";
+    const url = isSocket ? chainUrl.replace(/^http/i, "ws") : chainUrl;
+    const backendKey = `${operator} ${rpcType} ${url}`;
+    if (next.has(backendKey)) return;
+    const known = this.#endpoints.get(backendKey);
+    if (known !== undefined) {
+      next.set(backendKey, known);
+      return;
+    }
+    const backend = this.#modules.http.backend(url);
+    if (backend === undefined) return;
+    if (backend.isSocket !== isSocket) {
+      this.#modules.http.release(backend);
+      return;
+    }
+    const { transport } = this.#modules;
+    const handle = new SessionEndpoint({ set: this, operatorAddress: operator, rpcType, backend });
+    next.set(backendKey, { operator, rpcType, backendKey, label: hostOf(url), isPaid: true, transport, handle });
+  }
+
+  [Symbol.dispose](): void {
+    this.#following[Symbol.dispose]();
+    for (const { handle } of this.#list) {
+      if (handle instanceof SessionEndpoint) this.#modules.http.release(handle.backend);
+    }
+  }
+}
+
+function usedUpKey(sessionId: string, operatorAddress: string): string {
+  return `${sessionId} ${operatorAddress}`;
+}

@@ -1,0 +1,83 @@
+import type { Clock, Metrics, ServiceId } from "@turnpike/base";
+import type { SigningThreads } from "@turnpike/crypto";
+import type { SupplierSet } from "../suppliers/supplier-set.ts";
+import { HttpTransport, type HttpTransportOptions } from "../transport/http-transport.ts";
+import { SessionSigners } from "./session-signers.ts";
+import type { SessionSource } from "./session-source.ts";
+import { SessionSupplierSet } from "./session-supplier-set.ts";
+import { SignedRelayTransport, type SignedRelayTransportOptions } from "./signed-relay-transport.ts";
+
+/** Options of {@link SessionSuppliers}. */
+export interface SessionSuppliersOptions extends HttpTransportOptions, SignedRelayTransportOptions {}
+
+/** What {@link SessionSuppliers} use. */
+export interface SessionSuppliersModules {
+  readonly source: SessionSource;
+  /** Signs requests and checks answers. */
+  readonly threads: SigningThreads;
+  readonly clock: Clock;
+  readonly metrics: Metrics;
+}
+
+/** Rings that are kept ready; the oldest is made again when it is needed. */
+const MAX_SIGNED_SESSIONS = 1_024;
+
+/** The supplier sets of all services that sessions serve, and the connections that these share. */
+export class SessionSuppliers implements AsyncDisposable {
+  readonly #modules: SessionSuppliersModules;
+  readonly #http: HttpTransport;
+  readonly #signers: SessionSigners;
+  readonly #transport: SignedRelayTransport;
+  readonly #sets = new Map<ServiceId, SessionSupplierSet>();
+  readonly #warming: Disposable;
+
+  constructor(options: SessionSuppliersOptions, modules: SessionSuppliersModules) {
+    const { source, threads } = modules;
+    this.#modules = modules;
+    this.#http = new HttpTransport(options, modules);
+    this.#signers = new SessionSigners({ maxSessions: MAX_SIGNED_SESSIONS }, modules);
+    this.#transport = new SignedRelayTransport(options, {
+      ...modules,
+      http: this.#http,
+      signers: this.#signers,
+      verify: async (digest, signature, publicKey) => {
+        const verdict = await threads.ecdsaVerify(digest, signature, publicKey);
+        if (verdict.ok) return "valid";
+        return verdict.fault === "signature" ? "invalid" : "unchecked";
+      },
+    });
+    // A session's ring is made before its first request.
+    this.#warming = source.onChange((_service, sessions) => {
+      for (const session of sessions) this.#signers.warm(session);
+    });
+  }
+
+  /** The sets of services, those without an application included: they may get one at any time. */
+  of(services: Iterable<ServiceId>): ReadonlyMap<ServiceId, SupplierSet> {
+    const { source } = this.#modules;
+    const found = new Map<ServiceId, SupplierSet>();
+    for (const service of services) {
+      let set = this.#sets.get(service);
+      if (set === undefined) {
+        set = new SessionSupplierSet({ service }, { source, http: this.#http, transport: this.#transport });
+        this.#sets.set(service, set);
+      }
+      found.set(service, set);
+    }
+    return found;
+  }
+
+  /** Operators of the sessions of now, by service. */
+  operators(): ReadonlyMap<string, ReadonlySet<string>> {
+    return new Map(
+      [...this.#sets].map(([service, set]) => [service, new Set(set.endpoints().map(({ operator }) => operator))]),
+    );
+  }
+
+  async [Symbol.asyncDispose](): Promise<void> {
+    this.#warming[Symbol.dispose]();
+    for (const set of this.#sets.values()) set[Symbol.dispose]();
+    this.#signers[Symbol.dispose]();
+    await this.#http[Symbol.asyncDispose]();
+  }
+}

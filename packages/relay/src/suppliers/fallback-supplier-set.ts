@@ -1,0 +1,56 @@
+import type { RpcType } from "@turnpike/protocol";
+import type { SupplierEndpoint } from "../transport/transport.ts";
+import type { DropReason, EmptyReason, SupplierSet } from "./supplier-set.ts";
+
+/** Options of {@link FallbackSupplierSet}. */
+export interface FallbackSupplierSetOptions {
+  /** True: the second set also serves while the first has a session without suppliers. */
+  readonly whenEmpty: boolean;
+}
+
+/** The suppliers of one set, and those of another one where the first is not configured. */
+export class FallbackSupplierSet implements SupplierSet {
+  readonly #whenEmpty: boolean;
+  readonly #first: SupplierSet;
+  readonly #second: SupplierSet;
+
+  constructor(options: FallbackSupplierSetOptions, first: SupplierSet, second: SupplierSet) {
+    this.#whenEmpty = options.whenEmpty;
+    this.#first = first;
+    this.#second = second;
+  }
+
+  get #used(): SupplierSet {
+    const reason = this.#first.whyEmpty();
+    return reason === "not_configured" || (reason !== undefined && this.#whenEmpty) ? this.#second : this.#first;
+  }
+
+  endpoints(): readonly SupplierEndpoint[] {
+    return this.#used.endpoints();
+  }
+
+  whyEmpty(rpcType?: RpcType): EmptyReason | undefined {
+    return this.#used.whyEmpty(rpcType);
+  }
+
+  onChange(listener: () => void): () => void {
+    const ends = [this.#first.onChange(listener), this.#second.onChange(listener)];
+    return () => {
+      for (const end of ends) end();
+    };
+  }
+
+  drop(endpoint: SupplierEndpoint, reason: DropReason): void {
+    this.#first.drop(endpoint, reason);
+    this.#second.drop(endpoint, reason);
+  }
+}
+
+/** A service's set, if it has one, with operator-given suppliers behind it. */
+export function withFallback(
+  set: SupplierSet | undefined,
+  own: SupplierSet,
+  { staticFallback = false }: { readonly staticFallback?: boolean | undefined },
+): SupplierSet {
+  return set === undefined ? own : new FallbackSupplierSet({ whenEmpty: staticFallback }, set, own);
+}
