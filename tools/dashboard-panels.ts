@@ -434,6 +434,16 @@ const SUPPLIER: Dashboard = {
   title: "Turnpike: supplier",
   rows: [
     {
+      title: "Relays",
+      panels: [
+        rate("Served relays", "turnpike_supplier_relay_duration_seconds_count", "service"),
+        rate("Refused relays by reason", "turnpike_supplier_relays_refused_total", "service, reason"),
+        p95("Relay, p95 by service", "turnpike_supplier_relay_duration_seconds", "service"),
+        level("Relays in flight", "turnpike_supplier_relays_in_flight", "instance"),
+        level("WebSockets of gateways", "turnpike_supplier_websockets_open", "instance"),
+      ],
+    },
+    {
       title: "Money",
       panels: [
         graph(

@@ -7,7 +7,7 @@ import { PAYMENT_METRICS } from "@turnpike/payment";
 import { APPLICATION_METRICS, PORTAL_METRICS } from "@turnpike/portal-db";
 import { RELAY_METRICS } from "@turnpike/relay";
 import { SEARCH_METRICS } from "@turnpike/search";
-import { SUPPLIER_METRICS } from "@turnpike/supplier";
+import { SERVING_METRICS, SUPPLIER_METRICS } from "@turnpike/supplier";
 import { parse } from "yaml";
 import { APP_METRICS } from "../apps/turnpike/src/wiring/metrics.ts";
 import { DASHBOARDS } from "./dashboard-panels.ts";
@@ -35,6 +35,7 @@ const declared: readonly MetricSpec[] = [
   ...RELAY_METRICS,
   ...SEARCH_METRICS,
   ...SUPPLIER_METRICS,
+  ...SERVING_METRICS,
 ];
 const byName = new Map(declared.map((spec) => [spec.name, spec]));
 const rules = (parse(readText(ALERTS)) as { groups: { rules: Rule[] }[] }).groups.flatMap((group) => group.rules);

@@ -1,11 +1,20 @@
 import { AppError, type Log, systemClock } from "@turnpike/base";
-import { ChainClient, ChainHead, PocketQueries } from "@turnpike/chain-client";
+import { ChainClient, ChainHead, createChainSigner, PocketQueries } from "@turnpike/chain-client";
 import { type Config, readChainKeyFile } from "@turnpike/config";
 import { accountAddress, cosmosPublicKey, SigningThreads } from "@turnpike/crypto";
 import { createPrometheusMetrics, type MonitoringDocument, serveMetrics } from "@turnpike/gateway";
 import { tokenomics } from "@turnpike/proto";
 import type { RpcType } from "@turnpike/protocol";
-import { RelayStore, type ServiceConfig, serveRelays, ThreadedRelayCrypto, termsOfQueries } from "@turnpike/supplier";
+import {
+  bigintJson,
+  ClaimRunner,
+  RelayStore,
+  type ServiceConfig,
+  serveRelays,
+  supplyReport,
+  ThreadedRelayCrypto,
+  termsOfQueries,
+} from "@turnpike/supplier";
 import { hostText } from "../context.ts";
 
 /** A supplier's operator: its key, and the port that its endpoints name. */
@@ -83,15 +92,29 @@ export async function startSupplier(config: Config, modules: { readonly log: Log
     throw new AppError("CHAIN_UNREACHABLE", { message: `supplier.nodeUrl: ${nodeUrl} shows no block.` });
   }
   const queries = new PocketQueries({}, { client, clock: systemClock });
+  const addresses = operators.map(({ address }) => address);
   const store = stack.use(
     await RelayStore.open(
-      { folder: stateFolder, operators: operators.map(({ address }) => address), fsyncMs: supplier.fsyncMs },
-      { clock: systemClock, termsOf: termsOfQueries(queries), log },
+      { folder: stateFolder, operators: addresses, fsyncMs: supplier.fsyncMs },
+      { clock: systemClock, termsOf: termsOfQueries(queries), log, metrics },
     ),
   );
   const threads = stack.use(new SigningThreads({ threads: supplier.signingThreads }, { log, clock: systemClock }));
   const keys = new Map(operators.map(({ address, privateKey }) => [address, privateKey]));
   const crypto = stack.use(new ThreadedRelayCrypto(threads, keys));
+  // Before the relay servers, so that they are disposed of after them: what drains is still claimed.
+  for (const { privateKey } of operators) {
+    stack.use(
+      new ClaimRunner(
+        {
+          signer: createChainSigner(privateKey),
+          skipUnprofitable: supplier.skipUnprofitableClaims,
+          lowBalanceUpokt: BigInt(supplier.minBalanceUpokt),
+        },
+        { store, head, queries, client, clock: systemClock, log, metrics },
+      ),
+    );
+  }
   const served = stack.use(
     await serveRelays(
       {
@@ -110,6 +133,8 @@ export async function startSupplier(config: Config, modules: { readonly log: Log
   );
   const documents = new Map<string, MonitoringDocument>([
     ["/ready", () => Promise.resolve({ status: head.isStale ? 503 : 200, body: { ready: !head.isStale } })],
+    // As text: its sums are larger than what a JSON number holds exactly.
+    ["/status", () => Promise.resolve({ status: 200, body: JSON.parse(bigintJson(supplyReport(store, addresses))) })],
   ]);
   const { port, host: metricsHost } = supplier.metrics;
   const metricsUrl =
