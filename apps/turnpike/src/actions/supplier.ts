@@ -43,27 +43,37 @@ export async function start(opts: SupplierOptions, context: CommandContext): Pro
   });
 }
 
-/** Shows what a running supplier has earned. @throws AppError USAGE, SUPPLIER_STATUS_UNREACHABLE */
+/** The status that a running supplier answers with; undefined when none does. */
+async function askStatus({ metrics: { host, port } }: Config["supplier"]): Promise<unknown> {
+  if (port === undefined) return undefined;
+  const answer = await localGet(`http://${hostText(host)}:${port}/status`, STATUS_TIMEOUT_MS);
+  return answer?.status === 200 ? JSON.parse(answer.text) : undefined;
+}
+
+/**
+ * Shows what a supplier has served and earned: as it says itself where it runs, else as its folder has it.
+ * @throws AppError SUPPLIER_STATUS_UNREACHABLE
+ */
 export async function status(opts: SupplierOptions, context: CommandContext): Promise<void> {
   const { supplier } = runningConfig(opts, context);
   const output = outputOf(opts);
-  const { host, port } = supplier.metrics;
-  if (port === undefined) {
-    throw new AppError("USAGE", {
-      message: "supplier.metrics.port: not set, so the supplier cannot be asked; set one.",
-    });
+  const asked = await askStatus(supplier);
+  if (isRecord(asked)) {
+    output.result({ ...asked, isRunning: true });
+    for (const line of statusLines(asked)) output.line(line);
+    return;
   }
-  const url = `http://${hostText(host)}:${port}/status`;
-  const answer = await localGet(url, STATUS_TIMEOUT_MS);
-  if (answer?.status !== 200) {
+  const { stateFolder } = supplier;
+  if (stateFolder === undefined) {
     throw new AppError("SUPPLIER_STATUS_UNREACHABLE", {
-      message: `${url} does not answer; is turnpike supplier start running?`,
+      message: "No supplier answers at supplier.metrics, and supplier.stateFolder is not set.",
     });
   }
-  const found: unknown = JSON.parse(answer.text);
-  if (!isRecord(found)) throw new AppError("INTERNAL", { message: `${url} is no status.` });
-  output.result(found);
-  for (const line of statusLines(found)) output.line(line);
+  const { readSupplyReport } = await import("@turnpike/supplier");
+  const report = await readSupplyReport(stateFolder);
+  output.result({ ...report, isRunning: false });
+  output.line(`No supplier answers at supplier.metrics; this is what ${stateFolder} has.`);
+  for (const line of statusLines({ ...report })) output.line(line);
 }
 
 /** Holds the configuration against the chain; ends with 1 when something is wrong. */

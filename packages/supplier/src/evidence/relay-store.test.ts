@@ -11,6 +11,7 @@ import { decodeClosestProof, SumTrie, verifyClosestProof } from "@turnpike/crypt
 import { isRelayApplicable, relayHash } from "@turnpike/protocol";
 import { virtualClock } from "@turnpike/testkit";
 import { OPERATOR, openTestStore, scratchFolder, testHeader, testTerms } from "../../test/sessions.ts";
+import { supplyReport } from "../money/supply-report.ts";
 import { writeAll } from "./relay-log.ts";
 import type { RelayStore } from "./relay-store.ts";
 
@@ -324,6 +325,26 @@ suite("RelayStore", () => {
       "000000000006-b2",
       "000000000006-c3",
     ]);
+  });
+
+  test("of many settled sessions the newest are kept, those that are not settled always", async () => {
+    await using scratch = await scratchFolder();
+    const clock = virtualClock();
+    await using store = await openTestStore(scratch.folder, { keepSessions: 2 }, { clock });
+    const ids = ["a1", "b2", "c3", "d4", "e5"];
+    for (const [at, sessionId] of ids.entries()) {
+      const header = { ...testHeader(sessionId), sessionEndBlockHeight: BigInt(6 * (at + 1)) };
+      assert.equal(await store.append({ operatorAddress: OPERATOR, header, relay: relayOf("1") }), "mined");
+    }
+    const lost = { kind: "lost", heightBlocks: 22n, why: "proof-missing", text: "", penaltyUpokt: 0n } as const;
+    for (const id of ["b2", "c3", "d4"]) {
+      const session = store.session(OPERATOR, id) ?? assert.fail();
+      await session.update({ phase: "lost", outcome: lost, finishedAtMs: clock.nowMs() });
+    }
+    await store.prune(OPERATOR);
+    const left = store.sessions(OPERATOR).map(({ head }) => head.header.sessionId);
+    assert.deepEqual(left, ["a1", "c3", "d4", "e5"]);
+    assert.equal(supplyReport(store, [OPERATOR]).operators[0]?.all.sessions, 5);
   });
 
   test("several operators of one store have sessions and keys of their own", async () => {

@@ -42,6 +42,8 @@ export interface RelayStoreOptions {
   readonly keepLogsMs?: number;
   /** How long what is known of a settled session is kept; 604,800,000 (a week) by default. Its sums stay. */
   readonly keepSessionsMs?: number;
+  /** Most settled sessions of an operator of which anything but the sums is kept; 1,000 by default. */
+  readonly keepSessions?: number;
 }
 
 /** Modules of {@link RelayStore}. */
@@ -112,6 +114,7 @@ export class RelayStore implements AsyncDisposable {
       isMachineWideLock: true,
       keepLogsMs: 3_600_000,
       keepSessionsMs: 604_800_000,
+      keepSessions: 1_000,
       ...options,
     };
     this.#modules = modules;
@@ -195,11 +198,13 @@ export class RelayStore implements AsyncDisposable {
   /** Removes what settled sessions of an operator leave, when its time is over: first the logs, later all but the sums. */
   async prune(operatorAddress: string): Promise<void> {
     const now = this.#modules.clock.nowMs();
+    const { keepSessions, keepSessionsMs } = this.#options;
     const ages = this.sessions(operatorAddress).flatMap((session) => {
       const { finishedAtMs } = session.state;
       return finishedAtMs === undefined ? [] : [{ session, ageMs: now - finishedAtMs }];
     });
-    const old = ages.filter(({ ageMs }) => ageMs >= this.#options.keepSessionsMs).map(({ session }) => session);
+    const tooMany = ages.length - keepSessions;
+    const old = ages.filter(({ ageMs }, at) => at < tooMany || ageMs >= keepSessionsMs).map(({ session }) => session);
     if (old.length > 0) await this.#removeSessions(operatorAddress, old);
     for (const { session, ageMs } of ages) {
       const { outcome } = session.state;

@@ -9,6 +9,9 @@ import type { RelayCounts, SessionOutcome, SessionPhase } from "../evidence/type
 import { PAST_FILE, type PastSums, readPastSums } from "./past-sums.ts";
 import { addSums, NO_SUMS, type SupplySums, sumsOf } from "./sums.ts";
 
+/** Settled and lost sessions of an operator in a report. */
+const MOST_ENDED = 100;
+
 /** One session in a {@link SupplyReport}. */
 export interface SessionReport {
   readonly sessionId: string;
@@ -31,7 +34,7 @@ export interface OperatorReport {
   /** Everything, sessions that are not kept any more included. */
   readonly all: SupplySums;
   readonly services: Readonly<Record<string, SupplySums>>;
-  /** Those that are kept, the newest first. */
+  /** Those that are not settled, and the newest of the others; the newest first. */
   readonly sessions: readonly SessionReport[];
 }
 
@@ -63,13 +66,15 @@ function operatorReport(operatorAddress: string, sessions: readonly StoredSessio
     const { serviceId } = session.head.header;
     services[serviceId] = addSums(services[serviceId] ?? NO_SUMS, sumsOf(session));
   }
+  let ended = 0;
   return {
     operatorAddress,
     all: Object.values(services).reduce(addSums, NO_SUMS),
     services,
     sessions: sessions
       .map(sessionReport)
-      .sort((a, b) => Number(b.endHeightBlocks - a.endHeightBlocks) || (a.sessionId < b.sessionId ? -1 : 1)),
+      .sort((a, b) => Number(b.endHeightBlocks - a.endHeightBlocks) || (a.sessionId < b.sessionId ? -1 : 1))
+      .filter(({ outcome }) => outcome === undefined || ++ended <= MOST_ENDED),
   };
 }
 
