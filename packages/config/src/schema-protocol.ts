@@ -149,7 +149,12 @@ export const SUPPLIER_SECTION = section(
       60_000,
       "Longest time until served relays are forced to the disk, in milliseconds; 0: before each answer. A killed process loses none either way; a lost machine loses the relays of this time.",
     ),
-    maxRequestBytes: integer(10_485_760, 1_024, 104_857_600, "Largest relay request, in bytes."),
+    maxRequestBytes: integer(
+      916_480,
+      1_024,
+      916_480,
+      "Largest relay request, in bytes. A relay of a larger one could not be claimed: its proof fits into no transaction.",
+    ),
     maxConcurrentRelays: integer(2_000, 1, 100_000, "Relays under way at once; more are refused with 503."),
     signingThreads: integer(1, 0, 64, "Threads that check requests and sign answers; 0: the main thread does."),
     skipUnprofitableClaims: flag(

@@ -6,7 +6,7 @@ import type { RelayStore } from "./evidence/relay-store.ts";
 import { GrpcRelays } from "./serving/grpc-server.ts";
 import { type RelayServer, startRelayServer } from "./serving/http-server.ts";
 import type { RelayCrypto } from "./serving/relay-crypto.ts";
-import { RelayHandler, type SuppliedService } from "./serving/relay-handler.ts";
+import { MAX_REQUEST_BYTES, RelayHandler, type SuppliedService } from "./serving/relay-handler.ts";
 import { type SocketBackEnd, SocketRelays } from "./serving/socket-relay.ts";
 import { SessionKeeper } from "./verification/session-keeper.ts";
 
@@ -37,6 +37,7 @@ export interface ServeRelaysOptions {
   readonly host: string;
   readonly operators: readonly OperatorListener[];
   readonly services: Readonly<Record<string, ServiceConfig>>;
+  /** Larger requests are refused; and always those that could not be claimed, of some 900 kB. */
   readonly maxRequestBytes: number;
   readonly maxConcurrent: number;
   readonly maxConnections: number;
@@ -85,7 +86,8 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
     for (const [name, { url, headers = {} }] of Object.entries(service.backEnds)) {
       const rpcType = name as RpcType;
       if (!isHttp(rpcType)) {
-        socketBackEnds.set(serviceId, { url: url.replace(/^http/, "ws"), headers });
+        const { maxAnswerBytes } = service;
+        socketBackEnds.set(serviceId, { url: url.replace(/^http/, "ws"), headers, maxAnswerBytes });
         continue;
       }
       const { timeoutMs, maxAnswerBytes } = service;
@@ -110,9 +112,10 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
     { queries, head, servedBefore },
   );
   const operators = new Set(options.operators.map(({ address }) => address));
-  const { maxConcurrent, maxRequestBytes } = options;
+  const { maxConcurrent } = options;
+  const maxRequestBytes = Math.min(options.maxRequestBytes, MAX_REQUEST_BYTES);
   const handler = new RelayHandler(
-    { services, operators, maxConcurrent },
+    { services, operators, maxConcurrent, maxRequestBytes },
     { sessions, crypto, store, clock, metrics, log },
   );
   const sockets = stack.use(
@@ -127,11 +130,11 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
       { handler, store, head, metrics, log },
     ),
   );
-  const grpc = stack.use(new GrpcRelays({ maxRequestBytes }, { handler }));
+  const grpc = stack.use(new GrpcRelays({ handler }));
   const ports = new Map<string, number>();
   for (const { address, port } of options.operators) {
     const server: RelayServer = await startRelayServer(
-      { ...options, port },
+      { ...options, maxRequestBytes, port },
       {
         handler,
         onHttp2: (socket) => grpc.accept(socket),

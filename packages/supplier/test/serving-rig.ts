@@ -1,20 +1,26 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
-import { noMetrics, silentLog, systemClock } from "@turnpike/base";
+import { type Metrics, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import { ChainClient, ChainHead, PocketQueries } from "@turnpike/chain-client";
-import { cosmosVerify, Rings, SigningThreads } from "@turnpike/crypto";
+import { cosmosVerify, SigningThreads } from "@turnpike/crypto";
 import {
   decodeHttpResponsePayload,
   decodeRelayResponse,
-  encodeHttpRequestPayload,
-  RelayRequestWriter,
   relayResponseDigest,
   type SessionHeader,
 } from "@turnpike/protocol";
-import { chainParty, startTestChain, type TestChain, type TestChainOptions } from "@turnpike/testkit";
+import {
+  chainParty,
+  jsonRpcPayload,
+  signRelayRequest,
+  startTestChain,
+  type TestChain,
+  type TestChainOptions,
+} from "@turnpike/testkit";
 import type { RelayStore } from "../src/evidence/relay-store.ts";
 import type { AppendResult, BegunRelay, InFlight } from "../src/evidence/types.ts";
+import { RELAYS_REFUSED } from "../src/serving/metrics.ts";
 import { ThreadedRelayCrypto } from "../src/serving/relay-crypto.ts";
 import { type ServeRelaysOptions, serveRelays } from "../src/supplier.ts";
 
@@ -77,6 +83,8 @@ export interface Answer {
 export interface ServingRig extends AsyncDisposable {
   readonly chain: TestChain;
   readonly store: MemoryStore;
+  /** Reasons of relays that were refused, as they were counted. */
+  readonly refused: readonly string[];
   readonly url: string;
   readonly header: SessionHeader;
   /** The header of the session at the newest height. */
@@ -110,6 +118,13 @@ export async function servingRig(
   await head.waitFor(2n);
   const queries = new PocketQueries({}, { client, clock: systemClock });
   const store = new MemoryStore();
+  const refused: string[] = [];
+  const metrics: Metrics = {
+    ...noMetrics,
+    count(spec, labels) {
+      if (spec === RELAYS_REFUSED) refused.push(String(labels?.reason));
+    },
+  };
   const threads = stack.use(new SigningThreads({ threads: 0 }));
   const crypto = stack.use(new ThreadedRelayCrypto(threads, new Map([[OPERATOR, chainParty("supplier").privateKey]])));
   const backEnds = {
@@ -145,14 +160,12 @@ export async function servingRig(
         crypto,
         store: store as unknown as RelayStore,
         clock: systemClock,
-        metrics: noMetrics,
+        metrics,
         log: silentLog,
       },
     ),
   );
   const url = `http://127.0.0.1:${served.ports.get(OPERATOR)}`;
-  const rings = new Rings();
-  const ring = [chainParty("app").publicKey, chainParty("gateway").publicKey];
   const headerNow = async (): Promise<SessionHeader> => {
     const found = await queries.session(chainParty("app").address, "eth", chain.heightBlocks);
     if (!found.ok || found.value.header === undefined) throw new Error("no session");
@@ -161,10 +174,8 @@ export async function servingRig(
   };
   let header = await headerNow();
   const sign: ServingRig["sign"] = (payload, options = {}) => {
-    const writer = new RelayRequestWriter(options.header ?? header, options.supplier ?? OPERATOR);
-    const { publicKey, privateKey } = chainParty(options.signer ?? "gateway");
-    const members = ring.some((key) => Buffer.compare(key, publicKey) === 0) ? ring : [...ring, publicKey];
-    return writer.finish(payload, rings.sign(writer.digest(payload), members, privateKey));
+    const { supplier: supplierOperatorAddress = OPERATOR, signer = "gateway" } = options;
+    return signRelayRequest(options.header ?? header, payload, { supplierOperatorAddress, signer });
   };
   const send: ServingRig["send"] = async (bytes, headers = {}) => {
     const answer = await fetch(url, {
@@ -180,6 +191,7 @@ export async function servingRig(
   return {
     chain,
     store,
+    refused,
     url,
     get header() {
       return header;
@@ -205,14 +217,4 @@ export async function servingRig(
     },
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
-}
-
-/** The payload of a JSON-RPC call, as gateways send it. */
-export function jsonRpcPayload(body: string, url = "http://supplier.example:8549/"): Uint8Array {
-  return encodeHttpRequestPayload({
-    method: "POST",
-    url,
-    headers: [["Content-Type", ["application/json"]]],
-    body: Buffer.from(body),
-  });
 }

@@ -8,7 +8,7 @@ import {
   type sendUnaryData,
   status,
 } from "@grpc/grpc-js";
-import type { Refusal } from "./refusal.ts";
+import { REFUSALS, type Refusal } from "./refusal.ts";
 import type { RelayHandler } from "./relay-handler.ts";
 import { rpcTypeOf } from "./rpc-types.ts";
 
@@ -27,6 +27,9 @@ const RELAY_SERVICE: ServiceDefinition = {
   },
 };
 
+/** Larger requests than the handler's bound are refused, and counted, there; only larger ones than this by gRPC itself. */
+const MAX_MESSAGE_BYTES = 4_194_304;
+
 function statusOf({ status: http }: Refusal): status {
   if (http === 400) return status.INVALID_ARGUMENT;
   if (http === 403) return status.PERMISSION_DENIED;
@@ -40,8 +43,8 @@ export class GrpcRelays implements AsyncDisposable {
   readonly #server: Server;
   readonly #inject: (socket: Duplex) => void;
 
-  constructor(options: { readonly maxRequestBytes: number }, { handler }: { readonly handler: RelayHandler }) {
-    this.#server = new Server({ "grpc.max_receive_message_length": options.maxRequestBytes });
+  constructor({ handler }: { readonly handler: RelayHandler }) {
+    this.#server = new Server({ "grpc.max_receive_message_length": MAX_MESSAGE_BYTES });
     this.#server.addService(RELAY_SERVICE, {
       SendRelay: (call: ServerUnaryCall<Buffer, Buffer>, respond: sendUnaryData<Buffer>) => {
         const gone = new AbortController();
@@ -49,7 +52,7 @@ export class GrpcRelays implements AsyncDisposable {
         const [rpcType] = call.metadata.get("rpc-type");
         const fail = (code: status, details: string): void => respond({ code, details, metadata: new Metadata() });
         if (handler.isFull) {
-          const refusal = handler.refuseFull();
+          const refusal = handler.refuseUnread(REFUSALS.overloaded);
           return fail(statusOf(refusal), refusal.error);
         }
         handler.handle(call.request, rpcTypeOf(rpcType?.toString()), gone.signal).then(

@@ -130,7 +130,7 @@ export async function startRelayServer(options: RelayServerOptions, modules: Rel
       if (!response.writableFinished) gone.abort();
     });
     const body = await readBody(request, options.maxRequestBytes);
-    if (body === undefined) return answerRefusal(response, REFUSALS.tooLarge, true);
+    if (body === undefined) return answerRefusal(response, handler.refuseUnread(REFUSALS.tooLarge), true);
     const rpcType = rpcTypeOf(request.headers["rpc-type"]?.toString());
     const outcome = await handler.handle(body, rpcType, gone.signal);
     if (outcome.kind === "refused") return answerRefusal(response, outcome.refusal, false);
@@ -146,7 +146,7 @@ export async function startRelayServer(options: RelayServerOptions, modules: Rel
   const server = createServer(
     { requestTimeout: options.requestTimeoutMs, headersTimeout: options.requestTimeoutMs, maxHeaderSize: 16_384 },
     (request, response) => {
-      if (handler.isFull) return answerRefusal(response, handler.refuseFull(), true);
+      if (handler.isFull) return answerRefusal(response, handler.refuseUnread(REFUSALS.overloaded), true);
       count(1);
       serve(request, response)
         .catch((cause: unknown) => {

@@ -1,4 +1,4 @@
-import type { Clock, Log, Metrics } from "@turnpike/base";
+import { AppError, type Clock, type Log, type Metrics } from "@turnpike/base";
 import { sha256 } from "@turnpike/crypto";
 import {
   decodeHttpRequestPayload,
@@ -17,7 +17,8 @@ import {
 } from "@turnpike/protocol";
 import type { HttpBackEnd } from "../backends/back-end.ts";
 import type { RelayStore } from "../evidence/relay-store.ts";
-import type { BeginFault, InFlight } from "../evidence/types.ts";
+import { MAX_RELAY_BYTES } from "../evidence/session-evidence.ts";
+import type { AppendResult, BeginFault, InFlight } from "../evidence/types.ts";
 import type { ServedSession, SessionKeeper } from "../verification/session-keeper.ts";
 import { RELAYS_IN_FLIGHT, RELAYS_REFUSED, RELAYS_SERVED } from "./metrics.ts";
 import { REFUSALS, type Refusal } from "./refusal.ts";
@@ -36,6 +37,8 @@ export interface RelayHandlerOptions {
   readonly services: ReadonlyMap<string, SuppliedService>;
   /** Relays under way at once, of all services. */
   readonly maxConcurrent: number;
+  /** Largest request that is worked on. Never more than {@link MAX_REQUEST_BYTES}. */
+  readonly maxRequestBytes: number;
   /** Operators whose keys are here. */
   readonly operators: ReadonlySet<string>;
 }
@@ -49,6 +52,11 @@ export interface RelayHandlerModules {
   readonly metrics: Metrics;
   readonly log: Log;
 }
+
+/** A mined relay has the answer's header, hash and signature beside the request. */
+const MOST_ANSWER_META_BYTES = 1_024;
+/** With a larger request no relay can be claimed: its proof would not fit into a transaction. */
+export const MAX_REQUEST_BYTES = MAX_RELAY_BYTES - MOST_ANSWER_META_BYTES;
 
 /** A relay that was checked and may be worked on. Exactly one of `finish` and `abandon` is called. */
 export interface AdmittedRelay {
@@ -66,7 +74,11 @@ export type RelayOutcome =
   | { readonly kind: "refused"; readonly refusal: Refusal };
 
 /** The refusal of a relay that cannot be written down. */
-export function unwritten(fault: BeginFault, header: SessionHeader): Refusal {
+export function unwritten(
+  fault: BeginFault | Exclude<AppendResult, "mined" | "below-difficulty">,
+  header: SessionHeader,
+): Refusal {
+  if (fault === "too-large") return REFUSALS.tooLarge;
   if (fault === "sealed") return REFUSALS.sessionSealed(header.sessionEndBlockHeight);
   return REFUSALS.unavailable(fault === "full" ? "log_failed" : "chain_unreachable", header.serviceId);
 }
@@ -81,10 +93,12 @@ export class RelayHandler {
   readonly #options: RelayHandlerOptions;
   readonly #modules: RelayHandlerModules;
   readonly #running = new Map<string, number>();
+  readonly #maxRequestBytes: number;
   #inFlight = 0;
 
   constructor(options: RelayHandlerOptions, modules: RelayHandlerModules) {
     this.#options = options;
+    this.#maxRequestBytes = Math.min(options.maxRequestBytes, MAX_REQUEST_BYTES);
     this.#modules = modules;
   }
 
@@ -93,15 +107,16 @@ export class RelayHandler {
     return this.#inFlight >= this.#options.maxConcurrent;
   }
 
-  /** Counts a relay that was refused unread, and says how. */
-  refuseFull(): Refusal {
-    this.#count("other", REFUSALS.overloaded);
-    return REFUSALS.overloaded;
+  /** Counts a relay that is refused unread. */
+  refuseUnread(refusal: Refusal): Refusal {
+    this.#count("other", refusal);
+    return refusal;
   }
 
   /** @param rpcType of the request's `Rpc-Type`; undefined: the service's default. @param signal aborts when the client has gone */
   async handle(bytes: Uint8Array, rpcType: RpcType | undefined, signal: AbortSignal): Promise<RelayOutcome> {
     const startMs = this.#modules.clock.monotonicMs();
+    if (bytes.length > this.#maxRequestBytes) return refused(this.refuseUnread(REFUSALS.tooLarge));
     const request = decodeRelayRequest(bytes);
     this.#track(1);
     let outcome: RelayOutcome = refused(REFUSALS.malformed);
@@ -157,6 +172,7 @@ export class RelayHandler {
     const no = (refusal: Refusal) => ({ ok: false, refusal }) as const;
     const { header, supplierOperatorAddress: operator, signature } = request;
     if (header === undefined) return no(REFUSALS.malformed);
+    if (requestBytes.length > this.#maxRequestBytes) return no(REFUSALS.tooLarge);
     if (!this.#options.operators.has(operator)) return no(REFUSALS.unknownSupplier(operator));
     if (signature.length === 0) return no(REFUSALS.missingSignature);
     const admission = await this.#modules.sessions.admit(header, operator);
@@ -204,7 +220,7 @@ export class RelayHandler {
           return this.abandon(relay, REFUSALS.backendError(result.answer.statusCode));
         return this.finish(relay, encodeHttpResponsePayload(result.answer));
       case "stream":
-        return { kind: "stream", responses: this.#stream(relay, result.head, result.body) };
+        return this.#openStream(relay, result.head, result.body[Symbol.asyncIterator]());
       case "bad-path":
         return this.abandon(relay, REFUSALS.malformed);
       case "down":
@@ -255,33 +271,48 @@ export class RelayHandler {
     const mined = relayBytes(relay.requestBytes, responseBytes);
     if (mined === undefined) return REFUSALS.malformed;
     const appended = await relay.inFlight.append(mined);
-    return appended === "sealed" || appended === "full" ? unwritten(appended, session.header) : undefined;
+    return appended === "mined" || appended === "below-difficulty" ? undefined : unwritten(appended, session.header);
   }
 
   /** Each part of a stream is a response of its own; the first one is the relay that is counted. */
-  async *#stream(
+  async #openStream(
     relay: AdmittedRelay,
     head: Omit<HttpResponsePayload, "body">,
-    body: AsyncIterable<Uint8Array>,
+    parts: AsyncIterator<Uint8Array, void>,
+  ): Promise<RelayOutcome> {
+    const payloadOf = (body: Uint8Array) => encodeHttpResponsePayload({ ...head, body });
+    const stop = async (refusal: Refusal): Promise<RelayOutcome> => {
+      await parts.return?.();
+      return this.abandon(relay, refusal);
+    };
+    const first = await parts.next().catch(() => undefined);
+    if (first === undefined) return this.abandon(relay, REFUSALS.backendUnreachable);
+    if (first.done === true) return this.finish(relay, payloadOf(new Uint8Array(0)));
+    const bytes = await this.sign(relay.session, payloadOf(first.value));
+    if (bytes === undefined) return stop(REFUSALS.overloaded);
+    const fault = await this.#record(relay, bytes);
+    if (fault !== undefined) return stop(fault);
+    return { kind: "stream", responses: this.#stream(relay, bytes, parts, payloadOf) };
+  }
+
+  async *#stream(
+    { session, inFlight }: AdmittedRelay,
+    first: Uint8Array,
+    parts: AsyncIterator<Uint8Array, void>,
+    payloadOf: (body: Uint8Array) => Uint8Array,
   ): AsyncGenerator<Uint8Array, void, undefined> {
-    let isCounted = false;
     try {
-      for await (const chunk of body) {
-        const bytes = await this.sign(relay.session, encodeHttpResponsePayload({ ...head, body: chunk }));
-        if (bytes === undefined) return;
-        if (!isCounted) {
-          const fault = await this.#record(relay, bytes);
-          if (fault !== undefined) {
-            this.#count(relay.session.header.serviceId, fault);
-            return;
-          }
-          isCounted = true;
-        }
+      yield first;
+      for (let part = await parts.next(); part.done !== true; part = await parts.next()) {
+        const bytes = await this.sign(session, payloadOf(part.value));
+        // What breaks off is seen as such: the response is not ended.
+        if (bytes === undefined)
+          throw new AppError("OVERLOADED", { message: "A part of a stream could not be signed in time." });
         yield bytes;
       }
     } finally {
-      relay.inFlight[Symbol.dispose]();
-      if (!isCounted) this.#release(relay.session, relay.digest);
+      inFlight[Symbol.dispose]();
+      await parts.return?.();
     }
   }
 

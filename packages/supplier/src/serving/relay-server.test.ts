@@ -1,8 +1,10 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { encodeHttpRequestPayload, splitRelay } from "@turnpike/protocol";
-import { chainParty } from "@turnpike/testkit";
-import { bodyOf, jsonRpcPayload, servingRig, startBackEnd } from "../../test/serving-rig.ts";
+import { chainParty, jsonRpcPayload } from "@turnpike/testkit";
+import { bodyOf, servingRig, startBackEnd } from "../../test/serving-rig.ts";
+import { MAX_RELAY_BYTES } from "../evidence/session-evidence.ts";
+import { MAX_REQUEST_BYTES } from "./relay-handler.ts";
 
 const CALL = '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}';
 const ANSWER = '{"jsonrpc":"2.0","id":1,"result":"0x2a"}';
@@ -175,7 +177,29 @@ suite("relays over HTTP", () => {
     );
     rig.store.answer = "sealed";
     assert.equal((await rig.send(rig.sign(jsonRpcPayload(CALL)))).status, 403);
+    rig.store.answer = "too-large";
+    const large = await rig.send(rig.sign(jsonRpcPayload(CALL)));
+    assert.deepEqual([large.status, large.text], [413, '{"error":"request body too large"}']);
+    assert.deepEqual(rig.refused, ["log_failed", "session_sealed", "too_large"]);
     rig.store.isSealed = true;
     assert.equal((await rig.send(rig.sign(jsonRpcPayload(CALL)))).status, 403);
+  });
+
+  test("a request that could never be claimed is refused before it is worked on, and counted", async () => {
+    let asked = 0;
+    await using backEnd = await startBackEnd((_, response) => {
+      asked++;
+      response.end(ANSWER);
+    });
+    await using rig = await servingRig(backEnd.url, { options: { maxRequestBytes: 10_485_760 } });
+    const overhead = rig.sign(jsonRpcPayload("")).length + 16;
+    const most = rig.sign(jsonRpcPayload("x".repeat(MAX_REQUEST_BYTES - overhead)));
+    assert.ok(most.length > MAX_REQUEST_BYTES - 32 && most.length <= MAX_REQUEST_BYTES);
+    assert.equal((await rig.send(most)).status, 200);
+    const [mined] = rig.store.relays;
+    assert.ok(mined !== undefined && mined.length <= MAX_RELAY_BYTES);
+    const large = await rig.send(rig.sign(jsonRpcPayload("x".repeat(MAX_REQUEST_BYTES))));
+    assert.deepEqual([large.status, large.text], [413, '{"error":"request body too large"}']);
+    assert.deepEqual([asked, rig.refused], [1, ["too_large"]]);
   });
 });

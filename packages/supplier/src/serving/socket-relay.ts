@@ -7,22 +7,32 @@ import { type RawData, WebSocket, WebSocketServer } from "ws";
 import type { RelayStore } from "../evidence/relay-store.ts";
 import type { ServedSession } from "../verification/session-keeper.ts";
 import { RELAYS_REFUSED, SOCKETS_OPEN } from "./metrics.ts";
-import type { Refusal } from "./refusal.ts";
-import type { RelayHandler } from "./relay-handler.ts";
+import { REFUSALS, type Refusal } from "./refusal.ts";
+import { type RelayHandler, unwritten } from "./relay-handler.ts";
 
 /** Close codes that gateways know (interop: WebSocket). */
-export const CLOSE = { sessionExpired: 4000, validationFailed: 4001, stakeLimit: 4002, backEndGone: 1011 } as const;
+export const CLOSE = {
+  sessionExpired: 4000,
+  validationFailed: 4001,
+  stakeLimit: 4002,
+  tooLarge: 1009,
+  backEndGone: 1011,
+} as const;
+const TOO_LARGE_CODE = "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH";
 
 /** A back-end over WebSocket. */
 export interface SocketBackEnd {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
+  /** Largest frame of the back-end. */
+  readonly maxAnswerBytes: number;
 }
 
 /** Options of {@link SocketRelays}. */
 export interface SocketRelaysOptions {
   /** By service id. */
   readonly backEnds: ReadonlyMap<string, SocketBackEnd>;
+  /** Largest frame of a client. */
   readonly maxFrameBytes: number;
   readonly maxSockets: number;
   /** Time for a connection to the back-end. */
@@ -119,7 +129,7 @@ class SocketRelay {
 
   constructor(
     client: WebSocket,
-    { url, headers }: SocketBackEnd,
+    { url, headers, maxAnswerBytes }: SocketBackEnd,
     serviceId: string,
     options: SocketRelaysOptions,
     modules: SocketRelaysModules & { readonly ended: () => void },
@@ -131,7 +141,7 @@ class SocketRelay {
     this.#backEnd = new WebSocket(url, {
       headers,
       handshakeTimeout: options.connectTimeoutMs,
-      maxPayload: options.maxFrameBytes,
+      maxPayload: maxAnswerBytes,
       perMessageDeflate: false,
       skipUTF8Validation: true,
     });
@@ -139,7 +149,10 @@ class SocketRelay {
     this.#fromClient = opened;
     client.on("message", (data, isBinary) => this.#onClientFrame(bytesOf(data), isBinary));
     client.on("close", () => void this.end(1000, "client closed"));
-    client.on("error", () => void this.end(1002, "protocol error"));
+    client.on("error", (cause) => {
+      if ("code" in cause && cause.code === TOO_LARGE_CODE) void this.#refuse(REFUSALS.tooLarge);
+      else void this.end(1002, "protocol error");
+    });
     this.#backEnd.on("message", (data, isBinary) => this.#onBackEndFrame(bytesOf(data), isBinary));
     this.#backEnd.on("close", () => void this.end(CLOSE.backEndGone, "backend closed"));
     this.#backEnd.on("error", (cause) => {
@@ -195,12 +208,18 @@ class SocketRelay {
     this.#backEnd.send(request.payload, { binary: isBinary });
   }
 
-  #refuse({ reason, error }: Refusal): Promise<void> {
+  #count({ reason }: Refusal): void {
     this.#modules.metrics.count(RELAYS_REFUSED, { service: this.#serviceId, reason });
+  }
+
+  #refuse(refusal: Refusal): Promise<void> {
+    const { reason, error } = refusal;
+    this.#count(refusal);
     if (reason === "over_limit") return this.end(CLOSE.stakeLimit, "stake limit reached");
     if (reason === "session_expired" || reason === "session_sealed") {
       return this.end(CLOSE.sessionExpired, "session expired");
     }
+    if (reason === "too_large") return this.end(CLOSE.tooLarge, error);
     // A close frame has room for 123 bytes.
     return this.end(CLOSE.validationFailed, error.slice(0, 120));
   }
@@ -219,20 +238,28 @@ class SocketRelay {
     const requestBytes = this.#requestBytes;
     // A back-end that speaks before it is asked answers no relay.
     if (this.#isOver || session === undefined || requestBytes === undefined) return;
-    if (!session.budget.acquire()) return this.end(CLOSE.stakeLimit, "stake limit reached");
+    if (!session.budget.acquire()) return this.#refuse(REFUSALS.overLimit);
     const begun = await this.#modules.store.begin(session.operatorAddress, session.header);
     if (!begun.ok) {
       session.budget.release();
+      this.#count(unwritten(begun.fault, session.header));
       return begun.fault === "sealed" ? this.#expire(session) : this.#failClosed();
     }
     using inFlight = begun.relay;
     const bytes = await this.#modules.handler.sign(session, payload);
-    if (bytes === undefined) return this.#failClosed();
+    if (bytes === undefined) {
+      session.budget.release();
+      this.#count(REFUSALS.overloaded);
+      return this.#failClosed();
+    }
     const relay = relayBytes(requestBytes, bytes);
     const appended = relay === undefined ? "full" : await inFlight.append(relay);
-    if (appended === "sealed") return this.#expire(session);
-    if (appended === "full") return this.#failClosed();
-    await this.#send(bytes, isBinary);
+    if (appended === "mined" || appended === "below-difficulty") return this.#send(bytes, isBinary);
+    session.budget.release();
+    const refusal = unwritten(appended, session.header);
+    if (appended === "too-large") return this.#refuse(refusal);
+    this.#count(refusal);
+    return appended === "sealed" ? this.#expire(session) : this.#failClosed();
   }
 
   #failClosed(): Promise<void> {
