@@ -59,6 +59,6 @@ export class SessionSigners implements Disposable {
   }
 
   [Symbol.dispose](): void {
-    for (const sessionId of [...this.#kept.keys()]) this.#drop(sessionId);
+    for (const sessionId of this.#kept.keys()) this.#drop(sessionId);
   }
 }

@@ -185,7 +185,7 @@ export class SessionSource implements AsyncDisposable {
     if (session !== undefined && newest !== undefined) {
       metrics.observe(SESSION_AGE, Number(newest - session.header.sessionStartBlockHeight), {});
     }
-    for (const listener of [...this.#listeners]) listener(slot.serviceId, now);
+    for (const listener of this.#listeners) listener(slot.serviceId, now);
   }
 
   /** Looks which applications there are: own ones, and those that are delegated to the gateway. */
@@ -196,7 +196,7 @@ export class SessionSource implements AsyncDisposable {
       this.#nextRenewal = heightBlocks + this.#options.renewBlocks;
       const found = await this.#applications();
       if (found === undefined) return;
-      for (const [name, slot] of [...this.#slots]) {
+      for (const [name, slot] of this.#slots) {
         if (found.has(name)) continue;
         this.#slots.delete(name);
         this.#put(slot, undefined);

@@ -143,7 +143,7 @@ export class SessionSupplierSet implements SupplierSet, Disposable {
     for (const [key, { handle }] of before) {
       if (!next.has(key) && handle instanceof SessionEndpoint) this.#modules.http.release(handle.backend);
     }
-    if (isChanged) for (const listener of [...this.#listeners]) listener();
+    if (isChanged) for (const listener of this.#listeners) listener();
   }
 
   #add(next: Map<string, SupplierEndpoint>, operator: string, rpcType: RpcType, chainUrl: string): void {
