@@ -19,6 +19,7 @@ import type { HttpBackEnd } from "../backends/back-end.ts";
 import type { RelayStore } from "../evidence/relay-store.ts";
 import { MAX_RELAY_BYTES } from "../evidence/session-evidence.ts";
 import type { AppendResult, BeginFault, InFlight } from "../evidence/types.ts";
+import { requestName } from "../verification/seen-requests.ts";
 import type { ServedSession, SessionKeeper } from "../verification/session-keeper.ts";
 import { RELAYS_IN_FLIGHT, RELAYS_REFUSED, RELAYS_SERVED } from "./metrics.ts";
 import { REFUSALS, type Refusal } from "./refusal.ts";
@@ -63,7 +64,8 @@ export interface AdmittedRelay {
   readonly session: ServedSession;
   readonly request: RelayRequestFields;
   readonly requestBytes: Uint8Array;
-  readonly digest: Uint8Array;
+  /** As its session remembers it. */
+  readonly name: string;
   readonly inFlight: InFlight;
 }
 
@@ -188,17 +190,18 @@ export class RelayHandler {
     if (!verdict.ok) {
       return no(verdict.fault === "unchecked" ? REFUSALS.overloaded : REFUSALS.badSignature(verdict.fault));
     }
-    if (!session.seen.add(digest)) return no(REFUSALS.replayed);
+    const name = requestName(digest, signature);
+    if (!session.seen.add(name)) return no(REFUSALS.replayed);
     if (!session.budget.acquire()) {
-      session.seen.delete(digest);
+      session.seen.delete(name);
       return no(REFUSALS.overLimit);
     }
     const begun = await store.begin(operator, header);
     if (!begun.ok) {
-      this.#release(session, digest);
+      this.#release(session, name);
       return no(unwritten(begun.fault, header));
     }
-    return { ok: true, relay: { session, request, requestBytes, digest, inFlight: begun.relay } };
+    return { ok: true, relay: { session, request, requestBytes, name, inFlight: begun.relay } };
   }
 
   async #forward(
@@ -241,7 +244,7 @@ export class RelayHandler {
     const recorded = await this.#record(relay, bytes);
     relay.inFlight[Symbol.dispose]();
     if (recorded === undefined) return { kind: "response", bytes };
-    this.#release(relay.session, relay.digest);
+    this.#release(relay.session, relay.name);
     return refused(recorded);
   }
 
@@ -261,7 +264,7 @@ export class RelayHandler {
   /** Ends a relay without an answer: nothing is counted, and its request may be sent again. */
   abandon(relay: AdmittedRelay, refusal: Refusal): RelayOutcome {
     relay.inFlight[Symbol.dispose]();
-    this.#release(relay.session, relay.digest);
+    this.#release(relay.session, relay.name);
     return refused(refusal);
   }
 
@@ -321,9 +324,9 @@ export class RelayHandler {
     this.#modules.metrics.set(RELAYS_IN_FLIGHT, this.#inFlight);
   }
 
-  #release(session: ServedSession, digest: Uint8Array): void {
+  #release(session: ServedSession, name: string): void {
     session.budget.release();
-    session.seen.delete(digest);
+    session.seen.delete(name);
   }
 
   #count(service: string, { reason }: Refusal): void {

@@ -1,6 +1,12 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { encodeHttpRequestPayload, splitRelay } from "@turnpike/protocol";
+import {
+  decodeRelayRequest,
+  encodeHttpRequestPayload,
+  encodeRelayRequest,
+  relayHash,
+  splitRelay,
+} from "@turnpike/protocol";
 import { chainParty, jsonRpcPayload } from "@turnpike/testkit";
 import { bodyOf, servingRig, startBackEnd } from "../../test/serving-rig.ts";
 import { MAX_RELAY_BYTES } from "../evidence/session-evidence.ts";
@@ -96,15 +102,32 @@ suite("relays over HTTP", () => {
     assert.equal(rig.store.inFlight, 0);
   });
 
-  test("a request is good for one answer", async () => {
-    await using backEnd = await echo();
+  test("a request is good for one answer, however its signature is written; the same call signed anew is another", async () => {
+    let asked = 0;
+    await using backEnd = await startBackEnd((_, response) => {
+      asked++;
+      response.end(ANSWER);
+    });
     await using rig = await servingRig(backEnd.url);
     const bytes = rig.sign(jsonRpcPayload(CALL));
-    assert.equal((await rig.send(bytes)).status, 200);
-    const again = await rig.send(bytes);
-    assert.equal(again.status, 403);
-    assert.match(again.text, /served before/);
-    assert.equal(rig.store.relays.length, 1);
+    const request = decodeRelayRequest(bytes) ?? assert.fail();
+    const again = [
+      bytes,
+      encodeRelayRequest({ ...request, signature: Buffer.concat([request.signature, Buffer.from("more")]) }),
+      // A field that the protocol does not know.
+      Buffer.concat([bytes, Buffer.from([0x7a, 1, 0x2a])]),
+    ];
+    const first = await Promise.all(again.map((copy) => rig.send(copy)));
+    assert.deepEqual(first.map(({ status }) => status).sort(), [200, 403, 403]);
+    for (const copy of again) {
+      const { status, text } = await rig.send(copy);
+      assert.equal(status, 403);
+      assert.match(text, /served before/);
+    }
+    assert.deepEqual([asked, rig.store.relays.length], [1, 1]);
+    for (let i = 0; i < 3; i++) assert.equal((await rig.call(CALL)).body, ANSWER);
+    assert.deepEqual([asked, rig.store.relays.length], [4, 4]);
+    assert.equal(new Set(rig.store.relays.map((relay) => Buffer.from(relayHash(relay)).toString("hex"))).size, 4);
   });
 
   test("a session is served to the end of its grace, and not one block longer", async () => {
@@ -129,11 +152,11 @@ suite("relays over HTTP", () => {
       asked++;
       response.end(ANSWER);
     });
-    // 42 upokt a unit, 100 units a relay, one supplier: 110 POKT pay for 23,809 relays by inflation of a tenth.
+    // A relay is 10 POKT. A third of 100 POKT may be claimed in a session, a tenth of it for what is minted on top.
     await using rig = await servingRig(backEnd.url, {
       chain: {
         applications: { app: { service: "eth", gateways: ["gateway"], stakeUpokt: 100_000_000n } },
-        shared: { computeUnitsToTokensMultiplier: 100_000_000_000_000n },
+        shared: { computeUnitsToTokensMultiplier: 100_000_000_000n },
       },
     });
     const statuses: number[] = [];
@@ -141,9 +164,8 @@ suite("relays over HTTP", () => {
       const { status } = await rig.send(rig.sign(jsonRpcPayload(`{"id":${i}}`)));
       statuses.push(status);
     }
-    assert.deepEqual(statuses.slice(-1), [429]);
-    assert.equal(asked, rig.store.relays.length);
-    assert.equal(statuses.filter((status) => status === 200).length, asked);
+    assert.deepEqual(statuses, [200, 200, 200, 429]);
+    assert.deepEqual([asked, rig.store.relays.length, rig.refused], [3, 3, ["over_limit"]]);
   });
 
   test("a back-end's 5xx is passed on unsigned, 4xx is an answer, silence and refusal are 502", async () => {

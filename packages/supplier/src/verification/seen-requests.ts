@@ -1,6 +1,8 @@
+import { decodeRingSignature, sha256 } from "@turnpike/crypto";
+
 /**
- * The requests of a session that were served or are being served, by digest: a signed request is good for one answer. A
- * gateway that repeats a call signs anew.
+ * The requests of a session that were served or are being served: a signed request is good for one answer. A gateway that
+ * repeats a call signs anew.
  */
 export class SeenRequests {
   readonly #seen = new Set<string>();
@@ -15,20 +17,29 @@ export class SeenRequests {
   }
 
   /** True when it is new, and there is room to remember it. */
-  add(digest: Uint8Array): boolean {
-    const name = nameOf(digest);
+  add(name: string): boolean {
     if (this.#seen.has(name) || this.#seen.size >= this.#most) return false;
     this.#seen.add(name);
     return true;
   }
 
   /** Lets a request be sent again that was not answered. */
-  delete(digest: Uint8Array): void {
-    this.#seen.delete(nameOf(digest));
+  delete(name: string): void {
+    this.#seen.delete(name);
   }
 }
 
-/** Half of a SHA-256 tells requests apart, and costs half the memory. */
-function nameOf(digest: Uint8Array): string {
-  return Buffer.from(digest.buffer, digest.byteOffset, 16).toString("latin1");
+const NAME_BYTES = 16;
+
+/**
+ * What tells signed requests apart: what is signed, and the random numbers of the signature. Everything else of a valid
+ * signature can be changed by anyone who saw it: the member that the ring begins with, and bytes behind its end.
+ */
+export function requestName(digest: Uint8Array, signature: Uint8Array): string {
+  const responses = (decodeRingSignature(signature)?.responses ?? []).map((response) =>
+    Buffer.from(response.buffer, response.byteOffset, response.length),
+  );
+  const hash = sha256(Buffer.concat([digest, ...responses.sort(Buffer.compare)]));
+  // Half of a SHA-256 tells requests apart, and costs half the memory.
+  return Buffer.from(hash.buffer, hash.byteOffset, NAME_BYTES).toString("latin1");
 }
