@@ -45,6 +45,10 @@ export interface ServeRelaysOptions {
   readonly drainTimeoutMs: number;
   /** Of settlement, in millionths of a claim: the part of the application's stake that is not paid out as claimed. */
   readonly inflationMillionths: bigint;
+  /** WebSockets at once; 4,096 by default. */
+  readonly maxSockets?: number;
+  /** Bytes of frames that wait in each direction of a WebSocket before it is not read; 4,194,304 by default. */
+  readonly maxWaitingBytes?: number;
 }
 
 /** Modules of {@link serveRelays}. */
@@ -65,7 +69,8 @@ export interface ServedRelays extends AsyncDisposable {
 }
 
 const MAX_SESSIONS = 4_096;
-const MAX_SEEN_REQUESTS = 1_000_000;
+/** As many as a session's evidence has room for. */
+const MAX_SEEN_REQUESTS = 4_000_000;
 const MAX_SOCKETS = 4_096;
 const MAX_WAITING_BYTES = 4_194_304;
 const CONNECT_TIMEOUT_MS = 10_000;
@@ -118,19 +123,20 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
     { services, operators, maxConcurrent, maxRequestBytes },
     { sessions, crypto, store, clock, metrics, log },
   );
-  const sockets = stack.use(
-    new SocketRelays(
-      {
-        backEnds: socketBackEnds,
-        maxFrameBytes: maxRequestBytes,
-        maxSockets: MAX_SOCKETS,
-        connectTimeoutMs: CONNECT_TIMEOUT_MS,
-        maxWaitingBytes: MAX_WAITING_BYTES,
-      },
-      { handler, store, head, metrics, log },
-    ),
+  const sockets = new SocketRelays(
+    {
+      backEnds: socketBackEnds,
+      maxFrameBytes: maxRequestBytes,
+      maxSockets: options.maxSockets ?? MAX_SOCKETS,
+      connectTimeoutMs: CONNECT_TIMEOUT_MS,
+      maxWaitingBytes: options.maxWaitingBytes ?? MAX_WAITING_BYTES,
+    },
+    { handler, store, head, metrics, log },
   );
-  const grpc = stack.use(new GrpcRelays({ handler }));
+  // Both twice: they end before the servers, which wait for their connections, and also when a server does not start.
+  const grpc = new GrpcRelays({ drainTimeoutMs: options.drainTimeoutMs }, { handler });
+  stack.use(sockets);
+  stack.use(grpc);
   const ports = new Map<string, number>();
   for (const { address, port } of options.operators) {
     const server: RelayServer = await startRelayServer(
@@ -145,6 +151,8 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
     stack.use(server);
     ports.set(address, server.port);
   }
+  stack.use(sockets);
+  stack.use(grpc);
   const owned = stack.move();
   return { ports, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import type { Duplex } from "node:stream";
 import {
   Metadata,
@@ -11,6 +12,8 @@ import {
 import { REFUSALS, type Refusal } from "./refusal.ts";
 import type { RelayHandler } from "./relay-handler.ts";
 import { rpcTypeOf } from "./rpc-types.ts";
+
+type ConnectionInjector = ReturnType<Server["createConnectionInjector"]>;
 
 const identity = (bytes: Buffer): Buffer => bytes;
 
@@ -41,9 +44,15 @@ function statusOf({ status: http }: Refusal): status {
 /** The same relays over gRPC, on connections that another server accepted. */
 export class GrpcRelays implements AsyncDisposable {
   readonly #server: Server;
-  readonly #inject: (socket: Duplex) => void;
+  readonly #injector: ConnectionInjector;
+  readonly #drainTimeoutMs: number;
+  #inFlight = 0;
+  #idle = Promise.resolve();
+  #onIdle = (): void => {};
+  #isClosed = false;
 
-  constructor({ handler }: { readonly handler: RelayHandler }) {
+  constructor(options: { readonly drainTimeoutMs: number }, { handler }: { readonly handler: RelayHandler }) {
+    this.#drainTimeoutMs = options.drainTimeoutMs;
     this.#server = new Server({ "grpc.max_receive_message_length": MAX_MESSAGE_BYTES });
     this.#server.addService(RELAY_SERVICE, {
       SendRelay: (call: ServerUnaryCall<Buffer, Buffer>, respond: sendUnaryData<Buffer>) => {
@@ -55,7 +64,8 @@ export class GrpcRelays implements AsyncDisposable {
           const refusal = handler.refuseUnread(REFUSALS.overloaded);
           return fail(statusOf(refusal), refusal.error);
         }
-        handler.handle(call.request, rpcTypeOf(rpcType?.toString()), gone.signal).then(
+        this.#count(1);
+        const served = handler.handle(call.request, rpcTypeOf(rpcType?.toString()), gone.signal).then(
           async (outcome) => {
             if (outcome.kind === "refused") return fail(statusOf(outcome.refusal), outcome.refusal.error);
             if (outcome.kind === "response") return respond(null, Buffer.from(outcome.bytes));
@@ -65,19 +75,34 @@ export class GrpcRelays implements AsyncDisposable {
           },
           () => fail(status.INTERNAL, "relay failed"),
         );
+        void served.finally(() => this.#count(-1));
       },
     });
-    const injector = this.#server.createConnectionInjector(ServerCredentials.createInsecure());
-    this.#inject = (socket) => injector.injectConnection(socket);
+    this.#injector = this.#server.createConnectionInjector(ServerCredentials.createInsecure());
+  }
+
+  #count(by: 1 | -1): void {
+    this.#inFlight += by;
+    if (this.#inFlight === 0) this.#onIdle();
+    else if (by === 1 && this.#inFlight === 1) {
+      const { promise, resolve } = Promise.withResolvers<void>();
+      this.#idle = promise;
+      this.#onIdle = resolve;
+    }
   }
 
   /** Serves HTTP/2 on a connection. */
   accept(socket: Duplex): void {
-    this.#inject(socket);
+    if (this.#isClosed) socket.destroy();
+    else this.#injector.injectConnection(socket);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#isClosed = true;
+    this.#injector.drain(this.#drainTimeoutMs);
+    await Promise.race([this.#idle, once(AbortSignal.timeout(this.#drainTimeoutMs), "abort")]);
+    // The last answers are written in this turn.
+    await new Promise(setImmediate);
     this.#server.forceShutdown();
-    await Promise.resolve();
   }
 }

@@ -148,12 +148,12 @@ export async function startRelayServer(options: RelayServerOptions, modules: Rel
     (request, response) => {
       if (handler.isFull) return answerRefusal(response, handler.refuseUnread(REFUSALS.overloaded), true);
       count(1);
-      serve(request, response)
-        .catch((cause: unknown) => {
-          if (!response.destroyed) log.error({ cause }, "relay failed");
-          response.destroy();
-        })
-        .finally(() => count(-1));
+      // Not when it is written: what a relay is paid for has left only then.
+      response.once("close", () => count(-1));
+      serve(request, response).catch((cause: unknown) => {
+        if (!response.destroyed) log.error({ cause }, "relay failed");
+        response.destroy();
+      });
     },
   );
   server.on("upgrade", (request, socket: Socket, head) => {

@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
 import type { Log, Metrics } from "@turnpike/base";
@@ -17,7 +18,10 @@ export const CLOSE = {
   stakeLimit: 4002,
   tooLarge: 1009,
   backEndGone: 1011,
+  displaced: 1013,
 } as const;
+/** Time for clients to answer a close frame when the supplier stops. */
+const CLOSE_TIMEOUT_MS = 1_000;
 const TOO_LARGE_CODE = "WS_ERR_UNSUPPORTED_MESSAGE_LENGTH";
 
 /** A back-end over WebSocket. */
@@ -37,7 +41,7 @@ export interface SocketRelaysOptions {
   readonly maxSockets: number;
   /** Time for a connection to the back-end. */
   readonly connectTimeoutMs: number;
-  /** Bytes that may wait for a client that reads slowly; then its back-end is not read. */
+  /** Bytes of frames that may wait in each direction; then the side that sends them is not read. */
   readonly maxWaitingBytes: number;
 }
 
@@ -65,6 +69,7 @@ export class SocketRelays implements AsyncDisposable {
   readonly #server: WebSocketServer;
   readonly #open = new Set<SocketRelay>();
   readonly #blocks: Disposable;
+  #isClosed = false;
 
   constructor(options: SocketRelaysOptions, modules: SocketRelaysModules) {
     this.#options = options;
@@ -87,7 +92,8 @@ export class SocketRelays implements AsyncDisposable {
     const refuse = (status: string): void => {
       socket.end(`HTTP/1.1 ${status}\r\nConnection: close\r\nContent-Length: 0\r\n\r\n`);
     };
-    if (backEnd === undefined || this.#open.size >= this.#options.maxSockets) {
+    const isRoom = !this.#isClosed && (this.#open.size < this.#options.maxSockets || this.#displace());
+    if (backEnd === undefined || !isRoom) {
       refuse(backEnd === undefined ? "404 Not Found" : "503 Service Unavailable");
       return;
     }
@@ -104,9 +110,18 @@ export class SocketRelays implements AsyncDisposable {
     });
   }
 
+  /** Ends the connection that has been open longest without a signed request: anyone can open one. False when there is none. */
+  #displace(): boolean {
+    const idle = [...this.#open].find(({ isProven }) => !isProven);
+    void idle?.end(CLOSE.displaced, "too many connections");
+    return idle !== undefined;
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#isClosed = true;
     this.#blocks[Symbol.dispose]();
-    await Promise.all([...this.#open].map((relay) => relay.end(1001, "supplier stops")));
+    const late = AbortSignal.timeout(CLOSE_TIMEOUT_MS);
+    await Promise.all([...this.#open].map((relay) => relay.stop(late)));
     this.#server.close();
   }
 }
@@ -114,14 +129,17 @@ export class SocketRelays implements AsyncDisposable {
 /** One client's connection and the one to its back-end. */
 class SocketRelay {
   readonly #client: WebSocket;
-  readonly #backEnd: WebSocket;
+  readonly #target: SocketBackEnd;
   readonly #serviceId: string;
   readonly #options: SocketRelaysOptions;
   readonly #modules: SocketRelaysModules & { readonly ended: () => void };
   /** Frames are handled one after the other in each direction, as signing does not keep their order. */
   #fromClient: Promise<void> = Promise.resolve();
   #toClient: Promise<void> = Promise.resolve();
-  #waiting = 0;
+  #fromClientBytes = 0;
+  #toClientBytes = 0;
+  /** Connected for the first signed request. */
+  #backEnd: WebSocket | undefined;
   #session: ServedSession | undefined;
   /** The newest request: what the back-end sends is an answer to it. */
   #requestBytes: Uint8Array | undefined;
@@ -129,83 +147,130 @@ class SocketRelay {
 
   constructor(
     client: WebSocket,
-    { url, headers, maxAnswerBytes }: SocketBackEnd,
+    target: SocketBackEnd,
     serviceId: string,
     options: SocketRelaysOptions,
     modules: SocketRelaysModules & { readonly ended: () => void },
   ) {
     this.#client = client;
+    this.#target = target;
     this.#serviceId = serviceId;
     this.#options = options;
     this.#modules = modules;
-    this.#backEnd = new WebSocket(url, {
-      headers,
-      handshakeTimeout: options.connectTimeoutMs,
-      maxPayload: maxAnswerBytes,
-      perMessageDeflate: false,
-      skipUTF8Validation: true,
-    });
-    const opened = new Promise<void>((resolve) => this.#backEnd.once("open", () => resolve()));
-    this.#fromClient = opened;
     client.on("message", (data, isBinary) => this.#onClientFrame(bytesOf(data), isBinary));
     client.on("close", () => void this.end(1000, "client closed"));
     client.on("error", (cause) => {
       if ("code" in cause && cause.code === TOO_LARGE_CODE) void this.#refuse(REFUSALS.tooLarge);
       else void this.end(1002, "protocol error");
     });
-    this.#backEnd.on("message", (data, isBinary) => this.#onBackEndFrame(bytesOf(data), isBinary));
-    this.#backEnd.on("close", () => void this.end(CLOSE.backEndGone, "backend closed"));
-    this.#backEnd.on("error", (cause) => {
-      this.#modules.log.warn({ service: serviceId, cause: cause.message }, "the back-end's WebSocket failed");
-      void this.end(CLOSE.backEndGone, "backend error");
-    });
+  }
+
+  /** True once it has sent a request that was signed for a session. */
+  get isProven(): boolean {
+    return this.#session !== undefined;
   }
 
   /** Ends it once the session is over: grace is for requests, not for connections. */
   onHeight(heightBlocks: bigint): void {
     const session = this.#session;
     if (session === undefined || heightBlocks <= session.header.sessionEndBlockHeight || this.#isOver) return;
-    this.#toClient = this.#toClient.then(() => this.#expire(session));
+    // A client that does not read would hold up its own end.
+    const isStuck = this.#client.bufferedAmount > this.#options.maxWaitingBytes;
+    if (isStuck) void this.end(CLOSE.sessionExpired, "session expired");
+    else this.#toClient = this.#toClient.then(() => this.#expire(session));
   }
 
   async end(code: number, reason: string): Promise<void> {
     if (this.#isOver) return;
     this.#isOver = true;
     this.#modules.ended();
+    // Paused, they would not see the other side's answer to the close.
+    this.#client.resume();
+    this.#backEnd?.resume();
     this.#client.close(code, reason);
-    if (this.#backEnd.readyState === WebSocket.CONNECTING) this.#backEnd.terminate();
-    else this.#backEnd.close(1001, "session ended");
+    if (this.#backEnd?.readyState === WebSocket.CONNECTING) this.#backEnd.terminate();
+    else this.#backEnd?.close(1001, "session ended");
     await Promise.resolve();
   }
 
+  /** Ends it because the supplier stops, at the latest when the signal aborts. */
+  async stop(late: AbortSignal): Promise<void> {
+    const isClosed = once(this.#client, "close", { signal: late }).catch(() => this.#client.terminate());
+    await this.end(1001, "supplier stops");
+    await isClosed;
+  }
+
+  /** Connects to the back-end. Resolves when it is open; when it fails, the client's connection is ended. */
+  async #connect(): Promise<WebSocket> {
+    const { url, headers, maxAnswerBytes } = this.#target;
+    const backEnd = new WebSocket(url, {
+      headers,
+      handshakeTimeout: this.#options.connectTimeoutMs,
+      maxPayload: maxAnswerBytes,
+      perMessageDeflate: false,
+      skipUTF8Validation: true,
+    });
+    this.#backEnd = backEnd;
+    backEnd.on("message", (data, isBinary) => this.#onBackEndFrame(bytesOf(data), isBinary));
+    backEnd.on("error", (cause) => {
+      this.#modules.log.warn({ service: this.#serviceId, cause: cause.message }, "the back-end's WebSocket failed");
+    });
+    backEnd.on("close", () => this.#onBackEndClose());
+    await new Promise<void>((resolve) => {
+      backEnd.once("open", resolve);
+      backEnd.once("close", () => resolve());
+    });
+    return backEnd;
+  }
+
+  /** What it sent before still goes to the client. */
+  #onBackEndClose(): void {
+    this.#toClient = this.#toClient.then(() => this.end(CLOSE.backEndGone, "backend closed"));
+  }
+
   #onClientFrame(bytes: Uint8Array, isBinary: boolean): void {
+    if (this.#isOver) return;
     // What waits here came from one client that does not wait for answers: it is not read until there is room.
-    this.#waiting += bytes.length;
-    if (this.#waiting > this.#options.maxWaitingBytes) this.#client.pause();
+    this.#fromClientBytes += bytes.length;
+    if (this.#fromClientBytes > this.#options.maxWaitingBytes) this.#client.pause();
     this.#fromClient = this.#fromClient
       .then(() => this.#forward(bytes, isBinary))
-      .catch((cause: unknown) => {
-        this.#modules.log.error({ cause }, "a WebSocket relay failed");
-        return this.end(1011, "internal error");
-      })
+      .catch((cause: unknown) => this.#fail(cause))
       .finally(() => {
-        this.#waiting -= bytes.length;
-        if (this.#waiting <= this.#options.maxWaitingBytes) this.#client.resume();
+        this.#fromClientBytes -= bytes.length;
+        if (this.#fromClientBytes <= this.#options.maxWaitingBytes) this.#client.resume();
       });
+  }
+
+  #fail(cause: unknown): Promise<void> {
+    this.#modules.log.error({ cause }, "a WebSocket relay failed");
+    return this.end(1011, "internal error");
   }
 
   async #forward(bytes: Uint8Array, isBinary: boolean): Promise<void> {
     if (this.#isOver) return;
     const request = decodeRelayRequest(bytes);
-    if (request?.header?.serviceId !== this.#serviceId) return this.end(CLOSE.validationFailed, "validation failed");
+    if (request?.header?.serviceId !== this.#serviceId) return this.#refuse(REFUSALS.malformed);
     const admitted = await this.#modules.handler.admit(request, bytes);
     if (!admitted.ok) return this.#refuse(admitted.refusal);
     // Work is counted by what the back-end sends: the request itself is none.
     admitted.relay.inFlight[Symbol.dispose]();
     admitted.relay.session.budget.release();
-    this.#session = admitted.relay.session;
+    const { session } = admitted.relay;
+    this.#session = session;
+    const heightBlocks = this.#modules.head.newest?.heightBlocks ?? 0n;
+    if (heightBlocks > session.header.sessionEndBlockHeight) return this.#expire(session);
+    const backEnd = this.#backEnd ?? (await this.#connect());
+    if (this.#isOver || backEnd.readyState !== WebSocket.OPEN) return;
     this.#requestBytes = bytes;
-    this.#backEnd.send(request.payload, { binary: isBinary });
+    await this.#sendOn(backEnd, request.payload, isBinary);
+  }
+
+  /** Waits while the other side reads slowly. */
+  async #sendOn(socket: WebSocket, bytes: Uint8Array, isBinary: boolean): Promise<void> {
+    if (socket.readyState !== WebSocket.OPEN) return;
+    const sent = new Promise<void>((resolve) => socket.send(bytes, { binary: isBinary }, () => resolve()));
+    if (socket.bufferedAmount > this.#options.maxWaitingBytes) await sent;
   }
 
   #count({ reason }: Refusal): void {
@@ -225,11 +290,16 @@ class SocketRelay {
   }
 
   #onBackEndFrame(payload: Uint8Array, isBinary: boolean): void {
+    if (this.#isOver) return;
+    // It is not read while the client is slow, or signing is.
+    this.#toClientBytes += payload.length;
+    if (this.#toClientBytes > this.#options.maxWaitingBytes) this.#backEnd?.pause();
     this.#toClient = this.#toClient
       .then(() => this.#answer(payload, isBinary))
-      .catch((cause: unknown) => {
-        this.#modules.log.error({ cause }, "a WebSocket relay failed");
-        return this.end(1011, "internal error");
+      .catch((cause: unknown) => this.#fail(cause))
+      .finally(() => {
+        this.#toClientBytes -= payload.length;
+        if (this.#toClientBytes <= this.#options.maxWaitingBytes) this.#backEnd?.resume();
       });
   }
 
@@ -254,7 +324,7 @@ class SocketRelay {
     }
     const relay = relayBytes(requestBytes, bytes);
     const appended = relay === undefined ? "full" : await inFlight.append(relay);
-    if (appended === "mined" || appended === "below-difficulty") return this.#send(bytes, isBinary);
+    if (appended === "mined" || appended === "below-difficulty") return this.#sendOn(this.#client, bytes, isBinary);
     session.budget.release();
     const refusal = unwritten(appended, session.header);
     if (appended === "too-large") return this.#refuse(refusal);
@@ -264,15 +334,6 @@ class SocketRelay {
 
   #failClosed(): Promise<void> {
     return this.end(1011, "service temporarily unavailable");
-  }
-
-  async #send(bytes: Uint8Array, isBinary: boolean): Promise<void> {
-    if (this.#client.readyState !== WebSocket.OPEN) return;
-    const sent = new Promise<void>((resolve) => this.#client.send(bytes, { binary: isBinary }, () => resolve()));
-    if (this.#client.bufferedAmount <= this.#options.maxWaitingBytes) return;
-    this.#backEnd.pause();
-    await sent;
-    this.#backEnd.resume();
   }
 
   /** Says in a last response that the session is over, and closes. */
@@ -286,7 +347,7 @@ class SocketRelay {
     const text = "session expired";
     const error = { codespace: "relayer_proxy", code: 410, description: text, message: text };
     const bytes = await this.#modules.handler.sign(session, payload, error);
-    if (bytes !== undefined) await this.#send(bytes, true);
+    if (bytes !== undefined) await this.#sendOn(this.#client, bytes, true);
     await this.end(CLOSE.sessionExpired, "session expired");
   }
 }
