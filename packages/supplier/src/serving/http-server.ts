@@ -102,10 +102,11 @@ function answerRefusal(response: ServerResponse, refusal: Refusal, close: boolea
 }
 
 async function answerStream(response: ServerResponse, responses: AsyncIterable<Uint8Array>): Promise<void> {
+  const closed = new Promise<void>((resolve) => void response.once("close", () => resolve()));
   for await (const bytes of responses) {
     if (response.destroyed) return;
     const isRoom = response.write(Buffer.concat([bytes, STREAM_DELIMITER]));
-    if (!isRoom) await Promise.race([once(response, "drain"), once(response, "close")]);
+    if (!isRoom) await Promise.race([once(response, "drain"), closed]);
   }
   response.end();
 }

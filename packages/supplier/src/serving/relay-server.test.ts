@@ -224,4 +224,26 @@ suite("relays over HTTP", () => {
     assert.deepEqual([large.status, large.text], [413, '{"error":"request body too large"}']);
     assert.deepEqual([asked, rig.refused], [1, ["too_large"]]);
   });
+
+  test("a supplier that stops answers what it has begun, whole, and takes nothing more", async () => {
+    const large = "x".repeat(1_000_000);
+    const { promise: arrived, resolve: arrive } = Promise.withResolvers<void>();
+    const { promise: released, resolve: release } = Promise.withResolvers<void>();
+    await using backEnd = await startBackEnd((_, response) => {
+      arrive();
+      void released.then(() => response.end(large));
+    });
+    const rig = await servingRig(backEnd.url);
+    await using _ = rig;
+    const answering = rig.send(rig.sign(jsonRpcPayload(CALL)));
+    await arrived;
+    const stopping = rig[Symbol.asyncDispose]();
+    await assert.rejects(rig.send(rig.sign(jsonRpcPayload(CALL))));
+    release();
+    const answer = await answering;
+    assert.equal(answer.status, 200);
+    assert.ok(answer.bytes.length > large.length);
+    await stopping;
+    assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [1, 0]);
+  });
 });
