@@ -106,8 +106,7 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
     });
   }
   // What was served before a restart is in the log, and counts against the same budget.
-  const servedBefore = (operatorAddress: string, sessionId: string): bigint =>
-    BigInt(store.session(operatorAddress, sessionId)?.counts.served ?? 0);
+  const servedBefore = (operatorAddress: string, sessionId: string) => store.servedBefore(operatorAddress, sessionId);
   const sessions = new SessionKeeper(
     {
       maxSessions: MAX_SESSIONS,

@@ -19,7 +19,7 @@ import {
   type TestChainOptions,
 } from "@turnpike/testkit";
 import type { RelayStore } from "../src/evidence/relay-store.ts";
-import type { AppendResult, BegunRelay, InFlight } from "../src/evidence/types.ts";
+import type { AppendResult, BegunRelay, InFlight, ServedBefore } from "../src/evidence/types.ts";
 import { RELAYS_REFUSED } from "../src/serving/metrics.ts";
 import { ThreadedRelayCrypto } from "../src/serving/relay-crypto.ts";
 import { type ServeRelaysOptions, serveRelays } from "../src/supplier.ts";
@@ -45,8 +45,8 @@ export class MemoryStore {
     return Promise.resolve({ ok: true, relay });
   }
 
-  session(): undefined {
-    return undefined;
+  servedBefore(): Promise<ServedBefore> {
+    return Promise.resolve({ relays: 0n, requests: [] });
   }
 }
 

@@ -19,7 +19,15 @@ import { sumsOf } from "../money/sums.ts";
 import { lockOperator } from "../operator/operator-lock.ts";
 import type { WriteAll } from "./relay-log.ts";
 import { LOG_FILE, SessionEvidence, type SessionEvidenceModules, sessionFolderName } from "./session-evidence.ts";
-import type { AppendResult, BeginFault, BegunRelay, InFlight, ServedRelay, TermsSource } from "./types.ts";
+import type {
+  AppendResult,
+  BeginFault,
+  BegunRelay,
+  InFlight,
+  ServedBefore,
+  ServedRelay,
+  TermsSource,
+} from "./types.ts";
 
 /** Options of {@link RelayStore.open}. */
 export interface RelayStoreOptions {
@@ -168,6 +176,13 @@ export class RelayStore implements AsyncDisposable {
       [Symbol.dispose]: leave,
     };
     return { ok: true, relay };
+  }
+
+  /** What is in the log of a session that is not served yet; the names of its requests are given once. */
+  async servedBefore(operatorAddress: string, sessionId: string): Promise<ServedBefore> {
+    const session = this.session(operatorAddress, sessionId);
+    if (session?.isOpen === true) await this.#load(session);
+    return { relays: BigInt(session?.counts.served ?? 0), requests: session?.releaseRequests() ?? [] };
   }
 
   /** Resolves when the evidence of all sessions that were open before is read. */

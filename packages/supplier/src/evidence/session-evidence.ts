@@ -13,6 +13,7 @@ import {
 } from "@turnpike/base";
 import { encodeClosestProof, SumTrie } from "@turnpike/crypto";
 import { claimedUpokt, isRelayApplicable, relayHash } from "@turnpike/protocol";
+import { requestNameOf } from "../verification/seen-requests.ts";
 import { writeSafely } from "./files.ts";
 import { OffsetTable } from "./offset-table.ts";
 import { countsPayload, type FoundRecord, HEADER_BYTES, RECORD, readCounts } from "./records.ts";
@@ -96,6 +97,8 @@ export class SessionEvidence {
   #isSealing = false;
   #isLogRemoved = false;
   #inFlight = 0;
+  /** Names of the requests that the log had when it was read. */
+  #requests: string[] = [];
   #lastSave: Promise<void> = Promise.resolve();
 
   private constructor(folder: string, head: SessionHead, modules: SessionEvidenceModules) {
@@ -168,6 +171,13 @@ export class SessionEvidence {
   /** True when no more relays can be appended. */
   get isFull(): boolean {
     return this.#relays?.isBroken === true || (this.#mined?.trie.size ?? 0) + this.#writing.size >= MAX_RELAYS;
+  }
+
+  /** The names of requests that the log had when it was read. They are given once, and not kept. */
+  releaseRequests(): readonly string[] {
+    const requests = this.#requests;
+    this.#requests = [];
+    return requests;
   }
 
   /** Bytes of the log that is open here. */
@@ -308,9 +318,12 @@ export class SessionEvidence {
     const mined = new Mined();
     const counts: Mutable = { served: 0, belowDifficulty: 0, repeated: 0 };
     const { computeUnitsPerRelay } = this.head.terms;
+    const requests: string[] = [];
     const add = ({ kind, payload, at }: FoundRecord): void => {
       if (kind === RECORD.relay) {
         counts.served++;
+        const name = this.#state.phase === "open" ? requestNameOf(payload) : undefined;
+        if (name !== undefined) requests.push(name);
         if (!mined.add(relayHash(payload), payload, at, computeUnitsPerRelay)) counts.repeated++;
       }
       const more = kind === RECORD.counts ? readCounts(payload) : undefined;
@@ -337,6 +350,7 @@ export class SessionEvidence {
     this.#relays = log;
     this.#mined = mined;
     this.#counts = counts;
+    this.#requests = requests;
     return mined;
   }
 

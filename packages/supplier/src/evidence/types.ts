@@ -49,6 +49,13 @@ export type BegunRelay =
   | { readonly ok: true; readonly relay: InFlight }
   | { readonly ok: false; readonly fault: BeginFault; readonly text: string };
 
+/** What was served of a session before this process served it. */
+export interface ServedBefore {
+  readonly relays: bigint;
+  /** Requests of the mined ones, by name. */
+  readonly requests: readonly string[];
+}
+
 /** How many relays of a session were served, and what became of them. */
 export interface RelayCounts {
   readonly served: number;

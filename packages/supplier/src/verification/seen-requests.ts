@@ -1,4 +1,5 @@
 import { decodeRingSignature, sha256 } from "@turnpike/crypto";
+import { decodeRelayRequest, relayRequestSignBytes, splitRelay } from "@turnpike/protocol";
 
 /**
  * The requests of a session that were served or are being served: a signed request is good for one answer. A gateway that
@@ -42,4 +43,12 @@ export function requestName(digest: Uint8Array, signature: Uint8Array): string {
   const hash = sha256(Buffer.concat([digest, ...responses.sort(Buffer.compare)]));
   // Half of a SHA-256 tells requests apart, and costs half the memory.
   return Buffer.from(hash.buffer, hash.byteOffset, NAME_BYTES).toString("latin1");
+}
+
+/** The same of a mined relay; undefined when it is none. */
+export function requestNameOf(relay: Uint8Array): string | undefined {
+  const bytes = splitRelay(relay)?.request;
+  const request = bytes === undefined ? undefined : decodeRelayRequest(bytes);
+  const digest = bytes === undefined ? undefined : relayRequestSignBytes(bytes);
+  return request === undefined || digest === undefined ? undefined : requestName(digest, request.signature);
 }

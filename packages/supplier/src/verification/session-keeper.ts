@@ -1,6 +1,7 @@
 import type { ChainHead, PocketQueries } from "@turnpike/chain-client";
 import type { application, session as sessions, shared } from "@turnpike/proto";
 import { isGracePeriodOver, numPendingSessions, type SessionHeader } from "@turnpike/protocol";
+import type { ServedBefore } from "../evidence/types.ts";
 import { claimableRelays, SessionBudget } from "../metering/session-budget.ts";
 import { REFUSALS, type Refusal } from "../serving/refusal.ts";
 import { ringKeys } from "./ring-keys.ts";
@@ -21,7 +22,7 @@ export interface SessionKeeperModules {
   readonly queries: PocketQueries;
   readonly head: Pick<ChainHead, "newest">;
   /** Relays of a session that an operator has in its log already, after a restart. */
-  readonly servedBefore: (operatorAddress: string, sessionId: string) => bigint;
+  readonly servedBefore: (operatorAddress: string, sessionId: string) => Promise<ServedBefore>;
 }
 
 /** A session that an operator serves, as the chain has it. */
@@ -35,6 +36,8 @@ export interface ServedSession {
   ringKeys: readonly Uint8Array[];
   readonly budget: SessionBudget;
   readonly seen: SeenRequests;
+  /** The newest question who may sign. */
+  renewal?: { readonly heightBlocks: bigint | undefined; readonly isGrown: Promise<boolean> };
 }
 
 /** A session to serve, or why it is not served. */
@@ -107,8 +110,19 @@ export class SessionKeeper {
     return found.ok ? this.#current(found.session, header) : found;
   }
 
-  /** Asks who may sign for the session's application now. True when there are keys that were not known before. */
-  async renewRing(session: ServedSession): Promise<boolean> {
+  /**
+   * Asks who may sign for the session's application now, once a block: strangers can make it ask. True when there are keys
+   * that were not known before.
+   */
+  renewRing(session: ServedSession): Promise<boolean> {
+    const heightBlocks = this.#modules.head.newest?.heightBlocks;
+    if (session.renewal === undefined || session.renewal.heightBlocks !== heightBlocks) {
+      session.renewal = { heightBlocks, isGrown: this.#renew(session) };
+    }
+    return session.renewal.isGrown;
+  }
+
+  async #renew(session: ServedSession): Promise<boolean> {
     const { header } = session;
     const answer = await this.#modules.queries.application(header.applicationAddress, { fresh: true });
     if (!answer.ok) return false;
@@ -133,6 +147,17 @@ export class SessionKeeper {
       return refused(REFUSALS.sessionExpired(header.sessionEndBlockHeight, height));
     }
     return { ok: true, session };
+  }
+
+  /** The session that was not used for longest: of those that are over, or of which nothing was served, if there is one. */
+  #leastUseful(): string {
+    const height = this.#modules.head.newest?.heightBlocks ?? 0n;
+    const names = [...this.#sessions];
+    const idle = names.find(
+      ([, { budget, params, header }]) =>
+        budget.usedRelays === 0n || isGracePeriodOver(params, header.sessionEndBlockHeight, height),
+    );
+    return (idle ?? names[0])?.[0] ?? "";
   }
 
   async #load(header: SessionHeader, operatorAddress: string): Promise<Admission> {
@@ -206,18 +231,20 @@ export class SessionKeeper {
       computeUnitsToTokensMultiplier: facts.params.computeUnitsToTokensMultiplier,
       computeUnitCostGranularity: facts.params.computeUnitCostGranularity,
     });
+    const { relays, requests } = await servedBefore(operatorAddress, sessionId);
+    const seen = new SeenRequests(this.#options.maxSeenRequests);
+    for (const name of requests) seen.add(name);
     const session: ServedSession = {
       operatorAddress,
       header,
       computeUnitsPerRelay: units.value,
       params: facts.params,
       ringKeys: ring.keys,
-      budget: new SessionBudget(limitRelays, servedBefore(operatorAddress, sessionId)),
-      seen: new SeenRequests(this.#options.maxSeenRequests),
+      budget: new SessionBudget(limitRelays, relays),
+      seen,
     };
     this.#sessions.set(`${operatorAddress} ${sessionId}`, session);
-    const [oldest] = this.#sessions.keys();
-    if (oldest !== undefined && this.#sessions.size > this.#options.maxSessions) this.#sessions.delete(oldest);
+    if (this.#sessions.size > this.#options.maxSessions) this.#sessions.delete(this.#leastUseful());
     return { ok: true, session };
   }
 }

@@ -1,0 +1,173 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { serveRig } from "../../test/served-rig.ts";
+import { startBackEnd } from "../../test/serving-rig.ts";
+import { SupplierRig } from "../../test/supplier-rig.ts";
+
+const ALWAYS = { params: { proof: { proof_request_probability: 1 } } };
+/** A relay costs 10 POKT: of 100 POKT, a session in three pending ones and its inflation, three relays are paid. */
+const THREE_RELAYS = {
+  applications: { app: { service: "eth", gateways: ["gateway"], stakeUpokt: 100_000_000n } },
+  shared: { computeUnitsToTokensMultiplier: 100_000_000_000n },
+};
+
+/** A back-end that counts what it is asked, and answers each call differently. */
+async function counting() {
+  let asked = 0;
+  const backEnd = await startBackEnd((_, response) => void response.end(`{"asked":${++asked}}`));
+  return { ...backEnd, [Symbol.asyncDispose]: backEnd[Symbol.asyncDispose], asked: () => asked };
+}
+
+suite("attacks on a supplier's pay", () => {
+  test("calls at once beyond what the application can pay: exactly as many are worked on as are paid", async () => {
+    await using backEnd = await counting();
+    await using rig = await SupplierRig.start(THREE_RELAYS);
+    await using served = await serveRig(rig, backEnd.url);
+    const header = await rig.header();
+    const answers = await Promise.all(Array.from({ length: 40 }, () => served.send(served.sign(header))));
+    assert.equal(answers.filter(({ status }) => status === 200).length, 3);
+    assert.equal(answers.filter(({ status }) => status === 429).length, 37);
+    assert.equal(backEnd.asked(), 3);
+    const late = await served.send(served.sign(header));
+    assert.match(late.text, /session relay limit reached: claimable portion fully consumed/);
+    await rig.reach(22n);
+    const { outcome } = rig.stateOf(header);
+    assert.ok(outcome?.kind === "settled");
+    // Nothing of it was beyond the application's means.
+    assert.deepEqual([outcome.claimedUpokt, outcome.settledUpokt], [30_000_000n, 30_000_000n]);
+  });
+
+  test("a restart is no new budget, and what was served before it is not served again", async () => {
+    await using backEnd = await counting();
+    await using rig = await SupplierRig.start(THREE_RELAYS);
+    const header = await rig.header();
+    let first: Uint8Array;
+    {
+      await using served = await serveRig(rig, backEnd.url);
+      first = served.sign(header);
+      assert.equal((await served.send(first)).status, 200);
+      assert.equal((await served.send(served.sign(header))).status, 200);
+    }
+    await rig.stopSupplier();
+    await rig.startSupplier();
+    await using served = await serveRig(rig, backEnd.url);
+    const [again, ...rest] = await Promise.all([
+      served.send(first),
+      ...Array.from({ length: 10 }, () => served.send(served.sign(header))),
+    ]);
+    assert.equal(again?.status, 403, again?.text);
+    assert.match(again?.text ?? "", /served before/);
+    assert.equal(rest.filter(({ status }) => status === 200).length, 1);
+    assert.equal(rest.filter(({ status }) => status === 429).length, 9);
+    assert.equal(backEnd.asked(), 3);
+    assert.equal(rig.running.store.session(rig.running.operator, header.sessionId)?.counts.mined, 3);
+  });
+
+  test("forged requests do not make the supplier ask the chain for each, nor wait for a dead node", async () => {
+    await using backEnd = await counting();
+    await using rig = await SupplierRig.start();
+    await using served = await serveRig(rig, backEnd.url);
+    const header = await rig.header();
+    assert.equal((await served.send(served.sign(header))).status, 200);
+    const { queries } = rig.running;
+    let asked = 0;
+    const application = queries.application.bind(queries);
+    queries.application = (...args) => {
+      asked++;
+      return application(...args);
+    };
+    const forged = (): Uint8Array => served.sign(header, "{}", { signer: "stranger" });
+    for (let i = 0; i < 20; i++) assert.equal((await served.send(forged())).status, 403);
+    assert.ok(asked <= 1, `${asked} questions for 20 forged requests of one block`);
+    await rig.chain.stopRpc();
+    const answers = await Promise.all([
+      ...Array.from({ length: 20 }, () => served.send(forged())),
+      ...Array.from({ length: 20 }, () => served.send(served.sign(header))),
+    ]);
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [...Array.from({ length: 20 }, () => 403), ...Array.from({ length: 20 }, () => 200)],
+    );
+    assert.ok(asked <= 1);
+    await rig.chain.startRpc();
+    assert.equal(backEnd.asked(), 21);
+  });
+
+  test("with a dead node a known session goes on; one that is not known is refused, and served as soon as the node is back", async () => {
+    await using backEnd = await counting();
+    await using rig = await SupplierRig.start({
+      applications: {
+        app: { service: "eth", gateways: ["gateway"] },
+        app2: { service: "eth", gateways: ["gateway"] },
+      },
+    });
+    const header = await rig.header();
+    const other = await rig.header("app2");
+    // Now the test knows both, and the supplier neither.
+    await rig.stopSupplier();
+    await rig.startSupplier();
+    await using fresh = await serveRig(rig, backEnd.url);
+    assert.equal((await fresh.send(fresh.sign(header))).status, 200);
+    await rig.chain.stopRpc();
+    for (let i = 0; i < 10; i++) assert.equal((await fresh.send(fresh.sign(header))).status, 200);
+    const unknown = await fresh.send(fresh.sign(other, "{}", { application: "app2" }));
+    assert.deepEqual(
+      [unknown.status, unknown.text],
+      [503, '{"error":"service temporarily unavailable","service":"eth"}'],
+    );
+    await rig.chain.startRpc();
+    assert.equal((await fresh.send(fresh.sign(other, "{}", { application: "app2" }))).status, 200);
+    assert.equal(backEnd.asked(), 12);
+    assert.deepEqual(fresh.refused, ["chain_unreachable"]);
+  });
+
+  test("a session that is claimed while a relay is under way: the late answer is neither signed nor sold", async () => {
+    const held: (() => void)[] = [];
+    const arrived = Promise.withResolvers<void>();
+    await using backEnd = await startBackEnd((_, response) => {
+      if (held.length === 0) held.push(() => void response.end("late"));
+      else response.end("{}");
+      arrived.resolve();
+    });
+    await using rig = await SupplierRig.start(ALWAYS);
+    await using served = await serveRig(rig, backEnd.url);
+    const header = await rig.header();
+    const late = served.send(served.sign(header));
+    await arrived.promise;
+    held.push(() => {});
+    assert.equal((await served.send(served.sign(header))).status, 200);
+    // The claim waits for it, as long as there is time.
+    await rig.reach(10n);
+    assert.equal(rig.stateOf(header).phase, "open");
+    await rig.reach(13n);
+    assert.notEqual(rig.stateOf(header).phase, "open");
+    held[0]?.();
+    const answer = await late;
+    assert.equal(answer.status, 403);
+    assert.match(answer.text, /session expired, session end height: 6/);
+    await rig.reach(22n);
+    const { outcome, claim } = rig.stateOf(header);
+    assert.ok(outcome?.kind === "settled");
+    assert.deepEqual([claim?.relays, outcome.settledUpokt], [1n, 4_200n]);
+  });
+
+  test("a relay that ends in time is in the claim that waited for it", async () => {
+    const arrived = Promise.withResolvers<void>();
+    const release = Promise.withResolvers<void>();
+    await using backEnd = await startBackEnd((_, response) => {
+      arrived.resolve();
+      void release.promise.then(() => response.end("{}"));
+    });
+    await using rig = await SupplierRig.start(ALWAYS);
+    await using served = await serveRig(rig, backEnd.url);
+    const header = await rig.header();
+    const slow = served.send(served.sign(header));
+    await arrived.promise;
+    await rig.reach(9n);
+    release.resolve();
+    assert.equal((await slow).status, 200);
+    await rig.reach(22n);
+    const { outcome } = rig.stateOf(header);
+    assert.ok(outcome?.kind === "settled" && outcome.settledUpokt === 4_200n);
+  });
+});
