@@ -21,6 +21,7 @@ export const QUICK_END_TO_END: Readonly<Record<string, string>> = {
   "management data": "test/e2e/portal-db.test.ts",
   MCP: "test/e2e/mcp.test.ts",
   chain: "test/e2e/chain/scenario.test.ts",
+  supplier: "test/e2e/supplier.test.ts",
   "payments through crashes": "test/chaos/kill.test.ts",
 };
 
@@ -52,7 +53,7 @@ const MONEY = [
   "test/chaos/supply/",
   ...["buy-page", "client-", "cosmos-route", "discovery", "hostile-payers", "mcp", "mixed-networks", "races"].map(e2e),
   ...["reference-clients", "routes", "search-route", "wallets", "workers", "behind-nginx"].map(e2e),
-  ...["keyed-gateway", "paid-door", "relay-networks"].map(e2e),
+  ...["keyed-gateway", "paid-door", "relay-networks", "supplier"].map(e2e),
 ];
 
 /** Every test file of the repository, those first that take longest. */

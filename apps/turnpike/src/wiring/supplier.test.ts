@@ -57,12 +57,12 @@ suite("a supplier as it is wired", () => {
   test("two operators of one process serve, claim, prove and are paid; the status says so, live and from the folder", async () => {
     await using chain = await startTestChain({
       params: { proof: { proof_request_probability: 1 } },
-      suppliers: { supplier: { services: ["eth"] }, second: { services: ["eth"] } },
+      suppliers: { "wired supplier": { services: ["eth"] }, "wired second": { services: ["eth"] } },
     });
     await chain.reach(2n);
     await using node = await backEnd();
     await using state = await scratch();
-    const names = ["supplier", "second"] as const;
+    const names = ["wired supplier", "wired second"] as const;
     for (const name of names) {
       const privateKey = Buffer.from(chainParty(name).privateKey).toString("hex");
       await writeFile(join(state.folder, `${name}.json`), JSON.stringify({ privateKey }), { mode: 0o600 });
