@@ -10,6 +10,7 @@ const OPEN: Readonly<Record<string, string>> = {
   "packages/localnet/src/port-splitter.ts": "passes bytes on to servers that check",
   "packages/localnet/src/ports.ts": "looks whether a port is free",
   "packages/supplier/src/operator/operator-lock.ts": "an abstract socket of this machine, which no web page reaches",
+  "packages/supplier/src/serving/http-server.ts": "relays, each signed for a session: no web page can",
 };
 
 test("every HTTP server says for which hosts it answers: DNS rebinding makes any web page its caller", () => {
