@@ -135,9 +135,9 @@ export class SessionKeeper {
     return fresh.length > 0;
   }
 
-  /** Drops a session whose relays are claimed. */
-  drop(operatorAddress: string, sessionId: string): void {
-    this.#sessions.delete(`${operatorAddress} ${sessionId}`);
+  /** Sessions that are kept. */
+  get size(): number {
+    return this.#sessions.size;
   }
 
   #current(session: ServedSession, header: SessionHeader): Admission {
@@ -149,15 +149,16 @@ export class SessionKeeper {
     return { ok: true, session };
   }
 
-  /** The session that was not used for longest: of those that are over, or of which nothing was served, if there is one. */
-  #leastUseful(): string {
+  /** Removes sessions that are over, and then those that were not used for longest; first such of which nothing was served. */
+  #makeRoom(): void {
     const height = this.#modules.head.newest?.heightBlocks ?? 0n;
+    for (const [name, { params, header }] of this.#sessions) {
+      if (isGracePeriodOver(params, header.sessionEndBlockHeight, height)) this.#sessions.delete(name);
+    }
+    if (this.#sessions.size <= this.#options.maxSessions) return;
     const names = [...this.#sessions];
-    const idle = names.find(
-      ([, { budget, params, header }]) =>
-        budget.usedRelays === 0n || isGracePeriodOver(params, header.sessionEndBlockHeight, height),
-    );
-    return (idle ?? names[0])?.[0] ?? "";
+    const [name] = names.find(([, { budget }]) => budget.usedRelays === 0n) ?? names[0] ?? [];
+    if (name !== undefined) this.#sessions.delete(name);
   }
 
   async #load(header: SessionHeader, operatorAddress: string): Promise<Admission> {
@@ -244,7 +245,7 @@ export class SessionKeeper {
       seen,
     };
     this.#sessions.set(`${operatorAddress} ${sessionId}`, session);
-    if (this.#sessions.size > this.#options.maxSessions) this.#sessions.delete(this.#leastUseful());
+    this.#makeRoom();
     return { ok: true, session };
   }
 }

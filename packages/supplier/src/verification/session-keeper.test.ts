@@ -1,0 +1,90 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import type { SessionHeader } from "@turnpike/protocol";
+import { headerOf, readRecording, recordedQueries } from "../../test/recorded.ts";
+import type { ServedBefore } from "../evidence/types.ts";
+import { SessionKeeper } from "./session-keeper.ts";
+
+const RECORDING = readRecording("e2e-1");
+const [TEMPLATE = assert.fail()] = RECORDING.sessions;
+const { application, suppliers } = TEMPLATE;
+const OPERATOR = suppliers[0]?.operatorAddress ?? assert.fail();
+const NONE: ServedBefore = { relays: 0n, requests: [] };
+
+/** The n-th session of ten blocks of an application. */
+function headerAt(number: number, applicationAddress = application?.address ?? ""): SessionHeader {
+  const start = BigInt(1 + 10 * number);
+  return {
+    ...headerOf(TEMPLATE),
+    applicationAddress,
+    sessionId: `${applicationAddress} ${number}`,
+    sessionStartBlockHeight: start,
+    sessionEndBlockHeight: start + 9n,
+  };
+}
+
+/** A keeper over a chain on which every application has a session at every height, and the questions that it asked. */
+function keeper(maxSessions: number, servedBefore: (id: string) => Promise<ServedBefore> = async () => NONE) {
+  const at = { heightBlocks: 5n };
+  const asked = { sessions: 0 };
+  const queries = recordedQueries(RECORDING);
+  queries.session = async (address, _, heightBlocks) => {
+    asked.sessions++;
+    const header = headerAt(Number((heightBlocks - 1n) / 10n), address);
+    return { ok: true, value: { ...TEMPLATE, header: { ...(TEMPLATE.header ?? assert.fail()), ...header } } };
+  };
+  const sessions = new SessionKeeper(
+    { maxSessions, maxSeenRequests: 100, inflationMillionths: 0n },
+    {
+      queries,
+      head: {
+        get newest() {
+          return { heightBlocks: at.heightBlocks, hash: "", time: new Date(0) } as never;
+        },
+      },
+      servedBefore: (_, id) => servedBefore(id),
+    },
+  );
+  return { sessions, at, asked };
+}
+
+suite("the sessions that a supplier serves", () => {
+  test("are asked for once, also by many relays at once, and go when their grace is over", async () => {
+    const { sessions, at, asked } = keeper(100);
+    for (let number = 0; number < 50; number++) {
+      at.heightBlocks = BigInt(5 + 10 * number);
+      const header = headerAt(number);
+      const admitted = await Promise.all(Array.from({ length: 20 }, () => sessions.admit(header, OPERATOR)));
+      assert.ok(admitted.every(({ ok }) => ok));
+      assert.equal(asked.sessions, number + 1);
+      assert.ok(sessions.size <= 2, `${sessions.size} sessions are kept`);
+      const late = await sessions.admit(headerAt(number - 1), OPERATOR);
+      assert.ok(number === 0 || (!late.ok && late.refusal.reason === "session_expired"));
+    }
+  });
+
+  test("are bounded: one that serves stays when strangers name others", async () => {
+    const { sessions, asked } = keeper(10);
+    const served = await sessions.admit(headerAt(0), OPERATOR);
+    assert.ok(served.ok && served.session.budget.acquire() && served.session.seen.add("request"));
+    for (let other = 0; other < 100; other++) {
+      assert.ok((await sessions.admit(headerAt(0, `pokt1other${other}`), OPERATOR)).ok);
+      assert.ok(sessions.size <= 10);
+    }
+    const before = asked.sessions;
+    const again = await sessions.admit(headerAt(0), OPERATOR);
+    assert.ok(again.ok && again.session === served.session);
+    assert.equal(asked.sessions, before);
+  });
+
+  test("begin with what their log has, however long it takes to read: nothing is served beside it", async () => {
+    const { promise: read, resolve } = Promise.withResolvers<ServedBefore>();
+    const { sessions } = keeper(10, () => read);
+    const admitting = [sessions.admit(headerAt(0), OPERATOR), sessions.admit(headerAt(0), OPERATOR)];
+    resolve({ relays: 7n, requests: ["a", "b"] });
+    const [one, two] = await Promise.all(admitting);
+    assert.ok(one?.ok && two?.ok && one.session === two.session);
+    assert.equal(one.session.budget.usedRelays, 7n);
+    assert.deepEqual([one.session.seen.add("a"), one.session.seen.add("c")], [false, true]);
+  });
+});
