@@ -30,15 +30,16 @@ export interface ServedRig extends AsyncDisposable {
   send(bytes: Uint8Array): Promise<ServedAnswer>;
 }
 
-/** Starts the relay server of a rig's running supplier. */
+/** Starts the relay server of a running supplier, of the name that it has. */
 export async function serveRig(
-  rig: SupplierRig,
+  rig: Pick<SupplierRig, "running">,
   backEndUrl: string,
   options: Partial<ServeRelaysOptions> = {},
+  name = "supplier",
 ): Promise<ServedRig> {
   await using stack = new AsyncDisposableStack();
   const { queries, head, store, operator } = rig.running;
-  const keys = new Map([[operator, chainParty("supplier").privateKey]]);
+  const keys = new Map([[operator, chainParty(name).privateKey]]);
   const crypto = stack.use(new ThreadedRelayCrypto(stack.use(new SigningThreads({ threads: 0 })), keys));
   const refused: string[] = [];
   const metrics: Metrics = {

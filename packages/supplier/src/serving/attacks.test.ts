@@ -1,8 +1,12 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { serveRig } from "../../test/served-rig.ts";
+import { application, createMessage, packAny } from "@turnpike/proto";
+import type { SessionHeader } from "@turnpike/protocol";
+import { chainParty } from "@turnpike/testkit";
+import { type ServedRig, serveRig } from "../../test/served-rig.ts";
 import { startBackEnd } from "../../test/serving-rig.ts";
-import { SupplierRig } from "../../test/supplier-rig.ts";
+import { scratchFolder } from "../../test/sessions.ts";
+import { SupplierRig, startSupplier } from "../../test/supplier-rig.ts";
 
 const ALWAYS = { params: { proof: { proof_request_probability: 1 } } };
 /** A relay costs 10 POKT: of 100 POKT, a session in three pending ones and its inflation, three relays are paid. */
@@ -169,5 +173,86 @@ suite("attacks on a supplier's pay", () => {
     await rig.reach(22n);
     const { outcome } = rig.stateOf(header);
     assert.ok(outcome?.kind === "settled" && outcome.settledUpokt === 4_200n);
+  });
+
+  test("three suppliers that serve all they may are paid for all of it, by stake and by a spend limit", async () => {
+    const names = ["supplier", "second", "third"];
+    await using backEnd = await counting();
+    // A relay is 3 POKT. Of 100 POKT a third is for a session, and a third of it for each; a tenth is minted on top.
+    await using rig = await SupplierRig.start({
+      applications: { app: { service: "eth", gateways: ["gateway"], stakeUpokt: 100_000_000n } },
+      suppliers: Object.fromEntries(names.map((name) => [name, { services: ["eth"] }])),
+      shared: { computeUnitsToTokensMultiplier: 30_000_000_000n },
+    });
+    await using stack = new AsyncDisposableStack();
+    const others = new Map([["supplier", rig.running]]);
+    for (const name of names.slice(1)) {
+      const { folder } = stack.use(await scratchFolder());
+      const other = stack.use(await startSupplier(rig.chain.rpcUrl, folder, { name }));
+      await other.head.waitFor(rig.chain.heightBlocks);
+      others.set(name, other);
+    }
+    const served = new Map<string, ServedRig>();
+    for (const [name, running] of others) {
+      served.set(name, stack.use(await serveRig({ running }, backEnd.url, {}, name)));
+    }
+    const block = async (): Promise<void> => {
+      await rig.chain.produce();
+      await Promise.all([...others.values()].map(({ runner }) => runner.processed(rig.chain.heightBlocks)));
+    };
+    const serveAll = async (relays: number): Promise<SessionHeader> => {
+      const header = await rig.header();
+      for (const supplier of served.values()) {
+        const statuses: number[] = [];
+        for (let i = 0; i <= relays; i++) statuses.push((await supplier.send(supplier.sign(header))).status);
+        assert.deepEqual(statuses, [...Array.from({ length: relays }, () => 200), 429]);
+      }
+      return header;
+    };
+    const first = await serveAll(3);
+    // A limit holds for what is settled after it, of earlier sessions too.
+    while (rig.chain.heightBlocks < 22n) await block();
+    const { client } = rig.running;
+    const limit = createMessage(application.MsgStakeApplicationSchema, {
+      address: chainParty("app").address,
+      stake: { denom: "upokt", amount: "200000000" },
+      services: [{ serviceId: "eth" }],
+      perSessionSpendLimit: { denom: "upokt", amount: "20000000" },
+    });
+    const signed = await client.sign(chainParty("app"), [packAny(application.MsgStakeApplicationSchema, limit)]);
+    assert.equal((await client.broadcast(signed)).code, 0);
+    while (rig.chain.heightBlocks < 25n) await block();
+    const second = await serveAll(2);
+    while (rig.chain.heightBlocks < 46n) await block();
+    for (const [{ sessionId }, upokt] of [
+      [first, 9_000_000n],
+      [second, 6_000_000n],
+    ] as const) {
+      for (const { store, operator } of others.values()) {
+        const outcome = store.session(operator, sessionId)?.state.outcome;
+        assert.ok(outcome?.kind === "settled");
+        assert.deepEqual([outcome.claimedUpokt, outcome.settledUpokt], [upokt, upokt]);
+      }
+    }
+  });
+
+  test("a chain node that takes questions and never answers delays no relay of a known session", async () => {
+    await using backEnd = await counting();
+    await using rig = await SupplierRig.start();
+    await using served = await serveRig(rig, backEnd.url);
+    const header = await rig.header();
+    assert.equal((await served.send(served.sign(header))).status, 200);
+    const { client } = rig.running;
+    let asked = 0;
+    const silence = <T>(): Promise<T> => {
+      asked++;
+      return new Promise(() => {});
+    };
+    client.query = () => silence();
+    client.call = () => silence();
+    // None of these can end before the node answers, if any of them waits for it.
+    const answers = await Promise.all(Array.from({ length: 50 }, () => served.send(served.sign(header))));
+    assert.ok(answers.every(({ status }) => status === 200));
+    assert.equal(asked, 0);
   });
 });
