@@ -3,6 +3,7 @@ import type { ChainHead, PocketQueries } from "@turnpike/chain-client";
 import type { RpcType } from "@turnpike/protocol";
 import { HttpBackEnd } from "./backends/back-end.ts";
 import type { RelayStore } from "./evidence/relay-store.ts";
+import { BodyBudget } from "./serving/body-budget.ts";
 import { GrpcRelays } from "./serving/grpc-server.ts";
 import { type RelayServer, startRelayServer } from "./serving/http-server.ts";
 import type { RelayCrypto } from "./serving/relay-crypto.ts";
@@ -45,6 +46,8 @@ export interface ServeRelaysOptions {
   readonly drainTimeoutMs: number;
   /** Of settlement, in millionths of a claim: the part of the application's stake that is not paid out as claimed. */
   readonly inflationMillionths: bigint;
+  /** Bytes of requests that are being read over HTTP, of all together; 268,435,456 by default. */
+  readonly maxBodyBytes?: number;
   /** WebSockets at once; 4,096 by default. */
   readonly maxSockets?: number;
   /** Bytes of frames that wait in each direction of a WebSocket before it is not read; 4,194,304 by default. */
@@ -71,6 +74,7 @@ export interface ServedRelays extends AsyncDisposable {
 const MAX_SESSIONS = 4_096;
 /** As many as a session's evidence has room for. */
 const MAX_SEEN_REQUESTS = 4_000_000;
+const MAX_BODY_BYTES = 268_435_456;
 const MAX_SOCKETS = 4_096;
 const MAX_WAITING_BYTES = 4_194_304;
 const CONNECT_TIMEOUT_MS = 10_000;
@@ -136,12 +140,14 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
   const grpc = new GrpcRelays({ drainTimeoutMs: options.drainTimeoutMs }, { handler });
   stack.use(sockets);
   stack.use(grpc);
+  const bodies = new BodyBudget(options.maxBodyBytes ?? MAX_BODY_BYTES);
   const ports = new Map<string, number>();
   for (const { address, port } of options.operators) {
     const server: RelayServer = await startRelayServer(
       { ...options, maxRequestBytes, port },
       {
         handler,
+        bodies,
         onHttp2: (socket) => grpc.accept(socket),
         onUpgrade: (request, socket, first) => sockets.upgrade(request, socket, first),
         log,

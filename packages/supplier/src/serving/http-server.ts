@@ -3,6 +3,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { AppError, isRecord, type Log } from "@turnpike/base";
+import type { BodyBudget } from "./body-budget.ts";
 import { REFUSALS, type Refusal, refusalBody } from "./refusal.ts";
 import type { RelayHandler } from "./relay-handler.ts";
 import { rpcTypeOf } from "./rpc-types.ts";
@@ -27,6 +28,7 @@ export interface RelayServerOptions {
 /** Modules of {@link startRelayServer}. */
 export interface RelayServerModules {
   readonly handler: RelayHandler;
+  readonly bodies: BodyBudget;
   /** Takes connections that speak HTTP/2 from their first byte; without one they are refused. */
   readonly onHttp2?: (socket: Socket) => void;
   /** Takes upgrades to WebSocket; without one they are refused. */
@@ -76,19 +78,25 @@ function routeHttp2(server: Server, onHttp2: (socket: Socket) => void): () => vo
   };
 }
 
-/** The body within a bound; undefined when it is larger. Rejects when the client breaks off. */
-async function readBody(request: IncomingMessage, maxBytes: number): Promise<Buffer | undefined> {
+/** The body within a bound, or why it is not read. Rejects when the client breaks off. */
+async function readBody(request: IncomingMessage, maxBytes: number, budget: BodyBudget): Promise<Buffer | Refusal> {
   const said = Number(request.headers["content-length"] ?? "0");
-  if (said > maxBytes) return undefined;
+  if (said > maxBytes) return REFUSALS.tooLarge;
   const chunks: Buffer[] = [];
   let size = 0;
-  for await (const chunk of request as AsyncIterable<Buffer>) {
-    size += chunk.length;
-    if (size > maxBytes) return undefined;
-    chunks.push(chunk);
+  try {
+    // A refused one still gets its answer.
+    for await (const chunk of request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>) {
+      if (size + chunk.length > maxBytes) return REFUSALS.tooLarge;
+      if (!budget.acquire(chunk.length)) return REFUSALS.overloaded;
+      size += chunk.length;
+      chunks.push(chunk);
+    }
+    const [only] = chunks;
+    return chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks, size);
+  } finally {
+    budget.release(size);
   }
-  const [only] = chunks;
-  return chunks.length === 1 && only !== undefined ? only : Buffer.concat(chunks, size);
 }
 
 function answerRefusal(response: ServerResponse, refusal: Refusal, close: boolean): void {
@@ -130,8 +138,8 @@ export async function startRelayServer(options: RelayServerOptions, modules: Rel
     response.on("close", () => {
       if (!response.writableFinished) gone.abort();
     });
-    const body = await readBody(request, options.maxRequestBytes);
-    if (body === undefined) return answerRefusal(response, handler.refuseUnread(REFUSALS.tooLarge), true);
+    const body = await readBody(request, options.maxRequestBytes, modules.bodies);
+    if (!Buffer.isBuffer(body)) return answerRefusal(response, handler.refuseUnread(body), true);
     const rpcType = rpcTypeOf(request.headers["rpc-type"]?.toString());
     const outcome = await handler.handle(body, rpcType, gone.signal);
     if (outcome.kind === "refused") return answerRefusal(response, outcome.refusal, false);

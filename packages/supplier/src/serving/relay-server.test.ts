@@ -1,4 +1,5 @@
 import assert from "node:assert/strict";
+import { connect, type Socket } from "node:net";
 import { suite, test } from "node:test";
 import {
   decodeRelayRequest,
@@ -7,7 +8,7 @@ import {
   relayHash,
   splitRelay,
 } from "@turnpike/protocol";
-import { chainParty, jsonRpcPayload } from "@turnpike/testkit";
+import { chainParty, eventually, jsonRpcPayload } from "@turnpike/testkit";
 import { bodyOf, servingRig, startBackEnd } from "../../test/serving-rig.ts";
 import { MAX_RELAY_BYTES } from "../evidence/session-evidence.ts";
 import { MAX_REQUEST_BYTES } from "./relay-handler.ts";
@@ -245,5 +246,46 @@ suite("relays over HTTP", () => {
     assert.ok(answer.bytes.length > large.length);
     await stopping;
     assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [1, 0]);
+  });
+
+  test("strangers that send bodies and never end them fill no memory: bodies are bounded together", async () => {
+    await using backEnd = await echo();
+    await using rig = await servingRig(backEnd.url, { options: { maxBodyBytes: 2_000_000 } });
+    const { port } = new URL(rig.url);
+    const held: Socket[] = [];
+    const answers: Promise<string>[] = [];
+    for (let i = 0; i < 20; i++) {
+      const socket = connect(Number(port), "127.0.0.1");
+      held.push(socket);
+      answers.push(
+        new Promise((resolve) => {
+          let text = "";
+          socket.on("data", (part) => {
+            text += String(part);
+          });
+          socket.on("error", () => {});
+          socket.on("close", () => resolve(text));
+        }),
+      );
+      socket.write(`POST / HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 900000\r\n\r\n${"x".repeat(890_000)}`);
+    }
+    // Two have room; of the others each is answered, and ended.
+    let ended = 0;
+    const closed = answers.map((answer) =>
+      answer.then((text) => {
+        ended++;
+        return text;
+      }),
+    );
+    await eventually("the end of those without room", () => ended >= 18);
+    assert.deepEqual(
+      rig.refused,
+      Array.from({ length: 18 }, () => "overloaded"),
+    );
+    for (const socket of held) socket.destroy();
+    const texts = (await Promise.all(closed)).filter((text) => text !== "");
+    assert.ok(texts.every((text) => text.startsWith("HTTP/1.1 503 ")));
+    // What they held is free again.
+    await eventually("room", async () => (await rig.send(rig.sign(jsonRpcPayload(CALL)))).status === 200);
   });
 });
