@@ -441,6 +441,7 @@ const SUPPLIER: Dashboard = {
         p95("Relay, p95 by service", "turnpike_supplier_relay_duration_seconds", "service"),
         level("Relays in flight", "turnpike_supplier_relays_in_flight", "instance"),
         level("WebSockets of gateways", "turnpike_supplier_websockets_open", "instance"),
+        level("Back-ends that are asked", "turnpike_supplier_backend_up", "service, rpc_type"),
       ],
     },
     {

@@ -74,7 +74,7 @@ const BACKEND = entry(
         pattern: "^/\\S*$",
         maxLength: 1024,
         description:
-          "Path that answers 2xx to GET while the back-end is well. No default: without one only calls show how it is.",
+          "Path that answers 2xx to GET while the back-end is well; it is asked every five seconds. No default: without one only calls show how it is. A WebSocket's is not asked.",
         "x-expected": "a path such as /health",
       }),
     ),

@@ -15,6 +15,8 @@ import { SessionKeeper } from "./verification/session-keeper.ts";
 export interface BackEndConfig {
   readonly url: string;
   readonly headers?: Readonly<Record<string, string>>;
+  /** Path that answers 2xx to GET while the back-end is well. Not of a WebSocket. */
+  readonly healthPath?: string;
 }
 
 /** A service that is supplied. */
@@ -92,7 +94,7 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
   const socketBackEnds = new Map<string, SocketBackEnd>();
   for (const [serviceId, service] of Object.entries(options.services)) {
     const backEnds = new Map<RpcType, HttpBackEnd>();
-    for (const [name, { url, headers = {} }] of Object.entries(service.backEnds)) {
+    for (const [name, { url, headers = {}, healthPath }] of Object.entries(service.backEnds)) {
       const rpcType = name as RpcType;
       if (!isHttp(rpcType)) {
         const { maxAnswerBytes } = service;
@@ -100,7 +102,18 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
         continue;
       }
       const { timeoutMs, maxAnswerBytes } = service;
-      const backEnd = new HttpBackEnd({ serviceId, rpcType, url, headers, timeoutMs, maxAnswerBytes }, { clock });
+      const backEnd = new HttpBackEnd(
+        {
+          serviceId,
+          rpcType,
+          url,
+          headers,
+          timeoutMs,
+          maxAnswerBytes,
+          ...(healthPath === undefined ? {} : { healthPath }),
+        },
+        { clock, log, metrics },
+      );
       backEnds.set(rpcType, stack.use(backEnd));
     }
     services.set(serviceId, {

@@ -1,6 +1,7 @@
-import type { Clock } from "@turnpike/base";
+import { type Clock, type Log, type Metrics, noMetrics, silentLog } from "@turnpike/base";
 import type { HttpHeader, HttpRequestPayload, HttpResponsePayload, RpcType } from "@turnpike/protocol";
 import { type Dispatcher, Pool } from "undici";
+import { BACK_END_UP } from "../serving/metrics.ts";
 import { backEndPath } from "./back-end-path.ts";
 import { backEndHeaders, responseHeaders } from "./headers.ts";
 
@@ -13,11 +14,17 @@ export interface HttpBackEndOptions {
   readonly headers: Readonly<Record<string, string>>;
   readonly timeoutMs: number;
   readonly maxAnswerBytes: number;
+  /** Path that answers 2xx to GET while it is well: without one only calls show how it is. */
+  readonly healthPath?: string;
+  /** Between two looks at {@link healthPath}; 5,000 by default. */
+  readonly healthIntervalMs?: number;
 }
 
 /** Modules of {@link HttpBackEnd}. */
 export interface HttpBackEndModules {
   readonly clock: Clock;
+  readonly log?: Log;
+  readonly metrics?: Metrics;
   /** In the place of a pool of connections. */
   readonly dispatcher?: Dispatcher;
 }
@@ -47,6 +54,10 @@ export type BackEndResult =
 /** After so many faults in a row nothing is asked for {@link PAUSE_MS}. */
 const FAULTS_TO_PAUSE = 5;
 const PAUSE_MS = 30_000;
+const HEALTH_INTERVAL_MS = 5_000;
+const HEALTH_TIMEOUT_MS = 5_000;
+/** So many looks in a row that fail: one may be a restart. */
+const ILL_LOOKS = 2;
 const STREAMED = /^(text\/event-stream|application\/x-ndjson)\b/i;
 
 /** Collects a body within a bound; undefined when it is larger. */
@@ -80,12 +91,20 @@ export class HttpBackEnd implements AsyncDisposable {
   readonly #clock: Clock;
   readonly #dispatcher: Dispatcher;
   readonly #base: URL;
+  readonly #log: Log;
+  readonly #metrics: Metrics;
+  readonly #ended = new AbortController();
   #faultsInRow = 0;
   #pausedUntilMs = 0;
+  #badLooks = 0;
+  #healthTimer: NodeJS.Timeout | undefined;
 
-  constructor(options: HttpBackEndOptions, { clock, dispatcher }: HttpBackEndModules) {
+  constructor(options: HttpBackEndOptions, modules: HttpBackEndModules) {
+    const { clock, dispatcher, log = silentLog, metrics = noMetrics } = modules;
     this.#options = options;
     this.#clock = clock;
+    this.#log = log;
+    this.#metrics = metrics;
     this.#base = new URL(options.url);
     this.#dispatcher =
       dispatcher ??
@@ -96,11 +115,52 @@ export class HttpBackEnd implements AsyncDisposable {
         headersTimeout: options.timeoutMs,
         bodyTimeout: options.timeoutMs,
       });
+    this.#show(true);
+    if (options.healthPath !== undefined) void this.#watch(options.healthPath);
   }
 
-  /** True while it is not asked because it failed several times in a row. */
+  /** True while it is not asked: it failed several times in a row, or it says that it is not well. */
   get isPaused(): boolean {
-    return this.#clock.monotonicMs() < this.#pausedUntilMs;
+    return this.#badLooks >= ILL_LOOKS || this.#clock.monotonicMs() < this.#pausedUntilMs;
+  }
+
+  #show(isUp: boolean): void {
+    const { serviceId: service, rpcType } = this.#options;
+    this.#metrics.set(BACK_END_UP, isUp ? 1 : 0, { service, rpc_type: rpcType });
+  }
+
+  /** Looks at its health, again and again. */
+  async #watch(healthPath: string): Promise<void> {
+    const wasWell = this.#badLooks < ILL_LOOKS;
+    const isGood = await this.#isWell(healthPath);
+    if (this.#ended.signal.aborted) return;
+    this.#badLooks = isGood ? 0 : this.#badLooks + 1;
+    // What calls found before is out of date.
+    if (isGood) this.#pausedUntilMs = 0;
+    const isWell = this.#badLooks < ILL_LOOKS;
+    const { serviceId, rpcType, healthIntervalMs } = this.#options;
+    if (isWell !== wasWell) {
+      if (isWell) this.#log.info({ serviceId, rpcType }, "a back-end is well again");
+      else this.#log.error({ serviceId, rpcType }, "a back-end is not well: its relays are refused");
+    }
+    this.#show(!this.isPaused);
+    this.#healthTimer = setTimeout(() => void this.#watch(healthPath), healthIntervalMs ?? HEALTH_INTERVAL_MS);
+    this.#healthTimer.unref();
+  }
+
+  async #isWell(path: string): Promise<boolean> {
+    try {
+      const { statusCode, body } = await this.#dispatcher.request({
+        method: "GET",
+        path,
+        headers: this.#options.headers,
+        signal: AbortSignal.any([this.#ended.signal, AbortSignal.timeout(HEALTH_TIMEOUT_MS)]),
+      });
+      await body.dump();
+      return statusCode >= 200 && statusCode < 300;
+    } catch {
+      return false;
+    }
   }
 
   /** Asks it. Never rejects; a stream's body may. */
@@ -121,11 +181,11 @@ export class HttpBackEnd implements AsyncDisposable {
       });
       const head = { statusCode, headers: responseHeaders(headers) };
       if (statusCode < 500 && STREAMED.test(contentTypeOf(head.headers))) {
-        this.#faultsInRow = 0;
+        this.#onAnswer();
         return { kind: "stream", head, body: bounded(body, maxAnswerBytes) };
       }
       const bytes = await collect(body, maxAnswerBytes);
-      this.#faultsInRow = 0;
+      this.#onAnswer();
       return bytes === undefined ? { kind: "too-large" } : { kind: "answer", answer: { ...head, body: bytes } };
     } catch {
       // A relay that its client gave up says nothing of the back-end.
@@ -135,14 +195,24 @@ export class HttpBackEnd implements AsyncDisposable {
     }
   }
 
+  #onAnswer(): void {
+    if (this.#faultsInRow >= FAULTS_TO_PAUSE - 1) this.#show(true);
+    this.#faultsInRow = 0;
+  }
+
   #onFault(): void {
     this.#faultsInRow++;
     if (this.#faultsInRow < FAULTS_TO_PAUSE) return;
+    const { serviceId, rpcType } = this.#options;
+    this.#log.error({ serviceId, rpcType, pauseMs: PAUSE_MS }, "a back-end fails: its relays are refused for a while");
+    this.#show(false);
     this.#pausedUntilMs = this.#clock.monotonicMs() + PAUSE_MS;
     this.#faultsInRow = FAULTS_TO_PAUSE - 1;
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
+    this.#ended.abort();
+    clearTimeout(this.#healthTimer);
     await this.#dispatcher.destroy();
   }
 }

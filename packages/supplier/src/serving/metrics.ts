@@ -31,5 +31,20 @@ export const SOCKETS_OPEN: MetricSpec = {
   help: "WebSocket connections of gateways and applications",
 };
 
+/** Back-ends that are asked. */
+export const BACK_END_UP: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_supplier_backend_up",
+  help: "1 while a back-end is asked, 0 while its relays are refused because it fails or is not well",
+  labels: ["service", "rpc_type"],
+  across: "min",
+};
+
 /** Metrics of serving relays. */
-export const SERVING_METRICS: readonly MetricSpec[] = [RELAYS_SERVED, RELAYS_REFUSED, RELAYS_IN_FLIGHT, SOCKETS_OPEN];
+export const SERVING_METRICS: readonly MetricSpec[] = [
+  RELAYS_SERVED,
+  RELAYS_REFUSED,
+  RELAYS_IN_FLIGHT,
+  SOCKETS_OPEN,
+  BACK_END_UP,
+];

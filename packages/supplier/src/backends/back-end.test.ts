@@ -1,0 +1,94 @@
+import assert from "node:assert/strict";
+import type { ServerResponse } from "node:http";
+import { suite, test } from "node:test";
+import { eventually, type VirtualClock, virtualClock } from "@turnpike/testkit";
+import { startBackEnd } from "../../test/serving-rig.ts";
+import { HttpBackEnd, type HttpBackEndOptions } from "./back-end.ts";
+
+const PARTIES = { operatorAddress: "pokt1operator", serviceId: "eth", applicationAddress: "pokt1app" };
+const CALL = { method: "POST", url: "/", headers: [], body: Buffer.from("{}") };
+
+function open(url: string, clock: VirtualClock, options: Partial<HttpBackEndOptions> = {}): HttpBackEnd {
+  return new HttpBackEnd(
+    {
+      serviceId: "eth",
+      rpcType: "json_rpc",
+      url,
+      headers: { "X-Api-Key": "secret" },
+      timeoutMs: 30_000,
+      maxAnswerBytes: 1_000,
+      ...options,
+    },
+    { clock },
+  );
+}
+
+const ask = async (backEnd: HttpBackEnd): Promise<string> =>
+  (await backEnd.ask(CALL, PARTIES, new AbortController().signal)).kind;
+
+suite("a back-end of a supplier", () => {
+  test("that fails five times in a row is left alone for half a minute", async () => {
+    let asked = 0;
+    let isDown = true;
+    await using node = await startBackEnd((_, response) => {
+      asked++;
+      if (isDown) response.destroy();
+      else response.end("{}");
+    });
+    const clock = virtualClock();
+    await using backEnd = open(node.url, clock);
+    for (let i = 0; i < 5; i++) assert.equal(await ask(backEnd), "unreachable");
+    assert.equal(asked, 5);
+    for (let i = 0; i < 5; i++) assert.equal(await ask(backEnd), "down");
+    assert.equal(asked, 5);
+    clock.advance(30_000);
+    assert.equal(await ask(backEnd), "unreachable");
+    assert.equal(await ask(backEnd), "down");
+    clock.advance(30_000);
+    isDown = false;
+    assert.equal(await ask(backEnd), "answer");
+    isDown = true;
+    assert.equal(await ask(backEnd), "unreachable");
+    assert.equal(backEnd.isPaused, false);
+  });
+
+  test("with a health path is not asked while that says no, and is asked again as soon as it says yes", async () => {
+    const health: number[] = [];
+    let status = 503;
+    let asked = 0;
+    const answer = (response: ServerResponse, code: number): void => {
+      health.push(code);
+      response.writeHead(code).end();
+    };
+    await using node = await startBackEnd((request, response) => {
+      assert.equal(request.headers["x-api-key"], "secret");
+      if (request.url === "/health") return answer(response, status);
+      asked++;
+      response.end("{}");
+    });
+    const clock = virtualClock();
+    await using backEnd = open(node.url, clock, { healthPath: "/health", healthIntervalMs: 1 });
+    await eventually("two bad looks", () => backEnd.isPaused);
+    assert.deepEqual(health.slice(0, 2), [503, 503]);
+    assert.equal(await ask(backEnd), "down");
+    status = 204;
+    await eventually("a good look", () => !backEnd.isPaused);
+    assert.equal(await ask(backEnd), "answer");
+    assert.equal(asked, 1);
+  });
+
+  test("one good look ends the pause that calls began", async () => {
+    let isDown = true;
+    await using node = await startBackEnd((request, response) => {
+      if (isDown || request.url === undefined) response.destroy();
+      else response.end("{}");
+    });
+    const clock = virtualClock();
+    await using backEnd = open(node.url, clock, { healthPath: "/", healthIntervalMs: 1 });
+    await eventually("the pause", () => backEnd.isPaused);
+    isDown = false;
+    // The clock stands: without the look the pause would not end.
+    await eventually("the end of the pause", () => !backEnd.isPaused);
+    assert.equal(await ask(backEnd), "answer");
+  });
+});
