@@ -103,6 +103,14 @@ const SUPPLIED_SERVICE = entry(
     timeoutMs: integer(10_000, 50, 300_000, "Time for one answer of the back-end, in milliseconds."),
     maxAnswerBytes: integer(20_971_520, 1_024, 104_857_600, "Largest answer of the back-end, in bytes."),
     maxConcurrent: integer(256, 1, 100_000, "Relays under way at once; more are refused with 503."),
+    relaysPerSecond: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: 1_000_000,
+        description:
+          "Most relays a second of one application, beside what its stake pays for; more are refused with 429. No default: there is no such bound.",
+      }),
+    ),
   },
   "A service that is supplied.",
 );

@@ -26,6 +26,8 @@ export interface ServiceConfig {
   readonly timeoutMs: number;
   readonly maxAnswerBytes: number;
   readonly maxConcurrent: number;
+  /** Most relays a second of one application; unbounded where it is not set. */
+  readonly relaysPerSecond?: number;
 }
 
 /** An operator whose relays are served on a port of its own. */
@@ -129,8 +131,13 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
       maxSessions: MAX_SESSIONS,
       maxSeenRequests: MAX_SEEN_REQUESTS,
       inflationMillionths: options.inflationMillionths,
+      relaysPerSecond: new Map(
+        Object.entries(options.services).flatMap(([id, { relaysPerSecond }]) =>
+          relaysPerSecond === undefined ? [] : [[id, relaysPerSecond]],
+        ),
+      ),
     },
-    { queries, head, servedBefore },
+    { queries, head, servedBefore, clock },
   );
   const operators = new Set(options.operators.map(({ address }) => address));
   const { maxConcurrent } = options;

@@ -1,7 +1,7 @@
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
-import { type Metrics, noMetrics, silentLog, systemClock } from "@turnpike/base";
+import { type Clock, type Metrics, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import { ChainClient, ChainHead, PocketQueries } from "@turnpike/chain-client";
 import { cosmosVerify, SigningThreads } from "@turnpike/crypto";
 import {
@@ -108,6 +108,8 @@ export async function servingRig(
     readonly chain?: TestChainOptions;
     readonly options?: Partial<ServeRelaysOptions>;
     readonly wsUrl?: string;
+    /** Of the relay server. */
+    readonly clock?: Clock;
   } = {},
 ): Promise<ServingRig> {
   await using stack = new AsyncDisposableStack();
@@ -159,7 +161,7 @@ export async function servingRig(
         head,
         crypto,
         store: store as unknown as RelayStore,
-        clock: systemClock,
+        clock: more.clock ?? systemClock,
         metrics,
         log: silentLog,
       },

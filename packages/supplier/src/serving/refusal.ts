@@ -15,6 +15,7 @@ export type RefusalReason =
   | "bad_signature"
   | "replayed"
   | "over_limit"
+  | "rate_limited"
   | "too_large"
   | "overloaded"
   | "no_backend"
@@ -80,6 +81,7 @@ export const REFUSALS = {
   ),
   replayed: refusal("replayed", 403, "relay validation failed: this relay request was served before"),
   overLimit: refusal("over_limit", 429, "session relay limit reached: claimable portion fully consumed"),
+  rateLimited: refusal("rate_limited", 429, "offchain rate limit hit by relayer proxy"),
   tooLarge: refusal("too_large", 413, "request body too large"),
   overloaded: refusal("overloaded", 503, "service temporarily unavailable"),
   unavailable: (

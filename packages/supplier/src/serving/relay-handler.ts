@@ -190,6 +190,7 @@ export class RelayHandler {
     if (!verdict.ok) {
       return no(verdict.fault === "unchecked" ? REFUSALS.overloaded : REFUSALS.badSignature(verdict.fault));
     }
+    if (session.rate?.acquire() === false) return no(REFUSALS.rateLimited);
     const name = requestName(digest, signature);
     if (!session.seen.add(name)) return no(REFUSALS.replayed);
     if (!session.budget.acquire()) {

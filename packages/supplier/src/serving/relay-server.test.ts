@@ -8,7 +8,7 @@ import {
   relayHash,
   splitRelay,
 } from "@turnpike/protocol";
-import { chainParty, eventually, jsonRpcPayload } from "@turnpike/testkit";
+import { chainParty, eventually, jsonRpcPayload, virtualClock } from "@turnpike/testkit";
 import { bodyOf, servingRig, startBackEnd } from "../../test/serving-rig.ts";
 import { MAX_RELAY_BYTES } from "../evidence/session-evidence.ts";
 import { MAX_REQUEST_BYTES } from "./relay-handler.ts";
@@ -287,5 +287,33 @@ suite("relays over HTTP", () => {
     assert.ok(texts.every((text) => text.startsWith("HTTP/1.1 503 ")));
     // What they held is free again.
     await eventually("room", async () => (await rig.send(rig.sign(jsonRpcPayload(CALL)))).status === 200);
+  });
+
+  test("an application that sends faster than its rate is refused with the text that gateways know", async () => {
+    await using backEnd = await echo();
+    const rate = {
+      backEnds: { json_rpc: { url: backEnd.url } },
+      defaultRpcType: "json_rpc",
+      timeoutMs: 30_000,
+      maxAnswerBytes: 1_048_576,
+      maxConcurrent: 100,
+      relaysPerSecond: 2,
+    } as const;
+    const clock = virtualClock();
+    await using rig = await servingRig(backEnd.url, { options: { services: { eth: rate } }, clock });
+    const statuses = async (count: number): Promise<number[]> => {
+      const found: number[] = [];
+      for (let i = 0; i < count; i++) found.push((await rig.send(rig.sign(jsonRpcPayload(CALL)))).status);
+      return found;
+    };
+    // Forged ones use nothing of it.
+    for (let i = 0; i < 5; i++) await rig.send(rig.sign(jsonRpcPayload(CALL), { signer: "stranger" }));
+    assert.deepEqual(await statuses(3), [200, 200, 429]);
+    const refused = await rig.send(rig.sign(jsonRpcPayload(CALL)));
+    assert.equal(refused.text, '{"error":"offchain rate limit hit by relayer proxy"}');
+    clock.advance(500);
+    assert.deepEqual(await statuses(2), [200, 429]);
+    assert.equal(rig.refused.at(-1), "rate_limited");
+    assert.equal(rig.store.relays.length, 3);
   });
 });

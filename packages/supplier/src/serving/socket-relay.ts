@@ -19,6 +19,7 @@ export const CLOSE = {
   tooLarge: 1009,
   backEndGone: 1011,
   displaced: 1013,
+  rateLimited: 1013,
 } as const;
 /** Time for clients to answer a close frame when the supplier stops. */
 const CLOSE_TIMEOUT_MS = 1_000;
@@ -281,6 +282,7 @@ class SocketRelay {
     const { reason, error } = refusal;
     this.#count(refusal);
     if (reason === "over_limit") return this.end(CLOSE.stakeLimit, "stake limit reached");
+    if (reason === "rate_limited") return this.end(CLOSE.rateLimited, error);
     if (reason === "session_expired" || reason === "session_sealed") {
       return this.end(CLOSE.sessionExpired, "session expired");
     }

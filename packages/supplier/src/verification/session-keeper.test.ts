@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
+import { systemClock } from "@turnpike/base";
 import type { SessionHeader } from "@turnpike/protocol";
 import { headerOf, readRecording, recordedQueries } from "../../test/recorded.ts";
 import type { ServedBefore } from "../evidence/types.ts";
@@ -42,6 +43,7 @@ function keeper(maxSessions: number, servedBefore: (id: string) => Promise<Serve
           return { heightBlocks: at.heightBlocks, hash: "", time: new Date(0) } as never;
         },
       },
+      clock: systemClock,
       servedBefore: (_, id) => servedBefore(id),
     },
   );

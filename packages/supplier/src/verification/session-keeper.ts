@@ -1,7 +1,9 @@
+import type { Clock } from "@turnpike/base";
 import type { ChainHead, PocketQueries } from "@turnpike/chain-client";
 import type { application, session as sessions, shared } from "@turnpike/proto";
 import { isGracePeriodOver, numPendingSessions, type SessionHeader } from "@turnpike/protocol";
 import type { ServedBefore } from "../evidence/types.ts";
+import { RelayRate } from "../metering/relay-rate.ts";
 import { claimableRelays, SessionBudget } from "../metering/session-budget.ts";
 import { REFUSALS, type Refusal } from "../serving/refusal.ts";
 import { ringKeys } from "./ring-keys.ts";
@@ -15,12 +17,15 @@ export interface SessionKeeperOptions {
   readonly maxSeenRequests: number;
   /** Share that settlement mints on top of each claim, in millionths, as an upper bound. */
   readonly inflationMillionths: bigint;
+  /** Most relays a second of an application's session, by service; unbounded where there is none. */
+  readonly relaysPerSecond?: ReadonlyMap<string, number>;
 }
 
 /** Modules of {@link SessionKeeper}. */
 export interface SessionKeeperModules {
   readonly queries: PocketQueries;
   readonly head: Pick<ChainHead, "newest">;
+  readonly clock: Clock;
   /** Relays of a session that an operator has in its log already, after a restart. */
   readonly servedBefore: (operatorAddress: string, sessionId: string) => Promise<ServedBefore>;
 }
@@ -36,6 +41,7 @@ export interface ServedSession {
   ringKeys: readonly Uint8Array[];
   readonly budget: SessionBudget;
   readonly seen: SeenRequests;
+  readonly rate: RelayRate | undefined;
   /** The newest question who may sign. */
   renewal?: { readonly heightBlocks: bigint | undefined; readonly isGrown: Promise<boolean> };
 }
@@ -207,7 +213,7 @@ export class SessionKeeper {
       readonly params: shared.Params;
     },
   ): Promise<Admission> {
-    const { queries, servedBefore } = this.#modules;
+    const { queries, servedBefore, clock } = this.#modules;
     const { serviceId, sessionStartBlockHeight: start, sessionEndBlockHeight: end, sessionId } = header;
     const [units, ring] = await Promise.all([
       queries.computeUnitsAt(serviceId, start),
@@ -235,8 +241,10 @@ export class SessionKeeper {
     const { relays, requests } = await servedBefore(operatorAddress, sessionId);
     const seen = new SeenRequests(this.#options.maxSeenRequests);
     for (const name of requests) seen.add(name);
+    const perSecond = this.#options.relaysPerSecond?.get(serviceId);
     const session: ServedSession = {
       operatorAddress,
+      rate: perSecond === undefined ? undefined : new RelayRate(perSecond, clock),
       header,
       computeUnitsPerRelay: units.value,
       params: facts.params,
