@@ -89,6 +89,7 @@ export function recordedQueries({ sessions, params }: Pick<Recording, "sessions"
   const find = (application: string) => sessions.find(({ header }) => header?.applicationAddress === application);
   const queries = {
     sharedParamsAt: () => known(params),
+    peekSharedParamsAt: () => params,
     session: (application: string) => known(find(application)),
     application: (address: string) => known(find(address)?.application),
     publicKey: (address: string) => {
@@ -104,7 +105,12 @@ export function recordedQueries({ sessions, params }: Pick<Recording, "sessions"
 /** A chain that stands at a height. */
 export function standingHead(heightBlocks: bigint): ChainHead {
   const newest: BlockMark = { heightBlocks, hash: "", timeMs: 0 } as unknown as BlockMark;
-  return { newest, isStale: false, onBlock: () => ({ [Symbol.dispose]() {} }) } as unknown as ChainHead;
+  return {
+    newest,
+    isStale: false,
+    waitFor: () => Promise.resolve(undefined),
+    onBlock: () => ({ [Symbol.dispose]() {} }),
+  } as unknown as ChainHead;
 }
 
 /** The header of a recorded session. */

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { systemClock } from "@turnpike/base";
+import type { BlockMark, ChainHead } from "@turnpike/chain-client";
 import type { SessionHeader } from "@turnpike/protocol";
 import { headerOf, readRecording, recordedQueries } from "../../test/recorded.ts";
 import type { ServedBefore } from "../evidence/types.ts";
@@ -24,8 +25,14 @@ function headerAt(number: number, applicationAddress = application?.address ?? "
   };
 }
 
+const markAt = (heightBlocks: bigint): BlockMark => ({ heightBlocks, hash: "", timeNanos: 0n }) as unknown as BlockMark;
+
 /** A keeper over a chain on which every application has a session at every height, and the questions that it asked. */
-function keeper(maxSessions: number, servedBefore: (id: string) => Promise<ServedBefore> = async () => NONE) {
+function keeper(
+  maxSessions: number,
+  servedBefore: (id: string) => Promise<ServedBefore> = async () => NONE,
+  waitFor: ChainHead["waitFor"] = async () => undefined,
+) {
   const at = { heightBlocks: 5n };
   const asked = { sessions: 0 };
   const queries = recordedQueries(RECORDING);
@@ -40,8 +47,9 @@ function keeper(maxSessions: number, servedBefore: (id: string) => Promise<Serve
       queries,
       head: {
         get newest() {
-          return { heightBlocks: at.heightBlocks, hash: "", time: new Date(0) } as never;
+          return markAt(at.heightBlocks);
         },
+        waitFor: (heightBlocks) => waitFor(heightBlocks),
       },
       clock: systemClock,
       servedBefore: (_, id) => servedBefore(id),
@@ -88,5 +96,38 @@ suite("the sessions that a supplier serves", () => {
     assert.ok(one?.ok && two?.ok && one.session === two.session);
     assert.equal(one.session.budget.usedRelays, 7n);
     assert.deepEqual([one.session.seen.add("a"), one.session.seen.add("c")], [false, true]);
+  });
+
+  test("that begin with the block that gateways have first wait for it; others to come are refused at once", async () => {
+    const { promise: next, resolve } = Promise.withResolvers<BlockMark>();
+    const waited: bigint[] = [];
+    const { sessions, at } = keeper(10, undefined, (heightBlocks) => {
+      waited.push(heightBlocks);
+      return next;
+    });
+    at.heightBlocks = 10n;
+    const reasonOf = async (number: number): Promise<string> => {
+      const admitted = await sessions.admit(headerAt(number), OPERATOR);
+      return admitted.ok ? "" : admitted.refusal.reason;
+    };
+    assert.equal(await reasonOf(2), "session_ahead");
+    const admitting = Promise.all([reasonOf(1), reasonOf(1)]);
+    at.heightBlocks = 11n;
+    resolve(markAt(11n));
+    assert.deepEqual([await admitting, waited], [["", ""], [11n]]);
+    // Not the last block of a session: no session begins with the next one.
+    at.heightBlocks = 12n;
+    const odd = { ...headerAt(1, "pokt1other"), sessionStartBlockHeight: 13n };
+    const admitted = await sessions.admit(odd, OPERATOR);
+    assert.ok(!admitted.ok && admitted.refusal.reason === "session_ahead");
+    assert.equal(waited.length, 1);
+  });
+
+  test("that never begin are refused when the block does not come", async () => {
+    const { sessions, at } = keeper(10);
+    at.heightBlocks = 10n;
+    const admitted = await sessions.admit(headerAt(1), OPERATOR);
+    assert.ok(!admitted.ok);
+    assert.match(admitted.refusal.error, /block height 11 is ahead of the last committed block height 10/);
   });
 });

@@ -1,7 +1,7 @@
 import type { Clock } from "@turnpike/base";
 import type { ChainHead, PocketQueries } from "@turnpike/chain-client";
 import type { application, session as sessions, shared } from "@turnpike/proto";
-import { isGracePeriodOver, numPendingSessions, type SessionHeader } from "@turnpike/protocol";
+import { isGracePeriodOver, numPendingSessions, type SessionHeader, sessionAt } from "@turnpike/protocol";
 import type { ServedBefore } from "../evidence/types.ts";
 import { RelayRate } from "../metering/relay-rate.ts";
 import { claimableRelays, SessionBudget } from "../metering/session-budget.ts";
@@ -24,7 +24,7 @@ export interface SessionKeeperOptions {
 /** Modules of {@link SessionKeeper}. */
 export interface SessionKeeperModules {
   readonly queries: PocketQueries;
-  readonly head: Pick<ChainHead, "newest">;
+  readonly head: Pick<ChainHead, "newest" | "waitFor">;
   readonly clock: Clock;
   /** Relays of a session that an operator has in its log already, after a restart. */
   readonly servedBefore: (operatorAddress: string, sessionId: string) => Promise<ServedBefore>;
@@ -56,6 +56,10 @@ const refused = (refusal: Refusal): Admission => ({ ok: false, refusal });
 /** No session is longer, and no chain higher: what says so was made up. */
 const LONGEST_SESSION_BLOCKS = 1_000_000n;
 const HIGHEST_BLOCK = 1n << 53n;
+/** Time for a block that a gateway has and this process has not. */
+const NEXT_BLOCK_MS = 1_000;
+/** Sessions that may wait for it: their requests are not verified yet. */
+const MOST_WAITING = 256;
 
 const isSameHeader = (a: SessionHeader, b: SessionHeader): boolean =>
   a.applicationAddress === b.applicationAddress &&
@@ -86,6 +90,7 @@ export class SessionKeeper {
   readonly #modules: SessionKeeperModules;
   readonly #sessions = new Map<string, ServedSession>();
   readonly #flights = new Map<string, Promise<Admission>>();
+  #waiting = 0;
 
   constructor(options: SessionKeeperOptions, modules: SessionKeeperModules) {
     this.#options = options;
@@ -167,10 +172,26 @@ export class SessionKeeper {
     if (name !== undefined) this.#sessions.delete(name);
   }
 
-  async #load(header: SessionHeader, operatorAddress: string): Promise<Admission> {
-    const { queries, head } = this.#modules;
-    const { applicationAddress, serviceId, sessionStartBlockHeight: start, sessionEndBlockHeight: end } = header;
+  /**
+   * The newest height, where a session begins that may be the next one: a gateway hears of its first block as soon as this
+   * supplier does, and may be the first of the two.
+   */
+  async #heightAt(startHeight: bigint): Promise<bigint | undefined> {
+    const { head } = this.#modules;
     const height = head.newest?.heightBlocks;
+    if (height === undefined || startHeight !== height + 1n || this.#waiting >= MOST_WAITING) return height;
+    const params = this.#modules.queries.peekSharedParamsAt(height);
+    if (params === undefined || sessionAt(params, height).endHeight !== height) return height;
+    this.#waiting++;
+    const mark = await head.waitFor(startHeight, AbortSignal.timeout(NEXT_BLOCK_MS));
+    this.#waiting--;
+    return mark?.heightBlocks ?? height;
+  }
+
+  async #load(header: SessionHeader, operatorAddress: string): Promise<Admission> {
+    const { queries } = this.#modules;
+    const { applicationAddress, serviceId, sessionStartBlockHeight: start, sessionEndBlockHeight: end } = header;
+    const height = await this.#heightAt(start);
     if (height === undefined) return refused(REFUSALS.unavailable("chain_unreachable", serviceId));
     if (start > height) {
       const text = `block height ${start} is ahead of the last committed block height ${height}`;
