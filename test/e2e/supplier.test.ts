@@ -28,7 +28,7 @@ suite("turnpike supplier", () => {
     assert.equal(stopped.code, 0, stopped.err);
     const dead = JSON.parse(stopped.out) as SupplyReport & { readonly isRunning: boolean };
     assert.equal(dead.isRunning, false);
-    assert.deepEqual(dead.operators.map(({ all }) => Number(all.relays.mined)).sort(), [2, 4]);
+    assert.deepEqual(new Set(dead.operators.map(({ all }) => Number(all.relays.mined))), new Set([2, 4]));
     await rig.startSupplier();
     await rig.relay(FIRST, header);
     const another = await rig.run("supplier", "start");

@@ -46,7 +46,7 @@ export async function startSocketBackEnd(onFrame: (socket: WebSocket, frame: Fra
       frames.push(frame);
       onFrame(socket, frame);
     });
-    socket.on("close", (code, reason) => closed.push(`${code} ${reason}`));
+    socket.on("close", (code, reason) => closed.push(`${code} ${reason.toString()}`));
   });
   return {
     url: `ws://127.0.0.1:${(server.address() as AddressInfo).port}`,

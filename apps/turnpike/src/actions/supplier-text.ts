@@ -15,7 +15,8 @@ const listOf = (value: unknown): readonly Json[] => (Array.isArray(value) ? valu
 /** A whole number of a report, whose large ones are texts; zero for anything else. */
 function whole(value: unknown): bigint {
   if (typeof value === "bigint") return value;
-  return /^\d+$/.test(`${value}`) ? BigInt(`${value}`) : 0n;
+  const digits = typeof value === "number" || typeof value === "string" ? String(value) : "";
+  return /^\d+$/.test(digits) ? BigInt(digits) : 0n;
 }
 
 const shown = (value: unknown): string => whole(value).toLocaleString("en-US");

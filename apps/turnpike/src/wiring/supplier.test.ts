@@ -127,8 +127,8 @@ suite("a supplier as it is wired", () => {
     await running[Symbol.asyncDispose]();
     const stored = await readSupplyReport(stateFolder);
     assert.deepEqual(
-      stored.operators.map(({ operatorAddress, all }) => [operatorAddress, `${all.upokt.settled}`]).sort(),
-      live.operators.map(({ operatorAddress, all }) => [operatorAddress, all.upokt.settled]).sort(),
+      new Map(stored.operators.map(({ operatorAddress, all }) => [operatorAddress, `${all.upokt.settled}`])),
+      new Map(live.operators.map(({ operatorAddress, all }) => [operatorAddress, `${all.upokt.settled}`])),
     );
   });
 });

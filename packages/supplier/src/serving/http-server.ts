@@ -74,7 +74,7 @@ function routeHttp2(server: Server, onHttp2: (socket: Socket) => void): () => vo
     });
   });
   return () => {
-    for (const socket of [...passed]) socket.destroy();
+    for (const socket of passed) socket.destroy();
   };
 }
 

@@ -82,7 +82,7 @@ export class SocketRelays implements AsyncDisposable {
       skipUTF8Validation: true,
     });
     this.#blocks = modules.head.onBlock(({ heightBlocks }) => {
-      for (const relay of [...this.#open]) relay.onHeight(heightBlocks);
+      for (const relay of this.#open) relay.onHeight(heightBlocks);
     });
   }
 

@@ -40,7 +40,7 @@ export function requestName(digest: Uint8Array, signature: Uint8Array): string {
   const responses = (decodeRingSignature(signature)?.responses ?? []).map((response) =>
     Buffer.from(response.buffer, response.byteOffset, response.length),
   );
-  const hash = sha256(Buffer.concat([digest, ...responses.sort(Buffer.compare)]));
+  const hash = sha256(Buffer.concat([digest, ...responses.sort((a, b) => a.compare(b))]));
   // Half of a SHA-256 tells requests apart, and costs half the memory.
   return Buffer.from(hash.buffer, hash.byteOffset, NAME_BYTES).toString("latin1");
 }
