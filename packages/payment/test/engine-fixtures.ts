@@ -33,6 +33,7 @@ import { createEvmRpc, type EvmRpc } from "../src/evm/rpc.ts";
 import { createLedger, type LedgerOptions } from "../src/ledger/ledger.ts";
 import type { Ledger } from "../src/ledger-types.ts";
 import type { PayerKind, PaymentRecord, StoredAnswer } from "../src/types.ts";
+import type { BackOff } from "../src/verify/back-off.ts";
 import { PATIENT, type TestServer } from "./ledger-fixtures.ts";
 
 export { testServer } from "./ledger-fixtures.ts";
@@ -310,6 +311,16 @@ export async function mineUntil<T>(bed: Bed, work: Promise<T>): Promise<T> {
     return hasEnded;
   });
   return ended;
+}
+
+/** A back-off that refuses no one, and keeps who was blamed. */
+export function countingBackOff(): BackOff & { readonly blamed: Set<string> } {
+  const blamed = new Set<string>();
+  return {
+    blamed,
+    failed: ({ key }) => void blamed.add(key.from.toLowerCase()),
+    refuses: () => false,
+  };
 }
 
 /** A signal that only a hang lives to see. */

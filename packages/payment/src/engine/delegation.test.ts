@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { type Address, type FaultPoints, noFaults } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
-import { devRpc, setCode } from "@turnpike/localnet";
-import { eventually, virtualClock } from "@turnpike/testkit";
+import { devRpc } from "@turnpike/localnet";
+import { delegateCode, deployGasBurner, eventually, virtualClock } from "@turnpike/testkit";
 import {
   ANSWER,
   type Bed,
   claim,
+  countingBackOff,
   mineUntil,
-  newPayer,
   openOwnBed,
   PAY_TO,
   type Payer,
@@ -19,7 +19,6 @@ import {
 } from "../../test/engine-fixtures.ts";
 import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
 import type { PaymentRecord } from "../types.ts";
-import type { BackOff } from "../verify/back-off.ts";
 import { createEngine } from "./engine.ts";
 
 let server: TestServer;
@@ -28,25 +27,10 @@ before(async () => {
 });
 after(() => server?.[Symbol.asyncDispose]());
 
-/** A contract that burns all gas that it is given. */
-async function deployBurner(bed: Bed): Promise<Address> {
-  const { address } = newPayer();
-  await setCode(bed.anvil.url, address, "0x5b600056");
-  return address;
-}
+const deployBurner = (bed: Bed): Promise<Address> => deployGasBurner(bed.anvil.url);
 
-/** What a delegation leaves (EIP-7702), or its end. */
 const delegate = (bed: Bed, payer: Payer, to: Address | undefined): Promise<void> =>
-  setCode(bed.anvil.url, payer.address, to === undefined ? "0x" : `0xef0100${to.slice(2)}`);
-
-function countingBackOff(): BackOff & { readonly blamed: Set<string> } {
-  const blamed = new Set<string>();
-  return {
-    blamed,
-    failed: ({ key }) => void blamed.add(key.from.toLowerCase()),
-    refuses: () => false,
-  };
-}
+  delegateCode(bed.anvil.url, payer.address, to);
 
 /** Of an engine whose clock stands still: eleven payments wait for each other, and share a transaction. */
 const TOGETHER = { batchWindowMs: 1_000, maxBatch: 11, maxQueueMs: 1_000_000_000 };

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { AppError, bytesToHex0x } from "@turnpike/base";
-import { devRpc, setCode, setTokenBalance } from "@turnpike/localnet";
-import { sendMined, virtualClock } from "@turnpike/testkit";
+import { devRpc, setTokenBalance } from "@turnpike/localnet";
+import { delegateCode, deployGasBurner, sendMined, virtualClock } from "@turnpike/testkit";
 import {
   type Harness,
   type Key,
@@ -159,11 +159,10 @@ test("payments of many and of one payer at once do not see each other", async ()
 });
 
 test("accounts whose delegated code burns all gas (EIP-7702) spoil no payment that is verified beside them", async () => {
-  const burner = newKey().address;
-  await setCode(harness.anvil.url, burner, "0x5b600056");
+  const burner = await deployGasBurner(harness.anvil.url);
   const delegated = async (units: bigint): Promise<Key> => {
     const key = await harness.payer(units);
-    await setCode(harness.anvil.url, key.address, `0xef0100${burner.slice(2)}`);
+    await delegateCode(harness.anvil.url, key.address, burner);
     return key;
   };
   const honest = await Promise.all(Array.from({ length: 20 }, () => harness.payer(5_000n)));
@@ -183,11 +182,10 @@ test("accounts whose delegated code burns all gas (EIP-7702) spoil no payment th
 
 test("an account that delegates after it was seen without code (EIP-7702) spoils no payment beside it", async () => {
   await using patient = harness.open({ codeCacheMs: 600_000 });
-  const burner = newKey().address;
-  await setCode(harness.anvil.url, burner, "0x5b600056");
+  const burner = await deployGasBurner(harness.anvil.url);
   const attacker = await harness.payer(5_000n);
   assert.equal(await verdict(patient, harness.pay(attacker)), "eoa");
-  await setCode(harness.anvil.url, attacker.address, `0xef0100${burner.slice(2)}`);
+  await delegateCode(harness.anvil.url, attacker.address, burner);
   const honest = await Promise.all(Array.from({ length: 20 }, () => harness.payer(5_000n)));
   const verdicts = await Promise.all([attacker, ...honest].map((key) => verdict(patient, harness.pay(key))));
   assert.deepEqual(verdicts, ["PAYMENT_SIGNATURE_INVALID", ...honest.map(() => "eoa")]);
