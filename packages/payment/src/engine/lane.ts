@@ -44,6 +44,12 @@ export interface OpenBatch {
   /** How often in a row nodes refused its newest transaction, and since when (monotonic milliseconds). */
   refusals: number;
   refusedSinceMs: number;
+  /** It is cancelled since nodes refuse it. */
+  rejected: boolean;
+  /** Nodes refused an earlier transaction of its payment, so that it is cancelled as soon as they refuse this one. */
+  readonly suspect: boolean;
+  /** A node has accepted a transaction of it. */
+  accepted: boolean;
   /** An operator wants it cancelled. */
   cancelRequested: boolean;
   /** A re-organisation has taken its block: what was settled by it must settle again. */
@@ -79,6 +85,8 @@ export interface LaneModules {
   readonly signal: AbortSignal;
   /** Called after a transaction was sent: its receipt may be there at once. */
   readonly onSent: () => void;
+  /** Called when a node accepts a transaction with payments. */
+  readonly onAccepted: () => void;
   /** Called when a node refuses a transaction because the relayer cannot pay its gas. */
   readonly onNoGas: () => void;
 }
@@ -97,7 +105,7 @@ export interface Lane {
   ready(minBalance: bigint): boolean;
   /** True when its balance is below this, or below what a node wanted for the batches that it refused to take. */
   outOfGas(minBalance: bigint): boolean;
-  /** True when nodes keep refusing its oldest batch: nothing behind that one can be mined, so it takes no other. */
+  /** True when nodes keep refusing its oldest batch, longer than a cancellation of it takes. */
   readonly stuck: boolean;
   /** Open batches of payments that may not share a transaction. */
   readonly openLoners: number;
@@ -120,6 +128,10 @@ export interface Lane {
 const MAX_REFUSALS = 5;
 /** A node may refuse once by mistake, or while it is overloaded. */
 const STUCK_REFUSALS = 2;
+/** Pause after the first refusal; what is behind the batch waits. Each further pause is twice as long. */
+const REFUSED_PAUSE_MS = 500;
+/** A cancellation that nodes accept is mined by then, and until then payments may wait for it. */
+const CANCELLED_WITHIN_MS = 8_000;
 /** Gas limit of an empty transaction; some chains count the cost of publishing it as gas. */
 const CANCEL_GAS = 40_000n;
 
@@ -175,6 +187,10 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
           if (batch.refusals === 0) batch.refusedSinceMs = clock.monotonicMs();
           batch.refusals++;
         } else if (reply.kind !== "no-gas" && reply.kind !== "busy") batch.refusals = 0;
+        if (reply.kind === "sent") {
+          batch.accepted = true;
+          if (!transaction.cancels) modules.onAccepted();
+        }
         await faults.reach("engine.broadcast.after");
       } catch (error) {
         log.warn({ relayer, nonce: batch.nonce, code: codeOf(error) }, "a settlement could not be sent yet");
@@ -194,8 +210,9 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
   const add = (
     record: Omit<BatchRecord, "network" | "relayer" | "createdAtMs" | "state" | "cancelRequested" | "reopened">,
     waitingSinceMs: number,
-    { alone, reopened = false }: { readonly alone: boolean; readonly reopened?: boolean },
+    how: { readonly alone: boolean; readonly reopened?: boolean; readonly suspect?: boolean },
   ): OpenBatch => {
+    const { alone, reopened = false, suspect = false } = how;
     const batch: OpenBatch = {
       id: record.id,
       nonce: record.nonce,
@@ -209,6 +226,9 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
       usedSinceMs: undefined,
       refusals: 0,
       refusedSinceMs: 0,
+      rejected: false,
+      suspect,
+      accepted: false,
       cancelRequested: false,
       reopened,
       judgedAtMs: Number.NEGATIVE_INFINITY,
@@ -235,14 +255,31 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
     return refusedForGas || balance < minBalance;
   };
 
-  const isStuck = (): boolean => (oldest()?.refusals ?? 0) >= STUCK_REFUSALS;
+  /** What is behind a batch that nodes refuse could not be mined, so the lane takes no other. */
+  const isBlocked = (): boolean =>
+    [...open.values()].some(({ refusals, suspect, accepted }) => refusals > 0 || (suspect && !accepted));
+
+  /** True when nodes have refused a batch often and long enough. */
+  const isRejected = ({ refusals, suspect, refusedSinceMs }: OpenBatch, nowMs: number): boolean =>
+    suspect ? refusals > 0 : refusals >= STUCK_REFUSALS && nowMs - refusedSinceMs >= opts.cancelAfterMs;
+
+  const isStuck = (): boolean => {
+    const first = oldest();
+    if (first === undefined || first.refusals < STUCK_REFUSALS) return false;
+    return clock.monotonicMs() - first.refusedSinceMs >= opts.cancelAfterMs + CANCELLED_WITHIN_MS;
+  };
+
+  const isDue = (batch: OpenBatch, nowMs: number): boolean => {
+    const pauseMs = batch.refusals === 0 ? opts.rebroadcastAfterMs : REFUSED_PAUSE_MS * 2 ** (batch.refusals - 1);
+    return nowMs - batch.sentAtMs >= Math.min(pauseMs, opts.rebroadcastAfterMs);
+  };
 
   /** What replaces a batch's newest transaction now; undefined when that goes on as it is. */
   const replacement = (batch: OpenBatch, head: Head): JournaledTransaction | undefined => {
     const last = batch.transactions.at(-1);
     if (last === undefined) return undefined;
     const nowMs = clock.monotonicMs();
-    const isRefused = batch.refusals >= STUCK_REFUSALS && nowMs - batch.refusedSinceMs >= opts.cancelAfterMs;
+    const isRefused = isRejected(batch, nowMs);
     const isLate = nowMs - batch.waitingSinceMs >= opts.bumpAfterMs;
     const isRevived = isRevivable(batch);
     const cancels = (last.cancels && !isRevived) || isRefused || batch.cancelRequested;
@@ -253,6 +290,7 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
     if (payments.length === 0 && last.cancels && !isLate) return undefined;
     if (payments.length === 0) {
       // It costs little gas, and what is behind it waits: it may offer twice of what a settlement may.
+      if (isRefused) batch.rejected = true;
       const fees = bumpFees(last, head.baseFee, { ...opts.fees, maxFeePerGasWei: opts.fees.maxFeePerGasWei * 2n });
       return fees && sign([], batch.nonce, CANCEL_GAS, fees);
     }
@@ -313,7 +351,7 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
     get openLoners() {
       return [...open.values()].filter(({ alone }) => alone).length;
     },
-    ready: (minBalance) => held && !busy && open.size < opts.maxOpenBatches && !isStuck() && !outOfGas(minBalance),
+    ready: (minBalance) => held && !busy && open.size < opts.maxOpenBatches && !isBlocked() && !outOfGas(minBalance),
     outOfGas,
 
     async settle(all, gasLimit, fees) {
@@ -343,7 +381,7 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
           const batch = add(
             { id: result.batchId, nonce, gasLimit, transactions: [transaction], payments: payments.map(asSigned) },
             clock.monotonicMs(),
-            { alone: items.some(({ alone }) => alone) },
+            { alone: items.some(({ alone }) => alone), suspect: items.some(({ suspect }) => suspect === true) },
           );
           metrics.observe(batchSize, payments.length, { network });
           for (const item of items) item.commit();
@@ -365,6 +403,7 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
       // What was behind it could not be mined before: its time starts now, and what nodes refused may be taken now.
       if (next !== undefined && next.nonce > batch.nonce) {
         next.waitingSinceMs = clock.monotonicMs();
+        if (next.refusals > 0) next.sentAtMs = Number.NEGATIVE_INFINITY;
         next.refusals = 0;
       }
     },
@@ -382,7 +421,7 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
       // A node that does not answer must not pile up attempts.
       if (sending > 0) return;
       for (const batch of [...open.values()].sort((a, b) => a.nonce - b.nonce)) {
-        if (nowMs - batch.sentAtMs >= opts.rebroadcastAfterMs) void send(batch, "again");
+        if (isDue(batch, nowMs)) void send(batch, "again");
       }
     },
 

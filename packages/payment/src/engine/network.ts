@@ -42,6 +42,8 @@ export interface NetworkEngine extends AsyncDisposable {
 
 /** How long a batch waits for others while nothing is under way: payments that came together share it. */
 const GATHER_MS = 3;
+/** Nodes that accepted another transaction so shortly before they refused one do not refuse all. */
+const SINGLED_WITHIN_MS = 30_000;
 /** Pause after the chain could not say what a batch would do. */
 const RETRY_MS = 250;
 
@@ -80,7 +82,12 @@ export async function createNetworkEngine(
     log,
     faults,
     onUnpaid: (payment) => modules.backOff?.failed(payment),
-    resend: (payment) => resender.resend(payment),
+    resend: (payment, isSuspect) => resender.resend(payment, isSuspect),
+    onRefused(payment, sinceMs) {
+      const isSingled = acceptedAtMs >= sinceMs - SINGLED_WITHIN_MS;
+      if (isSingled) modules.backOff?.failed(payment);
+      resender.postpone(payment, isSingled);
+    },
     // While somebody spoils shared transactions, fewer payments share one; by and by more again.
     onShared(settled) {
       shared = settled ? Math.min(maxBatch, shared * 2) : Math.max(1, Math.floor(shared / 2));
@@ -126,6 +133,8 @@ export async function createNetworkEngine(
   let headAtMs = Number.NEGATIVE_INFINITY;
   let nonces: ReadonlyMap<string, number> = new Map();
   let gaps = new Map<string, number>();
+  /** When a node accepted a transaction with payments; monotonic milliseconds. */
+  let acceptedAtMs = Number.NEGATIVE_INFINITY;
   let turn = 0;
   let committing = 0;
   let windowTimer: NodeJS.Timeout | undefined;
@@ -145,7 +154,7 @@ export async function createNetworkEngine(
         fees,
         gas,
         bumpAfterMs: policy.bumpAfterMs,
-        cancelAfterMs: opts.cancelAfterMs ?? 30_000,
+        cancelAfterMs: opts.cancelAfterMs ?? 500,
         rebroadcastAfterMs: Math.max(2_000, net.blockTimeSeconds * 2_000),
         maxOpenBatches: policy.maxOpenBatchesPerKey,
         sendTimeoutMs: chainTimeoutMs,
@@ -161,6 +170,9 @@ export async function createNetworkEngine(
         faults,
         signal: stopping.signal,
         onSent: () => pacer.poke(),
+        onAccepted() {
+          acceptedAtMs = clock.monotonicMs();
+        },
         onNoGas: () => track(keyring.readBalances()),
       },
     );

@@ -63,7 +63,7 @@ export interface EngineOptions extends TransactionBounds {
   readonly maxQueue?: number;
   /** Longest wait for a batch when no key can take it; then the payment is refused. 10,000 by default. */
   readonly maxQueueMs?: number;
-  /** How long nodes may refuse a key's oldest transaction until it is cancelled by an empty one. 30,000 by default. */
+  /** How long nodes may refuse a key's oldest transaction until it is cancelled by an empty one: what is behind it waits. 500 by default. */
   readonly cancelAfterMs?: number;
   /** Slowest polling for receipts. */
   readonly pollMs: number;

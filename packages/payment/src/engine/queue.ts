@@ -12,6 +12,8 @@ export interface QueueItem {
    * a shared transaction before.
    */
   alone: boolean;
+  /** True when nodes refused a transaction that carried it. */
+  readonly suspect?: boolean;
   /** The answer and the signed transaction are on disk. */
   commit(): void;
   /** Not committed: nothing was sent. */

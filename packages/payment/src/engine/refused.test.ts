@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { noFaults } from "@turnpike/base";
+import { type FaultPoints, noFaults } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
 import { devRpc, MULTICALL3_ADDRESS } from "@turnpike/localnet";
 import { eventually, virtualClock } from "@turnpike/testkit";
@@ -9,6 +9,7 @@ import {
   ANSWER,
   type Bed,
   claim,
+  countingBackOff,
   mineUntil,
   NETWORK,
   openOwnBed,
@@ -21,6 +22,7 @@ import {
 import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
 import type { EvmRpc } from "../evm/rpc.ts";
 import { createLedgerOperator } from "../ledger/operator.ts";
+import type { PaymentRecord } from "../types.ts";
 import { createEngine } from "./engine.ts";
 
 let server: TestServer;
@@ -32,6 +34,13 @@ after(() => server?.[Symbol.asyncDispose]());
 interface Sent {
   readonly to: string;
   readonly isEmpty: boolean;
+  /** Its call's data; empty without. */
+  readonly data: string;
+}
+
+function sentOf(raw: unknown): Sent {
+  const { to, data } = parseTransaction(raw as `0x02${string}`);
+  return { to: String(to).toLowerCase(), isEmpty: data === undefined, data: data ?? "" };
 }
 
 /** The bed's node behind a provider that refuses some transactions, each time with the same error. */
@@ -41,19 +50,25 @@ function refusing(bed: Bed, refuses: (sent: Sent) => boolean, message = "exceeds
     ...rpc,
     call(method, params, signal) {
       if (method === "eth_sendRawTransaction") {
-        const { to, data } = parseTransaction(params[0] as `0x02${string}`);
-        const sent = { to: String(to).toLowerCase(), isEmpty: data === undefined };
-        if (refuses(sent)) return Promise.resolve({ ok: false, code: -32_000, message });
+        if (refuses(sentOf(params[0]))) return Promise.resolve({ ok: false, code: -32_000, message });
       }
       return rpc.call(method, params, signal);
     },
   };
 }
 
-const isShared = ({ to }: Sent): boolean => to === MULTICALL3_ADDRESS.toLowerCase();
+const isShared = ({ to }: Pick<Sent, "to">): boolean => to === MULTICALL3_ADDRESS.toLowerCase();
 const REFUSED = `settlement transactions refused (${NETWORK})`;
 /** Of an engine whose clock the test owns: such a clock does not end a batch's window by itself. */
 const OPTIONS = { batchWindowMs: 0, maxQueueMs: 1_000_000_000, bumpAfterMs: 1_000_000_000, cancelAfterMs: 20_000 };
+
+/** Calls `count` when a node's answer to a transaction has had its effect. */
+const countBroadcasts = (count: () => void): FaultPoints => ({
+  reach(name) {
+    if (name === "engine.broadcast.after") count();
+    return undefined;
+  },
+});
 
 const nonceOf = async (bed: Bed, key: Uint8Array): Promise<number> =>
   Number(await devRpc(bed.anvil.url, "eth_getTransactionCount", [privateKeyToAddress(key), "latest"]));
@@ -67,17 +82,14 @@ test("a shared transaction that nodes refuse for good is cancelled, and its paym
     ...bed.modules(ledger, noFaults, clock),
     rpc: new Map([[NETWORK, refusing(bed, isShared)]]),
   };
-  const together = { ...OPTIONS, batchWindowMs: 1_000_000_000, maxBatch: 2 };
+  // Only what the watcher sees counts here.
+  const together = { ...OPTIONS, batchWindowMs: 1_000_000_000, maxBatch: 2, reconcileMs: 1_000_000_000 };
   await using engine = await createEngine(bed.options([key], together), modules);
   const payers = await Promise.all([bed.payer(PRICE), bed.payer(PRICE)]);
   const payments = await Promise.all(payers.map((payer) => claim(ledger, payer)));
   const settling = Promise.all(payments.map((payment) => engine.settle(payment, ANSWER, timeLimit())));
   // While the clock stands still they wait for each other.
   await Promise.all(payments.map((payment) => untilState(ledger, payment, "signed")));
-  await eventually("the key is stuck, and says so", () => {
-    clock.advance(1_000);
-    return engine.missing().includes(REFUSED);
-  });
   await eventually("it is cancelled", async () => {
     clock.advance(1_000);
     return (await nonceOf(bed, key)) >= 1;
@@ -91,6 +103,174 @@ test("a shared transaction that nodes refuse for good is cancelled, and its paym
   assert.equal(await bed.balance(PAY_TO), 2n * PRICE);
   assert.equal(await nonceOf(bed, key), 3);
   assert.deepEqual(engine.missing(), []);
+  // Two that come now do not share a transaction: the one that was refused may have been too large.
+  const next = await Promise.all([claim(ledger, await bed.payer(PRICE)), claim(ledger, await bed.payer(PRICE))]);
+  await Promise.all(next.map((payment) => engine.settle(payment, ANSWER, timeLimit())));
+  assert.equal(await nonceOf(bed, key), 5);
+});
+
+test("a refused transaction is sent once more after half a second and then cancelled, and meanwhile payments wait", async () => {
+  await using bed = await openOwnBed(server);
+  await using ledger = await bed.openLedger();
+  const key = await bed.relayerKey();
+  const clock = virtualClock();
+  let isRefusing = true;
+  const rpc = refusing(bed, () => isRefusing);
+  let broadcasts = 0;
+  const modules = {
+    ...bed.modules(
+      ledger,
+      countBroadcasts(() => broadcasts++),
+      clock,
+    ),
+    rpc: new Map([[NETWORK, rpc]]),
+  };
+  const { cancelAfterMs: _, ...defaults } = OPTIONS;
+  await using engine = await createEngine(bed.options([key], defaults), modules);
+  const first = await claim(ledger, await bed.payer(PRICE));
+  const settling = [engine.settle(first, ANSWER, timeLimit())];
+  await eventually("refusal 1", () => broadcasts === 1);
+  const second = await claim(ledger, await bed.payer(PRICE));
+  settling.push(engine.settle(second, ANSWER, timeLimit()));
+  assert.deepEqual(engine.missing(), []);
+  clock.advance(500);
+  await eventually("refusal 2, and that of the cancellation", () => broadcasts === 3);
+  assert.deepEqual(engine.missing(), []);
+  assert.equal((await stateOf(ledger, second)).state, "claimed", "nothing is put behind what is refused");
+  isRefusing = false;
+  clock.advance(2_000);
+  await eventually("it is cancelled", async () => (await nonceOf(bed, key)) >= 1);
+  await untilState(ledger, second, "settled");
+  await eventually("the first one is settled", async () => {
+    clock.advance(1_000);
+    return (await stateOf(ledger, first)).state === "settled";
+  });
+  await Promise.all(settling);
+  assert.equal(await nonceOf(bed, key), 3);
+});
+
+test("an account that nodes refuse: others settle by themselves, it is sent once more, and it is backed off", async () => {
+  await using bed = await openOwnBed(server);
+  await using ledger = await bed.openLedger();
+  const key = await bed.relayerKey();
+  const clock = virtualClock();
+  const unwelcome = await bed.payer(PRICE);
+  const refused: boolean[] = [];
+  const rpc = refusing(
+    bed,
+    ({ to, data }) => {
+      const isRefused = data.includes(unwelcome.address.slice(2).toLowerCase());
+      if (isRefused) refused.push(isShared({ to }));
+      return isRefused;
+    },
+    "rejected by policy",
+  );
+  const backOff = countingBackOff();
+  let broadcasts = 0;
+  const modules = {
+    ...bed.modules(
+      ledger,
+      countBroadcasts(() => broadcasts++),
+      clock,
+    ),
+    rpc: new Map([[NETWORK, rpc]]),
+    backOff,
+  };
+  const together = { ...OPTIONS, cancelAfterMs: 500, batchWindowMs: 3, maxBatch: 2 };
+  await using engine = await createEngine(bed.options([key], together), modules);
+  /** Settles a payment, whose batch waits for a moment of the engine's clock. */
+  const settled = async (payment: PaymentRecord): Promise<void> => {
+    const settling = engine.settle(payment, ANSWER, timeLimit());
+    await eventually("it is settled", async () => {
+      clock.advance(5);
+      return (await stateOf(ledger, payment)).state === "settled";
+    });
+    await settling;
+  };
+  const patience = new AbortController();
+  const attack = await claim(ledger, unwelcome);
+  const honest = await claim(ledger, await bed.payer(PRICE));
+  const attacking = engine.settle(attack, ANSWER, patience.signal);
+  const settling = engine.settle(honest, ANSWER, timeLimit());
+  for (const count of [1, 2]) {
+    await eventually(`refusal ${count}`, () => broadcasts === count);
+    clock.advance(500);
+  }
+  await settling;
+  assert.equal((await stateOf(ledger, honest)).state, "settled", "by itself");
+  // The other one may have been refused by itself before a node took anything, and waits for another try then.
+  while (backOff.blamed.size === 0) {
+    await settled(await claim(ledger, await bed.payer(PRICE)));
+    clock.advance(5_000);
+  }
+  assert.deepEqual([...backOff.blamed], [unwelcome.address.toLowerCase()]);
+  const nonce = await nonceOf(bed, key);
+  for (let count = 0; count < 2; count++) await settled(await claim(ledger, await bed.payer(PRICE)));
+  assert.equal(await nonceOf(bed, key), nonce + 2, "the account that is refused was not sent again");
+  assert.equal((await stateOf(ledger, attack)).state, "signed");
+  assert.deepEqual(refused.slice(0, 2), [true, true], "with the other one");
+  assert.deepEqual(new Set(refused.slice(2)), new Set([false]), "by itself");
+  patience.abort();
+  await attacking;
+});
+
+test("a payment whose transaction was refused is sent with nothing behind it until a node has answered", async () => {
+  await using bed = await openOwnBed(server);
+  await using ledger = await bed.openLedger();
+  const key = await bed.relayerKey();
+  const clock = virtualClock();
+  const unwelcome = await bed.payer(PRICE);
+  const answer = Promise.withResolvers<void>();
+  let isSentAlone = false;
+  let looks = 0;
+  const refuses = ({ data }: Sent): boolean => data.includes(unwelcome.address.slice(2).toLowerCase());
+  const answering = refusing(bed, refuses, "rejected by policy");
+  const rpc: EvmRpc = {
+    ...answering,
+    async call(method, params, signal) {
+      const sent = method === "eth_sendRawTransaction" ? sentOf(params[0]) : undefined;
+      if (sent !== undefined && refuses(sent) && !isShared(sent)) {
+        isSentAlone = true;
+        await answer.promise;
+      }
+      return answering.call(method, params, signal);
+    },
+    batch(calls, signal) {
+      looks++;
+      return bed.rpc.batch(calls, signal);
+    },
+  };
+  const modules = { ...bed.modules(ledger, noFaults, clock), rpc: new Map([[NETWORK, rpc]]) };
+  const together = {
+    ...OPTIONS,
+    cancelAfterMs: 500,
+    batchWindowMs: 1_000_000_000,
+    maxBatch: 2,
+    reconcileMs: 1_000_000_000,
+  };
+  await using engine = await createEngine(bed.options([key], together), modules);
+  const patience = new AbortController();
+  const payments = [await claim(ledger, unwelcome), await claim(ledger, await bed.payer(PRICE))];
+  const settling = payments.map((payment) => engine.settle(payment, ANSWER, patience.signal));
+  // While the clock stands still they wait for each other.
+  await Promise.all(payments.map((payment) => untilState(ledger, payment, "signed")));
+  await eventually("the refused one is sent by itself", () => {
+    clock.advance(500);
+    return isSentAlone;
+  });
+  const next = await claim(ledger, await bed.payer(PRICE));
+  settling.push(engine.settle(next, ANSWER, timeLimit()));
+  const seen = looks;
+  await eventually("the engine looks for a key again and again", () => looks >= seen + 10);
+  assert.equal((await stateOf(ledger, next)).state, "claimed");
+  answer.resolve();
+  await eventually("the next one is settled", async () => {
+    clock.advance(500);
+    return (await stateOf(ledger, next)).state === "settled";
+  });
+  patience.abort();
+  await Promise.all(settling);
+  assert.equal(engine.missing().includes(REFUSED), false);
 });
 
 test("a transaction that is refused until its payments' windows close is cancelled, and the key goes on", async () => {
@@ -145,7 +325,10 @@ test("a cancellation that was journaled and not sent is sent by the next process
     clock.advance(1_000);
     return (await transactions()).at(-1)?.cancels === true;
   });
-  assert.ok(dead.missing().includes(REFUSED), "the cancellation is refused, too");
+  await eventually("the cancellation is refused, too, and the engine says so", () => {
+    clock.advance(1_000);
+    return dead.missing().includes(REFUSED);
+  });
   patience.abort();
   await settling;
   await dead[Symbol.asyncDispose]();

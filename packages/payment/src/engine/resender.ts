@@ -6,17 +6,27 @@ import type { QueueItem } from "./queue.ts";
 
 /** Puts payments that their transaction did not settle into further batches, each by itself. */
 export interface Resender {
-  /** Does nothing while the payment waits for a batch already, or was tried a short time ago. Never throws. */
-  resend(payment: PaymentRecord): void;
+  /**
+   * Does nothing while the payment waits for a batch already, or was tried a short time ago. `isSuspect`: nodes refused a
+   * transaction that carried it. Never throws.
+   */
+  resend(payment: PaymentRecord, isSuspect?: boolean): void;
+  /**
+   * Nodes refused its own transaction: another one waits. `isSingled`: they accept the transactions of other payments, so
+   * that it is this one that they refuse, and each further try would only hold up what is behind it.
+   */
+  postpone(payment: PaymentRecord, isSingled: boolean): void;
 }
 
 interface Tries {
   count: number;
   /** Monotonic milliseconds; not tried before. */
   notBeforeMs: number;
+  suspect: boolean;
 }
 
 const FIRST_PAUSE_MS = 1_000;
+const REFUSED_PAUSE_MS = 10_000;
 const LONGEST_PAUSE_MS = 60_000;
 /** Longer than any payment's window. */
 const REMEMBERED_MS = 86_400_000;
@@ -36,7 +46,7 @@ export function createResender(modules: {
       const answer = await ledger.answer(payment.id);
       if (answer !== undefined) {
         const { promise, resolve: commit, reject } = Promise.withResolvers<void>();
-        push({ payment, answer, queuedAtMs: clock.monotonicMs(), alone: true, commit, reject });
+        push({ payment, answer, queuedAtMs: clock.monotonicMs(), alone: true, suspect: tries.suspect, commit, reject });
         await promise;
       }
       tries.notBeforeMs = clock.monotonicMs();
@@ -49,11 +59,19 @@ export function createResender(modules: {
   };
 
   return {
-    resend(payment) {
+    postpone(payment, isSingled) {
       const nowMs = clock.monotonicMs();
-      const tries = tried.get(payment.id, nowMs) ?? { count: 0, notBeforeMs: nowMs };
+      const count = tried.get(payment.id, nowMs)?.count ?? 0;
+      const pauseMs = isSingled ? LONGEST_PAUSE_MS : REFUSED_PAUSE_MS;
+      tried.set(payment.id, { count, notBeforeMs: nowMs + pauseMs, suspect: true }, nowMs);
+    },
+
+    resend(payment, isSuspect = false) {
+      const nowMs = clock.monotonicMs();
+      const tries = tried.get(payment.id, nowMs) ?? { count: 0, notBeforeMs: nowMs, suspect: false };
       if (nowMs < tries.notBeforeMs) return;
       tries.count++;
+      if (isSuspect) tries.suspect = true;
       // It waits for its batch now.
       tries.notBeforeMs = Number.POSITIVE_INFINITY;
       tried.set(payment.id, tries, nowMs);

@@ -26,9 +26,17 @@ export interface WatcherModules {
   readonly lanes: () => readonly Lane[];
   /** Called for a payment that a mined transaction of ours carried and did not settle by its payer's doing. */
   readonly onUnpaid?: (payment: PaymentRecord) => void;
-  /** Puts a payment into another batch, by itself; without it the reconciler finds it. */
-  readonly resend?: (payment: PaymentRecord) => void;
-  /** Called when a transaction that payments may share was mined: whether it settled all that could still be settled. */
+  /**
+   * Puts a payment into another batch, by itself; without it the reconciler finds it. `isSuspect`: nodes refused a
+   * transaction that carried it.
+   */
+  readonly resend?: (payment: PaymentRecord, isSuspect: boolean) => void;
+  /** Called for a payment whose transaction carried no other, and nodes refused that until it was cancelled. */
+  readonly onRefused?: (payment: PaymentRecord, sinceMs: number) => void;
+  /**
+   * Called when a transaction that payments may share was mined: whether it settled all that could still be settled. One
+   * that nodes refused has settled nothing.
+   */
   readonly onShared?: (settled: boolean) => void;
   /** Called for each mined transaction of ours: whether it settled all payments that it was first signed for. */
   readonly onCost?: (batch: OpenBatch, cost: MinedCost, isWhole: boolean) => void;
@@ -113,8 +121,12 @@ export function createWatcher(rules: ChainRules, modules: WatcherModules): Watch
     await all([settle(), rest()]);
     await end(lane, batch, mined.transaction);
     if (mined.cost !== undefined) modules.onCost?.(batch, mined.cost, paid.length === batch.payments.length);
-    if (!isCancelled && !batch.alone) modules.onShared?.(open.length === 0);
-    for (const payment of open) modules.resend?.(payment);
+    const isRejected = isCancelled && batch.rejected;
+    if ((!isCancelled || isRejected) && !batch.alone) modules.onShared?.(open.length === 0);
+    for (const payment of open) {
+      if (isRejected && batch.payments.length === 1) modules.onRefused?.(payment, batch.refusedSinceMs);
+      else modules.resend?.(payment, isRejected);
+    }
   };
 
   const follow = async (lane: Lane, batch: OpenBatch, view: ChainView): Promise<void> => {
