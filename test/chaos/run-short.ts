@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import type { TestContext } from "node:test";
 import { type ChaosPart, type ChaosReport, figureText } from "./chaos.ts";
 
@@ -9,5 +10,6 @@ export async function runShort(part: ChaosPart, t: TestContext): Promise<ChaosRe
   const report = await part({ size: "short", progress: (text) => t.diagnostic(text) });
   for (const figure of report.figures) t.diagnostic(figureText(figure));
   for (const text of report.skipped ?? []) t.diagnostic(`skipped: ${text}`);
+  assert.deepEqual(report.faults ?? [], []);
   return report;
 }

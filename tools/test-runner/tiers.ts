@@ -50,6 +50,7 @@ const MONEY = [
   "packages/client/",
   "packages/supplier/",
   "test/chaos/kill",
+  "test/chaos/payment/",
   "test/chaos/supply/",
   ...["buy-page", "client-", "cosmos-route", "discovery", "hostile-payers", "mcp", "mixed-networks", "races"].map(e2e),
   ...["reference-clients", "routes", "search-route", "wallets", "workers", "behind-nginx"].map(e2e),
