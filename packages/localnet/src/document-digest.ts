@@ -102,9 +102,9 @@ function refuse(response: ServerResponse, code: ErrorCode, message?: string): vo
 async function serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
   const path = request.url?.split("?")[0];
   if (request.method === "GET" && path === "/health") return answer(response, 200, { status: "ok" });
-  if (path !== "/") return refuse(response, "NOT_FOUND");
-  if (request.method !== "POST") {
-    response.setHeader("allow", "POST");
+  if (path !== "/" && path !== "/health") return refuse(response, "NOT_FOUND");
+  if (path === "/health" || request.method !== "POST") {
+    response.setHeader("allow", path === "/health" ? "GET" : "POST");
     return refuse(response, "VERB_NOT_ALLOWED");
   }
   const body = await readBody(request);

@@ -48,6 +48,8 @@ export interface McpHttpServer extends AsyncDisposable {
 
 /** The one path that is served. */
 const PATH = "/mcp";
+/** `GET` and `DELETE` are for sessions. */
+const VERBS: readonly string[] = ["GET", "POST", "DELETE"];
 /** Requests at once. */
 const MAX_IN_FLIGHT = 256;
 const MAX_CONNECTIONS = 512;
@@ -123,6 +125,10 @@ class Endpoint {
     for (const [name, value] of Object.entries(corsHeaders(request))) response.setHeader(name, value);
     if (request.method === "OPTIONS") {
       response.writeHead(204).end();
+      return;
+    }
+    if (!VERBS.includes(request.method ?? "")) {
+      refuse(response, { status: 405, message: "Send POST.", headers: { allow: VERBS.join(", ") } });
       return;
     }
     if (request.method !== "GET") this.#count(response);

@@ -2,6 +2,7 @@ import { createServer, type IncomingMessage, type Server, type ServerResponse } 
 import { create, type Message } from "@bufbuild/protobuf";
 import { AppError, type Clock, createHostCheck, errorRow, type HostCheckOptions } from "@turnpike/base";
 import { encodeMessage, fromApiJson } from "@turnpike/proto";
+import { isHttpVerb } from "../node/http-verbs.ts";
 import { GRPC_STATUS } from "../state/grpc-status.ts";
 import type { Bytes } from "../types.ts";
 import type { ChainApiOptions } from "./base-services.ts";
@@ -79,6 +80,12 @@ class RestApi {
 
   async answer(req: IncomingMessage, res: ServerResponse): Promise<void> {
     const { method: verb = "GET", url = "/" } = req;
+    if (!isHttpVerb(verb)) {
+      res
+        .writeHead(405, { Allow: "GET, POST", "Content-Type": "text/plain; charset=utf-8" })
+        .end("405 Method Not Allowed");
+      return;
+    }
     res.setHeader("X-Server-Time", Math.floor(this.#modules.clock.nowMs() / 1000).toString());
     if (this.#opts.cors && this.#cors(req, res)) return;
     const split = url.indexOf("?");

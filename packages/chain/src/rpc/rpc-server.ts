@@ -3,6 +3,7 @@ import { createServer, type Server, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type Clock, createHostCheck, errorRow, type HostCheckOptions, type HostFault, type Log } from "@turnpike/base";
 import { type WebSocket, WebSocketServer } from "ws";
+import { isHttpVerb } from "../node/http-verbs.ts";
 import { Turns } from "../node/turns.ts";
 import type { AbciQuerier, EmbeddedNode } from "../node/types.ts";
 import { blockMethods } from "./block-methods.ts";
@@ -87,8 +88,9 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
     },
     (req, res) => {
       const foreign = hosts.fault(req.headers);
-      if (foreign === undefined) void door.handle(req, res);
-      else refuse(res, foreign);
+      if (foreign !== undefined) refuse(res, foreign);
+      else if (isHttpVerb(req.method ?? "")) void door.handle(req, res);
+      else res.writeHead(405, { Allow: "GET, HEAD, POST", Connection: "close" }).end();
     },
   );
   server.maxConnections = bounds.maxConnections;

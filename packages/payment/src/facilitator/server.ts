@@ -9,7 +9,7 @@ import {
   isAppError,
   type Log,
 } from "@turnpike/base";
-import fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from "fastify";
+import fastify, { type FastifyReply, type FastifyRequest } from "fastify";
 import { discoveryRoutes, type FacilitatorDiscovery } from "./discovery.ts";
 import type { Facilitator, FacilitatorResult } from "./facilitator.ts";
 
@@ -40,6 +40,17 @@ export interface FacilitatorServer extends AsyncDisposable {
   readonly port: number;
 }
 
+/** `Allow` by path. */
+const ALLOWED: ReadonlyMap<string, string> = new Map([
+  ["/verify", "POST"],
+  ["/settle", "POST"],
+  ["/supported", "GET, HEAD"],
+  ["/discovery/resources", "GET, HEAD, OPTIONS"],
+  ["/discovery/search", "GET, HEAD, OPTIONS"],
+  ["/health", "GET, HEAD"],
+  ["/ready", "GET, HEAD"],
+]);
+
 /**
  * Serves a facilitator over HTTP: `POST /verify`, `POST /settle`, `GET /supported`, `GET /discovery/resources`,
  * `GET /discovery/search`, `GET /health`, `GET /ready`.
@@ -64,7 +75,11 @@ export async function createFacilitatorServer(
   const { hostFault } = createHostCheck(opts);
   app.addHook("onRequest", async (request, reply) => {
     const foreign = hostFault(request.headers);
-    return foreign === undefined ? undefined : fail(request, reply, foreign);
+    if (foreign !== undefined) return fail(request, reply, foreign);
+    // The framework has no route for most verbs, and would answer them with 404.
+    const allow = ALLOWED.get(request.url.split("?", 1)[0] ?? "");
+    if (allow === undefined || allow.split(", ").includes(request.method)) return undefined;
+    return fail(request, reply.header("allow", allow), "VERB_NOT_ALLOWED");
   });
   app.addHook("onSend", async (_request, reply) => {
     if (!reply.hasHeader("cache-control")) reply.header("cache-control", "no-store");
@@ -107,7 +122,6 @@ export async function createFacilitatorServer(
     const missing = await facilitator.missing();
     return reply.status(missing.length === 0 ? 200 : 503).send({ ready: missing.length === 0, missing });
   });
-  for (const [path, verb] of Object.entries({ "/verify": "POST", "/settle": "POST" })) otherVerbs(app, path, verb);
 
   try {
     await app.listen({ host: opts.host, port: opts.port });
@@ -124,16 +138,6 @@ export async function createFacilitatorServer(
       await app.close();
     },
   };
-}
-
-function otherVerbs(app: FastifyInstance, url: string, verb: string): void {
-  const methods = ["GET", "PUT", "PATCH", "DELETE"].filter((method) => method !== verb);
-  app.route({
-    method: methods,
-    url,
-    exposeHeadRoute: false,
-    handler: (request, reply) => fail(request, reply.header("allow", verb), "VERB_NOT_ALLOWED"),
-  });
 }
 
 function fail(

@@ -147,12 +147,13 @@ export async function createPortalServer(
     if (known === undefined) log.error({ requestId: request.id, error: nameOf(error) }, "a request failed");
     return sendError(reply, known ?? failure(500, "PGRSTX00", "Something failed on our side"));
   });
-  // Every path has a route: what has none is of another verb.
-  app.setNotFoundHandler((request, reply) => {
+  const refuseVerb = (request: FastifyRequest, reply: FastifyReply): FastifyReply => {
     const error = failure(405, "PGRST117", `Unsupported HTTP method: ${request.method.slice(0, 16)}`);
     const target = readTarget(request.raw.url ?? "");
     return sendError(reply, error, { allow: handlers.allow(target, contexts.get(request)?.admitted?.caller) });
-  });
+  };
+  // Every path has a route: what has none is of another verb.
+  app.setNotFoundHandler(refuseVerb);
 
   /** False when the answer is sent already. */
   const admit = async (request: FastifyRequest, reply: FastifyReply): Promise<boolean> => {
@@ -189,8 +190,10 @@ export async function createPortalServer(
     if (hostFault(request.headers) !== undefined) return sendError(reply, FOREIGN_HOST);
     const target = readTarget(request.raw.url ?? "");
     if (target.kind === "bad") return sendError(reply, BAD_PATH);
-    if (target.kind === "system") return undefined;
     const { method, headers } = request;
+    const isVerb = (VERBS as readonly string[]).includes(method);
+    // Here, since the framework asks some of them for a body first.
+    if (target.kind === "system") return isVerb ? undefined : refuseVerb(request, reply);
     const isPreflight = headers.origin !== undefined && headers["access-control-request-method"] !== undefined;
     if (method === "OPTIONS" && isPreflight) return preflight(request, reply);
     if (inFlight > opts.maxInFlight) {
@@ -198,6 +201,7 @@ export async function createPortalServer(
       return sendError(reply, failure(503, "OVERLOADED", "The API is at its limit", null, "Try again later"));
     }
     if (!(await admit(request, reply))) return reply;
+    if (!isVerb) return refuseVerb(request, reply);
     const encoding = headerOf(request, "content-encoding");
     if (encoding !== undefined && encoding.trim().toLowerCase() !== "identity") {
       return sendError(reply, failure(415, "PGRST102", "Content-Encoding not acceptable", "Send bodies as they are"));

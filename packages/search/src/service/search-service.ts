@@ -164,7 +164,10 @@ export async function startSearchService(
   app.addHook("onRequest", async (request, reply) => {
     if (hostFault(request.headers) !== undefined) return send(reply, FOREIGN_HOST);
     const { origin } = request.headers;
-    return origin === undefined || ownOrigins.includes(origin) ? undefined : send(reply, FOREIGN_PAGE);
+    if (origin !== undefined && !ownOrigins.includes(origin)) return send(reply, FOREIGN_PAGE);
+    const path = request.url.split("?", 1)[0] ?? "";
+    const allow = ALLOWED.get(path) ?? (path.startsWith(DOCUMENTS_PATH) ? "GET" : undefined);
+    return allow === undefined || allow === request.method ? undefined : send(reply, notAllowed(allow));
   });
   app.addHook("onSend", async (_request, reply) => {
     reply.header("x-content-type-options", "nosniff");
@@ -180,11 +183,7 @@ export async function startSearchService(
     if (isSearch && known?.status === 413) metrics.count(searchRequestsTotal, { outcome: "too_large" });
     return send(reply, known ?? FAILED);
   });
-  app.setNotFoundHandler((request, reply) => {
-    const path = request.url.split("?", 1)[0] ?? "";
-    const allow = ALLOWED.get(path) ?? (path.startsWith(DOCUMENTS_PATH) ? "GET" : undefined);
-    return send(reply, allow === undefined || allow === request.method ? NOT_FOUND : notAllowed(allow));
-  });
+  app.setNotFoundHandler((_request, reply) => send(reply, NOT_FOUND));
 
   const search = async (request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> => {
     const done = (outcome: string): void => metrics.count(searchRequestsTotal, { outcome });
