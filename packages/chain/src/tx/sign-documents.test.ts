@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { suite, test } from "node:test";
 import { bytesToUtf8 } from "@turnpike/base";
-import { createMessage, decodeMessage, signing, tx as txs } from "@turnpike/proto";
+import { AnySchema, createMessage, decodeMessage, signing, tx as txs } from "@turnpike/proto";
 import { readRecordedTx } from "../../test/recorded-tx.ts";
 import { pocketMachine } from "../app/pocket-machine.ts";
 import { signDocument } from "./sign-documents.ts";
@@ -59,6 +59,42 @@ suite("sign documents in amino JSON", () => {
       assert.equal(fault === undefined, vector.fault === undefined, fault ?? "");
     });
   }
+
+  const FACTS = { chainId: "pocket", accountNumber: 7n, sequence: 3n };
+  const raw = createMessage(txs.TxRawSchema, { bodyBytes: new Uint8Array([1]), authInfoBytes: new Uint8Array([2, 3]) });
+  const signed = (
+    body: Parameters<typeof createMessage<typeof txs.TxBodySchema>>[1],
+    mode: signing.SignMode = signing.SignMode.LEGACY_AMINO_JSON,
+  ) =>
+    signDocument({ raw, body: createMessage(txs.TxBodySchema, body), fee: createMessage(txs.FeeSchema) }, mode, FACTS);
+
+  test("attack: parts that the document does not hold could be added to a signed transaction: they are refused", () => {
+    const any = createMessage(AnySchema, { typeUrl: "/x", value: new Uint8Array(0) });
+    assert.ok(signed({ memo: "m" }).ok);
+    for (const body of [{ extensionOptions: [any] }, { nonCriticalExtensionOptions: [any] }]) {
+      const made = signed(body);
+      assert.ok(!made.ok && made.fault.includes("extension options"));
+    }
+    const body = createMessage(txs.TxBodySchema);
+    body.$unknown = [{ no: 2_047, wireType: 2, data: new Uint8Array([0]) }];
+    const mode = signing.SignMode.LEGACY_AMINO_JSON;
+    const made = signDocument({ raw, body, fee: createMessage(txs.FeeSchema) }, mode, FACTS);
+    assert.ok(!made.ok && made.fault.includes("TagNum: 2047"));
+  });
+
+  test("there is none for a time-out that JSON cannot express", () => {
+    const timeoutTimestamp = { seconds: 1n << 62n, nanos: 0 };
+    assert.deepEqual(signed({ timeoutTimestamp }), { ok: false, fault: "time out of range" });
+  });
+
+  test("other modes: the bytes as sent with chain and account, and none for an unknown mode", () => {
+    const direct = signed({}, signing.SignMode.DIRECT);
+    assert.ok(direct.ok);
+    // SignDoc: body_bytes 1, auth_info_bytes 2, chain_id 3, account_number 4.
+    assert.equal(Buffer.from(direct.bytes).toString("hex"), "0a0101120202031a06706f636b65742007");
+    const fault = "unsupported sign mode SIGN_MODE_TEXTUAL";
+    assert.deepEqual(signed({}, signing.SignMode.TEXTUAL), { ok: false, fault });
+  });
 
   test("every message that the chain takes has vectors", () => {
     const taken = pocketMachine({ gasPrices: [] }).modules.flatMap(({ messages }) => Object.keys(messages ?? {}));
