@@ -79,7 +79,7 @@ export class Attempts {
   /** Probes a supplier that no call may go to before; undefined when calls may. */
   async verify(target: Target, timeoutMs: number): Promise<FailedAttempt | "wrong_chain" | undefined> {
     if (target.isVerified) return undefined;
-    const isProbed = await within(this.#modules.probe(target), timeoutMs);
+    const isProbed = await within(this.#modules.probe(target), timeoutMs, this.#modules.clock);
     if (target.isWrongChain) return "wrong_chain";
     if (target.isVerified) return undefined;
     return { ok: false, blame: "wire", reason: isProbed ? "connection" : "timeout", isUnsent: true };

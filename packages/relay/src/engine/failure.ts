@@ -1,4 +1,4 @@
-import { type ErrorCode, isAppError } from "@turnpike/base";
+import { type Clock, Deadlines, type ErrorCode, isAppError } from "@turnpike/base";
 import type { AttemptResult, FailedAttempt } from "../upstream-answer.ts";
 
 /** What has become of one call's attempts. */
@@ -26,13 +26,17 @@ export function outcomeOf(result: AttemptResult): "good" | "error" | "bad" {
   return result.isError ? "error" : "good";
 }
 
-/** True when the task ends within the time; false when the time is over first. */
-export async function within(task: Promise<void>, timeoutMs: number): Promise<boolean> {
+/** A third of the time that {@link within} may be late. */
+const STEP_MS = 10;
+
+/** True when the task ends within the time of the clock; false when the time is over first. */
+export async function within(task: Promise<void>, timeoutMs: number, clock: Clock): Promise<boolean> {
+  const deadlines = new Deadlines({ stepMs: STEP_MS }, { clock });
   const { promise, resolve } = Promise.withResolvers<false>();
-  const timer = setTimeout(() => resolve(false), timeoutMs);
+  const deadline = deadlines.after(timeoutMs, () => resolve(false));
   try {
     return await Promise.race([task.then(() => true), promise]);
   } finally {
-    clearTimeout(timer);
+    deadlines.cancel(deadline);
   }
 }

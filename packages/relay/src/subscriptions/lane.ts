@@ -131,10 +131,14 @@ export class Lane {
   async #activate(feed: Feed): Promise<Exclude<SubscribeResult, { ok: true }> | undefined> {
     const { clock } = this.#modules;
     const untilMs = clock.monotonicMs() + this.#options.subscribeTimeoutMs;
-    while (clock.monotonicMs() < untilMs && !this.isClosed) {
+    for (let round = 0; clock.monotonicMs() < untilMs && !this.isClosed; round++) {
       const isUp = await this.#ensureWithin(untilMs - clock.monotonicMs());
       const link = this.#link;
-      if (!isUp || link === undefined) continue;
+      if (!isUp || link === undefined) {
+        // A recovery time shorter than its first pause ends at once.
+        await this.#wait(this.#pauseMs(round));
+        continue;
+      }
       if (feed.topic.replay === "logs") {
         const heads = await this.add(HEADS_TOPIC, inside);
         if (!heads.ok) return heads;
@@ -210,18 +214,28 @@ export class Lane {
 
   /** Looks for a supplier until there is one or time is up. */
   async #connect(): Promise<boolean> {
-    const { clock, suppliers, random } = this.#modules;
+    const { clock, suppliers } = this.#modules;
     const untilMs = clock.monotonicMs() + this.#options.recoveryTimeoutMs;
     for (let round = 0; !this.isClosed; round++) {
       for (const endpoint of suppliers.order()) {
         if (this.isClosed || clock.monotonicMs() >= untilMs) return false;
         if (await this.#try(endpoint, round === 0)) return true;
       }
-      const pauseMs = Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** round) * (0.8 + 0.4 * random());
+      const pauseMs = this.#pauseMs(round);
       if (clock.monotonicMs() + pauseMs >= untilMs) return false;
-      await delay(pauseMs, undefined, { signal: this.#closing.signal, ref: false }).catch(() => {});
+      await this.#wait(pauseMs);
     }
     return false;
+  }
+
+  /** Between two rounds of looking for a supplier. */
+  #pauseMs(round: number): number {
+    return Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** round) * (0.8 + 0.4 * this.#modules.random());
+  }
+
+  /** Waits, or until the lane is closed. */
+  async #wait(ms: number): Promise<void> {
+    await delay(ms, undefined, { signal: this.#closing.signal, ref: false }).catch(() => {});
   }
 
   async #try(endpoint: SupplierEndpoint, isStrict: boolean): Promise<boolean> {

@@ -451,6 +451,23 @@ describe("subscriptions", () => {
   });
 });
 
+describe("subscriptions while no supplier can be used", () => {
+  test("a recovery time shorter than the first pause makes no busy loop", PATIENTLY, async () => {
+    await using at = await stage(1, { recoveryTimeoutMs: 10 });
+    let looks = 0;
+    const isDrained = (): boolean => {
+      // The subscription's time is up after the work that is due by now, or after far too many looks.
+      if (++looks === 1) setImmediate(() => at.clock.advance(60_000));
+      if (looks === 1_000) at.clock.advance(60_000);
+      return true;
+    };
+    at.drained.has = isDrained;
+    const result = await at.subscriptions.subscribe(ETH, topic("newHeads"), listener());
+    assert.deepEqual(result, { ok: false, code: "SUPPLIERS_UNREACHABLE" });
+    assert.ok(looks < 10, `${looks} looks for a supplier`);
+  });
+});
+
 describe("subscriptions at a supplier that is behind", () => {
   test(
     "it stays at one block while the chain goes on: another takes over, and nothing is missed",
