@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { type Anvil, deployTestToken, devRpc, startAnvil, testUsd, USDC_ADDRESS } from "@turnpike/localnet";
-import { sendMined } from "@turnpike/testkit";
+import { eventually, rpcAnswer, sendMined, startUpstream } from "@turnpike/testkit";
 import { encodeFunctionData } from "viem";
 import { type Answerer, answerJson, BODY, countingSigner, standInGateway, testClient } from "../test/stand-in.ts";
+import { readAuthorizationEnds } from "./authorization-ends.ts";
 import { readPayment } from "./payment-header.ts";
 import type { Signer } from "./types.ts";
 
@@ -81,4 +82,90 @@ test("what the chain shows unused after its window is given back, and can be spe
   const second = await client.call("eth", BODY);
   assert.ok(second.kind === "refused" && second.payment !== first.payment);
   assert.deepEqual([client.spending().openUsd, signer.count(), await spent()], ["0.005000", 2, 0n]);
+});
+
+interface Shown {
+  readonly timestamp: bigint;
+  readonly isUsed?: boolean;
+  /** What comes before its answer about an authorization. */
+  readonly first?: Promise<unknown>;
+}
+
+/** A stand-in for a node: real ones do not disagree, fail or lag when a test needs it. */
+async function startNode({ timestamp, isUsed = false, first }: Shown) {
+  const answered = Promise.withResolvers<void>();
+  const node = await startUpstream((call, response) => {
+    const say = (result: unknown): void => {
+      response.setHeader("content-type", "application/json");
+      response.end(rpcAnswer(call, `"result":${JSON.stringify(result)}`));
+    };
+    if (call.method === "eth_chainId") say("0x14a34");
+    else if (call.method === "eth_getBlockByNumber") {
+      say({ number: "0x10", timestamp: `0x${timestamp.toString(16)}`, transactions: [] });
+    } else {
+      response.once("finish", answered.resolve);
+      void Promise.resolve(first).then(() => say(`0x${(isUsed ? "1" : "0").padStart(64, "0")}`));
+    }
+  });
+  return {
+    url: node.url,
+    answered: answered.promise,
+    uses: () => node.calls.filter(({ method }) => method === "eth_call"),
+    [Symbol.asyncDispose]: () => node[Symbol.asyncDispose](),
+  };
+}
+
+const PATIENT = new AbortController().signal;
+const authorization = (nonce: number, network = "eip155:84532") => ({
+  facts: {
+    network,
+    asset: USDC_ADDRESS,
+    from: `0x${"11".repeat(20)}`,
+    nonce: `0x${nonce.toString(16).padStart(64, "0")}`,
+    value: 5_000n,
+    validBefore: 1_000n,
+  },
+});
+
+test("an authorization is read a minute of its own chain after its window, at the block of that time", async () => {
+  const [ours, other] = [authorization(1), authorization(2, "eip155:1")];
+  await using early = await startNode({ timestamp: 1_059n });
+  assert.equal(
+    (await readAuthorizationEnds([ours], [early.url], PATIENT)).size,
+    0,
+    "a re-organisation may bring it back",
+  );
+  assert.equal(early.uses().length, 0);
+  await using late = await startNode({ timestamp: 1_060n });
+  const ends = await readAuthorizationEnds([ours, other], [late.url], PATIENT);
+  assert.deepEqual([...ends], [[ours, "unused"]]);
+  const [use] = late.uses();
+  assert.deepEqual([late.uses().length, (use?.params as readonly unknown[] | undefined)?.[1]], [1, "0x10"]);
+});
+
+test("attack: a node that did not see a use does not hide it, and one that fails hides nothing", async () => {
+  const payment = authorization(1);
+  const gone = await startNode({ timestamp: 2_000n });
+  await gone[Symbol.asyncDispose]();
+  await using saw = await startNode({ timestamp: 2_000n, isUsed: true });
+  await using answersLast = await startNode({ timestamp: 2_000n, first: saw.answered });
+  const ends = await readAuthorizationEnds([payment], [gone.url, saw.url, answersLast.url], PATIENT);
+  assert.equal(ends.get(payment), "used");
+  assert.equal((await readAuthorizationEnds([payment], [gone.url], PATIENT)).size, 0);
+});
+
+test("a node that has not answered when the time is over shows nothing", async () => {
+  await using silent = await startNode({ timestamp: 2_000n, first: new Promise(() => {}) });
+  const time = new AbortController();
+  const reading = readAuthorizationEnds([authorization(1)], [silent.url], time.signal);
+  await eventually("it is asked", () => silent.uses().length === 1);
+  time.abort();
+  assert.equal((await reading).size, 0);
+});
+
+test("one node is asked for fifty authorizations at most", async () => {
+  await using node = await startNode({ timestamp: 2_000n });
+  const many = Array.from({ length: 51 }, (_, at) => authorization(at));
+  assert.equal((await readAuthorizationEnds(many, [node.url], PATIENT)).size, 50);
+  assert.equal(node.uses().length, 50);
 });

@@ -656,7 +656,7 @@ describe("networks whose clients have a supplier's WebSocket of their own", () =
     assert.ok(await to.isRefused());
     assert.match(JSON.stringify((await evm.call(4, "eth_chainId")).error), /-32005.*under way/);
     assert.equal(to.solana.calls.length, 2, "what is refused does not reach the supplier");
-    to.solana.broadcast('{"jsonrpc":"2.0","method":"slotNotification","params":{"id":1,"result":{"id":1}}}');
+    to.solana.broadcast('{"jsonrpc":"2.0","id":1,"method":"slotNotification","params":{"id":1,"result":{"id":1}}}');
     await to.one.until(1);
     assert.ok(await to.isRefused(), "an event answers no call");
     to.solana.broadcast('{"jsonrpc":"2.0","result":"late","id":1}');

@@ -23,6 +23,7 @@ const STATED = bad("error", SAID);
 const NO_METHOD = bad("unsupported", SAID);
 
 interface Asked extends SurveyedSupplier {
+  ask: SurveyedSupplier["ask"];
   readonly asked: string[];
   readonly lacking: string[];
   isHealthy: boolean;
@@ -49,14 +50,27 @@ function supplier(answer: (method: string) => AttemptResult, rpcType = "json_rpc
   return made;
 }
 
+const INTERVAL_MS = 60_000;
+
 function survey(...suppliers: readonly Asked[]) {
   const clock = virtualClock();
-  const { signal } = new AbortController();
-  const made = new MethodSurvey(
-    { intervalMs: 60_000, againMs: AGAIN_MS, maxAtOnce: 2 },
-    { suppliers: () => suppliers, clock, signal },
-  );
-  return { clock, run: () => made.run() };
+  const ending = new AbortController();
+  const opts = { intervalMs: INTERVAL_MS, againMs: AGAIN_MS, maxAtOnce: 2 };
+  const made = new MethodSurvey(opts, { suppliers: () => suppliers, clock, signal: ending.signal });
+  return { clock, made, run: () => made.run(), abort: () => ending.abort() };
+}
+
+/** A supplier whose first answer waits to be released. */
+function held(): { readonly one: Asked; readonly release: () => void } {
+  const { promise, resolve } = Promise.withResolvers<void>();
+  const one = supplier(() => bad("timeout"));
+  const { ask } = one;
+  one.ask = async (call, signal) => {
+    const answer = await ask(call, signal);
+    await promise;
+    return answer;
+  };
+  return { one, release: resolve };
 }
 
 suite("which methods a supplier has", () => {
@@ -97,5 +111,53 @@ suite("which methods a supplier has", () => {
     const up = supplier(() => STATED);
     await survey(down, rest, up).run();
     assert.deepEqual([down.asked.length, rest.asked.length, up.asked.length], [0, 0, DECLARED.length]);
+  });
+
+  test("once it is aborted, no more methods are asked for", async () => {
+    const one = supplier(() => STATED);
+    const { run, abort } = survey(one);
+    one.answer = () => {
+      abort();
+      return STATED;
+    };
+    await run();
+    assert.equal(one.asked.length, 1);
+  });
+
+  test("at most so many suppliers are asked at once", async () => {
+    const three = [held(), held(), held()];
+    const { run } = survey(...three.map(({ one }) => one));
+    const running = run();
+    const asked = (): readonly number[] => three.map(({ one }) => one.asked.length);
+    assert.deepEqual(asked(), [1, 1, 0]);
+    for (const { release } of three) release();
+    await running;
+    assert.deepEqual(asked(), [1, 1, 1]);
+  });
+
+  test("it runs at each interval, but for one run at a time, and disposal waits for the last", async (context) => {
+    context.mock.timers.enable({ apis: ["setInterval"] });
+    const { one, release } = held();
+    const { made } = survey(one);
+    made.start();
+    context.mock.timers.tick(INTERVAL_MS);
+    assert.equal(one.asked.length, 1, "the first run is not over");
+    let isOver = false;
+    const ending = made[Symbol.asyncDispose]().then(() => {
+      isOver = true;
+    });
+    await new Promise(setImmediate);
+    assert.equal(isOver, false);
+    release();
+    await ending;
+    context.mock.timers.tick(INTERVAL_MS);
+    assert.equal(one.asked.length, 1, "no run after disposal");
+
+    const next = supplier(() => bad("timeout"));
+    await using again = survey(next).made;
+    again.start();
+    await new Promise(setImmediate);
+    context.mock.timers.tick(INTERVAL_MS);
+    assert.equal(next.asked.length, 2);
   });
 });
