@@ -155,11 +155,13 @@ test("attack: a node that did not see a use does not hide it, and one that fails
 });
 
 test("a node that has not answered when the time is over shows nothing", async () => {
-  await using silent = await startNode({ timestamp: 2_000n, first: new Promise(() => {}) });
+  const answer = Promise.withResolvers<void>();
+  await using silent = await startNode({ timestamp: 2_000n, first: answer.promise });
   const time = new AbortController();
   const reading = readAuthorizationEnds([authorization(1)], [silent.url], time.signal);
   await eventually("it is asked", () => silent.uses().length === 1);
   time.abort();
+  answer.resolve();
   assert.equal((await reading).size, 0);
 });
 
