@@ -387,6 +387,7 @@ export async function createNetworkEngine(
     await closeGaps(newest);
     await reconciler.resolve(newest, signal);
     await reconciler.sweep(newest, signal);
+    await reconciler.findForeign(newest, signal);
   };
 
   const reconcileForever = async (): Promise<void> => {

@@ -32,6 +32,7 @@ export function createOutcomes(
   | "finalise"
   | "unswept"
   | "swept"
+  | "unknownTransfers"
   | "expireAnswers"
   | "pruneReleased"
 > {
@@ -126,6 +127,12 @@ export function createOutcomes(
       committing(faults, "swept", async () => {
         await database.run(statements.swept, [ids, isKept]);
       }),
+
+    async unknownTransfers(network, places) {
+      const values = [network, places.map(({ blockHash }) => blockHash), places.map(({ logIndex }) => logIndex)];
+      const rows = await database.run<{ place: number }>(statements.unknownTransfers, values);
+      return rows.flatMap(({ place }) => places[place - 1] ?? []);
+    },
 
     expireAnswers: () =>
       committing(faults, "expireAnswers", async () => {
