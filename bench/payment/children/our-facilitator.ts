@@ -13,6 +13,7 @@ import { measureSettle, type SettleOperations } from "../settle-run.ts";
 
 const owned = new AsyncDisposableStack();
 const WAIT_MS = 60_000;
+const ROOMY = { burst: 100_000, perSecond: 1_000 };
 let facilitator: Facilitator | undefined;
 
 serveParent<SettleOperations>(
@@ -25,7 +26,12 @@ serveParent<SettleOperations>(
       const payments = await openPayments(input, "facilitator", modules, owned);
       const network = LOCAL_NETWORK as NetworkId;
       facilitator = createFacilitator(
-        { assets: [{ network, address: USDC_ADDRESS, name: "USDC", version: "2" }], settleWaitMs: WAIT_MS },
+        {
+          assets: [{ network, address: USDC_ADDRESS, name: "USDC", version: "2" }],
+          settleWaitMs: WAIT_MS,
+          unpaidPerClient: () => ROOMY,
+          unpaidPerPayer: () => ROOMY,
+        },
         { ...modules, ...payments },
       );
     },
@@ -33,7 +39,7 @@ serveParent<SettleOperations>(
       measureSettle(run, async (paymentPayload) => {
         const request = { x402Version: 2, paymentPayload, paymentRequirements: REFERENCE_REQUIREMENTS };
         const body = Buffer.from(JSON.stringify(request));
-        const answer = await facilitator?.settle(body, AbortSignal.timeout(WAIT_MS));
+        const answer = await facilitator?.settle(body, AbortSignal.timeout(WAIT_MS), "bench");
         if (answer === undefined) return { failure: "not open" };
         if (answer.kind === "error") return { failure: answer.code };
         const { success, transaction, errorReason } = answer.body;

@@ -2,9 +2,10 @@ import { isIP } from "node:net";
 import type { Config } from "./schema.ts";
 
 /** What is wrong with the proxies that are trusted, as a line for each. */
-export function proxyFaults({ gateway, portalDb }: Config): string[] {
+export function proxyFaults({ gateway, facilitator, portalDb }: Config): string[] {
   return [
     ...faultsOf("gateway.trustedProxies", gateway.trustedProxies),
+    ...faultsOf("facilitator.trustedProxies", facilitator.trustedProxies),
     ...faultsOf("portalDb.trustedProxies", portalDb.trustedProxies),
   ];
 }

@@ -15,17 +15,18 @@ const rule = (requests: number, windowSeconds: number, description: string) =>
     description,
   );
 
-const unpaid = (description: string) =>
+/** The rule of payments that are presented and do not pay. */
+export const unpaid = (description: string, most = { burst: 500, perSecond: 5 }) =>
   section(
     {
       burst: integer(
-        500,
+        most.burst,
         1,
         1_000_000,
         "Tokens to begin with: payments that may be under way or have ended unpaid at once.",
       ),
       perSecond: decimal(
-        5,
+        most.perSecond,
         0.1,
         100_000,
         "Tokens that come back in a second, up to `burst`. A paid call earns one more.",
@@ -46,7 +47,9 @@ export const LIMITS = section(
     unpaid: section(
       {
         perClient: unpaid("For each client address (IPv6: each /64), over all paid routes together."),
-        perPayer: unpaid("For each payer: claims that were released or could not be settled."),
+        perPayer: unpaid(
+          "For each payer: claims that were released or could not be settled. A facilitator that runs alone has it too.",
+        ),
       },
       "Payments that are presented and do not pay. What is paid is not limited. They count for this machine.",
     ),

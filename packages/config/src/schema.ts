@@ -18,7 +18,7 @@ import {
 import { CATALOGUE } from "./schema-catalogue.ts";
 import { CHAIN } from "./schema-chain.ts";
 import { GATEWAY } from "./schema-gateway.ts";
-import { LIMITS, REDIS } from "./schema-limits.ts";
+import { LIMITS, REDIS, unpaid } from "./schema-limits.ts";
 import { ADMIN, LOG, TRACING } from "./schema-operate.ts";
 import { NETWORK, RELAYER, RELAYER_KEYS } from "./schema-payment.ts";
 import { PORTAL_DB } from "./schema-portal.ts";
@@ -202,6 +202,15 @@ export const CONFIG_SCHEMA = Type.Object(
           1,
           10_000,
           "Verifications and settlements at once; more are answered 503 OVERLOADED.",
+        ),
+        unpaidPerClient: unpaid(
+          "Verifications and settlements of one client address (IPv6: each /64) that are refused or fail; more are answered 429. A client is a seller with many payers. What is settled is not limited.",
+          { burst: 5_000, perSecond: 50 },
+        ),
+        trustedProxies: list(
+          Type.String({ minLength: 2, maxLength: 64, description: "IP address or CIDR block." }),
+          64,
+          "Proxies whose X-Forwarded-For is believed, read from the right. Empty: none, and the client is who connects.",
         ),
         discoveryUrl: Type.Optional(
           url(

@@ -60,17 +60,33 @@ export async function startTestServer(): Promise<TestServer> {
   };
 }
 
-/** The PostgreSQL of the test file that calls this: opened before its tests, closed after them. */
-export function testServer(): () => TestServer {
-  let server: TestServer | undefined;
+/** What `open` opens before the tests of the file that calls this, and closes after them. */
+function ofFile<T extends AsyncDisposable>(open: () => Promise<T>): () => T {
+  let opened: T | undefined;
   before(async () => {
-    server = await startTestServer();
+    opened = await open();
   });
-  after(() => server?.[Symbol.asyncDispose]());
+  after(() => opened?.[Symbol.asyncDispose]());
   return () => {
-    if (server === undefined) throw new TypeError("the PostgreSQL of this file is opened before its tests");
-    return server;
+    if (opened === undefined) throw new TypeError("it is opened before the tests, not before their hooks");
+    return opened;
   };
+}
+
+/** The PostgreSQL of the test file that calls this. */
+export function testServer(): () => TestServer {
+  return ofFile(startTestServer);
+}
+
+/** One ledger for all tests of the file that calls this. */
+export function testLedger(opts: Partial<LedgerOptions> = {}): () => Ledger {
+  return ofFile(async () => {
+    await using owned = new AsyncDisposableStack();
+    const server = owned.use(await startTestServer());
+    const ledger = owned.use(await newLedger(server, opts));
+    const resources = owned.move();
+    return { ...ledger, [Symbol.asyncDispose]: () => resources.disposeAsync() };
+  });
 }
 
 /** Opens a ledger whose times are {@link PATIENT} unless `opts` says otherwise. */

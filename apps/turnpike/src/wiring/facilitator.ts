@@ -62,7 +62,7 @@ export async function startFacilitator(input: ServiceInput): Promise<Facilitator
   const metrics = createPrometheusMetrics({ processMetrics: watched.port !== undefined });
   const modules = partModules(input, metrics);
   const { ledger, verifier, settler } = await openPayments(input, "facilitator", modules, stack);
-  const { payToAny, payToAllowed, minAmountUnits, maxConcurrentRequests, host, port, maxBodyBytes } =
+  const { payToAny, payToAllowed, minAmountUnits, maxConcurrentRequests, host, port, maxBodyBytes, trustedProxies } =
     config.facilitator;
   const receivers = payToAllowed.length > 0 ? payToAllowed : config.payment.networks.map(({ payTo }) => payTo);
   const facilitator = createFacilitator(
@@ -78,6 +78,8 @@ export async function startFacilitator(input: ServiceInput): Promise<Facilitator
       settleWaitMs: Math.min(config.payment.settleWaitMs, MAX_SETTLE_WAIT_MS),
       // The other places are for payments that are brought for the first time, and for verifications.
       maxCopies: Math.max(1, Math.floor(maxConcurrentRequests / 4)),
+      unpaidPerClient: () => config.facilitator.unpaidPerClient,
+      unpaidPerPayer: () => config.limits.unpaid.perPayer,
       signers: relayerKeys(config, env, "facilitator").map((key) => signerFromKey(key).address),
     },
     { ...modules, verifier, ledger, settler },
@@ -90,7 +92,7 @@ export async function startFacilitator(input: ServiceInput): Promise<Facilitator
   try {
     const server = stack.use(
       await createFacilitatorServer(
-        { host, port, allowedHosts, maxBodyBytes, maxConcurrent: maxConcurrentRequests },
+        { host, port, allowedHosts, maxBodyBytes, trustedProxies, maxConcurrent: maxConcurrentRequests },
         { facilitator, log, ...(discovery === undefined ? {} : { discovery }) },
       ),
     );

@@ -41,7 +41,7 @@ export interface FacilitatorDiscovery {
 }
 
 /** Answers with an error of ours. */
-export type Fail = (request: FastifyRequest, reply: FastifyReply, code: ErrorCode, message?: string) => FastifyReply;
+export type Fail = (request: FastifyRequest, reply: FastifyReply, code: ErrorCode) => FastifyReply;
 
 const PAGE = { fallback: 100, most: 1_000 };
 const TEXTS = ["type", "payTo", "scheme", "network", "extensions", "cursor", "query"] as const;

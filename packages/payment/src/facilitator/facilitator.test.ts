@@ -49,6 +49,8 @@ before(async () => {
       payToAllowed: [PAY_TO],
       settleWaitMs: 60_000,
       signers: [privateKeyToAddress(key)],
+      unpaidPerClient: () => ({ burst: 1_000, perSecond: 1 }),
+      unpaidPerPayer: () => ({ burst: 1_000, perSecond: 1 }),
     },
     { ...modules, verifier, settler },
   );

@@ -25,6 +25,13 @@ import type {
   Verification,
   VerifiedPayment,
 } from "../types.ts";
+import {
+  createUnpaidLimit,
+  endRefused,
+  type UnpaidAttempt,
+  type UnpaidLimit,
+  type UnpaidRule,
+} from "../unpaid-limit.ts";
 import type { EvmVerifier } from "../verify/options.ts";
 import { facilitatorRequestsTotal } from "./metrics.ts";
 import { reasonOf } from "./reasons.ts";
@@ -65,6 +72,7 @@ export type FacilitatorResult<T> =
       readonly kind: "error";
       readonly code: ErrorCode;
       readonly message?: string;
+      /** When it may be asked again, where that is known. */
       readonly retryAfterSeconds?: number | undefined;
     };
 
@@ -81,6 +89,10 @@ export interface FacilitatorOptions {
   readonly maxCopies?: number;
   /** Addresses of the relayer keys, for `/supported`. */
   readonly signers?: readonly Address[];
+  /** Requests of one client that may end without a settlement, or be under way. A client is a seller with many payers. */
+  readonly unpaidPerClient: () => UnpaidRule;
+  /** Settlements of one payer, over all clients, that may fail or be under way. */
+  readonly unpaidPerPayer: () => UnpaidRule;
 }
 
 /** What {@link createFacilitator} works with. It owns none of them. */
@@ -96,9 +108,10 @@ export interface FacilitatorModules {
 
 /** Verifies and settles payments for resource servers. Handlers take the request's body as bytes. */
 export interface Facilitator {
-  verify(body: Uint8Array, signal: AbortSignal): Promise<FacilitatorResult<VerifyResponse>>;
+  /** `client` names who asks, for the limit of what does not pay. */
+  verify(body: Uint8Array, signal: AbortSignal, client: string): Promise<FacilitatorResult<VerifyResponse>>;
   /** Idempotent: the same payment for the same requirements has one result, however often it is asked for. */
-  settle(body: Uint8Array, signal: AbortSignal): Promise<FacilitatorResult<SettleResponse>>;
+  settle(body: Uint8Array, signal: AbortSignal, client: string): Promise<FacilitatorResult<SettleResponse>>;
   supported(): SupportedResponse;
   /** What is missing before payments can be settled; empty when ready. */
   missing(): Promise<readonly string[]>;
@@ -111,11 +124,38 @@ const CLAIM_POLL_MS = 100;
 /** Copies of one payment that may wait at once: each holds a request open, and costs its sender nothing. */
 const MAX_COPIES_OF_ONE = 16;
 
+/** The result of a settlement, and whose work it was. */
+interface Settling {
+  readonly result: FacilitatorResult<SettleResponse>;
+  /** Of the payment in the ledger. */
+  readonly id?: SettlementId;
+  /** True when this request claimed it; else another one did, or none. */
+  readonly isOwn?: boolean;
+}
+
+/** Ends an attempt by what came of a settle request. */
+function endSettling(limit: UnpaidLimit, attempt: UnpaidAttempt, { result, id, isOwn = false }: Settling): void {
+  if (result.kind === "error") {
+    endRefused(attempt, result.code);
+    return;
+  }
+  const { success, errorReason } = result.body;
+  const wasPending = success && id !== undefined && limit.settled(id);
+  if (success && (isOwn || wasPending)) attempt.paid();
+  // A seller asks for a payment again until it is settled: that costs no token, and earns none.
+  else if (!isOwn && (success || errorReason === "settlement_pending")) attempt.excused();
+  else if (errorReason === "settlement_pending") attempt.unpaid(id);
+  else attempt.unpaid();
+}
+
 /** Creates a facilitator. */
 export function createFacilitator(opts: FacilitatorOptions, modules: FacilitatorModules): Facilitator {
   const { verifier, ledger, settler, clock, log, metrics } = modules;
   const claimFunded = createFundedClaims();
   const networks = [...new Set(opts.assets.map(({ network }) => network))];
+
+  const clients = createUnpaidLimit(opts.unpaidPerClient, modules);
+  const payers = createUnpaidLimit(opts.unpaidPerPayer, modules);
 
   const wanted = opts.minAmountUnits ?? 1_000n;
   const minAmountUnits = wanted > 1n ? wanted : 1n;
@@ -137,18 +177,27 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
     return verified.ok ? (settler.refusal?.(saleOf(verified)) ?? verified) : verified;
   };
 
-  const check = async (payment: DecodedPayment, signal: AbortSignal): Promise<Verification> => {
+  const check = async (payment: DecodedPayment, signal: AbortSignal, isFirst = true): Promise<Verification> => {
     const refused = unserved(payment);
     if (refused !== undefined) return refused;
     const free = await verifier.checkFree(payment);
-    return free.ok ? verifier.checkChain(payment, free.signer, signal) : free;
+    if (!free.ok) return free;
+    // Only the payer's own signature counts for it: with any other, a third party could have it refused.
+    const waitSeconds = free.signer === "payer" && isFirst ? payers.waitSeconds(payerName(payment)) : 0;
+    return waitSeconds > 0 ? limited(waitSeconds) : verifier.checkChain(payment, free.signer, signal);
   };
 
   const count = (endpoint: string, result: string): void =>
     metrics.count(facilitatorRequestsTotal, { endpoint, result });
 
   /** Refusals that are about us are errors: said as invalid, they would make a payer sign again. */
-  const isOurs = ({ code }: PaymentRefusal): boolean => errorRow(code).http >= 500;
+  const isOurs = ({ code }: PaymentRefusal): boolean => errorRow(code).http >= 500 || code === "PAYMENT_RATE_LIMITED";
+
+  const asError = <T>({ code, retryAfterSeconds }: PaymentRefusal): FacilitatorResult<T> => ({
+    kind: "error",
+    code,
+    retryAfterSeconds,
+  });
 
   const failedWith = (
     { network, payer }: { readonly network: NetworkId; readonly payer: Address },
@@ -223,15 +272,17 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
     found: PaymentRecord,
     { payment, requirementsDigest }: FacilitatorRequest,
     signal: AbortSignal,
-  ): Promise<FacilitatorResult<SettleResponse>> => {
+  ): Promise<Settling> => {
     const same =
       bytesEqual(found.payloadDigest, payment.payloadDigest) && bytesEqual(found.requestHash, requirementsDigest);
-    if (!same) return failedWith(partiesOf(payment), "PAYMENT_CONFLICT");
-    return asCopy(
+    if (!same) return { result: failedWith(partiesOf(payment), "PAYMENT_CONFLICT") };
+    const result = await asCopy(
       found.id,
       async () => standing(await ended(found, signal), payment),
       () => standing(found, payment),
     );
+    if (result.kind === "answer" && result.body.success) payers.settled(found.id);
+    return { result, id: found.id };
   };
 
   const ended = async (found: PaymentRecord, signal: AbortSignal): Promise<PaymentRecord> => {
@@ -251,15 +302,35 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
     verified: VerifiedPayment,
     request: FacilitatorRequest,
     signal: AbortSignal,
-  ): Promise<FacilitatorResult<SettleResponse>> => {
+  ): Promise<Settling> => {
     const { payment } = request;
-    if (settler.missing(payment.option.network).length > 0) return { kind: "error", code: "SETTLEMENT_UNAVAILABLE" };
+    if (settler.missing(payment.option.network).length > 0) {
+      return { result: { kind: "error", code: "SETTLEMENT_UNAVAILABLE" } };
+    }
     const unprofitable = settler.refusal?.(saleOf(verified));
     if (unprofitable !== undefined) return refusedAfter(request, unprofitable, signal);
+    const attempt = payers.begin(payerName(payment));
+    if (!attempt.ok) return refusedAfter(request, limited(attempt.waitSeconds), signal);
+    try {
+      const settling = await claimAndSettle(verified, request, signal);
+      if (settling.isOwn === true) endSettling(payers, attempt, settling);
+      return settling;
+    } finally {
+      // What was not claimed counts for the client alone: accounts without funds cost nothing to make.
+      attempt.excused();
+    }
+  };
+
+  const claimAndSettle = async (
+    verified: VerifiedPayment,
+    request: FacilitatorRequest,
+    signal: AbortSignal,
+  ): Promise<Settling> => {
+    const { payment } = request;
     const record = newRecord(verified, purposeOf(request), clock.nowMs());
     const funded = await claimFunded(verified, {
       claim: ({ balance, blockNumber }) => ledger.claim({ ...record, balance, balanceBlock: blockNumber }),
-      verify: () => check(payment, signal),
+      verify: () => check(payment, signal, false),
       pollMs: CLAIM_POLL_MS,
       limit: () => signal,
     });
@@ -268,15 +339,24 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
     if (claim.kind === "insufficient") {
       return refusedAfter(request, { ok: false, code: "PAYMENT_INSUFFICIENT_FUNDS" }, signal);
     }
-    if (claim.kind === "blocked") return failedWith(partiesOf(payment), "PAYMENT_PAYER_BLOCKED");
+    if (claim.kind === "blocked") return { result: failedWith(partiesOf(payment), "PAYMENT_PAYER_BLOCKED") };
     if (claim.kind !== "claimed") return join(claim.record, request, signal);
-    const claimed = { ...record, id: claim.id };
+    const result = await settleClaim({ ...record, id: claim.id }, payment, signal);
+    return { result, id: claim.id, isOwn: true };
+  };
+
+  const settleClaim = async (
+    claimed: PaymentRecord,
+    payment: DecodedPayment,
+    signal: AbortSignal,
+  ): Promise<FacilitatorResult<SettleResponse>> => {
+    const { id } = claimed;
     try {
       await settler.settle(claimed, ANSWER, signal);
     } catch (error) {
       const code = isAppError(error) ? error.code : "SETTLEMENT_UNAVAILABLE";
-      log.warn({ settlementId: claim.id, code }, "a settlement was not committed");
-      const released = await ledger.release(claim.id, code);
+      log.warn({ settlementId: id, code }, "a settlement was not committed");
+      const released = await ledger.release(id, code);
       if (!released) return standing(await standingOf(ledger, claimed), payment);
       return errorRow(code).http === 402
         ? failedWith(partiesOf(payment), code)
@@ -286,20 +366,15 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
   };
 
   const refusedWith = (payment: DecodedPayment, refusal: PaymentRefusal): FacilitatorResult<SettleResponse> =>
-    isOurs(refusal)
-      ? { kind: "error", code: refusal.code, retryAfterSeconds: refusal.retryAfterSeconds }
-      : failedWith(partiesOf(payment), refusal.code, refusal.message);
+    isOurs(refusal) ? asError(refusal) : failedWith(partiesOf(payment), refusal.code, refusal.message);
 
-  const settleRead = async (
-    request: FacilitatorRequest,
-    limit: AbortSignal,
-  ): Promise<FacilitatorResult<SettleResponse>> => {
+  const settleRead = async (request: FacilitatorRequest, limit: AbortSignal): Promise<Settling> => {
     const { payment } = request;
     const refused = unserved(payment);
-    if (refused !== undefined) return refusedWith(payment, refused);
+    if (refused !== undefined) return { result: refusedWith(payment, refused) };
     // Before the ledger: what anybody can make up must not cost a query.
     const signed = await verifier.checkSigner(payment);
-    if (!signed.ok) return refusedWith(payment, signed);
+    if (!signed.ok) return { result: refusedWith(payment, signed) };
     const known = await ledger.find(paymentKey(payment.option, payment));
     if (known !== undefined && known.state !== "released") return join(known, request, limit);
     const verified = await check(payment, limit);
@@ -314,45 +389,73 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
     request: FacilitatorRequest,
     refusal: PaymentRefusal,
     signal: AbortSignal,
-  ): Promise<FacilitatorResult<SettleResponse>> => {
+  ): Promise<Settling> => {
     const { payment } = request;
     const now = await ledger.find(paymentKey(payment.option, payment));
-    return now === undefined || now.state === "released" ? refusedWith(payment, refusal) : join(now, request, signal);
+    return now === undefined || now.state === "released"
+      ? { result: refusedWith(payment, refusal) }
+      : join(now, request, signal);
   };
 
   return {
-    async verify(body, signal) {
-      const read = readRequest(body, opts.assets);
-      if (read.kind === "malformed") {
-        count("verify", "malformed");
-        return { kind: "error", code: "MALFORMED_REQUEST", message: read.message };
+    async verify(body, signal, client) {
+      const attempt = clients.begin(client);
+      if (!attempt.ok) {
+        count("verify", "PAYMENT_RATE_LIMITED");
+        return asError(limited(attempt.waitSeconds));
       }
-      const result = read.kind === "refused" ? read.refusal : await checkSale(read.request.payment, signal);
-      count("verify", result.ok ? "valid" : result.code);
-      if (!result.ok && isOurs(result)) {
-        return { kind: "error", code: result.code, retryAfterSeconds: result.retryAfterSeconds };
+      try {
+        const read = readRequest(body, opts.assets);
+        if (read.kind === "malformed") {
+          count("verify", "malformed");
+          return { kind: "error", code: "MALFORMED_REQUEST", message: read.message };
+        }
+        const result = read.kind === "refused" ? read.refusal : await checkSale(read.request.payment, signal);
+        count("verify", result.ok ? "valid" : result.code);
+        if (result.ok) attempt.excused();
+        else endRefused(attempt, result.code);
+        if (!result.ok && isOurs(result)) return asError(result);
+        const payer = read.kind === "read" ? read.request.payment.authorization.from : read.payer;
+        if (result.ok) return { kind: "answer", body: { isValid: true, payer } };
+        const invalidMessage = result.message ?? errorRow(result.code).message;
+        const invalidReason = reasonOf(result.code);
+        return { kind: "answer", body: { isValid: false, invalidReason, invalidMessage, payer } };
+      } catch (error) {
+        if (isAppError(error)) endRefused(attempt, error.code);
+        throw error;
+      } finally {
+        attempt.unpaid();
       }
-      const payer = read.kind === "read" ? read.request.payment.authorization.from : read.payer;
-      if (result.ok) return { kind: "answer", body: { isValid: true, payer } };
-      const invalidMessage = result.message ?? errorRow(result.code).message;
-      return { kind: "answer", body: { isValid: false, invalidReason: reasonOf(result.code), invalidMessage, payer } };
     },
 
-    async settle(body, signal) {
-      const read = readRequest(body, opts.assets);
-      if (read.kind === "malformed") {
-        count("settle", "malformed");
-        return { kind: "error", code: "MALFORMED_REQUEST", message: read.message };
+    async settle(body, signal, client) {
+      const attempt = clients.begin(client);
+      if (!attempt.ok) {
+        count("settle", "PAYMENT_RATE_LIMITED");
+        return asError(limited(attempt.waitSeconds));
       }
-      if (read.kind === "refused") {
-        count("settle", read.refusal.code);
-        return failedWith(read, read.refusal.code, read.refusal.message);
+      try {
+        const read = readRequest(body, opts.assets);
+        if (read.kind === "malformed") {
+          count("settle", "malformed");
+          return { kind: "error", code: "MALFORMED_REQUEST", message: read.message };
+        }
+        if (read.kind === "refused") {
+          count("settle", read.refusal.code);
+          return failedWith(read, read.refusal.code, read.refusal.message);
+        }
+        const limit = AbortSignal.any([signal, AbortSignal.timeout(opts.settleWaitMs)]);
+        const settling = await settleRead(read.request, limit);
+        endSettling(clients, attempt, settling);
+        const { result } = settling;
+        count("settle", result.kind === "error" ? result.code : (result.body.errorReason ?? "success"));
+        return result;
+      } catch (error) {
+        if (isAppError(error)) endRefused(attempt, error.code);
+        throw error;
+      } finally {
+        attempt.unpaid();
       }
-      const { request } = read;
-      const limit = AbortSignal.any([signal, AbortSignal.timeout(opts.settleWaitMs)]);
-      const result = await settleRead(request, limit);
-      count("settle", result.kind === "error" ? result.code : (result.body.errorReason ?? "success"));
-      return result;
     },
 
     supported: () => ({
@@ -377,4 +480,12 @@ function partiesOf({ option, authorization }: DecodedPayment): { network: Networ
 
 function purposeOf(request: FacilitatorRequest): PaymentPurpose {
   return { serviceId: SERVICE, requestHash: request.requirementsDigest, identifier: undefined };
+}
+
+function limited(retryAfterSeconds: number): PaymentRefusal {
+  return { ok: false, code: "PAYMENT_RATE_LIMITED", retryAfterSeconds };
+}
+
+function payerName({ option, authorization }: DecodedPayment): string {
+  return `${option.network} ${authorization.from.toLowerCase()}`;
 }

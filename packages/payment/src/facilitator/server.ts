@@ -1,6 +1,8 @@
 import { randomUUID } from "node:crypto";
 import type { AddressInfo } from "node:net";
 import {
+  clientKey,
+  createClientIp,
   createHostCheck,
   type ErrorCode,
   errorBody,
@@ -21,6 +23,8 @@ export interface FacilitatorServerOptions extends HostCheckOptions {
   readonly maxBodyBytes?: number;
   /** Longest time for a request to arrive; 10,000 by default. */
   readonly requestTimeoutMs?: number;
+  /** Proxies whose `X-Forwarded-For` says who a client is; none by default. */
+  readonly trustedProxies?: readonly string[];
   /** Most verifications and settlements at once; more are answered 503 OVERLOADED. 256 by default. */
   readonly maxConcurrent?: number;
 }
@@ -92,10 +96,11 @@ export async function createFacilitatorServer(
   app.setNotFoundHandler((request, reply) => fail(request, reply, "NOT_FOUND"));
 
   const answer = <T>(request: FastifyRequest, reply: FastifyReply, result: FacilitatorResult<T>): FastifyReply =>
-    result.kind === "answer"
-      ? reply.send(result.body)
-      : fail(request, reply, result.code, result.message, result.retryAfterSeconds);
+    result.kind === "answer" ? reply.send(result.body) : fail(request, reply, result.code, result);
   const bodyOf = ({ body }: FastifyRequest): Uint8Array => (body instanceof Uint8Array ? body : new Uint8Array());
+
+  const clientIp = createClientIp(opts.trustedProxies ?? []);
+  const clientOf = ({ raw }: FastifyRequest): string => clientKey(clientIp(raw));
 
   const maxConcurrent = opts.maxConcurrent ?? 256;
   let running = 0;
@@ -110,10 +115,18 @@ export async function createFacilitatorServer(
   };
 
   app.post("/verify", async (request, reply) =>
-    answer(request, reply, await bounded(() => facilitator.verify(bodyOf(request), stopping.signal))),
+    answer(
+      request,
+      reply,
+      await bounded(() => facilitator.verify(bodyOf(request), stopping.signal, clientOf(request))),
+    ),
   );
   app.post("/settle", async (request, reply) =>
-    answer(request, reply, await bounded(() => facilitator.settle(bodyOf(request), stopping.signal))),
+    answer(
+      request,
+      reply,
+      await bounded(() => facilitator.settle(bodyOf(request), stopping.signal, clientOf(request))),
+    ),
   );
   app.get("/supported", async () => facilitator.supported());
   discoveryRoutes(app, fail, modules.discovery);
@@ -144,11 +157,12 @@ function fail(
   request: FastifyRequest,
   reply: FastifyReply,
   code: ErrorCode,
-  message?: string,
-  retryAfterSeconds = 1,
+  about: { readonly message?: string; readonly retryAfterSeconds?: number | undefined } = {},
 ): FastifyReply {
   const { http, retryable } = errorRow(code);
-  if (retryable && http === 503) reply.header("retry-after", String(retryAfterSeconds));
+  const { message, retryAfterSeconds } = about;
+  if (retryAfterSeconds !== undefined) reply.header("retry-after", String(retryAfterSeconds));
+  else if (retryable && http === 503) reply.header("retry-after", "1");
   return reply.status(http).send(errorBody(code, request.id, message));
 }
 

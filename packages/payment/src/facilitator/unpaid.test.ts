@@ -1,0 +1,178 @@
+import assert from "node:assert/strict";
+import { request } from "node:http";
+import { text } from "node:stream/consumers";
+import { test } from "node:test";
+import { isDeepStrictEqual } from "node:util";
+import { type Address, isRecord, silentLog } from "@turnpike/base";
+import { eventually, virtualClock } from "@turnpike/testkit";
+import {
+  ASSET,
+  type FacilitatorBend,
+  failing,
+  MERCHANTS,
+  NETWORK,
+  newNonce,
+  newPayer,
+  openFacilitator,
+  settleBody,
+} from "../../test/facilitator-fixtures.ts";
+import { testLedger } from "../../test/ledger-fixtures.ts";
+import { createFacilitatorServer } from "./server.ts";
+
+const ledger = testLedger({ poolSize: 8 });
+
+const RULE = { burst: 20, perSecond: 1 };
+
+interface Reply {
+  readonly status: number;
+  /** Code of the error body, or what the answer says. */
+  readonly said: string;
+  readonly retryAfter: string | undefined;
+}
+
+async function open(bend: FacilitatorBend = {}, trustedProxies: readonly string[] = []) {
+  const clock = virtualClock();
+  const bench = openFacilitator(ledger(), { clock, ...bend });
+  const { facilitator } = bench;
+  const opts = { host: "127.0.0.1", port: 0, trustedProxies };
+  const listening = await createFacilitatorServer(opts, { facilitator, log: silentLog });
+  /** Sends a payment as the client of this loopback address. */
+  const post = async (
+    path: "verify" | "settle",
+    body: string,
+    { localAddress = "127.0.0.1", forwarded }: { readonly localAddress?: string; readonly forwarded?: string } = {},
+  ): Promise<Reply> => {
+    const { promise, resolve, reject } = Promise.withResolvers<Reply>();
+    const headers = {
+      "content-type": "application/json",
+      ...(forwarded === undefined ? {} : { "x-forwarded-for": forwarded }),
+    };
+    const sent = request(`${listening.url}/${path}`, { method: "POST", localAddress, headers, agent: false });
+    sent.on("error", reject);
+    sent.on("response", async (response) => {
+      const json: unknown = JSON.parse(await text(response));
+      assert.ok(isRecord(json));
+      const { code, success, isValid, errorReason, invalidReason } = json;
+      const good = success === true || isValid === true ? "good" : undefined;
+      const said = String(code ?? good ?? errorReason ?? invalidReason);
+      resolve({ status: response.statusCode ?? 0, said, retryAfter: response.headers["retry-after"] });
+    });
+    sent.end(body);
+    return promise;
+  };
+  return { clock, bench, post, [Symbol.asyncDispose]: () => listening[Symbol.asyncDispose]() };
+}
+
+const fresh = (from: Address = newPayer()): string => settleBody(from, newNonce(), MERCHANTS[0]);
+
+async function each<T>(count: number, work: () => Promise<T>): Promise<T[]> {
+  const all: T[] = [];
+  for (let at = 0; at < count; at++) all.push(await work());
+  return all;
+}
+
+const LIMITED = { status: 429, said: "PAYMENT_RATE_LIMITED", retryAfter: "1" };
+
+test("attack: settlements that do not pay are refused after the burst, for that client alone, and come back by time", async () => {
+  await using to = await open({ unpaidPerClient: () => RULE });
+  let settlements = 0;
+  to.bench.settler.instead = () => {
+    settlements++;
+    return failing("PAYMENT_SIMULATION_FAILED")();
+  };
+  const failed = await each(20, () => to.post("settle", fresh()));
+  assert.ok(failed.every(({ status }) => status === 200));
+  assert.deepEqual(await each(3, () => to.post("settle", fresh())), [LIMITED, LIMITED, LIMITED]);
+  assert.deepEqual(await to.post("verify", fresh()), LIMITED);
+  assert.equal(settlements, 20, "nothing of them was begun");
+  to.bench.settler.instead = undefined;
+  assert.equal((await to.post("settle", fresh(), { localAddress: "127.0.0.2" })).said, "good");
+  to.clock.advance(1_000);
+  assert.equal((await to.post("settle", fresh())).said, "good");
+});
+
+test("attack: verifications that are refused, and requests that are none, count; those that are good do not", async () => {
+  await using to = await open({ unpaidPerClient: () => RULE });
+  assert.ok((await each(50, () => to.post("verify", fresh()))).every(({ said }) => said === "good"));
+  to.bench.refusal = { ok: false, code: "PAYMENT_INSUFFICIENT_FUNDS" };
+  await each(10, () => to.post("verify", fresh()));
+  assert.ok((await each(10, () => to.post("settle", "{}"))).every(({ status }) => status === 400));
+  assert.deepEqual(await to.post("verify", fresh()), LIMITED);
+});
+
+test("attack: one payer whose payments fail is refused at every client, and no other payer is", async () => {
+  await using to = await open({ unpaidPerPayer: () => ({ burst: 3, perSecond: 1 }) });
+  to.bench.settler.instead = failing("PAYMENT_SIMULATION_FAILED");
+  const attacker = newPayer();
+  for (const localAddress of ["127.0.0.2", "127.0.0.3", "127.0.0.4"]) {
+    assert.equal((await to.post("settle", fresh(attacker), { localAddress })).status, 200);
+  }
+  assert.deepEqual(await to.post("settle", fresh(attacker)), LIMITED);
+  assert.deepEqual(await to.post("verify", fresh(attacker)), LIMITED);
+  to.bench.settler.instead = undefined;
+  assert.equal((await to.post("settle", fresh())).said, "good");
+  to.clock.advance(1_000);
+  assert.equal((await to.post("settle", fresh(attacker))).said, "good", "its next token is there");
+});
+
+test("what we are the cause of does not count, and who pays earns as many failures", async () => {
+  await using to = await open({ unpaidPerClient: () => RULE });
+  to.bench.settler.instead = failing("SETTLEMENT_UNAVAILABLE");
+  assert.ok((await each(30, () => to.post("settle", fresh()))).every(({ status }) => status === 503));
+  to.bench.settler.instead = undefined;
+  assert.ok((await each(30, () => to.post("settle", fresh()))).every(({ said }) => said === "good"));
+  to.bench.settler.instead = failing("PAYMENT_SIMULATION_FAILED");
+  const failed = await each(51, () => to.post("settle", fresh()));
+  assert.deepEqual(failed.filter(({ status }) => status === 200).length, 50);
+});
+
+test("a sale that the profit rule refuses counts for neither the client nor the payer, and a limited payer is limited first", async () => {
+  const rule = { burst: 2, perSecond: 0.001 };
+  await using to = await open({ unpaidPerClient: () => ({ ...rule, burst: 10 }), unpaidPerPayer: () => rule });
+  const payer = newPayer();
+  to.bench.settler.refused = { ok: false, code: "SETTLEMENT_UNPROFITABLE", retryAfterSeconds: 30 };
+  const refused = { status: 503, said: "SETTLEMENT_UNPROFITABLE", retryAfter: "30" };
+  for (const path of ["verify", "settle"] as const) {
+    const answers = await each(15, () => to.post(path, fresh(payer)));
+    assert.ok(
+      answers.every((answer) => isDeepStrictEqual(answer, refused)),
+      path,
+    );
+  }
+  to.bench.settler.refused = undefined;
+  assert.equal((await to.post("settle", fresh(payer))).said, "good");
+  to.bench.settler.instead = failing("PAYMENT_SIMULATION_FAILED");
+  await each(3, () => to.post("settle", fresh(payer)));
+  to.bench.settler.refused = { ok: false, code: "SETTLEMENT_UNPROFITABLE" };
+  assert.equal((await to.post("verify", fresh(payer))).status, 429);
+  assert.equal((await to.post("settle", fresh(payer))).status, 429);
+});
+
+test("a pending settlement counts until it settles; to ask for it again costs nothing, nor earns", async () => {
+  await using to = await open({ unpaidPerClient: () => ({ burst: 2, perSecond: 0.001 }), settleWaitMs: 1 });
+  const [from, nonce] = [newPayer(), newNonce()];
+  const body = settleBody(from, nonce, MERCHANTS[0]);
+  to.bench.settler.held.add(nonce);
+  assert.equal((await to.post("settle", body)).said, "settlement_pending");
+  const again = await each(10, () => to.post("settle", body));
+  assert.ok(again.every(({ said }) => said === "settlement_pending"));
+  const key = { network: NETWORK, asset: ASSET.toLowerCase() as Address, from, nonce };
+  const record = await eventually("it is submitted", () => ledger().find(key));
+  await to.bench.settler.finish(record);
+  assert.ok((await each(10, () => to.post("settle", body))).every(({ said }) => said === "good"));
+  to.bench.settler.instead = failing("PAYMENT_SIMULATION_FAILED");
+  const failed = await each(5, () => to.post("settle", fresh()));
+  assert.equal(failed.filter(({ status }) => status === 200).length, 3, "its own token came back with one more");
+});
+
+test("clients behind a trusted proxy are distinguished; the header of another peer changes nothing", async () => {
+  await using to = await open({ unpaidPerClient: () => ({ burst: 1, perSecond: 0.001 }) }, ["127.0.0.1"]);
+  to.bench.settler.instead = failing("PAYMENT_SIMULATION_FAILED");
+  const statusOf = async (from: Parameters<typeof to.post>[2]): Promise<number> =>
+    (await to.post("settle", fresh(), from)).status;
+  assert.equal(await statusOf({ forwarded: "192.0.2.1" }), 200);
+  assert.equal(await statusOf({ forwarded: "192.0.2.1" }), 429);
+  assert.equal(await statusOf({ forwarded: "192.0.2.2" }), 200);
+  assert.equal(await statusOf({ forwarded: "192.0.2.3", localAddress: "127.0.0.3" }), 200);
+  assert.equal(await statusOf({ forwarded: "192.0.2.4", localAddress: "127.0.0.3" }), 429);
+});

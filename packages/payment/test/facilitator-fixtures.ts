@@ -1,0 +1,137 @@
+import { randomBytes } from "node:crypto";
+import {
+  type Address,
+  AppError,
+  type Clock,
+  type ErrorCode,
+  type NetworkId,
+  noMetrics,
+  silentLog,
+  systemClock,
+} from "@turnpike/base";
+import { createFacilitator, type Facilitator, type FacilitatorOptions } from "../src/facilitator/facilitator.ts";
+import type { Ledger } from "../src/ledger-types.ts";
+import type { Settler } from "../src/settler.ts";
+import type { DecodedPayment, PaymentRecord, PaymentRefusal } from "../src/types.ts";
+import { newAnswer, newEvidence } from "./ledger-fixtures.ts";
+
+export const NETWORK = "eip155:84532" as NetworkId;
+export const ASSET: Address = "0x036CbD53842c5426634e7929541eC2318f3dCF7e";
+const EXTRA = { name: "USDC", version: "2" };
+export const MERCHANTS = [
+  "0x209693Bc6afc0C5328bA36FaF03C514EF312287C",
+  "0x00000000000000000000000000000000000000bB",
+] as const;
+/** Limits that no test reaches. */
+const ROOMY = { burst: 100_000, perSecond: 1 };
+
+/** Stands in for the chain: every payment is good, unless `refusal` says otherwise. */
+function standInVerifier(refusal: () => PaymentRefusal | undefined) {
+  return {
+    checkFree: async () => ({ ok: true as const, signer: "payer" as const }),
+    checkSigner: async () => ({ ok: true as const }),
+    checkChain: async (payment: DecodedPayment) =>
+      refusal() ?? {
+        ok: true as const,
+        payment,
+        kind: "eoa" as const,
+        balance: 1_000_000n,
+        blockNumber: 1n,
+        chainTimeSeconds: Date.now() / 1_000,
+      },
+  };
+}
+
+/** Stands in for the settlement engine: commits, and settles when the test says so. */
+export class StandInSettler implements Settler {
+  readonly #ledger: Ledger;
+  constructor(ledger: Ledger) {
+    this.#ledger = ledger;
+  }
+  readonly networks = [NETWORK];
+  /** Nonces whose settlement stays open until {@link finish}. */
+  readonly held = new Set<string>();
+  /** Runs in place of a settlement, which then ends without a commit. */
+  instead: ((payment: PaymentRecord) => Promise<void>) | undefined;
+  /** What every sale is refused with. */
+  refused: PaymentRefusal | undefined;
+  refusal = () => this.refused;
+  readonly #waiting = new Map<string, Set<() => void>>();
+  async settle(payment: PaymentRecord, _answer: unknown, signal: AbortSignal) {
+    if (this.instead !== undefined) return this.instead(payment);
+    await this.#ledger.journalSubmission(payment.id, newAnswer());
+    if (this.held.has(payment.key.nonce)) return this.wait(payment, signal);
+    await this.finish(payment);
+  }
+  async finish({ id }: Pick<PaymentRecord, "id">) {
+    await this.#ledger.settled(id, newEvidence());
+    for (const resolve of this.#waiting.get(id) ?? []) resolve();
+  }
+  /** How many wait for the end of a payment. */
+  waiting({ id }: Pick<PaymentRecord, "id">): number {
+    return this.#waiting.get(id)?.size ?? 0;
+  }
+  wait({ id }: PaymentRecord, signal: AbortSignal): Promise<void> {
+    const { promise, resolve } = Promise.withResolvers<void>();
+    this.#waiting.set(id, (this.#waiting.get(id) ?? new Set()).add(resolve));
+    signal.addEventListener("abort", () => resolve(), { once: true });
+    if (signal.aborted) resolve();
+    return promise;
+  }
+  missing = () => [];
+  async [Symbol.asyncDispose]() {}
+}
+
+/** What of {@link openFacilitator} a test bends. */
+export interface FacilitatorBend extends Partial<FacilitatorOptions> {
+  readonly clock?: Clock;
+  readonly onFound?: () => void;
+}
+
+/** A facilitator on stand-ins, and what a test does to them. */
+export interface FacilitatorBench {
+  readonly settler: StandInSettler;
+  readonly facilitator: Facilitator;
+  /** What the chain says of every payment; undefined: it is good. */
+  refusal: PaymentRefusal | undefined;
+}
+
+/** Opens a facilitator whose chain and settler are stand-ins. */
+export function openFacilitator(ledger: Ledger, bend: FacilitatorBend = {}): FacilitatorBench {
+  const settler = new StandInSettler(ledger);
+  const { onFound, clock = systemClock, ...limits } = bend;
+  const find: Ledger["find"] = async (key) => {
+    const found = await ledger.find(key);
+    onFound?.();
+    return found;
+  };
+  const opts = {
+    assets: [{ network: NETWORK, address: ASSET, ...EXTRA }],
+    settleWaitMs: 60_000,
+    unpaidPerClient: () => ROOMY,
+    unpaidPerPayer: () => ROOMY,
+    ...limits,
+  };
+  const verifier = standInVerifier(() => bench.refusal);
+  const modules = { verifier, ledger: { ...ledger, find }, settler, clock, log: silentLog, metrics: noMetrics };
+  const bench: FacilitatorBench = { settler, facilitator: createFacilitator(opts, modules), refusal: undefined };
+  return bench;
+}
+
+/** Fails every settlement, as one that moves no money does. */
+export const failing = (code: ErrorCode) => (): Promise<void> => Promise.reject(new AppError(code));
+
+/** A settle request: what `from` signed with `nonce` for a merchant. */
+export function settleBody(from: Address, nonce: string, payTo: Address): string {
+  const now = Math.floor(Date.now() / 1_000);
+  const terms = { network: NETWORK, amount: "5000", asset: ASSET, payTo, maxTimeoutSeconds: 600, extra: EXTRA };
+  const accepted = { scheme: "exact", ...terms };
+  const window = { validAfter: String(now - 600), validBefore: String(now + 600) };
+  const authorization = { from, to: payTo, value: "5000", ...window, nonce };
+  const signature = `0x${randomBytes(64).toString("hex")}1b`;
+  const paymentPayload = { x402Version: 2, accepted, payload: { signature, authorization } };
+  return JSON.stringify({ x402Version: 2, paymentPayload, paymentRequirements: accepted });
+}
+
+export const newPayer = (): Address => `0x${randomBytes(20).toString("hex")}`;
+export const newNonce = (): `0x${string}` => `0x${randomBytes(32).toString("hex")}`;
