@@ -51,7 +51,7 @@ export const LIMITS = section(
           "For each payer: claims that were released or could not be settled. A facilitator that runs alone has it too.",
         ),
       },
-      "Payments that are presented and do not pay. What is paid is not limited. They count for this machine.",
+      "Payments that are presented and do not pay. What is paid is not limited. They count for this machine, and with Redis are shared once a second.",
     ),
     maxClients: integer(
       100_000,

@@ -76,7 +76,10 @@ export function assembleGateway(
     watch,
     requestId,
     clientIp,
-    unpaid: createUnpaidLimit(() => opts.unpaidPerClient, { clock }),
+    unpaid: createUnpaidLimit(() => opts.unpaidPerClient, {
+      clock,
+      ...(modules.clientTokens === undefined ? {} : { shared: modules.clientTokens }),
+    }),
     budget,
     freeBudget: createBodyBudget(() => opts.maxBufferedBytes * FREE_SHARE, budget),
     deadlines: new Deadlines({ stepMs: BODY_STEP_MS }, { clock }),

@@ -1,6 +1,6 @@
 import type { Clock, Log, Metrics, Tracer } from "@turnpike/base";
 import type { Catalogue, Service } from "@turnpike/catalogue";
-import type { PaymentOption, PaymentStage, UnpaidRule } from "@turnpike/payment";
+import type { PaymentOption, PaymentStage, SharedTokens, UnpaidRule } from "@turnpike/payment";
 import type { Relay, Subscriptions } from "@turnpike/relay";
 import type { Applications } from "./keys/types.ts";
 import type { RateLimits } from "./limits/types.ts";
@@ -125,6 +125,8 @@ export interface GatewayModules extends GatewayParts {
   readonly log: Log;
   readonly metrics: MetricsRegistry;
   readonly random: Random;
+  /** Tokens of clients that other machines have too; without it each counts for itself. */
+  readonly clientTokens?: SharedTokens;
   /** Portal applications, whose keys calls of the free relay may carry. Undefined: keys mean nothing. */
   readonly applications?: Applications;
 }

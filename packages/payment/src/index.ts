@@ -99,10 +99,12 @@ export {
   createUnpaidLimit,
   endOutcome,
   endRefused,
+  type SharedTokens,
   type UnpaidAttempt,
   type UnpaidLimit,
   type UnpaidRule,
 } from "./unpaid-limit.ts";
+export { createUnpaidSharing, type UnpaidSharing } from "./unpaid-sharing.ts";
 export { type BackOff, createBackOff } from "./verify/back-off.ts";
 export { domainSeparator, type TokenDomain, transferDigest } from "./verify/digest.ts";
 export { chainIdOf } from "./verify/network-check.ts";

@@ -23,7 +23,13 @@ import type {
   VerifiedPayment,
   Verifier,
 } from "./types.ts";
-import { createUnpaidLimit, endOutcome, type UnpaidAttempt, type UnpaidRule } from "./unpaid-limit.ts";
+import {
+  createUnpaidLimit,
+  endOutcome,
+  type SharedTokens,
+  type UnpaidAttempt,
+  type UnpaidRule,
+} from "./unpaid-limit.ts";
 import { createBoundedMap } from "./verify/bounded-map.ts";
 
 /** Options of {@link createPaymentStage}. */
@@ -53,6 +59,8 @@ export interface PaymentStageModules {
   readonly log: Log;
   readonly metrics: Metrics;
   readonly faults: FaultPoints;
+  /** Tokens of payers that other machines have too; without it each counts for itself. */
+  readonly payerTokens?: SharedTokens;
 }
 
 /** A claim of this process, from its admission to its end. */
@@ -86,7 +94,10 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
   const settlers = new Map<NetworkId, Settler>();
   for (const settler of modules.settlers) for (const network of settler.networks) settlers.set(network, settler);
   const claimFunded = createFundedClaims();
-  const payers = createUnpaidLimit(opts.unpaidPerPayer, modules);
+  const payers = createUnpaidLimit(opts.unpaidPerPayer, {
+    clock,
+    ...(modules.payerTokens === undefined ? {} : { shared: modules.payerTokens }),
+  });
   const reported = createBoundedMap<SettlementId, true>(REPORTED);
   let waitingCopies = 0;
   const joined = new Map<string, Joined>();

@@ -34,6 +34,14 @@ export interface UnpaidLimit {
   settled(pendingId: string): boolean;
 }
 
+/** Tokens of a limit that other machines have too. */
+export interface SharedTokens {
+  /** What an attempt spent (below 0) or earned at its end. */
+  changed(key: string, tokens: number): void;
+  /** What attempts at other machines spent or earned. */
+  subscribe(apply: (key: string, tokens: number) => void): void;
+}
+
 interface Bucket {
   tokens: number;
   atMs: number;
@@ -51,11 +59,14 @@ const PENDING_MS = 3_600_000;
  * Bounds what does not pay, and never what does. A key that is forgotten, since 50,000 others came after it, begins
  * anew. `rule` is read each time, so that it may change.
  */
-export function createUnpaidLimit(rule: () => UnpaidRule, modules: { readonly clock: Clock }): UnpaidLimit {
-  const { clock } = modules;
+export function createUnpaidLimit(
+  rule: () => UnpaidRule,
+  modules: { readonly clock: Clock; readonly shared?: SharedTokens },
+): UnpaidLimit {
+  const { clock, shared } = modules;
   // Two maps that take turns: what was not used since the last turn is dropped with the older one, at no cost for each.
   let [recent, older] = [new Map<string, Bucket>(), new Map<string, Bucket>()];
-  const pending = createBoundedMap<string, { readonly bucket: Bucket; readonly cost: number }>({
+  const pending = createBoundedMap<string, { readonly key: string; readonly bucket: Bucket; readonly cost: number }>({
     maxEntries: MAX_PENDING,
     ttlMs: PENDING_MS,
   });
@@ -82,15 +93,34 @@ export function createUnpaidLimit(rule: () => UnpaidRule, modules: { readonly cl
   const waitOf = ({ tokens }: Bucket): number =>
     tokens >= 1 ? 0 : Math.max(1, Math.ceil((1 - tokens) / rule().perSecond));
 
-  const spend = (bucket: Bucket, sinceMs: number, pendingId: string | undefined): void => {
-    const nowMs = clock.monotonicMs();
+  /** Takes tokens, as long as the wait for the next one stays bounded. Returns how many were taken. */
+  const subtract = (bucket: Bucket, tokens: number): number => {
     const least = 1 - LONGEST_WAIT_SECONDS * rule().perSecond;
     const before = bucket.tokens;
-    bucket.tokens = Math.max(Math.min(before, least), before - (nowMs - sinceMs) / 1_000);
+    bucket.tokens = Math.max(Math.min(before, least), before - tokens);
+    return before - bucket.tokens;
+  };
+
+  const spend = (key: string, bucket: Bucket, sinceMs: number, pendingId: string | undefined): void => {
+    const nowMs = clock.monotonicMs();
+    const spent = 1 + subtract(bucket, (nowMs - sinceMs) / 1_000);
+    shared?.changed(key, -spent);
     if (pendingId === undefined) return;
     const known = pending.get(pendingId, nowMs);
-    const cost = 1 + before - bucket.tokens + (known?.bucket === bucket ? known.cost : 0);
-    pending.set(pendingId, { bucket, cost }, nowMs);
+    const cost = spent + (known?.bucket === bucket ? known.cost : 0);
+    pending.set(pendingId, { key, bucket, cost }, nowMs);
+  };
+
+  shared?.subscribe((key, tokens) => {
+    const bucket = refilled(key);
+    remember(key, bucket);
+    if (tokens > 0) add(bucket, tokens);
+    else subtract(bucket, -tokens);
+  });
+
+  const earn = (key: string, bucket: Bucket): void => {
+    add(bucket, 2);
+    shared?.changed(key, 1);
   };
 
   return {
@@ -108,9 +138,9 @@ export function createUnpaidLimit(rule: () => UnpaidRule, modules: { readonly cl
       };
       return {
         ok: true,
-        paid: () => once(() => add(bucket, 2)),
+        paid: () => once(() => earn(key, bucket)),
         excused: () => once(() => add(bucket, 1)),
-        unpaid: (pendingId) => once(() => spend(bucket, sinceMs, pendingId)),
+        unpaid: (pendingId) => once(() => spend(key, bucket, sinceMs, pendingId)),
       };
     },
     waitSeconds: (key) => waitOf(refilled(key)),
@@ -119,6 +149,7 @@ export function createUnpaidLimit(rule: () => UnpaidRule, modules: { readonly cl
       if (known === undefined) return false;
       pending.delete(pendingId);
       add(known.bucket, known.cost);
+      shared?.changed(known.key, known.cost);
       return true;
     },
   };

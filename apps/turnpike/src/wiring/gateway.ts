@@ -21,7 +21,7 @@ import { createParts } from "./parts.ts";
 import { createStage, openPayments } from "./payment.ts";
 import { openSessionSuppliers } from "./protocol.ts";
 import { createReloader, type Reload } from "./reload.ts";
-import { openBus, openLimitStore, openRelaySharing, type WorkerPart } from "./sharing.ts";
+import { openBus, openLimitStore, openRelaySharing, openUnpaidSharing, type WorkerPart } from "./sharing.ts";
 import { openTracer } from "./tracing.ts";
 
 /** True where several processes may listen on one port. Elsewhere workers share one handle: see docs/decisions/0005-processes.md. */
@@ -118,6 +118,7 @@ export async function startGateway(input: GatewayInput): Promise<GatewayService>
     : undefined;
   const store = openLimitStore(() => config, modules, stack, worker);
   const bus = openBus(start, modules, stack, worker);
+  const unpaid = openUnpaidSharing(start, bus, stack, worker);
   const applications = openApplications(start, modules, stack);
   // Payment networks need a restart, so the ways to pay are those of the start.
   const sessions = await openSessionSuppliers(start, modules, stack);
@@ -127,7 +128,13 @@ export async function startGateway(input: GatewayInput): Promise<GatewayService>
   const payment =
     payments === undefined
       ? noPayments
-      : stack.use(createStage(start, payments, { ...modules, current: () => config }));
+      : stack.use(
+          createStage(start, payments, {
+            ...modules,
+            current: () => config,
+            ...(unpaid === undefined ? {} : { payerTokens: unpaid.limit("payer") }),
+          }),
+        );
   const readiness = payments === undefined ? [] : [{ name: "ledger", ready: () => payments.ledger.ready() }];
   // The primary shows the metrics of its workers, and the system spreads connections over them.
   const asWorker = worker === undefined ? {} : { metricsPort: undefined, reusePort: CAN_REUSE_PORT };
@@ -139,6 +146,7 @@ export async function startGateway(input: GatewayInput): Promise<GatewayService>
       payment,
       readiness,
       ...(tracer === undefined ? {} : { tracer }),
+      ...(unpaid === undefined ? {} : { clientTokens: unpaid.limit("client") }),
       ...(applications === undefined ? {} : { applications }),
       metrics,
       random,

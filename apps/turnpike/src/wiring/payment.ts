@@ -13,6 +13,7 @@ import {
   type PaymentStage,
   type Receiver,
   type Settler,
+  type SharedTokens,
   startBooksWatch,
   startHousekeeping,
 } from "@turnpike/payment";
@@ -105,7 +106,7 @@ const COPIES_SHARE = 0.25;
 export function createStage(
   config: Config,
   payments: Payments,
-  modules: PartModules & { readonly current: () => Config },
+  modules: PartModules & { readonly current: () => Config; readonly payerTokens?: SharedTokens },
 ): PaymentStage {
   return createPaymentStage(
     {

@@ -10,7 +10,9 @@ import {
   type ReloadResult,
   withFallback,
 } from "@turnpike/gateway";
+import { createUnpaidSharing, type UnpaidSharing } from "@turnpike/payment";
 import { createSharedControl, Gossip, gossipDefaults, type RelayEngine, type SharedControl } from "@turnpike/relay";
+import { workersOf } from "../workers/share.ts";
 import { createLimitStore } from "./limits.ts";
 import type { PartModules } from "./modules.ts";
 
@@ -61,6 +63,18 @@ export function openLimitStore(
     return perClient.onStoreFailure === "local" && perEndpoint.onStoreFailure === "local";
   };
   return withFallback(redis, counts, isLocal);
+}
+
+/** Shares tokens of payments that do not pay with the other machines of a Redis; undefined without one. */
+export function openUnpaidSharing(
+  config: Config,
+  bus: Bus,
+  stack: AsyncDisposableStack,
+  worker: WorkerPart | undefined,
+): UnpaidSharing | undefined {
+  if (config.redis.url === undefined) return undefined;
+  const workers = worker === undefined ? 1 : workersOf(config);
+  return stack.use(createUnpaidSharing({ group: worker?.group ?? bus.id, workers }, { bus }));
 }
 
 /** Shares what the relay learns and what operators change, while it runs. */

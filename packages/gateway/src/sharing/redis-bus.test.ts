@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { MAX_BUS_MESSAGE_BYTES, noMetrics, silentLog } from "@turnpike/base";
+import { createUnpaidLimit, createUnpaidSharing } from "@turnpike/payment";
 import { eventually, startRedis, virtualClock, withoutRedis } from "@turnpike/testkit";
 import { createRedisBus, type RedisBus } from "./redis-bus.ts";
 
@@ -23,6 +24,25 @@ const areUp = (...buses: readonly RedisBus[]) =>
   eventually("the buses connect", () => buses.every((bus) => bus.isUp()));
 
 suite("the bus through Redis", { skip: withoutRedis() }, () => {
+  test("attack: a client that spends its unpaid tokens at one machine has none at the next", async () => {
+    await using redis = await startRedis();
+    await using stack = new AsyncDisposableStack();
+    const buses = [stack.use(busOf(redis.url, "a").bus), stack.use(busOf(redis.url, "b").bus)];
+    await areUp(...buses);
+    const limits = buses.map((bus) => {
+      const sharing = stack.use(createUnpaidSharing({ group: bus.id, workers: 1 }, { bus }));
+      const rule = { burst: 5, perSecond: 0.001 };
+      return createUnpaidLimit(() => rule, { clock: virtualClock(), shared: sharing.limit("client") });
+    });
+    for (let times = 0; times < 5; times++) {
+      const attempt = limits[0]?.begin("192.0.2.1");
+      assert.ok(attempt?.ok);
+      attempt.unpaid();
+    }
+    await eventually("it has none there", () => limits[1]?.begin("192.0.2.1").ok === false);
+    assert.equal(limits[1]?.begin("192.0.2.2").ok, true);
+  });
+
   test("the others hear it once, the sender and its own group do not; too much is dropped", async () => {
     await using redis = await startRedis();
     const a = busOf(redis.url, "a", "g");
