@@ -36,8 +36,6 @@ import type { PayerKind, PaymentRecord, StoredAnswer } from "../src/types.ts";
 import type { BackOff } from "../src/verify/back-off.ts";
 import { PATIENT, type TestServer } from "./ledger-fixtures.ts";
 
-export { testServer } from "./ledger-fixtures.ts";
-
 /** Of an engine whose clock the test owns: such a clock does not end a batch's window by itself. */
 export const AT_ONCE = { batchWindowMs: 0, maxQueueMs: 1_000_000_000, bumpAfterMs: 1_000_000_000 } as const;
 

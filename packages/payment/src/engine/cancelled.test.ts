@@ -11,11 +11,10 @@ import {
   PAY_TO,
   PRICE,
   stateOf,
-  testServer,
   timeLimit,
   untilState,
 } from "../../test/engine-fixtures.ts";
-import { sql } from "../../test/ledger-fixtures.ts";
+import { sql, testServer } from "../../test/ledger-fixtures.ts";
 import type { Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import { createEngine } from "./engine.ts";

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { type Address, type FaultPoints, noFaults } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
 import { devRpc } from "@turnpike/localnet";
@@ -17,15 +17,11 @@ import {
   stateOf,
   timeLimit,
 } from "../../test/engine-fixtures.ts";
-import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
+import { testServer } from "../../test/ledger-fixtures.ts";
 import type { PaymentRecord } from "../types.ts";
 import { createEngine } from "./engine.ts";
 
-let server: TestServer;
-before(async () => {
-  server = await startTestServer();
-});
-after(() => server?.[Symbol.asyncDispose]());
+const server = testServer();
 
 const deployBurner = (bed: Bed): Promise<Address> => deployGasBurner(bed.anvil.url);
 
@@ -39,7 +35,7 @@ const nonceOf = async (bed: Bed, key: Uint8Array): Promise<number> =>
   Number(await devRpc(bed.anvil.url, "eth_getTransactionCount", [privateKeyToAddress(key), "latest"]));
 
 test("an account that delegated its code after its verification (EIP-7702) is left out of the shared transaction", async () => {
-  await using bed = await openOwnBed(server);
+  await using bed = await openOwnBed(server());
   await using ledger = await bed.openLedger();
   const backOff = countingBackOff();
   const key = await bed.relayerKey();
@@ -63,7 +59,7 @@ test("an account that delegated its code after its verification (EIP-7702) is le
 });
 
 test("an account that delegates behind the signed transaction spoils that one alone: the others settle by themselves", async () => {
-  await using bed = await openOwnBed(server, { noMining: true });
+  await using bed = await openOwnBed(server(), { noMining: true });
   await using ledger = await bed.openLedger();
   const backOff = countingBackOff();
   const key = await bed.relayerKey();
@@ -96,7 +92,7 @@ test("an account that delegates behind the signed transaction spoils that one al
 });
 
 test("after a spoiled transaction fewer payments share one, and by and by as many as before", async () => {
-  await using bed = await openOwnBed(server, { noMining: true });
+  await using bed = await openOwnBed(server(), { noMining: true });
   await using ledger = await bed.openLedger();
   const key = await bed.relayerKey();
   const burner = await deployBurner(bed);
@@ -144,7 +140,7 @@ function randomFrom(seed: number): () => number {
 const SEED = Number(process.env.TURNPIKE_TEST_SEED ?? 7);
 
 test(`whenever accounts delegate, sign and undelegate, honest payments settle, each once (seed ${SEED})`, async () => {
-  await using bed = await openOwnBed(server, { noMining: true });
+  await using bed = await openOwnBed(server(), { noMining: true });
   await using ledger = await bed.openLedger();
   const random = randomFrom(SEED);
   const burner = await deployBurner(bed);

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { devRpc } from "@turnpike/localnet";
 import {
   ANSWER,
@@ -12,17 +12,13 @@ import {
   timeLimit,
   untilState,
 } from "../../test/engine-fixtures.ts";
-import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
+import { testServer } from "../../test/ledger-fixtures.ts";
 import { createEngine } from "./engine.ts";
 
-let server: TestServer;
-before(async () => {
-  server = await startTestServer();
-});
-after(() => server?.[Symbol.asyncDispose]());
+const server = testServer();
 
 test("a disputed payment that the chain shows after all is settled again, and one that it does not stays disputed", async () => {
-  await using bed = await openOwnBed(server);
+  await using bed = await openOwnBed(server());
   await using ledger = await bed.openLedger();
   const options = bed.options([await bed.relayerKey()]);
   const validBefore = BigInt((await bed.chainTime()) + 600);

@@ -2,17 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Metrics, noMetrics, silentLog } from "@turnpike/base";
 import { devRpc, USDC_ADDRESS } from "@turnpike/localnet";
-import {
-  ANSWER,
-  claim,
-  NETWORK,
-  newPayer,
-  openOwnBed,
-  PAY_TO,
-  PRICE,
-  testServer,
-  timeLimit,
-} from "../../test/engine-fixtures.ts";
+import { ANSWER, claim, NETWORK, newPayer, openOwnBed, PAY_TO, PRICE, timeLimit } from "../../test/engine-fixtures.ts";
+import { testServer } from "../../test/ledger-fixtures.ts";
 import { createSettlementChain } from "./chain.ts";
 import { createEngine } from "./engine.ts";
 import { createForeignWatch } from "./foreign.ts";

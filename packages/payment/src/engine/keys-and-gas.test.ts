@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { noFaults, type SettlementId, systemClock } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
 import { devRpc, fundGas, setCode, setTokenBalance } from "@turnpike/localnet";
@@ -19,18 +19,14 @@ import {
   timeLimit,
   untilState,
 } from "../../test/engine-fixtures.ts";
-import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
+import { testServer } from "../../test/ledger-fixtures.ts";
 import type { Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import { createBackOff } from "../verify/back-off.ts";
 import { createEngine } from "./engine.ts";
 import type { EngineNetwork } from "./options.ts";
 
-let server: TestServer;
-before(async () => {
-  server = await startTestServer();
-});
-after(() => server?.[Symbol.asyncDispose]());
+const server = testServer();
 
 const network = (bed: Bed, keys: readonly Uint8Array[], changes: Partial<EngineNetwork>) => ({
   networks: bed.options(keys).networks.map((one) => ({ ...one, ...changes })),
@@ -48,7 +44,7 @@ async function walletClaim(bed: Bed, ledger: Ledger, code: string): Promise<Paym
 }
 
 test("a base fee over the cap is missing with the next block, and payments are refused until it falls", async () => {
-  await using bed = await openOwnBed(server);
+  await using bed = await openOwnBed(server());
   await using ledger = await bed.openLedger();
   const keys = [await bed.relayerKey()];
   const options = bed.options(keys, network(bed, keys, { maxFeePerGasWei: 10_000_000_000n }));
@@ -66,7 +62,7 @@ test("a base fee over the cap is missing with the next block, and payments are r
 });
 
 test("a relayer whose balance does not pay one transaction is missing, whatever the configured least is", async () => {
-  await using bed = await openBed(server);
+  await using bed = await openBed(server());
   await using ledger = await bed.openLedger();
   const key = newKey();
   await fundGas(bed.anvil.url, privateKeyToAddress(key), 1_000_000n);
@@ -77,7 +73,7 @@ test("a relayer whose balance does not pay one transaction is missing, whatever 
 });
 
 test("gas that runs out under way is missing at once, and no payment is taken until there is more", async () => {
-  await using bed = await openOwnBed(server);
+  await using bed = await openOwnBed(server());
   await using ledger = await bed.openLedger();
   const key = await bed.relayerKey();
   const clock = virtualClock();
@@ -101,7 +97,7 @@ test("gas that runs out under way is missing at once, and no payment is taken un
 });
 
 test("a wallet that changed its mind after its verification costs no gas, and is backed off", async () => {
-  await using bed = await openBed(server);
+  await using bed = await openBed(server());
   await using ledger = await bed.openLedger();
   const backOff = createBackOff({ clock: systemClock });
   const key = await bed.relayerKey();
@@ -122,7 +118,7 @@ test("a wallet that changed its mind after its verification costs no gas, and is
 });
 
 test("a wallet that changes its mind behind the signed transaction is backed off with the third", async () => {
-  await using bed = await openOwnBed(server, { noMining: true });
+  await using bed = await openOwnBed(server(), { noMining: true });
   await using ledger = await bed.openLedger();
   const backOff = createBackOff({ clock: systemClock });
   const key = await bed.relayerKey();
@@ -149,7 +145,7 @@ test("a wallet that changes its mind behind the signed transaction is backed off
 });
 
 test("wallets take half of a key's open batches, and plain accounts behind them go first", async () => {
-  await using bed = await openOwnBed(server, { noMining: true });
+  await using bed = await openOwnBed(server(), { noMining: true });
   await using ledger = await bed.openLedger();
   const options = bed.options([await bed.relayerKey()], { maxOpenBatchesPerKey: 2 });
   await using engine = await createEngine(options, bed.modules(ledger));
@@ -165,7 +161,7 @@ test("wallets take half of a key's open batches, and plain accounts behind them 
 });
 
 test("two gateways with the same two keys have one each, and the one that is left has both", async () => {
-  await using bed = await openBed(server);
+  await using bed = await openBed(server());
   await using ledgerA = await bed.openLedger();
   const keys = [await bed.relayerKey(), await bed.relayerKey()];
   await using a = await createEngine(bed.options(keys), bed.modules(ledgerA));
@@ -196,7 +192,7 @@ test("two gateways with the same two keys have one each, and the one that is lef
 });
 
 test("a window that closes before the next block is not settled", async () => {
-  await using bed = await openBed(server);
+  await using bed = await openBed(server());
   await using ledger = await bed.openLedger();
   const keys = [await bed.relayerKey()];
   const options = bed.options(keys, network(bed, keys, { blockTimeSeconds: 12 }));

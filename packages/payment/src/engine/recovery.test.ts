@@ -1,11 +1,12 @@
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { type FaultPoints, isAppError, noFaults } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
 import { devRpc, fundGas, USDC_ADDRESS } from "@turnpike/localnet";
 import { eventually, virtualClock } from "@turnpike/testkit";
 import {
   ANSWER,
+  AT_ONCE,
   claim,
   mineUntil,
   NETWORK,
@@ -17,15 +18,11 @@ import {
   timeLimit,
   untilState,
 } from "../../test/engine-fixtures.ts";
-import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
+import { testServer } from "../../test/ledger-fixtures.ts";
 import { encodeTransferVrs } from "../evm/abi.ts";
 import { createEngine } from "./engine.ts";
 
-let server: TestServer;
-before(async () => {
-  server = await startTestServer();
-});
-after(() => server?.[Symbol.asyncDispose]());
+const server = testServer();
 
 /** Stops for ever at one point, as a killed process does. */
 function stopAt(name: string): FaultPoints & { readonly reached: Promise<void> } {
@@ -40,8 +37,6 @@ function stopAt(name: string): FaultPoints & { readonly reached: Promise<void> }
   };
 }
 
-/** Of an engine whose clock the test owns: such a clock does not end a batch's window by itself. */
-const AT_ONCE = { batchWindowMs: 0, maxQueueMs: 1_000_000_000, bumpAfterMs: 1_000_000_000 };
 /** Of an engine that is killed: it does not wait for what is under way. */
 const KILLED = { graceMs: 20 };
 
@@ -54,7 +49,7 @@ for (const point of [
   "engine.settled.after",
 ]) {
   test(`an engine that dies at ${point} leaves a payment that the next one settles, once`, async () => {
-    await using bed = await openBed(server);
+    await using bed = await openBed(server());
     const key = await bed.relayerKey();
     const ledger = await bed.openLedger();
     const faults = stopAt(point);
@@ -79,7 +74,7 @@ for (const point of [
 }
 
 test("an engine that dies before the journal has promised nothing: the claim is released with its process", async () => {
-  await using bed = await openBed(server);
+  await using bed = await openBed(server());
   const key = await bed.relayerKey();
   const ledger = await bed.openLedger();
   const faults = stopAt("engine.journal.before");
@@ -100,7 +95,7 @@ test("an engine that dies before the journal has promised nothing: the claim is 
 });
 
 test("a stuck transaction is replaced with higher fees, and settles under one nonce", async () => {
-  await using bed = await openOwnBed(server, { noMining: true });
+  await using bed = await openOwnBed(server(), { noMining: true });
   const key = await bed.relayerKey();
   await using ledger = await bed.openLedger();
   const clock = virtualClock();
@@ -124,7 +119,7 @@ test("a stuck transaction is replaced with higher fees, and settles under one no
 });
 
 test("a transaction that the node dropped is sent again", async () => {
-  await using bed = await openOwnBed(server, { noMining: true });
+  await using bed = await openOwnBed(server(), { noMining: true });
   const key = await bed.relayerKey();
   await using ledger = await bed.openLedger();
   const clock = virtualClock();
@@ -147,7 +142,7 @@ test("a transaction that the node dropped is sent again", async () => {
 });
 
 test("a window that closes before the transaction is mined ends the payment; the nonce is used up all the same", async () => {
-  await using bed = await openOwnBed(server, { noMining: true });
+  await using bed = await openOwnBed(server(), { noMining: true });
   const key = await bed.relayerKey();
   await using ledger = await bed.openLedger();
   await using engine = await createEngine(bed.options([key]), bed.modules(ledger));
@@ -169,7 +164,7 @@ test("a window that closes before the transaction is mined ends the payment; the
 });
 
 test("a settled payment whose block is re-organised away is sent again and settles again", async () => {
-  await using bed = await openOwnBed(server);
+  await using bed = await openOwnBed(server());
   const key = await bed.relayerKey();
   await using ledger = await bed.openLedger();
   const options = bed.options([key]);
@@ -200,7 +195,7 @@ test("a settled payment whose block is re-organised away is sent again and settl
 });
 
 test("a re-organised payment that can no longer be settled is disputed", async () => {
-  await using bed = await openOwnBed(server);
+  await using bed = await openOwnBed(server());
   const key = await bed.relayerKey();
   await using ledger = await bed.openLedger();
   const options = bed.options([key]);
@@ -218,7 +213,7 @@ test("a re-organised payment that can no longer be settled is disputed", async (
 });
 
 test("two engines with one key: one holds it, the other takes over when it ends, and no nonce is used twice", async () => {
-  await using bed = await openBed(server);
+  await using bed = await openBed(server());
   const key = await bed.relayerKey();
   const ledgers = [await bed.openLedger(), await bed.openLedger()] as const;
   const first = await createEngine(bed.options([key]), bed.modules(ledgers[0]));
@@ -238,7 +233,7 @@ test("two engines with one key: one holds it, the other takes over when it ends,
 });
 
 test("a payment whose claim is lost in the queue is dropped from its batch; the others settle", async () => {
-  await using bed = await openBed(server);
+  await using bed = await openBed(server());
   await using ledger = await bed.openLedger();
   await using engine = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(ledger));
   const paid = await bed.balance(PAY_TO);
@@ -253,7 +248,7 @@ test("a payment whose claim is lost in the queue is dropped from its batch; the 
 });
 
 test("a key that something else used goes on behind the chain's nonce", async () => {
-  await using bed = await openBed(server);
+  await using bed = await openBed(server());
   const key = await bed.relayerKey();
   const relayer = privateKeyToAddress(key);
   await using ledger = await bed.openLedger();
@@ -275,7 +270,7 @@ test("a key that something else used goes on behind the chain's nonce", async ()
 });
 
 test("a chain that lost its newest blocks with the ledger intact gets its missing nonces filled", async () => {
-  await using bed = await openBed(server);
+  await using bed = await openBed(server());
   const key = await bed.relayerKey();
   const relayer = privateKeyToAddress(key);
   const ledger = await bed.openLedger();
@@ -291,7 +286,7 @@ test("a chain that lost its newest blocks with the ledger intact gets its missin
 });
 
 test("a settlement that is lost while nothing runs is found however deep the chain is by then", async () => {
-  await using bed = await openOwnBed(server);
+  await using bed = await openOwnBed(server());
   const key = await bed.relayerKey();
   await using ledger = await bed.openLedger();
   const engine = await createEngine(bed.options([key]), bed.modules(ledger));
@@ -314,7 +309,7 @@ test("a settlement that is lost while nothing runs is found however deep the cha
 });
 
 test("what was journaled with a key that is configured no more is sent, and settles", async () => {
-  await using bed = await openBed(server);
+  await using bed = await openBed(server());
   const ledger = await bed.openLedger();
   const faults = stopAt("engine.broadcast.before");
   const dead = await createEngine(bed.options([await bed.relayerKey()], KILLED), bed.modules(ledger, faults));
@@ -337,7 +332,7 @@ test("what was journaled with a key that is configured no more is sent, and sett
 });
 
 test("what a facilitator was asked for in another mode ends by the chain when its window has closed", async () => {
-  await using bed = await openOwnBed(server);
+  await using bed = await openOwnBed(server());
   await using ledger = await bed.openLedger();
   const validBefore = BigInt((await bed.chainTime()) + 600);
   const [unpaid, paid] = [

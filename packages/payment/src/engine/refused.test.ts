@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { type FaultPoints, noFaults } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
 import { devRpc, MULTICALL3_ADDRESS } from "@turnpike/localnet";
@@ -7,6 +7,7 @@ import { eventually, virtualClock } from "@turnpike/testkit";
 import { parseTransaction } from "viem";
 import {
   ANSWER,
+  AT_ONCE,
   type Bed,
   claim,
   countingBackOff,
@@ -19,17 +20,13 @@ import {
   timeLimit,
   untilState,
 } from "../../test/engine-fixtures.ts";
-import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
+import { testServer } from "../../test/ledger-fixtures.ts";
 import type { EvmRpc } from "../evm/rpc.ts";
 import { createLedgerOperator } from "../ledger/operator.ts";
 import type { PaymentRecord } from "../types.ts";
 import { createEngine } from "./engine.ts";
 
-let server: TestServer;
-before(async () => {
-  server = await startTestServer();
-});
-after(() => server?.[Symbol.asyncDispose]());
+const server = testServer();
 
 interface Sent {
   readonly to: string;
@@ -59,8 +56,7 @@ function refusing(bed: Bed, refuses: (sent: Sent) => boolean, message = "exceeds
 
 const isShared = ({ to }: Pick<Sent, "to">): boolean => to === MULTICALL3_ADDRESS.toLowerCase();
 const REFUSED = `settlement transactions refused (${NETWORK})`;
-/** Of an engine whose clock the test owns: such a clock does not end a batch's window by itself. */
-const OPTIONS = { batchWindowMs: 0, maxQueueMs: 1_000_000_000, bumpAfterMs: 1_000_000_000, cancelAfterMs: 20_000 };
+const OPTIONS = { ...AT_ONCE, cancelAfterMs: 20_000 };
 
 /** Calls `count` when a node's answer to a transaction has had its effect. */
 const countBroadcasts = (count: () => void): FaultPoints => ({
@@ -74,7 +70,7 @@ const nonceOf = async (bed: Bed, key: Uint8Array): Promise<number> =>
   Number(await devRpc(bed.anvil.url, "eth_getTransactionCount", [privateKeyToAddress(key), "latest"]));
 
 test("a shared transaction that nodes refuse for good is cancelled, and its payments settle by themselves", async () => {
-  await using bed = await openOwnBed(server);
+  await using bed = await openOwnBed(server());
   await using ledger = await bed.openLedger();
   const key = await bed.relayerKey();
   const clock = virtualClock();
@@ -274,7 +270,7 @@ test("a payment whose transaction was refused is sent with nothing behind it unt
 });
 
 test("a transaction that is refused until its payments' windows close is cancelled, and the key goes on", async () => {
-  await using bed = await openOwnBed(server);
+  await using bed = await openOwnBed(server());
   await using ledger = await bed.openLedger();
   const key = await bed.relayerKey();
   const clock = virtualClock();
@@ -306,7 +302,7 @@ test("a transaction that is refused until its payments' windows close is cancell
 });
 
 test("a cancellation that was journaled and not sent is sent by the next process, and its payment settles", async () => {
-  await using bed = await openOwnBed(server);
+  await using bed = await openOwnBed(server());
   const key = await bed.relayerKey();
   const ledger = await bed.openLedger();
   const clock = virtualClock();
@@ -344,7 +340,7 @@ test("a cancellation that was journaled and not sent is sent by the next process
 });
 
 test("a transaction is cancelled when an operator asks for it, and its payment settles by another", async () => {
-  await using bed = await openOwnBed(server, { noMining: true });
+  await using bed = await openOwnBed(server(), { noMining: true });
   await using ledger = await bed.openLedger();
   const key = await bed.relayerKey();
   await using engine = await createEngine(bed.options([key]), bed.modules(ledger));
@@ -364,7 +360,7 @@ test("a transaction is cancelled when an operator asks for it, and its payment s
 });
 
 test("a cancellation that came too late is not sent when a re-organisation takes the settlement away", async () => {
-  await using bed = await openOwnBed(server, { noMining: true });
+  await using bed = await openOwnBed(server(), { noMining: true });
   await using ledger = await bed.openLedger();
   const key = await bed.relayerKey();
   await devRpc(bed.anvil.url, "anvil_mine", ["0x5"]);

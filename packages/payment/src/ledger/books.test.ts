@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { isAppError, type SettlementId } from "@turnpike/base";
 import fc from "fast-check";
 import {
@@ -15,18 +15,13 @@ import {
   openLedger,
   PATIENT,
   sql,
-  startTestServer,
-  type TestServer,
+  testServer,
 } from "../../test/ledger-fixtures.ts";
 import type { RelayerLease } from "../ledger-types.ts";
 import type { PaymentKey, PaymentState } from "../types.ts";
 import { auditBooks } from "./audit.ts";
 
-let server: TestServer;
-before(async () => {
-  server = await startTestServer();
-});
-after(() => server?.[Symbol.asyncDispose]());
+const server = testServer();
 
 const SLOTS = 4;
 const BALANCE = 12_000n;
@@ -75,7 +70,7 @@ const ENTERED_FROM: Readonly<
 };
 
 test("after any sequence of calls the books are those of the model, and the events sum to them", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using ledger = await openLedger(url);
   const lease: RelayerLease = await leased(ledger);
   let nonce = 0;
@@ -178,7 +173,7 @@ test("after any sequence of calls the books are those of the model, and the even
 });
 
 test("the audit finds what does not sum", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using ledger = await openLedger(url);
   const result = await ledger.claim(newClaim());
   assert.ok(result.kind === "claimed");
@@ -205,7 +200,7 @@ test("the audit finds what does not sum", async () => {
 });
 
 test("books of several assets are apart", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using ledger = await openLedger(url);
   assert.deepEqual(await ledger.books(), []);
   const assets = [newPayer(), newPayer()];

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { isAppError, type SettlementId } from "@turnpike/base";
 import { eventually } from "@turnpike/testkit";
 import {
@@ -15,22 +15,17 @@ import {
   newPayer,
   openLedger,
   sql,
-  startTestServer,
-  type TestServer,
+  testServer,
 } from "../../test/ledger-fixtures.ts";
 import type { ClaimResult } from "../ledger-types.ts";
 
-let server: TestServer;
-before(async () => {
-  server = await startTestServer();
-});
-after(() => server?.[Symbol.asyncDispose]());
+const server = testServer();
 
 const count = (results: readonly ClaimResult[], kind: ClaimResult["kind"]): number =>
   results.filter((result) => result.kind === kind).length;
 
 test("a payment reads back as it was claimed", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const claim = newClaim({
     value: 2n ** 256n - 1n,
     balance: 2n ** 256n - 1n,
@@ -59,14 +54,14 @@ test("a payment reads back as it was claimed", async () => {
 });
 
 test("ids cannot be guessed", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const ids = await Promise.all(Array.from({ length: 50 }, () => claimed(ledger)));
   assert.equal(new Set(ids).size, 50);
   for (const id of ids) assert.match(id, /^stl_[A-Za-z0-9_-]{27}$/);
 });
 
 test("of 10 copies of one claim at once exactly one is claimed", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using one = await openLedger(url);
   await using two = await openLedger(url);
   const claim = newClaim({ identifier: "same" });
@@ -75,7 +70,7 @@ test("of 10 copies of one claim at once exactly one is claimed", async () => {
 });
 
 test("a balance for 1 and 10 fresh nonces: 1 claimed, 9 insufficient", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using one = await openLedger(url);
   await using two = await openLedger(url);
   const from = newPayer();
@@ -88,7 +83,7 @@ test("a balance for 1 and 10 fresh nonces: 1 claimed, 9 insufficient", async () 
 });
 
 test("200 random claims from two ledgers never reserve more than a balance", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using one = await openLedger(url);
   await using two = await openLedger(url);
   const payers = Array.from({ length: 5 }, newPayer);
@@ -118,7 +113,7 @@ test("200 random claims from two ledgers never reserve more than a balance", asy
 });
 
 test("claims that share a statement each get their own result", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const taken = newClaim();
   assert.equal((await ledger.claim(taken)).kind, "claimed");
   const wanted = [
@@ -145,7 +140,7 @@ test("claims that share a statement each get their own result", async () => {
 });
 
 test("what counts as in flight", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const from = newPayer();
   const tryAt = async (balanceBlock: bigint): Promise<ClaimResult["kind"] | "unsettled"> => {
     const result = await ledger.claim(newClaim({ key: newKey(from), balance: 5_000n, balanceBlock }));
@@ -175,7 +170,7 @@ test("what counts as in flight", async () => {
 });
 
 test("a released payment may be claimed anew, with other terms and another id", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const first = newClaim();
   const old = await claimed(ledger, first);
   assert.equal(await ledger.release(old, "SERVICE_UNAVAILABLE"), true);
@@ -200,7 +195,7 @@ test("a released payment may be claimed anew, with other terms and another id", 
 });
 
 test("a payment identifier is bound to its payment until that is released", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const from = newPayer();
   const first = newClaim({ key: newKey(from), identifier: "order" });
   const id = await claimed(ledger, first);
@@ -219,7 +214,7 @@ test("a payment identifier is bound to its payment until that is released", asyn
 
 test("attack: a payment that failed binds its identifier no more, and late evidence for it is still taken", async () => {
   for (const end of ["failed", "disputed"] as const) {
-    await using ledger = await newLedger(server);
+    await using ledger = await newLedger(server());
     const from = newPayer();
     const id = await claimed(ledger, { key: newKey(from), identifier: "order" });
     await ledger.journalSubmission(id, newAnswer());
@@ -237,7 +232,7 @@ test("attack: a payment that failed binds its identifier no more, and late evide
 });
 
 test("one identifier for 10 nonces at once: one is claimed", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using one = await openLedger(url);
   await using two = await openLedger(url);
   const from = newPayer();
@@ -252,7 +247,7 @@ test("one identifier for 10 nonces at once: one is claimed", async () => {
 });
 
 test("a claim whose outcome its caller never learns is released", async (context) => {
-  const url = await server.database();
+  const url = await server().database();
   const claim = newClaim();
   context.mock.timers.enable({ apis: ["setTimeout"] });
   await using ledger = await openLedger(

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { AppError, isAppError, type SettlementId } from "@turnpike/base";
 import { eventually } from "@turnpike/testkit";
 import {
@@ -16,16 +16,11 @@ import {
   openLedger,
   RELAYER,
   sql,
-  startTestServer,
-  type TestServer,
+  testServer,
 } from "../../test/ledger-fixtures.ts";
 import type { Ledger } from "../ledger-types.ts";
 
-let server: TestServer;
-before(async () => {
-  server = await startTestServer();
-});
-after(() => server?.[Symbol.asyncDispose]());
+const server = testServer();
 
 /** A ledger that does not renew by itself: its process stalls. */
 const openStalled = (url: string): Promise<Ledger> => openLedger(url, { heartbeatMs: 3_600_000 });
@@ -44,7 +39,7 @@ const fencedWith = (detail: Readonly<Record<string, unknown>>) => (error: unknow
 };
 
 test("claims of a dead process are released, those of living ones are not", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using living = await openLiving(url);
   await using stalled = await openStalled(url);
   const key = newKey();
@@ -66,7 +61,7 @@ test("claims of a dead process are released, those of living ones are not", asyn
 });
 
 test("a claim of a gone process is released", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using ledger = await openLedger(url);
   const id = await claimed(ledger);
   await sql(url, "delete from holders");
@@ -75,7 +70,7 @@ test("a claim of a gone process is released", async () => {
 });
 
 test("more orphans than one page are released in one call", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using ledger = await openLedger(url);
   await sql(
     url,
@@ -88,7 +83,7 @@ test("more orphans than one page are released in one call", async () => {
 });
 
 test("a process that stops frees its claims and leases at once", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using next = await openLedger(url);
   let id: SettlementId;
   {
@@ -102,7 +97,7 @@ test("a process that stops frees its claims and leases at once", async () => {
 });
 
 test("a stale holder can neither journal nor replace, and learns that its lease is lost", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using stalled = await openStalled(url);
   await using next = await openLiving(url);
   const old = await leased(stalled);
@@ -135,7 +130,7 @@ test("a stale holder can neither journal nor replace, and learns that its lease 
 });
 
 test("a holder is renewed on a timer", async (context) => {
-  const url = await server.database();
+  const url = await server().database();
   context.mock.timers.enable({ apis: ["setTimeout"] });
   await using ledger = await openLedger(url, { heartbeatMs: 30_000 });
   const expiry = async () => (await sql<{ at: string }>(url, "select expires_at::text as at from holders"))[0]?.at;
@@ -152,7 +147,7 @@ test("a holder is renewed on a timer", async (context) => {
 });
 
 test("one lost claim refuses the whole batch and names it", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const lease = await leased(ledger);
   const [good, lost] = [await claimed(ledger), await claimed(ledger)];
   await ledger.release(lost, "SERVICE_UNAVAILABLE");
@@ -167,7 +162,7 @@ test("one lost claim refuses the whole batch and names it", async () => {
 });
 
 test("nonces are contiguous, and a journal that is repeated is the same", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const lease = await leased(ledger);
   const ids = [await claimed(ledger), await claimed(ledger)] as const;
   const transaction = newTransaction();
@@ -196,7 +191,7 @@ test("nonces are contiguous, and a journal that is repeated is the same", async 
 });
 
 test("two processes that race for one lease leave no gap and no nonce twice", async () => {
-  const url = await server.database();
+  const url = await server().database();
   const work = async (): Promise<number> => {
     await using ledger = await openLedger(url);
     let done = 0;
@@ -229,7 +224,7 @@ test("two processes that race for one lease leave no gap and no nonce twice", as
 });
 
 test("an orphan's release and its journal cannot both happen", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using other = await openLiving(url);
   for (let round = 0; round < 8; round++) {
     await using stalled = await openStalled(url);
@@ -250,7 +245,7 @@ test("an orphan's release and its journal cannot both happen", async () => {
 });
 
 test("a transaction that cancels a batch is one of it, and none of its payments", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const lease = await leased(ledger);
   const id = await claimed(ledger);
   const original = newTransaction();
@@ -265,7 +260,7 @@ test("a transaction that cancels a batch is one of it, and none of its payments"
 });
 
 test("replacements and closing of a batch", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const lease = await leased(ledger);
   const ids = [await claimed(ledger), await claimed(ledger)] as const;
   const [original, replacement] = [newTransaction(), newTransaction()];
@@ -302,7 +297,7 @@ test("replacements and closing of a batch", async () => {
 });
 
 test("a batch of 100 keeps each answer with its payment", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const lease = await leased(ledger);
   const ids = await Promise.all(Array.from({ length: 100 }, () => claimed(ledger)));
   const items = ids.map((id, i) => ({
@@ -321,7 +316,7 @@ test("a batch of 100 keeps each answer with its payment", async () => {
 });
 
 test("a journal that fails after its claim check leaves nothing behind", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using ledger = await openLedger(url);
   const lease = await leased(ledger);
   const id = await claimed(ledger);

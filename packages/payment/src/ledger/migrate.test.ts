@@ -1,18 +1,14 @@
 import assert from "node:assert/strict";
 import { readdir } from "node:fs/promises";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { isAppError } from "@turnpike/base";
-import { claimed, openLedger, PATIENT, sql, startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
+import { claimed, openLedger, PATIENT, sql, testServer } from "../../test/ledger-fixtures.ts";
 import { migrate } from "./migrate.ts";
 
-let server: TestServer;
-before(async () => {
-  server = await startTestServer();
-});
-after(() => server?.[Symbol.asyncDispose]());
+const server = testServer();
 
 let made = 0;
-const emptyDatabase = (): Promise<string> => server.postgres.createDatabase(`empty_${made++}`);
+const emptyDatabase = (): Promise<string> => server().postgres.createDatabase(`empty_${made++}`);
 const schemaError = (error: unknown): boolean => isAppError(error, "LEDGER_SCHEMA");
 
 test("migrations are applied once, in order, to a schema of any plain name", async () => {

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import type { Address } from "@turnpike/base";
 import {
   claimed,
@@ -12,19 +12,14 @@ import {
   newTransaction,
   openLedger,
   RELAYER,
-  startTestServer,
-  type TestServer,
+  testServer,
 } from "../../test/ledger-fixtures.ts";
 import { createLedgerOperator } from "./operator.ts";
 
-let server: TestServer;
-before(async () => {
-  server = await startTestServer();
-});
-after(() => server?.[Symbol.asyncDispose]());
+const server = testServer();
 
 test("open transactions are listed with key, nonce and payments, and a cancellation is asked for", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using ledger = await openLedger(url);
   const operator = createLedgerOperator(url);
   assert.deepEqual(await operator.openTransactions(10), []);
@@ -58,7 +53,7 @@ test("open transactions are listed with key, nonce and payments, and a cancellat
 });
 
 test("a payment that was sent as often as may be is sent again when an operator says so", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using ledger = await openLedger(url);
   const operator = createLedgerOperator(url);
   const lease = await leased(ledger);
@@ -74,7 +69,7 @@ test("a payment that was sent as often as may be is sent again when an operator 
 });
 
 test("a claim that an operator releases can be neither signed nor submitted by whoever works on it", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using ledger = await openLedger(url);
   const operator = createLedgerOperator(url);
   const lease = await leased(ledger);
@@ -88,7 +83,7 @@ test("a claim that an operator releases can be neither signed nor submitted by w
 });
 
 test("a blocked payer claims nothing until its time is over; what it had claimed stands", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using ledger = await openLedger(url);
   const operator = createLedgerOperator(url);
   const key = newKey();

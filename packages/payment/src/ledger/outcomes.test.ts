@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { isAppError, type SettlementId } from "@turnpike/base";
 import {
   claimed,
@@ -15,21 +15,16 @@ import {
   openLedger,
   PATIENT,
   sql,
-  startTestServer,
-  type TestServer,
+  testServer,
 } from "../../test/ledger-fixtures.ts";
 import { auditBooks } from "./audit.ts";
 
-let server: TestServer;
-before(async () => {
-  server = await startTestServer();
-});
-after(() => server?.[Symbol.asyncDispose]());
+const server = testServer();
 
 const illegal = (error: unknown): boolean => isAppError(error, "INTERNAL") && error.detail.sqlState === "TP001";
 
 test("a payment from its claim to its end, and back when its block goes", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const id = await claimed(ledger);
   await ledger.journalSubmission(id, newAnswer("sold"));
   assert.deepEqual(
@@ -60,7 +55,7 @@ test("a payment from its claim to its end, and back when its block goes", async 
 });
 
 test("many payments are settled in one transaction, as one by one", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using ledger = await openLedger(url);
   const lease = await leased(ledger);
   const ids = await Promise.all(Array.from({ length: 5 }, () => claimed(ledger)));
@@ -86,7 +81,7 @@ test("many payments are settled in one transaction, as one by one", async () => 
 });
 
 test("one payment that cannot be settled stops all of its call; one that is unknown is named", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const [good, released] = [await claimed(ledger), await claimed(ledger)];
   await ledger.journalSubmission(good, newAnswer("sold"));
   assert.equal(await ledger.release(released, "SERVICE_UNAVAILABLE"), true);
@@ -103,7 +98,7 @@ test("one payment that cannot be settled stops all of its call; one that is unkn
 });
 
 test("payments are listed by state, newest first and bounded", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const ids = [await claimed(ledger), await claimed(ledger), await claimed(ledger), await claimed(ledger)] as const;
   for (const id of ids.slice(0, 3)) await ledger.release(id, "SERVICE_UNAVAILABLE");
   const evidence = newEvidence(130n);
@@ -118,7 +113,7 @@ test("payments are listed by state, newest first and bounded", async () => {
 });
 
 test("a failed payment keeps its reason, and settles when evidence comes late", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const lease = await leased(ledger);
   const [late, owed] = [await claimed(ledger), await claimed(ledger)];
   await journaled(ledger, lease, 0, [late, owed]);
@@ -139,7 +134,7 @@ test("a failed payment keeps its reason, and settles when evidence comes late", 
 });
 
 test("who did not see the evidence cannot take a settlement away", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const id = await claimed(ledger);
   await ledger.journalSubmission(id, newAnswer("sold"));
   const evidence = newEvidence(120n);
@@ -150,7 +145,7 @@ test("who did not see the evidence cannot take a settlement away", async () => {
 });
 
 test("what was settled once and fails after a re-organisation is in dispute: its answer was given out", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const id = await claimed(ledger);
   await ledger.journalSubmission(id, newAnswer("sold"));
   await ledger.settled(id, newEvidence(120n));
@@ -162,7 +157,7 @@ test("what was settled once and fails after a re-organisation is in dispute: its
 });
 
 test("a change that is not allowed is refused by the database, and changes nothing", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const id = await claimed(ledger);
   await assert.rejects(ledger.settled(id, newEvidence()), illegal);
   await assert.rejects(ledger.failed(id, "INTERNAL"), illegal);
@@ -178,7 +173,7 @@ test("a change that is not allowed is refused by the database, and changes nothi
 });
 
 test("the database refuses what an operator types", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using ledger = await openLedger(url);
   const id = await claimed(ledger);
   const other = await claimed(ledger);
@@ -209,7 +204,7 @@ test("the database refuses what an operator types", async () => {
 });
 
 test("every change of state is one event", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using ledger = await openLedger(url);
   const key = newKey();
   await ledger.release(await claimed(ledger, { key }), "SERVICE_UNAVAILABLE");
@@ -246,7 +241,7 @@ test("every change of state is one event", async () => {
 });
 
 test("one log is evidence for one payment", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const ids = [await claimed(ledger), await claimed(ledger)] as const;
   for (const id of ids) await ledger.journalSubmission(id, newAnswer());
   const evidence = newEvidence();
@@ -259,7 +254,7 @@ test("one log is evidence for one payment", async () => {
 });
 
 test("what only a reconciler ends: a batch that was mined in vain, and windows that are closed", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const lease = await leased(ledger);
   const [inVain, waiting, closed, settled] = [
     await claimed(ledger, { validBefore: 900n }),
@@ -304,7 +299,7 @@ test("what only a reconciler ends: a batch that was mined in vain, and windows t
 });
 
 test("open batches of keys that nobody holds", async () => {
-  const url = await server.database();
+  const url = await server().database();
   const id = await (async () => {
     await using ledger = await openLedger(url);
     const one = await claimed(ledger);
@@ -321,7 +316,7 @@ test("open batches of keys that nobody holds", async () => {
 });
 
 test("what is to be looked at again: not final, not swept", async () => {
-  await using ledger = await newLedger(server);
+  await using ledger = await newLedger(server());
   const lease = await leased(ledger);
   const ids = await Promise.all(Array.from({ length: 4 }, () => claimed(ledger, { validBefore: 500n })));
   const [early, late, failed, released] = ids as [SettlementId, SettlementId, SettlementId, SettlementId];
@@ -356,7 +351,7 @@ test("what is to be looked at again: not final, not swept", async () => {
 });
 
 test("answers are kept for their retention after the settlement, and not deleted before it", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using ledger = await openLedger(url, { answerRetentionSeconds: 10_000 });
   const lease = await leased(ledger);
   const [settled, waiting, failed] = [await claimed(ledger), await claimed(ledger), await claimed(ledger)];
@@ -400,7 +395,7 @@ test("answers are kept for their retention after the settlement, and not deleted
 });
 
 test("the grants of docs/operate/ledger.md are enough for a gateway, and too few to bend the rules", async () => {
-  const url = await server.database();
+  const url = await server().database();
   // Roles are of the whole server, which other files may use.
   const role = `gateway_${randomBytes(6).toString("hex")}`;
   await using cleanup = new AsyncDisposableStack();

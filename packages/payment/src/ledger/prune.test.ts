@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import type { SettlementId } from "@turnpike/base";
 import {
   claimed,
@@ -11,17 +11,12 @@ import {
   openLedger,
   PATIENT,
   sql,
-  startTestServer,
-  type TestServer,
+  testServer,
 } from "../../test/ledger-fixtures.ts";
 import type { Ledger } from "../ledger-types.ts";
 import { auditBooks } from "./audit.ts";
 
-let server: TestServer;
-before(async () => {
-  server = await startTestServer();
-});
-after(() => server?.[Symbol.asyncDispose]());
+const server = testServer();
 
 /** A released claim that the sweep has found unused. */
 async function unused(ledger: Ledger, isKept = false): Promise<SettlementId> {
@@ -49,7 +44,7 @@ const counts = async (url: string): Promise<Readonly<Record<string, number>>> =>
 };
 
 test("released claims that were never used go after their retention, whole; what money depends on stays", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using ledger = await openLedger(url, { releasedRetentionSeconds: 10_000 });
   const lease = await leased(ledger);
   const key = newKey();
@@ -90,7 +85,7 @@ test("released claims that were never used go after their retention, whole; what
 });
 
 test("a flood of unpaid calls leaves nothing behind", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using ledger = await openLedger(url, { releasedRetentionSeconds: 0 });
   const flood = await Promise.all(Array.from({ length: 1_200 }, () => claimed(ledger)));
   await Promise.all(flood.map((id) => ledger.release(id, "DEADLINE_EXCEEDED")));
@@ -104,7 +99,7 @@ test("a flood of unpaid calls leaves nothing behind", async () => {
 });
 
 test("the database refuses every other deletion", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using ledger = await openLedger(url);
   const lease = await leased(ledger);
   const key = newKey();

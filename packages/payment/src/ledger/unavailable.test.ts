@@ -4,29 +4,17 @@ import { chmod, mkdtemp, rm } from "node:fs/promises";
 import { connect, createServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { AppError, isAppError, noFaults, noMetrics, type SettlementId, silentLog } from "@turnpike/base";
 import { startPostgres } from "@turnpike/localnet";
 import { eventually } from "@turnpike/testkit";
 import pg from "pg";
-import {
-  claimed,
-  newClaim,
-  openLedger,
-  PATIENT,
-  sql,
-  startTestServer,
-  type TestServer,
-} from "../../test/ledger-fixtures.ts";
+import { claimed, newClaim, openLedger, PATIENT, sql, testServer } from "../../test/ledger-fixtures.ts";
 import type { Ledger } from "../ledger-types.ts";
 import { createLedger, type LedgerOptions } from "./ledger.ts";
 import { migrate } from "./migrate.ts";
 
-let server: TestServer;
-before(async () => {
-  server = await startTestServer();
-});
-after(() => server?.[Symbol.asyncDispose]());
+const server = testServer();
 
 const unavailable = (unknown?: boolean) => (error: unknown) => {
   assert.ok(isAppError(error, "LEDGER_UNAVAILABLE"), String(error));
@@ -49,7 +37,7 @@ test("the error of a start without a database names host, port and cause, and no
     const message = `getaddrinfo ENOTFOUND ${host}`;
     process.nextTick(done, Object.assign(new Error(message), { code: "ENOTFOUND", hostname: host }));
   });
-  const good = new URL(await server.database());
+  const good = new URL(await server().database());
   const cases: readonly [(url: URL) => void, RegExp][] = [
     [(url) => (url.port = "1"), /at 127\.0\.0\.1:1 cannot be reached: nothing listens there/],
     [(url) => (url.hostname = "db.invalid"), /at db\.invalid:\d+ cannot be reached: no machine has this name/],
@@ -142,9 +130,9 @@ test("a database that is not there", async () => {
   const open = (url: string) => openLedger(url);
   await assert.rejects(open("postgres://u:p@127.0.0.1:1/none"), unavailableAtOnce);
   await assert.rejects(migrate("postgres://u:p@127.0.0.1:1/none"), unavailableAtOnce);
-  const wrongDatabase = server.postgres.url.replace(/\/[^/]*$/, "/nowhere");
+  const wrongDatabase = server().postgres.url.replace(/\/[^/]*$/, "/nowhere");
   await assert.rejects(open(wrongDatabase), unavailableAtOnce);
-  await assert.rejects(open(server.postgres.url.replace(/:[^:@]+@/, ":wrong@")), unavailableAtOnce);
+  await assert.rejects(open(server().postgres.url.replace(/:[^:@]+@/, ":wrong@")), unavailableAtOnce);
 });
 
 test("a database that ends: every call says so at once, and it works again after", async () => {
@@ -177,7 +165,7 @@ test("a database that ends: every call says so at once, and it works again after
 });
 
 test("connections that are cut are replaced", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using ledger = await openLedger(url);
   await Promise.all(Array.from({ length: 5 }, () => claimed(ledger)));
   const name = new URL(url).pathname.slice(1);
@@ -192,7 +180,7 @@ test("connections that are cut are replaced", async () => {
 });
 
 test("a commit whose answer is lost is unknown, and can be read again", async (context) => {
-  const url = await server.database();
+  const url = await server().database();
   await using wire = await openWire(url);
   context.mock.timers.enable({ apis: ["setTimeout"] });
   await using ledger = await openLedger(wire.url, { silenceMarginMs: 500, heartbeatMs: 3_600_000 });
@@ -212,7 +200,7 @@ test("a commit whose answer is lost is unknown, and can be read again", async (c
 });
 
 test("a connection that is cut in a commit is unknown", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using wire = await openWire(url);
   await using ledger = await openLedger(wire.url, { heartbeatMs: 3_600_000 });
   await claimed(ledger);
@@ -224,7 +212,7 @@ test("a connection that is cut in a commit is unknown", async () => {
 });
 
 test("a statement that waits too long is ended by the database, and nothing of it stays", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using ledger = await openHasty(url, { statementTimeoutMs: 200, silenceMarginMs: 60_000 });
   const id = await claimedHastily(ledger);
   // Until the test ends it, so that its lock outlives the statement's time however slow the machine is.
@@ -239,7 +227,7 @@ test("a statement that waits too long is ended by the database, and nothing of i
 });
 
 test("more waiting calls than the limit are refused at once", async () => {
-  const url = await server.database();
+  const url = await server().database();
   await using ledger = await openLedger(url, { poolSize: 1, queueLimit: 3 });
   const results = await Promise.allSettled(Array.from({ length: 8 }, () => ledger.claim(newClaim())));
   const refused = results.filter((result) => result.status === "rejected");
@@ -249,7 +237,7 @@ test("more waiting calls than the limit are refused at once", async () => {
 });
 
 test("a URL that turns durable commits off is refused", async () => {
-  const url = await server.database();
+  const url = await server().database();
   const options = encodeURIComponent("-c synchronous_commit=off");
   await assert.rejects(openLedger(`${url}?options=${options}`), (error) => isAppError(error, "CONFIG_INVALID"));
   // the server's own default is off here: the ledger asks for more
@@ -260,7 +248,7 @@ test("a URL that turns durable commits off is refused", async () => {
 });
 
 test("the end of a ledger does not wait for a sum", async () => {
-  const url = await server.database();
+  const url = await server().database();
   // Its last statement waits for the lock as well, as long as a renewal may take: the heartbeat, or half a second.
   const ledger = await openHasty(url, { heartbeatMs: 500 });
   const locker = new pg.Client({ connectionString: url, options: "-c search_path=ledger" });
