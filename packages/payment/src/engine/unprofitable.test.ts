@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { after, before, test } from "node:test";
+import { test } from "node:test";
 import { decimalToUnits, type Labels, type MetricSpec, noFaults, noMetrics } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
 import { devRpc, USDC_ADDRESS } from "@turnpike/localnet";
@@ -15,7 +15,7 @@ import {
   timeLimit,
   untilState,
 } from "../../test/engine-fixtures.ts";
-import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
+import { testServer } from "../../test/ledger-fixtures.ts";
 import type { Ledger } from "../ledger-types.ts";
 import type { Sale, Settler } from "../settler.ts";
 import type { PaymentRecord } from "../types.ts";
@@ -24,11 +24,7 @@ import { gasPerPaymentGauge, unprofitableTotal } from "./metrics.ts";
 import type { EngineNetwork } from "./options.ts";
 import { PRICE_DECIMALS, type WhenUnprofitable } from "./profit.ts";
 
-let server: TestServer;
-before(async () => {
-  server = await startTestServer();
-});
-after(() => server?.[Symbol.asyncDispose]());
+const server = testServer();
 
 /** At $2,000 a coin: a payment of half a cent pays for a transaction of its own. */
 const CHEAP = 10_000_000n;
@@ -52,7 +48,7 @@ interface Rig extends AsyncDisposable {
 
 async function openRig(rule: WhenUnprofitable, change: Partial<EngineNetwork> = {}, baseFee = CHEAP): Promise<Rig> {
   await using owned = new AsyncDisposableStack();
-  const bed = owned.use(await openOwnBed(server));
+  const bed = owned.use(await openOwnBed(server()));
   const ledger = owned.use(await bed.openLedger());
   const key = await bed.relayerKey();
   const clock = virtualClock();
