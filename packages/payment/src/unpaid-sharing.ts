@@ -28,8 +28,8 @@ const MAX_KEY = 128;
 const MAX_TOKENS = 10_000;
 
 /**
- * Sends what each limit spent and earned once a second, over a bus that may lose messages: then others let a client have
- * more than they should, and never refuse one that pays. Each machine has its whole limits, and the changes of all.
+ * Sends what each limit spent and earned once a second. The bus may lose messages: the others then let a client have more
+ * than they should, or less until its tokens come back by time. Each machine has its whole limits, and the changes of all.
  */
 export function createUnpaidSharing(opts: UnpaidSharingOptions, modules: { readonly bus: Bus }): UnpaidSharing {
   const { bus } = modules;

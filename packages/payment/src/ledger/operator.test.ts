@@ -18,7 +18,7 @@ import { createLedgerOperator } from "./operator.ts";
 
 const server = testServer();
 
-test("open transactions are listed with key, nonce and payments, and a cancellation is asked for", async () => {
+test("open transactions are listed with key, nonce and payments, and an operator can request a cancellation", async () => {
   const url = await server().database();
   await using ledger = await openLedger(url);
   const operator = createLedgerOperator(url);
@@ -52,7 +52,7 @@ test("open transactions are listed with key, nonce and payments, and a cancellat
   assert.equal((await operator.openTransactions(10))[0]?.cancellation, "sent");
 });
 
-test("a payment that was sent as often as may be is sent again when an operator says so", async () => {
+test("a payment that has used up its batches is sent again after an operator resets them", async () => {
   const url = await server().database();
   await using ledger = await openLedger(url);
   const operator = createLedgerOperator(url);
@@ -68,7 +68,7 @@ test("a payment that was sent as often as may be is sent again when an operator 
   await journaled(ledger, lease, 4, [id]);
 });
 
-test("a claim that an operator releases can be neither signed nor submitted by whoever works on it", async () => {
+test("a claim that an operator releases can no longer be signed or submitted", async () => {
   const url = await server().database();
   await using ledger = await openLedger(url);
   const operator = createLedgerOperator(url);
@@ -82,7 +82,7 @@ test("a claim that an operator releases can be neither signed nor submitted by w
   assert.equal(await operator.release(other), false, "what is signed can only be settled");
 });
 
-test("a blocked payer claims nothing until its time is over; what it had claimed stands", async () => {
+test("a blocked payer can claim nothing until the block ends; its earlier claims stay", async () => {
   const url = await server().database();
   await using ledger = await openLedger(url);
   const operator = createLedgerOperator(url);
