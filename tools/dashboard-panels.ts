@@ -294,6 +294,15 @@ const RELAY: Dashboard = {
       ],
     },
     {
+      title: "Sessions of the chain",
+      panels: [
+        level("Sessions in use", "turnpike_relay_sessions", "service"),
+        rate("Sessions asked of the chain", "turnpike_relay_session_loads_total", "service, result"),
+        quantiles("Blocks of a session before it was in use", "turnpike_relay_session_age_blocks", "short"),
+        rate("Signed relays by purpose and result", "turnpike_relay_signed_total", "service, purpose, result"),
+      ],
+    },
+    {
       title: "Subscriptions",
       panels: [
         level("WebSockets to suppliers", "turnpike_relay_upstream_websockets", "service"),

@@ -146,7 +146,7 @@ test("every key that a page names is in the schema, at that path", () => {
   assert.ok(isKey("gateway.metrics.port") && isKey("payment.networks[0].asset") && isKey("suppliers.eth.endpoints"));
   assert.ok(!isKey("gateway.asset") && !isKey("payment.port") && !isKey("port"));
   const roots = Object.keys(schema.properties ?? {}).join("|");
-  const key = new RegExp(`\`((?:${roots})\\.[a-zA-Z][\\w.<>[\\]-]*)(?:: [^\`]*)?\``, "g");
+  const key = new RegExp(`\`((?:${roots})\\.(?!ya?ml\`)[a-zA-Z][\\w.<>[\\]-]*)(?:: [^\`]*)?\``, "g");
   const missing = pages.flatMap((page) =>
     [...read(page).matchAll(key)]
       .map(([, path = ""]) => path)

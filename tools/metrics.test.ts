@@ -109,7 +109,7 @@ suite("metrics", () => {
     for (const { name, kind, help, labels = [] } of declared) {
       assert.match(name, /^turnpike_[a-z0-9]+(_[a-z0-9]+)*$/);
       assert.equal(name.endsWith("_total"), kind === "counter", `${name} is a ${kind}`);
-      if (kind === "histogram") assert.match(name, /_(seconds|bytes|payments)$/);
+      if (kind === "histogram") assert.match(name, /_(seconds|bytes|payments|blocks)$/);
       assert.doesNotMatch(name, /_(ms|millis|milliseconds|kb|mb|count|sum|bucket)$/);
       assert.ok(help.length > 10, name);
       assert.equal(new Set(labels).size, labels.length, name);

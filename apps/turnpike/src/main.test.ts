@@ -144,6 +144,9 @@ suite("the command", () => {
       "turnpike search",
       "search index",
       "search status",
+      "supplier start",
+      "supplier status",
+      "supplier check",
     ]);
     for (const command of all) {
       assert.ok(command.description().length > 20, command.name());

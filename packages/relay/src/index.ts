@@ -42,7 +42,6 @@ export {
   type SharedHeight,
   type SharedQuality,
 } from "./quality/gossip.ts";
-export { SESSION_METRICS } from "./session/metrics.ts";
 export { SessionSource, type SessionSourceModules, type SessionSourceOptions } from "./session/session-source.ts";
 export {
   SessionSuppliers,

@@ -1,5 +1,6 @@
 import type { MetricSpec } from "@turnpike/base";
 import { CACHE_METRICS } from "./cache/metrics.ts";
+import { SESSION_METRICS } from "./session/metrics.ts";
 import { SUBSCRIPTION_METRICS } from "./subscriptions/metrics.ts";
 
 /** Attempts at suppliers. `outcome`: good, error (an error that is an answer) or bad; `blame` is `none` unless bad. */
@@ -105,5 +106,6 @@ export const RELAY_METRICS: readonly MetricSpec[] = [
   CROSS_CHECKS,
   LOG_PARTS,
   ...CACHE_METRICS,
+  ...SESSION_METRICS,
   ...SUBSCRIPTION_METRICS,
 ];

@@ -4,8 +4,8 @@ export { acceptsConnections, killProgram } from "./programs.ts";
 export { openRaw, type RawClient, type RawResponse, readResponses, reboundStatus } from "./raw-http.ts";
 export { type Recorded, readRecorded, recordedText, startRecordedNode } from "./recorded-node.ts";
 export { startRedis, type TestRedis, withoutRedis } from "./redis.ts";
-export { jsonRpcPayload, type RelayRequestOptions, signRelayRequest } from "./relay-request.ts";
 export { type RefusingNode, startRefusingNode } from "./refusing-node.ts";
+export { jsonRpcPayload, type RelayRequestOptions, signRelayRequest } from "./relay-request.ts";
 export { sendFromNewAccount, sendMined, type TransactionReceipt } from "./send-transaction.ts";
 export {
   openTestAnvil,

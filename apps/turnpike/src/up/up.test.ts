@@ -135,7 +135,7 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
     assert.equal(await ready(up), 200);
     assert.equal((await fetch(`${up.metrics}/metrics`)).status, 200);
     assert.equal((await fetch(`${up.facilitator}/supported`)).status, 200);
-    assert.deepEqual([...up.services].sort(), ["document-digest", "eth", "search"]);
+    assert.deepEqual([...up.services].sort(), ["document-digest", "eth", "pocket", "search"]);
     assert.equal(await managed(up), 200);
     assert.equal(up.settlement.asset, USDC_ADDRESS);
     assert.equal(await devRpc(up.settlement.rpc, "eth_chainId"), "0x14a34");

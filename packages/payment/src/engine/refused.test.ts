@@ -106,7 +106,7 @@ test("a shared transaction that nodes refuse for good is cancelled, and its paym
 });
 
 test("a refused transaction is sent once more after half a second and then cancelled, and meanwhile payments wait", async () => {
-  await using bed = await openOwnBed(server);
+  await using bed = await openOwnBed(server());
   await using ledger = await bed.openLedger();
   const key = await bed.relayerKey();
   const clock = virtualClock();
@@ -146,7 +146,7 @@ test("a refused transaction is sent once more after half a second and then cance
 });
 
 test("an account that nodes refuse: others settle by themselves, it is sent once more, and it is backed off", async () => {
-  await using bed = await openOwnBed(server);
+  await using bed = await openOwnBed(server());
   await using ledger = await bed.openLedger();
   const key = await bed.relayerKey();
   const clock = virtualClock();
@@ -211,7 +211,7 @@ test("an account that nodes refuse: others settle by themselves, it is sent once
 });
 
 test("a payment whose transaction was refused is sent with nothing behind it until a node has answered", async () => {
-  await using bed = await openOwnBed(server);
+  await using bed = await openOwnBed(server());
   await using ledger = await bed.openLedger();
   const key = await bed.relayerKey();
   const clock = virtualClock();

@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { request } from "node:http";
+import { type IncomingMessage, request } from "node:http";
 import { text } from "node:stream/consumers";
 import { test } from "node:test";
 import { isDeepStrictEqual } from "node:util";
@@ -49,14 +49,15 @@ async function open(bend: FacilitatorBend = {}, trustedProxies: readonly string[
     };
     const sent = request(`${listening.url}/${path}`, { method: "POST", localAddress, headers, agent: false });
     sent.on("error", reject);
-    sent.on("response", async (response) => {
+    const read = async (response: IncomingMessage): Promise<Reply> => {
       const json: unknown = JSON.parse(await text(response));
       assert.ok(isRecord(json));
       const { code, success, isValid, errorReason, invalidReason } = json;
       const good = success === true || isValid === true ? "good" : undefined;
       const said = String(code ?? good ?? errorReason ?? invalidReason);
-      resolve({ status: response.statusCode ?? 0, said, retryAfter: response.headers["retry-after"] });
-    });
+      return { status: response.statusCode ?? 0, said, retryAfter: response.headers["retry-after"] };
+    };
+    sent.on("response", (response) => void read(response).then(resolve, reject));
     sent.end(body);
     return promise;
   };
