@@ -43,6 +43,17 @@ test("what has all words stands before what repeats one of them, whatever FTS5 t
   assert.deepEqual(order([one, all]), [1, 2]);
 });
 
+test("a title that has the words of the query side by side stands before one that has them here and there", () => {
+  const titled = (id: number, bm25: number, ordinals: readonly number[]): Candidate => ({
+    ...candidate(id, bm25, [
+      [0, 10],
+      [1, 11],
+    ]),
+    title: { hits: ordinals.map((ordinal, index) => hit(index, ordinal)), words: 12 },
+  });
+  assert.deepEqual(order([titled(1, 10, [0, 9]), titled(2, 8, [7, 8])]), [2, 1]);
+});
+
 test("words beside each other, and in the order of the query, count", () => {
   const far = candidate(1, 10, [
     [0, 10],

@@ -21,6 +21,8 @@ const WEIGHT = {
   bm25: 0.6,
   coverage: 0.5,
   title: 0.4,
+  /** The whole query, side by side in the title: a page's section has its own heading behind the page's title. */
+  titlePhrase: 0.3,
   near: 0.25,
   inOrder: 0.15,
   exact: 0.1,
@@ -78,6 +80,7 @@ function scoreOf(candidate: Candidate, weights: readonly number[], best: number,
     WEIGHT.bm25 * (best > 0 ? candidate.bm25 / best : 0) +
     WEIGHT.coverage * share(everywhere) +
     WEIGHT.title * share(inTitle) * (0.5 + 0.5 * precision) +
+    (weights.length > 1 && shareInOrder(title.hits, weights.length) === 1 ? WEIGHT.titlePhrase : 0) +
     WEIGHT.near * near +
     WEIGHT.inOrder * Math.max(shareInOrder(body, weights.length), shareInOrder(title.hits, weights.length)) +
     WEIGHT.exact * share(exact) +
