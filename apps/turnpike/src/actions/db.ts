@@ -95,20 +95,32 @@ export async function ledgerConfig(
   return { config: configOf(context, opts.config) };
 }
 
+/** Last second that a date can have. */
+const LAST_SECOND = 8_640_000_000_000n;
+
+function windowOf(validBefore: bigint): string {
+  if (validBefore > LAST_SECOND) return "window without end";
+  return `window until ${new Date(Number(validBefore) * 1_000).toISOString()}`;
+}
+
 function listPayments(config: Config, payments: readonly PaymentRecord[], opts: BooksOptions): void {
   const output = outputOf(opts);
   output.result(
-    payments.map(({ id, state, reason, key, value, transaction, serviceId, createdAtMs }) => {
+    payments.map(({ id, state, reason, key, value, transaction, serviceId, createdAtMs, validBefore }) => {
       const { network, asset, from: payer } = key;
       const created = new Date(createdAtMs).toISOString();
-      return { id, state, reason, network, asset, payer, value, transaction, serviceId, created };
+      return { id, state, reason, network, asset, payer, value, transaction, serviceId, created, validBefore };
     }),
   );
   if (payments.length === 0) output.line("There is none.");
-  for (const { id, state, key, value, transaction } of payments) {
+  for (const { id, state, reason, key, value, transaction, createdAtMs, validBefore } of payments) {
     const decimals = decimalsOf(config, key.network, key.asset);
     const amount = decimals === undefined ? `${value} units` : unitsToDecimal(value, decimals);
-    output.line(`${id}  ${state}  payer ${key.from}  ${amount}  transaction ${transaction ?? "-"}  ${key.network}`);
+    const outcome = reason === undefined ? state : `${state} ${reason}`;
+    const times = `created ${new Date(createdAtMs).toISOString()}  ${windowOf(validBefore)}`;
+    output.line(
+      `${id}  ${outcome}  payer ${key.from}  ${amount}  transaction ${transaction ?? "-"}  ${key.network}  ${times}`,
+    );
   }
 }
 

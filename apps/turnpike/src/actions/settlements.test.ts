@@ -3,6 +3,8 @@ import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
+import { type Address, type NetworkId, noFaults, noMetrics, type ServiceId, silentLog } from "@turnpike/base";
+import { createLedger } from "@turnpike/payment";
 import { openTestPostgres, type TestPostgres } from "@turnpike/testkit";
 import { type Ran, runInProcess } from "../../test/run-command.ts";
 
@@ -72,4 +74,56 @@ test("wrong arguments are refused before the ledger is asked", async () => {
     assert.equal(code, 2, args.join(" "));
     assert.match(err, said);
   }
+});
+
+test("a block of a network that the configuration does not have is refused, since it would block nothing", async () => {
+  const file = join(folder, "networks.yaml");
+  const network = `{ network: "${NETWORK}", rpcUrls: ["http://127.0.0.1:1"], asset: "${ACCOUNT}", name: x, payTo: "${ACCOUNT}" }`;
+  writeFileSync(file, `ledger: { url: ${JSON.stringify(postgres.url)} }\npayment: { networks: [${network}] }\n`, {
+    mode: 0o600,
+  });
+  const block = (where: string) =>
+    runInProcess(["settlements", "block", where, ACCOUNT, "--reason", "x", "--config", file]);
+  const { code, err } = await block("eip155:845");
+  assert.equal(code, 2, err);
+  assert.match(err, /^error USAGE: network: eip155:845 is not in payment\.networks, which has eip155:8453\.\n/);
+  assert.equal((await settlements("blocked")).out, "There is none.\n");
+  assert.equal((await block(NETWORK)).code, 0);
+  assert.equal((await settlements("unblock", NETWORK, ACCOUNT)).code, 0);
+});
+
+test("a list of payments shows when each was created, when its window closes, and why it ended", async () => {
+  const opts = { url: postgres.url, holderTtlMs: 600_000, heartbeatMs: 60_000 };
+  const modules = { log: silentLog, metrics: noMetrics, faults: noFaults };
+  await using ledger = await createLedger({ ...opts, schema: "turnpike" }, modules);
+  const claim = async (nonce: string, validBefore: bigint) => {
+    const made = await ledger.claim({
+      key: { network: NETWORK as NetworkId, asset: ACCOUNT, from: ACCOUNT, nonce: `0x${nonce.repeat(64)}` },
+      payTo: ACCOUNT as Address,
+      value: 5_000n,
+      validAfter: 0n,
+      validBefore,
+      signature: new Uint8Array(65),
+      kind: "eoa",
+      serviceId: "eth" as ServiceId,
+      payloadDigest: new Uint8Array(32),
+      requestHash: new Uint8Array(32),
+      identifier: undefined,
+      balance: 1_000_000n,
+      balanceBlock: 100n,
+    });
+    assert.equal(made.kind, "claimed");
+    return made.kind === "claimed" ? made.id : assert.fail();
+  };
+  const endless = await claim("1", 2n ** 256n - 1n);
+  const id = await claim("2", 2_000_000_000n);
+  const list = (...args: readonly string[]) => run("db", "books", "--list", ...args);
+  const [first, second] = (await list("claimed")).out.split("\n");
+  const created = "created \\d{4}-\\d\\d-\\d\\dT[\\d:.]+Z";
+  assert.match(first ?? "", new RegExp(`^${id}  claimed  .*  ${created}  window until 2033-05-18T03:33:20\\.000Z$`));
+  assert.match(second ?? "", new RegExp(`^${endless}  claimed  .*  ${created}  window without end$`));
+  const [entry] = JSON.parse((await list("claimed", "--json")).out) as { validBefore: string }[];
+  assert.equal(entry?.validBefore, "2000000000");
+  assert.equal((await settlements("release", id)).code, 0);
+  assert.match((await list("released")).out, new RegExp(`^${id}  released SERVICE_UNAVAILABLE  payer `));
 });

@@ -1,4 +1,5 @@
 import { type Address, AppError, type NetworkId, type SettlementId } from "@turnpike/base";
+import type { Config } from "@turnpike/config";
 import { createLedgerOperator, type LedgerOperator } from "@turnpike/payment";
 import { type CommandContext, outputOf } from "../context.ts";
 import { ledgerSchema, ledgerUrl } from "../wiring/ledger.ts";
@@ -15,11 +16,28 @@ export interface BlockOptions extends SettlementOptions {
   readonly for?: string;
 }
 
-async function operatorOf(opts: SettlementOptions, context: CommandContext): Promise<LedgerOperator> {
+interface Opened {
+  readonly config: Config;
+  readonly operator: LedgerOperator;
+}
+
+async function openLedger(opts: SettlementOptions, context: CommandContext): Promise<Opened> {
   const { config, of } = await ledgerConfig(opts, context);
   if (of !== undefined) outputOf(opts).progress(`The ledger of the turnpike up that runs here (${of}).`);
   const role = opts.facilitator === true ? "facilitator" : "gateway";
-  return createLedgerOperator(ledgerUrl(config), { schema: ledgerSchema(config, role) });
+  return { config, operator: createLedgerOperator(ledgerUrl(config), { schema: ledgerSchema(config, role) }) };
+}
+
+async function operatorOf(opts: SettlementOptions, context: CommandContext): Promise<LedgerOperator> {
+  return (await openLedger(opts, context)).operator;
+}
+
+/** A block of another network would block nothing, silently. A configuration of the ledger alone names none. */
+function assertConfigured(network: NetworkId, config: Config): void {
+  const networks = [...new Set(config.payment.networks.map((one) => one.network))];
+  if (networks.length === 0 || networks.some((one) => one === network)) return;
+  const message = `network: ${network} is not in payment.networks, which has ${networks.join(", ")}.`;
+  throw new AppError("USAGE", { message });
 }
 
 function networkOf(text: string): NetworkId {
@@ -104,7 +122,7 @@ export async function release(id: string, opts: SettlementOptions, context: Comm
   output.line("Released. Nothing was charged; its payer may present it again.");
 }
 
-/** Blocks a payer. @throws AppError USAGE and those of the ledger. */
+/** Blocks a payer on a network of the configuration. @throws AppError USAGE and those of the ledger. */
 export async function block(
   network: string,
   payer: string,
@@ -113,7 +131,9 @@ export async function block(
 ): Promise<void> {
   const untilMs = opts.for === undefined ? undefined : Date.now() + secondsOf(opts.for, "--for") * 1_000;
   const blockedPayer = { network: networkOf(network), payer: accountOf(payer, "payer"), reason: opts.reason, untilMs };
-  await (await operatorOf(opts, context)).block(blockedPayer);
+  const { config, operator } = await openLedger(opts, context);
+  assertConfigured(blockedPayer.network, config);
+  await operator.block(blockedPayer);
   const output = outputOf(opts);
   output.result(blockedPayer);
   output.line(

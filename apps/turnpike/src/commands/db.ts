@@ -39,7 +39,10 @@ export function dbCommand(context: CommandContext): Command {
             "Sums the ledger: payments by token and state. Without a configuration it is the ledger of the turnpike up " +
               "that runs here.",
           )
-          .option("--list <states>", "list payments of these states instead, newest first: owed,disputed")
+          .option(
+            "--list <states>",
+            "list payments of these states instead, newest first, such as owed,disputed; states: claimed, released, signed, submitted, settled, failed, owed, disputed",
+          )
           .option("--limit <number>", "most payments to list", "100")
           .option("--facilitator", "the ledger of the facilitator that runs alone")
           .action(async (opts: BooksOptions, self: Command) => {

@@ -51,7 +51,9 @@ export function settlementsCommand(context: CommandContext): Command {
   command.addCommand(
     withLedger(
       new Command("release")
-        .description("Releases a claimed payment: no answer is delivered for it, and it may be presented again.")
+        .description(
+          "Releases a claimed payment: its answer is not sent, nothing is charged, and it may be presented again.",
+        )
         .argument("<id>", "id of the settlement, such as stl_…")
         .action(async (id: string, opts: SettlementOptions) => {
           await (await actions()).release(id, opts, context);
@@ -62,11 +64,11 @@ export function settlementsCommand(context: CommandContext): Command {
     withLedger(
       new Command("block")
         .description(
-          "Refuses payments of an account, on every gateway of the ledger. Answers that it has paid for are still delivered.",
+          "Refuses payments of an account, on every gateway of the ledger. Answers that it paid for are still sent.",
         )
         .argument("<network>", "CAIP-2 id of the chain, such as eip155:8453")
         .argument("<payer>", "address of the payer")
-        .requiredOption("--reason <text>", "why; settlements blocked shows it")
+        .requiredOption("--reason <text>", "why, shown by `settlements blocked`; required")
         .option("--for <time>", "time until it ends, such as 30m, 1h or 7d; without it: until it is unblocked")
         .action(async (network: string, payer: string, opts: BlockOptions) => {
           await (await actions()).block(network, payer, opts, context);
@@ -76,7 +78,7 @@ export function settlementsCommand(context: CommandContext): Command {
   command.addCommand(
     withLedger(
       new Command("unblock")
-        .description("Accepts payments of a blocked account again.")
+        .description("Ends the block of an account: its payments are accepted again.")
         .argument("<network>", "CAIP-2 id of the chain, such as eip155:8453")
         .argument("<payer>", "address of the payer")
         .action(async (network: string, payer: string, opts: SettlementOptions) => {
