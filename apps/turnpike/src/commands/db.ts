@@ -81,7 +81,7 @@ function revokeCommand(context: CommandContext): Command {
       new Command("revoke")
         .description("Takes a token of the management data API back, by its id (jti).")
         .argument("<id>", "id of the token, as turnpike db token --json shows it")
-        .option("--reason <text>", "why, for whoever reads the list")
+        .option("--reason <text>", "why, kept with the revoked id")
         .action(async (id: string, opts: RevokeFlags, command: Command) => {
           const { revoke } = await import("../actions/portal.ts");
           await revoke(id, { ...command.optsWithGlobals<RevokeFlags>(), ...opts }, context);
