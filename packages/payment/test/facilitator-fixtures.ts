@@ -26,19 +26,16 @@ export const MERCHANTS = [
 const ROOMY = { burst: 100_000, perSecond: 1 };
 
 /** Stands in for the chain: every payment is good, unless `refusal` says otherwise. */
-function standInVerifier(refusal: () => PaymentRefusal | undefined) {
+function standInVerifier(bench: () => Pick<FacilitatorBench, "refusal" | "fault">) {
   return {
     checkFree: async () => ({ ok: true as const, signer: "payer" as const }),
     checkSigner: async () => ({ ok: true as const }),
-    checkChain: async (payment: DecodedPayment) =>
-      refusal() ?? {
-        ok: true as const,
-        payment,
-        kind: "eoa" as const,
-        balance: 1_000_000n,
-        blockNumber: 1n,
-        chainTimeSeconds: Date.now() / 1_000,
-      },
+    checkChain: async (payment: DecodedPayment) => {
+      const { refusal, fault } = bench();
+      if (fault !== undefined) throw fault;
+      const good = { ok: true as const, payment, kind: "eoa" as const, balance: 1_000_000n, blockNumber: 1n };
+      return refusal ?? { ...good, chainTimeSeconds: Date.now() / 1_000 };
+    },
   };
 }
 
@@ -94,6 +91,8 @@ export interface FacilitatorBench {
   readonly facilitator: Facilitator;
   /** What the chain says of every payment; undefined: it is good. */
   refusal: PaymentRefusal | undefined;
+  /** What looking at the chain throws. */
+  fault: Error | undefined;
 }
 
 /** Opens a facilitator whose chain and settler are stand-ins. */
@@ -112,9 +111,14 @@ export function openFacilitator(ledger: Ledger, bend: FacilitatorBend = {}): Fac
     unpaidPerPayer: () => ROOMY,
     ...limits,
   };
-  const verifier = standInVerifier(() => bench.refusal);
+  const verifier = standInVerifier(() => bench);
   const modules = { verifier, ledger: { ...ledger, find }, settler, clock, log: silentLog, metrics: noMetrics };
-  const bench: FacilitatorBench = { settler, facilitator: createFacilitator(opts, modules), refusal: undefined };
+  const bench: FacilitatorBench = {
+    settler,
+    facilitator: createFacilitator(opts, modules),
+    refusal: undefined,
+    fault: undefined,
+  };
   return bench;
 }
 

@@ -32,6 +32,7 @@ import {
   type UnpaidLimit,
   type UnpaidRule,
 } from "../unpaid-limit.ts";
+import { createBoundedMap } from "../verify/bounded-map.ts";
 import type { EvmVerifier } from "../verify/options.ts";
 import { facilitatorRequestsTotal } from "./metrics.ts";
 import { reasonOf } from "./reasons.ts";
@@ -124,6 +125,9 @@ const CLAIM_POLL_MS = 100;
 /** Copies of one payment that may wait at once: each holds a request open, and costs its sender nothing. */
 const MAX_COPIES_OF_ONE = 16;
 
+/** Pending payments that are remembered: as many as {@link createUnpaidLimit} does. */
+const PENDING = { maxEntries: 10_000, ttlMs: 3_600_000 };
+
 /** The result of a settlement, and whose work it was. */
 interface Settling {
   readonly result: FacilitatorResult<SettleResponse>;
@@ -139,12 +143,12 @@ function endSettling(limit: UnpaidLimit, attempt: UnpaidAttempt, { result, id, i
     endRefused(attempt, result.code);
     return;
   }
-  const { success, errorReason } = result.body;
+  const { success } = result.body;
   const wasPending = success && id !== undefined && limit.settled(id);
   if (success && (isOwn || wasPending)) attempt.paid();
   // A seller asks for a payment again until it is settled: that costs no token, and earns none.
-  else if (!isOwn && (success || errorReason === "settlement_pending")) attempt.excused();
-  else if (errorReason === "settlement_pending") attempt.unpaid(id);
+  else if (!isOwn && (success || isPending(result))) attempt.excused();
+  else if (isPending(result)) attempt.unpaid(id);
   else attempt.unpaid();
 }
 
@@ -156,6 +160,8 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
 
   const clients = createUnpaidLimit(opts.unpaidPerClient, modules);
   const payers = createUnpaidLimit(opts.unpaidPerPayer, modules);
+  /** Payments that a request left pending: their outcome costs no token, so that a seller without one still gets it. */
+  const pending = createBoundedMap<string, true>(PENDING);
 
   const wanted = opts.minAmountUnits ?? 1_000n;
   const minAmountUnits = wanted > 1n ? wanted : 1n;
@@ -368,7 +374,12 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
   const refusedWith = (payment: DecodedPayment, refusal: PaymentRefusal): FacilitatorResult<SettleResponse> =>
     isOurs(refusal) ? asError(refusal) : failedWith(partiesOf(payment), refusal.code, refusal.message);
 
-  const settleRead = async (request: FacilitatorRequest, limit: AbortSignal): Promise<Settling> => {
+  /** `unlessKnown` is the refusal of a payment that would have to be begun. */
+  const settleRead = async (
+    request: FacilitatorRequest,
+    limit: AbortSignal,
+    unlessKnown?: PaymentRefusal,
+  ): Promise<Settling> => {
     const { payment } = request;
     const refused = unserved(payment);
     if (refused !== undefined) return { result: refusedWith(payment, refused) };
@@ -377,6 +388,7 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
     if (!signed.ok) return { result: refusedWith(payment, signed) };
     const known = await ledger.find(paymentKey(payment.option, payment));
     if (known !== undefined && known.state !== "released") return join(known, request, limit);
+    if (unlessKnown !== undefined) return { result: refusedWith(payment, unlessKnown) };
     const verified = await check(payment, limit);
     return verified.ok ? start(verified, request, limit) : refusedAfter(request, verified, limit);
   };
@@ -396,6 +408,27 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
       ? { result: refusedWith(payment, refusal) }
       : join(now, request, signal);
   };
+
+  const waitLimit = (signal: AbortSignal): AbortSignal =>
+    AbortSignal.any([signal, AbortSignal.timeout(opts.settleWaitMs)]);
+
+  /** The answer to a client without tokens: the outcome of a payment that was pending, or the refusal. */
+  const outcomeOrRefusal = async (
+    body: Uint8Array,
+    signal: AbortSignal,
+    refusal: PaymentRefusal,
+  ): Promise<FacilitatorResult<SettleResponse>> => {
+    const read = readRequest(body, opts.assets);
+    const wasPending =
+      read.kind === "read" && pending.get(paymentName(read.request.payment), clock.monotonicMs()) !== undefined;
+    if (!wasPending) return asError(refusal);
+    const { result, id } = await settleRead(read.request, waitLimit(signal), refusal);
+    if (id !== undefined && result.kind === "answer" && result.body.success) clients.settled(id);
+    return result;
+  };
+
+  const countSettle = (result: FacilitatorResult<SettleResponse>): void =>
+    count("settle", result.kind === "error" ? result.code : (result.body.errorReason ?? "success"));
 
   return {
     async verify(body, signal, client) {
@@ -422,6 +455,7 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
         return { kind: "answer", body: { isValid: false, invalidReason, invalidMessage, payer } };
       } catch (error) {
         if (isAppError(error)) endRefused(attempt, error.code);
+        else attempt.excused();
         throw error;
       } finally {
         attempt.unpaid();
@@ -431,8 +465,9 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
     async settle(body, signal, client) {
       const attempt = clients.begin(client);
       if (!attempt.ok) {
-        count("settle", "PAYMENT_RATE_LIMITED");
-        return asError(limited(attempt.waitSeconds));
+        const result = await outcomeOrRefusal(body, signal, limited(attempt.waitSeconds));
+        countSettle(result);
+        return result;
       }
       try {
         const read = readRequest(body, opts.assets);
@@ -444,14 +479,15 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
           count("settle", read.refusal.code);
           return failedWith(read, read.refusal.code, read.refusal.message);
         }
-        const limit = AbortSignal.any([signal, AbortSignal.timeout(opts.settleWaitMs)]);
-        const settling = await settleRead(read.request, limit);
+        const settling = await settleRead(read.request, waitLimit(signal));
         endSettling(clients, attempt, settling);
         const { result } = settling;
-        count("settle", result.kind === "error" ? result.code : (result.body.errorReason ?? "success"));
+        if (isPending(result)) pending.set(paymentName(read.request.payment), true, clock.monotonicMs());
+        countSettle(result);
         return result;
       } catch (error) {
         if (isAppError(error)) endRefused(attempt, error.code);
+        else attempt.excused();
         throw error;
       } finally {
         attempt.unpaid();
@@ -484,6 +520,14 @@ function purposeOf(request: FacilitatorRequest): PaymentPurpose {
 
 function limited(retryAfterSeconds: number): PaymentRefusal {
   return { ok: false, code: "PAYMENT_RATE_LIMITED", retryAfterSeconds };
+}
+
+const isPending = (result: FacilitatorResult<SettleResponse>): boolean =>
+  result.kind === "answer" && result.body.errorReason === "settlement_pending";
+
+function paymentName(payment: DecodedPayment): string {
+  const { network, asset, from, nonce } = paymentKey(payment.option, payment);
+  return `${network} ${asset} ${from} ${nonce.toLowerCase()}`;
 }
 
 function payerName({ option, authorization }: DecodedPayment): string {

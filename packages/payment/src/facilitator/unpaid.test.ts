@@ -127,6 +127,72 @@ test("what we are the cause of does not count, and who pays earns as many failur
   assert.deepEqual(failed.filter(({ status }) => status === 200).length, 50);
 });
 
+test("attack: a seller whose buyers used its tokens up still gets the outcome of its pending payments, and its tokens for them", async () => {
+  await using to = await open({ unpaidPerClient: () => ({ burst: 2, perSecond: 0.001 }), settleWaitMs: 1 });
+  const [from, nonce] = [newPayer(), newNonce()];
+  const body = settleBody(from, nonce, MERCHANTS[0]);
+  to.bench.settler.held.add(nonce);
+  assert.equal((await to.post("settle", body)).said, "settlement_pending");
+  to.bench.refusal = { ok: false, code: "PAYMENT_INSUFFICIENT_FUNDS" };
+  await to.post("settle", fresh());
+  assert.equal((await to.post("settle", fresh())).status, 429);
+  assert.equal((await to.post("settle", body)).said, "settlement_pending");
+  const key = { network: NETWORK, asset: ASSET.toLowerCase() as Address, from, nonce };
+  await to.bench.settler.finish(await eventually("it is submitted", () => ledger().find(key)));
+  assert.equal((await to.post("settle", body)).said, "good");
+  assert.equal((await to.post("settle", fresh())).status, 200, "the token of the pending one is back");
+});
+
+test("attack: a claim that was pending and is released is no way around the tokens of a client", async () => {
+  await using to = await open({ unpaidPerClient: () => ({ burst: 1, perSecond: 0.001 }), settleWaitMs: 1 });
+  const [from, nonce] = [newPayer(), newNonce()];
+  const body = settleBody(from, nonce, MERCHANTS[0]);
+  let settlements = 0;
+  to.bench.settler.instead = () => {
+    settlements++;
+    return Promise.resolve();
+  };
+  assert.equal((await to.post("settle", body)).said, "settlement_pending");
+  const key = { network: NETWORK, asset: ASSET.toLowerCase() as Address, from, nonce };
+  const { id } = await eventually("it is claimed", () => ledger().find(key));
+  assert.equal(await ledger().release(id, "SERVICE_UNAVAILABLE"), true);
+  assert.equal((await to.post("settle", body)).status, 429);
+  assert.equal(settlements, 1);
+});
+
+test("attack: of one payer's settlements at once, no more are begun than it has tokens", async () => {
+  await using to = await open({ unpaidPerPayer: () => ({ burst: 3, perSecond: 0.001 }) });
+  const payer = newPayer();
+  const blocked = Promise.withResolvers<void>();
+  let settlements = 0;
+  to.bench.settler.instead = async () => {
+    settlements++;
+    await blocked.promise;
+  };
+  const statuses: number[] = [];
+  const all = Array.from({ length: 8 }, async () => {
+    const { status } = await to.post("settle", fresh(payer));
+    statuses.push(status);
+  });
+  await eventually("all are begun or refused", () => settlements + statuses.length === 8);
+  assert.deepEqual([settlements, statuses], [3, [429, 429, 429, 429, 429]]);
+  blocked.resolve();
+  await Promise.all(all);
+});
+
+test("a fault of ours costs no token", async () => {
+  await using to = await open({ unpaidPerClient: () => ({ burst: 1, perSecond: 0.001 }) });
+  to.bench.fault = new TypeError("a fault");
+  for (const path of ["verify", "settle"] as const) {
+    assert.deepEqual(
+      (await each(2, () => to.post(path, fresh()))).map(({ status }) => status),
+      [500, 500],
+    );
+  }
+  to.bench.fault = undefined;
+  assert.equal((await to.post("settle", fresh())).said, "good");
+});
+
 test("a sale that the profit rule refuses counts for neither the client nor the payer, and a limited payer is limited first", async () => {
   const rule = { burst: 2, perSecond: 0.001 };
   await using to = await open({ unpaidPerClient: () => ({ ...rule, burst: 10 }), unpaidPerPayer: () => rule });
