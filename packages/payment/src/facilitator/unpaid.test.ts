@@ -174,10 +174,11 @@ test("attack: of one payer's settlements at once, no more are begun than it has 
     const { status } = await to.post("settle", fresh(payer));
     statuses.push(status);
   });
-  await eventually("all are begun or refused", () => settlements + statuses.length === 8);
-  assert.deepEqual([settlements, statuses], [3, [429, 429, 429, 429, 429]]);
+  await eventually("all are begun or refused", () => settlements + statuses.length >= 8);
+  const begun = [settlements, [...statuses]];
   blocked.resolve();
   await Promise.all(all);
+  assert.deepEqual(begun, [3, [429, 429, 429, 429, 429]]);
 });
 
 test("a fault of ours costs no token", async () => {
