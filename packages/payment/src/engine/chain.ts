@@ -7,7 +7,7 @@ import {
   encodeBalanceOf,
   isHex,
 } from "../evm/abi.ts";
-import { addressToTopic, decodeLogs, type EvmLog, TOPIC_TRANSFER } from "../evm/logs.ts";
+import { decodeLogs, type EvmLog } from "../evm/logs.ts";
 import type { EvmRpc, RpcCall, RpcReply } from "../evm/rpc.ts";
 import type { Evidence, PaymentKey } from "../types.ts";
 import { hasCode } from "../verify/reading.ts";
@@ -90,14 +90,6 @@ export interface SettlementChain {
     to: bigint,
     signal?: AbortSignal,
   ): Promise<readonly string[]>;
-  /** Places of the `Transfer` logs of the asset to an account, in blocks `from` to `last`. */
-  transfersTo(
-    asset: Address,
-    to: Address,
-    from: bigint,
-    last: bigint,
-    signal?: AbortSignal,
-  ): Promise<readonly Omit<Evidence, "blockNumber">[]>;
 }
 
 /** More transactions than any node's pool holds of one account. */
@@ -107,26 +99,6 @@ const MAX_PENDING = 1_024n;
 export function createSettlementChain(rpc: EvmRpc): SettlementChain {
   const one = async (method: string, params: readonly unknown[], signal?: AbortSignal): Promise<unknown> =>
     resultOf(await rpc.call(method, params, signal), rpc.host, method);
-
-  const logsOf = async (
-    asset: Address,
-    topics: readonly (string | null | readonly string[])[],
-    from: bigint,
-    to: bigint,
-    signal?: AbortSignal,
-  ): Promise<readonly Omit<Evidence, "blockNumber">[]> => {
-    const filter = { address: asset, topics, fromBlock: quantity(from), toBlock: quantity(to) };
-    const found = await one("eth_getLogs", [filter], signal);
-    if (!Array.isArray(found)) return unreadable(rpc.host, "eth_getLogs");
-    return found.map((log: unknown) => {
-      const { transactionHash, blockHash, logIndex } = isRecord(log) ? log : {};
-      const place = decodeQuantity(logIndex);
-      if (!isHex(transactionHash) || !isHex(blockHash) || place === undefined) {
-        return unreadable(rpc.host, "eth_getLogs");
-      }
-      return { transaction: transactionHash, blockHash, logIndex: Number(place) };
-    });
-  };
 
   return {
     head: async (signal) => readHead(await one("eth_getBlockByNumber", ["latest", false], signal), rpc.host),
@@ -223,11 +195,14 @@ export function createSettlementChain(rpc: EvmRpc): SettlementChain {
     },
 
     async logs(asset, topics, from, to, signal) {
-      return (await logsOf(asset, topics, from, to, signal)).map(({ transaction }) => transaction);
+      const filter = { address: asset, topics, fromBlock: quantity(from), toBlock: quantity(to) };
+      const found = await one("eth_getLogs", [filter], signal);
+      if (!Array.isArray(found)) return unreadable(rpc.host, "eth_getLogs");
+      return found.map((log: unknown) => {
+        const hash = isRecord(log) ? log.transactionHash : undefined;
+        return isHex(hash) ? hash : unreadable(rpc.host, "eth_getLogs");
+      });
     },
-
-    transfersTo: (asset, to, from, last, signal) =>
-      logsOf(asset, [TOPIC_TRANSFER, null, addressToTopic(to)], from, last, signal),
   };
 }
 

@@ -127,14 +127,6 @@ export const facilitatorAnswersTotal: MetricSpec = {
   labels: ["network", "answer"],
 };
 
-/** Payments to a receiver of this ledger that it does not know. */
-export const foreignSettlementsTotal: MetricSpec = {
-  kind: "counter",
-  name: "turnpike_settlement_foreign_total",
-  help: "Authorizations that paid a receiver of this ledger and are not in it: another seller has the same payTo.",
-  labels: ["network"],
-};
-
 /** All metrics of this folder. */
 export const ENGINE_METRICS: readonly MetricSpec[] = [
   relayerBalance,
@@ -152,5 +144,4 @@ export const ENGINE_METRICS: readonly MetricSpec[] = [
   costWeiTotal,
   unprofitableTotal,
   facilitatorAnswersTotal,
-  foreignSettlementsTotal,
 ];

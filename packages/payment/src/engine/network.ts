@@ -387,7 +387,6 @@ export async function createNetworkEngine(
     await closeGaps(newest);
     await reconciler.resolve(newest, signal);
     await reconciler.sweep(newest, signal);
-    await reconciler.findForeign(newest, signal);
   };
 
   const reconcileForever = async (): Promise<void> => {

@@ -2,7 +2,6 @@ import { isAppError, type Log, type Metrics, type SettlementId } from "@turnpike
 import type { BlockName, Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import type { Head, SettlementChain } from "./chain.ts";
-import { createForeignWatch } from "./foreign.ts";
 import { settlementsTotal, unresolvedGauge } from "./metrics.ts";
 import type { ChainRules } from "./options.ts";
 import type { Resolver } from "./resolver.ts";
@@ -45,15 +44,12 @@ export interface Reconciler {
   resolve(head: Head, signal: AbortSignal): Promise<void>;
   /** Released, failed and disputed payments whose window is closed for good: were they paid after all? */
   sweep(head: Head, signal: AbortSignal): Promise<void>;
-  /** Payments to our receivers that are not in the ledger: see {@link createForeignWatch}. */
-  findForeign(head: Head, signal: AbortSignal): Promise<void>;
 }
 
 /** Creates the reconciler of one network. */
 export function createReconciler(rules: ChainRules, modules: ReconcilerModules): Reconciler {
   const { chain, ledger, resolver, log, metrics } = modules;
   const { network } = rules;
-  const foreign = createForeignWatch(rules, modules);
 
   /** True when the payment is to be settled again. */
   const recheck = async (payment: PaymentRecord, head: Head, signal: AbortSignal): Promise<boolean> => {
@@ -201,7 +197,5 @@ export function createReconciler(rules: ChainRules, modules: ReconcilerModules):
       const ids = [...results].filter(([, done]) => done).map(([id]) => id);
       if (ids.length > 0) await ledger.swept(ids);
     },
-
-    findForeign: (head, signal) => foreign.look(head, signal),
   };
 }

@@ -63,29 +63,6 @@ export function findEvidence(logs: readonly EvmLog[], wanted: WantedEvidence): n
   return matchEvidence(logs, [wanted])[0];
 }
 
-/** A use of an authorization that moved money. */
-export interface AuthorizationUse {
-  readonly from: Address;
-  readonly nonce: Hex;
-  /** Place of its `Transfer` among all logs of its block. */
-  readonly transferIndex: number;
-}
-
-/** All uses that moved money of an asset in the logs of one transaction, paired as {@link findEvidence} says. */
-export function findUses(logs: readonly EvmLog[], asset: Address): readonly AuthorizationUse[] {
-  const uses: AuthorizationUse[] = [];
-  let last: EvmLog | undefined;
-  for (const log of logs.toSorted((a, b) => a.index - b.index)) {
-    if (log.address !== asset.toLowerCase()) continue;
-    const [event, payer, nonce] = last?.topics ?? [];
-    last = log;
-    if (event !== TOPIC_AUTHORIZATION_USED || payer === undefined || nonce === undefined) continue;
-    if (log.topics[0] !== TOPIC_TRANSFER || log.topics[1] !== payer) continue;
-    uses.push({ from: `0x${payer.slice(26)}`, nonce, transferIndex: log.index });
-  }
-  return uses;
-}
-
 /** {@link findEvidence} for several payments of one transaction. */
 export function matchEvidence(
   logs: readonly EvmLog[],

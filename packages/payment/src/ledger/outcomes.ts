@@ -32,7 +32,6 @@ export function createOutcomes(
   | "finalise"
   | "unswept"
   | "swept"
-  | "unknownTransfers"
   | "expireAnswers"
   | "pruneReleased"
 > {
@@ -127,12 +126,6 @@ export function createOutcomes(
       committing(faults, "swept", async () => {
         await database.run(statements.swept, [ids, isKept]);
       }),
-
-    async unknownTransfers(network, places) {
-      const values = [network, places.map(({ blockHash }) => blockHash), places.map(({ logIndex }) => logIndex)];
-      const rows = await database.run<{ place: number }>(statements.unknownTransfers, values);
-      return rows.flatMap(({ place }) => places[place - 1] ?? []);
-    },
 
     expireAnswers: () =>
       committing(faults, "expireAnswers", async () => {

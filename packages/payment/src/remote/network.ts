@@ -179,7 +179,6 @@ export async function createRemoteNetwork(
         if ((await reconciler.checkFinality(head, signal)) > 0) await adopt(0);
         await reconciler.resolve(head, signal);
         await reconciler.sweep(head, signal);
-        await reconciler.findForeign(head, signal);
         quiet.reconcile.works();
         // Nothing is asked of it while it is missing, so it is looked at here; its next bad answer counts again.
         if (badAnswers >= SILENT_ANSWERS && (await client.alive(stopping.signal))) badAnswers = SILENT_ANSWERS - 1;
