@@ -41,6 +41,23 @@ suite("attacks on a supplier's pay", () => {
     assert.deepEqual([outcome.claimedUpokt, outcome.settledUpokt], [30_000_000n, 30_000_000n]);
   });
 
+  test("work that failed uses nothing of the budget, and its request may be sent again", async () => {
+    let isDown = true;
+    await using backEnd = await startBackEnd((_, response) => {
+      response.statusCode = isDown ? 500 : 200;
+      response.end("{}");
+    });
+    await using rig = await SupplierRig.start(THREE_RELAYS);
+    await using served = await serveRig(rig, backEnd.url);
+    const header = await rig.header();
+    const requests = Array.from({ length: 4 }, () => served.sign(header));
+    for (const request of requests) assert.equal((await served.send(request)).status, 500);
+    isDown = false;
+    const statuses: number[] = [];
+    for (const request of requests) statuses.push((await served.send(request)).status);
+    assert.deepEqual(statuses, [200, 200, 200, 429]);
+  });
+
   test("a restart is no new budget, and what was served before it is not served again", async () => {
     await using backEnd = await counting();
     await using rig = await SupplierRig.start(THREE_RELAYS);
