@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
-import { mkdir, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
+import fs, { mkdir, readdir, readFile, stat, symlink, writeFile } from "node:fs/promises";
+import { syncBuiltinESMExports } from "node:module";
 import { join } from "node:path";
 import { test } from "node:test";
 import { isAppError, silentLog } from "@turnpike/base";
@@ -35,6 +36,29 @@ test("what is damaged goes with the next snapshot, and does not count as one tha
   await folder.keepNewest(2);
   assert.deepEqual(await heights(folder), [3n, 2n]);
   assert.notEqual(await folder.load(3n, 1, 0), undefined);
+});
+
+test("a snapshot that replaces one of its height is offered whole, wherever the removal of the old one ends", async (t) => {
+  await using scratch = await scratchFolder();
+  const folder = new SnapshotFolder({ folder: scratch.path }, { log: silentLog });
+  await add(folder, 1n);
+  const { rm } = fs;
+  // As a kill among the files of a folder: the first chunk is gone, and the rest stays.
+  t.mock.method(fs, "rm", async (path: string, options: object) => {
+    const names = await readdir(path).catch((): string[] => []);
+    if (!names.includes("info.json")) return rm(path, options);
+    await rm(join(path, "chunk-0"));
+    throw new TypeError("killed");
+  });
+  syncBuiltinESMExports();
+  await assert.rejects(add(folder, 1n));
+  t.mock.restoreAll();
+  syncBuiltinESMExports();
+  const next = new SnapshotFolder({ folder: scratch.path }, { log: silentLog });
+  assert.deepEqual(await heights(next), [1n]);
+  assert.notEqual(await next.load(1n, 1, 0), undefined);
+  await next.removeLeftovers();
+  assert.deepEqual(await readdir(scratch.path), ["1"]);
 });
 
 test("snapshots above the newest block are of another chain, and do not push out this one's", async () => {

@@ -119,13 +119,17 @@ export class SnapshotFolder {
           const info = { format: SNAPSHOT_FORMAT, chunks: hashes.length, entries, stateBytes, fileBytes };
           await write(INFO, Buffer.from(JSON.stringify({ ...info, hash: hex(hash), appHash: hex(appHash) })));
           await syncFolder(draft);
-          await rm(join(this.folder, name), { recursive: true, force: true });
+          const replaced = join(this.folder, `${name}.old${DRAFT}`);
+          await rm(replaced, { recursive: true, force: true });
+          // Renamed, not removed in its place: half removed it would be offered after a crash.
+          await rename(join(this.folder, name), replaced).catch(unlessMissing);
           await rename(draft, join(this.folder, name));
           isWhole = true;
           await syncFolder(this.folder);
           this.#damaged.delete(name);
           const kept: KeptSnapshot = { heightBlocks, ...info, hash, appHash: Uint8Array.from(appHash), metadata };
           this.#known.set(name, kept);
+          await rm(replaced, { recursive: true, force: true });
           return kept;
         }),
       [Symbol.asyncDispose]: async () => {
@@ -217,6 +221,10 @@ export class SnapshotFolder {
       throw storeError(this.folder, cause);
     }
   }
+}
+
+function unlessMissing(cause: unknown): void {
+  if (!isRecord(cause) || cause.code !== "ENOENT") throw cause;
 }
 
 async function readBounded(file: string, maxBytes: number): Promise<Buffer | undefined> {

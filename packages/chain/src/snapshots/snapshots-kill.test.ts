@@ -1,13 +1,12 @@
 import assert from "node:assert/strict";
 import { type ChildProcess, spawn } from "node:child_process";
-import { randomInt } from "node:crypto";
+import { createHash, randomInt } from "node:crypto";
 import { once } from "node:events";
 import { readdir } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { suite, test } from "node:test";
 import { silentLog } from "@turnpike/base";
-import { eventually } from "@turnpike/testkit";
 import { must } from "../../test/comet/recorded.ts";
 import { CHILD_CHUNK_BYTES, largeNode } from "../../test/snapshots/child.ts";
 import { applyAll, openNode } from "../../test/snapshots/snapshots.ts";
@@ -18,6 +17,10 @@ import { SnapshotFolder } from "./snapshot-folder.ts";
 
 const CHILD = join(import.meta.dirname, "../../test/snapshots/child.ts");
 const KILLS = 4;
+/** Chooses where a process that makes snapshots is killed. */
+const SEED = randomInt(2 ** 32);
+/** Least chunks of a snapshot there. */
+const CHUNKS = 8;
 const hex = (bytes: Uint8Array | undefined): string => Buffer.from(bytes ?? []).toString("hex");
 
 interface Child {
@@ -25,6 +28,8 @@ interface Child {
   readonly lines: string[];
   /** Resolves when it has said so much, or is gone. */
   said(lines: number): Promise<void>;
+  /** Resolves when it has reported so many stages of this name. @throws AssertionError when it is gone before */
+  reached(stage: string, times: number): Promise<void>;
   readonly ended: Promise<unknown>;
 }
 
@@ -37,23 +42,25 @@ function start(...args: readonly string[]): Child {
   const ended = Promise.all([once(child, "exit"), once(input, "close")]).finally(() => {
     isOver = true;
   });
+  const until = async (isThere: () => boolean): Promise<void> => {
+    while (!isThere() && !isOver) await Promise.race([once(input, "line"), ended]);
+  };
   return {
     process: child,
     lines,
     ended,
-    async said(count) {
-      while (lines.length < count && !isOver) await Promise.race([once(input, "line"), ended]);
+    said: (count) => until(() => lines.length >= count),
+    async reached(stage, times) {
+      const isThere = (): boolean => lines.filter((line) => line.startsWith(stage)).length >= times;
+      await until(isThere);
+      assert.ok(isThere(), `${stage} ${times} in ${lines.join()}`);
     },
   };
 }
 
-/** Files of the snapshot that is being made. */
-async function drafted(path: string): Promise<number> {
-  const folder = join(path, "snapshots");
-  const none = (): string[] => [];
-  const draft = (await readdir(folder).catch(none)).find((name) => name.endsWith(".new"));
-  return draft === undefined ? 0 : (await readdir(join(folder, draft)).catch(none)).length;
-}
+/** A number below `end`, the same for the same seed and name. */
+const seeded = (name: string, end: number): number =>
+  Number(createHash("sha256").update(`${SEED} ${name}`).digest().readBigUInt64BE() % BigInt(end));
 
 suite("snapshots and kill -9", { timeout: 240_000 }, () => {
   test("killed while a state is restored, the store is empty or whole, and takes the snapshot again", async (t) => {
@@ -112,15 +119,24 @@ suite("snapshots and kill -9", { timeout: 240_000 }, () => {
         expected.set(heightBlocks, hex(hash));
       }
     }
-    let [listed, leftovers] = [0, 0];
-    for (let n = 0; n < KILLS; n++) {
+    // At its beginning, among the chunks of the first, after two were listed, and later: the one of a height is replaced
+    // then, so that there is always another.
+    const stages = ["chunk", "listed", "pruned"] as const;
+    const kills = [
+      { stage: "open", times: 1, isListed: false },
+      { stage: "chunk", times: 1 + seeded("first chunk", CHUNKS), isListed: false },
+      { stage: "listed", times: 2 + seeded("listed", 4), isListed: true },
+      {
+        stage: stages[seeded("stage", stages.length)] ?? "chunk",
+        times: 1 + seeded("later", 2 * CHUNKS),
+        isListed: true,
+      },
+    ];
+    t.diagnostic(`seed ${SEED}: ${kills.map(({ stage, times }) => `${stage} ${times}`).join(", ")}`);
+    let leftovers = 0;
+    for (const { stage, times, isListed } of kills) {
       const child = start("write", path);
-      await child.said(1 + 3 * n);
-      // At its beginning, or among the chunks of one.
-      if (n > 0) {
-        const least = randomInt(1, 9);
-        await eventually(`a snapshot with ${least} files`, async () => (await drafted(path)) >= least);
-      }
+      await child.reached(stage, times);
       child.process.kill("SIGKILL");
       await child.ended;
       const folder = new SnapshotFolder({ folder: join(path, "snapshots") }, { log: silentLog });
@@ -128,16 +144,15 @@ suite("snapshots and kill -9", { timeout: 240_000 }, () => {
       const names = (await readdir(folder.folder).catch(() => [])).filter((name) => !name.endsWith(".new"));
       const found = await folder.list();
       assert.equal(found.length, names.length);
+      if (isListed) assert.ok(found.length > 0, `nothing is listed after ${stage} ${times}, seed ${SEED}`);
       for (const { heightBlocks, hash, chunks } of found) {
-        listed++;
         assert.equal(hex(hash), must(expected.get(heightBlocks)));
         for (let chunk = 0; chunk < chunks; chunk++) {
           assert.notEqual(await folder.load(heightBlocks, 1, chunk), undefined);
         }
       }
     }
-    t.diagnostic(`${KILLS} kills: ${listed} snapshots were listed after them, ${leftovers} were half made`);
-    assert.ok(listed > 0);
+    t.diagnostic(`${kills.length} kills left ${leftovers} snapshots half made`);
   });
 });
 

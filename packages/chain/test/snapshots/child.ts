@@ -2,7 +2,7 @@ import { writeSync } from "node:fs";
 import { join } from "node:path";
 import { type FaultPoints, silentLog } from "@turnpike/base";
 import { makeSnapshot } from "../../src/snapshots/make-snapshot.ts";
-import { SnapshotFolder } from "../../src/snapshots/snapshot-folder.ts";
+import { type SnapshotDraft, SnapshotFolder } from "../../src/snapshots/snapshot-folder.ts";
 import { SnapshotRestorer } from "../../src/snapshots/snapshot-restorer.ts";
 import { openChainStore } from "../../src/store/open-chain-store.ts";
 import type { StateChange } from "../../src/types.ts";
@@ -54,17 +54,33 @@ async function restore(path: string, fromPath: string, atReach: number): Promise
   say("restored");
 }
 
-/** Makes snapshots of all heights of a node, again and again. */
+/** Reports each chunk that it has written. */
+class ReportingFolder extends SnapshotFolder {
+  override async draft(heightBlocks: bigint): Promise<SnapshotDraft> {
+    const draft = await super.draft(heightBlocks);
+    return {
+      add: async (chunk) => {
+        await draft.add(chunk);
+        say(`chunk ${heightBlocks}`);
+      },
+      finish: (state) => draft.finish(state),
+      [Symbol.asyncDispose]: () => draft[Symbol.asyncDispose](),
+    };
+  }
+}
+
+/** Makes snapshots of all heights of a node, again and again, and reports each stage: open, chunk, listed, pruned. */
 async function write(path: string): Promise<void> {
   await using store = await openChainStore({ folder: join(path, "store") });
-  const folder = new SnapshotFolder({ folder: join(path, "snapshots") }, { log: silentLog });
+  const folder = new ReportingFolder({ folder: join(path, "snapshots") }, { log: silentLog });
   await folder.removeLeftovers();
   say("open");
   for (;;) {
     for (const heightBlocks of [1n, 2n, 3n, 4n]) {
       await makeSnapshot({ heightBlocks, chunkBytes: CHILD_CHUNK_BYTES }, { store, folder });
+      say(`listed ${heightBlocks}`);
       await folder.keepNewest(2);
-      say(`made ${heightBlocks}`);
+      say(`pruned ${heightBlocks}`);
     }
   }
 }
