@@ -112,7 +112,7 @@ function sessionOf(sessionId: string, application: string, suppliers: readonly S
       urls: new Map([["json_rpc", url]]),
     })),
     graceEndHeight: 21n,
-    ring: [publicKey, GATEWAY.publicKey].toSorted(Buffer.compare),
+    ring: [publicKey, GATEWAY.publicKey].toSorted((a, b) => Buffer.compare(a, b)),
     signer: GATEWAY,
   };
 }
