@@ -77,7 +77,8 @@ export class SessionSource implements AsyncDisposable {
     this.#blocks = head.onBlock(({ heightBlocks }) => this.#onBlock(heightBlocks));
     if (newest === undefined) return;
     await this.#renewApplications(newest.heightBlocks);
-    await Promise.all([...this.#slots.values()].map((slot) => this.#load(slot, newest.heightBlocks)));
+    // Each application that was found is being asked for its session.
+    await Promise.all(this.#work);
   }
 
   /** Ids of the services that an application of this gateway is staked for. */
