@@ -33,26 +33,6 @@ export const PROTOCOL = section(
       "Most relays for probes, comparisons and hedges, as a percentage of a service's relays for clients. Each is paid for by the application. A small number is free of this, so that an idle service is still probed.",
     ),
     signingThreads: integer(1, 0, 64, "Threads that sign requests and check answers; 0: the main thread does."),
-    sell: oneOf(
-      ["catalogue", "listed", "all"],
-      "Which services of the chain are sold beside being relayed for free. `catalogue`: those that the catalogue sells. `listed`: those of `services`. `all`: each that has a family.",
-      "catalogue",
-    ),
-    services: byService(
-      entry(
-        {
-          family: Type.Optional(
-            oneOf(
-              ["evm", "cosmos", "solana", "near", "sui", "radix", "tron", "bitcoin", "beacon", "http"],
-              "How its back-end is spoken to. No default: without one answers are checked in form only.",
-            ),
-          ),
-          sell: flag(false, "True: it is sold, when `protocol.sell` is `listed`."),
-        },
-        "A service of the chain that the catalogue does not have.",
-      ),
-      "Services of the chain that the catalogue does not have.",
-    ),
   },
   "The relay protocol, as a gateway uses it: sessions of the chain instead of static suppliers.",
 );
