@@ -15,7 +15,7 @@ suite("requests that were seen", () => {
     const name = requestName(DIGEST, signature);
     const ring = decodeRingSignature(signature) ?? assert.fail();
     const turn = <T>([first, ...rest]: readonly T[]): T[] => [...rest, first ?? assert.fail()];
-    // Begun at the next member: whoever saw the signature can compute the challenge that stands before it.
+    // Begun at the next member: anyone with the signature can compute the challenge before it.
     const turned = { ...ring, responses: turn(ring.responses), members: turn(ring.members) };
     for (const challenge of [ring.challenge, new Uint8Array(32)]) {
       assert.equal(requestName(DIGEST, encodeRingSignature({ ...turned, challenge })), name);
