@@ -77,6 +77,7 @@ export {
   relayResponseDigest,
 } from "./relay-messages.ts";
 export { type Delegations, type RingMembers, ringMembers } from "./ring-members.ts";
+export { RPC_TYPE_NUMBERS, rpcTypeOfNumber } from "./rpc-types.ts";
 export type { SessionHeader } from "./session-header.ts";
 export {
   type ApplicationLifecycle,

@@ -2,7 +2,8 @@ import { connect } from "node:net";
 import { systemClock } from "@turnpike/base";
 import { type ChainAnswer, ChainClient, PocketQueries } from "@turnpike/chain-client";
 import type { Config } from "@turnpike/config";
-import { shared } from "@turnpike/proto";
+import type { shared } from "@turnpike/proto";
+import { rpcTypeOfNumber } from "@turnpike/protocol";
 import { type SupplierOperator, supplierOperators } from "./supplier.ts";
 
 /** One thing that was looked at. */
@@ -14,14 +15,6 @@ export interface Finding {
 }
 
 const CONNECT_TIMEOUT_MS = 3_000;
-
-const TYPE_NUMBERS: Readonly<Record<string, shared.RPCType>> = {
-  grpc: shared.RPCType.GRPC,
-  websocket: shared.RPCType.WEBSOCKET,
-  json_rpc: shared.RPCType.JSON_RPC,
-  rest: shared.RPCType.REST,
-  comet_bft: shared.RPCType.COMET_BFT,
-};
 
 const good = (what: string, text = ""): Finding => ({ ok: true, what, text });
 const bad = (what: string, text: string): Finding => ({ ok: false, what, text });
@@ -66,7 +59,7 @@ function stakeFindings(config: Config, operator: SupplierOperator, staked: share
       continue;
     }
     for (const { url, rpcType } of endpoints) {
-      const [name] = Object.entries(TYPE_NUMBERS).find(([, number]) => number === rpcType) ?? ["unknown"];
+      const name = rpcTypeOfNumber(rpcType) ?? "unknown";
       if (!Object.hasOwn(service.backends, name)) {
         findings.push(bad(what, `staked for ${name}, and supplier.services.${serviceId}.backends has none`));
       }

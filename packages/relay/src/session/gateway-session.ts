@@ -1,7 +1,7 @@
 import type { PocketQueries } from "@turnpike/chain-client";
 import { canonicalRing } from "@turnpike/crypto";
 import type { application, session as sessions, shared } from "@turnpike/proto";
-import { type RpcType, ringMembers, type SessionHeader, sessionWindows } from "@turnpike/protocol";
+import { type RpcType, ringMembers, rpcTypeOfNumber, type SessionHeader, sessionWindows } from "@turnpike/protocol";
 import type { SigningKey } from "./signing-keys.ts";
 
 /** A supplier of a session, and where it is reached. */
@@ -31,21 +31,13 @@ export type SessionResult =
   | { readonly ok: true; readonly session: GatewaySession }
   | { readonly ok: false; readonly fault: "refused" | "unreachable" | "busy" | "not-ours"; readonly text: string };
 
-const RPC_TYPES: Readonly<Record<number, RpcType>> = {
-  1: "grpc",
-  2: "websocket",
-  3: "json_rpc",
-  4: "rest",
-  5: "comet_bft",
-};
-
 /** Addresses of a supplier's service; what is no URL is left out. */
 function urlsOf(services: readonly shared.SupplierServiceConfig[], serviceId: string): Map<RpcType, string> {
   const urls = new Map<RpcType, string>();
   for (const { serviceId: id, endpoints } of services) {
     if (id !== serviceId) continue;
     for (const { url, rpcType } of endpoints) {
-      const name = RPC_TYPES[rpcType];
+      const name = rpcTypeOfNumber(rpcType);
       if (name !== undefined && URL.canParse(url) && !urls.has(name)) urls.set(name, url);
     }
   }

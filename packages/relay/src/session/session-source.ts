@@ -81,11 +81,6 @@ export class SessionSource implements AsyncDisposable {
     await Promise.all(this.#work);
   }
 
-  /** Ids of the services that an application of this gateway is staked for. */
-  get serviceIds(): readonly string[] {
-    return [...new Set([...this.#slots.values()].map(({ serviceId }) => serviceId))];
-  }
-
   /** The sessions of a service that suppliers serve now, of one application each. */
   sessionsOf(serviceId: string): readonly GatewaySession[] {
     const found: GatewaySession[] = [];
@@ -104,14 +99,6 @@ export class SessionSource implements AsyncDisposable {
   /** True while the chain has not passed a session's last block: after it suppliers close its WebSockets. */
   isCurrent({ header }: GatewaySession): boolean {
     return (this.#modules.head.newest?.heightBlocks ?? 0n) <= header.sessionEndBlockHeight;
-  }
-
-  /** Why a service has no session: the chain's own text, or that the node does not answer. */
-  faultOf(serviceId: string): string | undefined {
-    for (const slot of this.#slots.values()) {
-      if (slot.serviceId === serviceId && slot.fault !== undefined) return slot.fault;
-    }
-    return undefined;
   }
 
   /** Calls back with a service's sessions when they changed. Dispose what is returned to stop. */

@@ -1,5 +1,10 @@
 import { AppError, type Clock, Deadlines, type Metrics, type ServiceId } from "@turnpike/base";
-import { encodeHttpRequestPayload, type HttpHeader, type HttpResponsePayload, type RpcType } from "@turnpike/protocol";
+import {
+  encodeHttpRequestPayload,
+  type HttpHeader,
+  type HttpResponsePayload,
+  RPC_TYPE_NUMBERS,
+} from "@turnpike/protocol";
 import type { HttpTransport } from "../transport/http-transport.ts";
 import type {
   ResponseHeaders,
@@ -37,15 +42,6 @@ export interface SignedRelayTransportModules {
   readonly clock: Clock;
   readonly metrics: Metrics;
 }
-
-/** RPC types by their number on the wire (`pocket.shared.RPCType`). */
-const RPC_NUMBERS: Readonly<Record<RpcType, string>> = {
-  grpc: "1",
-  websocket: "2",
-  json_rpc: "3",
-  rest: "4",
-  comet_bft: "5",
-};
 
 /** Head and signatures of a response, beside the body that a request allows. */
 const ENVELOPE_BYTES = 262_144;
@@ -155,7 +151,7 @@ export class SignedRelayTransport implements SupplierTransport {
         purpose,
         method: "POST",
         path: "",
-        headers: { "rpc-type": RPC_NUMBERS[to.rpcType] },
+        headers: { "rpc-type": `${RPC_TYPE_NUMBERS[to.rpcType]}` },
         body: signed,
         timeoutMs: leftMs,
         maxResponseBytes: maxResponseBytes + ENVELOPE_BYTES,
@@ -280,6 +276,5 @@ function sessionEndpointOf(handle: object): SessionEndpoint {
 
 /** The supplier's public URL with what the request adds: its miner puts its back-end in the place of the host. */
 function urlOf({ backend }: SessionEndpoint, path: string): string {
-  const { origin } = new URL(backend.url);
-  return `${origin}${backend.pathOf(path)}`;
+  return `${backend.origin?.name ?? ""}${backend.pathOf(path)}`;
 }
