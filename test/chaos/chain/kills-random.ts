@@ -4,6 +4,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { systemClock } from "@turnpike/base";
 import { ChainClient } from "@turnpike/chain-client";
+import { eventually } from "@turnpike/testkit";
 import { createRandom, type Random } from "../../soak/random.ts";
 import type { EngineName } from "../../support/chain/nodes.ts";
 import type { ChaosFigure } from "../chaos.ts";
@@ -114,7 +115,12 @@ export async function killAtRandom(opts: RandomKillsOptions): Promise<ChaosFigur
   const witness = new Witness();
   await using node = new KilledNode({ home }, { witness, random });
   await node.start(PLAIN);
-  const first = await node.told("the first start", () => node.up());
+  const first = await node.told("the first start", async () => {
+    const times = await node.up();
+    // Before the first kill, so that there is something to lose, however slow the machine.
+    await eventually("a transaction and an old state", () => witness.txs.size > 0 && witness.answers.size > 0);
+    return times;
+  });
   assert.equal(await node.end(), 0, `exit code of the node:\n${node.app.tail()}`);
   const times: RestartTimes[] = [];
   let atRest = 0;
@@ -131,8 +137,7 @@ export async function killAtRandom(opts: RandomKillsOptions): Promise<ChaosFigur
     if (kill % 10 === 0) progress(`${engine}: killed ${kill} times, at block ${witness.newestBlocks}`);
   }
   const blocks = await node.told("the end", () => finish(node));
-  assert.ok(witness.txs.size > 0, "no transaction was told of");
-  assert.ok(witness.answers.size > 0 && witness.appHashes.size > 0, "no old state was asked for");
+  assert.ok(witness.appHashes.size > 0, "no app hash was read");
   const answers = times.map(({ firstAnswerMs }) => firstAnswerMs);
   const firstBlocks = times.map(({ firstBlockMs }) => firstBlockMs);
   return [
