@@ -70,6 +70,11 @@ export class PastAnswers {
     });
   }
 
+  /** Resolves when the questions of the newest block that was heard of are answered. */
+  async asked(): Promise<void> {
+    await this.#asking;
+  }
+
   /** Ends the asking, asks everything again, and gives how many answers were the same. */
   async check(): Promise<{ readonly heights: number; readonly answers: number }> {
     this.#stop();
