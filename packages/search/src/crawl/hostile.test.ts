@@ -217,7 +217,7 @@ describe("hostile sites", () => {
       "/p": (response, path) => response.end(page(path)),
     });
     const report = await bench.crawl(site.origin, { maxPages: 20 }, {}, { maxBytes: 10_000_000 });
-    assert.deepEqual([report.indexed, report.incomplete], [20, true]);
+    assert.deepEqual([report.indexed, report.incomplete, report.reasons], [20, true, {}]);
     assert.ok((report.waiting ?? 0) <= 20 * 4 + 1_000);
   });
 });
