@@ -1,7 +1,7 @@
-import { dirname } from "node:path";
-import { files, readText, withoutComments } from "./sources.ts";
+import { basename, dirname, join } from "node:path";
+import { files, readPackage, readText, withoutComments } from "./sources.ts";
 
-/** Names that a door (`index.ts`) lets out; types as `type Name`. */
+/** Names that an entry of a package, such as its `index.ts`, exports; types as `type Name`. */
 export function exportsOf(source: string): string[] {
   const code = withoutComments(source);
   const lists = [...code.matchAll(/\bexport\s+(type\s+)?\{([^}]*)\}/g)].flatMap(([, type, list = ""]) =>
@@ -18,11 +18,14 @@ export function exportsOf(source: string): string[] {
   return [...lists, ...own].map((item) => item.replace(/\s+/g, " ")).sort();
 }
 
-/** Text of `tools/exports.json`: what each package lets out. */
+/** Text of `tools/exports.json`: what each package exports, by the path that others import. */
 export function exportsDocument(): string {
-  const doors = files("packages/*/src/index.ts").map((path) => [
-    dirname(dirname(path)).slice("packages/".length),
-    exportsOf(readText(path)),
-  ]);
-  return `${JSON.stringify(Object.fromEntries(doors), null, 2)}\n`;
+  const entries = files("packages/*/package.json").flatMap((path) => {
+    const name = basename(dirname(path));
+    return Object.entries(readPackage(path).exports ?? {}).map(([entry, source]) => [
+      join(name, entry),
+      exportsOf(readText(join(dirname(path), source))),
+    ]);
+  });
+  return `${JSON.stringify(Object.fromEntries(entries), null, 2)}\n`;
 }

@@ -50,7 +50,7 @@ export interface PackageJson {
   readonly name?: string;
   readonly version?: string;
   readonly license?: string;
-  readonly exports?: unknown;
+  readonly exports?: Readonly<Record<string, string>>;
   readonly dependencies?: Readonly<Record<string, string>>;
   readonly devDependencies?: Readonly<Record<string, string>>;
   readonly optionalDependencies?: Readonly<Record<string, string>>;

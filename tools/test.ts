@@ -2,7 +2,7 @@ import { spawnSync } from "node:child_process";
 import { appendFileSync, mkdirSync, readdirSync } from "node:fs";
 import { join } from "node:path";
 import { parseArgs } from "node:util";
-import { startSharedServers } from "@turnpike/testkit";
+import { startSharedServers } from "@turnpike/testkit/servers";
 import { ROOT } from "./sources.ts";
 import { missingPrograms } from "./test-runner/programs.ts";
 import { flakyLines, flakyTests, mergeResults, reportText, WHOLE_FILE } from "./test-runner/report.ts";
@@ -52,7 +52,12 @@ async function warmCompileCache(): Promise<Readonly<Record<string, string>>> {
   if (folder === undefined) return {};
   const env = { NODE_COMPILE_CACHE: folder };
   if (readdirSync(folder).length === 0) {
-    const sources = ["tools/sources.ts", "packages/testkit/src/index.ts", "apps/turnpike/src/wiring/gateway.ts"];
+    const sources = [
+      "tools/sources.ts",
+      "packages/testkit/src/index.ts",
+      "packages/testkit/src/chain.ts",
+      "apps/turnpike/src/wiring/gateway.ts",
+    ];
     const imports = sources.map((path) => `await import(${JSON.stringify(join(ROOT, path))});`);
     spawnSync(process.execPath, ["--input-type=module", "--eval", imports.join("")], {
       env: { ...process.env, ...env },

@@ -10,7 +10,8 @@ import { createCatalogue } from "@turnpike/catalogue";
 import { createPrometheusMetrics, noRateLimits, type RateLimits } from "@turnpike/gateway";
 import { freePort, LOCAL_CHAIN_ID } from "@turnpike/localnet";
 import { createSubscriptions, type Subscriptions, subscriptionDefaults } from "@turnpike/relay";
-import { openSocket, openTestAnvil, PATIENCE_MS, sendMined, type TestAnvil } from "@turnpike/testkit";
+import { openSocket, PATIENCE_MS } from "@turnpike/testkit";
+import { openTestAnvil, sendMined, type TestAnvil } from "@turnpike/testkit/servers";
 import { startNginx, withoutNginx } from "../support/nginx.ts";
 import { type RelayRig, rpc, rpcAt, startRelay } from "./relay-rig.ts";
 

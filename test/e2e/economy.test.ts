@@ -13,7 +13,8 @@ import { freePort } from "@turnpike/localnet";
 import { type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
 import { createRelayEngine, parseFreeRpc, relayEngineDefaults, SessionSource, SessionSuppliers } from "@turnpike/relay";
 import { readSupplyReport } from "@turnpike/supplier";
-import { chainParty, eventually, rpcAnswer, startEvmUpstream, startTestChain } from "@turnpike/testkit";
+import { eventually, rpcAnswer, startEvmUpstream } from "@turnpike/testkit";
+import { chainParty, startTestChain } from "@turnpike/testkit/chain";
 import { startSupplier } from "../../apps/turnpike/src/wiring/supplier.ts";
 
 const ETH = "eth" as ServiceId;

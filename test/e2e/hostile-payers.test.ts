@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { deployTestToken, devRpc, fundGas, lyingToken, testUsd, USDC_ADDRESS } from "@turnpike/localnet";
-import { eventually, sendMined } from "@turnpike/testkit";
+import { eventually } from "@turnpike/testkit";
+import { sendMined } from "@turnpike/testkit/servers";
 import { createPublicClient, createWalletClient, encodeFunctionData, http } from "viem";
 import { baseSepolia } from "viem/chains";
 import { ledgerBooks } from "../../apps/turnpike/src/wiring/ledger.ts";

@@ -8,7 +8,7 @@ import {
   startPortalDb,
   type TokenKeyOptions,
 } from "@turnpike/portal-db";
-import { openTestPostgres } from "@turnpike/testkit";
+import { openTestPostgres } from "@turnpike/testkit/servers";
 import pg from "pg";
 import { GATEWAY_PASSWORD, PASSWORD } from "../../packages/portal-db/test/database-fixtures.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { after, before, suite, test } from "node:test";
 import { createDocumentDigest, type DocumentDigestServer, devRpc, USDC_ADDRESS } from "@turnpike/localnet";
-import type { TransactionReceipt } from "@turnpike/testkit";
+import type { TransactionReceipt } from "@turnpike/testkit/servers";
 import { wrapAxiosWithPayment } from "@x402/axios";
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";

@@ -11,15 +11,15 @@ import { isRecord, systemClock } from "@turnpike/base";
 import { ChainClient, PocketQueries } from "@turnpike/chain-client";
 import { proof } from "@turnpike/proto";
 import { decodeHttpResponsePayload, decodeRelayResponse, type SessionHeader } from "@turnpike/protocol";
+import { eventually } from "@turnpike/testkit";
 import {
   chainParty,
-  eventually,
   jsonRpcPayload,
   signRelayRequest,
   startTestChain,
   type TestChain,
   type TestChainOptions,
-} from "@turnpike/testkit";
+} from "@turnpike/testkit/chain";
 import { COMMAND_FILE, type Ran, runInProcess } from "../../apps/turnpike/test/run-command.ts";
 
 /** Names of the operators. One process of the machine holds a key at a time: other tests have other names. */

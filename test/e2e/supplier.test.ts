@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import type { SupplyReport } from "@turnpike/supplier";
-import { chainParty } from "@turnpike/testkit";
+import { chainParty } from "@turnpike/testkit/chain";
 import { SupplierProcess } from "./supplier-process.ts";
 
 const FIRST = "e2e supplier one";

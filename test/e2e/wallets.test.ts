@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { devRpc, fundGas, randomNonce, setTokenBalance, smartWallet, walletFactory } from "@turnpike/localnet";
-import { sendMined } from "@turnpike/testkit";
+import { sendMined } from "@turnpike/testkit/servers";
 import {
   createPublicClient,
   createWalletClient,

@@ -1,16 +1,8 @@
 import assert from "node:assert/strict";
 import { Agent } from "node:http";
 import { after, before, suite, test } from "node:test";
-import {
-  eventually,
-  isProbe,
-  probeResult,
-  rpcAnswer,
-  startRedis,
-  startUpstream,
-  type Upstream,
-  withoutRedis,
-} from "@turnpike/testkit";
+import { eventually, isProbe, probeResult, rpcAnswer, startUpstream, type Upstream } from "@turnpike/testkit";
+import { startRedis, withoutRedis } from "@turnpike/testkit/servers";
 import { type Ground, startGround } from "../support/network.ts";
 import { signPayment, termsOf } from "../support/payer.ts";
 import { CHAIN_ID_HEX, PRICE } from "./support.ts";

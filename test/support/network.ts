@@ -10,7 +10,7 @@ import {
   startAnvil,
   USDC_ADDRESS,
 } from "@turnpike/localnet";
-import { openTestAnvil, openTestPostgres, type TestAnvil, type TestPostgres } from "@turnpike/testkit";
+import { openTestAnvil, openTestPostgres, type TestAnvil, type TestPostgres } from "@turnpike/testkit/servers";
 import { createPublicClient, erc20Abi, http } from "viem";
 import { generatePrivateKey, privateKeyToAddress } from "viem/accounts";
 import { migrateLedger } from "../../apps/turnpike/src/wiring/ledger.ts";

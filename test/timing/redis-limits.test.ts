@@ -3,7 +3,8 @@ import { test } from "node:test";
 import { createClient } from "@redis/client";
 import { noMetrics, silentLog } from "@turnpike/base";
 import { createRedisStore } from "@turnpike/gateway";
-import { eventually, startRedis, withoutRedis } from "@turnpike/testkit";
+import { eventually } from "@turnpike/testkit";
+import { startRedis, withoutRedis } from "@turnpike/testkit/servers";
 
 // Time of these windows is the Redis server's own, which no test can move: the rest of what the script does is tested
 // at times of the test, beside it.

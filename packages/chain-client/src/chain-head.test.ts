@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { silentLog, systemClock } from "@turnpike/base";
-import { eventually, startTestChain, virtualClock } from "@turnpike/testkit";
+import { eventually, virtualClock } from "@turnpike/testkit";
+import { startTestChain } from "@turnpike/testkit/chain";
 import { ChainHead } from "./chain-head.ts";
 
 suite("ChainHead", () => {

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { systemClock } from "@turnpike/base";
 import { createMessage, packAny, shared } from "@turnpike/proto";
-import { chainParty, startTestChain, type TestChainOptions, virtualClock } from "@turnpike/testkit";
+import { virtualClock } from "@turnpike/testkit";
+import { chainParty, startTestChain, type TestChainOptions } from "@turnpike/testkit/chain";
 import { ChainClient } from "./chain-client.ts";
 import { PocketQueries, type PocketQueriesOptions } from "./pocket-queries.ts";
 

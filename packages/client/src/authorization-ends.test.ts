@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { type Anvil, deployTestToken, devRpc, startAnvil, testUsd, USDC_ADDRESS } from "@turnpike/localnet";
-import { eventually, rpcAnswer, sendMined, startUpstream } from "@turnpike/testkit";
+import { eventually, rpcAnswer, startUpstream } from "@turnpike/testkit";
+import { sendMined } from "@turnpike/testkit/servers";
 import { encodeFunctionData } from "viem";
 import { type Answerer, answerJson, BODY, countingSigner, standInGateway, testClient } from "../test/stand-in.ts";
 import { readAuthorizationEnds } from "./authorization-ends.ts";

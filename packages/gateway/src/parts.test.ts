@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isAppError } from "@turnpike/base";
+import { anyCodePoint } from "@turnpike/testkit/arbitrary";
 import fc from "fast-check";
 import { service } from "../test/stand-ins.ts";
 import { sealEnvelope } from "./edge/envelope.ts";
@@ -45,7 +46,7 @@ test("the envelope holds the supplier's bytes as they are", () => {
 
 test("terms: one text in header and body, with any characters", () => {
   fc.assert(
-    fc.property(fc.string({ unit: "binary" }), (description) => {
+    fc.property(fc.string({ unit: anyCodePoint }), (description) => {
       const { body, headers } = precomputeTerms(service("eth"), () => ({ description }));
       assert.equal(Buffer.from(headers[5] ?? "", "base64").toString(), body);
       assert.equal(headers[3], String(Buffer.byteLength(body)));

@@ -1,9 +1,10 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { anyCodePoint } from "@turnpike/testkit/arbitrary";
 import fc from "fast-check";
 import { fence, oneLine, visible } from "./fence.ts";
 
-const anyText = fc.string({ unit: "binary", maxLength: 300 });
+const anyText = fc.string({ unit: anyCodePoint, maxLength: 300 });
 
 test("attack: no text ends its fence, or holds a character that is not seen", () => {
   fc.assert(

@@ -25,7 +25,8 @@ import {
   startAnvil,
   USDC_ADDRESS,
 } from "@turnpike/localnet";
-import { eventually, openTestAnvil, sendMined, type TestAnvil } from "@turnpike/testkit";
+import { eventually } from "@turnpike/testkit";
+import { openTestAnvil, sendMined, type TestAnvil } from "@turnpike/testkit/servers";
 import { encodeFunctionData, getAddress, parseAbi } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import type { EngineOptions } from "../src/engine/options.ts";

@@ -11,7 +11,7 @@ import {
   type SettlementId,
   silentLog,
 } from "@turnpike/base";
-import { openTestPostgres, type TestPostgres } from "@turnpike/testkit";
+import { openTestPostgres, type TestPostgres } from "@turnpike/testkit/servers";
 import pg from "pg";
 import { createLedger, type LedgerOptions } from "../src/ledger/ledger.ts";
 import { migrate } from "../src/ledger/migrate.ts";

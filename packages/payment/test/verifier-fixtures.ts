@@ -19,7 +19,7 @@ import {
   startAnvil,
   USDC_ADDRESS,
 } from "@turnpike/localnet";
-import { openTestAnvil, type TestAnvil } from "@turnpike/testkit";
+import { openTestAnvil, type TestAnvil } from "@turnpike/testkit/servers";
 import { createEvmRpc, type EvmRpc } from "../src/evm/rpc.ts";
 import { paymentOption } from "../src/option.ts";
 import type { Authorization, DecodedPayment, PaymentOption, Verification } from "../src/types.ts";

@@ -1,5 +1,6 @@
 import { silentLog } from "@turnpike/base";
-import { eventually, openTestPostgres } from "@turnpike/testkit";
+import { eventually } from "@turnpike/testkit";
+import { openTestPostgres } from "@turnpike/testkit/servers";
 import pg from "pg";
 import { migratePortalDb } from "../src/database/migrate.ts";
 import { createRolePool, type RolePool, type RolePoolOptions } from "../src/database/pool.ts";

@@ -1,4 +1,4 @@
-import { openTestPostgres } from "@turnpike/testkit";
+import { openTestPostgres } from "@turnpike/testkit/servers";
 import pg from "pg";
 import type { ErrorBody } from "../src/errors.ts";
 import { planRequest } from "../src/sql/plan-request.ts";

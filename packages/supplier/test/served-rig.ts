@@ -7,7 +7,7 @@ import {
   type HttpResponsePayload,
   type SessionHeader,
 } from "@turnpike/protocol";
-import { chainParty, jsonRpcPayload, type RelayRequestOptions, signRelayRequest } from "@turnpike/testkit";
+import { chainParty, jsonRpcPayload, type RelayRequestOptions, signRelayRequest } from "@turnpike/testkit/chain";
 import { RELAYS_REFUSED } from "../src/serving/metrics.ts";
 import { ThreadedRelayCrypto } from "../src/serving/relay-crypto.ts";
 import { type ServeRelaysOptions, serveRelays } from "../src/supplier.ts";

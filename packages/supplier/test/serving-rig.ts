@@ -17,7 +17,7 @@ import {
   startTestChain,
   type TestChain,
   type TestChainOptions,
-} from "@turnpike/testkit";
+} from "@turnpike/testkit/chain";
 import type { RelayStore } from "../src/evidence/relay-store.ts";
 import type { AppendResult, BegunRelay, InFlight, ServedBefore } from "../src/evidence/types.ts";
 import { RELAYS_REFUSED } from "../src/serving/metrics.ts";

@@ -4,7 +4,7 @@ import type { IncomingMessage } from "node:http";
 import type { AddressInfo } from "node:net";
 import { cosmosVerify } from "@turnpike/crypto";
 import { decodeRelayResponse, type RelayResponseFields, relayResponseDigest } from "@turnpike/protocol";
-import { chainParty } from "@turnpike/testkit";
+import { chainParty } from "@turnpike/testkit/chain";
 import { type RawData, WebSocket, WebSocketServer } from "ws";
 
 /** A frame as it was received. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { type Clock, type FaultPoints, type Log, type Metrics, systemClock } from "@turnpike/base";
 import { ChainClient, ChainHead, PocketQueries } from "@turnpike/chain-client";
 import type { SessionHeader } from "@turnpike/protocol";
-import { chainParty, startTestChain, type TestChain, type TestChainOptions } from "@turnpike/testkit";
+import { chainParty, startTestChain, type TestChain, type TestChainOptions } from "@turnpike/testkit/chain";
 import { ClaimRunner, type ClaimRunnerOptions } from "../src/claims/claim-runner.ts";
 import { RelayStore, type RelayStoreOptions } from "../src/evidence/relay-store.ts";
 import { termsOfQueries } from "../src/evidence/terms.ts";

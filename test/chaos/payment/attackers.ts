@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { delegateCode } from "@turnpike/testkit";
+import { delegateCode } from "@turnpike/testkit/servers";
 import type { Random } from "../../soak/random.ts";
 import type { Payer } from "../../support/payer.ts";
 import { keepPace, type Pace, sleep } from "./pace.ts";

@@ -1,6 +1,7 @@
 import { type Address, bytesToHex0x } from "@turnpike/base";
 import { balanceSlot, devRpc, fundGas, USDC_ADDRESS } from "@turnpike/localnet";
-import { deployGasBurner, type RefusingNode, startRefusingNode } from "@turnpike/testkit";
+import { type RefusingNode, startRefusingNode } from "@turnpike/testkit";
+import { deployGasBurner } from "@turnpike/testkit/servers";
 import { parseTransaction } from "viem";
 import { generatePrivateKey, privateKeyToAddress } from "viem/accounts";
 import { startGround } from "../../support/network.ts";

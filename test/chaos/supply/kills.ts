@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { bytesToHex } from "@turnpike/base";
 import { relayHash } from "@turnpike/protocol";
 import { readSupplyReport } from "@turnpike/supplier";
-import { chainParty, startTestChain, type TestChain } from "@turnpike/testkit";
+import { chainParty, startTestChain, type TestChain } from "@turnpike/testkit/chain";
 import { RECORD } from "../../../packages/supplier/src/evidence/records.ts";
 import { scanLog } from "../../../packages/supplier/src/evidence/scan-log.ts";
 import { SUPPLIER_FAULT_POINTS } from "../../../packages/supplier/src/fault-points.ts";

@@ -3,7 +3,7 @@ import { writeSync } from "node:fs";
 import { createInterface } from "node:readline";
 import { bytesToHex, type FaultPoints } from "@turnpike/base";
 import { relayHash } from "@turnpike/protocol";
-import { chainParty } from "@turnpike/testkit";
+import { chainParty } from "@turnpike/testkit/chain";
 import { makeRelay } from "../../../packages/supplier/test/relays.ts";
 import { startSupplier, type TestSupplier } from "../../../packages/supplier/test/supplier-rig.ts";
 

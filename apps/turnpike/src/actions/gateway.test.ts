@@ -11,7 +11,7 @@ import { after, before, suite, test } from "node:test";
 import { newPrivateKey, signerFromKey } from "@turnpike/client";
 import { loadConfig } from "@turnpike/config";
 import { fundGas, MULTICALL3_ADDRESS, USDC_ADDRESS } from "@turnpike/localnet";
-import { openTestAnvil, openTestPostgres, type TestAnvil, type TestPostgres } from "@turnpike/testkit";
+import { openTestAnvil, openTestPostgres, type TestAnvil, type TestPostgres } from "@turnpike/testkit/servers";
 import { COMMAND_FILE } from "../../test/run-command.ts";
 import { migrateLedger } from "../wiring/ledger.ts";
 

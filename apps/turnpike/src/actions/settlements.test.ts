@@ -5,7 +5,7 @@ import { join } from "node:path";
 import { after, before, test } from "node:test";
 import { type Address, type NetworkId, noFaults, noMetrics, type ServiceId, silentLog } from "@turnpike/base";
 import { createLedger } from "@turnpike/payment";
-import { openTestPostgres, type TestPostgres } from "@turnpike/testkit";
+import { openTestPostgres, type TestPostgres } from "@turnpike/testkit/servers";
 import { type Ran, runInProcess } from "../../test/run-command.ts";
 
 const NETWORK = "eip155:8453";

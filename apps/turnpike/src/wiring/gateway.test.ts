@@ -5,7 +5,7 @@ import { isAppError, silentLog } from "@turnpike/base";
 import { createClient, newPrivateKey, signerFromKey, tokenBalance } from "@turnpike/client";
 import { loadConfig } from "@turnpike/config";
 import { devRpc, fundGas, MULTICALL3_ADDRESS, setTokenBalance, USDC_ADDRESS } from "@turnpike/localnet";
-import { openTestAnvil, openTestPostgres, type TestAnvil, type TestPostgres } from "@turnpike/testkit";
+import { openTestAnvil, openTestPostgres, type TestAnvil, type TestPostgres } from "@turnpike/testkit/servers";
 import { PATIENT } from "../../test/patient.ts";
 import { startFacilitator } from "./facilitator.ts";
 import { type GatewayService, startGateway } from "./gateway.ts";

@@ -11,14 +11,8 @@ import { ChainClient, PocketQueries } from "@turnpike/chain-client";
 import { loadConfig } from "@turnpike/config";
 import { decodeRelayResponse, type SessionHeader } from "@turnpike/protocol";
 import { readSupplyReport, type SupplyReport } from "@turnpike/supplier";
-import {
-  chainParty,
-  eventually,
-  jsonRpcPayload,
-  signRelayRequest,
-  startTestChain,
-  type TestChain,
-} from "@turnpike/testkit";
+import { eventually } from "@turnpike/testkit";
+import { chainParty, jsonRpcPayload, signRelayRequest, startTestChain, type TestChain } from "@turnpike/testkit/chain";
 import { startSupplier } from "./supplier.ts";
 
 async function scratch(): Promise<{ readonly folder: string } & AsyncDisposable> {

@@ -3,7 +3,8 @@ import { suite, test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { MAX_BUS_MESSAGE_BYTES, noMetrics, silentLog } from "@turnpike/base";
 import { createUnpaidLimit, createUnpaidSharing } from "@turnpike/payment";
-import { eventually, startRedis, virtualClock, withoutRedis } from "@turnpike/testkit";
+import { eventually, virtualClock } from "@turnpike/testkit";
+import { startRedis, withoutRedis } from "@turnpike/testkit/servers";
 import { createRedisBus, type RedisBus } from "./redis-bus.ts";
 
 function busOf(url: string, id: string, group?: string) {

@@ -12,7 +12,8 @@ import {
   USDC_ADDRESS,
   walletFactory,
 } from "@turnpike/localnet";
-import { eventually, sendMined, type TransactionReceipt, virtualClock } from "@turnpike/testkit";
+import { eventually, virtualClock } from "@turnpike/testkit";
+import { sendMined, type TransactionReceipt } from "@turnpike/testkit/servers";
 import { createWalletClient, encodeAbiParameters, encodeDeployData, encodeFunctionData, http, parseAbi } from "viem";
 import {
   ANSWER,

@@ -3,7 +3,8 @@ import { test } from "node:test";
 import { type Address, type FaultPoints, noFaults } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
 import { devRpc } from "@turnpike/localnet";
-import { delegateCode, deployGasBurner, eventually, virtualClock } from "@turnpike/testkit";
+import { eventually, virtualClock } from "@turnpike/testkit";
+import { delegateCode, deployGasBurner } from "@turnpike/testkit/servers";
 import {
   ANSWER,
   type Bed,

@@ -4,7 +4,8 @@ import type { AddressInfo } from "node:net";
 import { after, before, test } from "node:test";
 import { type MetricSpec, type NetworkId, noFaults, noMetrics, systemClock } from "@turnpike/base";
 import { devRpc, setTokenBalance, USDC_ADDRESS } from "@turnpike/localnet";
-import { eventually, sendFromNewAccount, virtualClock } from "@turnpike/testkit";
+import { eventually, virtualClock } from "@turnpike/testkit";
+import { sendFromNewAccount } from "@turnpike/testkit/servers";
 import { PaymentPayloadV2Schema, PaymentRequirementsV2Schema } from "@x402/core/schemas";
 import {
   ANSWER,

@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { AppError, bytesToHex0x } from "@turnpike/base";
 import { devRpc, setTokenBalance } from "@turnpike/localnet";
-import { delegateCode, deployGasBurner, sendMined, virtualClock } from "@turnpike/testkit";
+import { virtualClock } from "@turnpike/testkit";
+import { delegateCode, deployGasBurner, sendMined } from "@turnpike/testkit/servers";
 import {
   type Harness,
   type Key,

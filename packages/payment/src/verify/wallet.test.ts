@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
 import { type Address, hexToBytes, systemClock } from "@turnpike/base";
 import { devRpc, fundGas, randomNonce, setCode, setTokenBalance, smartWallet, walletFactory } from "@turnpike/localnet";
-import { sendMined } from "@turnpike/testkit";
+import { sendMined } from "@turnpike/testkit/servers";
 import { encodeDeployData, encodeFunctionData, parseAbi, serializeErc6492Signature } from "viem";
 import {
   type Harness,

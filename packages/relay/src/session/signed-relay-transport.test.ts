@@ -15,7 +15,8 @@ import {
   relayRequestSignBytes,
   relayResponseDigest,
 } from "@turnpike/protocol";
-import { chainParty, virtualClock } from "@turnpike/testkit";
+import { virtualClock } from "@turnpike/testkit";
+import { chainParty } from "@turnpike/testkit/chain";
 import { HttpTransport } from "../transport/http-transport.ts";
 import type { SendPurpose, UpstreamRequest } from "../transport/transport.ts";
 import type { GatewaySession } from "./gateway-session.ts";

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { silentLog } from "@turnpike/base";
+import { anyCodePoint } from "@turnpike/testkit/arbitrary";
 import fc from "fast-check";
 import { documentOf, temporaryFolder } from "../../test/local/index.ts";
 import { createSearcher, type Searcher } from "./searcher.ts";
@@ -126,14 +127,14 @@ test("any string is a query", () => {
     '-"',
   );
   const part = fc.oneof(
-    fc.string({ unit: "binary" }),
+    fc.string({ unit: anyCodePoint }),
     fc.string({ unit: "grapheme" }),
     sign,
     fc.constantFrom(...WORDS),
   );
   const query = fc.oneof(
     fc.array(part, { maxLength: 40 }).map((parts) => parts.join("")),
-    fc.string({ unit: "binary", maxLength: 400 }),
+    fc.string({ unit: anyCodePoint, maxLength: 400 }),
   );
   fc.assert(
     fc.property(query, (text) => void ask(made.searcher, text)),
@@ -149,7 +150,10 @@ test("any text can be indexed, in any language, and its first word is found", ()
   const language = fc.constantFrom(
     ..."ar hy eu ca cs da nl en fi fr de hu it ga no pt ro ru es sl sv ta tr zh xx".split(" "),
   );
-  const text = fc.oneof(fc.string({ unit: "binary", maxLength: 300 }), fc.string({ unit: "grapheme", maxLength: 300 }));
+  const text = fc.oneof(
+    fc.string({ unit: anyCodePoint, maxLength: 300 }),
+    fc.string({ unit: "grapheme", maxLength: 300 }),
+  );
   fc.assert(
     fc.property(text, text, language, (title, body, code) => {
       writer.put([documentOf({ url: "https://a.test/", title, text: `wordfirst ${body}`, language: code })]);

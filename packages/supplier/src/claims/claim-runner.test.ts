@@ -5,7 +5,7 @@ import { bytesToHex, type Log, silentLog } from "@turnpike/base";
 import { moduleAddress, sha256 } from "@turnpike/crypto";
 import { authz, bank, createMessage, packAny, proof, service } from "@turnpike/proto";
 import { claimedUpokt, type SessionHeader } from "@turnpike/protocol";
-import { chainParty } from "@turnpike/testkit";
+import { chainParty } from "@turnpike/testkit/chain";
 import { SupplierRig } from "../../test/supplier-rig.ts";
 import { supplyReport } from "../money/supply-report.ts";
 

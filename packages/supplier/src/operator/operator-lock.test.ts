@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { suite, test } from "node:test";
 import { isAppError, startOf, systemClock } from "@turnpike/base";
-import { chainParty } from "@turnpike/testkit";
+import { chainParty } from "@turnpike/testkit/chain";
 import { OPERATOR, openTestStore, scratchFolder } from "../../test/sessions.ts";
 import { lockOperator } from "./operator-lock.ts";
 

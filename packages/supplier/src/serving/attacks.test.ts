@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { application, createMessage, packAny } from "@turnpike/proto";
 import type { SessionHeader } from "@turnpike/protocol";
-import { chainParty } from "@turnpike/testkit";
+import { chainParty } from "@turnpike/testkit/chain";
 import { type ServedRig, serveRig } from "../../test/served-rig.ts";
 import { startBackEnd } from "../../test/serving-rig.ts";
 import { scratchFolder } from "../../test/sessions.ts";

@@ -3,7 +3,7 @@ import { suite, test } from "node:test";
 import { moduleAddress } from "@turnpike/crypto";
 import { type Any, application, authz, createMessage, packAny, service, shared, supplier } from "@turnpike/proto";
 import type { SessionHeader } from "@turnpike/protocol";
-import { chainParty } from "@turnpike/testkit";
+import { chainParty } from "@turnpike/testkit/chain";
 import { serveRig } from "../../test/served-rig.ts";
 import { startBackEnd } from "../../test/serving-rig.ts";
 import { SupplierRig } from "../../test/supplier-rig.ts";

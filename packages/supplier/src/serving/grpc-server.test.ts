@@ -3,7 +3,7 @@ import { suite, test } from "node:test";
 import { Client, credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import { cosmosVerify } from "@turnpike/crypto";
 import { decodeHttpResponsePayload, decodeRelayResponse, relayResponseDigest, splitRelay } from "@turnpike/protocol";
-import { chainParty, jsonRpcPayload } from "@turnpike/testkit";
+import { chainParty, jsonRpcPayload } from "@turnpike/testkit/chain";
 import { bodyOf, servingRig, startBackEnd } from "../../test/serving-rig.ts";
 
 const CALL = '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}';

@@ -8,7 +8,8 @@ import {
   relayHash,
   splitRelay,
 } from "@turnpike/protocol";
-import { chainParty, eventually, jsonRpcPayload, virtualClock } from "@turnpike/testkit";
+import { eventually, virtualClock } from "@turnpike/testkit";
+import { chainParty, jsonRpcPayload } from "@turnpike/testkit/chain";
 import { bodyOf, servingRig, startBackEnd } from "../../test/serving-rig.ts";
 import { MAX_RELAY_BYTES } from "../evidence/session-evidence.ts";
 import { MAX_REQUEST_BYTES } from "./relay-handler.ts";

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { decodeHttpResponsePayload, relayHash, splitRelay } from "@turnpike/protocol";
-import { chainParty, eventually, jsonRpcPayload, refusedUpgrade } from "@turnpike/testkit";
+import { eventually, refusedUpgrade } from "@turnpike/testkit";
+import { chainParty, jsonRpcPayload } from "@turnpike/testkit/chain";
 import { type ServingRig, servingRig } from "../../test/serving-rig.ts";
 import { openRelaySocket, type SocketBackEnd, startSocketBackEnd } from "../../test/sockets.ts";
 

@@ -4,7 +4,7 @@ import type { ServerResponse } from "node:http";
 import { suite, test } from "node:test";
 import { cosmosVerify } from "@turnpike/crypto";
 import { decodeHttpResponsePayload, decodeRelayResponse, relayResponseDigest, splitRelay } from "@turnpike/protocol";
-import { chainParty, jsonRpcPayload } from "@turnpike/testkit";
+import { chainParty, jsonRpcPayload } from "@turnpike/testkit/chain";
 import { type ServingRig, servingRig, startBackEnd } from "../../test/serving-rig.ts";
 
 const DELIMITER = Buffer.from("||POKT_STREAM||");

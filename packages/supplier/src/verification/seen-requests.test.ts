@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { decodeRingSignature, encodeRingSignature, Rings, sha256 } from "@turnpike/crypto";
-import { chainParty } from "@turnpike/testkit";
+import { chainParty } from "@turnpike/testkit/chain";
 import { requestName, SeenRequests } from "./seen-requests.ts";
 
 const DIGEST = sha256(Buffer.from("request"));
