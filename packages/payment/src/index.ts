@@ -68,6 +68,7 @@ export {
   createLedgerOperator,
   type LedgerOperator,
   type OpenTransaction,
+  type RetryResult,
 } from "./ledger/operator.ts";
 export type { Receiver } from "./ledger/receivers.ts";
 export type { Books, Ledger } from "./ledger-types.ts";

@@ -1,12 +1,12 @@
 import { existsSync } from "node:fs";
-import { AppError, unitsToDecimal } from "@turnpike/base";
+import { AppError, type SettlementId, unitsToDecimal } from "@turnpike/base";
 import { type Config, relayerKeys } from "@turnpike/config";
 import type { PaymentRecord, PaymentState } from "@turnpike/payment";
 import { type CommandContext, DEFAULT_CONFIG_FILE, outputOf } from "../context.ts";
 import { createLog } from "../logging.ts";
 import { findUpConfig, isUpStarting } from "../up-file.ts";
 import { sells } from "../wiring/catalogue.ts";
-import { type LedgerRole, ledgerBooks, ledgerPayments, migrateLedger } from "../wiring/ledger.ts";
+import { type LedgerRole, ledgerBooks, ledgerPayment, ledgerPayments, migrateLedger } from "../wiring/ledger.ts";
 import { hasPortal, migratePortal } from "../wiring/portal-db.ts";
 import { configOf } from "./config.ts";
 
@@ -21,6 +21,7 @@ export interface DbOptions {
 export interface BooksOptions extends DbOptions {
   /** States, with commas between. */
   readonly list?: string;
+  readonly id?: string;
   readonly limit: string;
 }
 
@@ -124,14 +125,26 @@ function listPayments(config: Config, payments: readonly PaymentRecord[], opts: 
   }
 }
 
-/** Sums a ledger, or lists its payments of some states. @throws AppError USAGE and those of the ledger. */
+/**
+ * Sums a ledger, lists its payments of some states, or shows one.
+ * @throws AppError USAGE, NOT_FOUND when no payment has the id, and those of the ledger.
+ */
 export async function books(opts: BooksOptions, context: CommandContext): Promise<void> {
   const output = outputOf(opts);
+  if (opts.id !== undefined && opts.list !== undefined) {
+    throw new AppError("USAGE", { message: "--id and --list: expected one of them." });
+  }
   const states = opts.list === undefined ? undefined : statesOf(opts.list);
   const limit = limitOf(opts.limit);
   const { config, of } = await ledgerConfig(opts, context);
   const role = opts.facilitator === true ? "facilitator" : "gateway";
   if (of !== undefined) output.progress(`The ledger of the turnpike up that runs here (${of}).`);
+  if (opts.id !== undefined) {
+    const found = await ledgerPayment(config, role, opts.id as SettlementId);
+    if (found === undefined) throw new AppError("NOT_FOUND", { message: `No payment has the id ${opts.id}.` });
+    listPayments(config, [found], opts);
+    return;
+  }
   if (states !== undefined) {
     listPayments(config, await ledgerPayments(config, role, states, limit), opts);
     return;

@@ -49,7 +49,7 @@ test("what is not there is named, with the command that shows what is", async ()
       ["cancel", NETWORK, ACCOUNT, "3"],
       /^error NOT_FOUND: No transaction .*\sSee npx turnpike settlements transactions\.\n$/,
     ],
-    [["retry", "stl_none"], /^error NOT_FOUND: No signed payment .*\sOne in an open transaction .*\.\n$/],
+    [["retry", "stl_none"], /^error NOT_FOUND: No signed payment .*\sSee npx turnpike db books --id stl_none\. .*\n$/],
     [["release", "stl_none"], /^error NOT_FOUND: No claimed payment .*\sSee npx turnpike db books --list claimed\.\n$/],
     [["unblock", NETWORK, ACCOUNT], /^error NOT_FOUND: .*\sSee npx turnpike settlements blocked\.\n$/],
   ] as const;
@@ -58,6 +58,10 @@ test("what is not there is named, with the command that shows what is", async ()
     assert.equal(code, 1, args.join(" "));
     assert.match(err, said);
   }
+  assert.match(
+    (await run("db", "books", "--id", "stl_none")).err,
+    /^error NOT_FOUND: No payment has the id stl_none\./,
+  );
 });
 
 test("wrong arguments are refused before the ledger is asked", async () => {

@@ -98,10 +98,17 @@ export async function cancel(
 
 /** Has a payment sent again. @throws AppError NOT_FOUND when it is in no state for that. */
 export async function retry(id: string, opts: SettlementOptions, context: CommandContext): Promise<void> {
-  if (!(await (await operatorOf(opts, context)).retry(id as SettlementId))) {
+  const result = await (await operatorOf(opts, context)).retry(id as SettlementId);
+  if (result === "window-closed") {
+    throw new AppError("NOT_FOUND", {
+      message: "The window of this payment is closed: no transaction can settle it. Nothing is charged.",
+      advice: "It fails by itself with the chain's next block.",
+    });
+  }
+  if (result === "not-waiting") {
     throw new AppError("NOT_FOUND", {
       message: "No signed payment of this id waits for another transaction.",
-      advice: "One in an open transaction is sent by itself: see npx turnpike settlements transactions.",
+      advice: `See npx turnpike db books --id ${id}. One in an open transaction is sent by itself.`,
     });
   }
   const output = outputOf(opts);

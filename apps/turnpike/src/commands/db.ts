@@ -43,6 +43,7 @@ export function dbCommand(context: CommandContext): Command {
             "--list <states>",
             "list payments of these states instead, newest first, such as owed,disputed; states: claimed, released, signed, submitted, settled, failed, owed, disputed",
           )
+          .option("--id <id>", "show the payment of this id instead, such as stl_…")
           .option("--limit <number>", "most payments to list", "100")
           .option("--facilitator", "the ledger of the facilitator that runs alone")
           .action(async (opts: BooksOptions, self: Command) => {

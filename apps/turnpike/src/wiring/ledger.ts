@@ -1,4 +1,4 @@
-import { AppError, noFaults, noMetrics, silentLog } from "@turnpike/base";
+import { AppError, noFaults, noMetrics, type SettlementId, silentLog } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
 import {
   type Books,
@@ -83,4 +83,14 @@ export async function ledgerPayments(
 ): Promise<readonly PaymentRecord[]> {
   await using ledger = await openLedger(config, role, { log: silentLog, metrics: noMetrics, faults: noFaults });
   return await ledger.list(states, limit);
+}
+
+/** One payment by its id. @throws AppError as {@link ledgerBooks} */
+export async function ledgerPayment(
+  config: Config,
+  role: LedgerRole,
+  id: SettlementId,
+): Promise<PaymentRecord | undefined> {
+  await using ledger = await openLedger(config, role, { log: silentLog, metrics: noMetrics, faults: noFaults });
+  return await ledger.get(id);
 }

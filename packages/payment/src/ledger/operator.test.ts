@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Address } from "@turnpike/base";
+import type { Address, SettlementId } from "@turnpike/base";
 import {
   claimed,
   journaled,
@@ -60,12 +60,27 @@ test("a payment that has used up its batches is sent again after an operator res
   const id = await claimed(ledger);
   for (let nonce = 0; nonce < 4; nonce++) {
     const { batchId } = await journaled(ledger, lease, nonce, [id]);
-    assert.equal(await operator.retry(id), false, "it is in an open transaction");
+    assert.equal(await operator.retry(id), "not-waiting", "it is in an open transaction");
     await ledger.closeBatch(batchId, newTransaction().hash);
   }
   await assert.rejects(journaled(ledger, lease, 4, [id]), { code: "LEDGER_FENCED" });
-  assert.equal(await operator.retry(id), true);
+  assert.equal(await operator.retry(id), "requested");
   await journaled(ledger, lease, 4, [id]);
+});
+
+test("a payment whose window is closed is not sent again, and the operator gets to know", async () => {
+  const url = await server().database();
+  await using ledger = await openLedger(url);
+  const operator = createLedgerOperator(url);
+  const lease = await leased(ledger);
+  const id = await claimed(ledger, { validBefore: 1n });
+  for (let nonce = 0; nonce < 4; nonce++) {
+    const { batchId } = await journaled(ledger, lease, nonce, [id]);
+    await ledger.closeBatch(batchId, newTransaction().hash);
+  }
+  assert.equal(await operator.retry(id), "window-closed");
+  await assert.rejects(journaled(ledger, lease, 4, [id]), { code: "LEDGER_FENCED" });
+  assert.equal(await operator.retry("stl_none" as SettlementId), "not-waiting");
 });
 
 test("a claim that an operator releases can no longer be signed or submitted", async () => {

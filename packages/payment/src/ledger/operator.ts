@@ -32,14 +32,17 @@ export interface BlockedPayer {
   readonly untilMs: number | undefined;
 }
 
+/** Result of a retry: `not-waiting` is no signed payment, or one in an open transaction; after `window-closed` none can settle it. */
+export type RetryResult = "requested" | "window-closed" | "not-waiting";
+
 /** What an operator may look at and ask for, in the ledger: the processes that have it open act on it. */
 export interface LedgerOperator {
   /** By network, key and nonce. */
   openTransactions(limit: number): Promise<readonly OpenTransaction[]>;
   /** Asks for a cancellation of this nonce's transaction. False when none is open. */
   cancel(network: NetworkId, relayer: Address, nonce: number): Promise<boolean>;
-  /** Lets a `signed` payment, whose batch ended without settling it, be sent again. False when it is none. */
-  retry(id: SettlementId): Promise<boolean>;
+  /** Lets a `signed` payment, whose batch ended without settling it, be sent again. */
+  retry(id: SettlementId): Promise<RetryResult>;
   /** Releases a claim, whichever process works on it: its answer is not given. False when it is not claimed. */
   release(id: SettlementId): Promise<boolean>;
   /** Refuses payments of this account; a block that it has is replaced. */
@@ -116,13 +119,19 @@ export function createLedgerOperator(url: string, opts: { readonly schema?: stri
     },
 
     async retry(id) {
-      const rows = await query(
+      const [row] = await query<{ open: boolean }>(
         "retry",
-        `update ${s}.payments p set resends = 0 where id = $1 and state = 'signed'
-          and exists (select 1 from ${s}.batches b where b.id = p.batch and b.state = 'mined') returning id`,
+        `with waiting as (
+            select p.id, p.valid_before > extract(epoch from clock_timestamp()) as open from ${s}.payments p
+              join ${s}.batches b on b.id = p.batch
+              where p.id = $1 and p.state = 'signed' and b.state = 'mined'),
+          requested as (
+            update ${s}.payments p set resends = 0 from waiting w where p.id = w.id and w.open and p.state = 'signed')
+          select open from waiting`,
         [id],
       );
-      return rows.length > 0;
+      if (row === undefined) return "not-waiting";
+      return row.open ? "requested" : "window-closed";
     },
 
     async release(id) {
