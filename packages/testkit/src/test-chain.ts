@@ -50,6 +50,9 @@ export interface TestApplication {
   readonly stakeUpokt?: bigint;
 }
 
+/** The protocol's name of a way to speak with a supplier. */
+type RpcTypeName = "GRPC" | "WEBSOCKET" | "JSON_RPC" | "REST" | "COMET_BFT";
+
 /** A supplier of a {@link TestChain}. */
 export interface TestSupplier {
   readonly services: readonly string[];
@@ -59,6 +62,8 @@ export interface TestSupplier {
   readonly shares?: Readonly<Record<string, bigint>>;
   /** `http://127.0.0.1:1` by default. */
   readonly url?: string;
+  /** What it serves there; JSON_RPC by default. */
+  readonly rpcTypes?: readonly RpcTypeName[];
 }
 
 /** A chain of its own, with one embedded node. */
@@ -82,6 +87,7 @@ export interface TestChain extends AsyncDisposable {
 const HOST = "127.0.0.1";
 const GAS_PRICES = [{ denom: "upokt", numerator: 1n, denominator: 1_000_000n }];
 const POKT = 1_000_000n;
+const JSON_RPC_ALONE: readonly RpcTypeName[] = ["JSON_RPC"];
 const coin = (amount: bigint): base.Coin => createMessage(base.CoinSchema, { denom: "upokt", amount: `${amount}` });
 const edSigner = (name: string) => createEd25519Signer(sha256(Buffer.from(`turnpike test ${name}`)));
 
@@ -145,20 +151,24 @@ async function genesisOf(options: TestChainOptions): Promise<GenesisDocument> {
     gateways: gateways.map((name) =>
       createMessage(gateway.GatewaySchema, { address: at(name), stake: coin(5n * POKT) }),
     ),
-    suppliers: Object.entries(suppliers).map(([name, { services: served, owner = name, shares, url }]) =>
-      createMessage(shared.SupplierSchema, {
-        ownerAddress: at(owner),
-        operatorAddress: at(name),
-        stake: coin(1_000n * POKT),
-        services: served.map((serviceId) => ({
-          serviceId,
-          endpoints: [{ url: url ?? "http://127.0.0.1:1", rpcType: shared.RPCType.JSON_RPC }],
-          revShare: Object.entries(shares ?? { [name]: 100n }).map(([to, revSharePercentage]) => ({
-            address: at(to),
-            revSharePercentage,
+    suppliers: Object.entries(suppliers).map(
+      ([name, { services: served, owner = name, shares, url, rpcTypes = JSON_RPC_ALONE }]) =>
+        createMessage(shared.SupplierSchema, {
+          ownerAddress: at(owner),
+          operatorAddress: at(name),
+          stake: coin(1_000n * POKT),
+          services: served.map((serviceId) => ({
+            serviceId,
+            endpoints: rpcTypes.map((rpcType) => ({
+              url: url ?? "http://127.0.0.1:1",
+              rpcType: shared.RPCType[rpcType],
+            })),
+            revShare: Object.entries(shares ?? { [name]: 100n }).map(([to, revSharePercentage]) => ({
+              address: at(to),
+              revSharePercentage,
+            })),
           })),
-        })),
-      }),
+        }),
     ),
     validators: [
       {

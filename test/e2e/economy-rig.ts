@@ -1,0 +1,154 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { type MetricSpec, type ServiceId, silentLog, systemClock } from "@turnpike/base";
+import { ChainClient, ChainHead, PocketQueries } from "@turnpike/chain-client";
+import { loadConfig } from "@turnpike/config";
+import { SigningThreads } from "@turnpike/crypto";
+import { freePort } from "@turnpike/localnet";
+import { relayEngineDefaults, SessionSource, SessionSuppliers } from "@turnpike/relay";
+import { eventually } from "@turnpike/testkit";
+import { chainParty, startTestChain, type TestChain, type TestChainOptions } from "@turnpike/testkit/chain";
+import { startSupplier } from "../../apps/turnpike/src/wiring/supplier.ts";
+
+/** The service of the applications that {@link startEconomy} begins with. */
+export const ETH = "eth" as ServiceId;
+
+/** What {@link startEconomy} starts. */
+export interface EconomyOptions {
+  /** Names of the suppliers' operators. */
+  readonly operators: readonly string[];
+  /** The back-ends of `eth`, as the configuration of a supplier has them. */
+  readonly backends: Readonly<Record<string, { readonly url: string }>>;
+  /** Changes of the chain's beginning. */
+  readonly chain?: TestChainOptions;
+}
+
+/** A chain whose blocks the test makes, suppliers that serve `eth`, and the sessions of a gateway. */
+export interface Economy extends AsyncDisposable {
+  readonly chain: TestChain;
+  readonly client: ChainClient;
+  readonly queries: PocketQueries;
+  readonly source: SessionSource;
+  readonly sessions: SessionSuppliers;
+  /** What the gateway's parts count signed relays with. */
+  readonly metrics: EconomyMetrics;
+  /** Signed relays by result, as the gateway counts them. */
+  readonly counted: ReadonlyMap<string, bigint>;
+  /** Where the suppliers keep their relays. */
+  readonly stateFolder: string;
+  /** Makes a block, and waits until gateway and suppliers know it, and the gateway the sessions of then. */
+  step(): Promise<void>;
+}
+
+/** Counts signed relays by result. */
+export interface EconomyMetrics {
+  set(): void;
+  observe(): void;
+  count(spec: MetricSpec, labels?: Readonly<Record<string, string>>): void;
+}
+
+/** Starts an {@link Economy} whose gateway knows its first sessions. */
+export async function startEconomy({ operators, backends, chain: changes }: EconomyOptions): Promise<Economy> {
+  await using stack = new AsyncDisposableStack();
+  const folder = await mkdtemp(join(tmpdir(), "turnpike-economy-"));
+  stack.defer(() => rm(folder, { recursive: true, force: true }));
+  const ports = new Map<string, number>();
+  for (const name of operators) ports.set(name, await freePort());
+  const hasSockets = Object.hasOwn(backends, "websocket");
+  const chain = stack.use(
+    await startTestChain({
+      suppliers: Object.fromEntries(
+        [...ports].map(([name, port]) => [
+          name,
+          {
+            services: [ETH],
+            url: `http://127.0.0.1:${port}`,
+            rpcTypes: hasSockets ? (["JSON_RPC", "WEBSOCKET"] as const) : (["JSON_RPC"] as const),
+          },
+        ]),
+      ),
+      ...changes,
+    }),
+  );
+  await chain.reach(2n);
+  for (const name of operators) {
+    const privateKey = Buffer.from(chainParty(name).privateKey).toString("hex");
+    await writeFile(join(folder, `${name}.json`), JSON.stringify({ privateKey }), { mode: 0o600 });
+  }
+  const stateFolder = join(folder, "relays");
+  const keys = [...ports].map(([name, port]) => ({ operatorKeyFile: join(folder, `${name}.json`), port }));
+  const supplier = stack.use(
+    await startSupplier(
+      loadConfig({
+        env: {},
+        overrides: {
+          supplier: {
+            nodeUrl: chain.rpcUrl,
+            stateFolder,
+            keys,
+            services: { eth: { backends } },
+            metrics: { port: 0 },
+            signingThreads: 0,
+          },
+        },
+      }),
+      { log: silentLog },
+    ),
+  );
+
+  const counted = new Map<string, bigint>();
+  const metrics: EconomyMetrics = {
+    set() {},
+    observe() {},
+    count({ name }, labels = {}) {
+      if (name !== "turnpike_relay_signed_total") return;
+      const key = String(labels.result);
+      counted.set(key, (counted.get(key) ?? 0n) + 1n);
+    },
+  };
+  const modules = { clock: systemClock, log: silentLog, metrics };
+  const client = stack.use(new ChainClient({ url: chain.rpcUrl }, modules));
+  const head = stack.use(new ChainHead({ url: chain.rpcUrl }, modules));
+  const queries = new PocketQueries({}, { client, clock: systemClock });
+  const threads = stack.use(new SigningThreads({ threads: 0 }));
+  const source = stack.use(
+    new SessionSource(
+      { gatewayKey: chainParty("gateway"), applicationKeys: [], renewBlocks: 5n, maxJitterMs: 0 },
+      { ...modules, queries, head, random: () => 0 },
+    ),
+  );
+  const sessions = stack.use(
+    new SessionSuppliers({ ...relayEngineDefaults, extraRelaysPercent: 10 }, { ...modules, source, threads }),
+  );
+  await source.start(AbortSignal.timeout(60_000));
+  const owned = stack.move();
+  return {
+    chain,
+    client,
+    queries,
+    source,
+    sessions,
+    metrics,
+    counted,
+    stateFolder,
+    async step() {
+      await chain.produce();
+      const { heightBlocks } = chain;
+      await eventually(`block ${heightBlocks} at gateway and suppliers`, async () => {
+        const isKnown = head.newest !== undefined && head.newest.heightBlocks >= heightBlocks;
+        if (!isKnown || !source.sessionsOf(ETH).every((session) => source.isCurrent(session))) return false;
+        return (await claimsHeight(supplier.metricsUrl, operators.length)) >= heightBlocks;
+      });
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+/** The lowest height after which an operator's claims were looked after. */
+async function claimsHeight(metricsUrl: string | undefined, operators: number): Promise<bigint> {
+  const text = await (await fetch(`${metricsUrl}/metrics`)).text();
+  const heights = [...text.matchAll(/^turnpike_supplier_claims_height_blocks\{[^}]*\} (\d+)$/gm)];
+  if (heights.length < operators) return 0n;
+  return heights.map(([, height]) => BigInt(height ?? 0)).reduce((least, one) => (one < least ? one : least));
+}
