@@ -1,34 +1,33 @@
 import { openWebSocket } from "../transport/http-socket.ts";
 import type { SocketHandlers, SocketRequest, TransportFailure, TransportSocket } from "../transport/transport.ts";
 import type { SessionSigners } from "./session-signers.ts";
-import type { SessionSource } from "./session-source.ts";
-import type { SessionChoice, SessionEndpoint } from "./session-supplier-set.ts";
+import type { SessionChoice, SessionEndpoint, SessionSupplierSet } from "./session-supplier-set.ts";
 import { readSignedFrame, type VerifyResponse } from "./signed-relay.ts";
 
 /** What {@link openSignedSocket} uses. */
 export interface SignedSocketModules {
-  readonly source: Pick<SessionSource, "isCurrent">;
   readonly signers: SessionSigners;
   readonly verify: VerifyResponse;
   /** Counts a frame of the supplier, which is one relay, or why there was none. */
   readonly count: (result: string) => void;
 }
 
-/** A supplier of a session, and how it is reached over WebSocket. */
+/** A supplier of a session, and what is kept of it. */
 export interface SocketTarget extends SessionChoice {
-  readonly to: SessionEndpoint;
+  readonly to: Pick<SessionEndpoint, "operatorAddress"> & { readonly set: Pick<SessionSupplierSet, "ban" | "usedUp"> };
 }
 
 /** Close code of a supplier whose share of the application's stake is used up. */
 const STAKE_LIMIT = 4_002;
-/** Frames that wait to be signed, or to be checked; a supplier that sends more is not read. */
-const MOST_WAITING = 256;
+/** Frames, and bytes of them, that wait to be checked; a supplier that sends more is not read meanwhile. */
+const MOST_UNCHECKED = 256;
+const MOST_UNCHECKED_BYTES = 1_048_576;
 /** What an envelope adds to a frame. */
 const ENVELOPE_BYTES = 65_536;
 
 /** Opens a WebSocket to a supplier of a session: every frame of ours is signed, every frame of the supplier's is checked. */
 export async function openSignedSocket(
-  target: SocketTarget,
+  target: SessionChoice & { readonly to: SessionEndpoint },
   request: SocketRequest,
   modules: SignedSocketModules,
 ): Promise<TransportSocket | TransportFailure> {
@@ -53,7 +52,8 @@ export async function openSignedSocket(
   return opened.ok ? new SignedSocket(opened, target, modules) : opened;
 }
 
-class SignedSocket implements TransportSocket {
+/** A WebSocket to a supplier of a session, over an open one that carries signed relays. */
+export class SignedSocket implements TransportSocket {
   readonly ok = true;
   readonly #socket: TransportSocket;
   readonly #target: SocketTarget;
@@ -63,6 +63,7 @@ class SignedSocket implements TransportSocket {
   #incoming: Promise<void> = Promise.resolve();
   #waitingBytes = 0;
   #unchecked = 0;
+  #uncheckedBytes = 0;
   #isPaused = false;
   #isOver = false;
 
@@ -116,11 +117,20 @@ class SignedSocket implements TransportSocket {
   }
 
   #receive(bytes: Buffer, handlers: SocketHandlers): void {
-    if (++this.#unchecked >= MOST_WAITING) this.#socket.pause();
+    this.#unchecked++;
+    this.#uncheckedBytes += bytes.length;
+    if (this.#isFull) this.#socket.pause();
     this.#incoming = this.#incoming.then(async () => {
       await this.#check(bytes, handlers);
-      if (--this.#unchecked < MOST_WAITING && !this.#isPaused && !this.#isOver) this.#socket.resume();
+      const wasFull = this.#isFull;
+      this.#unchecked--;
+      this.#uncheckedBytes -= bytes.length;
+      if (wasFull && !this.#isFull && !this.#isPaused && !this.#isOver) this.#socket.resume();
     });
+  }
+
+  get #isFull(): boolean {
+    return this.#unchecked >= MOST_UNCHECKED || this.#uncheckedBytes >= MOST_UNCHECKED_BYTES;
   }
 
   async #check(bytes: Buffer, handlers: SocketHandlers): Promise<void> {
@@ -151,7 +161,7 @@ class SignedSocket implements TransportSocket {
 
   resume(): void {
     this.#isPaused = false;
-    if (this.#unchecked < MOST_WAITING) this.#socket.resume();
+    if (!this.#isFull) this.#socket.resume();
   }
 
   terminate(): void {
