@@ -1,12 +1,22 @@
+import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { type MetricSpec, type ServiceId, silentLog, systemClock } from "@turnpike/base";
+import { jsonText, type MetricSpec, type RequestId, type ServiceId, silentLog, systemClock } from "@turnpike/base";
+import { createCatalogue } from "@turnpike/catalogue";
 import { ChainClient, ChainHead, PocketQueries } from "@turnpike/chain-client";
 import { loadConfig } from "@turnpike/config";
 import { SigningThreads } from "@turnpike/crypto";
 import { freePort } from "@turnpike/localnet";
-import { relayEngineDefaults, SessionSource, SessionSuppliers } from "@turnpike/relay";
+import { type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
+import {
+  createRelayEngine,
+  parseFreeRpc,
+  type RelayEngine,
+  relayEngineDefaults,
+  SessionSource,
+  SessionSuppliers,
+} from "@turnpike/relay";
 import { eventually } from "@turnpike/testkit";
 import { chainParty, startTestChain, type TestChain, type TestChainOptions } from "@turnpike/testkit/chain";
 import { startSupplier } from "../../apps/turnpike/src/wiring/supplier.ts";
@@ -151,4 +161,35 @@ async function claimsHeight(metricsUrl: string | undefined, operators: number): 
   const heights = [...text.matchAll(/^turnpike_supplier_claims_height_blocks\{[^}]*\} (\d+)$/gm)];
   if (heights.length < operators) return 0n;
   return heights.map(([, height]) => BigInt(height ?? 0)).reduce((least, one) => (one < least ? one : least));
+}
+
+const CATALOGUE = createCatalogue().services;
+
+/** The relay of the economy's gateway, over its sessions alone. */
+export async function startRelay({ sessions, metrics }: Economy): Promise<RelayEngine> {
+  const modules = { clock: systemClock, log: silentLog, metrics, catalogue: CATALOGUE, random: Math.random };
+  const relay = createRelayEngine(
+    { ...relayEngineDefaults, suppliers: {} },
+    { ...modules, suppliers: sessions.of([ETH]) },
+  );
+  // A hedge that lost is not waited for: its supplier may have answered and counted it, or not.
+  relay.setFlag("hedging", false);
+  await relay.start();
+  return relay;
+}
+
+/** A call that is unlike all others, so that no kept answer serves it. */
+export function balanceRequest(): FreeRequest {
+  const eth = CATALOGUE.get(ETH);
+  if (eth === undefined) throw new TypeError("the catalogue has no eth");
+  const params = [`0x${randomBytes(20).toString("hex")}`, "latest"];
+  const method = "eth_getBalance";
+  const body = Buffer.from(JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }));
+  const at = body.indexOf('"id":') + 5;
+  const read = { body, bodyText: jsonText(body), id: { start: at, end: at + 1 }, rawId: "1", isPlain: true };
+  const parsed = parseFreeRpc(eth, { method, params, paramsSpan: undefined, ...read });
+  if (!parsed.ok) throw new TypeError("the call is refused");
+  const facts = { requestId: "r" as RequestId, client: "c", serviceId: ETH, call: parsed.call };
+  const request = mintParsed({ ...facts, requestHash: new Uint8Array(0) });
+  return mintFree({ request, deadlineMs: systemClock.monotonicMs() + 60_000 });
 }

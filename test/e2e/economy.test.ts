@@ -1,14 +1,9 @@
 import assert from "node:assert/strict";
-import { randomBytes } from "node:crypto";
 import { suite, test } from "node:test";
-import { jsonText, type RequestId, silentLog, systemClock } from "@turnpike/base";
-import { createCatalogue } from "@turnpike/catalogue";
-import { type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
-import { createRelayEngine, parseFreeRpc, relayEngineDefaults } from "@turnpike/relay";
 import { readSupplyReport } from "@turnpike/supplier";
 import { eventually, rpcAnswer, startEvmUpstream } from "@turnpike/testkit";
 import { chainParty } from "@turnpike/testkit/chain";
-import { ETH, startEconomy } from "./economy-rig.ts";
+import { balanceRequest, startEconomy, startRelay } from "./economy-rig.ts";
 
 const OPERATORS = ["economy one", "economy two"] as const;
 /** Sessions of six blocks: ten boundaries. */
@@ -33,31 +28,15 @@ suite("the economy of one gateway and two suppliers", () => {
         chain: { params: { proof: { proof_request_probability: 0.5 } } },
       }),
     );
-    const { chain, sessions, queries, counted, stateFolder, metrics } = economy;
-    const catalogue = createCatalogue().services;
-    const relay = stack.use(
-      createRelayEngine(
-        { ...relayEngineDefaults, suppliers: {} },
-        {
-          clock: systemClock,
-          log: silentLog,
-          metrics,
-          catalogue,
-          suppliers: sessions.of([ETH]),
-          random: Math.random,
-        },
-      ),
-    );
-    // A hedge that lost is not waited for: its supplier may have answered and counted it, or not.
-    relay.setFlag("hedging", false);
-    await relay.start();
+    const { chain, queries, counted, stateFolder } = economy;
+    const relay = stack.use(await startRelay(economy));
 
     let served = 0;
     let isOver = false;
     const faults: string[] = [];
     const work = async (): Promise<void> => {
       while (!isOver) {
-        const outcome = await relay.send(balanceRequest(catalogue));
+        const outcome = await relay.send(balanceRequest());
         served++;
         if (outcome.ok) continue;
         faults.push(JSON.stringify(outcome));
@@ -110,19 +89,3 @@ suite("the economy of one gateway and two suppliers", () => {
     assert.ok(BigInt(application.value.stake?.amount ?? 0) <= 10_000_000_000n - answered * UPOKT_PER_RELAY);
   });
 });
-
-/** A question that no other asks, so that no kept answer serves it. */
-function balanceRequest(catalogue: ReturnType<typeof createCatalogue>["services"]): FreeRequest {
-  const eth = catalogue.get(ETH);
-  assert.ok(eth !== undefined);
-  const params = [`0x${randomBytes(20).toString("hex")}`, "latest"];
-  const method = "eth_getBalance";
-  const body = Buffer.from(JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }));
-  const at = body.indexOf('"id":') + 5;
-  const read = { body, bodyText: jsonText(body), id: { start: at, end: at + 1 }, rawId: "1", isPlain: true };
-  const parsed = parseFreeRpc(eth, { method, params, paramsSpan: undefined, ...read });
-  assert.ok(parsed.ok);
-  const facts = { requestId: "r" as RequestId, client: "c", serviceId: ETH, call: parsed.call };
-  const request = mintParsed({ ...facts, requestHash: new Uint8Array(0) });
-  return mintFree({ request, deadlineMs: systemClock.monotonicMs() + 60_000 });
-}

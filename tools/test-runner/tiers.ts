@@ -58,7 +58,9 @@ const MONEY = [
   "test/chaos/supply/",
   ...["buy-page", "client-", "cosmos-route", "discovery", "hostile-payers", "mcp", "mixed-networks", "races"].map(e2e),
   ...["reference-clients", "routes", "search-route", "wallets", "workers", "behind-nginx"].map(e2e),
-  ...["keyed-gateway", "paid-door", "relay-networks", "supplier", "economy", "signed-websocket"].map(e2e),
+  ...["keyed-gateway", "paid-door", "relay-networks", "supplier", "economy", "signed-websocket", "dead-chain-node"].map(
+    e2e,
+  ),
 ];
 
 /** Every test file of the repository, those first that take longest. */
