@@ -25,6 +25,7 @@ interface Flags {
   readonly supplier3Port: number;
   readonly supplierMetricsPort: number;
   readonly profile?: ProfileName;
+  readonly public?: boolean;
   readonly toolsPort: number;
   readonly dbPort: number;
   readonly searchPort: number;
@@ -110,6 +111,7 @@ async function up(flags: Flags): Promise<void> {
         fresh: flags.fresh === true,
         ports,
         profile: flags.profile,
+        isPublic: flags.public === true,
         databaseUrl: flags.databaseUrl === undefined || flags.databaseUrl === "" ? undefined : flags.databaseUrl,
       },
       { progress, stop, force },
@@ -150,6 +152,7 @@ export function upCommand(): Command {
         "sessions of the relay protocol's chain: fast (20 blocks of a second) or slow (60, for gateways that look every 15 seconds); fast for a new state folder",
       ).choices(["fast", "slow"]),
     )
+    .option("--public", "serve other networks by the public end points that viem lists, where there is internet")
     .addOption(portOption("tools", "the local services that are no chain"))
     .addOption(portOption("db", "the management data API"))
     .addOption(portOption("search", "web search"))

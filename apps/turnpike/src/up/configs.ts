@@ -15,6 +15,8 @@ export interface ConfigFacts {
   readonly search: SearchFacts;
   readonly chain: ChainFacts;
   readonly economy: EconomyFacts;
+  /** The section `suppliers`: those of networks that do not run here. */
+  readonly suppliers: Readonly<Record<string, unknown>>;
 }
 
 /** What the relay protocol's chain is made of. */
@@ -91,6 +93,7 @@ export function localConfig(facts: ConfigFacts): Readonly<Record<string, unknown
       discoveryUrl: `http://${host}:${ports.gateway}`,
     },
     ...economySections(ports, facts.economy),
+    suppliers: facts.suppliers,
     search: { host, port: ports.search, local: facts.search },
     chain: {
       home: facts.chain.home,

@@ -14,6 +14,7 @@ import { withMetrics } from "./metrics-port.ts";
 import { anvilPart, childPart, evmGuardPart, postgresPart, toolsPart } from "./parts.ts";
 import { localPortalSecrets, portalTokens } from "./portal.ts";
 import type { Progress } from "./progress.ts";
+import { publicSuppliers } from "./public-endpoints.ts";
 import { chainSetupPart, prepareRelayChain, splitterPart, stakedFacts } from "./relay-chain.ts";
 import { localSources } from "./search-sources.ts";
 import { clearFolder, endLeftovers, lockFolder, markStarted, openFolder } from "./state-folder.ts";
@@ -28,6 +29,8 @@ export interface UpOptions {
   readonly ports: UpPorts;
   /** How long the sessions of the relay protocol's chain are; without one as the state has it, `fast` in a new one. */
   readonly profile: ProfileName | undefined;
+  /** True: networks that do not run here are served by public end points. */
+  readonly isPublic: boolean;
   /** The ledger's database; without one PostgreSQL is started in the state folder. */
   readonly databaseUrl: string | undefined;
 }
@@ -139,9 +142,12 @@ export async function runUp(options: UpOptions, modules: UpModules): Promise<voi
   const economy = { keysFolder: layout.chainKeysFolder, supplierFolder: layout.supplierFolder };
 
   const search = { file: layout.searchFile, sources: localSources() };
+  const suppliers = options.isPublic ? await publicSuppliers() : {};
   const writeConfig = async (ledgerUrl: string, ledgerSchema: string, portalUrl: string): Promise<void> => {
     const portal = { ownerUrl: portalUrl, secrets };
-    const text = configText(localConfig({ ports, keys, ledgerUrl, ledgerSchema, portal, search, chain, economy }));
+    const text = configText(
+      localConfig({ ports, keys, ledgerUrl, ledgerSchema, portal, search, chain, economy, suppliers }),
+    );
     await writeFile(layout.configFile("local"), text, { mode: 0o600 });
   };
   // One for the whole run: the guard must find the chain again when it was started anew.

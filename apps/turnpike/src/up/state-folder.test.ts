@@ -12,6 +12,7 @@ import { localKeys } from "./keys.ts";
 import { DEFAULT_PORTS, type StateLayout, stateLayout } from "./layout.ts";
 import { localPortalSecrets } from "./portal.ts";
 import { createProgress } from "./progress.ts";
+import { publicSuppliers } from "./public-endpoints.ts";
 import { localSources } from "./search-sources.ts";
 import { clearFolder, endLeftovers, lockFolder, markStarted, openFolder, type StateWish } from "./state-folder.ts";
 import { servedIds } from "./write-up-file.ts";
@@ -143,7 +144,8 @@ suite("state folder", () => {
     const inner = { metrics: 9190, grpc: 9191 };
     const chain = { home: layout.chainFolder, blockIntervalMs: 1_000, inner };
     const economy = { keysFolder: layout.chainKeysFolder, supplierFolder: layout.supplierFolder };
-    const facts = { ports: DEFAULT_PORTS, keys, ledgerUrl, ledgerSchema: "turnpike", portal, search, chain, economy };
+    const parts = { portal, search, chain, economy, suppliers: {} };
+    const facts = { ports: DEFAULT_PORTS, keys, ledgerUrl, ledgerSchema: "turnpike", ...parts };
     await writeFile(file, configText(localConfig(facts)));
     const config = loadConfig({ file, env: {} });
     assert.equal(config.localnet, true);
@@ -168,6 +170,8 @@ suite("state folder", () => {
       [layout.chainFolder, 26_657, 9191, 9190],
     );
     assert.deepEqual(config.suppliers, {}, "no static fallback");
+    await writeFile(file, configText(localConfig({ ...facts, suppliers: await publicSuppliers() })));
+    assert.ok(Object.hasOwn(loadConfig({ file, env: {} }).suppliers, "base"), "with --public");
     assert.equal(config.protocol.nodeUrl, "http://127.0.0.1:26657");
     assert.deepEqual(
       config.supplier.keys.map(({ port }) => port),
