@@ -106,3 +106,24 @@ test("when all are behind, the newest answer is given", async () => {
     assert.equal(operatorOf(await outcome), given);
   }
 });
+
+test("a hedge that there were no means for takes nothing from the call: its supplier is asked when the first fails", async () => {
+  for (const isFirstOver of [false, true]) {
+    const { asked, both, clock, tools } = scene();
+    const outcome = requestWithRetries(
+      { ...job(), context: { ...context, rules: { ...context.rules, maxAttempts: 2 } } } as unknown as Job,
+      tools,
+    );
+    clock.advance(HEDGE_MS + 2);
+    await both;
+    const failed: AttemptResult = { ok: false, blame: "wire", reason: "connection" };
+    const refused: AttemptResult = { ok: false, blame: "client", reason: "overloaded", isUnsent: true };
+    asked[isFirstOver ? 0 : 1]?.answer(isFirstOver ? failed : refused);
+    await new Promise(setImmediate);
+    asked[isFirstOver ? 1 : 0]?.answer(isFirstOver ? refused : failed);
+    await new Promise(setImmediate);
+    assert.equal(asked[2]?.operator, "b");
+    asked[2]?.answer(good("b"));
+    assert.equal(operatorOf(await outcome), "b");
+  }
+});

@@ -180,6 +180,12 @@ class RetryingRequest {
     else if (result.ok) {
       this.#win(running, result);
       return;
+    } else if (running.isHedge && result.reason === "overloaded" && result.isUnsent === true) {
+      // A hedge that we had no means for was never sent: the call goes on as without it, and its supplier is still to be asked.
+      this.#tally.attempts--;
+      this.#asked.delete(running.target.operator);
+      this.#ordered.unshift(running.target);
+      if (this.#running.size > 0) return;
     } else {
       this.#tally.failures.push(result);
       const { fallback } = result;
