@@ -15,7 +15,7 @@ export interface ServiceSuppliers extends ServiceRules {
 export interface RelayEngineOptions extends Omit<EngineOptions, "rules">, HttpTransportOptions {
   /** By service id. Of a service whose set among the modules is configured, the endpoints are not used. */
   readonly suppliers: Readonly<Record<string, ServiceSuppliers>>;
-  /** True: they are used also while that set is empty. */
+  /** True: they are used also while that set is empty, or none of its suppliers can be reached. */
   readonly staticFallback?: boolean;
 }
 

@@ -142,7 +142,7 @@ class RetryingRequest {
   #take(isHedge: boolean): Target | undefined {
     const ordered = this.#ordered;
     const isFreshOnly = isHedge || this.#options.freshOnly === true;
-    const fresh = ordered.findIndex(({ operator }) => !this.#asked.has(operator));
+    const fresh = ordered.findIndex((target) => this.#isFresh(target, isHedge));
     if (fresh !== -1) return ordered.splice(fresh, 1)[0];
     if (isFreshOnly) return undefined;
     if (ordered.length > 0) return ordered.shift();
@@ -169,7 +169,13 @@ class RetryingRequest {
   }
 
   #hasFresh(): boolean {
-    return this.#ordered.some(({ operator }) => !this.#asked.has(operator));
+    return this.#ordered.some((target) => this.#isFresh(target, true));
+  }
+
+  /** One in reserve is neither asked beside another nor to confirm it. */
+  #isFresh({ operator, isReserve }: Target, isHedge: boolean): boolean {
+    if (isReserve && (isHedge || this.#options.purpose === "comparison")) return false;
+    return !this.#asked.has(operator);
   }
 
   #ended(running: Running, result: AttemptResult | "wrong_chain"): void {

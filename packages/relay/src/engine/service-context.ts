@@ -122,11 +122,13 @@ export class ServiceContext {
     const isOld = archive.isOld(lowestBlocks, tip);
     if (!isOld && highestBlocks >= tip && !refs.some((ref) => "height" in ref)) return ordered;
     const kind = historyKindOf(rememberedName(call));
-    const rankOf = ({ operator }: Target): number => {
+    const rankOf = ({ operator, isReserve }: Target): number => {
       if (view.isBeyond(operator, highestBlocks, nowMs)) return 2;
       if (!isOld) return 0;
       const holding = archive.holding(operator, kind, lowestBlocks, nowMs);
-      return holding === "has" ? 0 : holding === "unknown" ? 1 : 2;
+      // One in reserve goes before those that do not have it, not before those that may.
+      if (holding === "has") return isReserve ? 1 : 0;
+      return holding === "unknown" ? 1 : 2;
     };
     const ranks = new Map(ordered.map((target) => [target, rankOf(target)]));
     return ordered.sort((a, b) => (ranks.get(a) ?? 0) - (ranks.get(b) ?? 0));

@@ -121,6 +121,11 @@ export class Target implements ProbeTarget<ProbeSeen> {
     return this.endpoint.isPaid === true;
   }
 
+  /** See `SupplierEndpoint`. */
+  get isReserve(): boolean {
+    return this.endpoint.isReserve === true;
+  }
+
   /** True while calls may go to it with good hope. */
   get isHealthy(): boolean {
     return this.health.isHealthy && !this.isDrained;

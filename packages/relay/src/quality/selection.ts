@@ -10,6 +10,8 @@ export interface Candidate {
   readonly isWrongChain: boolean;
   /** Calls may go to it without a probe before. */
   readonly isVerified: boolean;
+  /** Calls go to it only while all others are open. */
+  readonly isReserve?: boolean;
   /** Further behind the others than the service allows. */
   isBehind(nowMs: number): boolean;
   readonly quality: SupplierQuality;
@@ -36,7 +38,17 @@ export const DEFAULT_SELECTION: SelectionOptions = {
 };
 
 /** Places in the list, the best first. `failing`: open, and its last call or probe failed. `out`: no place. */
-const TIER = { closed: 0, probation: 1, unverified: 2, behind: 3, open: 4, failing: 5, lacking: 6, out: 7 } as const;
+const TIER = {
+  closed: 0,
+  probation: 1,
+  unverified: 2,
+  behind: 3,
+  reserve: 4,
+  open: 5,
+  failing: 6,
+  lacking: 7,
+  out: 8,
+} as const;
 const LAST_TIER = TIER.lacking;
 /** So much weight is left to the worst, so that it is seen when it has become better. */
 const MIN_WEIGHT = 0.001;
@@ -238,6 +250,7 @@ function tierOf(member: Candidate, operation: string, nowMs: number): number {
   // Last of all: it would certainly fail.
   if (quality.isLacking(operation, nowMs)) return TIER.lacking;
   if (state === "open") return quality.isFailing ? TIER.failing : TIER.open;
+  if (member.isReserve === true) return TIER.reserve;
   if (member.isBehind(nowMs)) return TIER.behind;
   if (!member.isVerified) return TIER.unverified;
   return state === "probation" ? TIER.probation : TIER.closed;

@@ -12,7 +12,7 @@ export interface SocketEndpoint {
 export interface SubscriptionOptions {
   /** By service id. Of a service whose set among the modules is configured, they are not used. */
   readonly suppliers: Readonly<Record<string, readonly SocketEndpoint[]>>;
-  /** True: they are used also while that set is empty. */
+  /** True: they are used also while that set is empty, or none of its suppliers can be reached. */
   readonly staticFallback?: boolean;
   /** Time for a WebSocket to a supplier to open. */
   readonly connectTimeoutMs: number;

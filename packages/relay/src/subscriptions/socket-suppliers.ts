@@ -36,26 +36,38 @@ export class SocketSuppliers {
     return this.#suppliers.whyEmpty("websocket") !== undefined;
   }
 
-  /** True when another should take over: it was drained, or is no supplier of the service any more. */
+  /** True when another should take over: it was drained, is no supplier of the service any more, or is in reserve alone. */
   isDrained(endpoint: SupplierEndpoint): boolean {
     if (this.#modules.isDrained(endpoint.operator)) return true;
     const key = keyOf(endpoint);
-    return !this.#endpoints().some((one) => keyOf(one) === key);
+    const endpoints = this.#endpoints();
+    const own = endpoints.find((one) => keyOf(one) === key);
+    if (own === undefined) return true;
+    if (own.isReserve !== true) return false;
+    const nowMs = this.#modules.clock.monotonicMs();
+    return endpoints.some(
+      (one) => one.isReserve !== true && !this.#modules.isDrained(one.operator) && this.#restMs(one, nowMs) <= 0,
+    );
+  }
+
+  #restMs(endpoint: SupplierEndpoint, nowMs: number): number {
+    return (this.#records.get(keyOf(endpoint))?.restUntilMs ?? 0) - nowMs;
   }
 
   #endpoints(): readonly SupplierEndpoint[] {
     return this.#suppliers.endpoints().filter(({ rpcType }) => rpcType === "websocket");
   }
 
-  /** In the order in which they should be tried: those that rest after failures come last; none only when all are drained. */
+  /** In the order in which they should be tried: those in reserve come late, those that rest after failures last; none only when all are drained. */
   order(): readonly SupplierEndpoint[] {
     const nowMs = this.#modules.clock.monotonicMs();
     const endpoints = this.#endpoints();
     const keys = new Set(endpoints.map(keyOf));
     this.#records = new Map([...this.#records].filter(([key]) => keys.has(key)));
     const rank = (endpoint: SupplierEndpoint): number => {
-      const restMs = (this.#records.get(keyOf(endpoint))?.restUntilMs ?? 0) - nowMs;
-      return restMs > 0 ? 1 + restMs : this.#modules.random();
+      const restMs = this.#restMs(endpoint, nowMs);
+      if (restMs > 0) return 2 + restMs;
+      return (endpoint.isReserve === true ? 1 : 0) + this.#modules.random();
     };
     return endpoints
       .filter(({ operator }) => !this.#modules.isDrained(operator))

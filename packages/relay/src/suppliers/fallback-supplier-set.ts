@@ -4,7 +4,7 @@ import type { DropReason, EmptyReason, SupplierSet } from "./supplier-set.ts";
 
 /** Options of {@link FallbackSupplierSet}. */
 export interface FallbackSupplierSetOptions {
-  /** True: the second set also serves while the first has a session without suppliers. */
+  /** True: the second set is also in reserve for a session without suppliers, or whose suppliers cannot be reached. */
   readonly whenEmpty: boolean;
 }
 
@@ -20,17 +20,17 @@ export class FallbackSupplierSet implements SupplierSet {
     this.#second = second;
   }
 
-  get #used(): SupplierSet {
-    const reason = this.#first.whyEmpty();
-    return reason === "not_configured" || (reason !== undefined && this.#whenEmpty) ? this.#second : this.#first;
-  }
-
   endpoints(): readonly SupplierEndpoint[] {
-    return this.#used.endpoints();
+    if (this.#first.whyEmpty() === "not_configured") return this.#second.endpoints();
+    const first = this.#first.endpoints();
+    if (!this.#whenEmpty) return first;
+    return [...first, ...this.#second.endpoints().map((endpoint) => ({ ...endpoint, isReserve: true }))];
   }
 
   whyEmpty(rpcType?: RpcType): EmptyReason | undefined {
-    return this.#used.whyEmpty(rpcType);
+    if (this.#first.whyEmpty() === "not_configured") return this.#second.whyEmpty(rpcType);
+    const reason = this.#first.whyEmpty(rpcType);
+    return this.#whenEmpty && this.#second.whyEmpty(rpcType) === undefined ? undefined : reason;
   }
 
   onChange(listener: () => void): () => void {

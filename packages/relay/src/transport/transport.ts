@@ -26,6 +26,8 @@ export interface SupplierEndpoint {
   readonly label: string;
   /** True: each request to it is paid for, so that nothing is asked that can be done without. */
   readonly isPaid?: boolean;
+  /** True: it is asked only where no other endpoint of the service can be hoped for. */
+  readonly isReserve?: boolean;
   /** What reaches it. */
   readonly transport: SupplierTransport;
   /** What the transport needs to know of it, and nothing else reads. */
