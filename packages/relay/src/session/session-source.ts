@@ -59,6 +59,7 @@ export class SessionSource implements AsyncDisposable {
   readonly #ended = new AbortController();
   #blocks: Disposable | undefined;
   #nextRenewal = 0n;
+  #renewedAt = 0n;
   #isRenewing = false;
 
   constructor(options: SessionSourceOptions, modules: SessionSourceModules) {
@@ -157,7 +158,10 @@ export class SessionSource implements AsyncDisposable {
       const pauseBlocks = 1n << BigInt(Math.min(slot.failures++, 8));
       slot.nextTry = heightBlocks + (pauseBlocks < MOST_RETRY_BLOCKS ? pauseBlocks : MOST_RETRY_BLOCKS);
       // What the chain refuses is over; what it could not be asked may go on as it was.
-      if (result.fault === "refused" || result.fault === "not-ours") this.#put(slot, undefined);
+      if (result.fault !== "refused" && result.fault !== "not-ours") return;
+      this.#put(slot, undefined);
+      // The application may have left, or another one may be in its place.
+      if (this.#renewedAt < heightBlocks) this.#run(this.#renewApplications(heightBlocks));
     } finally {
       slot.isLoading = false;
     }
@@ -181,11 +185,15 @@ export class SessionSource implements AsyncDisposable {
     if (this.#isRenewing) return;
     this.#isRenewing = true;
     try {
+      this.#renewedAt = heightBlocks;
       this.#nextRenewal = heightBlocks + this.#options.renewBlocks;
       const found = await this.#applications();
       if (found === undefined) return;
       for (const [name, slot] of this.#slots) {
         if (found.has(name)) continue;
+        // The chain has a session that has begun go on to its end, also where its application has left.
+        const { session } = slot;
+        if (session !== undefined && heightBlocks <= session.header.sessionEndBlockHeight) continue;
         this.#slots.delete(name);
         this.#put(slot, undefined);
       }
