@@ -212,11 +212,14 @@ suite("changes in the middle of a session, with a gateway in between", () => {
     await using scene = await startScene({
       // A relay costs 4,200 upokt of the service's 100 units.
       applications: {
-        poor: { service: "eth", gateways: ["gateway"], stakeUpokt: 1_000_000n },
+        poor: { service: "eth", gateways: ["gateway"], stakeUpokt: 100_000n },
         rich: { service: "eth", gateways: ["gateway"] },
       },
     });
     assert.deepEqual(await scene.callUntil(40n), ["ok"]);
+    assert.ok((scene.economy.counted.get("over_limit") ?? 0n) > 0n, "its suppliers refused what it could not pay");
+    const poor = await scene.economy.queries.application(address("poor"), { fresh: true });
+    assert.ok(!poor.ok || poor.value.unstakeSessionEndHeight > 0n, "the chain unstaked it");
     await scene.assertPaid();
   });
 });
