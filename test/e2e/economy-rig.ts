@@ -147,7 +147,8 @@ export async function startEconomy({ operators, backends, chain: changes }: Econ
       const { heightBlocks } = chain;
       await eventually(`block ${heightBlocks} at gateway and suppliers`, async () => {
         const isKnown = head.newest !== undefined && head.newest.heightBlocks >= heightBlocks;
-        if (!isKnown || !source.sessionsOf(ETH).every((session) => source.isCurrent(session))) return false;
+        if (!isKnown) return false;
+        await source.settled();
         return (await claimsHeight(supplier.metricsUrl, operators.length)) >= heightBlocks;
       });
     },

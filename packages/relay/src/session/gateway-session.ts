@@ -24,6 +24,8 @@ export interface GatewaySession {
   /** Compressed keys of the ring, canonical. */
   readonly ring: readonly Uint8Array[];
   readonly signer: SigningKey;
+  /** True: keys of some suppliers could not be read, which are left out until they are. */
+  readonly isPartial: boolean;
 }
 
 /** A session, or why it cannot be used. */
@@ -78,20 +80,28 @@ async function ringOf(
   return { ok: true, ring: canonicalRing(members), signer };
 }
 
+/** Lookups of one session at once: a start asks for many sessions, and the node's share of each is small. */
+const KEYS_AT_ONCE = 4;
+
 async function suppliersOf(
   found: sessions.Session,
   serviceId: string,
   queries: Pick<PocketQueries, "publicKey">,
-): Promise<SessionSupplier[]> {
-  const all = await Promise.all(
-    found.suppliers.map(async ({ operatorAddress, services }): Promise<SessionSupplier[]> => {
+): Promise<Pick<GatewaySession, "suppliers" | "isPartial">> {
+  const suppliers: SessionSupplier[] = [];
+  let isPartial = false;
+  for (let from = 0; from < found.suppliers.length; from += KEYS_AT_ONCE) {
+    const some = found.suppliers.slice(from, from + KEYS_AT_ONCE);
+    const keys = await Promise.all(some.map(({ operatorAddress }) => queries.publicKey(operatorAddress)));
+    for (const [at, { operatorAddress, services }] of some.entries()) {
       const urls = urlsOf(services, serviceId);
-      const key = await queries.publicKey(operatorAddress);
-      // Without its key no answer of it can be checked.
-      return urls.size === 0 || !key.ok ? [] : [{ operatorAddress, publicKey: key.value, urls }];
-    }),
-  );
-  return all.flat();
+      const key = keys[at];
+      // Without its key no answer of a supplier can be checked.
+      if (key?.ok === true && urls.size > 0) suppliers.push({ operatorAddress, publicKey: key.value, urls });
+      else if (key?.ok !== true && key?.fault !== "refused") isPartial = true;
+    }
+  }
+  return { suppliers, isPartial };
 }
 
 /**
@@ -126,7 +136,7 @@ export async function loadSession(
         sessionEndBlockHeight: header.sessionEndBlockHeight,
       },
       applicationAddress,
-      suppliers: await suppliersOf(answer.value, serviceId, queries),
+      ...(await suppliersOf(answer.value, serviceId, queries)),
       graceEndHeight: sessionWindows(params.value, header.sessionEndBlockHeight).graceEndHeight,
       ring: ring.ring,
       signer: ring.signer,

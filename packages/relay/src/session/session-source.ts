@@ -41,6 +41,8 @@ interface Slot {
   failures: number;
 }
 
+/** What a node says that lacks the block itself: of several nodes behind one address one may lag. */
+const LAGGING = /ahead of the last committed block height/;
 /** After failures a session is asked for again so many blocks later at the most. */
 const MOST_RETRY_BLOCKS = 16n;
 
@@ -79,7 +81,12 @@ export class SessionSource implements AsyncDisposable {
     if (newest === undefined) return;
     await this.#renewApplications(newest.heightBlocks);
     // Each application that was found is being asked for its session.
-    await Promise.all(this.#work);
+    await this.settled();
+  }
+
+  /** Resolves when every question that the newest block gave rise to has its answer. */
+  async settled(): Promise<void> {
+    while (this.#work.size > 0) await Promise.all(this.#work);
   }
 
   /** The sessions of a service that suppliers serve now, of one application each. */
@@ -112,7 +119,8 @@ export class SessionSource implements AsyncDisposable {
     if (heightBlocks >= this.#nextRenewal) this.#run(this.#renewApplications(heightBlocks));
     for (const slot of this.#slots.values()) {
       const { session } = slot;
-      if (session !== undefined && heightBlocks <= session.header.sessionEndBlockHeight) continue;
+      const isCurrent = session !== undefined && heightBlocks <= session.header.sessionEndBlockHeight;
+      if (isCurrent && !session.isPartial) continue;
       if (session !== undefined && heightBlocks > session.graceEndHeight) this.#put(slot, undefined);
       if (heightBlocks < slot.nextTry) continue;
       this.#run(this.#loadLater(slot, heightBlocks));
@@ -158,7 +166,8 @@ export class SessionSource implements AsyncDisposable {
       const pauseBlocks = 1n << BigInt(Math.min(slot.failures++, 8));
       slot.nextTry = heightBlocks + (pauseBlocks < MOST_RETRY_BLOCKS ? pauseBlocks : MOST_RETRY_BLOCKS);
       // What the chain refuses is over; what it could not be asked may go on as it was.
-      if (result.fault !== "refused" && result.fault !== "not-ours") return;
+      const isRefused = result.fault === "refused" && !LAGGING.test(result.text);
+      if (!isRefused && result.fault !== "not-ours") return;
       this.#put(slot, undefined);
       // The application may have left, or another one may be in its place.
       if (this.#renewedAt < heightBlocks) this.#run(this.#renewApplications(heightBlocks));
@@ -168,7 +177,12 @@ export class SessionSource implements AsyncDisposable {
   }
 
   #put(slot: Slot, session: GatewaySession | undefined): void {
-    if (slot.session?.header.sessionId === session?.header.sessionId) return;
+    const before = slot.session;
+    const isSame = before?.header.sessionId === session?.header.sessionId;
+    if (isSame && before?.suppliers.length === session?.suppliers.length) {
+      slot.session = session;
+      return;
+    }
     slot.session = session;
     const { metrics, head } = this.#modules;
     const now = this.sessionsOf(slot.serviceId);

@@ -115,6 +115,7 @@ function sessionOf(sessionId: string, application: string, suppliers: readonly S
     graceEndHeight: 21n,
     ring: [publicKey, GATEWAY.publicKey].toSorted((a, b) => Buffer.compare(a, b)),
     signer: GATEWAY,
+    isPartial: false,
   };
 }
 

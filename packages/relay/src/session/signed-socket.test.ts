@@ -33,6 +33,7 @@ const SESSION: GatewaySession = {
   graceEndHeight: 21n,
   ring: [APPLICATION.publicKey, GATEWAY.publicKey].toSorted((a, b) => Buffer.compare(a, b)),
   signer: GATEWAY,
+  isPartial: false,
 };
 
 /** The WebSocket below: what was sent, and frames that a supplier sends. */

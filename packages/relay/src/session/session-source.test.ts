@@ -1,0 +1,166 @@
+import assert from "node:assert/strict";
+import { suite, test } from "node:test";
+import { noMetrics, silentLog } from "@turnpike/base";
+import type { ChainAnswer, ChainHead, PocketQueries } from "@turnpike/chain-client";
+import { eventually, virtualClock } from "@turnpike/testkit";
+import { chainParty } from "@turnpike/testkit/chain";
+import { SessionSource } from "./session-source.ts";
+
+const GATEWAY = chainParty("gateway");
+const APPLICATION = chainParty("app");
+const BLOCKS = 20n;
+const GRACE = 10n;
+
+const PARAMS = {
+  numBlocksPerSession: BLOCKS,
+  gracePeriodEndOffsetBlocks: GRACE,
+  claimWindowOpenOffsetBlocks: GRACE + 1n,
+  claimWindowCloseOffsetBlocks: 10n,
+  proofWindowOpenOffsetBlocks: 1n,
+  proofWindowCloseOffsetBlocks: 10n,
+  sessionGridAnchorHeight: 0n,
+  sessionNumberAtAnchor: 0n,
+};
+
+type Fault = Extract<ChainAnswer<unknown>, { ok: false }>;
+
+/** A source over a stand-in for the chain's node, which a test bends. */
+async function sceneOf(suppliers: readonly string[] = []) {
+  const node = {
+    /** What the next question for a session gets. */
+    refusal: undefined as string | undefined,
+    /** What a question for this party's key gets. */
+    keyFaults: new Map<string, Fault["fault"]>(),
+    keysAsked: 0,
+    mostKeysAtOnce: 0,
+  };
+  let keysOpen = 0;
+  const record = {
+    address: APPLICATION.address,
+    delegateeGatewayAddresses: [GATEWAY.address],
+    pendingUndelegations: {},
+    serviceConfigs: [{ serviceId: "eth" }],
+  };
+  const ok = <T>(value: T) => ({ ok: true, value }) as const;
+  const queries = {
+    sharedParamsAt: async () => ok(PARAMS),
+    applicationsOfGateway: async () => ok([record]),
+    async session(applicationAddress: string, serviceId: string, heightBlocks: bigint) {
+      if (node.refusal !== undefined) return { ok: false, fault: "refused", text: node.refusal };
+      const number = (heightBlocks - 1n) / BLOCKS;
+      const header = {
+        applicationAddress,
+        serviceId,
+        sessionId: `s${number}`,
+        sessionStartBlockHeight: number * BLOCKS + 1n,
+        sessionEndBlockHeight: (number + 1n) * BLOCKS,
+      };
+      const endpoints = [{ url: "https://supplier.example", rpcType: 3 }];
+      const services = [{ serviceId, endpoints }];
+      return ok({
+        header,
+        application: record,
+        suppliers: suppliers.map((operatorAddress) => ({ operatorAddress, services })),
+      });
+    },
+    async publicKey(address: string) {
+      keysOpen++;
+      node.mostKeysAtOnce = Math.max(node.mostKeysAtOnce, keysOpen);
+      await new Promise(setImmediate);
+      keysOpen--;
+      node.keysAsked++;
+      const fault = node.keyFaults.get(address);
+      if (fault !== undefined) return { ok: false, fault, text: fault };
+      return ok(address === APPLICATION.address ? APPLICATION.publicKey : GATEWAY.publicKey);
+    },
+  } as unknown as PocketQueries;
+  let heightBlocks = 19n;
+  let onBlock: (mark: { readonly heightBlocks: bigint }) => void = () => {};
+  const head = {
+    get newest() {
+      return { heightBlocks };
+    },
+    waitFor: async () => ({ heightBlocks }),
+    onBlock(listener: typeof onBlock) {
+      onBlock = listener;
+      return { [Symbol.dispose]() {} };
+    },
+  } as unknown as ChainHead;
+  const source = new SessionSource(
+    { gatewayKey: GATEWAY, applicationKeys: [], renewBlocks: 1_000n, maxJitterMs: 0 },
+    { queries, head, clock: virtualClock(), random: () => 0, metrics: noMetrics, log: silentLog },
+  );
+  let changes = 0;
+  source.onChange(() => changes++);
+  await source.start(AbortSignal.timeout(60_000));
+  return {
+    node,
+    source,
+    get changes() {
+      return changes;
+    },
+    session: () => source.sessionsOf("eth")[0],
+    id: () => source.sessionsOf("eth")[0]?.header.sessionId,
+    operators: () => source.sessionsOf("eth")[0]?.suppliers.map(({ operatorAddress }) => operatorAddress),
+    async block() {
+      heightBlocks++;
+      onBlock({ heightBlocks });
+      // What a block begins ends within some turns of the event loop: nothing of it waits for anything else.
+      for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate);
+      return heightBlocks;
+    },
+  };
+}
+
+suite("sessions of a gateway", () => {
+  test("a node that lags and refuses the next session takes nothing from the one before, within its grace", async () => {
+    const scene = await sceneOf();
+    await using _ = scene.source;
+    assert.equal(scene.id(), "s0");
+    assert.equal(await scene.block(), 20n);
+    scene.node.refusal = "block height 21 is ahead of the last committed block height 20";
+    await scene.block();
+    assert.equal(scene.id(), "s0", "refused at block 21");
+    scene.node.refusal = undefined;
+    await scene.block();
+    assert.equal(scene.id(), "s1");
+    // One that lags for long: the session is used to the end of its grace, and not beyond.
+    scene.node.refusal = "block height 41 is ahead of the last committed block height 21";
+    for (let height = 22n; height < 40n + GRACE; ) height = await scene.block();
+    assert.equal(scene.id(), "s1");
+    await scene.block();
+    assert.equal(scene.id(), undefined);
+  });
+
+  test("where the chain refuses the next session, the one before is over", async () => {
+    const scene = await sceneOf();
+    await using _ = scene.source;
+    await scene.block();
+    scene.node.refusal = "application is not staked";
+    await scene.block();
+    assert.equal(scene.id(), undefined);
+  });
+
+  test("suppliers whose keys could not be read are left out until they are, and those without a key for good", async () => {
+    const names = Array.from({ length: 24 }, (_, at) => `supplier ${at}`);
+    const scene = await sceneOf(names);
+    await using _ = scene.source;
+    assert.equal(scene.operators()?.length, 24);
+    assert.ok(scene.node.mostKeysAtOnce <= 4, "one session's lookups leave room for others");
+    scene.node.keyFaults.set("supplier 3", "busy").set("supplier 4", "unreachable").set("supplier 5", "refused");
+    await scene.block();
+    await scene.block();
+    assert.equal(scene.id(), "s1");
+    assert.equal(scene.operators()?.length, 21);
+    const { changes } = scene;
+    scene.node.keyFaults.delete("supplier 3");
+    scene.node.keyFaults.delete("supplier 4");
+    await scene.block();
+    await eventually("the others", () => scene.operators()?.length === 23);
+    assert.equal(scene.changes, changes + 1, "its listeners hear of it");
+    assert.ok(!scene.operators()?.includes("supplier 5"));
+    const asked = scene.node.keysAsked;
+    await scene.block();
+    assert.equal(scene.node.keysAsked, asked, "a whole session is not asked for again");
+  });
+});
