@@ -107,31 +107,8 @@ export async function startEconomy({ operators, backends, chain: changes }: Econ
     ),
   );
 
-  const counted = new Map<string, bigint>();
-  const metrics: EconomyMetrics = {
-    set() {},
-    observe() {},
-    count({ name }, labels = {}) {
-      if (name !== "turnpike_relay_signed_total") return;
-      const key = String(labels.result);
-      counted.set(key, (counted.get(key) ?? 0n) + 1n);
-    },
-  };
-  const modules = { clock: systemClock, log: silentLog, metrics };
-  const client = stack.use(new ChainClient({ url: chain.rpcUrl }, modules));
-  const head = stack.use(new ChainHead({ url: chain.rpcUrl }, modules));
-  const queries = new PocketQueries({}, { client, clock: systemClock });
-  const threads = stack.use(new SigningThreads({ threads: 0 }));
-  const source = stack.use(
-    new SessionSource(
-      { gatewayKey: chainParty("gateway"), applicationKeys: [], renewBlocks: 5n, maxJitterMs: 0 },
-      { ...modules, queries, head, random: () => 0 },
-    ),
-  );
-  const sessions = stack.use(
-    new SessionSuppliers({ ...relayEngineDefaults, extraRelaysPercent: 10 }, { ...modules, source, threads }),
-  );
-  await source.start(AbortSignal.timeout(60_000));
+  const gateway = stack.use(await startSessions(chain.rpcUrl));
+  const { client, queries, source, sessions, metrics, counted, head } = gateway;
   const owned = stack.move();
   return {
     chain,
@@ -156,6 +133,58 @@ export async function startEconomy({ operators, backends, chain: changes }: Econ
   };
 }
 
+/** The sessions of the gateway `gateway` of a chain, and what they stand on. */
+export interface GatewaySessions extends AsyncDisposable {
+  readonly client: ChainClient;
+  readonly head: ChainHead;
+  readonly queries: PocketQueries;
+  readonly source: SessionSource;
+  readonly sessions: SessionSuppliers;
+  readonly metrics: EconomyMetrics;
+  readonly counted: ReadonlyMap<string, bigint>;
+}
+
+/** Starts {@link GatewaySessions}; they are known when it resolves. */
+export async function startSessions(rpcUrl: string): Promise<GatewaySessions> {
+  await using stack = new AsyncDisposableStack();
+  const counted = new Map<string, bigint>();
+  const metrics: EconomyMetrics = {
+    set() {},
+    observe() {},
+    count({ name }, labels = {}) {
+      if (name !== "turnpike_relay_signed_total") return;
+      const key = String(labels.result);
+      counted.set(key, (counted.get(key) ?? 0n) + 1n);
+    },
+  };
+  const modules = { clock: systemClock, log: silentLog, metrics };
+  const client = stack.use(new ChainClient({ url: rpcUrl }, modules));
+  const head = stack.use(new ChainHead({ url: rpcUrl }, modules));
+  const queries = new PocketQueries({}, { client, clock: systemClock });
+  const threads = stack.use(new SigningThreads({ threads: 0 }));
+  const source = stack.use(
+    new SessionSource(
+      { gatewayKey: chainParty("gateway"), applicationKeys: [], renewBlocks: 5n, maxJitterMs: 0 },
+      { ...modules, queries, head, random: () => 0 },
+    ),
+  );
+  const sessions = stack.use(
+    new SessionSuppliers({ ...relayEngineDefaults, extraRelaysPercent: 10 }, { ...modules, source, threads }),
+  );
+  await source.start(AbortSignal.timeout(60_000));
+  const owned = stack.move();
+  return {
+    client,
+    head,
+    queries,
+    source,
+    sessions,
+    metrics,
+    counted,
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
 /** The lowest height after which an operator's claims were looked after. */
 async function claimsHeight(metricsUrl: string | undefined, operators: number): Promise<bigint> {
   const text = await (await fetch(`${metricsUrl}/metrics`)).text();
@@ -167,7 +196,7 @@ async function claimsHeight(metricsUrl: string | undefined, operators: number): 
 const CATALOGUE = createCatalogue().services;
 
 /** The relay of the economy's gateway, over its sessions alone. */
-export async function startRelay({ sessions, metrics }: Economy): Promise<RelayEngine> {
+export async function startRelay({ sessions, metrics }: Pick<Economy, "sessions" | "metrics">): Promise<RelayEngine> {
   const modules = { clock: systemClock, log: silentLog, metrics, catalogue: CATALOGUE, random: Math.random };
   const relay = createRelayEngine(
     { ...relayEngineDefaults, suppliers: {} },

@@ -4,6 +4,7 @@ import { suite, test } from "node:test";
 import { SUPPLIER_FAULT_POINTS } from "../../../packages/supplier/src/fault-points.ts";
 import { files } from "../../../tools/sources.ts";
 import { runShort, SHORT_TIMEOUT_MS as timeout } from "../run-short.ts";
+import { gatewayKills } from "./gateway-kills.ts";
 import { kills } from "./kills.ts";
 
 suite("kills of a supplier", { timeout }, () => {
@@ -17,5 +18,11 @@ suite("kills of a supplier", { timeout }, () => {
 
   test("kills at every fault point forfeit no relay whose answer left", { timeout }, async (t) => {
     await runShort(kills, t);
+  });
+});
+
+suite("kills of a gateway", { timeout }, () => {
+  test("what suppliers served is settled, and the next gateway serves at once", { timeout }, async (t) => {
+    await runShort(gatewayKills, t);
   });
 });
