@@ -43,6 +43,8 @@ interface Scene extends AsyncDisposable {
   release(): void;
   /** Calls that the static supplier answered. */
   staticCalls(): number;
+  /** Asks the static supplier something else: what was sent to it before has arrived by then. */
+  reachStatic(): Promise<void>;
 }
 
 type Supplier = "good" | "dead" | "slow";
@@ -100,6 +102,11 @@ async function sceneOf(staticFallback: boolean, suppliers: Readonly<Record<strin
     relay,
     release: () => slow.resolve('"0x5"'),
     staticCalls: () => calls,
+    async reachStatic() {
+      const body = '{"jsonrpc":"2.0","id":1,"method":"eth_chainId","params":[]}';
+      for (let n = 0; n < 3; n++) await (await fetch(own.url, { method: "POST", body })).text();
+    },
+
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }
@@ -142,6 +149,8 @@ suite("static suppliers behind those of a session", () => {
     const call = to.relay.send(paidCall("0x1"));
     await eventually("it is asked", () => to.transport.purposesOf(METHOD).length === 1);
     clock.advance(1_100);
+    await to.reachStatic();
+    assert.equal(to.staticCalls(), 0);
     to.release();
     assert.equal(show(await call), "a");
     assert.equal(to.staticCalls(), 0);
