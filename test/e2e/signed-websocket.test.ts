@@ -75,4 +75,38 @@ suite("a subscription over signed WebSockets", () => {
     const answered = counted.get("answered");
     assert.deepEqual([sum("served"), sum("settled")], [answered, answered]);
   });
+
+  test("goes on at a supplier when its connection breaks off, misses no event, and leaves no connection behind when it ends", async () => {
+    await using stack = new AsyncDisposableStack();
+    const evm = new FakeChain();
+    const node = stack.use(await startSocketNode(evm));
+    const http = stack.use(
+      await startEvmUpstream((asked, response) => response.end(rpcAnswer(asked, '"result":"0x5"'))),
+    );
+    const economy = stack.use(
+      await startEconomy({
+        operators: OPERATORS,
+        backends: { json_rpc: { url: http.url }, websocket: { url: node.url } },
+      }),
+    );
+    const { heads, ended, unsubscribe } = await followHeads(economy, stack);
+    const seen = (): Promise<unknown> =>
+      eventually(`event of block ${evm.head.number}`, () => heads.at(-1) === evm.head.number || ended.length > 0);
+    for (let breaks = 0; breaks < 3; breaks++) {
+      evm.mine();
+      await seen();
+      node.drop();
+      // No connection brings this one.
+      evm.mine();
+      await seen();
+    }
+    assert.deepEqual(ended, []);
+    assert.deepEqual(
+      heads,
+      Array.from({ length: evm.head.number }, (_, at) => at + 1),
+    );
+    assert.ok(node.connections > 0);
+    await unsubscribe();
+    await eventually("the back-end's connections have ended", () => node.connections === 0);
+  });
 });
