@@ -213,6 +213,13 @@ const PAYMENT: Dashboard = {
           ["max by (network, relayer) (turnpike_settlement_relayer_balance_wei)", "{{network}} {{relayer}}"],
           ["max by (network) (turnpike_settlement_relayer_min_balance_wei)", "{{network}} least"],
         ),
+        events("Payments in another seller's ledger", "turnpike_settlement_foreign_total"),
+        rate("Looks for payments of other sellers", "turnpike_settlement_foreign_looks_total", "network, result"),
+        level(
+          "Blocks not yet looked at for payments of other sellers",
+          "turnpike_settlement_foreign_lag_blocks",
+          "network",
+        ),
         rate("Answers of a remote facilitator", "turnpike_remote_facilitator_answers_total", "network, answer"),
         rate("Requests to this facilitator", "turnpike_facilitator_requests_total", "endpoint, result"),
       ],

@@ -179,6 +179,18 @@ export interface Ledger extends AsyncDisposable {
    * so that they are never pruned.
    */
   swept(ids: readonly SettlementId[], isKept?: boolean): Promise<void>;
+  /** Those of these transfers that are evidence of no payment of the ledger. */
+  unknownTransfers<Place extends Pick<Evidence, "blockHash" | "logIndex">>(
+    network: NetworkId,
+    places: readonly Place[],
+  ): Promise<readonly Place[]>;
+  /**
+   * Begins a look for payments that the ledger does not know. Undefined while another is under way, or `pauseMs` after the
+   * last one began, by any process; `lookedTo` is undefined before the first one.
+   */
+  beginLook(network: NetworkId, pauseMs: number): Promise<{ readonly lookedTo: bigint | undefined } | undefined>;
+  /** Notes that all blocks up to this one were looked at. */
+  endLook(network: NetworkId, to: bigint): Promise<void>;
   /** Deletes answers past their retention; returns how many. */
   expireAnswers(): Promise<number>;
   /** Deletes released claims that were swept and are past their retention, with their events; returns how many. */
@@ -187,6 +199,6 @@ export interface Ledger extends AsyncDisposable {
   books(): Promise<readonly Books[]>;
   /** Payments in any of these states, newest first: for a person that looks into them. Reads the whole ledger. */
   list(states: readonly PaymentState[], limit: number): Promise<readonly PaymentRecord[]>;
-  /** True when the database answers. */
+  /** True when the database answers, and no other ledger sells for a receiver of this one. */
   ready(): Promise<boolean>;
 }

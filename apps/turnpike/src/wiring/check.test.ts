@@ -6,7 +6,7 @@ import { type Config, loadConfig, relayerKeysByNetwork } from "@turnpike/config"
 import { checkRun } from "./check.ts";
 import { reportCurve } from "./curve.ts";
 import type { LedgerRole } from "./ledger.ts";
-import { engineOptions, remoteOptions, verifierOptions } from "./networks.ts";
+import { engineOptions, gatewayEngineOptions, remoteOptions, verifierOptions } from "./networks.ts";
 
 const key = newPrivateKey();
 
@@ -213,6 +213,19 @@ suite("what the parts are told of the networks", () => {
     const asset = engine?.profit?.()?.assets.get(NETWORK.asset.toLowerCase());
     assert.deepEqual(asset, { decimals: 6, priceUsd: 10n ** 12n });
     assert.equal(engine?.profit?.()?.whenUnprofitable, "settle");
+  });
+
+  test("a gateway watches its own receivers, by token; a facilitator settles for others and watches none", () => {
+    const other = { ...NETWORK, asset: "0x833589fCD6eDb6E08f4c7C32D4f71b54bdA02913" };
+    const config = configOf({ payment: { networks: [NETWORK, other] } });
+    const both = config.payment.networks.map(({ asset, payTo }) => ({ asset, payTo }));
+    const receivers = ({ networks }: ReturnType<typeof engineOptions>) => networks.map((network) => network.receivers);
+    assert.deepEqual(receivers(gatewayEngineOptions(config, keysOf(config), "x")), [both]);
+    assert.deepEqual(receivers(engineOptions(config, keysOf(config), "x")), [undefined]);
+    assert.deepEqual(
+      remoteOptions(config, "http://127.0.0.1:1").networks.map((network) => network.receivers),
+      [both],
+    );
   });
 
   test("each token of a chain has its own maxTimeoutSeconds", () => {

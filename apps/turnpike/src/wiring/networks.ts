@@ -29,6 +29,13 @@ function chains(config: Config): NetworkConfig[] {
   return [...byId.values()];
 }
 
+/** What this configuration's sales are paid to on a chain, by token. */
+export function receiversOf(config: Config, chainId: string): NonNullable<EngineNetwork["receivers"]> {
+  return config.payment.networks
+    .filter(({ network }) => network === chainId)
+    .map(({ asset, payTo }) => ({ asset, payTo }));
+}
+
 /** Slowest polling of a chain: a quarter of its block time, at most a second. */
 function pollMs(config: Config): number {
   const fastest = Math.min(...config.payment.networks.map(({ blockTimeSeconds }) => blockTimeSeconds), 4);
@@ -202,6 +209,16 @@ export function engineOptions(
   };
 }
 
+/** Options of a gateway's engine: {@link engineOptions}, and the receivers that it watches. */
+export function gatewayEngineOptions(...args: Parameters<typeof engineOptions>): EngineOptions {
+  const [config] = args;
+  const options = engineOptions(...args);
+  return {
+    ...options,
+    networks: options.networks.map((network) => ({ ...network, receivers: receiversOf(config, network.network) })),
+  };
+}
+
 /** Options of the settlement through somebody else's facilitator. */
 export function remoteOptions(config: Config, facilitatorUrl: string): RemoteSettlerOptions {
   return {
@@ -211,6 +228,7 @@ export function remoteOptions(config: Config, facilitatorUrl: string): RemoteSet
       confirmations: chain.confirmations,
       finalityBlocks: chain.finalityBlocks,
       blockTimeSeconds: chain.blockTimeSeconds,
+      receivers: receiversOf(config, chain.network),
       assets: config.payment.networks
         .filter(({ network }) => network === chain.network)
         .map(({ asset, name, version, maxTimeoutSeconds }) => ({ address: asset, name, version, maxTimeoutSeconds })),

@@ -21,7 +21,7 @@ import { checkChains } from "./chain-check.ts";
 import { reportCurve } from "./curve.ts";
 import { openLedger } from "./ledger.ts";
 import type { PartModules, ServiceInput } from "./modules.ts";
-import { engineOptions, openChains, remoteOptions, verifierOptions } from "./networks.ts";
+import { engineOptions, gatewayEngineOptions, openChains, remoteOptions, verifierOptions } from "./networks.ts";
 
 /** `Retry-After` of a settlement that is pending. */
 const RETRY_AFTER_SECONDS = 2;
@@ -56,7 +56,9 @@ async function createSettler(
     return createRemoteSettler(remoteOptions(config, facilitatorUrl), modules);
   }
   const path = role === "facilitator" ? "facilitator.relayer.keysFile" : "payment.relayer.keysFile";
-  const options = engineOptions(config, relayerKeysByNetwork(config, env, role), path, modules.current);
+  // A facilitator settles for sales of others, which its ledger does not know: it watches no receiver.
+  const optionsOf = role === "gateway" ? gatewayEngineOptions : engineOptions;
+  const options = optionsOf(config, relayerKeysByNetwork(config, env, role), path, modules.current);
   const chainTimeoutMs = waits?.chainMs;
   return createEngine(chainTimeoutMs === undefined ? options : { ...options, chainTimeoutMs }, modules);
 }

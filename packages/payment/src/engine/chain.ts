@@ -39,6 +39,11 @@ export interface ChainView {
   readonly nonces: ReadonlyMap<Address, number>;
 }
 
+/** A log, and where it is. */
+export interface PlacedLog extends Omit<Evidence, "blockNumber"> {
+  readonly log: EvmLog;
+}
+
 /** How a node took a transaction. */
 export type Broadcast =
   /** On its way, or already known. */
@@ -90,6 +95,14 @@ export interface SettlementChain {
     to: bigint,
     signal?: AbortSignal,
   ): Promise<readonly string[]>;
+  /** Logs of some assets with these topics, in one exchange; null is any topic. */
+  placedLogs(
+    assets: readonly Address[],
+    topics: readonly (string | null | readonly string[])[],
+    from: bigint,
+    to: bigint,
+    signal?: AbortSignal,
+  ): Promise<readonly PlacedLog[]>;
 }
 
 /** More transactions than any node's pool holds of one account. */
@@ -99,6 +112,19 @@ const MAX_PENDING = 1_024n;
 export function createSettlementChain(rpc: EvmRpc): SettlementChain {
   const one = async (method: string, params: readonly unknown[], signal?: AbortSignal): Promise<unknown> =>
     resultOf(await rpc.call(method, params, signal), rpc.host, method);
+
+  const placedLogs: SettlementChain["placedLogs"] = async (assets, topics, from, to, signal) => {
+    const filter = { address: assets, topics, fromBlock: quantity(from), toBlock: quantity(to) };
+    const found = await one("eth_getLogs", [filter], signal);
+    if (!Array.isArray(found)) return unreadable(rpc.host, "eth_getLogs");
+    return found.flatMap((item: unknown) => {
+      const { transactionHash, blockHash } = isRecord(item) ? item : {};
+      const logs = decodeLogs([item]);
+      if (!isHex(transactionHash) || !isHex(blockHash) || logs === undefined)
+        return unreadable(rpc.host, "eth_getLogs");
+      return logs.map((log) => ({ transaction: transactionHash, blockHash, logIndex: log.index, log }));
+    });
+  };
 
   return {
     head: async (signal) => readHead(await one("eth_getBlockByNumber", ["latest", false], signal), rpc.host),
@@ -203,6 +229,8 @@ export function createSettlementChain(rpc: EvmRpc): SettlementChain {
         return isHex(hash) ? hash : unreadable(rpc.host, "eth_getLogs");
       });
     },
+
+    placedLogs,
   };
 }
 

@@ -127,6 +127,30 @@ export const facilitatorAnswersTotal: MetricSpec = {
   labels: ["network", "answer"],
 };
 
+/** Payments to a receiver of this ledger that it does not know. */
+export const foreignSettlementsTotal: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_settlement_foreign_total",
+  help: "Authorizations that paid a receiver of this ledger and are not in it: another seller has the same payTo.",
+  labels: ["network"],
+};
+
+/** Looks for payments of other sellers. */
+export const foreignLooksTotal: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_settlement_foreign_looks_total",
+  help: "Looks for payments that are not in this ledger, by result: done, partial (something was passed over) or failed.",
+  labels: ["network", "result"],
+};
+
+/** Final blocks that were not looked at for payments of other sellers. */
+export const foreignLagGauge: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_settlement_foreign_lag_blocks",
+  help: "Final blocks that were not yet looked at for payments that are not in this ledger.",
+  labels: ["network"],
+};
+
 /** All metrics of this folder. */
 export const ENGINE_METRICS: readonly MetricSpec[] = [
   relayerBalance,
@@ -144,4 +168,7 @@ export const ENGINE_METRICS: readonly MetricSpec[] = [
   costWeiTotal,
   unprofitableTotal,
   facilitatorAnswersTotal,
+  foreignSettlementsTotal,
+  foreignLooksTotal,
+  foreignLagGauge,
 ];

@@ -6,6 +6,7 @@ import type { PaymentRecord, PaymentRefusal, StoredAnswer } from "../types.ts";
 import { settlementGas } from "./calls.ts";
 import { createSettlementChain, type Head } from "./chain.ts";
 import { type Fees, firstFees } from "./fees.ts";
+import { createForeignWatch } from "./foreign.ts";
 import { createGasCosts } from "./gas-costs.ts";
 import { networkPolicy } from "./gas-policy.ts";
 import { createKeyring, type RelayerKey } from "./keyring.ts";
@@ -411,6 +412,8 @@ export async function createNetworkEngine(
   pump();
   track(watch());
   track(reconcileForever());
+  const foreign = createForeignWatch(net, { chain, ledger, clock, log, metrics });
+  track(foreign.run(reconcileMs, stopping.signal));
 
   return {
     async settle(payment, answer, signal) {

@@ -2,6 +2,7 @@ import type { Address, Clock, FaultPoints, Log, Metrics, NetworkId } from "@turn
 import type { EvmRpc } from "../evm/rpc.ts";
 import type { Ledger } from "../ledger-types.ts";
 import type { BackOff } from "../verify/back-off.ts";
+import type { AssetReceiver } from "./foreign.ts";
 import type { ProfitRule } from "./profit.ts";
 
 /** What judging payments on one chain takes. */
@@ -15,6 +16,10 @@ export interface ChainRules {
   readonly blockTimeSeconds: number;
   /** Most blocks in one `eth_getLogs`; 1,000 by default. */
   readonly maxLogBlocks?: number;
+  /** Where this ledger's sales are paid to; payments to them that it does not know are reported. None by default. */
+  readonly receivers?: readonly AssetReceiver[];
+  /** Time between two looks for such payments; 60,000 by default. */
+  readonly foreignLookMs?: number;
 }
 
 /** Bounds of an engine's transactions, which a network may have of its own. */

@@ -114,10 +114,19 @@ export function createClaims(
     placed(ids, await database.run<PlacedRow>(statements.newest, [ids])),
   );
 
+  const assertSeller = (): void => {
+    if (!holder.maySell()) throw new AppError("LEDGER_UNAVAILABLE", { detail: { method: "claim", sells: false } });
+  };
+
   const claim = async (wanted: NewClaim, id: SettlementId): Promise<ClaimResult> => {
     const name = holder.current();
+    assertSeller();
     let row = await claimAs(wantedRow(wanted, name, id));
-    if (row.outcome === "fenced") row = await claimAs(wantedRow(wanted, await holder.replace(name), id));
+    if (row.outcome === "fenced") {
+      const again = await holder.replace(name);
+      assertSeller();
+      row = await claimAs(wantedRow(wanted, again, id));
+    }
     switch (row.outcome) {
       case "claimed":
         return { kind: "claimed", id };

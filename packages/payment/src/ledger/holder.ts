@@ -32,6 +32,8 @@ export interface HolderModules {
   readonly statements: LedgerStatements;
   readonly log: Log;
   readonly metrics: Metrics;
+  /** Looks for another ledger that sells for a receiver of this one. @throws AppError CONFIG_INVALID when there is one. */
+  readonly assertSoleSeller: () => Promise<void>;
 }
 
 /** A relayer that this process has leased. */
@@ -41,6 +43,8 @@ export type LeasedRelayer = Pick<RelayerLease, "network" | "relayer" | "epoch">;
 export interface Holder extends AsyncDisposable {
   /** What writes name now. */
   current(): string;
+  /** False while another ledger sells for a receiver of this one: it began to while this process counted as dead. */
+  maySell(): boolean;
   /** Registers anew after `dead` was refused; many callers at once make one registration. */
   replace(dead: string): Promise<string>;
   /** Renews now. Returns the leases that the ledger still grants; undefined when this holder is dead. */
@@ -69,10 +73,13 @@ interface RenewRow {
   readonly epoch: string | null;
 }
 
-/** Registers this process and keeps it alive. Throws as {@link Database.run} does. */
+/**
+ * Registers this process and keeps it alive. Throws as {@link Database.run} does, and AppError CONFIG_INVALID when another
+ * ledger sells for a receiver of this one.
+ */
 export async function createHolder(
   opts: HolderOptions,
-  { database, statements, log, metrics }: HolderModules,
+  { database, statements, log, metrics, assertSoleSeller }: HolderModules,
 ): Promise<Holder> {
   const abandoned = new Map<string, Abandoned>();
   let id = newHolderId();
@@ -80,9 +87,26 @@ export async function createHolder(
   let timer: NodeJS.Timeout | undefined;
   let beating: Promise<void> = Promise.resolve();
   let stopped = false;
+  let isSeller = true;
 
   const register = async (name: string): Promise<void> => {
     await database.run(statements.register, [name, opts.ttlMs, opts.sells]);
+  };
+
+  /** Its own row comes first: of two that begin at once at least one sees the other. */
+  const becomeSeller = async (name: string): Promise<boolean> => {
+    if (opts.sells.length === 0) return true;
+    try {
+      await database.run(statements.sell, [name, opts.sells]);
+      await assertSoleSeller();
+      if (!isSeller) log.info({ holder: name }, "no other ledger sells for this one's receivers any more");
+      return true;
+    } catch (error) {
+      const reason = isAppError(error, "CONFIG_INVALID") ? error.message : undefined;
+      if (isSeller) log.error({ holder: name, reason }, "payments are refused: another ledger may sell for a receiver");
+      await database.run(statements.sell, [name, []]);
+      return false;
+    }
   };
 
   const replace = (dead: string): Promise<string> => {
@@ -90,6 +114,7 @@ export async function createHolder(
     replacing ??= (async () => {
       const name = newHolderId();
       await register(name);
+      isSeller = await becomeSeller(name);
       log.warn({ holder: name, was: dead }, "this process was late to renew: its claims and leases are lost");
       metrics.count(ledgerHolderLostTotal);
       id = name;
@@ -101,8 +126,10 @@ export async function createHolder(
   };
 
   const renew = async (): Promise<ReadonlyMap<string, bigint> | undefined> => {
-    const rows = await database.run<RenewRow>(statements.renew, [id, opts.ttlMs]);
+    const name = id;
+    const rows = await database.run<RenewRow>(statements.renew, [name, opts.ttlMs]);
     if (rows.length === 0) return undefined;
+    if (!isSeller) isSeller = (await becomeSeller(name)) && name === id;
     const leases = new Map<string, bigint>();
     for (const { network, relayer, epoch } of rows) {
       if (network !== null && relayer !== null && epoch !== null) leases.set(`${network} ${relayer}`, BigInt(epoch));
@@ -143,10 +170,17 @@ export async function createHolder(
   };
 
   await register(id);
+  try {
+    if (opts.sells.length > 0) await assertSoleSeller();
+  } catch (error) {
+    await database.run(statements.retire, [id, "SHUTTING_DOWN" satisfies ErrorCode]);
+    throw error;
+  }
   schedule();
 
   return {
     current: () => id,
+    maySell: () => isSeller,
     replace,
     renew,
     abandon(claim, holder, reason) {

@@ -100,13 +100,16 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
   const holder: Holder = owned.use(
     await createHolder(
       { ttlMs: opts.holderTtlMs ?? 5_000, heartbeatMs, statementTimeoutMs, sells },
-      { database: renewals, statements, log, metrics },
+      {
+        database: renewals,
+        statements,
+        log,
+        metrics,
+        assertSoleSeller: () =>
+          assertSoleSeller({ url: opts.url, schema, connectTimeoutMs: opts.connectTimeoutMs }, sells),
+      },
     ),
   );
-
-  // After its own row is there: of two that start at once at least one sees the other.
-  if (sells.length > 0)
-    await assertSoleSeller({ url: opts.url, schema, connectTimeoutMs: opts.connectTimeoutMs }, sells);
 
   const answerRetentionMs = (opts.answerRetentionSeconds ?? 3_600) * 1_000;
   const releasedRetentionMs = (opts.releasedRetentionSeconds ?? 86_400) * 1_000;
@@ -126,7 +129,7 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
     async ready() {
       try {
         await database.run(statements.ready, []);
-        return true;
+        return holder.maySell();
       } catch {
         return false;
       }

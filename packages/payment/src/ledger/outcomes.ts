@@ -32,6 +32,9 @@ export function createOutcomes(
   | "finalise"
   | "unswept"
   | "swept"
+  | "unknownTransfers"
+  | "beginLook"
+  | "endLook"
   | "expireAnswers"
   | "pruneReleased"
 > {
@@ -125,6 +128,23 @@ export function createOutcomes(
     swept: (ids, isKept = false) =>
       committing(faults, "swept", async () => {
         await database.run(statements.swept, [ids, isKept]);
+      }),
+
+    async unknownTransfers(network, places) {
+      const values = [network, places.map(({ blockHash }) => blockHash), places.map(({ logIndex }) => logIndex)];
+      const rows = await database.run<{ place: number }>(statements.unknownTransfers, values);
+      return rows.flatMap(({ place }) => places[place - 1] ?? []);
+    },
+
+    beginLook: (network, pauseMs) =>
+      committing(faults, "beginLook", async () => {
+        const rows = await database.run<{ looked_to: string | null }>(statements.beginLook, [network, pauseMs]);
+        return rows[0] && { lookedTo: rows[0].looked_to === null ? undefined : BigInt(rows[0].looked_to) };
+      }),
+
+    endLook: (network, to) =>
+      committing(faults, "endLook", async () => {
+        await database.run(statements.endLook, [network, to.toString()]);
       }),
 
     expireAnswers: () =>

@@ -28,6 +28,7 @@ export function ledgerStatements(schema: string) {
       "register",
       `insert into ${s}.holders (id, expires_at, sells) values ($1, clock_timestamp() + ${ms("$2")}, $3::text[])`,
     ),
+    sell: write("sell", `update ${s}.holders set sells = $2::text[] where id = $1`),
     renew: write("renew", `select network, relayer, epoch from ${s}.renew($1, ${ms("$2")})`),
     retire: write("retire", `select ${s}.retire($1, $2)`),
     // One row for each wanted claim, in their order. They are made one after another, in one transaction.
@@ -168,6 +169,14 @@ export function ledgerStatements(schema: string) {
       `update ${s}.payments set swept = true, kept = $2
         where id = any ($1) and state in ('released', 'failed', 'disputed') and not swept`,
     ),
+    unknownTransfers: read(
+      "unknownTransfers",
+      `select w.place::integer from unnest($2::text[], $3::integer[]) with ordinality w (block_hash, log_index, place)
+        where not exists (select 1 from ${s}.payments p
+          where p.network = $1 and p.block_hash = w.block_hash and p.log_index = w.log_index)`,
+    ),
+    beginLook: write("beginLook", `select looked_to from ${s}.begin_look($1, ${ms("$2")})`),
+    endLook: write("endLook", `select ${s}.end_look($1, $2)`),
     expireAnswers: write("expireAnswers", `select deleted, looked from ${s}.expire_answers($1)`),
     pruneReleased: write("pruneReleased", `select ${s}.prune_released(${ms("$1")}, $2) as pruned`),
     books: read("books", `select network, asset, state, payments, value from ${s}.books order by network, asset`),

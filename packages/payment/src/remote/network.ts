@@ -1,5 +1,6 @@
 import { AppError, isAppError, type SettlementId } from "@turnpike/base";
 import { createSettlementChain, type Head } from "../engine/chain.ts";
+import { createForeignWatch } from "../engine/foreign.ts";
 import { facilitatorAnswersTotal } from "../engine/metrics.ts";
 import { createPacer } from "../engine/pacer.ts";
 import { createReconciler } from "../engine/reconciler.ts";
@@ -199,6 +200,8 @@ export async function createRemoteNetwork(
   }
   track(watch());
   track(reconcileForever());
+  const foreign = createForeignWatch(net, { chain, ledger, clock, log, metrics });
+  track(foreign.run(opts.reconcileMs ?? 5_000, stopping.signal));
 
   return {
     ask,
