@@ -18,6 +18,7 @@ export interface Sale {
  * `settle` first commits the checked answer (with the signed transaction, or as submitted), then sends. It resolves
  * when the payment is resolved in the ledger or `signal` fires, whichever is first; it never says more than the
  * ledger. It rejects only when the answer was NOT committed: then nothing was sent, and the claim may be released.
+ * A claim that it has not committed when it resolves is released too, so its own commit may be refused from then on.
  */
 export interface Settler extends AsyncDisposable {
   readonly networks: readonly NetworkId[];

@@ -543,6 +543,39 @@ test("a settlement that fails for good is refused, with a receipt that says so, 
   assert.equal(outcome.kind === "failed" && outcome.receipt.success, false);
 });
 
+test("attack: a claim does not stay behind when it is settled with the answer to another request", HANGS, async () => {
+  const bench = stageOf();
+  const signed = header(newPayer());
+  const paid = paidOf(await present(bench, signed));
+  const copy = present(bench, signed);
+  const other = paidOf(await present(bench, header(newPayer())));
+  const relayed = mintRelayed({
+    ok: true,
+    request: other,
+    status: 200,
+    body: utf8ToBytes("{}"),
+    contentType: "application/json",
+    schemaCheck: "passed",
+    operator: "node",
+  });
+  assert.deepEqual(await bench.stage.settle(paid, relayed, answer("{}")), { kind: "released", code: "INTERNAL" });
+  assert.equal((await ledger.get(paid.settlementId))?.state, "released");
+  assert.deepEqual(outcomeOf(await copy), { kind: "released", code: "INTERNAL" });
+  assert.equal(bench.settler.settled, 0);
+});
+
+test("attack: a claim does not stay behind when its settler returns without a commit", HANGS, async () => {
+  const bench = stageOf();
+  const signed = header(newPayer());
+  const paid = paidOf(await present(bench, signed));
+  bench.settler.instead = async () => undefined;
+  assert.deepEqual(await settle(bench, paid), { kind: "released", code: "SETTLEMENT_UNAVAILABLE" });
+  assert.equal((await ledger.get(paid.settlementId))?.state, "released");
+  bench.settler.instead = undefined;
+  assert.equal(answerOf(await settle(bench, paidOf(await present(bench, signed)), '"second"')), '"second"');
+  assert.equal(bench.settler.settled, 1);
+});
+
 test("what could not be committed is released, and may be presented again", async () => {
   const bench = stageOf();
   bench.settler.mode = "refuses";

@@ -396,8 +396,9 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
     async settle(paid: PaidRequest, relayed: Relayed, answer: StoredAnswer) {
       const record = active.get(paid.settlementId)?.record;
       const settler = record && settlers.get(record.key.network);
-      if (relayed.request !== paid || record === undefined || settler === undefined) {
-        return { kind: "released", code: "INTERNAL" };
+      if (record === undefined) return { kind: "released", code: "INTERNAL" };
+      if (relayed.request !== paid || settler === undefined) {
+        return finished(record.id, await giveUp(record, "INTERNAL"));
       }
       if (clock.monotonicMs() > paid.deadlineMs) return finished(record.id, await giveUp(record, "DEADLINE_EXCEEDED"));
       await faults.reach("stage.settle.before");
@@ -414,6 +415,8 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
         const now = await standingOf(ledger, record);
         // A newer claim has an answer of its own: ours was not committed, and is not what was sold.
         if (now.id !== record.id) return finished(record.id, await resolve(now));
+        // Not committed when its time was up. A commit that still comes is refused, or was first: then nothing is released.
+        if (now.state === "claimed") return finished(record.id, await giveUp(record, "SETTLEMENT_UNAVAILABLE"));
         const settled = now.state === "settled" ? answer : undefined;
         return finished(record.id, reporting(outcomeOf(now, settled, opts)));
       } catch (error) {
