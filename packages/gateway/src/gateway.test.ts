@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isAppError, type Log } from "@turnpike/base";
+import { mintRelayed } from "@turnpike/protocol";
 import { openRaw, reboundStatus } from "@turnpike/testkit";
 import { paymentHeader, receipt, startTestGateway, type TestGateway } from "../test/stand-ins.ts";
 
@@ -184,6 +185,23 @@ test("outcomes: pending 503, failed 402, expired 410, each with its receipt; a f
   await assertError(fault, 503, "SETTLEMENT_PENDING");
   const open = decode(fault.headers.get("payment-response")) as { success: boolean; errorReason: string };
   assert.deepEqual([open.success, open.errorReason], [false, "settlement_pending"]);
+});
+
+test("attack: a claim does not stay behind when a fault makes no answer of what a supplier said", async () => {
+  await using to = await startTestGateway();
+  const body: Uint8Array = Object.defineProperty(Object.create(Uint8Array.prototype), "length", { value: 3 });
+  to.relay.answer = async ({ request }) =>
+    mintRelayed({
+      ok: true,
+      request,
+      status: 200,
+      body,
+      contentType: "application/json",
+      schemaCheck: "passed",
+      operator: "stand-in",
+    });
+  await assertError(await buy(to), 503, "SERVICE_UNAVAILABLE");
+  assert.deepEqual(to.payment.calls.slice(-1), ["release INTERNAL"]);
 });
 
 test("a fault before the claim is 500 without internals", async () => {

@@ -177,12 +177,24 @@ export function createPipeline(modules: PipelineModules): Sell {
     }
   };
 
+  /** The answer as it is sold; undefined when a fault made none. */
+  const sealed = ({ request }: PaidRequest, relayed: Relayed): Uint8Array | undefined => {
+    try {
+      return sealEnvelope(request.serviceId, relayed.schemaCheck, relayed.body);
+    } catch (error) {
+      log.error({ ...faultFields(error), requestId: request.requestId }, "an answer failed by a fault");
+      return undefined;
+    }
+  };
+
   const settle = async (paid: PaidRequest, relayed: Relayed, presented: PresentedPayment): Promise<Sale> => {
     // The body and its envelope are held until the settlement has ended.
     const heldBytes = relayed.body.length * 2;
     if (!answers.take(heldBytes)) return release(paid, { ok: false, code: "OVERLOADED", attempts: 1 });
     try {
-      const body = sealEnvelope(paid.request.serviceId, relayed.schemaCheck, relayed.body);
+      const body = sealed(paid, relayed);
+      // Nothing was sent yet: the claim must not stay behind.
+      if (body === undefined) return await release(paid, { ok: false, code: "INTERNAL", attempts: 1 });
       metrics.observe(soldBytes, body.length);
       const outcome = await timed(
         "settle",

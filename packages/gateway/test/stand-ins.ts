@@ -143,7 +143,11 @@ export function standInPayment(): StandInPayment {
 /** A stand-in for the relay. */
 export interface StandInRelay extends Relay {
   /** Called in place of a supplier. */
-  answer: (call: { readonly operation: string; readonly path: string }) => Promise<RelayOutcome> | string;
+  answer: (call: {
+    readonly operation: string;
+    readonly path: string;
+    readonly request: Parameters<Relay["send"]>[0];
+  }) => Promise<RelayOutcome> | string;
   lacking: Map<string, readonly string[]>;
   /** Methods that no supplier has. */
   lost: Set<string>;
@@ -163,7 +167,7 @@ export function standInRelay(ids: readonly string[]): StandInRelay {
       const aborted = new Promise<RelayOutcome>((resolve) => {
         signal?.addEventListener("abort", () => resolve({ ok: false, code: "SHUTTING_DOWN", attempts: 1 }));
       });
-      const made = relay.answer(inner.call);
+      const made = relay.answer({ operation: inner.call.operation, path: inner.call.path, request });
       if (typeof made !== "string") return Promise.race([made, aborted]);
       return mintRelayed({
         ok: true,

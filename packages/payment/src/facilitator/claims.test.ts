@@ -42,6 +42,18 @@ test("attack: one nonce signed for two merchants pays one of them, and the other
   assert.equal(await settle(openFacilitator(ledger()), first), "invalid_exact_evm_nonce_already_used", "asked again");
 });
 
+test("attack: a claim does not stay behind when its settler returns without a commit", async () => {
+  const [from, nonce] = [newPayer(), newNonce()];
+  const body = settleBody(from, nonce, MERCHANTS[0]);
+  const bench = openFacilitator(ledger());
+  bench.settler.instead = async () => undefined;
+  assert.equal(await settle(bench, body), "SETTLEMENT_UNAVAILABLE");
+  const key = { network: NETWORK, asset: ASSET.toLowerCase() as Address, from, nonce };
+  assert.equal((await ledger().find(key))?.state, "released");
+  bench.settler.instead = undefined;
+  assert.equal(await settle(bench, body), "success");
+});
+
 test("attack: copies of one pending payment leave places for the settlements of others", async () => {
   const bench = openFacilitator(ledger(), { maxCopies: 8 });
   await using server = await createFacilitatorServer(

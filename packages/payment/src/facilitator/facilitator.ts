@@ -368,7 +368,12 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
         ? failedWith(partiesOf(payment), code)
         : { kind: "error", code: "SETTLEMENT_UNAVAILABLE" };
     }
-    return standing(await standingOf(ledger, claimed), payment);
+    const now = await standingOf(ledger, claimed);
+    // Not committed when its time was up. A commit that still comes is refused, or was first: then nothing is released.
+    if (now.id !== id || now.state !== "claimed") return standing(now, payment);
+    return (await ledger.release(id, "SETTLEMENT_UNAVAILABLE"))
+      ? { kind: "error", code: "SETTLEMENT_UNAVAILABLE" }
+      : standing(await standingOf(ledger, claimed), payment);
   };
 
   const refusedWith = (payment: DecodedPayment, refusal: PaymentRefusal): FacilitatorResult<SettleResponse> =>
