@@ -144,20 +144,28 @@ test("attack: a seller whose buyers used its tokens up still gets the outcome of
 });
 
 test("attack: a claim that was pending and is released is no way around the tokens of a client", async () => {
-  await using to = await open({ unpaidPerClient: () => ({ burst: 1, perSecond: 0.001 }), settleWaitMs: 1 });
+  await using to = await open({ unpaidPerClient: () => ({ burst: 2, perSecond: 0.001 }), settleWaitMs: 1 });
   const [from, nonce] = [newPayer(), newNonce()];
   const body = settleBody(from, nonce, MERCHANTS[0]);
+  const blocked = Promise.withResolvers<void>();
   let settlements = 0;
   to.bench.settler.instead = () => {
     settlements++;
-    return Promise.resolve();
+    return blocked.promise;
   };
-  assert.equal((await to.post("settle", body)).said, "settlement_pending");
+  const first = to.post("settle", body);
   const key = { network: NETWORK, asset: ASSET.toLowerCase() as Address, from, nonce };
   const { id } = await eventually("it is claimed", () => ledger().find(key));
+  assert.equal((await to.post("settle", body)).said, "settlement_pending");
+  to.bench.refusal = { ok: false, code: "PAYMENT_INSUFFICIENT_FUNDS" };
+  await to.post("settle", fresh());
+  to.bench.refusal = undefined;
   assert.equal(await ledger().release(id, "SERVICE_UNAVAILABLE"), true);
-  assert.equal((await to.post("settle", body)).status, 429);
+  const again = to.post("settle", body);
+  await eventually("it is refused, or begun", async () => settlements > 1 || (await again).status === 429);
   assert.equal(settlements, 1);
+  blocked.resolve();
+  await first;
 });
 
 test("attack: of one payer's settlements at once, no more are begun than it has tokens", async () => {
