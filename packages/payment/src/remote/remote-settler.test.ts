@@ -23,6 +23,7 @@ import {
 import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
 import { facilitatorAnswersTotal } from "../engine/metrics.ts";
 import { encodeTransferVrs } from "../evm/abi.ts";
+import type { Ledger } from "../ledger-types.ts";
 import type { PaymentRecord } from "../types.ts";
 import { createBackOff } from "../verify/back-off.ts";
 import type { RemoteSettlerOptions } from "./options.ts";
@@ -280,4 +281,35 @@ test("a facilitator that is silent three times is missing until it answers again
   broken = false;
   await eventually("it is back", () => settler.missing().length === 0);
   assert.deepEqual(settler.missing(), []);
+});
+
+test("it looks for payments of other sellers to its receivers, and a look that hangs keeps it from nothing else", async () => {
+  await using ledger = await bed.openLedger();
+  const ended = Promise.withResolvers<void>();
+  let looks = 0;
+  let reconciled = 0;
+  const hanging: Ledger = {
+    ...ledger,
+    async beginLook() {
+      looks++;
+      await ended.promise;
+      return undefined;
+    },
+    submitted(network, limit) {
+      reconciled++;
+      return ledger.submitted(network, limit);
+    },
+  };
+  const payment = await claim(ledger, await bed.payer(PRICE));
+  await using fake = await facilitator(async (_body, response) => response.end(yes(await onChain(payment))));
+  const { networks, ...others } = options(fake.url);
+  const receivers = [{ asset: USDC_ADDRESS, payTo: PAY_TO }];
+  const watching = { ...others, networks: networks.map((network) => ({ ...network, receivers })) };
+  await using settler = await createRemoteSettler(watching, bed.modules(hanging));
+  await eventually("it looks", async () => looks === 1);
+  const before = reconciled;
+  await settler.settle(payment, ANSWER, timeLimit());
+  await eventually("it reconciles on", async () => reconciled > before + 3);
+  assert.equal(looks, 1);
+  ended.resolve();
 });
