@@ -84,13 +84,8 @@ export class SessionSupplierSet implements SupplierSet, Disposable {
   }
 
   drop({ operator, handle }: SupplierEndpoint, reason: DropReason): void {
-    if (!(handle instanceof SessionEndpoint)) return;
-    if (reason === "bad_signature") {
-      this.ban(operator);
-      return;
-    }
-    for (const { header } of this.#sessions()) this.#usedUp.add(usedUpKey(header.sessionId, operator));
-    this.#refresh();
+    // What a session's limit refused is marked by the transport, for that session alone: another may have come meanwhile.
+    if (handle instanceof SessionEndpoint && reason === "bad_signature") this.ban(operator);
   }
 
   /** An operator is out for good: what it sends is not signed by it, or not for its session. */

@@ -256,6 +256,17 @@ suite("relays of sessions", () => {
     assert.equal(await scene.ask("a"), GOOD);
   });
 
+  test("a refusal of one session, reported late, takes nothing from the session that came meanwhile", async () => {
+    await using a = await startSupplier("a");
+    await using scene = sceneOf([sessionOf("s1", "app", [a])]);
+    const [endpoint] = scene.set.endpoints();
+    assert.ok(endpoint !== undefined);
+    scene.turn([sessionOf("s2", "app", [a])]);
+    scene.set.drop(endpoint, "over_limit");
+    assert.equal(await scene.ask("a"), GOOD);
+    assert.deepEqual(a.asked, ["s2"]);
+  });
+
   test("a supplier that has left the session already is asked again in the next one", async () => {
     await using a = await startSupplier("a");
     await using scene = sceneOf([sessionOf("s1", "app", [a])]);
