@@ -46,7 +46,11 @@ async function backEndFindings(config: Config): Promise<Finding[]> {
 }
 
 /** What the chain says of one operator, against what is configured. */
-function stakeFindings(config: Config, operator: SupplierOperator, staked: shared.Supplier): Finding[] {
+export function stakeFindings(
+  config: Config,
+  operator: Pick<SupplierOperator, "address" | "port">,
+  staked: shared.Supplier,
+): Finding[] {
   const findings: Finding[] = [];
   const configured = config.supplier.services;
   for (const { serviceId, endpoints } of staked.services) {
@@ -74,8 +78,14 @@ function stakeFindings(config: Config, operator: SupplierOperator, staked: share
   }
   for (const id of Object.keys(configured)) {
     if (staked.services.some(({ serviceId }) => serviceId === id)) continue;
+    const what = `${operator.address} ${id}`;
+    const next = staked.serviceConfigHistory.find(
+      ({ service, deactivationHeight }) => service?.serviceId === id && deactivationHeight === 0n,
+    );
     findings.push(
-      bad(`${operator.address} ${id}`, "configured, and not staked for: no session names it. Stake for it"),
+      next === undefined
+        ? bad(what, "configured, and not staked for: no session names it. Stake for it")
+        : good(what, `staked, and in sessions from block ${next.activationHeight} on`),
     );
   }
   return findings;
