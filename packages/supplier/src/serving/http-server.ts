@@ -166,6 +166,8 @@ export async function startRelayServer(options: RelayServerOptions, modules: Rel
     },
   );
   server.on("upgrade", (request, socket: Socket, head) => {
+    // The server has removed its own listener: an error without one would end the process.
+    socket.on("error", () => socket.destroy());
     if (onUpgrade === undefined) socket.end("HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
     else onUpgrade(request, socket, head);
   });

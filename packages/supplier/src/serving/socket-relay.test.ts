@@ -1,4 +1,6 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect } from "node:net";
 import { suite, test } from "node:test";
 import { decodeHttpResponsePayload, relayHash, splitRelay } from "@turnpike/protocol";
 import { eventually, refusedUpgrade } from "@turnpike/testkit";
@@ -24,6 +26,27 @@ async function block(rig: ServingRig): Promise<void> {
 }
 
 suite("relays over WebSocket", () => {
+  test("a connection that is reset as its upgrade is refused ends nothing but itself", async () => {
+    await using backEnd = await echo();
+    await using rig = await rigOver(backEnd);
+    for (const service of ["unknown", "eth"]) {
+      const client = connect(Number(new URL(rig.url).port), "127.0.0.1");
+      client.write(
+        `GET / HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nTarget-Service-Id: ${service}\r\n\r\n`,
+      );
+      await once(client, "data");
+      client.resetAndDestroy();
+      await once(client, "close");
+    }
+    // An error without a listener would end the process, and fails the test.
+    await using next = await openRelaySocket(rig.url);
+    next.send(rig.sign(Buffer.from(CALL)), false);
+    assert.deepEqual(
+      (await next.until(1)).map(({ payload }) => payload),
+      [CALL],
+    );
+  });
+
   test("text and binary frames keep their kind in both directions; each answer is signed and one relay", async () => {
     await using backEnd = await echo();
     await using rig = await rigOver(backEnd);
