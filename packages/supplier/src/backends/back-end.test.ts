@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { suite, test } from "node:test";
+import type { HttpRequestPayload } from "@turnpike/protocol";
 import { eventually, type VirtualClock, virtualClock } from "@turnpike/testkit";
 import { startBackEnd } from "../../test/serving-rig.ts";
 import { HttpBackEnd, type HttpBackEndOptions } from "./back-end.ts";
@@ -50,6 +51,24 @@ suite("a back-end of a supplier", () => {
     isDown = true;
     assert.equal(await ask(backEnd), "unreachable");
     assert.equal(backEnd.isPaused, false);
+  });
+
+  test("is not paused by requests that no client of HTTP sends: they are refused, and never reach it", async () => {
+    let asked = 0;
+    await using node = await startBackEnd((_, response) => {
+      asked++;
+      response.end("{}");
+    });
+    await using backEnd = open(node.url, virtualClock());
+    const send = async (more: Partial<HttpRequestPayload>): Promise<string> =>
+      (await backEnd.ask({ ...CALL, ...more }, PARTIES, new AbortController().signal)).kind;
+    for (const method of ["GE T", "CONNECT", "", "GET\r\nX-A: b", "G\u00c9T"]) {
+      for (let i = 0; i < 6; i++) assert.equal(await send({ method }), "bad-request", method);
+    }
+    assert.deepEqual([backEnd.isPaused, asked], [false, 0]);
+    // A name that is no own property of an object unless it is written as one.
+    for (let i = 0; i < 6; i++) assert.equal(await send({ headers: [["__proto__", ["a", "b"]]] }), "answer");
+    assert.deepEqual([backEnd.isPaused, await ask(backEnd), asked], [false, "answer", 7]);
   });
 
   test("with a health path is not asked while that says no, and is asked again as soon as it says yes", async () => {

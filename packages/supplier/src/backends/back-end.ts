@@ -1,9 +1,9 @@
 import { type Clock, type Log, type Metrics, noMetrics, silentLog } from "@turnpike/base";
 import type { HttpHeader, HttpRequestPayload, HttpResponsePayload, RpcType } from "@turnpike/protocol";
-import { type Dispatcher, Pool } from "undici";
+import { type Dispatcher, errors, Pool } from "undici";
 import { BACK_END_UP } from "../serving/metrics.ts";
 import { backEndPath } from "./back-end-path.ts";
-import { backEndHeaders, responseHeaders } from "./headers.ts";
+import { backEndHeaders, isToken, responseHeaders } from "./headers.ts";
 
 /** A back-end over HTTP. */
 export interface HttpBackEndOptions {
@@ -45,7 +45,8 @@ export type BackEndResult =
       readonly head: Omit<HttpResponsePayload, "body">;
       readonly body: AsyncIterable<Uint8Array>;
     }
-  | { readonly kind: "bad-path" }
+  /** Not asked: the request has a method or URL that HTTP has not. */
+  | { readonly kind: "bad-request" }
   | { readonly kind: "down" }
   | { readonly kind: "unreachable" }
   | { readonly kind: "timeout" }
@@ -59,6 +60,9 @@ const HEALTH_TIMEOUT_MS = 5_000;
 /** So many looks in a row that fail: one may be a restart. */
 const ILL_LOOKS = 2;
 const STREAMED = /^(text\/event-stream|application\/x-ndjson)\b/i;
+
+/** CONNECT asks for a tunnel, which no relay is. */
+const isMethod = (method: string): boolean => isToken(method) && method !== "CONNECT";
 
 /** Collects a body within a bound; undefined when it is larger. */
 async function collect(body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Uint8Array | undefined> {
@@ -167,7 +171,7 @@ export class HttpBackEnd implements AsyncDisposable {
   async ask(request: HttpRequestPayload, parties: RelayParties, signal: AbortSignal): Promise<BackEndResult> {
     if (this.isPaused) return { kind: "down" };
     const path = backEndPath(this.#base, request.url);
-    if (path === undefined) return { kind: "bad-path" };
+    if (path === undefined || !isMethod(request.method)) return { kind: "bad-request" };
     const { timeoutMs, maxAnswerBytes } = this.#options;
     const timeout = AbortSignal.timeout(timeoutMs);
     try {
@@ -187,9 +191,10 @@ export class HttpBackEnd implements AsyncDisposable {
       const bytes = await collect(body, maxAnswerBytes);
       this.#onAnswer();
       return bytes === undefined ? { kind: "too-large" } : { kind: "answer", answer: { ...head, body: bytes } };
-    } catch {
-      // A relay that its client gave up says nothing of the back-end.
+    } catch (cause) {
+      // A relay that its client gave up says nothing of the back-end, nor does a request that was never sent.
       if (signal.aborted) return { kind: "timeout" };
+      if (cause instanceof errors.InvalidArgumentError) return { kind: "bad-request" };
       this.#onFault();
       return { kind: timeout.aborted ? "timeout" : "unreachable" };
     }

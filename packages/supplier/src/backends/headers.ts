@@ -22,16 +22,20 @@ const NOT_FORWARDED = new Set([
 const TOKEN = /^[!#$%&'*+\-.^_`|~0-9A-Za-z]+$/;
 const VALUE = /^[\t\x20-\x7e\x80-\xff]*$/;
 
+/** True for a name of a header, or a method, as HTTP writes them (RFC 9110 §5.6.2). */
+export const isToken = (text: string): boolean => TOKEN.test(text);
+
 /** The headers for a back-end: the client's, the operator's, and for whom the relay is. The operator's go before. */
 export function backEndHeaders(
   client: readonly HttpHeader[],
   operator: Readonly<Record<string, string>>,
   parties: RelayParties,
 ): Record<string, string | string[]> {
-  const headers: Record<string, string | string[]> = {};
+  // Names come from strangers: `__proto__` would set the prototype of an ordinary object.
+  const headers = Object.create(null) as Record<string, string | string[]>;
   for (const [name, values] of client) {
     const lower = name.toLowerCase();
-    if (NOT_FORWARDED.has(lower) || !TOKEN.test(name) || !values.every((value) => VALUE.test(value))) continue;
+    if (NOT_FORWARDED.has(lower) || !isToken(name) || !values.every((value) => VALUE.test(value))) continue;
     headers[lower] = values.length === 1 ? (values[0] ?? "") : [...values];
   }
   headers["accept-encoding"] = "identity";

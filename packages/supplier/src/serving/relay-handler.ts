@@ -225,7 +225,7 @@ export class RelayHandler {
         return this.finish(relay, encodeHttpResponsePayload(result.answer));
       case "stream":
         return this.#openStream(relay, result.head, result.body[Symbol.asyncIterator]());
-      case "bad-path":
+      case "bad-request":
         return this.abandon(relay, REFUSALS.malformed);
       case "down":
         return this.abandon(relay, REFUSALS.unavailable("backend_down", serviceId));
