@@ -73,6 +73,23 @@ suite("the sessions that a supplier serves", () => {
     }
   });
 
+  test("are judged by each relay's own header: a forged end beside an honest one refuses only itself", async () => {
+    for (const forgedFirst of [true, false]) {
+      const { sessions, asked } = keeper(10);
+      const honest = headerAt(0);
+      const forged = [
+        { ...honest, sessionEndBlockHeight: honest.sessionEndBlockHeight + 1n },
+        { ...honest, sessionId: "another" },
+      ];
+      const headers = forgedFirst ? [...forged, honest, honest] : [honest, honest, ...forged];
+      const admitted = await Promise.all(headers.map((header) => sessions.admit(header, OPERATOR)));
+      const reasons = admitted.map((admission) => (admission.ok ? "" : admission.refusal.reason));
+      const wrong = ["session_mismatch", "session_mismatch"];
+      assert.deepEqual(reasons, forgedFirst ? [...wrong, "", ""] : ["", "", ...wrong]);
+      assert.ok(asked.sessions <= 3, `the chain was asked ${asked.sessions} times`);
+    }
+  });
+
   test("are bounded: one that serves stays when strangers name others", async () => {
     const { sessions, asked } = keeper(10);
     const served = await sessions.admit(headerAt(0), OPERATOR);

@@ -111,6 +111,7 @@ export class SessionKeeper {
       this.#sessions.set(name, kept);
       return this.#current(kept, header);
     }
+    // Without the end: it is not used to find the session, and each relay's own is compared below.
     const key = `${name} ${header.applicationAddress} ${header.serviceId} ${start}`;
     let flight = this.#flights.get(key);
     if (flight === undefined) {
@@ -188,9 +189,10 @@ export class SessionKeeper {
     return mark?.heightBlocks ?? height;
   }
 
-  async #load(header: SessionHeader, operatorAddress: string): Promise<Admission> {
+  /** @param header of the first relay; its end is not used, as others wait for the same session */
+  async #load(header: Omit<SessionHeader, "sessionEndBlockHeight">, operatorAddress: string): Promise<Admission> {
     const { queries } = this.#modules;
-    const { applicationAddress, serviceId, sessionStartBlockHeight: start, sessionEndBlockHeight: end } = header;
+    const { applicationAddress, serviceId, sessionStartBlockHeight: start } = header;
     const height = await this.#heightAt(start);
     if (height === undefined) return refused(REFUSALS.unavailable("chain_unreachable", serviceId));
     if (start > height) {
@@ -199,6 +201,7 @@ export class SessionKeeper {
     }
     const params = await queries.sharedParamsAt(start);
     if (!params.ok) return refused(REFUSALS.unavailable("chain_unreachable", serviceId));
+    const end = sessionAt(params.value, start).endHeight;
     if (isGracePeriodOver(params.value, end, height)) return refused(REFUSALS.sessionExpired(end, height));
     const found = await queries.session(applicationAddress, serviceId, start);
     if (!found.ok) {
@@ -214,7 +217,7 @@ export class SessionKeeper {
       return refused(REFUSALS.unavailable("chain_unreachable", serviceId));
     }
     if (own.sessionId !== header.sessionId) return refused(REFUSALS.sessionMismatch(own.sessionId, header.sessionId));
-    if (!isSameHeader(own, header)) return refused(REFUSALS.headerMismatch);
+    if (own.sessionStartBlockHeight !== start) return refused(REFUSALS.headerMismatch);
     if (!found.value.suppliers.some((supplier) => supplier.operatorAddress === operatorAddress)) {
       return refused(REFUSALS.notInSession(operatorAddress));
     }
