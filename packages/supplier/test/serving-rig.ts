@@ -31,12 +31,16 @@ export class MemoryStore {
   inFlight = 0;
   answer: AppendResult = "mined";
   isSealed = false;
+  /** What rejects, as no store should. */
+  fault: "begin" | "append" | undefined;
 
   begin(): Promise<BegunRelay> {
+    if (this.fault === "begin") return Promise.reject(new TypeError("begin"));
     if (this.isSealed) return Promise.resolve({ ok: false, fault: "sealed", text: "sealed" });
     this.inFlight++;
     const relay: InFlight = {
       append: (bytes) => {
+        if (this.fault === "append") return Promise.reject(new TypeError("append"));
         if (this.answer === "mined") this.relays.push(bytes);
         return Promise.resolve(this.answer);
       },

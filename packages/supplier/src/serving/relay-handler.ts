@@ -18,7 +18,7 @@ import {
 import type { HttpBackEnd } from "../backends/back-end.ts";
 import type { RelayStore } from "../evidence/relay-store.ts";
 import { MAX_RELAY_BYTES } from "../evidence/session-evidence.ts";
-import type { AppendResult, BeginFault, InFlight } from "../evidence/types.ts";
+import type { AppendResult, BeginFault, BegunRelay, InFlight } from "../evidence/types.ts";
 import { requestName } from "../verification/seen-requests.ts";
 import type { ServedSession, SessionKeeper } from "../verification/session-keeper.ts";
 import { RELAYS_IN_FLIGHT, RELAYS_REFUSED, RELAYS_SERVED } from "./metrics.ts";
@@ -59,14 +59,63 @@ const MOST_ANSWER_META_BYTES = 1_024;
 /** With a larger request no relay can be claimed: its proof would not fit into a transaction. */
 export const MAX_REQUEST_BYTES = MAX_RELAY_BYTES - MOST_ANSWER_META_BYTES;
 
-/** A relay that was checked and may be worked on. Exactly one of `finish` and `abandon` is called. */
-export interface AdmittedRelay {
+/** Fields of an {@link AdmittedRelay}. */
+interface AdmittedRelayFields {
   readonly session: ServedSession;
-  readonly request: RelayRequestFields;
   readonly requestBytes: Uint8Array;
   /** As its session remembers it. */
   readonly name: string;
   readonly inFlight: InFlight;
+}
+
+/**
+ * A relay that was checked and may be worked on. Disposed of before it is served, it ends without an answer: nothing is
+ * counted, and its request may be sent again.
+ */
+export class AdmittedRelay implements Disposable {
+  readonly session: ServedSession;
+  readonly requestBytes: Uint8Array;
+  readonly #name: string;
+  readonly #inFlight: InFlight;
+  #isServed = false;
+  #isMoved = false;
+
+  constructor({ session, requestBytes, name, inFlight }: AdmittedRelayFields) {
+    this.session = session;
+    this.requestBytes = requestBytes;
+    this.#name = name;
+    this.#inFlight = inFlight;
+  }
+
+  /** Writes its answer down; once that is done it counts as served. */
+  async append(relay: Uint8Array): Promise<AppendResult> {
+    const result = await this.#inFlight.append(relay);
+    this.#isServed = result === "mined" || result === "below-difficulty";
+    return result;
+  }
+
+  /** What keeps its session open, for an answer that goes on; the caller disposes of it. */
+  move(): InFlight {
+    this.#isMoved = true;
+    return this.#inFlight;
+  }
+
+  /** Ends it where the work is counted by other means: its request is not served again. */
+  endUncounted(): void {
+    this.#isServed = true;
+    this.session.budget.release();
+    this[Symbol.dispose]();
+  }
+
+  /** Nothing happens the second time. */
+  [Symbol.dispose](): void {
+    if (!this.#isMoved) this.#inFlight[Symbol.dispose]();
+    this.#isMoved = true;
+    if (this.#isServed) return;
+    this.#isServed = true;
+    this.session.budget.release();
+    this.session.seen.delete(this.#name);
+  }
 }
 
 /** What becomes of a relay: bytes of a signed RelayResponse, a stream of such, or why not. */
@@ -160,13 +209,14 @@ export class RelayHandler {
     try {
       const admitted = await this.admit(request, bytes);
       if (!admitted.ok) return refused(admitted.refusal);
-      return await this.#forward(admitted.relay, call, backEnd, signal);
+      using relay = admitted.relay;
+      return await this.#forward(relay, call, backEnd, signal);
     } finally {
       this.#running.set(serviceId, (this.#running.get(serviceId) ?? 1) - 1);
     }
   }
 
-  /** Checks a relay's session, signature and pay, and opens it in the session's log. */
+  /** Checks a relay's session, signature and pay, and opens it in the session's log. The caller disposes of it. */
   async admit(
     request: RelayRequestFields,
     requestBytes: Uint8Array,
@@ -197,12 +247,17 @@ export class RelayHandler {
       session.seen.delete(name);
       return no(REFUSALS.overLimit);
     }
-    const begun = await store.begin(operator, header);
-    if (!begun.ok) {
-      this.#release(session, name);
-      return no(unwritten(begun.fault, header));
+    let begun: BegunRelay | undefined;
+    try {
+      begun = await store.begin(operator, header);
+    } finally {
+      if (begun?.ok !== true) {
+        session.budget.release();
+        session.seen.delete(name);
+      }
     }
-    return { ok: true, relay: { session, request, requestBytes, name, inFlight: begun.relay } };
+    if (!begun.ok) return no(unwritten(begun.fault, header));
+    return { ok: true, relay: new AdmittedRelay({ session, requestBytes, name, inFlight: begun.relay }) };
   }
 
   async #forward(
@@ -220,33 +275,29 @@ export class RelayHandler {
     });
     switch (result.kind) {
       case "answer":
-        if (result.answer.statusCode >= 500)
-          return this.abandon(relay, REFUSALS.backendError(result.answer.statusCode));
-        return this.finish(relay, encodeHttpResponsePayload(result.answer));
+        if (result.answer.statusCode >= 500) return refused(REFUSALS.backendError(result.answer.statusCode));
+        return this.#finish(relay, encodeHttpResponsePayload(result.answer));
       case "stream":
         return this.#openStream(relay, result.head, result.body[Symbol.asyncIterator]());
       case "bad-request":
-        return this.abandon(relay, REFUSALS.malformed);
+        return refused(REFUSALS.malformed);
       case "down":
-        return this.abandon(relay, REFUSALS.unavailable("backend_down", serviceId));
+        return refused(REFUSALS.unavailable("backend_down", serviceId));
       case "timeout":
-        return this.abandon(relay, REFUSALS.backendTimeout);
+        return refused(REFUSALS.backendTimeout);
       case "too-large":
-        return this.abandon(relay, REFUSALS.answerTooLarge);
+        return refused(REFUSALS.answerTooLarge);
       case "unreachable":
-        return this.abandon(relay, REFUSALS.backendUnreachable);
+        return refused(REFUSALS.backendUnreachable);
     }
   }
 
   /** Signs a payload as the relay's answer, and has it in the log before the answer is given. */
-  async finish(relay: AdmittedRelay, payload: Uint8Array): Promise<RelayOutcome> {
+  async #finish(relay: AdmittedRelay, payload: Uint8Array): Promise<RelayOutcome> {
     const bytes = await this.sign(relay.session, payload);
-    if (bytes === undefined) return this.abandon(relay, REFUSALS.overloaded);
-    const recorded = await this.#record(relay, bytes);
-    relay.inFlight[Symbol.dispose]();
-    if (recorded === undefined) return { kind: "response", bytes };
-    this.#release(relay.session, relay.name);
-    return refused(recorded);
+    if (bytes === undefined) return refused(REFUSALS.overloaded);
+    const fault = await this.#record(relay, bytes);
+    return fault === undefined ? { kind: "response", bytes } : refused(fault);
   }
 
   /** Bytes of a signed RelayResponse; undefined when it could not be signed in time. */
@@ -262,19 +313,12 @@ export class RelayHandler {
     return signature === undefined ? undefined : encodeRelayResponse({ ...fields, signature });
   }
 
-  /** Ends a relay without an answer: nothing is counted, and its request may be sent again. */
-  abandon(relay: AdmittedRelay, refusal: Refusal): RelayOutcome {
-    relay.inFlight[Symbol.dispose]();
-    this.#release(relay.session, relay.name);
-    return refused(refusal);
-  }
-
   /** Undefined when it is in the log, or too easy to count; else why the answer must not leave. */
   async #record(relay: AdmittedRelay, responseBytes: Uint8Array): Promise<Refusal | undefined> {
     const { session } = relay;
     const mined = relayBytes(relay.requestBytes, responseBytes);
     if (mined === undefined) return REFUSALS.malformed;
-    const appended = await relay.inFlight.append(mined);
+    const appended = await relay.append(mined);
     return appended === "mined" || appended === "below-difficulty" ? undefined : unwritten(appended, session.header);
   }
 
@@ -285,22 +329,25 @@ export class RelayHandler {
     parts: AsyncIterator<Uint8Array, void>,
   ): Promise<RelayOutcome> {
     const payloadOf = (body: Uint8Array) => encodeHttpResponsePayload({ ...head, body });
-    const stop = async (refusal: Refusal): Promise<RelayOutcome> => {
-      await parts.return?.();
-      return this.abandon(relay, refusal);
-    };
-    const first = await parts.next().catch(() => undefined);
-    if (first === undefined) return this.abandon(relay, REFUSALS.backendUnreachable);
-    if (first.done === true) return this.finish(relay, payloadOf(new Uint8Array(0)));
-    const bytes = await this.sign(relay.session, payloadOf(first.value));
-    if (bytes === undefined) return stop(REFUSALS.overloaded);
-    const fault = await this.#record(relay, bytes);
-    if (fault !== undefined) return stop(fault);
-    return { kind: "stream", responses: this.#stream(relay, bytes, parts, payloadOf) };
+    let isOpen = false;
+    try {
+      const first = await parts.next().catch(() => undefined);
+      if (first === undefined) return refused(REFUSALS.backendUnreachable);
+      if (first.done === true) return await this.#finish(relay, payloadOf(new Uint8Array(0)));
+      const bytes = await this.sign(relay.session, payloadOf(first.value));
+      if (bytes === undefined) return refused(REFUSALS.overloaded);
+      const fault = await this.#record(relay, bytes);
+      if (fault !== undefined) return refused(fault);
+      isOpen = true;
+      return { kind: "stream", responses: this.#stream(relay.session, relay.move(), bytes, parts, payloadOf) };
+    } finally {
+      if (!isOpen) await parts.return?.();
+    }
   }
 
   async *#stream(
-    { session, inFlight }: AdmittedRelay,
+    session: ServedSession,
+    inFlight: InFlight,
     first: Uint8Array,
     parts: AsyncIterator<Uint8Array, void>,
     payloadOf: (body: Uint8Array) => Uint8Array,
@@ -323,11 +370,6 @@ export class RelayHandler {
   #track(by: 1 | -1): void {
     this.#inFlight += by;
     this.#modules.metrics.set(RELAYS_IN_FLIGHT, this.#inFlight);
-  }
-
-  #release(session: ServedSession, name: string): void {
-    session.budget.release();
-    session.seen.delete(name);
   }
 
   #count(service: string, { reason }: Refusal): void {

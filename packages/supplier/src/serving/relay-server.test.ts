@@ -16,6 +16,11 @@ import { MAX_REQUEST_BYTES } from "./relay-handler.ts";
 
 const CALL = '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}';
 const ANSWER = '{"jsonrpc":"2.0","id":1,"result":"0x2a"}';
+/** A relay is 10 POKT. A third of 100 POKT may be claimed in a session, a tenth of it for what is minted on top. */
+const THREE_RELAYS = {
+  applications: { app: { service: "eth", gateways: ["gateway"], stakeUpokt: 100_000_000n } },
+  shared: { computeUnitsToTokensMultiplier: 100_000_000_000n },
+};
 
 const echo = () =>
   startBackEnd((request, response) => {
@@ -157,13 +162,7 @@ suite("relays over HTTP", () => {
       asked++;
       response.end(ANSWER);
     });
-    // A relay is 10 POKT. A third of 100 POKT may be claimed in a session, a tenth of it for what is minted on top.
-    await using rig = await servingRig(backEnd.url, {
-      chain: {
-        applications: { app: { service: "eth", gateways: ["gateway"], stakeUpokt: 100_000_000n } },
-        shared: { computeUnitsToTokensMultiplier: 100_000_000_000n },
-      },
-    });
+    await using rig = await servingRig(backEnd.url, { chain: THREE_RELAYS });
     const statuses: number[] = [];
     for (let i = 0; i < 4; i++) {
       const { status } = await rig.send(rig.sign(jsonRpcPayload(`{"id":${i}}`)));
@@ -171,6 +170,22 @@ suite("relays over HTTP", () => {
     }
     assert.deepEqual(statuses, [200, 200, 200, 429]);
     assert.deepEqual([asked, rig.store.relays.length, rig.refused], [3, 3, ["over_limit"]]);
+  });
+
+  test("a relay that fails by a fault of the supplier holds nothing: no budget, no place, and it may be sent again", async () => {
+    await using backEnd = await echo();
+    await using rig = await servingRig(backEnd.url, { chain: THREE_RELAYS });
+    const requests = Array.from({ length: 4 }, (_, i) => rig.sign(jsonRpcPayload(`{"id":${i}}`)));
+    for (const fault of ["begin", "append"] as const) {
+      rig.store.fault = fault;
+      for (const request of requests) await assert.rejects(rig.send(request));
+      assert.equal(rig.store.inFlight, 0, fault);
+    }
+    rig.store.fault = undefined;
+    const statuses: number[] = [];
+    for (const request of requests) statuses.push((await rig.send(request)).status);
+    assert.deepEqual(statuses, [200, 200, 200, 429]);
+    assert.equal(rig.store.inFlight, 0);
   });
 
   test("a back-end's 5xx is passed on unsigned, 4xx is an answer, silence and refusal are 502", async () => {

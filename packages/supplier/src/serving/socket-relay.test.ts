@@ -247,6 +247,31 @@ suite("relays over WebSocket", () => {
     assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [0, 0]);
   });
 
+  test("an answer that meets a fault of the store uses nothing of the budget", async () => {
+    await using backEnd = await echo();
+    await using rig = await servingRig(NO_HTTP, {
+      wsUrl: backEnd.url,
+      chain: {
+        applications: { app: { service: "eth", gateways: ["gateway"], stakeUpokt: 100_000_000n } },
+        shared: { computeUnitsToTokensMultiplier: 100_000_000_000n },
+      },
+    });
+    for (const fault of ["begin", "append"] as const) {
+      await using client = await openRelaySocket(rig.url);
+      client.send(rig.sign(Buffer.from(CALL)), false);
+      await client.until(1);
+      rig.store.fault = fault;
+      backEnd.socket.send("push");
+      assert.equal(await client.closed, "1011 internal error");
+      rig.store.fault = undefined;
+    }
+    await using last = await openRelaySocket(rig.url);
+    last.send(rig.sign(Buffer.from(CALL)), false);
+    await last.until(1);
+    assert.equal(rig.store.inFlight, 0);
+    assert.equal(rig.store.relays.length, 3);
+  });
+
   test("a client that does not read stops its back-end, and is gone at the session's end", async () => {
     const parts = 512;
     let sent = 0;

@@ -255,8 +255,7 @@ class SocketRelay {
     const admitted = await this.#modules.handler.admit(request, bytes);
     if (!admitted.ok) return this.#refuse(admitted.refusal);
     // Work is counted by what the back-end sends: the request itself is none.
-    admitted.relay.inFlight[Symbol.dispose]();
-    admitted.relay.session.budget.release();
+    admitted.relay.endUncounted();
     const { session } = admitted.relay;
     this.#session = session;
     const heightBlocks = this.#modules.head.newest?.heightBlocks ?? 0n;
@@ -311,27 +310,31 @@ class SocketRelay {
     // A back-end that speaks before it is asked answers no relay.
     if (this.#isOver || session === undefined || requestBytes === undefined) return;
     if (!session.budget.acquire()) return this.#refuse(REFUSALS.overLimit);
-    const begun = await this.#modules.store.begin(session.operatorAddress, session.header);
-    if (!begun.ok) {
-      session.budget.release();
-      this.#count(unwritten(begun.fault, session.header));
-      return begun.fault === "sealed" ? this.#expire(session) : this.#failClosed();
+    let isRecorded = false;
+    try {
+      const begun = await this.#modules.store.begin(session.operatorAddress, session.header);
+      if (!begun.ok) return await this.#endUnwritten(session, begun.fault);
+      using inFlight = begun.relay;
+      const bytes = await this.#modules.handler.sign(session, payload);
+      if (bytes === undefined) {
+        this.#count(REFUSALS.overloaded);
+        return await this.#failClosed();
+      }
+      const relay = relayBytes(requestBytes, bytes);
+      const appended = relay === undefined ? "full" : await inFlight.append(relay);
+      if (appended !== "mined" && appended !== "below-difficulty") return await this.#endUnwritten(session, appended);
+      isRecorded = true;
+      return await this.#sendOn(this.#client, bytes, isBinary);
+    } finally {
+      if (!isRecorded) session.budget.release();
     }
-    using inFlight = begun.relay;
-    const bytes = await this.#modules.handler.sign(session, payload);
-    if (bytes === undefined) {
-      session.budget.release();
-      this.#count(REFUSALS.overloaded);
-      return this.#failClosed();
-    }
-    const relay = relayBytes(requestBytes, bytes);
-    const appended = relay === undefined ? "full" : await inFlight.append(relay);
-    if (appended === "mined" || appended === "below-difficulty") return this.#sendOn(this.#client, bytes, isBinary);
-    session.budget.release();
-    const refusal = unwritten(appended, session.header);
-    if (appended === "too-large") return this.#refuse(refusal);
+  }
+
+  #endUnwritten(session: ServedSession, fault: Parameters<typeof unwritten>[0]): Promise<void> {
+    const refusal = unwritten(fault, session.header);
+    if (fault === "too-large") return this.#refuse(refusal);
     this.#count(refusal);
-    return appended === "sealed" ? this.#expire(session) : this.#failClosed();
+    return fault === "sealed" ? this.#expire(session) : this.#failClosed();
   }
 
   #failClosed(): Promise<void> {

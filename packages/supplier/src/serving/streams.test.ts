@@ -136,6 +136,27 @@ suite("streamed relays", () => {
     assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [0, 0]);
   });
 
+  test("a stream whose first part meets a fault of the store ends with it, and so does the back-end's", async () => {
+    await using backEnd = await startStreaming();
+    await using rig = await servingRig(backEnd.url);
+    rig.store.fault = "append";
+    const opening = backEnd.opened();
+    const request = rig.sign(jsonRpcPayload("{}"));
+    const answering = open(rig, request);
+    const failing = assert.rejects(answering);
+    const source = await opening;
+    const dropped = once(source, "close");
+    source.write("data: 0\n\n");
+    await failing;
+    await dropped;
+    assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [0, 0]);
+    rig.store.fault = undefined;
+    const second = backEnd.opened();
+    const again = open(rig, request);
+    (await second).end("data: 0\n\n");
+    assert.equal((await again).status, 200, "its request may be sent again");
+  });
+
   test("a back-end that breaks off breaks the answer off: it does not look complete", async () => {
     await using backEnd = await startStreaming();
     await using rig = await servingRig(backEnd.url);
