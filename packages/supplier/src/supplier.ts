@@ -50,7 +50,7 @@ export interface ServeRelaysOptions {
   readonly drainTimeoutMs: number;
   /** Of settlement, in millionths of a claim: the part of the application's stake that is not paid out as claimed. */
   readonly inflationMillionths: bigint;
-  /** Bytes of requests that are being read over HTTP, of all together; 268,435,456 by default. */
+  /** Bytes of requests that are being read over HTTP and gRPC, of all together; 268,435,456 by default. */
   readonly maxBodyBytes?: number;
   /** WebSockets at once; 4,096 by default. */
   readonly maxSockets?: number;
@@ -157,10 +157,11 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
     { handler, store, head, metrics, log },
   );
   // Both twice: they end before the servers, which wait for their connections, and also when a server does not start.
-  const grpc = new GrpcRelays({ drainTimeoutMs: options.drainTimeoutMs }, { handler });
+  const bodies = new BodyBudget(options.maxBodyBytes ?? MAX_BODY_BYTES);
+  const { drainTimeoutMs, requestTimeoutMs } = options;
+  const grpc = new GrpcRelays({ drainTimeoutMs, requestTimeoutMs, maxRequestBytes }, { handler, bodies });
   stack.use(sockets);
   stack.use(grpc);
-  const bodies = new BodyBudget(options.maxBodyBytes ?? MAX_BODY_BYTES);
   const ports = new Map<string, number>();
   for (const { address, port } of options.operators) {
     const server: RelayServer = await startRelayServer(

@@ -1,10 +1,17 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { connect } from "node:http2";
+import { type AddressInfo, createServer } from "node:net";
 import { suite, test } from "node:test";
 import { Client, credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
 import { cosmosVerify } from "@turnpike/crypto";
 import { decodeHttpResponsePayload, decodeRelayResponse, relayResponseDigest, splitRelay } from "@turnpike/protocol";
+import { eventually } from "@turnpike/testkit";
 import { chainParty, jsonRpcPayload } from "@turnpike/testkit/chain";
 import { bodyOf, servingRig, startBackEnd } from "../../test/serving-rig.ts";
+import { BodyBudget } from "./body-budget.ts";
+import { GrpcRelays } from "./grpc-server.ts";
+import type { RelayHandler } from "./relay-handler.ts";
 
 const CALL = '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber"}';
 const ANSWER = '{"jsonrpc":"2.0","id":1,"result":"0x2a"}';
@@ -43,6 +50,32 @@ function relayClient(url: string) {
       onCall(() => made.cancel());
     });
   return { call, [Symbol.dispose]: () => client.close() };
+}
+
+/** A client that says how long a message is, and sends as much of it as it likes. */
+function rawClient(url: string) {
+  // What it has not sent yet counts too.
+  const session = connect(url, { maxSessionMemory: 100 });
+  session.on("error", () => {});
+  return {
+    /** The gRPC status that ends the call. */
+    begin(messageBytes: number, sentBytes: number): Promise<string> {
+      const stream = session.request({
+        ":method": "POST",
+        ":path": METHOD,
+        "content-type": "application/grpc",
+        te: "trailers",
+      });
+      const message = Buffer.alloc(5 + sentBytes);
+      message.writeUInt32BE(messageBytes, 1);
+      stream.write(message);
+      stream.on("error", () => {});
+      return new Promise((resolve) => {
+        stream.once("response", (headers) => resolve(String(headers["grpc-status"])));
+      });
+    },
+    [Symbol.dispose]: () => session.destroy(),
+  };
 }
 
 const echo = () =>
@@ -118,10 +151,10 @@ suite("relays over gRPC", () => {
       assert.deepEqual([answer.code, rig.refused.at(-1)], [code, reason], answer.text);
       assert.match(answer.text, text);
     }
-    // Beyond what gRPC itself reads.
+    // By its length alone, before it has arrived.
     assert.equal((await client.call(new Uint8Array(5_000_000), "3")).code, status.RESOURCE_EXHAUSTED);
     assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [1, 0]);
-    assert.equal(rig.refused.length, cases.length);
+    assert.deepEqual([rig.refused.length, rig.refused.at(-1)], [cases.length + 1, "too_large"]);
   });
 
   test("a large answer arrives whole, and a call that is given up stops its back-end and is not paid", async () => {
@@ -155,5 +188,54 @@ suite("relays over gRPC", () => {
       assert.equal((await client.call(rig.sign(jsonRpcPayload(CALL)), "3")).code, code);
     }
     assert.deepEqual(rig.refused, ["log_failed", "session_sealed", "too_large"]);
+  });
+
+  test("messages that never end fill no memory: they are bounded together with those of HTTP", async () => {
+    await using backEnd = await echo();
+    await using rig = await servingRig(backEnd.url, { options: { maxBodyBytes: 2_000_000 } });
+    using client = rawClient(rig.url);
+    const statuses: string[] = [];
+    for (let i = 0; i < 20; i++) void client.begin(900_000, 890_000).then((found) => statuses.push(found));
+    // Two have room.
+    await eventually("the end of those without room", () => statuses.length >= 18);
+    assert.deepEqual(
+      statuses,
+      Array.from({ length: 18 }, () => String(status.UNAVAILABLE)),
+    );
+    assert.deepEqual(
+      rig.refused,
+      Array.from({ length: 18 }, () => "overloaded"),
+    );
+    const large = rig.sign(jsonRpcPayload("x".repeat(800_000)));
+    assert.equal((await rig.send(large)).status, 503);
+    client[Symbol.dispose]();
+    // What they held is free again.
+    await eventually("room", async () => (await rig.send(large)).status === 200);
+    using next = relayClient(rig.url);
+    assert.equal((await next.call(rig.sign(jsonRpcPayload("x".repeat(800_000))), "3")).code, status.OK);
+  });
+
+  test("a message has the time of a request over HTTP; what has come of it is free again after that", async () => {
+    await using backEnd = await echo();
+    const options = { maxBodyBytes: 1_000_000, requestTimeoutMs: 100 };
+    await using rig = await servingRig(backEnd.url, { options });
+    using client = rawClient(rig.url);
+    for (const sent of [0, 3, 890_000]) {
+      assert.equal(await client.begin(900_000, sent), String(status.DEADLINE_EXCEEDED), `${sent} bytes`);
+    }
+    assert.equal((await rig.send(rig.sign(jsonRpcPayload("x".repeat(800_000))))).status, 200);
+  });
+
+  test("a connection without a call does not keep its place", async () => {
+    await using relays = new GrpcRelays(
+      { drainTimeoutMs: 1_000, requestTimeoutMs: 1_000, maxRequestBytes: 1_000, idleTimeoutMs: 50 },
+      { handler: {} as RelayHandler, bodies: new BodyBudget(1_000) },
+    );
+    const server = createServer((socket) => relays.accept(socket)).listen(0, "127.0.0.1");
+    await once(server, "listening");
+    const session = connect(`http://127.0.0.1:${(server.address() as AddressInfo).port}`);
+    await once(session, "close");
+    server.close();
+    await once(server, "close");
   });
 });

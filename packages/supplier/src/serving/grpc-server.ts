@@ -9,7 +9,9 @@ import {
   type sendUnaryData,
   status,
 } from "@grpc/grpc-js";
-import { REFUSALS, type Refusal } from "./refusal.ts";
+import type { BodyBudget } from "./body-budget.ts";
+import { boundRequests, type GrpcBoundsOptions, statusOf } from "./grpc-bounds.ts";
+import { REFUSALS } from "./refusal.ts";
 import type { RelayHandler } from "./relay-handler.ts";
 import { rpcTypeOf } from "./rpc-types.ts";
 
@@ -30,15 +32,22 @@ const RELAY_SERVICE: ServiceDefinition = {
   },
 };
 
-/** Larger requests than the handler's bound are refused, and counted, there; only larger ones than this by gRPC itself. */
-const MAX_MESSAGE_BYTES = 4_194_304;
+/** Calls at once on a connection; clients that need more wait, or open another. */
+const MAX_STREAMS = 1_000;
+/** A connection without a call keeps its place so long. */
+const IDLE_TIMEOUT_MS = 60_000;
 
-function statusOf({ status: http }: Refusal): status {
-  if (http === 400) return status.INVALID_ARGUMENT;
-  if (http === 403) return status.PERMISSION_DENIED;
-  if (http === 404) return status.NOT_FOUND;
-  if (http === 413 || http === 429) return status.RESOURCE_EXHAUSTED;
-  return status.UNAVAILABLE;
+/** Options of {@link GrpcRelays}. */
+export interface GrpcRelaysOptions extends GrpcBoundsOptions {
+  readonly drainTimeoutMs: number;
+  /** Time after which a connection without a call is closed; 60,000 by default. */
+  readonly idleTimeoutMs?: number;
+}
+
+/** Modules of {@link GrpcRelays}. */
+export interface GrpcRelaysModules {
+  readonly handler: RelayHandler;
+  readonly bodies: BodyBudget;
 }
 
 /** The same relays over gRPC, on connections that another server accepted. */
@@ -51,9 +60,16 @@ export class GrpcRelays implements AsyncDisposable {
   #onIdle = (): void => {};
   #isClosed = false;
 
-  constructor(options: { readonly drainTimeoutMs: number }, { handler }: { readonly handler: RelayHandler }) {
+  constructor(options: GrpcRelaysOptions, modules: GrpcRelaysModules) {
+    const { handler } = modules;
     this.#drainTimeoutMs = options.drainTimeoutMs;
-    this.#server = new Server({ "grpc.max_receive_message_length": MAX_MESSAGE_BYTES });
+    this.#server = new Server({
+      // Also of what is decompressed.
+      "grpc.max_receive_message_length": options.maxRequestBytes,
+      "grpc.max_concurrent_streams": MAX_STREAMS,
+      "grpc.max_connection_idle_ms": options.idleTimeoutMs ?? IDLE_TIMEOUT_MS,
+      interceptors: [boundRequests(options, modules)],
+    });
     this.#server.addService(RELAY_SERVICE, {
       SendRelay: (call: ServerUnaryCall<Buffer, Buffer>, respond: sendUnaryData<Buffer>) => {
         const gone = new AbortController();
