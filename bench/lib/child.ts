@@ -1,4 +1,6 @@
 import { type ChildProcess, fork } from "node:child_process";
+import { once } from "node:events";
+import { createInterface } from "node:readline";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { AppError, isRecord } from "@turnpike/base";
@@ -35,8 +37,43 @@ const END_TIMEOUT_MS = 10_000;
  * Starts a module as a child process. The parent's node options are passed on, so that
  * `node --cpu-prof bench/run.ts …` profiles every child too.
  */
-export async function startChild<Ops extends Operations>(file: string): Promise<Child<Ops>> {
-  const child = fork(file, { serialization: "advanced", stdio: ["ignore", "inherit", "inherit", "ipc"] });
+export function startChild<Ops extends Operations>(file: string): Promise<Child<Ops>> {
+  return attach(file, fork(file, { serialization: "advanced", stdio: ["ignore", "inherit", "inherit", "ipc"] }));
+}
+
+/** A program that prints a line when it is ready, and was observed from its start. */
+export interface Program<Ops extends Operations> extends Child<Ops> {
+  /** Its first line. */
+  readonly line: string;
+}
+
+/**
+ * Starts a program as it is, with a module loaded before it that answers its parent by {@link serveParent}. Resolves with
+ * its first line of output.
+ */
+export async function startProgram<Ops extends Operations>(
+  file: string,
+  options: { readonly args: readonly string[]; readonly observer: string; readonly cwd: string },
+): Promise<Program<Ops>> {
+  const forked = fork(file, [...options.args], {
+    cwd: options.cwd,
+    execArgv: [...process.execArgv, "--import", options.observer],
+    serialization: "advanced",
+    stdio: ["ignore", "pipe", "inherit", "ipc"],
+  });
+  const lines = createInterface({ input: forked.stdout ?? process.stdin });
+  const first = once(lines, "line").then(([line]: readonly unknown[]) => String(line));
+  const child = await attach<Ops>(file, forked);
+  const gone = once(forked, "exit").then(([code, signal]: readonly unknown[]) => {
+    throw new AppError("INTERNAL", {
+      message: `A program ended (${String(code ?? signal)}): ${options.args.join(" ")}`,
+    });
+  });
+  gone.catch(() => {});
+  return { ...child, line: await Promise.race([first, gone]) };
+}
+
+async function attach<Ops extends Operations>(file: string, child: ChildProcess): Promise<Child<Ops>> {
   const waiting = new Map<
     number,
     { readonly resolve: (value: unknown) => void; readonly reject: (error: Error) => void }

@@ -23,6 +23,8 @@ export interface LoadRun {
   readonly vary?: Variation;
   /** No answer may have this text. */
   readonly unwanted?: string;
+  /** Every answer's body is this one. */
+  readonly body?: string;
   /** Requests in a second, at times that do not wait for answers. Undefined: the next as soon as the last is answered. */
   readonly ratePerSecond?: number;
 }
@@ -54,6 +56,21 @@ function answerLength(received: Buffer): number | undefined {
   throw new AppError("INTERNAL", { message: `An answer has no length: ${head}` });
 }
 
+/** The body of a whole answer; one in chunks may have no other. */
+function bodyOf(whole: Buffer): Buffer {
+  const end = whole.indexOf(HEAD_END);
+  const rest = whole.subarray(end + HEAD_END.length);
+  if (!/\r\ntransfer-encoding: *chunked/i.test(whole.toString("latin1", 0, end))) return rest;
+  const parts: Buffer[] = [];
+  for (let at = 0; ; ) {
+    const line = rest.indexOf("\r\n", at);
+    const size = Number.parseInt(rest.toString("latin1", at, line), 16);
+    if (!(size > 0)) return Buffer.concat(parts);
+    parts.push(rest.subarray(line + 2, line + 2 + size));
+    at = line + 2 + size + 2;
+  }
+}
+
 /** Never the same number twice, not even in two runs of one process. */
 let variations = 0;
 
@@ -76,6 +93,7 @@ class Connection {
     this.#load = load;
     this.#request = Buffer.from(load.request);
     const wanted = Buffer.from(`HTTP/1.1 ${load.status} `, "latin1");
+    const body = load.body === undefined ? undefined : Buffer.from(load.body);
     this.#socket = connect({ port: load.port, host: "127.0.0.1", noDelay: true });
     this.#socket.on("data", (chunk: Buffer) => {
       this.#received = this.#received === undefined ? chunk : Buffer.concat([this.#received, chunk]);
@@ -85,7 +103,10 @@ class Connection {
       const whole = this.#received;
       this.#received = undefined;
       this.#length = undefined;
-      const isWanted = whole.length === length && whole.subarray(0, wanted.length).equals(wanted);
+      const isWanted =
+        whole.length === length &&
+        whole.subarray(0, wanted.length).equals(wanted) &&
+        (body === undefined || bodyOf(whole).equals(body));
       if (!isWanted || (load.unwanted !== undefined && whole.includes(load.unwanted))) {
         onFault(new AppError("INTERNAL", { message: `Not the wanted answer: ${whole.toString("latin1", 0, 600)}` }));
         return;

@@ -1,4 +1,4 @@
-import { readFileSync } from "node:fs";
+import { readdirSync, readFileSync } from "node:fs";
 import { AppError } from "@turnpike/base";
 
 /** Clock ticks of a second in `/proc`; the same on every Linux that Node runs on. */
@@ -23,6 +23,24 @@ export function processCpuMicros(pid: number): number {
   const ticks = Number(fields?.[11]) + Number(fields?.[12]);
   if (!Number.isFinite(ticks)) throw new AppError("INTERNAL", { message: `The CPU time of ${pid} cannot be read.` });
   return (ticks / TICKS_PER_SECOND) * 1e6;
+}
+
+/** CPU time of this process's threads by their names, in microseconds; empty where there is no `/proc`. */
+export function threadsCpuMicros(): Readonly<Record<string, number>> {
+  const found: Record<string, number> = {};
+  const folder = "/proc/self/task";
+  let ids: readonly string[] = [];
+  try {
+    ids = readdirSync(folder);
+  } catch {
+    return found;
+  }
+  for (const id of ids) {
+    const name = readProc(`${folder}/${id}/comm`)?.trim();
+    const nanos = Number(readProc(`${folder}/${id}/schedstat`)?.split(" ")[0]);
+    if (name !== undefined && Number.isFinite(nanos)) found[name] = (found[name] ?? 0) + nanos / 1_000;
+  }
+  return found;
 }
 
 /** Resident bytes of a process; NaN where there is no `/proc`. */

@@ -1,8 +1,12 @@
 import type { Benchmark, BenchOptions } from "../lib/benchmark.ts";
 import type { Report } from "../lib/report.ts";
 import { cryptoReport } from "./crypto.ts";
+import { relaysReport } from "./relays.ts";
 
-const PARTS: Readonly<Record<string, (options: BenchOptions) => Promise<Report>>> = { crypto: cryptoReport };
+const PARTS: Readonly<Record<string, (options: BenchOptions) => Promise<Report>>> = {
+  relays: (options) => relaysReport(options),
+  crypto: cryptoReport,
+};
 
 async function run(options: BenchOptions): Promise<Report> {
   const reports: Report[] = [];

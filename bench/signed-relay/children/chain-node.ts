@@ -1,0 +1,41 @@
+import { startTestChain, type TestChain } from "@turnpike/testkit/chain";
+import { serveParent } from "../../lib/child.ts";
+
+/** What the chain begins with. */
+export interface ChainNodeFacts {
+  readonly blockIntervalMs: number;
+  readonly blocksPerSession: number;
+  /** Name of the supplier's operator. */
+  readonly operator: string;
+  readonly supplierUrl: string;
+}
+
+/** Operations of this child: a node of the relay protocol's chain, which makes blocks by itself. */
+export type ChainNodeOperations = {
+  readonly start: (facts: ChainNodeFacts) => Promise<{ readonly rpcUrl: string }>;
+  readonly height: (params: undefined) => Promise<number>;
+};
+
+/** Of the application: no relay of a run is refused because it could not be paid. */
+const STAKE_UPOKT = 100_000_000_000_000n;
+
+const owned = new AsyncDisposableStack();
+let chain: TestChain | undefined;
+
+serveParent<ChainNodeOperations>(
+  {
+    async start({ blockIntervalMs, blocksPerSession, operator, supplierUrl }) {
+      chain = owned.use(
+        await startTestChain({
+          blockIntervalMs,
+          shared: { numBlocksPerSession: BigInt(blocksPerSession) },
+          applications: { app: { service: "eth", gateways: ["gateway"], stakeUpokt: STAKE_UPOKT } },
+          suppliers: { [operator]: { services: ["eth"], url: supplierUrl } },
+        }),
+      );
+      return { rpcUrl: chain.rpcUrl };
+    },
+    height: () => Promise.resolve(Number(chain?.heightBlocks ?? 0n)),
+  },
+  owned,
+);
