@@ -1,10 +1,14 @@
 import type { Benchmark, BenchOptions } from "../lib/benchmark.ts";
 import type { Report } from "../lib/report.ts";
 import { cryptoReport } from "./crypto.ts";
+import { memoryReport } from "./memory.ts";
 import { relaysReport } from "./relays.ts";
+import { threadsReport } from "./threads.ts";
 
 const PARTS: Readonly<Record<string, (options: BenchOptions) => Promise<Report>>> = {
   relays: (options) => relaysReport(options),
+  memory: memoryReport,
+  threads: threadsReport,
   crypto: cryptoReport,
 };
 
@@ -24,7 +28,7 @@ async function run(options: BenchOptions): Promise<Report> {
 
 /** Relays that are signed for suppliers of the relay protocol. */
 export const signedRelayBenchmark: Benchmark = {
-  what: "signed relays: ring signatures ahead of what they sign and on threads, each beside the plain way",
+  what: "signed relays through gateway and supplier beside two bare proxies, and their signatures beside the plain way",
   parts: Object.keys(PARTS),
   packages: ["secp256k1"],
   run,
