@@ -284,6 +284,23 @@ suite("nextAction", () => {
     assert.equal(nextAction(head, claimed, facts(16n, wrong), unwanted).kind, "prove");
   });
 
+  test("a proof is sent also while the proof parameters cannot be read: a fee costs less than a penalty", () => {
+    const head: SessionHead = { operatorAddress: OPERATOR, header: testHeader(), terms: testTerms() };
+    const claim = { rootHash: new Uint8Array(48).fill(1), relays: 1n, computeUnits: 100n, expectedUpokt: 1n };
+    const claimed: SessionState = { phase: "claimed", feesUpokt: 0n, claim, claimedHeightBlocks: 10n };
+    const there = { rootHash: claim.rootHash, status: CLAIM_STATUS.pending };
+    const provenAt = (state: SessionState): bigint[] =>
+      Array.from({ length: 8 }, (_, i) => 14n + BigInt(i)).filter((heightBlocks) => {
+        const onChain = { heightBlocks, claim: there };
+        const chain: ChainFacts = { heightBlocks, onChain, isProofRequired: undefined, settlement: undefined };
+        return nextAction(head, state, chain, { inFlight: 0, isUnwanted: false }).kind === "prove";
+      });
+    assert.deepEqual(provenAt({ ...claimed, isProofRequired: true }), [15n, 16n, 17n, 18n, 19n, 20n, 21n]);
+    // Never known: the parameters may still be read before the last two chances.
+    assert.deepEqual(provenAt(claimed), [20n, 21n]);
+    assert.deepEqual(provenAt({ ...claimed, isProofRequired: false }), []);
+  });
+
   test("another root than ours on the chain is replaced while the window is open", () => {
     const { head } = new World(
       {

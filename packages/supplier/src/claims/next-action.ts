@@ -58,6 +58,9 @@ export interface SendHeights {
 const least = (a: bigint, b: bigint): bigint => (a < b ? a : b);
 const most = (a: bigint, b: bigint): bigint => (a > b ? a : b);
 
+/** Last blocks of the proof window in which a proof is sent although it is not known whether one is required. */
+const UNKNOWN_PROOF_BLOCKS = 2n;
+
 /** Blocks that are left for a claim when relays in flight are not waited for any longer. */
 const CLAIM_RESERVE_BLOCKS = 2n;
 
@@ -152,7 +155,9 @@ function proving(state: SessionState, windows: SessionWindows, chain: ChainFacts
   }
   const isProven = isOurs ? found.status === CLAIM_STATUS.validated : state.phase === "proven";
   const isTime = height >= proveFrom && height <= proveTo;
-  return isTime && !isProven && isProofRequired === true ? { kind: "prove" } : WAIT;
+  // A fee costs less than the penalty of a required proof that is missing.
+  const isRequired = isProofRequired ?? state.isProofRequired ?? height > proveTo - UNKNOWN_PROOF_BLOCKS;
+  return isTime && !isProven && isRequired ? { kind: "prove" } : WAIT;
 }
 
 /**
