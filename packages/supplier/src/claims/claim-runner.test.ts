@@ -1,5 +1,5 @@
 import assert from "node:assert/strict";
-import { readFile, rm, writeFile } from "node:fs/promises";
+import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { suite, test } from "node:test";
 import { bytesToHex, type Log, silentLog } from "@turnpike/base";
 import { moduleAddress, sha256 } from "@turnpike/crypto";
@@ -263,6 +263,41 @@ suite("ClaimRunner", () => {
         ["settled", 28n],
       ],
     );
+  });
+
+  test("a state file that cannot be written stops neither that session's transactions nor those of others", async () => {
+    const names = ["app", "app2", "app3"];
+    const applications = Object.fromEntries(names.map((name) => [name, { service: "eth", gateways: ["gateway"] }]));
+    const errors: string[] = [];
+    await using rig = await SupplierRig.start({ ...ALWAYS, applications }, { log: listening(errors) });
+    const headers: SessionHeader[] = [];
+    for (const name of names) headers.push(await rig.serve(2, name));
+    const [unsealed, unnoted, healthy] = headers;
+    assert.ok(unsealed !== undefined && unnoted !== undefined && healthy !== undefined);
+    // A folder in the place of the draft: the state file cannot be replaced.
+    const draft = ({ sessionId }: SessionHeader): string =>
+      `${rig.folder}/${chainParty("supplier").address}/000000000006-${sessionId}/session.json.tmp`;
+    await mkdir(draft(unsealed));
+    await rig.reach(7n);
+    await rig.running.store.session(rig.running.operator, unnoted.sessionId)?.seal();
+    await mkdir(draft(unnoted));
+    await rig.reach(9n);
+    // A root that is not on the disk is not claimed.
+    assert.deepEqual([rig.stateOf(unsealed).phase, rig.stateOf(unsealed).claim], ["open", undefined]);
+    const claims = await rig.running.queries.claims(rig.running.operator);
+    assert.ok(claims.ok);
+    assert.deepEqual(
+      new Set(claims.value.claims.map(({ sessionHeader }) => sessionHeader?.sessionId)),
+      new Set([unnoted.sessionId, healthy.sessionId]),
+    );
+    await rm(draft(unsealed), { recursive: true });
+    await rig.reach(17n);
+    assert.equal(rig.stateOf(unsealed).phase, "proven");
+    assert.equal(rig.stateOf(healthy).phase, "proven");
+    await rm(draft(unnoted), { recursive: true });
+    await rig.reach(22n);
+    for (const header of headers) assert.equal(rig.stateOf(header).phase, "settled");
+    assert.ok(errors.includes("the state of a session cannot be written down"));
   });
 
   test("relays that no supplier of the session served keep no others from being claimed", async () => {

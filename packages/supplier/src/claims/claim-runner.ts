@@ -384,16 +384,25 @@ export class ClaimRunner implements AsyncDisposable {
     await this.#faults.reach("supplier.sealed");
   }
 
+  /** Changes what the log and the chain say again after a crash: a disk that fails keeps no transaction back. */
+  async #writeDown(session: SessionEvidence, change: Omit<Partial<SessionState>, "claim">): Promise<void> {
+    try {
+      await session.update(change);
+    } catch (cause) {
+      this.#log.error({ cause, session: session.name }, "the state of a session cannot be written down");
+    }
+  }
+
   async #note(session: SessionEvidence, change: Partial<SessionState>): Promise<void> {
     const { outcome } = change;
     if (outcome === undefined) {
-      await session.update(change);
+      await this.#writeDown(session, change);
       this.#log.debug({ session: session.name, phase: session.state.phase }, "a session is one step further");
       if (change.phase === "claimed") await this.#faults.reach("supplier.claimed");
       if (change.phase === "proven") await this.#faults.reach("supplier.proven");
       return;
     }
-    await session.update({ ...change, finishedAtMs: this.#modules.clock.nowMs() });
+    await this.#writeDown(session, { ...change, finishedAtMs: this.#modules.clock.nowMs() });
     await session.unload();
     const { serviceId: service } = session.head.header;
     const expected = session.state.claim?.expectedUpokt ?? 0n;
@@ -424,7 +433,7 @@ export class ClaimRunner implements AsyncDisposable {
       const { head, state } = session;
       const { claim } = state;
       if (claim === undefined) continue;
-      if (state.isClaimSent !== true) await session.update({ isClaimSent: true });
+      if (state.isClaimSent !== true) await this.#writeDown(session, { isClaimSent: true });
       await this.#faults.reach("supplier.claim.intended");
       const message = createMessage(proof.MsgCreateClaimSchema, {
         supplierOperatorAddress: head.operatorAddress,
@@ -478,7 +487,7 @@ export class ClaimRunner implements AsyncDisposable {
         const [, name] = key.split(" ");
         const session = sessions.find((one) => one.name === name);
         const part = feeUpokt / count + (BigInt(i) < feeUpokt % count ? 1n : 0n);
-        await session?.update({ feesUpokt: session.state.feesUpokt + part });
+        if (session !== undefined) await this.#writeDown(session, { feesUpokt: session.state.feesUpokt + part });
       }
     }
   }

@@ -370,11 +370,15 @@ export class SessionEvidence {
     return claim !== undefined && bytesEqual((await this.load()).trie.root(), claim.rootHash);
   }
 
-  /** Changes the state, and writes it down. */
+  /** Changes the state, and writes it down. A claim that could not be written down is not in the state either. */
   async update(change: Partial<SessionState>): Promise<void> {
+    if (change.claim !== undefined) {
+      await this.#save(true, change);
+      return;
+    }
     this.#state = { ...this.#state, ...change };
     // The rest is found out again from the log and the chain.
-    await this.#save(change.claim !== undefined || change.outcome !== undefined);
+    await this.#save(change.outcome !== undefined);
   }
 
   /** Releases memory and the file; the evidence can be loaded again. */
@@ -406,10 +410,12 @@ export class SessionEvidence {
   }
 
   // One after the other: two at once would write one draft.
-  #save(isSynced: boolean): Promise<void> {
-    const next = this.#lastSave.then(() =>
-      writeSafely(join(this.#folder, STATE_FILE), stateText(this.head, this.#state, this.counts), isSynced),
-    );
+  #save(isSynced: boolean, change: Partial<SessionState> = {}): Promise<void> {
+    const next = this.#lastSave.then(async () => {
+      const text = stateText(this.head, { ...this.#state, ...change }, this.counts);
+      await writeSafely(join(this.#folder, STATE_FILE), text, isSynced);
+      this.#state = { ...this.#state, ...change };
+    });
     this.#lastSave = next.catch(() => {});
     return next;
   }
