@@ -8,7 +8,7 @@ import type { RelayHandler } from "./relay-handler.ts";
 /** Options of {@link boundRequests}. */
 export interface GrpcBoundsOptions {
   readonly maxRequestBytes: number;
-  /** Time for a whole request to arrive. */
+  /** Time for a whole request to arrive; and for a client to read on while its answer waits. */
   readonly requestTimeoutMs: number;
 }
 
@@ -80,6 +80,12 @@ export function boundRequests(options: GrpcBoundsOptions, { handler, bodies }: G
       stream.once("end", release);
       stream.once("close", release);
     }
-    return new ServerInterceptingCall(call);
+    return new ServerInterceptingCall(call, {
+      sendMessage(message, next) {
+        // Of a stream that nothing is written to although it has something: its client does not read.
+        stream?.setTimeout(options.requestTimeoutMs, () => stream.close(constants.NGHTTP2_CANCEL));
+        next(message);
+      },
+    });
   };
 }

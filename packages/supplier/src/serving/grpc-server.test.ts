@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { connect } from "node:http2";
+import { connect, constants } from "node:http2";
 import { type AddressInfo, createServer } from "node:net";
 import { suite, test } from "node:test";
 import { Client, credentials, Metadata, type ServiceError, status } from "@grpc/grpc-js";
@@ -224,6 +224,27 @@ suite("relays over gRPC", () => {
       assert.equal(await client.begin(900_000, sent), String(status.DEADLINE_EXCEEDED), `${sent} bytes`);
     }
     assert.equal((await rig.send(rig.sign(jsonRpcPayload("x".repeat(800_000))))).status, 200);
+  });
+
+  test("a client that does not read its answer does not hold it", async () => {
+    await using backEnd = await startBackEnd((_, response) => void response.end("x".repeat(900_000)));
+    await using rig = await servingRig(backEnd.url, { options: { requestTimeoutMs: 200 } });
+    const session = connect(rig.url);
+    const stream = session.request({
+      ":method": "POST",
+      ":path": METHOD,
+      "content-type": "application/grpc",
+      te: "trailers",
+      "rpc-type": "3",
+    });
+    stream.on("error", () => {});
+    const bytes = rig.sign(jsonRpcPayload(CALL));
+    const prefix = Buffer.alloc(5);
+    prefix.writeUInt32BE(bytes.length, 1);
+    stream.end(Buffer.concat([prefix, bytes]));
+    await once(stream, "close");
+    assert.deepEqual([stream.rstCode, rig.store.relays.length], [constants.NGHTTP2_CANCEL, 1]);
+    session.destroy();
   });
 
   test("a connection without a call does not keep its place", async () => {

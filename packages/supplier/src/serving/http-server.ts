@@ -19,7 +19,7 @@ export interface RelayServerOptions {
   readonly port: number;
   readonly maxRequestBytes: number;
   readonly maxConnections: number;
-  /** Time for a whole request to arrive. */
+  /** Time for a whole request to arrive; and for a client to read on while an answer waits to be written. */
   readonly requestTimeoutMs: number;
   /** Time for relays under way when the server is closed. */
   readonly drainTimeoutMs: number;
@@ -99,6 +99,15 @@ async function readBody(request: IncomingMessage, maxBytes: number, budget: Body
   }
 }
 
+/**
+ * Ends a connection that nothing is written to for so long although an answer waits: its client does not read. It holds
+ * until the answer is finished, or {@link ServerResponse.setTimeout} is 0.
+ */
+function limitStall(response: ServerResponse, timeoutMs: number): void {
+  response.setTimeout(timeoutMs);
+  if (response.listenerCount("timeout") === 0) response.on("timeout", () => response.destroy());
+}
+
 function answerRefusal(response: ServerResponse, refusal: Refusal, close: boolean): void {
   const body = refusalBody(refusal);
   response.writeHead(refusal.status, {
@@ -109,13 +118,22 @@ function answerRefusal(response: ServerResponse, refusal: Refusal, close: boolea
   response.end(body);
 }
 
-async function answerStream(response: ServerResponse, responses: AsyncIterable<Uint8Array>): Promise<void> {
+async function answerStream(
+  response: ServerResponse,
+  responses: AsyncIterable<Uint8Array>,
+  stallTimeoutMs: number,
+): Promise<void> {
   const closed = new Promise<void>((resolve) => void response.once("close", () => resolve()));
   for await (const bytes of responses) {
     if (response.destroyed) return;
     const isRoom = response.write(Buffer.concat([bytes, STREAM_DELIMITER]));
-    if (!isRoom) await Promise.race([once(response, "drain"), closed]);
+    if (isRoom) continue;
+    limitStall(response, stallTimeoutMs);
+    await Promise.race([once(response, "drain"), closed]);
+    // What the back-end has not sent yet is no fault of the client.
+    response.setTimeout(0);
   }
+  limitStall(response, stallTimeoutMs);
   response.end();
 }
 
@@ -139,14 +157,19 @@ export async function startRelayServer(options: RelayServerOptions, modules: Rel
       if (!response.writableFinished) gone.abort();
     });
     const body = await readBody(request, options.maxRequestBytes, modules.bodies);
-    if (!Buffer.isBuffer(body)) return answerRefusal(response, handler.refuseUnread(body), true);
+    const stallTimeoutMs = options.requestTimeoutMs;
+    if (!Buffer.isBuffer(body)) {
+      limitStall(response, stallTimeoutMs);
+      return answerRefusal(response, handler.refuseUnread(body), true);
+    }
     const rpcType = rpcTypeOf(request.headers["rpc-type"]?.toString());
     const outcome = await handler.handle(body, rpcType, gone.signal);
+    if (outcome.kind !== "stream") limitStall(response, stallTimeoutMs);
     if (outcome.kind === "refused") return answerRefusal(response, outcome.refusal, false);
     const contentType = request.headers.accept ?? "application/json";
     if (outcome.kind === "stream") {
       response.writeHead(200, { "Content-Type": contentType });
-      return answerStream(response, outcome.responses);
+      return answerStream(response, outcome.responses, stallTimeoutMs);
     }
     response.writeHead(200, { "Content-Type": contentType, "Content-Length": outcome.bytes.length });
     response.end(outcome.bytes);

@@ -308,6 +308,46 @@ suite("relays over HTTP", () => {
     await eventually("room", async () => (await rig.send(rig.sign(jsonRpcPayload(CALL)))).status === 200);
   });
 
+  test("a client that does not read its answer does not keep its place, be it whole or streamed", async () => {
+    const large = Buffer.alloc(32_000_000, "x");
+    const { promise: dropped, resolve: drop } = Promise.withResolvers<void>();
+    let isStream = false;
+    await using backEnd = await startBackEnd((_, response) => {
+      if (isStream) response.setHeader("content-type", "text/event-stream").on("close", drop).write(large);
+      else response.end(large);
+    });
+    const service = {
+      backEnds: { json_rpc: { url: backEnd.url } },
+      defaultRpcType: "json_rpc",
+      timeoutMs: 30_000,
+      maxAnswerBytes: 64_000_000,
+      maxConcurrent: 100,
+    } as const;
+    const options = { services: { eth: service }, requestTimeoutMs: 100, maxConnections: 1 };
+    await using rig = await servingRig(backEnd.url, { options });
+    const ask = (): Socket => {
+      const bytes = rig.sign(jsonRpcPayload(CALL));
+      const socket = connect(Number(new URL(rig.url).port), "127.0.0.1").on("error", () => {});
+      socket.write(`POST / HTTP/1.1\r\nHost: x\r\nRpc-Type: 3\r\nContent-Length: ${bytes.length}\r\n\r\n`);
+      socket.write(bytes);
+      return socket;
+    };
+    const isRoom = async (): Promise<boolean> => {
+      const answer = await rig.send(new Uint8Array(), { connection: "close" }).catch(() => undefined);
+      return answer?.status === 400;
+    };
+    const whole = ask();
+    await eventually("the answer", () => rig.store.relays.length === 1);
+    await eventually("room after a whole answer", isRoom);
+    isStream = true;
+    const streamed = ask();
+    await eventually("the stream", () => rig.store.relays.length === 2);
+    await eventually("room after a stream", isRoom);
+    await dropped;
+    assert.equal(rig.store.inFlight, 0);
+    for (const socket of [whole, streamed]) socket.destroy();
+  });
+
   test("an application that sends faster than its rate is refused with the text that gateways know", async () => {
     await using backEnd = await echo();
     const rate = {
