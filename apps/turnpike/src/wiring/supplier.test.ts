@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
+import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { suite, test } from "node:test";
@@ -29,6 +29,40 @@ async function backEnd(): Promise<{ readonly url: string } & AsyncDisposable> {
     url: `http://127.0.0.1:${port}`,
     async [Symbol.asyncDispose]() {
       server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+/** A proxy before a node, which keeps questions for sessions to itself while it holds. */
+async function holdingProxy(nodeUrl: string) {
+  const to = new URL(nodeUrl);
+  const held = { isHolding: false, count: 0 };
+  const sockets = new Set<Socket>();
+  const server = createTcpServer((client) => {
+    const node = connect(Number(to.port), to.hostname);
+    for (const [socket, other] of [
+      [client, node],
+      [node, client],
+    ] as const) {
+      sockets.add(socket);
+      socket.on("error", () => {});
+      socket.on("close", () => other.destroy());
+    }
+    client.on("data", (bytes) => {
+      if (held.isHolding && bytes.includes("Query/GetSession")) held.count++;
+      else node.write(bytes);
+    });
+    node.pipe(client);
+  });
+  server.listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    held,
+    async [Symbol.asyncDispose]() {
+      for (const socket of sockets) socket.destroy();
       await new Promise((resolve) => server.close(resolve));
     },
   };
@@ -124,5 +158,65 @@ suite("a supplier as it is wired", () => {
       new Map(stored.operators.map(({ operatorAddress, all }) => [operatorAddress, `${all.upokt.settled}`])),
       new Map(live.operators.map(({ operatorAddress, all }) => [operatorAddress, `${all.upokt.settled}`])),
     );
+  });
+
+  test("unsigned relays that keep the node's answers open do not delay claims", async () => {
+    await using chain = await startTestChain({ suppliers: { "wired supplier": { services: ["eth"] } } });
+    await chain.reach(2n);
+    await using node = await backEnd();
+    await using proxy = await holdingProxy(chain.rpcUrl);
+    await using state = await scratch();
+    const operatorKeyFile = join(state.folder, "key.json");
+    const privateKey = Buffer.from(chainParty("wired supplier").privateKey).toString("hex");
+    await writeFile(operatorKeyFile, JSON.stringify({ privateKey }), { mode: 0o600 });
+    const config = loadConfig({
+      env: {},
+      overrides: {
+        supplier: {
+          nodeUrl: proxy.url,
+          stateFolder: join(state.folder, "relays"),
+          keys: [{ operatorKeyFile, port: 0 }],
+          services: { eth: { backends: { json_rpc: { url: node.url } } } },
+          metrics: { port: 0 },
+          signingThreads: 0,
+        },
+      },
+    });
+    await using running = await startSupplier(config, { log: silentLog });
+    const [operator = assert.fail()] = running.operators;
+    await using client = new ChainClient({ url: chain.rpcUrl }, { clock: systemClock });
+    const queries = new PocketQueries({}, { client, clock: systemClock });
+    const post = (header: SessionHeader, signal?: AbortSignal): Promise<Response> => {
+      const body = signRelayRequest(header, jsonRpcPayload("{}"), { supplierOperatorAddress: operator.address });
+      return fetch(operator.url, {
+        method: "POST",
+        body: Buffer.from(body),
+        ...(signal === undefined ? {} : { signal }),
+      });
+    };
+    const worked = (heightBlocks: bigint): Promise<boolean> =>
+      eventually(`work after block ${heightBlocks}`, async () => {
+        const text = await (await fetch(`${running.metricsUrl}/metrics`)).text();
+        return text.includes(`claims_height_blocks{operator="${operator.address}"} ${heightBlocks}\n`);
+      });
+    assert.equal((await post(await sessionOf(chain, queries, "app"))).status, 200);
+    await chain.reach(7n);
+    await worked(7n);
+    const header = await sessionOf(chain, queries, "app");
+    proxy.held.isHolding = true;
+    const ended = new AbortController();
+    const ends = Array.from({ length: 64 }, async (_, i) => {
+      const { address } = chainParty(`stranger ${i}`);
+      await post({ ...header, applicationAddress: address }, ended.signal).catch(() => {});
+      return "a stranger's relay";
+    });
+    // As many as the serving client has connections.
+    await eventually("questions that are held", () => proxy.held.count >= 8);
+    // The runner asks for the claims on the chain.
+    await chain.produce();
+    const work = worked(8n).then(() => "the claim runner");
+    assert.equal(await Promise.race([work, ...ends]), "the claim runner");
+    ended.abort();
+    await Promise.all(ends);
   });
 });

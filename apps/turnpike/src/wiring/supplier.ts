@@ -102,6 +102,9 @@ export async function startSupplier(config: Config, modules: { readonly log: Log
   const threads = stack.use(new SigningThreads({ threads: supplier.signingThreads }, { log, clock: systemClock }));
   const keys = new Map(operators.map(({ address, privateKey }) => [address, privateKey]));
   const crypto = stack.use(new ThreadedRelayCrypto(threads, keys));
+  // Unsigned relays make the serving client ask: they must not delay a claim or a proof.
+  const claimClient = stack.use(new ChainClient({ url: nodeUrl }, { clock: systemClock }));
+  const claimQueries = new PocketQueries({}, { client: claimClient, clock: systemClock });
   // Before the relay servers, so that they are disposed of after them: what drains is still claimed.
   for (const { privateKey } of operators) {
     stack.use(
@@ -111,7 +114,7 @@ export async function startSupplier(config: Config, modules: { readonly log: Log
           skipUnprofitable: supplier.skipUnprofitableClaims,
           lowBalanceUpokt: BigInt(supplier.minBalanceUpokt),
         },
-        { store, head, queries, client, clock: systemClock, log, metrics },
+        { store, head, queries: claimQueries, client: claimClient, clock: systemClock, log, metrics },
       ),
     );
   }

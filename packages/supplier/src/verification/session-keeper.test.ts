@@ -3,6 +3,7 @@ import { suite, test } from "node:test";
 import { systemClock } from "@turnpike/base";
 import type { BlockMark, ChainHead } from "@turnpike/chain-client";
 import type { SessionHeader } from "@turnpike/protocol";
+import { eventually } from "@turnpike/testkit";
 import { headerOf, readRecording, recordedQueries } from "../../test/recorded.ts";
 import type { ServedBefore } from "../evidence/types.ts";
 import { SessionKeeper } from "./session-keeper.ts";
@@ -55,7 +56,7 @@ function keeper(
       servedBefore: (_, id) => servedBefore(id),
     },
   );
-  return { sessions, at, asked };
+  return { sessions, at, asked, queries };
 }
 
 suite("the sessions that a supplier serves", () => {
@@ -138,6 +139,29 @@ suite("the sessions that a supplier serves", () => {
     const admitted = await sessions.admit(odd, OPERATOR);
     assert.ok(!admitted.ok && admitted.refusal.reason === "session_ahead");
     assert.equal(waited.length, 1);
+  });
+
+  test("that strangers name are loaded a few at a time, and those that do not fit in the queue are refused", async () => {
+    const { sessions, asked, queries } = keeper(1_000);
+    const { promise: answered, resolve } = Promise.withResolvers<void>();
+    const { session } = queries;
+    queries.session = async (...given) => {
+      const answer = session(...given);
+      await answered;
+      return await answer;
+    };
+    const refused: string[] = [];
+    const admitting = Array.from({ length: 500 }, async (_, i) => {
+      const admitted = await sessions.admit(headerAt(0, `pokt1stranger${i}`), OPERATOR);
+      if (!admitted.ok) refused.push(admitted.refusal.reason);
+      return admitted.ok;
+    });
+    await eventually("refusals", () => refused.length > 0);
+    assert.deepEqual([asked.sessions, refused], [64, Array.from({ length: 180 }, () => "chain_unreachable")]);
+    resolve();
+    const admitted = await Promise.all(admitting);
+    assert.deepEqual([admitted.filter((ok) => ok).length, asked.sessions], [320, 320]);
+    assert.ok((await sessions.admit(headerAt(0, "pokt1later"), OPERATOR)).ok);
   });
 
   test("that never begin are refused when the block does not come", async () => {

@@ -60,6 +60,9 @@ const HIGHEST_BLOCK = 1n << 53n;
 const NEXT_BLOCK_MS = 1_000;
 /** Sessions that may wait for it: their requests are not verified yet. */
 const MOST_WAITING = 256;
+/** Sessions that the chain is asked for at once, and those that are queued: unsigned requests must not fill the node. */
+const MOST_LOADING = 64;
+const MOST_QUEUED = 256;
 
 const isSameHeader = (a: SessionHeader, b: SessionHeader): boolean =>
   a.applicationAddress === b.applicationAddress &&
@@ -90,7 +93,9 @@ export class SessionKeeper {
   readonly #modules: SessionKeeperModules;
   readonly #sessions = new Map<string, ServedSession>();
   readonly #flights = new Map<string, Promise<Admission>>();
+  readonly #queue: (() => void)[] = [];
   #waiting = 0;
+  #loading = 0;
 
   constructor(options: SessionKeeperOptions, modules: SessionKeeperModules) {
     this.#options = options;
@@ -191,14 +196,32 @@ export class SessionKeeper {
 
   /** @param header of the first relay; its end is not used, as others wait for the same session */
   async #load(header: Omit<SessionHeader, "sessionEndBlockHeight">, operatorAddress: string): Promise<Admission> {
-    const { queries } = this.#modules;
-    const { applicationAddress, serviceId, sessionStartBlockHeight: start } = header;
+    const { serviceId, sessionStartBlockHeight: start } = header;
     const height = await this.#heightAt(start);
     if (height === undefined) return refused(REFUSALS.unavailable("chain_unreachable", serviceId));
     if (start > height) {
       const text = `block height ${start} is ahead of the last committed block height ${height}`;
       return refused(REFUSALS.chainRefused("session_ahead", text));
     }
+    if (this.#loading < MOST_LOADING) this.#loading++;
+    else if (this.#queue.length >= MOST_QUEUED) return refused(REFUSALS.unavailable("chain_unreachable", serviceId));
+    else await new Promise<void>((resolve) => this.#queue.push(resolve));
+    try {
+      return await this.#ask(header, operatorAddress, height);
+    } finally {
+      const next = this.#queue.shift();
+      if (next === undefined) this.#loading--;
+      else next();
+    }
+  }
+
+  async #ask(
+    header: Omit<SessionHeader, "sessionEndBlockHeight">,
+    operatorAddress: string,
+    height: bigint,
+  ): Promise<Admission> {
+    const { queries } = this.#modules;
+    const { applicationAddress, serviceId, sessionStartBlockHeight: start } = header;
     const params = await queries.sharedParamsAt(start);
     if (!params.ok) return refused(REFUSALS.unavailable("chain_unreachable", serviceId));
     const end = sessionAt(params.value, start).endHeight;
