@@ -59,6 +59,7 @@ export class RelayLog implements AsyncDisposable {
   /** Bytes at the end that may not survive the machine. */
   #syncedBytes: number;
   #isBroken = false;
+  #isSyncLost = false;
   #isClosed = false;
 
   private constructor(file: FileHandle, salt: number, endBytes: number, { log, writeAll: write }: RelayLogModules) {
@@ -117,9 +118,9 @@ export class RelayLog implements AsyncDisposable {
     return this.#endBytes;
   }
 
-  /** True when there are records that {@link sync} has not made safe from a loss of power. */
+  /** True when there are records that {@link sync} has not made safe from a loss of power, and may make safe. */
   get isDirty(): boolean {
-    return this.#syncedBytes < this.#endBytes;
+    return !this.#isSyncLost && this.#syncedBytes < this.#endBytes;
   }
 
   /** True when nothing more can be appended: the file could not be brought back to its last whole record. */
@@ -136,7 +137,7 @@ export class RelayLog implements AsyncDisposable {
     });
   }
 
-  /** Makes everything that was appended safe from a loss of power. False when the disk fails. */
+  /** Makes everything that was appended safe from a loss of power. False when the disk fails, or has failed before. */
   async sync(): Promise<boolean> {
     await this.#writing;
     if (!this.isDirty || this.#isClosed) return !this.#isBroken;
@@ -148,6 +149,7 @@ export class RelayLog implements AsyncDisposable {
     } catch (cause) {
       // After a failed fsync the kernel may have dropped the pages: nothing more is entrusted to this file.
       this.#isBroken = true;
+      this.#isSyncLost = true;
       this.#log.error({ cause }, "a relay log cannot be made safe on its disk");
       return false;
     }

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { appendFile, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { appendFile, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { suite, test } from "node:test";
@@ -258,6 +258,24 @@ suite("RelayStore", () => {
     await store.loaded();
     assert.deepEqual(said, []);
     assert.deepEqual((await sessionOf(store).seal()).rootHash, rootOf(["1", "2", "4"]));
+  });
+
+  test("no answer leaves after an fsync that failed, also when a later fsync succeeds", async ({ mock }) => {
+    await using scratch = await scratchFolder();
+    const { log, said } = listeningLog();
+    await using store = await openTestStore(scratch.folder, { fsyncMs: 0 }, { log });
+    assert.equal(await append(store, "1"), "mined");
+    const file = await open(logFile(scratch.folder));
+    const failing = mock.method(Object.getPrototypeOf(file), "datasync", async () => {
+      throw Object.assign(new TypeError("fsync failed"), { code: "EIO" });
+    });
+    await file.close();
+    assert.equal(await append(store, "2"), "full");
+    failing.mock.restore();
+    assert.equal(await append(store, "3"), "full");
+    // The claim is made, and the log says that it may not be provable.
+    await sessionOf(store).seal();
+    assert.ok(said.includes("a session is claimed although its relay log may not survive a loss of power"));
   });
 
   test("with too little room no relay begins, before a write fails", async () => {

@@ -256,8 +256,9 @@ export class RelayStore implements AsyncDisposable {
     metrics.count(SUPPLIER_RELAYS, { service: session.head.header.serviceId, outcome: result });
     if (result === "mined") {
       await this.#faults.reach("supplier.relay.written");
-      if (this.#options.fsyncMs === 0) await session.sync();
-      else this.#syncSoon();
+      if (this.#options.fsyncMs !== 0) this.#syncSoon();
+      // The relay stays in the log and may be claimed; its answer is not sent.
+      else if (!(await session.sync())) return "full";
     }
     return result;
   }

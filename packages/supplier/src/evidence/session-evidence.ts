@@ -245,9 +245,9 @@ export class SessionEvidence {
     return kind === "repeated" ? "mined" : "below-difficulty";
   }
 
-  /** Makes what was appended safe from a loss of power. */
-  async sync(): Promise<void> {
-    await this.#relays?.sync();
+  /** Makes what was appended safe from a loss of power. False when the disk fails, or has failed before. */
+  async sync(): Promise<boolean> {
+    return (await this.#relays?.sync()) ?? true;
   }
 
   get isDirty(): boolean {
@@ -264,7 +264,7 @@ export class SessionEvidence {
     this.#isSealing = true;
     await Promise.all(this.#writing.values());
     const mined = await this.load();
-    if (!((await this.#relays?.sync()) ?? true)) {
+    if (!(await this.sync())) {
       this.#log.error({}, "a session is claimed although its relay log may not survive a loss of power");
     }
     // The root of many relays is a second's work: others are served meanwhile.
