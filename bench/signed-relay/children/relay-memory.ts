@@ -61,7 +61,7 @@ async function append(relays: number): Promise<number> {
     const group = Array.from({ length: Math.min(AT_ONCE, relays - at) }, relayOf);
     bytes += group.reduce((sum, { length }) => sum + length, 0);
     const results = await Promise.all(
-      group.map((relay) => {
+      group.map(async (relay) => {
         if (!seen.add(nameOf(relay))) throw new AppError("INTERNAL", { message: "A relay's name was there." });
         return store?.append({ operatorAddress: OPERATOR, header, relay });
       }),

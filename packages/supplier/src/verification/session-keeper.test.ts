@@ -144,7 +144,7 @@ suite("the sessions that a supplier serves", () => {
   test("that strangers name are loaded a few at a time, and those that do not fit in the queue are refused", async () => {
     const { sessions, asked, queries } = keeper(1_000);
     const { promise: answered, resolve } = Promise.withResolvers<void>();
-    const { session } = queries;
+    const session = queries.session.bind(queries);
     queries.session = async (...given) => {
       const answer = session(...given);
       await answered;
