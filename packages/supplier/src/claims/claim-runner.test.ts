@@ -162,6 +162,28 @@ suite("ClaimRunner", () => {
     assert.equal(rig.stateOf(header).phase, "claimed");
   });
 
+  test("a transaction that never appears is not looked up after its timeout", async () => {
+    await using rig = await SupplierRig.start(ALWAYS, { claims: { txTimeoutMs: 100 } });
+    const header = await rig.serve(3);
+    const { client } = rig.running;
+    const lookedUp: bigint[] = [];
+    const tx = client.tx.bind(client);
+    client.tx = (...given) => {
+      lookedUp.push(rig.chain.heightBlocks);
+      return tx(...given);
+    };
+    client.broadcast = async (bytes) => ({ hash: bytesToHex(sha256(bytes)), code: 0, codespace: "", log: "" });
+    await rig.reach(16n);
+    assert.equal(rig.stateOf(header).phase, "lost");
+    assert.ok(lookedUp.length > 0);
+    // Each block is a millisecond later at least.
+    await rig.chain.produce(200);
+    await rig.seen(rig.chain.heightBlocks);
+    lookedUp.length = 0;
+    await rig.block();
+    assert.deepEqual(lookedUp, []);
+  });
+
   test("a supplier that was restarted after every block forfeits nothing and claims once", async () => {
     await using rig = await SupplierRig.start(ALWAYS);
     const header = await rig.serve(3);

@@ -169,7 +169,7 @@ export class ClaimRunner implements AsyncDisposable {
     const { store } = this.#modules;
     const { address } = this.#options.signer;
     const sessions = store.sessions(address).filter(({ state }) => state.outcome === undefined);
-    await this.#noteFees(sessions);
+    await this.#noteFees(sessions, newest);
     const asked = await this.#ask(sessions, newest);
     const wanted: Wanted = { claims: [], proofs: [] };
     for (const session of sessions) {
@@ -480,8 +480,8 @@ export class ClaimRunner implements AsyncDisposable {
   }
 
   /** Notes what transactions have cost, each session its part. */
-  async #noteFees(sessions: readonly SessionEvidence[]): Promise<void> {
-    for (const { keys, feeUpokt } of await this.#txs.reconcile()) {
+  async #noteFees(sessions: readonly SessionEvidence[], newest: BlockMark): Promise<void> {
+    for (const { keys, feeUpokt } of await this.#txs.reconcile(newest)) {
       const count = BigInt(keys.length);
       for (const [i, key] of keys.entries()) {
         const [, name] = key.split(" ");

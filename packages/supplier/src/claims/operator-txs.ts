@@ -83,6 +83,8 @@ const GAS_ADJUSTMENT = 150n;
 const BLIND_GAS: Readonly<Record<TxKind, bigint>> = { claim: 300_000n, proof: 600_000n };
 /** The chain charges ten a byte. */
 const BLIND_GAS_PER_BYTE = 15n;
+/** Longest wait for all transactions that are looked up after a block. */
+const RECONCILE_MS = 5_000;
 const KNOWN = /already exists in cache/;
 
 /**
@@ -109,13 +111,14 @@ export class OperatorTxs {
     this.#signal = signal;
   }
 
-  /** Looks which transactions are in a block by now. */
-  async reconcile(): Promise<readonly EndedTx[]> {
+  /** Looks which transactions are in a block by now. One that is in none after its timeout can be in none later. */
+  async reconcile({ timeNanos }: BlockMark): Promise<readonly EndedTx[]> {
     const ended: EndedTx[] = [];
+    const signal = AbortSignal.any([this.#signal, AbortSignal.timeout(RECONCILE_MS)]);
     for (const tx of new Set(this.#pending.values())) {
-      const found = await this.#client.tx(tx.hash, this.#signal).catch(() => undefined);
+      const found = await this.#client.tx(tx.hash, signal).catch(() => undefined);
+      if (found !== undefined || timeNanos >= tx.timeoutNanos) this.#drop(tx);
       if (found === undefined) continue;
-      this.#drop(tx);
       const { kind, keys, feeUpokt } = tx;
       const isGood = found.code === 0;
       this.#count(kind, isGood ? "included" : "failed");
