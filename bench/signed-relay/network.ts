@@ -16,6 +16,8 @@ export interface NetworkOptions {
   /** `signingThreads` of the gateway and of the supplier; the configuration's default when undefined. */
   readonly gatewayThreads?: number | undefined;
   readonly supplierThreads?: number | undefined;
+  /** Name of the supplier's operator: one process of the machine holds its key at a time. */
+  readonly operator?: string;
 }
 
 /** A gateway with one supplier of sessions, each as its command starts it, and the chain that they follow. */
@@ -58,6 +60,7 @@ const threadsOf = (threads: number | undefined) => (threads === undefined ? {} :
 
 /** Starts a {@link Network} whose gateway has its first session. */
 export async function startNetwork(options: NetworkOptions): Promise<Network> {
+  const { operator = OPERATOR } = options;
   await using stack = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), "turnpike-bench-"));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
@@ -68,11 +71,11 @@ export async function startNetwork(options: NetworkOptions): Promise<Network> {
   const { rpcUrl } = await chain.ask("start", {
     blockIntervalMs: BLOCK_INTERVAL_MS,
     blocksPerSession: BLOCKS_PER_SESSION,
-    operator: OPERATOR,
+    operator,
     supplierUrl: `http://127.0.0.1:${supplierPort}`,
   });
   const [operatorKeyFile, gatewayKeyFile] = [join(folder, "operator.json"), join(folder, "gateway.json")];
-  await writeKey(operatorKeyFile, OPERATOR);
+  await writeKey(operatorKeyFile, operator);
   await writeKey(gatewayKeyFile, "gateway");
   const run = async (command: readonly string[], config: object): Promise<Program<ObserverOperations>> => {
     const file = join(folder, `${command[0]}.yaml`);

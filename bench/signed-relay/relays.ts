@@ -127,55 +127,97 @@ async function untilSettled(network: Network): Promise<SupplierRelays> {
   }
 }
 
-interface RoundModules {
+interface RoundModules<Networks> {
   readonly load: Child<LoadOperations>;
   readonly bare: Way;
-  readonly network: Network;
+  readonly networks: Networks;
 }
 
-/** Loads both ways in turn. @throws AppError INTERNAL when an answer is not the right one, or a relay is not paid */
-export async function runRounds(options: RelayRounds, modules: RoundModules): Promise<Rounds> {
-  const { load, bare, network } = modules;
-  const ours = wayOf(network);
-  await untilServed(ours, load);
-  for (const way of [bare, ours]) {
+/**
+ * Loads the bare way and those of all networks in turn.
+ * @throws AppError INTERNAL when an answer is not the right one, or a relay is not paid
+ */
+export async function runRounds<Networks extends readonly Network[]>(
+  options: RelayRounds,
+  { load, bare, networks }: RoundModules<Networks>,
+): Promise<{ [At in keyof Networks]: Rounds }> {
+  const measured = networks.map((network) => new MeasuredWay(network, load));
+  const reference: Sample[] = [];
+  for (const one of measured) await untilServed(one.way, load);
+  for (const way of [bare, ...measured.map((one) => one.way)]) {
     await load.ask("run", { ...way.load, connections: CONNECTIONS, durationMs: options.warmMs });
   }
-  await untilSettled(network);
-  const idle = await idleCpu(ours, options.idleMs);
+  for (const one of measured) await one.begin(options.idleMs);
   const noCpu = await idleCpu(bare, options.idleMs / 2);
-  const samples = new Map<Way, Sample[]>([
-    [bare, []],
-    [ours, []],
-  ]);
-  const relaysBefore = await network.relays();
-  const cpuBefore = await cpuOf(ours);
-  let answers = 0;
-  const sample = async (way: Way, without: IdleCpu): Promise<Sample> => {
-    const alone = await load.ask("run", { ...way.load, connections: 1, durationMs: options.roundMs });
-    const before = await cpuOf(way);
-    const many = await load.ask("run", { ...way.load, connections: CONNECTIONS, durationMs: options.roundMs });
-    const cpu = cpuBetween(before, await cpuOf(way), without);
-    if (way === ours) answers += alone.answers + many.answers;
-    return sampleOf(alone, many, cpu);
-  };
   for (let round = 0; round < options.rounds; round++) {
+    const turns = [
+      async () => void reference.push((await sample(bare, load, noCpu, options.roundMs)).sample),
+      ...measured.map((one) => () => one.round(options.roundMs)),
+    ];
     // Alternating, so that none always has the warmer machine.
-    for (const way of round % 2 === 0 ? [bare, ours] : [ours, bare]) {
-      samples.get(way)?.push(await sample(way, way === ours ? idle : noCpu));
-    }
+    for (const turn of round % 2 === 0 ? turns : turns.toReversed()) await turn();
   }
-  const relays = await untilSettled(network);
-  const cpu = cpuBetween(cpuBefore, await cpuOf(ours), idle);
-  const served = relays.served - relaysBefore.served;
-  return {
-    ours: samples.get(ours) ?? [],
-    bare: samples.get(bare) ?? [],
-    whole: { relays: served, frontMicros: cpu.front / served, backMicros: cpu.back / served },
-    idle,
-    relaysPerCall: served / answers,
-    relays,
-  };
+  const found: Rounds[] = [];
+  for (const one of measured) found.push(await one.end(reference));
+  return found as { [At in keyof Networks]: Rounds };
+}
+
+async function sample(
+  way: Way,
+  load: Child<LoadOperations>,
+  without: IdleCpu,
+  durationMs: number,
+): Promise<{ readonly sample: Sample; readonly answers: number }> {
+  const alone = await load.ask("run", { ...way.load, connections: 1, durationMs });
+  const before = await cpuOf(way);
+  const many = await load.ask("run", { ...way.load, connections: CONNECTIONS, durationMs });
+  const cpu = cpuBetween(before, await cpuOf(way), without);
+  return { sample: sampleOf(alone, many, cpu), answers: alone.answers + many.answers };
+}
+
+/** A network between its first and its last round. */
+class MeasuredWay {
+  readonly way: Way;
+  readonly #network: Network;
+  readonly #load: Child<LoadOperations>;
+  readonly #samples: Sample[] = [];
+  #idle: IdleCpu = { front: 0, back: 0 };
+  #before: { readonly cpu: Cpu; readonly served: number } | undefined;
+  #answers = 0;
+
+  constructor(network: Network, load: Child<LoadOperations>) {
+    this.#network = network;
+    this.#load = load;
+    this.way = wayOf(network);
+  }
+
+  async begin(idleMs: number): Promise<void> {
+    await untilSettled(this.#network);
+    this.#idle = await idleCpu(this.way, idleMs);
+    const { served } = await this.#network.relays();
+    this.#before = { cpu: await cpuOf(this.way), served };
+  }
+
+  async round(durationMs: number): Promise<void> {
+    const { sample: one, answers } = await sample(this.way, this.#load, this.#idle, durationMs);
+    this.#samples.push(one);
+    this.#answers += answers;
+  }
+
+  async end(bare: readonly Sample[]): Promise<Rounds> {
+    const relays = await untilSettled(this.#network);
+    if (this.#before === undefined) throw new AppError("INTERNAL");
+    const cpu = cpuBetween(this.#before.cpu, await cpuOf(this.way), this.#idle);
+    const served = relays.served - this.#before.served;
+    return {
+      ours: this.#samples,
+      bare,
+      whole: { relays: served, frontMicros: cpu.front / served, backMicros: cpu.back / served },
+      idle: this.#idle,
+      relaysPerCall: served / this.#answers,
+      relays,
+    };
+  }
 }
 
 function sampleOf(alone: LoadResult, many: LoadResult, cpu: IdleCpu): Sample {
@@ -307,7 +349,7 @@ export async function relaysReport(
   const network = stack.use(await startNetwork({ backendPort, ...threads }));
   const plan = roundsOf(options);
   options.progress("rounds");
-  const rounds = await runRounds(plan, { load, bare, network });
+  const [rounds] = await runRounds(plan, { load, bare, networks: [network] as const });
   options.progress("profiles");
   const { gateway, supplier } = network;
   for (const side of [gateway, supplier]) await side.ask("startProfile", undefined);

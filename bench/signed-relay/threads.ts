@@ -1,6 +1,6 @@
 import type { BenchOptions } from "../lib/benchmark.ts";
 import type { Report } from "../lib/report.ts";
-import { startNetwork } from "./network.ts";
+import { type Network, startNetwork } from "./network.ts";
 import { CONNECTIONS, middle, roundsOf, runRounds, startGround } from "./relays.ts";
 
 /** Signing threads of the gateway and of the supplier. */
@@ -16,24 +16,28 @@ export async function threadsReport(options: BenchOptions): Promise<Report> {
   await using stack = new AsyncDisposableStack();
   const { backendPort, load, bare } = await startGround(stack);
   const plan = roundsOf(options);
-  const lines: string[][] = [];
+  const networks: Network[] = [];
   for (const [gatewayThreads, supplierThreads] of WAYS) {
-    options.progress(`${gatewayThreads} and ${supplierThreads} threads`);
-    await using network = await startNetwork({ backendPort, gatewayThreads, supplierThreads });
-    const rounds = await runRounds(plan, { load, bare, network });
+    options.progress(`starting with ${gatewayThreads} and ${supplierThreads} threads`);
+    const operator = `bench threads ${gatewayThreads} ${supplierThreads}`;
+    networks.push(stack.use(await startNetwork({ backendPort, gatewayThreads, supplierThreads, operator })));
+  }
+  options.progress("rounds");
+  const found = await runRounds(plan, { load, bare, networks });
+  const lines = found.map((rounds, at) => {
     const cell = (of: Parameters<typeof middle>[1], digits: number): string[] => {
       const { ours, ratio } = middle(rounds, of);
       return [ours.toFixed(digits), ratio.toFixed(2)];
     };
-    lines.push([
-      `${gatewayThreads}, ${supplierThreads}`,
+    return [
+      (WAYS[at] ?? []).join(", "),
       ...cell((one) => one.frontMicros, 0),
       ...cell((one) => one.backMicros, 0),
       ...cell((one) => one.perSecond, 0),
       ...cell((one) => one.p50Ms, 2),
       ...cell((one) => one.p99Ms, 2),
-    ]);
-  }
+    ];
+  });
   return {
     rows: [],
     tables: [
