@@ -19,6 +19,12 @@ class FakeThread extends EventEmitter {
     this.got.push(request);
   }
 
+  ref(): void {}
+
+  open(): void {
+    this.emit("message", { kind: "ready" });
+  }
+
   async terminate(): Promise<number> {
     this.isEnded = true;
     return 0;
@@ -78,6 +84,7 @@ suite("query threads", () => {
     thread(started, 1).answer();
     await Promise.all(asked);
     assert.equal(threads.waiting, 0);
+    for (const one of started) one.open();
     await threads[Symbol.asyncDispose]();
     assert.deepEqual(
       started.map(({ isEnded }) => isEnded),
@@ -138,11 +145,33 @@ suite("query threads", () => {
   test("what is under way when it is closed is answered, and nothing is begun any more", async () => {
     const { threads, started } = begin();
     const asked = [threads.ask(WORK), threads.ask(WORK)];
+    for (const one of started) one.open();
     await threads[Symbol.asyncDispose]();
     assert.deepEqual(await Promise.all(asked), [{ kind: "busy" }, { kind: "busy" }]);
     thread(started, 0).emit("exit", 1);
     assert.deepEqual(await threads.ask(WORK), { kind: "busy" });
     assert.equal(started.length, 1);
+  });
+
+  test("attack: a thread is not ended while it opens the store, whose write lock it would keep", async () => {
+    const { threads, started } = begin({ threads: 2 });
+    thread(started, 0).open();
+    const closed = threads[Symbol.asyncDispose]();
+    await new Promise(setImmediate);
+    assert.deepEqual(
+      started.map(({ isEnded }) => isEnded),
+      [true, false],
+    );
+    thread(started, 1).open();
+    await closed;
+    assert.equal(thread(started, 1).isEnded, true);
+  });
+
+  test("one that ended before its store was open holds up nothing", async () => {
+    const { threads, started } = begin();
+    const closed = threads[Symbol.asyncDispose]();
+    thread(started, 0).emit("exit");
+    await closed;
   });
 });
 

@@ -16,7 +16,7 @@ export interface QueryThreadsOptions extends ThreadData {
 }
 
 /** A thread, as far as it is used. */
-export type ThreadPort = Pick<Worker, "postMessage" | "terminate" | "on">;
+export type ThreadPort = Pick<Worker, "postMessage" | "terminate" | "on" | "ref">;
 
 /** Modules of {@link QueryThreads}. */
 export interface QueryThreadsModules {
@@ -45,6 +45,8 @@ interface Thread {
   readonly port: ThreadPort;
   /** Under way, by id. */
   readonly jobs: Map<number, Job>;
+  /** Resolves when the store is open there, or the thread has ended. */
+  readonly opened: Promise<void>;
   isFresh: boolean;
 }
 
@@ -110,22 +112,33 @@ export class QueryThreads implements AsyncDisposable {
     this.#waiting = [];
     this.#taken = 0;
     for (const { resolve } of jobs) resolve({ kind: "busy" });
-    await Promise.all([...[...this.#threads].map(({ port }) => port.terminate()), ...this.#ending]);
+    const ends = [...this.#threads].map(async ({ port, opened }) => {
+      port.ref();
+      // Opening the store takes its write lock for a moment: a thread that was ended then would hold it for ever, and the
+      // thread that makes blocks would wait for it.
+      await opened;
+      await port.terminate();
+    });
+    await Promise.all([...ends, ...this.#ending]);
   }
 
   #begin(): Thread {
     const { folder, mapSizeBytes, version, gasPrices, maxRunMs, name } = this.#opts;
     const port = this.#start({ folder, mapSizeBytes, version, gasPrices, maxRunMs, name });
-    const thread: Thread = { port, jobs: new Map(), isFresh: true };
+    const { promise: opened, resolve: open } = Promise.withResolvers<void>();
+    const thread: Thread = { port, jobs: new Map(), opened, isFresh: true };
     this.#threads.add(thread);
-    port.on("message", (reply: ThreadReply) => this.#replied(thread, reply));
+    port.on("message", (reply: ThreadReply) => {
+      if ("kind" in reply && reply.kind === "ready") open();
+      else this.#replied(thread, reply);
+    });
+    port.on("exit", () => open());
     port.on("error", (cause) => this.#log.error({ cause, threads: this.#opts.name }, "query thread failed"));
     port.on("exit", () => this.#ended(thread));
     return thread;
   }
 
   #replied(thread: Thread, reply: ThreadReply): void {
-    if ("kind" in reply && reply.kind === "ready") return;
     if (!("id" in reply)) return;
     const job = thread.jobs.get(reply.id);
     thread.jobs.delete(reply.id);
