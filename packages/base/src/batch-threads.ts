@@ -108,6 +108,11 @@ export class BatchThreads<Job, Result> implements AsyncDisposable {
     for (let i = 0; i < opts.threads; i++) this.#start();
   }
 
+  /** True while no job waits or is in work. */
+  get isIdle(): boolean {
+    return this.#queued === 0;
+  }
+
   /** Runs one job. It never rejects. */
   run(job: Job): Promise<BatchResult<Result>> {
     if (this.#closed) return Promise.resolve({ ok: false, fault: "closed" });

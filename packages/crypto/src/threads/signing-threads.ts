@@ -17,7 +17,7 @@ import { IdlePreparation, JOB_KIND, type SigningJob, type SigningNotice, Signing
 
 /** Options of {@link SigningThreads}. */
 export interface SigningThreadsOptions {
-  /** 0 signs and checks on the event loop. */
+  /** 0 signs and checks on the event loop alone. */
   readonly threads: number;
   /** Most signatures that wait or are in work; 4,096 by default. */
   readonly maxQueued?: number;
@@ -62,23 +62,22 @@ const KEY_BYTES = 33;
 const ECDSA_BYTES = 64;
 
 /**
- * Ring and ECDSA signatures off the event loop. A key goes to the threads once, with its handle. No promise rejects: a
- * signature that was not made in time, or whose thread was lost, is a fault.
+ * Ring and ECDSA signatures on threads, so that many at once do not hold up the event loop. While the threads have
+ * nothing to do, the event loop makes one of each of its turns by itself: the way to a thread and back takes as long as
+ * a signature. A key goes to the threads once, with its handle. No promise rejects: a signature that was not made in
+ * time, or whose thread was lost, is a fault.
  */
 export class SigningThreads implements AsyncDisposable {
   readonly #threads: BatchThreads<SigningJob, Uint8Array> | undefined;
-  readonly #inline: SigningWork | undefined;
-  readonly #idle: IdlePreparation | undefined;
+  readonly #inline = new SigningWork();
+  readonly #idle = new IdlePreparation(this.#inline);
   #nextId = 1;
+  #ranInline = false;
   #closed = false;
 
   constructor(opts: SigningThreadsOptions, modules: SigningThreadsModules = {}) {
     const { threads, maxQueued = 4_096, timeoutMs = 2_000, maxBatch = 16, restartMs = 1_000 } = opts;
-    if (threads === 0) {
-      this.#inline = new SigningWork();
-      this.#idle = new IdlePreparation(this.#inline);
-      return;
-    }
+    if (threads === 0) return;
     const script = opts.script ?? new URL("./signing-thread.ts", import.meta.url);
     this.#threads = new BatchThreads(
       { name: "signing", script, threads, maxQueued, timeoutMs, maxBatch, minBatch: 1, restartMs },
@@ -152,8 +151,8 @@ export class SigningThreads implements AsyncDisposable {
   /** Ends the threads. What waits or is in work is a fault; keys are wiped. */
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closed = true;
-    this.#idle?.[Symbol.dispose]();
-    this.#inline?.[Symbol.dispose]();
+    this.#idle[Symbol.dispose]();
+    this.#inline[Symbol.dispose]();
     await this.#threads?.[Symbol.asyncDispose]();
   }
 
@@ -162,13 +161,13 @@ export class SigningThreads implements AsyncDisposable {
     // A copy of our own: threads that are started later get it again.
     const key = Uint8Array.from(secret.key);
     const notice: SigningNotice = { ...secret, handle: id, key };
-    this.#inline?.notice(notice);
+    this.#inline.notice(notice);
     const retained = this.#threads?.retain(notice, { handle: id } satisfies SigningNotice);
     return {
       id,
       [Symbol.dispose]: () => {
         key.fill(0);
-        this.#inline?.notice({ handle: id });
+        this.#inline.notice({ handle: id });
         retained?.[Symbol.dispose]();
       },
     };
@@ -181,16 +180,26 @@ export class SigningThreads implements AsyncDisposable {
 
   async #run(job: SigningJob): Promise<BatchResult<Uint8Array> | { readonly ok: false; readonly fault: "failed" }> {
     if (job.digest.length !== 32) return { ok: false, fault: "failed" };
-    if (this.#threads === undefined) return this.#runInline(job);
+    if (this.#threads === undefined || this.#isTurnFree(this.#threads)) return this.#runInline(job);
     const result = await this.#threads.run(job);
     return result.ok && result.value.length === 0 ? { ok: false, fault: "failed" } : result;
+  }
+
+  /** Whether the event loop may run a job by itself: one a turn, so that a burst goes to the threads. */
+  #isTurnFree(threads: BatchThreads<SigningJob, Uint8Array>): boolean {
+    if (this.#ranInline || !threads.isIdle) return false;
+    this.#ranInline = true;
+    setImmediate(() => {
+      this.#ranInline = false;
+    });
+    return true;
   }
 
   #runInline(job: SigningJob): BatchResult<Uint8Array> | { readonly ok: false; readonly fault: "failed" } {
     if (this.#closed) return { ok: false, fault: "closed" };
     try {
-      const value = this.#inline?.run(job);
-      if (job.kind === JOB_KIND.ringSign) this.#idle?.schedule();
+      const value = this.#inline.run(job);
+      if (job.kind === JOB_KIND.ringSign) this.#idle.schedule();
       return value === undefined ? { ok: false, fault: "failed" } : { ok: true, value };
     } catch {
       return { ok: false, fault: "failed" };
