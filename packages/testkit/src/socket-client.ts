@@ -1,4 +1,5 @@
 import { once } from "node:events";
+import { AppError } from "@turnpike/base";
 import { WebSocket } from "ws";
 
 /** A WebSocket client that keeps what it is sent. */
@@ -75,6 +76,10 @@ export async function refusedUpgrade(
 ): Promise<{ readonly status: number; readonly headers: Readonly<Record<string, unknown>>; readonly body: string }> {
   const socket = new WebSocket(url, { headers });
   socket.on("error", () => {});
+  socket.once("open", () => {
+    socket.terminate();
+    socket.emit("error", new AppError("INTERNAL", { message: `${url} is open; it should have been refused` }));
+  });
   const [, response] = (await once(socket, "unexpected-response")) as [
     unknown,
     NodeJS.ReadableStream & { statusCode: number; headers: Readonly<Record<string, unknown>> },
