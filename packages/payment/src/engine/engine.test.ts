@@ -1,14 +1,15 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { type MetricSpec, noMetrics, type SettlementId } from "@turnpike/base";
+import { AppError, type MetricSpec, noMetrics, type SettlementId } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
-import { devRpc, fundGas } from "@turnpike/localnet";
+import { devRpc, fundGas, randomNonce } from "@turnpike/localnet";
 import { eventually } from "@turnpike/testkit";
 import {
   ANSWER,
   type Bed,
   claim,
   mineUntil,
+  NETWORK,
   openBed,
   openOwnBed,
   PAY_TO,
@@ -17,6 +18,7 @@ import {
   timeLimit,
 } from "../../test/engine-fixtures.ts";
 import { startTestServer, type TestServer } from "../../test/ledger-fixtures.ts";
+import type { EvmRpc } from "../evm/rpc.ts";
 import { createEngine } from "./engine.ts";
 import { leasedKeysGauge } from "./metrics.ts";
 
@@ -110,4 +112,46 @@ test("the queue gives a payment back unharmed when no key can take it", async ()
   await settling;
   assert.equal((await stateOf(ledger, payment)).state, "claimed");
   assert.equal(await ledger.release(payment.id, "SETTLEMENT_UNAVAILABLE"), true);
+});
+
+test("attack: a payment that is claimed again settles, though its first claim comes back from a simulation that failed", async () => {
+  await using ledger = await bed.openLedger();
+  const [asked, answered] = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let simulations = 0;
+  /** The node's first answer about a batch comes late, and is that it has none. */
+  const failing = async (method: string, [call]: readonly unknown[]): Promise<void> => {
+    if (method !== "eth_call" || (call as { readonly from?: string }).from === undefined || simulations++ > 0) return;
+    asked.resolve();
+    await answered.promise;
+    throw new AppError("SETTLEMENT_UNAVAILABLE");
+  };
+  const rpc: EvmRpc = {
+    ...bed.rpc,
+    async call(method, params, signal) {
+      await failing(method, params);
+      return bed.rpc.call(method, params, signal);
+    },
+    async batch(calls, signal) {
+      for (const { method, params } of calls) await failing(method, params);
+      return bed.rpc.batch(calls, signal);
+    },
+  };
+  const options = bed.options([await bed.relayerKey()], { graceMs: 20 });
+  await using engine = await createEngine(options, { ...bed.modules(ledger), rpc: new Map([[NETWORK, rpc]]) });
+  const payer = await bed.payer(PRICE);
+  const nonce = randomNonce();
+  const first = await claim(ledger, payer, { nonce });
+  const wait = new AbortController();
+  const settling = engine.settle(first, ANSWER, wait.signal);
+  await asked.promise;
+  wait.abort();
+  await settling;
+  // As the stage does, whose buyer then presents the same payment.
+  assert.equal(await ledger.release(first.id, "SETTLEMENT_UNAVAILABLE"), true);
+  const second = await claim(ledger, payer, { nonce });
+  const paid = engine.settle(second, ANSWER, timeLimit());
+  await new Promise(setImmediate);
+  answered.resolve();
+  await paid;
+  assert.equal((await stateOf(ledger, second)).state, "settled");
 });

@@ -212,6 +212,12 @@ export async function createNetworkEngine(
     return newest;
   };
 
+  /** Of a payment that was claimed again, both claims would be in one transaction, and fail each other's simulation. */
+  const putBack = (items: readonly QueueItem[]): void => {
+    for (const item of items) if (item.isLeft === true) item.reject(new AppError("SETTLEMENT_UNAVAILABLE"));
+    queue.unshift(items.filter(({ isLeft }) => isLeft !== true));
+  };
+
   /** Undefined when the chain did not say: then they wait for another try, as long as payments may wait for a batch. */
   const trySimulation = async (
     { relayer }: Lane,
@@ -232,7 +238,7 @@ export async function createNetworkEngine(
     } catch (error) {
       if (!isAppError(error, "SETTLEMENT_UNAVAILABLE")) throw error;
       log.warn({ relayer, reason: error.detail.reason }, "a batch could not be simulated yet");
-      queue.unshift(items);
+      putBack(items);
       notBeforeMs = clock.monotonicMs() + RETRY_MS;
       return undefined;
     }
@@ -267,7 +273,7 @@ export async function createNetworkEngine(
       }
       for (const item of alone) item.alone = true;
       guard.settling(good);
-      queue.unshift([...alone, ...(await lane.settle(good, gasLimit, first))]);
+      putBack([...alone, ...(await lane.settle(good, gasLimit, first))]);
     } catch (error) {
       log.warn({ relayer: lane.relayer, code: codeOf(error) }, "a batch was not committed");
       // When the ledger cannot say, neither can we: the callers' own time limits end their wait.
@@ -437,6 +443,7 @@ export async function createNetworkEngine(
         },
       };
       const leave = (): void => {
+        item.isLeft = true;
         if (queue.remove(item)) reject(new AppError("SETTLEMENT_UNAVAILABLE"));
       };
       const resolved = waiters.wait(payment.id, either);

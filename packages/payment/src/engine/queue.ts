@@ -14,6 +14,8 @@ export interface QueueItem {
   alone: boolean;
   /** True when nodes refused a transaction that carried it. */
   readonly suspect?: boolean;
+  /** True when its caller waits no more: its claim may have been released, and the payment claimed again. */
+  isLeft?: boolean;
   /** The answer and the signed transaction are on disk. */
   commit(): void;
   /** Not committed: nothing was sent. */
