@@ -16,6 +16,7 @@ import {
   utf8ToBytes,
 } from "@turnpike/base";
 import { mintParsed, mintRelayed, type PaidRequest, type ParsedRequest } from "@turnpike/protocol";
+import { eventually } from "@turnpike/testkit";
 import { openLedger, startTestServer, type TestServer } from "../test/ledger-fixtures.ts";
 import type { Ledger } from "./ledger-types.ts";
 import type { Sale, Settler } from "./settler.ts";
@@ -126,7 +127,7 @@ interface Bench {
   readonly options: { -readonly [Key in keyof PaymentStageOptions]: PaymentStageOptions[Key] };
 }
 
-function stageOf(settleWaitMs = 60_000, change: Partial<PaymentStageOptions> = {}): Bench {
+function stageOf(settleWaitMs = 60_000, change: Partial<PaymentStageOptions> = {}, payments = ledger): Bench {
   const verifier = new StandInVerifier();
   const settler = new StandInSettler();
   const options = {
@@ -141,7 +142,7 @@ function stageOf(settleWaitMs = 60_000, change: Partial<PaymentStageOptions> = {
   };
   const stage = createPaymentStage(options, {
     verifier,
-    ledger,
+    ledger: payments,
     settlers: [settler],
     clock: systemClock,
     log: silentLog,
@@ -574,6 +575,21 @@ test("attack: a claim does not stay behind when its settler returns without a co
   bench.settler.instead = undefined;
   assert.equal(answerOf(await settle(bench, paidOf(await present(bench, signed)), '"second"')), '"second"');
   assert.equal(bench.settler.settled, 1);
+});
+
+test("a claim does not stay behind when the ledger cannot say how it stands after its settlement", HANGS, async () => {
+  let fails = false;
+  const shaky: Ledger = {
+    ...ledger,
+    newest: (id) => (fails ? Promise.reject(new AppError("LEDGER_UNAVAILABLE")) : ledger.newest(id)),
+  };
+  const bench = stageOf(60_000, {}, shaky);
+  const paid = paidOf(await present(bench, header(newPayer())));
+  bench.settler.instead = async () => {
+    fails = true;
+  };
+  assert.equal((await settle(bench, paid)).kind, "pending");
+  await eventually("it is released", async () => (await ledger.get(paid.settlementId))?.state === "released");
 });
 
 test("what could not be committed is released, and may be presented again", async () => {

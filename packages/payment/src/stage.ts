@@ -421,6 +421,8 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
         return finished(record.id, reporting(outcomeOf(now, settled, opts)));
       } catch (error) {
         log.warn({ settlementId: record.id, code: codeOf(error) }, "the ledger could not say how a payment stands");
+        // Where nothing was committed the claim must not stay; what was committed is not released by this.
+        inBackground(releaseLater(() => ledger.release(record.id, "SETTLEMENT_UNAVAILABLE")));
         return finished(record.id, reporting(pendingOutcome(record, opts)));
       }
     },

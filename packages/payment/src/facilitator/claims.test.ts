@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Address, silentLog, utf8ToBytes } from "@turnpike/base";
+import { type Address, AppError, silentLog, utf8ToBytes } from "@turnpike/base";
 import { eventually } from "@turnpike/testkit";
 import {
   ASSET,
@@ -13,6 +13,7 @@ import {
   settleBody,
 } from "../../test/facilitator-fixtures.ts";
 import { testLedger } from "../../test/ledger-fixtures.ts";
+import type { Ledger } from "../ledger-types.ts";
 import type { SettleResponse } from "./facilitator.ts";
 import { createFacilitatorServer } from "./server.ts";
 
@@ -52,6 +53,23 @@ test("attack: a claim does not stay behind when its settler returns without a co
   assert.equal((await ledger().find(key))?.state, "released");
   bench.settler.instead = undefined;
   assert.equal(await settle(bench, body), "success");
+});
+
+test("a claim does not stay behind when the ledger cannot say how it stands after its settlement", async () => {
+  const [from, nonce] = [newPayer(), newNonce()];
+  const body = settleBody(from, nonce, MERCHANTS[0]);
+  let fails = false;
+  const shaky: Ledger = {
+    ...ledger(),
+    newest: (id) => (fails ? Promise.reject(new AppError("LEDGER_UNAVAILABLE")) : ledger().newest(id)),
+  };
+  const bench = openFacilitator(shaky);
+  bench.settler.instead = async () => {
+    fails = true;
+  };
+  await assert.rejects(settle(bench, body), { code: "LEDGER_UNAVAILABLE" });
+  const key = { network: NETWORK, asset: ASSET.toLowerCase() as Address, from, nonce };
+  assert.equal((await ledger().find(key))?.state, "released");
 });
 
 test("attack: copies of one pending payment leave places for the settlements of others", async () => {

@@ -368,7 +368,12 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
         ? failedWith(partiesOf(payment), code)
         : { kind: "error", code: "SETTLEMENT_UNAVAILABLE" };
     }
-    const now = await standingOf(ledger, claimed);
+    const now = await standingOf(ledger, claimed).catch(async (error: unknown) => {
+      // Where nothing was committed the claim must not stay; what was committed is not released by this. A release that
+      // fails is made up for by the ledger.
+      await ledger.release(id, "SETTLEMENT_UNAVAILABLE").catch(() => undefined);
+      throw error;
+    });
     // Not committed when its time was up. A commit that still comes is refused, or was first: then nothing is released.
     if (now.id !== id || now.state !== "claimed") return standing(now, payment);
     return (await ledger.release(id, "SETTLEMENT_UNAVAILABLE"))
