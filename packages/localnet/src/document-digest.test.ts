@@ -52,6 +52,19 @@ suite("document digest", () => {
     assert.equal(large.status, 413);
   });
 
+  test("attack: a web page of another origin, and one whose name was pointed here, get 403", async () => {
+    for (const headers of [{ origin: "https://evil.example" }, { host: "evil.example" }]) {
+      const { promise: status, resolve, reject } = Promise.withResolvers<number | undefined>();
+      const asked = request(server.url, { method: "POST", headers }, (response) => {
+        response.resume();
+        resolve(response.statusCode);
+      });
+      asked.once("error", reject);
+      asked.end('{"text":"a"}');
+      assert.equal(await status, 403, JSON.stringify(headers));
+    }
+  });
+
   test("property: any body gets 200 or 400, never anything else", async () => {
     const body = fc.oneof(
       fc.json(),
