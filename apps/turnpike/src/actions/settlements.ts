@@ -102,7 +102,13 @@ export async function retry(id: string, opts: SettlementOptions, context: Comman
   if (result === "window-closed") {
     throw new AppError("NOT_FOUND", {
       message: "The window of this payment is closed: no transaction can settle it. Nothing is charged.",
-      advice: "It fails by itself with the chain's next block.",
+      advice: "It fails by itself once the chain is past the window by `finalityBlocks` blocks.",
+    });
+  }
+  if (result === "submitted") {
+    throw new AppError("NOT_FOUND", {
+      message: "A remote facilitator settles this payment: nothing is sent from here.",
+      advice: "See its /ready. It is asked again until the payment settles or its window is closed for good.",
     });
   }
   if (result === "not-waiting") {

@@ -83,6 +83,16 @@ test("a payment whose window is closed is not sent again, and the operator gets 
   assert.equal(await operator.retry("stl_none" as SettlementId), "not-waiting");
 });
 
+test("a payment that a remote facilitator settles is not sent from here, and the operator gets to know", async () => {
+  const url = await server().database();
+  await using ledger = await openLedger(url);
+  const operator = createLedgerOperator(url);
+  const id = await claimed(ledger);
+  assert.equal(await operator.retry(id), "not-waiting", "it is claimed");
+  await ledger.journalSubmission(id, { contentType: "application/json", body: Buffer.from("{}") });
+  assert.equal(await operator.retry(id), "submitted");
+});
+
 test("a claim that an operator releases can no longer be signed or submitted", async () => {
   const url = await server().database();
   await using ledger = await openLedger(url);

@@ -32,8 +32,11 @@ export interface BlockedPayer {
   readonly untilMs: number | undefined;
 }
 
-/** Result of a retry: `not-waiting` is no signed payment, or one in an open transaction; after `window-closed` none can settle it. */
-export type RetryResult = "requested" | "window-closed" | "not-waiting";
+/**
+ * Result of a retry: `not-waiting` is no signed payment, or one in an open transaction; after `window-closed` none can
+ * settle it; one that is `submitted` is settled by a remote facilitator, which is asked again and again.
+ */
+export type RetryResult = "requested" | "window-closed" | "not-waiting" | "submitted";
 
 /** What an operator may look at and ask for, in the ledger: the processes that have it open act on it. */
 export interface LedgerOperator {
@@ -119,7 +122,7 @@ export function createLedgerOperator(url: string, opts: { readonly schema?: stri
     },
 
     async retry(id) {
-      const [row] = await query<{ open: boolean }>(
+      const [row] = await query<{ state: string; open: boolean | null }>(
         "retry",
         `with waiting as (
             select p.id, p.valid_before > extract(epoch from clock_timestamp()) as open from ${s}.payments p
@@ -127,10 +130,11 @@ export function createLedgerOperator(url: string, opts: { readonly schema?: stri
               where p.id = $1 and p.state = 'signed' and b.state = 'mined'),
           requested as (
             update ${s}.payments p set resends = 0 from waiting w where p.id = w.id and w.open and p.state = 'signed')
-          select open from waiting`,
+          select p.state, w.open from ${s}.payments p left join waiting w on w.id = p.id where p.id = $1`,
         [id],
       );
-      if (row === undefined) return "not-waiting";
+      if (row?.state === "submitted") return "submitted";
+      if (row === undefined || row.open === null) return "not-waiting";
       return row.open ? "requested" : "window-closed";
     },
 
