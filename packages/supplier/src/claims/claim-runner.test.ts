@@ -128,6 +128,54 @@ suite("ClaimRunner", () => {
     });
   });
 
+  /** A node that answers questions for block results with an error, until the text is cleared; and when it was asked. */
+  const withoutResults = (rig: SupplierRig, text: string) => {
+    const { client } = rig.running;
+    const call = client.call.bind(client);
+    const node: { text: string | undefined; readonly askedAt: bigint[] } = { text, askedAt: [] };
+    client.call = async (method, ...rest) => {
+      if (method !== "block_results") return call(method, ...rest);
+      node.askedAt.push(rig.chain.heightBlocks);
+      if (node.text === undefined) return call(method, ...rest);
+      return { ok: false, error: { code: -32_603, message: "Internal error", data: node.text } };
+    };
+    return node;
+  };
+
+  test("a node whose block results fail for a while does not end a session as lost, and is asked ever more seldom", async () => {
+    await using rig = await SupplierRig.start(ALWAYS);
+    const header = await rig.serve(3);
+    const node = withoutResults(rig, "height 22 must be less than or equal to the current blockchain height 21");
+    await rig.reach(40n);
+    assert.equal(rig.stateOf(header).outcome, undefined);
+    node.text = "resource temporarily unavailable";
+    await rig.reach(80n);
+    assert.deepEqual(node.askedAt, [22n, 23n, 25n, 29n, 37n, 53n, 69n]);
+    assert.equal(rig.stateOf(header).outcome, undefined);
+    node.text = undefined;
+    await rig.reach(85n);
+    const { outcome } = rig.stateOf(header);
+    assert.ok(outcome?.kind === "settled" && outcome.settledUpokt === 12_600n);
+  });
+
+  for (const text of [
+    "height 22 is not available, lowest height is 25",
+    "could not find results for height #22",
+    "node is not persisting finalize block responses",
+  ]) {
+    test(`a node that says "${text}" ends a session as unknown`, async () => {
+      await using rig = await SupplierRig.start(ALWAYS);
+      const header = await rig.serve(3);
+      withoutResults(rig, text);
+      await rig.reach(25n);
+      assert.equal(rig.stateOf(header).outcome, undefined);
+      await rig.reach(29n);
+      const { outcome } = rig.stateOf(header);
+      assert.ok(outcome?.kind === "lost");
+      assert.equal(outcome.why, "settlement-unknown");
+    });
+  }
+
   test("a missed proof is reported with the chain's penalty", async () => {
     await using rig = await SupplierRig.start(ALWAYS);
     const header = await rig.serve(3);

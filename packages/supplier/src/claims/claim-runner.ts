@@ -75,8 +75,15 @@ export interface ClaimRunnerModules {
 const LOW_BALANCE_UPOKT = 1_000_000n;
 const CLAIM_GAS = 150_000n;
 const PROOF_GAS = 400_000n;
-/** So many blocks after a settlement its events count as gone when the node has none. */
+/** So many blocks after a settlement its events count as gone when the node says that it has none. */
 const SETTLEMENT_PATIENCE_BLOCKS = 3n;
+/**
+ * What CometBFT says of a block whose results it has pruned or never stored. Any other error may pass, and a session whose
+ * settlement counts as unknown is never looked at again.
+ */
+const RESULTS_NOT_KEPT = /is not available, lowest height|could not find results for height|is not persisting/;
+/** Longest pause between two questions for the same settlement. */
+const LONGEST_SETTLEMENT_PAUSE_BLOCKS = 16n;
 /** Most steps of one session at one block: each leads to the next phase. */
 const MOST_STEPS = 12;
 
@@ -110,6 +117,8 @@ export class ClaimRunner implements AsyncDisposable {
   readonly #listening: Disposable;
   readonly #ended = new AbortController();
   readonly #checked = new Set<string>();
+  /** By height: settlements that the node did not answer for, and when it is asked again. */
+  readonly #unanswered = new Map<bigint, { readonly pauseBlocks: bigint; readonly againAtBlocks: bigint }>();
   #newest: BlockMark | undefined;
   #work: Promise<void> | undefined;
   #processedBlocks = 0n;
@@ -204,12 +213,14 @@ export class ClaimRunner implements AsyncDisposable {
     const needsParams = needsAny(({ isProofRequired }) => isProofRequired);
     const isChoosy = this.#options.skipUnprofitable === true;
     const params = needsParams || isChoosy ? await queries.proofParams({ fresh: needsParams, signal }) : undefined;
+    const settled = new Set(
+      needs.filter(({ needed }) => needed.settlement).map(({ session }) => session.head.terms.windows.settlementHeight),
+    );
+    for (const height of this.#unanswered.keys()) if (!settled.has(height)) this.#unanswered.delete(height);
     const settlements = new Map<bigint, Settlements | "gone">();
-    for (const { session, needed } of needs) {
-      const { settlementHeight } = session.head.terms.windows;
-      if (!needed.settlement || settlements.has(settlementHeight)) continue;
-      const found = await this.#settlementsAt(settlementHeight, heightBlocks);
-      if (found !== undefined) settlements.set(settlementHeight, found);
+    for (const height of settled) {
+      const found = await this.#settlementsAt(height, heightBlocks);
+      if (found !== undefined) settlements.set(height, found);
     }
     const found = claims?.ok === true ? claims.value : undefined;
     return {
@@ -228,8 +239,20 @@ export class ClaimRunner implements AsyncDisposable {
     };
   }
 
-  /** What a block settled; undefined when the node does not say. */
+  /** What a block settled; undefined when the node does not say, and is asked again after a pause. */
   async #settlementsAt(heightBlocks: bigint, newestBlocks: bigint): Promise<Settlements | "gone" | undefined> {
+    const before = this.#unanswered.get(heightBlocks);
+    if (before !== undefined && newestBlocks < before.againAtBlocks) return undefined;
+    const found = await this.#askSettlements(heightBlocks, newestBlocks);
+    if (found === undefined) {
+      const doubled = (before?.pauseBlocks ?? 0n) * 2n || 1n;
+      const pauseBlocks = doubled < LONGEST_SETTLEMENT_PAUSE_BLOCKS ? doubled : LONGEST_SETTLEMENT_PAUSE_BLOCKS;
+      this.#unanswered.set(heightBlocks, { pauseBlocks, againAtBlocks: newestBlocks + pauseBlocks });
+    } else this.#unanswered.delete(heightBlocks);
+    return found;
+  }
+
+  async #askSettlements(heightBlocks: bigint, newestBlocks: bigint): Promise<Settlements | "gone" | undefined> {
     try {
       const answer = await this.#modules.client.call(
         "block_results",
@@ -240,8 +263,10 @@ export class ClaimRunner implements AsyncDisposable {
         const events = answer.result.finalize_block_events;
         return settlementsOf(heightBlocks, Array.isArray(events) ? events : []);
       }
-      this.#log.warn({ heightBlocks, text: answer.error.data }, "the events of a settlement cannot be read");
-      return newestBlocks > heightBlocks + SETTLEMENT_PATIENCE_BLOCKS ? "gone" : undefined;
+      const text = answer.error.data || answer.error.message;
+      this.#log.warn({ heightBlocks, text }, "the events of a settlement cannot be read");
+      const isGone = RESULTS_NOT_KEPT.test(text) && newestBlocks > heightBlocks + SETTLEMENT_PATIENCE_BLOCKS;
+      return isGone ? "gone" : undefined;
     } catch (cause) {
       this.#log.warn({ cause, heightBlocks }, "the events of a settlement cannot be asked for");
       return undefined;
