@@ -21,7 +21,10 @@ export interface SubscribeBlocksOptions {
   readonly fromHeightBlocks?: bigint;
   /** Ends the subscription, without an error. */
   readonly signal?: AbortSignal;
-  /** Between pings; a node that answers none is given up. 10,000 by default. */
+  /**
+   * Between pings, and between questions for the newest height. A node that answers no ping is given up, and so is a
+   * subscription that has not named a block which the node had an interval before. 10,000 by default.
+   */
   readonly pingMs?: number;
   /** First pause before another connection, doubled up to 5,000; 100 by default. */
   readonly retryMs?: number;
@@ -34,6 +37,7 @@ export interface SubscribeBlocksModules {
 
 /** Blocks that are asked for at once, which is all that waits here. CometBFT answers no more. */
 const PAGE_BLOCKS = 20n;
+const PING_MS = 10_000;
 const LONGEST_RETRY_MS = 5_000;
 
 interface Page extends BlockMark {
@@ -53,7 +57,23 @@ function marksOf(answer: Readonly<Record<string, unknown>>): Page[] {
   return marks.sort((a, b) => (a.heightBlocks < b.heightBlocks ? -1 : 1));
 }
 
-/** Knows how far the chain is: the node tells new heights over a WebSocket, which is opened again when it ends. */
+/** One WebSocket, and what it should have named by now. */
+interface Connection {
+  /** Newest height that it named, or that the node had when the subscription began. */
+  heardBlocks: bigint;
+  /** Newest height that the node had when it was last asked. */
+  dueBlocks: bigint;
+  readonly end: (reason: string) => void;
+}
+
+function heard(connection: Connection, heightBlocks: bigint): void {
+  if (heightBlocks > connection.heardBlocks) connection.heardBlocks = heightBlocks;
+}
+
+/**
+ * Knows how far the chain is: the node names new heights over a WebSocket, which is opened again when it ends. The node is
+ * asked now and then too: a WebSocket may be open, answer pings and yet name no block.
+ */
 class HeightWatch implements AsyncDisposable {
   readonly #options: SubscribeBlocksOptions;
   readonly #rpc: ChainRpc;
@@ -62,6 +82,8 @@ class HeightWatch implements AsyncDisposable {
   readonly #signal: AbortSignal;
   readonly #work: Promise<void>;
   #heightBlocks = 0n;
+  #connection: Connection | undefined;
+  #isAsking = false;
   #wake: () => void = () => {};
   #changed: Promise<void>;
 
@@ -75,7 +97,8 @@ class HeightWatch implements AsyncDisposable {
       this.#wake = resolve;
     });
     this.#signal.addEventListener("abort", () => this.#wake());
-    this.#work = this.#connect();
+    const checks = setInterval(() => void this.#check(), options.pingMs ?? PING_MS);
+    this.#work = this.#connect().finally(() => clearInterval(checks));
   }
 
   get signal(): AbortSignal {
@@ -98,25 +121,49 @@ class HeightWatch implements AsyncDisposable {
     wake();
   }
 
-  /** What was committed before the node began to tell: of the application, whose state is then readable. */
-  async #askHeight(): Promise<void> {
+  /** The newest height of the application, whose state is then readable; 0 when the node does not answer. */
+  async #askHeight(): Promise<bigint> {
     const answer = await this.#rpc.call("abci_info", {}, this.#signal).catch(() => undefined);
-    if (answer?.ok === true) this.#tell(wholeOf(recordOf(answer.result.response).last_block_height));
+    const heightBlocks = answer?.ok === true ? wholeOf(recordOf(answer.result.response).last_block_height) : 0n;
+    this.#tell(heightBlocks);
+    return heightBlocks;
+  }
+
+  /** What was committed before the subscription began is not named by it. */
+  async #catchUp(connection: Connection): Promise<void> {
+    heard(connection, await this.#askHeight());
+  }
+
+  async #check(): Promise<void> {
+    const connection = this.#connection;
+    if (connection !== undefined && connection.dueBlocks > connection.heardBlocks) {
+      connection.end(`it has not named block ${connection.dueBlocks}`);
+    }
+    if (this.#isAsking) return;
+    this.#isAsking = true;
+    const dueBlocks = await this.#askHeight();
+    this.#isAsking = false;
+    if (connection !== undefined) connection.dueBlocks = dueBlocks;
   }
 
   async #connect(): Promise<void> {
-    const { url, pingMs = 10_000, retryMs = 100 } = this.#options;
+    const { url, pingMs = PING_MS, retryMs = 100 } = this.#options;
     let pauseMs = retryMs;
     while (!this.#signal.aborted) {
       const over = Promise.withResolvers<string>();
+      const connection: Connection = { heardBlocks: 0n, dueBlocks: 0n, end: over.resolve };
+      this.#connection = connection;
       const socket = new BlockSocket(
         { url, pingMs },
         {
           subscribed: () => {
             pauseMs = retryMs;
-            void this.#askHeight();
+            void this.#catchUp(connection);
           },
-          height: (heightBlocks) => this.#tell(heightBlocks),
+          height: (heightBlocks) => {
+            heard(connection, heightBlocks);
+            this.#tell(heightBlocks);
+          },
           closed: over.resolve,
         },
         { log: this.#log },
@@ -125,6 +172,8 @@ class HeightWatch implements AsyncDisposable {
       this.#signal.addEventListener("abort", stop, { once: true });
       const reason = await over.promise;
       this.#signal.removeEventListener("abort", stop);
+      this.#connection = undefined;
+      stop();
       if (this.#signal.aborted) return;
       this.#log.warn({ reason, pauseMs }, "the chain's subscription ended; it is opened again");
       await delay(pauseMs, undefined, { signal: this.#signal }).catch(() => {});
