@@ -1,5 +1,11 @@
 import { open, rename } from "node:fs/promises";
 import { dirname } from "node:path";
+import { isRecord } from "@turnpike/base";
+
+/** True when an error says that a file is not there. Any other error says nothing of what is in it. */
+export function isAbsent(cause: unknown): boolean {
+  return isRecord(cause) && cause["code"] === "ENOENT";
+}
 
 /** Writes a file's changed names down: of a folder. */
 async function syncFolder(folder: string): Promise<void> {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { appendFile, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { appendFile, mkdir, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { suite, test } from "node:test";
@@ -344,6 +344,39 @@ suite("RelayStore", () => {
       "000000000006-c3",
     ]);
   });
+
+  const spoiled: Readonly<Record<string, (stateFile: string) => Promise<void>>> = {
+    state_damaged: (stateFile) => writeFile(stateFile, '{"format":1,'),
+    "state_damaged of no bytes": (stateFile) => writeFile(stateFile, ""),
+    // A folder in its place cannot be read as a file, also by root.
+    state_unreadable: async (stateFile) => {
+      await rm(stateFile);
+      await mkdir(stateFile);
+    },
+  };
+  for (const [what, spoil] of Object.entries(spoiled))
+    test(`a settled session whose state file cannot be read keeps its folder: ${what}`, async () => {
+      await using scratch = await scratchFolder();
+      const folder = join(scratch.folder, OPERATOR, "000000000006-a1");
+      const clock = virtualClock();
+      const options = { keepLogsMs: 1_000, keepSessionsMs: 5_000 };
+      {
+        await using store = await openTestStore(scratch.folder, options, { clock });
+        await append(store, "1");
+        const lost = { kind: "lost", heightBlocks: 22n, why: "proof-missing", text: "", penaltyUpokt: 0n } as const;
+        await sessionOf(store).update({ phase: "lost", outcome: lost, finishedAtMs: clock.nowMs() });
+        clock.advance(1_000);
+        await store.prune(OPERATOR);
+      }
+      await spoil(join(folder, "session.json"));
+      const reasons: unknown[] = [];
+      const log: Log = { ...silentLog, error: ({ reason }) => void reasons.push(reason), child: () => log };
+      await using store = await openTestStore(scratch.folder, options, { clock, log });
+      clock.advance(10_000);
+      await store.prune(OPERATOR);
+      assert.deepEqual(await readdir(folder), ["session.json"]);
+      assert.deepEqual(reasons, [what.split(" ")[0]]);
+    });
 
   test("of many settled sessions the newest are kept, those that are not settled always", async () => {
     await using scratch = await scratchFolder();

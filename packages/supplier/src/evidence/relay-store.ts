@@ -17,6 +17,7 @@ import { SUPPLIER_RELAYS } from "../metrics.ts";
 import { addPastSums, PAST_FILE, type PastSums, readPastSums } from "../money/past-sums.ts";
 import { sumsOf } from "../money/sums.ts";
 import { lockOperator } from "../operator/operator-lock.ts";
+import { isAbsent } from "./files.ts";
 import type { WriteAll } from "./relay-log.ts";
 import { LOG_FILE, SessionEvidence, type SessionEvidenceModules, sessionFolderName } from "./session-evidence.ts";
 import type {
@@ -364,7 +365,9 @@ export class RelayStore implements AsyncDisposable {
   async #openSession(folder: string): Promise<void> {
     try {
       const session = await SessionEvidence.open(folder, this.#sessionModules());
-      if (session === undefined) {
+      // Logged when it was opened. It may be all that is left of a settled session.
+      if (session === "damaged") return;
+      if (session === "absent") {
         await this.#removeBeginning(folder);
         return;
       }
@@ -402,7 +405,10 @@ export class RelayStore implements AsyncDisposable {
   async #removeBeginning(folder: string): Promise<void> {
     const size = await stat(join(folder, LOG_FILE)).then(
       (found) => found.size,
-      () => 0,
+      (cause: unknown) => {
+        if (isAbsent(cause)) return 0;
+        throw cause;
+      },
     );
     if (size <= MOST_HEAD_BYTES) await rm(folder, { recursive: true, force: true });
     else this.#log.error({ folder, size }, "a relay log does not say which session it is of: it cannot be claimed");

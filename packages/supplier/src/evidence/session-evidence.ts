@@ -1,20 +1,11 @@
 import { readSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import {
-  AppError,
-  bytesEqual,
-  bytesToHex,
-  bytesToUtf8,
-  isRecord,
-  type Log,
-  silentLog,
-  utf8ToBytes,
-} from "@turnpike/base";
+import { AppError, bytesEqual, bytesToHex, bytesToUtf8, type Log, silentLog, utf8ToBytes } from "@turnpike/base";
 import { encodeClosestProof, SumTrie } from "@turnpike/crypto";
 import { claimedUpokt, isRelayApplicable, relayHash } from "@turnpike/protocol";
 import { requestNameOf } from "../verification/seen-requests.ts";
-import { writeSafely } from "./files.ts";
+import { isAbsent, writeSafely } from "./files.ts";
 import { OffsetTable } from "./offset-table.ts";
 import { countsPayload, type FoundRecord, HEADER_BYTES, RECORD, readCounts } from "./records.ts";
 import { RelayLog, type WriteAll } from "./relay-log.ts";
@@ -34,6 +25,8 @@ export interface SessionEvidenceModules {
 export const LOG_FILE = "relays.log";
 /** Name of its state file. */
 export const STATE_FILE = "session.json";
+const DAMAGED_STATE =
+  "the state file of a session cannot be read; its relay log is used where it is there, and the folder is kept";
 const MAX_PROOF_BYTES = 1_000_000;
 /** A node's mempool accepts transactions of a megabyte; the rest is for the digests beside the leaf. */
 export const MAX_RELAY_BYTES = 917_504;
@@ -126,12 +119,15 @@ export class SessionEvidence {
   }
 
   /**
-   * Opens what a folder has of a session. Undefined when there is nothing in it that names one: a crash while the session
-   * began, before its first relay.
+   * Opens what a folder has of a session. `absent`: nothing in it names one: a crash while the session began, before its
+   * first relay. `damaged`: its state file is there, but neither this nor the log says which session it is of.
    */
-  static async open(folder: string, modules: SessionEvidenceModules): Promise<SessionEvidence | undefined> {
-    const source = await readFile(join(folder, STATE_FILE), "utf8").catch(() => "");
-    const stored = parseState(source);
+  static async open(folder: string, modules: SessionEvidenceModules): Promise<SessionEvidence | "absent" | "damaged"> {
+    const file = await readFile(join(folder, STATE_FILE), "utf8").then(
+      (source) => ({ source, cause: undefined }),
+      (cause: unknown) => ({ source: undefined, cause }),
+    );
+    const stored = parseState(file.source ?? "");
     if (stored !== undefined) {
       const found = new SessionEvidence(folder, stored.head, modules);
       found.#state = stored.state;
@@ -139,9 +135,14 @@ export class SessionEvidence {
       found.#minedBefore = stored.counts.mined;
       return found;
     }
-    if (source !== "") modules.log?.error({ folder }, "a session's state file is damaged; its relay log is used");
+    const isThere = !isAbsent(file.cause);
+    if (isThere) {
+      const reason = file.source === undefined ? "state_unreadable" : "state_damaged";
+      modules.log?.error({ folder, reason, cause: file.cause }, DAMAGED_STATE);
+    }
     const head = await headOfLog(folder);
-    return head === undefined ? undefined : new SessionEvidence(folder, head, modules);
+    if (head !== undefined) return new SessionEvidence(folder, head, modules);
+    return isThere ? "damaged" : "absent";
   }
 
   get state(): SessionState {
@@ -333,7 +334,7 @@ export class SessionEvidence {
     };
     const path = join(this.#folder, LOG_FILE);
     const opened = await RelayLog.reopen(path, add, this.#logModules()).catch((cause: unknown) => {
-      if (isRecord(cause) && cause.code === "ENOENT") return undefined;
+      if (isAbsent(cause)) return undefined;
       throw cause;
     });
     if (opened === undefined) {
@@ -438,8 +439,8 @@ async function headOfLog(folder: string): Promise<SessionHead | undefined> {
       if (kind === RECORD.head) head ??= parseHead(bytesToUtf8(payload) ?? "");
     });
     await opened?.log[Symbol.asyncDispose]();
-  } catch {
-    return undefined;
+  } catch (cause) {
+    if (!isAbsent(cause)) throw cause;
   }
   return head;
 }
