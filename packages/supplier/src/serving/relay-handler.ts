@@ -241,6 +241,8 @@ export class RelayHandler {
       return no(verdict.fault === "unchecked" ? REFUSALS.overloaded : REFUSALS.badSignature(verdict.fault));
     }
     if (session.rate?.acquire() === false) return no(REFUSALS.rateLimited);
+    // It may have been removed while the signature was checked: its requests would be remembered nowhere.
+    if (!sessions.isKept(session)) return no(REFUSALS.overloaded);
     const name = requestName(digest, signature);
     if (!session.seen.add(name)) return no(REFUSALS.replayed);
     if (!session.budget.acquire()) {

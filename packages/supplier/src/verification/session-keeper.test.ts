@@ -1,11 +1,13 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { systemClock } from "@turnpike/base";
+import { noMetrics, silentLog, systemClock } from "@turnpike/base";
 import type { BlockMark, ChainHead } from "@turnpike/chain-client";
-import type { SessionHeader } from "@turnpike/protocol";
+import { decodeRelayRequest, encodeRelayRequest, type SessionHeader } from "@turnpike/protocol";
 import { eventually } from "@turnpike/testkit";
 import { headerOf, readRecording, recordedQueries } from "../../test/recorded.ts";
 import type { ServedBefore } from "../evidence/types.ts";
+import type { RelayCrypto } from "../serving/relay-crypto.ts";
+import { RelayHandler } from "../serving/relay-handler.ts";
 import { SessionKeeper } from "./session-keeper.ts";
 
 const RECORDING = readRecording("e2e-1");
@@ -103,6 +105,86 @@ suite("the sessions that a supplier serves", () => {
     const again = await sessions.admit(headerAt(0), OPERATOR);
     assert.ok(again.ok && again.session === served.session);
     assert.equal(asked.sessions, before);
+  });
+
+  test("that served are kept until their grace is over, and where all have served a new one is refused", async () => {
+    const { sessions, at } = keeper(3);
+    const admit = async (application: string) => {
+      const admitted = await sessions.admit(headerAt(0, application), OPERATOR);
+      return admitted.ok ? admitted.session : assert.fail(admitted.refusal.reason);
+    };
+    const [relayed, counted, unused] = [await admit("pokt1a"), await admit("pokt1b"), await admit("pokt1c")];
+    assert.ok(relayed.budget.acquire() && relayed.seen.add("request"));
+    // Work that is counted by other means leaves the request alone.
+    assert.ok(counted.seen.add("request"));
+    const fourth = await admit("pokt1d");
+    assert.deepEqual(
+      [relayed, counted, unused, fourth].map((one) => sessions.isKept(one)),
+      [true, true, false, true],
+    );
+    assert.ok(fourth.budget.acquire() && fourth.seen.add("request"));
+    for (let other = 0; other < 10; other++) {
+      const refused = await sessions.admit(headerAt(0, `pokt1other${other}`), OPERATOR);
+      assert.ok(!refused.ok && refused.refusal.reason === "overloaded" && refused.refusal.status === 503);
+    }
+    assert.equal((await admit("pokt1a")).seen.add("request"), false);
+    assert.equal((await admit("pokt1b")).seen.add("request"), false);
+    at.heightBlocks = 25n;
+    const next = await sessions.admit(headerAt(2, "pokt1other0"), OPERATOR);
+    assert.ok(next.ok && sessions.size === 1);
+  });
+
+  test("that are opened at once do not exceed the bound either", async () => {
+    const { promise: read, resolve } = Promise.withResolvers<ServedBefore>();
+    const asked: string[] = [];
+    const { sessions } = keeper(3, (id) => {
+      asked.push(id);
+      return read;
+    });
+    const admitting = Array.from({ length: 10 }, (_, i) => sessions.admit(headerAt(0, `pokt1app${i}`), OPERATOR));
+    await eventually("the log of three sessions", () => asked.length === 3);
+    resolve({ relays: 1n, requests: ["a"] });
+    const admitted = await Promise.all(admitting);
+    assert.deepEqual([admitted.filter(({ ok }) => ok).length, sessions.size, asked.length], [3, 3, 3]);
+  });
+
+  test("that are removed while a signature in them is checked serve nothing: it could be served again", async () => {
+    const { sessions } = keeper(1);
+    const header = headerAt(0);
+    let begun = 0;
+    let isFlooded = true;
+    const crypto: RelayCrypto = {
+      verifyRing: async () => {
+        if (isFlooded) assert.ok((await sessions.admit(headerAt(0, "pokt1stranger"), OPERATOR)).ok);
+        return { ok: true };
+      },
+      signResponse: async () => undefined,
+    };
+    const store = {
+      begin: async () => {
+        begun++;
+        return { ok: true, relay: { append: async () => "mined", [Symbol.dispose]: () => {} } } as const;
+      },
+    };
+    const handler = new RelayHandler(
+      { services: new Map(), maxConcurrent: 1, maxRequestBytes: 1_000_000, operators: new Set([OPERATOR]) },
+      { sessions, crypto, store, clock: systemClock, metrics: noMetrics, log: silentLog },
+    );
+    const signature = new Uint8Array(64);
+    const bytes = encodeRelayRequest({
+      header,
+      signature,
+      payload: new Uint8Array(0),
+      supplierOperatorAddress: OPERATOR,
+    });
+    const request = decodeRelayRequest(bytes) ?? assert.fail();
+    const refused = await handler.admit(request, bytes);
+    assert.ok(!refused.ok && refused.refusal.reason === "overloaded");
+    assert.equal(begun, 0);
+    isFlooded = false;
+    assert.ok((await handler.admit(request, bytes)).ok);
+    const again = await handler.admit(request, bytes);
+    assert.ok(!again.ok && again.refusal.reason === "replayed");
   });
 
   test("begin with what their log has, however long it takes to read: nothing is served beside it", async () => {

@@ -11,7 +11,10 @@ import { SeenRequests } from "./seen-requests.ts";
 
 /** Options of {@link SessionKeeper}. */
 export interface SessionKeeperOptions {
-  /** Most sessions that are kept, of all operators together; the one that was not used for longest goes first. */
+  /**
+   * Most sessions that are kept, of all operators together. One that served nothing goes when there are more, the one that was
+   * not used for longest first; where all have served, a new one is refused.
+   */
   readonly maxSessions: number;
   /** Most requests of one session that are remembered, to refuse repeated ones: more are refused. */
   readonly maxSeenRequests: number;
@@ -96,6 +99,8 @@ export class SessionKeeper {
   readonly #queue: (() => void)[] = [];
   #waiting = 0;
   #loading = 0;
+  /** Sessions for which there is room, and which are not in the map yet. */
+  #opening = 0;
 
   constructor(options: SessionKeeperOptions, modules: SessionKeeperModules) {
     this.#options = options;
@@ -157,6 +162,11 @@ export class SessionKeeper {
     return this.#sessions.size;
   }
 
+  /** True when a session is the one whose requests are remembered: one that was removed must not serve any more. */
+  isKept(session: ServedSession): boolean {
+    return this.#sessions.get(`${session.operatorAddress} ${session.header.sessionId}`) === session;
+  }
+
   #current(session: ServedSession, header: SessionHeader): Admission {
     if (!isSameHeader(session.header, header)) return refused(REFUSALS.headerMismatch);
     const height = this.#modules.head.newest?.heightBlocks;
@@ -166,16 +176,21 @@ export class SessionKeeper {
     return { ok: true, session };
   }
 
-  /** Removes sessions that are over, and then those that were not used for longest; first such of which nothing was served. */
-  #makeRoom(): void {
+  /**
+   * Makes room for one more session: those that are over are removed, and then the one that was not used for longest of those
+   * that served nothing. False when there is none of these: a session that served remembers which requests it answered, and
+   * without it they would be answered again.
+   */
+  #makeRoom(): boolean {
     const height = this.#modules.head.newest?.heightBlocks ?? 0n;
     for (const [name, { params, header }] of this.#sessions) {
       if (isGracePeriodOver(params, header.sessionEndBlockHeight, height)) this.#sessions.delete(name);
     }
-    if (this.#sessions.size <= this.#options.maxSessions) return;
-    const names = [...this.#sessions];
-    const [name] = names.find(([, { budget }]) => budget.usedRelays === 0n) ?? names[0] ?? [];
-    if (name !== undefined) this.#sessions.delete(name);
+    if (this.#sessions.size + this.#opening < this.#options.maxSessions) return true;
+    for (const [name, { budget, seen }] of this.#sessions) {
+      if (budget.usedRelays === 0n && seen.size === 0) return this.#sessions.delete(name);
+    }
+    return false;
   }
 
   /**
@@ -285,7 +300,9 @@ export class SessionKeeper {
       computeUnitsToTokensMultiplier: facts.params.computeUnitsToTokensMultiplier,
       computeUnitCostGranularity: facts.params.computeUnitCostGranularity,
     });
-    const { relays, requests } = await servedBefore(operatorAddress, sessionId);
+    if (!this.#makeRoom()) return refused(REFUSALS.overloaded);
+    this.#opening++;
+    const { relays, requests } = await servedBefore(operatorAddress, sessionId).finally(() => this.#opening--);
     const seen = new SeenRequests(this.#options.maxSeenRequests);
     for (const name of requests) seen.add(name);
     const perSecond = this.#options.relaysPerSecond?.get(serviceId);
@@ -300,7 +317,6 @@ export class SessionKeeper {
       seen,
     };
     this.#sessions.set(`${operatorAddress} ${sessionId}`, session);
-    this.#makeRoom();
     return { ok: true, session };
   }
 }
