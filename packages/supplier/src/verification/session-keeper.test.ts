@@ -163,7 +163,7 @@ suite("the sessions that a supplier serves", () => {
     const store = {
       begin: async () => {
         begun++;
-        return { ok: true, relay: { append: async () => "mined", [Symbol.dispose]: () => {} } } as const;
+        return { ok: true, relay: { append: async () => "mined" as const, [Symbol.dispose]: () => {} } } as const;
       },
     };
     const handler = new RelayHandler(
