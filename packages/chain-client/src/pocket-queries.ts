@@ -157,13 +157,6 @@ export class PocketQueries {
     );
   }
 
-  /** A session that is cached, without asking; undefined when it is not. */
-  peekSession(applicationAddress: string, serviceId: string, heightBlocks: bigint): session.Session | undefined {
-    const params = this.peekSharedParamsAt(heightBlocks);
-    if (params === undefined) return undefined;
-    return this.#sessions.peek(`${applicationAddress} ${serviceId} ${sessionAt(params, heightBlocks).startHeight}`);
-  }
-
   /** Shared parameters in force at a height. One question a session: they change only at the start of the next. */
   async sharedParamsAt(heightBlocks: bigint, options?: ReadOptions): Promise<ChainAnswer<shared.Params>> {
     const known = this.peekSharedParamsAt(heightBlocks);

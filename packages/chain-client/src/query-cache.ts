@@ -80,12 +80,6 @@ export class QueryCache<T> {
     this.#flights = flights;
   }
 
-  /** What is cached, without asking; undefined when nothing good is. */
-  peek(key: string): T | undefined {
-    const answer = this.#entries.get(key)?.answer;
-    return answer?.ok === true ? answer.value : undefined;
-  }
-
   /** The cached answer, else the node's. */
   read(
     key: string,

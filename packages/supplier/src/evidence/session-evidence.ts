@@ -1,7 +1,7 @@
 import { readSync } from "node:fs";
 import { readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
-import { AppError, bytesEqual, bytesToHex, bytesToUtf8, type Log, silentLog, utf8ToBytes } from "@turnpike/base";
+import { AppError, bytesEqual, bytesToUtf8, type Log, silentLog, utf8ToBytes } from "@turnpike/base";
 import { encodeClosestProof, SumTrie } from "@turnpike/crypto";
 import { claimedUpokt, isRelayApplicable, relayHash } from "@turnpike/protocol";
 import { requestNameOf } from "../verification/seen-requests.ts";
@@ -443,9 +443,4 @@ async function headOfLog(folder: string): Promise<SessionHead | undefined> {
     if (!isAbsent(cause)) throw cause;
   }
   return head;
-}
-
-/** Hex digits of a root, for logs. */
-export function rootText({ rootHash }: SealedClaim): string {
-  return bytesToHex(rootHash);
 }

@@ -51,10 +51,6 @@ export class SessionBudget {
     return this.#used;
   }
 
-  get limitRelays(): bigint {
-    return this.#limit;
-  }
-
   /** Takes one relay of the budget; false when it is used up. */
   acquire(): boolean {
     if (this.#used >= this.#limit) return false;

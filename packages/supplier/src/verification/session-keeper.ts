@@ -37,8 +37,6 @@ export interface SessionKeeperModules {
 export interface ServedSession {
   readonly operatorAddress: string;
   readonly header: SessionHeader;
-  /** Compute units of one relay, at the session's start. */
-  readonly computeUnitsPerRelay: bigint;
   readonly params: shared.Params;
   /** Compressed keys that may sign. They grow when the application delegates to another gateway. */
   ringKeys: readonly Uint8Array[];
@@ -310,7 +308,6 @@ export class SessionKeeper {
       operatorAddress,
       rate: perSecond === undefined ? undefined : new RelayRate(perSecond, clock),
       header,
-      computeUnitsPerRelay: units.value,
       params: facts.params,
       ringKeys: ring.keys,
       budget: new SessionBudget(limitRelays, relays),
