@@ -7,7 +7,7 @@ import { crossCheck, wantedAnswers } from "./cross-check.ts";
 import { firstParam, untagFilterId } from "./filters.ts";
 import type { Job } from "./job.ts";
 import { askInParts, isForLogs } from "./log-ranges.ts";
-import { type RetryOptions, type RetryTools, requestWithRetries } from "./retrying-request.ts";
+import { OversizedAnswers, type RetryOptions, type RetryTools, requestWithRetries } from "./retrying-request.ts";
 import { mayHaveNews } from "./sending.ts";
 
 /** What {@link Answering} uses. */
@@ -122,10 +122,11 @@ export class Answering {
     const { flags, metrics, clock } = this.#modules;
     const wanted = wantedAnswers(job, flags.cross_validation);
     if (wanted <= 1) return this.request(job);
+    const oversized = new OversizedAnswers(this.#modules.retries.oversized);
     return crossCheck({ ...job, mayStream: false }, wanted, {
       metrics,
       operators: ({ context }) => context.fit(job),
-      request: (one, options) => this.request(one, options),
+      request: (one, options) => this.request(one, { ...options, oversized }),
       contradicted({ context, call }, operator) {
         context.memory.cache.dropOperator(operator);
         for (const target of context.all()) {

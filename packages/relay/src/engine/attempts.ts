@@ -76,6 +76,12 @@ export class Attempts {
     context.memory.latency.add(call.operation, nowMs, nowMs - startMs);
   }
 
+  /** An attempt brought more than we take, and another supplier answered the same call within the limit. */
+  oversized(target: Target, startMs: number): void {
+    const nowMs = this.#modules.clock.monotonicMs();
+    target.quality.failed(nowMs, "oversized", nowMs - startMs);
+  }
+
   /** Probes a supplier that no call may go to before; undefined when calls may. */
   async verify(target: Target, timeoutMs: number): Promise<FailedAttempt | "wrong_chain" | undefined> {
     if (target.isVerified) return undefined;

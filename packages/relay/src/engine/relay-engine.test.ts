@@ -245,9 +245,14 @@ test("an answer over the cap is cut off, said to be too large, and read no furth
     });
     await using other = await goodUpstream();
     await using relay = relayTo([big, other], {}, { maxAnswerBytes: 1_048_576 });
+    const scoreOf = (of: RelayEngine) =>
+      of.inspect("eth" as ServiceId)[0]?.suppliers.find(({ operator }) => operator === "op0")?.score ?? assert.fail();
+    const before = scoreOf(relay);
     assert.equal(show(await relay.send(request("eth", BALANCE))), `op1 passed ${GOOD}`);
+    assert.ok(scoreOf(relay) < before, `a score of ${scoreOf(relay)} after ${before}`);
     await using alone = relayTo([big], {}, { maxAnswerBytes: 1_048_576 });
     assert.equal(show(await alone.send(request("eth", BALANCE))), "ANSWER_TOO_LARGE after 1");
+    assert.ok(scoreOf(alone) >= before);
     assert.ok(written < 40_000_000, `${written} bytes were taken`);
   }
 });

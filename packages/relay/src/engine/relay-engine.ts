@@ -108,6 +108,7 @@ export class RelayEngine implements Relay, RelayControl {
         order: (job) => job.context.order(job),
         attempt: (...attempt) => this.#attempts.attempt(...attempt),
         lost: (target, job, startMs) => this.#attempts.lost(target, job, startMs),
+        oversized: (target, startMs) => this.#attempts.oversized(target, startMs),
         hedgeDelayMs: (job) => hedging.delayMs(job),
         takeHedge: () => hedging.take(),
       },

@@ -54,6 +54,7 @@ interface Asked {
 function scene() {
   const asked: Asked[] = [];
   const lost: string[] = [];
+  const oversized: string[] = [];
   const both = Promise.withResolvers<void>();
   const clock = virtualClock();
   const tools: RetryTools = {
@@ -70,10 +71,11 @@ function scene() {
       return promise;
     },
     lost: ({ operator }) => lost.push(operator),
+    oversized: ({ operator }) => oversized.push(operator),
     hedgeDelayMs: () => HEDGE_MS,
     takeHedge: () => true,
   };
-  return { asked, lost, both: both.promise, clock, tools };
+  return { asked, lost, oversized, both: both.promise, clock, tools };
 }
 
 const operatorOf = (outcome: Awaited<ReturnType<typeof requestWithRetries>>): string =>
@@ -90,6 +92,24 @@ test("who hangs has lost to the one who was asked later; the other way round nob
     assert.equal(operatorOf(await outcome), winner === 0 ? "a" : "b");
     assert.deepEqual(lost, winner === 1 ? ["a"] : []);
     assert.equal(asked[1 - winner]?.handle.isOver, true);
+  }
+});
+
+test("too large an answer is its supplier's fault only where another one answers within the limit", async () => {
+  const tooLarge: AttemptResult = { ok: false, blame: "supplier", reason: "too_large" };
+  const revert: AttemptResult = { ...(good("b") as UpstreamAnswer), isError: true };
+  for (const [second, code, held] of [
+    [good("b"), "b", ["a"]],
+    [tooLarge, "ANSWER_TOO_LARGE", []],
+    [revert, "b", []],
+  ] as const) {
+    const { asked, oversized, both, tools } = scene();
+    const outcome = requestWithRetries(job(), { ...tools, hedgeDelayMs: () => undefined });
+    asked[0]?.answer(tooLarge);
+    await both;
+    asked[1]?.answer(second);
+    assert.equal(operatorOf(await outcome), code);
+    assert.deepEqual(oversized, held);
   }
 });
 

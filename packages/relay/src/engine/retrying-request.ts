@@ -27,6 +27,8 @@ export interface RetryTools {
   ): Promise<AttemptResult | "wrong_chain">;
   /** An attempt was ended because another was quicker. */
   lost(target: Target, job: Job, startMs: number): void;
+  /** An attempt brought too large an answer, and another supplier's was not. */
+  oversized(target: Target, startMs: number): void;
   /** After how long another supplier is asked beside; undefined: not at all. */
   hedgeDelayMs(job: Job): number | undefined;
   /** Takes one of the hedges that load allows; false when there are none. */
@@ -43,6 +45,8 @@ export interface RetryOptions {
   readonly freshOnly?: boolean;
   /** What the client gets when no supplier has anything better. */
   readonly last?: UpstreamAnswer | undefined;
+  /** Shared by all requests for the job. */
+  readonly oversized?: OversizedAnswers;
 }
 
 interface Running {
@@ -50,6 +54,36 @@ interface Running {
   readonly handle: SendHandle;
   readonly startMs: number;
   readonly isHedge: boolean;
+}
+
+/**
+ * Attempts at one call that brought more than we take. Clients choose how large answers are and the limit is ours, so that
+ * only another supplier's answer to the same call shows that it was their suppliers' doing.
+ */
+export class OversizedAnswers {
+  readonly #report: RetryTools["oversized"];
+  #attempts: Pick<Running, "target" | "startMs">[] = [];
+  #isNeedless = false;
+
+  constructor(report: RetryTools["oversized"]) {
+    this.#report = report;
+  }
+
+  add(attempt: Pick<Running, "target" | "startMs">): void {
+    this.#attempts.push(attempt);
+    if (this.#isNeedless) this.#flush();
+  }
+
+  /** A supplier answered within the limit. */
+  answered(): void {
+    this.#isNeedless = true;
+    this.#flush();
+  }
+
+  #flush(): void {
+    for (const { target, startMs } of this.#attempts) this.#report(target, startMs);
+    this.#attempts = [];
+  }
 }
 
 const MIN_SHARE_MS = 250;
@@ -74,6 +108,7 @@ class RetryingRequest {
   readonly #asked: Set<string>;
   readonly #tally: Tally = { attempts: 0, failures: [] };
   readonly #running = new Set<Running>();
+  readonly #oversized: OversizedAnswers;
   #ordered: Target[] = [];
   #last: UpstreamAnswer | undefined;
   #mayGoRound: boolean;
@@ -95,6 +130,7 @@ class RetryingRequest {
     this.#reject = reject;
     this.#asked = options.asked ?? new Set();
     this.#last = options.last;
+    this.#oversized = options.oversized ?? new OversizedAnswers(tools.oversized);
     const { isOnce, context } = job;
     this.#mayGoRound =
       !isOnce && context.rules.maxAttempts > 1 && options.freshOnly !== true && this.#last === undefined;
@@ -194,6 +230,7 @@ class RetryingRequest {
       if (this.#running.size > 0) return;
     } else {
       this.#tally.failures.push(result);
+      if (result.reason === "too_large") this.#oversized.add(running);
       const { fallback } = result;
       if (fallback?.isError === false) this.#keepStale(fallback);
       else if (fallback !== undefined && !this.#hasBetterThan(result.reason)) this.#last = fallback;
@@ -225,6 +262,8 @@ class RetryingRequest {
 
   #win(running: Running, answer: UpstreamAnswer): void {
     this.#countHedge(running.isHedge ? "won" : "lost");
+    // An error is short whatever was asked.
+    if (!answer.isError) this.#oversized.answered();
     this.#over(answer, running.startMs);
   }
 

@@ -3,9 +3,9 @@ import type { Blame } from "../types.ts";
 
 /**
  * Why something is held against a supplier. `hedge_lost`: another was asked because this one took long, and was quicker;
- * `minority`: the other suppliers agree on another answer.
+ * `minority`: the other suppliers agree on another answer; `oversized`: its answer was too large, and another one's was not.
  */
-export type QualityReason = FailureReason | "hedge_lost" | "minority";
+export type QualityReason = FailureReason | "hedge_lost" | "minority" | "oversized";
 
 /**
  * How much a failure weighs: one stands for one failed call. A wrong answer weighs more than none, and none in time more
@@ -30,6 +30,8 @@ export const SEVERITY: Readonly<Record<QualityReason, number>> = {
   error: 1,
   behind: 1,
   hedge_lost: 0.25,
+  // Little: a supplier that leaves out half of a long list would otherwise push out those that answer all of it.
+  oversized: 0.25,
   rate_limited: 0.25,
   unsupported: 0,
   too_much: 0,

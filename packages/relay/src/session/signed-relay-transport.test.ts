@@ -300,6 +300,35 @@ suite("relays of sessions", () => {
     assert.equal(await scene.ask("a", "probe"), "overloaded");
   });
 
+  test("a large answer to a question of ours is its supplier's fault, whether it is signed or not", async () => {
+    await using a = await startSupplier("a");
+    await using scene = sceneOf([sessionOf("s1", "app", [a])]);
+    a.reply = (fields) => {
+      const payload = encodeHttpResponsePayload({ statusCode: 200, headers: [], body: Buffer.alloc(1_001, 0x20) });
+      return signedBy({ ...fields, payload, payloadHash: sha256(payload) }, "a");
+    };
+    assert.equal(await scene.ask("a", "probe"), "connection");
+    // Too large to be read, and so to be checked.
+    a.reply = () => Buffer.alloc(1_000_000);
+    assert.equal(await scene.ask("a", "probe"), "connection");
+    assert.equal(
+      await scene.ask("a"),
+      "too large",
+      "how large the answer to a client's question is depends on the client",
+    );
+    assert.deepEqual(scene.counted, ["probe too_large", "probe too_large", "client too_large"]);
+  });
+
+  test("a refusal is its supplier's fault also where it is too large to be read", async () => {
+    await using a = await startSupplier("a");
+    await using scene = sceneOf([sessionOf("s1", "app", [a])]);
+    for (const text of ["backend error", " ".repeat(1_000_000)]) {
+      a.reply = () => ({ status: 502, text });
+      assert.equal(await scene.ask("a"), "connection");
+    }
+    assert.deepEqual(scene.counted, ["client refused", "client refused"]);
+  });
+
   test("an answer that is larger than the request allows is cut off, and a page of a proxy is none", async () => {
     await using a = await startSupplier("a");
     await using scene = sceneOf([sessionOf("s1", "app", [a])]);

@@ -160,7 +160,11 @@ export class SignedRelayTransport implements SupplierTransport {
       },
     );
     if (!response.ok) return this.#ended(service, purpose, response.reason, response);
-    if (response.isTruncated) return this.#ended(service, purpose, "too_large", { ...response, status: 200 });
+    // A refusal stays one however long its text is: only what may be signed can be an answer that is too large.
+    if (response.isTruncated && response.status === 200) {
+      const answer = purpose === "probe" ? needlesslyLarge : response;
+      return this.#ended(service, purpose, "too_large", answer);
+    }
     const expected = { header: session.header, publicKey: supplier.publicKey };
     const answer =
       response.status === 200 ? await readSignedAnswer(response.body, expected, verify) : readRefusal(response.body);
@@ -176,6 +180,7 @@ export class SignedRelayTransport implements SupplierTransport {
       case "answer": {
         const { statusCode, body } = answer.response;
         const isTruncated = body.length > maxResponseBytes;
+        if (isTruncated && purpose === "probe") return this.#ended(service, purpose, "too_large", needlesslyLarge);
         return this.#ended(service, purpose, "answered", {
           ok: true,
           status: statusCode,
@@ -267,6 +272,11 @@ function hasEnded({ isEnded, request: { signal } }: Sending): boolean {
 
 const overLimit = failure("over_limit", "client", true);
 const overBudget = failure("overloaded", "client", true);
+/**
+ * Our own questions have small answers, so that a large one is its supplier's fault. How large the answer to a client's
+ * question is depends on the question, and the limit is ours: the engine compares it with what another supplier answers.
+ */
+const needlesslyLarge = failure("connection", "wire", false);
 const overloaded = (isUnsent: boolean): TransportFailure => failure("overloaded", "client", isUnsent);
 
 function sessionEndpointOf(handle: object): SessionEndpoint {
