@@ -101,7 +101,7 @@ export async function startNetwork(options: NetworkOptions): Promise<Network> {
     gateway: { port: 0, metrics: { port: 0 } },
     payment: { mode: "none" },
     limits: { perClient: FAR, perEndpoint: FAR },
-    protocol: { nodeUrl: rpcUrl, gatewayKeyFile, ...threadsOf(options.gatewayThreads) },
+    protocol: { nodeUrl: rpcUrl, gatewayKeyFile, allowPrivateSuppliers: true, ...threadsOf(options.gatewayThreads) },
   });
   const ready: unknown = JSON.parse(gateway.line);
   if (!isRecord(ready) || typeof ready.gateway !== "string") {

@@ -169,7 +169,10 @@ export async function startSessions(rpcUrl: string): Promise<GatewaySessions> {
     ),
   );
   const sessions = stack.use(
-    new SessionSuppliers({ ...relayEngineDefaults, extraRelaysPercent: 10 }, { ...modules, source, threads }),
+    new SessionSuppliers(
+      { ...relayEngineDefaults, extraRelaysPercent: 10, allowPrivateSuppliers: true },
+      { ...modules, source, threads },
+    ),
   );
   await source.start(AbortSignal.timeout(60_000));
   const owned = stack.move();

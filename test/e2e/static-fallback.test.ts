@@ -38,6 +38,7 @@ suite("a paid call, a session whose supplier cannot be reached, and a static sup
           nodeUrl: chain.rpcUrl,
           gatewayKeyFile: join(folder, "gateway.json"),
           staticFallback,
+          allowPrivateSuppliers: true,
           signingThreads: 0,
         },
       },

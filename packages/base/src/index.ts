@@ -89,4 +89,5 @@ export {
   startOf,
   writePidFile,
 } from "./processes.ts";
+export { isPublicAddress } from "./public-address.ts";
 export { noSpan, noTracer, type Span, type SpanAttributes, type Tracer } from "./tracing.ts";

@@ -49,6 +49,7 @@ test("base names its exports", () => {
       "isEngineLimit",
       "isLoopbackHost",
       "isLoopbackUrl",
+      "isPublicAddress",
       "isRecord",
       "joinBuses",
       "joinJsonArray",

@@ -24,6 +24,7 @@ export const RESTART_KEYS: readonly string[] = [
   "protocol.nodeUrl",
   "protocol.gatewayKeyFile",
   "protocol.applicationKeyFiles",
+  "protocol.allowPrivateSuppliers",
   "protocol.signingThreads",
   "redis",
   "relay.maxCacheBytes",

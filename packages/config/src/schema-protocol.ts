@@ -32,7 +32,16 @@ export const PROTOCOL = section(
       1_000,
       "Most relays for probes, comparisons and hedges, as a percentage of a service's relays for clients. Each is paid for by the application. A small number is free of this, so that an idle service is still probed.",
     ),
-    signingThreads: integer(1, 0, 64, "Threads that sign requests and check answers while several are under way; 0: the main thread does all."),
+    signingThreads: integer(
+      1,
+      0,
+      64,
+      "Threads that sign requests and check answers while several are under way; 0: the main thread does all.",
+    ),
+    allowPrivateSuppliers: flag(
+      false,
+      "True: suppliers of sessions may have private addresses. Anyone who stakes a supplier chooses its address: set it only on a chain of your own, or where no private address can be reached from this gateway.",
+    ),
   },
   "The relay protocol, as a gateway uses it: sessions of the chain instead of static suppliers.",
 );
@@ -144,7 +153,12 @@ export const SUPPLIER_SECTION = section(
       "Largest relay request, in bytes. A relay of a larger one could not be claimed: its proof fits into no transaction.",
     ),
     maxConcurrentRelays: integer(2_000, 1, 100_000, "Relays under way at once; more are refused with 503."),
-    signingThreads: integer(1, 0, 64, "Threads that check requests and sign answers while several are under way; 0: the main thread does all."),
+    signingThreads: integer(
+      1,
+      0,
+      64,
+      "Threads that check requests and sign answers while several are under way; 0: the main thread does all.",
+    ),
     skipUnprofitableClaims: flag(
       false,
       "True: a claim that is worth less than its fees is not made. A proof that is required always is.",

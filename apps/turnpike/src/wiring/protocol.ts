@@ -37,7 +37,7 @@ export async function openSessionSuppliers(
   modules: { readonly log: Log; readonly metrics: Metrics },
   stack: AsyncDisposableStack,
 ): Promise<SessionSuppliers | undefined> {
-  const { nodeUrl, signingThreads, extraRelaysPercent } = config.protocol;
+  const { nodeUrl, signingThreads, extraRelaysPercent, allowPrivateSuppliers } = config.protocol;
   if (nodeUrl === undefined) return undefined;
   const { log, metrics } = modules;
   const keys = protocolKeys(config);
@@ -53,8 +53,8 @@ export async function openSessionSuppliers(
   );
   const suppliers = stack.use(
     new SessionSuppliers(
-      { ...relayEngineDefaults, ...config.relay, extraRelaysPercent },
-      { source, threads, clock: systemClock, metrics },
+      { ...relayEngineDefaults, ...config.relay, extraRelaysPercent, allowPrivateSuppliers },
+      { source, threads, clock: systemClock, metrics, log },
     ),
   );
   await source.start(AbortSignal.timeout(FIRST_SESSIONS_MS));

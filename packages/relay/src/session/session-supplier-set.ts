@@ -1,4 +1,4 @@
-import { hostOf, type ServiceId } from "@turnpike/base";
+import { hostOf, type Log, type ServiceId, silentLog } from "@turnpike/base";
 import type { RpcType } from "@turnpike/protocol";
 import { type DropReason, type EmptyReason, type SupplierSet, whyEmpty } from "../suppliers/supplier-set.ts";
 import type { HttpBackend, HttpTransport } from "../transport/http-transport.ts";
@@ -18,6 +18,7 @@ export interface SessionSupplierSetModules {
   readonly http: Pick<HttpTransport, "backend" | "release">;
   /** Sends over a session: what the endpoints of the set name. */
   readonly transport: SupplierTransport;
+  readonly log?: Log;
 }
 
 /** A session, and one supplier of it. */
@@ -57,6 +58,8 @@ export class SessionSupplierSet implements SupplierSet, Disposable {
   readonly #listeners = new Set<() => void>();
   readonly #following: Disposable;
   #endpoints = new Map<string, SupplierEndpoint>();
+  /** URLs of the sessions of now that are not asked. */
+  #refused = new Set<string>();
   #list: readonly SupplierEndpoint[] = [];
   #turn = 0;
 
@@ -124,13 +127,26 @@ export class SessionSupplierSet implements SupplierSet, Disposable {
     const ids = new Set(sessions.map(({ header }) => header.sessionId));
     for (const key of this.#usedUp) if (!ids.has(key.slice(0, key.indexOf(" ")))) this.#usedUp.delete(key);
     const next = new Map<string, SupplierEndpoint>();
+    const refused = new Set<string>();
     for (const { header, suppliers } of sessions) {
       for (const { operatorAddress, urls } of suppliers) {
         if (this.#banned.has(operatorAddress) || this.#usedUp.has(usedUpKey(header.sessionId, operatorAddress)))
           continue;
-        for (const [rpcType, url] of urls) this.#add(next, operatorAddress, rpcType, url);
+        for (const [rpcType, url] of urls) {
+          if (!this.#add(next, operatorAddress, rpcType, url)) refused.add(`${operatorAddress} ${hostOf(url)}`);
+        }
       }
     }
+    const { log = silentLog } = this.#modules;
+    for (const one of refused) {
+      if (this.#refused.has(one)) continue;
+      const [operator, host] = one.split(" ");
+      log.warn(
+        { service: this.service, operator, host },
+        "the URL of a session supplier was refused: it has a private address, or is not one of HTTP or WebSocket",
+      );
+    }
+    this.#refused = refused;
     const before = this.#endpoints;
     this.#endpoints = next;
     this.#list = [...next.values()];
@@ -141,27 +157,29 @@ export class SessionSupplierSet implements SupplierSet, Disposable {
     if (isChanged) for (const listener of this.#listeners) listener();
   }
 
-  #add(next: Map<string, SupplierEndpoint>, operator: string, rpcType: RpcType, chainUrl: string): void {
+  /** False when the URL is not one to ask. */
+  #add(next: Map<string, SupplierEndpoint>, operator: string, rpcType: RpcType, chainUrl: string): boolean {
     // Clients are not spoken to over gRPC, so nothing of ours asks for it.
-    if (rpcType === "grpc") return;
+    if (rpcType === "grpc") return true;
     const isSocket = rpcType === "websocket";
     const url = isSocket ? chainUrl.replace(/^http/i, "ws") : chainUrl;
     const backendKey = `${operator} ${rpcType} ${url}`;
-    if (next.has(backendKey)) return;
+    if (next.has(backendKey)) return true;
     const known = this.#endpoints.get(backendKey);
     if (known !== undefined) {
       next.set(backendKey, known);
-      return;
+      return true;
     }
     const backend = this.#modules.http.backend(url);
-    if (backend === undefined) return;
+    if (backend === undefined) return false;
     if (backend.isSocket !== isSocket) {
       this.#modules.http.release(backend);
-      return;
+      return false;
     }
     const { transport } = this.#modules;
     const handle = new SessionEndpoint({ set: this, operatorAddress: operator, rpcType, backend });
     next.set(backendKey, { operator, rpcType, backendKey, label: hostOf(url), isPaid: true, transport, handle });
+    return true;
   }
 
   [Symbol.dispose](): void {

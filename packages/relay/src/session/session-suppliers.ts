@@ -1,4 +1,4 @@
-import type { Clock, Metrics, ServiceId } from "@turnpike/base";
+import { type Clock, type Log, type Metrics, type ServiceId, silentLog } from "@turnpike/base";
 import type { SigningThreads } from "@turnpike/crypto";
 import type { SupplierSet } from "../suppliers/supplier-set.ts";
 import { HttpTransport, type HttpTransportOptions } from "../transport/http-transport.ts";
@@ -8,7 +8,12 @@ import { SessionSupplierSet } from "./session-supplier-set.ts";
 import { SignedRelayTransport, type SignedRelayTransportOptions } from "./signed-relay-transport.ts";
 
 /** Options of {@link SessionSuppliers}. */
-export interface SessionSuppliersOptions extends HttpTransportOptions, SignedRelayTransportOptions {}
+export interface SessionSuppliersOptions
+  extends Omit<HttpTransportOptions, "isPublicOnly">,
+    SignedRelayTransportOptions {
+  /** True: suppliers at private addresses are asked too; false by default, as anyone who stakes one chooses its address. */
+  readonly allowPrivateSuppliers?: boolean;
+}
 
 /** What {@link SessionSuppliers} use. */
 export interface SessionSuppliersModules {
@@ -17,6 +22,7 @@ export interface SessionSuppliersModules {
   readonly threads: SigningThreads;
   readonly clock: Clock;
   readonly metrics: Metrics;
+  readonly log?: Log;
 }
 
 /** Rings that are kept ready; the oldest is made again when it is needed. */
@@ -34,7 +40,7 @@ export class SessionSuppliers implements AsyncDisposable {
   constructor(options: SessionSuppliersOptions, modules: SessionSuppliersModules) {
     const { source, threads } = modules;
     this.#modules = modules;
-    this.#http = new HttpTransport(options, modules);
+    this.#http = new HttpTransport({ ...options, isPublicOnly: options.allowPrivateSuppliers !== true }, modules);
     this.#signers = new SessionSigners({ maxSessions: MAX_SIGNED_SESSIONS }, modules);
     this.#transport = new SignedRelayTransport(options, {
       ...modules,
@@ -54,12 +60,12 @@ export class SessionSuppliers implements AsyncDisposable {
 
   /** The sets of services, those without an application included: they may get one at any time. */
   of(services: Iterable<ServiceId>): ReadonlyMap<ServiceId, SupplierSet> {
-    const { source } = this.#modules;
+    const { source, log = silentLog } = this.#modules;
     const found = new Map<ServiceId, SupplierSet>();
     for (const service of services) {
       let set = this.#sets.get(service);
       if (set === undefined) {
-        set = new SessionSupplierSet({ service }, { source, http: this.#http, transport: this.#transport });
+        set = new SessionSupplierSet({ service }, { source, http: this.#http, transport: this.#transport, log });
         this.#sets.set(service, set);
       }
       found.set(service, set);

@@ -46,6 +46,7 @@ export async function openSignedSocket(
         "Pocket-Supplier-Address": to.operatorAddress,
       },
       isRaw: true,
+      lookup: to.backend.lookup,
     },
     { ...request, maxMessageBytes: request.maxMessageBytes + ENVELOPE_BYTES },
   );

@@ -1,3 +1,4 @@
+import type { LookupFunction } from "node:net";
 import { WebSocket } from "ws";
 import type { SocketHandlers, SocketRequest, TransportFailure, TransportSocket } from "./transport.ts";
 
@@ -10,11 +11,13 @@ export interface OpenSocketOptions {
   readonly headers: Readonly<Record<string, string>>;
   /** True: text messages may hold any bytes. */
   readonly isRaw?: boolean;
+  /** Resolves the host; by default as the system does. */
+  readonly lookup?: LookupFunction | undefined;
 }
 
 /** Opens a WebSocket by its URL. Never rejects. */
 export function openWebSocket(
-  { url, headers, isRaw = false }: OpenSocketOptions,
+  { url, headers, isRaw = false, lookup }: OpenSocketOptions,
   { timeoutMs, maxMessageBytes, signal }: SocketRequest,
 ): Promise<TransportSocket | TransportFailure> {
   const { promise, resolve } = Promise.withResolvers<TransportSocket | TransportFailure>();
@@ -25,6 +28,7 @@ export function openWebSocket(
     perMessageDeflate: false,
     skipUTF8Validation: isRaw,
     headers: { "user-agent": "turnpike", ...headers },
+    ...(lookup === undefined ? {} : { lookup }),
   });
   const end = (result: TransportSocket | TransportFailure): void => {
     signal?.removeEventListener("abort", onAbort);

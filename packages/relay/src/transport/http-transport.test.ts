@@ -1,8 +1,11 @@
 import assert from "node:assert/strict";
+import { once } from "node:events";
+import { type AddressInfo, createServer, isIP } from "node:net";
 import { test } from "node:test";
 import { noMetrics } from "@turnpike/base";
 import { startUpstream, virtualClock } from "@turnpike/testkit";
 import { HttpTransport } from "./http-transport.ts";
+import type { Resolve } from "./public-lookup.ts";
 import type { UpstreamRequest } from "./transport.ts";
 
 const OPTIONS = { connectTimeoutMs: 60_000, maxConnectionsPerOrigin: 2, maxInFlightBytes: 1_000 };
@@ -85,4 +88,38 @@ test("connections stay while one back-end uses their origin; then nothing is sen
   const late = await transport.send({ handle: second }, GET);
   assert.deepEqual(late, { ok: false, blame: "wire", reason: "connection", isUnsent: true });
   assert.equal(upstream.calls.length, 1);
+});
+
+test("a name that has a private address is not reached where only public ones are, over HTTP and WebSocket alike", async () => {
+  let connections = 0;
+  const server = createServer((socket) => {
+    connections++;
+    socket.destroy();
+  }).listen(0, "127.0.0.1");
+  await once(server, "listening");
+  const { port } = server.address() as AddressInfo;
+  const at = (address: string) => ({ address, family: isIP(address) });
+  try {
+    for (const found of [[at("127.0.0.1")], [at("127.0.0.1"), at("93.184.215.14")], [at("::1")], []]) {
+      const asked: string[] = [];
+      const resolve: Resolve = async (hostname) => {
+        asked.push(hostname);
+        return found;
+      };
+      await using transport = new HttpTransport(
+        { ...OPTIONS, isPublicOnly: true },
+        { clock: virtualClock(), metrics: noMetrics, resolve },
+      );
+      const [http, ws] = ["http", "ws"].map((scheme) => transport.backend(`${scheme}://supplier.example:${port}/`));
+      assert.ok(http !== undefined && ws !== undefined);
+      const unreached = { ok: false, blame: "wire", reason: "connection", isUnsent: true };
+      assert.deepEqual(await transport.send({ handle: http }, GET), unreached);
+      const request = { purpose: "client", timeoutMs: 60_000, maxMessageBytes: 100, signal: undefined } as const;
+      assert.deepEqual(await transport.openSocket({ handle: ws }, request), unreached);
+      assert.deepEqual(asked, ["supplier.example", "supplier.example"]);
+    }
+    assert.equal(connections, 0);
+  } finally {
+    server.close();
+  }
 });

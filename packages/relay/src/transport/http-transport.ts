@@ -1,10 +1,12 @@
 import { createHash } from "node:crypto";
-import { AppError, type Clock, Deadlines, hostOf, type Metrics } from "@turnpike/base";
+import { isIP, type LookupFunction } from "node:net";
+import { AppError, type Clock, Deadlines, hostOf, isPublicAddress, type Metrics } from "@turnpike/base";
 import { Pool } from "undici";
 import { StreamSlots } from "./answer-pipe.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { exchange } from "./http-exchange.ts";
 import { openWebSocket } from "./http-socket.ts";
+import { publicLookup, type Resolve } from "./public-lookup.ts";
 import type {
   SocketRequest,
   SupplierEndpoint,
@@ -22,12 +24,16 @@ export interface HttpTransportOptions {
   readonly maxConnectionsPerOrigin: number;
   /** Bytes of answers that are held while they are received, over all calls; more are OVERLOADED. */
   readonly maxInFlightBytes: number;
+  /** True: private addresses are not reached, for URLs that others chose; false by default. */
+  readonly isPublicOnly?: boolean;
 }
 
 /** What {@link HttpTransport} uses. */
 export interface HttpTransportModules {
   readonly clock: Clock;
   readonly metrics: Metrics;
+  /** Resolves names where only public addresses are reached; the system's by default. */
+  readonly resolve?: Resolve;
 }
 
 /** The connections to one origin. */
@@ -57,13 +63,20 @@ export class HttpBackend {
   readonly headers: Readonly<Record<string, string>>;
   /** Undefined for a `ws` URL. */
   readonly origin: HttpOrigin | undefined;
+  /** Resolves its host; undefined: as the system does. */
+  readonly lookup: LookupFunction | undefined;
   readonly getHeaders: Readonly<Record<string, string>>;
   readonly postHeaders: Readonly<Record<string, string>>;
   readonly #url: URL;
   /** Keeps the spelling of the given URL, with or without a slash at its end. */
   readonly #root: string;
 
-  constructor(url: string, headers: Readonly<Record<string, string>>, origin: HttpOrigin | undefined) {
+  constructor(
+    url: string,
+    headers: Readonly<Record<string, string>>,
+    { origin, lookup }: Pick<HttpBackend, "origin" | "lookup">,
+  ) {
+    this.lookup = lookup;
     this.url = url;
     this.headers = headers;
     this.origin = origin;
@@ -105,21 +118,31 @@ export class HttpTransport implements SupplierTransport, AsyncDisposable {
   readonly #options: HttpTransportOptions;
   readonly #origins = new Map<string, HttpOrigin>();
   readonly #modules: { readonly budget: ByteBudget; readonly deadlines: Deadlines };
+  readonly #lookup: LookupFunction | undefined;
 
-  constructor(options: HttpTransportOptions, { clock, metrics }: HttpTransportModules) {
+  constructor(options: HttpTransportOptions, { clock, metrics, resolve }: HttpTransportModules) {
     this.#options = options;
+    this.#lookup = options.isPublicOnly === true ? publicLookup(resolve) : undefined;
     this.#modules = {
       budget: new ByteBudget({ maxBytes: options.maxInFlightBytes }, { metrics }),
       deadlines: new Deadlines({ stepMs: DEADLINE_STEP_MS }, { clock }),
     };
   }
 
-  /** The back-end of a URL, until it is released; undefined when that is no http, https, ws or wss URL. */
+  /**
+   * The back-end of a URL, until it is released; undefined when that is no http, https, ws or wss URL, or has a private
+   * address and only public ones are reached.
+   */
   backend(url: string, headers: Readonly<Record<string, string>> = {}): HttpBackend | undefined {
     if (!URL.canParse(url)) return undefined;
-    const { protocol, origin } = new URL(url);
-    if (/^wss?:$/.test(protocol)) return new HttpBackend(url, headers, undefined);
-    return /^https?:$/.test(protocol) ? new HttpBackend(url, headers, this.#originOf(origin)) : undefined;
+    const { protocol, origin, hostname } = new URL(url);
+    const lookup = this.#lookup;
+    // A connection to an address looks nothing up.
+    const host = hostname.replace(/^\[|\]$/g, "");
+    if (lookup !== undefined && isIP(host) !== 0 && !isPublicAddress(host)) return undefined;
+    if (/^wss?:$/.test(protocol)) return new HttpBackend(url, headers, { origin: undefined, lookup });
+    if (!/^https?:$/.test(protocol)) return undefined;
+    return new HttpBackend(url, headers, { origin: this.#originOf(origin), lookup });
   }
 
   #originOf(name: string): HttpOrigin {
@@ -132,7 +155,11 @@ export class HttpTransport implements SupplierTransport, AsyncDisposable {
     const made: HttpOrigin = {
       name,
       users: 1,
-      pool: new Pool(name, { connections, pipelining: 1, connect: { timeout: connectTimeoutMs } }),
+      pool: new Pool(name, {
+        connections,
+        pipelining: 1,
+        connect: { timeout: connectTimeoutMs, ...(this.#lookup === undefined ? {} : { lookup: this.#lookup }) },
+      }),
       streams: new StreamSlots(Math.max(1, Math.floor(connections * STREAM_SHARE))),
     };
     this.#origins.set(name, made);
@@ -165,8 +192,7 @@ export class HttpTransport implements SupplierTransport, AsyncDisposable {
     endpoint: Pick<SupplierEndpoint, "handle">,
     request: SocketRequest,
   ): Promise<TransportSocket | TransportFailure> {
-    const { url, headers } = backendOf(endpoint);
-    return openWebSocket({ url, headers }, request);
+    return openWebSocket(backendOf(endpoint), request);
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -1,8 +1,7 @@
 import { lookup } from "node:dns/promises";
 import { isIP, type LookupFunction } from "node:net";
-import { AppError } from "@turnpike/base";
+import { AppError, isPublicAddress } from "@turnpike/base";
 import { Agent, buildConnector } from "undici";
-import { isPublicAddress } from "./addresses.ts";
 import { bareHost, mayBePrivate, type PrivateRule } from "./targets.ts";
 import type { Resolve } from "./types.ts";
 

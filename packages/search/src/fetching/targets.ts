@@ -1,5 +1,5 @@
 import { isIP } from "node:net";
-import { isPublicAddress } from "./addresses.ts";
+import { isPublicAddress } from "@turnpike/base";
 import type { FetchFault } from "./types.ts";
 
 /** Longest URL that is fetched, in characters. */

@@ -1,0 +1,27 @@
+import { lookup } from "node:dns/promises";
+import type { LookupFunction } from "node:net";
+import { AppError, isPublicAddress } from "@turnpike/base";
+
+/** All addresses of a name. */
+export type Resolve = (hostname: string) => Promise<readonly { readonly address: string; readonly family: number }[]>;
+
+const systemResolve: Resolve = (hostname) => lookup(hostname, { all: true });
+
+/**
+ * A lookup for connections that may reach public addresses only. The connection uses exactly what is checked here, so that
+ * a name cannot be bound to another address between the check and the use. One private address refuses the name.
+ */
+export function publicLookup(resolve: Resolve = systemResolve): LookupFunction {
+  return (hostname, options, callback) => {
+    resolve(hostname).then(
+      (found) => {
+        const [first] = found;
+        if (first === undefined || !found.every(({ address }) => isPublicAddress(address))) {
+          callback(new AppError("SUPPLIERS_UNREACHABLE", { message: `${hostname} has no public address.` }), "");
+        } else if (options.all === true) callback(null, [...found]);
+        else callback(null, first.address, first.family);
+      },
+      (cause: unknown) => callback(new AppError("SUPPLIERS_UNREACHABLE", { cause }), ""),
+    );
+  };
+}
