@@ -122,7 +122,7 @@ export class Answering {
     const { flags, metrics, clock } = this.#modules;
     const wanted = wantedAnswers(job, flags.cross_validation);
     if (wanted <= 1) return this.request(job);
-    const oversized = new OversizedAnswers(this.#modules.retries.oversized);
+    const oversized = new OversizedAnswers(this.#modules.retries);
     return crossCheck({ ...job, mayStream: false }, wanted, {
       metrics,
       operators: ({ context }) => context.fit(job),

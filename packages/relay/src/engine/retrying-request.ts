@@ -61,12 +61,12 @@ interface Running {
  * only another supplier's answer to the same call shows that it was their suppliers' doing.
  */
 export class OversizedAnswers {
-  readonly #report: RetryTools["oversized"];
+  readonly #tools: Pick<RetryTools, "oversized">;
   #attempts: Pick<Running, "target" | "startMs">[] = [];
   #isNeedless = false;
 
-  constructor(report: RetryTools["oversized"]) {
-    this.#report = report;
+  constructor(tools: Pick<RetryTools, "oversized">) {
+    this.#tools = tools;
   }
 
   add(attempt: Pick<Running, "target" | "startMs">): void {
@@ -81,7 +81,7 @@ export class OversizedAnswers {
   }
 
   #flush(): void {
-    for (const { target, startMs } of this.#attempts) this.#report(target, startMs);
+    for (const { target, startMs } of this.#attempts) this.#tools.oversized(target, startMs);
     this.#attempts = [];
   }
 }
@@ -130,7 +130,7 @@ class RetryingRequest {
     this.#reject = reject;
     this.#asked = options.asked ?? new Set();
     this.#last = options.last;
-    this.#oversized = options.oversized ?? new OversizedAnswers(tools.oversized);
+    this.#oversized = options.oversized ?? new OversizedAnswers(tools);
     const { isOnce, context } = job;
     this.#mayGoRound =
       !isOnce && context.rules.maxAttempts > 1 && options.freshOnly !== true && this.#last === undefined;

@@ -12,16 +12,16 @@ const systemResolve: Resolve = (hostname) => lookup(hostname, { all: true });
  * a name cannot be bound to another address between the check and the use. One private address refuses the name.
  */
 export function publicLookup(resolve: Resolve = systemResolve): LookupFunction {
-  return (hostname, options, callback) => {
+  return (hostname, options, answer) => {
     resolve(hostname).then(
       (found) => {
         const [first] = found;
         if (first === undefined || !found.every(({ address }) => isPublicAddress(address))) {
-          callback(new AppError("SUPPLIERS_UNREACHABLE", { message: `${hostname} has no public address.` }), "");
-        } else if (options.all === true) callback(null, [...found]);
-        else callback(null, first.address, first.family);
+          answer(new AppError("SUPPLIERS_UNREACHABLE", { message: `${hostname} has no public address.` }), "");
+        } else if (options.all === true) answer(null, [...found]);
+        else answer(null, first.address, first.family);
       },
-      (cause: unknown) => callback(new AppError("SUPPLIERS_UNREACHABLE", { cause }), ""),
+      (cause: unknown) => answer(new AppError("SUPPLIERS_UNREACHABLE", { cause }), ""),
     );
   };
 }
