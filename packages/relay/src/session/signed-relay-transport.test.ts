@@ -283,6 +283,14 @@ suite("relays of sessions", () => {
     assert.deepEqual(scene.counted, ["client session_over", "client answered"]);
   });
 
+  test("a supplier that goes on saying that a session is over which is not has failed the call", async () => {
+    await using a = await startSupplier("a");
+    await using scene = sceneOf([sessionOf("s1", "app", [a])]);
+    a.reply = () => ({ status: 403, text: "session expired, session end height: 20, current height: 22" });
+    assert.equal(await scene.ask("a"), "connection");
+    assert.equal(a.asked.length, 8);
+  });
+
   test("probes, hedges and comparisons are bounded, and calls of clients are not", async () => {
     await using a = await startSupplier("a");
     const clock = virtualClock();
