@@ -20,7 +20,7 @@ export interface CatalogueOptions {
 }
 
 /** Words that follow `/relay/` and are no service: `/relay/key/{key}/{id}` carries the key of an application. */
-const RESERVED_IDS: ReadonlySet<string> = new Set(["key"]);
+export const RESERVED_IDS: ReadonlySet<string> = new Set(["key"]);
 
 /** Names that change state: no route may offer them, whatever an operator writes. */
 const WRITES = [
@@ -60,10 +60,13 @@ function assertFits(schema: Readonly<Record<string, unknown>>, value: unknown, p
   );
 }
 
-/** On a chain there are more writes than a list can name: what is not known as a read needs the operator's word. */
+/**
+ * On a chain, or where nothing is known, there are more writes than a list can name: what is not known as a read needs the
+ * operator's declaration.
+ */
 function needsWord(operation: Operation, families: readonly FamilyId[]): boolean {
   const isChain = families.some((family) => family !== "http" && family !== "search");
-  return isChain && operation.read !== true && !isKnownRead(operation.name, families);
+  return (isChain || families.length === 0) && operation.read !== true && !isKnownRead(operation.name, families);
 }
 
 function assertOperations(operations: readonly Operation[], families: readonly FamilyId[], path: string): void {

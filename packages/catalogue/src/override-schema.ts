@@ -67,7 +67,7 @@ const members = {
   free: { type: "boolean" },
   maxBodyBytes: { type: "integer", minimum: 1, maximum: 16_777_216 },
   iconUrl: { type: "string", pattern: "^https?://[^ ]{1,2000}$" },
-  families: { type: "array", minItems: 1, maxItems: 4, uniqueItems: true, items: { type: "string", enum: FAMILIES } },
+  families: { type: "array", maxItems: 4, uniqueItems: true, items: { type: "string", enum: FAMILIES } },
   operations,
 };
 

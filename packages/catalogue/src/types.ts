@@ -63,6 +63,7 @@ export interface Service {
   readonly operationId: string;
   /** USD, six places. */
   readonly price: string;
+  /** Empty: none is known. Then calls are checked for their form only, and sent once. */
   readonly families: readonly FamilyId[];
   /** EVM: decimal chain id. Undefined where there is none. */
   readonly evmChainId: number | undefined;

@@ -48,7 +48,11 @@ const FAMILIES = Type.Array(
     ["evm", "cosmos", "solana", "near", "sui", "radix", "tron", "bitcoin", "beacon", "search", "http"],
     "How it is spoken to.",
   ),
-  { minItems: 1, maxItems: 4, description: "How it is spoken to. No default." },
+  {
+    maxItems: 4,
+    description:
+      "How it is spoken to. Empty: nothing is known, so that answers are checked for their form only, nothing is kept or asked twice, and each operation needs `read: true`. No default.",
+  },
 );
 
 /** Keys that may be left out: of a service that exists, its value stays; a new one has the usual value. */

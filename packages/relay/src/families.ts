@@ -12,6 +12,7 @@ import { search } from "./families/search.ts";
 import { solana } from "./families/solana.ts";
 import { sui } from "./families/sui.ts";
 import { tron } from "./families/tron.ts";
+import { unknown } from "./families/unknown.ts";
 import { parsePath } from "./paths.ts";
 import { matchPath } from "./templates.ts";
 
@@ -31,16 +32,16 @@ const FAMILIES: Readonly<Record<FamilyId, Family>> = {
 
 /**
  * The family of a service, or of one way of speaking to it: on a network that is both, JSON-RPC is EVM and everything
- * else Cosmos-style.
+ * else Cosmos-style. A service without one is known by its form only.
  */
 export function familyOf(service: Service, rpcType?: RpcType): Family {
-  const [first = "http"] = service.families;
+  const [first] = service.families;
   if (service.families.length > 1 && rpcType !== undefined) {
     const isEvm = rpcType === "json_rpc" || rpcType === "websocket";
     const wanted = service.families.find((id) => (id === "evm") === isEvm);
     if (wanted !== undefined) return FAMILIES[wanted];
   }
-  return FAMILIES[first];
+  return first === undefined ? unknown : FAMILIES[first];
 }
 
 /** Makes the complete back-end call of a paid request, or says why it is refused; nothing is claimed before. */

@@ -74,6 +74,12 @@ function held(): { readonly one: Asked; readonly release: () => void } {
 }
 
 suite("which methods a supplier has", () => {
+  test("a service without a family is not asked: an unknown method with unknown parameters may do anything", async () => {
+    const one = { ...supplier(() => NO_METHOD), service: { ...service, families: [] } };
+    await survey(one).run();
+    assert.deepEqual(one.asked, []);
+  });
+
   test("each declared method is asked for once, but what makes a filter; what is missing is asked for again", async () => {
     const one = supplier((method) => (method === "eth_capabilities" ? NO_METHOD : STATED));
     const { clock, run } = survey(one);

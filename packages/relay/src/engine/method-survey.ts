@@ -109,7 +109,7 @@ export class MethodSurvey {
 
 /** A filter that is made would have to be removed. */
 function questionsFor({ service, rpcType }: SurveyedSupplier): readonly string[] {
-  if (rpcType !== "json_rpc") return [];
+  if (rpcType !== "json_rpc" || service.families.length === 0) return [];
   const operations = [...service.operations.values()];
   return operations.filter((one) => one.rpcType === "json_rpc" && one.filter !== "create").map(({ name }) => name);
 }

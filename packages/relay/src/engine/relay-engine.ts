@@ -305,7 +305,7 @@ export class RelayEngine implements Relay, RelayControl {
       filter: filterRole(call, operation, traits),
       client,
       isFree: isFree(request),
-      isOnce: isSentOnce(call, operation, traits),
+      isOnce: isSentOnce(context.service, call, operation, traits),
       mayStream: isFree(request) && request.mayStream === true,
       deadlineMs: request.deadlineMs,
       signal,

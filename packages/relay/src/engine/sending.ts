@@ -1,4 +1,4 @@
-import type { Operation } from "@turnpike/catalogue";
+import type { Operation, Service } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
 import { isEmptyResult } from "../cache/policy.ts";
 import type { MethodTraits } from "../families/method-traits.ts";
@@ -7,14 +7,16 @@ import type { Job } from "./job.ts";
 
 /**
  * True for what is no read by its family's table: writes, filter calls, and unknown methods. What the catalogue
- * declares is a read where the table does not say otherwise, and always by an operator's word.
+ * declares is a read where the table does not say otherwise, and always by an operator's declaration. Of a service without a
+ * family nothing is asked twice, not even what an operator declares: no answer of it can be told from another.
  */
 export function isSentOnce(
+  service: Service,
   call: BackendCall,
   operation: Operation | undefined,
   traits: MethodTraits | undefined,
 ): boolean {
-  if (operation?.filter !== undefined) return true;
+  if (service.families.length === 0 || operation?.filter !== undefined) return true;
   if (operation?.read === true) return false;
   if (traits !== undefined) return traits.kind !== "read";
   return operation === undefined && call.isRead !== true;

@@ -118,7 +118,7 @@ export interface Probe {
 
 /** How one family of services is spoken to. */
 export interface Family {
-  readonly id: FamilyId;
+  readonly id: FamilyId | "unknown";
   /** Makes the complete call of a paid request, or refuses it. */
   parse(service: Service, input: CallInput): ParsedCall;
   /** Judges the `error` of a JSON-RPC answer. */

@@ -55,13 +55,14 @@ const COMET =
 function rpcTypeOf(service: Service, method: string, operation: Operation | undefined): RpcType | undefined {
   if (operation !== undefined) return operation.rpcType;
   const { families } = service;
+  if (families.length === 0) return "json_rpc";
   if (families.includes("cosmos") && (families.length === 1 || COMET.test(method))) return "comet_bft";
   return families.some((family) => RPC_FAMILIES.has(family)) ? "json_rpc" : undefined;
 }
 
 /** The call, and that it only reads, where the catalogue does not say so and the family knows. */
 function withKind(service: Service, call: BackendCall, declared: Operation | undefined): BackendCall {
-  if (declared !== undefined) return call;
+  if (declared !== undefined || service.families.length === 0) return call;
   const family = familyOf(service, call.rpcType);
   const reads = family.traits === undefined ? call.verb === "GET" : family.traits(call)?.kind === "read";
   return reads ? { ...call, isRead: true } : call;
@@ -114,9 +115,9 @@ function bodyOf(rpc: FreeRpc, sent: ReturnType<typeof sentId> | undefined, rpcTy
   return Buffer.from(`{"jsonrpc":"2.0",${idPart}"method":${JSON.stringify(rpc.method)}${paramsPart}}`);
 }
 
-/** True for a service that has a family with paths. */
+/** True for a service that has a family with paths, or none at all. */
 export function takesPaths(service: Service): boolean {
-  return service.families.some((family) => PATH_FAMILIES.has(family));
+  return service.families.length === 0 || service.families.some((family) => PATH_FAMILIES.has(family));
 }
 
 /** Makes the call of a path on the free relay: REST or CometBFT's GET routes, with its query, as it came. */
@@ -129,7 +130,8 @@ export function parseFreePath(service: Service, input: FreePath): ParsedCall {
   const isOpen = takesPaths(service) && (operation !== undefined || !isDenied(service, `/${segments.join("/")}`));
   if (!isOpen) return { ok: false, code: "NOT_FOUND" };
   const isComet = verb === "GET" && service.families.includes("cosmos") && segments.length === 1;
-  const isDeclaredOnly = service.families.every((family) => family === "http" || family === "search");
+  const hasFamily = service.families.length > 0;
+  const isDeclaredOnly = hasFamily && service.families.every((family) => family === "http" || family === "search");
   if (operation === undefined && isDeclaredOnly) return { ok: false, code: "NOT_FOUND" };
   const rpcType = operation?.rpcType ?? (isComet ? "comet_bft" : "rest");
   const headers = passedHeaders(service, input);

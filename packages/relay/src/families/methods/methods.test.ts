@@ -361,6 +361,7 @@ test("every declared operation of a chain is in its family's table, and is no wr
           ? rpcProbeCall(name, [], rpcType)
           : httpProbeCall(verb === "GET" ? "GET" : "POST", template.replaceAll(/\{[^}]+\}/g, "7"), rpcType);
       const family = familyOf(service, rpcType);
+      assert.ok(family.id !== "unknown");
       const traits = family.traits?.(call);
       const listed = LISTED_METHODS[family.id === "tron" && template === undefined ? "evm" : family.id] ?? [];
       const table = rpcType === "rest" ? PATH_TABLES[family.id] : undefined;
