@@ -30,7 +30,13 @@ export { llmsFullText, llmsText } from "./documents/llms.ts";
 export { openApiDocument } from "./documents/openapi.ts";
 export { type BazaarExtension, type PaymentRequiredTerms, paymentRequired } from "./documents/payment-required.ts";
 export { serviceDefinitionSchema, serviceOverrideSchema } from "./override-schema.ts";
-export { type RegisteredOptions, type RegisteredService, withRegistered } from "./registered.ts";
+export {
+  isBuiltin,
+  isRegistrable,
+  type RegisteredOptions,
+  type RegisteredService,
+  withRegistered,
+} from "./registered.ts";
 export {
   MAX_SEARCH_BODY_BYTES,
   MAX_SEARCH_RESULTS,

@@ -28,7 +28,8 @@ test("what the catalogue or the operator says is not replaced, also where it say
 
 test("ids that are no host label or are reserved are left out", () => {
   const base = createCatalogue({});
-  const ids = ["My-Api", "my_api", "-a", "a.b", "a/b", "", "key", "x".repeat(64)];
+  const ids = ["My-Api", "my_api", "-a", "a-", "a.b", "a/b", "", "key", "x".repeat(64), "a\r\nx-y: 1", "a\n", "ａ"];
+  ids.push("xn--80ak6aa92e", "constructor", "__proto__", "www", "wpad", "autodiscover", "admin", "unknown", "*");
   const registered = ids.map((id) => ({ id, ownerAddress: "pokt1x" }));
   assert.equal(withRegistered(base, registered).services.size, base.services.size);
 });

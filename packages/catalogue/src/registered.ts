@@ -12,12 +12,89 @@ export interface RegisteredService {
 
 /** Options of {@link withRegistered}. */
 export interface RegisteredOptions {
-  /** Ids that the operator's configuration defines. */
+  /** Ids that the operator's configuration defines, in whatever state. */
   readonly own?: ReadonlySet<string>;
 }
 
 const ID = new RegExp(SERVICE_ID_PATTERN);
+/** Internationalised labels, which look like another name in an address bar. */
+const ENCODED_LABEL = /^..--/;
 const BUILTIN_IDS: ReadonlySet<string> = new Set(BUILTIN_SERVICES.map(({ id }) => id));
+
+/**
+ * Host names that programs ask for by themselves or that people trust, below `gateway.relayDomain`; and the one name that
+ * every JavaScript object has.
+ */
+const RESERVED_HOSTS: ReadonlySet<string> = new Set([
+  "account",
+  "accounts",
+  "acme-challenge",
+  "admin",
+  "api",
+  "app",
+  "auth",
+  "autoconfig",
+  "autodiscover",
+  "billing",
+  "broadcasthost",
+  "cdn",
+  "constructor",
+  "console",
+  "dashboard",
+  "dns",
+  "docs",
+  "ftp",
+  "gateway",
+  "help",
+  "imap",
+  "isatap",
+  "localhost",
+  "login",
+  "mail",
+  "metrics",
+  "mta-sts",
+  "ns",
+  "ns1",
+  "ns2",
+  "oauth",
+  "openpgpkey",
+  "pay",
+  "payment",
+  "pop",
+  "pop3",
+  "portal",
+  "root",
+  "secure",
+  "security",
+  "smtp",
+  "sso",
+  "static",
+  "status",
+  "support",
+  "unknown",
+  "wpad",
+  "www",
+]);
+
+/**
+ * True for an id that may be served because the chain has it: it becomes a host label, a path and a metric's label, so that
+ * it is checked for all of them. Ids of the catalogue and of the operator are theirs, also when they are switched off.
+ */
+export function isRegistrable(id: string, { own }: RegisteredOptions = {}): boolean {
+  return (
+    ID.test(id) &&
+    !ENCODED_LABEL.test(id) &&
+    !RESERVED_IDS.has(id) &&
+    !RESERVED_HOSTS.has(id) &&
+    !BUILTIN_IDS.has(id) &&
+    own?.has(id) !== true
+  );
+}
+
+/** True for an id of the built-in catalogue, also when an operator has switched it off. */
+export function isBuiltin(id: string): boolean {
+  return BUILTIN_IDS.has(id);
+}
 
 function serviceOf(id: string): Service {
   return Object.freeze({
@@ -36,6 +113,7 @@ function serviceOf(id: string): Service {
     syncAllowanceBlocks: undefined,
     paid: false,
     free: true,
+    isUnlisted: true,
     operations: new Map(),
     maxBodyBytes: DEFAULT_MAX_BODY_BYTES,
   } satisfies Service);
@@ -48,12 +126,11 @@ function serviceOf(id: string): Service {
 export function withRegistered(
   catalogue: Catalogue,
   registered: readonly RegisteredService[],
-  { own = new Set() }: RegisteredOptions = {},
+  options: RegisteredOptions = {},
 ): Catalogue {
   const services = new Map(catalogue.services);
   for (const { id } of registered) {
-    if (!ID.test(id) || RESERVED_IDS.has(id) || BUILTIN_IDS.has(id) || own.has(id)) continue;
-    services.set(id as ServiceId, serviceOf(id));
+    if (isRegistrable(id, options) && !services.has(id as ServiceId)) services.set(id as ServiceId, serviceOf(id));
   }
   return { services, get: (id) => services.get(id as ServiceId) };
 }

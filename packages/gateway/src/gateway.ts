@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError, type ClientIpOf, createClientIp, createHostCheck, Deadlines, noTracer } from "@turnpike/base";
+import type { Catalogue, Service } from "@turnpike/catalogue";
 import { createUnpaidLimit } from "@turnpike/payment";
 import type { FreeDoor } from "./free/door.ts";
 import { createGeneration, type EdgeParts, endWork, type Generation, type Shared } from "./generation.ts";
@@ -247,12 +248,30 @@ export function assembleGateway(
   };
 }
 
+/**
+ * Services without a family have no WebSockets, and none of them is sold: what is only registered may come and go, and what
+ * is sold may change, beside open ones.
+ */
+function haveSameSockets(before: Catalogue, next: Catalogue): boolean {
+  if (before === next) return true;
+  const speaking = ({ services }: Catalogue) => [...services.values()].filter(({ families }) => families.length > 0);
+  const [old, now] = [speaking(before), speaking(next)];
+  return old.length === now.length && old.every((service, at) => isSameButSold(service, now[at]));
+}
+
+function isSameButSold(before: Service, next: Service | undefined): boolean {
+  if (before === next) return true;
+  const keys = (service: Service) => Object.entries(service).filter(([key]) => key !== "paid");
+  const others = next === undefined ? undefined : new Map<string, unknown>(keys(next));
+  return others?.size === keys(before).length && keys(before).every(([key, value]) => others.get(key) === value);
+}
+
 /** True when open WebSockets may stay as they are. */
 function keepsSockets(before: Generation, next: Generation): boolean {
   const same = (read: (generation: Generation) => unknown): boolean => read(before) === read(next);
   return (
     same(({ parts }) => parts.subscriptions) &&
-    same(({ parts }) => parts.catalogue) &&
+    haveSameSockets(before.parts.catalogue, next.parts.catalogue) &&
     same(({ opts }) => opts.relayDomain) &&
     same(({ opts }) => JSON.stringify(opts.webSockets))
   );

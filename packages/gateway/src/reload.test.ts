@@ -4,7 +4,7 @@ import { test } from "node:test";
 import { isAppError, type ServiceId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { Relay, RelayOutcome, Subscriptions } from "@turnpike/relay";
-import { eventually, openSocket } from "@turnpike/testkit";
+import { eventually, openSocket, refusedUpgrade } from "@turnpike/testkit";
 import { option, paymentHeader, service, standInRelay, startTestGateway } from "../test/stand-ins.ts";
 import { type GatewayOptions, type GatewayParts, gatewayDefaults } from "./types.ts";
 import { noSubscriptions } from "./websocket/no-subscriptions.ts";
@@ -173,6 +173,24 @@ test("WebSockets stay while nothing of theirs changes, and speak to the new rela
   await using again = await openSocket(`${to.url.replace("http", "ws")}/relay/eth`);
   assert.equal((await again.call(1, "eth_blockNumber")).result, "0x10");
   assert.match(await metrics(), /^turnpike_gateway_websocket_connections\{service="eth"\} 1$/m);
+});
+
+test("WebSockets stay when a service that only the chain has comes or goes, and when what is sold changes", async () => {
+  const eth = service("eth");
+  const first = partsOf([eth], standInRelay(["eth"]), { subscriptions: withSockets });
+  await using to = await startTestGateway({}, first);
+  const address = to.url.replace("http", "ws");
+  await using client = await openSocket(`${address}/relay/eth`);
+  const served = (...services: readonly Service[]) => partsOf(services, first.relay, { subscriptions: withSockets });
+  const registered = service("my-api", { families: [], paid: false, operations: new Map() });
+  await to.gateway.replace(OPTIONS, served(eth, registered)).released;
+  assert.equal((await refusedUpgrade(`${address}/relay/my-api`)).status, 404);
+  const unsold = { ...eth, paid: false };
+  await to.gateway.replace(OPTIONS, served(registered, unsold)).released;
+  await to.gateway.replace(OPTIONS, served(unsold)).released;
+  assert.equal((await client.call(1, "eth_blockNumber")).result, "0x10");
+  await to.gateway.replace(OPTIONS, served({ ...unsold, free: false })).released;
+  assert.equal((await client.closed).code, 1012);
 });
 
 test("a gateway that stops during a reload ends both configurations", async () => {

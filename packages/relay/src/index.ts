@@ -42,7 +42,12 @@ export {
   type SharedHeight,
   type SharedQuality,
 } from "./quality/gossip.ts";
-export { SessionSource, type SessionSourceModules, type SessionSourceOptions } from "./session/session-source.ts";
+export {
+  type ServiceOrigin,
+  SessionSource,
+  type SessionSourceModules,
+  type SessionSourceOptions,
+} from "./session/session-source.ts";
 export {
   SessionSuppliers,
   type SessionSuppliersModules,

@@ -158,6 +158,17 @@ export class RelayMemory implements GossipSource {
       this.#services.delete(id);
     }
   }
+
+  /** Removes services that are not there any more; of the others all operators are kept. */
+  keepServices(services: { has(id: ServiceId): boolean }): void {
+    const operators = new Map<string, ReadonlySet<string>>();
+    for (const [id, { memory }] of this.#services) {
+      if (!services.has(id as ServiceId)) continue;
+      const known = [...memory.qualities.keys()].map((key) => splitKey(key)[1]);
+      operators.set(id, new Set([...known, ...memory.drained]));
+    }
+    this.keepOnly(operators);
+  }
 }
 
 /** Way of speaking and operator, of a key of `qualities`. */

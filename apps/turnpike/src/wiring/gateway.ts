@@ -1,5 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { noMetrics } from "@turnpike/base";
+import type { Catalogue } from "@turnpike/catalogue";
 import type { Config } from "@turnpike/config";
 import {
   createGateway,
@@ -19,7 +20,7 @@ import { partModules, type ServiceInput } from "./modules.ts";
 import { offeredOptions } from "./offers.ts";
 import { createParts } from "./parts.ts";
 import { createStage, openPayments } from "./payment.ts";
-import { openSessionSuppliers } from "./protocol.ts";
+import { openSessions } from "./protocol.ts";
 import { createReloader, type Reload } from "./reload.ts";
 import { openBus, openLimitStore, openRelaySharing, openUnpaidSharing, type WorkerPart } from "./sharing.ts";
 import { openTracer } from "./tracing.ts";
@@ -121,9 +122,15 @@ export async function startGateway(input: GatewayInput): Promise<GatewayService>
   const unpaid = openUnpaidSharing(start, bus, stack, worker);
   const applications = openApplications(start, modules, stack);
   // Payment networks need a restart, so the ways to pay are those of the start.
-  const sessions = await openSessionSuppliers(start, modules, stack);
+  const sessions = await openSessions(() => config, modules, stack);
   const parts = stack.use(
-    createParts(start, catalogue, { ...modules, store, sessions, options: offeredOptions(start) }),
+    createParts(start, catalogue, {
+      ...modules,
+      store,
+      sessions: sessions?.suppliers,
+      ...(sessions === undefined ? {} : { registered: () => sessions.registered.current }),
+      options: offeredOptions(start),
+    }),
   );
   const payment =
     payments === undefined
@@ -152,25 +159,30 @@ export async function startGateway(input: GatewayInput): Promise<GatewayService>
       random,
     }),
   );
-  const reload = createReloader(start, {
+  const putIntoEffect = async (next: Config, base: Catalogue): Promise<void> => {
+    const prepared = await parts.prepare(next, base);
+    try {
+      const { released } = gateway.replace(optionsOf(next), prepared);
+      parts.put(prepared, next, released);
+    } catch (error) {
+      await parts.drop(prepared);
+      throw error;
+    }
+  };
+  const { reload, refresh } = createReloader(start, {
     load: input.load ?? (() => start),
     async apply(next) {
-      const prepared = await parts.prepare(next, requireRunnable(next, env, "gateway"));
-      try {
-        const { released } = gateway.replace(optionsOf(next), prepared);
-        parts.put(prepared, next, released);
-      } catch (error) {
-        await parts.drop(prepared);
-        throw error;
-      }
+      await putIntoEffect(next, requireRunnable(next, env, "gateway"));
       config = next;
       input.onReload?.(next);
     },
+    refresh: (next) => putIntoEffect(next, parts.current.base),
     log,
     // The primary counts what its workers do together.
     metrics: worker === undefined ? metrics : noMetrics,
   });
   const ports = await gateway.listen();
+  if (sessions !== undefined) stack.use(sessions.registered.follow(parts.current.registered, refresh));
   const { control } = openRelaySharing(() => parts.current.relay, { ...modules, bus }, stack);
   const reloadAll = worker?.reload ?? (() => reload("admin"));
   const adminPort = await openAdmin(() => config, { ...modules, control, reload: reloadAll, random }, stack);

@@ -1,6 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
-import type { Catalogue } from "@turnpike/catalogue";
+import type { ServiceId } from "@turnpike/base";
+import { type Catalogue, type RegisteredService, withRegistered } from "@turnpike/catalogue";
 import type { Config } from "@turnpike/config";
 import type { GatewayParts, LimitStore, OfferedOptions } from "@turnpike/gateway";
 import type { RelayEngine, SessionSuppliers, Subscriptions } from "@turnpike/relay";
@@ -17,13 +18,18 @@ const MAX_OLD = 8;
 export interface LiveParts extends GatewayParts {
   readonly relay: RelayEngine;
   readonly subscriptions: Subscriptions;
+  /** The catalogue without what is only registered on the chain. */
+  readonly base: Catalogue;
+  /** What the chain had registered. */
+  readonly registered: readonly RegisteredService[];
 }
 
 /** The parts that a running gateway uses, over its configurations. Owns relays and subscriptions. */
 export interface PartsOwner extends AsyncDisposable {
   readonly current: LiveParts;
   /**
-   * Builds the parts of another configuration; what it does not change is used again. New suppliers are probed first.
+   * Builds the parts of another configuration, and of the services that are registered now; what neither changes is used
+   * again. New suppliers are probed first.
    * @throws AppError CONFIG_INVALID, with nothing changed.
    */
   prepare(config: Config, catalogue: Catalogue): Promise<LiveParts>;
@@ -37,9 +43,19 @@ export interface PartsOwner extends AsyncDisposable {
 export interface PartsModules extends RelayModules {
   readonly store: LimitStore | undefined;
   readonly options: OfferedOptions;
+  /** Services that only the chain has; another list each time that they have changed. */
+  readonly registered?: () => readonly RegisteredService[];
 }
 
+const NOTHING_REGISTERED: readonly RegisteredService[] = [];
+
 const same = (a: Config, b: Config, read: (config: Config) => unknown): boolean => isDeepStrictEqual(read(a), read(b));
+
+function withServices(base: Catalogue, registered: readonly RegisteredService[], { catalogue }: Config): Catalogue {
+  return registered.length === 0
+    ? base
+    : withRegistered(base, registered, { own: new Set(Object.keys(catalogue.services)) });
+}
 
 function operatorsOf({ suppliers }: Config, sessions: SessionSuppliers | undefined): Map<string, ReadonlySet<string>> {
   const found = new Map<string, ReadonlySet<string>>(sessions?.operators());
@@ -50,16 +66,27 @@ function operatorsOf({ suppliers }: Config, sessions: SessionSuppliers | undefin
 }
 
 /** The parts of a gateway's first configuration. @throws AppError CONFIG_INVALID. */
-export function createParts(start: Config, catalogue: Catalogue, modules: PartsModules): PartsOwner {
-  const { store, options, sessions } = modules;
+export function createParts(start: Config, base: Catalogue, modules: PartsModules): PartsOwner {
+  const { store, options, sessions, registered: readRegistered = () => NOTHING_REGISTERED } = modules;
+  const registered = readRegistered();
+  const catalogue = withServices(base, registered, start);
   const users = new Map<AsyncDisposable, number>();
   const retiring = new Set<Promise<void>>();
   let config = start;
 
+  const held = new Set<LiveParts>();
+  let preparing: Catalogue | undefined;
+  /** Services of the parts that are in use or will be. */
+  const served = {
+    has: (id: ServiceId): boolean => [...held, { catalogue: preparing }].some((one) => one.catalogue?.services.has(id)),
+  };
+
   const hold = (parts: LiveParts): void => {
+    held.add(parts);
     for (const part of [parts.relay, parts.subscriptions]) users.set(part, (users.get(part) ?? 0) + 1);
   };
   const release = async (parts: LiveParts): Promise<void> => {
+    held.delete(parts);
     for (const part of [parts.subscriptions, parts.relay]) {
       const left = (users.get(part) ?? 1) - 1;
       if (left > 0) users.set(part, left);
@@ -73,9 +100,11 @@ export function createParts(start: Config, catalogue: Catalogue, modules: PartsM
   let current: LiveParts = {
     catalogue,
     relay: first,
-    subscriptions: createSockets(start, catalogue, modules, first),
+    subscriptions: createSockets(start, base, modules, first),
     limits: createLimits(start, { ...modules, store }),
     options,
+    base,
+    registered,
   };
   hold(current);
 
@@ -84,11 +113,15 @@ export function createParts(start: Config, catalogue: Catalogue, modules: PartsM
       return current;
     },
     async prepare(next, nextCatalogue) {
+      const found = readRegistered();
       while (retiring.size >= MAX_OLD) await Promise.race(retiring);
       const isSame = (read: (one: Config) => unknown): boolean => same(config, next, read);
-      const keepsCatalogue = isSame((one) => one.catalogue);
-      const kept = keepsCatalogue ? current.catalogue : nextCatalogue;
-      const keepsRelay = keepsCatalogue && isSame((one) => [one.suppliers, one.relay, one.gateway.maxAnswerBytes]);
+      const keepsBase = isSame((one) => one.catalogue);
+      const keepsCatalogue = keepsBase && found === current.registered;
+      const nextBase = keepsBase ? current.base : nextCatalogue;
+      const kept = keepsCatalogue ? current.catalogue : withServices(nextBase, found, next);
+      preparing = kept;
+      const keepsRelay = keepsBase && isSame((one) => [one.suppliers, one.relay, one.gateway.maxAnswerBytes]);
       const sockets = ({ suppliers }: Config): unknown =>
         Object.entries(suppliers).map(([id, { endpoints }]) => [
           id,
@@ -99,26 +132,33 @@ export function createParts(start: Config, catalogue: Catalogue, modules: PartsM
       await using made = new AsyncDisposableStack();
       const relay = keepsRelay ? current.relay : made.use(createRelay(next, kept, modules, current.relay));
       const subscriptions =
-        keepsCatalogue && isSame(sockets) ? current.subscriptions : made.use(createSockets(next, kept, modules, relay));
+        keepsBase && isSame(sockets) ? current.subscriptions : made.use(createSockets(next, nextBase, modules, relay));
       const keepsCounts = isSame(({ limits }) => ({ ...limits, unpaid: undefined }));
       const limits = keepsCounts ? current.limits : createLimits(next, { ...modules, store });
+      // What is only registered is added to the relay that runs: another one would probe all suppliers again.
+      if (keepsRelay && sessions !== undefined) relay.add(kept.services, sessions.of(kept.services.keys()));
       if (relay !== current.relay) {
         const probed = relay.start().then(() => relay.survey());
         await Promise.race([probed, delay(PROBE_WAIT_MS, undefined, { ref: false })]);
       }
       made.move();
-      const parts = { catalogue: kept, relay, subscriptions, options, ...(limits === undefined ? {} : { limits }) };
+      const served = { catalogue: kept, base: nextBase, registered: found };
+      const parts = { ...served, relay, subscriptions, options, ...(limits === undefined ? {} : { limits }) };
       hold(parts);
       return parts;
     },
     put(parts, nextConfig, released) {
       const before = current;
+      const hasNewConfig = nextConfig !== config;
       current = parts;
       config = nextConfig;
       const retired = released
         .then(async () => {
           await release(before);
-          current.relay.memory.keepOnly(operatorsOf(config, sessions));
+          current.relay.keepOnly(served);
+          sessions?.keepOnly(served);
+          if (hasNewConfig) current.relay.memory.keepOnly(operatorsOf(config, sessions));
+          else current.relay.memory.keepServices(served);
         })
         .catch((error: unknown) => {
           modules.log.error({ error: String(error) }, "the parts of an old configuration could not be ended");

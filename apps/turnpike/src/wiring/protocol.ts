@@ -1,14 +1,31 @@
 import { type Log, type Metrics, systemClock } from "@turnpike/base";
+import { isBuiltin, isRegistrable } from "@turnpike/catalogue";
 import { ChainClient, ChainHead, PocketQueries } from "@turnpike/chain-client";
 import { type Config, readChainKeyFile } from "@turnpike/config";
 import { SigningThreads } from "@turnpike/crypto";
-import { relayEngineDefaults, SessionSource, SessionSuppliers, type SigningKey, signingKey } from "@turnpike/relay";
+import {
+  relayEngineDefaults,
+  type ServiceOrigin,
+  SessionSource,
+  SessionSuppliers,
+  type SigningKey,
+  signingKey,
+} from "@turnpike/relay";
+import { RegisteredServices } from "./registered-services.ts";
 
 /** A dead node must not keep a gateway from starting: sessions come when it answers. */
 const FIRST_SESSIONS_MS = 10_000;
 /** Blocks between looks at which applications are delegated. */
 const RENEW_BLOCKS = 5n;
 const MAX_JITTER_MS = 150;
+/** Services of applications that are served beside those of the catalogue and the configuration. */
+const MAX_REGISTERED = 256;
+
+/** What a gateway has of the chain's sessions. */
+export interface OpenedSessions {
+  readonly suppliers: SessionSuppliers;
+  readonly registered: RegisteredServices;
+}
 
 /** Keys that sign relays. @throws AppError CONFIG_INVALID */
 export function protocolKeys({ protocol }: Config): {
@@ -28,26 +45,30 @@ export function protocolKeys({ protocol }: Config): {
 }
 
 /**
- * The suppliers of the chain's sessions for this gateway; undefined when the configuration names no node. Waits a moment
- * for the first sessions.
+ * The suppliers of the chain's sessions for this gateway, and the services that only the chain has; undefined when the
+ * configuration names no node. Waits a moment for the first of both.
+ *
+ * @param current - the configuration in effect
  * @throws AppError CONFIG_INVALID
  */
-export async function openSessionSuppliers(
-  config: Config,
+export async function openSessions(
+  current: () => Config,
   modules: { readonly log: Log; readonly metrics: Metrics },
   stack: AsyncDisposableStack,
-): Promise<SessionSuppliers | undefined> {
+): Promise<OpenedSessions | undefined> {
+  const config = current();
   const { nodeUrl, signingThreads, extraRelaysPercent, allowPrivateSuppliers } = config.protocol;
   if (nodeUrl === undefined) return undefined;
   const { log, metrics } = modules;
   const keys = protocolKeys(config);
+  const originOf = (id: string): ServiceOrigin => serviceOrigin(current(), id);
   const client = stack.use(new ChainClient({ url: nodeUrl }, { clock: systemClock }));
   const head = stack.use(new ChainHead({ url: nodeUrl }, { clock: systemClock, log }));
   const queries = new PocketQueries({}, { client, clock: systemClock });
   const threads = stack.use(new SigningThreads({ threads: signingThreads }, { log, clock: systemClock }));
   const source = stack.use(
     new SessionSource(
-      { ...keys, renewBlocks: RENEW_BLOCKS, maxJitterMs: MAX_JITTER_MS },
+      { ...keys, renewBlocks: RENEW_BLOCKS, maxJitterMs: MAX_JITTER_MS, maxRegistered: MAX_REGISTERED, originOf },
       { queries, head, clock: systemClock, random: Math.random, metrics, log },
     ),
   );
@@ -57,6 +78,23 @@ export async function openSessionSuppliers(
       { source, threads, clock: systemClock, metrics, log },
     ),
   );
-  await source.start(AbortSignal.timeout(FIRST_SESSIONS_MS));
-  return suppliers;
+  const registered = stack.use(
+    new RegisteredServices({ maxServices: MAX_REGISTERED }, { source, queries, originOf, log }),
+  );
+  const signal = AbortSignal.timeout(FIRST_SESSIONS_MS);
+  await source.start(signal);
+  const late = Promise.withResolvers<void>();
+  signal.addEventListener("abort", () => late.resolve(), { once: true });
+  if (!signal.aborted) await Promise.race([registered.look(), late.promise]);
+  return { suppliers, registered };
+}
+
+/** Whose a service is. An id that the operator defined or the catalogue has is theirs, in whatever state it is. */
+export function serviceOrigin(
+  config: { readonly catalogue: { readonly services: object } },
+  id: string,
+): ServiceOrigin {
+  const { services } = config.catalogue;
+  if (Object.hasOwn(services, id) || isBuiltin(id)) return "known";
+  return isRegistrable(id) ? "registered" : "refused";
 }

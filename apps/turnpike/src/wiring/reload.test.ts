@@ -16,13 +16,14 @@ function rig(start: Config) {
     load: (): Config => start,
     apply: async (config: Config): Promise<void> => void applied.push(config),
   };
-  const reload = createReloader(start, {
+  const { reload, refresh } = createReloader(start, {
     load: () => state.load(),
     apply: (config) => state.apply(config),
+    refresh: (config) => state.apply(config),
     log,
     metrics,
   });
-  return { reload, state, errors, outcomes, applied };
+  return { reload, refresh, state, errors, outcomes, applied };
 }
 
 suite("reload", () => {
@@ -103,5 +104,32 @@ suite("reload", () => {
     await assert.rejects(to.reload("signal"), RangeError);
     to.state.apply = async () => {};
     assert.equal((await to.reload("signal")).kind, "reloaded");
+  });
+
+  test("a refresh puts what is in effect into effect again, between reloads, and never reads the file", async () => {
+    const first = configOf({});
+    const to = rig(first);
+    to.state.load = () => {
+      throw new RangeError("the file was read");
+    };
+    assert.equal(await to.refresh(), true);
+    assert.deepEqual(to.applied, [first]);
+
+    const next = configOf({ gateway: { maxBatchItems: 7 } });
+    to.state.load = () => next;
+    const reloaded = to.reload("file");
+    const refreshed = to.refresh();
+    assert.equal((await reloaded).kind, "reloaded");
+    assert.equal(await refreshed, true);
+    assert.deepEqual(to.applied, [first, next, next]);
+    assert.deepEqual(to.outcomes, ["reloaded"]);
+
+    to.state.apply = async () => {
+      throw new RangeError("a fault");
+    };
+    assert.equal(await to.refresh(), false);
+    assert.equal(to.errors.length, 1);
+    to.state.apply = async () => {};
+    assert.equal((await to.reload("file")).kind, "unchanged");
   });
 });

@@ -9,6 +9,8 @@ export interface ReloaderModules {
   readonly load: () => Config;
   /** Puts it into effect as a whole, or throws with nothing changed. */
   readonly apply: (config: Config) => Promise<void>;
+  /** Puts the configuration in effect into effect again, or throws with nothing changed. */
+  readonly refresh?: (config: Config) => Promise<void>;
   readonly log: Log;
   readonly metrics: Metrics;
 }
@@ -23,8 +25,18 @@ function faultsOf(error: unknown): readonly string[] {
   return error.message.split("\n");
 }
 
+/** What puts things into effect while a gateway runs, one at a time. */
+export interface Reloader {
+  readonly reload: Reload;
+  /**
+   * Puts the configuration in effect into effect again, without reading it: what else parts are made of has changed. False
+   * when that failed, and all is as it was.
+   */
+  readonly refresh: () => Promise<boolean>;
+}
+
 /** Replaces a configuration while it is in use. Whatever is wrong with the new one, the old one stays. */
-export function createReloader(start: Config, modules: ReloaderModules): Reload {
+export function createReloader(start: Config, modules: ReloaderModules): Reloader {
   const { load, apply, log, metrics } = modules;
   let current = start;
   let running: Promise<unknown> = Promise.resolve();
@@ -64,14 +76,32 @@ export function createReloader(start: Config, modules: ReloaderModules): Reload 
     return result;
   };
 
-  return (cause) => {
-    if (waiting !== undefined) return waiting;
-    const next = running.then(() => {
-      waiting = undefined;
-      return run(cause);
-    });
-    waiting = next;
-    running = next.catch(() => {});
-    return next;
+  const refresh = async (): Promise<boolean> => {
+    try {
+      await modules.refresh?.(current);
+      return true;
+    } catch (error) {
+      if (isAppError(error, "SHUTTING_DOWN")) return false;
+      log.error({ error: String(error) }, "the services of the chain could not be put into effect");
+      return false;
+    }
+  };
+
+  return {
+    reload(cause) {
+      if (waiting !== undefined) return waiting;
+      const next = running.then(() => {
+        waiting = undefined;
+        return run(cause);
+      });
+      waiting = next;
+      running = next.catch(() => {});
+      return next;
+    },
+    refresh() {
+      const next = running.then(refresh);
+      running = next;
+      return next;
+    },
   };
 }

@@ -150,7 +150,7 @@ export async function startWorkers(input: PrimaryInput): Promise<WorkersService>
     await reloadWorkers(told, before, isLive);
     throw new AppError("CONFIG_INVALID", { message: faults.join("\n"), detail: { faults } });
   };
-  const reload = createReloader(start, { load: input.load, apply, log, metrics });
+  const { reload } = createReloader(start, { load: input.load, apply, log, metrics });
 
   /** Asks all workers for what they counted; one that does not answer counts as it did last. */
   const render = async (): Promise<string> => {

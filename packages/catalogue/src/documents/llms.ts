@@ -7,7 +7,7 @@ const oneLine = (text: string): string => text.replaceAll(/\s+/g, " ").trim();
 const linkText = (text: string): string => oneLine(text).replaceAll("[", "(").replaceAll("]", ")");
 
 function listed({ services }: Catalogue): readonly Service[] {
-  return [...services.values()].filter(({ paid, free }) => paid || free);
+  return [...services.values()].filter(({ paid, free, isUnlisted }) => isUnlisted !== true && (paid || free));
 }
 
 function llmsLine(service: Service, context: DocumentContext): string {

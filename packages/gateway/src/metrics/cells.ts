@@ -16,11 +16,18 @@ export interface CellsDump {
 }
 
 interface Branch {
+  readonly value: string;
+  readonly parent: Branch | undefined;
   readonly next: Map<string, Branch>;
   cell: Cell | undefined;
 }
 
-const branch = (): Branch => ({ next: new Map(), cell: undefined });
+const branch = (value: string, parent?: Branch): Branch => ({ value, parent, next: new Map(), cell: undefined });
+
+/** Most values of one label; services and operators come from a chain, where anyone may make more. */
+const MAX_VALUES = 1_024;
+/** Stands for all values beyond those. */
+const OTHER = "other";
 
 /** Bounds of a histogram whose spec names none, in seconds. */
 const DEFAULT_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -33,7 +40,7 @@ export class Cells {
   readonly spec: MetricSpec;
   readonly bounds: readonly number[];
   readonly #names: readonly string[];
-  readonly #root = branch();
+  readonly #root = branch("");
   readonly #all: Cell[] = [];
 
   constructor(spec: MetricSpec) {
@@ -47,19 +54,17 @@ export class Cells {
     return this.#all;
   }
 
-  /** The cell of a sample. A label that the spec does not name is left out, and one that the sample lacks is empty. */
+  /**
+   * The cell of a sample. A label that the spec does not name is left out, and one that the sample lacks is empty. Beyond
+   * {@link MAX_VALUES} of a label all further ones are `other`.
+   */
   at(labels: Labels | undefined): Cell {
     let place = this.#root;
     for (const name of this.#names) {
       const value = labels?.[name] ?? "";
-      let next = place.next.get(value);
-      if (next === undefined) {
-        next = branch();
-        place.next.set(value, next);
-      }
-      place = next;
+      place = place.next.get(value) ?? grow(place, value);
     }
-    place.cell ??= this.#make(labels);
+    place.cell ??= this.#make(place);
     return place.cell;
   }
 
@@ -71,11 +76,15 @@ export class Cells {
     if (place === undefined || at === -1) return;
     this.#all.splice(at, 1);
     place.cell = undefined;
+    for (let one = place; one.next.size === 0 && one.parent !== undefined; one = one.parent) {
+      one.parent.next.delete(one.value);
+    }
   }
 
-  #make(labels: Labels | undefined): Cell {
-    const fit: Record<string, string> = {};
-    for (const name of this.#names) fit[name] = labels?.[name] ?? "";
+  #make(leaf: Branch): Cell {
+    const values: string[] = [];
+    for (let place = leaf; place.parent !== undefined; place = place.parent) values.unshift(place.value);
+    const fit = Object.fromEntries(this.#names.map((name, at) => [name, values[at] ?? ""]));
     const isHistogram = this.spec.kind === "histogram";
     const buckets = isHistogram ? new Float64Array(this.bounds.length + 1) : undefined;
     const cell: Cell = { labels: fit, value: 0, buckets };
@@ -118,4 +127,13 @@ export class Cells {
       }
     }
   }
+}
+
+function grow(place: Branch, value: string): Branch {
+  const fit = place.next.size < MAX_VALUES ? value : OTHER;
+  const known = place.next.get(fit);
+  if (known !== undefined) return known;
+  const made = branch(fit, place);
+  place.next.set(fit, made);
+  return made;
 }

@@ -58,3 +58,19 @@ test("a gauge of what is not there any more is not written", async () => {
   metrics.set(spec, 3, { x: "1" });
   assert.match(await metrics.render(), /^d\{x="1"\} 3$/m);
 });
+
+test("a label has a bounded number of values: what is beyond them is one", async () => {
+  const metrics = createPrometheusMetrics({ processMetrics: false });
+  const spec: MetricSpec = { kind: "gauge", name: "e", help: "E.", labels: ["service", "result"] };
+  for (let at = 0; at < 10_000; at++) {
+    metrics.count(COUNT, { x: `s${at}`, y: "ok" });
+    metrics.set(spec, 1, { service: `s${at}`, result: "ok" });
+    metrics.forget?.(spec, { service: `s${at}`, result: "ok" });
+  }
+  metrics.count(COUNT, { x: "s0", y: "ok" });
+  metrics.set(spec, 7, { service: "late", result: "ok" });
+  const lines = (await metrics.render()).split("\n");
+  assert.equal(lines.filter((line) => line.startsWith("a_total{")).length, 1_025);
+  for (const line of ['a_total{x="s0",y="ok"} 2', 'a_total{x="other",y="ok"} 8976']) assert.ok(lines.includes(line));
+  assert.ok(lines.includes('e{service="late",result="ok"} 7'), "those that were removed have made room");
+});

@@ -120,7 +120,9 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
   const { limits, maxHeaders = gatewayDefaults.maxHeaders } = opts;
   const suffix = `.${opts.relayDomain.toLowerCase()}`;
   const services = new Map<string, Service>();
-  for (const service of modules.services) if (service.free) services.set(service.id, service);
+  for (const service of modules.services) {
+    if (service.free && service.families.length > 0) services.set(service.id, service);
+  }
   const evmFrame = createEvmFrames();
   const cometFrame = createCometFrames();
   const maxPieces = Math.max(MIN_PIECES, Math.ceil(limits.maxMessageBytes / MIN_PIECE_BYTES));

@@ -74,7 +74,7 @@ export class RelayEngine implements Relay, RelayControl {
   readonly #closing = new AbortController();
   readonly #attempts: Attempts;
   readonly #answering: Answering;
-  readonly #unsubscribe: (() => void)[] = [];
+  readonly #unsubscribe = new Map<ServiceId, () => void>();
   #inFlight = 0;
 
   /** @throws AppError CONFIG_INVALID for a service that the catalogue does not have. */
@@ -83,7 +83,7 @@ export class RelayEngine implements Relay, RelayControl {
     this.#options = options;
     this.#modules = modules;
     this.memory = modules.memory ?? new RelayMemory(options, modules);
-    for (const [id, suppliers] of modules.suppliers) this.#addService(id, suppliers);
+    for (const [id, suppliers] of modules.suppliers) this.#addService(modules.catalogue, id, suppliers);
     this.#prober = createProber<ProbeSeen>(
       { ...DEFAULT_PROBER, intervalMs: options.probeIntervalMs, maxAtOnce: options.maxProbes },
       { targets: this.#targets().filter(hasProbe), clock, random, signal: this.#closing.signal },
@@ -115,13 +115,14 @@ export class RelayEngine implements Relay, RelayControl {
     });
   }
 
-  #addService(id: ServiceId, suppliers: SupplierSet): void {
-    const { catalogue, clock, random } = this.#modules;
+  #addService(catalogue: ReadonlyMap<ServiceId, Service>, id: ServiceId, suppliers: SupplierSet): ServiceContext {
+    const { clock, random } = this.#modules;
     const service = catalogue.get(id);
     if (service === undefined) {
       throw new AppError("CONFIG_INVALID", { message: `suppliers.${id}: the catalogue has no such service.` });
     }
-    const rules = this.#options.rules[id] ?? DEFAULT_RULES;
+    const { rules: given } = this.#options;
+    const rules = (Object.hasOwn(given, id) ? given[id] : undefined) ?? DEFAULT_RULES;
     const { maxOperatorShare } = this.#options;
     const memory = this.memory.of(service);
     const target = (endpoint: SupplierEndpoint): Target => this.#targetOf(service, endpoint, suppliers);
@@ -130,7 +131,35 @@ export class RelayEngine implements Relay, RelayControl {
       { suppliers, target, memory, clock, random },
     );
     this.#contexts.set(id, context);
-    this.#unsubscribe.push(suppliers.onChange(() => this.#follow(context)));
+    this.#unsubscribe.set(
+      id,
+      suppliers.onChange(() => this.#follow(context)),
+    );
+    return context;
+  }
+
+  /**
+   * Serves further services beside those that it has, which go on as they are.
+   * @throws AppError CONFIG_INVALID for a service that the catalogue does not have.
+   */
+  add(catalogue: ReadonlyMap<ServiceId, Service>, suppliers: ReadonlyMap<ServiceId, SupplierSet>): void {
+    if (this.#closing.signal.aborted) return;
+    for (const [id, set] of suppliers) {
+      if (this.#contexts.has(id)) continue;
+      const context = this.#addService(catalogue, id, set);
+      for (const target of context.all().filter(hasProbe)) this.#prober.add(target);
+    }
+  }
+
+  /** Serves these services alone; calls of others that are under way end as they would. */
+  keepOnly(services: { has(id: ServiceId): boolean }): void {
+    for (const [id, context] of this.#contexts) {
+      if (services.has(id)) continue;
+      this.#unsubscribe.get(id)?.();
+      this.#unsubscribe.delete(id);
+      for (const target of context.all()) this.#prober.remove(target);
+      this.#contexts.delete(id);
+    }
   }
 
   #targetOf(service: Service, endpoint: SupplierEndpoint, suppliers: SupplierSet): Target {
@@ -354,7 +383,7 @@ export class RelayEngine implements Relay, RelayControl {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#closing.abort(new AppError("SHUTTING_DOWN"));
-    for (const end of this.#unsubscribe) end();
+    for (const end of this.#unsubscribe.values()) end();
     await this.#prober[Symbol.asyncDispose]();
     await this.#survey[Symbol.asyncDispose]();
     await this.#modules.resources?.[Symbol.asyncDispose]();

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { jsonText, noMetrics, type RequestId, type ServiceId, type SettlementId, silentLog } from "@turnpike/base";
-import { createCatalogue } from "@turnpike/catalogue";
+import { createCatalogue, withRegistered } from "@turnpike/catalogue";
 import { type FreeRequest, mintFree, mintPaid, mintParsed, type PaidRequest } from "@turnpike/protocol";
 import { eventually, virtualClock } from "@turnpike/testkit";
 import { type FakeAnswer, FakeSupplierSet, FakeTransport, failureOf } from "../../test/fake-suppliers.ts";
@@ -212,5 +212,57 @@ suite("suppliers of a set that may change", () => {
     await to[Symbol.asyncDispose]();
     assert.equal(to.set.listeners, 0);
     assert.equal(show(await to.relay.send(freeCall("0x1"))), "SHUTTING_DOWN");
+  });
+
+  test("services come and go beside those that stay, which are neither probed again nor forgotten", async () => {
+    await using to = sceneOf({ a: () => '"0x5"', b: () => '"0x6"' });
+    await to.relay.start();
+    const probes = to.transport.sent.length;
+    const { memory } = to.relay;
+    const quality = memory.quality(eth, "a", "json_rpc");
+    const next = new FakeSupplierSet(to.transport);
+    next.become(["b"]);
+    const other = "my-api" as ServiceId;
+    const found = withRegistered({ services, get: () => undefined }, [{ id: other, ownerAddress: "" }]);
+    to.relay.add(
+      found.services,
+      new Map([
+        [ETH, to.set],
+        [other, next],
+      ]),
+    );
+    assert.deepEqual([to.set.listeners, next.listeners], [1, 1]);
+    assert.equal(to.transport.sent.length, probes);
+    const call = freeCall("0x1").request;
+    const request = mintParsed({ ...call, serviceId: other });
+    const send = () => to.relay.send(mintFree({ request, deadlineMs: clock.monotonicMs() + 180_000 }));
+    assert.equal(show(await send()), good("b", '"0x6"'));
+
+    to.relay.keepOnly(services);
+    memory.keepServices(services);
+    assert.equal(show(await send()), "NO_SUPPLIERS");
+    assert.deepEqual([to.set.listeners, next.listeners], [1, 0]);
+    assert.equal(memory.quality(eth, "a", "json_rpc"), quality);
+    assert.equal(show(await to.relay.send(freeCall("0x2"))), good("a"));
+  });
+
+  test("a service whose id every object has as a name has the rules of any other", async () => {
+    const id = "constructor" as ServiceId;
+    const transport = new FakeTransport({ a: node(() => '"0x5"') });
+    const set = new FakeSupplierSet(transport);
+    set.become(["a"]);
+    await using relay = createRelayEngine(
+      { ...relayEngineDefaults, suppliers: {} },
+      {
+        catalogue: new Map([[id, { ...eth, id }]]),
+        suppliers: new Map([[id, set]]),
+        clock,
+        log: silentLog,
+        metrics: noMetrics,
+        random: () => 0,
+      },
+    );
+    const request = mintParsed({ ...freeCall("0x1").request, serviceId: id });
+    assert.equal(show(await relay.send(mintFree({ request, deadlineMs: clock.monotonicMs() + 180_000 }))), good("a"));
   });
 });

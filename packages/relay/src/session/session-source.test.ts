@@ -1,10 +1,10 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { noMetrics, silentLog } from "@turnpike/base";
+import { type Metrics, noMetrics, silentLog } from "@turnpike/base";
 import type { ChainAnswer, ChainHead, PocketQueries } from "@turnpike/chain-client";
 import { eventually, virtualClock } from "@turnpike/testkit";
 import { chainParty } from "@turnpike/testkit/chain";
-import { SessionSource } from "./session-source.ts";
+import { SessionSource, type SessionSourceOptions } from "./session-source.ts";
 
 const GATEWAY = chainParty("gateway");
 const APPLICATION = chainParty("app");
@@ -25,13 +25,17 @@ const PARAMS = {
 type Fault = Extract<ChainAnswer<unknown>, { ok: false }>;
 
 /** A source over a stand-in for the chain's node, which a test bends. */
-async function sceneOf(suppliers: readonly string[] = []) {
+async function sceneOf(suppliers: readonly string[] = [], options: Partial<SessionSourceOptions> = {}) {
   const node = {
     /** What the next question for a session gets. */
     refusal: undefined as string | undefined,
     /** What a question for this party's key gets. */
     keyFaults: new Map<string, Fault["fault"]>(),
     keysAsked: 0,
+    /** Applications that are delegated to the gateway; undefined: the node cannot be asked. */
+    applications: [{ address: APPLICATION.address, serviceConfigs: [{ serviceId: "eth" }] }] as
+      | readonly { readonly address: string; readonly serviceConfigs: readonly { readonly serviceId: string }[] }[]
+      | undefined,
     mostKeysAtOnce: 0,
   };
   let keysOpen = 0;
@@ -44,7 +48,8 @@ async function sceneOf(suppliers: readonly string[] = []) {
   const ok = <T>(value: T) => ({ ok: true, value }) as const;
   const queries = {
     sharedParamsAt: async () => ok(PARAMS),
-    applicationsOfGateway: async () => ok([record]),
+    applicationsOfGateway: async () =>
+      node.applications === undefined ? { ok: false, fault: "unreachable", text: "" } : ok(node.applications),
     async session(applicationAddress: string, serviceId: string, heightBlocks: bigint) {
       if (node.refusal !== undefined) return { ok: false, fault: "refused", text: node.refusal };
       const number = (heightBlocks - 1n) / BLOCKS;
@@ -86,9 +91,15 @@ async function sceneOf(suppliers: readonly string[] = []) {
       return { [Symbol.dispose]() {} };
     },
   } as unknown as ChainHead;
+  const shown = new Map<string, number>();
+  const metrics: Metrics = {
+    ...noMetrics,
+    set: (spec, value, labels) => void shown.set(`${spec.name} ${labels?.service}`, value),
+    forget: (spec, labels) => void shown.delete(`${spec.name} ${labels.service}`),
+  };
   const source = new SessionSource(
-    { gatewayKey: GATEWAY, applicationKeys: [], renewBlocks: 1_000n, maxJitterMs: 0 },
-    { queries, head, clock: virtualClock(), random: () => 0, metrics: noMetrics, log: silentLog },
+    { gatewayKey: GATEWAY, applicationKeys: [], renewBlocks: 1_000n, maxJitterMs: 0, ...options },
+    { queries, head, clock: virtualClock(), random: () => 0, metrics, log: silentLog },
   );
   let changes = 0;
   source.onChange(() => changes++);
@@ -96,6 +107,8 @@ async function sceneOf(suppliers: readonly string[] = []) {
   return {
     node,
     source,
+    shown,
+    services: () => [...source.serviceIds()],
     get changes() {
       return changes;
     },
@@ -162,5 +175,51 @@ suite("sessions of a gateway", () => {
     const asked = scene.node.keysAsked;
     await scene.block();
     assert.equal(scene.node.keysAsked, asked, "a whole session is not asked for again");
+  });
+
+  const delegated = (serviceIds: readonly string[], prefix = "app") =>
+    serviceIds.map((serviceId, at) => ({ address: `${prefix}${at}`, serviceConfigs: [{ serviceId }] }));
+  const numbered = (count: number, prefix: string) => Array.from({ length: count }, (_, at) => `${prefix}${at}`);
+
+  test("of 10,000 services that strangers have applications for, a bounded number is asked for; known ones come first", async () => {
+    const scene = await sceneOf([], {
+      renewBlocks: 1n,
+      maxRegistered: 5,
+      originOf: (id) => (id === "eth" ? "known" : id.startsWith("bad") ? "refused" : "registered"),
+    });
+    await using _ = scene.source;
+    const own = { address: APPLICATION.address, serviceConfigs: [{ serviceId: "eth" }] };
+    const early = delegated(["early"], "early");
+    scene.node.applications = [...early, own];
+    await scene.block();
+    assert.deepEqual(scene.services().toSorted(), ["early", "eth"]);
+    scene.node.applications = [...delegated([...numbered(5_000, "bad"), ...numbered(5_000, "s")]), ...early, own];
+    await scene.block();
+    assert.deepEqual(scene.services().toSorted(), ["early", "eth", "s0", "s1", "s2", "s3"]);
+  });
+
+  test("10,000 applications of one service leave room for those of others", async () => {
+    const scene = await sceneOf([], { renewBlocks: 1n, maxApplications: 10 });
+    await using _ = scene.source;
+    scene.node.applications = [...delegated(numbered(10_000, "").map(() => "flooded")), ...delegated(["rare"], "rare")];
+    await scene.block();
+    assert.deepEqual(scene.services().toSorted(), ["eth", "flooded", "rare"]);
+  });
+
+  test("a node that cannot be asked for applications takes none away, and those that have left are no label any more", async () => {
+    const scene = await sceneOf([], { renewBlocks: 1n });
+    await using _ = scene.source;
+    const label = "turnpike_relay_sessions eth";
+    let looks = 0;
+    scene.source.onApplications(() => looks++);
+    assert.equal(scene.shown.get(label), 1);
+    scene.node.applications = undefined;
+    await scene.block();
+    assert.deepEqual([scene.services(), looks], [["eth"], 0]);
+    scene.node.applications = [];
+    await scene.block();
+    await scene.block();
+    assert.deepEqual(scene.services(), []);
+    assert.equal(scene.shown.has(label), false);
   });
 });

@@ -11,9 +11,21 @@ export interface SessionSourceOptions {
   readonly applicationKeys: readonly SigningKey[];
   /** Blocks between looks at which applications there are. */
   readonly renewBlocks: bigint;
+  /**
+   * Most applications that are used, 1,000 by default: anyone may delegate one to a gateway. Own ones are used first, then one
+   * of each service in turn.
+   */
+  readonly maxApplications?: number;
+  /** Most services that only the chain has, 256 by default. */
+  readonly maxRegistered?: number;
+  /** By default all services are known. */
+  readonly originOf?: (serviceId: string) => ServiceOrigin;
   /** Longest pause before the sessions after a boundary are asked for: not all gateways at once. */
   readonly maxJitterMs: number;
 }
+
+/** `known`: to the catalogue or the operator; `registered`: to the chain alone; `refused`: it cannot be served. */
+export type ServiceOrigin = "known" | "registered" | "refused";
 
 /** Modules of {@link SessionSource}. */
 export interface SessionSourceModules {
@@ -29,9 +41,15 @@ export interface SessionSourceModules {
 /** The sessions of one service changed: suppliers came or went. */
 export type SessionListener = (serviceId: string, sessions: readonly GatewaySession[]) => void;
 
-interface Slot {
+/** The applications of this gateway were looked at. */
+export type ApplicationsListener = () => void;
+
+interface Stake {
   readonly applicationAddress: string;
   readonly serviceId: string;
+}
+
+interface Slot extends Stake {
   session: GatewaySession | undefined;
   /** Why there is none, for an operator. */
   fault: string | undefined;
@@ -45,6 +63,8 @@ interface Slot {
 const LAGGING = /ahead of the last committed block height/;
 /** After failures a session is asked for again so many blocks later at the most. */
 const MOST_RETRY_BLOCKS = 16n;
+const MAX_APPLICATIONS = 1_000;
+const MAX_REGISTERED = 256;
 
 /**
  * The sessions that this gateway may use now, by service. They follow the chain's blocks: at a boundary the next one is
@@ -57,12 +77,14 @@ export class SessionSource implements AsyncDisposable {
   readonly #keys: ReadonlyMap<string, SigningKey>;
   readonly #slots = new Map<string, Slot>();
   readonly #listeners = new Set<SessionListener>();
+  readonly #applicationsListeners = new Set<ApplicationsListener>();
   readonly #work = new Set<Promise<void>>();
   readonly #ended = new AbortController();
   #blocks: Disposable | undefined;
   #nextRenewal = 0n;
   #renewedAt = 0n;
   #isRenewing = false;
+  #isFull = false;
 
   constructor(options: SessionSourceOptions, modules: SessionSourceModules) {
     this.#options = options;
@@ -104,6 +126,11 @@ export class SessionSource implements AsyncDisposable {
     return false;
   }
 
+  /** The services for which an application of this gateway is staked. */
+  serviceIds(): ReadonlySet<string> {
+    return new Set(Array.from(this.#slots.values(), ({ serviceId }) => serviceId));
+  }
+
   /** True while the chain has not passed a session's last block: after it suppliers close its WebSockets. */
   isCurrent({ header }: GatewaySession): boolean {
     return (this.#modules.head.newest?.heightBlocks ?? 0n) <= header.sessionEndBlockHeight;
@@ -113,6 +140,12 @@ export class SessionSource implements AsyncDisposable {
   onChange(listener: SessionListener): Disposable {
     this.#listeners.add(listener);
     return { [Symbol.dispose]: () => void this.#listeners.delete(listener) };
+  }
+
+  /** Calls back each time after it was looked which applications there are. Dispose what is returned to stop. */
+  onApplications(listener: ApplicationsListener): Disposable {
+    this.#applicationsListeners.add(listener);
+    return { [Symbol.dispose]: () => void this.#applicationsListeners.delete(listener) };
   }
 
   #onBlock(heightBlocks: bigint): void {
@@ -152,6 +185,8 @@ export class SessionSource implements AsyncDisposable {
     const { applicationAddress, serviceId } = slot;
     try {
       const result = await loadSession({ applicationAddress, serviceId, heightBlocks }, this.#keys, queries);
+      // Its application has left meanwhile.
+      if (this.#slots.get(nameOf(slot)) !== slot) return;
       metrics.count(SESSION_LOADS, { service: serviceId, result: result.ok ? "ok" : result.fault });
       if (result.ok) {
         slot.fault = undefined;
@@ -210,6 +245,9 @@ export class SessionSource implements AsyncDisposable {
         if (session !== undefined && heightBlocks <= session.header.sessionEndBlockHeight) continue;
         this.#slots.delete(name);
         this.#put(slot, undefined);
+        if (!this.hasApplication(slot.serviceId)) {
+          this.#modules.metrics.forget?.(SESSIONS, { service: slot.serviceId });
+        }
       }
       for (const [name, { applicationAddress, serviceId }] of found) {
         if (this.#slots.has(name)) continue;
@@ -225,31 +263,61 @@ export class SessionSource implements AsyncDisposable {
         this.#slots.set(name, slot);
         this.#run(this.#load(slot, heightBlocks));
       }
+      for (const listener of this.#applicationsListeners) listener();
     } finally {
       this.#isRenewing = false;
     }
   }
 
   /** Undefined when the node could not be asked: what is known stays. */
-  async #applications(): Promise<Map<string, Pick<Slot, "applicationAddress" | "serviceId">> | undefined> {
+  async #applications(): Promise<ReadonlyMap<string, Stake> | undefined> {
     const { queries } = this.#modules;
-    const { gatewayKey, applicationKeys } = this.#options;
-    const found = new Map<string, Pick<Slot, "applicationAddress" | "serviceId">>();
-    const add = (address: string, services: readonly { readonly serviceId: string }[]): void => {
-      for (const { serviceId } of services)
-        found.set(`${address} ${serviceId}`, { applicationAddress: address, serviceId });
-    };
+    const { gatewayKey, applicationKeys, maxApplications = MAX_APPLICATIONS } = this.#options;
+    const own: Stake[] = [];
+    const delegated: Stake[] = [];
+    const stakes = (
+      applicationAddress: string,
+      services: readonly { readonly serviceId: string }[],
+    ): readonly Stake[] => services.map(({ serviceId }) => ({ applicationAddress, serviceId }));
     for (const { address } of applicationKeys) {
       const answer = await queries.application(address, { fresh: true });
       if (!answer.ok && answer.fault !== "refused") return undefined;
-      if (answer.ok) add(address, answer.value.serviceConfigs);
+      if (answer.ok) own.push(...stakes(address, answer.value.serviceConfigs));
     }
     if (gatewayKey !== undefined) {
       const answer = await queries.applicationsOfGateway(gatewayKey.address, { fresh: true });
       if (!answer.ok) return undefined;
-      for (const { address, serviceConfigs } of answer.value) add(address, serviceConfigs);
+      for (const { address, serviceConfigs } of answer.value) delegated.push(...stakes(address, serviceConfigs));
     }
+    const all = new Map([...own, ...delegated].map((stake) => [nameOf(stake), stake]));
+    const used = [...own, ...this.#inTurn(delegated)].slice(0, maxApplications);
+    const found = new Map(used.map((stake) => [nameOf(stake), stake]));
+    const isFull = found.size < all.size;
+    if (isFull && !this.#isFull) {
+      this.#modules.log.warn({ applications: all.size, used: found.size }, "applications are left out");
+    }
+    this.#isFull = isFull;
     return found;
+  }
+
+  /** One of each service in turn. Known services come first, and then, as among applications, those that are in use. */
+  #inTurn(stakes: readonly Stake[]): readonly Stake[] {
+    const { originOf = () => "known", maxRegistered = MAX_REGISTERED } = this.#options;
+    const isUsed = (stake: Stake): boolean => this.#slots.has(nameOf(stake));
+    const inUse = this.serviceIds();
+    const byService = Map.groupBy([...stakes.filter(isUsed), ...stakes.filter((one) => !isUsed(one))], serviceOf);
+    const of = (origin: ServiceOrigin): readonly string[] =>
+      [...byService.keys()].filter((id) => originOf(id) === origin);
+    const registered = of("registered");
+    const kept = [...registered.filter((id) => inUse.has(id)), ...registered.filter((id) => !inUse.has(id))];
+    const services = [...of("known"), ...kept.slice(0, maxRegistered)];
+    const ordered: Stake[] = [];
+    let members = services.map((id) => byService.get(id) ?? []);
+    for (let turn = 0; members.length > 0; turn++) {
+      members = members.filter(({ length }) => length > turn);
+      ordered.push(...members.flatMap((list) => list[turn] ?? []));
+    }
+    return ordered;
   }
 
   #run(work: Promise<void>): void {
@@ -266,4 +334,12 @@ export class SessionSource implements AsyncDisposable {
     this.#ended.abort();
     await Promise.all(this.#work);
   }
+}
+
+function nameOf({ applicationAddress, serviceId }: Stake): string {
+  return `${applicationAddress} ${serviceId}`;
+}
+
+function serviceOf({ serviceId }: Stake): string {
+  return serviceId;
 }

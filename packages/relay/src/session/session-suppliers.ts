@@ -80,6 +80,15 @@ export class SessionSuppliers implements AsyncDisposable {
     );
   }
 
+  /** Ends the sets of services that are served no more. */
+  keepOnly(services: { has(id: ServiceId): boolean }): void {
+    for (const [id, set] of this.#sets) {
+      if (services.has(id)) continue;
+      set[Symbol.dispose]();
+      this.#sets.delete(id);
+    }
+  }
+
   async [Symbol.asyncDispose](): Promise<void> {
     this.#warming[Symbol.dispose]();
     for (const set of this.#sets.values()) set[Symbol.dispose]();
