@@ -9,9 +9,13 @@ import { loadConfig } from "@turnpike/config";
 import { freePort } from "@turnpike/localnet";
 import { type Any, application, createMessage, packAny, service, shared, supplier } from "@turnpike/proto";
 import { eventually, rpcAnswer, startUpstream } from "@turnpike/testkit";
-import { chainParty, startTestChain } from "@turnpike/testkit/chain";
+import { chainParty, startTestChain, type TestChain } from "@turnpike/testkit/chain";
 import { startGateway } from "../../apps/turnpike/src/wiring/gateway.ts";
 import { startSupplier } from "../../apps/turnpike/src/wiring/supplier.ts";
+import { PATIENT } from "../../apps/turnpike/test/patient.ts";
+import { startGround } from "../support/network.ts";
+import { call, signPayment, termsOf } from "../support/payer.ts";
+import { PRICE } from "./support.ts";
 
 const ID = "my-api";
 const SESSION_BLOCKS = 6n;
@@ -47,6 +51,33 @@ const delegate = packAny(
   application.MsgDelegateToGatewaySchema,
   createMessage(application.MsgDelegateToGatewaySchema, { appAddress: APP.address, gatewayAddress: GATEWAY.address }),
 );
+const unstakeApplication = packAny(
+  application.MsgUnstakeApplicationSchema,
+  createMessage(application.MsgUnstakeApplicationSchema, { address: APP.address }),
+);
+const transferService = packAny(
+  service.MsgTransferServiceSchema,
+  createMessage(service.MsgTransferServiceSchema, {
+    ownerAddress: OWNER.address,
+    serviceId: ID,
+    newOwnerAddress: OPERATOR.address,
+  }),
+);
+/** What an operator declares of the service, to sell it. */
+const declared = {
+  [ID]: {
+    name: "Mine",
+    description: "What it answers.",
+    category: "web",
+    families: [],
+    free: true,
+    operations: [
+      { name: "thing_read", rpcType: "json_rpc", read: true },
+      { name: "GET /v1/things", rpcType: "rest", read: true },
+    ],
+  },
+};
+const READ = { method: "thing_read", params: [] };
 const unstake = packAny(
   supplier.MsgUnstakeSupplierSchema,
   createMessage(supplier.MsgUnstakeSupplierSchema, { signer: OPERATOR.address, operatorAddress: OPERATOR.address }),
@@ -69,74 +100,93 @@ const stakeSupplier = (url: string): Any =>
     }),
   );
 
+/** A chain on which the service is registered and supplied, and has an application of the gateway. */
+interface Scene extends AsyncDisposable {
+  readonly chain: TestChain;
+  readonly protocol: Readonly<Record<string, unknown>>;
+  send(party: typeof OWNER, message: Any): Promise<void>;
+  /** Registers the service, and stakes and starts its supplier. */
+  supply(): Promise<void>;
+}
+
+async function startScene(): Promise<Scene> {
+  await using stack = new AsyncDisposableStack();
+  const folder = await mkdtemp(join(tmpdir(), "turnpike-registered-"));
+  stack.defer(() => rm(folder, { recursive: true, force: true }));
+  const keyFile = async (name: string): Promise<string> => {
+    const file = join(folder, `${name}.json`);
+    const privateKey = Buffer.from(chainParty(name).privateKey).toString("hex");
+    await writeFile(file, JSON.stringify({ privateKey }), { mode: 0o600 });
+    return file;
+  };
+  const api = stack.use(
+    await startUpstream((asked, response) => {
+      response.setHeader("content-type", "application/json");
+      response.end(asked.verb === "GET" ? `{"path":"${asked.path}"}` : rpcAnswer(asked, '"result":"mine"'));
+    }),
+  );
+  const chain = stack.use(
+    await startTestChain({ accounts: ["registered owner", "registered app", "registered operator"] }),
+  );
+  await chain.reach(2n);
+  const client = stack.use(new ChainClient({ url: chain.rpcUrl }, { clock: systemClock }));
+  const send = async (party: typeof OWNER, message: Any): Promise<void> => {
+    const sent = await client.broadcast(await client.sign(party, [message]));
+    assert.equal(sent.code, 0, sent.log);
+    await chain.produce();
+  };
+  const protocol = { nodeUrl: chain.rpcUrl, gatewayKeyFile: await keyFile("gateway"), signingThreads: 0 };
+  const owned = stack.move();
+  return {
+    chain,
+    protocol,
+    send,
+    async supply() {
+      const port = await freePort();
+      await send(OWNER, addService);
+      await send(OPERATOR, stakeSupplier(`http://127.0.0.1:${port}`));
+      owned.use(
+        await startSupplier(
+          loadConfig({
+            env: {},
+            overrides: {
+              supplier: {
+                nodeUrl: chain.rpcUrl,
+                stateFolder: join(folder, "relays"),
+                keys: [{ operatorKeyFile: await keyFile("registered operator"), port }],
+                services: { [ID]: { backends: { json_rpc: { url: api.url }, rest: { url: api.url } } } },
+                signingThreads: 0,
+              },
+            },
+          }),
+          { log: silentLog },
+        ),
+      );
+    },
+    [Symbol.asyncDispose]: () => owned.disposeAsync(),
+  };
+}
+
+const CALL = '{"jsonrpc":"2.0","id":7,"method":"thing_read"}';
+
 suite("a service that somebody registers on the chain", () => {
   test("is on the free relay within a session of its supply and application, is not sold, and is 503 when its supply has gone", async () => {
-    await using stack = new AsyncDisposableStack();
-    const folder = await mkdtemp(join(tmpdir(), "turnpike-registered-"));
-    stack.defer(() => rm(folder, { recursive: true, force: true }));
-    const keyFile = async (name: string): Promise<string> => {
-      const file = join(folder, `${name}.json`);
-      const privateKey = Buffer.from(chainParty(name).privateKey).toString("hex");
-      await writeFile(file, JSON.stringify({ privateKey }), { mode: 0o600 });
-      return file;
-    };
-    const api = stack.use(
-      await startUpstream((asked, response) => {
-        response.setHeader("content-type", "application/json");
-        response.end(asked.verb === "GET" ? `{"path":"${asked.path}"}` : rpcAnswer(asked, '"result":"mine"'));
-      }),
-    );
-    const chain = stack.use(
-      await startTestChain({ accounts: ["registered owner", "registered app", "registered operator"] }),
-    );
-    await chain.reach(2n);
-    const client = stack.use(new ChainClient({ url: chain.rpcUrl }, { clock: systemClock }));
-    const send = async (party: typeof OWNER, message: Any): Promise<void> => {
-      const sent = await client.broadcast(await client.sign(party, [message]));
-      assert.equal(sent.code, 0, sent.log);
-      await chain.produce();
-    };
-
-    const gateway = stack.use(
-      await startGateway({
-        config: loadConfig({
-          env: {},
-          overrides: {
-            gateway: { port: 0, metrics: { port: 0 } },
-            payment: { mode: "none" },
-            protocol: { nodeUrl: chain.rpcUrl, gatewayKeyFile: await keyFile("gateway"), signingThreads: 0 },
-          },
-        }),
+    await using scene = await startScene();
+    const { chain, protocol, send } = scene;
+    await using gateway = await startGateway({
+      config: loadConfig({
         env: {},
-        log: silentLog,
+        overrides: { gateway: { port: 0, metrics: { port: 0 } }, payment: { mode: "none" }, protocol },
       }),
-    );
+      env: {},
+      log: silentLog,
+    });
     const base = `http://127.0.0.1:${gateway.gatewayPort}`;
     const get = () => fetch(`${base}/relay/${ID}/v1/things?a=1`);
-    const post = (path: string) =>
-      fetch(`${base}${path}`, { method: "POST", body: '{"jsonrpc":"2.0","id":7,"method":"thing_read"}' });
+    const post = (path: string) => fetch(`${base}${path}`, { method: "POST", body: CALL });
     assert.equal((await post(`/relay/${ID}`)).status, 404);
 
-    const port = await freePort();
-    await send(OWNER, addService);
-    await send(OPERATOR, stakeSupplier(`http://127.0.0.1:${port}`));
-    stack.use(
-      await startSupplier(
-        loadConfig({
-          env: {},
-          overrides: {
-            supplier: {
-              nodeUrl: chain.rpcUrl,
-              stateFolder: join(folder, "relays"),
-              keys: [{ operatorKeyFile: await keyFile("registered operator"), port }],
-              services: { [ID]: { backends: { json_rpc: { url: api.url }, rest: { url: api.url } } } },
-              signingThreads: 0,
-            },
-          },
-        }),
-        { log: silentLog },
-      ),
-    );
+    await scene.supply();
     await send(APP, stakeApplication);
     await send(APP, delegate);
     // The supplier is in sessions from the next one on.
@@ -157,6 +207,10 @@ suite("a service that somebody registers on the chain", () => {
     const forModels = await (await fetch(`${base}/llms.txt`)).text();
     assert.doesNotMatch(forModels, /Ignore|my-api/);
 
+    // A node that is away takes nothing away.
+    await chain.stopRpc();
+    assert.equal((await settled(get)).status, 200);
+    await chain.startRpc();
     await send(OPERATOR, unstake);
     const unstaked = nextSession(chain.heightBlocks);
     await chain.reach(unstaked - 1n);
@@ -164,6 +218,93 @@ suite("a service that somebody registers on the chain", () => {
     await chain.produce();
     await eventually("503 in the next session", async () => (await get()).status === 503);
     assert.equal((await post(`/relay/${ID}`)).status, 503);
+  });
+
+  test("one whose application has left is 503 in the next session", async () => {
+    await using scene = await startScene();
+    const { chain, protocol, send } = scene;
+    await scene.supply();
+    await send(APP, stakeApplication);
+    await send(APP, delegate);
+    await chain.reach(nextSession(chain.heightBlocks));
+    await using gateway = await startGateway({
+      config: loadConfig({
+        env: {},
+        overrides: { gateway: { port: 0, metrics: { port: 0 } }, payment: { mode: "none" }, protocol },
+      }),
+      env: {},
+      log: silentLog,
+    });
+    const get = () => fetch(`http://127.0.0.1:${gateway.gatewayPort}/relay/${ID}/v1/things`);
+    assert.equal((await settled(get)).status, 200, "it is served from the start on");
+    await send(APP, unstakeApplication);
+    await chain.reach(nextSession(chain.heightBlocks));
+    await eventually("503 in the next session", async () => (await get()).status === 503);
+  });
+
+  test("is sold by nothing but its declared reads, and only where the rule says so; a rule by owner follows the chain", async () => {
+    await using ground = await startGround();
+    await using scene = await startScene();
+    const { chain, protocol, send } = scene;
+    await scene.supply();
+    await send(APP, stakeApplication);
+    await send(APP, delegate);
+    await chain.reach(nextSession(chain.heightBlocks));
+    const made = ground.config({ protocol }, {}, { leaseSeconds: 60 });
+    await made.prepare();
+    let next = made.config;
+    const change = (rule: object, services: object = declared) => {
+      const { overrides } = made.overrides.catalogue as { readonly overrides: object };
+      const sections = { catalogue: { overrides, services }, protocol: { ...protocol, ...rule } };
+      next = loadConfig({ env: {}, overrides: { ...made.overrides, ...sections } });
+    };
+    await using gateway = await startGateway({
+      config: made.config,
+      env: {},
+      log: silentLog,
+      waits: PATIENT,
+      load: () => next,
+    });
+    const reload = async () => assert.equal((await gateway.reload("admin")).kind, "reloaded");
+    const base = `http://127.0.0.1:${gateway.gatewayPort}`;
+    const url = `${base}/v1/${ID}`;
+    const free = () => fetch(`${base}/relay/${ID}`, { method: "POST", body: CALL });
+    const payer = await ground.fundedPayer(PRICE * 10n);
+    const buy = async (body: object) => call(url, body, await signPayment(payer, await termsOf(url)));
+    const asked = async () => (await call(url, READ)).status;
+    assert.equal((await settled(free)).status, 200);
+    assert.equal(await asked(), 404, "by default it is not sold");
+
+    change({});
+    await reload();
+    const bought = await buy(READ);
+    assert.deepEqual([bought.status, bought.json.data.result], [200, "mine"]);
+    const path = await buy({ method: "GET /v1/things" });
+    assert.deepEqual([path.status, path.json.data], [200, { path: "/v1/things" }]);
+    const write = await call(url, { method: "thing_write", params: [] });
+    assert.notEqual(write.status, 200);
+    assert.notEqual((await buy({ method: "thing_write", params: [] })).status, 200);
+    assert.equal((await free()).status, 200, "it stays on the free relay");
+
+    change({ sell: "listed", sellServices: ["eth"] });
+    await reload();
+    assert.deepEqual([await asked(), (await free()).status], [404, 200]);
+    change({ sell: "listed", sellServices: [ID] });
+    await reload();
+    assert.equal(await asked(), 402);
+    assert.equal((await call(`${base}/v1/eth`, READ)).status, 404, "what is not listed is not sold");
+
+    change({ sell: "listed", sellOwners: [OPERATOR.address] });
+    await reload();
+    await chain.produce(6);
+    assert.equal(await asked(), 404, "it belongs to another");
+    change({ sell: "listed", sellOwners: [OWNER.address] });
+    await reload();
+    await eventually("sold by its owner", async () => (await asked()) === 402);
+    await send(OWNER, transferService);
+    await chain.produce(5);
+    await eventually("not sold for its new owner", async () => (await asked()) === 404);
+    assert.equal(await ground.balance(made.payTo), PRICE * 2n);
   });
 });
 

@@ -37,6 +37,7 @@ export {
   type RegisteredService,
   withRegistered,
 } from "./registered.ts";
+export { withSale } from "./sale.ts";
 export {
   MAX_SEARCH_BODY_BYTES,
   MAX_SEARCH_RESULTS,

@@ -35,6 +35,30 @@ function supplierFaults({ supplier: { nodeUrl, stateFolder, keys, services } }: 
   return faults;
 }
 
+function saleFaults({ protocol, payment }: Config): string[] {
+  const { sell, sellServices, sellOwners, nodeUrl } = protocol;
+  const faults: string[] = [];
+  if (sell === "all") {
+    for (const key of ["sellServices", "sellOwners"] as const) {
+      if (protocol[key].length > 0) {
+        faults.push(`protocol.${key}: not used, since protocol.sell is all; set that to listed, or remove the list`);
+      }
+    }
+    return faults;
+  }
+  if (payment.mode === "none") {
+    faults.push("protocol.sell: payment.mode none sells nothing; remove protocol.sell, or set the mode to local");
+  } else if (sellServices.length === 0 && sellOwners.length === 0) {
+    faults.push(
+      "protocol.sell: listed, and both lists are empty; fill sellServices or sellOwners, or set payment.mode to none to sell nothing",
+    );
+  }
+  if (sellOwners.length > 0 && nodeUrl === undefined) {
+    faults.push("protocol.sellOwners: owners are read from the chain; set protocol.nodeUrl, or use sellServices");
+  }
+  return faults;
+}
+
 function gatewayFaults({ protocol, suppliers }: Config): string[] {
   const { nodeUrl, gatewayKeyFile, applicationKeyFiles } = protocol;
   const hasKeys = gatewayKeyFile !== undefined || applicationKeyFiles.length > 0;
@@ -52,5 +76,5 @@ function gatewayFaults({ protocol, suppliers }: Config): string[] {
 
 /** The relay protocol: what a gateway and a supplier need to take part. */
 export function protocolFaults(config: Config): string[] {
-  return [...gatewayFaults(config), ...supplierFaults(config)];
+  return [...gatewayFaults(config), ...saleFaults(config), ...supplierFaults(config)];
 }

@@ -42,6 +42,29 @@ export const PROTOCOL = section(
       false,
       "True: suppliers of sessions may have private addresses. Anyone who stakes a supplier chooses its address: set it only on a chain of your own, or where no private address can be reached from this gateway.",
     ),
+    sell: oneOf(
+      ["all", "listed"],
+      "Which services are sold. `all`: each that the catalogue or `catalogue.services` has, unless `paid: false`. `listed`: of these only the ones that `sellServices` names, or whose owner on the chain `sellOwners` names. A service that only the chain has is sold by neither: define it in `catalogue.services`, with the operations that read.",
+      "all",
+    ),
+    sellServices: list(
+      Type.String({
+        pattern: "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
+        description: "Id of a service.",
+        "x-expected": "a service id: lower-case letters, digits and -",
+      }),
+      1_000,
+      "Services that are sold with `sell: listed`.",
+    ),
+    sellOwners: list(
+      Type.String({
+        pattern: "^pokt1[02-9ac-hj-np-z]{38}$",
+        description: "Address of an owner.",
+        "x-expected": "an address of the chain: pokt1 and 38 lower-case letters and digits",
+      }),
+      256,
+      "Owners whose services are sold with `sell: listed`, as the chain names them: of services that have an application of this gateway, and from the moment at which the chain's node has named the owner.",
+    ),
   },
   "The relay protocol, as a gateway uses it: sessions of the chain instead of static suppliers.",
 );

@@ -3,6 +3,7 @@ import { suite, test } from "node:test";
 import type { Labels, MetricSpec } from "@turnpike/base";
 import { newPrivateKey } from "@turnpike/client";
 import { type Config, loadConfig, relayerKeysByNetwork } from "@turnpike/config";
+import { chainParty } from "@turnpike/testkit/chain";
 import { checkRun } from "./check.ts";
 import { reportCurve } from "./curve.ts";
 import type { LedgerRole } from "./ledger.ts";
@@ -63,6 +64,34 @@ suite("what keeps a configuration from running", () => {
     assert.deepEqual(faultsOf({ gateway: { workers: 2 } }, two), []);
     const remote = { ...three, payment: { networks: [NETWORK], mode: "remote", facilitatorUrl: "http://127.0.0.1:1" } };
     assert.deepEqual(faultsOf(remote, {}), []);
+  });
+
+  test("a rule of sale names services that are on sale, and owners that are some", () => {
+    const own = { name: "Mine", description: "What it answers.", category: "web", families: [] };
+    const reads = [{ name: "thing_read", rpcType: "json_rpc", description: "", read: true }];
+    const catalogue = {
+      overrides: { solana: { paid: false } },
+      services: { "my-api": { ...own, operations: reads } },
+    };
+    const rule = (sellServices: readonly string[]) => ({ catalogue, protocol: { sell: "listed", sellServices } });
+    assert.deepEqual(faultsOf(rule(["eth", "my-api"])), []);
+    assert.match(
+      only(rule(["eth", "no-such"])),
+      /^protocol\.sellServices\[1\]: the catalogue has no no-such; .*define it/,
+    );
+    assert.match(only(rule(["solana"])), /^protocol\.sellServices\[0\]: solana has paid: false;/);
+    const owners = (address: string) => ({
+      protocol: { nodeUrl: "http://127.0.0.1:1", gatewayKeyFile: "x", sell: "listed", sellOwners: [address] },
+    });
+    const { address } = chainParty("owner");
+    assert.deepEqual(faultsOf(owners(address)), []);
+    const mistyped = `${address.slice(0, -1)}${address.endsWith("q") ? "p" : "q"}`;
+    assert.match(only(owners(mistyped)), /^protocol\.sellOwners\[0\]: no address, its checksum/);
+    const write = { ...own, operations: [{ name: "thing_read", rpcType: "json_rpc", description: "" }] };
+    assert.match(
+      only({ catalogue: { services: { "my-api": write } } }),
+      /my-api\.operations\[0\]\.name: thing_read is not known as a read; .*read: true/,
+    );
   });
 
   test("one that sells nothing needs no ledger, no network and no key, and has only what is free", () => {

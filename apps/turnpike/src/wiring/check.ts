@@ -7,6 +7,7 @@ import {
   relayerKeysByNetwork,
   type SupplierConfig,
 } from "@turnpike/config";
+import { decodeBech32 } from "@turnpike/crypto";
 import { workersOf } from "../workers/share.ts";
 import { catalogueOptions, sells } from "./catalogue.ts";
 import { type LedgerRole, ledgerUrl } from "./ledger.ts";
@@ -93,6 +94,24 @@ function suppliersFaults(config: Config, catalogue: Catalogue): string[] {
   });
 }
 
+/** Services and owners that `protocol.sell: listed` cannot mean. */
+function saleFaults({ protocol }: Config, catalogue: Catalogue): string[] {
+  const services = protocol.sellServices.flatMap((id, at) => {
+    const path = `protocol.sellServices[${at}]`;
+    const service = catalogue.get(id);
+    if (service === undefined) {
+      return [`${path}: the catalogue has no ${id}; correct it, or define it in catalogue.services`];
+    }
+    return service.paid ? [] : [`${path}: ${id} has paid: false; remove it here, or set paid: true`];
+  });
+  const owners = protocol.sellOwners.flatMap((address, at) =>
+    decodeBech32(address) === undefined
+      ? [`protocol.sellOwners[${at}]: no address, its checksum is wrong; copy it from query service show-service`]
+      : [],
+  );
+  return [...services, ...owners];
+}
+
 /** Each worker is a gateway of its own to the ledger, and sells nothing without a relayer key that it holds. */
 function workerFaults(config: Config, env: Environment): string[] {
   const workers = workersOf(config);
@@ -138,6 +157,7 @@ export function checkRun(config: Config, env: Environment, role: LedgerRole): Ru
   const hasPrices = role === "gateway" || config.facilitator.discoveryUrl !== undefined;
   if (hasPrices) faults.push(...changes, ...priceFaults(config, catalogue));
   if (role === "gateway") faults.push(...suppliersFaults(config, catalogue));
+  if (role === "gateway" && isSeller) faults.push(...saleFaults(config, catalogue));
   return { catalogue, faults };
 }
 

@@ -175,6 +175,8 @@ export async function startGateway(input: GatewayInput): Promise<GatewayService>
       await putIntoEffect(next, requireRunnable(next, env, "gateway"));
       config = next;
       input.onReload?.(next);
+      // A new rule of sale may need owners that were not asked for.
+      void sessions?.registered.look();
     },
     refresh: (next) => putIntoEffect(next, parts.current.base),
     log,

@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import { isDeepStrictEqual } from "node:util";
 import type { ServiceId } from "@turnpike/base";
-import { type Catalogue, type RegisteredService, withRegistered } from "@turnpike/catalogue";
+import { type Catalogue, type RegisteredService, withRegistered, withSale } from "@turnpike/catalogue";
 import type { Config } from "@turnpike/config";
 import type { GatewayParts, LimitStore, OfferedOptions } from "@turnpike/gateway";
 import type { RelayEngine, SessionSuppliers, Subscriptions } from "@turnpike/relay";
@@ -43,7 +43,7 @@ export interface PartsOwner extends AsyncDisposable {
 export interface PartsModules extends RelayModules {
   readonly store: LimitStore | undefined;
   readonly options: OfferedOptions;
-  /** Services that only the chain has; another list each time that they have changed. */
+  /** Services that only the chain has, and those whose owners the rule of sale names; another list each time that they have changed. */
   readonly registered?: () => readonly RegisteredService[];
 }
 
@@ -51,11 +51,22 @@ const NOTHING_REGISTERED: readonly RegisteredService[] = [];
 
 const same = (a: Config, b: Config, read: (config: Config) => unknown): boolean => isDeepStrictEqual(read(a), read(b));
 
-function withServices(base: Catalogue, registered: readonly RegisteredService[], { catalogue }: Config): Catalogue {
-  return registered.length === 0
-    ? base
-    : withRegistered(base, registered, { own: new Set(Object.keys(catalogue.services)) });
+function withServices(base: Catalogue, registered: readonly RegisteredService[], config: Config): Catalogue {
+  const { catalogue, protocol } = config;
+  const own = new Set(Object.keys(catalogue.services));
+  const all = registered.length === 0 ? base : withRegistered(base, registered, { own });
+  if (protocol.sell === "all") return all;
+  const services = new Set<string>(protocol.sellServices);
+  const owners = new Set<string>(protocol.sellOwners);
+  for (const { id, ownerAddress } of registered) if (owners.has(ownerAddress)) services.add(id);
+  return withSale(all, (id) => services.has(id));
 }
+
+const saleRule = ({ protocol: { sell, sellServices, sellOwners } }: Config): unknown => [
+  sell,
+  sellServices,
+  sellOwners,
+];
 
 function operatorsOf({ suppliers }: Config, sessions: SessionSuppliers | undefined): Map<string, ReadonlySet<string>> {
   const found = new Map<string, ReadonlySet<string>>(sessions?.operators());
@@ -117,7 +128,7 @@ export function createParts(start: Config, base: Catalogue, modules: PartsModule
       while (retiring.size >= MAX_OLD) await Promise.race(retiring);
       const isSame = (read: (one: Config) => unknown): boolean => same(config, next, read);
       const keepsBase = isSame((one) => one.catalogue);
-      const keepsCatalogue = keepsBase && found === current.registered;
+      const keepsCatalogue = keepsBase && found === current.registered && isSame(saleRule);
       const nextBase = keepsBase ? current.base : nextCatalogue;
       const kept = keepsCatalogue ? current.catalogue : withServices(nextBase, found, next);
       preparing = kept;

@@ -79,7 +79,10 @@ export async function openSessions(
     ),
   );
   const registered = stack.use(
-    new RegisteredServices({ maxServices: MAX_REGISTERED }, { source, queries, originOf, log }),
+    new RegisteredServices(
+      { maxServices: MAX_REGISTERED },
+      { source, queries, originOf, log, needsOwners: () => sellsByOwner(current()) },
+    ),
   );
   const signal = AbortSignal.timeout(FIRST_SESSIONS_MS);
   await source.start(signal);
@@ -87,6 +90,10 @@ export async function openSessions(
   signal.addEventListener("abort", () => late.resolve(), { once: true });
   if (!signal.aborted) await Promise.race([registered.look(), late.promise]);
   return { suppliers, registered };
+}
+
+function sellsByOwner({ protocol: { sell, sellOwners } }: Config): boolean {
+  return sell === "listed" && sellOwners.length > 0;
 }
 
 /** Whose a service is. An id that the operator defined or the catalogue has is theirs, in whatever state it is. */

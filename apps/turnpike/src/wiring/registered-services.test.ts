@@ -18,6 +18,7 @@ function scene(maxServices = 256) {
     asked: [] as string[],
     open: 0,
     mostOpen: 0,
+    needsOwners: false,
     answer: (id: string): Promise<Answer> =>
       Promise.resolve({
         ok: true,
@@ -46,7 +47,13 @@ function scene(maxServices = 256) {
   };
   const services = new RegisteredServices(
     { maxServices },
-    { source, queries, originOf: (id) => serviceOrigin(own, id), log: silentLog },
+    {
+      source,
+      queries,
+      originOf: (id) => serviceOrigin(own, id),
+      needsOwners: () => state.needsOwners,
+      log: silentLog,
+    },
   );
   return { state, services, looked: () => looked(), ids: () => services.current.map(({ id }) => id) };
 }
@@ -170,5 +177,29 @@ suite("services that only the chain has", () => {
     await services.look();
     await eventually("the list", () => Promise.resolve(services.current.length === 2));
     assert.equal(put.length, 3);
+  });
+
+  test("owners of known services are asked for where they matter, again at each look, and stay while the node is silent", async () => {
+    const { state, services } = scene();
+    await using _ = services;
+    const owners = () => services.current.map(({ id, ownerAddress }) => `${id} ${ownerAddress}`);
+    const owner = (ownerAddress: string) => (id: string) =>
+      Promise.resolve<Answer>({ ok: true, value: createMessage(shared.ServiceSchema, { id, ownerAddress }) });
+    state.ids = ["eth", "mine", "www"];
+    await services.look();
+    assert.deepEqual([owners(), state.asked], [[], []]);
+    state.needsOwners = true;
+    state.answer = owner("pokt1first");
+    await services.look();
+    assert.deepEqual(owners(), ["eth pokt1first", "mine pokt1first"]);
+    state.answer = () => Promise.resolve(dead);
+    await services.look();
+    assert.deepEqual(owners(), ["eth pokt1first", "mine pokt1first"]);
+    state.answer = owner("pokt1next");
+    await services.look();
+    assert.deepEqual(owners(), ["eth pokt1next", "mine pokt1next"], "it was transferred");
+    state.answer = () => Promise.resolve({ ok: false, fault: "refused", text: "service not found" });
+    await services.look();
+    assert.deepEqual(owners(), []);
   });
 });

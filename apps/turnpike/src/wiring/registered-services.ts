@@ -14,6 +14,8 @@ export interface RegisteredServicesModules {
   readonly source: Pick<SessionSource, "serviceIds" | "onApplications">;
   readonly queries: Pick<PocketQueries, "service">;
   readonly originOf: (serviceId: string) => ServiceOrigin;
+  /** True: the owners of known services are looked up too. */
+  readonly needsOwners: () => boolean;
   readonly log: Log;
 }
 
@@ -21,8 +23,9 @@ export interface RegisteredServicesModules {
 const MAX_ASKED = 8;
 
 /**
- * The services for which an application of this gateway is staked and that only the chain has. One that has gone stays in the
- * list, so that its callers learn that it has no supplier now; it makes room when there are too many.
+ * The services for which an application of this gateway is staked and that only the chain has; and, where owners matter, the
+ * known ones. One that has gone stays in the list, so that its callers learn that it has no supplier now; it makes room when
+ * there are too many.
  */
 export class RegisteredServices implements AsyncDisposable {
   readonly #options: RegisteredServicesOptions;
@@ -78,33 +81,53 @@ export class RegisteredServices implements AsyncDisposable {
   }
 
   async #update(): Promise<void> {
+    const next = [...(await this.#registered()), ...(await this.#owned())];
+    if (JSON.stringify(next) !== JSON.stringify(this.#current)) this.#current = next;
+  }
+
+  async #registered(): Promise<readonly RegisteredService[]> {
     const { source, originOf } = this.#modules;
     const { maxServices } = this.#options;
     const wanted = source.serviceIds();
-    const before = new Set(this.#current.map(({ id }) => id));
-    const fresh = [...wanted].filter((id) => originOf(id) === "registered" && !before.has(id));
-    const valid = this.#current.filter(({ id }) => originOf(id) === "registered");
-    const inUse = valid.filter(({ id }) => wanted.has(id));
-    const added = await this.#ask(fresh.slice(0, Math.max(0, maxServices - inUse.length)));
-    const gone = valid.filter(({ id }) => !wanted.has(id));
+    const before = this.#current.filter(({ id }) => originOf(id) === "registered");
+    const known = new Set(before.map(({ id }) => id));
+    const fresh = [...wanted].filter((id) => originOf(id) === "registered" && !known.has(id));
+    const inUse = before.filter(({ id }) => wanted.has(id));
+    const asked = await this.#ask(fresh.slice(0, Math.max(0, maxServices - inUse.length)), false);
+    const added = [...asked.values()].flatMap((one) => one ?? []);
+    const gone = before.filter(({ id }) => !wanted.has(id));
     const room = Math.max(0, maxServices - inUse.length - added.length);
-    // Those that were served last go last.
-    const kept = new Set([...inUse, ...gone.slice(Math.max(0, gone.length - room))].map(({ id }) => id));
-    const next = [...valid.filter(({ id }) => kept.has(id)), ...added];
-    if (added.length > 0 || next.length < before.size) this.#current = next;
+    // Those that came last go last.
+    const kept = new Set([...inUse, ...gone.slice(Math.max(0, gone.length - room))]);
+    return [...before.filter((one) => kept.has(one)), ...added];
   }
 
-  /** What the chain has of these. What could not be read is asked for at the next look. */
-  async #ask(ids: readonly string[]): Promise<readonly RegisteredService[]> {
-    const found: RegisteredService[] = [];
+  /** Known services with their owners, which may change. What could not be asked stays. */
+  async #owned(): Promise<readonly RegisteredService[]> {
+    const { source, originOf, needsOwners } = this.#modules;
+    if (!needsOwners()) return [];
+    const isKnown = (id: string): boolean => originOf(id) === "known";
+    const owned = new Map(this.#current.filter(({ id }) => isKnown(id)).map((one) => [one.id, one]));
+    for (const [id, found] of await this.#ask([...source.serviceIds()].filter(isKnown), true)) {
+      if (found === undefined) owned.delete(id);
+      else owned.set(id, found);
+    }
+    return [...owned.values()];
+  }
+
+  /** What the chain has of these; undefined where it has none. What could not be read is not among them. */
+  async #ask(ids: readonly string[], fresh: boolean): Promise<ReadonlyMap<string, RegisteredService | undefined>> {
+    const found = new Map<string, RegisteredService | undefined>();
     for (let from = 0; from < ids.length; from += MAX_ASKED) {
       const asked = ids.slice(from, from + MAX_ASKED);
-      const answers = await Promise.all(asked.map((id) => this.#modules.queries.service(id)));
-      for (const [at, answer] of answers.entries()) {
-        const id = asked[at];
-        if (answer.ok && id === answer.value.id) found.push({ id, ownerAddress: answer.value.ownerAddress });
+      const answers = await Promise.all(
+        asked.map(async (id) => [id, await this.#modules.queries.service(id, { fresh })] as const),
+      );
+      for (const [id, answer] of answers) {
+        if (answer.ok && answer.value.id === id) found.set(id, { id, ownerAddress: answer.value.ownerAddress });
+        else if (!answer.ok && answer.fault === "refused") found.set(id, undefined);
       }
-      if (answers.some((answer) => !answer.ok && answer.fault !== "refused")) break;
+      if (answers.some(([, answer]) => !answer.ok && answer.fault !== "refused")) break;
     }
     return found;
   }
