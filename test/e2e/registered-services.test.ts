@@ -305,6 +305,10 @@ suite("a service that somebody registers on the chain", () => {
     await chain.produce(5);
     await eventually("not sold for its new owner", async () => (await asked()) === 404);
     assert.equal(await ground.balance(made.payTo), PRICE * 2n);
+
+    change({ refuseServices: [ID] }, {});
+    await reload();
+    assert.deepEqual([await asked(), (await free()).status], [404, 404], "what the operator refuses is not served");
   });
 });
 

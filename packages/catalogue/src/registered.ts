@@ -12,7 +12,7 @@ export interface RegisteredService {
 
 /** Options of {@link withRegistered}. */
 export interface RegisteredOptions {
-  /** Ids that the operator's configuration defines, in whatever state. */
+  /** Ids that the operator's configuration defines in whatever state, or refuses. */
   readonly own?: ReadonlySet<string>;
 }
 

@@ -4,6 +4,12 @@ import { anyUrl, byService, entry, flag, integer, list, oneOf, port, section, te
 const KEY_FILE =
   "mode 0600, as `turnpike chain key` writes it: JSON with `privateKey`, or the key alone as 64 hex digits";
 
+const SERVICE_ID = Type.String({
+  pattern: "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
+  description: "Id of a service.",
+  "x-expected": "a service id: lower-case letters, digits and -",
+});
+
 /** What a gateway knows of the relay protocol: sessions, and the keys that sign relays. */
 export const PROTOCOL = section(
   {
@@ -42,20 +48,17 @@ export const PROTOCOL = section(
       false,
       "True: suppliers of sessions may have private addresses. Anyone who stakes a supplier chooses its address: set it only on a chain of your own, or where no private address can be reached from this gateway.",
     ),
+    refuseServices: list(
+      SERVICE_ID,
+      1_000,
+      "Services that only the chain has and that are not served, whoever has an application for them. Those of the catalogue: `catalogue.overrides.ID.enabled: false`.",
+    ),
     sell: oneOf(
       ["all", "listed"],
       "Which services are sold. `all`: each that the catalogue or `catalogue.services` has, unless `paid: false`. `listed`: of these only the ones that `sellServices` names, or whose owner on the chain `sellOwners` names. A service that only the chain has is sold by neither: define it in `catalogue.services`, with the operations that read.",
       "all",
     ),
-    sellServices: list(
-      Type.String({
-        pattern: "^[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$",
-        description: "Id of a service.",
-        "x-expected": "a service id: lower-case letters, digits and -",
-      }),
-      1_000,
-      "Services that are sold with `sell: listed`.",
-    ),
+    sellServices: list(SERVICE_ID, 1_000, "Services that are sold with `sell: listed`."),
     sellOwners: list(
       Type.String({
         pattern: "^pokt1[02-9ac-hj-np-z]{38}$",

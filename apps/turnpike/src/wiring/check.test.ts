@@ -66,7 +66,7 @@ suite("what keeps a configuration from running", () => {
     assert.deepEqual(faultsOf(remote, {}), []);
   });
 
-  test("a rule of sale names services that are on sale, and owners that are some", () => {
+  test("a rule of sale names services that are on sale and addresses, and what is refused is a stranger's", () => {
     const own = { name: "Mine", description: "What it answers.", category: "web", families: [] };
     const reads = [{ name: "thing_read", rpcType: "json_rpc", description: "", read: true }];
     const catalogue = {
@@ -80,6 +80,13 @@ suite("what keeps a configuration from running", () => {
       /^protocol\.sellServices\[1\]: the catalogue has no no-such; .*define it/,
     );
     assert.match(only(rule(["solana"])), /^protocol\.sellServices\[0\]: solana has paid: false;/);
+    const refuse = (id: string) => ({ catalogue, protocol: { refuseServices: [id] } });
+    assert.deepEqual(faultsOf(refuse("their-api")), []);
+    assert.match(
+      only(refuse("solana")),
+      /^protocol\.refuseServices\[0\]: .* set catalogue\.overrides\.solana\.enabled/,
+    );
+    assert.match(only(refuse("my-api")), /remove catalogue\.services\.my-api instead$/);
     const owners = (address: string) => ({
       protocol: { nodeUrl: "http://127.0.0.1:1", gatewayKeyFile: "x", sell: "listed", sellOwners: [address] },
     });

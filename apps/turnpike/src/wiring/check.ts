@@ -1,5 +1,5 @@
 import { AppError, decimalToUnits, isAppError } from "@turnpike/base";
-import { type Catalogue, readCatalogue, type Service } from "@turnpike/catalogue";
+import { type Catalogue, isBuiltin, readCatalogue, type Service } from "@turnpike/catalogue";
 import {
   type Config,
   type Environment,
@@ -112,6 +112,16 @@ function saleFaults({ protocol }: Config, catalogue: Catalogue): string[] {
   return [...services, ...owners];
 }
 
+/** Services that cannot be refused, because they are not the chain's alone. */
+function refusedFaults({ protocol, catalogue: { services } }: Config): string[] {
+  return protocol.refuseServices.flatMap((id, at) => {
+    const isOwn = Object.hasOwn(services, id);
+    if (!isOwn && !isBuiltin(id)) return [];
+    const fix = isOwn ? `remove catalogue.services.${id}` : `set catalogue.overrides.${id}.enabled to false`;
+    return [`protocol.refuseServices[${at}]: ${id} is not the chain's alone; ${fix} instead`];
+  });
+}
+
 /** Each worker is a gateway of its own to the ledger, and sells nothing without a relayer key that it holds. */
 function workerFaults(config: Config, env: Environment): string[] {
   const workers = workersOf(config);
@@ -157,6 +167,7 @@ export function checkRun(config: Config, env: Environment, role: LedgerRole): Ru
   const hasPrices = role === "gateway" || config.facilitator.discoveryUrl !== undefined;
   if (hasPrices) faults.push(...changes, ...priceFaults(config, catalogue));
   if (role === "gateway") faults.push(...suppliersFaults(config, catalogue));
+  if (role === "gateway") faults.push(...refusedFaults(config));
   if (role === "gateway" && isSeller) faults.push(...saleFaults(config, catalogue));
   return { catalogue, faults };
 }

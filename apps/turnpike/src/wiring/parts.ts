@@ -53,7 +53,7 @@ const same = (a: Config, b: Config, read: (config: Config) => unknown): boolean 
 
 function withServices(base: Catalogue, registered: readonly RegisteredService[], config: Config): Catalogue {
   const { catalogue, protocol } = config;
-  const own = new Set(Object.keys(catalogue.services));
+  const own = new Set([...Object.keys(catalogue.services), ...protocol.refuseServices]);
   const all = registered.length === 0 ? base : withRegistered(base, registered, { own });
   if (protocol.sell === "all") return all;
   const services = new Set<string>(protocol.sellServices);
@@ -62,7 +62,8 @@ function withServices(base: Catalogue, registered: readonly RegisteredService[],
   return withSale(all, (id) => services.has(id));
 }
 
-const saleRule = ({ protocol: { sell, sellServices, sellOwners } }: Config): unknown => [
+const rules = ({ protocol: { refuseServices, sell, sellServices, sellOwners } }: Config): unknown => [
+  refuseServices,
   sell,
   sellServices,
   sellOwners,
@@ -128,7 +129,7 @@ export function createParts(start: Config, base: Catalogue, modules: PartsModule
       while (retiring.size >= MAX_OLD) await Promise.race(retiring);
       const isSame = (read: (one: Config) => unknown): boolean => same(config, next, read);
       const keepsBase = isSame((one) => one.catalogue);
-      const keepsCatalogue = keepsBase && found === current.registered && isSame(saleRule);
+      const keepsCatalogue = keepsBase && found === current.registered && isSame(rules);
       const nextBase = keepsBase ? current.base : nextCatalogue;
       const kept = keepsCatalogue ? current.catalogue : withServices(nextBase, found, next);
       preparing = kept;

@@ -97,11 +97,7 @@ function sellsByOwner({ protocol: { sell, sellOwners } }: Config): boolean {
 }
 
 /** Whose a service is. An id that the operator defined or the catalogue has is theirs, in whatever state it is. */
-export function serviceOrigin(
-  config: { readonly catalogue: { readonly services: object } },
-  id: string,
-): ServiceOrigin {
-  const { services } = config.catalogue;
-  if (Object.hasOwn(services, id) || isBuiltin(id)) return "known";
-  return isRegistrable(id) ? "registered" : "refused";
+export function serviceOrigin(config: Pick<Config, "catalogue" | "protocol">, id: string): ServiceOrigin {
+  if (Object.hasOwn(config.catalogue.services, id) || isBuiltin(id)) return "known";
+  return isRegistrable(id) && !config.protocol.refuseServices.includes(id) ? "registered" : "refused";
 }

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { silentLog } from "@turnpike/base";
 import type { ChainAnswer, PocketQueries } from "@turnpike/chain-client";
+import { loadConfig } from "@turnpike/config";
 import { createMessage, shared } from "@turnpike/proto";
 import { eventually } from "@turnpike/testkit";
 import { serviceOrigin } from "./protocol.ts";
@@ -9,7 +10,11 @@ import { RegisteredServices } from "./registered-services.ts";
 
 type Answer = ChainAnswer<shared.Service>;
 
-const own = { catalogue: { services: { mine: {} } } };
+const SERVICE = { name: "Mine", description: "Mine.", category: "web", families: ["evm"] };
+const own = loadConfig({
+  env: {},
+  overrides: { catalogue: { services: { mine: SERVICE } }, protocol: { refuseServices: ["unwanted"] } },
+});
 
 /** Services of the chain over a stand-in for its node and for the sessions. */
 function scene(maxServices = 256) {
@@ -74,6 +79,7 @@ suite("services that only the chain has", () => {
       "my_api",
       "www",
       "constructor",
+      "unwanted",
       "xn--a",
       "-",
       "key",

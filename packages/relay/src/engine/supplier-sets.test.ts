@@ -248,9 +248,9 @@ suite("suppliers of a set that may change", () => {
 
   test("a service whose id every object has as a name has the rules of any other", async () => {
     const id = "constructor" as ServiceId;
-    const transport = new FakeTransport({ a: node(() => '"0x5"') });
+    const transport = new FakeTransport({ a: node(() => failureOf("timeout")), b: node(() => '"0x5"') });
     const set = new FakeSupplierSet(transport);
-    set.become(["a"]);
+    set.become(["a", "b"]);
     await using relay = createRelayEngine(
       { ...relayEngineDefaults, suppliers: {} },
       {
@@ -263,6 +263,7 @@ suite("suppliers of a set that may change", () => {
       },
     );
     const request = mintParsed({ ...freeCall("0x1").request, serviceId: id });
-    assert.equal(show(await relay.send(mintFree({ request, deadlineMs: clock.monotonicMs() + 180_000 }))), good("a"));
+    assert.equal(show(await relay.send(mintFree({ request, deadlineMs: clock.monotonicMs() + 180_000 }))), good("b"));
+    assert.ok(transport.sent.every(({ request: { timeoutMs } }) => timeoutMs > 0 && timeoutMs <= 60_000));
   });
 });
