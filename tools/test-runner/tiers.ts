@@ -61,7 +61,7 @@ const MONEY = [
   ...["keyed-gateway", "paid-door", "relay-networks", "supplier", "economy", "signed-websocket", "dead-chain-node"].map(
     e2e,
   ),
-  ...["static-fallback", "session-changes"].map(e2e),
+  ...["static-fallback", "session-changes", "registered-services"].map(e2e),
 ];
 
 /** Every test file of the repository, those first that take longest. */

@@ -51,7 +51,7 @@ export const PROTOCOL = section(
     refuseServices: list(
       SERVICE_ID,
       1_000,
-      "Services that only the chain has and that are not served, whoever has an application for them. Those of the catalogue: `catalogue.overrides.ID.enabled: false`.",
+      "Services that only the chain has and that are not served. Those of the catalogue are switched off by `enabled: false` in `catalogue.overrides`.",
     ),
     sell: oneOf(
       ["all", "listed"],
