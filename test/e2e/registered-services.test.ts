@@ -104,7 +104,7 @@ const stakeSupplier = (url: string): Any =>
 interface Scene extends AsyncDisposable {
   readonly chain: TestChain;
   readonly protocol: Readonly<Record<string, unknown>>;
-  send(party: typeof OWNER, message: Any): Promise<void>;
+  readonly send: (party: typeof OWNER, message: Any) => Promise<void>;
   /** Registers the service, and stakes and starts its supplier. */
   supply(): Promise<void>;
 }

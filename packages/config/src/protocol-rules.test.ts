@@ -53,7 +53,7 @@ suite("which services are sold", () => {
 
   test("a running gateway takes another rule", () => {
     const before = load({ sell: "listed", sellServices: ["eth"] });
-    const { changed, fixed } = configChanges(before, load({ ...{ sell: "all" } }));
+    const { changed, fixed } = configChanges(before, load({ sell: "all" }));
     assert.deepEqual([changed, fixed], [["protocol.sell", "protocol.sellServices"], []]);
   });
 });
