@@ -5,10 +5,11 @@ import { withRegistered } from "./registered.ts";
 import { withSale } from "./sale.ts";
 
 test("what the rule does not name is not sold, and stays on the free relay", () => {
-  const base = createCatalogue({ overrides: { solana: { paid: false } } });
+  const base = createCatalogue({ overrides: { solana: { paid: false }, near: { paid: false } } });
   const made = withSale(base, (id) => id === "eth" || id === "solana");
   assert.equal(made.get("eth"), base.get("eth"));
   assert.equal(made.get("solana"), base.get("solana"));
+  assert.equal(made.get("near"), base.get("near"));
   assert.equal(made.get("solana")?.paid, false, "a rule sells nothing that the operator has off sale");
   const sold = [...made.services.values()].filter(({ paid }) => paid).map(({ id }) => id);
   assert.deepEqual(sold, ["eth"]);

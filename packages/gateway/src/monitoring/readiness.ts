@@ -57,12 +57,19 @@ export function createReadiness(opts: ReadinessOptions, modules: ReadinessModule
     services.get(id)?.free === true && relay.missing(id) === undefined && subscriptions.offers(id);
   const answers = (id: ServiceId): boolean => serves(id) || hasOnlySockets(id);
 
+  /** A service that a stranger registered does not stand for those of the operator, unless there are no others. */
+  const counted = (): readonly ServiceId[] => {
+    const ids = [...services.keys()];
+    const own = ids.filter((id) => services.get(id)?.isUnlisted !== true);
+    return own.some((id) => relay.missing(id) !== undefined || hasOnlySockets(id)) ? own : ids;
+  };
+
   return {
     serves,
     answers,
     async gateway() {
       const missing = [...(await forPayment())];
-      if (![...services.keys()].some(answers)) missing.push("service");
+      if (!counted().some(answers)) missing.push("service");
       return [...new Set(missing)];
     },
     async service(id) {
