@@ -74,6 +74,7 @@ const declared = {
     operations: [
       { name: "thing_read", rpcType: "json_rpc", read: true },
       { name: "GET /v1/things", rpcType: "rest", read: true },
+      { name: "status", rpcType: "comet_bft", read: true },
     ],
   },
 };
@@ -284,6 +285,8 @@ suite("a service that somebody registers on the chain", () => {
     const write = await call(url, { method: "thing_write", params: [] });
     assert.notEqual(write.status, 200);
     assert.notEqual((await buy({ method: "thing_write", params: [] })).status, 200);
+    const unsupplied = await buy({ method: "status", params: {} });
+    assert.equal(unsupplied.status, 503, "its suppliers have not declared this RPC type");
     assert.equal((await free()).status, 200, "it stays on the free relay");
 
     change({ sell: "listed", sellServices: ["eth"] });
