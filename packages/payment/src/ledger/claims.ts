@@ -85,13 +85,13 @@ function placed(asked: readonly unknown[], rows: readonly PlacedRow[]): readonly
 export function createClaims(
   parts: LedgerParts,
 ): Pick<Ledger, "claim" | "find" | "findByIdentifier" | "get" | "newest" | "answer" | "release" | "releaseOrphans"> {
-  const { database, statements, holder, queueLimit, faults, log, metrics } = parts;
+  const { database, statements, holder, sells, queueLimit, faults, log, metrics } = parts;
   const claimGroup = { ...CLAIM_GROUP, maxWaiting: queueLimit };
   const readGroup = { ...READ_GROUP, maxWaiting: queueLimit };
 
   const claimAs = createGroup<WantedRow, ClaimRow>(claimGroup, async (wanted) => {
     const sorted = wanted.toSorted(byPayer);
-    const rows = await database.run<ClaimRow>(statements.claim, [JSON.stringify(sorted)]);
+    const rows = await database.run<ClaimRow>(statements.claim, [JSON.stringify(sorted), sells]);
     const results = new Map(sorted.map((row, at) => [row, rows[at]]));
     return wanted.flatMap((row) => results.get(row) ?? []);
   });

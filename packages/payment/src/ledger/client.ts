@@ -34,10 +34,12 @@ export async function withClient<T>(
   method: string,
   work: (client: pg.Client) => Promise<T>,
   connectTimeoutMs: number = CONNECT_TIMEOUT_MS,
+  queryTimeoutMs?: number,
 ): Promise<T> {
   const client = new pg.Client({
     connectionString: url,
     connectionTimeoutMillis: connectTimeoutMs,
+    ...(queryTimeoutMs === undefined ? {} : { query_timeout: queryTimeoutMs }),
     application_name: `turnpike ${method}`,
   });
   // Heard, so that it does not end the process; the query under way fails by it.

@@ -43,7 +43,10 @@ export type LeasedRelayer = Pick<RelayerLease, "network" | "relayer" | "epoch">;
 export interface Holder extends AsyncDisposable {
   /** What writes name now. */
   current(): string;
-  /** False while another ledger sells for a receiver of this one: it began to while this process counted as dead. */
+  /**
+   * True while this process's row names its receivers and no other ledger sold for one of them when that was written.
+   * Another may have begun while this process counted as dead.
+   */
   maySell(): boolean;
   /** Registers anew after `dead` was refused; many callers at once make one registration. */
   replace(dead: string): Promise<string>;
@@ -71,6 +74,16 @@ interface RenewRow {
   readonly network: string | null;
   readonly relayer: string | null;
   readonly epoch: string | null;
+  /** Whether the holder's row names all receivers. */
+  readonly sells: boolean;
+}
+
+/** This process under one id. It never sells again under one that counted as dead. */
+interface Registration {
+  readonly id: string;
+  isSeller: boolean;
+  /** One at a time: of two, one could clear the row after the other's look. */
+  becoming: Promise<void> | undefined;
 }
 
 /**
@@ -82,43 +95,55 @@ export async function createHolder(
   { database, statements, log, metrics, assertSoleSeller }: HolderModules,
 ): Promise<Holder> {
   const abandoned = new Map<string, Abandoned>();
-  let id = newHolderId();
+  let own = newRegistration();
   let replacing: Promise<string> | undefined;
   let timer: NodeJS.Timeout | undefined;
   let beating: Promise<void> = Promise.resolve();
   let stopped = false;
-  let isSeller = true;
+  let refused = false;
+  const sellsNothing = opts.sells.length === 0;
 
   const register = async (name: string): Promise<void> => {
     await database.run(statements.register, [name, opts.ttlMs, opts.sells]);
   };
 
   /** Its own row comes first: of two that begin at once at least one sees the other. */
-  const becomeSeller = async (name: string): Promise<boolean> => {
-    if (opts.sells.length === 0) return true;
+  const tryToSell = async (registration: Registration): Promise<void> => {
+    const { id } = registration;
     try {
-      await database.run(statements.sell, [name, opts.sells]);
+      const written = await database.run(statements.sell, [id, opts.sells]);
+      // Dead: it is replaced by the next call that is refused.
+      if (written.length === 0) return;
       await assertSoleSeller();
-      if (!isSeller) log.info({ holder: name }, "no other ledger sells for this one's receivers any more");
-      return true;
+      registration.isSeller = true;
+      if (refused) log.info({ holder: id }, "no other ledger sells for this one's receivers any more");
+      refused = false;
     } catch (error) {
       const reason = isAppError(error, "CONFIG_INVALID") ? error.message : undefined;
-      if (isSeller) log.error({ holder: name, reason }, "payments are refused: another ledger may sell for a receiver");
-      await database.run(statements.sell, [name, []]);
-      return false;
+      if (!refused) log.error({ holder: id, reason }, "payments are refused: another ledger may sell for a receiver");
+      refused = true;
+      await database.run(statements.sell, [id, []]);
     }
   };
 
+  const becomeSeller = (registration: Registration): Promise<void> => {
+    if (sellsNothing) return Promise.resolve();
+    registration.becoming ??= tryToSell(registration).finally(() => {
+      registration.becoming = undefined;
+    });
+    return registration.becoming;
+  };
+
   const replace = (dead: string): Promise<string> => {
-    if (dead !== id) return Promise.resolve(id);
+    if (dead !== own.id) return Promise.resolve(own.id);
     replacing ??= (async () => {
-      const name = newHolderId();
-      await register(name);
-      isSeller = await becomeSeller(name);
-      log.warn({ holder: name, was: dead }, "this process was late to renew: its claims and leases are lost");
+      const next = newRegistration();
+      await register(next.id);
+      await becomeSeller(next);
+      log.warn({ holder: next.id, was: dead }, "this process was late to renew: its claims and leases are lost");
       metrics.count(ledgerHolderLostTotal);
-      id = name;
-      return name;
+      own = next;
+      return next.id;
     })().finally(() => {
       replacing = undefined;
     });
@@ -126,10 +151,14 @@ export async function createHolder(
   };
 
   const renew = async (): Promise<ReadonlyMap<string, bigint> | undefined> => {
-    const name = id;
-    const rows = await database.run<RenewRow>(statements.renew, [name, opts.ttlMs]);
-    if (rows.length === 0) return undefined;
-    if (!isSeller) isSeller = (await becomeSeller(name)) && name === id;
+    const registration = own;
+    const sold = registration.isSeller;
+    const rows = await database.run<RenewRow>(statements.renew, [registration.id, opts.ttlMs, opts.sells]);
+    const [row] = rows;
+    if (row === undefined) return undefined;
+    // What the row said before this process became a seller is no news.
+    if (sold && !row.sells && !sellsNothing) registration.isSeller = false;
+    if (!sellsNothing && !registration.isSeller) await becomeSeller(registration);
     const leases = new Map<string, bigint>();
     for (const { network, relayer, epoch } of rows) {
       if (network !== null && relayer !== null && epoch !== null) leases.set(`${network} ${relayer}`, BigInt(epoch));
@@ -153,7 +182,7 @@ export async function createHolder(
 
   const beat = async (): Promise<void> => {
     try {
-      const before = id;
+      const before = own.id;
       if ((await renew()) === undefined) await replace(before);
       if (abandoned.size > 0) await releaseAbandoned();
     } catch (error) {
@@ -169,18 +198,19 @@ export async function createHolder(
     timer.unref();
   };
 
-  await register(id);
+  await register(own.id);
   try {
-    if (opts.sells.length > 0) await assertSoleSeller();
+    if (!sellsNothing) await assertSoleSeller();
   } catch (error) {
-    await database.run(statements.retire, [id, "SHUTTING_DOWN" satisfies ErrorCode]);
+    await database.run(statements.retire, [own.id, "SHUTTING_DOWN" satisfies ErrorCode]);
     throw error;
   }
+  own.isSeller = true;
   schedule();
 
   return {
-    current: () => id,
-    maySell: () => isSeller,
+    current: () => own.id,
+    maySell: () => sellsNothing || own.isSeller,
     replace,
     renew,
     abandon(claim, holder, reason) {
@@ -199,7 +229,7 @@ export async function createHolder(
       clearTimeout(timer);
       await beating;
       try {
-        await database.run(statements.retire, [id, "SHUTTING_DOWN" satisfies ErrorCode]);
+        await database.run(statements.retire, [own.id, "SHUTTING_DOWN" satisfies ErrorCode]);
       } catch (error) {
         log.warn(
           { code: error instanceof AppError ? error.code : "INTERNAL" },
@@ -210,6 +240,7 @@ export async function createHolder(
   };
 }
 
-function newHolderId(): string {
-  return `${hostname()}/${process.pid}/${randomBytes(9).toString("base64url")}`;
+function newRegistration(): Registration {
+  const id = `${hostname()}/${process.pid}/${randomBytes(9).toString("base64url")}`;
+  return { id, isSeller: false, becoming: undefined };
 }

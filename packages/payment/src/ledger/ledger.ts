@@ -106,7 +106,10 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
         log,
         metrics,
         assertSoleSeller: () =>
-          assertSoleSeller({ url: opts.url, schema, connectTimeoutMs: opts.connectTimeoutMs }, sells),
+          assertSoleSeller(
+            { url: opts.url, schema, connectTimeoutMs: opts.connectTimeoutMs, queryTimeoutMs: statementTimeoutMs },
+            sells,
+          ),
       },
     ),
   );
@@ -114,7 +117,7 @@ export async function createLedger(opts: LedgerOptions, modules: LedgerModules):
   const answerRetentionMs = (opts.answerRetentionSeconds ?? 3_600) * 1_000;
   const releasedRetentionMs = (opts.releasedRetentionSeconds ?? 86_400) * 1_000;
   const retention = { answerRetentionMs, releasedRetentionMs };
-  const parts = { database, statements, holder, ...retention, queueLimit, log, metrics, faults };
+  const parts = { database, statements, holder, sells, ...retention, queueLimit, log, metrics, faults };
   const resources = owned.move();
   return {
     ...createClaims(parts),

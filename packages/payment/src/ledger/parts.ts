@@ -8,6 +8,8 @@ export interface LedgerParts {
   readonly database: Database;
   readonly statements: LedgerStatements;
   readonly holder: Holder;
+  /** Names of the receivers that the holder's row must have for a claim. */
+  readonly sells: readonly string[];
   readonly answerRetentionMs: number;
   readonly releasedRetentionMs: number;
   /** Calls that may wait for the database; more are refused. */

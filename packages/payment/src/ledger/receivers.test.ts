@@ -1,5 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { setImmediate } from "node:timers/promises";
+import { AppError, noMetrics, silentLog } from "@turnpike/base";
 import {
   ASSET,
   claimed,
@@ -11,9 +13,43 @@ import {
   sql,
   testServer,
 } from "../../test/ledger-fixtures.ts";
+import type { Database } from "./database.ts";
+import { createHolder, type Holder } from "./holder.ts";
 import { migrate } from "./migrate.ts";
+import { ledgerStatements } from "./statements.ts";
 
 const server = testServer();
+
+/** Rows of `holders` without a database: what the statements of a holder do to them. */
+function standInDatabase() {
+  const rows = new Map<string, readonly string[]>();
+  const database: Database = {
+    async run<Row extends object>(statement: { readonly name: string }, values: readonly unknown[]) {
+      const name = String(values[0]);
+      const row = rows.get(name);
+      let found: readonly object[] = row === undefined ? [] : [{ id: name }];
+      if (statement.name === "register") rows.set(name, values[2] as readonly string[]);
+      else if (statement.name === "retire") rows.delete(name);
+      else if (statement.name === "sell" && row !== undefined) rows.set(name, values[1] as readonly string[]);
+      else if (statement.name === "renew" && row !== undefined) {
+        found = [{ network: null, relayer: null, epoch: null, sells: row.length > 0 }];
+      }
+      return found as readonly Row[];
+    },
+    async [Symbol.asyncDispose]() {},
+  };
+  return { rows, database };
+}
+
+/** A holder that never renews by itself; what its looks for other ledgers find is up to the test. */
+function openHolder(database: Database, assertSoleSeller: () => Promise<void>): Promise<Holder> {
+  return createHolder(
+    { ttlMs: 600_000, heartbeatMs: 3_600_000, statementTimeoutMs: 60_000, sells: ["a receiver"] },
+    { database, statements: ledgerStatements("ledger"), log: silentLog, metrics: noMetrics, assertSoleSeller },
+  );
+}
+
+const otherSells = (): AppError => new AppError("CONFIG_INVALID", { message: "another ledger sells" });
 
 test("attack: a second ledger of the database that sells for one receiver is refused; other ones are not", async () => {
   const url = await server().database();
@@ -78,6 +114,69 @@ test("attack: a process that was late claims nothing while another ledger has be
   await late.renewLeases();
   await claimed(late);
   assert.equal(await late.ready(), true);
+});
+
+test("attack: of two renewals at once the one that ends last does not sell without its receivers in the database", async () => {
+  const { rows, database } = standInDatabase();
+  let look = async (): Promise<void> => undefined;
+  await using late = await openHolder(database, () => look());
+  look = () => Promise.reject(otherSells());
+  await late.replace(late.current());
+  assert.equal(late.maySell(), false);
+
+  const looks: PromiseWithResolvers<void>[] = [];
+  look = () => {
+    const begun = Promise.withResolvers<void>();
+    looks.push(begun);
+    return begun.promise;
+  };
+  // The timer's renewal and the engine's. The other ledger ends after the second one's look and before the first one's.
+  const renewals = [late.renew(), late.renew()];
+  await setImmediate();
+  const [slow, ...others] = looks;
+  for (const other of others) other.reject(otherSells());
+  await setImmediate();
+  look = async () => undefined;
+  slow?.resolve();
+  await Promise.all(renewals);
+  assert.deepEqual([late.maySell(), rows.get(late.current())], [true, ["a receiver"]]);
+  assert.equal(others.length, 0, "they look once");
+});
+
+test("attack: a look that was begun under a dead registration does not make the next one sell", async () => {
+  const { rows, database } = standInDatabase();
+  let look = async (): Promise<void> => undefined;
+  await using late = await openHolder(database, () => look());
+  look = () => Promise.reject(otherSells());
+  await late.replace(late.current());
+  const slow = Promise.withResolvers<void>();
+  look = () => slow.promise;
+  const renewal = late.renew();
+  await setImmediate();
+  look = () => Promise.reject(otherSells());
+  await late.replace(late.current());
+  look = async () => undefined;
+  slow.resolve();
+  await renewal;
+  assert.deepEqual([late.maySell(), rows.get(late.current())], [false, []]);
+});
+
+test("attack: a process whose row names its receivers no more claims nothing, and names them again when it renews", async () => {
+  const url = await server().database();
+  await migrate(url, { ...PATIENT, schema: "second" });
+  const receivers = [{ network: NETWORK, asset: ASSET, payTo: newPayer() }];
+  const sells = () => sql<{ named: number }>(url, "select cardinality(sells) as named from holders");
+  await using first = await openLedger(url, { receivers });
+  await sql(url, "update holders set sells = '{}'");
+  await first.renewLeases();
+  assert.deepEqual(await sells(), [{ named: 1 }]);
+  await claimed(first);
+
+  await sql(url, "update holders set sells = '{}'");
+  await using other = await openLedger(url, { schema: "second", receivers });
+  await assert.rejects(first.claim(newClaim()), { code: "LEDGER_UNAVAILABLE" });
+  assert.equal(await first.ready(), false);
+  await claimed(other);
 });
 
 test("of the processes of a ledger one looks for foreign payments at a time, and the next goes on where the last one ended", async () => {

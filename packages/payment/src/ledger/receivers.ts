@@ -20,7 +20,13 @@ export function receiverName({ network, asset, payTo }: Receiver): string {
  * @throws AppError CONFIG_INVALID that names the other one's schema.
  */
 export async function assertSoleSeller(
-  opts: { readonly url: string; readonly schema: string; readonly connectTimeoutMs: number | undefined },
+  opts: {
+    readonly url: string;
+    readonly schema: string;
+    readonly connectTimeoutMs: number | undefined;
+    /** A database that does not answer must not hold up the renewals that wait for this. */
+    readonly queryTimeoutMs: number;
+  },
   sells: readonly string[],
 ): Promise<void> {
   const work = async (
@@ -44,7 +50,7 @@ export async function assertSoleSeller(
     }
     return undefined;
   };
-  const other = await withClient(opts.url, "createLedger", work, opts.connectTimeoutMs);
+  const other = await withClient(opts.url, "createLedger", work, opts.connectTimeoutMs, opts.queryTimeoutMs);
   if (other === undefined) return;
   const [network, , payTo] = other.receiver.split(" ");
   throw new AppError("CONFIG_INVALID", {

@@ -28,10 +28,15 @@ export function ledgerStatements(schema: string) {
       "register",
       `insert into ${s}.holders (id, expires_at, sells) values ($1, clock_timestamp() + ${ms("$2")}, $3::text[])`,
     ),
-    sell: write("sell", `update ${s}.holders set sells = $2::text[] where id = $1`),
-    renew: write("renew", `select network, relayer, epoch from ${s}.renew($1, ${ms("$2")})`),
+    sell: write("sell", `update ${s}.holders set sells = $2::text[] where id = $1 returning id`),
+    renew: write(
+      "renew",
+      `select network, relayer, epoch, coalesce((select sells @> $3::text[] from ${s}.holders where id = $1), false) as sells
+        from ${s}.renew($1, ${ms("$2")})`,
+    ),
     retire: write("retire", `select ${s}.retire($1, $2)`),
-    // One row for each wanted claim, in their order. They are made one after another, in one transaction.
+    // One row for each wanted claim, in their order. They are made one after another, in one transaction. A holder whose
+    // row does not name the receivers $2 is refused like a dead one: another ledger cannot see that it sells.
     claim: write(
       "claim",
       `select c.outcome, ${paymentColumns("(c.standing)")} from rows from (jsonb_to_recordset($1::jsonb) as (
@@ -39,7 +44,8 @@ export function ledgerStatements(schema: string) {
           valid_after numeric, valid_before numeric, signature bytea, kind text, service_id text,
           payload_digest bytea, request_hash bytea, identifier text, balance numeric, balance_block bigint
         )) with ordinality w,
-        lateral ${s}.claim_unless_blocked(w.holder, w.id, w.network, w.asset, w.payer, w.nonce, w.pay_to, w.value, w.valid_after,
+        lateral ${s}.claim_unless_blocked((select h.id from ${s}.holders h where h.id = w.holder and h.sells @> $2::text[]),
+          w.id, w.network, w.asset, w.payer, w.nonce, w.pay_to, w.value, w.valid_after,
           w.valid_before, w.signature, w.kind, w.service_id, w.payload_digest, w.request_hash, w.identifier,
           w.balance, w.balance_block) c
         order by w.ordinality`,
