@@ -82,6 +82,8 @@ interface RenewRow {
 interface Registration {
   readonly id: string;
   isSeller: boolean;
+  /** Whether its row may name the receivers. */
+  isNamed: boolean;
   /** One at a time: of two, one could clear the row after the other's look. */
   becoming: Promise<void> | undefined;
 }
@@ -103,14 +105,20 @@ export async function createHolder(
   let refused = false;
   const sellsNothing = opts.sells.length === 0;
 
-  const register = async (name: string): Promise<void> => {
-    await database.run(statements.register, [name, opts.ttlMs, opts.sells]);
+  const register = async ({ id }: Registration, sells: readonly string[]): Promise<void> => {
+    await database.run(statements.register, [id, opts.ttlMs, sells]);
   };
 
-  /** Its own row comes first: of two that begin at once at least one sees the other. */
+  // Look, write the row, look again. The first look keeps one that is refused from being seen: for as long as its row named
+  // the receivers, new processes of the ledger that sells would be refused. The second one decides. Two that begin at once
+  // cannot both sell: each commits its row before its second look begins, so the one that commits last looks when both rows
+  // are there. It finds the other one's row, unless that was cleared, has ended or is dead; and then the other does not sell.
+  // It never sells under that row again without a look that begins after another write. Both may refuse and try again.
   const tryToSell = async (registration: Registration): Promise<void> => {
     const { id } = registration;
     try {
+      await assertSoleSeller();
+      registration.isNamed = true;
       const written = await database.run(statements.sell, [id, opts.sells]);
       // Dead: it is replaced by the next call that is refused.
       if (written.length === 0) return;
@@ -122,7 +130,9 @@ export async function createHolder(
       const reason = isAppError(error, "CONFIG_INVALID") ? error.message : undefined;
       if (!refused) log.error({ holder: id, reason }, "payments are refused: another ledger may sell for a receiver");
       refused = true;
+      if (!registration.isNamed) return;
       await database.run(statements.sell, [id, []]);
+      registration.isNamed = false;
     }
   };
 
@@ -138,7 +148,7 @@ export async function createHolder(
     if (dead !== own.id) return Promise.resolve(own.id);
     replacing ??= (async () => {
       const next = newRegistration();
-      await register(next.id);
+      await register(next, []);
       await becomeSeller(next);
       log.warn({ holder: next.id, was: dead }, "this process was late to renew: its claims and leases are lost");
       metrics.count(ledgerHolderLostTotal);
@@ -158,6 +168,8 @@ export async function createHolder(
     if (row === undefined) return undefined;
     // What the row said before this process became a seller is no news.
     if (sold && !row.sells && !sellsNothing) registration.isSeller = false;
+    // A write whose answer was lost may come late.
+    if (!sold && row.sells) registration.isNamed = true;
     if (!sellsNothing && !registration.isSeller) await becomeSeller(registration);
     const leases = new Map<string, bigint>();
     for (const { network, relayer, epoch } of rows) {
@@ -198,7 +210,9 @@ export async function createHolder(
     timer.unref();
   };
 
-  await register(own.id);
+  // As in tryToSell.
+  if (!sellsNothing) await assertSoleSeller();
+  await register(own, opts.sells);
   try {
     if (!sellsNothing) await assertSoleSeller();
   } catch (error) {
@@ -206,6 +220,7 @@ export async function createHolder(
     throw error;
   }
   own.isSeller = true;
+  own.isNamed = true;
   schedule();
 
   return {
@@ -242,5 +257,5 @@ export async function createHolder(
 
 function newRegistration(): Registration {
   const id = `${hostname()}/${process.pid}/${randomBytes(9).toString("base64url")}`;
-  return { id, isSeller: false, becoming: undefined };
+  return { id, isSeller: false, isNamed: false, becoming: undefined };
 }

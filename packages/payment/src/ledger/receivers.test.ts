@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
-import { AppError, noMetrics, silentLog } from "@turnpike/base";
+import { AppError, isAppError, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import {
   ASSET,
   claimed,
@@ -13,9 +13,10 @@ import {
   sql,
   testServer,
 } from "../../test/ledger-fixtures.ts";
-import type { Database } from "./database.ts";
+import { type Database, openDatabase } from "./database.ts";
 import { createHolder, type Holder } from "./holder.ts";
 import { migrate } from "./migrate.ts";
+import { assertSoleSeller, receiverName } from "./receivers.ts";
 import { ledgerStatements } from "./statements.ts";
 
 const server = testServer();
@@ -42,11 +43,84 @@ function standInDatabase() {
 }
 
 /** A holder that never renews by itself; what its looks for other ledgers find is up to the test. */
-function openHolder(database: Database, assertSoleSeller: () => Promise<void>): Promise<Holder> {
+function openHolder(
+  database: Database,
+  look: () => Promise<void>,
+  schema = "ledger",
+  sells: readonly string[] = ["a receiver"],
+): Promise<Holder> {
   return createHolder(
-    { ttlMs: 600_000, heartbeatMs: 3_600_000, statementTimeoutMs: 60_000, sells: ["a receiver"] },
-    { database, statements: ledgerStatements("ledger"), log: silentLog, metrics: noMetrics, assertSoleSeller },
+    { ttlMs: 600_000, heartbeatMs: 3_600_000, statementTimeoutMs: 60_000, sells },
+    { database, statements: ledgerStatements(schema), log: silentLog, metrics: noMetrics, assertSoleSeller: look },
   );
+}
+
+function openRenewals(url: string): Database {
+  return openDatabase(
+    { pool: "renewals", url, poolSize: 1, queueLimit: 16, silenceMarginMs: 500, forceSync: false, ...PATIENT },
+    { clock: systemClock, log: silentLog, metrics: noMetrics },
+  );
+}
+
+/** Whose turn it is at each step: each way to merge `steps` steps of 0 with as many of 1. */
+function interleavings(steps: number): readonly (readonly number[])[] {
+  const merged = (left: number, right: number): readonly (readonly number[])[] => {
+    if (left === 0 && right === 0) return [[]];
+    return [
+      ...(left > 0 ? merged(left - 1, right).map((rest) => [0, ...rest]) : []),
+      ...(right > 0 ? merged(left, right - 1).map((rest) => [1, ...rest]) : []),
+    ];
+  };
+  return merged(steps, steps);
+}
+
+/** Runs steps one after another in `order`; one that has ended is passed over, and after the order's end all run at once. */
+function takeTurns(order: readonly number[]) {
+  const waiting = new Map<number, () => void>();
+  const ended = new Set<number>();
+  let at = 0;
+  let busy = false;
+  const next = (): void => {
+    if (busy) return;
+    while (at < order.length && ended.has(order[at] ?? -1)) at++;
+    const due = at < order.length ? [order[at] ?? -1] : [...waiting.keys()];
+    for (const who of due) {
+      const go = waiting.get(who);
+      if (go === undefined) continue;
+      waiting.delete(who);
+      busy = at < order.length;
+      go();
+    }
+  };
+  return {
+    async step<T>(who: number, work: () => Promise<T>): Promise<T> {
+      await new Promise<void>((resolve) => {
+        waiting.set(who, resolve);
+        next();
+      });
+      try {
+        return await work();
+      } finally {
+        busy = false;
+        at++;
+        next();
+      }
+    },
+    end(who: number): void {
+      ended.add(who);
+      next();
+    },
+  };
+}
+
+type Turns = ReturnType<typeof takeTurns>;
+
+/** Each statement is a step. */
+function inTurns(database: Database, turns: Turns, who: number): Database {
+  return {
+    run: (statement, values) => turns.step(who, () => database.run(statement, values)),
+    async [Symbol.asyncDispose]() {},
+  };
 }
 
 const otherSells = (): AppError => new AppError("CONFIG_INVALID", { message: "another ledger sells" });
@@ -177,6 +251,151 @@ test("attack: a process whose row names its receivers no more claims nothing, an
   await assert.rejects(first.claim(newClaim()), { code: "LEDGER_UNAVAILABLE" });
   assert.equal(await first.ready(), false);
   await claimed(other);
+});
+
+test("attack: a refused process that tries again does not keep the other ledger's new processes from starting", async () => {
+  const url = await server().database();
+  await migrate(url, { ...PATIENT, schema: "second" });
+  const receiver = { network: NETWORK, asset: ASSET, payTo: newPayer() };
+  const receivers = [receiver];
+  const sells = [receiverName(receiver)];
+  const started: string[] = [];
+  const startWorker = async (): Promise<void> => {
+    try {
+      await using _worker = await openLedger(url, { schema: "second", receivers });
+      started.push("started");
+    } catch (error) {
+      started.push(String(error));
+    }
+  };
+  let during = async (): Promise<void> => undefined;
+  const look = async (): Promise<void> => {
+    await during();
+    await assertSoleSeller({ url, schema: "ledger", connectTimeoutMs: 60_000, queryTimeoutMs: 60_000 }, sells);
+  };
+  await using database = openRenewals(url);
+  await using late = await openHolder(database, look, "ledger", sells);
+  await sql(url, "update holders set expires_at = clock_timestamp() - interval '1 second'");
+  await using _other = await openLedger(url, { schema: "second", receivers });
+  during = startWorker;
+  await late.replace(late.current());
+  await late.renew();
+  await assert.rejects(openHolder(database, look, "ledger", sells), { code: "CONFIG_INVALID" });
+  assert.deepEqual([late.maySell(), started], [false, ["started", "started", "started"]]);
+});
+
+test("attack: however the steps of two starters cross, at most one sells", async () => {
+  let sold = 0;
+  for (const order of interleavings(4)) {
+    const turns = takeTurns(order);
+    const tables = [standInDatabase(), standInDatabase()] as const;
+    const start = async (who: 0 | 1): Promise<Holder | undefined> => {
+      const look = async (): Promise<void> => {
+        if ([...tables[who === 0 ? 1 : 0].rows.values()].some((row) => row.length > 0)) throw otherSells();
+      };
+      try {
+        return await openHolder(inTurns(tables[who].database, turns, who), () => turns.step(who, look));
+      } catch (error) {
+        if (!isAppError(error, "CONFIG_INVALID")) throw error;
+        return undefined;
+      } finally {
+        turns.end(who);
+      }
+    };
+    const holders = await Promise.all([start(0), start(1)]);
+    const sellers = holders.filter((holder) => holder?.maySell());
+    assert.ok(sellers.length <= 1, order.join());
+    if (order.join() === "0,0,0,0,1,1,1,1") assert.equal(sellers[0], holders[0]);
+    sold += sellers.length;
+    for (const holder of holders) await holder?.[Symbol.asyncDispose]();
+    for (const { rows } of tables) assert.equal(rows.size, 0, "the refused one leaves nothing");
+  }
+  assert.ok(sold > 0);
+});
+
+test("attack: however the steps of two late processes cross that try to sell again, at most one does", async () => {
+  let sold = 0;
+  for (const order of interleavings(4)) {
+    const turns = takeTurns(order);
+    const tables = [standInDatabase(), standInDatabase()] as const;
+    let looking: (who: 0 | 1) => Promise<void> = async () => undefined;
+    const open = async (who: 0 | 1): Promise<Holder> => {
+      const { database } = tables[who];
+      const gated = inTurns(database, turns, who);
+      let steps = database;
+      const holder = await openHolder(
+        {
+          ...database,
+          run: (statement, values) => (statement.name === "sell" ? steps : database).run(statement, values),
+        },
+        () => looking(who),
+      );
+      looking = () => Promise.reject(otherSells());
+      tables[who].rows.delete(holder.current());
+      await holder.replace(holder.current());
+      looking = async () => undefined;
+      steps = gated;
+      return holder;
+    };
+    await using first = await open(0);
+    await using second = await open(1);
+    const holders = [first, second] as const;
+    assert.deepEqual([first.maySell(), second.maySell()], [false, false]);
+    looking = (who) =>
+      turns.step(who, async () => {
+        if ([...tables[who === 0 ? 1 : 0].rows.values()].some((row) => row.length > 0)) throw otherSells();
+      });
+    await Promise.all(holders.map((holder, who) => holder.renew().finally(() => turns.end(who))));
+    const sellers = holders.filter((holder) => holder.maySell());
+    assert.ok(sellers.length <= 1, order.join());
+    for (const [who, holder] of holders.entries()) {
+      const row = tables[who === 0 ? 0 : 1].rows.get(holder.current());
+      assert.equal(row?.length, holder.maySell() ? 1 : 0, "what the row says");
+    }
+    if (order.join() === "0,0,0,0,1,1,1,1") assert.equal(sellers[0], first);
+    sold += sellers.length;
+  }
+  assert.ok(sold > 0);
+});
+
+test("attack: two starters of one database whose looks and writes cross do not both sell", async () => {
+  const url = await server().database();
+  await migrate(url, { ...PATIENT, schema: "second" });
+  // The names of prepared statements are those of a connection.
+  await using first = openRenewals(url);
+  await using second = openRenewals(url);
+  const ledgers = [
+    { schema: "ledger", database: first },
+    { schema: "second", database: second },
+  ] as const;
+  const crossings: readonly (readonly [order: string, sellers: readonly string[]])[] = [
+    // Both find nothing, then one is through before the other writes.
+    ["01001011", ["ledger"]],
+    ["10110100", ["second"]],
+    // Both find nothing and write: each sees the other.
+    ["01010101", []],
+    ["10101010", []],
+    // One has written before the other's first look.
+    ["00101011", ["ledger"]],
+    ["11010100", ["second"]],
+  ];
+  for (const [order, expected] of crossings) {
+    const turns = takeTurns([...order].map(Number));
+    const sells = [receiverName({ network: NETWORK, asset: ASSET, payTo: newPayer() })];
+    const opened = await Promise.allSettled(
+      ledgers.map(async ({ schema, database }, who) => {
+        const looked = { url, schema, connectTimeoutMs: 60_000, queryTimeoutMs: 60_000 };
+        const look = () => turns.step(who, () => assertSoleSeller(looked, sells));
+        return openHolder(inTurns(database, turns, who), look, schema, sells).finally(() => turns.end(who));
+      }),
+    );
+    const sellers = opened.flatMap((one, who) => (one.status === "fulfilled" ? [ledgers[who]?.schema] : []));
+    assert.deepEqual(sellers, expected, order);
+    for (const one of opened) {
+      if (one.status === "fulfilled") await one.value[Symbol.asyncDispose]();
+      else assert.ok(isAppError(one.reason, "CONFIG_INVALID"), String(one.reason));
+    }
+  }
 });
 
 test("of the processes of a ledger one looks for foreign payments at a time, and the next goes on where the last one ended", async () => {
