@@ -1,8 +1,18 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { isAppError, type SettlementId } from "@turnpike/base";
+import {
+  AppError,
+  type ErrorCode,
+  isAppError,
+  type Log,
+  noFaults,
+  noMetrics,
+  type SettlementId,
+  silentLog,
+} from "@turnpike/base";
 import { eventually } from "@turnpike/testkit";
 import {
+  ASSET,
   claimed,
   journaled,
   leased,
@@ -14,10 +24,16 @@ import {
   newLedger,
   newPayer,
   openLedger,
+  PATIENT,
   sql,
   testServer,
 } from "../../test/ledger-fixtures.ts";
 import type { ClaimResult } from "../ledger-types.ts";
+import { createClaims } from "./claims.ts";
+import { ledgerError } from "./database-errors.ts";
+import { createLedger } from "./ledger.ts";
+import { migrate } from "./migrate.ts";
+import { ledgerStatements } from "./statements.ts";
 
 const server = testServer();
 
@@ -267,4 +283,123 @@ test("a claim whose outcome its caller never learns is released", async (context
     return row?.state !== "claimed" && row;
   });
   assert.deepEqual(end, { state: "released", reason: "LEDGER_UNAVAILABLE" });
+});
+
+test("attack: 10,000 refused claims of each kind do not keep a lost one from its release, and log no error each", async (context) => {
+  const url = await server().database();
+  await migrate(url, { ...PATIENT, schema: "second" });
+  const receivers = [{ network: NETWORK, asset: ASSET, payTo: newPayer() }];
+  const errors: string[] = [];
+  const log: Log = { ...silentLog, error: (_fields, message) => void errors.push(message), child: () => log };
+  let lost = false;
+  const faults = {
+    reach(name: string) {
+      if (lost && name === "ledger.claim.after") throw new TypeError("the connection is gone");
+    },
+  };
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  await using late = await createLedger(
+    { url, poolSize: 5, ...PATIENT, heartbeatMs: 30_000, queueLimit: 1, receivers },
+    { log, metrics: noMetrics, faults },
+  );
+  await sql(url, "update holders set expires_at = clock_timestamp() - interval '1 second'");
+  {
+    await using _other = await openLedger(url, { schema: "second", receivers });
+    for (let times = 0; times < 10_001; times++) {
+      await assert.rejects(late.claim(newClaim()), { code: "LEDGER_UNAVAILABLE" });
+    }
+  }
+  await late.renewLeases();
+  const ends = await Promise.allSettled(Array.from({ length: 10_001 }, () => late.claim(newClaim())));
+  assert.equal(ends.filter(({ status }) => status === "rejected").length, 10_000, "one may wait");
+  assert.deepEqual([...new Set(errors)], ["payments are refused: another ledger may sell for a receiver"]);
+  assert.equal(errors.length, 1);
+
+  lost = true;
+  const claim = newClaim();
+  await assert.rejects(late.claim(claim), TypeError);
+  context.mock.timers.tick(30_000);
+  context.mock.timers.reset();
+  await eventually("it is claimed no more", async () => (await late.find(claim.key))?.state === "released");
+});
+
+test("a failed claim is released if and only if its statement may have reached the database", async () => {
+  const row = (outcome: string) => async () => [{ outcome }];
+  const fails = (error: Error) => () => Promise.reject(error);
+  const call = { method: "claim", sent: true, writes: true };
+  const unsent = fails(ledgerError(new Error("connect ECONNREFUSED"), { ...call, sent: false }));
+  const unanswered = fails(ledgerError(new Error("the connection is gone"), call));
+  const cancelled = Object.assign(new Error("canceling statement"), { code: "57014", severity: "ERROR" });
+  const cases: readonly {
+    readonly what: string;
+    /** What the database answers, one after another. */
+    readonly answers: readonly (() => Promise<readonly object[]>)[];
+    readonly fault?: "before" | "after";
+    readonly maySell?: boolean;
+    readonly replacement?: "refused" | "sells";
+    readonly queueLimit?: number;
+    readonly nonce?: `0x${string}`;
+    /** The holder under which it is released. */
+    readonly expected: string | undefined;
+  }[] = [
+    { what: "not a seller", answers: [], maySell: false, expected: undefined },
+    { what: "the queue is full", answers: [], queueLimit: 0, expected: undefined },
+    { what: "no nonce", answers: [], nonce: "0x1", expected: undefined },
+    { what: "a fault before", answers: [], fault: "before", expected: undefined },
+    { what: "no connection", answers: [unsent], expected: undefined },
+    { what: "no answer", answers: [unanswered], expected: "first" },
+    { what: "cancelled", answers: [fails(ledgerError(cancelled, call))], expected: "first" },
+    { what: "no result", answers: [async () => []], expected: "first" },
+    { what: "a fault after", answers: [row("claimed")], fault: "after", expected: "first" },
+    { what: "not enough", answers: [row("insufficient")], fault: "after", expected: undefined },
+    { what: "late, and then no seller", answers: [row("fenced")], replacement: "refused", expected: undefined },
+    { what: "late, then no answer", answers: [row("fenced"), unanswered], expected: "second" },
+    { what: "late, then no connection", answers: [row("fenced"), unsent], expected: undefined },
+    { what: "late, then a fault after", answers: [row("fenced"), row("claimed")], fault: "after", expected: "second" },
+    { what: "late twice", answers: [row("fenced"), row("fenced")], expected: undefined },
+  ];
+  for (const { what, answers, fault, maySell, replacement, queueLimit, nonce, expected } of cases) {
+    const left = [...answers];
+    const abandoned: (readonly [string, ErrorCode])[] = [];
+    let holder = "first";
+    let sells = maySell ?? true;
+    const claims = createClaims({
+      database: {
+        async run<Row extends object>() {
+          const answer = left.shift();
+          if (answer === undefined) throw new TypeError(`${what}: no statement was expected`);
+          return (await answer()) as readonly Row[];
+        },
+        async [Symbol.asyncDispose]() {},
+      },
+      statements: ledgerStatements("ledger"),
+      holder: {
+        current: () => holder,
+        maySell: () => sells,
+        async replace() {
+          holder = "second";
+          sells = replacement !== "refused";
+          return holder;
+        },
+        renew: async () => undefined,
+        abandon: (_id, name, reason) => void abandoned.push([name, reason]),
+        async [Symbol.asyncDispose]() {},
+      },
+      sells: [],
+      answerRetentionMs: 0,
+      releasedRetentionMs: 0,
+      queueLimit: queueLimit ?? 10,
+      log: silentLog,
+      metrics: noMetrics,
+      faults: {
+        ...noFaults,
+        reach(name) {
+          if (name === `ledger.claim.${fault}`) throw new AppError("LEDGER_UNAVAILABLE");
+        },
+      },
+    });
+    await assert.rejects(claims.claim(newClaim(nonce === undefined ? {} : { key: { ...newKey(), nonce } })), what);
+    assert.deepEqual(abandoned, expected === undefined ? [] : [[expected, "LEDGER_UNAVAILABLE"]], what);
+    assert.equal(left.length, 0, what);
+  }
 });

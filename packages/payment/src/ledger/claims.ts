@@ -2,6 +2,7 @@ import { randomBytes } from "node:crypto";
 import { AppError, bytesToHex, type ErrorCode, hexToBytes, type SettlementId } from "@turnpike/base";
 import type { ClaimResult, Ledger, NewClaim } from "../ledger-types.ts";
 import type { PaymentKey } from "../types.ts";
+import { mayBeSent } from "./database-errors.ts";
 import { createGroup } from "./group.ts";
 import { ledgerOrphansTotal } from "./metrics.ts";
 import { committing, type LedgerParts, onlyRow } from "./parts.ts";
@@ -70,6 +71,14 @@ function wantedRow(claim: NewClaim, holder: string, id: SettlementId): WantedRow
   };
 }
 
+/** A call of `claim`. */
+interface Attempt {
+  readonly wanted: NewClaim;
+  readonly id: SettlementId;
+  /** The holder under which it may have been committed. */
+  openAs: string | undefined;
+}
+
 /** One order for all processes, so that groups which wait for each other's payers cannot wait in a circle. */
 function byPayer(a: WantedRow, b: WantedRow): number {
   if (a.payer !== b.payer) return a.payer < b.payer ? -1 : 1;
@@ -118,15 +127,25 @@ export function createClaims(
     if (!holder.maySell()) throw new AppError("LEDGER_UNAVAILABLE", { detail: { method: "claim", sells: false } });
   };
 
-  const claim = async (wanted: NewClaim, id: SettlementId): Promise<ClaimResult> => {
-    const name = holder.current();
+  const send = async (attempt: Attempt, name: string): Promise<ClaimRow> => {
     assertSeller();
-    let row = await claimAs(wantedRow(wanted, name, id));
-    if (row.outcome === "fenced") {
-      const again = await holder.replace(name);
-      assertSeller();
-      row = await claimAs(wantedRow(wanted, again, id));
+    const wanted = wantedRow(attempt.wanted, name, attempt.id);
+    attempt.openAs = name;
+    try {
+      const row = await claimAs(wanted);
+      if (row.outcome !== "claimed") attempt.openAs = undefined;
+      return row;
+    } catch (error) {
+      if (!mayBeSent(error)) attempt.openAs = undefined;
+      throw error;
     }
+  };
+
+  const claim = async (attempt: Attempt): Promise<ClaimResult> => {
+    const { id } = attempt;
+    const name = holder.current();
+    let row = await send(attempt, name);
+    if (row.outcome === "fenced") row = await send(attempt, await holder.replace(name));
     switch (row.outcome) {
       case "claimed":
         return { kind: "claimed", id };
@@ -145,12 +164,13 @@ export function createClaims(
 
   return {
     async claim(wanted) {
-      const id = newSettlementId();
+      const attempt: Attempt = { wanted, id: newSettlementId(), openAs: undefined };
       try {
-        return await committing(faults, "claim", () => claim(wanted, id));
+        return await committing(faults, "claim", () => claim(attempt));
       } catch (error) {
-        // Its caller cannot work on a claim that it does not know of.
-        holder.abandon(id, holder.current(), "LEDGER_UNAVAILABLE");
+        // Its caller cannot work on a claim that it does not know of. What was refused before it was sent must not use up
+        // the room of those that may have been committed.
+        if (attempt.openAs !== undefined) holder.abandon(attempt.id, attempt.openAs, "LEDGER_UNAVAILABLE");
         throw error;
       }
     },

@@ -28,12 +28,16 @@ export interface FailedCall {
 
 /**
  * The coded error of what the driver threw. `detail.unknown` is true when a write may have been committed although no
- * answer came: read again before you do it again.
+ * answer came: read again before you do it again. `detail.sent` is false when a write did not reach the database.
  */
 export function ledgerError(error: unknown, { method, sent, writes }: FailedCall): AppError {
   if (isAppError(error)) return error;
   const state = sqlState(error);
-  const detail = { method, ...(state === undefined ? {} : { sqlState: state }) };
+  const detail = {
+    method,
+    ...(state === undefined ? {} : { sqlState: state }),
+    ...(writes && !sent ? { sent } : {}),
+  };
   if (state === undefined) {
     return new AppError("LEDGER_UNAVAILABLE", { detail: { ...detail, unknown: sent && writes }, cause: error });
   }
@@ -54,6 +58,11 @@ export function ledgerError(error: unknown, { method, sent, writes }: FailedCall
   }
   if (SCHEMA_CODES.has(state)) return new AppError("LEDGER_SCHEMA", { detail, cause: error });
   return new AppError("INTERNAL", { detail, cause: error });
+}
+
+/** False only when the error says that the statement did not reach the database. */
+export function mayBeSent(error: unknown): boolean {
+  return !isAppError(error) || error.detail.sent !== false;
 }
 
 /** True when the connection can be used for another statement after this error. */

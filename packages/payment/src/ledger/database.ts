@@ -63,7 +63,9 @@ export function openDatabase(opts: DatabaseOptions, { clock, log, metrics }: Dat
 
   const connect = async (statement: Statement): Promise<pg.PoolClient> => {
     if (pool.waitingCount >= opts.queueLimit) {
-      throw new AppError("LEDGER_UNAVAILABLE", { detail: { method: statement.name, queue: pool.waitingCount } });
+      throw new AppError("LEDGER_UNAVAILABLE", {
+        detail: { method: statement.name, queue: pool.waitingCount, sent: false },
+      });
     }
     try {
       return await pool.connect();

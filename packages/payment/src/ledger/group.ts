@@ -64,7 +64,7 @@ export function createGroup<Item, Result>(
 
   return (item) => {
     if (waiting.length >= opts.maxWaiting) {
-      return Promise.reject(new AppError("LEDGER_UNAVAILABLE", { detail: { queue: waiting.length } }));
+      return Promise.reject(new AppError("LEDGER_UNAVAILABLE", { detail: { queue: waiting.length, sent: false } }));
     }
     const { promise, resolve, reject } = Promise.withResolvers<Result>();
     waiting.push({ item, resolve, reject });
