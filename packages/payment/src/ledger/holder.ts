@@ -1,14 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { hostname } from "node:os";
-import {
-  type Address,
-  AppError,
-  type ErrorCode,
-  isAppError,
-  type Log,
-  type Metrics,
-  type NetworkId,
-} from "@turnpike/base";
+import { type Address, type ErrorCode, isAppError, type Log, type Metrics, type NetworkId } from "@turnpike/base";
 import type { RelayerLease } from "../ledger-types.ts";
 import type { Database } from "./database.ts";
 import { ledgerHolderLostTotal } from "./metrics.ts";
@@ -210,13 +202,24 @@ export async function createHolder(
     timer.unref();
   };
 
+  const retire = async (): Promise<void> => {
+    try {
+      await database.run(statements.retire, [own.id, "SHUTTING_DOWN" satisfies ErrorCode]);
+    } catch (error) {
+      log.warn(
+        { code: isAppError(error) ? error.code : "INTERNAL" },
+        "the holder could not be deleted; its claims are released when it counts as dead",
+      );
+    }
+  };
+
   // As in tryToSell.
   if (!sellsNothing) await assertSoleSeller();
   await register(own, opts.sells);
   try {
     if (!sellsNothing) await assertSoleSeller();
   } catch (error) {
-    await database.run(statements.retire, [own.id, "SHUTTING_DOWN" satisfies ErrorCode]);
+    await retire();
     throw error;
   }
   own.isSeller = true;
@@ -243,14 +246,7 @@ export async function createHolder(
       stopped = true;
       clearTimeout(timer);
       await beating;
-      try {
-        await database.run(statements.retire, [own.id, "SHUTTING_DOWN" satisfies ErrorCode]);
-      } catch (error) {
-        log.warn(
-          { code: error instanceof AppError ? error.code : "INTERNAL" },
-          "the ledger could not be told of the end; claims are released when this process counts as dead",
-        );
-      }
+      await retire();
     },
   };
 }

@@ -1,7 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { setImmediate } from "node:timers/promises";
-import { AppError, isAppError, noMetrics, silentLog, systemClock } from "@turnpike/base";
+import { AppError, isAppError, type Log, noMetrics, silentLog, systemClock } from "@turnpike/base";
+import pg from "pg";
 import {
   ASSET,
   claimed,
@@ -396,6 +397,62 @@ test("attack: two starters of one database whose looks and writes cross do not b
       else assert.ok(isAppError(one.reason, "CONFIG_INVALID"), String(one.reason));
     }
   }
+});
+
+test("a look for other ledgers ends although the database does not answer", async (context) => {
+  const url = await server().database();
+  await migrate(url, { ...PATIENT, schema: "second" });
+  const locker = new pg.Client({ connectionString: url });
+  await locker.connect();
+  context.mock.timers.enable({ apis: ["setTimeout"] });
+  try {
+    await locker.query("begin; lock table second.holders in access exclusive mode");
+    const opts = { url, schema: "ledger", connectTimeoutMs: 60_000, queryTimeoutMs: 500 };
+    const look = assertSoleSeller(opts, ["a receiver"]).then(
+      () => "none",
+      (error: unknown) => isAppError(error) && error.code,
+    );
+    await sql(
+      url,
+      `do $$ begin while not exists (select 1 from pg_locks where not granted and relation = 'second.holders'::regclass
+        and database = (select oid from pg_database where datname = current_database()))
+        loop perform pg_sleep(0.005); end loop; end $$`,
+    );
+    context.mock.timers.tick(500);
+    await locker.query("rollback");
+    assert.equal(await look, "LEDGER_UNAVAILABLE");
+  } finally {
+    context.mock.timers.reset();
+    await locker.end();
+  }
+});
+
+test("a start that is refused says so although its row cannot be deleted", async () => {
+  const { rows, database } = standInDatabase();
+  const warnings: unknown[] = [];
+  const log: Log = { ...silentLog, warn: (fields) => void warnings.push(fields), child: () => log };
+  let looks = 0;
+  const start = createHolder(
+    { ttlMs: 600_000, heartbeatMs: 3_600_000, statementTimeoutMs: 60_000, sells: ["a receiver"] },
+    {
+      database: {
+        ...database,
+        run: (statement, values) =>
+          statement.name === "retire"
+            ? Promise.reject(new AppError("LEDGER_UNAVAILABLE"))
+            : database.run(statement, values),
+      },
+      statements: ledgerStatements("ledger"),
+      log,
+      metrics: noMetrics,
+      async assertSoleSeller() {
+        if (++looks === 2) throw otherSells();
+      },
+    },
+  );
+  await assert.rejects(start, { code: "CONFIG_INVALID" });
+  assert.equal(rows.size, 1);
+  assert.deepEqual(warnings, [{ code: "LEDGER_UNAVAILABLE" }]);
 });
 
 test("of the processes of a ledger one looks for foreign payments at a time, and the next goes on where the last one ended", async () => {
