@@ -381,7 +381,7 @@ test("attack: two starters of one database whose looks and writes cross do not b
     ["11010100", ["second"]],
   ];
   for (const [order, expected] of crossings) {
-    const turns = takeTurns([...order].map(Number));
+    const turns = takeTurns(order.split("").map(Number));
     const sells = [receiverName({ network: NETWORK, asset: ASSET, payTo: newPayer() })];
     const opened = await Promise.allSettled(
       ledgers.map(async ({ schema, database }, who) => {
