@@ -208,7 +208,7 @@ suite("a service that somebody registers on the chain", () => {
     const forModels = await (await fetch(`${base}/llms.txt`)).text();
     assert.doesNotMatch(forModels, /Ignore|my-api/);
 
-    // A node that is away takes nothing away.
+    // While the node is away all that is served stays.
     await chain.stopRpc();
     assert.equal((await settled(get)).status, 200);
     await chain.startRpc();

@@ -8,7 +8,7 @@ import type { Job } from "./job.ts";
 /**
  * True for what is no read by its family's table: writes, filter calls, and unknown methods. What the catalogue
  * declares is a read where the table does not say otherwise, and always by an operator's declaration. Of a service without a
- * family nothing is asked twice, not even what an operator declares: no answer of it can be told from another.
+ * family nothing is asked twice, not even what an operator declares: its answers cannot be compared.
  */
 export function isSentOnce(
   service: Service,
