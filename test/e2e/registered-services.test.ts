@@ -136,7 +136,12 @@ async function startScene(): Promise<Scene> {
     assert.equal(sent.code, 0, sent.log);
     await chain.produce();
   };
-  const protocol = { nodeUrl: chain.rpcUrl, gatewayKeyFile: await keyFile("gateway"), signingThreads: 0 };
+  const protocol = {
+    nodeUrl: chain.rpcUrl,
+    gatewayKeyFile: await keyFile("gateway"),
+    allowPrivateSuppliers: true,
+    signingThreads: 0,
+  };
   const owned = stack.move();
   return {
     chain,
