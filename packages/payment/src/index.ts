@@ -32,7 +32,7 @@ export {
   TOPIC_TRANSFER,
   type WantedEvidence,
 } from "./evm/logs.ts";
-export { createEvmRpc, type EvmRpc, type EvmRpcOptions, type RpcCall, type RpcReply } from "./evm/rpc.ts";
+export { createEvmRpc, type EvmNode, type EvmRpc, type EvmRpcOptions, type RpcCall, type RpcReply } from "./evm/rpc.ts";
 export { type Eip1559Transaction, type SignedTransaction, signTransaction } from "./evm/transaction.ts";
 export type {
   DiscoveryHits,

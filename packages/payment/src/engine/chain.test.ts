@@ -40,6 +40,7 @@ function nodeWith(known: readonly unknown[], refusal: Extract<RpcReply, { ok: fa
   };
   const rpc: EvmRpc = {
     host: "node",
+    nodes: [],
     call: async (method, params) => reply({ method, params }),
     batch: async (calls) => calls.map(reply),
     [Symbol.asyncDispose]: async () => undefined,
@@ -65,6 +66,7 @@ test("a pending nonce far above the mined ones is not believed: a transaction wi
   const pendingOf = (pending: string): Promise<number> => {
     const rpc: EvmRpc = {
       host: "node",
+      nodes: [],
       call: () => Promise.reject(new TypeError("not asked")),
       batch: async (calls) =>
         calls.map(({ params }) => ({ ok: true, result: params[1] === "pending" ? pending : "0x7" })),
@@ -83,6 +85,7 @@ test("what a transaction cost is read with its receipt, with the data fee of a r
   const minedOf = (cost: object) => {
     const rpc: EvmRpc = {
       host: "node",
+      nodes: [],
       call: async () => ({ ok: true, result: { ...receipt, ...cost } }),
       batch: () => Promise.reject(new TypeError("not asked")),
       [Symbol.asyncDispose]: async () => undefined,

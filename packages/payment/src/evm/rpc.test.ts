@@ -255,3 +255,37 @@ test("a dead node is one line in the log, and one more when it is back", async (
   await rpc.call("a", []);
   assert.deepEqual(lines, ["settlement node failed", "settlement node works again"]);
 });
+
+test("attack: what one node by itself limits or loses sends nothing else to another node", async () => {
+  const asked: string[] = [];
+  const open2 = (name: string): Promise<Node> =>
+    node((body, response) => {
+      const calls = Array.isArray(body) ? body : [body];
+      for (const { method } of calls) asked.push(`${name} ${method}`);
+      if (calls.some(({ method }) => method === "lost")) return response.writeHead(429).end();
+      const replies = calls.map((one) => {
+        const error = { code: -32005, message: "query returned more than 10000 results" };
+        return one.method === "eth_getLogs" ? { jsonrpc: "2.0", id: one.id, error } : result(one);
+      });
+      return response.end(JSON.stringify(Array.isArray(body) ? replies : replies[0]));
+    });
+  await using first = await open2("first");
+  await using second = await open2("second");
+  await using rpc = open([first.url, second.url, first.url]);
+  const [preferred, other, twin] = rpc.nodes;
+  assert.deepEqual(
+    [preferred?.name, other?.name],
+    [first.url, second.url].map((url) => new URL(url).host),
+  );
+  assert.equal(twin?.name, `${new URL(first.url).host}#2`);
+  const refused = { ok: false, code: -32005, message: "query returned more than 10000 results" };
+  assert.deepEqual(await preferred?.batch([call("a"), call("eth_getLogs")]), [{ ok: true, result: "a" }, refused]);
+  assert.deepEqual(await preferred?.batch([call("eth_getLogs")]), [refused]);
+  await assertUnavailable(preferred?.batch([call("lost")]) ?? Promise.resolve());
+  assert.deepEqual(await other?.batch([call("b")]), [{ ok: true, result: "b" }]);
+  assert.deepEqual(await rpc.call("sale", []), { ok: true, result: "sale" });
+  assert.equal(asked.at(-1), "first sale");
+  // Any other call is sent on, as before.
+  await assertUnavailable(rpc.call("eth_getLogs", []));
+  assert.deepEqual(asked.slice(-3), ["first eth_getLogs", "second eth_getLogs", "first eth_getLogs"]);
+});

@@ -15,8 +15,21 @@ export type RpcReply =
   | { readonly ok: true; readonly result: unknown }
   | { readonly ok: false; readonly code: number; readonly message: string; readonly data?: unknown };
 
+/** One node by itself, for reads that no payment waits for. */
+export interface EvmNode {
+  /** Its host, which a second URL of that host has a number behind: for logs, metrics and the ledger. */
+  readonly name: string;
+  /**
+   * Several calls in one exchange with this node and no other. What it refuses or limits is a reply, and whatever fails
+   * here leaves it as preferred as it was. Throws as {@link EvmRpc.call} does.
+   */
+  batch(calls: readonly RpcCall[], signal?: AbortSignal): Promise<readonly RpcReply[]>;
+}
+
 /** A settlement chain's node, or several of which the first that works is asked. */
 export interface EvmRpc extends AsyncDisposable {
+  /** Each node by itself, in order of preference. */
+  readonly nodes: readonly EvmNode[];
   /** Host of the first URL, for logs. */
   readonly host: string;
   /**
@@ -94,24 +107,29 @@ export function createEvmRpc(opts: EvmRpcOptions, modules: { readonly log: Log; 
     }
   }
 
-  async function ask(node: Node, calls: readonly RpcCall[], signal?: AbortSignal): Promise<readonly RpcReply[]> {
+  async function ask(
+    node: Node,
+    calls: readonly RpcCall[],
+    signal?: AbortSignal,
+    read: (value: unknown, id: number, host: string) => RpcReply = readUnlimited,
+  ): Promise<readonly RpcReply[]> {
     const [only] = calls;
     if (calls.length === 1 && only !== undefined) {
-      return [readReply(await exchange(node, encodeCall(only, 0), signal), 0, node.host)];
+      return [read(await exchange(node, encodeCall(only, 0), signal), 0, node.host)];
     }
     if (!node.takesBatches)
-      return Promise.all(calls.map(async (call) => (await ask(node, [call], signal))[0] ?? never()));
+      return Promise.all(calls.map(async (call) => (await ask(node, [call], signal, read))[0] ?? never()));
     const answer = await exchange(node, `[${calls.map(encodeCall).join(",")}]`, signal);
     if (!Array.isArray(answer)) {
       // A node that refuses batches answers with one error object.
-      readReply(answer, undefined, node.host);
+      readUnlimited(answer, undefined, node.host);
       log.warn({ host: node.host }, "node refuses JSON-RPC batches: calls are sent one by one");
       node.takesBatches = false;
-      return ask(node, calls, signal);
+      return ask(node, calls, signal, read);
     }
     const byId = new Map<unknown, unknown>();
     for (const item of answer) if (isRecord(item)) byId.set(item.id, item);
-    return calls.map((_, id) => readReply(byId.get(id), id, node.host));
+    return calls.map((_, id) => read(byId.get(id), id, node.host));
   }
 
   /** Throws SETTLEMENT_UNAVAILABLE unless the node is of the expected chain. */
@@ -170,6 +188,17 @@ export function createEvmRpc(opts: EvmRpcOptions, modules: { readonly log: Log; 
 
   return {
     host: first.host,
+    nodes: nodes.map((node, at) => {
+      const earlier = nodes.slice(0, at).filter(({ host }) => host === node.host).length;
+      return {
+        name: earlier === 0 ? node.host : `${node.host}#${earlier + 1}`,
+        async batch(calls, signal) {
+          for (const { method } of calls) metrics.count(rpcCallsTotal, { method });
+          await requireChain(node, signal);
+          return ask(node, calls, signal, readReply);
+        },
+      };
+    }),
     async call(method, params, signal) {
       metrics.count(rpcCallsTotal, { method });
       return (await askAny([{ method, params }], signal))[0] ?? never();
@@ -265,15 +294,20 @@ function encodeCall(call: RpcCall, id: number): string {
   return `{"jsonrpc":"2.0","id":${id},"method":${JSON.stringify(call.method)},"params":${JSON.stringify(call.params)}}`;
 }
 
+/** As {@link readReply}. A node that limits or is overloaded says so with -32005 or -32016: another one may answer. */
+function readUnlimited(value: unknown, id: number | undefined, host: string): RpcReply {
+  const reply = readReply(value, id, host);
+  if (!reply.ok && (reply.code === -32005 || reply.code === -32016 || reply.code === 429)) {
+    throw unavailable(host, `limited (${reply.code})`);
+  }
+  return reply;
+}
+
 function readReply(value: unknown, id: number | undefined, host: string): RpcReply {
   if (!isRecord(value)) throw unavailable(host, "answer is not JSON-RPC");
   const error = value.error;
   if (isRecord(error) && typeof error.code === "number") {
     const message = typeof error.message === "string" ? error.message : "";
-    // A node that limits or is overloaded says so with -32005 or -32016: another one may answer.
-    if (error.code === -32005 || error.code === -32016 || error.code === 429) {
-      throw unavailable(host, `limited (${error.code})`);
-    }
     return { ok: false, code: error.code, message, ...("data" in error ? { data: error.data } : {}) };
   }
   if (id === undefined || value.id !== id || !("result" in value)) throw unavailable(host, "answer is not JSON-RPC");
