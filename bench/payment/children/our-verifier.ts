@@ -23,6 +23,7 @@ function standInRpc(): EvmRpc {
   const reply = (method: string, params: readonly unknown[]): RpcReply => ({ ok: true, result: chain(method, params) });
   return {
     host: "stand-in",
+    nodes: [],
     call: async (method, params) => reply(method, params),
     batch: async (calls) => calls.map(({ method, params }) => reply(method, params)),
     async [Symbol.asyncDispose]() {},

@@ -85,6 +85,22 @@ export interface UnresolvedQuery {
   readonly limit: number;
 }
 
+/** Names a scan for payments that the ledger does not know: one node, for these receivers. */
+export interface ForeignScan {
+  readonly network: NetworkId;
+  readonly node: string;
+  /** A digest of them. */
+  readonly receivers: string;
+}
+
+/** How far a scan has come. */
+export interface ScanCursor {
+  /** The last block that was scanned; undefined before there is one. */
+  readonly scannedTo: bigint | undefined;
+  /** The newest final block by the node's last answer; undefined before there is one. */
+  readonly finalBlock: bigint | undefined;
+}
+
 /** What was summed over all payments of one asset, in its smallest unit. */
 export interface Books {
   readonly network: NetworkId;
@@ -185,12 +201,12 @@ export interface Ledger extends AsyncDisposable {
     places: readonly Place[],
   ): Promise<readonly Place[]>;
   /**
-   * Begins a look for payments that the ledger does not know. Undefined while another is under way, or `pauseMs` after the
-   * last one began, by any process; `lookedTo` is undefined before the first one.
+   * Begins a scan for payments that the ledger does not know. It is not due while another is under way, or until `pauseMs`
+   * after the last one began, by any process.
    */
-  beginLook(network: NetworkId, pauseMs: number): Promise<{ readonly lookedTo: bigint | undefined } | undefined>;
-  /** Notes that all blocks up to this one were looked at. */
-  endLook(network: NetworkId, to: bigint): Promise<void>;
+  beginScan(scan: ForeignScan, pauseMs: number): Promise<ScanCursor & { readonly isDue: boolean }>;
+  /** Moves the cursor of a scan from where it was; false when another process has moved it since. */
+  moveCursor(scan: ForeignScan, was: bigint | undefined, cursor: ScanCursor): Promise<boolean>;
   /** Deletes answers past their retention; returns how many. */
   expireAnswers(): Promise<number>;
   /** Deletes released claims that were swept and are past their retention, with their events; returns how many. */

@@ -39,11 +39,6 @@ export interface ChainView {
   readonly nonces: ReadonlyMap<Address, number>;
 }
 
-/** A log, and where it is. */
-export interface PlacedLog extends Omit<Evidence, "blockNumber"> {
-  readonly log: EvmLog;
-}
-
 /** How a node took a transaction. */
 export type Broadcast =
   /** On its way, or already known. */
@@ -95,14 +90,6 @@ export interface SettlementChain {
     to: bigint,
     signal?: AbortSignal,
   ): Promise<readonly string[]>;
-  /** Logs of some assets with these topics, in one exchange; null is any topic. */
-  placedLogs(
-    assets: readonly Address[],
-    topics: readonly (string | null | readonly string[])[],
-    from: bigint,
-    to: bigint,
-    signal?: AbortSignal,
-  ): Promise<readonly PlacedLog[]>;
 }
 
 /** More transactions than any node's pool holds of one account. */
@@ -112,19 +99,6 @@ const MAX_PENDING = 1_024n;
 export function createSettlementChain(rpc: EvmRpc): SettlementChain {
   const one = async (method: string, params: readonly unknown[], signal?: AbortSignal): Promise<unknown> =>
     resultOf(await rpc.call(method, params, signal), rpc.host, method);
-
-  const placedLogs: SettlementChain["placedLogs"] = async (assets, topics, from, to, signal) => {
-    const filter = { address: assets, topics, fromBlock: quantity(from), toBlock: quantity(to) };
-    const found = await one("eth_getLogs", [filter], signal);
-    if (!Array.isArray(found)) return unreadable(rpc.host, "eth_getLogs");
-    return found.flatMap((item: unknown) => {
-      const { transactionHash, blockHash } = isRecord(item) ? item : {};
-      const logs = decodeLogs([item]);
-      if (!isHex(transactionHash) || !isHex(blockHash) || logs === undefined)
-        return unreadable(rpc.host, "eth_getLogs");
-      return logs.map((log) => ({ transaction: transactionHash, blockHash, logIndex: log.index, log }));
-    });
-  };
 
   return {
     head: async (signal) => readHead(await one("eth_getBlockByNumber", ["latest", false], signal), rpc.host),
@@ -229,8 +203,6 @@ export function createSettlementChain(rpc: EvmRpc): SettlementChain {
         return isHex(hash) ? hash : unreadable(rpc.host, "eth_getLogs");
       });
     },
-
-    placedLogs,
   };
 }
 
@@ -264,7 +236,8 @@ function refusesForm(reply: RpcReply | undefined): boolean {
   );
 }
 
-function quantity(value: bigint): string {
+/** A number as JSON-RPC wants it. */
+export function quantity(value: bigint): string {
   return `0x${value.toString(16)}`;
 }
 
@@ -281,7 +254,8 @@ function unreadable(host: string, method: string): never {
   throw new AppError("SETTLEMENT_UNAVAILABLE", { detail: { host, method, reason: "unreadable" } });
 }
 
-function readHead(value: unknown, host: string): Head {
+/** Reads a block. @throws AppError SETTLEMENT_UNAVAILABLE when it is none. */
+export function readHead(value: unknown, host: string): Head {
   if (!isRecord(value)) return unreadable(host, "eth_getBlockByNumber");
   const number = decodeQuantity(value.number);
   const time = decodeQuantity(value.timestamp);

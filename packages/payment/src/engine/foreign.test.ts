@@ -1,105 +1,193 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { AppError, type Metrics, noMetrics, silentLog } from "@turnpike/base";
+import { type Address, AppError, type Clock, type Log, type Metrics, noMetrics, silentLog } from "@turnpike/base";
 import { devRpc, USDC_ADDRESS } from "@turnpike/localnet";
-import { eventually, virtualClock } from "@turnpike/testkit";
+import { eventually, type VirtualClock, virtualClock } from "@turnpike/testkit";
 import { ANSWER, claim, NETWORK, newPayer, openOwnBed, PAY_TO, PRICE, timeLimit } from "../../test/engine-fixtures.ts";
 import { testServer } from "../../test/ledger-fixtures.ts";
 import { addressToTopic, TOPIC_AUTHORIZATION_USED, TOPIC_TRANSFER } from "../evm/logs.ts";
-import type { EvmRpc, RpcReply } from "../evm/rpc.ts";
-import type { Ledger } from "../ledger-types.ts";
-import { createSettlementChain } from "./chain.ts";
+import type { EvmNode, EvmRpc, RpcCall, RpcReply } from "../evm/rpc.ts";
+import type { ForeignScan, Ledger, ScanCursor } from "../ledger-types.ts";
+import type { PaymentRecord } from "../types.ts";
 import { createEngine } from "./engine.ts";
-import { createForeignWatch } from "./foreign.ts";
+import { createForeignWatch, type ForeignWatchModules } from "./foreign.ts";
 
 const server = testServer();
 const RECEIVERS = [{ asset: USDC_ADDRESS, payTo: PAY_TO }];
 const RULES = { network: NETWORK, confirmations: 1, finalityBlocks: 3, blockTimeSeconds: 1, receivers: RECEIVERS };
 const MINUTE_MS = 60_000;
+const OTHER_ASSET: Address = "0x00000000000000000000000000000000000000aa";
+const OTHER_RECEIVER: Address = "0x00000000000000000000000000000000000000bb";
 
-/** Counts what is reported, by name and result. */
-function counting(): Metrics & { readonly of: (name: string) => number } {
+/** Counts what is reported, by name, node and result. */
+function counting(): Metrics & { of(name: string): number; has(name: string): boolean; lag(): number | undefined } {
   const counts = new Map<string, number>();
+  let lag: number | undefined;
   return {
     ...noMetrics,
-    count(spec, labels) {
-      const name = [spec.name, labels?.result].filter((part) => part !== undefined).join(" ");
-      counts.set(name, (counts.get(name) ?? 0) + 1);
+    count(spec, labels, by = 1) {
+      for (const node of [undefined, labels?.node]) {
+        const name = [spec.name, node, labels?.result].filter((part) => part !== undefined).join(" ");
+        counts.set(name, (counts.get(name) ?? 0) + by);
+      }
+    },
+    set(_spec, value) {
+      lag = value;
     },
     of: (name) => counts.get(`turnpike_settlement_foreign${name}`) ?? 0,
+    has: (name) => counts.has(`turnpike_settlement_foreign${name}`),
+    lag: () => lag,
   };
 }
 
-/** A ledger that knows no payment, and keeps how far was looked. */
-function emptyLedger(): Pick<Ledger, "find" | "unknownTransfers" | "beginLook" | "endLook"> & { lookedTo?: bigint } {
+interface MemoryLedger extends Pick<Ledger, "find" | "unknownTransfers" | "beginScan" | "moveCursor"> {
+  /** By node. */
+  readonly cursors: Map<string, ScanCursor>;
+}
+
+/** A ledger that knows no payment, and keeps the cursors as the database does. */
+function emptyLedger(): MemoryLedger {
+  const cursors = new Map<string, ScanCursor>();
+  const nowhere: ScanCursor = { scannedTo: undefined, finalBlock: undefined };
+  const nameOf = ({ node, receivers }: ForeignScan): string => `${node} ${receivers}`;
   return {
+    cursors,
     find: async () => undefined,
     unknownTransfers: async (_network, places) => places,
-    async beginLook() {
-      return { lookedTo: this.lookedTo };
-    },
-    async endLook(_network, to) {
-      this.lookedTo = to;
+    beginScan: async (scan) => ({ ...(cursors.get(nameOf(scan)) ?? nowhere), isDue: true }),
+    async moveCursor(scan, was, cursor) {
+      if ((cursors.get(nameOf(scan)) ?? nowhere).scannedTo !== was) return false;
+      cursors.set(nameOf(scan), cursor);
+      return true;
     },
   };
+}
+
+/** An authorization of a payer that moved money to a receiver. */
+interface Pay {
+  readonly block: bigint;
+  readonly payer: number;
+  readonly asset?: Address;
+  readonly payTo?: Address;
+  /** Its transaction, if not one of its own. */
+  readonly transaction?: number;
+  /** The place of its first log, if not by its payer. */
+  readonly at?: number;
+  /** False for a transfer without an authorization. */
+  readonly used?: boolean;
 }
 
 interface Filter {
-  readonly topics: readonly unknown[];
+  readonly address: readonly string[];
+  readonly topics: readonly (string | null | readonly string[])[];
   readonly fromBlock: string;
   readonly toBlock: string;
 }
 
-/** A node that counts its requests; `logs` answers for logs. */
-function fakeNode(logs: (filter: Filter) => RpcReply) {
+const hash = (value: bigint | number): `0x${string}` => `0x${value.toString(16).padStart(64, "0")}`;
+const payerOf = (payer: number): Address => `0x${payer.toString(16).padStart(40, "0")}`;
+const matches = (wanted: string | null | readonly string[] | undefined, topic: string): boolean =>
+  wanted === undefined || wanted === null || (typeof wanted === "string" ? wanted === topic : wanted.includes(topic));
+
+function logsOf(pay: Pay): (Record<string, unknown> & { topics: readonly string[] })[] {
+  const { block, payer, asset = USDC_ADDRESS, payTo = PAY_TO, transaction = payer, at = payer * 2, used = true } = pay;
+  const place = { address: asset, data: hash(1), transactionHash: hash(transaction), blockHash: hash(block) };
+  const from = addressToTopic(payerOf(payer));
+  return [
+    ...(used
+      ? [{ ...place, block, topics: [TOPIC_AUTHORIZATION_USED, from, hash(at)], logIndex: `0x${at.toString(16)}` }]
+      : []),
+    { ...place, block, topics: [TOPIC_TRANSFER, from, addressToTopic(payTo)], logIndex: `0x${(at + 1).toString(16)}` },
+  ];
+}
+
+/** A chain's node: it answers each exchange as one of its `backends` does, which are so many blocks behind. */
+function fakeNode(clock: Clock, pays: readonly Pay[] | (() => readonly Pay[]) = [], name = "one") {
   const node = {
+    name,
     head: 1_000n,
-    requests: 0,
+    /** What it says of its newest block instead. */
+    says: undefined as bigint | undefined,
+    ageMs: 0,
+    backends: [0n],
+    exchanges: 0,
     windows: [] as string[],
     payersAsked: 0,
-    rpc: {
-      host: "fake",
-      async call(method: string, params: readonly unknown[]): Promise<RpcReply> {
-        node.requests++;
-        if (method === "eth_getBlockByNumber") {
-          const head = { number: `0x${node.head.toString(16)}`, timestamp: "0x1", hash: hash(node.head) };
-          return { ok: true, result: head };
+    /** What it does instead of answering for logs. */
+    refuses: (_from: bigint, _to: bigint): RpcReply | undefined => undefined,
+    async batch(calls: readonly RpcCall[], signal?: AbortSignal): Promise<readonly RpcReply[]> {
+      signal?.throwIfAborted();
+      const head = node.head - (node.backends[node.exchanges % node.backends.length] ?? 0n);
+      node.exchanges++;
+      return calls.map(({ method, params }) => {
+        if (method !== "eth_getLogs") {
+          const timestamp = Math.floor((clock.nowMs() - node.ageMs) / 1_000);
+          const number = `0x${(node.says ?? head).toString(16)}`;
+          return { ok: true, result: { number, timestamp: `0x${timestamp.toString(16)}`, hash: hash(head) } };
         }
-        const filter = params[0] as Filter;
-        if (filter.topics[0] === TOPIC_TRANSFER) {
-          node.windows.push(`${BigInt(filter.fromBlock)}-${BigInt(filter.toBlock)}`);
-        } else node.payersAsked = Math.max(node.payersAsked, (filter.topics[1] as string[]).length);
-        return logs(filter);
-      },
-      batch: async () => Promise.reject(new AppError("INTERNAL")),
-      [Symbol.asyncDispose]: async () => undefined,
-    } satisfies EvmRpc,
+        const { topics, fromBlock, toBlock, address } = params[0] as Filter;
+        const [from, to] = [BigInt(fromBlock), BigInt(toBlock)];
+        if (topics[0] === TOPIC_TRANSFER) node.windows.push(`${from}-${to}`);
+        else node.payersAsked = Math.max(node.payersAsked, topics[1]?.length ?? 0);
+        const refusal = node.refuses(from, to);
+        if (refusal !== undefined) return refusal;
+        const all = (typeof pays === "function" ? pays() : pays).filter(({ block }) => block >= from && block <= to);
+        const logs = all.filter(({ block }) => block <= head).flatMap(logsOf);
+        const asked = logs.filter(
+          (log) =>
+            address.includes(log.address as string) && log.topics.every((topic, at) => matches(topics[at], topic)),
+        );
+        return { ok: true, result: asked };
+      });
+    },
   };
-  return node;
+  return node satisfies EvmNode;
 }
 
-const hash = (value: bigint): `0x${string}` => `0x${value.toString(16).padStart(64, "0")}`;
+const REFUSED: RpcReply = { ok: false, code: -32_005, message: "query returned more than 10000 results" };
 
-/** Each of many payers has paid the receiver with an authorization in the window's first block. */
-function flood(payers: number): (filter: Filter) => RpcReply {
-  return ({ topics, fromBlock }) => {
-    const isTransfer = topics[0] === TOPIC_TRANSFER;
-    const logs = Array.from({ length: payers }, (_, at) => {
-      const payer = addressToTopic(`0x${(at + 1).toString(16).padStart(40, "0")}`);
-      return {
-        address: USDC_ADDRESS,
-        topics: isTransfer
-          ? [TOPIC_TRANSFER, payer, addressToTopic(PAY_TO)]
-          : [TOPIC_AUTHORIZATION_USED, payer, hash(BigInt(at))],
-        data: "0x",
-        logIndex: `0x${(at * 2 + (isTransfer ? 1 : 0)).toString(16)}`,
-        transactionHash: hash(BigInt(at)),
-        blockHash: hash(BigInt(fromBlock)),
-      };
-    });
-    return { ok: true, result: logs };
-  };
+interface Bench {
+  readonly clock: VirtualClock;
+  readonly metrics: ReturnType<typeof counting>;
+  readonly ledger: MemoryLedger;
+  /** Errors that were logged. */
+  readonly errors: string[];
+  /** Scans every minute, so many times. */
+  minutes(count: number, each?: () => void): Promise<void>;
 }
+
+/** A watch of some nodes, that has begun at block 997. */
+async function benchOf(
+  clock: VirtualClock,
+  nodes: readonly EvmNode[],
+  more: { ledger?: MemoryLedger; rules?: Partial<typeof RULES>; begun?: boolean } = {},
+): Promise<Bench> {
+  const [metrics, ledger, errors]: [Bench["metrics"], MemoryLedger, string[]] = [
+    counting(),
+    more.ledger ?? emptyLedger(),
+    [],
+  ];
+  const log: Log = { ...silentLog, error: (_fields, message) => void errors.push(message) };
+  const modules: ForeignWatchModules = { nodes, ledger, clock, log, metrics };
+  const watch = createForeignWatch({ ...RULES, ...more.rules }, modules);
+  const bench: Bench = {
+    clock,
+    metrics,
+    ledger,
+    errors,
+    async minutes(count, each) {
+      for (let minute = 0; minute < count; minute++) {
+        each?.();
+        clock.advance(MINUTE_MS);
+        await watch.scan(timeLimit());
+      }
+    },
+  };
+  if (more.begun !== false) await bench.minutes(2);
+  return bench;
+}
+
+const scannedTo = ({ ledger }: Bench): bigint | undefined => [...ledger.cursors.values()][0]?.scannedTo;
 
 test("attack: two sellers with one receiver and two databases, which cannot see each other, are found by their payments", async () => {
   await using bed = await openOwnBed(server());
@@ -107,26 +195,26 @@ test("attack: two sellers with one receiver and two databases, which cannot see 
   await using _here = here;
   await using _there = there;
   const metrics = counting();
-  const chain = createSettlementChain(bed.rpc);
-  const modules = { chain, clock: virtualClock(), log: silentLog, metrics };
-  const rules = { ...RULES, foreignLookMs: 0 };
+  const modules = { nodes: bed.rpc.nodes, clock: virtualClock(), log: silentLog, metrics };
+  const rules = { ...RULES, foreignScanMs: 0 };
   let watch = createForeignWatch(rules, { ...modules, ledger: here });
-  const look = async (): Promise<number> => {
+  const scan = async (): Promise<number> => {
     await devRpc(bed.anvil.url, "anvil_mine", ["0x4"]);
-    await watch.look(timeLimit());
+    // The first one sees what is final, the second one scans it.
+    for (let times = 0; times < 2; times++) await watch.scan(timeLimit());
     return metrics.of("_total");
   };
-  assert.equal(await look(), 0, "it begins here");
+  assert.equal(await scan(), 0, "it begins here");
   await using own = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(here));
   await own.settle(await claim(here, await bed.payer(PRICE)), ANSWER, timeLimit());
-  assert.equal(await look(), 0, "our own");
+  assert.equal(await scan(), 0, "our own");
 
   await using other = await createEngine(bed.options([await bed.relayerKey()]), bed.modules(there));
   await other.settle(await claim(there, await bed.payer(PRICE)), ANSWER, timeLimit());
   const elsewhere = await claim(there, await bed.payer(PRICE), { to: newPayer().address });
   await other.settle(elsewhere, ANSWER, timeLimit());
-  assert.equal(await look(), 1, "of another seller, to our receiver");
-  assert.equal(await look(), 1, "once");
+  assert.equal(await scan(), 1, "of another seller, to our receiver");
+  assert.equal(await scan(), 1, "once");
 
   // The attack: one authorization at both. The transfer is evidence for each of them.
   const payer = await bed.payer(PRICE);
@@ -134,110 +222,330 @@ test("attack: two sellers with one receiver and two databases, which cannot see 
   const twice = [await claim(there, payer, { nonce }), await claim(here, payer, { nonce })] as const;
   await other.settle(twice[0], ANSWER, timeLimit());
   await own.settle(twice[1], ANSWER, timeLimit());
-  assert.equal(await look(), 1, "it is ours as well");
+  assert.equal(await scan(), 1, "it is ours as well");
 
   // What the other one sells while nothing watches is found after a restart, and nothing is found twice.
   await other.settle(await claim(there, await bed.payer(PRICE)), ANSWER, timeLimit());
   await using again = await bed.openLedger();
   watch = createForeignWatch(rules, { ...modules, ledger: again });
-  assert.equal(await look(), 2, "of the time without a watch");
-  assert.equal(await look(), 2, "once");
-  assert.equal(metrics.of("_looks_total failed"), 0);
+  assert.equal(await scan(), 2, "of the time without a watch");
+  assert.equal(await scan(), 2, "once");
+  assert.equal(metrics.of("_scans_total failed"), 0);
 });
 
-test("attack: however many transfers a receiver gets, a look costs three requests, and what it passes over is counted", async () => {
-  const [node, ledger, clock, metrics] = [fakeNode(flood(5_000)), emptyLedger(), virtualClock(), counting()];
-  const watch = createForeignWatch(RULES, {
-    chain: createSettlementChain(node.rpc),
-    ledger,
-    clock,
-    log: silentLog,
-    metrics,
-  });
-  await watch.look(timeLimit());
-  node.head = 11_000n;
-  for (let round = 0; round < 5; round++) {
-    node.requests = 0;
-    clock.advance(MINUTE_MS);
+test("attack: however many transfers a receiver gets, a scan costs two requests, and what it passes over is counted", async () => {
+  const clock = virtualClock();
+  const many = Array.from({ length: 5_000 }, (_, at) => at + 1);
+  const node = fakeNode(clock, () => many.map((payer) => ({ block: node.head - 40n, payer })));
+  const bench = await benchOf(clock, [node]);
+  for (let minute = 0; minute < 5; minute++) {
+    node.exchanges = 0;
+    node.head += 30n;
+    await bench.minutes(1);
     // Of the other calls in that minute none asks for anything.
-    for (let times = 0; times < 10; times++) await watch.look(timeLimit());
-    assert.equal(node.requests, 3);
+    assert.ok(node.exchanges <= 2, `${node.exchanges}`);
   }
-  assert.deepEqual(node.windows, ["998-1997", "1998-2997", "2998-3997", "3998-4997", "4998-5997"]);
+  assert.deepEqual(node.windows, ["998-1027", "1028-1057", "1058-1087", "1088-1117"]);
   assert.equal(node.payersAsked, 100);
-  assert.deepEqual(
-    [metrics.of("_total"), metrics.of("_looks_total partial"), metrics.of("_looks_total done")],
-    [500, 5, 0],
-  );
+  const { metrics } = bench;
+  assert.deepEqual([metrics.of("_total"), metrics.of("_scans_total partial")], [400, 4]);
 });
 
-test("a node that fails is asked ever less, and what it never gave is looked at when it answers again", async () => {
-  let works = false;
-  const node = fakeNode((filter) => (works ? flood(1)(filter) : { ok: false, code: -32_000, message: "no logs" }));
-  const [ledger, clock, metrics] = [emptyLedger(), virtualClock(), counting()];
-  const watch = createForeignWatch(RULES, {
-    chain: createSettlementChain(node.rpc),
-    ledger,
-    clock,
-    log: silentLog,
-    metrics,
-  });
-  await watch.look(timeLimit());
+test("a node that fails is asked ever less, and what it never gave is scanned when it answers again", async () => {
+  const clock = virtualClock();
+  const node = fakeNode(clock, [{ block: 1_500n, payer: 1 }]);
+  const bench = await benchOf(clock, [node]);
   node.head = 2_000n;
-  for (let minute = 0; minute < 240; minute++) {
-    clock.advance(MINUTE_MS);
-    await watch.look(timeLimit());
-  }
+  const { batch } = node;
+  node.batch = () => Promise.reject(new AppError("SETTLEMENT_UNAVAILABLE"));
+  await bench.minutes(240);
   // After 1, 2, 4, 8, 16 and 32 minutes, then each hour.
-  assert.equal(metrics.of("_looks_total failed"), 8);
-  assert.equal(ledger.lookedTo, 997n);
-  works = true;
-  clock.advance(60 * MINUTE_MS);
-  await watch.look(timeLimit());
-  assert.equal(metrics.of("_total"), 1);
-  assert.match(node.windows.at(-1) ?? "", /^998-/);
+  assert.equal(bench.metrics.of("_scans_total failed"), 8);
+  assert.equal(scannedTo(bench), 997n);
+  node.batch = batch;
+  await bench.minutes(62);
+  assert.equal(bench.metrics.of("_total"), 1);
 });
 
-test("attack: a block with more logs than a node gives is passed over and counted, and the next ones are looked at", async () => {
-  const node = fakeNode((filter) =>
-    BigInt(filter.fromBlock) <= 1_000n && BigInt(filter.toBlock) >= 1_000n
-      ? { ok: false, code: -32_000, message: "query returned more than 10000 results" }
-      : { ok: true, result: [] },
-  );
-  const [ledger, clock, metrics] = [emptyLedger(), virtualClock(), counting()];
-  const watch = createForeignWatch(RULES, {
-    chain: createSettlementChain(node.rpc),
-    ledger,
-    clock,
-    log: silentLog,
-    metrics,
+const poisons: readonly [string, () => RpcReply][] = [
+  ["refuses", () => REFUSED],
+  [
+    "never answers for",
+    () => {
+      throw new DOMException("", "TimeoutError");
+    },
+  ],
+];
+for (const [what, poison] of poisons) {
+  test(`attack: a block whose logs a node ${what} is passed over and counted, and the next ones are scanned`, async () => {
+    const clock = virtualClock();
+    const node = fakeNode(
+      clock,
+      [1_002n, 2_500n].map((block, payer) => ({ block, payer })),
+    );
+    node.refuses = (from, to) => (from <= 1_000n && to >= 1_000n ? poison() : undefined);
+    const bench = await benchOf(clock, [node]);
+    node.head = 3_000n;
+    await bench.minutes(70);
+    assert.deepEqual(
+      [scannedTo(bench), bench.metrics.of("_scans_total partial"), bench.metrics.of("_total")],
+      [2_997n, 1, 2],
+    );
+    assert.equal(node.windows.filter((window) => window === "1000-1000").length, 6);
+    assert.ok(bench.errors.includes("a block could not be scanned and is passed over"));
   });
-  await watch.look(timeLimit());
-  node.head = 3_000n;
-  for (let hour = 0; hour < 60; hour++) {
-    clock.advance(60 * MINUTE_MS);
-    await watch.look(timeLimit());
-  }
-  assert.equal(ledger.lookedTo, 2_997n);
-  assert.equal(metrics.of("_looks_total partial"), 1);
-  assert.ok(node.windows.includes("1000-1000"));
+}
+
+test("attack: a head that is wrong at the first scan blinds nothing; later it costs a scan", async () => {
+  const clock = virtualClock();
+  const node = fakeNode(
+    clock,
+    [1_500n, 2_500n].map((block, payer) => ({ block, payer })),
+  );
+  node.says = 10n ** 9n;
+  const bench = await benchOf(clock, [node], { begun: false });
+  await bench.minutes(1);
+  node.says = undefined;
+  await bench.minutes(30, () => {
+    node.head += 30n;
+  });
+  assert.equal(bench.metrics.of("_total"), 1);
+  node.says = 10n ** 9n;
+  await bench.minutes(1);
+  node.says = undefined;
+  await bench.minutes(40, () => {
+    node.head += 30n;
+  });
+  assert.deepEqual([bench.metrics.of("_total"), bench.metrics.of("_scans_total partial")], [2, 0]);
 });
 
-test("an engine with receivers looks by itself; one whose node never answers that settles and reconciles as before", async () => {
+test("a cursor above the node's head counts as failed with a negative lag, and begins anew after six scans", async () => {
+  const clock = virtualClock();
+  const node = fakeNode(
+    clock,
+    [1_500n, 4_500n].map((block, payer) => ({ block, payer })),
+  );
+  // For so long that it has begun, as before a chain that is begun anew.
+  node.says = 10n ** 9n;
+  const bench = await benchOf(clock, [node]);
+  assert.equal(scannedTo(bench), 10n ** 9n - 3n);
+  node.says = undefined;
+  await bench.minutes(3);
+  assert.equal(bench.metrics.of("_scans_total failed"), 2);
+  await bench.minutes(1);
+  assert.ok((bench.metrics.lag() ?? 0) < 0);
+  await bench.minutes(150, () => {
+    node.head += 30n;
+  });
+  assert.deepEqual([bench.metrics.of("_scans_total failed"), bench.metrics.of("_scans_total partial")], [5, 1]);
+  assert.equal(bench.errors.filter((message) => message.startsWith("a scan begins anew")).length, 1);
+  assert.equal(bench.metrics.of("_total"), 1);
+  assert.equal(bench.metrics.lag(), 30);
+});
+
+test("attack: a node that is still syncing neither begins a scan nor begins one anew", async () => {
+  const clock = virtualClock();
+  const node = fakeNode(clock, [{ block: 400n, payer: 1 }]);
+  const bench = await benchOf(clock, [node]);
+  node.head = 100n;
+  node.ageMs = 10 * 86_400_000;
+  await bench.minutes(1_000);
+  assert.equal(scannedTo(bench), 997n);
+  const fresh = await benchOf(clock, [node]);
+  assert.equal(scannedTo(fresh), undefined);
+  node.head = 2_000n;
+  node.ageMs = 0;
+  await bench.minutes(70);
+  assert.deepEqual([scannedTo(bench), bench.metrics.of("_total")], [1_997n, 0]);
+});
+
+test("attack: of a balancer's backends that are behind none hides a payment", async () => {
+  const clock = virtualClock();
+  const pays = Array.from({ length: 40 }, (_, at) => ({ block: 1_010n + BigInt(at * 30), payer: at + 1 }));
+  const node = fakeNode(clock, pays);
+  const bench = await benchOf(clock, [node]);
+  node.backends = [0n, 600n, 20n, 0n, 45n];
+  await bench.minutes(300, () => {
+    if (node.head < 2_500n) node.head += 30n;
+  });
+  assert.deepEqual([bench.metrics.of("_total"), bench.metrics.of("_scans_total partial")], [40, 0]);
+  assert.ok(bench.metrics.of("_scans_total failed") > 0);
+});
+
+test("a node that answers for ten blocks of logs is kept up with, in at most thirty requests a minute", async () => {
+  const clock = virtualClock();
+  const node = fakeNode(clock, [{ block: 30_000n, payer: 1 }]);
+  node.refuses = (from, to) => (to - from >= 10n ? REFUSED : undefined);
+  const bench = await benchOf(clock, [node]);
+  let most = 0;
+  await bench.minutes(60 * 24, () => {
+    node.head += 30n;
+    most = Math.max(most, node.exchanges);
+    node.exchanges = 0;
+  });
+  assert.ok(most <= 30, `${most}`);
+  assert.ok((bench.metrics.lag() ?? Number.NaN) <= 30, `${bench.metrics.lag()}`);
+  assert.deepEqual([bench.metrics.of("_total"), bench.metrics.of("_scans_total failed")], [1, 0]);
+  // Two days behind, once it answers for more.
+  node.refuses = () => undefined;
+  node.head += 90_000n;
+  await bench.minutes(60);
+  assert.equal(bench.metrics.lag(), 0);
+});
+
+test("attack: of three nodes two lie, lag, limit or hang, and the third one still shows every payment", async () => {
+  const clock = virtualClock();
+  const pays = Array.from({ length: 30 }, (_, at) => ({ block: 1_010n + BigInt(at * 100), payer: at + 1 }));
+  const honest = fakeNode(clock, pays, "honest");
+  const lying = fakeNode(clock, [], "lying");
+  const limited = fakeNode(clock, pays, "limited");
+  limited.refuses = () => REFUSED;
+  const bench = await benchOf(clock, [lying, limited, honest]);
+  await bench.minutes(120, () => {
+    honest.head += 30n;
+    limited.head += 30n;
+    lying.head += 30n;
+    lying.says = lying.head % 7n === 0n ? 10n ** 9n : undefined;
+  });
+  assert.deepEqual(
+    ["honest", "lying", "limited"].map((name) => bench.metrics.of(`_total ${name}`)),
+    [30, 0, 0],
+  );
+  assert.equal(bench.metrics.of("_scans_total honest failed"), 0);
+  assert.ok(bench.metrics.of("_scans_total limited failed") > 0);
+});
+
+test("two gateways of one ledger with different receivers each scan for their own", async () => {
+  const clock = virtualClock();
+  const pays = [1_500n, 2_500n, 3_500n, 4_500n].map((block, payer) => ({
+    block,
+    payer,
+    payTo: payer % 2 === 0 ? PAY_TO : OTHER_RECEIVER,
+  }));
+  const node = fakeNode(clock, pays);
+  const ledger = emptyLedger();
+  const other = { receivers: [{ asset: USDC_ADDRESS, payTo: OTHER_RECEIVER }] };
+  const both = [await benchOf(clock, [node], { ledger }), await benchOf(clock, [node], { ledger, rules: other })];
+  node.head = 6_000n;
+  for (let minute = 0; minute < 8; minute++) for (const bench of both) await bench.minutes(1);
+  assert.deepEqual(
+    both.map(({ metrics }) => metrics.of("_total")),
+    [2, 2],
+  );
+});
+
+test("a fault of the ledger in the middle of a scan counts nothing twice", async () => {
+  for (const broken of ["find", "moveCursor"] as const) {
+    const clock = virtualClock();
+    const node = fakeNode(
+      clock,
+      [1, 2, 3, 4].map((payer) => ({ block: 1_500n, payer })),
+    );
+    const ledger = emptyLedger();
+    let asked = 0;
+    const failing: MemoryLedger = {
+      ...ledger,
+      async [broken](...args: readonly unknown[]) {
+        if (node.windows.length > 0 && ++asked === (broken === "find" ? 4 : 1))
+          throw new AppError("LEDGER_UNAVAILABLE");
+        return (ledger[broken] as (...all: readonly unknown[]) => Promise<never>)(...args);
+      },
+    };
+    const bench = await benchOf(clock, [node], { ledger: failing });
+    node.head = 2_000n;
+    await bench.minutes(8);
+    assert.deepEqual([bench.metrics.of("_total"), bench.metrics.of("_scans_total failed")], [4, 1], broken);
+  }
+});
+
+test("attack: a move of the cursor that may be on disk is counted", async () => {
+  const clock = virtualClock();
+  const node = fakeNode(clock, [{ block: 1_500n, payer: 1 }]);
+  const ledger = emptyLedger();
+  const bench = await benchOf(clock, [node], {
+    ledger: {
+      ...ledger,
+      async moveCursor(scan, was, cursor) {
+        const moved = await ledger.moveCursor(scan, was, cursor);
+        if (cursor.scannedTo === 1_997n) throw new AppError("LEDGER_UNAVAILABLE", { detail: { unknown: true } });
+        return moved;
+      },
+    },
+  });
+  node.head = 2_000n;
+  await bench.minutes(8);
+  assert.equal(bench.metrics.of("_total"), 1);
+});
+
+test("each payment is judged by its own use of an authorization, its asset and its receiver", async () => {
+  const clock = virtualClock();
+  const [payer, block, transaction] = [1, 1_010n, 7];
+  const node = fakeNode(clock, [
+    // Two of one payer in one transaction: one is ours.
+    { payer, block, transaction, at: 10 },
+    { payer, block, transaction, at: 12 },
+    // The same places and payer in another transaction and block.
+    { payer, block: 1_011n, transaction: 8, at: 11 },
+    // A use for another receiver, then a transfer without one.
+    { payer: 2, block, transaction: 9, at: 20, payTo: OTHER_RECEIVER },
+    { payer: 2, block, transaction: 9, at: 22, used: false },
+    // Receiver and asset of different pairs.
+    { payer: 3, block, at: 30, asset: OTHER_ASSET },
+    { payer: 4, block, at: 40, payTo: OTHER_RECEIVER },
+    { payer: 5, block, at: 50, asset: OTHER_ASSET, payTo: OTHER_RECEIVER },
+  ]);
+  const asked: string[] = [];
+  const ledger: MemoryLedger = {
+    ...emptyLedger(),
+    async find({ asset, from, nonce }) {
+      asked.push(`${BigInt(from)} ${BigInt(nonce)} ${asset === USDC_ADDRESS.toLowerCase()}`);
+      return BigInt(nonce) === 10n ? ({} as PaymentRecord) : undefined;
+    },
+  };
+  const receivers = [...RECEIVERS, { asset: OTHER_ASSET, payTo: OTHER_RECEIVER }];
+  const bench = await benchOf(clock, [node], { ledger, rules: { receivers } });
+  node.head = 1_100n;
+  await bench.minutes(2);
+  assert.deepEqual(asked.toSorted(), ["1 10 true", "1 11 true", "1 12 true", "5 50 false"]);
+  assert.equal(bench.metrics.of("_total"), 3);
+});
+
+test("its counters are there before their first event, by node: an increase from nothing is none", async () => {
+  const clock = virtualClock();
+  const bench = await benchOf(clock, [fakeNode(clock, [], "a"), fakeNode(clock, [], "b")], { begun: false });
+  for (const name of ["_total a", "_total b", "_scans_total a done", "_scans_total b failed", "_scans_total b partial"])
+    assert.ok(bench.metrics.has(name), name);
+  const nothing = await benchOf(clock, [fakeNode(clock)], { begun: false, rules: { receivers: [] } });
+  assert.ok(!nothing.metrics.has("_total one"));
+});
+
+test("every process shows the lag, whoever's turn it is", async () => {
+  const clock = virtualClock();
+  const ledger: MemoryLedger = {
+    ...emptyLedger(),
+    beginScan: async () => ({ isDue: false, scannedTo: 5n, finalBlock: 25n }),
+  };
+  const node = fakeNode(clock);
+  const bench = await benchOf(clock, [node], { ledger });
+  assert.deepEqual([bench.metrics.lag(), node.exchanges], [20, 0]);
+});
+
+test("an engine with receivers scans by itself; one whose node never answers that settles and reconciles as before", async () => {
   await using bed = await openOwnBed(server());
   await using ledger = await bed.openLedger();
-  await devRpc(bed.anvil.url, "anvil_mine", ["0x10"]);
-  await ledger.beginLook(NETWORK, 0);
-  await ledger.endLook(NETWORK, 1n);
   let hanging = 0;
   let reconciled = 0;
   const rpc: EvmRpc = {
     ...bed.rpc,
-    async call(method, params, signal) {
-      if (method !== "eth_getLogs") return bed.rpc.call(method, params, signal);
-      hanging++;
-      return new Promise((_, reject) => signal?.addEventListener("abort", () => reject(signal.reason), { once: true }));
-    },
+    nodes: bed.rpc.nodes.map(({ name }) => ({
+      name,
+      batch(_calls, signal) {
+        hanging++;
+        return new Promise((_, reject) =>
+          signal?.addEventListener("abort", () => reject(signal.reason), { once: true }),
+        );
+      },
+    })),
     async batch(calls, signal) {
       if (calls.some(({ method }) => method === "eth_getBalance")) reconciled++;
       return bed.rpc.batch(calls, signal);
@@ -250,7 +558,7 @@ test("an engine with receivers looks by itself; one whose node never answers tha
       { ...options, networks: options.networks.map((network) => ({ ...network, receivers: RECEIVERS })) },
       modules,
     );
-    await eventually("the look hangs", async () => hanging === 1);
+    await eventually("the scan hangs", async () => hanging === 1);
     const before = reconciled;
     await seller.settle(await claim(ledger, await bed.payer(PRICE)), ANSWER, timeLimit());
     await eventually("it reconciles on", async () => reconciled > before + 5);
@@ -258,7 +566,13 @@ test("an engine with receivers looks by itself; one whose node never answers tha
   }
   // As a facilitator, which sells nothing.
   let begun = 0;
-  const counted: Ledger = { ...ledger, beginLook: async () => void begun++ as undefined };
+  const counted: Ledger = {
+    ...ledger,
+    beginScan(scan, pauseMs) {
+      begun++;
+      return ledger.beginScan(scan, pauseMs);
+    },
+  };
   await using facilitator = await createEngine(options, { ...modules, ledger: counted });
   const before = reconciled;
   await facilitator.settle(await claim(ledger, await bed.payer(PRICE)), ANSWER, timeLimit());

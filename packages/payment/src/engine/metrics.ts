@@ -131,24 +131,27 @@ export const facilitatorAnswersTotal: MetricSpec = {
 export const foreignSettlementsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_settlement_foreign_total",
-  help: "Authorizations that paid a receiver of this ledger and are not in it: another seller has the same payTo.",
-  labels: ["network"],
+  help:
+    "Authorizations that paid a receiver of this ledger and are not in it, by the node that shows them: another seller " +
+    "has the same payTo.",
+  labels: ["network", "node"],
 };
 
-/** Looks for payments of other sellers. */
-export const foreignLooksTotal: MetricSpec = {
+/** Scans for payments of other sellers. */
+export const foreignScansTotal: MetricSpec = {
   kind: "counter",
-  name: "turnpike_settlement_foreign_looks_total",
-  help: "Looks for payments that are not in this ledger, by result: done, partial (something was passed over) or failed.",
-  labels: ["network", "result"],
+  name: "turnpike_settlement_foreign_scans_total",
+  help: "Scans for payments that are not in this ledger, by result: done, partial (something was passed over) or failed.",
+  labels: ["network", "node", "result"],
 };
 
-/** Final blocks that were not looked at for payments of other sellers. */
+/** Final blocks that were not scanned for payments of other sellers. */
 export const foreignLagGauge: MetricSpec = {
   kind: "gauge",
   name: "turnpike_settlement_foreign_lag_blocks",
-  help: "Final blocks that were not yet looked at for payments that are not in this ledger.",
-  labels: ["network"],
+  help: "Final blocks that were not yet scanned for payments that are not in this ledger; negative: the node is behind.",
+  labels: ["network", "node"],
+  across: "max",
 };
 
 /** All metrics of this folder. */
@@ -169,6 +172,6 @@ export const ENGINE_METRICS: readonly MetricSpec[] = [
   unprofitableTotal,
   facilitatorAnswersTotal,
   foreignSettlementsTotal,
-  foreignLooksTotal,
+  foreignScansTotal,
   foreignLagGauge,
 ];

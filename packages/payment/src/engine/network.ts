@@ -418,7 +418,7 @@ export async function createNetworkEngine(
   pump();
   track(watch());
   track(reconcileForever());
-  const foreign = createForeignWatch(net, { chain, ledger, clock, log, metrics });
+  const foreign = createForeignWatch(net, { nodes: rpc.nodes, ledger, clock, log, metrics });
   track(foreign.run(reconcileMs, stopping.signal));
 
   return {

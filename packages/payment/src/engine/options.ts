@@ -18,8 +18,8 @@ export interface ChainRules {
   readonly maxLogBlocks?: number;
   /** Where this ledger's sales are paid to; payments to them that it does not know are reported. None by default. */
   readonly receivers?: readonly AssetReceiver[];
-  /** Time between two looks for such payments; 60,000 by default. */
-  readonly foreignLookMs?: number;
+  /** Time between two scans for such payments; 60,000 by default. */
+  readonly foreignScanMs?: number;
 }
 
 /** Bounds of an engine's transactions, which a network may have of its own. */

@@ -33,8 +33,8 @@ export function createOutcomes(
   | "unswept"
   | "swept"
   | "unknownTransfers"
-  | "beginLook"
-  | "endLook"
+  | "beginScan"
+  | "moveCursor"
   | "expireAnswers"
   | "pruneReleased"
 > {
@@ -136,15 +136,27 @@ export function createOutcomes(
       return rows.flatMap(({ place }) => places[place - 1] ?? []);
     },
 
-    beginLook: (network, pauseMs) =>
-      committing(faults, "beginLook", async () => {
-        const rows = await database.run<{ looked_to: string | null }>(statements.beginLook, [network, pauseMs]);
-        return rows[0] && { lookedTo: rows[0].looked_to === null ? undefined : BigInt(rows[0].looked_to) };
+    beginScan: ({ network, node, receivers }, pauseMs) =>
+      committing(faults, "beginScan", async () => {
+        const [row] = await database.run<CursorRow>(statements.beginScan, [network, node, receivers, pauseMs]);
+        // None: another process makes the row at this moment.
+        return {
+          isDue: row?.is_due === true,
+          scannedTo: readBlock(row?.scanned_to),
+          finalBlock: readBlock(row?.final_block),
+        };
       }),
 
-    endLook: (network, to) =>
-      committing(faults, "endLook", async () => {
-        await database.run(statements.endLook, [network, to.toString()]);
+    moveCursor: ({ network, node, receivers }, was, { scannedTo, finalBlock }) =>
+      committing(faults, "moveCursor", async () => {
+        const blocks = [was, scannedTo, finalBlock].map((block) => block?.toString() ?? null);
+        const rows = await database.run<{ moved: boolean }>(statements.moveCursor, [
+          network,
+          node,
+          receivers,
+          ...blocks,
+        ]);
+        return onlyRow(rows, "moveCursor").moved;
       }),
 
     expireAnswers: () =>
@@ -171,4 +183,14 @@ export function createOutcomes(
         }
       }),
   };
+}
+
+interface CursorRow {
+  readonly is_due: boolean;
+  readonly scanned_to: string | null;
+  readonly final_block: string | null;
+}
+
+function readBlock(value: string | null | undefined): bigint | undefined {
+  return value == null ? undefined : BigInt(value);
 }

@@ -455,18 +455,28 @@ test("a start that is refused says so although its row cannot be deleted", async
   assert.deepEqual(warnings, [{ code: "LEDGER_UNAVAILABLE" }]);
 });
 
-test("of the processes of a ledger one looks for foreign payments at a time, and the next goes on where the last one ended", async () => {
+test("of the processes of a ledger one scans a node at a time, and the next goes on where the last one ended", async () => {
   const url = await server().database();
   await using first = await openLedger(url);
   await using second = await openLedger(url);
-  const begun = await Promise.all([first, second, first, second].map((ledger) => ledger.beginLook(NETWORK, 600_000)));
-  assert.deepEqual(
-    begun.filter((look) => look !== undefined),
-    [{ lookedTo: undefined }],
+  const scan = { network: NETWORK, node: "one", receivers: "a" };
+  const begun = await Promise.all([first, second, first, second].map((ledger) => ledger.beginScan(scan, 600_000)));
+  assert.equal(begun.filter(({ isDue }) => isDue).length, 1);
+  assert.ok(begun.every(({ scannedTo, finalBlock }) => scannedTo === undefined && finalBlock === undefined));
+  assert.equal(await first.moveCursor(scan, undefined, { scannedTo: undefined, finalBlock: 12n }), true);
+  assert.equal(await first.moveCursor(scan, undefined, { scannedTo: 12n, finalBlock: 20n }), true);
+  assert.equal(await second.moveCursor(scan, undefined, { scannedTo: 7n, finalBlock: 7n }), false, "moved since");
+  const cursor = { scannedTo: 12n, finalBlock: 20n };
+  assert.deepEqual(await second.beginScan(scan, 600_000), { ...cursor, isDue: false }, "not due");
+  await sql(url, "update foreign_scans set due_at = clock_timestamp() - interval '1 second'");
+  assert.deepEqual(await second.beginScan(scan, 0), { ...cursor, isDue: true });
+  assert.equal(
+    await second.moveCursor(scan, 12n, { scannedTo: undefined, finalBlock: 3n }),
+    true,
+    "it may begin again",
   );
-  await first.endLook(NETWORK, 12n);
-  await second.endLook(NETWORK, 7n);
-  assert.equal(await second.beginLook(NETWORK, 600_000), undefined, "not due");
-  await sql(url, "update looks set due_at = clock_timestamp() - interval '1 second'");
-  assert.deepEqual(await second.beginLook(NETWORK, 0), { lookedTo: 12n });
+  const nothing = { isDue: true, scannedTo: undefined, finalBlock: undefined };
+  for (const other of [{ node: "two" }, { receivers: "b" }, { network: "eip155:1" as typeof NETWORK }]) {
+    assert.deepEqual(await first.beginScan({ ...scan, ...other }, 600_000), nothing);
+  }
 });

@@ -77,7 +77,7 @@ test("each table is listed, so that a new one is asked for at the start", async 
     "select relname as name from pg_class where relnamespace = 'ledger'::regnamespace and relkind = 'r'",
   );
   // Its owner's rights are used: see the migration.
-  const tables = rows.map(({ name }) => name).filter((name) => name !== "blocked_payers" && name !== "looks");
+  const tables = rows.map(({ name }) => name).filter((name) => name !== "blocked_payers" && name !== "foreign_scans");
   assert.deepEqual(
     tables.filter((name) => !Object.hasOwn(TABLE_RIGHTS, name)),
     [],
@@ -94,7 +94,7 @@ test("a role that lacks a right is refused at the start, by table and with the g
     [(role: string) => `revoke select on ledger.books from ${role}`, /may not SELECT on books/],
     [
       (role: string) => `revoke execute on all functions in schema ledger from public, ${role}`,
-      /may not EXECUTE on the functions begin_look, check_lease, claim and \d+ more/,
+      /may not EXECUTE on the functions begin_scan, check_lease, claim and \d+ more/,
     ],
     [(role: string) => `revoke usage on schema ledger from ${role}`, /may not USAGE on the schema ledger/],
     [(role: string) => `revoke select on ledger.migrations from ${role}`, /may not SELECT on migrations/],

@@ -181,8 +181,11 @@ export function ledgerStatements(schema: string) {
         where not exists (select 1 from ${s}.payments p
           where p.network = $1 and p.block_hash = w.block_hash and p.log_index = w.log_index)`,
     ),
-    beginLook: write("beginLook", `select looked_to from ${s}.begin_look($1, ${ms("$2")})`),
-    endLook: write("endLook", `select ${s}.end_look($1, $2)`),
+    beginScan: write(
+      "beginScan",
+      `select is_due, scanned_to, final_block from ${s}.begin_scan($1, $2, $3, ${ms("$4")})`,
+    ),
+    moveCursor: write("moveCursor", `select ${s}.move_cursor($1, $2, $3, $4, $5, $6) as moved`),
     expireAnswers: write("expireAnswers", `select deleted, looked from ${s}.expire_answers($1)`),
     pruneReleased: write("pruneReleased", `select ${s}.prune_released(${ms("$1")}, $2) as pruned`),
     books: read("books", `select network, asset, state, payments, value from ${s}.books order by network, asset`),

@@ -200,7 +200,7 @@ export async function createRemoteNetwork(
   }
   track(watch());
   track(reconcileForever());
-  const foreign = createForeignWatch(net, { chain, ledger, clock, log, metrics });
+  const foreign = createForeignWatch(net, { nodes: rpc.nodes, ledger, clock, log, metrics });
   track(foreign.run(opts.reconcileMs ?? 5_000, stopping.signal));
 
   return {

@@ -283,17 +283,17 @@ test("a facilitator that is silent three times is missing until it answers again
   assert.deepEqual(settler.missing(), []);
 });
 
-test("it looks for payments of other sellers to its receivers, and a look that hangs keeps it from nothing else", async () => {
+test("it scans for payments of other sellers to its receivers, and a scan that hangs keeps it from nothing else", async () => {
   await using ledger = await bed.openLedger();
   const ended = Promise.withResolvers<void>();
-  let looks = 0;
+  let scans = 0;
   let reconciled = 0;
   const hanging: Ledger = {
     ...ledger,
-    async beginLook() {
-      looks++;
+    async beginScan() {
+      scans++;
       await ended.promise;
-      return undefined;
+      return { isDue: false, scannedTo: undefined, finalBlock: undefined };
     },
     submitted(network, limit) {
       reconciled++;
@@ -306,10 +306,10 @@ test("it looks for payments of other sellers to its receivers, and a look that h
   const receivers = [{ asset: USDC_ADDRESS, payTo: PAY_TO }];
   const watching = { ...others, networks: networks.map((network) => ({ ...network, receivers })) };
   await using settler = await createRemoteSettler(watching, bed.modules(hanging));
-  await eventually("it looks", async () => looks === 1);
+  await eventually("it scans", async () => scans === 1);
   const before = reconciled;
   await settler.settle(payment, ANSWER, timeLimit());
   await eventually("it reconciles on", async () => reconciled > before + 3);
-  assert.equal(looks, 1);
+  assert.equal(scans, 1);
   ended.resolve();
 });

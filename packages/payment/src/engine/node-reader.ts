@@ -1,0 +1,76 @@
+import { AppError, isRecord } from "@turnpike/base";
+import { isHex } from "../evm/abi.ts";
+import { decodeLogs, type EvmLog } from "../evm/logs.ts";
+import type { EvmNode, RpcCall } from "../evm/rpc.ts";
+import type { Evidence } from "../types.ts";
+import { type Head, quantity, readHead } from "./chain.ts";
+
+/** A log, and where it is. */
+export interface PlacedLog extends Omit<Evidence, "blockNumber"> {
+  readonly log: EvmLog;
+}
+
+/** Which logs: of some contracts, with these topics (null is any), of these blocks. */
+export interface LogFilter {
+  readonly address: readonly string[];
+  readonly topics: readonly (string | null | readonly string[])[];
+  readonly from: bigint;
+  readonly to: bigint;
+}
+
+/** Reads from one node. Each method throws when it did not answer. */
+export interface NodeReader {
+  head(signal: AbortSignal): Promise<Head>;
+  /**
+   * Logs, with the newest block by the same answer: a node that is behind answers with the logs that it has, and does not
+   * say so. `logs` is undefined when it refused them: they, or their blocks, may be too many.
+   */
+  logs(filter: LogFilter, signal: AbortSignal): Promise<{ readonly head: Head; readonly logs?: readonly PlacedLog[] }>;
+}
+
+const LATEST: RpcCall = { method: "eth_getBlockByNumber", params: ["latest", false] };
+
+const TIMEOUT_MS = 10_000;
+
+/** Creates the reader of one node. */
+export function createNodeReader(node: EvmNode): NodeReader {
+  const headOf = (result: unknown): Head => {
+    const head = readHead(result, node.name);
+    return head.number <= Number.MAX_SAFE_INTEGER ? head : unreadable(node, "eth_getBlockByNumber");
+  };
+
+  return {
+    async head(signal) {
+      const [newest] = await node.batch([LATEST], bounded(signal));
+      return newest?.ok === true ? headOf(newest.result) : unreadable(node, "eth_getBlockByNumber");
+    },
+
+    async logs({ address, topics, from, to }, signal) {
+      const filter = { address, topics, fromBlock: quantity(from), toBlock: quantity(to) };
+      // First, so that the logs are never older than the head.
+      const calls = [LATEST, { method: "eth_getLogs", params: [filter] }];
+      const [newest, found] = await node.batch(calls, bounded(signal));
+      if (newest?.ok !== true) return unreadable(node, "eth_getBlockByNumber");
+      const head = headOf(newest.result);
+      return found?.ok === true ? { head, logs: placedLogs(node, found.result) } : { head };
+    },
+  };
+}
+
+function bounded(signal: AbortSignal): AbortSignal {
+  return AbortSignal.any([signal, AbortSignal.timeout(TIMEOUT_MS)]);
+}
+
+function placedLogs(node: EvmNode, found: unknown): readonly PlacedLog[] {
+  if (!Array.isArray(found)) return unreadable(node, "eth_getLogs");
+  return found.flatMap((item: unknown) => {
+    const { transactionHash, blockHash } = isRecord(item) ? item : {};
+    const logs = decodeLogs([item]);
+    if (!isHex(transactionHash) || !isHex(blockHash) || logs === undefined) return unreadable(node, "eth_getLogs");
+    return logs.map((log) => ({ transaction: transactionHash, blockHash, logIndex: log.index, log }));
+  });
+}
+
+function unreadable({ name }: EvmNode, method: string): never {
+  throw new AppError("SETTLEMENT_UNAVAILABLE", { detail: { host: name, method, reason: "unreadable" } });
+}
