@@ -404,6 +404,48 @@ test("a node that answers for ten blocks of logs is kept up with, in at most thi
   assert.ok(most > 10 && most <= 30, `${most}`);
 });
 
+test("a scan ends before another process begins one, however slow its node is", async () => {
+  const clock = virtualClock();
+  const node = fakeNode(clock, [{ block: 1_500n, payer: 1 }]);
+  const bench = await benchOf(clock, [node]);
+  node.head = 90_000n;
+  await bench.minutes(1);
+  const { batch } = node;
+  node.batch = (calls, signal) => {
+    clock.advance(9_999);
+    return batch(calls, signal);
+  };
+  node.refuses = (from) => {
+    if (from < 2_000n) return undefined;
+    throw new DOMException("", "TimeoutError");
+  };
+  for (let times = 0; times < 5; times++) {
+    const startMs = clock.monotonicMs();
+    await bench.minutes(1);
+    assert.ok(clock.monotonicMs() - startMs < 2 * MINUTE_MS, `${clock.monotonicMs() - startMs}`);
+  }
+});
+
+test("what is passed over counts although the node fails in the next window", async () => {
+  const clock = virtualClock();
+  const many = Array.from({ length: 200 }, (_, at) => ({ block: 1_500n, payer: at + 1 }));
+  const node = fakeNode(clock, many);
+  const bench = await benchOf(clock, [node]);
+  node.head = 5_000n;
+  await bench.minutes(1);
+  const { batch } = node;
+  node.batch = async (calls, signal) => {
+    if (node.windows.length > 0 && node.payersAsked > 0) throw new AppError("SETTLEMENT_UNAVAILABLE");
+    return batch(calls, signal);
+  };
+  await bench.minutes(1);
+  const { metrics } = bench;
+  assert.deepEqual(
+    [metrics.of("_total"), metrics.of("_scans_total partial"), metrics.of("_scans_total failed")],
+    [100, 1, 1],
+  );
+});
+
 test("attack: of three nodes two lie, lag, limit or hang, and the third one still shows every payment", async () => {
   const clock = virtualClock();
   const pays = Array.from({ length: 30 }, (_, at) => ({ block: 1_010n + BigInt(at * 100), payer: at + 1 }));

@@ -239,7 +239,7 @@ function createNodeScan(
   };
 
   /** Logged before the cursor moves and counted after: nothing is lost, and a scan that is repeated counts nothing twice. */
-  const commit = async (was: bigint | undefined, { cursor, findings }: Step): Promise<boolean> => {
+  const commit = async (was: bigint | undefined, { cursor, findings, isWhole }: Step): Promise<boolean> => {
     for (const finding of findings)
       log.error({ ...finding, node: node.name }, "a payment to our receiver is in another seller's ledger");
     const count = (): void => metrics.count(foreignSettlementsTotal, labels, findings.length);
@@ -250,6 +250,7 @@ function createNodeScan(
       throw error;
     }
     count();
+    if (!isWhole) metrics.count(foreignScansTotal, { ...labels, result: "partial" });
     showLag(cursor);
     return true;
   };
@@ -274,7 +275,7 @@ function createNodeScan(
       if (scannedTo === undefined || scannedTo >= (begun.finalBlock ?? 0n) || scannedTo >= (finalBlock ?? 0n)) break;
     }
     if (!hasMoved) throw unavailable(node, "it refuses logs");
-    metrics.count(foreignScansTotal, { ...labels, result: isWhole ? "done" : "partial" });
+    if (isWhole) metrics.count(foreignScansTotal, { ...labels, result: "done" });
   };
 
   return async (signal) => {

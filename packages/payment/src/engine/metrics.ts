@@ -141,7 +141,7 @@ export const foreignSettlementsTotal: MetricSpec = {
 export const foreignScansTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_settlement_foreign_scans_total",
-  help: "Scans for payments that are not in this ledger, by result: done, partial (something was passed over) or failed.",
+  help: "Scans for payments that are not in this ledger, by result: done, partial (each window with something passed over) or failed.",
   labels: ["network", "node", "result"],
 };
 

@@ -258,11 +258,16 @@ test("a dead node is one line in the log, and one more when it is back", async (
 
 test("attack: what one node by itself limits or loses sends nothing else to another node", async () => {
   const asked: string[] = [];
+  let isBatchRefused = false;
   const open2 = (name: string): Promise<Node> =>
     node((body, response) => {
       const calls = Array.isArray(body) ? body : [body];
       for (const { method } of calls) asked.push(`${name} ${method}`);
       if (calls.some(({ method }) => method === "lost")) return response.writeHead(429).end();
+      if (isBatchRefused && Array.isArray(body)) {
+        const error = { code: -32005, message: "too much for a batch" };
+        return response.end(JSON.stringify({ jsonrpc: "2.0", id: null, error }));
+      }
       const replies = calls.map((one) => {
         const error = { code: -32005, message: "query returned more than 10000 results" };
         return one.method === "eth_getLogs" ? { jsonrpc: "2.0", id: one.id, error } : result(one);
@@ -285,6 +290,12 @@ test("attack: what one node by itself limits or loses sends nothing else to anot
   assert.deepEqual(await other?.batch([call("b")]), [{ ok: true, result: "b" }]);
   assert.deepEqual(await rpc.call("sale", []), { ok: true, result: "sale" });
   assert.equal(asked.at(-1), "first sale");
+  // Nor does it end batches for the others.
+  isBatchRefused = true;
+  assert.equal((await preferred?.batch([call("a"), call("b")]))?.length, 2);
+  isBatchRefused = false;
+  await rpc.batch([call("a"), call("b")]);
+  assert.ok(Array.isArray(first.bodies.at(-1)));
   // Any other call is sent on, as before.
   await assertUnavailable(rpc.call("eth_getLogs", []));
   assert.deepEqual(asked.slice(-3), ["first eth_getLogs", "second eth_getLogs", "first eth_getLogs"]);

@@ -20,8 +20,8 @@ export interface EvmNode {
   /** Its host, which a second URL of that host has a number behind: for logs, metrics and the ledger. */
   readonly name: string;
   /**
-   * Several calls in one exchange with this node and no other. What it refuses or limits is a reply, and whatever fails
-   * here leaves it as preferred as it was. Throws as {@link EvmRpc.call} does.
+   * Several calls in one exchange with this node and no other. What it refuses or limits is a reply, and nothing that
+   * fails here changes how others ask it. Throws as {@link EvmRpc.call} does.
    */
   batch(calls: readonly RpcCall[], signal?: AbortSignal): Promise<readonly RpcReply[]>;
 }
@@ -111,21 +111,25 @@ export function createEvmRpc(opts: EvmRpcOptions, modules: { readonly log: Log; 
     node: Node,
     calls: readonly RpcCall[],
     signal?: AbortSignal,
-    read: (value: unknown, id: number, host: string) => RpcReply = readUnlimited,
+    isAlone = false,
   ): Promise<readonly RpcReply[]> {
+    const read = isAlone ? readReply : readUnlimited;
     const [only] = calls;
     if (calls.length === 1 && only !== undefined) {
       return [read(await exchange(node, encodeCall(only, 0), signal), 0, node.host)];
     }
-    if (!node.takesBatches)
-      return Promise.all(calls.map(async (call) => (await ask(node, [call], signal, read))[0] ?? never()));
+    const askEach = (): Promise<RpcReply[]> =>
+      Promise.all(calls.map(async (call) => (await ask(node, [call], signal, isAlone))[0] ?? never()));
+    if (!node.takesBatches) return askEach();
     const answer = await exchange(node, `[${calls.map(encodeCall).join(",")}]`, signal);
     if (!Array.isArray(answer)) {
       // A node that refuses batches answers with one error object.
-      readUnlimited(answer, undefined, node.host);
-      log.warn({ host: node.host }, "node refuses JSON-RPC batches: calls are sent one by one");
-      node.takesBatches = false;
-      return ask(node, calls, signal, read);
+      read(answer, undefined, node.host);
+      if (!isAlone) {
+        log.warn({ host: node.host }, "node refuses JSON-RPC batches: calls are sent one by one");
+        node.takesBatches = false;
+      }
+      return askEach();
     }
     const byId = new Map<unknown, unknown>();
     for (const item of answer) if (isRecord(item)) byId.set(item.id, item);
@@ -195,7 +199,7 @@ export function createEvmRpc(opts: EvmRpcOptions, modules: { readonly log: Log; 
         async batch(calls, signal) {
           for (const { method } of calls) metrics.count(rpcCallsTotal, { method });
           await requireChain(node, signal);
-          return ask(node, calls, signal, readReply);
+          return ask(node, calls, signal, true);
         },
       };
     }),
