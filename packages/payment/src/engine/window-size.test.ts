@@ -21,7 +21,7 @@ test("the largest size that a node answers is found, and a larger one is tried o
     Array.from({ length: 8 }, () => 10),
   );
   const later = asked(size, 10, 1_000);
-  assert.ok(later.filter((blocks) => blocks > 10).length < 1_000 / 15, `${later}`);
+  assert.ok(later.filter((blocks) => blocks > 10).length < 1_000 / 15, later.join(" "));
 });
 
 test("a size that is answered again grows back to the most; a smaller question teaches nothing", () => {
