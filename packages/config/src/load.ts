@@ -1,7 +1,7 @@
 import { readFileSync } from "node:fs";
 import { dirname, resolve } from "node:path";
 import { AppError, isRecord } from "@turnpike/base";
-import { Ajv2020, type ErrorObject } from "ajv/dist/2020.js";
+import { Ajv2020, type ErrorObject, type ValidateFunction } from "ajv/dist/2020.js";
 import { parse } from "yaml";
 import { faultText, type SchemaNode } from "./describe.ts";
 import { applyEnvironment, type Environment, expandVariables } from "./environment.ts";
@@ -18,9 +18,25 @@ export interface ConfigSources {
   readonly overrides?: Readonly<Record<string, unknown>>;
 }
 
-const ajv = new Ajv2020({ allErrors: true, useDefaults: true, strict: true, allowUnionTypes: true });
-ajv.addVocabulary(["x-expected", "x-secret", "x-map"]);
-const validate = ajv.compile<Config>(CONFIG_SCHEMA);
+let validator: ValidateFunction<Config> | undefined;
+
+/** Made when it is first needed: most commands start without it. The schema itself is checked by its test. */
+function configValidator(): ValidateFunction<Config> {
+  if (validator !== undefined) return validator;
+  const ajv = new Ajv2020({
+    allErrors: true,
+    useDefaults: true,
+    strict: true,
+    allowUnionTypes: true,
+    meta: false,
+    validateSchema: false,
+    code: { optimize: false },
+  });
+  ajv.addVocabulary(["x-expected", "x-secret", "x-map"]);
+  validator = ajv.compile<Config>(CONFIG_SCHEMA);
+  return validator;
+}
+
 const ROOT: SchemaNode = CONFIG_SCHEMA as SchemaNode;
 
 /** The error of a configuration: one line for each fault, each with the path and the fix. */
@@ -136,6 +152,7 @@ export function loadConfig(sources: ConfigSources): Config {
   faults.push(...applyEnvironment(tree, env, ROOT));
   if (sources.overrides !== undefined) merge(tree, sources.overrides);
   const candidate: unknown = tree;
+  const validate = configValidator();
   if (!validate(candidate)) faults.push(...faultsOf(validate.errors ?? [], tree));
   if (faults.length > 0) throw invalid(source, faults);
   const config = tree as unknown as Config;
