@@ -1,5 +1,5 @@
 import { type Address, bytesToHex0x } from "@turnpike/base";
-import { encodeAbiParameters, keccak256, numberToHex } from "viem";
+import { keccak256 } from "@turnpike/crypto";
 import { MULTICALL3_ADDRESS, USDC_ADDRESS } from "./constants.ts";
 import { multicall3, testUsd } from "./generated/contracts.ts";
 import { devRpc } from "./rpc.ts";
@@ -22,13 +22,15 @@ export interface TestTokenOptions {
 const BALANCES_SLOT = 0n;
 const TOTAL_SUPPLY_SLOT = 3n;
 
+/** 32 bytes, big-endian. */
 function word(value: bigint): `0x${string}` {
-  return numberToHex(value, { size: 32 });
+  return `0x${value.toString(16).padStart(64, "0")}`;
 }
 
-/** Storage key of an account's balance in the test token. */
+/** Storage key of an account's balance in the test token: that of a mapping's value in Solidity's layout of storage. */
 export function balanceSlot(account: Address): `0x${string}` {
-  return keccak256(encodeAbiParameters([{ type: "address" }, { type: "uint256" }], [account, BALANCES_SLOT]));
+  const words = [word(BigInt(account)), word(BALANCES_SLOT)].map((text) => text.slice(2));
+  return bytesToHex0x(keccak256(Buffer.from(words.join(""), "hex")));
 }
 
 /** Sets an account's balance of the test token; the total supply follows. */
@@ -60,7 +62,7 @@ export async function deployTestToken(rpcUrl: string, options: TestTokenOptions)
 
 /** Sets an account's balance of the chain's own coin, in wei. */
 export async function fundGas(rpcUrl: string, address: Address, wei: bigint): Promise<void> {
-  await devRpc(rpcUrl, "anvil_setBalance", [address, numberToHex(wei)]);
+  await devRpc(rpcUrl, "anvil_setBalance", [address, `0x${wei.toString(16)}`]);
 }
 
 /** A random 32-byte nonce for an EIP-3009 authorization. */
