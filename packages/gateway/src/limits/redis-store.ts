@@ -1,5 +1,4 @@
 import { createHash } from "node:crypto";
-import { createClient } from "@redis/client";
 import { isRecord, type Log, type Metrics } from "@turnpike/base";
 import { limitStoreFailures, limitStoreUp } from "../metrics.ts";
 import { TAKE_SCRIPT } from "./script.ts";
@@ -24,8 +23,10 @@ const BACKOFF_MS = { least: 100, most: 2_000 };
 const MAX_FAILURES = 3;
 const MAX_QUEUE = 10_000;
 
-const newClient = (url: string) =>
-  createClient({
+const newClient = async (url: string) => {
+  // Hundreds of modules, which a process without Redis does not need.
+  const { createClient } = await import("@redis/client");
+  return createClient({
     url,
     RESP: 2,
     name: "turnpike-limits",
@@ -35,7 +36,8 @@ const newClient = (url: string) =>
     maintNotifications: "disabled",
     socket: { connectTimeout: CONNECT_TIMEOUT_MS, reconnectStrategy: false, noDelay: true },
   });
-type Client = ReturnType<typeof newClient>;
+};
+type Client = Awaited<ReturnType<typeof newClient>>;
 
 const isNoScript = (error: unknown): boolean => error instanceof Error && error.message.startsWith("NOSCRIPT");
 
@@ -90,7 +92,7 @@ export function createRedisStore(
   };
 
   const connect = async (): Promise<void> => {
-    const fresh = newClient(opts.url);
+    const fresh = await newClient(opts.url);
     let cause = "timeout";
     fresh.on("error", (error: unknown) => {
       cause = causeOf(error);

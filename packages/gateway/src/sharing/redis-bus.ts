@@ -1,4 +1,3 @@
-import { createClient } from "@redis/client";
 import {
   type Bus,
   BusListeners,
@@ -48,8 +47,10 @@ const MAX_WAITING = 1_000;
 const MAX_TEXT = MAX_BUS_MESSAGE_BYTES + 2_048;
 const MAX_ID = 128;
 
-const newClient = (url: string) =>
-  createClient({
+const newClient = async (url: string) => {
+  // Hundreds of modules, which a process without Redis does not need.
+  const { createClient } = await import("@redis/client");
+  return createClient({
     url,
     RESP: 2,
     name: "turnpike-bus",
@@ -59,7 +60,8 @@ const newClient = (url: string) =>
     maintNotifications: "disabled",
     socket: { connectTimeout: CONNECT_TIMEOUT_MS, reconnectStrategy: false, noDelay: true },
   });
-type Client = ReturnType<typeof newClient>;
+};
+type Client = Awaited<ReturnType<typeof newClient>>;
 
 /** One pair of connections: a connection that listens cannot speak. */
 interface Link {
@@ -149,9 +151,10 @@ export function createRedisBus(opts: RedisBusOptions, modules: RedisBusModules):
   };
 
   const connect = async (): Promise<void> => {
+    const [speaker, listener] = await Promise.all([newClient(opts.url), newClient(opts.url)]);
     const fresh: Link = {
-      speaker: newClient(opts.url),
-      listener: newClient(opts.url),
+      speaker,
+      listener,
       beatMs: clock.monotonicMs(),
       waiting: 0,
     };
