@@ -1,12 +1,12 @@
 import { AppError, type NetworkId } from "@turnpike/base";
 import { type Catalogue, createDiscovery } from "@turnpike/catalogue";
-import { signerFromKey } from "@turnpike/client";
 import { type Config, relayerKeys } from "@turnpike/config";
 import { createPrometheusMetrics, serveMetrics } from "@turnpike/gateway";
 import { createFacilitator, createFacilitatorServer, type FacilitatorDiscovery } from "@turnpike/payment";
 import { productVersion } from "../version.ts";
 import { requireRunnable } from "./check.ts";
 import { partModules, type ServiceInput } from "./modules.ts";
+import { accountOf } from "./networks.ts";
 import { offeredOptions } from "./offers.ts";
 import { openPayments } from "./payment.ts";
 
@@ -80,7 +80,7 @@ export async function startFacilitator(input: ServiceInput): Promise<Facilitator
       maxCopies: Math.max(1, Math.floor(maxConcurrentRequests / 4)),
       unpaidPerClient: () => config.facilitator.unpaidPerClient,
       unpaidPerPayer: () => config.limits.unpaid.perPayer,
-      signers: relayerKeys(config, env, "facilitator").map((key) => signerFromKey(key).address),
+      signers: relayerKeys(config, env, "facilitator").map(accountOf),
     },
     { ...modules, verifier, ledger, settler },
   );

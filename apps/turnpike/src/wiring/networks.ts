@@ -1,6 +1,6 @@
 import { type Address, AppError, decimalToUnits, hexToBytes, type NetworkId } from "@turnpike/base";
-import { signerFromKey } from "@turnpike/client";
 import { type Config, type NetworkConfig, networkRelayer, type PrivateKey } from "@turnpike/config";
+import { checksumAddress, privateKeyToAddress } from "@turnpike/crypto";
 import {
   chainIdOf,
   createEvmRpc,
@@ -69,8 +69,13 @@ export function openChains(
 /** Relayer keys by network. */
 export type NetworkKeys = ReadonlyMap<string, readonly PrivateKey[]>;
 
+/** The account of a private key, in the mixed-case spelling. @throws AppError CONFIG_INVALID when it is none. */
+export function accountOf(key: PrivateKey): Address {
+  return checksumAddress(privateKeyToAddress(hexToBytes(key) ?? new Uint8Array(0)));
+}
+
 function relayersOf(keys: NetworkKeys, network: string): readonly Address[] {
-  return (keys.get(network) ?? []).map((key) => signerFromKey(key).address);
+  return (keys.get(network) ?? []).map(accountOf);
 }
 
 /** Options of the verifier; contract wallets are asked as if the first relayer of their network did. */
