@@ -189,6 +189,32 @@ suite("signing threads", () => {
     ]);
   });
 
+  test("attack: the event loop neither checks nor signs for a large ring, also while the threads are idle", async () => {
+    const queued: number[] = [];
+    await using signing = new SigningThreads({ threads: 1, script: SILENT }, { queued: (jobs) => queued.push(jobs) });
+    // Members may be repeated, as the chain has it.
+    const many = Array.from({ length: 256 }, () => members[0] ?? new Uint8Array(0));
+    const junk = new Uint8Array(69 + 65 * many.length);
+    new DataView(junk.buffer).setUint32(0, many.length);
+    for (const [at, member] of many.entries()) junk.set(member, 69 + 65 * at + 32);
+    const checked = signing.ringVerify(digestOf(1), junk, pair);
+    await new Promise(setImmediate);
+    assert.deepEqual(queued, [1]);
+    using ring = signing.openRing({ members: [...members, ...pair], key: keyOf(0) });
+    const signed = signing.ringSign(ring, digestOf(1));
+    await signing[Symbol.asyncDispose]();
+    const closed = { ok: false, fault: "closed" };
+    assert.deepEqual(await Promise.all([checked, signed]), [closed, closed]);
+  });
+
+  test("a large ring is signed for by the threads while they are idle", async () => {
+    const queued: number[] = [];
+    await using signing = new SigningThreads({ threads: 1 }, { queued: (jobs) => queued.push(jobs) });
+    using ring = signing.openRing({ members: [...members, ...pair], key: keyOf(0) });
+    assert.ok((await signing.ringSign(ring, digestOf(1))).ok);
+    assert.ok(queued.includes(1));
+  });
+
   test("attack: a thread that dies fails its signatures as values, and the next one has the keys", async () => {
     let exits = 0;
     await using signing = new SigningThreads(

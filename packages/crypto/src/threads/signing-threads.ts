@@ -57,6 +57,9 @@ export interface SigningHandle extends Disposable {
   readonly id: number;
 }
 
+/** Most members of a ring that the event loop works on while there are threads: a ring of 256 takes it 66 ms. */
+const MOST_INLINE_MEMBERS = 4;
+const MOST_INLINE_BYTES = 69 + 65 * MOST_INLINE_MEMBERS;
 const NOTHING = new Uint8Array(0);
 const KEY_BYTES = 33;
 const ECDSA_BYTES = 64;
@@ -71,6 +74,8 @@ export class SigningThreads implements AsyncDisposable {
   readonly #threads: BatchThreads<SigningJob, Uint8Array> | undefined;
   readonly #inline = new SigningWork();
   readonly #idle = new IdlePreparation(this.#inline);
+  /** Rings that are too large for the event loop. */
+  readonly #large = new Set<number>();
   #nextId = 1;
   #ranInline = false;
   #closed = false;
@@ -161,12 +166,14 @@ export class SigningThreads implements AsyncDisposable {
     // A copy of our own: threads that are started later get it again.
     const key = Uint8Array.from(secret.key);
     const notice: SigningNotice = { ...secret, handle: id, key };
+    if (secret.members !== undefined && secret.members.length > MOST_INLINE_MEMBERS) this.#large.add(id);
     this.#inline.notice(notice);
     const retained = this.#threads?.retain(notice, { handle: id } satisfies SigningNotice);
     return {
       id,
       [Symbol.dispose]: () => {
         key.fill(0);
+        this.#large.delete(id);
         this.#inline.notice({ handle: id });
         retained?.[Symbol.dispose]();
       },
@@ -180,14 +187,14 @@ export class SigningThreads implements AsyncDisposable {
 
   async #run(job: SigningJob): Promise<BatchResult<Uint8Array> | { readonly ok: false; readonly fault: "failed" }> {
     if (job.digest.length !== 32) return { ok: false, fault: "failed" };
-    if (this.#threads === undefined || this.#isTurnFree(this.#threads)) return this.#runInline(job);
+    if (this.#threads === undefined || this.#isTurnFree(this.#threads, job)) return this.#runInline(job);
     const result = await this.#threads.run(job);
     return result.ok && result.value.length === 0 ? { ok: false, fault: "failed" } : result;
   }
 
-  /** Whether the event loop may run a job by itself: one a turn, so that a burst goes to the threads. */
-  #isTurnFree(threads: BatchThreads<SigningJob, Uint8Array>): boolean {
-    if (this.#ranInline || !threads.isIdle) return false;
+  /** Whether the event loop may run a job by itself: a short one, and one a turn, so that a burst goes to the threads. */
+  #isTurnFree(threads: BatchThreads<SigningJob, Uint8Array>, { handle, rest }: SigningJob): boolean {
+    if (this.#ranInline || !threads.isIdle || rest.length > MOST_INLINE_BYTES || this.#large.has(handle)) return false;
     this.#ranInline = true;
     setImmediate(() => {
       this.#ranInline = false;
