@@ -14,8 +14,10 @@ const supplier = chainParty("supplier").address;
 /** A client that counts what is asked. */
 class CountingClient extends ChainClient {
   readonly paths: string[] = [];
+  readonly requests: unknown[] = [];
   override query: ChainClient["query"] = (method, request, options) => {
     this.paths.push(method.name);
+    this.requests.push(request);
     return super.query(method, request, options);
   };
 }
@@ -55,6 +57,7 @@ suite("PocketQueries", () => {
     );
     assert.equal(good(await queries.supplier(supplier)).operatorAddress, supplier);
     assert.equal(good(await queries.service("eth")).computeUnitsPerRelay, 100n);
+    assert.deepEqual(test.client.requests.at(-1), { id: "eth", dehydrated: true }, "without its card");
     assert.equal(good(await queries.computeUnitsAt("eth", 7n)), 100n);
     assert.deepEqual(good(await queries.difficultyAt("eth", 7n)), new Uint8Array(32).fill(255));
     assert.equal(good(await queries.proofParams()).proofRequestProbability, 0.25);

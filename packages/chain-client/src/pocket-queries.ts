@@ -239,9 +239,16 @@ export class PocketQueries {
     );
   }
 
-  /** A service as it is now. */
+  /** A service as it is now, without its card: that may have 256 KiB, and its owner is a stranger. */
   service(id: string, options?: ReadOptions): Promise<ChainAnswer<shared.Service>> {
-    return this.#read(this.#services, id, service.Query.method.service, { id }, ({ service: found }) => found, options);
+    return this.#read(
+      this.#services,
+      id,
+      service.Query.method.service,
+      { id, dehydrated: true },
+      ({ service: found }) => found,
+      options,
+    );
   }
 
   /** Compute units of one relay of a service at a height that has been reached. */
