@@ -22,8 +22,8 @@ const ENCODED_LABEL = /^..--/;
 const BUILTIN_IDS: ReadonlySet<string> = new Set(BUILTIN_SERVICES.map(({ id }) => id));
 
 /**
- * Host names that programs ask for by themselves or that people trust, below `gateway.relayDomain`; and the one name that
- * every JavaScript object has.
+ * Host names that programs ask for by themselves or that people trust, below `gateway.relayDomain`; labels that metrics
+ * have for what they do not name; and the one name that every JavaScript object has.
  */
 const RESERVED_HOSTS: ReadonlySet<string> = new Set([
   "account",
@@ -36,13 +36,16 @@ const RESERVED_HOSTS: ReadonlySet<string> = new Set([
   "autoconfig",
   "autodiscover",
   "billing",
+  "blog",
   "broadcasthost",
   "cdn",
-  "constructor",
   "console",
+  "constructor",
+  "cpanel",
   "dashboard",
   "dns",
   "docs",
+  "email",
   "ftp",
   "gateway",
   "help",
@@ -50,6 +53,7 @@ const RESERVED_HOSTS: ReadonlySet<string> = new Set([
   "isatap",
   "localhost",
   "login",
+  "m",
   "mail",
   "metrics",
   "mta-sts",
@@ -58,12 +62,15 @@ const RESERVED_HOSTS: ReadonlySet<string> = new Set([
   "ns2",
   "oauth",
   "openpgpkey",
+  "other",
   "pay",
   "payment",
   "pop",
   "pop3",
   "portal",
+  "relay",
   "root",
+  "rpc",
   "secure",
   "security",
   "smtp",
@@ -72,8 +79,12 @@ const RESERVED_HOSTS: ReadonlySet<string> = new Set([
   "status",
   "support",
   "unknown",
+  "vpn",
+  "webmail",
   "wpad",
+  "ws",
   "www",
+  "www1",
 ]);
 
 /**

@@ -157,6 +157,7 @@ export function createParts(start: Config, base: Catalogue, modules: PartsModule
       const served = { catalogue: kept, base: nextBase, registered: found };
       const parts = { ...served, relay, subscriptions, options, ...(limits === undefined ? {} : { limits }) };
       hold(parts);
+      preparing = undefined;
       return parts;
     },
     put(parts, nextConfig, released) {

@@ -204,6 +204,10 @@ suite("services that only the chain has", () => {
     state.answer = owner("pokt1next");
     await services.look();
     assert.deepEqual(owners(), ["eth pokt1next", "mine pokt1next"], "it was transferred");
+    state.ids = ["mine"];
+    state.answer = owner("pokt1last");
+    await services.look();
+    assert.deepEqual(owners(), ["eth pokt1last", "mine pokt1last"], "also one whose application has left");
     state.answer = () => Promise.resolve({ ok: false, fault: "refused", text: "service not found" });
     await services.look();
     assert.deepEqual(owners(), []);

@@ -108,7 +108,9 @@ export class RegisteredServices implements AsyncDisposable {
     if (!needsOwners()) return [];
     const isKnown = (id: string): boolean => originOf(id) === "known";
     const owned = new Map(this.#current.filter(({ id }) => isKnown(id)).map((one) => [one.id, one]));
-    for (const [id, found] of await this.#ask([...source.serviceIds()].filter(isKnown), true)) {
+    // One whose application has left may still be served by static suppliers, and be transferred.
+    const ids = new Set([...owned.keys(), ...[...source.serviceIds()].filter(isKnown)]);
+    for (const [id, found] of await this.#ask([...ids], true)) {
       if (found === undefined) owned.delete(id);
       else owned.set(id, found);
     }
