@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import type { Condition, Field, Operation, OrderTerm, SelectItem } from "../src/query/ast.ts";
+import { MAX_EMBEDS } from "../src/query/bounds.ts";
 
 /** Where names come from: what is there, what is hidden, what is hostile. */
 export interface Names {
@@ -134,8 +135,15 @@ export const condition = (names: Names, depth = 0): fc.Arbitrary<Condition> => {
   return fc.oneof({ weight: 3, arbitrary: filter }, { weight: 1, arbitrary: logic });
 };
 
-/** Items of `select=`. */
-export const select = (names: Names, depth = 0): fc.Arbitrary<readonly SelectItem[]> => {
+function countEmbeds(items: readonly SelectItem[]): number {
+  return items.reduce((sum, item) => sum + (item.kind === "embed" ? 1 + countEmbeds(item.items) : 0), 0);
+}
+
+/** Items of `select=` that are within the bounds of what is read. */
+export const select = (names: Names): fc.Arbitrary<readonly SelectItem[]> =>
+  selectAt(names, 0).filter((items) => countEmbeds(items) <= MAX_EMBEDS);
+
+const selectAt = (names: Names, depth: number): fc.Arbitrary<readonly SelectItem[]> => {
   const star = fc.constant({ kind: "star" as const });
   const column = fc.record(
     {
@@ -159,7 +167,7 @@ export const select = (names: Names, depth = 0): fc.Arbitrary<readonly SelectIte
         ),
         join: option(fc.constantFrom("left" as const, "inner" as const)),
         isSpread: fc.constant(isSpread),
-        items: select(names.within?.(target) ?? names, depth + 1),
+        items: selectAt(names.within?.(target) ?? names, depth + 1),
       },
       PLAIN_OBJECTS,
     ),
