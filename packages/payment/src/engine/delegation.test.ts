@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { type Address, type FaultPoints, noFaults } from "@turnpike/base";
+import { type Address, type FaultPoints, type Metrics, noFaults, noMetrics } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
 import { devRpc } from "@turnpike/localnet";
 import { eventually, virtualClock } from "@turnpike/testkit";
@@ -21,6 +21,7 @@ import {
 import { testServer } from "../../test/ledger-fixtures.ts";
 import type { PaymentRecord } from "../types.ts";
 import { createEngine } from "./engine.ts";
+import { costWeiTotal } from "./metrics.ts";
 
 const server = testServer();
 
@@ -105,7 +106,18 @@ test("after a spoiled transaction fewer payments share one, and by and by as man
     },
   };
   const options = bed.options([key], { ...TOGETHER, maxBatch: 2 });
-  await using engine = await createEngine(options, bed.modules(ledger, faults, virtualClock()));
+  let mined = 0;
+  const metrics: Metrics = {
+    ...noMetrics,
+    count(spec) {
+      if (spec === costWeiTotal) mined++;
+    },
+  };
+  const modules = { ...bed.modules(ledger, faults, virtualClock()), metrics };
+  await using engine = await createEngine(options, modules);
+  // A payment may be settled a moment before the engine has drawn its conclusions of the transaction.
+  const learned = (transactions: number): Promise<boolean> =>
+    eventually(`${transactions} transactions are seen through`, () => mined === transactions);
   const patience = new AbortController();
   const attacker = await bed.payer(PRICE);
   attackers.push(attacker);
@@ -120,8 +132,10 @@ test("after a spoiled transaction fewer payments share one, and by and by as man
     return new Set(ends.map(({ evidence }) => evidence?.transaction));
   };
   await settled(1);
+  await learned(2);
   // One by itself is settled, so two may share again.
   await settled(1);
+  await learned(3);
   assert.equal((await settled(2)).size, 1);
   patience.abort();
   await attacking;
