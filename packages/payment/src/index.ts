@@ -80,7 +80,7 @@ export type { RemoteAsset, RemoteNetwork, RemoteSettlerModules, RemoteSettlerOpt
 export { createRemoteSettler } from "./remote/remote-settler.ts";
 export type { Sale, Settler } from "./settler.ts";
 export { createPaymentStage, type PaymentStageModules, type PaymentStageOptions } from "./stage.ts";
-export type { Admission, Offer, PaymentStage, SettlementStatus } from "./stage-types.ts";
+export type { Admission, EarlierAdmission, Offer, PaymentStage, SettlementStatus } from "./stage-types.ts";
 export type {
   Authorization,
   DecodedPayment,

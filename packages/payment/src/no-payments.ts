@@ -14,6 +14,7 @@ function nothingIsPaid(): Promise<never> {
 export const noPayments: PaymentStage = {
   decode: () => REFUSAL,
   admit: (): Promise<Admission> => Promise.resolve({ kind: "refused", ...REFUSAL }),
+  earlierOutcome: () => Promise.resolve(undefined),
   settle: nothingIsPaid,
   release: nothingIsPaid,
   status: () => Promise.resolve(undefined),

@@ -10,6 +10,9 @@ export type Admission =
   | { readonly kind: "outcome"; readonly outcome: Outcome }
   | ({ readonly kind: "refused" } & PaymentRefusal);
 
+/** What is known of a payment that was presented before: never a claim. */
+export type EarlierAdmission = Exclude<Admission, { readonly kind: "paid" }>;
+
 /** What `GET /settlements/{id}` shows: never the answer's body. */
 export interface SettlementStatus {
   readonly id: SettlementId;
@@ -39,6 +42,12 @@ export interface PaymentStage extends AsyncDisposable {
   decode(header: string): { readonly ok: true; readonly payment: PresentedPayment } | PaymentRefusal;
   /** Matches an offered option, verifies, claims. */
   admit(request: ParsedRequest, payment: PresentedPayment, offer: Offer, signal: AbortSignal): Promise<Admission>;
+  /**
+   * How a payment stands that was claimed for this very request before, by a byte-equal payload; undefined when it was not,
+   * whatever else is known of it. For a request that is not, or no longer, sold: nothing is verified, claimed or settled. A
+   * refusal says that this cannot be looked up now (LEDGER_UNAVAILABLE, PAYMENT_IN_PROGRESS).
+   */
+  earlierOutcome(requestHash: Uint8Array, payment: PresentedPayment): Promise<EarlierAdmission | undefined>;
   /** Commits and settles; `answer` is the whole HTTP body that is sold. */
   settle(paid: PaidRequest, relayed: Relayed, answer: StoredAnswer): Promise<Outcome>;
   /** Gives the claim up: the upstream failed, nothing is charged. */

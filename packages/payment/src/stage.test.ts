@@ -21,7 +21,7 @@ import { openLedger, startTestServer, type TestServer } from "../test/ledger-fix
 import type { Ledger } from "./ledger-types.ts";
 import type { Sale, Settler } from "./settler.ts";
 import { createPaymentStage, type PaymentStageOptions } from "./stage.ts";
-import type { Admission, Offer, PaymentStage } from "./stage-types.ts";
+import type { Admission, EarlierAdmission, Offer, PaymentStage } from "./stage-types.ts";
 import type { Outcome, PaymentOption, PaymentRecord, PaymentRefusal, StoredAnswer, Verifier } from "./types.ts";
 
 const option: PaymentOption = {
@@ -681,4 +681,76 @@ test("attack: a claim lost and claimed anew for the same request has one answer:
       way === "settled" ? await settle(bench, paid, '"ours"') : await bench.stage.release(paid, "SUPPLIERS_FAILED");
     assert.equal(answerOf(outcome), '"sold"', way);
   }
+});
+
+/** Asks as for a request that is not sold any more. */
+function presentUnsold({ stage }: Bench, signed: string, body = "a"): Promise<EarlierAdmission | undefined> {
+  const decoded = stage.decode(signed);
+  assert.ok(decoded.ok, inspect(decoded));
+  return stage.earlierOutcome(request(body).requestHash, decoded.payment);
+}
+
+const keyOf = (from: Address, nonce: `0x${string}`) => ({
+  network: option.network,
+  asset: option.asset.toLowerCase() as Address,
+  from,
+  nonce,
+});
+
+test("attack: for what is not sold any more a payment gets the answer that it paid for, also at another gateway, and nothing else", async () => {
+  const [bench, other] = [stageOf(), stageOf()];
+  const [payer, nonce] = [newPayer(), `0x${randomBytes(32).toString("hex")}` as const];
+  const signed = header(payer, { nonce });
+  await settle(bench, paidOf(await present(bench, signed)), '{"n":1}');
+  for (const one of [bench, other]) {
+    const found = await presentUnsold(one, signed);
+    assert.ok(found !== undefined);
+    assert.equal(answerOf(outcomeOf(found)), '{"n":1}');
+    assert.equal(await presentUnsold(one, signed, "b"), undefined, "another request");
+    assert.equal(await presentUnsold(one, header(payer, { nonce })), undefined, "another signature");
+    assert.equal(await presentUnsold(one, header(newPayer())), undefined, "a stranger's");
+  }
+  assert.deepEqual([bench.settler.settled, other.settler.settled, other.verifier.checks], [1, 0, 0]);
+});
+
+test("attack: for what is not sold any more nothing is verified or claimed, so that the authorization stays good", async () => {
+  const bench = stageOf();
+  const [payer, nonce] = [newPayer(), `0x${randomBytes(32).toString("hex")}` as const];
+  const signed = header(payer, { nonce, identifier: "a-payment-identifier" });
+  assert.equal(await presentUnsold(bench, signed), undefined);
+  assert.equal(await ledger.find(keyOf(payer, nonce)), undefined);
+  assert.equal(bench.verifier.checks, 0);
+  await bench.stage.release(paidOf(await present(bench, signed, "b")), "SERVICE_UNAVAILABLE");
+  assert.equal(await presentUnsold(bench, signed, "b"), undefined, "what was released has no outcome");
+  paidOf(await present(bench, signed, "c"));
+});
+
+test("for what is not sold any more a payment under way is waited for, pending where it stays so, and failed as it stands", HANGS, async () => {
+  const bench = stageOf(50);
+  bench.settler.mode = "held";
+  const signed = header(newPayer());
+  const paid = paidOf(await present(bench, signed));
+  const here = presentUnsold(bench, signed);
+  const other = stageOf(50);
+  const kindOf = async (found: Promise<EarlierAdmission | undefined>): Promise<string> => {
+    const one = await found;
+    return one === undefined ? "none" : outcomeOf(one).kind;
+  };
+  assert.equal(await kindOf(presentUnsold(other, signed)), "pending", "claimed by another gateway");
+  assert.equal((await settle(bench, paid, '{"n":1}')).kind, "pending");
+  assert.equal(await kindOf(here), "pending", "it has waited for the one that is under way here");
+  await bench.settler.finish({ id: paid.settlementId });
+  assert.equal(await kindOf(presentUnsold(other, signed)), "settled");
+
+  const failing = header(newPayer());
+  const lost = paidOf(await present(bench, failing));
+  await settle(bench, lost);
+  await ledger.failed(lost.settlementId, "PAYMENT_NONCE_USED");
+  assert.equal(await kindOf(presentUnsold(other, failing)), "failed");
+});
+
+test("for what is not sold any more a ledger that cannot be asked is 503, and says nothing of the payment", async () => {
+  const away: Ledger = { ...ledger, find: () => Promise.reject(new AppError("LEDGER_UNAVAILABLE")) };
+  const found = await presentUnsold(stageOf(60_000, {}, away), header(newPayer()));
+  assert.deepEqual(found, { kind: "refused", ok: false, code: "LEDGER_UNAVAILABLE" });
 });

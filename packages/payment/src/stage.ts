@@ -10,7 +10,7 @@ import { matchOption } from "./option.ts";
 import { outcomeOf, pendingOutcome } from "./outcome.ts";
 import { newRecord, presentedKey, saleOf, standingOf, windowMsOf } from "./record.ts";
 import type { Settler } from "./settler.ts";
-import type { Admission, Offer, PaymentStage } from "./stage-types.ts";
+import type { Admission, EarlierAdmission, Offer, PaymentStage } from "./stage-types.ts";
 import { settlementStatus } from "./status.ts";
 import type {
   DecodedPayment,
@@ -73,7 +73,7 @@ interface Active {
 
 /** A payment that is worked on, and how many copies of it wait for its end. */
 interface Joined {
-  readonly admission: Promise<Admission>;
+  readonly admission: Promise<EarlierAdmission>;
   copies: number;
 }
 
@@ -83,6 +83,8 @@ const MAX_COPIES = 64;
 const REPORTED_WAIT_MS = 1_000;
 /** Payments that are remembered as reported, and for how long: a window is shorter than that. */
 const REPORTED = { maxEntries: 10_000, ttlMs: 3_600_000 };
+/** Refusals that do not say whether a payment was claimed. */
+const CANNOT_TELL: ReadonlySet<ErrorCode> = new Set(["LEDGER_UNAVAILABLE", "PAYMENT_IN_PROGRESS"]);
 
 /**
  * The payment stage. One presented payment leads to at most one upstream run and one settlement:
@@ -179,11 +181,11 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
    * twice. `isPayer`: its signature is known to be the payer's own, so its payment identifier counts as well.
    */
   const earlier = async (
-    request: ParsedRequest,
+    { requestHash }: Pick<ParsedRequest, "requestHash">,
     payment: PresentedPayment,
     refusal: PaymentRefusal,
     isPayer = false,
-  ): Promise<Admission> => {
+  ): Promise<EarlierAdmission> => {
     const key = presentedKey(payment);
     if (key === undefined) return { kind: "refused", ...refusal };
     let record: PaymentRecord | undefined;
@@ -198,18 +200,18 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
       return { kind: "refused", ok: false, code: "LEDGER_UNAVAILABLE" };
     }
     const isCopy = record !== undefined && bytesEqual(record.payloadDigest, payment.payloadDigest);
-    if (isCopy && record !== undefined && record.state !== "released") return copyOf(request, record);
-    if (named !== undefined && named.state !== "released") return namedOf(request, named);
+    if (isCopy && record !== undefined && record.state !== "released") return copyOf(requestHash, record);
+    if (named !== undefined && named.state !== "released") return namedOf(requestHash, named);
     return { kind: "refused", ...refusal };
   };
 
-  const copyOf = async (request: ParsedRequest, record: PaymentRecord): Promise<Admission> =>
-    bytesEqual(record.requestHash, request.requestHash)
+  const copyOf = async (requestHash: Uint8Array, record: PaymentRecord): Promise<EarlierAdmission> =>
+    bytesEqual(record.requestHash, requestHash)
       ? { kind: "outcome", outcome: await resolve(record) }
       : { kind: "refused", ok: false, code: "PAYMENT_CONFLICT" };
 
-  const namedOf = async (request: ParsedRequest, record: PaymentRecord): Promise<Admission> =>
-    bytesEqual(record.requestHash, request.requestHash)
+  const namedOf = async (requestHash: Uint8Array, record: PaymentRecord): Promise<EarlierAdmission> =>
+    bytesEqual(record.requestHash, requestHash)
       ? { kind: "outcome", outcome: await resolve(record) }
       : { kind: "refused", ok: false, code: "PAYMENT_IDENTIFIER_CONFLICT" };
 
@@ -301,17 +303,17 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
     const { claim } = funded;
     switch (claim.kind) {
       case "claimed": {
-        const name = joinName(payment, request);
+        const name = joinName(payment, request.requestHash);
         active.set(claim.id, { record: { ...record, id: claim.id }, attempt, joinName: name, finish });
         const deadlineMs = deadlineOf(funded.verified, opts, clock);
         return { kind: "paid", paid: mintPaid({ request, settlementId: claim.id, deadlineMs }) };
       }
       case "exists":
         return bytesEqual(claim.record.payloadDigest, payment.payloadDigest)
-          ? copyOf(request, claim.record)
+          ? copyOf(request.requestHash, claim.record)
           : { kind: "refused", ok: false, code: "PAYMENT_CONFLICT" };
       case "identifier":
-        return namedOf(request, claim.record);
+        return namedOf(request.requestHash, claim.record);
       case "insufficient":
         return { kind: "refused", ok: false, code: "PAYMENT_INSUFFICIENT_FUNDS" };
       case "blocked":
@@ -343,7 +345,20 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
     }
   };
 
-  const counted = (admission: Admission): Admission => {
+  /** What comes of the byte-equal payment that is worked on here; undefined when there is none. */
+  const joinFirst = (name: string): Promise<EarlierAdmission> | undefined => {
+    const first = joined.get(name);
+    if (first === undefined) return undefined;
+    const full: EarlierAdmission = { kind: "refused", ok: false, code: "PAYMENT_IN_PROGRESS" };
+    if (first.copies >= MAX_COPIES) return Promise.resolve(full);
+    first.copies++;
+    return asCopy(
+      () => first.admission,
+      () => full,
+    );
+  };
+
+  const counted = <A extends Admission>(admission: A): A => {
     metrics.count(admissionsTotal, { result: admission.kind === "refused" ? admission.code : admission.kind });
     return admission;
   };
@@ -357,26 +372,15 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
         return counted(await earlier(request, presented, { ok: false, code: "PAYMENT_OPTION_UNKNOWN" }));
       }
       const payment: DecodedPayment = { ...presented, option };
-      const name = joinName(payment, request);
-      const first = joined.get(name);
-      if (first !== undefined) {
-        if (first.copies >= MAX_COPIES) {
-          return counted({ kind: "refused", ok: false, code: "PAYMENT_IN_PROGRESS" });
-        }
-        first.copies++;
-        return counted(
-          await asCopy(
-            () => first.admission,
-            () => ({ kind: "refused", ok: false, code: "PAYMENT_IN_PROGRESS" }),
-          ),
-        );
-      }
+      const name = joinName(payment, request.requestHash);
+      const copy = joinFirst(name);
+      if (copy !== undefined) return counted(await copy);
 
       const { promise: ended, resolve: finish } = Promise.withResolvers<Outcome>();
       const admission = admitFirst(request, payment, offer, signal, finish);
       // Copies wait for the end of the first one's work; they never get `paid`, which would be a second run.
       const forCopies = admission.then(
-        async (result): Promise<Admission> =>
+        async (result): Promise<EarlierAdmission> =>
           result.kind === "paid" ? { kind: "outcome", outcome: await ended } : result,
       );
       const entry: Joined = { admission: forCopies, copies: 0 };
@@ -391,6 +395,14 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
         metrics.count(admissionsTotal, { result: codeOf(error) });
         throw error;
       }
+    },
+
+    async earlierOutcome(requestHash, payment) {
+      const none: PaymentRefusal = { ok: false, code: "PAYMENT_OPTION_UNKNOWN" };
+      const copy = joinFirst(joinName(payment, requestHash));
+      const found = counted(await (copy ?? earlier({ requestHash }, payment, none)));
+      // Any other refusal is about a payment that was not claimed, or for another request.
+      return found.kind === "outcome" || CANNOT_TELL.has(found.code) ? found : undefined;
     },
 
     async settle(paid: PaidRequest, relayed: Relayed, answer: StoredAnswer) {
@@ -464,8 +476,8 @@ function payerName({ option, authorization }: DecodedPayment): string {
   return `${option.network} ${authorization.from.toLowerCase()}`;
 }
 
-function joinName(payment: DecodedPayment, request: ParsedRequest): string {
-  return `${bytesToHex(payment.payloadDigest)}.${bytesToHex(request.requestHash)}`;
+function joinName(payment: PresentedPayment, requestHash: Uint8Array): string {
+  return `${bytesToHex(payment.payloadDigest)}.${bytesToHex(requestHash)}`;
 }
 
 /** Longest time of the call itself: its settlement needs the end of the payment's window. */
