@@ -276,14 +276,16 @@ suite("a service that somebody registers on the chain", () => {
     const url = `${base}/v1/${ID}`;
     const free = () => fetch(`${base}/relay/${ID}`, { method: "POST", body: CALL });
     const payer = await ground.fundedPayer(PRICE * 10n);
-    const buy = async (body: object) => call(url, body, await signPayment(payer, await termsOf(url)));
+    const sign = async () => signPayment(payer, await termsOf(url));
+    const buy = async (body: object) => call(url, body, await sign());
     const asked = async () => (await call(url, READ)).status;
     assert.equal((await settled(free)).status, 200);
     assert.equal(await asked(), 404, "by default it is not sold");
 
     change({});
     await reload();
-    const bought = await buy(READ);
+    const charged = await sign();
+    const bought = await call(url, READ, charged);
     assert.deepEqual([bought.status, bought.json.data.result], [200, "mine"]);
     const path = await buy({ method: "GET /v1/things" });
     assert.deepEqual([path.status, path.json.data], [200, { path: "/v1/things" }]);
@@ -311,12 +313,33 @@ suite("a service that somebody registers on the chain", () => {
     await eventually("sold by its owner", async () => (await asked()) === 402);
     await send(OWNER, transferService);
     await chain.produce(5);
+    const unused = await sign();
     await eventually("not sold for its new owner", async () => (await asked()) === 404);
-    assert.equal(await ground.balance(made.payTo), PRICE * 2n);
+    const isKept = async (route: string) => {
+      const again = await call(route, READ, charged);
+      assert.deepEqual([again.status, again.json], [200, bought.json]);
+      assert.equal(again.headers.get("payment-response"), bought.headers.get("payment-response"));
+    };
+    await isKept(url);
+    assert.equal((await call(url, { ...READ, id: 8 }, charged)).status, 404, "the payment is for another request");
+    assert.equal((await call(url, READ, unused)).status, 404, "nothing is sold");
 
     change({ refuseServices: [ID] }, {});
     await reload();
     assert.deepEqual([await asked(), (await free()).status], [404, 404], "what the operator refuses is not served");
+    await isKept(url);
+
+    // A gateway that has never known the service, over the same ledger.
+    await using later = await startGateway({ config: made.config, env: {}, log: silentLog, waits: PATIENT });
+    const laterUrl = `http://127.0.0.1:${later.gatewayPort}/v1/${ID}`;
+    await isKept(laterUrl);
+    assert.equal((await call(laterUrl, READ, unused)).status, 404);
+    assert.equal(await ground.balance(made.payTo), PRICE * 2n, "nobody was charged for what was not sold");
+
+    change({});
+    await reload();
+    assert.equal((await call(url, READ, unused)).status, 200, "its authorization was not touched");
+    assert.equal(await ground.balance(made.payTo), PRICE * 3n);
   });
 });
 

@@ -25,6 +25,7 @@ export function createGateway(opts: GatewayOptions, modules: GatewayModules): Ga
     const context = { ...base, serves: () => false };
     const discovery = createDiscovery(catalogue, context);
     return {
+      publicUrl,
       termsOf: (service, error) => paymentRequired(service, context, error),
       parse: parsePaid,
       matchPath(service, appendedPath) {

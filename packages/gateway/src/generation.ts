@@ -24,6 +24,8 @@ import { noSubscriptions } from "./websocket/no-subscriptions.ts";
 
 /** What the catalogue and the families do for the edges; made when the public address is known. */
 export interface EdgeParts {
+  /** Address that clients use, without a trailing slash. */
+  readonly publicUrl: string;
   readonly termsOf: TermsOf;
   readonly documents: Documents;
   readonly parse: ParseCall;
@@ -90,7 +92,7 @@ export function createGeneration(
 ): Generation {
   const { payment, clock, log, metrics, clientIp, deadlines, requestId, consumeQuota, takesKeys } = shared;
   const { catalogue, relay, subscriptions = noSubscriptions, limits = noRateLimits, options } = parts;
-  const { parse, matchPath, termsOf } = made;
+  const { publicUrl, parse, matchPath, termsOf } = made;
   const stopping = new AbortController();
   const stop = stopping.signal;
   const works = new Works();
@@ -103,7 +105,7 @@ export function createGeneration(
     { services: catalogue.services, payment, relay, subscriptions, checks: shared.checks, clock },
   );
   const { answers, freeBudget } = shared;
-  const sell = createPipeline({
+  const pipeline = createPipeline({
     payment,
     relay,
     optionsOf,
@@ -114,7 +116,7 @@ export function createGeneration(
     metrics,
     stopping: stop,
   });
-  const edge = createPaidEdge(opts, { ...shared, services, termsOf, matchPath, sell, desk });
+  const edge = createPaidEdge(opts, { ...shared, publicUrl, services, termsOf, matchPath, pipeline, desk });
   const { relayDomain, requestTimeoutMs, freeTimeoutMs, maxBatchItems } = opts;
   const free = createFreeDoor(
     { relayDomain, requestTimeoutMs, timeoutMs: freeTimeoutMs, maxBatchItems },

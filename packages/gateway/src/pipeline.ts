@@ -1,7 +1,15 @@
 import type { Clock, ErrorCode, Log, Metrics, NetworkId, RequestId } from "@turnpike/base";
 import { errorRow, isAppError, noSpan, type Span } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
-import type { Admission, Offer, Outcome, PaymentOption, PaymentStage, PresentedPayment } from "@turnpike/payment";
+import type {
+  Admission,
+  EarlierAdmission,
+  Offer,
+  Outcome,
+  PaymentOption,
+  PaymentStage,
+  PresentedPayment,
+} from "@turnpike/payment";
 import { type BackendCall, mintParsed, type PaidRequest, type ParsedRequest, type Relayed } from "@turnpike/protocol";
 import type { Relay, RelayFailure, RelayOutcome } from "@turnpike/relay";
 import { sealEnvelope } from "./edge/envelope.ts";
@@ -41,10 +49,11 @@ export type ParseCall = (
   },
 ) => ParsedCall;
 
-/** A request with a payment, as the paid edge hands it over: routed, and its body not read yet. */
-export interface Purchase {
+/** A request with a payment, as the paid edge hands it over: its body is not read yet. */
+export interface Presentation {
   readonly requestId: RequestId;
-  readonly service: Service;
+  /** `/v1/{service_id}`. */
+  readonly route: string;
   readonly verb: "GET" | "POST";
   /** As received after the route, without the query; empty at the route's root. */
   readonly appendedPath: string;
@@ -55,6 +64,11 @@ export interface Purchase {
   readBody(): Promise<BodyResult>;
   /** True when the client has left. Nothing new is begun for it; what is claimed goes on to its end. */
   gone(): boolean;
+}
+
+/** A request with a payment for a service that is sold. */
+export interface Purchase extends Presentation {
+  readonly service: Service;
 }
 
 /** How a purchase ended. */
@@ -93,14 +107,32 @@ export interface PipelineModules {
   readonly stopping: AbortSignal;
 }
 
-/** Sells one call. Never rejects for what a client, a supplier or a chain does. */
-export type Sell = (purchase: Purchase) => Promise<Sale>;
+/** What is done with a payment. Neither rejects for what a client, a supplier or a chain does. */
+export interface Pipeline {
+  /** Sells one call. */
+  sell(purchase: Purchase): Promise<Sale>;
+  /**
+   * The outcome of a payment that was claimed for this very request when it was sold; without one `otherwise`, also where
+   * the payment is none. Begins no sale.
+   */
+  findEarlier(presented: Presentation, otherwise: Sale): Promise<Sale>;
+}
+
+type Refused = Extract<Admission, { readonly kind: "refused" }>;
+
+/** A payment and the whole request that it came with. */
+interface Received {
+  readonly payment: PresentedPayment;
+  readonly body: Uint8Array;
+  readonly requestHash: Uint8Array;
+}
 
 /**
  * The order of a paid request: decode → read → parse → admit → relay → settle. This is the only file that knows it:
- * no stage knows another. From `admit` on the claim is ours, and ends in exactly one `settle` or `release`.
+ * no stage knows another. From `admit` on the claim is ours, and ends in exactly one `settle` or `release`. What is not sold
+ * any more goes: decode → read → earlier.
  */
-export function createPipeline(modules: PipelineModules): Sell {
+export function createPipeline(modules: PipelineModules): Pipeline {
   const { payment, relay, optionsOf, parse, answers, clock, log, metrics, stopping } = modules;
 
   const inStage = new Map<string, number>();
@@ -162,19 +194,54 @@ export function createPipeline(modules: PipelineModules): Sell {
         return { ok: false, code: "METHOD_NOT_ALLOWED", message: "No supplier of this service has this method now." };
       },
     };
-    try {
-      return await timed(
+    return unlessUnavailable(request.requestId, () =>
+      timed(
         "admit",
         request.span,
         () => payment.admit(request, presented, offer, stopping),
         (admitted) => (admitted.kind === "refused" ? admitted.code : admitted.kind),
-      );
+      ),
+    );
+  };
+
+  /** What the payment stage says; faults that are about us are refusals of that code. */
+  const unlessUnavailable = async <A>(requestId: RequestId, ask: () => Promise<A>): Promise<A | Refused> => {
+    try {
+      return await ask();
     } catch (error) {
       if (stopping.aborted) return { kind: "refused", ok: false, code: "SHUTTING_DOWN" };
       if (!isAppError(error) || errorRow(error.code).http !== 503) throw error;
-      log.warn({ code: error.code, requestId: request.requestId }, "a payment could not be looked at");
+      log.warn({ code: error.code, requestId }, "a payment could not be looked at");
       return { kind: "refused", ok: false, code: error.code };
     }
+  };
+
+  const receive = async (presented: Presentation): Promise<Received | Sale> => {
+    const { route, verb, appendedPath, query, trail } = presented;
+    const decoded = await timed("decode", trail.span, () => payment.decode(presented.paymentHeader), resultOf);
+    if (!decoded.ok) return { kind: "refused", code: decoded.code, message: decoded.message };
+    const body = await timed(
+      "read",
+      trail.span,
+      () => presented.readBody(),
+      (read) => (read.ok ? "ok" : read.reason),
+    );
+    if (!body.ok) return body.reason === "gone" ? { kind: "gone" } : { kind: "unread", code: body.reason };
+    const requestHash = hashRequest({ verb, route, path: appendedPath + query, body: body.bytes });
+    return { payment: decoded.payment, body: body.bytes, requestHash };
+  };
+
+  const earlier = async (presented: Presentation, received: Received, otherwise: Sale): Promise<Sale> => {
+    if (presented.gone()) return { kind: "gone" };
+    const found = await unlessUnavailable(presented.requestId, () =>
+      timed<EarlierAdmission | undefined>(
+        "earlier",
+        presented.trail.span,
+        () => payment.earlierOutcome(received.requestHash, received.payment),
+        (known) => (known?.kind === "refused" ? known.code : (known?.kind ?? "none")),
+      ),
+    );
+    return found === undefined ? otherwise : saleOf(found);
   };
 
   /** The answer as it is sold; undefined when a fault made none. */
@@ -233,52 +300,52 @@ export function createPipeline(modules: PipelineModules): Sell {
     }
   };
 
-  return async function sell(purchase) {
+  const sell = async (purchase: Purchase): Promise<Sale> => {
     const { service, verb, appendedPath, query, requestId, trail } = purchase;
     const { span } = trail;
 
-    const decoded = await timed("decode", span, () => payment.decode(purchase.paymentHeader), resultOf);
-    if (!decoded.ok) return { kind: "refused", code: decoded.code, message: decoded.message };
-
-    const body = await timed(
-      "read",
-      span,
-      () => purchase.readBody(),
-      (read) => (read.ok ? "ok" : read.reason),
-    );
-    if (!body.ok) return body.reason === "gone" ? { kind: "gone" } : { kind: "unread", code: body.reason };
-
-    const parsed = await timed(
-      "parse",
-      span,
-      () => parse(service, { verb, appendedPath, query, body: body.bytes }),
-      resultOf,
-    );
+    const received = await receive(purchase);
+    if ("kind" in received) return received;
+    const { payment: presented, body, requestHash } = received;
+    const parsed = await timed("parse", span, () => parse(service, { verb, appendedPath, query, body }), resultOf);
     if (!parsed.ok) {
-      return parsed.code === "VALIDATION_FAILED" && parsed.detail !== undefined
-        ? { kind: "invalid", detail: parsed.detail }
-        : { kind: "refused", code: parsed.code, message: parsed.message };
+      const { code, message } = parsed;
+      if (code === "VALIDATION_FAILED" && parsed.detail !== undefined)
+        return { kind: "invalid", detail: parsed.detail };
+      const refused = { kind: "refused", code, message } as const;
+      // The method may have been sold when it was paid for.
+      return code === "METHOD_NOT_ALLOWED" ? earlier(purchase, received, refused) : refused;
     }
-    const route = `/v1/${service.id}`;
-    const requestHash = hashRequest({ verb, route, path: appendedPath + query, body: body.bytes });
     trail.operation = parsed.call.operation;
     const traced = span === noSpan ? {} : { span };
-    const client = decoded.payment.authorization.from.toLowerCase();
+    const client = presented.authorization.from.toLowerCase();
     const request = mintParsed({ requestId, serviceId: service.id, call: parsed.call, client, requestHash, ...traced });
 
     if (purchase.gone()) return { kind: "gone" };
-    const admission = await admit(service, request, decoded.payment);
-    if (admission.kind === "refused") {
-      const { code, message, retryAfterSeconds } = admission;
-      return { kind: "refused", code, message, retryAfterSeconds };
-    }
-    if (admission.kind === "outcome") return { kind: "outcome", outcome: admission.outcome, isOwn: false };
+    const admission = await admit(service, request, presented);
+    if (admission.kind !== "paid") return saleOf(admission);
 
     const { paid } = admission;
     const result = await timed<RelayOutcome>("relay", span, () => send(paid), resultOf);
     if (!result.ok) return release(paid, result);
-    return settle(paid, result, decoded.payment);
+    return settle(paid, result, presented);
   };
+
+  return {
+    sell,
+    async findEarlier(presented, otherwise) {
+      const received = await receive(presented);
+      if (!("kind" in received)) return earlier(presented, received, otherwise);
+      // What is no payment was never claimed.
+      return received.kind === "refused" ? otherwise : received;
+    },
+  };
+}
+
+function saleOf(admission: EarlierAdmission): Sale {
+  if (admission.kind === "outcome") return { kind: "outcome", outcome: admission.outcome, isOwn: false };
+  const { code, message, retryAfterSeconds } = admission;
+  return { kind: "refused", code, message, retryAfterSeconds };
 }
 
 /** How a payment stands when even that could not be asked: open, with all that its payer needs to come back. */

@@ -12,7 +12,15 @@ import {
   utf8ToBytes,
 } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
-import type { Admission, Outcome, PaymentOption, PaymentStage, PresentedPayment, Receipt } from "@turnpike/payment";
+import type {
+  Admission,
+  EarlierAdmission,
+  Outcome,
+  PaymentOption,
+  PaymentStage,
+  PresentedPayment,
+  Receipt,
+} from "@turnpike/payment";
 import { mintPaid, mintRelayed, type PaidRequest } from "@turnpike/protocol";
 import type { Relay, RelayOutcome } from "@turnpike/relay";
 import { assembleGateway } from "../src/gateway.ts";
@@ -67,6 +75,8 @@ export interface StandInPayment extends PaymentStage {
   /** What was called, in order. */
   readonly calls: string[];
   admission: ((paid: PaidRequest) => Admission | Promise<Admission>) | undefined;
+  /** What was claimed before, for requests that are not sold (any more). */
+  earlier: ((requestHash: string) => EarlierAdmission | undefined) | undefined;
   outcome: ((body: Uint8Array) => Outcome | Promise<Outcome>) | undefined;
   lacking: string[];
   /** Request hashes in the order of their admission. */
@@ -81,6 +91,7 @@ export function standInPayment(): StandInPayment {
     calls,
     hashes,
     admission: undefined,
+    earlier: undefined,
     outcome: undefined,
     lacking: [],
     decode(header) {
@@ -102,6 +113,10 @@ export function standInPayment(): StandInPayment {
       const settlementId = createHash("sha256").update(request.requestHash).digest("hex") as SettlementId;
       const paid = mintPaid({ request, settlementId, deadlineMs: systemClock.monotonicMs() + 60_000 });
       return stage.admission?.(paid) ?? { kind: "paid", paid };
+    },
+    async earlierOutcome(requestHash) {
+      calls.push("earlier");
+      return stage.earlier?.(Buffer.from(requestHash).toString("hex"));
     },
     async settle(paid, _relayed, answer) {
       calls.push("settle");
@@ -224,6 +239,7 @@ export const standInParse: ParseCall = (of, input) => {
 /** Stand-ins for what the catalogue generates. */
 export function standInParts(publicUrl: string): EdgeParts {
   return {
+    publicUrl,
     parse: standInParse,
     termsOf: (of, error) => ({
       x402Version: 2,

@@ -725,29 +725,33 @@ test("attack: for what is not sold any more nothing is verified or claimed, so t
   paidOf(await present(bench, signed, "c"));
 });
 
-test("for what is not sold any more a payment under way is waited for, pending where it stays so, and failed as it stands", HANGS, async () => {
-  const bench = stageOf(50);
-  bench.settler.mode = "held";
-  const signed = header(newPayer());
-  const paid = paidOf(await present(bench, signed));
-  const here = presentUnsold(bench, signed);
-  const other = stageOf(50);
-  const kindOf = async (found: Promise<EarlierAdmission | undefined>): Promise<string> => {
-    const one = await found;
-    return one === undefined ? "none" : outcomeOf(one).kind;
-  };
-  assert.equal(await kindOf(presentUnsold(other, signed)), "pending", "claimed by another gateway");
-  assert.equal((await settle(bench, paid, '{"n":1}')).kind, "pending");
-  assert.equal(await kindOf(here), "pending", "it has waited for the one that is under way here");
-  await bench.settler.finish({ id: paid.settlementId });
-  assert.equal(await kindOf(presentUnsold(other, signed)), "settled");
+test(
+  "for what is not sold any more a payment under way is waited for, pending where it stays so, and failed as it stands",
+  HANGS,
+  async () => {
+    const bench = stageOf(50);
+    bench.settler.mode = "held";
+    const signed = header(newPayer());
+    const paid = paidOf(await present(bench, signed));
+    const here = presentUnsold(bench, signed);
+    const other = stageOf(50);
+    const kindOf = async (found: Promise<EarlierAdmission | undefined>): Promise<string> => {
+      const one = await found;
+      return one === undefined ? "none" : outcomeOf(one).kind;
+    };
+    assert.equal(await kindOf(presentUnsold(other, signed)), "pending", "claimed by another gateway");
+    assert.equal((await settle(bench, paid, '{"n":1}')).kind, "pending");
+    assert.equal(await kindOf(here), "pending", "it has waited for the one that is under way here");
+    await bench.settler.finish({ id: paid.settlementId });
+    assert.equal(await kindOf(presentUnsold(other, signed)), "settled");
 
-  const failing = header(newPayer());
-  const lost = paidOf(await present(bench, failing));
-  await settle(bench, lost);
-  await ledger.failed(lost.settlementId, "PAYMENT_NONCE_USED");
-  assert.equal(await kindOf(presentUnsold(other, failing)), "failed");
-});
+    const failing = header(newPayer());
+    const lost = paidOf(await present(bench, failing));
+    await settle(bench, lost);
+    await ledger.failed(lost.settlementId, "PAYMENT_NONCE_USED");
+    assert.equal(await kindOf(presentUnsold(other, failing)), "failed");
+  },
+);
 
 test("for what is not sold any more a ledger that cannot be asked is 503, and says nothing of the payment", async () => {
   const away: Ledger = { ...ledger, find: () => Promise.reject(new AppError("LEDGER_UNAVAILABLE")) };

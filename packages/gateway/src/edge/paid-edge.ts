@@ -13,9 +13,17 @@ import { type BodyBudget, readBody } from "../http/body.ts";
 import { canDiscard, type Desk, type Exchange } from "../http/request.ts";
 import { sendContinue } from "../http/server.ts";
 import { limitedTotal } from "../metrics.ts";
-import type { Sale, Sell } from "../pipeline.ts";
-import { saleAnswer } from "./sale-answer.ts";
-import { precomputeTerms, type Terms, type TermsOf, termsHeaders, unpaidAnswer } from "./terms.ts";
+import type { Pipeline, Presentation, Sale } from "../pipeline.ts";
+import { type RefusedPayment, saleAnswer } from "./sale-answer.ts";
+import {
+  precomputeTerms,
+  refusedTerms,
+  refusedWithoutOffer,
+  type Terms,
+  type TermsOf,
+  termsHeaders,
+  unpaidAnswer,
+} from "./terms.ts";
 
 /** Whether a path may be appended to a service's route, and why not: the family's part of the match. */
 export type MatchPath = (service: Service, appendedPath: string) => "listed" | "NOT_FOUND" | "BAD_PATH";
@@ -30,7 +38,9 @@ export interface PaidEdgeModules {
   readonly services: Iterable<Service>;
   readonly termsOf: TermsOf;
   readonly matchPath: MatchPath;
-  readonly sell: Sell;
+  readonly pipeline: Pipeline;
+  /** Address that clients use, without a trailing slash. */
+  readonly publicUrl: string;
   readonly desk: Desk;
   readonly budget: BodyBudget;
   /** For bodies that do not come. */
@@ -62,10 +72,40 @@ export interface PaidEdge {
 const PREFIX = "/v1/";
 const ROOT_VERBS = "POST, OPTIONS";
 const PATH_VERBS = "GET, POST, OPTIONS";
+/** What the id of a service may have been that was sold once. */
+const ONCE_SOLD = /^[a-zA-Z0-9_-]{1,63}$/;
+/** Longest body of a request for a service that is not known (any more): that of services that say nothing else. */
+const UNKNOWN_MAX_BODY_BYTES = 1_048_576;
+/** The service of a request that is for none, as metrics call it. */
+const UNKNOWN = "unknown";
 
 function notSoldText(service: Service | undefined): string | undefined {
   if (service === undefined) return undefined;
   return `${service.id} is not sold here.${service.free ? ` It is free at /relay/${service.id}.` : ""}`;
+}
+
+/** Why something is refused that is not sold. */
+interface Refusal {
+  readonly code: ErrorCode;
+  readonly message?: string | undefined;
+}
+
+/** A request with a payment, by its parts, and what is done with it. */
+interface Presented {
+  /** As metrics call it. */
+  readonly service: string;
+  readonly route: string;
+  readonly verb: "GET" | "POST";
+  readonly appendedPath: string;
+  readonly paymentHeader: string;
+  readonly maxBodyBytes: number;
+  readonly present: (presentation: Presentation) => Promise<Sale>;
+  readonly refusedPayment: RefusedPayment;
+}
+
+/** The verb of a request that may be one for a sale; a GET needs a path. */
+function saleVerb(method: string | undefined, appendedPath: string): "GET" | "POST" | undefined {
+  return method === "POST" || (method === "GET" && appendedPath !== "") ? method : undefined;
 }
 
 /** Ends a client's attempt by what came of it. */
@@ -77,7 +117,7 @@ function endSale(limit: UnpaidLimit, attempt: UnpaidAttempt, sale: Sale): void {
 
 /** The paid door. */
 export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules): PaidEdge {
-  const { termsOf, matchPath, sell, desk, budget, deadlines, clientIp, metrics } = modules;
+  const { termsOf, matchPath, pipeline, publicUrl, desk, budget, deadlines, clientIp, metrics } = modules;
   const routes = new Map<string, PaidRoute>();
   const unsold = new Map<string, Service>();
   for (const service of modules.services) {
@@ -95,17 +135,11 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
     desk.answer(exchange, "paid", service, errorAnswer(code, exchange.requestId, { message }));
   };
 
-  const pay = (
-    exchange: Exchange,
-    route: PaidRoute,
-    verb: "GET" | "POST",
-    appendedPath: string,
-    paymentHeader: string,
-  ): void => {
+  const present = (exchange: Exchange, presented: Presented): void => {
     const { req, res, requestId, target, trail } = exchange;
-    const { service } = route;
+    const { route, verb, appendedPath, paymentHeader, maxBodyBytes } = presented;
     let held = 0;
-    desk.work(exchange, "paid", service.id, async (slot): Promise<Answer | undefined> => {
+    desk.work(exchange, "paid", presented.service, async (slot): Promise<Answer | undefined> => {
       const attempt = modules.unpaid.begin(clientKey(clientIp(req)));
       if (!attempt.ok) {
         const { waitSeconds: retryAfterSeconds } = attempt;
@@ -113,9 +147,9 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
         return errorAnswer("PAYMENT_RATE_LIMITED", requestId, { retryAfterSeconds });
       }
       try {
-        const sale = await sell({
+        const sale = await presented.present({
           requestId,
-          service,
+          route,
           verb,
           appendedPath,
           query: target.query,
@@ -123,7 +157,7 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
           trail,
           async readBody() {
             const limits = {
-              maxBytes: service.maxBodyBytes,
+              maxBytes: maxBodyBytes,
               timeoutMs: opts.requestTimeoutMs,
               wanted: () => sendContinue(req, res),
             };
@@ -136,11 +170,50 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
           gone: () => req.socket.destroyed,
         });
         endSale(modules.unpaid, attempt, sale);
-        return saleAnswer(service, termsOf, requestId, sale);
+        return saleAnswer(presented.refusedPayment, requestId, sale);
       } finally {
         attempt.unpaid();
         budget.give(held);
       }
+    });
+  };
+
+  const pay = (
+    exchange: Exchange,
+    service: Service,
+    parts: Pick<Presented, "route" | "verb" | "appendedPath" | "paymentHeader">,
+  ): void =>
+    present(exchange, {
+      ...parts,
+      service: service.id,
+      maxBodyBytes: service.maxBodyBytes,
+      present: (presentation) => pipeline.sell({ ...presentation, service }),
+      refusedPayment: (code, message, headers) => refusedTerms(service, termsOf, code, message, headers),
+    });
+
+  /**
+   * Refuses what is not sold here, unless it comes with a payment that was claimed for it when it was: its payer gets what
+   * it paid for. Only who has that very payment learns of it.
+   */
+  const notSold = (exchange: Exchange, route: string, appendedPath: string, refusal: Refusal): void => {
+    const sold = routes.get(route)?.service;
+    const label = sold?.id ?? UNKNOWN;
+    const { "payment-signature": paymentHeader } = exchange.req.headers;
+    const verb = saleVerb(exchange.req.method, appendedPath);
+    if (typeof paymentHeader !== "string" || verb === undefined || !ONCE_SOLD.test(route.slice(PREFIX.length))) {
+      refuse(exchange, label, refusal.code, refusal.message);
+      return;
+    }
+    const service = sold ?? unsold.get(route);
+    present(exchange, {
+      service: label,
+      route,
+      verb,
+      appendedPath,
+      paymentHeader,
+      maxBodyBytes: service?.maxBodyBytes ?? UNKNOWN_MAX_BODY_BYTES,
+      present: (presentation) => pipeline.findEarlier(presentation, { kind: "refused", ...refusal }),
+      refusedPayment: (code, message, more) => refusedWithoutOffer(publicUrl + route, code, message, more),
     });
   };
 
@@ -153,18 +226,22 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
       const slash = path.indexOf("/", PREFIX.length);
       const wanted = slash === -1 ? path : path.slice(0, slash);
       const route = routes.get(wanted);
-      if (route === undefined) return refuse(exchange, "unknown", "UNKNOWN_SERVICE", notSoldText(unsold.get(wanted)));
-      const { service } = route;
       const appended = slash === -1 ? "" : path.slice(slash);
+      if (route === undefined) {
+        const refusal = { code: "UNKNOWN_SERVICE", message: notSoldText(unsold.get(wanted)) } as const;
+        return notSold(exchange, wanted, appended, refusal);
+      }
+      const { service } = route;
       const { method } = req;
-      const verb = method === "GET" || method === "POST" ? method : undefined;
+      const verb = saleVerb(method, appended);
       const verbs = appended === "" ? ROOT_VERBS : PATH_VERBS;
       if (appended !== "") {
         const match = matchPath(service, appended);
+        if (match === "NOT_FOUND") return notSold(exchange, wanted, appended, { code: match });
         if (match !== "listed") return refuse(exchange, service.id, match);
       }
       if (method === "OPTIONS") return desk.answer(exchange, "paid", service.id, preflightAnswer(verbs));
-      if (verb === undefined || (verb === "GET" && appended === "")) {
+      if (verb === undefined) {
         const answer = errorAnswer("VERB_NOT_ALLOWED", requestId, { headers: ["Allow", verbs] });
         return desk.answer(exchange, "paid", service.id, answer);
       }
@@ -186,7 +263,7 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
           "The PAYMENT-SIGNATURE header is sent more than once.",
         );
       }
-      pay(exchange, route, verb, appended, header);
+      pay(exchange, service, { route: wanted, verb, appendedPath: appended, paymentHeader: header });
     },
   };
 }

@@ -1,12 +1,13 @@
 import { type ErrorCode, errorRow, type RequestId } from "@turnpike/base";
-import type { Service } from "@turnpike/catalogue";
 import { encodeReceipt, type Outcome } from "@turnpike/payment";
 import { type Answer, errorAnswer } from "../http/answer.ts";
 import type { Sale } from "../pipeline.ts";
-import { refusedTerms, type TermsOf } from "./terms.ts";
+
+/** The 402 of a payment that is refused or has failed, with further headers. */
+export type RefusedPayment = (code: ErrorCode, message?: string, headers?: readonly string[]) => Answer;
 
 /** The response that a sale becomes; undefined when nobody is there to take it. */
-export function saleAnswer(service: Service, termsOf: TermsOf, requestId: RequestId, sale: Sale): Answer | undefined {
+export function saleAnswer(refusedPayment: RefusedPayment, requestId: RequestId, sale: Sale): Answer | undefined {
   switch (sale.kind) {
     case "gone":
       return undefined;
@@ -22,7 +23,7 @@ export function saleAnswer(service: Service, termsOf: TermsOf, requestId: Reques
       return errorAnswer(sale.code, requestId, { close: true });
     case "refused":
       return errorRow(sale.code).http === 402
-        ? refusedTerms(service, termsOf, sale.code, sale.message)
+        ? refusedPayment(sale.code, sale.message)
         : errorAnswer(sale.code, requestId, {
             message: sale.message,
             retryAfterSeconds: sale.retryAfterSeconds,
@@ -30,14 +31,14 @@ export function saleAnswer(service: Service, termsOf: TermsOf, requestId: Reques
             ...(sale.code === "VERB_NOT_ALLOWED" ? { headers: ["Allow", "POST, OPTIONS"] } : {}),
           });
     case "outcome":
-      return { ...outcomeAnswer(service, termsOf, requestId, sale.outcome), isStored: !sale.isOwn };
+      return { ...outcomeAnswer(refusedPayment, requestId, sale.outcome), isStored: !sale.isOwn };
   }
 }
 
-function outcomeAnswer(service: Service, termsOf: TermsOf, requestId: RequestId, outcome: Outcome): Answer {
+function outcomeAnswer(refusedPayment: RefusedPayment, requestId: RequestId, outcome: Outcome): Answer {
   if (outcome.kind === "released") {
     // The payment failed before it was settled, and nothing was charged: the cause says whether the same one can be good.
-    if (errorRow(outcome.code).http === 402) return refusedTerms(service, termsOf, outcome.code, undefined);
+    if (errorRow(outcome.code).http === 402) return refusedPayment(outcome.code);
     return errorAnswer(unavailable(outcome.code), requestId);
   }
   const receipt = ["PAYMENT-RESPONSE", encodeReceipt(outcome.receipt)];
@@ -58,7 +59,7 @@ function outcomeAnswer(service: Service, termsOf: TermsOf, requestId: RequestId,
       return { ...answer, headers };
     }
     case "failed":
-      return refusedTerms(service, termsOf, failure(outcome.code), undefined, receipt);
+      return refusedPayment(failure(outcome.code), undefined, receipt);
   }
 }
 

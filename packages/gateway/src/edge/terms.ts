@@ -45,8 +45,27 @@ export function refusedTerms(
   message: string | undefined,
   headers: readonly string[] = [],
 ): Answer {
+  return refusedBy(termsOf(service, causeOf(code, message)), code, headers);
+}
+
+/** The same where nothing is sold (any more): the route, and no way to pay for it. */
+export function refusedWithoutOffer(
+  url: string,
+  code: ErrorCode,
+  message: string | undefined,
+  headers: readonly string[] = [],
+): Answer {
+  const terms = { x402Version: 2, error: causeOf(code, message), resource: { url }, accepts: [] };
+  return refusedBy(terms, code, headers);
+}
+
+function causeOf(code: ErrorCode, message: string | undefined): string {
   const row = errorRow(code);
-  const encoded = encode(termsOf(service, `${code}: ${message ?? row.message} ${row.advice}`));
+  return `${code}: ${message ?? row.message} ${row.advice}`;
+}
+
+function refusedBy(terms: unknown, code: ErrorCode, headers: readonly string[]): Answer {
+  const encoded = encode(terms);
   return {
     status: 402,
     result: code,
