@@ -17,6 +17,7 @@ import { openApplications } from "./applications.ts";
 import { sells } from "./catalogue.ts";
 import { requireRunnable } from "./check.ts";
 import { partModules, type ServiceInput } from "./modules.ts";
+import { namedLabels } from "./named-labels.ts";
 import { offeredOptions } from "./offers.ts";
 import { createParts } from "./parts.ts";
 import { createStage, openPayments } from "./payment.ts";
@@ -110,7 +111,7 @@ export async function startGateway(input: GatewayInput): Promise<GatewayService>
   let config = start;
   const catalogue = requireRunnable(start, env, "gateway");
   await using stack = new AsyncDisposableStack();
-  const metrics = createPrometheusMetrics({ processMetrics: true });
+  const metrics = createPrometheusMetrics({ processMetrics: true, isNamed: namedLabels(() => config) });
   const modules = partModules(input, metrics);
   const random: Random = { bytes: (length) => new Uint8Array(randomBytes(length)) };
   const tracer = await openTracer(start, { log, random: () => Math.random() }, stack);

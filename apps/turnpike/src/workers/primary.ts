@@ -18,6 +18,7 @@ import type { LeveledLog } from "../logging.ts";
 import { requireRunnable } from "../wiring/check.ts";
 import { CAN_REUSE_PORT, type GatewayService } from "../wiring/gateway.ts";
 import { workerRestartsTotal, workersUp } from "../wiring/metrics.ts";
+import { namedLabels } from "../wiring/named-labels.ts";
 import { createReloader } from "../wiring/reload.ts";
 import { reloadWorkers } from "./reload-workers.ts";
 import { shareOf } from "./share.ts";
@@ -76,7 +77,7 @@ export async function startWorkers(input: PrimaryInput): Promise<WorkersService>
   cluster.schedulingPolicy = cluster.SCHED_NONE;
 
   const metrics = createPrometheusMetrics({ processMetrics: true });
-  const across = createMetricsAcross();
+  const across = createMetricsAcross({ isNamed: namedLabels(() => config) });
   const counts = createSharedCounts({ maxKeys: start.limits.maxClients, hashSeed: randomInt(2 ** 32) }, { clock });
   const ports = new Map<string, Port>();
   const group = randomUUID();

@@ -77,3 +77,30 @@ test("what is no dump is not taken", () => {
     process: [],
   });
 });
+
+test("what processes have named stays named when they are added up; what the ended ones leave is bounded", async () => {
+  const spec: MetricSpec = { kind: "counter", name: "s_total", help: "S.", labels: ["service"] };
+  const isNamed = (_: string, value: string): boolean => value === "ours";
+  const across = createMetricsAcross({ isNamed });
+  const dumpOf = async (prefix: string) => {
+    const metrics = createPrometheusMetrics({ processMetrics: false, isNamed });
+    for (let at = 0; at < 1_030; at++) metrics.count(spec, { service: `${prefix}${at}` });
+    metrics.count(spec, { service: "ours" });
+    return metrics.dump();
+  };
+  const series = (text: string): readonly string[] => text.match(/^s_total\{/gm) ?? [];
+  across.put("a", await dumpOf("a"));
+  across.put("b", await dumpOf("b"));
+  const living = await across.render();
+  assert.equal(series(living).length, 2 * 1_024 + 2);
+  assert.deepEqual(
+    [sampleIn(living, 's_total{service="ours"}'), sampleIn(living, 's_total{service="other"}')],
+    [2, 12],
+  );
+  for (const id of ["a", "b"]) across.ended(id);
+  const ended = await across.render();
+  assert.ok(series(ended).length <= 1_024 + 2, String(series(ended).length));
+  assert.equal(sampleIn(ended, 's_total{service="ours"}'), 2);
+  const all = [...ended.matchAll(/^s_total\{.*\} (\d+)$/gm)].reduce((sum, [, value]) => sum + Number(value), 0);
+  assert.equal(all, 2 * 1_031, "nothing is lost");
+});

@@ -1,7 +1,7 @@
 import { isRecord } from "@turnpike/base";
 import { AggregatorRegistry, type MetricObjectWithValues, type MetricValue, Registry } from "prom-client";
 import type { MetricsDump } from "../types.ts";
-import { Cells, type CellsDump } from "./cells.ts";
+import { Cells, type CellsDump, type IsNamed } from "./cells.ts";
 import { asMetric } from "./prometheus.ts";
 
 /** The samples of several processes as if they were one. */
@@ -42,11 +42,14 @@ function kindOf({ type }: ProcessMetric): string {
   return String(type);
 }
 
-function addUp(dumps: Iterable<MetricsDump>): Map<string, Cells> {
+/** Each process has bounded its own label values. */
+const ALL_NAMED: IsNamed = () => true;
+
+function addUp(dumps: Iterable<MetricsDump>, isNamed: IsNamed): Map<string, Cells> {
   const byName = new Map<string, Cells>();
   for (const { cells } of dumps) {
     for (const dump of cells) {
-      const known = byName.get(dump.spec.name) ?? new Cells(dump.spec);
+      const known = byName.get(dump.spec.name) ?? new Cells(dump.spec, isNamed);
       byName.set(dump.spec.name, known);
       known.merge(dump);
     }
@@ -65,8 +68,11 @@ function addUpProcesses(dumps: readonly MetricsDump[]): Registry {
   return AggregatorRegistry.aggregate(all);
 }
 
-/** Creates a {@link MetricsAcross} without any process. */
-export function createMetricsAcross(): MetricsAcross {
+/**
+ * Creates a {@link MetricsAcross} without any process. `isNamed`: label values that never become `other`; what ended
+ * processes leave is bounded as that of one, however many there were.
+ */
+export function createMetricsAcross({ isNamed = () => false }: { readonly isNamed?: IsNamed } = {}): MetricsAcross {
   const living = new Map<string, MetricsDump>();
   let gone: MetricsDump = { cells: [], process: [] };
   let goneProcess: Promise<unknown> = Promise.resolve();
@@ -86,14 +92,14 @@ export function createMetricsAcross(): MetricsAcross {
       goneProcess = goneProcess.then(async () => {
         const both = [gone, kept];
         const process = await addUpProcesses(both).getMetricsAsJSON();
-        gone = { cells: [...addUp(both).values()].map((cells) => cells.dump()), process };
+        gone = { cells: [...addUp(both, isNamed).values()].map((cells) => cells.dump()), process };
       });
     },
     async render() {
       await goneProcess;
       const dumps = [...living.values(), gone];
       const own = new Registry();
-      for (const cells of addUp(dumps).values()) own.registerMetric(asMetric(cells));
+      for (const cells of addUp(dumps, ALL_NAMED).values()) own.registerMetric(asMetric(cells));
       return [await own.metrics(), await addUpProcesses(dumps).metrics()].filter((text) => text !== "").join("\n");
     },
     contentType: Registry.PROMETHEUS_CONTENT_TYPE,

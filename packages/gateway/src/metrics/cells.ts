@@ -19,15 +19,28 @@ interface Branch {
   readonly value: string;
   readonly parent: Branch | undefined;
   readonly next: Map<string, Branch>;
+  /** True for a value that takes one of the {@link MAX_VALUES} places below its parent. */
+  readonly isBounded: boolean;
+  /** Taken places below this one. */
+  bounded: number;
   cell: Cell | undefined;
 }
 
-const branch = (value: string, parent?: Branch): Branch => ({ value, parent, next: new Map(), cell: undefined });
+const branch = (value: string, parent?: Branch, isBounded = false): Branch => {
+  if (isBounded && parent !== undefined) parent.bounded++;
+  return { value, parent, next: new Map(), isBounded, bounded: 0, cell: undefined };
+};
 
-/** Most values of one label; services and operators come from a chain, where anyone may make more. */
+/**
+ * Most values of one label below the same values of the labels before it, besides the named ones: services and operators
+ * come from a chain, where anyone may make more.
+ */
 const MAX_VALUES = 1_024;
 /** Stands for all values beyond those. */
 const OTHER = "other";
+
+/** True for a label value that always has cells of its own: it comes from us or the operator, who bounds how many. */
+export type IsNamed = (label: string, value: string) => boolean;
 
 /** Bounds of a histogram whose spec names none, in seconds. */
 const DEFAULT_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10];
@@ -40,11 +53,15 @@ export class Cells {
   readonly spec: MetricSpec;
   readonly bounds: readonly number[];
   readonly #names: readonly string[];
+  readonly #isNamed: IsNamed;
   readonly #root = branch("");
   readonly #all: Cell[] = [];
+  /** Where the samples of a gauge go that has no place. It is in no list. */
+  readonly #nowhere: Branch = { ...branch(""), cell: { labels: {}, value: 0, buckets: undefined } };
 
-  constructor(spec: MetricSpec) {
+  constructor(spec: MetricSpec, isNamed: IsNamed = () => false) {
     this.spec = spec;
+    this.#isNamed = isNamed;
     this.#names = spec.labels ?? [];
     this.bounds = spec.kind === "histogram" ? (spec.buckets ?? DEFAULT_BUCKETS) : [];
   }
@@ -56,19 +73,27 @@ export class Cells {
 
   /**
    * The cell of a sample. A label that the spec does not name is left out, and one that the sample lacks is empty. Beyond
-   * {@link MAX_VALUES} of a label all further ones are `other`.
+   * {@link MAX_VALUES} all further values that are not named are `other`, but for gauges: what was set last of several
+   * services would be that of none, so they have no cell until another one is forgotten.
    */
   at(labels: Labels | undefined): Cell {
     let place = this.#root;
     for (const name of this.#names) {
       const value = labels?.[name] ?? "";
-      place = place.next.get(value) ?? grow(place, value);
+      place = place.next.get(value) ?? this.#grow(place, name, value);
     }
     place.cell ??= this.#make(place);
     return place.cell;
   }
 
-  /** Takes a cell away. */
+  #grow(place: Branch, name: string, value: string): Branch {
+    if (place === this.#nowhere) return place;
+    if (this.#isNamed(name, value)) return adopt(place, value, false);
+    if (place.bounded < MAX_VALUES) return adopt(place, value, true);
+    return this.spec.kind === "gauge" ? this.#nowhere : (place.next.get(OTHER) ?? adopt(place, OTHER, false));
+  }
+
+  /** Takes a cell away, and its place with it. */
   forget(labels: Labels): void {
     let place: Branch | undefined = this.#root;
     for (const name of this.#names) place = place?.next.get(labels[name] ?? "");
@@ -78,6 +103,7 @@ export class Cells {
     place.cell = undefined;
     for (let one = place; one.next.size === 0 && one.parent !== undefined; one = one.parent) {
       one.parent.next.delete(one.value);
+      if (one.isBounded) one.parent.bounded--;
     }
   }
 
@@ -129,11 +155,8 @@ export class Cells {
   }
 }
 
-function grow(place: Branch, value: string): Branch {
-  const fit = place.next.size < MAX_VALUES ? value : OTHER;
-  const known = place.next.get(fit);
-  if (known !== undefined) return known;
-  const made = branch(fit, place);
-  place.next.set(fit, made);
+function adopt(place: Branch, value: string, isBounded: boolean): Branch {
+  const made = branch(value, place, isBounded);
+  place.next.set(value, made);
   return made;
 }

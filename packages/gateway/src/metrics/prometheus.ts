@@ -1,7 +1,7 @@
 import { AppError, type MetricSpec } from "@turnpike/base";
 import { collectDefaultMetrics, type Metric, Registry } from "prom-client";
 import type { MetricsRegistry } from "../types.ts";
-import { type Cell, Cells } from "./cells.ts";
+import { type Cell, Cells, type IsNamed } from "./cells.ts";
 
 /** Gauges of prom-client that end as counters do; each has a twin by type without that ending. */
 const MISNAMED_GAUGES = [
@@ -14,6 +14,8 @@ const MISNAMED_GAUGES = [
 export interface PrometheusOptions {
   /** Adds metrics of the process: CPU, memory, garbage collection, event-loop delay. */
   readonly processMetrics: boolean;
+  /** Label values that never become `other`, whatever strangers add: read when a value first comes. None by default. */
+  readonly isNamed?: IsNamed;
 }
 
 /**
@@ -37,7 +39,7 @@ export function createPrometheusMetrics(
   const declare = (spec: MetricSpec): Cells => {
     const known = byName.get(spec.name);
     if (known !== undefined && !sameSpec(known.spec, spec)) throw misused(spec, "is declared twice, differently");
-    const cells = known ?? new Cells(spec);
+    const cells = known ?? new Cells(spec, opts.isNamed);
     if (known === undefined) registry.registerMetric(asMetric(cells));
     byName.set(spec.name, cells);
     bySpec.set(spec, cells);
