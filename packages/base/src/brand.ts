@@ -3,7 +3,7 @@ declare const brand: unique symbol;
 /** A string or bytes that only its maker can make: `type ServiceId = Brand<string, "ServiceId">`. */
 export type Brand<T, Name extends string> = T & { readonly [brand]: Name };
 
-/** Slug of a service: `^[a-z0-9][a-z0-9-]*$`. */
+/** Id of a service: `^[a-z0-9][a-z0-9-]*$`, or `^[a-zA-Z0-9_-]+$` where only the chain has it. */
 export type ServiceId = Brand<string, "ServiceId">;
 /** Id of one request at the gateway, shown in errors and logs. */
 export type RequestId = Brand<string, "RequestId">;

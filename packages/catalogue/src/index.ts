@@ -32,6 +32,7 @@ export { type BazaarExtension, type PaymentRequiredTerms, paymentRequired } from
 export { serviceDefinitionSchema, serviceOverrideSchema } from "./override-schema.ts";
 export {
   isBuiltin,
+  isHostLabel,
   isRegistrable,
   type RegisteredOptions,
   type RegisteredService,

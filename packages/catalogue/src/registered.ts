@@ -16,14 +16,16 @@ export interface RegisteredOptions {
   readonly own?: ReadonlySet<string>;
 }
 
-const ID = new RegExp(SERVICE_ID_PATTERN);
+/** The chain's own rule. */
+const ID = /^[a-zA-Z0-9_-]{1,42}$/;
+const HOST_LABEL = new RegExp(SERVICE_ID_PATTERN);
 /** Internationalised labels, which look like another name in an address bar. */
 const ENCODED_LABEL = /^..--/;
 const BUILTIN_IDS: ReadonlySet<string> = new Set(BUILTIN_SERVICES.map(({ id }) => id));
 
 /**
- * Host names that programs ask for by themselves or that people trust, below `gateway.relayDomain`; labels that metrics
- * have for what they do not name; and the one name that every JavaScript object has.
+ * Host names that programs ask for by themselves or that people trust, below `gateway.relayDomain`; and labels that metrics
+ * have for what they do not name.
  */
 const RESERVED_HOSTS: ReadonlySet<string> = new Set([
   "account",
@@ -40,7 +42,6 @@ const RESERVED_HOSTS: ReadonlySet<string> = new Set([
   "broadcasthost",
   "cdn",
   "console",
-  "constructor",
   "cpanel",
   "dashboard",
   "dns",
@@ -88,18 +89,28 @@ const RESERVED_HOSTS: ReadonlySet<string> = new Set([
 ]);
 
 /**
- * True for an id that may be served because the chain has it: it becomes a host label, a path and a metric's label, so that
- * it is checked for all of them. Ids of the catalogue and of the operator are theirs, also when they are switched off.
+ * True for an id that may be served because the chain has it: it becomes a path, a metric's label and mostly a host label,
+ * so that it is checked for all of them. Ids of the catalogue and of the operator are theirs, also when they are switched
+ * off and in other letter case: hosts have none, and people read over it.
  */
 export function isRegistrable(id: string, { own }: RegisteredOptions = {}): boolean {
+  const lower = id.toLowerCase();
   return (
     ID.test(id) &&
     !ENCODED_LABEL.test(id) &&
-    !RESERVED_IDS.has(id) &&
-    !RESERVED_HOSTS.has(id) &&
-    !BUILTIN_IDS.has(id) &&
-    own?.has(id) !== true
+    // Names that every JavaScript object has.
+    !(id in {}) &&
+    !RESERVED_IDS.has(lower) &&
+    !RESERVED_HOSTS.has(lower) &&
+    !BUILTIN_IDS.has(lower) &&
+    own?.has(id) !== true &&
+    own?.has(lower) !== true
   );
+}
+
+/** True for an id that is a host label too. The chain has others, such as `My_Api`: they are served by path alone. */
+export function isHostLabel(id: string): boolean {
+  return HOST_LABEL.test(id);
 }
 
 /** True for an id of the built-in catalogue, also when an operator has switched it off. */

@@ -10,6 +10,13 @@ const SERVICE_ID = Type.String({
   "x-expected": "a service id: lower-case letters, digits and -",
 });
 
+/** By the chain's rule, which is wider: what is only registered there may be refused by any id. */
+const CHAIN_SERVICE_ID = Type.String({
+  pattern: "^[a-zA-Z0-9_-]{1,42}$",
+  description: "Id of a service, as the chain has it.",
+  "x-expected": "a service id of the chain: letters, digits, _ and -",
+});
+
 /** What a gateway knows of the relay protocol: sessions, and the keys that sign relays. */
 export const PROTOCOL = section(
   {
@@ -49,7 +56,7 @@ export const PROTOCOL = section(
       "True: suppliers of sessions may have private addresses. Anyone who stakes a supplier chooses its address: set it only on a chain of your own, or where no private address can be reached from this gateway.",
     ),
     refuseServices: list(
-      SERVICE_ID,
+      CHAIN_SERVICE_ID,
       1_000,
       "Services that only the chain has and that are not served. Those of the catalogue are switched off by `enabled: false` in `catalogue.overrides`.",
     ),

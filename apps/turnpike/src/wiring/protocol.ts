@@ -96,8 +96,12 @@ function sellsByOwner({ protocol: { sell, sellOwners } }: Config): boolean {
   return sell === "listed" && sellOwners.length > 0;
 }
 
-/** Whose a service is. An id that the operator defined or the catalogue has is theirs, in whatever state it is. */
+/** Whose a service is. An id that the operator defined or the catalogue has is theirs, in whatever state and letter case. */
 export function serviceOrigin(config: Pick<Config, "catalogue" | "protocol">, id: string): ServiceOrigin {
   if (Object.hasOwn(config.catalogue.services, id) || isBuiltin(id)) return "known";
-  return isRegistrable(id) && !config.protocol.refuseServices.includes(id) ? "registered" : "refused";
+  const lower = id.toLowerCase();
+  const { refuseServices } = config.protocol;
+  const isRefused =
+    refuseServices.includes(id) || refuseServices.includes(lower) || Object.hasOwn(config.catalogue.services, lower);
+  return isRegistrable(id) && !isRefused ? "registered" : "refused";
 }

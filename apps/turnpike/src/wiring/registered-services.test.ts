@@ -75,13 +75,12 @@ suite("services that only the chain has", () => {
       "eth",
       "document-digest",
       "mine",
-      "My-Api",
-      "my_api",
+      "Mine",
+      "ETH",
       "www",
       "constructor",
       "unwanted",
       "xn--a",
-      "-",
       "key",
     ];
     await services.look();

@@ -1,4 +1,5 @@
 import type { ServiceId } from "@turnpike/base";
+import { isHostLabel } from "../registered.ts";
 import type { Catalogue, Operation, Service } from "../types.ts";
 import { exampleAnswer } from "./answer-examples.ts";
 
@@ -44,8 +45,9 @@ export function iconUrl(service: Service, { publicUrl }: DocumentContext): strin
   return service.iconUrl ?? `${publicUrl}/icons/${service.id}.svg`;
 }
 
-/** Address of a free relay: scheme and port are the gateway's. */
+/** Address of a free relay: a host of its own where its id can be one; scheme and port are the gateway's. */
 export function relayUrl(service: Service, { publicUrl, relayDomain }: DocumentContext): string {
+  if (!isHostLabel(service.id)) return `${publicUrl}/relay/${service.id}`;
   const { protocol, port } = new URL(publicUrl);
   return `${protocol}//${service.id}.${relayDomain}${port === "" ? "" : `:${port}`}`;
 }

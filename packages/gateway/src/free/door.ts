@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { Clock, Deadlines } from "@turnpike/base";
-import type { Service } from "@turnpike/catalogue";
+import { isHostLabel, type Service } from "@turnpike/catalogue";
 import { isRpcPath, type Relay, takesPaths } from "@turnpike/relay";
 import type { Answer } from "../http/answer.ts";
 import { type BodyBudget, readBody } from "../http/body.ts";
@@ -85,7 +85,7 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
     const hasPaths = takesPaths(service);
     const served = { service, hasPaths, verbs: hasPaths ? "GET, HEAD, POST, OPTIONS" : "POST, OPTIONS" };
     services.set(service.id, served);
-    hosts.set(`${service.id}${suffix}`, served);
+    if (isHostLabel(service.id)) hosts.set(`${service.id}${suffix}`, served);
   }
 
   /** Reads the body and hands it on; it counts against the budget until the answer is there. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { type Metrics, noMetrics, silentLog } from "@turnpike/base";
+import { type Log, type Metrics, noMetrics, silentLog } from "@turnpike/base";
 import type { ChainAnswer, ChainHead, PocketQueries } from "@turnpike/chain-client";
 import { eventually, virtualClock } from "@turnpike/testkit";
 import { chainParty } from "@turnpike/testkit/chain";
@@ -97,9 +97,11 @@ async function sceneOf(suppliers: readonly string[] = [], options: Partial<Sessi
     set: (spec, value, labels) => void shown.set(`${spec.name} ${labels?.service}`, value),
     forget: (spec, labels) => void shown.delete(`${spec.name} ${labels.service}`),
   };
+  const warnings: { readonly fields: unknown; readonly text: string }[] = [];
+  const log: Log = { ...silentLog, warn: (fields, text) => void warnings.push({ fields, text }) };
   const source = new SessionSource(
     { gatewayKey: GATEWAY, applicationKeys: [], renewBlocks: 1_000n, maxJitterMs: 0, ...options },
-    { queries, head, clock: virtualClock(), random: () => 0, metrics, log: silentLog },
+    { queries, head, clock: virtualClock(), random: () => 0, metrics, log },
   );
   let changes = 0;
   source.onChange(() => changes++);
@@ -108,6 +110,7 @@ async function sceneOf(suppliers: readonly string[] = [], options: Partial<Sessi
     node,
     source,
     shown,
+    warnings,
     services: () => [...source.serviceIds()],
     get changes() {
       return changes;
@@ -196,6 +199,25 @@ suite("sessions of a gateway", () => {
     scene.node.applications = [...delegated([...numbered(5_000, "bad"), ...numbered(5_000, "s")]), ...early, own];
     await scene.block();
     assert.deepEqual(scene.services().toSorted(), ["early", "eth", "s0", "s1", "s2", "s3"]);
+  });
+
+  test("services that cannot be served although they have an application are named in the log, each once", async () => {
+    const scene = await sceneOf([], {
+      renewBlocks: 1n,
+      originOf: (id) => (id.startsWith("bad") ? "refused" : "known"),
+    });
+    await using _ = scene.source;
+    const named = () => scene.warnings.filter(({ text }) => text.startsWith("services of applications are not served"));
+    scene.node.applications = delegated(["bad1", "good", "bad2"]);
+    await scene.block();
+    await scene.block();
+    assert.deepEqual(
+      named().map(({ fields }) => fields),
+      [{ count: 2, services: ["bad1", "bad2"] }],
+    );
+    scene.node.applications = delegated(["bad2", ...numbered(500, "bad-")]);
+    await scene.block();
+    assert.deepEqual(named()[1]?.fields, { count: 500, services: numbered(10, "bad-") });
   });
 
   test("10,000 applications of one service leave room for those of others", async () => {

@@ -65,6 +65,8 @@ const LAGGING = /ahead of the last committed block height/;
 const MOST_RETRY_BLOCKS = 16n;
 const MAX_APPLICATIONS = 1_000;
 const MAX_REGISTERED = 256;
+/** Ids that one line of the log names. */
+const MAX_SHOWN = 10;
 
 /**
  * The sessions that this gateway may use now, by service. They follow the chain's blocks: at a boundary the next one is
@@ -85,6 +87,7 @@ export class SessionSource implements AsyncDisposable {
   #renewedAt = 0n;
   #isRenewing = false;
   #isFull = false;
+  #refused: ReadonlySet<string> = new Set();
 
   constructor(options: SessionSourceOptions, modules: SessionSourceModules) {
     this.#options = options;
@@ -290,6 +293,7 @@ export class SessionSource implements AsyncDisposable {
       for (const { address, serviceConfigs } of answer.value) delegated.push(...stakes(address, serviceConfigs));
     }
     const all = new Map([...own, ...delegated].map((stake) => [nameOf(stake), stake]));
+    this.#reportRefused([...own, ...delegated].map(serviceOf));
     const used = [...own, ...this.#inTurn(delegated)].slice(0, maxApplications);
     const found = new Map(used.map((stake) => [nameOf(stake), stake]));
     const isFull = found.size < all.size;
@@ -298,6 +302,19 @@ export class SessionSource implements AsyncDisposable {
     }
     this.#isFull = isFull;
     return found;
+  }
+
+  /** Says once which services cannot be served although an application of this gateway is staked for them. */
+  #reportRefused(serviceIds: readonly string[]): void {
+    const { originOf = () => "known" } = this.#options;
+    const refused = new Set(serviceIds.filter((id) => originOf(id) === "refused"));
+    const fresh = [...refused].filter((id) => !this.#refused.has(id));
+    this.#refused = refused;
+    if (fresh.length === 0) return;
+    this.#modules.log.warn(
+      { count: fresh.length, services: fresh.slice(0, MAX_SHOWN) },
+      "services of applications are not served: their ids are reserved, or protocol.refuseServices has them",
+    );
   }
 
   /** One of each service in turn. Known services come first, and then, as among applications, those that are in use. */
