@@ -66,6 +66,12 @@ test("a request goes below the given URL, whose query it keeps", async () => {
   }
 });
 
+test("a user in a URL whose escapes are no UTF-8 is sent as it stands", async () => {
+  await using transport = newTransport();
+  const backend = transport.backend("http://%ff:%3A@x.example/");
+  assert.equal(backend?.getHeaders["authorization"], `Basic ${Buffer.from("%ff::").toString("base64")}`);
+});
+
 test("a body above the bound comes back as truncated, one above the budget not at all", async () => {
   await using upstream = await startUpstream((_call, response) => response.end("x".repeat(2_000)));
   await using transport = newTransport();

@@ -1,12 +1,13 @@
 import { createHash } from "node:crypto";
-import { isIP, type LookupFunction } from "node:net";
-import { AppError, type Clock, Deadlines, hostOf, isPublicAddress, type Metrics } from "@turnpike/base";
+import type { LookupFunction } from "node:net";
+import { AppError, type Clock, Deadlines, hostOf, type Metrics } from "@turnpike/base";
 import { Pool } from "undici";
 import { StreamSlots } from "./answer-pipe.ts";
+import { basicAuth, pathBelow } from "./backend-url.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { exchange } from "./http-exchange.ts";
 import { openWebSocket } from "./http-socket.ts";
-import { publicLookup, type Resolve } from "./public-lookup.ts";
+import { isPrivateHost, publicLookup, type Resolve } from "./public-lookup.ts";
 import type {
   SocketRequest,
   SupplierEndpoint,
@@ -34,6 +35,8 @@ export interface HttpTransportModules {
   readonly metrics: Metrics;
   /** Resolves names where only public addresses are reached; the system's by default. */
   readonly resolve?: Resolve;
+  /** Bounds the bytes in place of `maxInFlightBytes`, where transports share it. */
+  readonly budget?: ByteBudget;
 }
 
 /** The connections to one origin. */
@@ -101,15 +104,7 @@ export class HttpBackend {
 
   /** The whole path and query of a request below its root. */
   pathOf(appended: string): string {
-    if (appended === "") return this.#root;
-    // A query may hold question marks.
-    const at = appended.indexOf("?");
-    const [path, query] = at === -1 ? [appended, ""] : [appended.slice(0, at), appended.slice(at + 1)];
-    const { pathname, search } = this.#url;
-    const base = pathname.endsWith("/") ? pathname.slice(0, -1) : pathname;
-    const full = path === "" ? pathname : `${base}${path}`;
-    const queries = [search.slice(1), query].filter((part) => part !== "");
-    return queries.length === 0 ? full : `${full}?${queries.join("&")}`;
+    return appended === "" ? this.#root : pathBelow(this.#url, appended);
   }
 }
 
@@ -120,11 +115,11 @@ export class HttpTransport implements SupplierTransport, AsyncDisposable {
   readonly #modules: { readonly budget: ByteBudget; readonly deadlines: Deadlines };
   readonly #lookup: LookupFunction | undefined;
 
-  constructor(options: HttpTransportOptions, { clock, metrics, resolve }: HttpTransportModules) {
+  constructor(options: HttpTransportOptions, { clock, metrics, resolve, budget }: HttpTransportModules) {
     this.#options = options;
     this.#lookup = options.isPublicOnly === true ? publicLookup(resolve) : undefined;
     this.#modules = {
-      budget: new ByteBudget({ maxBytes: options.maxInFlightBytes }, { metrics }),
+      budget: budget ?? new ByteBudget({ maxBytes: options.maxInFlightBytes }, { metrics }),
       deadlines: new Deadlines({ stepMs: DEADLINE_STEP_MS }, { clock }),
     };
   }
@@ -137,9 +132,7 @@ export class HttpTransport implements SupplierTransport, AsyncDisposable {
     if (!URL.canParse(url)) return undefined;
     const { protocol, origin, hostname } = new URL(url);
     const lookup = this.#lookup;
-    // A connection to an address looks nothing up.
-    const host = hostname.replace(/^\[|\]$/g, "");
-    if (lookup !== undefined && isIP(host) !== 0 && !isPublicAddress(host)) return undefined;
+    if (lookup !== undefined && isPrivateHost(hostname)) return undefined;
     if (/^wss?:$/.test(protocol)) return new HttpBackend(url, headers, { origin: undefined, lookup });
     if (!/^https?:$/.test(protocol)) return undefined;
     return new HttpBackend(url, headers, { origin: this.#originOf(origin), lookup });
@@ -203,12 +196,6 @@ export class HttpTransport implements SupplierTransport, AsyncDisposable {
 function backendOf({ handle }: Pick<SupplierEndpoint, "handle">): HttpBackend {
   if (handle instanceof HttpBackend) return handle;
   throw new AppError("INTERNAL", { message: "An endpoint of another transport." });
-}
-
-function basicAuth(url: URL): Readonly<Record<string, string>> {
-  if (url.username === "") return {};
-  const pair = `${decodeURIComponent(url.username)}:${decodeURIComponent(url.password)}`;
-  return { authorization: `Basic ${Buffer.from(pair).toString("base64")}` };
 }
 
 /** One text for equal origins, paths and headers. A hash, because URLs and headers hold keys. */

@@ -1,5 +1,5 @@
 import { lookup } from "node:dns/promises";
-import type { LookupFunction } from "node:net";
+import { isIP, type LookupFunction } from "node:net";
 import { AppError, isPublicAddress } from "@turnpike/base";
 
 /** All addresses of a name. */
@@ -24,4 +24,13 @@ export function publicLookup(resolve: Resolve = systemResolve): LookupFunction {
       (cause: unknown) => answer(new AppError("SUPPLIERS_UNREACHABLE", { cause }), ""),
     );
   };
+}
+
+/**
+ * True for a URL's host that is an address, in brackets where it is one of IPv6, and not a public one. A connection to it
+ * looks nothing up, so that {@link publicLookup} never sees it.
+ */
+export function isPrivateHost(hostname: string): boolean {
+  const host = hostname.replace(/^\[|\]$/g, "");
+  return isIP(host) !== 0 && !isPublicAddress(host);
 }
