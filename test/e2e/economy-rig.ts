@@ -18,7 +18,13 @@ import {
   SessionSuppliers,
 } from "@turnpike/relay";
 import { eventually } from "@turnpike/testkit";
-import { chainParty, startTestChain, type TestChain, type TestChainOptions } from "@turnpike/testkit/chain";
+import {
+  chainParty,
+  startTestChain,
+  type TestChain,
+  type TestChainOptions,
+  type TestSupplier,
+} from "@turnpike/testkit/chain";
 import { startSupplier } from "../../apps/turnpike/src/wiring/supplier.ts";
 
 /** The service of the applications that {@link startEconomy} begins with. */
@@ -30,6 +36,8 @@ export interface EconomyOptions {
   readonly operators: readonly string[];
   /** The back-ends of `eth`, as the configuration of a supplier has them. */
   readonly backends: Readonly<Record<string, { readonly url: string }>>;
+  /** What the suppliers stake; JSON_RPC, and WEBSOCKET where they have such a back-end, by default. */
+  readonly rpcTypes?: TestSupplier["rpcTypes"];
   /** Changes of the chain's beginning. */
   readonly chain?: TestChainOptions;
 }
@@ -59,7 +67,12 @@ export interface EconomyMetrics {
 }
 
 /** Starts an {@link Economy} whose gateway knows its first sessions. */
-export async function startEconomy({ operators, backends, chain: changes }: EconomyOptions): Promise<Economy> {
+export async function startEconomy({
+  operators,
+  backends,
+  rpcTypes,
+  chain: changes,
+}: EconomyOptions): Promise<Economy> {
   await using stack = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), "turnpike-economy-"));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
@@ -74,7 +87,7 @@ export async function startEconomy({ operators, backends, chain: changes }: Econ
           {
             services: [ETH],
             url: `http://127.0.0.1:${port}`,
-            rpcTypes: hasSockets ? (["JSON_RPC", "WEBSOCKET"] as const) : (["JSON_RPC"] as const),
+            rpcTypes: rpcTypes ?? (hasSockets ? ["JSON_RPC", "WEBSOCKET"] : ["JSON_RPC"]),
           },
         ]),
       ),

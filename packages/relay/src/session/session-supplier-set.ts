@@ -1,6 +1,7 @@
 import { hostOf, type Log, type ServiceId, silentLog } from "@turnpike/base";
 import type { RpcType } from "@turnpike/protocol";
 import { type DropReason, type EmptyReason, type SupplierSet, whyEmpty } from "../suppliers/supplier-set.ts";
+import { GrpcBackend, type GrpcTransport } from "../transport/grpc-transport.ts";
 import type { HttpBackend, HttpTransport } from "../transport/http-transport.ts";
 import type { SupplierEndpoint, SupplierTransport } from "../transport/transport.ts";
 import type { GatewaySession, SessionSupplier } from "./gateway-session.ts";
@@ -16,6 +17,8 @@ export interface SessionSupplierSetModules {
   readonly source: Pick<SessionSource, "sessionsOf" | "hasApplication" | "onChange">;
   /** Has the connections to the suppliers' addresses. */
   readonly http: Pick<HttpTransport, "backend" | "release">;
+  /** Has those to the suppliers that are asked over gRPC. */
+  readonly grpc: Pick<GrpcTransport, "backend" | "release">;
   /** Sends over a session: what the endpoints of the set name. */
   readonly transport: SupplierTransport;
   readonly log?: Log;
@@ -32,7 +35,7 @@ export class SessionEndpoint {
   readonly set: SessionSupplierSet;
   readonly operatorAddress: string;
   readonly rpcType: RpcType;
-  readonly backend: HttpBackend;
+  readonly backend: HttpBackend | GrpcBackend;
 
   constructor(parts: Pick<SessionEndpoint, "set" | "operatorAddress" | "rpcType" | "backend">) {
     this.set = parts.set;
@@ -111,7 +114,7 @@ export class SessionSupplierSet implements SupplierSet, Disposable {
     for (const session of this.#sessions()) {
       if (this.#usedUp.has(usedUpKey(session.header.sessionId, operatorAddress))) continue;
       const supplier = session.suppliers.find((one) => one.operatorAddress === operatorAddress);
-      if (supplier?.urls.has(rpcType) === true) choices.push({ session, supplier });
+      if (supplier !== undefined && routeOf(supplier.urls, rpcType) !== undefined) choices.push({ session, supplier });
     }
     if (choices.length === 0) return undefined;
     this.#turn = (this.#turn + 1) % 0x4000_0000;
@@ -132,8 +135,10 @@ export class SessionSupplierSet implements SupplierSet, Disposable {
       for (const { operatorAddress, urls } of suppliers) {
         if (this.#banned.has(operatorAddress) || this.#usedUp.has(usedUpKey(header.sessionId, operatorAddress)))
           continue;
-        for (const [rpcType, url] of urls) {
-          if (!this.#add(next, operatorAddress, rpcType, url)) refused.add(`${operatorAddress} ${hostOf(url)}`);
+        for (const rpcType of ROUTED_TYPES) {
+          const route = routeOf(urls, rpcType);
+          if (route === undefined || this.#add(next, operatorAddress, rpcType, route)) continue;
+          refused.add(`${operatorAddress} ${hostOf(route.url)}`);
         }
       }
     }
@@ -143,7 +148,7 @@ export class SessionSupplierSet implements SupplierSet, Disposable {
       const [operator, host] = one.split(" ");
       log.warn(
         { service: this.service, operator, host },
-        "the URL of a session supplier was refused: it has a private address, or is not one of HTTP or WebSocket",
+        "the URL of a session supplier was refused: it has a private address, or another scheme than its type needs",
       );
     }
     this.#refused = refused;
@@ -152,42 +157,69 @@ export class SessionSupplierSet implements SupplierSet, Disposable {
     this.#list = [...next.values()];
     const isChanged = next.size !== before.size || [...next.keys()].some((key) => !before.has(key));
     for (const [key, { handle }] of before) {
-      if (!next.has(key) && handle instanceof SessionEndpoint) this.#modules.http.release(handle.backend);
+      if (!next.has(key) && handle instanceof SessionEndpoint) this.#release(handle.backend);
     }
     if (isChanged) for (const listener of this.#listeners) listener();
   }
 
   /** False when the URL is not one to ask. */
-  #add(next: Map<string, SupplierEndpoint>, operator: string, rpcType: RpcType, chainUrl: string): boolean {
-    // Clients are not spoken to over gRPC, so nothing of ours asks for it.
-    if (rpcType === "grpc") return true;
-    const isSocket = rpcType === "websocket";
-    const url = isSocket ? chainUrl.replace(/^http/i, "ws") : chainUrl;
-    const backendKey = `${operator} ${rpcType} ${url}`;
+  #add(next: Map<string, SupplierEndpoint>, operator: string, rpcType: RpcType, { url, isGrpc }: Route): boolean {
+    const backendKey = `${operator} ${rpcType}${isGrpc ? " over gRPC" : ""} ${url}`;
     if (next.has(backendKey)) return true;
     const known = this.#endpoints.get(backendKey);
     if (known !== undefined) {
       next.set(backendKey, known);
       return true;
     }
-    const backend = this.#modules.http.backend(url);
+    const { transport, grpc } = this.#modules;
+    const backend = isGrpc ? grpc.backend(url) : this.#httpBackend(url, rpcType === "websocket");
     if (backend === undefined) return false;
-    if (backend.isSocket !== isSocket) {
-      this.#modules.http.release(backend);
-      return false;
-    }
-    const { transport } = this.#modules;
     const handle = new SessionEndpoint({ set: this, operatorAddress: operator, rpcType, backend });
     next.set(backendKey, { operator, rpcType, backendKey, label: hostOf(url), isPaid: true, transport, handle });
     return true;
   }
 
+  #httpBackend(url: string, isSocket: boolean): HttpBackend | undefined {
+    const backend = this.#modules.http.backend(url);
+    if (backend === undefined || backend.isSocket === isSocket) return backend;
+    this.#modules.http.release(backend);
+    return undefined;
+  }
+
+  #release(backend: HttpBackend | GrpcBackend): void {
+    if (backend instanceof GrpcBackend) this.#modules.grpc.release(backend);
+    else this.#modules.http.release(backend);
+  }
+
   [Symbol.dispose](): void {
     this.#following[Symbol.dispose]();
     for (const { handle } of this.#list) {
-      if (handle instanceof SessionEndpoint) this.#modules.http.release(handle.backend);
+      if (handle instanceof SessionEndpoint) this.#release(handle.backend);
     }
   }
+}
+
+/** How a supplier is reached for calls of one type. */
+interface Route {
+  readonly url: string;
+  readonly isGrpc: boolean;
+}
+
+/** Types of calls that go to a supplier as requests. */
+const REQUEST_TYPES: readonly RpcType[] = ["json_rpc", "rest", "comet_bft"];
+const ROUTED_TYPES: readonly RpcType[] = [...REQUEST_TYPES, "websocket"];
+
+/**
+ * Where calls of a type go: to the supplier's endpoint of that type. One that has staked an endpoint of type GRPC and none
+ * for requests over HTTP is asked over gRPC, for calls of every type: its miner finds the back-end by the type that the call
+ * names. Undefined: it does not serve them.
+ */
+function routeOf(urls: ReadonlyMap<RpcType, string>, rpcType: RpcType): Route | undefined {
+  const url = urls.get(rpcType);
+  if (url !== undefined) return { url: rpcType === "websocket" ? url.replace(/^http/i, "ws") : url, isGrpc: false };
+  const grpcUrl = urls.get("grpc");
+  if (grpcUrl === undefined || rpcType === "websocket" || REQUEST_TYPES.some((one) => urls.has(one))) return undefined;
+  return { url: grpcUrl, isGrpc: true };
 }
 
 function usedUpKey(sessionId: string, operatorAddress: string): string {

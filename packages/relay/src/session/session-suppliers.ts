@@ -1,6 +1,8 @@
 import { type Clock, type Log, type Metrics, type ServiceId, silentLog } from "@turnpike/base";
 import type { SigningThreads } from "@turnpike/crypto";
 import type { SupplierSet } from "../suppliers/supplier-set.ts";
+import { ByteBudget } from "../transport/byte-budget.ts";
+import { GrpcTransport } from "../transport/grpc-transport.ts";
 import { HttpTransport, type HttpTransportOptions } from "../transport/http-transport.ts";
 import { SessionSigners } from "./session-signers.ts";
 import type { SessionSource } from "./session-source.ts";
@@ -27,11 +29,14 @@ export interface SessionSuppliersModules {
 
 /** Rings that are kept ready; the oldest is made again when it is needed. */
 const MAX_SIGNED_SESSIONS = 1_024;
+/** What suppliers serve over gRPC. */
+const SEND_RELAY = "/pocket.service.RelayService/SendRelay";
 
 /** The supplier sets of all services that sessions serve, and the connections that these share. */
 export class SessionSuppliers implements AsyncDisposable {
   readonly #modules: SessionSuppliersModules;
   readonly #http: HttpTransport;
+  readonly #grpc: GrpcTransport;
   readonly #signers: SessionSigners;
   readonly #transport: SignedRelayTransport;
   readonly #sets = new Map<ServiceId, SessionSupplierSet>();
@@ -40,11 +45,19 @@ export class SessionSuppliers implements AsyncDisposable {
   constructor(options: SessionSuppliersOptions, modules: SessionSuppliersModules) {
     const { source, threads } = modules;
     this.#modules = modules;
-    this.#http = new HttpTransport({ ...options, isPublicOnly: options.allowPrivateSuppliers !== true }, modules);
+    const isPublicOnly = options.allowPrivateSuppliers !== true;
+    const budget = new ByteBudget({ maxBytes: options.maxInFlightBytes }, modules);
+    this.#http = new HttpTransport({ ...options, isPublicOnly }, { ...modules, budget });
+    const { connectTimeoutMs, maxConnectionsPerOrigin: maxCallsPerOrigin } = options;
+    this.#grpc = new GrpcTransport(
+      { method: SEND_RELAY, connectTimeoutMs, maxCallsPerOrigin, isPublicOnly },
+      { ...modules, budget },
+    );
     this.#signers = new SessionSigners({ maxSessions: MAX_SIGNED_SESSIONS }, modules);
     this.#transport = new SignedRelayTransport(options, {
       ...modules,
       http: this.#http,
+      grpc: this.#grpc,
       signers: this.#signers,
       verify: async (digest, signature, publicKey) => {
         const verdict = await threads.ecdsaVerify(digest, signature, publicKey);
@@ -65,7 +78,10 @@ export class SessionSuppliers implements AsyncDisposable {
     for (const service of services) {
       let set = this.#sets.get(service);
       if (set === undefined) {
-        set = new SessionSupplierSet({ service }, { source, http: this.#http, transport: this.#transport, log });
+        set = new SessionSupplierSet(
+          { service },
+          { source, http: this.#http, grpc: this.#grpc, transport: this.#transport, log },
+        );
         this.#sets.set(service, set);
       }
       found.set(service, set);
@@ -94,5 +110,6 @@ export class SessionSuppliers implements AsyncDisposable {
     for (const set of this.#sets.values()) set[Symbol.dispose]();
     this.#signers[Symbol.dispose]();
     await this.#http[Symbol.asyncDispose]();
+    await this.#grpc[Symbol.asyncDispose]();
   }
 }

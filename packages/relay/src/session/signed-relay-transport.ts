@@ -5,6 +5,7 @@ import {
   type HttpResponsePayload,
   RPC_TYPE_NUMBERS,
 } from "@turnpike/protocol";
+import { GrpcBackend, type GrpcTransport } from "../transport/grpc-transport.ts";
 import type { HttpTransport } from "../transport/http-transport.ts";
 import type {
   ResponseHeaders,
@@ -35,7 +36,8 @@ export interface SignedRelayTransportOptions {
 
 /** What {@link SignedRelayTransport} uses. */
 export interface SignedRelayTransportModules {
-  readonly http: HttpTransport;
+  readonly http: Pick<HttpTransport, "send">;
+  readonly grpc: Pick<GrpcTransport, "send">;
   readonly source: Pick<SessionSource, "isCurrent">;
   readonly signers: SessionSigners;
   readonly verify: VerifyResponse;
@@ -136,7 +138,7 @@ export class SignedRelayTransport implements SupplierTransport {
     sending: Sending,
     endMs: number,
   ): Promise<UpstreamResponse | TransportFailure | "session-over" | "over-limit"> {
-    const { http, signers, verify, clock } = this.#modules;
+    const { http, grpc, signers, verify, clock } = this.#modules;
     const { service } = to.set;
     const { request, inner } = sending;
     const { purpose, signal, maxResponseBytes } = request;
@@ -145,7 +147,8 @@ export class SignedRelayTransport implements SupplierTransport {
     const leftMs = endMs - clock.monotonicMs();
     if (hasEnded(sending)) return failure("aborted", "client", true);
     if (leftMs <= 0) return this.#ended(service, purpose, "late", failure("timeout", "client", true));
-    const response = await http.send(
+    const transport = to.backend instanceof GrpcBackend ? grpc : http;
+    const response = await transport.send(
       { handle: to.backend },
       {
         purpose,

@@ -44,7 +44,7 @@ export type SignedFrame =
 
 /** Texts of the network's relay miners that say a session's stake is used up, or the supplier asks for less. */
 const OVER_LIMIT =
-  /session relay limit reached|claimable portion fully consumed|offchain rate limit hit by relayer proxy/;
+  /session relay limit reached|claimable portion fully consumed|stake limit exceeded|offchain rate limit hit by relayer proxy/;
 const SESSION_OVER =
   /session expired|session ID mismatch|supplier does not belong to session|is ahead of the last committed block height/;
 
@@ -58,7 +58,7 @@ function refusalOf(text: string): Refusal {
   return { kind: "refused", text };
 }
 
-/** What an unsigned answer of a supplier says: its HTTP status is not 200. */
+/** What an unsigned answer of a supplier says: its status, of HTTP or gRPC, is not that of success. */
 export function readRefusal(body: Uint8Array): Refusal {
   // The texts that matter are short; a long body is some proxy's page.
   return refusalOf(Buffer.from(body.subarray(0, 2_048)).toString("utf8"));
