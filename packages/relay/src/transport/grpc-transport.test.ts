@@ -116,6 +116,11 @@ suite("unary calls over gRPC", () => {
       begin(call, "text/html");
       call.stream.end("<html>");
     },
+    "has another content type": ({ stream }) => {
+      stream.respond({ ":status": 200, "content-type": "application/json" }, { waitForTrailers: true });
+      stream.once("wantTrailers", () => stream.sendTrailers(OK));
+      stream.end(BODY);
+    },
     "is reset in its midst": (call) => {
       begin(call);
       call.stream.write(BODY.subarray(0, 8));
@@ -415,13 +420,19 @@ suite("connections of gRPC", () => {
     const { port } = server.address() as AddressInfo;
     const at = (address: string) => ({ address, family: isIP(address) });
     for (const found of [[at("127.0.0.1")], [at("127.0.0.1"), at("93.184.215.14")], [at("::1")], []]) {
-      await using client = transportOf({ isPublicOnly: true }, async () => found);
+      const asked: string[] = [];
+      await using client = transportOf({ isPublicOnly: true }, async (hostname) => {
+        asked.push(hostname);
+        return found;
+      });
       for (const host of ["127.0.0.1", "[::1]", "0x7f.1", "[::ffff:10.0.0.1]"]) {
         assert.equal(client.transport.backend(`http://${host}:${port}`), undefined, host);
       }
       for (const scheme of ["http", "https"]) {
-        assert.deepEqual(await client.send(`${scheme}://supplier.example:${port}`), UNREACHED);
+        // A name that the system has.
+        assert.deepEqual(await client.send(`${scheme}://localhost:${port}`), UNREACHED);
       }
+      assert.deepEqual(asked, ["localhost", "localhost"]);
     }
     assert.equal(connections, 0);
     server.close();
