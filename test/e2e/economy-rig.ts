@@ -2,7 +2,15 @@ import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { jsonText, type MetricSpec, type RequestId, type ServiceId, silentLog, systemClock } from "@turnpike/base";
+import {
+  jsonText,
+  type Log,
+  type MetricSpec,
+  type RequestId,
+  type ServiceId,
+  silentLog,
+  systemClock,
+} from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import { ChainClient, ChainHead, PocketQueries } from "@turnpike/chain-client";
 import { loadConfig } from "@turnpike/config";
@@ -17,7 +25,7 @@ import {
   SessionSource,
   SessionSuppliers,
 } from "@turnpike/relay";
-import { eventually } from "@turnpike/testkit";
+import { type ChainProxy, eventually } from "@turnpike/testkit";
 import {
   chainParty,
   startTestChain,
@@ -40,12 +48,18 @@ export interface EconomyOptions {
   readonly rpcTypes?: TestSupplier["rpcTypes"];
   /** Changes of the chain's beginning. */
   readonly chain?: TestChainOptions;
+  /** What stands between the gateway and the chain's node. */
+  readonly proxy?: (nodeUrl: string) => Promise<ChainProxy>;
+  /** Of the gateway; silent by default. */
+  readonly log?: Log;
 }
 
 /** A chain whose blocks the test makes, suppliers that serve `eth`, and the sessions of a gateway. */
 export interface Economy extends AsyncDisposable {
   readonly chain: TestChain;
   readonly client: ChainClient;
+  /** The newest block that the gateway knows. */
+  readonly head: ChainHead;
   readonly queries: PocketQueries;
   readonly source: SessionSource;
   readonly sessions: SessionSuppliers;
@@ -67,12 +81,8 @@ export interface EconomyMetrics {
 }
 
 /** Starts an {@link Economy} whose gateway knows its first sessions. */
-export async function startEconomy({
-  operators,
-  backends,
-  rpcTypes,
-  chain: changes,
-}: EconomyOptions): Promise<Economy> {
+export async function startEconomy(options: EconomyOptions): Promise<Economy> {
+  const { operators, backends, rpcTypes, chain: changes, proxy, log } = options;
   await using stack = new AsyncDisposableStack();
   const folder = await mkdtemp(join(tmpdir(), "turnpike-economy-"));
   stack.defer(() => rm(folder, { recursive: true, force: true }));
@@ -120,12 +130,14 @@ export async function startEconomy({
     ),
   );
 
-  const gateway = stack.use(await startSessions(chain.rpcUrl));
+  const nodeUrl = proxy === undefined ? chain.rpcUrl : stack.use(await proxy(chain.rpcUrl)).url;
+  const gateway = stack.use(await startSessions(nodeUrl, log));
   const { client, queries, source, sessions, metrics, counted, head } = gateway;
   const owned = stack.move();
   return {
     chain,
     client,
+    head,
     queries,
     source,
     sessions,
@@ -158,7 +170,7 @@ export interface GatewaySessions extends AsyncDisposable {
 }
 
 /** Starts {@link GatewaySessions}; they are known when it resolves. */
-export async function startSessions(rpcUrl: string): Promise<GatewaySessions> {
+export async function startSessions(rpcUrl: string, log: Log = silentLog): Promise<GatewaySessions> {
   await using stack = new AsyncDisposableStack();
   const counted = new Map<string, bigint>();
   const metrics: EconomyMetrics = {
@@ -170,10 +182,11 @@ export async function startSessions(rpcUrl: string): Promise<GatewaySessions> {
       counted.set(key, (counted.get(key) ?? 0n) + 1n);
     },
   };
-  const modules = { clock: systemClock, log: silentLog, metrics };
+  const modules = { clock: systemClock, log, metrics };
   const client = stack.use(new ChainClient({ url: rpcUrl }, modules));
   const head = stack.use(new ChainHead({ url: rpcUrl }, modules));
-  const queries = new PocketQueries({}, { client, clock: systemClock });
+  // Blocks here come faster than a refused question is asked again by default.
+  const queries = new PocketQueries({ briefMs: 0 }, { client, clock: systemClock, head });
   const threads = stack.use(new SigningThreads({ threads: 0 }));
   const source = stack.use(
     new SessionSource(

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { silentLog, systemClock } from "@turnpike/base";
-import { eventually, virtualClock } from "@turnpike/testkit";
+import { type Log, silentLog, systemClock } from "@turnpike/base";
+import { eventually, startChainProxy, virtualClock } from "@turnpike/testkit";
 import { startTestChain } from "@turnpike/testkit/chain";
 import { ChainHead } from "./chain-head.ts";
 
@@ -74,4 +74,62 @@ suite("ChainHead", () => {
     await eventually("block 2 at the listener", () => seen.includes(2n));
     assert.equal(errors.length, 1);
   });
+
+  test("a node that is behind takes nothing back, and is followed again once it has more", async () => {
+    await using chain = await startTestChain();
+    await chain.reach(9n);
+    await using proxy = await startChainProxy(chain.rpcUrl);
+    const log = logged();
+    await using head = new ChainHead({ url: proxy.url, pingMs: 50, retryMs: 1 }, { clock: systemClock, log });
+    await head.waitFor(9n);
+    const seen: bigint[] = [];
+    head.onBlock(({ heightBlocks }) => seen.push(heightBlocks));
+    const past = { minHeight: "3", maxHeight: "3" };
+    proxy.answerWith(async (asked, ask) => {
+      if (asked.method === "blockchain") return ask({ ...asked, params: past });
+      const answer = await ask();
+      if (asked.method !== "abci_info") return answer;
+      return { ...answer, result: { response: { last_block_height: "3" } } };
+    });
+    await eventually("the node is behind", async () => {
+      await chain.produce();
+      return log.errors.includes("the node is behind");
+    });
+    assert.equal(head.newest?.heightBlocks, 9n);
+    proxy.answerWith(undefined);
+    const { heightBlocks } = chain;
+    await head.waitFor(heightBlocks);
+    assert.ok(seen.at(-1) === heightBlocks && seen.every((height) => height > 9n), `${seen}`);
+    assert.ok(!log.errors.includes("the node's chain was replaced"));
+  });
+
+  test("a chain that was begun anew is followed from its lower height on; one with another id is not", async () => {
+    await using chain = await startTestChain();
+    await chain.reach(30n);
+    await using proxy = await startChainProxy(chain.rpcUrl);
+    const log = logged();
+    await using head = new ChainHead({ url: proxy.url, pingMs: 50, retryMs: 1 }, { clock: systemClock, log });
+    await head.waitFor(30n);
+    await using other = await startTestChain({ chainId: "pocket-other" });
+    await other.reach(70n);
+    proxy.moveTo(other.rpcUrl);
+    await eventually("the other chain", () => log.errors.some((one) => one.includes("pocket-other")));
+    assert.equal(head.newest?.heightBlocks, 30n);
+    await using anew = await startTestChain();
+    await anew.reach(3n);
+    proxy.moveTo(anew.rpcUrl);
+    await eventually("the chain that was begun anew", () => head.newest?.heightBlocks === 3n);
+    assert.ok(log.errors.includes("the node's chain was replaced"));
+    await anew.produce();
+    await head.waitFor(4n);
+  });
 });
+
+/** What was logged as an error: the message, or that of its cause. */
+function logged(): Log & { readonly errors: readonly string[] } {
+  const errors: string[] = [];
+  const error = ({ cause }: Readonly<Record<string, unknown>>, message: string): void => {
+    errors.push(cause instanceof Error ? cause.message : message);
+  };
+  return { ...silentLog, error, errors };
+}

@@ -1,5 +1,5 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { type Clock, type Log, silentLog } from "@turnpike/base";
+import { AppError, type Clock, type Log, silentLog } from "@turnpike/base";
 import { type BlockMark, subscribeBlocks } from "./subscribe-blocks.ts";
 
 /** Options of {@link ChainHead}. */
@@ -40,7 +40,8 @@ interface Waiter {
 
 /**
  * The newest block of the chain, kept up to date by one subscription. It is read without waiting: while the node is dead the
- * last block known stays, and {@link isStale} says so by the clock.
+ * last block known stays, and {@link isStale} says so by the clock. So it does while the node has blocks of another chain than
+ * the first one, or is behind: then it is told from a node that was replaced by its blocks' times.
  */
 export class ChainHead implements AsyncDisposable {
   readonly #options: ChainHeadOptions;
@@ -54,6 +55,9 @@ export class ChainHead implements AsyncDisposable {
   readonly #work: Promise<void>;
   #newest: BlockMark | undefined;
   #receivedAtMs: number;
+  /** Of the first block. */
+  #chainId: string | undefined;
+  #isBehind = false;
 
   constructor(options: ChainHeadOptions, { clock, log = silentLog }: ChainHeadModules) {
     this.#options = options;
@@ -129,8 +133,8 @@ export class ChainHead implements AsyncDisposable {
       const options = { url, signal, retryMs, ...(pingMs === undefined ? {} : { pingMs }) };
       try {
         for await (const mark of subscribeBlocks(options, { log: this.#log })) {
-          pauseMs = retryMs;
           this.#accept(mark);
+          pauseMs = retryMs;
         }
       } catch (cause) {
         this.#log.error({ cause, pauseMs }, "the chain's blocks cannot be followed; the subscription begins again");
@@ -140,15 +144,29 @@ export class ChainHead implements AsyncDisposable {
     }
   }
 
+  /** @throws AppError CHAIN_MISMATCH for a block of another chain */
   #accept(mark: BlockMark): void {
-    const { heightBlocks } = mark;
-    const before = this.#newest?.heightBlocks;
-    // A lower height, or the same one again, means another chain: nothing that was known of the old one holds.
-    if (before !== undefined && heightBlocks <= before) {
-      if (this.#newest?.hash === mark.hash) return;
-      this.#log.error({ heightBlocks, before }, "the node's chain was replaced");
+    const { heightBlocks, chainId } = mark;
+    const before = this.#newest;
+    this.#chainId ??= chainId;
+    if (chainId !== this.#chainId) {
+      throw new AppError("CHAIN_MISMATCH", {
+        message: `The node has blocks of ${chainId}, another chain than ${this.#chainId}, which it had at first.`,
+      });
+    }
+    if (before !== undefined && heightBlocks <= before.heightBlocks) {
+      if (before.hash === mark.hash) return;
+      // Of several nodes behind one address one may lag. A chain that was begun anew has later times, and nothing that was
+      // known of the one before holds.
+      if (mark.timeNanos <= before.timeNanos) {
+        if (!this.#isBehind) this.#log.error({ heightBlocks, known: before.heightBlocks }, "the node is behind");
+        this.#isBehind = true;
+        return;
+      }
+      this.#log.error({ heightBlocks, before: before.heightBlocks }, "the node's chain was replaced");
       this.#marks.clear();
     }
+    this.#isBehind = false;
     this.#newest = mark;
     this.#receivedAtMs = this.#clock.monotonicMs();
     this.#marks.set(heightBlocks, mark);

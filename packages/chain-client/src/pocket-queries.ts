@@ -1,5 +1,6 @@
 import type { DescMessage, DescMethodUnary, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 import type { Clock } from "@turnpike/base";
+import { accountAddress } from "@turnpike/crypto";
 import {
   application,
   type auth,
@@ -15,6 +16,7 @@ import {
 } from "@turnpike/proto";
 import { sessionAt } from "@turnpike/protocol";
 import type { ChainClient } from "./chain-client.ts";
+import type { ChainHead } from "./chain-head.ts";
 import { type ChainAnswer, type Loaded, QueryCache, type ReadOptions, unreachable } from "./query-cache.ts";
 
 /** Bounds of {@link PocketQueries}. */
@@ -37,6 +39,8 @@ export interface PocketQueriesOptions {
 export interface PocketQueriesModules {
   readonly client: ChainClient;
   readonly clock: Clock;
+  /** What is asked of the newest state is not believed of one that is far behind this. */
+  readonly head?: Pick<ChainHead, "newest">;
 }
 
 /** Claims of one supplier as a state has them. */
@@ -49,6 +53,8 @@ const PAGE_ITEMS = 200n;
 /** A list longer than this is cut: it bounds memory and time against a node that never ends one. */
 const MOST_ITEMS = 10_000;
 const DENOM = "upokt";
+/** Of several nodes behind one address one may lag: so far its state counts as the newest. */
+const MOST_LAG_BLOCKS = 5n;
 
 const ALL = "";
 
@@ -56,6 +62,11 @@ interface Asked<T> {
   readonly answer: ChainAnswer<T>;
   /** Of the state that was asked. */
   readonly heightBlocks: bigint;
+}
+
+/** A node that cannot be believed is one that did not answer: what is known stays, and it is asked again. */
+function untrusted(text: string): Extract<ChainAnswer<never>, { readonly ok: false }> {
+  return { ok: false, fault: "unreachable", text };
 }
 
 function mapped<T, U>(asked: Asked<T>, pick: (value: T) => U | undefined): ChainAnswer<U> {
@@ -89,7 +100,8 @@ function keyOfAccount(account: auth.BaseAccount): Uint8Array | undefined {
  */
 export class PocketQueries {
   readonly #client: ChainClient;
-  readonly #sharedSpans: {
+  readonly #head: Pick<ChainHead, "newest"> | undefined;
+  #sharedSpans: {
     readonly startHeight: bigint;
     readonly endHeight: bigint;
     readonly params: shared.Params;
@@ -108,12 +120,13 @@ export class PocketQueries {
   readonly #balances: QueryCache<bigint>;
   readonly #timeoutMs: number;
 
-  constructor(options: PocketQueriesOptions, { client, clock }: PocketQueriesModules) {
+  constructor(options: PocketQueriesOptions, { client, clock, head }: PocketQueriesModules) {
     const { timeoutMs = 5_000, freshMs = 5_000, briefMs = 500, maxEntries = 4_096, maxSessions = 1_024 } = options;
     const flights = { open: 0, most: options.maxOpen ?? 128 };
     const cache = <T>(most = maxEntries): QueryCache<T> =>
       new QueryCache<T>({ maxEntries: most, freshMs, briefMs, timeoutMs }, { clock, flights });
     this.#client = client;
+    this.#head = head;
     this.#maxEntries = maxEntries;
     this.#sessions = cache(maxSessions);
     this.#sharedParams = cache();
@@ -132,7 +145,8 @@ export class PocketQueries {
   /**
    * The session of an application and a service at a height that has been reached. It is kept from the first answer on:
    * id, heights and suppliers cannot change, but stake and delegations of the application inside may
-   * (ask {@link application} for these).
+   * (ask {@link application} for these). One of another application, service or height, or that does not fit the
+   * parameters, is none: both are asked again.
    */
   async session(
     applicationAddress: string,
@@ -142,9 +156,10 @@ export class PocketQueries {
   ): Promise<ChainAnswer<session.Session>> {
     const params = await this.sharedParamsAt(heightBlocks, options);
     if (!params.ok) return params;
-    const { startHeight } = sessionAt(params.value, heightBlocks);
-    return this.#sessions.read(
-      `${applicationAddress} ${serviceId} ${startHeight}`,
+    const { startHeight, endHeight } = sessionAt(params.value, heightBlocks);
+    const key = `${applicationAddress} ${serviceId} ${startHeight}`;
+    const answer = await this.#sessions.read(
+      key,
       async (signal) => {
         const request = { applicationAddress, serviceId, blockHeight: heightBlocks };
         const asked = await this.#ask(session.Query.method.getSession, request, signal);
@@ -155,6 +170,19 @@ export class PocketQueries {
       },
       options,
     );
+    if (!answer.ok) return answer;
+    const { header, application: record } = answer.value;
+    const isAsked =
+      header?.applicationAddress === applicationAddress &&
+      header.serviceId === serviceId &&
+      header.sessionStartBlockHeight === startHeight &&
+      header.sessionEndBlockHeight === endHeight &&
+      record?.address === applicationAddress;
+    if (isAsked) return answer;
+    // Session or parameters are wrong, which of them is not known: neither is kept.
+    this.#sessions.delete(key);
+    this.#dropSpan(heightBlocks);
+    return untrusted(`The node's session at height ${heightBlocks} is not the one that was asked for.`);
   }
 
   /** Shared parameters in force at a height. One question a session: they change only at the start of the next. */
@@ -189,6 +217,10 @@ export class PocketQueries {
     const load = async (signal: AbortSignal): Promise<Loaded<Uint8Array>> => {
       const account = await this.#client.account(address, signal);
       const key = account === undefined ? undefined : keyOfAccount(account);
+      // Signatures of all who have another key would be wrong.
+      if (key !== undefined && accountAddress(key) !== address) {
+        return loaded(untrusted(`The node's public key of ${address} is another account's.`), false);
+      }
       const text = `${address} has no public key on the chain: it must send one transaction first.`;
       return loaded(key === undefined ? { ok: false, fault: "refused", text } : { ok: true, value: key }, true);
     };
@@ -219,10 +251,11 @@ export class PocketQueries {
           { delegateeGatewayAddress: gatewayAddress, pagination: { key, limit: PAGE_ITEMS } },
           signal,
         );
-      return loaded(
-        await collect(page, ({ applications, pagination }) => ({ items: applications, next: pagination?.nextKey })),
-        false,
-      );
+      const asked = await collect(page, ({ applications, pagination }) => ({
+        items: applications,
+        next: pagination?.nextKey,
+      }));
+      return loaded(this.#newestOf(asked), false);
     };
     return this.#lists.read(gatewayAddress, load, options);
   }
@@ -298,23 +331,17 @@ export class PocketQueries {
     const timeout = AbortSignal.timeout(this.#timeoutMs);
     const until = signal === undefined ? timeout : AbortSignal.any([signal, timeout]);
     const filter = { case: "supplierOperatorAddress" as const, value: operatorAddress };
-    // Of several pages the first one's height counts: what a later page has may be newer, never older.
-    let heightBlocks: bigint | undefined;
-    const page = async (key: Uint8Array) => {
-      const asked = await this.#ask(
-        proof.Query.method.allClaims,
-        { filter, pagination: { key, limit: PAGE_ITEMS } },
-        until,
-      );
-      heightBlocks ??= asked.heightBlocks;
-      return asked;
-    };
+    const page = (key: Uint8Array) =>
+      this.#ask(proof.Query.method.allClaims, { filter, pagination: { key, limit: PAGE_ITEMS } }, until);
     try {
-      const answer = await collect(page, ({ claims, pagination }) => ({ items: claims, next: pagination?.nextKey }));
+      const { answer, heightBlocks } = await collect(page, ({ claims, pagination }) => ({
+        items: claims,
+        next: pagination?.nextKey,
+      }));
       if (!answer.ok) return answer;
       // The filter is a prefix on the wire.
       const claims = answer.value.filter((claim) => claim.supplierOperatorAddress === operatorAddress);
-      return { ok: true, value: { claims, heightBlocks: heightBlocks ?? 0n } };
+      return { ok: true, value: { claims, heightBlocks } };
     } catch (cause) {
       return unreachable(cause);
     }
@@ -327,6 +354,20 @@ export class PocketQueries {
     if (this.#sharedSpans.length > this.#maxEntries) this.#sharedSpans.shift();
   }
 
+  #dropSpan(heightBlocks: bigint): void {
+    this.#sharedSpans = this.#sharedSpans.filter(
+      ({ startHeight, endHeight }) => heightBlocks < startHeight || endHeight < heightBlocks,
+    );
+    this.#sharedParams.delete(`${heightBlocks}`);
+  }
+
+  /** An answer of the newest state, unless that is far behind the newest block. */
+  #newestOf<T>({ answer, heightBlocks }: Asked<T>): ChainAnswer<T> {
+    const newest = this.#head?.newest?.heightBlocks ?? 0n;
+    if (!answer.ok || heightBlocks + MOST_LAG_BLOCKS >= newest) return answer;
+    return untrusted(`The node's state is of height ${heightBlocks}; the newest block known is ${newest}.`);
+  }
+
   #read<T, I extends DescMessage, O extends DescMessage>(
     cache: QueryCache<T>,
     key: string,
@@ -336,7 +377,7 @@ export class PocketQueries {
     options?: ReadOptions,
   ): Promise<ChainAnswer<T>> {
     const load = async (signal: AbortSignal): Promise<Loaded<T>> =>
-      loaded(mapped(await this.#ask(method, request, signal), pick), false);
+      loaded(mapped(await this.#newest(method, request, signal), pick), false);
     return cache.read(key, load, options);
   }
 
@@ -354,6 +395,15 @@ export class PocketQueries {
     return cache.read(`${request.serviceId} ${request.blockHeight}`, load, options);
   }
 
+  async #newest<I extends DescMessage, O extends DescMessage>(
+    method: DescMethodUnary<I, O>,
+    request: MessageInitShape<I>,
+    signal: AbortSignal,
+  ): Promise<Asked<MessageShape<O>>> {
+    const asked = await this.#ask(method, request, signal);
+    return { answer: this.#newestOf(asked), heightBlocks: asked.heightBlocks };
+  }
+
   async #ask<I extends DescMessage, O extends DescMessage>(
     method: DescMethodUnary<I, O>,
     request: MessageInitShape<I>,
@@ -367,19 +417,24 @@ export class PocketQueries {
   }
 }
 
-/** All pages of a list. */
+/** All pages of a list. Its height is the first one's: what a later page has may be newer, never older. */
 async function collect<P, T>(
   page: (key: Uint8Array) => Promise<Asked<P>>,
   read: (page: P) => { readonly items: readonly T[]; readonly next: Uint8Array | undefined },
-): Promise<ChainAnswer<readonly T[]>> {
+): Promise<Asked<readonly T[]>> {
   const items: T[] = [];
   let key = new Uint8Array(0);
+  let first: bigint | undefined;
   for (;;) {
-    const { answer } = await page(key);
-    if (!answer.ok) return answer;
+    const { answer, heightBlocks: found } = await page(key);
+    first ??= found;
+    const heightBlocks = first;
+    if (!answer.ok) return { answer, heightBlocks };
     const { items: more, next = new Uint8Array(0) } = read(answer.value);
     items.push(...more.slice(0, MOST_ITEMS - items.length));
-    if (next.length === 0 || more.length === 0 || items.length >= MOST_ITEMS) return { ok: true, value: items };
+    if (next.length === 0 || more.length === 0 || items.length >= MOST_ITEMS) {
+      return { answer: { ok: true, value: items }, heightBlocks };
+    }
     key = Uint8Array.from(next);
   }
 }

@@ -98,6 +98,11 @@ export class QueryCache<T> {
     return signal === undefined ? flight : abandoned(flight, signal);
   }
 
+  /** An answer that turned out to be wrong. */
+  delete(key: string): void {
+    this.#entries.delete(key);
+  }
+
   #flight(key: string, load: (signal: AbortSignal) => Promise<Loaded<T>>): Promise<ChainAnswer<T>> {
     const open = this.#open.get(key);
     if (open !== undefined) return open;

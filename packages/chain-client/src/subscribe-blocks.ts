@@ -11,6 +11,7 @@ export interface BlockMark {
   readonly hash: string;
   /** Nanoseconds since 1970. */
   readonly timeNanos: bigint;
+  readonly chainId: string;
 }
 
 /** Options of {@link subscribeBlocks}. */
@@ -37,6 +38,8 @@ export interface SubscribeBlocksModules {
 
 /** Blocks that are asked for at once, which is all that waits here. CometBFT answers no more. */
 const PAGE_BLOCKS = 20n;
+/** Of several nodes behind one address one may lag; one that is further behind is of another chain, or one before was. */
+const MOST_LAG_BLOCKS = 20n;
 const PING_MS = 10_000;
 const LONGEST_RETRY_MS = 5_000;
 
@@ -51,6 +54,7 @@ function marksOf(answer: Readonly<Record<string, unknown>>): Page[] {
       heightBlocks: wholeOf(header.height),
       hash: textOf(recordOf(id).hash),
       timeNanos: nanosOfTime(textOf(header.time)),
+      chainId: textOf(header.chain_id),
       previousHash: textOf(recordOf(header.last_block_id).hash),
     };
   });
@@ -82,6 +86,8 @@ class HeightWatch implements AsyncDisposable {
   readonly #signal: AbortSignal;
   readonly #work: Promise<void>;
   #heightBlocks = 0n;
+  /** What the node said when it was last asked; 0 when it did not answer. */
+  #askedBlocks = 0n;
   #connection: Connection | undefined;
   #isAsking = false;
   #wake: () => void = () => {};
@@ -105,15 +111,29 @@ class HeightWatch implements AsyncDisposable {
     return this.#signal;
   }
 
-  /** Newest height, as soon as it is at least the wanted one; undefined when the subscription ended. */
+  /**
+   * Newest height, as soon as it is at least the wanted one; undefined when the subscription ended.
+   * @throws AppError CHAIN_MISMATCH when the node is far below what was named before
+   */
   async atLeast(heightBlocks: bigint): Promise<bigint | undefined> {
-    while (!this.#signal.aborted && this.#heightBlocks < heightBlocks) await this.#changed;
-    return this.#signal.aborted ? undefined : this.#heightBlocks;
+    while (!this.#signal.aborted && !this.#isFarBelow() && this.#heightBlocks < heightBlocks) await this.#changed;
+    if (this.#signal.aborted) return undefined;
+    if (!this.#isFarBelow()) return this.#heightBlocks;
+    const message = `The node is at height ${this.#askedBlocks}; before it was at ${this.#heightBlocks}.`;
+    throw new AppError("CHAIN_MISMATCH", { message });
+  }
+
+  #isFarBelow(): boolean {
+    return this.#askedBlocks > 0n && this.#askedBlocks + MOST_LAG_BLOCKS < this.#heightBlocks;
   }
 
   #tell(heightBlocks: bigint): void {
     if (heightBlocks <= this.#heightBlocks) return;
     this.#heightBlocks = heightBlocks;
+    this.#change();
+  }
+
+  #change(): void {
     const wake = this.#wake;
     this.#changed = new Promise((resolve) => {
       this.#wake = resolve;
@@ -125,7 +145,9 @@ class HeightWatch implements AsyncDisposable {
   async #askHeight(): Promise<bigint> {
     const answer = await this.#rpc.call("abci_info", {}, this.#signal).catch(() => undefined);
     const heightBlocks = answer?.ok === true ? wholeOf(recordOf(answer.result.response).last_block_height) : 0n;
+    this.#askedBlocks = heightBlocks;
     this.#tell(heightBlocks);
+    if (this.#isFarBelow()) this.#change();
     return heightBlocks;
   }
 
@@ -198,7 +220,7 @@ async function pageOf(rpc: ChainRpc, first: bigint, last: bigint, signal: AbortS
  * The chain's blocks, every height exactly once and in order, over restarts of the node and lost connections. At most one
  * page of blocks waits here: who reads slowly reads later, not less.
  * @throws AppError HEIGHT_UNAVAILABLE when the node has dropped a block that is wanted, CHAIN_MISMATCH when a block does not
- * follow the one before, USAGE when the URL is none
+ * follow the one before, or the node is far below what it had, USAGE when the URL is none
  */
 export async function* subscribeBlocks(
   options: SubscribeBlocksOptions,

@@ -1,3 +1,4 @@
+export { type ChainAnswerer, type ChainProxy, type ChainQuestion, startChainProxy } from "./chain-proxy.ts";
 export { eventually, PATIENCE_MS } from "./eventually.ts";
 export { acceptsConnections, killProgram } from "./programs.ts";
 export { openRaw, type RawClient, type RawResponse, readResponses, reboundStatus } from "./raw-http.ts";

@@ -20,6 +20,8 @@ export function chainParty(name: string): ChainParty {
 
 /** What a {@link TestChain} begins with. Names are those of {@link chainParty}; every one has an account with its key. */
 export interface TestChainOptions {
+  /** `pocket` by default. */
+  readonly chainId?: string;
   /** By id, with compute units; `eth` with 100 by default. */
   readonly services?: Readonly<Record<string, bigint>>;
   /** Applications by name: service and gateways; `app` for `eth`, delegated to `gateway`, by default. */
@@ -126,7 +128,7 @@ async function genesisOf(options: TestChainOptions): Promise<GenesisDocument> {
   for (const name of [...Object.keys(suppliers), ...parties, ...accounts]) names.add(name);
   const at = (name: string): string => chainParty(name).address;
   const built = buildGenesis({
-    chainId: "pocket",
+    chainId: options.chainId ?? "pocket",
     genesisTime: new Date(systemClock.nowMs()).toISOString(),
     profile: {
       blockIntervalMs: options.blockIntervalMs ?? 100,

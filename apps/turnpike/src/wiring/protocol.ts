@@ -64,7 +64,7 @@ export async function openSessions(
   const originOf = (id: string): ServiceOrigin => serviceOrigin(current(), id);
   const client = stack.use(new ChainClient({ url: nodeUrl }, { clock: systemClock }));
   const head = stack.use(new ChainHead({ url: nodeUrl }, { clock: systemClock, log }));
-  const queries = new PocketQueries({}, { client, clock: systemClock });
+  const queries = new PocketQueries({}, { client, clock: systemClock, head });
   const threads = stack.use(new SigningThreads({ threads: signingThreads }, { log, clock: systemClock }));
   const source = stack.use(
     new SessionSource(

@@ -91,7 +91,7 @@ export async function startSupplier(config: Config, modules: { readonly log: Log
   if ((await head.waitFor(1n, AbortSignal.timeout(FIRST_BLOCK_MS))) === undefined) {
     throw new AppError("CHAIN_UNREACHABLE", { message: `supplier.nodeUrl: ${nodeUrl} shows no block.` });
   }
-  const queries = new PocketQueries({}, { client, clock: systemClock });
+  const queries = new PocketQueries({}, { client, clock: systemClock, head });
   const addresses = operators.map(({ address }) => address);
   const store = stack.use(
     await RelayStore.open(

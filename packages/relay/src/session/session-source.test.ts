@@ -118,8 +118,9 @@ async function sceneOf(suppliers: readonly string[] = [], options: Partial<Sessi
     session: () => source.sessionsOf("eth")[0],
     id: () => source.sessionsOf("eth")[0]?.header.sessionId,
     operators: () => source.sessionsOf("eth")[0]?.suppliers.map(({ operatorAddress }) => operatorAddress),
-    async block() {
-      heightBlocks++;
+    /** A block at the next height, or at another one. */
+    async block(next = heightBlocks + 1n) {
+      heightBlocks = next;
       onBlock({ heightBlocks });
       // What a block begins ends within some turns of the event loop: nothing of it waits for anything else.
       for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate);
@@ -146,6 +147,17 @@ suite("sessions of a gateway", () => {
     assert.equal(scene.id(), "s1");
     await scene.block();
     assert.equal(scene.id(), undefined);
+  });
+
+  test("of a chain that was begun anew, at a lower height, the sessions are asked for at once", async () => {
+    const scene = await sceneOf();
+    await using _ = scene.source;
+    await scene.block(2_001n);
+    assert.equal(scene.id(), "s100");
+    let looks = 0;
+    scene.source.onApplications(() => looks++);
+    await scene.block(5n);
+    assert.deepEqual([scene.id(), looks], ["s0", 1]);
   });
 
   test("where the chain refuses the next session, the one before is over", async () => {

@@ -152,10 +152,13 @@ export class SessionSource implements AsyncDisposable {
   }
 
   #onBlock(heightBlocks: bigint): void {
-    if (heightBlocks >= this.#nextRenewal) this.#run(this.#renewApplications(heightBlocks));
+    // The chain was begun anew, at a lower height: what was put off until a height of the one before would take too long.
+    const isReplaced = heightBlocks < this.#renewedAt;
+    if (isReplaced) for (const slot of this.#slots.values()) slot.nextTry = 0n;
+    if (isReplaced || heightBlocks >= this.#nextRenewal) this.#run(this.#renewApplications(heightBlocks));
     for (const slot of this.#slots.values()) {
       const { session } = slot;
-      const isCurrent = session !== undefined && heightBlocks <= session.header.sessionEndBlockHeight;
+      const isCurrent = session !== undefined && isOf(session, heightBlocks);
       if (isCurrent && !session.isPartial) continue;
       if (session !== undefined && heightBlocks > session.graceEndHeight) this.#put(slot, undefined);
       if (heightBlocks < slot.nextTry) continue;
@@ -351,6 +354,10 @@ export class SessionSource implements AsyncDisposable {
     this.#ended.abort();
     await Promise.all(this.#work);
   }
+}
+
+function isOf({ header }: GatewaySession, heightBlocks: bigint): boolean {
+  return header.sessionStartBlockHeight <= heightBlocks && heightBlocks <= header.sessionEndBlockHeight;
 }
 
 function nameOf({ applicationAddress, serviceId }: Stake): string {
