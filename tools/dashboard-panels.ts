@@ -302,6 +302,7 @@ const RELAY: Dashboard = {
       title: "Sessions of the chain",
       panels: [
         level("Sessions in use", "turnpike_relay_sessions", "service"),
+        level("Registered services without room", "turnpike_relay_services_left_out", "instance"),
         rate("Sessions asked of the chain", "turnpike_relay_session_loads_total", "service, result"),
         quantiles("Blocks of a session before it was in use", "turnpike_relay_session_age_blocks", "short"),
         rate("Signed relays by purpose and result", "turnpike_relay_signed_total", "service, purpose, result"),

@@ -43,6 +43,7 @@ export {
   type SharedQuality,
 } from "./quality/gossip.ts";
 export {
+  MAX_REGISTERED_SERVICES,
   type ServiceOrigin,
   SessionSource,
   type SessionSourceModules,

@@ -4,6 +4,7 @@ import { ChainClient, ChainHead, PocketQueries } from "@turnpike/chain-client";
 import { type Config, readChainKeyFile } from "@turnpike/config";
 import { SigningThreads } from "@turnpike/crypto";
 import {
+  MAX_REGISTERED_SERVICES,
   relayEngineDefaults,
   type ServiceOrigin,
   SessionSource,
@@ -18,8 +19,6 @@ const FIRST_SESSIONS_MS = 10_000;
 /** Blocks between looks at which applications are delegated. */
 const RENEW_BLOCKS = 5n;
 const MAX_JITTER_MS = 150;
-/** Services of applications that are served beside those of the catalogue and the configuration. */
-const MAX_REGISTERED = 256;
 
 /** What a gateway has of the chain's sessions. */
 export interface OpenedSessions {
@@ -68,7 +67,7 @@ export async function openSessions(
   const threads = stack.use(new SigningThreads({ threads: signingThreads }, { log, clock: systemClock }));
   const source = stack.use(
     new SessionSource(
-      { ...keys, renewBlocks: RENEW_BLOCKS, maxJitterMs: MAX_JITTER_MS, maxRegistered: MAX_REGISTERED, originOf },
+      { ...keys, renewBlocks: RENEW_BLOCKS, maxJitterMs: MAX_JITTER_MS, originOf },
       { queries, head, clock: systemClock, random: Math.random, metrics, log },
     ),
   );
@@ -80,7 +79,7 @@ export async function openSessions(
   );
   const registered = stack.use(
     new RegisteredServices(
-      { maxServices: MAX_REGISTERED },
+      { maxServices: MAX_REGISTERED_SERVICES },
       { source, queries, originOf, log, needsOwners: () => sellsByOwner(current()) },
     ),
   );

@@ -20,6 +20,7 @@ const own = loadConfig({
 function scene(maxServices = 256) {
   const state = {
     ids: [] as readonly string[],
+    own: [] as readonly string[],
     asked: [] as string[],
     open: 0,
     mostOpen: 0,
@@ -45,6 +46,7 @@ function scene(maxServices = 256) {
   let looked: () => void = () => {};
   const source = {
     serviceIds: () => new Set(state.ids),
+    ownServiceIds: () => new Set(state.own),
     onApplications(listener: () => void) {
       looked = listener;
       return { [Symbol.dispose]() {} };
@@ -102,6 +104,17 @@ suite("services that only the chain has", () => {
     await services.look();
     assert.ok(ids().includes("first"), "what is in use stays");
     assert.equal(ids().length, 256);
+  });
+
+  test("one of an own application has room before those of strangers that are in use", async () => {
+    const { state, services, ids } = scene(3);
+    await using _ = services;
+    state.ids = ["a", "b", "c"];
+    await services.look();
+    state.ids = ["a", "b", "c", "later", "mine-too"];
+    state.own = ["mine-too"];
+    await services.look();
+    assert.deepEqual(ids(), ["a", "b", "mine-too"]);
   });
 
   test("a node that does not answer changes nothing, and is asked once a look", async () => {

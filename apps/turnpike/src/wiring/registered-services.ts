@@ -11,7 +11,7 @@ export interface RegisteredServicesOptions {
 
 /** What {@link RegisteredServices} use. */
 export interface RegisteredServicesModules {
-  readonly source: Pick<SessionSource, "serviceIds" | "onApplications">;
+  readonly source: Pick<SessionSource, "serviceIds" | "ownServiceIds" | "onApplications">;
   readonly queries: Pick<PocketQueries, "service">;
   readonly originOf: (serviceId: string) => ServiceOrigin;
   /** True: the owners of known services are looked up too. */
@@ -91,11 +91,21 @@ export class RegisteredServices implements AsyncDisposable {
     const wanted = source.serviceIds();
     const before = this.#current.filter(({ id }) => originOf(id) === "registered");
     const known = new Set(before.map(({ id }) => id));
-    const fresh = [...wanted].filter((id) => originOf(id) === "registered" && !known.has(id));
-    const inUse = before.filter(({ id }) => wanted.has(id));
-    const asked = await this.#ask(fresh.slice(0, Math.max(0, maxServices - inUse.length)), false);
+    const own = source.ownServiceIds();
+    const rankOf = (id: string): number => (own.has(id) ? 0 : known.has(id) ? 1 : 2);
+    // Between two sessions there may be more than fit: those that strangers had before make room for own ones.
+    const used = [...wanted]
+      .filter((id) => originOf(id) === "registered")
+      .sort((a, b) => rankOf(a) - rankOf(b))
+      .slice(0, maxServices);
+    const asked = await this.#ask(
+      used.filter((id) => !known.has(id)),
+      false,
+    );
     const added = [...asked.values()].flatMap((one) => one ?? []);
-    const gone = before.filter(({ id }) => !wanted.has(id));
+    const isUsed = new Set(used);
+    const inUse = before.filter(({ id }) => isUsed.has(id));
+    const gone = before.filter(({ id }) => !isUsed.has(id));
     const room = Math.max(0, maxServices - inUse.length - added.length);
     // Those that came last go last.
     const kept = new Set([...inUse, ...gone.slice(Math.max(0, gone.length - room))]);

@@ -8,6 +8,13 @@ export const SESSIONS: MetricSpec = {
   labels: ["service"],
 };
 
+/** Services that are left out, of those that only the chain has: there is room for so many alone. */
+export const SERVICES_LEFT_OUT: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_relay_services_left_out",
+  help: "Registered services with an application of this gateway that are not served, for lack of room",
+};
+
 /** Questions for a session: ok, refused, unreachable, busy or not-ours. */
 export const SESSION_LOADS: MetricSpec = {
   kind: "counter",
@@ -33,4 +40,10 @@ export const SIGNED_RELAYS: MetricSpec = {
 };
 
 /** Metrics of sessions. */
-export const SESSION_METRICS: readonly MetricSpec[] = [SESSIONS, SESSION_LOADS, SESSION_AGE, SIGNED_RELAYS];
+export const SESSION_METRICS: readonly MetricSpec[] = [
+  SESSIONS,
+  SERVICES_LEFT_OUT,
+  SESSION_LOADS,
+  SESSION_AGE,
+  SIGNED_RELAYS,
+];

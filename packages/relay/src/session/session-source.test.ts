@@ -10,6 +10,8 @@ const GATEWAY = chainParty("gateway");
 const APPLICATION = chainParty("app");
 const BLOCKS = 20n;
 const GRACE = 10n;
+/** As the scene's metrics name what has no service. */
+const LEFT_OUT = "turnpike_relay_services_left_out undefined";
 
 const PARAMS = {
   numBlocksPerSession: BLOCKS,
@@ -24,6 +26,12 @@ const PARAMS = {
 
 type Fault = Extract<ChainAnswer<unknown>, { ok: false }>;
 
+interface TestStake {
+  readonly address: string;
+  readonly serviceConfigs: readonly { readonly serviceId: string }[];
+  readonly stake?: { readonly amount: string };
+}
+
 /** A source over a stand-in for the chain's node, which a test bends. */
 async function sceneOf(suppliers: readonly string[] = [], options: Partial<SessionSourceOptions> = {}) {
   const node = {
@@ -34,8 +42,10 @@ async function sceneOf(suppliers: readonly string[] = [], options: Partial<Sessi
     keysAsked: 0,
     /** Applications that are delegated to the gateway; undefined: the node cannot be asked. */
     applications: [{ address: APPLICATION.address, serviceConfigs: [{ serviceId: "eth" }] }] as
-      | readonly { readonly address: string; readonly serviceConfigs: readonly { readonly serviceId: string }[] }[]
+      | readonly TestStake[]
       | undefined,
+    /** Of the keys that are here. */
+    own: [] as readonly TestStake[],
     mostKeysAtOnce: 0,
   };
   let keysOpen = 0;
@@ -50,6 +60,10 @@ async function sceneOf(suppliers: readonly string[] = [], options: Partial<Sessi
     sharedParamsAt: async () => ok(PARAMS),
     applicationsOfGateway: async () =>
       node.applications === undefined ? { ok: false, fault: "unreachable", text: "" } : ok(node.applications),
+    application: async (address: string) => {
+      const found = node.own.find((one) => one.address === address);
+      return found === undefined ? { ok: false, fault: "refused", text: "application not found" } : ok(found);
+    },
     async session(applicationAddress: string, serviceId: string, heightBlocks: bigint) {
       if (node.refusal !== undefined) return { ok: false, fault: "refused", text: node.refusal };
       const number = (heightBlocks - 1n) / BLOCKS;
@@ -94,7 +108,7 @@ async function sceneOf(suppliers: readonly string[] = [], options: Partial<Sessi
   const shown = new Map<string, number>();
   const metrics: Metrics = {
     ...noMetrics,
-    set: (spec, value, labels) => void shown.set(`${spec.name} ${labels?.service}`, value),
+    set: (spec, value, labels = {}) => void shown.set(`${spec.name} ${labels?.service}`, value),
     forget: (spec, labels) => void shown.delete(`${spec.name} ${labels.service}`),
   };
   const warnings: { readonly fields: unknown; readonly text: string }[] = [];
@@ -110,7 +124,10 @@ async function sceneOf(suppliers: readonly string[] = [], options: Partial<Sessi
     node,
     source,
     shown,
-    warnings,
+    /** Warnings, but those of sessions. */
+    get warnings() {
+      return warnings.filter(({ text }) => text !== "no session");
+    },
     services: () => [...source.serviceIds()],
     get changes() {
       return changes;
@@ -204,13 +221,53 @@ suite("sessions of a gateway", () => {
     });
     await using _ = scene.source;
     const own = { address: APPLICATION.address, serviceConfigs: [{ serviceId: "eth" }] };
-    const early = delegated(["early"], "early");
+    const [one] = delegated(["early"], "early");
+    assert.ok(one !== undefined);
+    const early = [{ ...one, stake: { amount: "1" } }];
     scene.node.applications = [...early, own];
     await scene.block();
     assert.deepEqual(scene.services().toSorted(), ["early", "eth"]);
     scene.node.applications = [...delegated([...numbered(5_000, "bad"), ...numbered(5_000, "s")]), ...early, own];
     await scene.block();
-    assert.deepEqual(scene.services().toSorted(), ["early", "eth", "s0", "s1", "s2", "s3"]);
+    assert.deepEqual(scene.services().toSorted(), ["early", "eth", "s0", "s1", "s10", "s100"]);
+    assert.equal(scene.shown.get(LEFT_OUT), 4_996);
+    const warned = () => scene.warnings.filter(({ text }) => text === "registered services are left out").length;
+    assert.equal(warned(), 1);
+    await scene.block();
+    assert.equal(warned(), 1, "it is logged once");
+    scene.node.applications = early;
+    await scene.block();
+    assert.equal(scene.shown.get(LEFT_OUT), 0);
+  });
+
+  test("a new service of an own application comes before those of strangers, in whichever order they came", async () => {
+    const mine = chainParty("mine");
+    const options: Partial<SessionSourceOptions> = {
+      renewBlocks: 1n,
+      maxRegistered: 3,
+      originOf: () => "registered",
+      applicationKeys: [mine],
+    };
+    const scene = await sceneOf([], options);
+    await using _ = scene.source;
+    scene.node.applications = delegated(["c", "d", "e"]);
+    await scene.block();
+    await scene.block();
+    assert.deepEqual(scene.services().toSorted(), ["c", "d", "e"]);
+    scene.node.applications = delegated(["e", "d", "c", "b"]);
+    scene.node.own = [{ address: mine.address, serviceConfigs: [{ serviceId: "mine" }] }];
+    await scene.block();
+    assert.ok(scene.source.ownServiceIds().has("mine"));
+    assert.ok(scene.services().includes("mine"));
+    // Sessions that have begun go on to their ends.
+    while ((await scene.block()) < 2n * BLOCKS + 1n);
+    assert.deepEqual(scene.services().toSorted(), ["b", "c", "mine"]);
+    const later = await sceneOf([], options);
+    await using __ = later.source;
+    later.node.applications = scene.node.applications;
+    later.node.own = scene.node.own;
+    while ((await later.block()) < 2n * BLOCKS + 1n);
+    assert.deepEqual(later.services().toSorted(), ["b", "c", "mine"], "a process that begins later has the same");
   });
 
   test("services that cannot be served although they have an application are named in the log, each once", async () => {

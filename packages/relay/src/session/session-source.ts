@@ -1,7 +1,8 @@
 import type { Clock, Log, Metrics } from "@turnpike/base";
 import type { ChainHead, PocketQueries } from "@turnpike/chain-client";
+import type { application } from "@turnpike/proto";
 import { type GatewaySession, loadSession } from "./gateway-session.ts";
-import { SESSION_AGE, SESSION_LOADS, SESSIONS } from "./metrics.ts";
+import { SERVICES_LEFT_OUT, SESSION_AGE, SESSION_LOADS, SESSIONS } from "./metrics.ts";
 import type { SigningKey } from "./signing-keys.ts";
 
 /** Options of {@link SessionSource}. */
@@ -13,10 +14,13 @@ export interface SessionSourceOptions {
   readonly renewBlocks: bigint;
   /**
    * Most applications that are used, 1,000 by default: anyone may delegate one to a gateway. Own ones are used first, then one
-   * of each service in turn.
+   * of each service in turn, by stake: all processes of a gateway choose the same.
    */
   readonly maxApplications?: number;
-  /** Most services that only the chain has, 256 by default. */
+  /**
+   * Most services that only the chain has; {@link MAX_REGISTERED_SERVICES} by default. Those of own applications come first,
+   * then the others by the stake of their applications.
+   */
   readonly maxRegistered?: number;
   /** By default all services are known. */
   readonly originOf?: (serviceId: string) => ServiceOrigin;
@@ -47,9 +51,10 @@ export type ApplicationsListener = () => void;
 interface Stake {
   readonly applicationAddress: string;
   readonly serviceId: string;
+  readonly upokt: bigint;
 }
 
-interface Slot extends Stake {
+interface Slot extends Pick<Stake, "applicationAddress" | "serviceId"> {
   session: GatewaySession | undefined;
   /** Why there is none, for an operator. */
   fault: string | undefined;
@@ -64,7 +69,8 @@ const LAGGING = /ahead of the last committed block height/;
 /** After failures a session is asked for again so many blocks later at the most. */
 const MOST_RETRY_BLOCKS = 16n;
 const MAX_APPLICATIONS = 1_000;
-const MAX_REGISTERED = 256;
+/** Services of applications that are served beside those of the catalogue and the configuration: anyone may register some. */
+export const MAX_REGISTERED_SERVICES = 256;
 /** Ids that one line of the log names. */
 const MAX_SHOWN = 10;
 
@@ -88,6 +94,8 @@ export class SessionSource implements AsyncDisposable {
   #isRenewing = false;
   #isFull = false;
   #refused: ReadonlySet<string> = new Set();
+  #leftOut = 0;
+  #ownServices: ReadonlySet<string> = new Set();
 
   constructor(options: SessionSourceOptions, modules: SessionSourceModules) {
     this.#options = options;
@@ -132,6 +140,11 @@ export class SessionSource implements AsyncDisposable {
   /** The services for which an application of this gateway is staked. */
   serviceIds(): ReadonlySet<string> {
     return new Set(Array.from(this.#slots.values(), ({ serviceId }) => serviceId));
+  }
+
+  /** The services of the applications whose keys are here. */
+  ownServiceIds(): ReadonlySet<string> {
+    return this.#ownServices;
   }
 
   /** True while the chain has not passed a session's last block: after it suppliers close its WebSockets. */
@@ -281,20 +294,17 @@ export class SessionSource implements AsyncDisposable {
     const { gatewayKey, applicationKeys, maxApplications = MAX_APPLICATIONS } = this.#options;
     const own: Stake[] = [];
     const delegated: Stake[] = [];
-    const stakes = (
-      applicationAddress: string,
-      services: readonly { readonly serviceId: string }[],
-    ): readonly Stake[] => services.map(({ serviceId }) => ({ applicationAddress, serviceId }));
     for (const { address } of applicationKeys) {
       const answer = await queries.application(address, { fresh: true });
       if (!answer.ok && answer.fault !== "refused") return undefined;
-      if (answer.ok) own.push(...stakes(address, answer.value.serviceConfigs));
+      if (answer.ok) own.push(...stakesOf(answer.value));
     }
     if (gatewayKey !== undefined) {
       const answer = await queries.applicationsOfGateway(gatewayKey.address, { fresh: true });
       if (!answer.ok) return undefined;
-      for (const { address, serviceConfigs } of answer.value) delegated.push(...stakes(address, serviceConfigs));
+      for (const one of answer.value) delegated.push(...stakesOf(one));
     }
+    this.#ownServices = new Set(own.map(serviceOf));
     const all = new Map([...own, ...delegated].map((stake) => [nameOf(stake), stake]));
     this.#reportRefused([...own, ...delegated].map(serviceOf));
     const used = [...own, ...this.#inTurn(delegated)].slice(0, maxApplications);
@@ -320,17 +330,24 @@ export class SessionSource implements AsyncDisposable {
     );
   }
 
-  /** One of each service in turn. Known services come first, and then, as among applications, those that are in use. */
+  /**
+   * One of each service in turn. Known services come first, and then, as among applications, those with the larger stake: it
+   * costs a stranger something to be before another one, and nothing depends on what this process has used until now.
+   */
   #inTurn(stakes: readonly Stake[]): readonly Stake[] {
-    const { originOf = () => "known", maxRegistered = MAX_REGISTERED } = this.#options;
-    const isUsed = (stake: Stake): boolean => this.#slots.has(nameOf(stake));
-    const inUse = this.serviceIds();
-    const byService = Map.groupBy([...stakes.filter(isUsed), ...stakes.filter((one) => !isUsed(one))], serviceOf);
-    const of = (origin: ServiceOrigin): readonly string[] =>
-      [...byService.keys()].filter((id) => originOf(id) === origin);
-    const registered = of("registered");
-    const kept = [...registered.filter((id) => inUse.has(id)), ...registered.filter((id) => !inUse.has(id))];
-    const services = [...of("known"), ...kept.slice(0, maxRegistered)];
+    const { originOf = () => "known", maxRegistered = MAX_REGISTERED_SERVICES } = this.#options;
+    const byService = Map.groupBy(stakes.toSorted(byStake), serviceOf);
+    const ranked = [...byService]
+      .map(([serviceId, list]) => ({ serviceId, upokt: list.reduce((sum, { upokt }) => sum + upokt, 0n) }))
+      .sort(byStake)
+      .map(serviceOf);
+    const own = this.#ownServices;
+    const ownRegistered = [...own].filter((id) => originOf(id) === "registered").length;
+    const others = ranked.filter((id) => !own.has(id) && originOf(id) === "registered");
+    const room = Math.max(0, maxRegistered - ownRegistered);
+    this.#noteLeftOut(Math.max(0, others.length - room));
+    const known = ranked.filter((id) => originOf(id) === "known" || (own.has(id) && originOf(id) === "registered"));
+    const services = [...known, ...others.slice(0, room)];
     const ordered: Stake[] = [];
     let members = services.map((id) => byService.get(id) ?? []);
     for (let turn = 0; members.length > 0; turn++) {
@@ -338,6 +355,13 @@ export class SessionSource implements AsyncDisposable {
       ordered.push(...members.flatMap((list) => list[turn] ?? []));
     }
     return ordered;
+  }
+
+  #noteLeftOut(services: number): void {
+    const { metrics, log } = this.#modules;
+    metrics.set(SERVICES_LEFT_OUT, services);
+    if (services > 0 && this.#leftOut === 0) log.warn({ services }, "registered services are left out");
+    this.#leftOut = services;
   }
 
   #run(work: Promise<void>): void {
@@ -360,10 +384,26 @@ function isOf({ header }: GatewaySession, heightBlocks: bigint): boolean {
   return header.sessionStartBlockHeight <= heightBlocks && heightBlocks <= header.sessionEndBlockHeight;
 }
 
-function nameOf({ applicationAddress, serviceId }: Stake): string {
+function stakesOf({ address, serviceConfigs, stake }: application.Application): readonly Stake[] {
+  const upokt = BigInt(stake?.amount || "0");
+  return serviceConfigs.map(({ serviceId }) => ({ applicationAddress: address, serviceId, upokt }));
+}
+
+/** The larger one first; equal ones by name, so that each process has the same order. */
+function byStake(a: Partial<Stake>, b: Partial<Stake>): number {
+  const [first = 0n, second = 0n] = [a.upokt, b.upokt];
+  if (first !== second) return first > second ? -1 : 1;
+  return textOf(a) < textOf(b) ? -1 : 1;
+}
+
+function textOf({ serviceId = "", applicationAddress = "" }: Partial<Stake>): string {
+  return `${serviceId} ${applicationAddress}`;
+}
+
+function nameOf({ applicationAddress, serviceId }: Pick<Stake, "applicationAddress" | "serviceId">): string {
   return `${applicationAddress} ${serviceId}`;
 }
 
-function serviceOf({ serviceId }: Stake): string {
+function serviceOf({ serviceId }: Pick<Stake, "serviceId">): string {
   return serviceId;
 }
