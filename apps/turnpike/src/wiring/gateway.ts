@@ -177,9 +177,13 @@ export async function startGateway(input: GatewayInput): Promise<GatewayService>
       config = next;
       input.onReload?.(next);
       // A new rule of sale may need owners that were not asked for.
-      void sessions?.registered.look();
+      void sessions?.registered.lookAgain();
     },
-    refresh: (next) => putIntoEffect(next, parts.current.base),
+    async refresh(next) {
+      if (!parts.canRefresh) return false;
+      await putIntoEffect(next, parts.current.base);
+      return true;
+    },
     log,
     // The primary counts what its workers do together.
     metrics: worker === undefined ? metrics : noMetrics,

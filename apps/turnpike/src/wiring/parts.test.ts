@@ -3,7 +3,7 @@ import { suite, test } from "node:test";
 import { noFaults, noMetrics, silentLog } from "@turnpike/base";
 import { createCatalogue, type RegisteredService } from "@turnpike/catalogue";
 import { type Config, loadConfig } from "@turnpike/config";
-import { virtualClock } from "@turnpike/testkit";
+import { eventually, virtualClock } from "@turnpike/testkit";
 import { createParts } from "./parts.ts";
 
 const configOf = (protocol: object = {}): Config => loadConfig({ env: {}, overrides: { protocol } });
@@ -62,5 +62,42 @@ suite("parts of a running gateway", () => {
     registered = [];
     const { catalogue } = await change(start);
     assert.equal(catalogue.get("eth"), base.get("eth"));
+  });
+
+  test("a burst of changes by strangers leaves room for a reload, and ends nothing that requests use", async () => {
+    let registered: readonly RegisteredService[] = [];
+    const start = configOf();
+    const modules = { clock: virtualClock(), log: silentLog, metrics: noMetrics, faults: noFaults };
+    await using parts = createParts(start, createCatalogue({}), {
+      ...modules,
+      store: undefined,
+      options: [],
+      registered: () => registered,
+    });
+    const first = parts.current.relay;
+    let isEnded = false;
+    const end = first[Symbol.asyncDispose].bind(first);
+    first[Symbol.asyncDispose] = () => {
+      isEnded = true;
+      return end();
+    };
+    // Requests go on in each replaced configuration.
+    const released = Promise.withResolvers<void>();
+    const replace = async (config: Config) =>
+      parts.put(await parts.prepare(config, createCatalogue({})), config, released.promise);
+    let refreshes = 0;
+    while (parts.canRefresh) {
+      registered = [...registered, { id: `s${refreshes++}`, ownerAddress: "pokt1owner" }];
+      await replace(start);
+    }
+    assert.equal(refreshes, 4);
+    // A reload that makes another relay.
+    const next = loadConfig({ env: {}, overrides: { relay: { hedgeQuantile: 0.9 } } });
+    await replace(next);
+    assert.notEqual(parts.current.relay, first);
+    assert.equal(isEnded, false);
+    released.resolve();
+    await eventually("the first relay has ended", () => isEnded);
+    await eventually("room for changes", () => parts.canRefresh);
   });
 });

@@ -14,6 +14,9 @@ const PROBE_WAIT_MS = 3_000;
 /** Replaced configurations that requests may still use; another reload waits until there are fewer. */
 const MAX_OLD = 8;
 
+/** So many of them may be of changes that strangers cause: a reload by the operator finds room. */
+const MAX_OLD_REFRESHED = 4;
+
 /** The parts of one configuration. */
 export interface LiveParts extends GatewayParts {
   readonly relay: RelayEngine;
@@ -27,9 +30,11 @@ export interface LiveParts extends GatewayParts {
 /** The parts that a running gateway uses, over its configurations. Owns relays and subscriptions. */
 export interface PartsOwner extends AsyncDisposable {
   readonly current: LiveParts;
+  /** False while requests use so many replaced configurations that only a reload may replace one more. */
+  readonly canRefresh: boolean;
   /**
    * Builds the parts of another configuration, and of the services that are registered now; what neither changes is used
-   * again. New suppliers are probed first.
+   * again. New suppliers are probed first. Waits while too many replaced ones are in use; none is ended for that.
    * @throws AppError CONFIG_INVALID, with nothing changed.
    */
   prepare(config: Config, catalogue: Catalogue): Promise<LiveParts>;
@@ -123,6 +128,9 @@ export function createParts(start: Config, base: Catalogue, modules: PartsModule
   return {
     get current() {
       return current;
+    },
+    get canRefresh() {
+      return retiring.size < MAX_OLD_REFRESHED;
     },
     async prepare(next, nextCatalogue) {
       const found = readRegistered();

@@ -146,6 +146,25 @@ suite("services that only the chain has", () => {
     await services.look();
   });
 
+  test("a look after the options have changed is one with them, however slow the one before is", async () => {
+    const { state, services, ids } = scene();
+    await using _ = services;
+    const { answer } = state;
+    const slow = Promise.withResolvers<Answer>();
+    state.answer = () => slow.promise;
+    state.ids = ["a", "eth"];
+    const before = services.look();
+    state.needsOwners = true;
+    state.answer = answer;
+    state.ids = ["a", "eth", "base"];
+    const after = [services.lookAgain(), services.lookAgain()];
+    slow.resolve(dead);
+    await before;
+    await Promise.all(after);
+    assert.deepEqual(ids(), ["a", "eth", "base"], "owners of known services");
+    assert.deepEqual(state.asked.slice(-3), ["a", "eth", "base"], "one look for both");
+  });
+
   test("one that has gone stays known, and is the first to go when there is no room", async () => {
     const { state, services, ids } = scene(3);
     await using _ = services;

@@ -34,6 +34,8 @@ export class RegisteredServices implements AsyncDisposable {
   #current: readonly RegisteredService[] = [];
   #onChange: (() => Promise<boolean>) | undefined;
   #looking: Promise<void> | undefined;
+  /** The look after it, where the options have changed. */
+  #next: Promise<void> | undefined;
   #inEffect: readonly RegisteredService[] = [];
 
   constructor(options: RegisteredServicesOptions, modules: RegisteredServicesModules) {
@@ -61,7 +63,17 @@ export class RegisteredServices implements AsyncDisposable {
     };
   }
 
-  /** Looks which there are. Never rejects. */
+  /** Looks as the options are now, also where a look is under way that may have begun with others. Never rejects. */
+  lookAgain(): Promise<void> {
+    if (this.#looking === undefined) return this.look();
+    this.#next ??= this.#looking.then(() => {
+      this.#next = undefined;
+      return this.look();
+    });
+    return this.#next;
+  }
+
+  /** Looks which there are, or waits for the look that is under way. Never rejects. */
   look(): Promise<void> {
     this.#looking ??= this.#look()
       .catch((error: unknown) => {
@@ -148,5 +160,6 @@ export class RegisteredServices implements AsyncDisposable {
     this.#following[Symbol.dispose]();
     this.#onChange = undefined;
     await this.#looking;
+    await this.#next;
   }
 }

@@ -13,13 +13,17 @@ function rig(start: Config) {
   const log: Log = { ...silentLog, error: (fields) => errors.push(fields) };
   const metrics: Metrics = { ...noMetrics, count: (_, labels) => outcomes.push(labels?.outcome) };
   const state = {
+    canRefresh: true,
     load: (): Config => start,
     apply: async (config: Config): Promise<void> => void applied.push(config),
   };
   const { reload, refresh } = createReloader(start, {
     load: () => state.load(),
     apply: (config) => state.apply(config),
-    refresh: (config) => state.apply(config),
+    async refresh(config) {
+      if (state.canRefresh) await state.apply(config);
+      return state.canRefresh;
+    },
     log,
     metrics,
   });
@@ -113,6 +117,10 @@ suite("reload", () => {
       throw new RangeError("the file was read");
     };
     assert.equal(await to.refresh(), true);
+    to.state.canRefresh = false;
+    assert.equal(await to.refresh(), false);
+    assert.equal(to.errors.length, 0, "it is tried again later, and no fault");
+    to.state.canRefresh = true;
     assert.deepEqual(to.applied, [first]);
 
     const next = configOf({ gateway: { maxBatchItems: 7 } });

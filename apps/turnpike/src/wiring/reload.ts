@@ -9,8 +9,8 @@ export interface ReloaderModules {
   readonly load: () => Config;
   /** Puts it into effect as a whole, or throws with nothing changed. */
   readonly apply: (config: Config) => Promise<void>;
-  /** Puts the configuration in effect into effect again, or throws with nothing changed. */
-  readonly refresh?: (config: Config) => Promise<void>;
+  /** Puts the configuration in effect into effect again, or throws with nothing changed. False: it cannot be done now. */
+  readonly refresh?: (config: Config) => Promise<boolean>;
   readonly log: Log;
   readonly metrics: Metrics;
 }
@@ -78,8 +78,7 @@ export function createReloader(start: Config, modules: ReloaderModules): Reloade
 
   const refresh = async (): Promise<boolean> => {
     try {
-      await modules.refresh?.(current);
-      return true;
+      return (await modules.refresh?.(current)) ?? true;
     } catch (error) {
       if (isAppError(error, "SHUTTING_DOWN")) return false;
       log.error({ error: String(error) }, "the services of the chain could not be put into effect");
