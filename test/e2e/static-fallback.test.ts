@@ -30,7 +30,7 @@ suite("a paid call, a session whose supplier cannot be reached, and a static sup
     await rm(folder, { recursive: true, force: true });
   });
 
-  const gatewayAt = (node: StandIn, staticFallback: boolean): Promise<OpenGateway> =>
+  const gatewayAt = (node: StandIn, staticFallback: boolean, delegatedBeforeStatic = true): Promise<OpenGateway> =>
     openGateway(ground, {
       sections: {
         suppliers: ethAt(node.url),
@@ -38,6 +38,7 @@ suite("a paid call, a session whose supplier cannot be reached, and a static sup
           nodeUrl: chain.rpcUrl,
           gatewayKeyFile: join(folder, "gateway.json"),
           staticFallback,
+          delegatedBeforeStatic,
           allowPrivateSuppliers: true,
           signingThreads: 0,
         },
@@ -70,5 +71,16 @@ suite("a paid call, a session whose supplier cannot be reached, and a static sup
     assert.equal(node.runs(), 0);
     await gateway.assertSettled(0);
     assert.equal(await ground.balance(payer.address), PRICE * 2n);
+  });
+
+  test("is served by it alone where the operator has not chosen delegated applications: strangers change nothing", async () => {
+    await using node = await startStandIn();
+    await using gateway = await gatewayAt(node, false, false);
+    const payer = await ground.fundedPayer(PRICE * 2n);
+    const url = gateway.route("eth");
+    const answer = await call(url, BODY, await signPayment(payer, await termsOf(url)));
+    assert.deepEqual([answer.status, answer.json.data?.result], [200, STAND_IN_RESULT], answer.text);
+    assert.equal(node.runs(), 1);
+    await gateway.assertSettled(1);
   });
 });

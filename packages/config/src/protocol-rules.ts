@@ -71,6 +71,11 @@ function gatewayFaults({ protocol, suppliers }: Config): string[] {
   if (protocol.staticFallback && Object.keys(suppliers).length === 0) {
     faults.push("protocol.staticFallback: there is no static supplier; add `suppliers`, or set it to false");
   }
+  if (protocol.staticFallback && applicationKeyFiles.length === 0 && !protocol.delegatedBeforeStatic) {
+    faults.push(
+      "protocol.staticFallback: not used, since services with static suppliers use no application that is delegated; set delegatedBeforeStatic to true or name applicationKeyFiles, or remove it",
+    );
+  }
   return faults;
 }
 

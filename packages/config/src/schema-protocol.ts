@@ -39,6 +39,10 @@ export const PROTOCOL = section(
       false,
       "True: a service whose session has no supplier that can be reached is served by its static `suppliers`. A service without an application of this gateway always is.",
     ),
+    delegatedBeforeStatic: flag(
+      false,
+      "True: a service that has static `suppliers` is served by the sessions of applications that are delegated to this gateway, instead of these. Anyone may delegate one and stake suppliers for it: set it only on a chain of your own, or to let the chain decide. False: only applications of `applicationKeyFiles` do that.",
+    ),
     extraRelaysPercent: integer(
       10,
       0,

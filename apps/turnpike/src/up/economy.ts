@@ -51,7 +51,12 @@ export function economySections(ports: UpPorts, facts: EconomyFacts): Readonly<R
   const keyFile = (name: string): string => join(facts.keysFolder, `${name}.json`);
   const listening = [ports.supplier1, ports.supplier2, ports.supplier3];
   return {
-    protocol: { nodeUrl: chainRpcUrl(ports), gatewayKeyFile: keyFile("gateway-1"), allowPrivateSuppliers: true },
+    protocol: {
+      nodeUrl: chainRpcUrl(ports),
+      gatewayKeyFile: keyFile("gateway-1"),
+      allowPrivateSuppliers: true,
+      delegatedBeforeStatic: true,
+    },
     supplier: {
       nodeUrl: chainRpcUrl(ports),
       stateFolder: facts.supplierFolder,

@@ -67,7 +67,13 @@ export async function openSessions(
   const threads = stack.use(new SigningThreads({ threads: signingThreads }, { log, clock: systemClock }));
   const source = stack.use(
     new SessionSource(
-      { ...keys, renewBlocks: RENEW_BLOCKS, maxJitterMs: MAX_JITTER_MS, originOf },
+      {
+        ...keys,
+        renewBlocks: RENEW_BLOCKS,
+        maxJitterMs: MAX_JITTER_MS,
+        originOf,
+        usesDelegated: (id) => usesDelegated(current(), id),
+      },
       { queries, head, clock: systemClock, random: Math.random, metrics, log },
     ),
   );
@@ -89,6 +95,11 @@ export async function openSessions(
   signal.addEventListener("abort", () => late.resolve(), { once: true });
   if (!signal.aborted) await Promise.race([registered.look(), late.promise]);
   return { suppliers, registered };
+}
+
+/** What the operator has configured suppliers for is not left to those who delegate. */
+function usesDelegated({ suppliers, protocol }: Config, id: string): boolean {
+  return protocol.delegatedBeforeStatic || !Object.hasOwn(suppliers, id);
 }
 
 function sellsByOwner({ protocol: { sell, sellOwners } }: Config): boolean {

@@ -22,6 +22,11 @@ export interface SessionSourceOptions {
    * then the others by the stake of their applications.
    */
   readonly maxRegistered?: number;
+  /**
+   * True: an application that others delegate to the gateway is used for this service; by default for all. Anyone may
+   * delegate one, and so change by whom the service is served.
+   */
+  readonly usesDelegated?: (serviceId: string) => boolean;
   /** By default all services are known. */
   readonly originOf?: (serviceId: string) => ServiceOrigin;
   /** Longest pause before the sessions after a boundary are asked for: not all gateways at once. */
@@ -291,7 +296,12 @@ export class SessionSource implements AsyncDisposable {
   /** Undefined when the node could not be asked: what is known stays. */
   async #applications(): Promise<ReadonlyMap<string, Stake> | undefined> {
     const { queries } = this.#modules;
-    const { gatewayKey, applicationKeys, maxApplications = MAX_APPLICATIONS } = this.#options;
+    const {
+      gatewayKey,
+      applicationKeys,
+      maxApplications = MAX_APPLICATIONS,
+      usesDelegated = () => true,
+    } = this.#options;
     const own: Stake[] = [];
     const delegated: Stake[] = [];
     for (const { address } of applicationKeys) {
@@ -302,7 +312,9 @@ export class SessionSource implements AsyncDisposable {
     if (gatewayKey !== undefined) {
       const answer = await queries.applicationsOfGateway(gatewayKey.address, { fresh: true });
       if (!answer.ok) return undefined;
-      for (const one of answer.value) delegated.push(...stakesOf(one));
+      for (const one of answer.value) {
+        delegated.push(...stakesOf(one).filter(({ serviceId }) => usesDelegated(serviceId)));
+      }
     }
     this.#ownServices = new Set(own.map(serviceOf));
     const all = new Map([...own, ...delegated].map((stake) => [nameOf(stake), stake]));
