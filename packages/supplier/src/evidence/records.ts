@@ -8,6 +8,8 @@ export const RECORD = {
   relay: 2,
   /** Relays that were served and are not mined: below the difficulty, and repeated; 4 bytes each. */
   counts: 3,
+  /** Names of requests whose relays are not mined, of {@link REQUEST_NAME_BYTES} each: they are not served again. */
+  names: 4,
 } as const;
 
 /** One of {@link RECORD}. */
@@ -61,6 +63,22 @@ export function recordHeader(kind: RecordKind, payload: Uint8Array, salt: number
   header.writeUInt32LE(payload.length, LENGTH_AT);
   header.writeUInt32LE(checksum(header, payload, salt), CHECKSUM_AT);
   return header;
+}
+
+/** Bytes of what tells the requests of a session apart. */
+export const REQUEST_NAME_BYTES = 16;
+
+/** Payload of a {@link RECORD.names} record. */
+export function namesPayload(names: readonly string[]): Uint8Array {
+  return Buffer.from(names.join(""), "latin1");
+}
+
+/** Reads a {@link namesPayload}. */
+export function readNames(payload: Uint8Array): readonly string[] {
+  const text = Buffer.from(payload.buffer, payload.byteOffset, payload.length).toString("latin1");
+  return Array.from({ length: Math.floor(text.length / REQUEST_NAME_BYTES) }, (_, at) =>
+    text.slice(at * REQUEST_NAME_BYTES, (at + 1) * REQUEST_NAME_BYTES),
+  );
 }
 
 /** Payload of a {@link RECORD.counts} record. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
 import { createHash } from "node:crypto";
 import { once } from "node:events";
-import { appendFile, mkdir, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { appendFile, cp, mkdir, open, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import { suite, test } from "node:test";
@@ -102,6 +102,44 @@ suite("RelayStore", () => {
     await again.loaded();
     assert.deepEqual(sessionOf(again).counts, counts);
     assert.deepEqual((await sessionOf(again).seal()).rootHash, rootOf(mined));
+  });
+
+  test("the request of a relay below the difficulty is known after kill -9, and its relay is counted", async () => {
+    await using scratch = await scratchFolder();
+    const none = new Uint8Array(32);
+    const modules = { termsOf: async () => ({ ok: true as const, value: testTerms({ targetHash: none }) }) };
+    const names = Array.from({ length: 20 }, (_, at) => `request ${at}`.padEnd(16, "\xff"));
+    await using store = await openTestStore(scratch.folder, {}, modules);
+    await Promise.all(
+      names.map(async (name) => {
+        const begun = await store.begin(OPERATOR, testHeader());
+        assert.ok(begun.ok);
+        using one = begun.relay;
+        assert.equal(await one.append(relayOf(name), name), "below-difficulty");
+      }),
+    );
+    // As a killed process leaves it: nothing was closed.
+    await using other = await scratchFolder();
+    await cp(scratch.folder, other.folder, { recursive: true, filter: (path) => !path.endsWith("operator.lock") });
+    await using again = await openTestStore(other.folder, { isMachineWideLock: false }, modules);
+    const { relays, requests } = await again.servedBefore(OPERATOR, testHeader().sessionId);
+    assert.equal(relays, 20n);
+    assert.deepEqual([...requests].sort(), [...names].sort());
+  });
+
+  test("a relay below the difficulty is not answered when that cannot be written down", async () => {
+    await using scratch = await scratchFolder();
+    let isBroken = false;
+    const modules = {
+      termsOf: async () => ({ ok: true as const, value: testTerms({ targetHash: new Uint8Array(32) }) }),
+      writeAll: (...args: Parameters<typeof writeAll>) =>
+        isBroken ? Promise.reject(new TypeError("no room")) : writeAll(...args),
+    };
+    await using store = await openTestStore(scratch.folder, {}, modules);
+    assert.equal(await append(store, "first"), "below-difficulty");
+    isBroken = true;
+    assert.equal(await append(store, "second"), "full");
+    assert.equal(sessionOf(store).counts.served, 1);
   });
 
   test("after kill -9 every relay whose answer could leave is there, round after round", async () => {

@@ -173,7 +173,7 @@ export class RelayStore implements AsyncDisposable {
     if (session.isFull) return refuse("full");
     const leave = session.enter();
     const relay: InFlight = {
-      append: (bytes) => this.#append(session, bytes),
+      append: (bytes, requestName) => this.#append(session, bytes, requestName),
       [Symbol.dispose]: leave,
     };
     return { ok: true, relay };
@@ -251,8 +251,8 @@ export class RelayStore implements AsyncDisposable {
     }
   }
 
-  async #append(session: SessionEvidence, relay: Uint8Array): Promise<AppendResult> {
-    const result = await session.append(relay);
+  async #append(session: SessionEvidence, relay: Uint8Array, requestName?: string): Promise<AppendResult> {
+    const result = await session.append(relay, requestName);
     const { metrics = noMetrics } = this.#modules;
     metrics.count(SUPPLIER_RELAYS, { service: session.head.header.serviceId, outcome: result });
     if (result === "mined") {

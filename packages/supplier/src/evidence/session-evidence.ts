@@ -7,7 +7,15 @@ import { claimedUpokt, isRelayApplicable, relayHash } from "@turnpike/protocol";
 import { requestNameOf } from "../verification/seen-requests.ts";
 import { isAbsent, writeSafely } from "./files.ts";
 import { OffsetTable } from "./offset-table.ts";
-import { countsPayload, type FoundRecord, HEADER_BYTES, RECORD, readCounts } from "./records.ts";
+import {
+  countsPayload,
+  type FoundRecord,
+  HEADER_BYTES,
+  namesPayload,
+  RECORD,
+  readCounts,
+  readNames,
+} from "./records.ts";
 import { RelayLog, type WriteAll } from "./relay-log.ts";
 import { headText, parseHead, parseState, stateText } from "./session-json.ts";
 import type { AppendResult, RelayCounts, SealedClaim, SessionHead, SessionState } from "./types.ts";
@@ -34,6 +42,14 @@ const DIGESTS_AT_ONCE = 1_000;
 /** The trie's most: about a gigabyte. */
 const MAX_RELAYS = 4_000_000;
 const OPEN: SessionState = { phase: "open", feesUpokt: 0n };
+
+/** Relays that are not mined, and are being written down together. */
+interface Uncounted {
+  belowDifficulty: number;
+  repeated: number;
+  readonly names: string[];
+  readonly isWritten: Promise<boolean>;
+}
 
 interface Mutable {
   served: number;
@@ -85,7 +101,7 @@ export class SessionEvidence {
   #mined: Mined | undefined;
   /** Relays that are being written, by hash: an equal one waits for the same write. */
   readonly #writing = new Map<string, Promise<AppendResult>>();
-  #uncounted = { belowDifficulty: 0, repeated: 0 };
+  #uncounted: Uncounted | undefined;
   #loading: Promise<Mined> | undefined;
   #isSealing = false;
   #isLogRemoved = false;
@@ -199,18 +215,18 @@ export class SessionEvidence {
   /**
    * Writes a served relay down. Resolves once it is with the kernel: only then may the answer leave.
    */
-  async append(relay: Uint8Array): Promise<AppendResult> {
+  async append(relay: Uint8Array, requestName?: string): Promise<AppendResult> {
     if (!this.isOpen) return "sealed";
     if (this.isFull) return "full";
     if (relay.length > MAX_RELAY_BYTES) return "too-large";
     const { targetHash } = this.head.terms;
     const key = relayHash(relay);
-    if (!isRelayApplicable(key, targetHash)) return this.#count("belowDifficulty");
+    if (!isRelayApplicable(key, targetHash)) return this.#count("belowDifficulty", requestName);
     const name = Buffer.from(key).toString("latin1");
     const writing = this.#writing.get(name);
     if (writing !== undefined || this.#mined?.trie.has(key) === true) {
       if (writing !== undefined && (await writing) === "full") return "full";
-      return this.#count("repeated");
+      return this.#count("repeated", requestName);
     }
     const append = this.#write(key, relay);
     this.#writing.set(name, append);
@@ -230,20 +246,33 @@ export class SessionEvidence {
     return "mined";
   }
 
-  // Counts of one turn are one record; they need no room of their own to be right, so that a failed write loses only them.
-  async #count(kind: "belowDifficulty" | "repeated"): Promise<AppendResult> {
+  // Those of one turn are one record. They are with the kernel before an answer leaves, as mined relays are: after a crash
+  // their requests are not served again, and are counted against the stake.
+  async #count(kind: "belowDifficulty" | "repeated", requestName: string | undefined): Promise<AppendResult> {
+    this.#uncounted ??= this.#gather();
+    const { names, isWritten } = this.#uncounted;
+    this.#uncounted[kind]++;
+    if (requestName !== undefined) names.push(requestName);
+    if (!(await isWritten)) return "full";
     this.#counts.served++;
     this.#counts[kind]++;
-    const isFirst = this.#uncounted.belowDifficulty + this.#uncounted.repeated === 0;
-    this.#uncounted[kind]++;
-    if (isFirst) {
-      queueMicrotask(() => {
-        const { belowDifficulty, repeated } = this.#uncounted;
-        this.#uncounted = { belowDifficulty: 0, repeated: 0 };
-        void this.#relays?.append(RECORD.counts, countsPayload(belowDifficulty, repeated));
-      });
-    }
     return kind === "repeated" ? "mined" : "below-difficulty";
+  }
+
+  #gather(): Uncounted {
+    const { promise: isWritten, resolve } = Promise.withResolvers<boolean>();
+    const gathered: Uncounted = { belowDifficulty: 0, repeated: 0, names: [], isWritten };
+    queueMicrotask(() => {
+      this.#uncounted = undefined;
+      const { belowDifficulty, repeated, names } = gathered;
+      const log = this.#relays;
+      const records = [
+        log?.append(RECORD.counts, countsPayload(belowDifficulty, repeated)),
+        ...(names.length === 0 ? [] : [log?.append(RECORD.names, namesPayload(names))]),
+      ];
+      void Promise.all(records).then((places) => resolve(places.every((at) => at !== undefined)));
+    });
+    return gathered;
   }
 
   /** Makes what was appended safe from a loss of power. False when the disk fails, or has failed before. */
@@ -327,6 +356,7 @@ export class SessionEvidence {
         if (name !== undefined) requests.push(name);
         if (!mined.add(relayHash(payload), payload, at, computeUnitsPerRelay)) counts.repeated++;
       }
+      if (kind === RECORD.names && this.#state.phase === "open") requests.push(...readNames(payload));
       const more = kind === RECORD.counts ? readCounts(payload) : undefined;
       counts.served += (more?.belowDifficulty ?? 0) + (more?.repeated ?? 0);
       counts.belowDifficulty += more?.belowDifficulty ?? 0;

@@ -40,8 +40,11 @@ export type BeginFault = "sealed" | "full" | "unavailable";
 
 /** A relay that is being served: its session is not sealed before it ends, as long as the claim's window allows. */
 export interface InFlight extends Disposable {
-  /** Writes an answer of it down; a stream has several. */
-  append(relay: Uint8Array): Promise<AppendResult>;
+  /**
+   * Writes an answer of it down; a stream has several.
+   * @param requestName what the request is remembered by; it is written down where the relay itself is not
+   */
+  append(relay: Uint8Array, requestName?: string): Promise<AppendResult>;
 }
 
 /** A relay that may be served, or why not. */

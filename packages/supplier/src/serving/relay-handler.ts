@@ -89,7 +89,7 @@ export class AdmittedRelay implements Disposable {
 
   /** Writes its answer down; once that is done it counts as served. */
   async append(relay: Uint8Array): Promise<AppendResult> {
-    const result = await this.#inFlight.append(relay);
+    const result = await this.#inFlight.append(relay, this.#name);
     this.#isServed = result === "mined" || result === "below-difficulty";
     return result;
   }

@@ -1,5 +1,6 @@
 import { decodeRingSignature, sha256 } from "@turnpike/crypto";
 import { decodeRelayRequest, relayRequestSignBytes, splitRelay } from "@turnpike/protocol";
+import { REQUEST_NAME_BYTES } from "../evidence/records.ts";
 
 /**
  * The requests of a session that were served or are being served: a signed request is good for one answer. A gateway that
@@ -30,8 +31,6 @@ export class SeenRequests {
   }
 }
 
-const NAME_BYTES = 16;
-
 /**
  * What tells signed requests apart: what is signed, and the random numbers of the signature. Everything else of a valid
  * signature can be changed by anyone who saw it: the member that the ring begins with, and bytes behind its end.
@@ -42,7 +41,7 @@ export function requestName(digest: Uint8Array, signature: Uint8Array): string {
   );
   const hash = sha256(Buffer.concat([digest, ...responses.sort((a, b) => a.compare(b))]));
   // Half of a SHA-256 tells requests apart, and costs half the memory.
-  return Buffer.from(hash.buffer, hash.byteOffset, NAME_BYTES).toString("latin1");
+  return Buffer.from(hash.buffer, hash.byteOffset, REQUEST_NAME_BYTES).toString("latin1");
 }
 
 /** The same of a mined relay; undefined when it is none. */
