@@ -230,7 +230,7 @@ suite("a gateway whose chain node is slow or lies", () => {
     assert.equal(seen.at(-1), SESSION_BLOCKS + 3n);
     assert.ok(
       seen.every((height) => height <= SESSION_BLOCKS + 3n),
-      `no block of the other chain: ${seen}`,
+      `no block of the other chain: ${seen.join(" ")}`,
     );
     assert.equal(scene.session(), SESSION_BLOCKS + 1n);
     await scene.ask();

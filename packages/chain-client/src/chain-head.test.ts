@@ -99,7 +99,7 @@ suite("ChainHead", () => {
     proxy.answerWith(undefined);
     const { heightBlocks } = chain;
     await head.waitFor(heightBlocks);
-    assert.ok(seen.at(-1) === heightBlocks && seen.every((height) => height > 9n), `${seen}`);
+    assert.ok(seen.at(-1) === heightBlocks && seen.every((height) => height > 9n), seen.join(" "));
     assert.ok(!log.errors.includes("the node's chain was replaced"));
   });
 

@@ -3,7 +3,7 @@ import { Agent, createServer, type IncomingMessage, request } from "node:http";
 import type { AddressInfo } from "node:net";
 import { text } from "node:stream/consumers";
 import { isRecord } from "@turnpike/base";
-import { WebSocket, WebSocketServer } from "ws";
+import { type RawData, WebSocket, WebSocketServer } from "ws";
 
 /** A call of a node's RPC. */
 export interface ChainQuestion {
@@ -32,6 +32,8 @@ export interface ChainProxy extends AsyncDisposable {
   /** Puts another node behind the proxy, and ends the subscriptions to the one before. */
   moveTo(nodeUrl: string): void;
 }
+
+const textOf = (data: RawData): string => (Buffer.isBuffer(data) ? data.toString("utf8") : "");
 
 /** Starts a {@link ChainProxy} on loopback in front of a node's RPC. */
 export async function startChainProxy(nodeUrl: string): Promise<ChainProxy> {
@@ -78,8 +80,8 @@ export async function startChainProxy(nodeUrl: string): Promise<ChainProxy> {
     const node = new WebSocket(`${target.replace(/^http/, "ws")}/websocket`);
     const waiting: string[] = [];
     client.on("message", (data) => {
-      if (node.readyState === WebSocket.OPEN) node.send(String(data));
-      else waiting.push(String(data));
+      if (node.readyState === WebSocket.OPEN) node.send(textOf(data));
+      else waiting.push(textOf(data));
     });
     node.on("open", () => {
       for (const message of waiting.splice(0)) node.send(message);
@@ -89,7 +91,7 @@ export async function startChainProxy(nodeUrl: string): Promise<ChainProxy> {
       last = last.then(async () => {
         // Heights of blocks are questions to nobody: they are held where everything is.
         if (isHeld?.({ method: "event", params: {} }) === true) await wait();
-        client.send(String(data));
+        client.send(textOf(data));
       });
     });
     node.on("error", () => client.terminate());

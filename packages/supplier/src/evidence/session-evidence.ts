@@ -13,6 +13,7 @@ import {
   HEADER_BYTES,
   namesPayload,
   RECORD,
+  type RecordKind,
   readCounts,
   readNames,
 } from "./records.ts";
@@ -265,11 +266,10 @@ export class SessionEvidence {
     queueMicrotask(() => {
       this.#uncounted = undefined;
       const { belowDifficulty, repeated, names } = gathered;
-      const log = this.#relays;
-      const records = [
-        log?.append(RECORD.counts, countsPayload(belowDifficulty, repeated)),
-        ...(names.length === 0 ? [] : [log?.append(RECORD.names, namesPayload(names))]),
-      ];
+      const append = (kind: RecordKind, payload: Uint8Array): Promise<number | undefined> =>
+        this.#relays?.append(kind, payload) ?? Promise.resolve(undefined);
+      const records = [append(RECORD.counts, countsPayload(belowDifficulty, repeated))];
+      if (names.length > 0) records.push(append(RECORD.names, namesPayload(names)));
       void Promise.all(records).then((places) => resolve(places.every((at) => at !== undefined)));
     });
     return gathered;
