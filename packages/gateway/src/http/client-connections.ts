@@ -12,6 +12,8 @@ export interface ClientConnectionLimits {
 /** Counts open connections by client, so that none takes the room of all others. A trusted proxy is not counted. */
 export class ClientConnections {
   readonly #open = new Map<string, number>();
+  /** Connections that are counted: one is seen again when it passes from one listener to another. */
+  readonly #admitted = new WeakSet<Socket>();
   #limits: ClientConnectionLimits;
   #isProxy: (address: string) => boolean;
 
@@ -26,13 +28,18 @@ export class ClientConnections {
     this.#isProxy = createProxyCheck(limits.trustedProxies);
   }
 
-  /** Counts a connection until it closes. False, with nothing counted, when its client has as many as it may. */
+  /**
+   * Counts a connection until it closes, and once, however often it is asked about. False, with nothing counted, when
+   * its client has as many as it may.
+   */
   admit(socket: Socket): boolean {
+    if (this.#admitted.has(socket)) return true;
     const address = socket.remoteAddress ?? "";
     if (this.#isProxy(address)) return true;
     const key = clientKey(address);
     const open = this.#open.get(key) ?? 0;
     if (open >= this.#limits.maxConnectionsPerClient) return false;
+    this.#admitted.add(socket);
     this.#open.set(key, open + 1);
     socket.once("close", () => {
       const left = (this.#open.get(key) ?? 1) - 1;
