@@ -1,4 +1,3 @@
-import type { IncomingMessage } from "node:http";
 import { AppError } from "./errors.ts";
 
 /** An address as eight 16-bit words; IPv4 and IPv4-mapped IPv6 are `::ffff:a.b.c.d`. */
@@ -127,8 +126,14 @@ export function createProxyCheck(trustedProxies: readonly string[]): (address: s
   };
 }
 
+/** What {@link ClientIpOf} looks at: a request of `node:http`, or one like it. */
+export interface ClientIpSource {
+  readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
+  readonly socket: { readonly remoteAddress?: string | undefined };
+}
+
 /** Tells the address of the client that a request is from. */
-export type ClientIpOf = (req: Pick<IncomingMessage, "headers" | "socket">) => string;
+export type ClientIpOf = (req: ClientIpSource) => string;
 
 /**
  * The client's address: the connection's own or, when that is a trusted proxy, the first one from the right in

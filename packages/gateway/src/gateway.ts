@@ -1,14 +1,14 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
 import { AppError, type ClientIpOf, createClientIp, createHostCheck, Deadlines, noTracer } from "@turnpike/base";
 import type { Catalogue, Service } from "@turnpike/catalogue";
 import { createUnpaidLimit } from "@turnpike/payment";
 import type { FreeDoor } from "./free/door.ts";
 import { createGeneration, type EdgeParts, endWork, type Generation, type Shared } from "./generation.ts";
 import { createBodyBudget } from "./http/body.ts";
-import { closeServer } from "./http/closing.ts";
+import { closeListener, closeServer } from "./http/closing.ts";
 import { createDesk, doorError, tellWorking, type Working } from "./http/desk.ts";
 import { countHosts, headFault, isForRelay, openDoor } from "./http/front.ts";
-import { canDiscard, type Trail } from "./http/request.ts";
+import { createPlainListener } from "./http/plain-listener.ts";
+import { type AnyRequest, canDiscard, type ResponseSink, type Trail } from "./http/request.ts";
 import { createRequestIds } from "./http/request-id.ts";
 import { applyHttpLimits, createHttpServer, listenOn } from "./http/server.ts";
 import { hostName, parseTarget } from "./http/target.ts";
@@ -99,9 +99,9 @@ export function assembleGateway(
     maxConcurrentRequests: () => opts.maxConcurrentRequests,
   });
 
-  const isFree = (req: IncomingMessage): boolean => isForRelay(req, opts.relayDomain);
+  const isFree = (req: AnyRequest): boolean => isForRelay(req, opts.relayDomain);
 
-  const slow = (req: IncomingMessage, res: ServerResponse, url: string, trail: Trail): void => {
+  const slow = (req: AnyRequest, res: ResponseSink, url: string, trail: Trail): void => {
     const target = parseTarget(url) ?? { path: "", query: "", authority: undefined };
     const exchange = { req, res, requestId: requestId(req), startMs: clock.monotonicMs(), target, trail };
     const fault = headFault(exchange, opts.maxHeaders);
@@ -112,7 +112,7 @@ export function assembleGateway(
     }
   };
 
-  const handle = (req: IncomingMessage, res: ServerResponse): void => {
+  const handle = (req: AnyRequest, res: ResponseSink): void => {
     const url = req.url ?? "";
     const trail = watch.pick(req);
     const doors = live?.doors;
@@ -132,6 +132,10 @@ export function assembleGateway(
       take: (req, socket, head) => webSockets?.handleUpgrade(req, socket, head),
     },
   });
+  const listener = createPlainListener(
+    { maxHeaders: () => opts.maxHeaders, maxHeaderBytes: opts.maxHeaderBytes },
+    { server, handle, isReady: () => live !== undefined && !draining, clock },
+  );
   const flush = async (): Promise<void> => {
     tellWorking(working, metrics);
     metrics.set(oldGenerations, old.size);
@@ -192,7 +196,7 @@ export function assembleGateway(
 
   return {
     async listen() {
-      gatewayPort = await listenOn(server, opts.host, opts.gatewayPort, opts.reusePort);
+      gatewayPort = await listenOn(listener.net, opts.host, opts.gatewayPort, opts.reusePort);
       const { catalogue, relay, options, subscriptions, limits } = modules;
       const generation = build({
         catalogue,
@@ -234,14 +238,14 @@ export function assembleGateway(
     async [Symbol.asyncDispose]() {
       if (draining) return;
       draining = true;
-      const closed = [closeServer(server), closeServer(metricsServer)];
+      const closed = [closeListener(listener, server), closeServer(metricsServer)];
       const generations = live === undefined ? [...old] : [...old, live];
       await Promise.all([
         ...generations.map(({ works }) => works.settled(opts.drainTimeoutMs)),
         webSockets?.close(opts.drainTimeoutMs),
       ]);
       await Promise.all(generations.map((generation) => endWork(generation, 0, log)));
-      server.closeAllConnections();
+      listener.closeAllConnections();
       metricsServer.closeAllConnections();
       await Promise.all(closed);
     },
@@ -278,7 +282,7 @@ function keepsSockets(before: Generation, next: Generation): boolean {
 }
 
 /** True for a request that is answered with its route's terms whatever else it says. */
-function isPlain(req: IncomingMessage, opts: GatewayOptions, free: FreeDoor | undefined): boolean {
+function isPlain(req: AnyRequest, opts: GatewayOptions, free: FreeDoor | undefined): boolean {
   const { headers } = req;
   return (
     headers["payment-signature"] === undefined &&

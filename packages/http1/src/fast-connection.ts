@@ -1,5 +1,6 @@
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
+import { ChunkedBody, type ChunkedBodyEvents } from "./chunked-body.ts";
 import { type FastRequest, FastResponse } from "./fast-request.ts";
 import { INCOMPLETE, REFUSED } from "./head.ts";
 import type { PlainForm } from "./plain-form.ts";
@@ -71,6 +72,9 @@ export class FastConnection {
   /** Bytes behind the request that is under way. */
   #rest: Buffer = NONE;
   #payload: ReturnType<ResponseWriter["payload"]> | undefined;
+  #onSent: (() => void) | undefined;
+  /** The body of a response that is written while it arrives. */
+  #body: ChunkedBody | undefined;
   #readAtEnd = 0;
   readonly #listeners: readonly (readonly [string, () => void])[];
 
@@ -101,13 +105,36 @@ export class FastConnection {
     status: number,
     fields: string,
     body: Uint8Array | string,
-    { close = false }: ResponseOptions,
+    { close = false, onSent }: ResponseOptions,
   ): void {
     if (!this.isOpenFor(response)) return;
     this.#current = undefined;
     this.#closesAfter = close || this.#host.isClosing();
     this.#payload = this.#host.writer.payload(status, fields, body, this.#closesAfter);
+    this.#onSent = onSent;
     this.#host.flush(this);
+  }
+
+  /** The same with a body that is written while it arrives; undefined where {@link respond} would do nothing. */
+  respondInChunks(
+    response: FastResponse,
+    status: number,
+    fields: string,
+    events: ChunkedBodyEvents,
+  ): ChunkedBody | undefined {
+    if (!this.isOpenFor(response)) return undefined;
+    this.#current = undefined;
+    this.#closesAfter = this.#host.isClosing();
+    this.socket.write(this.#host.writer.chunkedHead(status, fields, this.#closesAfter), "latin1");
+    this.#wrote();
+    this.#body = new ChunkedBody(this.socket, events, {
+      wrote: () => this.#wrote(),
+      ended: (canGoOn) => {
+        this.#body = undefined;
+        this.#afterResponse(canGoOn);
+      },
+    });
+    return this.#body;
   }
 
   /** Writes the response that was given, and goes on. */
@@ -115,12 +142,23 @@ export class FastConnection {
     const payload = this.#payload;
     this.#payload = undefined;
     if (!this.#isOpen || payload === undefined) return;
-    const canGoOn = this.#host.writer.write(this.socket, payload);
+    const onSent = this.#onSent;
+    this.#onSent = undefined;
+    const canGoOn = this.#host.writer.write(this.socket, payload, onSent);
+    this.#wrote();
+    this.#afterResponse(canGoOn);
+  }
+
+  /** From now on the client has to read what waits, or the connection ends by its time-out. */
+  #wrote(): void {
     this.#since = this.#host.now();
     if (this.socket.writableLength > 0 && !this.#isSlow) {
       this.#isSlow = true;
       this.socket.setTimeout(this.#host.server.timeout);
     }
+  }
+
+  #afterResponse(canGoOn: boolean): void {
     if (this.#closesAfter) this.#linger();
     else if (canGoOn) this.#goOn();
   }
@@ -187,15 +225,22 @@ export class FastConnection {
   }
 
   #onDrain(): void {
-    if (this.#phase === "open" && this.#isBusy && this.#current === undefined && this.#payload === undefined)
+    if (this.#body !== undefined) this.#body.drained();
+    else if (this.#phase === "open" && this.#isBusy && this.#current === undefined && this.#payload === undefined)
       this.#goOn();
   }
 
   #onClose(): void {
     if (this.#held !== undefined) this.#takeHeld();
     const aborted = this.#current;
+    const body = this.#body;
+    const onSent = this.#onSent;
+    this.#body = undefined;
+    this.#onSent = undefined;
     this.#leave(false);
     aborted?.onAbort?.();
+    body?.closed();
+    onSent?.();
   }
 
   #leave(isHandedOver: boolean): void {

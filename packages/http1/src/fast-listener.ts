@@ -148,6 +148,8 @@ export class FastListener {
 
   /** Closes all connections at once, those of the server too. */
   closeAllConnections(): void {
+    // What was answered is written first.
+    this.#flush();
     for (const { socket } of this.#connections) socket.destroy();
     this.#server.closeAllConnections();
   }

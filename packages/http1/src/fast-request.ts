@@ -1,4 +1,5 @@
 import type { Socket } from "node:net";
+import type { ChunkedBody, ChunkedBodyEvents } from "./chunked-body.ts";
 import type { FastConnection } from "./fast-connection.ts";
 import type { Head } from "./head.ts";
 import type { PlainForm } from "./plain-form.ts";
@@ -34,6 +35,14 @@ export class FastResponse {
    */
   send(status: number, fields: string, body: Uint8Array | string, options: ResponseOptions = {}): void {
     this.#connection?.respond(this, status, fields, body, options);
+  }
+
+  /**
+   * Answers, once, with a body that is written while it arrives, in chunks; undefined when {@link isOpen} is false.
+   * @param fields as those of {@link send}
+   */
+  sendInChunks(status: number, fields: string, events: ChunkedBodyEvents): ChunkedBody | undefined {
+    return this.#connection?.respondInChunks(this, status, fields, events);
   }
 }
 

@@ -1,3 +1,4 @@
+export type { ChunkedBody, ChunkedBodyEvents } from "./chunked-body.ts";
 export {
   FastListener,
   type FastListenerCounts,

@@ -16,6 +16,8 @@ export type Payload = string | Uint8Array | { readonly slab: Buffer; readonly by
 export interface ResponseOptions {
   /** True: the connection ends after it. */
   readonly close?: boolean;
+  /** Called once, when its last byte is the system's or its connection is gone. */
+  readonly onSent?: (() => void) | undefined;
 }
 
 /** Makes the bytes of whole responses, with the fields that `node:http` adds to its own. */
@@ -56,14 +58,20 @@ export class ResponseWriter {
   }
 
   /** Writes a response in one piece. False when the client must read before more is written. */
-  write(socket: Socket, payload: Payload): boolean {
-    if (typeof payload === "string") return socket.write(payload, "latin1");
-    if (payload instanceof Uint8Array) return socket.write(payload);
+  write(socket: Socket, payload: Payload, onSent: (() => void) | undefined): boolean {
+    if (typeof payload === "string") return socket.write(payload, "latin1", onSent);
+    if (payload instanceof Uint8Array) return socket.write(payload, onSent);
     const { slab, bytes } = payload;
     return socket.write(slab.subarray(0, bytes), (error) => {
       // After an error the bytes may still be the system's.
       if (!(error instanceof Error) && this.#slabs.length < MAX_SLABS) this.#slabs.push(slab);
+      onSent?.();
     });
+  }
+
+  /** The head of a response whose body follows in chunks (RFC 9112 §7.1). See {@link payload}. */
+  chunkedHead(status: number, fields: string, close: boolean): string {
+    return this.#head(status, `${fields}Transfer-Encoding: chunked\r\n`, -1, close);
   }
 
   #head(status: number, fields: string, bodyBytes: number, close: boolean): string {

@@ -136,7 +136,7 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
   };
 
   const present = (exchange: Exchange, presented: Presented): void => {
-    const { req, res, requestId, target, trail } = exchange;
+    const { req, requestId, target, trail } = exchange;
     const { route, verb, appendedPath, paymentHeader, maxBodyBytes } = presented;
     let held = 0;
     desk.work(exchange, "paid", presented.service, async (slot): Promise<Answer | undefined> => {
@@ -159,7 +159,7 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
             const limits = {
               maxBytes: maxBodyBytes,
               timeoutMs: opts.requestTimeoutMs,
-              wanted: () => sendContinue(req, res),
+              wanted: () => sendContinue(req),
             };
             slot.leave();
             const body = await readBody(req, limits, { budget, deadlines });

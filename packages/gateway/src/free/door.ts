@@ -1,5 +1,4 @@
-import type { IncomingMessage } from "node:http";
-import type { Clock, Deadlines } from "@turnpike/base";
+import type { ClientIpOf, Clock, Deadlines } from "@turnpike/base";
 import { isHostLabel, type Service } from "@turnpike/catalogue";
 import { isRpcPath, type Relay, takesPaths } from "@turnpike/relay";
 import type { Answer } from "../http/answer.ts";
@@ -38,7 +37,7 @@ export interface FreeDoorModules {
   /** True when requests may carry keys of applications; else what looks like one is nothing. */
   readonly takesKeys: boolean;
   /** Address of the client. */
-  readonly clientIp: (req: IncomingMessage) => string;
+  readonly clientIp: ClientIpOf;
   readonly stopping: AbortSignal;
 }
 
@@ -94,8 +93,8 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
     maxBytes: number,
     work: (body: Uint8Array) => Promise<Answer> | Answer,
   ): Promise<Answer | undefined> => {
-    const { req, res } = exchange;
-    const wanted = (): void => sendContinue(req, res);
+    const { req } = exchange;
+    const wanted = (): void => sendContinue(req);
     slot.leave();
     const body = await readBody(req, { maxBytes, timeoutMs: opts.requestTimeoutMs, wanted }, bodies);
     if (!body.ok) return body.reason === "gone" ? undefined : codeAnswer("null", body.reason, { close: true });

@@ -1,6 +1,7 @@
-import type { ServerResponse } from "node:http";
 import { type ErrorCode, errorBody, errorRow, type RequestId } from "@turnpike/base";
 import { linger } from "./linger.ts";
+import { PlainRequest } from "./plain-request.ts";
+import type { ResponseSink } from "./request.ts";
 import { leaveBody, type Streamed, streamBody } from "./stream-body.ts";
 
 /** A whole response, before it is written. */
@@ -91,7 +92,7 @@ export function preflightAnswer(verbs: string, allowed = PAID_HEADERS): Answer {
  * came of a body that is written while it arrives, once that has ended.
  */
 export function writeAnswer(
-  res: ServerResponse,
+  res: ResponseSink,
   answer: Answer,
   requestId: RequestId,
   head = false,
@@ -113,7 +114,7 @@ export function writeAnswer(
   if (stream !== undefined && !head) return streamBody(res, stream);
   const { body } = answer;
   if (head || body.length === 0) res.end();
-  else if (typeof body === "string" || body.length > ONE_WRITE_BYTES) res.end(body);
+  else if (typeof body === "string" || body.length > ONE_WRITE_BYTES || res.req instanceof PlainRequest) res.end(body);
   else res.end(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("latin1"), "latin1");
   return undefined;
 }
@@ -122,8 +123,8 @@ export function writeAnswer(
 const ONE_WRITE_BYTES = 2_048;
 
 /** After its last answer the connection is half-closed, and not reset while the client still sends. */
-function lingerOnClose(res: ServerResponse): void {
-  const { req } = res;
+function lingerOnClose({ req }: ResponseSink): void {
+  if (req instanceof PlainRequest) return;
   const { socket } = req;
   if (req.complete || socket.destroyed) return;
   socket.destroySoon = () => {

@@ -1,5 +1,6 @@
-import type { IncomingMessage } from "node:http";
 import type { Deadlines } from "@turnpike/base";
+import { PlainRequest } from "./plain-request.ts";
+import type { AnyRequest } from "./request.ts";
 
 /** Bounds of {@link readBody}. */
 export interface BodyLimits {
@@ -57,7 +58,7 @@ export interface BodyModules {
  * the connection after any failure, since the rest of the body is still to come. What a failure held is given back to
  * the budget here; after a success the caller gives `bytes.length` back when it no longer holds the body.
  */
-export function readBody(req: IncomingMessage, limits: BodyLimits, modules: BodyModules): Promise<BodyResult> {
+export function readBody(req: AnyRequest, limits: BodyLimits, modules: BodyModules): Promise<BodyResult> {
   const encoding = req.headers["content-encoding"];
   if (encoding !== undefined && encoding.toLowerCase() !== "identity") {
     return Promise.resolve({ ok: false, reason: "UNSUPPORTED_MEDIA_TYPE" });
@@ -65,6 +66,7 @@ export function readBody(req: IncomingMessage, limits: BodyLimits, modules: Body
   if (Number(req.headers["content-length"] ?? 0) > limits.maxBytes) {
     return Promise.resolve({ ok: false, reason: "BODY_TOO_LARGE" });
   }
+  if (req instanceof PlainRequest) return Promise.resolve(wholeBody(req, modules));
   if (req.destroyed && !req.readableEnded) return Promise.resolve({ ok: false, reason: "gone" });
   const { budget, deadlines } = modules;
   return new Promise((resolve) => {
@@ -99,6 +101,11 @@ export function readBody(req: IncomingMessage, limits: BodyLimits, modules: Body
     req.on("close", () => finish({ ok: false, reason: "gone" }));
     limits.wanted?.();
   });
+}
+
+/** The body of a plain request, which is here already. */
+function wholeBody({ body }: PlainRequest, { budget }: BodyModules): BodyResult {
+  return budget.take(body.length) ? { ok: true, bytes: body } : { ok: false, reason: "OVERLOADED" };
 }
 
 const NOTHING = Buffer.alloc(0);

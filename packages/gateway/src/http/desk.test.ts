@@ -14,9 +14,16 @@ const SMALL = '{"jsonrpc":"2.0","id":1,"result":"0x10"}';
 /** Clients are told apart by what the proxy before the gateway says. */
 const proxied = { trustedProxies: ["127.0.0.1"] };
 
-const post = (client: string): string => {
+type Way = "plain" | "chunked";
+
+/** A plain request comes by the fast way, which answers one after another; one in chunks comes by the server of `node:http`. */
+const post = (client: string, way: Way): string => {
   const head = ["POST /relay/eth HTTP/1.1", "Host: 127.0.0.1", `X-Forwarded-For: ${client}`];
-  return `${head.join("\r\n")}\r\nContent-Length: ${CALL.length}\r\n\r\n${CALL}`;
+  const body =
+    way === "plain"
+      ? `Content-Length: ${CALL.length}\r\n\r\n${CALL}`
+      : `Transfer-Encoding: chunked\r\n\r\n${CALL.length.toString(16)}\r\n${CALL}\r\n0\r\n\r\n`;
+  return `${head.join("\r\n")}\r\n${body}`;
 };
 
 const read = (to: TestGateway, client = "198.51.100.9"): Promise<Response> =>
@@ -26,7 +33,7 @@ const buy = (to: TestGateway): Promise<Response> =>
   fetch(`${to.url}/v1/eth`, { method: "POST", body: CALL, headers: { "payment-signature": paymentHeader() } });
 
 /** Asks, so many times, and reads nothing. Resolves when the answers are made. */
-async function askAndLeave(to: TestGateway, client: string, times = 1): Promise<RawClient> {
+async function askAndLeave(to: TestGateway, client: string, way: Way, times = 1): Promise<RawClient> {
   const raw = await openRaw(to.port);
   raw.socket.pause();
   const made = Promise.withResolvers<void>();
@@ -36,7 +43,7 @@ async function askAndLeave(to: TestGateway, client: string, times = 1): Promise<
     if (to.relay.runs >= until) made.resolve();
     return answer(call);
   };
-  raw.write(post(client).repeat(times));
+  raw.write(post(client, way).repeat(times));
   await made.promise;
   to.relay.answer = answer;
   return raw;
@@ -65,31 +72,33 @@ function nextServerSocket(to: TestGateway): Promise<Socket> {
 }
 
 suite("answers that their clients do not read", () => {
-  test("are bounded together: free ones are refused beyond that, small and paid ones never", async () => {
-    await using to = await startTestGateway({ ...proxied, maxHeldAnswerBytes: 98 * MIB });
-    to.relay.answer = () => LARGE;
-    await using first = await askAndLeave(to, "192.0.2.1");
-    await using _second = await askAndLeave(to, "192.0.2.2");
-    const refused = await read(to);
-    assert.equal(refused.status, 503);
-    assert.equal(refused.headers.get("retry-after"), "1");
-    const { error } = (await refused.json()) as { readonly error: { readonly code: number } };
-    assert.equal(error.code, -32503);
-    const metrics = await (await fetch(`${to.metricsUrl}/metrics`)).text();
-    assert.match(metrics, /^turnpike_gateway_limited_total\{limit="unread"\} 1$/m);
+  for (const way of ["plain", "chunked"] as const) {
+    test(`are bounded together: free ones are refused beyond that, small and paid ones never (${way})`, async () => {
+      await using to = await startTestGateway({ ...proxied, maxHeldAnswerBytes: 98 * MIB });
+      to.relay.answer = () => LARGE;
+      await using first = await askAndLeave(to, "192.0.2.1", way);
+      await using _second = await askAndLeave(to, "192.0.2.2", way);
+      const refused = await read(to);
+      assert.equal(refused.status, 503);
+      assert.equal(refused.headers.get("retry-after"), "1");
+      const { error } = (await refused.json()) as { readonly error: { readonly code: number } };
+      assert.equal(error.code, -32503);
+      const metrics = await (await fetch(`${to.metricsUrl}/metrics`)).text();
+      assert.match(metrics, /^turnpike_gateway_limited_total\{limit="unread"\} 1$/m);
 
-    const bought = await buy(to);
-    assert.equal(bought.status, 200);
-    assert.ok((await bought.text()).length > LARGE.length);
-    to.relay.answer = () => SMALL;
-    assert.equal((await read(to)).status, 200);
+      const bought = await buy(to);
+      assert.equal(bought.status, 200);
+      assert.ok((await bought.text()).length > LARGE.length);
+      to.relay.answer = () => SMALL;
+      assert.equal((await read(to)).status, 200);
 
-    to.relay.answer = () => LARGE;
-    first.socket.resetAndDestroy();
-    await servedAgain(to);
-    // It was read to its end, and so given back.
-    await servedAgain(to);
-  });
+      to.relay.answer = () => LARGE;
+      first.socket.resetAndDestroy();
+      await servedAgain(to);
+      // It was read to its end, and so given back.
+      await servedAgain(to);
+    });
+  }
 
   test("attack: copies of one bought answer are bounded as well, and what is bought anew is delivered", async () => {
     await using to = await startTestGateway({ ...proxied, maxHeldAnswerBytes: 98 * MIB });
@@ -130,7 +139,7 @@ suite("answers that their clients do not read", () => {
     await using to = await startTestGateway({ ...proxied, maxHeldAnswerBytes: 400 * MIB, stallTimeoutMs: 600_000 });
     to.relay.answer = () => LARGE;
     const opened = nextServerSocket(to);
-    await using _raw = await askAndLeave(to, "192.0.2.1", 2);
+    await using _raw = await askAndLeave(to, "192.0.2.1", "chunked", 2);
     assert.equal((await read(to, "192.0.2.1")).status, 503);
     const socket = await opened;
     assert.equal(socket.timeout, 600_000);
@@ -138,23 +147,34 @@ suite("answers that their clients do not read", () => {
     socket.setTimeout(50);
     await servedAgain(to, "192.0.2.1");
     // There is room for two again, not for one.
-    await using _next = await askAndLeave(to, "192.0.2.1");
+    await using _next = await askAndLeave(to, "192.0.2.1", "chunked");
     assert.equal((await read(to, "192.0.2.1")).status, 200);
   });
 
-  test("are bounded for each client: one that reads nothing does not take the others' room", async () => {
-    await using to = await startTestGateway({ ...proxied, maxHeldAnswerBytes: 400 * MIB });
+  test("a plain one is given back when its connection ends by its stall", async () => {
+    await using to = await startTestGateway({ ...proxied, maxHeldAnswerBytes: 400 * MIB, stallTimeoutMs: 50 });
     to.relay.answer = () => LARGE;
-    await using first = await askAndLeave(to, "192.0.2.1");
-    await using _second = await askAndLeave(to, "192.0.2.1");
-    assert.equal((await read(to, "192.0.2.1")).status, 503);
-    assert.equal((await read(to, "192.0.2.2")).status, 200);
-    // An address of IPv6 is counted with all of its /64.
-    await using _third = await askAndLeave(to, "2001:db8::1", 2);
-    assert.equal((await read(to, "2001:db8::ffff")).status, 503);
-    assert.equal((await read(to, "2001:db8:0:1::1")).status, 200);
-
-    first.socket.resetAndDestroy();
+    await using _one = await askAndLeave(to, "192.0.2.1", "plain");
+    await using _other = await askAndLeave(to, "192.0.2.1", "plain");
     await servedAgain(to, "192.0.2.1");
   });
+
+  for (const way of ["plain", "chunked"] as const) {
+    test(`are bounded for each client: one that reads nothing does not take the others' room (${way})`, async () => {
+      await using to = await startTestGateway({ ...proxied, maxHeldAnswerBytes: 400 * MIB });
+      to.relay.answer = () => LARGE;
+      await using first = await askAndLeave(to, "192.0.2.1", way);
+      await using _second = await askAndLeave(to, "192.0.2.1", way);
+      assert.equal((await read(to, "192.0.2.1")).status, 503);
+      assert.equal((await read(to, "192.0.2.2")).status, 200);
+      // An address of IPv6 is counted with all of its /64.
+      await using _third = await askAndLeave(to, "2001:db8::1", way);
+      await using _fourth = await askAndLeave(to, "2001:db8::1", way);
+      assert.equal((await read(to, "2001:db8::ffff")).status, 503);
+      assert.equal((await read(to, "2001:db8:0:1::1")).status, 200);
+
+      first.socket.resetAndDestroy();
+      await servedAgain(to, "192.0.2.1");
+    });
+  }
 });

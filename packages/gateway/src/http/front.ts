@@ -1,10 +1,9 @@
-import type { IncomingMessage } from "node:http";
 import type { ErrorCode } from "@turnpike/base";
 import type { PaidEdge } from "../edge/paid-edge.ts";
 import type { FreeDoor } from "../free/door.ts";
 import { relayPlace } from "../keys/presented.ts";
 import { errorAnswer, preflightAnswer } from "./answer.ts";
-import type { Desk, Exchange } from "./request.ts";
+import type { AnyRequest, Desk, Exchange } from "./request.ts";
 import { type SystemRoutes, serveSystemRoute } from "./system-routes.ts";
 import { hostName, parseTarget } from "./target.ts";
 
@@ -40,7 +39,7 @@ export function countHosts(rawHeaders: readonly string[]): number {
 }
 
 /** True when a request is meant for the free relay, by its host, path or header, whether or not it can be served. */
-export function isForRelay(req: IncomingMessage, relayDomain: string): boolean {
+export function isForRelay(req: AnyRequest, relayDomain: string): boolean {
   const { path, authority } = parseTarget(req.url ?? "") ?? { path: "", authority: undefined };
   const host = hostName(authority ?? req.headers.host ?? "");
   if (host.endsWith(`.${relayDomain.toLowerCase()}`) || path.startsWith(RELAY)) return true;

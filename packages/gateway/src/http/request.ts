@@ -1,7 +1,8 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { IncomingMessage } from "node:http";
 import type { RequestId, Span } from "@turnpike/base";
 import type { Ending } from "../monitoring/watch.ts";
 import type { Answer } from "./answer.ts";
+import type { PlainRequest } from "./plain-request.ts";
 import type { Target } from "./target.ts";
 
 /** Doors of the gateway, as metrics call them. */
@@ -16,10 +17,58 @@ export interface Trail {
   readonly isSampled: boolean;
 }
 
+/** Fields that `node:http` knows, and gives as one text. */
+type StandardField =
+  | "accept"
+  | "access-control-request-headers"
+  | "content-encoding"
+  | "content-length"
+  | "expect"
+  | "host"
+  | "if-none-match"
+  | "transfer-encoding";
+type FurtherField =
+  | "payment-signature"
+  | "target-service-id"
+  | "traceparent"
+  | "x-api-key"
+  | "x-cosmos-block-height"
+  | "x-forwarded-for"
+  | "x-request-id";
+
+/** Header fields of requests that the doors read; of a plain request these alone are known. */
+export type ReadField = StandardField | FurtherField;
+
+/** Their values. */
+export type ReadHeaders = { readonly [name in StandardField]?: string | undefined } & {
+  readonly [name in FurtherField]?: string | string[] | undefined;
+};
+
+/** A request of `node:http`, or a plain one that came the fast way. */
+export type AnyRequest = IncomingMessage | PlainRequest;
+
+/** Where a response is written to: one of `node:http`, or that of a plain request. */
+export interface ResponseSink {
+  readonly req: AnyRequest;
+  readonly headersSent: boolean;
+  readonly destroyed: boolean;
+  /** `headers`: name, value, name, value. */
+  writeHead(status: number, headers: string[]): unknown;
+  /** False when the client does not keep up: `drain` tells that it does again. */
+  write(chunk: Uint8Array): boolean;
+  end(): unknown;
+  end(body: Uint8Array | string): unknown;
+  end(body: string, encoding: "latin1"): unknown;
+  on(event: "close" | "drain", listener: () => void): unknown;
+  once(event: "close" | "drain", listener: () => void): unknown;
+  off(event: "close" | "drain", listener: () => void): unknown;
+  destroy(): unknown;
+}
+
 /** One request on its way through a door. */
 export interface Exchange {
-  readonly req: IncomingMessage;
-  readonly res: ServerResponse;
+  readonly req: AnyRequest;
+  readonly res: ResponseSink;
   readonly requestId: RequestId;
   readonly target: Target;
   /** Monotonic milliseconds at which its head was here. */
@@ -53,7 +102,7 @@ export interface Desk {
  * True when what is left of the request can be thrown away, so that its connection can serve the next one: the body is
  * on its way and has a declared length of at most six digits.
  */
-export function canDiscard(req: IncomingMessage): boolean {
+export function canDiscard(req: AnyRequest): boolean {
   const { headers } = req;
   const length = headers["content-length"];
   return (

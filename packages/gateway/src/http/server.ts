@@ -6,12 +6,13 @@ import {
   type ServerOptions,
   type ServerResponse,
 } from "node:http";
-import type { Socket } from "node:net";
+import type { Server as NetServer, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { AppError, type ErrorCode, errorBody, type Log, type RequestId } from "@turnpike/base";
 import { codeError } from "../free/answers.ts";
 import { type ClientConnectionLimits, ClientConnections } from "./client-connections.ts";
 import { linger } from "./linger.ts";
+import type { AnyRequest } from "./request.ts";
 
 /** Bounds of one HTTP server. */
 export interface HttpLimits extends ClientConnectionLimits {
@@ -45,17 +46,26 @@ const connections = new WeakMap<object, Connection>();
 /** Of each server, its connections by client. */
 const clients = new WeakMap<Server, ClientConnections>();
 
+/**
+ * Counts a connection that another listener has accepted and may give to this server. False when its client has as many as
+ * it may: it must be closed.
+ */
+export function admitConnection(server: Server, socket: Socket): boolean {
+  return clients.get(server)?.admit(socket) ?? true;
+}
+
 /** True for a request that came before the answer to an earlier one on its connection was written. */
 function isBehind(req: IncomingMessage): boolean {
   return (connections.get(req.socket)?.open ?? 0) > 0;
 }
 
-/** True for a request whose client waits for `100 Continue`. */
-const awaiting = new WeakSet<IncomingMessage>();
+/** Requests whose clients wait for `100 Continue`. */
+const awaiting = new WeakMap<object, ServerResponse>();
 
-/** Sends `100 Continue` when the client waits for it. */
-export function sendContinue(req: IncomingMessage, res: ServerResponse): void {
-  if (awaiting.delete(req)) res.writeContinue();
+/** Sends `100 Continue` when the request's client waits for it. */
+export function sendContinue(req: AnyRequest): void {
+  awaiting.get(req)?.writeContinue();
+  awaiting.delete(req);
 }
 
 /**
@@ -121,7 +131,7 @@ export function createHttpServer(
   };
   server.on("request", onRequest);
   server.on("checkContinue", (req: IncomingMessage, res: ServerResponse) => {
-    awaiting.add(req);
+    awaiting.set(req, res);
     onRequest(req, res);
   });
   server.on("upgrade", (req, socket, head) => upgrades?.take(req, socket, head));
@@ -183,7 +193,7 @@ function refusal(cause: string | undefined, requestId: RequestId, isRpc: boolean
  * spreads connections over them.
  * @throws AppError PORT_IN_USE
  */
-export function listenOn(server: Server, host: string, port: number, reusePort = false): Promise<number> {
+export function listenOn(server: NetServer, host: string, port: number, reusePort = false): Promise<number> {
   return new Promise((resolve, reject) => {
     const onError = (error: Error & { code?: string }): void => {
       const busy = error.code === "EADDRINUSE" || error.code === "EACCES";

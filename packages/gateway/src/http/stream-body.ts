@@ -1,8 +1,8 @@
-import type { ServerResponse } from "node:http";
 import { Readable } from "node:stream";
+import type { ResponseSink } from "./request.ts";
 
 /** Resolves when more can be written, or the client has left. */
-function writable(res: ServerResponse): Promise<void> {
+function writable(res: ResponseSink): Promise<void> {
   const { promise, resolve } = Promise.withResolvers<void>();
   const done = (): void => {
     res.off("drain", done);
@@ -26,7 +26,7 @@ export interface Streamed {
  * Writes a body while it arrives, no faster than the client takes it. When it breaks off, the connection is destroyed:
  * its status is already on its way, and the client must not take what it has for the whole. Never rejects.
  */
-export async function streamBody(res: ServerResponse, stream: AsyncIterable<Uint8Array>): Promise<Streamed> {
+export async function streamBody(res: ResponseSink, stream: AsyncIterable<Uint8Array>): Promise<Streamed> {
   let bytes = 0;
   try {
     for await (const chunk of stream) {

@@ -1,6 +1,6 @@
-import type { ServerResponse } from "node:http";
 import type { Socket } from "node:net";
 import { type BodyBudget, createBodyBudget } from "./body.ts";
+import type { ResponseSink } from "./request.ts";
 
 /** Bytes of one answer that is written and not sent yet. */
 interface Taken {
@@ -31,7 +31,7 @@ export class Unsent {
    * Takes the bytes of an answer that is about to be written, until it is sent or its client has left. False: there are
    * none left. `client` is whom they are counted for; `isDue`: it must be written whatever there is.
    */
-  hold(res: ServerResponse, bytes: number, client: string, isDue: boolean): boolean {
+  hold(res: ResponseSink, bytes: number, client: string, isDue: boolean): boolean {
     const { socket } = res.req;
     // Nobody would tell that they can be given back.
     if (res.destroyed || socket.destroyed) return true;

@@ -1,4 +1,4 @@
-import type { IncomingMessage } from "node:http";
+import type { AnyRequest } from "../http/request.ts";
 
 /** The header that carries an application's key. */
 const HEADER = "x-api-key";
@@ -38,7 +38,7 @@ function idAt(path: string, from: number, key: string | undefined): RelayPlace {
  * The key that a request carries, undefined without one. Two that differ are no key: the text of both is one that nobody
  * has.
  */
-export function presentedKey({ headers }: IncomingMessage, inPath: string | undefined): string | undefined {
+export function presentedKey({ headers }: Pick<AnyRequest, "headers">, inPath: string | undefined): string | undefined {
   const header = headers[HEADER];
   if (header === undefined) return inPath;
   const text = typeof header === "string" ? header : header.join();

@@ -1,4 +1,3 @@
-import type { IncomingMessage } from "node:http";
 import {
   type ClientIpOf,
   type Clock,
@@ -9,7 +8,7 @@ import {
   type Tracer,
   truncateIp,
 } from "@turnpike/base";
-import type { Door, Exchange, Trail } from "../http/request.ts";
+import type { AnyRequest, Door, Exchange, Trail } from "../http/request.ts";
 import type { AccessLog } from "./access-log.ts";
 
 /** How a request was answered. */
@@ -23,11 +22,11 @@ export interface Ending {
 /** Follows requests for the access log and for traces. */
 export interface Watch {
   /** The trail of a request that is logged or traced; undefined for all others. Called once a request. */
-  pick(req: IncomingMessage): Trail | undefined;
+  pick(req: AnyRequest): Trail | undefined;
   /** A request of a door was answered, or (`gone`) left. */
   ended(exchange: Exchange, door: Door, service: string, ending: Ending): void;
   /** An upgrade to a WebSocket was taken (101) or refused. */
-  upgraded(req: IncomingMessage, requestId: RequestId, service: string, ending: Ending): void;
+  upgraded(req: AnyRequest, requestId: RequestId, service: string, ending: Ending): void;
 }
 
 /** The trail of a request that nobody follows, unless it fails. */
@@ -44,7 +43,7 @@ export function createWatch(modules: {
 }): Watch {
   const { access, tracer, clock, clientIp } = modules;
 
-  const begin = (req: IncomingMessage): Span => {
+  const begin = (req: AnyRequest): Span => {
     const header = req.headers.traceparent;
     const attributes = { "http.request.method": req.method ?? "" };
     return tracer.start(`HTTP ${req.method}`, typeof header === "string" ? header : undefined, attributes);

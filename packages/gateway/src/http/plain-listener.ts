@@ -1,0 +1,69 @@
+import type { Server } from "node:http";
+import type { Clock } from "@turnpike/base";
+import { FastListener, type FastRequest, fastListenerDefaults } from "@turnpike/http1";
+import { PlainRequest } from "./plain-request.ts";
+import { PlainResponse } from "./plain-response.ts";
+import type { ReadField, ResponseSink } from "./request.ts";
+import { admitConnection } from "./server.ts";
+
+/** Options of {@link createPlainListener}. */
+export interface PlainListenerOptions {
+  /** Most header lines of a request. */
+  readonly maxHeaders: () => number;
+  /** Most bytes of a request's head. */
+  readonly maxHeaderBytes: number;
+}
+
+/** What {@link createPlainListener} works with. */
+export interface PlainListenerModules {
+  /** Gets every request that is not plain. */
+  readonly server: Server;
+  readonly handle: (req: PlainRequest, res: ResponseSink) => void;
+  /** False: the server answers all requests. */
+  readonly isReady: () => boolean;
+  readonly clock: Clock;
+}
+
+/** Fields that doors read of a POST, beside its host and length. */
+const FIELDS: readonly ReadField[] = [
+  "accept",
+  "payment-signature",
+  "target-service-id",
+  "traceparent",
+  "x-api-key",
+  "x-cosmos-block-height",
+  "x-forwarded-for",
+  "x-request-id",
+];
+
+/** Listens in the place of a server of `node:http`, and brings plain requests to the doors by a shorter way. */
+export function createPlainListener(
+  { maxHeaders, maxHeaderBytes }: PlainListenerOptions,
+  { server, handle, isReady, clock }: PlainListenerModules,
+): FastListener {
+  const take = (request: FastRequest): boolean => {
+    const { head, response } = request;
+    const { socket } = response;
+    if (socket === undefined || head.lines > maxHeaders() || !isReady()) return false;
+    const headers: { [name in ReadField]?: string } = {
+      host: request.field("host") ?? "",
+      "content-length": request.field("content-length") ?? "",
+    };
+    for (const name of FIELDS) {
+      const value = request.field(name);
+      if (value !== undefined) headers[name] = value;
+    }
+    const req = new PlainRequest(request.target(), headers, Buffer.from(request.body()), socket);
+    handle(req, new PlainResponse(req, response));
+    return true;
+  };
+  return new FastListener(
+    {
+      ...fastListenerDefaults,
+      maxHeadBytes: Math.min(fastListenerDefaults.maxHeadBytes, maxHeaderBytes),
+      fields: ["host", "content-length", ...FIELDS],
+      excludedFields: [],
+    },
+    { server, handle: take, admit: (socket) => admitConnection(server, socket), clock },
+  );
+}
