@@ -19,6 +19,11 @@ IS_VALUE[0x09] = 1;
 // A fragment is never sent (RFC 9112 §3.2.1).
 IS_TARGET[0x23] = 0;
 
+/** True for a byte of a field value (RFC 9110 §5.5). */
+export function isValueByte(byte: number): boolean {
+  return IS_VALUE[byte] === 1;
+}
+
 const CR = 0x0d;
 const LF = 0x0a;
 const SPACE = 0x20;
