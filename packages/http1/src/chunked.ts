@@ -1,3 +1,4 @@
+import { ChunkExtension, EXTENSION_ENDS, EXTENSION_GOES_ON } from "./chunk-extension.ts";
 import { isTokenByte } from "./field-table.ts";
 import { INCOMPLETE, isValueByte, REFUSED } from "./head.ts";
 
@@ -11,8 +12,6 @@ const SEMICOLON = 0x3b;
 /** Most digits of a chunk's size, with zeros before it. */
 const MAX_DIGITS = 16;
 const MAX_CHUNK_BYTES = 2 ** 48;
-/** Longest extension of one chunk. */
-const MAX_EXTENSION_BYTES = 256;
 /** Longest trailer section. */
 const MAX_TRAILER_BYTES = 4_096;
 
@@ -45,15 +44,15 @@ export class ChunkedReader {
   #digits = 0;
   /** Size of the chunk, then what is left of it. */
   #left = 0;
-  /** Of the chunk's extension, or of all trailer lines. */
-  #lineBytes = 0;
+  #trailerBytes = 0;
+  readonly #extension = new ChunkExtension();
 
   /** Begins with another body. */
   reset(): void {
     this.#state = SIZE;
     this.#digits = 0;
     this.#left = 0;
-    this.#lineBytes = 0;
+    this.#trailerBytes = 0;
   }
 
   /**
@@ -84,10 +83,8 @@ export class ChunkedReader {
       case SIZE:
         return this.#size(byte);
       case EXTENSION:
-        if (byte === CR) return this.#go(SIZE_LF);
-        return isValueByte(byte) && ++this.#lineBytes <= MAX_EXTENSION_BYTES;
+        return this.#extensionByte(byte);
       case SIZE_LF:
-        this.#lineBytes = 0;
         return byte === LF && this.#go(this.#left === 0 ? LINE_START : DATA);
       case DATA_CR:
         return byte === CR && this.#go(DATA_LF);
@@ -109,11 +106,18 @@ export class ChunkedReader {
     }
     if (this.#digits === 0) return false;
     if (byte === CR) return this.#go(SIZE_LF);
-    return byte === SEMICOLON && this.#go(EXTENSION);
+    if (byte !== SEMICOLON) return false;
+    this.#extension.reset();
+    return this.#go(EXTENSION);
+  }
+
+  #extensionByte(byte: number): boolean {
+    const step = this.#extension.step(byte);
+    return step === EXTENSION_ENDS ? this.#go(SIZE_LF) : step === EXTENSION_GOES_ON;
   }
 
   #trailer(byte: number): boolean {
-    if (++this.#lineBytes > MAX_TRAILER_BYTES) return false;
+    if (++this.#trailerBytes > MAX_TRAILER_BYTES) return false;
     switch (this.#state) {
       case LINE_START:
         return byte === CR ? this.#go(LAST_LF) : isTokenByte(byte) && this.#go(TRAILER_NAME);

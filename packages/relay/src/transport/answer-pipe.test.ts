@@ -1,14 +1,19 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import type { Dispatcher } from "undici";
 import { AnswerPipe } from "./answer-pipe.ts";
 
 const rules = { afterBytes: 1, maxBytes: 1_000, timeoutMs: 60_000, head: () => undefined };
 
 function scene() {
   const seen = { isAborted: false, isOver: false };
-  const controller = { pause() {}, resume() {}, abort: () => (seen.isAborted = true) };
-  const pipe = new AnswerPipe(rules, controller as unknown as Dispatcher.DispatchController, Buffer.from("{"), () => {
+  const source = {
+    pause() {},
+    resume() {},
+    abort() {
+      seen.isAborted = true;
+    },
+  };
+  const pipe = new AnswerPipe(rules, source, Buffer.from("{"), () => {
     seen.isOver = true;
   });
   return { pipe, seen };

@@ -1,6 +1,5 @@
 import { Readable } from "node:stream";
 import { AppError } from "@turnpike/base";
-import type { Dispatcher } from "undici";
 import type { StreamRules } from "./transport.ts";
 
 const CLOSE = 0x7d;
@@ -15,13 +14,21 @@ function lastByte(chunk: Uint8Array): number | undefined {
   return undefined;
 }
 
+/** The request whose answer is passed on. */
+export interface PipeSource {
+  pause(): void;
+  resume(): void;
+  /** Ends it, and closes its connection. */
+  abort(): void;
+}
+
 /**
  * A large JSON-RPC answer on its way from a supplier to a client, no faster than the client takes it. The newest chunk
  * is held back, so that an answer that does not end as an object does is broken off before it looks whole.
  */
 export class AnswerPipe implements AsyncIterable<Uint8Array> {
   readonly #readable: Readable;
-  readonly #controller: Dispatcher.DispatchController;
+  readonly #source: PipeSource;
   readonly #maxBytes: number;
   readonly #timer: NodeJS.Timeout;
   #held: Uint8Array;
@@ -29,8 +36,8 @@ export class AnswerPipe implements AsyncIterable<Uint8Array> {
   #bytes: number;
   #isOver = false;
 
-  constructor(rules: StreamRules, controller: Dispatcher.DispatchController, head: Uint8Array, done: () => void) {
-    this.#controller = controller;
+  constructor(rules: StreamRules, source: PipeSource, head: Uint8Array, done: () => void) {
+    this.#source = source;
     this.#maxBytes = rules.maxBytes;
     this.#held = head;
     this.#last = lastByte(head);
@@ -38,10 +45,10 @@ export class AnswerPipe implements AsyncIterable<Uint8Array> {
     // Also when the supplier is done: who reads slowly holds what is left of it, and a slot.
     this.#timer = setTimeout(() => this.#readable.destroy(new AppError("SUPPLIERS_FAILED")), rules.timeoutMs);
     this.#readable = new Readable({
-      read: () => controller.resume(),
+      read: () => source.resume(),
       destroy: (error, callback) => {
         clearTimeout(this.#timer);
-        if (!this.#isOver) controller.abort(new AppError("SUPPLIERS_FAILED"));
+        if (!this.#isOver) source.abort();
         this.#isOver = true;
         done();
         callback(error);
@@ -75,7 +82,7 @@ export class AnswerPipe implements AsyncIterable<Uint8Array> {
     const ready = this.#held;
     this.#held = chunk;
     this.#last = lastByte(chunk) ?? this.#last;
-    if (!this.#readable.push(ready)) this.#controller.pause();
+    if (!this.#readable.push(ready)) this.#source.pause();
   }
 
   end(): void {

@@ -1,15 +1,10 @@
-import type { Deadlines } from "@turnpike/base";
-import type { Dispatcher } from "undici";
+import type { Deadline, Deadlines } from "@turnpike/base";
+import type { HttpPool, PoolRequest, RequestError, RequestHead, ResponseHandler, ResponseHead } from "@turnpike/http1";
 import { unwatchAbort, watchAbort } from "./abort-watch.ts";
 import { AnswerPipe, type StreamSlots } from "./answer-pipe.ts";
+import { BodyCollector, MAX_EXACT_BYTES } from "./body-collector.ts";
 import type { ByteBudget } from "./byte-budget.ts";
-import {
-  headerOf,
-  type ResponseHeaders,
-  type TransportFailure,
-  type UpstreamRequest,
-  type UpstreamResponse,
-} from "./transport.ts";
+import type { ResponseHeaders, TransportFailure, UpstreamRequest, UpstreamResponse } from "./transport.ts";
 
 /** What {@link exchange} uses. */
 export interface ExchangeModules {
@@ -17,14 +12,16 @@ export interface ExchangeModules {
   readonly deadlines: Deadlines;
 }
 
-/** Where a request goes: a path and query at an origin, with all headers. */
+/** Where a request goes. */
 export interface ExchangeTarget {
-  readonly pool: Dispatcher;
+  readonly pool: HttpPool;
   /** Of the pool's origin. */
   readonly streams: StreamSlots;
-  readonly path: string;
-  readonly headers: Readonly<Record<string, string>>;
+  /** Undefined: the path or a header cannot be sent. */
+  readonly head: RequestHead | undefined;
 }
+
+type Result = UpstreamResponse | TransportFailure;
 
 const NO_BYTES = new Uint8Array(0);
 const NO_HEADERS: ResponseHeaders = {};
@@ -38,108 +35,146 @@ function failure(reason: keyof typeof BLAME, isUnsent: boolean): TransportFailur
  * Sends one request and buffers the whole response. Never rejects. Ends by the time-out, by the signal, and as soon as
  * the body is larger than the bound (said by `Content-Length` or seen in the bytes), and closes that connection.
  */
-export function exchange(
-  { pool, streams, path, headers: sent }: ExchangeTarget,
-  request: UpstreamRequest,
-  { budget, deadlines }: ExchangeModules,
-): Promise<UpstreamResponse | TransportFailure> {
-  const { promise, resolve } = Promise.withResolvers<UpstreamResponse | TransportFailure>();
-  const { signal, maxResponseBytes, stream } = request;
-  if (signal?.aborted === true) return Promise.resolve(failure("aborted", true));
-  let controller: Dispatcher.DispatchController | undefined;
-  let isDone = false;
-  let held = 0;
-  let status = 0;
-  let headers = NO_HEADERS;
-  let saidBytes = 0;
-  let mayStream = stream !== undefined;
-  let pipe: AnswerPipe | undefined;
-  const chunks: Uint8Array[] = [];
-
-  const finish = (result: UpstreamResponse | TransportFailure, isComplete: boolean): void => {
-    if (isDone) return;
-    isDone = true;
-    deadlines.cancel(deadline);
-    if (signal !== undefined) unwatchAbort(signal, onAbort);
-    budget.release(held);
-    if (!isComplete) controller?.abort(new Error(result.ok ? "answer too large" : result.reason));
-    resolve(result);
-  };
-  const fail = (reason: keyof typeof BLAME, isComplete = false): void =>
-    finish(failure(reason, controller === undefined), isComplete);
-  const onAbort = (): void => fail("aborted");
-  const deadline = deadlines.after(request.timeoutMs, () => fail("timeout"));
-  const cutOff = (): void =>
-    finish({ ok: true, status, headers, body: NO_BYTES, isTruncated: true, stream: undefined }, false);
-  if (signal !== undefined) watchAbort(signal, onAbort);
-  if (request.handle !== undefined) request.handle.cancel = onAbort;
-
-  pool.dispatch(
-    {
-      path,
-      method: request.method,
-      headers: sent,
-      body: request.body ?? null,
-      headersTimeout: 0,
-      bodyTimeout: 0,
-    },
-    {
-      onRequestStart(started) {
-        controller = started;
-        // The time-out may have passed while the request waited for a connection.
-        if (isDone) started.abort(new Error("too late"));
-      },
-      onResponseStart(_started, statusCode, received) {
-        status = statusCode;
-        headers = received;
-        saidBytes = Number(headerOf({ headers }, "content-length"));
-        if (saidBytes > (mayStream && stream !== undefined ? stream.maxBytes : maxResponseBytes)) cutOff();
-      },
-      onResponseData(_started, chunk) {
-        if (pipe !== undefined) {
-          pipe.push(chunk);
-          return;
-        }
-        if (isDone) return;
-        if (held + chunk.length > maxResponseBytes) {
-          cutOff();
-          return;
-        }
-        if (!budget.acquire(chunk.length)) {
-          fail("overloaded");
-          return;
-        }
-        held += chunk.length;
-        chunks.push(chunk);
-        if (mayStream && stream !== undefined && controller !== undefined && held >= stream.afterBytes) {
-          mayStream = false;
-          const head = stream.head(Buffer.concat(chunks), status);
-          if (head === undefined || !streams.acquire()) {
-            if (saidBytes > maxResponseBytes) cutOff();
-            return;
-          }
-          const passed = held;
-          held = 0;
-          pipe = new AnswerPipe(stream, controller, head, () => {
-            budget.release(passed);
-            streams.release();
-          });
-          finish({ ok: true, status, headers, body: NO_BYTES, isTruncated: false, stream: pipe }, true);
-        }
-      },
-      onResponseEnd() {
-        if (pipe !== undefined) {
-          pipe.end();
-          return;
-        }
-        const body = chunks.length === 1 && chunks[0] !== undefined ? chunks[0] : Buffer.concat(chunks);
-        finish({ ok: true, status, headers, body, isTruncated: false, stream: undefined }, true);
-      },
-      onResponseError() {
-        if (pipe !== undefined) pipe.breakOff();
-        else fail("connection", true);
-      },
-    },
-  );
+export function exchange(target: ExchangeTarget, request: UpstreamRequest, modules: ExchangeModules): Promise<Result> {
+  if (request.signal?.aborted === true) return Promise.resolve(failure("aborted", true));
+  if (target.head === undefined) return Promise.resolve(failure("connection", true));
+  const { promise, resolve } = Promise.withResolvers<Result>();
+  new Exchange(target, request, modules, resolve).start(target.head);
   return promise;
+}
+
+class Exchange implements ResponseHandler {
+  readonly #target: ExchangeTarget;
+  readonly #request: UpstreamRequest;
+  readonly #modules: ExchangeModules;
+  readonly #resolve: (result: Result) => void;
+  readonly #deadline: Deadline;
+  readonly #onAbort = (): void => this.#fail("aborted");
+  #sent: PoolRequest | undefined;
+  #isDone = false;
+  /** Bytes of the budget. */
+  #held = 0;
+  #status = 0;
+  #headers = NO_HEADERS;
+  /** -1: not said. */
+  #saidBytes = -1;
+  #mayStream: boolean;
+  #body: BodyCollector | undefined;
+  #pipe: AnswerPipe | undefined;
+
+  constructor(
+    target: ExchangeTarget,
+    request: UpstreamRequest,
+    modules: ExchangeModules,
+    resolve: (result: Result) => void,
+  ) {
+    this.#target = target;
+    this.#request = request;
+    this.#modules = modules;
+    this.#resolve = resolve;
+    this.#mayStream = request.stream !== undefined;
+    this.#deadline = modules.deadlines.after(request.timeoutMs, () => this.#fail("timeout"));
+    if (request.signal !== undefined) watchAbort(request.signal, this.#onAbort);
+    if (request.handle !== undefined) request.handle.cancel = this.#onAbort;
+  }
+
+  start(head: RequestHead): void {
+    this.#sent = this.#target.pool.send(head, this.#request.body, this);
+  }
+
+  onHead(head: ResponseHead): void {
+    const { maxResponseBytes, stream } = this.#request;
+    this.#status = head.status;
+    this.#headers = head.fields();
+    this.#saidBytes = head.contentLength;
+    const isStreamed = stream !== undefined && this.#saidBytes >= stream.afterBytes;
+    if (this.#saidBytes > (stream?.maxBytes ?? maxResponseBytes)) this.#cutOff();
+    else if (this.#saidBytes > 0 && this.#saidBytes <= Math.min(MAX_EXACT_BYTES, maxResponseBytes) && !isStreamed) {
+      if (this.#acquire(this.#saidBytes)) this.#body = new BodyCollector(this.#saidBytes);
+    }
+  }
+
+  onData(bytes: Buffer, start: number, end: number): void {
+    if (this.#pipe !== undefined) {
+      this.#pipe.push(Buffer.from(bytes.subarray(start, end)));
+      return;
+    }
+    if (this.#isDone) return;
+    this.#body ??= new BodyCollector();
+    const size = this.#body.size + end - start;
+    if (size > this.#request.maxResponseBytes) {
+      this.#cutOff();
+      return;
+    }
+    if (size > this.#held && !this.#acquire(size - this.#held)) return;
+    this.#body.add(bytes, start, end);
+    if (this.#mayStream) this.#stream(this.#body);
+  }
+
+  onEnd(): void {
+    if (this.#pipe !== undefined) {
+      this.#pipe.end();
+      return;
+    }
+    this.#finish(this.#response(this.#body?.bytes() ?? NO_BYTES), true);
+  }
+
+  onError(_error: RequestError, isSent: boolean): void {
+    if (this.#pipe !== undefined) this.#pipe.breakOff();
+    else this.#finish(failure("connection", !isSent), true);
+  }
+
+  #acquire(bytes: number): boolean {
+    if (!this.#modules.budget.acquire(bytes)) {
+      this.#fail("overloaded");
+      return false;
+    }
+    this.#held += bytes;
+    return true;
+  }
+
+  /** Passes the body on from here when it is large, and begins as it may. */
+  #stream(body: BodyCollector): void {
+    const { stream, maxResponseBytes } = this.#request;
+    if (stream === undefined || this.#sent === undefined || body.size < stream.afterBytes) return;
+    this.#mayStream = false;
+    const { streams } = this.#target;
+    const beginning = stream.head(body.bytes(), this.#status);
+    if (beginning === undefined || !streams.acquire()) {
+      if (this.#saidBytes > maxResponseBytes) this.#cutOff();
+      return;
+    }
+    const { budget } = this.#modules;
+    const passed = this.#held;
+    this.#held = 0;
+    this.#body = undefined;
+    this.#pipe = new AnswerPipe(stream, this.#sent, beginning, () => {
+      budget.release(passed);
+      streams.release();
+    });
+    this.#finish({ ...this.#response(NO_BYTES), stream: this.#pipe }, true);
+  }
+
+  #response(body: Uint8Array): UpstreamResponse {
+    return { ok: true, status: this.#status, headers: this.#headers, body, isTruncated: false, stream: undefined };
+  }
+
+  #cutOff(): void {
+    this.#finish({ ...this.#response(NO_BYTES), isTruncated: true }, false);
+  }
+
+  #fail(reason: keyof typeof BLAME): void {
+    this.#finish(failure(reason, this.#sent?.isSent !== true), false);
+  }
+
+  #finish(result: Result, isComplete: boolean): void {
+    if (this.#isDone) return;
+    this.#isDone = true;
+    const { signal } = this.#request;
+    this.#modules.deadlines.cancel(this.#deadline);
+    if (signal !== undefined) unwatchAbort(signal, this.#onAbort);
+    this.#modules.budget.release(this.#held);
+    if (!isComplete) this.#sent?.abort();
+    this.#resolve(result);
+  }
 }

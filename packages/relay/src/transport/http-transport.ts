@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import type { LookupFunction } from "node:net";
+import { isIP, type LookupFunction } from "node:net";
 import { AppError, type Clock, Deadlines, hostOf, type Metrics } from "@turnpike/base";
-import { Pool } from "undici";
+import { HttpPool, RequestHead } from "@turnpike/http1";
 import { StreamSlots } from "./answer-pipe.ts";
 import { basicAuth, pathBelow } from "./backend-url.ts";
 import { ByteBudget } from "./byte-budget.ts";
@@ -41,10 +41,12 @@ export interface HttpTransportModules {
 
 /** The connections to one origin. */
 interface HttpOrigin {
-  readonly pool: Pool;
+  readonly pool: HttpPool;
   /** Of answers that are passed on while they arrive. */
   readonly streams: StreamSlots;
   readonly name: string;
+  /** Tells the connections apart: those of one origin may be for several hosts behind it. */
+  readonly key: string;
   /** Back-ends at it. */
   users: number;
 }
@@ -53,6 +55,10 @@ interface HttpOrigin {
 const STREAM_SHARE = 0.5;
 /** Time-outs come so late at most. */
 const DEADLINE_STEP_MS = 10;
+/** Requests that wait for an origin's connections, for each of these; more fail unsent, and may go elsewhere. */
+const QUEUED_PER_CONNECTION = 256;
+/** What the engine reads of responses' heads. */
+const RESPONSE_FIELDS = ["content-type", "retry-after", "eth-consensus-version"];
 
 /** A back-end by its URL: the handle of an endpoint that {@link HttpTransport} reaches. */
 export class HttpBackend {
@@ -73,6 +79,8 @@ export class HttpBackend {
   readonly #url: URL;
   /** Keeps the spelling of the given URL, with or without a slash at its end. */
   readonly #root: string;
+  /** Of requests without path and headers of their own, by method: almost all. */
+  readonly #heads: { GET?: RequestHead | undefined; POST?: RequestHead | undefined } = {};
 
   constructor(
     url: string,
@@ -106,6 +114,31 @@ export class HttpBackend {
   pathOf(appended: string): string {
     return appended === "" ? this.#root : pathBelow(this.#url, appended);
   }
+
+  /** The head of a request; undefined when its path or headers cannot be sent. */
+  headOf({
+    method,
+    path,
+    headers,
+    body,
+  }: Pick<UpstreamRequest, "method" | "path" | "headers" | "body">): RequestHead | undefined {
+    // A body decides on the headers.
+    const isUsual = path === "" && headers === undefined && (method === "POST") === (body !== undefined);
+    if (!isUsual) return this.#newHead(method, path, headers, body !== undefined);
+    this.#heads[method] ??= this.#newHead(method, path, headers, body !== undefined);
+    return this.#heads[method];
+  }
+
+  #newHead(
+    method: UpstreamRequest["method"],
+    path: string,
+    headers: UpstreamRequest["headers"],
+    hasBody: boolean,
+  ): RequestHead | undefined {
+    const base = hasBody ? this.postHeaders : this.getHeaders;
+    const all = headers === undefined ? base : { ...base, ...headers };
+    return RequestHead.of({ method, path: this.pathOf(path), host: this.#url.host, headers: all });
+  }
 }
 
 /** Reaches back-ends by their URLs over HTTP and WebSocket. Those at one origin share their connections. */
@@ -114,9 +147,11 @@ export class HttpTransport implements SupplierTransport, AsyncDisposable {
   readonly #origins = new Map<string, HttpOrigin>();
   readonly #modules: { readonly budget: ByteBudget; readonly deadlines: Deadlines };
   readonly #lookup: LookupFunction | undefined;
+  readonly #clock: Clock;
 
   constructor(options: HttpTransportOptions, { clock, metrics, resolve, budget }: HttpTransportModules) {
     this.#options = options;
+    this.#clock = clock;
     this.#lookup = options.isPublicOnly === true ? publicLookup(resolve) : undefined;
     this.#modules = {
       budget: budget ?? new ByteBudget({ maxBytes: options.maxInFlightBytes }, { metrics }),
@@ -135,11 +170,13 @@ export class HttpTransport implements SupplierTransport, AsyncDisposable {
     if (lookup !== undefined && isPrivateHost(hostname)) return undefined;
     if (/^wss?:$/.test(protocol)) return new HttpBackend(url, headers, { origin: undefined, lookup });
     if (!/^https?:$/.test(protocol)) return undefined;
-    return new HttpBackend(url, headers, { origin: this.#originOf(origin), lookup });
+    return new HttpBackend(url, headers, { origin: this.#originOf(origin, hostHeaderOf(headers)), lookup });
   }
 
-  #originOf(name: string): HttpOrigin {
-    const known = this.#origins.get(name);
+  /** @param host what the back-end's own `Host` header says, for whose name its certificate must be */
+  #originOf(name: string, host: string | undefined): HttpOrigin {
+    const key = host === undefined ? name : `${name} ${host}`;
+    const known = this.#origins.get(key);
     if (known !== undefined) {
       known.users++;
       return known;
@@ -147,23 +184,31 @@ export class HttpTransport implements SupplierTransport, AsyncDisposable {
     const { maxConnectionsPerOrigin: connections, connectTimeoutMs } = this.#options;
     const made: HttpOrigin = {
       name,
+      key,
       users: 1,
-      pool: new Pool(name, {
-        connections,
-        pipelining: 1,
-        connect: { timeout: connectTimeoutMs, ...(this.#lookup === undefined ? {} : { lookup: this.#lookup }) },
-      }),
+      pool: new HttpPool(
+        {
+          origin: name,
+          connections,
+          maxQueued: connections * QUEUED_PER_CONNECTION,
+          connectTimeoutMs,
+          fields: RESPONSE_FIELDS,
+          lookup: this.#lookup,
+          servername: host === undefined ? undefined : servernameOf(host),
+        },
+        { clock: this.#clock },
+      ),
       streams: new StreamSlots(Math.max(1, Math.floor(connections * STREAM_SHARE))),
     };
-    this.#origins.set(name, made);
+    this.#origins.set(key, made);
     return made;
   }
 
   /** The back-end is not used any more: connections that no other one shares are closed when what runs on them has ended. */
   release({ origin }: HttpBackend): void {
     if (origin === undefined || --origin.users > 0) return;
-    this.#origins.delete(origin.name);
-    void origin.pool.close();
+    this.#origins.delete(origin.key);
+    origin.pool.close();
   }
 
   /** @inheritdoc */
@@ -175,9 +220,7 @@ export class HttpTransport implements SupplierTransport, AsyncDisposable {
     const { origin } = backend;
     if (origin === undefined) throw new AppError("INTERNAL", { message: "An HTTP request to a WebSocket's URL." });
     const { pool, streams } = origin;
-    const base = request.body === undefined ? backend.getHeaders : backend.postHeaders;
-    const headers = request.headers === undefined ? base : { ...base, ...request.headers };
-    return exchange({ pool, streams, path: backend.pathOf(request.path), headers }, request, this.#modules);
+    return exchange({ pool, streams, head: backend.headOf(request) }, request, this.#modules);
   }
 
   /** @inheritdoc */
@@ -189,13 +232,24 @@ export class HttpTransport implements SupplierTransport, AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await Promise.all([...this.#origins.values()].map(({ pool }) => pool.destroy()));
+    for (const { pool } of this.#origins.values()) pool.destroy();
   }
 }
 
 function backendOf({ handle }: Pick<SupplierEndpoint, "handle">): HttpBackend {
   if (handle instanceof HttpBackend) return handle;
   throw new AppError("INTERNAL", { message: "An endpoint of another transport." });
+}
+
+/** The `Host` header among a back-end's own. */
+function hostHeaderOf(headers: Readonly<Record<string, string>>): string | undefined {
+  return Object.entries(headers).find(([name]) => name.toLowerCase() === "host")?.[1];
+}
+
+/** The name that a certificate must be for, of a `Host` header; empty for an address: the connection's own. */
+function servernameOf(host: string): string {
+  const name = host.replace(/:[0-9]*$/, "");
+  return isIP(name) === 0 && !name.startsWith("[") ? name : "";
 }
 
 /** One text for equal origins, paths and headers. A hash, because URLs and headers hold keys. */
