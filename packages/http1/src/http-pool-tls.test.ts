@@ -107,7 +107,7 @@ test("a pause holds a response up, and a resume brings all of it", async () => {
   });
   while (!isOver) {
     asking.request.resume();
-    await new Promise<void>(setImmediate);
+    await new Promise((resolve) => setImmediate(resolve));
   }
   assert.ok((await asking.result).body === TEXT);
   assert.ok((await ask(pool).result).body === TEXT);

@@ -111,14 +111,14 @@ export class HttpPool {
     this.#isClosed = true;
     for (const connection of this.#idle.splice(0)) connection.fail();
     if (this.#queue.size > 0) return;
-    for (const connection of [...this.#connections]) if (!connection.isConnected) connection.fail();
+    for (const connection of this.#connections) if (!connection.isConnected) connection.fail();
   }
 
   /** Closes everything at once: requests that are under way fail. */
   destroy(): void {
     this.#isClosed = true;
     for (let one = this.#queue.shift(); one !== undefined; one = this.#queue.shift()) one.fail("closed");
-    for (const connection of [...this.#connections]) connection.fail();
+    for (const connection of this.#connections) connection.fail();
     clearTimeout(this.#sweeper);
   }
 

@@ -4,6 +4,7 @@ import {
   type HttpHeader,
   type HttpResponsePayload,
   RPC_TYPE_NUMBERS,
+  type RpcType,
 } from "@turnpike/protocol";
 import { GrpcBackend, type GrpcTransport } from "../transport/grpc-transport.ts";
 import type { HttpTransport } from "../transport/http-transport.ts";
@@ -53,6 +54,10 @@ const MOST_SESSIONS = 8;
 const DEADLINE_STEP_MS = 10;
 
 const NO_BYTES = new Uint8Array(0);
+/** The same objects for all requests: the transport keeps the head that it made of one. */
+const RPC_TYPE_HEADERS = Object.fromEntries(
+  Object.entries(RPC_TYPE_NUMBERS).map(([name, number]) => [name, { "rpc-type": `${number}` }]),
+) as Readonly<Record<RpcType, Readonly<Record<string, string>>>>;
 
 const failure = (reason: TransportReason, blame: TransportFailure["blame"], isUnsent: boolean): TransportFailure => ({
   ok: false,
@@ -154,7 +159,7 @@ export class SignedRelayTransport implements SupplierTransport {
         purpose,
         method: "POST",
         path: "",
-        headers: { "rpc-type": `${RPC_TYPE_NUMBERS[to.rpcType]}` },
+        headers: RPC_TYPE_HEADERS[to.rpcType],
         body: signed,
         timeoutMs: leftMs,
         maxResponseBytes: maxResponseBytes + ENVELOPE_BYTES,

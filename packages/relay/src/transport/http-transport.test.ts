@@ -1,12 +1,12 @@
 import assert from "node:assert/strict";
 import { once } from "node:events";
-import { type AddressInfo, createServer, isIP } from "node:net";
+import { type AddressInfo, createServer, isIP, type Socket } from "node:net";
 import { test } from "node:test";
-import { noMetrics } from "@turnpike/base";
-import { startUpstream, virtualClock } from "@turnpike/testkit";
+import { type Metrics, noMetrics } from "@turnpike/base";
+import { eventually, startUpstream, virtualClock } from "@turnpike/testkit";
 import { HttpTransport } from "./http-transport.ts";
 import type { Resolve } from "./public-lookup.ts";
-import type { UpstreamRequest } from "./transport.ts";
+import type { SendHandle, UpstreamRequest } from "./transport.ts";
 
 const OPTIONS = { connectTimeoutMs: 60_000, maxConnectionsPerOrigin: 2, maxInFlightBytes: 1_000 };
 const newTransport = (): HttpTransport => new HttpTransport(OPTIONS, { clock: virtualClock(), metrics: noMetrics });
@@ -128,4 +128,169 @@ test("a name that has a private address is not reached where only public ones ar
   } finally {
     server.close();
   }
+});
+
+test("a request over a kept connection that the supplier closes is sent once, and may have been seen", async () => {
+  await using upstream = await startUpstream((call, response) => {
+    if (call.text === "again") response.socket?.destroy();
+    else response.end("{}");
+  });
+  await using transport = newTransport();
+  const handle = transport.backend(upstream.url);
+  assert.ok(handle !== undefined);
+  const post = { ...GET, method: "POST" } as const;
+  assert.equal((await transport.send({ handle }, { ...post, body: Buffer.from("first") })).ok, true);
+  const lost = await transport.send({ handle }, { ...post, body: Buffer.from("again") });
+  assert.deepEqual(lost, { ok: false, blame: "wire", reason: "connection", isUnsent: false });
+  assert.deepEqual(
+    upstream.calls.map(({ text }) => text),
+    ["first", "again"],
+  );
+});
+
+test("what waits for a connection ends as unsent by its time-out, its signal and its handle", async (t) => {
+  await using upstream = await startUpstream(() => undefined);
+  t.mock.timers.enable({ apis: ["setTimeout"] });
+  const clock = virtualClock();
+  await using transport = new HttpTransport(OPTIONS, { clock, metrics: noMetrics });
+  const handle = transport.backend(upstream.url);
+  assert.ok(handle !== undefined);
+  const all = [1, 2, 3].map(() => transport.send({ handle }, { ...GET, timeoutMs: 1_000 }));
+  const abort = new AbortController();
+  const cancel: SendHandle = {};
+  const aborted = transport.send({ handle }, { ...GET, signal: abort.signal });
+  const cancelled = transport.send({ handle }, { ...GET, handle: cancel });
+  abort.abort();
+  cancel.cancel?.();
+  const unsent = { ok: false, blame: "client", reason: "aborted", isUnsent: true };
+  assert.deepEqual([await aborted, await cancelled], [unsent, unsent]);
+  await eventually("two requests", () => upstream.calls.length === 2);
+  clock.advance(2_000);
+  t.mock.timers.tick(10);
+  const late = { ok: false, blame: "wire", reason: "timeout" };
+  assert.deepEqual(await Promise.all(all), [
+    { ...late, isUnsent: false },
+    { ...late, isUnsent: false },
+    { ...late, isUnsent: true },
+  ]);
+  assert.equal(upstream.calls.length, 2);
+});
+
+test("a path or a header that cannot be sent sends nothing", async () => {
+  await using upstream = await startUpstream((_call, response) => response.end("{}"));
+  await using transport = newTransport();
+  const handle = transport.backend(upstream.url, { "X-Key": "a" });
+  const odd = transport.backend(upstream.url, { "X-Key": "a\r\nb: c" });
+  assert.ok(handle !== undefined && odd !== undefined);
+  const unsent = { ok: false, blame: "wire", reason: "connection", isUnsent: true };
+  assert.deepEqual(await transport.send({ handle: odd }, GET), unsent);
+  assert.deepEqual(await transport.send({ handle }, { ...GET, path: "/a b" }), unsent);
+  assert.deepEqual(await transport.send({ handle }, { ...GET, headers: { a: "\n" } }), unsent);
+  assert.equal((await transport.send({ handle }, GET)).ok, true);
+  assert.equal(upstream.calls.length, 1);
+});
+
+test("each request has its own path, method and headers, also after one that was like it", async () => {
+  await using upstream = await startUpstream((_call, response) => response.end("{}"));
+  await using transport = newTransport();
+  const handle = transport.backend(`${upstream.url}/v1?key=1`, { HOST: "supplier.example", "x-key": "a" });
+  assert.ok(handle !== undefined);
+  const body = Buffer.from("{}");
+  const headers = { "x-a": "b" };
+  const sent = [
+    GET,
+    GET,
+    { ...GET, path: "/a" },
+    { ...GET, method: "POST", body },
+    { ...GET, method: "POST" },
+    { ...GET, headers },
+    { ...GET, headers: { "x-a": "c" } },
+  ] as const;
+  for (const request of sent) assert.equal((await transport.send({ handle }, request)).ok, true);
+  assert.deepEqual(
+    upstream.calls.map(({ verb, path, headers: got }) => [
+      verb,
+      path,
+      got.host,
+      got["x-key"],
+      got["content-type"],
+      got["x-a"],
+    ]),
+    [
+      ["GET", "/v1?key=1", "supplier.example", "a", undefined, undefined],
+      ["GET", "/v1?key=1", "supplier.example", "a", undefined, undefined],
+      ["GET", "/v1/a?key=1", "supplier.example", "a", undefined, undefined],
+      ["POST", "/v1?key=1", "supplier.example", "a", "application/json", undefined],
+      ["POST", "/v1?key=1", "supplier.example", "a", undefined, undefined],
+      ["GET", "/v1?key=1", "supplier.example", "a", undefined, "b"],
+      ["GET", "/v1?key=1", "supplier.example", "a", undefined, "c"],
+    ],
+  );
+});
+
+test("a large body is passed on no faster than it is read, and gives back all that it held", async () => {
+  const size = 30_000_000;
+  const text = `{"result":"${"x".repeat(size)}"}`;
+  let socket: Socket | null = null;
+  await using upstream = await startUpstream((_call, response) => {
+    ({ socket } = response);
+    response.end(text);
+  });
+  const held: number[] = [];
+  const metrics: Metrics = { ...noMetrics, set: (_metric, value) => void held.push(value) };
+  await using transport = new HttpTransport(
+    { ...OPTIONS, maxInFlightBytes: 100_000 },
+    { clock: virtualClock(), metrics },
+  );
+  const handle = transport.backend(upstream.url);
+  assert.ok(handle !== undefined);
+  const stream = {
+    afterBytes: 1,
+    maxBytes: 2 * size,
+    timeoutMs: 60_000,
+    head: (beginning: Buffer) => Buffer.from(beginning),
+  };
+  for (const isWhole of [true, false]) {
+    const answer = await transport.send({ handle }, { ...GET, maxResponseBytes: 100_000, stream });
+    assert.ok(answer.ok && answer.stream !== undefined);
+    // As long as nobody reads, other requests go on, and this one does not.
+    for (let i = 0; i < 20; i++) await new Promise((resolve) => setImmediate(resolve));
+    assert.ok(((socket as Socket | null)?.writableLength ?? 0) > 0);
+    let read = "";
+    for await (const chunk of answer.stream) {
+      read += Buffer.from(chunk).toString();
+      if (!isWhole) break;
+    }
+    assert.ok(text.startsWith(read));
+    assert.equal(read.length === text.length, isWhole);
+  }
+  await eventually("nothing held", () => held.at(-1) === 0);
+});
+
+test("a body takes its room in the budget when its length is known, and gives it back when it does not come", async () => {
+  const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
+  await using upstream = await startUpstream((_call, response) => {
+    response.writeHead(200, { "content-length": 900 });
+    response.write("x");
+    begin();
+  });
+  let held = 0;
+  const metrics: Metrics = {
+    ...noMetrics,
+    set: (_metric, value) => {
+      held = value;
+    },
+  };
+  await using transport = new HttpTransport(OPTIONS, { clock: virtualClock(), metrics });
+  const handle = transport.backend(upstream.url);
+  assert.ok(handle !== undefined);
+  const cancel: SendHandle = {};
+  const first = transport.send({ handle }, { ...GET, maxResponseBytes: 1_000, handle: cancel });
+  await begun;
+  await eventually("the head", () => held === 900);
+  const second = await transport.send({ handle }, { ...GET, maxResponseBytes: 1_000 });
+  assert.deepEqual(second, { ok: false, blame: "client", reason: "overloaded", isUnsent: false });
+  cancel.cancel?.();
+  assert.deepEqual(await first, { ok: false, blame: "client", reason: "aborted", isUnsent: false });
+  assert.equal(held, 0);
 });

@@ -79,8 +79,8 @@ export class HttpBackend {
   readonly #url: URL;
   /** Keeps the spelling of the given URL, with or without a slash at its end. */
   readonly #root: string;
-  /** Of requests without path and headers of their own, by method: almost all. */
-  readonly #heads: { GET?: RequestHead | undefined; POST?: RequestHead | undefined } = {};
+  /** Most requests are like the one before. */
+  #lastHead: (HeadParts & { readonly head: RequestHead | undefined }) | undefined;
 
   constructor(
     url: string,
@@ -116,30 +116,22 @@ export class HttpBackend {
   }
 
   /** The head of a request; undefined when its path or headers cannot be sent. */
-  headOf({
-    method,
-    path,
-    headers,
-    body,
-  }: Pick<UpstreamRequest, "method" | "path" | "headers" | "body">): RequestHead | undefined {
-    // A body decides on the headers.
-    const isUsual = path === "" && headers === undefined && (method === "POST") === (body !== undefined);
-    if (!isUsual) return this.#newHead(method, path, headers, body !== undefined);
-    this.#heads[method] ??= this.#newHead(method, path, headers, body !== undefined);
-    return this.#heads[method];
-  }
-
-  #newHead(
-    method: UpstreamRequest["method"],
-    path: string,
-    headers: UpstreamRequest["headers"],
-    hasBody: boolean,
-  ): RequestHead | undefined {
+  headOf({ method, path, headers, body }: UpstreamRequest): RequestHead | undefined {
+    const hasBody = body !== undefined;
+    const last = this.#lastHead;
+    if (last?.path === path && last.headers === headers && last.method === method && last.hasBody === hasBody) {
+      return last.head;
+    }
     const base = hasBody ? this.postHeaders : this.getHeaders;
     const all = headers === undefined ? base : { ...base, ...headers };
-    return RequestHead.of({ method, path: this.pathOf(path), host: this.#url.host, headers: all });
+    const head = RequestHead.of({ method, path: this.pathOf(path), host: this.#url.host, headers: all });
+    this.#lastHead = { method, path, headers, hasBody, head };
+    return head;
   }
 }
+
+/** What a head is made of, beside what its back-end adds. */
+type HeadParts = Pick<UpstreamRequest, "method" | "path" | "headers"> & { readonly hasBody: boolean };
 
 /** Reaches back-ends by their URLs over HTTP and WebSocket. Those at one origin share their connections. */
 export class HttpTransport implements SupplierTransport, AsyncDisposable {
