@@ -1,4 +1,4 @@
-import { systemClock } from "@turnpike/base";
+import { virtualClock } from "@turnpike/testkit";
 import { HttpPool, type HttpPoolOptions } from "../src/http-pool.ts";
 import type { PoolRequest, RequestError, ResponseHandler } from "../src/pool-request.ts";
 import { RequestHead } from "../src/request-head.ts";
@@ -21,11 +21,11 @@ export interface Asking {
   readonly calls: readonly string[];
 }
 
-/** A pool to a port of this machine, with small bounds; disposed of by its end. */
+/** A pool to a port of this machine, with small bounds; its time stands still, so that it closes nothing by itself. */
 export function newPool(
   port: number,
   options: Partial<HttpPoolOptions> = {},
-  clock = systemClock,
+  clock = virtualClock(),
 ): HttpPool & Disposable {
   const pool = new HttpPool(
     {
