@@ -55,9 +55,17 @@ const DEADLINE_STEP_MS = 10;
 
 const NO_BYTES = new Uint8Array(0);
 /** The same objects for all requests: the transport keeps the head that it made of one. */
-const RPC_TYPE_HEADERS = Object.fromEntries(
-  Object.entries(RPC_TYPE_NUMBERS).map(([name, number]) => [name, { "rpc-type": `${number}` }]),
-) as Readonly<Record<RpcType, Readonly<Record<string, string>>>>;
+const RPC_TYPE_HEADERS: Readonly<Record<RpcType, Readonly<Record<string, string>>>> = {
+  json_rpc: rpcTypeHeaders("json_rpc"),
+  rest: rpcTypeHeaders("rest"),
+  websocket: rpcTypeHeaders("websocket"),
+  comet_bft: rpcTypeHeaders("comet_bft"),
+  grpc: rpcTypeHeaders("grpc"),
+};
+
+function rpcTypeHeaders(rpcType: RpcType): Readonly<Record<string, string>> {
+  return { "rpc-type": `${RPC_TYPE_NUMBERS[rpcType]}` };
+}
 
 const failure = (reason: TransportReason, blame: TransportFailure["blame"], isUnsent: boolean): TransportFailure => ({
   ok: false,
