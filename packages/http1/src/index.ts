@@ -9,9 +9,9 @@ export {
 export type { FastRequest, FastResponse } from "./fast-request.ts";
 export { FieldTable } from "./field-table.ts";
 export { contentLength, Head, type HeadLimits, HeadParser, INCOMPLETE, isWord, REFUSED } from "./head.ts";
-export type { PlainFormOptions } from "./plain-form.ts";
-export type { ResponseOptions } from "./response-writer.ts";
 export { HttpPool, type HttpPoolModules, type HttpPoolOptions } from "./http-pool.ts";
+export type { PlainFormOptions } from "./plain-form.ts";
 export type { PoolRequest, RequestError, ResponseHandler } from "./pool-request.ts";
 export { RequestHead, type RequestHeadParts } from "./request-head.ts";
 export type { ResponseHead, ResponseSink } from "./response-reader.ts";
+export type { ResponseOptions } from "./response-writer.ts";
