@@ -33,7 +33,11 @@ interface TestStake {
 }
 
 /** A source over a stand-in for the chain's node, which a test bends. */
-async function sceneOf(suppliers: readonly string[] = [], options: Partial<SessionSourceOptions> = {}) {
+async function sceneOf(
+  suppliers: readonly string[] = [],
+  options: Partial<SessionSourceOptions> = {},
+  own: readonly TestStake[] = [],
+) {
   const node = {
     /** What the next question for a session gets. */
     refusal: undefined as string | undefined,
@@ -45,7 +49,7 @@ async function sceneOf(suppliers: readonly string[] = [], options: Partial<Sessi
       | readonly TestStake[]
       | undefined,
     /** Of the keys that are here. */
-    own: [] as readonly TestStake[],
+    own,
     mostKeysAtOnce: 0,
   };
   let keysOpen = 0;
@@ -164,6 +168,27 @@ suite("sessions of a gateway", () => {
     assert.equal(scene.id(), "s1");
     await scene.block();
     assert.equal(scene.id(), undefined);
+  });
+
+  test("attack: an application whose stake is no number takes neither the others nor the start", async () => {
+    const stakes = ["1.5", "abc", "0x10", "9".repeat(2_000_000)];
+    const scene = await sceneOf([], { maxRegistered: 1, originOf: () => "registered" });
+    await using _ = scene.source;
+    scene.node.applications = [
+      ...stakes.map((amount, at) => ({
+        address: `odd${at}`,
+        serviceConfigs: [{ serviceId: `odd${at}` }],
+        stake: { amount },
+      })),
+      { address: APPLICATION.address, serviceConfigs: [{ serviceId: "eth" }], stake: { amount: "5" } },
+    ];
+    await scene.block(2_001n);
+    assert.deepEqual(scene.services(), ["eth"]);
+    const again = await sceneOf([], { gatewayKey: undefined, applicationKeys: [APPLICATION] }, [
+      { address: APPLICATION.address, serviceConfigs: [{ serviceId: "eth" }], stake: { amount: "1.5" } },
+    ]);
+    await using __ = again.source;
+    assert.deepEqual(again.services(), ["eth"]);
   });
 
   test("of a chain that was begun anew, at a lower height, the sessions are asked for at once", async () => {
