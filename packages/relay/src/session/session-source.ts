@@ -396,8 +396,12 @@ function isOf({ header }: GatewaySession, heightBlocks: bigint): boolean {
   return header.sessionStartBlockHeight <= heightBlocks && heightBlocks <= header.sessionEndBlockHeight;
 }
 
+/** More upokt than there can be have fewer digits. */
+const AMOUNT = /^[0-9]{1,30}$/;
+
 function stakesOf({ address, serviceConfigs, stake }: application.Application): readonly Stake[] {
-  const upokt = BigInt(stake?.amount || "0");
+  // Of one that is no amount the others must not suffer: it is the last in turn.
+  const upokt = AMOUNT.test(stake?.amount ?? "") ? BigInt(stake?.amount ?? 0) : 0n;
   return serviceConfigs.map(({ serviceId }) => ({ applicationAddress: address, serviceId, upokt }));
 }
 
