@@ -5,6 +5,9 @@ import { eventually, startChainProxy, virtualClock } from "@turnpike/testkit";
 import { startTestChain } from "@turnpike/testkit/chain";
 import { ChainHead } from "./chain-head.ts";
 
+const NINTH = { minHeight: "9", maxHeight: "9" };
+const FAR_HEIGHT = '"last_block_height":"1000000"';
+
 suite("ChainHead", () => {
   test("follows the newest block with its hash and time, and calls back for each in order", async () => {
     await using chain = await startTestChain();
@@ -101,6 +104,46 @@ suite("ChainHead", () => {
     await head.waitFor(heightBlocks);
     assert.ok(seen.at(-1) === heightBlocks && seen.every((height) => height > 9n), seen.join(" "));
     assert.ok(!log.errors.includes("the node's chain was replaced"));
+  });
+
+  test("attack: one block of the far future does not end the chain for good: after ten minutes the node's are followed", async () => {
+    await using chain = await startTestChain();
+    await chain.reach(9n);
+    await using proxy = await startChainProxy(chain.rpcUrl);
+    const log = logged();
+    const clock = virtualClock();
+    await using head = new ChainHead({ url: proxy.url, pingMs: 50, retryMs: 1 }, { clock, log });
+    await head.waitFor(9n);
+    proxy.answerWith(async (asked, ask) => {
+      const isBlocks = asked.method === "blockchain";
+      const isHigh = Number(asked.params.minHeight) > 1_000;
+      const text = JSON.stringify(await ask(isBlocks && isHigh ? { ...asked, params: NINTH } : undefined));
+      if (asked.method === "abci_info") return JSON.parse(text.replace(/"last_block_height":"\d+"/, FAR_HEIGHT));
+      if (!isBlocks) return JSON.parse(text);
+      // The first one ends the subscription, which begins again with the newest block.
+      if (!isHigh) return JSON.parse(text.replace(/("last_block_id":{"hash":")\w+/g, `$1${"AB".repeat(32)}`));
+      return JSON.parse(
+        text.replace(/"height":"9"/g, '"height":"1000000"').replace(/"time":"[^"]*"/g, '"time":"2199-01-01T00:00:00Z"'),
+      );
+    });
+    await eventually("the block of the future", async () => {
+      await chain.produce();
+      return head.newest?.heightBlocks === 1_000_000n;
+    });
+    proxy.answerWith(undefined);
+    await eventually("the node is behind", async () => {
+      await chain.produce();
+      return log.errors.includes("the node is behind");
+    });
+    clock.advance(599_000);
+    await chain.produce();
+    assert.equal(head.newest?.heightBlocks, 1_000_000n);
+    clock.advance(1_000);
+    await eventually("the node's blocks", async () => {
+      await chain.produce();
+      return head.newest?.heightBlocks === chain.heightBlocks;
+    });
+    assert.equal(head.replacements, 1);
   });
 
   test("a chain that was begun anew is followed from its lower height on; one with another id is not", async () => {

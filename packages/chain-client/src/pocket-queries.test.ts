@@ -2,9 +2,10 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { systemClock } from "@turnpike/base";
 import { createMessage, packAny, shared } from "@turnpike/proto";
-import { virtualClock } from "@turnpike/testkit";
+import { eventually, startChainProxy, virtualClock } from "@turnpike/testkit";
 import { chainParty, startTestChain, type TestChainOptions } from "@turnpike/testkit/chain";
 import { ChainClient } from "./chain-client.ts";
+import { ChainHead } from "./chain-head.ts";
 import { PocketQueries, type PocketQueriesOptions } from "./pocket-queries.ts";
 
 const app = chainParty("app").address;
@@ -72,6 +73,27 @@ suite("PocketQueries", () => {
     await Promise.all(Array.from({ length: 50 }, () => queries.session(app, "eth", 9n)));
     for (let height = 7n; height <= 12n; height++) good(await queries.session(app, "eth", height));
     assert.deepEqual(client.paths, ["ParamsAtHeight", "GetSession"]);
+  });
+
+  test("attack: the sessions of a chain are not those of the one that was begun anew in its place", async () => {
+    await using chain = await startTestChain();
+    await chain.reach(30n);
+    await using proxy = await startChainProxy(chain.rpcUrl);
+    await using head = new ChainHead({ url: proxy.url, pingMs: 50, retryMs: 1 }, { clock: systemClock });
+    await using client = new CountingClient({ url: proxy.url }, { clock: systemClock });
+    const queries = new PocketQueries({}, { client, clock: systemClock, head });
+    await head.waitFor(30n);
+    const idOf = async (): Promise<string | undefined> => good(await queries.session(app, "eth", 8n)).header?.sessionId;
+    const before = await idOf();
+    await using anew = await startTestChain();
+    await anew.reach(9n);
+    proxy.moveTo(anew.rpcUrl);
+    await eventually("the chain that was begun anew", () => head.newest?.heightBlocks === 9n);
+    const after = await idOf();
+    assert.notEqual(after, before);
+    const { paths } = client;
+    assert.equal(await idOf(), after);
+    assert.deepEqual(paths, ["ParamsAtHeight", "GetSession", "ParamsAtHeight", "GetSession"]);
   });
 
   test("what is cached is returned while the node is dead, and what is not is unreachable", async () => {
