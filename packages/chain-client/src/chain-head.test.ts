@@ -141,8 +141,10 @@ suite("ChainHead", () => {
     clock.advance(1_000);
     await eventually("the node's blocks", async () => {
       await chain.produce();
-      return head.newest?.heightBlocks === chain.heightBlocks;
+      return head.replacements === 1;
     });
+    await head.waitFor(chain.heightBlocks);
+    assert.equal(head.newest?.heightBlocks, chain.heightBlocks);
     assert.equal(head.replacements, 1);
   });
 

@@ -31,6 +31,8 @@ const LONGEST_RETRY_MS = 5_000;
 const FIRST_STALE_MS = 120_000;
 const LEAST_STALE_MS = 10_000;
 const STALE_INTERVALS = 10;
+/** So long a node that is behind is waited for. */
+const MOST_BEHIND_MS = 600_000;
 const NANOS_PER_MS = 1_000_000n;
 
 interface Waiter {
@@ -41,7 +43,8 @@ interface Waiter {
 /**
  * The newest block of the chain, kept up to date by one subscription. It is read without waiting: while the node is dead the
  * last block known stays, and {@link isStale} says so by the clock. So it does while the node has blocks of another chain than
- * the first one, or is behind: then it is told from a node that was replaced by its blocks' times.
+ * the first one, or is behind, which is told from a chain that was begun anew by its blocks' times. A node that is behind for
+ * ten minutes is believed: the newest block known may have been a lie.
  */
 export class ChainHead implements AsyncDisposable {
   readonly #options: ChainHeadOptions;
@@ -57,7 +60,9 @@ export class ChainHead implements AsyncDisposable {
   #receivedAtMs: number;
   /** Of the first block. */
   #chainId: string | undefined;
-  #isBehind = false;
+  /** Since when the node has had nothing but blocks that are lower, and not later. */
+  #behindSinceMs: number | undefined;
+  #replacements = 0;
 
   constructor(options: ChainHeadOptions, { clock, log = silentLog }: ChainHeadModules) {
     this.#options = options;
@@ -70,6 +75,11 @@ export class ChainHead implements AsyncDisposable {
   /** The newest block known; undefined before the first. */
   get newest(): BlockMark | undefined {
     return this.#newest;
+  }
+
+  /** How often the node's chain was begun anew: nothing holds then that was known of a height of the one before. */
+  get replacements(): number {
+    return this.#replacements;
   }
 
   /** True when no block came for much longer than a block interval: what is known of the chain may be old. */
@@ -144,6 +154,11 @@ export class ChainHead implements AsyncDisposable {
     }
   }
 
+  #isBehindForLong(): boolean {
+    const sinceMs = this.#behindSinceMs;
+    return sinceMs !== undefined && this.#clock.monotonicMs() - sinceMs >= MOST_BEHIND_MS;
+  }
+
   /** @throws AppError CHAIN_MISMATCH for a block of another chain */
   #accept(mark: BlockMark): void {
     const { heightBlocks, chainId } = mark;
@@ -155,18 +170,24 @@ export class ChainHead implements AsyncDisposable {
       });
     }
     if (before !== undefined && heightBlocks <= before.heightBlocks) {
-      if (before.hash === mark.hash) return;
+      if (before.hash === mark.hash) {
+        this.#behindSinceMs = undefined;
+        return;
+      }
       // Of several nodes behind one address one may lag. A chain that was begun anew has later times, and nothing that was
       // known of the one before holds.
-      if (mark.timeNanos <= before.timeNanos) {
-        if (!this.#isBehind) this.#log.error({ heightBlocks, known: before.heightBlocks }, "the node is behind");
-        this.#isBehind = true;
+      if (mark.timeNanos <= before.timeNanos && !this.#isBehindForLong()) {
+        if (this.#behindSinceMs === undefined) {
+          this.#log.error({ heightBlocks, known: before.heightBlocks }, "the node is behind");
+          this.#behindSinceMs = this.#clock.monotonicMs();
+        }
         return;
       }
       this.#log.error({ heightBlocks, before: before.heightBlocks }, "the node's chain was replaced");
       this.#marks.clear();
+      this.#replacements++;
     }
-    this.#isBehind = false;
+    this.#behindSinceMs = undefined;
     this.#newest = mark;
     this.#receivedAtMs = this.#clock.monotonicMs();
     this.#marks.set(heightBlocks, mark);

@@ -39,8 +39,11 @@ export interface PocketQueriesOptions {
 export interface PocketQueriesModules {
   readonly client: ChainClient;
   readonly clock: Clock;
-  /** What is asked of the newest state is not believed of one that is far behind this. */
-  readonly head?: Pick<ChainHead, "newest">;
+  /**
+   * What is asked of the newest state is not believed of one that is far behind this. What was known of heights is forgotten
+   * when the chain is begun anew.
+   */
+  readonly head?: Pick<ChainHead, "newest" | "replacements">;
 }
 
 /** Claims of one supplier as a state has them. */
@@ -100,7 +103,8 @@ function keyOfAccount(account: auth.BaseAccount): Uint8Array | undefined {
  */
 export class PocketQueries {
   readonly #client: ChainClient;
-  readonly #head: Pick<ChainHead, "newest"> | undefined;
+  readonly #head: Pick<ChainHead, "newest" | "replacements"> | undefined;
+  #replacements = 0;
   #sharedSpans: {
     readonly startHeight: bigint;
     readonly endHeight: bigint;
@@ -189,6 +193,7 @@ export class PocketQueries {
   async sharedParamsAt(heightBlocks: bigint, options?: ReadOptions): Promise<ChainAnswer<shared.Params>> {
     const known = this.peekSharedParamsAt(heightBlocks);
     if (known !== undefined) return { ok: true, value: known };
+    const replacements = this.#replacements;
     return this.#sharedParams.read(
       `${heightBlocks}`,
       async (signal) => {
@@ -196,7 +201,7 @@ export class PocketQueries {
         const answer = mapped(asked, (found) => found.params);
         // Of a height to come the node says what holds as of now: that may still change.
         const isFinal = asked.heightBlocks >= heightBlocks;
-        if (answer.ok && isFinal) this.#keepSpan(heightBlocks, answer.value);
+        if (answer.ok && isFinal && replacements === this.#replacements) this.#keepSpan(heightBlocks, answer.value);
         return loaded(answer, isFinal);
       },
       options,
@@ -205,6 +210,7 @@ export class PocketQueries {
 
   /** The same, without asking; undefined when they are not known. */
   peekSharedParamsAt(heightBlocks: bigint): shared.Params | undefined {
+    this.#forgetReplaced();
     for (let i = this.#sharedSpans.length - 1; i >= 0; i--) {
       const span = this.#sharedSpans[i];
       if (span !== undefined && span.startHeight <= heightBlocks && heightBlocks <= span.endHeight) return span.params;
@@ -347,6 +353,15 @@ export class PocketQueries {
     }
   }
 
+  /** Of a chain that was begun anew the same heights have other sessions, parameters and prices. */
+  #forgetReplaced(): void {
+    const replacements = this.#head?.replacements ?? 0;
+    if (replacements === this.#replacements) return;
+    this.#replacements = replacements;
+    this.#sharedSpans = [];
+    for (const one of [this.#sessions, this.#sharedParams, this.#computeUnits, this.#difficulties]) one.clear();
+  }
+
   #keepSpan(heightBlocks: bigint, params: shared.Params): void {
     const { startHeight, endHeight } = sessionAt(params, heightBlocks);
     if (this.peekSharedParamsAt(heightBlocks) !== undefined) return;
@@ -392,6 +407,7 @@ export class PocketQueries {
       const asked = await this.#ask(method, request, signal);
       return loaded(mapped(asked, pick), asked.heightBlocks >= request.blockHeight);
     };
+    this.#forgetReplaced();
     return cache.read(`${request.serviceId} ${request.blockHeight}`, load, options);
   }
 

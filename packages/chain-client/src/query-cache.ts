@@ -73,6 +73,7 @@ export class QueryCache<T> {
   readonly #flights: Flights;
   readonly #entries = new Map<string, Entry<T>>();
   readonly #open = new Map<string, Promise<ChainAnswer<T>>>();
+  #clearings = 0;
 
   constructor(options: QueryCacheOptions, { clock, flights }: { readonly clock: Clock; readonly flights: Flights }) {
     this.#options = options;
@@ -103,6 +104,13 @@ export class QueryCache<T> {
     this.#entries.delete(key);
   }
 
+  /** Nothing holds any more: neither what is known, nor the answers to questions that are open. */
+  clear(): void {
+    this.#clearings++;
+    this.#entries.clear();
+    this.#open.clear();
+  }
+
   #flight(key: string, load: (signal: AbortSignal) => Promise<Loaded<T>>): Promise<ChainAnswer<T>> {
     const open = this.#open.get(key);
     if (open !== undefined) return open;
@@ -114,19 +122,21 @@ export class QueryCache<T> {
     this.#flights.open++;
     const flight = this.#ask(key, load).finally(() => {
       this.#flights.open--;
-      this.#open.delete(key);
+      if (this.#open.get(key) === flight) this.#open.delete(key);
     });
     this.#open.set(key, flight);
     return flight;
   }
 
   async #ask(key: string, load: (signal: AbortSignal) => Promise<Loaded<T>>): Promise<ChainAnswer<T>> {
+    const clearings = this.#clearings;
     let loaded: Loaded<T>;
     try {
       loaded = await load(AbortSignal.timeout(this.#options.timeoutMs));
     } catch (cause) {
       loaded = { answer: unreachable(cause), holds: "brief" };
     }
+    if (clearings !== this.#clearings) return loaded.answer;
     const known = this.#entries.get(key);
     // An unreachable node invalidates nothing; it is not asked again at once, either.
     if (!loaded.answer.ok && loaded.answer.fault === "unreachable" && known?.answer.ok === true) {
