@@ -64,6 +64,24 @@ test("attack: a charged buyer gets the stored answer of a service that is off sa
   assert.deepEqual([...new Set(to.payment.calls)].sort(), ["decode", "earlier"], "nothing was admitted or settled");
 });
 
+test("attack: a browser's charged buyer may send its payment again, too: it asks first", async () => {
+  await using to = await startTestGateway();
+  const verbs: readonly (readonly [string, string])[] = [
+    ["/v1/nothing", "POST, OPTIONS"],
+    ["/v1/nothing/status", "GET, POST, OPTIONS"],
+    ["/v1/pocket/gone", "GET, POST, OPTIONS"],
+  ];
+  for (const [path, allowed] of verbs) {
+    const { status, headers } = await fetch(to.url + path, {
+      method: "OPTIONS",
+      headers: { origin: "https://shop.example", "access-control-request-headers": "payment-signature" },
+    });
+    assert.deepEqual([status, headers.get("access-control-allow-methods")], [204, allowed], path);
+    assert.match(headers.get("access-control-allow-headers") ?? "", /payment-signature/i);
+  }
+  assert.equal((await fetch(`${to.url}/v1/a.b`, { method: "OPTIONS" })).status, 404);
+});
+
 test("attack: a path that is not listed any more still gives its buyer the stored answer", async () => {
   await using to = await startTestGateway();
   to.payment.earlier = outcome(SETTLED);
