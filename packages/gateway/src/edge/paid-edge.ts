@@ -108,6 +108,10 @@ function saleVerb(method: string | undefined, appendedPath: string): "GET" | "PO
   return method === "POST" || (method === "GET" && appendedPath !== "") ? method : undefined;
 }
 
+function verbsOf(appendedPath: string): string {
+  return appendedPath === "" ? ROOT_VERBS : PATH_VERBS;
+}
+
 /** Ends a client's attempt by what came of it. */
 function endSale(limit: UnpaidLimit, attempt: UnpaidAttempt, sale: Sale): void {
   if (sale.kind === "outcome") endOutcome(limit, attempt, sale.outcome, sale.isOwn);
@@ -198,9 +202,16 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
   const notSold = (exchange: Exchange, route: string, appendedPath: string, refusal: Refusal): void => {
     const sold = routes.get(route)?.service;
     const label = sold?.id ?? UNKNOWN;
-    const { "payment-signature": paymentHeader } = exchange.req.headers;
-    const verb = saleVerb(exchange.req.method, appendedPath);
-    if (typeof paymentHeader !== "string" || verb === undefined || !ONCE_SOLD.test(route.slice(PREFIX.length))) {
+    const { method, headers } = exchange.req;
+    const { "payment-signature": paymentHeader } = headers;
+    const verb = saleVerb(method, appendedPath);
+    const mayHaveBeenSold = ONCE_SOLD.test(route.slice(PREFIX.length));
+    // A browser asks before it sends a payment.
+    if (method === "OPTIONS" && mayHaveBeenSold) {
+      desk.answer(exchange, "paid", label, preflightAnswer(verbsOf(appendedPath)));
+      return;
+    }
+    if (typeof paymentHeader !== "string" || verb === undefined || !mayHaveBeenSold) {
       refuse(exchange, label, refusal.code, refusal.message);
       return;
     }
@@ -234,7 +245,7 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
       const { service } = route;
       const { method } = req;
       const verb = saleVerb(method, appended);
-      const verbs = appended === "" ? ROOT_VERBS : PATH_VERBS;
+      const verbs = verbsOf(appended);
       if (appended !== "") {
         const match = matchPath(service, appended);
         if (match === "NOT_FOUND") return notSold(exchange, wanted, appended, { code: match });
