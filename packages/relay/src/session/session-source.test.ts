@@ -51,6 +51,9 @@ async function sceneOf(
     /** Of the keys that are here. */
     own,
     mostKeysAtOnce: 0,
+    /** What its session ids begin with. */
+    chain: "s",
+    replacements: 0,
   };
   let keysOpen = 0;
   const record = {
@@ -74,7 +77,7 @@ async function sceneOf(
       const header = {
         applicationAddress,
         serviceId,
-        sessionId: `s${number}`,
+        sessionId: `${node.chain}${number}`,
         sessionStartBlockHeight: number * BLOCKS + 1n,
         sessionEndBlockHeight: (number + 1n) * BLOCKS,
       };
@@ -102,6 +105,9 @@ async function sceneOf(
   const head = {
     get newest() {
       return { heightBlocks };
+    },
+    get replacements() {
+      return node.replacements;
     },
     waitFor: async () => ({ heightBlocks }),
     onBlock(listener: typeof onBlock) {
@@ -200,6 +206,22 @@ suite("sessions of a gateway", () => {
     scene.source.onApplications(() => looks++);
     await scene.block(5n);
     assert.deepEqual([scene.id(), looks], ["s0", 1]);
+  });
+
+  test("attack: of a chain that was begun anew at heights of the same session, that session is another one", async () => {
+    const scene = await sceneOf();
+    await using _ = scene.source;
+    await scene.block(28n);
+    await scene.block(29n);
+    for (const [chain, height] of [
+      ["t", 28n],
+      ["u", 23n],
+    ] as const) {
+      scene.node.chain = chain;
+      scene.node.replacements++;
+      await scene.block(height);
+      assert.equal(scene.id(), `${chain}1`);
+    }
   });
 
   test("where the chain refuses the next session, the one before is over", async () => {
