@@ -96,6 +96,8 @@ export class SessionSource implements AsyncDisposable {
   #blocks: Disposable | undefined;
   #nextRenewal = 0n;
   #renewedAt = 0n;
+  /** How often the chain had been begun anew at the newest block. */
+  #replacements: number;
   #isRenewing = false;
   #isFull = false;
   #refused: ReadonlySet<string> = new Set();
@@ -105,6 +107,7 @@ export class SessionSource implements AsyncDisposable {
   constructor(options: SessionSourceOptions, modules: SessionSourceModules) {
     this.#options = options;
     this.#modules = modules;
+    this.#replacements = modules.head.replacements;
     const { gatewayKey, applicationKeys } = options;
     this.#keys = new Map(
       [...applicationKeys, ...(gatewayKey === undefined ? [] : [gatewayKey])].map((key) => [key.address, key]),
@@ -170,13 +173,16 @@ export class SessionSource implements AsyncDisposable {
   }
 
   #onBlock(heightBlocks: bigint): void {
-    // The chain was begun anew, at a lower height: what was put off until a height of the one before would take too long.
-    const isReplaced = heightBlocks < this.#renewedAt;
+    // The chain was begun anew, at a lower height: what was put off until a height of the one before would take too long, and
+    // its sessions of the same heights are others.
+    const { replacements } = this.#modules.head;
+    const isReplaced = replacements !== this.#replacements || heightBlocks < this.#renewedAt;
+    this.#replacements = replacements;
     if (isReplaced) for (const slot of this.#slots.values()) slot.nextTry = 0n;
     if (isReplaced || heightBlocks >= this.#nextRenewal) this.#run(this.#renewApplications(heightBlocks));
     for (const slot of this.#slots.values()) {
       const { session } = slot;
-      const isCurrent = session !== undefined && isOf(session, heightBlocks);
+      const isCurrent = session !== undefined && !isReplaced && isOf(session, heightBlocks);
       if (isCurrent && !session.isPartial) continue;
       if (session !== undefined && heightBlocks > session.graceEndHeight) this.#put(slot, undefined);
       if (heightBlocks < slot.nextTry) continue;
