@@ -6,6 +6,7 @@ import {
   type Address,
   AppError,
   bytesToBase64,
+  type Metrics,
   type NetworkId,
   noFaults,
   noMetrics,
@@ -19,6 +20,7 @@ import { mintParsed, mintRelayed, type PaidRequest, type ParsedRequest } from "@
 import { eventually } from "@turnpike/testkit";
 import { openLedger, startTestServer, type TestServer } from "../test/ledger-fixtures.ts";
 import type { Ledger } from "./ledger-types.ts";
+import { admissionsTotal } from "./metrics.ts";
 import type { Sale, Settler } from "./settler.ts";
 import { createPaymentStage, type PaymentStageOptions } from "./stage.ts";
 import type { Admission, EarlierAdmission, Offer, PaymentStage } from "./stage-types.ts";
@@ -123,6 +125,8 @@ interface Bench {
   readonly stage: PaymentStage;
   readonly verifier: StandInVerifier;
   readonly settler: StandInSettler;
+  /** Results of admissions, as the metric has them. */
+  readonly admissions: string[];
   /** May be changed between calls. */
   readonly options: { -readonly [Key in keyof PaymentStageOptions]: PaymentStageOptions[Key] };
 }
@@ -130,6 +134,13 @@ interface Bench {
 function stageOf(settleWaitMs = 60_000, change: Partial<PaymentStageOptions> = {}, payments = ledger): Bench {
   const verifier = new StandInVerifier();
   const settler = new StandInSettler();
+  const admissions: string[] = [];
+  const metrics: Metrics = {
+    ...noMetrics,
+    count(spec, labels) {
+      if (spec === admissionsTotal) admissions.push(labels?.result ?? "");
+    },
+  };
   const options = {
     upstreamTimeoutMs: 60_000,
     settleMarginMs: 4_000,
@@ -146,10 +157,10 @@ function stageOf(settleWaitMs = 60_000, change: Partial<PaymentStageOptions> = {
     settlers: [settler],
     clock: systemClock,
     log: silentLog,
-    metrics: noMetrics,
+    metrics,
     faults: noFaults,
   });
-  return { stage, verifier, settler, options };
+  return { stage, verifier, settler, admissions, options };
 }
 
 /** For a test in which a fault would wait for an hour. */
@@ -711,6 +722,7 @@ test("attack: for what is not sold any more a payment gets the answer that it pa
     assert.equal(await presentUnsold(one, header(newPayer())), undefined, "a stranger's");
   }
   assert.deepEqual([bench.settler.settled, other.settler.settled, other.verifier.checks], [1, 0, 0]);
+  assert.ok(!other.admissions.includes("PAYMENT_OPTION_UNKNOWN"), "what is not sold is no admission");
 });
 
 test("attack: for what is not sold any more nothing is verified or claimed, so that the authorization stays good", async () => {

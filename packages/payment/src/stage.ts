@@ -400,9 +400,9 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
     async earlierOutcome(requestHash, payment) {
       const none: PaymentRefusal = { ok: false, code: "PAYMENT_OPTION_UNKNOWN" };
       const copy = joinFirst(joinName(payment, requestHash));
-      const found = counted(await (copy ?? earlier({ requestHash }, payment, none)));
-      // Any other refusal is about a payment that was not claimed, or for another request.
-      return found.kind === "outcome" || CANNOT_TELL.has(found.code) ? found : undefined;
+      const found = await (copy ?? earlier({ requestHash }, payment, none));
+      // Any other refusal is about a payment that was not claimed, or for another request: strangers' are no admissions.
+      return found.kind === "outcome" || CANNOT_TELL.has(found.code) ? counted(found) : undefined;
     },
 
     async settle(paid: PaidRequest, relayed: Relayed, answer: StoredAnswer) {

@@ -82,13 +82,15 @@ export interface GrpcStatus {
 }
 
 const MOST_CODE = 16;
+/** Longest text that is read of a status: more is of no use, and no bound on messages counts it. */
+const MAX_STATUS_CHARS = 2_048;
 
 /** The status in headers or trailers; undefined where there is none that gRPC knows. */
 export function readGrpcStatus(headers: IncomingHttpHeaders): GrpcStatus | undefined {
   const code = headers["grpc-status"];
   if (typeof code !== "string" || !/^[0-9]{1,2}$/.test(code) || Number(code) > MOST_CODE) return undefined;
   const text = headers["grpc-message"];
-  return { code: Number(code), text: typeof text === "string" ? decodedText(text) : "" };
+  return { code: Number(code), text: typeof text === "string" ? decodedText(text.slice(0, MAX_STATUS_CHARS)) : "" };
 }
 
 /** HTTP statuses of gRPC's codes from 0 on. */

@@ -9,6 +9,7 @@ import { eventually, virtualClock } from "@turnpike/testkit";
 import { answer, framed, type GrpcCall, refuse, startGrpcServer } from "../../test/grpc-server.ts";
 import { selfSigned } from "../../test/self-signed.ts";
 import { ByteBudget } from "./byte-budget.ts";
+import { readGrpcStatus } from "./grpc-message.ts";
 import { GrpcTransport, type GrpcTransportOptions } from "./grpc-transport.ts";
 import type { Resolve } from "./public-lookup.ts";
 import type { TransportFailure, UpstreamRequest, UpstreamResponse } from "./transport.ts";
@@ -29,6 +30,11 @@ const OK = { "grpc-status": "0" };
 const BODY = framed(Buffer.from("answer"));
 const UNREACHED = { ok: false, blame: "wire", reason: "connection", isUnsent: true };
 const BROKEN = { ok: false, blame: "wire", reason: "connection", isUnsent: false };
+
+test("of a long text of a status the beginning is read", () => {
+  const status = readGrpcStatus({ "grpc-status": "8", "grpc-message": "x".repeat(60_000) });
+  assert.deepEqual([status?.code, status?.text.length], [8, 2_048]);
+});
 
 const well = ({ stream }: GrpcCall): void => answer(stream, BODY, OK);
 /** Headers of an answer, and no end. */
