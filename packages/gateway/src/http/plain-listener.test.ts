@@ -109,3 +109,31 @@ test("a client may open as many connections as on the other way, and one that is
     assert.equal((await raw.next())[0]?.status, 200);
   }
 });
+
+test("a request that is on its way when the gateway stops is answered, on both ways", async () => {
+  for (const way of ["", NOT_PLAIN]) {
+    for (const cut of [10, 60, -5]) {
+      const to = await startTestGateway({ drainTimeoutMs: 60_000 });
+      const held = Promise.withResolvers<void>();
+      const reached = Promise.withResolvers<void>();
+      to.relay.answer = async () => {
+        reached.resolve();
+        await held.promise;
+        return { ok: false, code: "NO_SUPPLIERS", attempts: 0 };
+      };
+      const text = post("/relay/eth", "", CALL, way);
+      await using raw = await openRaw(to.port);
+      raw.write(text.slice(0, cut));
+      // It comes later, over a later connection: when it is in the relay, the other's beginning was read.
+      await using slow = await openRaw(to.port);
+      slow.write(post("/relay/eth", "", CALL, way));
+      await reached.promise;
+      const closed = to[Symbol.asyncDispose]();
+      raw.write(text.slice(cut));
+      const [answer] = await raw.next();
+      assert.deepEqual([answer?.status, answer?.headers.get("connection")], [503, "close"], `${way}${cut}`);
+      held.resolve();
+      await closed;
+    }
+  }
+});
