@@ -238,7 +238,7 @@ export function assembleGateway(
     async [Symbol.asyncDispose]() {
       if (draining) return;
       draining = true;
-      const closed = [closeListener(listener, server), closeServer(metricsServer)];
+      const closed = [closeListener(listener), closeServer(metricsServer)];
       const generations = live === undefined ? [...old] : [...old, live];
       await Promise.all([
         ...generations.map(({ works }) => works.settled(opts.drainTimeoutMs)),

@@ -11,10 +11,10 @@ export async function closeServer(server: Server): Promise<void> {
   await closed;
 }
 
-/** The same for a listener and the server behind it. */
-export async function closeListener(listener: FastListener, server: Server): Promise<void> {
-  if (!listener.net.listening) return;
-  const closed = listener.close();
-  server.closeIdleConnections();
-  await closed;
+/**
+ * The same for a listener, which closes the server behind it. The server's idle connections are not closed here once more:
+ * for it, one is idle that it was just handed in the middle of a request.
+ */
+export async function closeListener(listener: FastListener): Promise<void> {
+  if (listener.net.listening) await listener.close();
 }
