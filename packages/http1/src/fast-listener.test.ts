@@ -283,6 +283,30 @@ suite("ends of connections", () => {
     await closed;
     await eventually("none is left", () => to.listener.size === 0);
   });
+
+  test("draining: a connection whose client reads its last response late ends then, though it says that it stays", async () => {
+    const { to, kept } = await startKeeping();
+    await using _ = to;
+    // Else that would end it as well.
+    to.server.keepAliveTimeout = 600_000;
+    await using raw = await openRaw(to.port);
+    raw.write(post());
+    const first = await keptOf(kept);
+    // Comes while the first is under way, so that the connection has seen bytes that it had not read.
+    raw.write(post());
+    await eventually("it is there", () => (first.socket?.readableLength ?? 0) > 0);
+    first.send(200, "", "first");
+    const second = await eventually("the second", () => kept[1]);
+    await raw.next();
+    raw.socket.pause();
+    second.send(200, "", Buffer.alloc(30_000_000, 0x61));
+    await eventually("it is written", () => (second.socket?.writableLength ?? 0) > 0);
+    const closed = to.listener.close();
+    raw.socket.resume();
+    await raw.closed;
+    raw.socket.destroy();
+    await closed;
+  });
 });
 
 suite("limits", () => {
