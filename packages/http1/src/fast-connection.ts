@@ -272,6 +272,7 @@ export class FastConnection {
     this.#hasUnread = false;
     if (this.#held !== undefined) this.#handOver(this.#takeHeld());
     else if (this.#hasEnded) this.socket.end();
+    else if (this.#host.isClosing()) this.close();
     else this.socket.read(0);
   }
 
