@@ -8,6 +8,12 @@ export interface ChunkedBodyEvents {
   readonly onClose: () => void;
 }
 
+/** How a response with such a body is written. */
+export interface ChunkedResponseOptions extends ChunkedBodyEvents {
+  /** True: the connection ends after it. */
+  readonly close?: boolean;
+}
+
 /** What the connection of a {@link ChunkedBody} is told. */
 interface ChunkedBodyOwner {
   readonly wrote: () => void;

@@ -1,6 +1,6 @@
 import type { Server } from "node:http";
 import type { Socket } from "node:net";
-import { ChunkedBody, type ChunkedBodyEvents } from "./chunked-body.ts";
+import { ChunkedBody, type ChunkedResponseOptions } from "./chunked-body.ts";
 import { type FastRequest, FastResponse } from "./fast-request.ts";
 import { INCOMPLETE, REFUSED } from "./head.ts";
 import type { PlainForm } from "./plain-form.ts";
@@ -120,11 +120,11 @@ export class FastConnection {
     response: FastResponse,
     status: number,
     fields: string,
-    events: ChunkedBodyEvents,
+    { close = false, ...events }: ChunkedResponseOptions,
   ): ChunkedBody | undefined {
     if (!this.isOpenFor(response)) return undefined;
     this.#current = undefined;
-    this.#closesAfter = this.#host.isClosing();
+    this.#closesAfter = close || this.#host.isClosing();
     this.socket.write(this.#host.writer.chunkedHead(status, fields, this.#closesAfter), "latin1");
     this.#wrote();
     this.#body = new ChunkedBody(this.socket, events, {

@@ -1,5 +1,5 @@
 import type { Socket } from "node:net";
-import type { ChunkedBody, ChunkedBodyEvents } from "./chunked-body.ts";
+import type { ChunkedBody, ChunkedResponseOptions } from "./chunked-body.ts";
 import type { FastConnection } from "./fast-connection.ts";
 import type { Head } from "./head.ts";
 import type { PlainForm } from "./plain-form.ts";
@@ -41,8 +41,8 @@ export class FastResponse {
    * Answers, once, with a body that is written while it arrives, in chunks; undefined when {@link isOpen} is false.
    * @param fields as those of {@link send}
    */
-  sendInChunks(status: number, fields: string, events: ChunkedBodyEvents): ChunkedBody | undefined {
-    return this.#connection?.respondInChunks(this, status, fields, events);
+  sendInChunks(status: number, fields: string, options: ChunkedResponseOptions): ChunkedBody | undefined {
+    return this.#connection?.respondInChunks(this, status, fields, options);
   }
 }
 

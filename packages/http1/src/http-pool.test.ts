@@ -175,8 +175,22 @@ suite("responses", () => {
     assert.equal(server.sockets.length, 2);
   });
 
+  test("interim ones are passed over, and the connection is used again", async () => {
+    for (const isBytewise of [false, true]) {
+      const text = `HTTP/1.1 100 Continue\r\n\r\n${"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n".repeat(7)}${HELLO}`;
+      await using server = await startRawServer({
+        answer: (socket) => void (isBytewise ? writeBytewise(socket, text) : socket.write(text)),
+      });
+      using pool = newPool(server.port);
+      for (let i = 0; i < 2; i++) assert.equal((await ask(pool).result).body, "hello");
+      assert.equal(server.sockets.length, 1);
+    }
+  });
+
   for (const [what, text] of [
-    ["interim ones", `HTTP/1.1 100 Continue\r\n\r\n${HELLO}`],
+    ["a switch of protocols", `HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n${HELLO}`],
+    ["interim ones with a length", `HTTP/1.1 103 Early Hints\r\nContent-Length: 5\r\n\r\nhello${HELLO}`],
+    ["many interim ones", `${"HTTP/1.1 103 Early Hints\r\n\r\n".repeat(9)}${HELLO}`],
     ["bytes after a body", `${HELLO}!`],
     ["a second response", HELLO + HELLO],
     ["length and coding", `${OK}Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n`],

@@ -1,4 +1,4 @@
-export type { ChunkedBody, ChunkedBodyEvents } from "./chunked-body.ts";
+export type { ChunkedBody, ChunkedBodyEvents, ChunkedResponseOptions } from "./chunked-body.ts";
 export {
   FastListener,
   type FastListenerCounts,

@@ -21,6 +21,9 @@ export type ReadResult = typeof MORE | typeof DONE | typeof BROKEN;
 
 const MAX_HEAD_BYTES = 16_384;
 const MAX_HEAD_LINES = 100;
+/** Interim responses that are passed over before one response: early hints come in a few. */
+const MAX_INTERIM = 8;
+const SWITCHING_PROTOCOLS = 101;
 /** A head in pieces is looked at with each piece up to here, then with each line. */
 const EAGER_HEAD_BYTES = 1_024;
 /** Time that a server's `Keep-Alive` says is cut by this: the request is on its way when the server closes. */
@@ -89,7 +92,7 @@ function isFieldWord(bytes: Buffer, head: Head, index: number, word: string): bo
 
 /**
  * Reads the responses of one connection, one at a time, from bytes as they come. Strict: what could be understood in two
- * ways is {@link BROKEN}, and so are interim responses, which nobody asked for.
+ * ways is {@link BROKEN}. Interim responses are passed over (RFC 9110 §15.2), but for a switch of protocols.
  */
 export class ResponseReader {
   readonly #parser: HeadParser;
@@ -99,6 +102,7 @@ export class ResponseReader {
   #state = READ_HEAD;
   /** The beginning of a head whose end has not come. */
   #carry: Buffer | undefined;
+  #interim = 0;
   /** Bytes of the body that are to come. */
   #left = 0;
   #isStopped = false;
@@ -126,6 +130,7 @@ export class ResponseReader {
   begin(): void {
     this.#state = READ_HEAD;
     this.#carry = undefined;
+    this.#interim = 0;
     this.#mayStay = false;
   }
 
@@ -152,20 +157,32 @@ export class ResponseReader {
   }
 
   #readHead(bytes: Buffer, end: number, sink: ResponseSink): ReadResult {
-    const at = this.#parser.response(bytes, 0, end, this.#head);
+    let from = 0;
+    let at = this.#parser.response(bytes, from, end, this.#head);
+    while (at > from && this.#isInterim()) {
+      if (at - from > MAX_HEAD_BYTES || ++this.#interim > MAX_INTERIM) return BROKEN;
+      from = at;
+      at = from === end ? INCOMPLETE : this.#parser.response(bytes, from, end, this.#head);
+    }
     if (at === REFUSED) return BROKEN;
     if (at === INCOMPLETE) {
-      if (end > MAX_HEAD_BYTES) return BROKEN;
+      if (end - from > MAX_HEAD_BYTES) return BROKEN;
       // The connection's own buffer is read into again.
-      this.#carry = Buffer.from(bytes.subarray(0, end));
+      this.#carry = from === end ? undefined : Buffer.from(bytes.subarray(from, end));
       return MORE;
     }
     this.#carry = undefined;
-    if (at > MAX_HEAD_BYTES || !this.#frame(bytes)) return BROKEN;
+    if (at - from > MAX_HEAD_BYTES || !this.#frame(bytes)) return BROKEN;
     this.#shown.bytes = bytes;
     sink.onHead(this.#shown);
     this.#shown.bytes = NO_BYTES;
     return this.#isStopped ? BROKEN : this.#readBody(bytes, at, end, sink);
+  }
+
+  /** True for a head after which another one comes. One that says a length is none: it could be understood in two ways. */
+  #isInterim(): boolean {
+    const { status, seen } = this.#head;
+    return status < 200 && status !== SWITCHING_PROTOCOLS && (seen & LENGTH_BITS) === 0;
   }
 
   /** How long the body is (RFC 9112 §6.3), and what becomes of the connection. False: that is not plain. */

@@ -30,6 +30,8 @@ const LONGEST_GAP_MS = 10_000;
 /** The short form's bound, in work, which a busy machine does not change: so many shots over between two blocks, half of all. */
 const MOST_GAP_SHOTS = 800;
 const LOOK_MS = 50;
+/** Time for one question of an honest client, without times of its own: beside other work only a hang takes it. */
+const UNTIMED_MS = 120_000;
 /** Memory that may come on top between the two halves: the collector takes its time. */
 const MOST_GROWTH_MB = 150;
 const ROOT = resolve(import.meta.dirname, "..", "..", "..");
@@ -230,7 +232,9 @@ async function attack(
 async function underAttack(plan: Plan): Promise<ChaosFigure[]> {
   await using node = await startChainProcess(plan.engine);
   const { rpcUrl, restUrl, genesis } = node;
-  const client = new ChainClient({ url: rpcUrl }, { clock: systemClock });
+  const client = new ChainClient(plan.isTimed ? { url: rpcUrl } : { url: rpcUrl, timeoutMs: UNTIMED_MS }, {
+    clock: systemClock,
+  });
   const options = { rpcUrl, restUrl, chainId: genesis.chain_id, pauseMs: 300, mayBeCut: plan.engine === "cometbft" };
   await using honest = new HonestUser(options, { signer: node.signers.faucet, client });
   await eventually("block 2", async () => (await client.status()).latestHeightBlocks >= 2n);

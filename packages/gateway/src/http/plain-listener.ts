@@ -24,17 +24,25 @@ export interface PlainListenerModules {
   readonly clock: Clock;
 }
 
-/** Fields that doors read of a POST, beside its host and length. */
-const FIELDS: readonly ReadField[] = [
-  "accept",
-  "payment-signature",
-  "target-service-id",
-  "traceparent",
-  "x-api-key",
-  "x-cosmos-block-height",
-  "x-forwarded-for",
-  "x-request-id",
-];
+/** Fields with which a request is not plain. */
+type Excluded = "content-encoding" | "expect" | "transfer-encoding";
+/** Fields that doors read of other verbs than POST. */
+type OfOtherVerbs = "access-control-request-headers" | "if-none-match";
+/** Fields that doors read of a plain request, beside its host and length. */
+type PlainField = Exclude<ReadField, Excluded | OfOtherVerbs | "host" | "content-length">;
+
+// All of them: a door that comes to read another one of a POST has to be told of it here.
+const ALL: Readonly<Record<PlainField, true>> = {
+  accept: true,
+  "payment-signature": true,
+  "target-service-id": true,
+  traceparent: true,
+  "x-api-key": true,
+  "x-cosmos-block-height": true,
+  "x-forwarded-for": true,
+  "x-request-id": true,
+};
+const FIELDS = Object.keys(ALL) as readonly PlainField[];
 
 /** Listens in the place of a server of `node:http`, and brings plain requests to the doors by a shorter way. */
 export function createPlainListener(

@@ -54,6 +54,7 @@ export class PlainResponse implements ResponseSink {
   write(chunk: Uint8Array): boolean {
     if (this.#isOver) return false;
     this.#body ??= this.#response.sendInChunks(this.#status, this.#fields, {
+      close: this.#isClosing,
       onDrain: () => call(this.#onDrain),
       onClose: () => this.#close(),
     });

@@ -24,6 +24,8 @@ export interface ExchangeTarget {
 type Result = UpstreamResponse | TransportFailure;
 
 const NO_BYTES = new Uint8Array(0);
+/** Bodies that get their memory with their first byte. */
+const SMALL_BYTES = 16_384;
 const NO_HEADERS: ResponseHeaders = {};
 const BLAME = { timeout: "wire", connection: "wire", overloaded: "client", aborted: "client" } as const;
 
@@ -87,11 +89,7 @@ class Exchange implements ResponseHandler {
     this.#status = head.status;
     this.#headers = head.fields();
     this.#saidBytes = head.contentLength;
-    const isStreamed = stream !== undefined && this.#saidBytes >= stream.afterBytes;
     if (this.#saidBytes > (stream?.maxBytes ?? maxResponseBytes)) this.#cutOff();
-    else if (this.#saidBytes > 0 && this.#saidBytes <= Math.min(MAX_EXACT_BYTES, maxResponseBytes) && !isStreamed) {
-      if (this.#acquire(this.#saidBytes)) this.#body = new BodyCollector(this.#saidBytes);
-    }
   }
 
   onData(bytes: Buffer, start: number, end: number): void {
@@ -100,7 +98,8 @@ class Exchange implements ResponseHandler {
       return;
     }
     if (this.#isDone) return;
-    this.#body ??= new BodyCollector();
+    this.#body ??= this.#newBody(end - start);
+    if (this.#body === undefined) return;
     const size = this.#body.size + end - start;
     if (size > this.#request.maxResponseBytes) {
       this.#cutOff();
@@ -122,6 +121,20 @@ class Exchange implements ResponseHandler {
   onError(_error: RequestError, isSent: boolean): void {
     if (this.#pipe !== undefined) this.#pipe.breakOff();
     else this.#finish(failure("connection", !isSent), true);
+  }
+
+  /**
+   * Where the body goes; undefined: there is no room. Memory for all of it is taken when a good part of it is here: what a
+   * supplier says costs it nothing.
+   */
+  #newBody(firstBytes: number): BodyCollector | undefined {
+    const { maxResponseBytes, stream } = this.#request;
+    const said = this.#saidBytes;
+    const isExact =
+      said > 0 && said <= Math.min(MAX_EXACT_BYTES, maxResponseBytes) && said < (stream?.afterBytes ?? said + 1);
+    const isComing = said <= SMALL_BYTES || firstBytes * 4 >= said;
+    if (!isExact || !isComing) return new BodyCollector();
+    return this.#acquire(said) ? new BodyCollector(said) : undefined;
   }
 
   #acquire(bytes: number): boolean {

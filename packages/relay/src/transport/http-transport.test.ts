@@ -267,7 +267,40 @@ test("a large body is passed on no faster than it is read, and gives back all th
   await eventually("nothing held", () => held.at(-1) === 0);
 });
 
-test("a body takes its room in the budget when its length is known, and gives it back when it does not come", async () => {
+test("attack: what a supplier says of a body and does not send takes nobody's room in the budget", async () => {
+  const begun = [Promise.withResolvers<void>(), Promise.withResolvers<void>()];
+  let calls = 0;
+  await using upstream = await startUpstream((_call, response) => {
+    response.writeHead(200, { "content-length": 200_000 });
+    response.write("x");
+    begun[calls++]?.resolve();
+  });
+  let held = 0;
+  const metrics: Metrics = {
+    ...noMetrics,
+    set: (_metric, value) => {
+      held = value;
+    },
+  };
+  await using transport = new HttpTransport(
+    { ...OPTIONS, maxInFlightBytes: 250_000 },
+    { clock: virtualClock(), metrics },
+  );
+  const handle = transport.backend(upstream.url);
+  assert.ok(handle !== undefined);
+  const cancels: SendHandle[] = [{}, {}];
+  const calling = cancels.map((cancel) =>
+    transport.send({ handle }, { ...GET, maxResponseBytes: 300_000, handle: cancel }),
+  );
+  await Promise.all(begun.map(({ promise }) => promise));
+  await eventually("both have begun to come", () => held === 2);
+  for (const { cancel } of cancels) cancel?.();
+  const aborted = { ok: false, blame: "client", reason: "aborted", isUnsent: false };
+  assert.deepEqual(await Promise.all(calling), [aborted, aborted]);
+  assert.equal(held, 0);
+});
+
+test("a small body takes its room in the budget with its first byte, and gives it back when the rest does not come", async () => {
   const { promise: begun, resolve: begin } = Promise.withResolvers<void>();
   await using upstream = await startUpstream((_call, response) => {
     response.writeHead(200, { "content-length": 900 });
