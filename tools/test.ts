@@ -19,7 +19,7 @@ const HELP = `Runs tests, each file in a process of its own, on one PostgreSQL s
   --tier <name>                quick, all, or beyond-quick: what all adds to quick
   --concurrency <n>            files at once
   --name <text>                only tests whose name has this text in it, or fits /this/: name their file, too
-  --node <argument>            another argument for Node; may be repeated
+  --node=<argument>            another argument for Node, as --node=--inspect-brk; may be repeated
   --list                       names the files, and runs none
   --help                       this text
 
@@ -65,6 +65,11 @@ async function warmCompileCache(): Promise<Readonly<Record<string, string>>> {
     });
   }
   return env;
+}
+
+/** What Node takes as a pattern: a text is one as well, in which each character stands for itself. */
+function patternOf(name: string): string {
+  return /^\/.*\/[a-z]*$/.test(name) ? name : name.replaceAll(/[\\^$.*+?()[\]{}|]/g, "\\$&");
 }
 
 function readArguments() {
@@ -117,7 +122,10 @@ const common: Omit<RunFilesOptions, "files" | "concurrency"> = {
   testTimeoutMs: TEST_TIMEOUT_MS,
   stallTimeoutMs: STALL_TIMEOUT_MS,
   env: { ...(await warmCompileCache()), ...servers.env },
-  nodeArguments: [...(values.name === undefined ? [] : [`--test-name-pattern=${values.name}`]), ...values.node],
+  nodeArguments: [
+    ...(values.name === undefined ? [] : [`--test-name-pattern=${patternOf(values.name)}`]),
+    ...values.node,
+  ],
   signal: interrupt.signal,
 };
 const runAll = async (files: readonly string[], at: number): ReturnType<typeof runFiles> =>

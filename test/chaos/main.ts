@@ -23,7 +23,7 @@ ${Object.entries(RUNS)
   .map(([name, parts]) => `  ${name.padEnd(10)}parts: ${Object.keys(parts).join(", ")}`)
   .join("\n")}
 
-  --short   as npm run test:all runs it
+  --short   as npm run test:all runs it (http: fewer requests)
   --seconds how long a part goes on that goes on for a time: of payment, attack
   --only    only these parts
   --json    the figures as JSON on the standard output, a line for each part

@@ -59,16 +59,23 @@ suite("the management data API on a database with faults", () => {
   });
 
   test("a client that goes away ends its statement in the database", async () => {
+    // Times of its own end no statement here.
+    const statementTimeoutMs = { reader: 600_000, admin: 600_000 };
+    const times = { lockTimeoutMs: 600_000, requestTimeoutMs: 600_000, statementTimeoutMs };
+    await using portal = await startPortalDb({ ...rig.options, ...times }, modules);
     await rig.sql("begin");
-    await rig.sql("lock table networks in access exclusive mode");
-    const socket = connect(rig.portal.port, "127.0.0.1");
-    socket.write(
-      `GET /networks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${await rig.token("reader")}\r\n\r\n`,
-    );
-    await eventually("the call waits for the lock", () => isWaiting(rig));
-    socket.destroy();
-    await eventually("its statement has ended", async () => !(await isWaiting(rig)));
-    await rig.sql("commit");
+    try {
+      await rig.sql("lock table networks in access exclusive mode");
+      const socket = connect(portal.port, "127.0.0.1");
+      socket.write(
+        `GET /networks HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer ${await rig.token("reader")}\r\n\r\n`,
+      );
+      await eventually("the call waits for the lock", () => isWaiting(rig));
+      socket.destroy();
+      await eventually("its statement has ended", async () => !(await isWaiting(rig)));
+    } finally {
+      await rig.sql("commit");
+    }
     assert.equal((await rig.call("/networks")).status, 200);
   });
 

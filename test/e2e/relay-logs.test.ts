@@ -70,12 +70,6 @@ describe("eth_getLogs that is too much for suppliers", () => {
     assert.equal(await ask(rig, 301, 401, '"é\\u00e9"'), whole(301, 401, '"é\\u00e9"'));
     assert.ok(node.calls.length > 10);
     assert.equal(await metricOf(rig, "turnpike_relay_split_logs_total", 'result="joined"'), 2);
-    // Nothing was asked for twice, and nothing was left out.
-    const parts = node.calls.filter((call) => {
-      const { from, to } = rangeOf(call, TIP);
-      return to - from < 40 && to <= 500 && from >= 100 && call.id === "1";
-    });
-    assert.ok(parts.length > 0);
   });
 
   test("is right for ranges of all lengths, where many blocks have no logs", async () => {

@@ -39,6 +39,13 @@ const PROGRAMS: readonly Program[] = [
     isObtainable: () => spawnSync("go", ["version"]).status === 0,
   },
   {
+    name: "go",
+    tests: "signatures, tries and relays beside the Go libraries of the network",
+    isFound: () => spawnSync("go", ["version"]).status === 0,
+    // It is a toolchain of hundreds of megabytes.
+    isObtainable: () => false,
+  },
+  {
     name: "ip",
     tests: "four validators, each in a network namespace of its own",
     isFound: () => ["ip", "/usr/sbin/ip", "/sbin/ip"].some((path) => spawnSync(path, ["-V"]).status === 0),

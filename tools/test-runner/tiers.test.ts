@@ -35,7 +35,7 @@ suite("tiers of tests", () => {
     assert.ok(!mayRunAgain("test/chaos/kill-matrix.test.ts"));
     assert.ok(!mayRunAgain("packages/payment/src/stage.test.ts"));
     assert.deepEqual(filesOf("quick").filter(mayRunAgain), []);
-    const pays = /\b(?:startGround|fundedPayer|newBuyer)\(/;
+    const pays = /\b(?:startGround|fundedPayer|newBuyer|startEconomy)\(|\["pay", /;
     assert.deepEqual(
       testFiles().filter((path) => mayRunAgain(path) && pays.test(readText(path))),
       [],
@@ -47,6 +47,7 @@ suite("tiers of tests", () => {
     assert.equal(file, "tools/test-runner/tiers.test.ts");
     assert.ok(filesNamed(["tools/test-runner"]).includes("tools/test-runner/report.test.ts"));
     assert.ok(filesNamed(["runner/tiers"]).includes("tools/test-runner/tiers.test.ts"));
+    assert.deepEqual(filesNamed(["docs"]).slice(0, 1), ["test/e2e/relay-docs.test.ts"]);
     assert.deepEqual(filesNamed(["no-such-thing"]), []);
     assert.ok(isQuick("tools/test-runner/tiers.test.ts"));
   });

@@ -53,6 +53,7 @@ const MONEY = [
   "packages/payment/",
   "packages/client/",
   "packages/supplier/",
+  "apps/turnpike/src/up/up.test.ts",
   "test/chaos/kill",
   "test/chaos/payment/",
   "test/chaos/supply/",
@@ -61,7 +62,7 @@ const MONEY = [
   ...["keyed-gateway", "paid-door", "relay-networks", "supplier", "economy", "signed-websocket", "dead-chain-node"].map(
     e2e,
   ),
-  ...["static-fallback", "session-changes", "registered-services"].map(e2e),
+  ...["static-fallback", "session-changes", "registered-services", "signed-grpc", "slow-chain-node"].map(e2e),
 ];
 
 /** Every test file of the repository, those first that take longest. */
@@ -96,11 +97,13 @@ export function filesOf(tier: Tier): string[] {
 
 /** The test files that arguments of a command name: folders, files, or parts of a path. */
 export function filesNamed(names: readonly string[]): string[] {
-  return testFiles().filter((path) =>
-    names.some((name) => {
-      const wanted = relative(ROOT, resolve(process.cwd(), name));
-      const isFolder = existsSync(join(ROOT, wanted)) && statSync(join(ROOT, wanted)).isDirectory();
-      return isFolder ? path.startsWith(`${wanted}/`) : path === wanted || path.includes(name);
-    }),
-  );
+  const all = testFiles();
+  const isNamed = names.map((name): ((path: string) => boolean) => {
+    const wanted = relative(ROOT, resolve(process.cwd(), name));
+    const isFolder = existsSync(join(ROOT, wanted)) && statSync(join(ROOT, wanted)).isDirectory();
+    // A folder without tests, such as `docs`, may be part of a test's path.
+    const isOfTests = isFolder && all.some((path) => path.startsWith(`${wanted}/`));
+    return isOfTests ? (path) => path.startsWith(`${wanted}/`) : (path) => path === wanted || path.includes(name);
+  });
+  return all.filter((path) => isNamed.some((fits) => fits(path)));
 }

@@ -36,8 +36,13 @@ test("up waits for a service whose probe takes longer than the others'", async (
 });
 
 test("up goes on without a service that never serves", async () => {
-  await using gateway = await gatewayWhere((id) => id !== "eth");
+  const askedOf = new Set<string>();
+  await using gateway = await gatewayWhere((id) => {
+    askedOf.add(id);
+    return id !== "eth";
+  });
   await untilServed(gateway.url, ["eth", "search"], { signal: new AbortController().signal, timeoutMs: 300 });
+  assert.deepEqual(askedOf, new Set(["eth", "search"]));
 });
 
 test("a stop ends the waiting", async () => {

@@ -189,7 +189,8 @@ test("an account that nodes refuse: others settle by themselves, it is sent once
   const attacking = engine.settle(attack, ANSWER, patience.signal);
   const settling = engine.settle(honest, ANSWER, timeLimit());
   for (const count of [1, 2]) {
-    await eventually(`refusal ${count}`, () => broadcasts === count);
+    // The cancellation may follow the second refusal at once.
+    await eventually(`refusal ${count}`, () => broadcasts >= count);
     clock.advance(500);
   }
   await settling;
