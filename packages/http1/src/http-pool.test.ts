@@ -197,6 +197,8 @@ suite("responses", () => {
     ["two lengths", `${OK}Content-Length: 5\r\nContent-Length: 6\r\n\r\nhello`],
     ["an odd length", `${OK}Content-Length: 5,5\r\n\r\nhello`],
     ["another coding", `${OK}Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n`],
+    ["a coding with a tab behind it", `${OK}Transfer-Encoding: chunked\t\r\n\r\n0\r\n\r\n`],
+    ["a coding with a space and a tab behind it", `${OK}Transfer-Encoding: chunked \t\r\n\r\n0\r\n\r\n`],
     ["a long head", `${OK}A: ${"b".repeat(16_384)}\r\n\r\n`],
     ["a head without end", `${OK}A: ${"b".repeat(16_384)}`],
     ["many fields", `${OK}${"A: b\r\n".repeat(101)}`],

@@ -28,7 +28,9 @@ const SWITCHING_PROTOCOLS = 101;
 const EAGER_HEAD_BYTES = 1_024;
 /** Time that a server's `Keep-Alive` says is cut by this: the request is on its way when the server closes. */
 const KEEP_ALIVE_MARGIN_MS = 2_000;
+const TAB = 0x09;
 const LF = 0x0a;
+const SPACE = 0x20;
 const NO_BYTES = Buffer.alloc(0);
 
 const FRAMING_FIELDS = ["content-length", "transfer-encoding", "connection", "keep-alive"];
@@ -197,6 +199,8 @@ export class ResponseReader {
     }
     const isChunked = head.has(ENCODING);
     if (isChunked && (head.minorVersion === 0 || !isFieldWord(bytes, head, ENCODING, "chunked"))) return false;
+    // llhttp takes this for another coding, and so for a body without length.
+    if (isChunked && hasTabBehind(bytes, spans[ENCODING * 2 + 1] ?? 0)) return false;
     if (status === 204 || status === 304) length = 0;
     this.#readKeepAlive(bytes);
     this.#left = length;
@@ -249,6 +253,15 @@ export class ResponseReader {
     if (at === INCOMPLETE) return MORE;
     return at === end ? DONE : BROKEN;
   }
+}
+
+/** True when a tab is among the white space that begins at `from`. */
+function hasTabBehind(bytes: Buffer, from: number): boolean {
+  for (let at = from; at < bytes.length; at++) {
+    if (bytes[at] === TAB) return true;
+    if (bytes[at] !== SPACE) return false;
+  }
+  return false;
 }
 
 /** True when the server says that it closes the connection. */
