@@ -36,6 +36,11 @@ const TEST_BANS: readonly Ban[] = [
     folders: ["packages/", "apps/", "test/", "tools/"],
     instead: "count the work: a comparison of elapsed time is a benchmark",
   },
+  {
+    pattern: /from "fast-check"/,
+    folders: ["packages/", "apps/", "test/", "tools/"],
+    instead: "import { fc } from @turnpike/testkit/property, which draws the same cases in each run",
+  },
 ];
 
 /** Every ban that a source breaks, with its line. */

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { Pool } from "undici";
 import { FIXTURE, type PortalRig, startPortalRig } from "./portal-rig.ts";
 

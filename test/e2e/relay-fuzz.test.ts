@@ -5,7 +5,7 @@ import { text } from "node:stream/consumers";
 import { after, before, suite, test } from "node:test";
 import { jsonElementSpans, jsonMemberSpans, skipJsonSpace } from "@turnpike/base";
 import { anyCodePoint } from "@turnpike/testkit/arbitrary";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { type RelayRig, rpcAt, startNode, startRelay, type TestNode } from "./relay-rig.ts";
 
 /** White space of JSON. */

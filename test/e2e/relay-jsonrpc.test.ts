@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { type RelayRig, rpc, rpcAt, send, startNode, startRelay, type TestNode } from "./relay-rig.ts";
 
 const ERROR = (id: string, code: number): RegExp =>

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import type { IncomingMessage } from "node:http";
 import { BlockList, isIP } from "node:net";
 import { suite, test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { createClientIp, parseIp } from "./client-ip.ts";
 import { isAppError } from "./errors.ts";
 

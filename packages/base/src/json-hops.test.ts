@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { hopJsonMembers } from "./json-hops.ts";
 import { jsonMemberSpans, jsonText, skipJsonSpace } from "./json-spans.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { joinJsonArray } from "./json-join.ts";
 
 const text = (bytes: Uint8Array): string => Buffer.from(bytes).toString();

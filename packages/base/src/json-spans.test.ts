@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { jsonElementSpans, jsonMemberSpans, jsonValueEnd, skipJsonSpace } from "./json-spans.ts";
 
 const space = fc.stringMatching(/^[ \n\r\t]{0,3}$/);

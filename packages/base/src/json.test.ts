@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { hasLoneSurrogate, isRecord, parseJson } from "./json.ts";
 
 /** What JSON.parse says of a text. */

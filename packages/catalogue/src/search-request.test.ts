@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { anyCodePoint } from "@turnpike/testkit/arbitrary";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { MAX_SEARCH_BODY_BYTES, parseSearchRequest, type SearchRequest } from "./search-request.ts";
 
 const parse = (body: string): SearchRequest => parseSearchRequest(Buffer.from(body));

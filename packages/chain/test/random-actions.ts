@@ -16,7 +16,7 @@ import {
   shared,
   supplier,
 } from "@turnpike/proto";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { LOCAL_ROLES } from "../src/genesis/local-genesis.ts";
 import { type History, SESSION_BLOCKS, SIGNERS } from "./random-history.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { join } from "node:path";
 import { test } from "node:test";
 import { bytesToHex } from "@turnpike/base";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { ChainApp } from "../src/app/chain-app.ts";
 import { pocketMachine } from "../src/app/pocket-machine.ts";
 import type { ChainStart } from "../src/app/types.ts";

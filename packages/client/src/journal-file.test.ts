@@ -15,7 +15,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, suite, test } from "node:test";
 import { noFaults } from "@turnpike/base";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { BODY, countingSigner, refusesWith, sold, standInGateway, testClient } from "../test/stand-in.ts";
 import { newPrivateKey, openSpendJournal, type SpendJournal, type SpendOutcome } from "./index.ts";
 import { decodeRecord } from "./journal-records.ts";

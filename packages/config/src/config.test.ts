@@ -4,8 +4,8 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, suite, test } from "node:test";
 import { isAppError, isRecord } from "@turnpike/base";
+import { fc } from "@turnpike/testkit/property";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import fc from "fast-check";
 import { RESTART_KEYS } from "./changes.ts";
 import * as api from "./index.ts";
 import {

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { test } from "node:test";
 import { eventually, openRaw, type RawResponse, virtualClock } from "@turnpike/testkit";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { paymentHeader, startTestGateway } from "../test/stand-ins.ts";
 
 const CALL = '{"method":"eth_blockNumber"}';

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { FieldTable } from "./field-table.ts";
 import { contentLength, Head, HeadParser, INCOMPLETE, isWord, REFUSED } from "./head.ts";
 

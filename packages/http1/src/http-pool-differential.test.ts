@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { Agent, get } from "node:http";
 import type { Socket } from "node:net";
 import { after, suite, test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { ask, newPool } from "../test/asking.ts";
 import { type RawServer, startRawServer } from "../test/raw-server.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { BROKEN, DONE, MORE, ResponseFields, ResponseReader } from "./response-reader.ts";
 
 const fields = new ResponseFields(["content-type"]);

@@ -3,7 +3,7 @@ import { once } from "node:events";
 import { request } from "node:http";
 import { after, before, suite, test } from "node:test";
 import { eventually, openSocket, refusedUpgrade } from "@turnpike/testkit";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { type Anvil, startAnvil } from "./anvil.ts";
 import { blockedAddress } from "./blocked-address.ts";
 import { type EvmGuard, startEvmGuard } from "./evm-guard.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isAppError } from "@turnpike/base";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { canonical, targetOf } from "./arguments.ts";
 
 test("attack: whatever path is taken stays below the service's own address", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { anyCodePoint } from "@turnpike/testkit/arbitrary";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { fence, oneLine, visible } from "./fence.ts";
 
 const anyText = fc.string({ unit: anyCodePoint, maxLength: 300 });

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { isAppError } from "@turnpike/base";
 import { memoryJournal, type SpendOutcome } from "@turnpike/client";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { createSession, microOf, usdOf } from "./session.ts";
 
 const REQUEST = { service: "eth", request: undefined };

@@ -3,6 +3,7 @@ import { test } from "node:test";
 import { bytesToBase64, bytesToHex, type NetworkId, type SettlementId, utf8ToBytes } from "@turnpike/base";
 import { sha256 } from "@turnpike/crypto";
 import { anyCodePoint } from "@turnpike/testkit/arbitrary";
+import { fc } from "@turnpike/testkit/property";
 import { x402Client } from "@x402/core/client";
 import { decodePaymentResponseHeader, encodePaymentSignatureHeader } from "@x402/core/http";
 import { PaymentPayloadV2Schema } from "@x402/core/schemas";
@@ -11,7 +12,6 @@ import {
   appendPaymentIdentifierToExtensions,
   declarePaymentIdentifierExtension,
 } from "@x402/extensions/payment-identifier";
-import fc from "fast-check";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 import { decodePaymentHeader, decodeReceipt, encodeReceipt } from "./header.ts";
 import { matchOption, paymentOption } from "./option.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { SettlementId } from "@turnpike/base";
 import { virtualClock } from "@turnpike/testkit";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import type { Outcome, Receipt } from "./types.ts";
 import {
   createUnpaidLimit,

@@ -1,4 +1,4 @@
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import type { Condition, Field, Operation, OrderTerm, SelectItem } from "../src/query/ast.ts";
 import { MAX_EMBEDS } from "../src/query/bounds.ts";
 

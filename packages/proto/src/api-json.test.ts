@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { type DescMessage, fromJson, type MessageShape, type UnknownEnum } from "@bufbuild/protobuf";
 import { bytesToHex, isAppError } from "@turnpike/base";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { packAny } from "./any.ts";
 import { fromApiJson } from "./api-json-read.ts";
 import { decimalFromJson, decimalToJson, durationToJson, timestampToJson } from "./api-json-scalars.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { bytesToHex } from "@turnpike/base";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { hex } from "../test/recorded.ts";
 import { packAny, unpackAny } from "./any.ts";
 import { decodeMessage, encodeMessage, findUnknownField } from "./binary.ts";

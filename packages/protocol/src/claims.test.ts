@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { concatBytes, utf8ToBytes } from "@turnpike/base";
 import { seededFloat64, sha256 } from "@turnpike/crypto";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { claimOf, hex, RECORDED, readRecorded } from "../test/records.ts";
 import {
   CLAIM_STATUS,

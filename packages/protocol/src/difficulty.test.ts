@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { bytesToHex } from "@turnpike/base";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { base64, hex, readRecorded, readSpec } from "../test/records.ts";
 import {
   BASE_TARGET,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { concatBytes } from "@turnpike/base";
 import { createMessage, decodeMessage, encodeMessage, relayHttp } from "@turnpike/proto";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { base64, hex, readSpec } from "../test/records.ts";
 import {
   canonicalHeaderName,

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { bytesToHex, concatBytes } from "@turnpike/base";
 import { cosmosVerify, Rings, SumTrie, sha256 } from "@turnpike/crypto";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { base64, hex, readRecorded, readSpec } from "../test/records.ts";
 import { BASE_TARGET } from "./difficulty.ts";
 import {

@@ -5,7 +5,7 @@ import { suite, test } from "node:test";
 import { concatBytes } from "@turnpike/base";
 import { sha256 } from "@turnpike/crypto";
 import { createMessage, decodeMessage, encodeMessage, service } from "@turnpike/proto";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { base64, hex, readSpec } from "../test/records.ts";
 import { relayBytes, relayRequestSignBytes, relayResponseSignBytes, splitRelay } from "./relay-bytes.ts";
 import {

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { ServiceId } from "@turnpike/base";
 import { createCatalogue, type Service } from "@turnpike/catalogue";
 import { type Recorded, readRecorded, recordedText } from "@turnpike/testkit";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { responseOf } from "../test/response.ts";
 import { classifyAnswer } from "./answer.ts";
 import { parsePaid } from "./families.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ServiceId } from "@turnpike/base";
 import { createCatalogue, type Service } from "@turnpike/catalogue";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import type { CallInput, ParsedCall } from "./families/family.ts";
 import { familyOf, isListed, parsePaid } from "./families.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { checkPath, formatPath, formatQuery, parsePath } from "./paths.ts";
 
 test("well-formed paths are split and decoded once", () => {

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { ServiceId } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { responseOf } from "../test/response.ts";
 import { httpProbeCall, rpcProbeCall } from "./families/family.ts";
 import { classifyFreeAnswer } from "./free-answer.ts";

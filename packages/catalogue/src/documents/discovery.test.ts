@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { ServiceId } from "@turnpike/base";
 import { anyCodePoint } from "@turnpike/testkit/arbitrary";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { createCatalogue } from "../catalogue.ts";
 import type { Service } from "../types.ts";
 import type { DocumentContext } from "./context.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseJson } from "@turnpike/base";
+import { fc } from "@turnpike/testkit/property";
 import { Ajv2020 } from "ajv/dist/2020.js";
-import fc from "fast-check";
 import { createCatalogue } from "../catalogue.ts";
 import type { JsonSchema, Service } from "../types.ts";
 import { exampleBody, exampleData, exampleEnvelope } from "./context.ts";

@@ -6,7 +6,7 @@ import { test } from "node:test";
 import { AppError, bytesToHex, isAppError, silentLog } from "@turnpike/base";
 import { bank, cometAbci, createMessage, decodeMessage } from "@turnpike/proto";
 import { eventually } from "@turnpike/testkit";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import {
   ADDRESSES,
   balanceQuery,

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { parseGoBase64, parseGoBool, parseGoHex, parseGoInteger } from "./go-values.ts";
 
 const SIGNED = { bits: 64, signed: true, base: 0 } as const;

@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { test } from "node:test";
 import { concatBytes } from "@turnpike/base";
 import { merkleProofs } from "@turnpike/crypto";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { CHAIN_ID, commitOf, nextBlock, testValidators } from "../../test/comet/chain.ts";
 import { assertSame, must } from "../../test/comet/recorded.ts";
 import { buildBlock, describeBlock } from "./block.ts";

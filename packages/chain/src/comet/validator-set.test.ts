@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { sha256 } from "@turnpike/crypto";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { assertSame, must, readCometVectors } from "../../test/comet/recorded.ts";
 import type { Validator, ValidatorSet } from "./types.ts";
 import {

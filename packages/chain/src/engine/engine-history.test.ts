@@ -3,7 +3,7 @@ import { suite, test } from "node:test";
 import { bytesToHex } from "@turnpike/base";
 import { moduleAddress } from "@turnpike/crypto";
 import { auth, bank, baseQuery, createMessage, decodeMessage, encodeMessage } from "@turnpike/proto";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { ADDRESSES, openTestNode, START_AMOUNT, sendTx, testMachine } from "../../test/engine/chain.ts";
 import { must, verifyWholeChain } from "../../test/engine/verify.ts";
 import { scratchFolder } from "../../test/store/model.ts";

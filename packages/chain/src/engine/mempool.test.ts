@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { ADDRESSES, openTestNode, START_AMOUNT, sendTx, testGenesis, testMachine } from "../../test/engine/chain.ts";
 import { scratchFolder } from "../../test/store/model.ts";
 import type { Submission } from "../node/types.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { type EventQuery, matchesEvents, parseEventQuery } from "./query.ts";
 
 function fault(text: string): string | undefined {

@@ -6,7 +6,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { isAppError } from "@turnpike/base";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { EMPTY_COMMIT, ZERO_BLOCK_ID } from "../comet/types.ts";
 import { Turns } from "../node/turns.ts";
 import type { BlockResults, StoredBlock, StoredTx } from "../node/types.ts";

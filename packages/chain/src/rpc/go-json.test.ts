@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { type ArgumentKind, argumentFromBody, argumentFromJson, argumentFromText, readBase64 } from "./arguments.ts";
 import { bytesToRaw, elementsOf, goJsonText, membersOf, quoteGo, rawToValue, scanFirst, scanWhole } from "./go-json.ts";
 

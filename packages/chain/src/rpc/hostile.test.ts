@@ -5,7 +5,7 @@ import { connect } from "node:net";
 import { describe, it } from "node:test";
 import { silentLog, systemClock } from "@turnpike/base";
 import { eventually, reboundStatus, refusedUpgrade } from "@turnpike/testkit";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { TestNode } from "../../test/rpc/node.ts";
 import { at } from "../../test/rpc/recorded-node.ts";
 import { Turns } from "../node/turns.ts";

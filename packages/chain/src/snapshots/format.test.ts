@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { entryBytes } from "../../test/snapshots/snapshots.ts";
 import { unpackChunk } from "./chunk-codec.ts";
 import { CHUNK_BYTES, ChunkCutter, EntryReader } from "./format.ts";

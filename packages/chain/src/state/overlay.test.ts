@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import type { Derivation, RangeOptions } from "../types.ts";
 import { bytesToText, textAfterPrefix } from "./bytes.ts";
 import { Overlay, type StateReads } from "./overlay.ts";

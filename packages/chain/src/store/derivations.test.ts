@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { blockOf, scratchFolder, shown, someHistory, someKey } from "../../test/store/model.ts";
 import type { Derivation } from "../types.ts";
 import { KeptDerivations } from "./derivations.ts";

@@ -14,7 +14,7 @@ import {
   toApiJson,
   tx as txs,
 } from "@turnpike/proto";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { resultFields } from "../abci/convert.ts";
 import { authModule } from "../modules/auth/auth-module.ts";
 import { balances, getSupply } from "../modules/bank/balances.ts";

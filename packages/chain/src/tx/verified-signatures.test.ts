@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { cosmosPublicKey, cosmosSign, cosmosVerify, privateKeyFromSecret } from "@turnpike/crypto";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { VerifiedSignatures } from "./verified-signatures.ts";
 
 const keys = ["a", "b"].map((name) => privateKeyFromSecret(Buffer.from(name)));

@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import type { BlockChanges, BlockRecord, Bytes, RangeOptions, StateChange } from "../../src/types.ts";
 
 /** A folder that is removed in the end. */

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bytesToHex } from "@turnpike/base";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { bytesOf, readVectors } from "../../test/vectors.ts";
 import { sha256 } from "../hash.ts";
 import { createEd25519Signer, validatorKeyAddress, verifyEd25519 } from "./ed25519.ts";

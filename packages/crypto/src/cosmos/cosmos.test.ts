@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bytesToHex } from "@turnpike/base";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { bytesOf, readVectors } from "../../test/vectors.ts";
 import { loadNative } from "../native.ts";
 import { pure } from "../pure.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { suite, test } from "node:test";
 import { bytesToHex, concatBytes } from "@turnpike/base";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { bytesOf, readVectors } from "../../test/vectors.ts";
 import type { Secp256k1 } from "../backend.ts";
 import { privateKeyFromSecret } from "../cosmos/signatures.ts";

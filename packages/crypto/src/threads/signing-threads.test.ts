@@ -3,7 +3,7 @@ import { createHash } from "node:crypto";
 import { suite, test } from "node:test";
 import { concatBytes } from "@turnpike/base";
 import { eventually, virtualClock } from "@turnpike/testkit";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { nonceOf } from "../../test/nonce-of.ts";
 import { cosmosPublicKey, cosmosSign, cosmosVerify, privateKeyFromSecret } from "../cosmos/signatures.ts";
 import { Rings } from "../ring/rings.ts";

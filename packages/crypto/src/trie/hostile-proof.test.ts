@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { concatBytes } from "@turnpike/base";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { bytesOf, readVectors } from "../../test/vectors.ts";
 import type { CompactClosestProof } from "./closest-proof.ts";
 import { decodeClosestProof } from "./gob-proof.ts";

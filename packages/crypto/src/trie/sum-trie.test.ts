@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash } from "node:crypto";
 import { test } from "node:test";
 import { bytesToHex, concatBytes } from "@turnpike/base";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { slowRoot } from "../../test/trie/slow-trie.ts";
 import { bytesOf, readVectors } from "../../test/vectors.ts";
 import { closestValue, closestWeight } from "./closest-proof.ts";

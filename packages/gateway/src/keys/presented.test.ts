@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import type { IncomingMessage } from "node:http";
 import { suite, test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { presentedKey, relayPlace } from "./presented.ts";
 
 const request = (headers: Readonly<Record<string, string | string[]>>): IncomingMessage =>

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import { setImmediate as turn } from "node:timers/promises";
 import { noMetrics, type ServiceId, silentLog } from "@turnpike/base";
 import { virtualClock } from "@turnpike/testkit";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { portPair } from "../../test/sharing/ports.ts";
 import { createPortStore, withFallback } from "./port-store.ts";
 import { createRateLimits, type OnStoreFailure } from "./rate-limits.ts";

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { createClient } from "@redis/client";
+import { fc } from "@turnpike/testkit/property";
 import { startRedis, type TestRedis, withoutRedis } from "@turnpike/testkit/servers";
-import fc from "fast-check";
 import { TAKE_SCRIPT } from "./script.ts";
 import { createSlidingWindow, tickMsOf } from "./sliding-window.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { createSlidingWindow, tickMsOf } from "./sliding-window.ts";
 
 const windowOf = (change: Partial<Parameters<typeof createSlidingWindow>[0]> = {}) =>

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { bumpFees, type FeePolicy, firstFees } from "./fees.ts";
 
 const wei = fc.bigInt({ min: 0n, max: 10n ** 15n });

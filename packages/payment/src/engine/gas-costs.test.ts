@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { virtualClock } from "@turnpike/testkit";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import type { PayerKind, PaymentRecord } from "../types.ts";
 import { createGasCosts, type GasCosts } from "./gas-costs.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { decimalToUnits } from "@turnpike/base";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { approximateUsd, isOverShare, PRICE_DECIMALS, usdOfUnits, usdOfWei } from "./profit.ts";
 
 const price = (text: string): bigint => decimalToUnits(text, PRICE_DECIMALS);

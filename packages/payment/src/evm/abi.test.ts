@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Address, bytesToHex0x } from "@turnpike/base";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { encodeFunctionData, encodeFunctionResult, multicall3Abi, parseAbi } from "viem";
 import {
   decodeAggregate3,

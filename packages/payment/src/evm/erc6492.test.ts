@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bytesToHex0x, hexToBytes } from "@turnpike/base";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { serializeErc6492Signature } from "viem";
 import { isErc6492, unwrapErc6492 } from "./erc6492.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { bytesToHex0x } from "@turnpike/base";
 import { isPrivateKey } from "@turnpike/crypto";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { keccak256 } from "viem";
 import { privateKeyToAccount } from "viem/accounts";
 import { signTransaction } from "./transaction.ts";

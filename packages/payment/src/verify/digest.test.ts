@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { type Address, bytesToHex0x } from "@turnpike/base";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { hashTypedData, domainSeparator as viemDomainSeparator } from "viem";
 import { domainSeparator, transferDigest } from "./digest.ts";
 

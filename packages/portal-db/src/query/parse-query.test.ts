@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import * as arbitrary from "../../test/query-arbitraries.ts";
 import type { ParsedQuery } from "./ast.ts";
 import { parseQuery } from "./parse-query.ts";

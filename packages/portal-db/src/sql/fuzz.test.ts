@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { FILMS_VIEW, type Outcome, startFilms } from "../../test/films-database.ts";
 import * as arbitrary from "../../test/query-arbitraries.ts";
 import { relationsFrom } from "./relations.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { bytesToHex } from "@turnpike/base";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { hex, RECORDED, readRecorded, readSpec, sharedParams } from "../../test/records.ts";
 import { least } from "../rational.ts";
 import {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { float64ToRational } from "../rational.ts";
 import { aggregateOperations } from "./aggregate.ts";
 import { capClaim, inflationUpokt, newSessionBudget, stakeCostUpokt } from "./budget.ts";

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { concatBytes } from "@turnpike/base";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { readRecorded, settlementInput, sharedParams } from "../../test/records.ts";
 import { CLAIM_STATUS } from "../claims.ts";
 import { BASE_TARGET } from "../difficulty.ts";

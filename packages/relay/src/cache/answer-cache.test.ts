@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { noMetrics, type ServiceId } from "@turnpike/base";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { ChainView } from "../chain-view/chain-view.ts";
 import { chainViewDefaults } from "../chain-view/options.ts";
 import type { BlockRef, CacheRule } from "../families/method-traits.ts";

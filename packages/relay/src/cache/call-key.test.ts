@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { jsonText } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { callKey, MAX_KEYED_BYTES } from "./call-key.ts";
 
 function rpc(body: string, id: string | undefined = "1", more: Partial<BackendCall> = {}): BackendCall {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { agree } from "./cross-check.ts";
 
 test("equal JSON agrees, whatever the order of keys and the case of hex", () => {

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { filterRole, supplierTag, tagFilterId, untagFilterId } from "./filters.ts";
 
 const hexId = fc

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { suite, test } from "node:test";
 import { createCatalogue, type Service } from "@turnpike/catalogue";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { isDenied } from "./denied.ts";
 import { parseFreePath, parseFreeRpc } from "./free-call.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { Breaker, DEFAULT_BREAKER } from "./breaker.ts";
 
 const fresh = (): Breaker => new Breaker(DEFAULT_BREAKER);

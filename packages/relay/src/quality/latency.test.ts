@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { DEFAULT_LATENCY, LatencyBook, LatencyHistogram } from "./latency.ts";
 
 test("a quantile is within a bucket of the true one", () => {

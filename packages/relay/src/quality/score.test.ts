@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { DEFAULT_SCORE, isHeldAgainst, type QualityReason, Score, SEVERITY, scoreOf, slownessOf } from "./score.ts";
 
 type Event = readonly [gapMs: number, what: QualityReason | "good" | "down"];

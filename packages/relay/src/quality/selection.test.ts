@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { seededRandom } from "../../test/quality/random.ts";
 import { type Candidate, DEFAULT_SELECTION, type SelectionOptions, SupplierPool, takeNext } from "./selection.ts";
 import { sharesOf } from "./shares.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import * as fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { readQualitySnapshot } from "./peers.ts";
 import { type QualityReason, SEVERITY } from "./score.ts";
 import { DEFAULT_QUALITY, SupplierQuality } from "./supplier-quality.ts";

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { type Head, HeadChain, type HeadSource, readHead } from "./head-chain.ts";
 import { LogMemory, readLog } from "./log-memory.ts";
 

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { BodyCollector } from "./body-collector.ts";
 
 test("however a body comes, it is the same, in memory of exactly its length", () => {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { anyCodePoint } from "@turnpike/testkit/arbitrary";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { cleanDate, cleanText, cleanUrl, hostedQuery, htmlText, withoutTags } from "./clean.ts";
 
 test("dates: days and instants of real calendars, everything else is unknown", () => {

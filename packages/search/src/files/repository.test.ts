@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { placeOf, publishedUrl, repositoryPage } from "./repository.ts";
 
 const pageOf = (written: string): string | undefined => {

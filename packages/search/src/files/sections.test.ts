@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { extractMarkdown } from "../extract/markdown.ts";
 import { type Section, sectionsOf } from "./sections.ts";
 

@@ -3,7 +3,7 @@ import { join } from "node:path";
 import { test } from "node:test";
 import { silentLog } from "@turnpike/base";
 import { anyCodePoint } from "@turnpike/testkit/arbitrary";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { documentOf, temporaryFolder } from "../../test/local/index.ts";
 import { createSearcher, type Searcher } from "./searcher.ts";
 import { openIndexWriter } from "./writer.ts";

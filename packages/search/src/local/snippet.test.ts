@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { anyCodePoint } from "@turnpike/testkit/arbitrary";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { createHitFinder } from "./hits.ts";
 import { snippetOf } from "./snippet.ts";
 

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { anyCodePoint } from "@turnpike/testkit/arbitrary";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { camelParts, eachWord, fold, wordsOf } from "./words.ts";
 
 const foldedOf = (text: string): readonly string[] => wordsOf(text).map(({ folded }) => folded);

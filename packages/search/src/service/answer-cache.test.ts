@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { createAnswerCache } from "./answer-cache.ts";
 
 const clockAt = (at: { ms: number }) => ({ nowMs: () => at.ms, monotonicMs: () => at.ms });

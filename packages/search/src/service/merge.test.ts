@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import type { EngineHit } from "../types.ts";
 import { canonicalUrlKey } from "./canonical-url.ts";
 import { mergeHits } from "./merge.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { bytesEqual } from "@turnpike/base";
 import { CLAIM_STATUS, type SessionWindowParams, sessionWindows } from "@turnpike/protocol";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { OPERATOR, testHeader, testTerms } from "../../test/sessions.ts";
 import type { SealedClaim, SessionHead, SessionOutcome, SessionState } from "../evidence/types.ts";
 import { type ChainClaim, type ChainFacts, neededFacts, nextAction, sendHeights } from "./next-action.ts";

@@ -3,7 +3,7 @@ import { mkdtemp, open, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, suite, test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { PREAMBLE_BYTES, preamble, RECORD, recordHeader } from "./records.ts";
 import { type LogScan, scanLog } from "./scan-log.ts";
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { accountAddress, cosmosPublicKey, moduleAddress, privateKeyFromSecret } from "@turnpike/crypto";
 import { application, gateway } from "@turnpike/proto";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { actorsChain, useSharedParams } from "../../../test/actors.ts";
 import { bytesOfAddress, fund } from "../../../test/recorded-tx.ts";
 import type { Context } from "../../state/context.ts";

@@ -15,7 +15,7 @@ import {
   schemaOfTypeUrl,
   tx,
 } from "@turnpike/proto";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { AUTHORITY, actorsChain } from "../../../test/actors.ts";
 import { grantsOfType } from "../../../test/modules/authz/grants.ts";
 import { fund } from "../../../test/recorded-tx.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { decodeClosestProof, encodeClosestProof, Rings } from "@turnpike/crypto";
 import { createMessage, decodeMessage, encodeMessage, proof, service } from "@turnpike/proto";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { base, fresh, PROVE, refusal, submissions } from "../../../test/modules/proof/proofs.ts";
 import { contextAt } from "../../../test/modules/tokenomics/recorded.ts";
 import { GasMeter, OutOfGas } from "../../state/gas.ts";

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { application, createMessage, fromApiJson, session, shared } from "@turnpike/proto";
 import { drawSuppliers, sessionAt, sessionPreimage } from "@turnpike/protocol";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import {
   type Asked,
   AUTHORITY,

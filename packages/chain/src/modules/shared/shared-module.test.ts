@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { createMessage, shared } from "@turnpike/proto";
 import { sessionAt } from "@turnpike/protocol";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import {
   AUTHORITY,
   ask,

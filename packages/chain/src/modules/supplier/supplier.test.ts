@@ -3,7 +3,7 @@ import { suite, test } from "node:test";
 import { utf8ToBytes } from "@turnpike/base";
 import { moduleAddress } from "@turnpike/crypto";
 import { createMessage, shared, supplier } from "@turnpike/proto";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { AUTHORITY, blockAt, machine, stakeOf, TestChain } from "../../../test/modules/supplier/suppliers.ts";
 import { bytesOfAddress, fund } from "../../../test/recorded-tx.ts";
 import { addressText } from "../../state/addresses.ts";

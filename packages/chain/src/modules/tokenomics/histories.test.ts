@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { HistoryChain, NAMES, NUM_SENDING_STEPS, type Step } from "../../../test/modules/tokenomics/histories.ts";
 import { PARAMS } from "../../../test/modules/tokenomics/params.ts";
 import type { ChainEvent } from "../../state/context.ts";

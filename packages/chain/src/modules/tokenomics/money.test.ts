@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { moduleAddressBytes } from "@turnpike/crypto";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import {
   addClaim,
   makeEconomy,

@@ -3,7 +3,7 @@ import { test } from "node:test";
 import type { FamilyId, Service } from "@turnpike/catalogue";
 import { createCatalogue } from "@turnpike/catalogue";
 import type { BackendCall, RpcType } from "@turnpike/protocol";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { familyOf } from "../../families.ts";
 import { isDenied } from "../denied.ts";
 import { httpProbeCall, rpcProbeCall } from "../family.ts";
