@@ -1,3 +1,4 @@
+import assert from "node:assert/strict";
 import { randomBytes } from "node:crypto";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
@@ -25,6 +26,7 @@ import {
   SessionSource,
   SessionSuppliers,
 } from "@turnpike/relay";
+import { readSupplyReport } from "@turnpike/supplier";
 import { type ChainProxy, eventually } from "@turnpike/testkit";
 import {
   chainParty,
@@ -220,6 +222,21 @@ async function claimsHeight(metricsUrl: string | undefined, operators: number): 
   const heights = [...text.matchAll(/^turnpike_supplier_claims_height_blocks\{[^}]*\} (\d+)$/gm)];
   if (heights.length < operators) return 0n;
   return heights.map(([, height]) => BigInt(height ?? 0)).reduce((least, one) => (one < least ? one : least));
+}
+
+/** Most blocks from a session to the settlement of its claims. */
+const SETTLEMENT_BLOCKS = 30;
+
+/** Ends the relay, makes blocks until all claims are settled, and holds that each relay that was answered is paid. */
+export async function assertPaid(economy: Economy, relay: RelayEngine): Promise<void> {
+  await relay[Symbol.asyncDispose]();
+  for (let blocks = 0; blocks < SETTLEMENT_BLOCKS; blocks++) await economy.step();
+  const { operators } = await readSupplyReport(economy.stateFolder);
+  const sum = (kind: "served" | "settled"): bigint =>
+    operators.reduce((total, { all }) => total + BigInt(all.relays[kind]), 0n);
+  const answered = economy.counted.get("answered") ?? 0n;
+  assert.ok(answered > 0n);
+  assert.deepEqual([sum("served"), sum("settled")], [answered, answered]);
 }
 
 const CATALOGUE = createCatalogue().services;

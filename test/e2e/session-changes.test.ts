@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { moduleAddress } from "@turnpike/crypto";
 import { type Any, application, authz, createMessage, packAny, service, shared, supplier } from "@turnpike/proto";
-import { readSupplyReport } from "@turnpike/supplier";
 import { rpcAnswer, startEvmUpstream } from "@turnpike/testkit";
 import { chainParty, type TestChainOptions } from "@turnpike/testkit/chain";
-import { balanceRequest, type Economy, ETH, startEconomy, startRelay } from "./economy-rig.ts";
+import { assertPaid, balanceRequest, type Economy, ETH, startEconomy, startRelay } from "./economy-rig.ts";
 
 const OPERATORS = ["changing one", "changing two"] as const;
 const CALLS_PER_BLOCK = 2;
@@ -61,16 +60,7 @@ async function startScene(chain: TestChainOptions = {}): Promise<Scene> {
       }
       return assert.fail(`no ${result} until block ${lastBlocks}`);
     },
-    async assertPaid() {
-      await relay[Symbol.asyncDispose]();
-      for (let blocks = 0; blocks < 30; blocks++) await economy.step();
-      const { operators } = await readSupplyReport(economy.stateFolder);
-      const sum = (kind: "served" | "settled"): bigint =>
-        operators.reduce((total, { all }) => total + BigInt(all.relays[kind]), 0n);
-      const answered = economy.counted.get("answered") ?? 0n;
-      assert.ok(answered > 0n);
-      assert.deepEqual([sum("served"), sum("settled")], [answered, answered]);
-    },
+    assertPaid: () => assertPaid(economy, relay),
     [Symbol.asyncDispose]: () => owned.disposeAsync(),
   };
 }

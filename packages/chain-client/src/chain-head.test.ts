@@ -148,7 +148,7 @@ suite("ChainHead", () => {
     assert.equal(head.replacements, 1);
   });
 
-  test("a chain that was begun anew is followed from its lower height on; one with another id is not", async () => {
+  test("a chain restarted from genesis is followed from its lower height on; one with another id is not", async () => {
     await using chain = await startTestChain();
     await chain.reach(30n);
     await using proxy = await startChainProxy(chain.rpcUrl);
@@ -163,7 +163,7 @@ suite("ChainHead", () => {
     await using anew = await startTestChain();
     await anew.reach(3n);
     proxy.moveTo(anew.rpcUrl);
-    await eventually("the chain that was begun anew", () => head.newest?.heightBlocks === 3n);
+    await eventually("the restarted chain", () => head.newest?.heightBlocks === 3n);
     assert.ok(log.errors.includes("the node's chain was replaced"));
     await anew.produce();
     await head.waitFor(4n);

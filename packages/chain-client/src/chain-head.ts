@@ -43,7 +43,7 @@ interface Waiter {
 /**
  * The newest block of the chain, kept up to date by one subscription. It is read without waiting: while the node is dead the
  * last block known stays, and {@link isStale} says so by the clock. So it does while the node has blocks of another chain than
- * the first one, or is behind, which is told from a chain that was begun anew by its blocks' times. A node that is behind for
+ * the first one, or is behind, which is distinguished from a chain that was restarted from genesis by its blocks' times. A node that is behind for
  * ten minutes is believed: the newest block known may have been a lie.
  */
 export class ChainHead implements AsyncDisposable {
@@ -77,7 +77,7 @@ export class ChainHead implements AsyncDisposable {
     return this.#newest;
   }
 
-  /** How often the node's chain was begun anew: nothing holds then that was known of a height of the one before. */
+  /** How often the node's chain was restarted from genesis: nothing holds then that was known of a height of the one before. */
   get replacements(): number {
     return this.#replacements;
   }
@@ -174,7 +174,7 @@ export class ChainHead implements AsyncDisposable {
         this.#behindSinceMs = undefined;
         return;
       }
-      // Of several nodes behind one address one may lag. A chain that was begun anew has later times, and nothing that was
+      // Of several nodes behind one address one may lag. A chain restarted from genesis has later times, and nothing that was
       // known of the one before holds.
       if (mark.timeNanos <= before.timeNanos && !this.#isBehindForLong()) {
         if (this.#behindSinceMs === undefined) {

@@ -75,7 +75,7 @@ suite("PocketQueries", () => {
     assert.deepEqual(client.paths, ["ParamsAtHeight", "GetSession"]);
   });
 
-  test("attack: the sessions of a chain are not those of the one that was begun anew in its place", async () => {
+  test("attack: the sessions of a chain are not those of the one restarted from genesis in its place", async () => {
     await using chain = await startTestChain();
     await chain.reach(30n);
     await using proxy = await startChainProxy(chain.rpcUrl);
@@ -88,7 +88,7 @@ suite("PocketQueries", () => {
     await using anew = await startTestChain();
     await anew.reach(9n);
     proxy.moveTo(anew.rpcUrl);
-    await eventually("the chain that was begun anew", () => head.newest?.heightBlocks === 9n);
+    await eventually("the restarted chain", () => head.newest?.heightBlocks === 9n);
     const after = await idOf();
     assert.notEqual(after, before);
     const { paths } = client;

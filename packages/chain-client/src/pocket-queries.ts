@@ -41,7 +41,7 @@ export interface PocketQueriesModules {
   readonly clock: Clock;
   /**
    * What is asked of the newest state is not believed of one that is far behind this. What was known of heights is forgotten
-   * when the chain is begun anew.
+   * when the chain is restarted from genesis.
    */
   readonly head?: Pick<ChainHead, "newest" | "replacements">;
 }
@@ -353,7 +353,7 @@ export class PocketQueries {
     }
   }
 
-  /** Of a chain that was begun anew the same heights have other sessions, parameters and prices. */
+  /** After a restart from genesis the same heights have other sessions, parameters and prices. */
   #forgetReplaced(): void {
     const replacements = this.#head?.replacements ?? 0;
     if (replacements === this.#replacements) return;

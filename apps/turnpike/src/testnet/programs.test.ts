@@ -18,7 +18,7 @@ function script(name: string, body: string, mode = 0o755): string {
 suite("the programs of a testnet", { timeout: 60_000 }, () => {
   after(() => rmSync(folder, { recursive: true, force: true }));
 
-  test("CometBFT 0.38 is found; what is none is told from what is missing", async () => {
+  test("CometBFT 0.38 is found; another program is distinguished from a missing one", async () => {
     for (const version of ["0.38.19", "v0.38.0", "0.38.19+abc"]) {
       const good = script("good", `echo ${version}`);
       assert.equal(await findCometBft({ COMETBFT: good }), good);

@@ -331,7 +331,7 @@ test("a cursor above the node's head counts as failed with a negative lag, and b
     clock,
     [1_500n, 4_500n].map((block, payer) => ({ block, payer })),
   );
-  // For so long that it has begun, as before a chain that is begun anew.
+  // For so long that it has begun, as before a chain is restarted from genesis.
   node.says = 10n ** 9n;
   const bench = await benchOf(clock, [node]);
   assert.equal(scannedTo(bench), 10n ** 9n - 3n);

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { agreedHeight } from "./agreed-height.ts";
 import { ChainView } from "./chain-view.ts";
 import { chainViewDefaults } from "./options.ts";
@@ -423,7 +423,7 @@ suite("reorganisations", () => {
     return dropped;
   }
 
-  test("are told from the height of the fork, once a second operator confirms", () => {
+  test("are reported from the height of the fork, once a second operator confirms", () => {
     const view = viewOf({ a: 1_000, b: 1_000, c: 1_000 });
     const dropped = seen(view);
     for (const operator of ["a", "b", "c"]) {
@@ -440,7 +440,7 @@ suite("reorganisations", () => {
     assert.notEqual(view.forkMark, forkMark);
   });
 
-  test("are told from the first block that is not final where the fork's height is not known", () => {
+  test("are reported from the first block that is not final where the fork's height is not known", () => {
     const view = viewOf({ a: 1_000, b: 1_000 });
     const dropped = seen(view);
     for (const operator of ["a", "b"]) view.sawBlock(operator, block(1_000), 0);

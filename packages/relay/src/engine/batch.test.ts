@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { BackendCall } from "@turnpike/protocol";
-import fc from "fast-check";
+import { fc } from "@turnpike/testkit/property";
 import { responseOf } from "../../test/response.ts";
 import { evm } from "../families/evm.ts";
 import { joinBatch, readBatch } from "./batch.ts";
@@ -76,7 +76,7 @@ test("no bytes make the reading of a batch throw, and no answer is taken for ano
   );
 });
 
-test("refusals of a batch are told from faults", () => {
+test("refusals of a batch are distinguished from faults", () => {
   const joined = joinBatch([call("1"), call("2")]);
   const kind = (text: string, status = 200): string => {
     const read = readBatch(evm, joined, responseOf(text, status), "a");

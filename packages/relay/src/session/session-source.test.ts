@@ -197,7 +197,7 @@ suite("sessions of a gateway", () => {
     assert.deepEqual(again.services(), ["eth"]);
   });
 
-  test("of a chain that was begun anew, at a lower height, the sessions are asked for at once", async () => {
+  test("of a chain restarted from genesis, at a lower height, the sessions are asked for at once", async () => {
     const scene = await sceneOf();
     await using _ = scene.source;
     await scene.block(2_001n);
@@ -208,7 +208,7 @@ suite("sessions of a gateway", () => {
     assert.deepEqual([scene.id(), looks], ["s0", 1]);
   });
 
-  test("attack: of a chain that was begun anew at heights of the same session, that session is another one", async () => {
+  test("attack: of a chain restarted from genesis, at heights of the same session, that session is another one", async () => {
     const scene = await sceneOf();
     await using _ = scene.source;
     await scene.block(28n);

@@ -96,7 +96,7 @@ export class SessionSource implements AsyncDisposable {
   #blocks: Disposable | undefined;
   #nextRenewal = 0n;
   #renewedAt = 0n;
-  /** How often the chain had been begun anew at the newest block. */
+  /** How often the chain had been restarted from genesis at the newest block. */
   #replacements: number;
   #isRenewing = false;
   #isFull = false;
@@ -173,7 +173,7 @@ export class SessionSource implements AsyncDisposable {
   }
 
   #onBlock(heightBlocks: bigint): void {
-    // The chain was begun anew, at a lower height: what was put off until a height of the one before would take too long, and
+    // The chain was restarted from genesis, at a lower height: what was put off until a height of the one before would take too long, and
     // its sessions of the same heights are others.
     const { replacements } = this.#modules.head;
     const isReplaced = replacements !== this.#replacements || heightBlocks < this.#renewedAt;

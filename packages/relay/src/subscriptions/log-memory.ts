@@ -46,7 +46,7 @@ export class LogMemory {
     this.#options = options;
   }
 
-  /** Blocks up to this one are forgotten: their events could not be told from new ones. */
+  /** Blocks up to this one are forgotten: their events could not be distinguished from new ones. */
   get floorBlock(): number {
     return this.#floor;
   }

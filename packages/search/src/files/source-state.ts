@@ -29,7 +29,7 @@ export interface SourceState extends Disposable {
 /** Raised when extraction changes, so that all is read again. */
 const VERSION = 2;
 
-/** Opens the memory in a file; one that cannot be read is begun anew. Without a file nothing is remembered. */
+/** Opens the memory in a file; one that cannot be read is replaced by an empty one. Without a file nothing is remembered. */
 export function openSourceState(file: string | undefined, log: Log): SourceState {
   if (file === undefined) return new SqliteState(new DatabaseSync(":memory:"));
   mkdirSync(dirname(file), { recursive: true });

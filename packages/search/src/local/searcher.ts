@@ -53,7 +53,7 @@ export function createSearcher({ file, maxSnippetChars }: SearcherOptions): Sear
         return one === undefined ? none : use(one);
       });
     } catch (error) {
-      // what is broken now may be mended or replaced at the next call
+      // what is broken now may be fixed or replaced at the next call
       reader?.[Symbol.dispose]();
       reader = undefined;
       throw error;
