@@ -2,7 +2,6 @@ import assert from "node:assert/strict";
 import { after, before, suite, test } from "node:test";
 import { bytesToHex } from "@turnpike/base";
 import { canonicalRing, cosmosPublicKey, cosmosSign, privateKeyFromSecret, SigningThreads } from "@turnpike/crypto";
-import { filesBySymbol } from "@turnpike/proto";
 import {
   decodeHttpRequestPayload,
   decodeHttpResponsePayload,
@@ -19,51 +18,15 @@ import {
   relayResponseSignBytes,
   type SessionHeader,
 } from "@turnpike/protocol";
-import { buildGo, type GoProgram, withoutGo } from "./go-programs.ts";
-
-interface GoHeader {
-  readonly application: string;
-  readonly service: string;
-  readonly session: string;
-  readonly start: number;
-  readonly end: number;
-}
-
-interface GoPayload {
-  readonly method: string;
-  readonly url: string;
-  readonly status: number;
-  readonly headers: readonly (readonly [string, string])[];
-  readonly body: string;
-}
-
-interface Checked {
-  readonly valid: boolean;
-  readonly again: string;
-  readonly payloadAgain: string;
-  readonly digest: string;
-  readonly header: GoHeader;
-  readonly supplier: string;
-  readonly payload: GoPayload;
-  readonly hashed: boolean;
-}
-
-interface Answer {
-  readonly requests: readonly Checked[];
-  readonly responses: readonly Checked[];
-  readonly made: readonly { readonly request: string; readonly response: string }[];
-}
+import { withoutGo } from "./go-programs.ts";
+import { buildGoRelays, bytesOfHex, type GoRelays, goHeader, goRequest, goResponse } from "./go-relays.ts";
 
 const RELAYS = 300;
-const bytesOf = (hex: string): Uint8Array => Uint8Array.from(Buffer.from(hex, "hex"));
 const secrets = Array.from({ length: 4 }, (_, i) => privateKeyFromSecret(Buffer.from(`interop relay ${i}`)));
 const keys = secrets.map(cosmosPublicKey);
 const supplierSecret = privateKeyFromSecret(Buffer.from("interop relay supplier"));
 const supplierKey = cosmosPublicKey(supplierSecret);
 const secretOf = (i: number): Uint8Array => secrets[i % 4] ?? supplierSecret;
-const FILES = ["pocket.service.RelayRequest", "sdk.types.POKTHTTPRequest"].flatMap((symbol) =>
-  filesBySymbol(symbol).map((file) => [file.name, bytesToHex(file.bytes)] as const),
-);
 
 /** An application and a gateway, three members, one alone with the placeholder, and one key twice. */
 function ringOf(i: number): readonly Uint8Array[] {
@@ -81,13 +44,6 @@ const headerOf = (i: number): SessionHeader => ({
   sessionId: bytesToHex(relayHash(Buffer.from(`session ${i % 7}`))),
   sessionStartBlockHeight: BigInt(1 + 20 * i * i),
   sessionEndBlockHeight: BigInt(20 + 20 * i * i),
-});
-const goHeader = (header: SessionHeader): GoHeader => ({
-  application: header.applicationAddress,
-  service: header.serviceId,
-  session: header.sessionId,
-  start: Number(header.sessionStartBlockHeight),
-  end: Number(header.sessionEndBlockHeight),
 });
 
 const body = (i: number): Uint8Array =>
@@ -110,26 +66,14 @@ const responseOf = (i: number) => ({
   headers: headersOf(i + 1),
   body: body(i),
 });
-const flat = (headers: readonly HttpHeader[]) =>
-  headers.flatMap(([name, values]) => values.map((value) => [name, value] as const));
-const goRequest = (i: number): GoPayload => {
-  const { method, url, headers, body: content } = requestOf(i);
-  return { method, url, status: 0, headers: flat(headers), body: bytesToHex(content) };
-};
-const goResponse = (i: number): GoPayload => {
-  const { statusCode, headers, body: content } = responseOf(i);
-  return { method: "", url: "", status: statusCode, headers: flat(headers), body: bytesToHex(content) };
-};
 
 suite("whole relays with Go's protobuf, ring-go and decred's ECDSA", { skip: withoutGo, timeout: 400_000 }, () => {
-  let go: GoProgram;
+  let go: GoRelays;
   const signing = new SigningThreads({ threads: 1 });
   const ours: { request: Uint8Array; response: Uint8Array }[] = [];
-  const ask = (question: object): Promise<Answer> =>
-    go.ask<Answer>({ files: [...new Map(FILES).values()], ...question });
 
   before(async () => {
-    go = buildGo("relay");
+    go = buildGoRelays();
     using operator = signing.openKey(supplierSecret);
     for (let i = 0; i < RELAYS; i++) {
       using ring = signing.openRing({ members: ringOf(i), key: secretOf(i) });
@@ -156,7 +100,7 @@ suite("whole relays with Go's protobuf, ring-go and decred's ECDSA", { skip: wit
   });
 
   test(`Go reads and verifies ${RELAYS} relays of ours, and writes them again byte for byte`, async () => {
-    const { requests, responses } = await ask({
+    const { requests, responses } = await go.ask({
       requests: ours.map(({ request }) => bytesToHex(request)),
       responses: ours.map(({ response }) => ({ bytes: bytesToHex(response), key: bytesToHex(supplierKey) })),
     });
@@ -171,7 +115,7 @@ suite("whole relays with Go's protobuf, ring-go and decred's ECDSA", { skip: wit
         digest: bytesToHex(relayRequestSignBytes(request) ?? request),
         header: goHeader(headerOf(i)),
         supplier: supplierOf(i),
-        payload: goRequest(i),
+        payload: goRequest(requestOf(i)),
         hashed: false,
       });
       assert.deepEqual(answered, {
@@ -181,7 +125,7 @@ suite("whole relays with Go's protobuf, ring-go and decred's ECDSA", { skip: wit
         digest: bytesToHex(relayResponseSignBytes(response) ?? response),
         header: goHeader(headerOf(i)),
         supplier: "",
-        payload: goResponse(i),
+        payload: goResponse(responseOf(i)),
         hashed: true,
       });
     }
@@ -194,14 +138,14 @@ suite("whole relays with Go's protobuf, ring-go and decred's ECDSA", { skip: wit
       members: ringOf(i).map(bytesToHex),
       key: bytesToHex(secretOf(i)),
       supplierKey: bytesToHex(supplierSecret),
-      request: goRequest(i),
-      response: goResponse(i),
+      request: goRequest(requestOf(i)),
+      response: goResponse(responseOf(i)),
     }));
-    const { made } = await ask({ make });
+    const { made } = await go.ask({ make });
     assert.equal(made.length, RELAYS);
     for (const [i, { request, response }] of made.entries()) {
-      const asked = decodeRelayRequest(bytesOf(request));
-      const answered = decodeRelayResponse(bytesOf(response));
+      const asked = decodeRelayRequest(bytesOfHex(request));
+      const answered = decodeRelayResponse(bytesOfHex(response));
       assert.ok(asked !== undefined && answered !== undefined, `relay ${i}`);
       assert.deepEqual(asked.header, headerOf(i));
       assert.equal(asked.supplierOperatorAddress, supplierOf(i));
@@ -237,7 +181,7 @@ suite("whole relays with Go's protobuf, ring-go and decred's ECDSA", { skip: wit
     const bad = ["pokt1application", "pokt1supplier", "supplier.example"].map((text) => changed(request, text));
     bad.push(changedAt(request, middle));
     const answers = ["pokt1application"].map((text) => changed(response, text));
-    const { requests, responses } = await ask({
+    const { requests, responses } = await go.ask({
       requests: bad.map(bytesToHex),
       responses: answers.map((bytes) => ({ bytes: bytesToHex(bytes), key: bytesToHex(supplierKey) })),
     });
