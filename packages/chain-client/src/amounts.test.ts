@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { isAppError } from "@turnpike/base";
 import { expectedSequence } from "./account-sender.ts";
-import { feeAtPrices, parseAmount, parseAmounts, parseGasPrices, usualFee } from "./amounts.ts";
+import { coinAmount, feeAtPrices, parseAmount, parseAmounts, parseGasPrices, usualFee } from "./amounts.ts";
 import { unorderedUntil } from "./unordered.ts";
 
 const refused = (work: () => unknown): void =>
@@ -19,6 +19,28 @@ suite("amounts", () => {
       ["aaa", "upokt"],
     );
     for (const text of ["", "1upokt,", "1upokt,2upokt", "x"]) refused(() => parseAmounts(text));
+  });
+
+  test("attack: the amount of a node's coin is a whole number, or none; nothing throws, however long it is", () => {
+    assert.deepEqual(
+      [undefined, "", "0", "007"].map((amount) => coinAmount(amount === undefined ? amount : { amount })),
+      [0n, 0n, 0n, 7n],
+    );
+    assert.equal(coinAmount({ amount: "9".repeat(78) }), 10n ** 78n - 1n);
+    for (const amount of [
+      "much",
+      "1.5",
+      "-1",
+      "+1",
+      "0x10",
+      "1e3",
+      " 1",
+      "1\n",
+      "9".repeat(79),
+      "9".repeat(2_000_000),
+    ]) {
+      assert.equal(coinAmount({ amount }), undefined, amount.slice(0, 9));
+    }
   });
 
   test("a fee at prices of gas is rounded up", () => {

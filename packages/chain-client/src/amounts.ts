@@ -25,6 +25,18 @@ export function parseAmount(text: string): Amount | undefined {
   return amount === undefined || denom === undefined ? undefined : { denom, amount: BigInt(amount) };
 }
 
+/** An amount on the chain has 256 bits. */
+const COIN_AMOUNT = /^\d{1,78}$/;
+
+/**
+ * The amount of a coin in a node's answer, 0 of one that is absent or empty; undefined when it is no whole number from 0 on: a
+ * node may say anything.
+ */
+export function coinAmount(coin: { readonly amount: string } | undefined): bigint | undefined {
+  if (coin === undefined || coin.amount === "") return 0n;
+  return COIN_AMOUNT.test(coin.amount) ? BigInt(coin.amount) : undefined;
+}
+
 function parseList<T extends { readonly denom: string }>(
   text: string,
   one: (part: string) => T | undefined,

@@ -1,6 +1,7 @@
 export { AccountSender, expectedSequence, type OrderedSendOptions, type OrderedTxOptions } from "./account-sender.ts";
 export {
   type Amount,
+  coinAmount,
   feeAtPrices,
   type GasPriceAmount,
   parseAmount,

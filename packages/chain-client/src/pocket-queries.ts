@@ -5,7 +5,6 @@ import {
   application,
   type auth,
   bank,
-  type base,
   cryptoSecp256k1,
   decodeMessage,
   proof,
@@ -15,6 +14,7 @@ import {
   supplier,
 } from "@turnpike/proto";
 import { sessionAt } from "@turnpike/protocol";
+import { coinAmount } from "./amounts.ts";
 import type { ChainClient } from "./chain-client.ts";
 import type { ChainHead } from "./chain-head.ts";
 import { type ChainAnswer, type Loaded, QueryCache, type ReadOptions, unreachable } from "./query-cache.ts";
@@ -82,10 +82,6 @@ function mapped<T, U>(asked: Asked<T>, pick: (value: T) => U | undefined): Chain
 
 function loaded<T>(answer: ChainAnswer<T>, isFinal: boolean): Loaded<T> {
   return { answer, holds: answer.ok ? (isFinal ? "forever" : "fresh") : "brief" };
-}
-
-function amountOf(coins: readonly base.Coin[]): bigint {
-  return coins.reduce((sum, { denom, amount }) => (denom === DENOM ? sum + BigInt(amount || "0") : sum), 0n);
 }
 
 /** Public key (33 bytes) of an account; undefined of one that has none, or is not of a single secp256k1 key. */
@@ -324,7 +320,7 @@ export class PocketQueries {
       address,
       bank.Query.method.balance,
       { address, denom: DENOM },
-      ({ balance }) => amountOf(balance === undefined ? [] : [balance]),
+      ({ balance }) => coinAmount(balance?.denom === DENOM ? balance : undefined),
       options,
     );
   }

@@ -1,5 +1,5 @@
 import type { Clock, Log, Metrics } from "@turnpike/base";
-import type { ChainHead, PocketQueries } from "@turnpike/chain-client";
+import { type ChainHead, coinAmount, type PocketQueries } from "@turnpike/chain-client";
 import type { application } from "@turnpike/proto";
 import { type GatewaySession, loadSession } from "./gateway-session.ts";
 import { SERVICES_LEFT_OUT, SESSION_AGE, SESSION_LOADS, SESSIONS } from "./metrics.ts";
@@ -402,12 +402,9 @@ function isOf({ header }: GatewaySession, heightBlocks: bigint): boolean {
   return header.sessionStartBlockHeight <= heightBlocks && heightBlocks <= header.sessionEndBlockHeight;
 }
 
-/** More upokt than there can be have fewer digits. */
-const AMOUNT = /^[0-9]{1,30}$/;
-
 function stakesOf({ address, serviceConfigs, stake }: application.Application): readonly Stake[] {
   // Of one that is no amount the others must not suffer: it is the last in turn.
-  const upokt = AMOUNT.test(stake?.amount ?? "") ? BigInt(stake?.amount ?? 0) : 0n;
+  const upokt = coinAmount(stake) ?? 0n;
   return serviceConfigs.map(({ serviceId }) => ({ applicationAddress: address, serviceId, upokt }));
 }
 

@@ -3,7 +3,7 @@ import { mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { suite, test } from "node:test";
 import { bytesToHex, type Log, silentLog } from "@turnpike/base";
 import { moduleAddress, sha256 } from "@turnpike/crypto";
-import { authz, bank, createMessage, packAny, proof, service } from "@turnpike/proto";
+import { authz, bank, base, createMessage, packAny, proof, service } from "@turnpike/proto";
 import { claimedUpokt, type SessionHeader } from "@turnpike/protocol";
 import { chainParty } from "@turnpike/testkit/chain";
 import { SupplierRig } from "../../test/supplier-rig.ts";
@@ -312,6 +312,29 @@ suite("ClaimRunner", () => {
     assert.deepEqual([rig.stateOf(header).isProofRequired, rig.stateOf(header).phase], [true, "proven"]);
     await rig.reach(22n);
     assert.equal(rig.stateOf(header).phase, "settled");
+  });
+
+  test("attack: a threshold of proofs that is no amount is no fault: what is not known is asked again, and proven", async () => {
+    const errors: string[] = [];
+    await using rig = await SupplierRig.start(ALWAYS, { log: listening(errors) });
+    const header = await rig.serve(3);
+    const { queries } = rig.running;
+    const proofParams = queries.proofParams.bind(queries);
+    const coin = createMessage(base.CoinSchema, { denom: "upokt", amount: "much" });
+    let lies = 0;
+    queries.proofParams = async (...options) => {
+      const answer = await proofParams(...options);
+      if (!answer.ok || rig.chain.heightBlocks >= 17n) return answer;
+      lies++;
+      return { ok: true, value: { ...answer.value, proofRequirementThreshold: coin, proofSubmissionFee: coin } };
+    };
+    await rig.reach(16n);
+    assert.ok(lies > 0);
+    assert.deepEqual(errors, []);
+    assert.deepEqual([rig.stateOf(header).phase, rig.stateOf(header).isProofRequired], ["claimed", undefined]);
+    await rig.reach(22n);
+    assert.equal(rig.stateOf(header).outcome?.kind, "settled");
+    assert.notEqual(rig.stateOf(header).provenHeightBlocks, undefined);
   });
 
   test("compute units, difficulty and prices that change in the middle of a session are for later ones", async () => {

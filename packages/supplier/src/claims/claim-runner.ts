@@ -16,6 +16,7 @@ import {
   type ChainClient,
   type ChainHead,
   type ChainSigner,
+  coinAmount,
   type PocketQueries,
   usualFee,
 } from "@turnpike/chain-client";
@@ -100,8 +101,6 @@ interface Wanted {
   readonly claims: SessionEvidence[];
   readonly proofs: SessionEvidence[];
 }
-
-const upoktOf = (coin: { readonly amount: string } | undefined): bigint => BigInt(coin?.amount || "0");
 
 /**
  * Sees to it that everything one operator served is claimed, proven where the chain wants it, and settled. It works after
@@ -330,7 +329,8 @@ export class ClaimRunner implements AsyncDisposable {
     { proofParams }: Asked,
     onChain: ChainClaim | undefined,
   ): Promise<boolean | undefined> {
-    if (claim === undefined || proofParams === undefined) return undefined;
+    const thresholdUpokt = coinAmount(proofParams?.proofRequirementThreshold);
+    if (claim === undefined || proofParams === undefined || thresholdUpokt === undefined) return undefined;
     const seedBlockHash = await this.#hashAt(terms.windows.proofOpenHeight - 1n);
     if (seedBlockHash === undefined) return undefined;
     const requirement = proofRequirement({
@@ -342,7 +342,7 @@ export class ClaimRunner implements AsyncDisposable {
         proofValidationStatus: onChain?.status ?? CLAIM_STATUS.pending,
       },
       claimedUpokt: claim.expectedUpokt,
-      thresholdUpokt: upoktOf(proofParams.proofRequirementThreshold),
+      thresholdUpokt,
       requestProbability: proofParams.proofRequestProbability,
       seedBlockHash,
     });
@@ -365,7 +365,8 @@ export class ClaimRunner implements AsyncDisposable {
     if (this.#options.skipUnprofitable !== true || claim === undefined) return false;
     const feeFor = this.#options.feeFor ?? usualFee;
     const sum = (gas: bigint): bigint => feeFor(gas).reduce((total, { amount }) => total + amount, 0n);
-    return claim.expectedUpokt < sum(CLAIM_GAS) + sum(PROOF_GAS) + upoktOf(proofParams?.proofSubmissionFee);
+    const submissionFee = coinAmount(proofParams?.proofSubmissionFee) ?? 0n;
+    return claim.expectedUpokt < sum(CLAIM_GAS) + sum(PROOF_GAS) + submissionFee;
   }
 
   /** Once after a start: what was sealed must still be what the log has, while another claim can be made. */

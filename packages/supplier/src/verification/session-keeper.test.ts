@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { noMetrics, silentLog, systemClock } from "@turnpike/base";
 import type { BlockMark, ChainHead } from "@turnpike/chain-client";
+import { base, createMessage } from "@turnpike/proto";
 import { decodeRelayRequest, encodeRelayRequest, type SessionHeader } from "@turnpike/protocol";
 import { eventually } from "@turnpike/testkit";
 import { headerOf, readRecording, recordedQueries } from "../../test/recorded.ts";
@@ -244,6 +245,28 @@ suite("the sessions that a supplier serves", () => {
     const admitted = await Promise.all(admitting);
     assert.deepEqual([admitted.filter((ok) => ok).length, asked.sessions], [320, 320]);
     assert.ok((await sessions.admit(headerAt(0, "pokt1later"), OPERATOR)).ok);
+  });
+
+  test("attack: of an application whose stake or spend limit is no amount are refused, and served once the node has one", async () => {
+    const { sessions, queries } = keeper(10);
+    const session = queries.session.bind(queries);
+    const coin = (amount: string) => createMessage(base.CoinSchema, { denom: "upokt", amount });
+    const record = application ?? assert.fail();
+    let changed = record;
+    queries.session = async (...asked) => {
+      const answer = await session(...asked);
+      return answer.ok ? { ok: true, value: { ...answer.value, application: changed } } : answer;
+    };
+    for (const amount of ["much", "1.5", "-1", "0x10", " 1", "9".repeat(2_000_000)]) {
+      for (const one of [{ stake: coin(amount) }, { perSessionSpendLimit: coin(amount) }]) {
+        changed = { ...record, ...one };
+        const admitted = await sessions.admit(headerAt(0), OPERATOR);
+        assert.ok(!admitted.ok && admitted.refusal.reason === "chain_unreachable", amount.slice(0, 9));
+        assert.equal(sessions.size, 0);
+      }
+    }
+    changed = record;
+    assert.ok((await sessions.admit(headerAt(0), OPERATOR)).ok);
   });
 
   test("that never begin are refused when the block does not come", async () => {

@@ -1,5 +1,5 @@
 import type { Clock } from "@turnpike/base";
-import type { ChainHead, PocketQueries } from "@turnpike/chain-client";
+import { type ChainHead, coinAmount, type PocketQueries } from "@turnpike/chain-client";
 import type { application, session as sessions, shared } from "@turnpike/proto";
 import { isGracePeriodOver, numPendingSessions, type SessionHeader, sessionAt } from "@turnpike/protocol";
 import type { ServedBefore } from "../evidence/types.ts";
@@ -288,9 +288,14 @@ export class SessionKeeper {
       );
     }
     const { stake, perSessionSpendLimit } = facts.application;
+    const [stakeUpokt, spendLimitUpokt] = [coinAmount(stake), coinAmount(perSessionSpendLimit)];
+    // What the application can pay is not known: to serve it would be work without pay.
+    if (stakeUpokt === undefined || spendLimitUpokt === undefined) {
+      return refused(REFUSALS.unavailable("chain_unreachable", serviceId));
+    }
     const limitRelays = claimableRelays({
-      applicationStakeUpokt: BigInt(stake?.amount ?? "0"),
-      perSessionSpendLimitUpokt: perSessionSpendLimit === undefined ? undefined : BigInt(perSessionSpendLimit.amount),
+      applicationStakeUpokt: stakeUpokt,
+      perSessionSpendLimitUpokt: perSessionSpendLimit === undefined ? undefined : spendLimitUpokt,
       pendingSessions: numPendingSessions(facts.params),
       suppliers: facts.suppliers,
       inflationMillionths: this.#options.inflationMillionths,
