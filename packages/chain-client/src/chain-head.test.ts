@@ -137,15 +137,16 @@ suite("ChainHead", () => {
     });
     clock.advance(599_000);
     await chain.produce();
-    assert.equal(head.newest?.heightBlocks, 1_000_000n);
-    clock.advance(1_000);
+    assert.deepEqual([head.newest?.heightBlocks, head.isStale], [1_000_000n, false]);
+    clock.advance(1_001);
+    assert.equal(head.isStale, true, "its time says that blocks are years apart");
     await eventually("the node's blocks", async () => {
       await chain.produce();
       return head.replacements === 1;
     });
     await head.waitFor(chain.heightBlocks);
     assert.equal(head.newest?.heightBlocks, chain.heightBlocks);
-    assert.equal(head.replacements, 1);
+    assert.deepEqual([head.replacements, head.isStale], [1, false]);
   });
 
   test("a chain restarted from genesis is followed from its lower height on; one with another id is not", async () => {

@@ -7,8 +7,8 @@ export interface ChainHeadOptions {
   /** The node's RPC: `http://127.0.0.1:26657`. */
   readonly url: string;
   /**
-   * Without a new block for so long the head is stale. By default ten times the mean interval of the newest blocks, at least
-   * 10,000; 120,000 before there are two blocks.
+   * Without a new block for so long the head is stale. By default ten times the mean interval of the newest blocks, from 10,000
+   * to 600,000; 120,000 before there are two blocks.
    */
   readonly staleMs?: number;
   /** How many of the newest blocks are kept for {@link ChainHead.at}; 256 by default. */
@@ -30,6 +30,7 @@ const RETRY_MS = 100;
 const LONGEST_RETRY_MS = 5_000;
 const FIRST_STALE_MS = 120_000;
 const LEAST_STALE_MS = 10_000;
+const MOST_STALE_MS = 600_000;
 const STALE_INTERVALS = 10;
 /** So long a node that is behind is waited for. */
 const MOST_BEHIND_MS = 600_000;
@@ -125,13 +126,17 @@ export class ChainHead implements AsyncDisposable {
     return { [Symbol.dispose]: () => void this.#listeners.delete(own) };
   }
 
+  /**
+   * By the blocks' own times, which a lying node chooses: within the bounds it may. The times at which blocks arrive here would
+   * say less: the first interval after a start is a part of one, and what was missed comes all at once.
+   */
   #usualStaleMs(): number {
     const [first] = this.#marks.values();
     const newest = this.#newest;
     if (first === undefined || newest === undefined || first === newest) return FIRST_STALE_MS;
     const spanMs = Number((newest.timeNanos - first.timeNanos) / NANOS_PER_MS);
     const intervalMs = spanMs / Number(newest.heightBlocks - first.heightBlocks);
-    return Math.max(LEAST_STALE_MS, STALE_INTERVALS * intervalMs);
+    return Math.min(MOST_STALE_MS, Math.max(LEAST_STALE_MS, STALE_INTERVALS * intervalMs));
   }
 
   async #follow(): Promise<void> {
