@@ -32,7 +32,7 @@ const branch = (value: string, parent?: Branch, isBounded = false): Branch => {
 };
 
 /**
- * Most values of one label below the same values of the labels before it, besides the named ones: services and operators
+ * Most values of one label below the same values of the labels before it, besides the named ones: services and suppliers
  * come from a chain, where anyone may make more.
  */
 const MAX_VALUES = 1_024;
