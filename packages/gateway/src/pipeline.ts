@@ -112,8 +112,8 @@ export interface Pipeline {
   /** Sells one call. */
   sell(purchase: Purchase): Promise<Sale>;
   /**
-   * The outcome of a payment that was claimed for this very request when it was sold; without one `otherwise`, also where
-   * the payment is none. Begins no sale.
+   * The outcome of a payment that was claimed for this very request when it was sold, or of another one of its payer with its
+   * payment identifier; without one `otherwise`, also where the payment is none. Begins no sale.
    */
   findEarlier(presented: Presentation, otherwise: Sale): Promise<Sale>;
 }
@@ -237,7 +237,7 @@ export function createPipeline(modules: PipelineModules): Pipeline {
       timed<EarlierAdmission | undefined>(
         "earlier",
         presented.trail.span,
-        () => payment.earlierOutcome(received.requestHash, received.payment),
+        () => payment.earlierOutcome(received.requestHash, received.payment, stopping),
         (known) => (known?.kind === "refused" ? known.code : (known?.kind ?? "none")),
       ),
     );

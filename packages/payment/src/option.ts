@@ -23,19 +23,37 @@ export interface OptionNetwork {
 export function paymentOption(network: OptionNetwork, priceUsd: string): PaymentOption {
   const units = decimalToUnits(priceUsd, network.decimals);
   if (units === 0n) throw new AppError("CONFIG_INVALID", { message: "A price must be more than zero." });
-  return {
-    scheme: "exact",
-    network: network.network,
-    amount: units.toString(),
-    asset: network.asset,
-    payTo: network.payTo,
-    maxTimeoutSeconds: network.maxTimeoutSeconds ?? 60,
-    extra: { name: network.name, version: network.version },
-  };
+  return optionOf(network, units.toString());
+}
+
+function optionOf(
+  { network, asset, payTo, name, version, maxTimeoutSeconds = 60 }: OptionNetwork,
+  amount: string,
+): PaymentOption {
+  return { scheme: "exact", network, amount, asset, payTo, maxTimeoutSeconds, extra: { name, version } };
 }
 
 /** Members of an option beside `extra`: all compared, no others allowed. */
 const FIELDS = ["scheme", "network", "amount", "asset", "payTo", "maxTimeoutSeconds"] as const;
+
+/** A whole number above 0 that a token can hold. */
+const UNITS = /^[1-9][0-9]{0,77}$/;
+
+/**
+ * The option that `accepted` names in the token of one of these networks, at whatever price it has: for what is not sold any
+ * more, and so has none. Undefined when it names none.
+ */
+export function optionAtAnyPrice(
+  accepted: Readonly<Record<string, unknown>>,
+  networks: readonly OptionNetwork[],
+): PaymentOption | undefined {
+  const amount = Object.hasOwn(accepted, "amount") ? accepted.amount : undefined;
+  if (typeof amount !== "string" || !UNITS.test(amount)) return undefined;
+  return matchOption(
+    accepted,
+    networks.map((network) => optionOf(network, amount)),
+  );
+}
 
 /**
  * The offered option that `accepted` names: every member equal, letter case too; `extra` may have members added to ours,

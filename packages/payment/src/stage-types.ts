@@ -43,11 +43,16 @@ export interface PaymentStage extends AsyncDisposable {
   /** Matches an offered option, verifies, claims. */
   admit(request: ParsedRequest, payment: PresentedPayment, offer: Offer, signal: AbortSignal): Promise<Admission>;
   /**
-   * How a payment stands that was claimed for this very request before, by a byte-equal payload; undefined when it was not,
-   * whatever else is known of it. For a request that is not, or no longer, sold: nothing is verified, claimed or settled. A
-   * refusal says that this cannot be looked up now (LEDGER_UNAVAILABLE, PAYMENT_IN_PROGRESS).
+   * How a payment stands that was claimed for this very request before, by a byte-equal payload, or by another payment of the
+   * same payer with the same payment identifier; undefined when it was not, whatever else is known of it. For a request that is
+   * not, or no longer, sold: nothing is claimed or settled, and only a payment with an identifier is verified. A refusal says that
+   * this cannot be looked up now (LEDGER_UNAVAILABLE, PAYMENT_IN_PROGRESS). Rejects with codes of status 503 as `admit` does.
    */
-  earlierOutcome(requestHash: Uint8Array, payment: PresentedPayment): Promise<EarlierAdmission | undefined>;
+  earlierOutcome(
+    requestHash: Uint8Array,
+    payment: PresentedPayment,
+    signal: AbortSignal,
+  ): Promise<EarlierAdmission | undefined>;
   /** Commits and settles; `answer` is the whole HTTP body that is sold. */
   settle(paid: PaidRequest, relayed: Relayed, answer: StoredAnswer): Promise<Outcome>;
   /** Gives the claim up: the upstream failed, nothing is charged. */

@@ -53,12 +53,17 @@ after(async () => {
 class StandInVerifier implements Verifier {
   balance = 1_000_000n;
   refusal: PaymentRefusal | undefined;
+  /** Whose signatures are. */
+  signer: "payer" | "unknown" = "payer";
+  /** Free checks of payments. */
+  looks = 0;
   /** What asking the chain rejects with. */
   fault: AppError | undefined;
   aheadSeconds = 0;
   checks = 0;
   async checkFree() {
-    return this.refusal ?? { ok: true as const, signer: "payer" as const };
+    this.looks++;
+    return this.refusal ?? { ok: true as const, signer: this.signer };
   }
   async checkChain(payment: Parameters<Verifier["checkChain"]>[0]) {
     this.checks++;
@@ -148,6 +153,7 @@ function stageOf(settleWaitMs = 60_000, change: Partial<PaymentStageOptions> = {
     retryAfterSeconds: 2,
     pollMs: 20,
     maxWaitingCopies: 1_000,
+    networks: [{ ...option, name: option.extra.name, version: option.extra.version, decimals: 6 }],
     unpaidPerPayer: () => ({ burst: 1_000, perSecond: 1 }),
     ...change,
   };
@@ -168,12 +174,19 @@ const HANGS = { timeout: 60_000 };
 
 const newPayer = (): Address => `0x${randomBytes(20).toString("hex")}`;
 
-function header(from: Address, change: { nonce?: string; resource?: string; identifier?: string } = {}): string {
+interface HeaderChange {
+  readonly nonce?: string;
+  readonly resource?: string;
+  readonly identifier?: string;
+  readonly accepted?: Readonly<Record<string, unknown>>;
+}
+
+function header(from: Address, change: HeaderChange = {}): string {
   const now = Math.floor(Date.now() / 1000);
   const payload = {
     x402Version: 2,
     resource: { url: change.resource ?? "http://gw.example/v1/eth" },
-    accepted: option,
+    accepted: change.accepted ?? option,
     payload: {
       signature: `0x${randomBytes(64).toString("hex")}1b`,
       authorization: {
@@ -698,7 +711,7 @@ test("attack: a claim lost and claimed anew for the same request has one answer:
 function presentUnsold({ stage }: Bench, signed: string, body = "a"): Promise<EarlierAdmission | undefined> {
   const decoded = stage.decode(signed);
   assert.ok(decoded.ok, inspect(decoded));
-  return stage.earlierOutcome(request(body).requestHash, decoded.payment);
+  return stage.earlierOutcome(request(body).requestHash, decoded.payment, new AbortController().signal);
 }
 
 const keyOf = (from: Address, nonce: `0x${string}`) => ({
@@ -725,7 +738,80 @@ test("attack: for what is not sold any more a payment gets the answer that it pa
   assert.ok(!other.admissions.includes("PAYMENT_OPTION_UNKNOWN"), "what is not sold is no admission");
 });
 
-test("attack: for what is not sold any more nothing is verified or claimed, so that the authorization stays good", async () => {
+test("attack: for what is not sold any more a payment signed again with the same identifier gets the answer, claims nothing, and is the payer's alone", async () => {
+  const [bench, other] = [stageOf(), stageOf()];
+  const payer = newPayer();
+  const identifier = `pay_${randomBytes(16).toString("hex")}`;
+  await settle(bench, paidOf(await present(bench, header(payer, { identifier }))), '{"n":1}');
+  const { checks } = bench.verifier;
+  for (const one of [bench, other]) {
+    const nonce = `0x${randomBytes(32).toString("hex")}` as const;
+    const again = header(payer, { identifier, nonce });
+    for (let copies = 0; copies < 2; copies++) {
+      const found = await presentUnsold(one, again);
+      assert.ok(found !== undefined);
+      assert.equal(answerOf(outcomeOf(found)), '{"n":1}');
+    }
+    assert.equal(await ledger.find(keyOf(payer, nonce)), undefined, "nothing is claimed");
+    assert.equal(await presentUnsold(one, header(payer, { identifier }), "b"), undefined, "another request");
+    assert.equal(await presentUnsold(one, header(payer)), undefined, "no identifier");
+    assert.equal(await presentUnsold(one, header(payer, { identifier: `${identifier}0` })), undefined, "another one");
+    assert.equal(await presentUnsold(one, header(newPayer(), { identifier })), undefined, "another payer");
+  }
+  assert.deepEqual([bench.settler.settled, other.settler.settled], [1, 0]);
+  assert.deepEqual(
+    [bench.verifier.checks, other.verifier.checks],
+    [checks, 0],
+    "no chain is asked for a key's own signature",
+  );
+});
+
+test("attack: for what is not sold any more who signs with another key, out of time or for another token learns nothing of an identifier", async () => {
+  const [bench, other] = [stageOf(), stageOf()];
+  const payer = newPayer();
+  const identifier = `pay_${randomBytes(16).toString("hex")}`;
+  await settle(bench, paidOf(await present(bench, header(payer, { identifier }))), '{"n":1}');
+  const { verifier } = other;
+  const unsold = (accepted: Readonly<Record<string, unknown>> = { ...option }): Promise<EarlierAdmission | undefined> =>
+    presentUnsold(other, header(payer, { identifier, accepted }));
+  verifier.refusal = { ok: false, code: "PAYMENT_EXPIRED" };
+  assert.equal(await unsold(), undefined);
+  verifier.refusal = { ok: false, code: "OVERLOADED" };
+  await assert.rejects(unsold(), { code: "OVERLOADED" });
+  verifier.refusal = undefined;
+  verifier.signer = "unknown";
+  verifier.balance = 0n;
+  assert.equal(await unsold(), undefined, "the chain refuses it");
+  assert.equal(verifier.checks, 1);
+  verifier.fault = new AppError("SETTLEMENT_UNAVAILABLE");
+  for (const one of [identifier, "pay_that_was_never_seen"]) {
+    await assert.rejects(presentUnsold(other, header(payer, { identifier: one })), { code: "SETTLEMENT_UNAVAILABLE" });
+  }
+  verifier.fault = undefined;
+  const { looks } = verifier;
+  const forged: readonly Readonly<Record<string, unknown>>[] = [
+    { ...option, payTo: payer },
+    { ...option, asset: payer },
+    { ...option, extra: { name: "USDC", version: "3" } },
+    { ...option, amount: "0" },
+    { ...option, amount: 5000 },
+    { ...option, amount: "1e3" },
+    { ...option, network: "eip155:1" },
+  ];
+  for (const accepted of forged) assert.equal(await unsold(accepted), undefined, JSON.stringify(accepted));
+  assert.equal(verifier.looks, looks, "of another token not even the signature is looked at");
+  verifier.balance = 1_000_000n;
+  const wallet = await unsold({ ...option, amount: "7000" });
+  assert.ok(wallet !== undefined);
+  assert.equal(
+    answerOf(outcomeOf(wallet)),
+    '{"n":1}',
+    "a wallet's, for whose signature the chain speaks, at an old price",
+  );
+  assert.ok(!other.admissions.includes("PAYMENT_OPTION_UNKNOWN"));
+});
+
+test("attack: for what is not sold any more nothing is claimed, and verified only with an identifier, so that the authorization stays good", async () => {
   const bench = stageOf();
   const [payer, nonce] = [newPayer(), `0x${randomBytes(32).toString("hex")}` as const];
   const signed = header(payer, { nonce, identifier: "a-payment-identifier" });

@@ -1,12 +1,12 @@
 import type { Clock, ErrorCode, FaultPoints, Log, Metrics, NetworkId, SettlementId } from "@turnpike/base";
-import { bytesEqual, bytesToHex, errorRow, isAppError } from "@turnpike/base";
+import { AppError, bytesEqual, bytesToHex, errorRow, isAppError } from "@turnpike/base";
 import { mintPaid, type PaidRequest, type ParsedRequest, type Relayed } from "@turnpike/protocol";
 import { createFundedClaims, type FundedResult } from "./claim-funded.ts";
 import { pause } from "./engine/waiters.ts";
 import { decodePaymentHeader } from "./header.ts";
 import type { Ledger } from "./ledger-types.ts";
 import { admissionsTotal, outcomesTotal } from "./metrics.ts";
-import { matchOption } from "./option.ts";
+import { matchOption, type OptionNetwork, optionAtAnyPrice } from "./option.ts";
 import { outcomeOf, pendingOutcome } from "./outcome.ts";
 import { newRecord, presentedKey, saleOf, standingOf, windowMsOf } from "./record.ts";
 import type { Settler } from "./settler.ts";
@@ -46,6 +46,8 @@ export interface PaymentStageOptions {
   readonly pollMs: number;
   /** Copies of payments that may wait at once, over all payments: each holds a request open. */
   readonly maxWaitingCopies: number;
+  /** Where payments are taken: what is not sold any more has no option of its own. */
+  readonly networks: readonly OptionNetwork[];
   /** Claims of one payer that may end without paying, or be under way. */
   readonly unpaidPerPayer: () => UnpaidRule;
 }
@@ -237,6 +239,21 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
     }
   };
 
+  /**
+   * Whether a payment is its payer's own, by the checks of a sale, for what is not sold any more. Asked before the ledger is,
+   * so that the time that it takes says nothing of what the ledger has. @throws AppError of status 503 where that is not known
+   */
+  const isPayersOwn = async (presented: PresentedPayment, signal: AbortSignal): Promise<boolean> => {
+    const option = optionAtAnyPrice(presented.accepted, opts.networks);
+    if (option === undefined) return false;
+    const payment: DecodedPayment = { ...presented, option };
+    const free = await verifier.checkFree(payment);
+    const isFree = !free.ok || free.signer === "payer";
+    const checked = isFree ? free : await verifier.checkChain(payment, free.signer, signal);
+    if (!checked.ok && errorRow(checked.code).http === 503) throw new AppError(checked.code);
+    return checked.ok;
+  };
+
   const admitFirst = async (
     request: ParsedRequest,
     payment: DecodedPayment,
@@ -397,10 +414,11 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
       }
     },
 
-    async earlierOutcome(requestHash, payment) {
+    async earlierOutcome(requestHash, payment, signal) {
       const none: PaymentRefusal = { ok: false, code: "PAYMENT_OPTION_UNKNOWN" };
       const copy = joinFirst(joinName(payment, requestHash));
-      const found = await (copy ?? earlier({ requestHash }, payment, none));
+      const isPayer = copy === undefined && payment.identifier !== undefined && (await isPayersOwn(payment, signal));
+      const found = await (copy ?? earlier({ requestHash }, payment, none, isPayer));
       // Any other refusal is about a payment that was not claimed, or for another request: strangers' are no admissions.
       return found.kind === "outcome" || CANNOT_TELL.has(found.code) ? counted(found) : undefined;
     },

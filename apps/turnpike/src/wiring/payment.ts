@@ -22,6 +22,7 @@ import { reportCurve } from "./curve.ts";
 import { openLedger } from "./ledger.ts";
 import type { PartModules, ServiceInput } from "./modules.ts";
 import { engineOptions, gatewayEngineOptions, openChains, remoteOptions, verifierOptions } from "./networks.ts";
+import { optionNetworks } from "./offers.ts";
 
 /** `Retry-After` of a settlement that is pending. */
 const RETRY_AFTER_SECONDS = 2;
@@ -116,6 +117,7 @@ export function createStage(
       retryAfterSeconds: RETRY_AFTER_SECONDS,
       pollMs: POLL_MS,
       maxWaitingCopies: Math.ceil(config.gateway.maxConcurrentRequests * COPIES_SHARE),
+      networks: optionNetworks(config),
       unpaidPerPayer: () => modules.current().limits.unpaid.perPayer,
     },
     { ...modules, verifier: payments.verifier, ledger: payments.ledger, settlers: [payments.settler] },

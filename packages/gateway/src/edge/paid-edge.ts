@@ -197,7 +197,7 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
 
   /**
    * Refuses what is not sold here, unless it comes with a payment that was claimed for it when it was: its payer gets what
-   * it paid for. Only who has that very payment learns of it.
+   * it paid for. Only who has that very payment, or can sign as its payer, learns of it.
    */
   const notSold = (exchange: Exchange, route: string, appendedPath: string, refusal: Refusal): void => {
     const sold = routes.get(route)?.service;
