@@ -1,4 +1,5 @@
-import { mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import assert from "node:assert/strict";
+import { mkdtempSync, readFileSync, renameSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, test } from "node:test";
@@ -14,26 +15,36 @@ test("sees a file that is written, put in place by a rename, or reached by anoth
   const file = join(folder, "turnpike.yaml");
   writeFileSync(target, "a: 1\n");
   symlinkSync(target, file);
+  const wakes: string[] = [];
   let wake = (): void => {};
-  const next = (): Promise<void> =>
+  using _watch = watchConfigFile({ file, intervalMs: 20, settleMs: 20 }, () => {
+    wakes.push(readFileSync(file, "utf8"));
+    wake();
+  });
+  const seen = (text: string): Promise<void> =>
     new Promise((resolve) => {
-      wake = resolve;
+      wake = () => {
+        if (wakes.at(-1) === text) resolve();
+      };
     });
-  using _watch = watchConfigFile({ file, intervalMs: 20, settleMs: 20 }, () => wake());
   const keepAlive = setInterval(() => {}, 1_000);
   try {
-    let seen = next();
-    writeFileSync(target, "a: 12\n");
-    await seen;
-    seen = next();
-    writeFileSync(join(folder, "new"), "a: 123\n");
+    let next = seen("a: 12\n");
+    writeFileSync(join(folder, "new"), "a: 12\n");
     renameSync(join(folder, "new"), target);
-    await seen;
-    seen = next();
-    writeFileSync(join(folder, "b.yaml"), "a: 1234\n");
-    symlinkSync(join(folder, "b.yaml"), join(folder, "link"));
+    await next;
+    next = seen("a: 123\n");
+    const other = join(folder, "b.yaml");
+    writeFileSync(other, "a: 123\n");
+    symlinkSync(other, join(folder, "link"));
     renameSync(join(folder, "link"), file);
-    await seen;
+    await next;
+    // Each was one change, so none was seen in the place of another.
+    assert.deepEqual(wakes, ["a: 12\n", "a: 123\n"]);
+    // Last, since it may be seen twice: the file is emptied first.
+    next = seen("a: 1234\n");
+    writeFileSync(other, "a: 1234\n");
+    await next;
   } finally {
     clearInterval(keepAlive);
   }

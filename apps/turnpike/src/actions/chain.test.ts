@@ -15,7 +15,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { text as textOfStream } from "node:stream/consumers";
-import { after, before, suite, test } from "node:test";
+import { after, afterEach, before, suite, test } from "node:test";
 import { type AppError, isAppError, silentLog } from "@turnpike/base";
 import { CHAIN_PROFILES, type GenesisDocument, parseGenesisFile } from "@turnpike/chain";
 import { type Config, loadConfig } from "@turnpike/config";
@@ -27,6 +27,9 @@ import { builtinChainServices } from "../wiring/chain-services.ts";
 const folder = mkdtempSync(join(tmpdir(), "turnpike-chain-command-"));
 const config = join(folder, "turnpike.yaml");
 
+/** Processes that a test may have left behind. */
+const children = new Set<ChildProcess>();
+
 /** A command in a process of its own. */
 function launch(args: readonly string[]): { readonly child: ChildProcess; readonly ran: Promise<Ran> } {
   const child = spawn(process.execPath, [COMMAND_FILE, "chain", ...args, "--config", config], {
@@ -34,6 +37,8 @@ function launch(args: readonly string[]): { readonly child: ChildProcess; readon
     env: {},
     stdio: ["ignore", "pipe", "pipe"],
   });
+  children.add(child);
+  child.once("close", () => children.delete(child));
   const ran = Promise.all([once(child, "close"), textOfStream(child.stdout), textOfStream(child.stderr)]);
   return { child, ran: ran.then(([[code], out, err]) => ({ code: code as number | null, out, err })) };
 }
@@ -167,6 +172,15 @@ suite("turnpike chain", () => {
     await makeChain(home, "try-1");
   });
 
+  afterEach(async () => {
+    await Promise.all(
+      [...children].map((child) => {
+        const closed = once(child, "close");
+        child.kill("SIGKILL");
+        return closed;
+      }),
+    );
+  });
   after(() => {
     rmSync(folder, { recursive: true, force: true });
   });
@@ -220,11 +234,18 @@ suite("turnpike chain", () => {
   });
 
   test("a chain goes on from an exported genesis, with the same state", async () => {
-    const unborn = await refusal(exportChain(copyOf(home, "unborn"), modules, undefined));
+    const born = copyOf(home, "born");
+    const unborn = await refusal(exportChain(born, modules, undefined));
     assert.equal(unborn.code, "CHAIN_HOME");
     assert.match(unborn.message, /has no block yet; start it once/);
 
-    const exported = await run("export", "--home", home);
+    {
+      await using running = await startChain(chainConfig(), born, modules);
+      const socket = await subscribed(running.urls.rpc ?? "");
+      const heights = await socket.heights(4);
+      assert.ok((heights.at(-1) ?? 0n) >= 4n);
+    }
+    const exported = await run("export", "--home", born);
     assert.equal(exported.code, 0, exported.err);
     const genesis = genesisOf(exported.out);
     assert.ok(genesis.initial_height > 3);
@@ -237,9 +258,9 @@ suite("turnpike chain", () => {
       assert.ok(height >= BigInt(genesis.initial_height));
     }
     assert.deepEqual(await exportChain(next, modules, BigInt(genesis.initial_height) - 1n), genesis);
-    assert.equal((await exportChain(home, modules, 2n)).initial_height, 3);
-    assert.equal((await refusal(exportChain(home, modules, 1_000_000n))).code, "HEIGHT_UNAVAILABLE");
-    const junk = await run("export", "--home", home, "--height", "-1");
+    assert.equal((await exportChain(born, modules, 2n)).initial_height, 3);
+    assert.equal((await refusal(exportChain(born, modules, 1_000_000n))).code, "HEIGHT_UNAVAILABLE");
+    const junk = await run("export", "--home", born, "--height", "-1");
     assert.equal(junk.code, 2);
     assert.match(junk.err, /^error USAGE: --height: /);
   });

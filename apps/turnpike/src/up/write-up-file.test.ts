@@ -51,5 +51,7 @@ test("a stop ends the waiting", async () => {
     stop.abort();
     return false;
   });
-  await assert.rejects(untilServed(gateway.url, ["eth"], { signal: stop.signal, timeoutMs: 60_000 }));
+  await assert.rejects(untilServed(gateway.url, ["eth"], { signal: stop.signal, timeoutMs: 60_000 }), {
+    name: "AbortError",
+  });
 });
