@@ -16,6 +16,8 @@ export interface NetworkOptions {
   /** `signingThreads` of the gateway and of the supplier; the configuration's default when undefined. */
   readonly gatewayThreads?: number | undefined;
   readonly supplierThreads?: number | undefined;
+  /** Relays of a session that the chain wants mined; its default when undefined. */
+  readonly targetNumRelays?: number | undefined;
   /** Name of the supplier's operator: one process of the machine holds its key at a time. */
   readonly operator?: string;
 }
@@ -73,6 +75,7 @@ export async function startNetwork(options: NetworkOptions): Promise<Network> {
     blocksPerSession: BLOCKS_PER_SESSION,
     operator,
     supplierUrl: `http://127.0.0.1:${supplierPort}`,
+    targetNumRelays: options.targetNumRelays,
   });
   const [operatorKeyFile, gatewayKeyFile] = [join(folder, "operator.json"), join(folder, "gateway.json")];
   await writeKey(operatorKeyFile, operator);

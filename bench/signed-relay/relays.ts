@@ -59,7 +59,12 @@ export interface Rounds {
   readonly ours: readonly Sample[];
   readonly bare: readonly Sample[];
   /** CPU for one relay over all rounds until every claim was settled. */
-  readonly whole: { readonly relays: number; readonly frontMicros: number; readonly backMicros: number };
+  readonly whole: {
+    readonly relays: number;
+    readonly mined: number;
+    readonly frontMicros: number;
+    readonly backMicros: number;
+  };
   readonly idle: IdleCpu;
   /** Relays of the supplier for one of a client: probes are relays too. */
   readonly relaysPerCall: number;
@@ -114,12 +119,12 @@ async function untilServed(way: Way, load: Child<LoadOperations>): Promise<void>
   }
 }
 
-/** Waits until each relay that was served is settled, or lost. */
+/** Waits until each relay that was mined is settled, or lost. */
 async function untilSettled(network: Network): Promise<SupplierRelays> {
   const endMs = performance.now() + READY_MS;
   for (;;) {
     const relays = await network.relays();
-    if (relays.served > 0 && relays.settled === relays.served) return relays;
+    if (relays.mined > 0 && relays.settled === relays.mined) return relays;
     if (performance.now() > endMs || Object.keys(relays.lost).length > 0) {
       throw new AppError("INTERNAL", { message: `Relays were not settled: ${JSON.stringify(relays)}` });
     }
@@ -182,7 +187,7 @@ class MeasuredWay {
   readonly #load: Child<LoadOperations>;
   readonly #samples: Sample[] = [];
   #idle: IdleCpu = { front: 0, back: 0 };
-  #before: { readonly cpu: Cpu; readonly served: number } | undefined;
+  #before: { readonly cpu: Cpu; readonly served: number; readonly mined: number } | undefined;
   #answers = 0;
 
   constructor(network: Network, load: Child<LoadOperations>) {
@@ -194,8 +199,8 @@ class MeasuredWay {
   async begin(idleMs: number): Promise<void> {
     await untilSettled(this.#network);
     this.#idle = await idleCpu(this.way, idleMs);
-    const { served } = await this.#network.relays();
-    this.#before = { cpu: await cpuOf(this.way), served };
+    const { served, mined } = await this.#network.relays();
+    this.#before = { cpu: await cpuOf(this.way), served, mined };
   }
 
   async round(durationMs: number): Promise<void> {
@@ -209,10 +214,11 @@ class MeasuredWay {
     if (this.#before === undefined) throw new AppError("INTERNAL");
     const cpu = cpuBetween(this.#before.cpu, await cpuOf(this.way), this.#idle);
     const served = relays.served - this.#before.served;
+    const mined = relays.mined - this.#before.mined;
     return {
       ours: this.#samples,
       bare,
-      whole: { relays: served, frontMicros: cpu.front / served, backMicros: cpu.back / served },
+      whole: { relays: served, mined, frontMicros: cpu.front / served, backMicros: cpu.back / served },
       idle: this.#idle,
       relaysPerCall: served / this.#answers,
       relays,

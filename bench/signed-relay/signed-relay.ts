@@ -1,6 +1,7 @@
 import type { Benchmark, BenchOptions } from "../lib/benchmark.ts";
 import type { Report } from "../lib/report.ts";
 import { cryptoReport } from "./crypto.ts";
+import { difficultyReport } from "./difficulty.ts";
 import { memoryReport } from "./memory.ts";
 import { relaysReport } from "./relays.ts";
 import { threadsReport } from "./threads.ts";
@@ -9,6 +10,7 @@ const PARTS: Readonly<Record<string, (options: BenchOptions) => Promise<Report>>
   relays: (options) => relaysReport(options),
   memory: memoryReport,
   threads: threadsReport,
+  difficulty: difficultyReport,
   crypto: cryptoReport,
 };
 

@@ -8,6 +8,8 @@ export interface ChainNodeFacts {
   /** Name of the supplier's operator. */
   readonly operator: string;
   readonly supplierUrl: string;
+  /** Relays of a session that are to be mined; the chain's default when undefined. */
+  readonly targetNumRelays: number | undefined;
 }
 
 /** Operations of this child: a node of the relay protocol's chain, which makes blocks by itself. */
@@ -24,12 +26,15 @@ let chain: TestChain | undefined;
 
 serveParent<ChainNodeOperations>(
   {
-    async start({ blockIntervalMs, blocksPerSession, operator, supplierUrl }) {
+    async start({ blockIntervalMs, blocksPerSession, operator, supplierUrl, targetNumRelays }) {
       chain = owned.use(
         await startTestChain({
           blockIntervalMs,
           shared: { numBlocksPerSession: BigInt(blocksPerSession) },
           applications: { app: { service: "eth", gateways: ["gateway"], stakeUpokt: STAKE_UPOKT } },
+          ...(targetNumRelays === undefined
+            ? {}
+            : { params: { service: { target_num_relays: `${targetNumRelays}` } } }),
           suppliers: { [operator]: { services: ["eth"], url: supplierUrl } },
         }),
       );
