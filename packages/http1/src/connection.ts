@@ -30,6 +30,8 @@ export interface ConnectionOwner {
   connected(connection: Connection): void;
   /** It is free again; the server keeps it for `keepAliveMs`, when it says so. */
   released(connection: Connection, keepAliveMs: number | undefined): void;
+  /** It has a request to write: {@link Connection.flush} is due at the end of this turn of the event loop. */
+  waiting(connection: Connection): void;
   /** It is gone. */
   lost(connection: Connection): void;
 }
@@ -127,12 +129,19 @@ export class Connection {
     this.#owner.connected(this);
   }
 
-  /** Sends a request. The connection is connected, and free. */
+  /** Takes a request, to be written by {@link flush}. The connection is connected, and free. */
   send(request: PoolRequest): void {
     this.#request = request;
     request.connection = this;
-    request.isSent = true;
     this.#reader.begin();
+    this.#owner.waiting(this);
+  }
+
+  /** Writes the request that it has taken, unless that is over. */
+  flush(): void {
+    const request = this.#request;
+    if (request === undefined) return;
+    request.isSent = true;
     write(this.#socket, request);
   }
 
@@ -173,8 +182,8 @@ export class Connection {
   #read(bytes: Buffer, count: number): void {
     if (!this.#isOpen) return;
     const request = this.#request;
-    // Nobody asked for it: the next request would take it for its response.
-    if (request === undefined) {
+    // It was not asked for: the next request would take it for its response.
+    if (request === undefined || !request.isSent) {
       this.fail();
       return;
     }

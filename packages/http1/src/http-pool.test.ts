@@ -444,6 +444,17 @@ suite("aborts", () => {
     assert.equal(server.sockets.length, 3);
   });
 
+  test("one that is aborted in the turn in which it was sent reaches no server", async () => {
+    await using server = await startServer(HELLO);
+    using pool = newPool(server.port);
+    await ask(pool).result;
+    const asking = ask(pool);
+    assert.equal(asking.request.isSent, false, "requests are written at the end of the turn");
+    asking.request.abort();
+    assert.equal((await ask(pool).result).body, "hello");
+    assert.deepEqual([asking.calls, server.requests.length, server.sockets.length], [[], 2, 2]);
+  });
+
   test("one that nobody answered closes its connection, and the next in the queue gets another", async () => {
     await using server = await startRawServer({
       answer: (socket) => server.requests.length > 1 && socket.write(HELLO),
@@ -532,6 +543,16 @@ suite("the end of a pool", () => {
       assert.deepEqual([(await ask(pool).result).error, pool.connections, pool.queued], ["closed", 0, 0]);
     }
     await eventually("no socket", () => sockets() === 0);
+  });
+
+  test("destroy in the turn in which a request was sent says that no server has seen it", async () => {
+    await using server = await startServer(HELLO);
+    const pool = newPool(server.port);
+    await ask(pool).result;
+    const asking = ask(pool);
+    pool.destroy();
+    const { error, isSent } = await asking.result;
+    assert.deepEqual([error, isSent, server.requests.length], ["connection", false, 1]);
   });
 
   test("destroy while connections are made fails what waits for them", async () => {

@@ -51,6 +51,8 @@ export class HttpPool {
   /** The newest last: those that are not needed are closed soon. */
   readonly #idle: Connection[] = [];
   readonly #queue = new RequestQueue();
+  /** Those with a request to write. */
+  #waiting: Connection[] = [];
   #connecting = 0;
   #isClosed = false;
   #sweeper: NodeJS.Timeout | undefined;
@@ -67,6 +69,7 @@ export class HttpPool {
         this.#released(connection, undefined);
       },
       released: (connection, keepAliveMs) => this.#released(connection, keepAliveMs),
+      waiting: (connection) => this.#defer(connection),
       lost: (connection) => this.#lost(connection),
     };
   }
@@ -160,6 +163,21 @@ export class HttpPool {
     connection.idleUntilMs = this.#clock.monotonicMs() + Math.min(keepAliveMs, MAX_KEEP_ALIVE_MS);
     this.#idle.push(connection);
     this.#sweeper ??= setTimeout(() => this.#sweep(), SWEEP_MS);
+  }
+
+  /**
+   * Requests of one turn of the event loop are written together at its end: a write to a server that sleeps pays for waking
+   * it, and the ones behind it find it awake.
+   */
+  #defer(connection: Connection): void {
+    if (this.#waiting.length === 0) setImmediate(() => this.#flush());
+    this.#waiting.push(connection);
+  }
+
+  #flush(): void {
+    const waiting = this.#waiting;
+    this.#waiting = [];
+    for (const connection of waiting) connection.flush();
   }
 
   #lost(connection: Connection): void {
