@@ -29,6 +29,7 @@ export {
   hexToBytes,
   utf8ToBytes,
 } from "./bytes.ts";
+export { type CheckedLookupOptions, checkedLookup, isPrivateHost, type ResolveHost } from "./checked-lookup.ts";
 export { type ClientIpOf, createClientIp, createProxyCheck, type Ip, parseIp, truncateIp } from "./client-ip.ts";
 export { clientKey } from "./client-key.ts";
 export { type Clock, systemClock } from "./clock.ts";

@@ -16,8 +16,6 @@ export type {
   FetchFault,
   FetchRequest,
   FetchResult,
-  Resolve,
-  ResolvedAddress,
   SafeFetcher,
   SafeFetcherModules,
   SafeFetcherOptions,

@@ -4,14 +4,12 @@ import { constants, type ServerHttp2Session } from "node:http2";
 import { type AddressInfo, createServer, isIP } from "node:net";
 import { suite, test } from "node:test";
 import { createServer as createTlsServer, getCACertificates, setDefaultCACertificates } from "node:tls";
-import { noMetrics } from "@turnpike/base";
-import { eventually, virtualClock } from "@turnpike/testkit";
+import { noMetrics, type ResolveHost } from "@turnpike/base";
+import { eventually, makeCertificate, virtualClock } from "@turnpike/testkit";
 import { answer, framed, type GrpcCall, refuse, startGrpcServer } from "../../test/grpc-server.ts";
-import { selfSigned } from "../../test/self-signed.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { readGrpcStatus } from "./grpc-message.ts";
 import { GrpcTransport, type GrpcTransportOptions } from "./grpc-transport.ts";
-import type { Resolve } from "./public-lookup.ts";
 import type { TransportFailure, UpstreamRequest, UpstreamResponse } from "./transport.ts";
 
 const METHOD = "/pocket.service.RelayService/SendRelay";
@@ -42,7 +40,7 @@ const begin = ({ stream }: GrpcCall, contentType = "application/grpc"): void =>
   stream.respond({ ":status": 200, "content-type": contentType });
 
 /** A transport with a clock that the test sets. */
-function transportOf(options: Partial<GrpcTransportOptions> = {}, resolve?: Resolve) {
+function transportOf(options: Partial<GrpcTransportOptions> = {}, resolve?: ResolveHost) {
   const clock = virtualClock();
   const budget = new ByteBudget({ maxBytes: 100_000 }, { metrics: noMetrics });
   const modules = { clock, budget, ...(resolve === undefined ? {} : { resolve }) };
@@ -391,7 +389,7 @@ suite("connections of gRPC", () => {
   });
 
   test("are made with TLS for https, and to nothing that is not trusted or does not speak HTTP/2", async () => {
-    const [trusted, stranger] = [selfSigned("localhost"), selfSigned("localhost")];
+    const [trusted, stranger] = [makeCertificate("localhost"), makeCertificate("localhost")];
     const before = getCACertificates("default");
     setDefaultCACertificates([...before, trusted.cert]);
     try {

@@ -1,10 +1,10 @@
 import type { LookupFunction } from "node:net";
-import { AppError, type Clock, Deadlines } from "@turnpike/base";
+import { AppError, type Clock, Deadlines, isPrivateHost, type ResolveHost } from "@turnpike/base";
 import { basicAuth, pathBelow } from "./backend-url.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import { grpcExchange } from "./grpc-exchange.ts";
 import { GrpcOrigin } from "./grpc-origin.ts";
-import { isPrivateHost, publicLookup, type Resolve } from "./public-lookup.ts";
+import { publicLookup } from "./public-lookup.ts";
 import type {
   SupplierEndpoint,
   SupplierTransport,
@@ -33,7 +33,7 @@ export interface GrpcTransportModules {
   /** Bounds the bytes of answers that are held while they arrive, with those of other transports. */
   readonly budget: ByteBudget;
   /** Resolves names where only public addresses are reached; the system's by default. */
-  readonly resolve?: Resolve;
+  readonly resolve?: ResolveHost;
 }
 
 const IDLE_TIMEOUT_MS = 30_000;

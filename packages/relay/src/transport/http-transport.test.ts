@@ -2,10 +2,9 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type AddressInfo, createServer, isIP, type Socket } from "node:net";
 import { test } from "node:test";
-import { type Metrics, noMetrics } from "@turnpike/base";
+import { type Metrics, noMetrics, type ResolveHost } from "@turnpike/base";
 import { eventually, startUpstream, virtualClock } from "@turnpike/testkit";
 import { HttpTransport } from "./http-transport.ts";
-import type { Resolve } from "./public-lookup.ts";
 import type { SendHandle, UpstreamRequest } from "./transport.ts";
 
 const OPTIONS = { connectTimeoutMs: 60_000, maxConnectionsPerOrigin: 2, maxInFlightBytes: 1_000 };
@@ -108,7 +107,7 @@ test("a name that has a private address is not reached where only public ones ar
   try {
     for (const found of [[at("127.0.0.1")], [at("127.0.0.1"), at("93.184.215.14")], [at("::1")], []]) {
       const asked: string[] = [];
-      const resolve: Resolve = async (hostname) => {
+      const resolve: ResolveHost = async (hostname) => {
         asked.push(hostname);
         return found;
       };

@@ -1,13 +1,13 @@
 import { createHash } from "node:crypto";
 import { isIP, type LookupFunction } from "node:net";
-import { AppError, type Clock, Deadlines, hostOf, type Metrics } from "@turnpike/base";
+import { AppError, type Clock, Deadlines, hostOf, isPrivateHost, type Metrics, type ResolveHost } from "@turnpike/base";
 import { HttpPool, RequestHead } from "@turnpike/http1";
 import { StreamSlots } from "./answer-pipe.ts";
 import { basicAuth, pathBelow } from "./backend-url.ts";
 import { ByteBudget } from "./byte-budget.ts";
 import { exchange } from "./http-exchange.ts";
 import { openWebSocket } from "./http-socket.ts";
-import { isPrivateHost, publicLookup, type Resolve } from "./public-lookup.ts";
+import { publicLookup } from "./public-lookup.ts";
 import type {
   SocketRequest,
   SupplierEndpoint,
@@ -34,7 +34,7 @@ export interface HttpTransportModules {
   readonly clock: Clock;
   readonly metrics: Metrics;
   /** Resolves names where only public addresses are reached; the system's by default. */
-  readonly resolve?: Resolve;
+  readonly resolve?: ResolveHost;
   /** Bounds the bytes in place of `maxInFlightBytes`, where transports share it. */
   readonly budget?: ByteBudget;
 }

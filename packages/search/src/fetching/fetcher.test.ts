@@ -1,17 +1,17 @@
 import assert from "node:assert/strict";
 import { describe, it } from "node:test";
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync, zstdCompressSync } from "node:zlib";
-import { systemClock } from "@turnpike/base";
+import { type ResolveHost, systemClock } from "@turnpike/base";
 import { serve, serveRaw } from "../../test/fetching/server.ts";
 import { createSafeFetcher } from "./fetcher.ts";
-import type { FetchRequest, FetchResult, Resolve, SafeFetcherOptions } from "./types.ts";
+import type { FetchRequest, FetchResult, SafeFetcherOptions } from "./types.ts";
 
 const OPTIONS = { userAgent: "test/1", timeoutMs: 60_000, maxBytes: 100_000, maxRedirects: 5, allowPrivate: true };
 
 async function fetchOnce(
   request: FetchRequest,
   options: Partial<SafeFetcherOptions> = {},
-  resolve?: Resolve,
+  resolve?: ResolveHost,
 ): Promise<FetchResult> {
   const modules = { clock: systemClock, ...(resolve === undefined ? {} : { resolve }) };
   await using fetcher = createSafeFetcher({ ...OPTIONS, ...options }, modules);
@@ -297,7 +297,7 @@ describe("redirects", () => {
       await using server = await serve((_, response) => {
         response.writeHead(302, { location }).end();
       });
-      const resolve: Resolve = async () => [{ address: "192.168.0.1", family: 4 }];
+      const resolve: ResolveHost = async () => [{ address: "192.168.0.1", family: 4 }];
       const result = await fetchOnce({ url: server.origin }, { allowPrivate: [server.origin] }, resolve);
       assert.equal(reasonOf(result), reason);
     });
@@ -319,7 +319,7 @@ describe("redirects", () => {
 });
 
 describe("names", () => {
-  const to = (...addresses: readonly string[]): Resolve => {
+  const to = (...addresses: readonly string[]): ResolveHost => {
     return async () => addresses.map((address) => ({ address, family: address.includes(":") ? 6 : 4 }));
   };
 
@@ -340,7 +340,7 @@ describe("names", () => {
       response.end("secret");
     });
     let asked = 0;
-    const resolve: Resolve = async () => [{ address: asked++ === 0 ? "127.0.0.1" : "1.1.1.1", family: 4 }];
+    const resolve: ResolveHost = async () => [{ address: asked++ === 0 ? "127.0.0.1" : "1.1.1.1", family: 4 }];
     const url = `http://rebound.example:${server.port}/`;
     assert.equal(reasonOf(await fetchOnce({ url }, { allowPrivate: false }, resolve)), "private_address");
     assert.equal(asked, 1);
@@ -359,8 +359,8 @@ describe("names", () => {
   });
 
   it("a name without an address, and a resolver that hangs", async () => {
-    const none: Resolve = async () => [];
-    const hangs: Resolve = () => new Promise(() => {});
+    const none: ResolveHost = async () => [];
+    const hangs: ResolveHost = () => new Promise(() => {});
     const url = "http://nowhere.example/";
     assert.equal(reasonOf(await fetchOnce({ url }, {}, none)), "unresolved");
     assert.equal(reasonOf(await fetchOnce({ url }, { timeoutMs: 200 }, hangs)), "timeout");

@@ -1,5 +1,4 @@
-import { isIP } from "node:net";
-import { isPublicAddress } from "@turnpike/base";
+import { isPrivateHost } from "@turnpike/base";
 import type { FetchFault } from "./types.ts";
 
 /** Longest URL that is fetched, in characters. */
@@ -24,11 +23,6 @@ export function mayBePrivate(rule: PrivateRule, origin: string): boolean {
   return typeof rule === "boolean" ? rule : rule.includes(origin);
 }
 
-/** A URL's host without the brackets of IPv6. */
-export function bareHost(hostname: string): string {
-  return hostname.startsWith("[") ? hostname.slice(1, -1) : hostname;
-}
-
 /** A URL that may be asked, as far as it shows before its name is resolved. */
 export type TargetCheck =
   | { readonly ok: true; readonly url: URL }
@@ -41,8 +35,7 @@ export function checkTarget(text: string, base: string | undefined, allowPrivate
   if (url.protocol !== "http:" && url.protocol !== "https:") return { ok: false, reason: "scheme" };
   if (url.username !== "" || url.password !== "") return { ok: false, reason: "credentials" };
   if (url.port !== "" && BAD_PORTS.has(Number(url.port))) return { ok: false, reason: "port" };
-  const host = bareHost(url.hostname);
-  if (isIP(host) !== 0 && !isPublicAddress(host) && !mayBePrivate(allowPrivate, url.origin)) {
+  if (isPrivateHost(url.hostname) && !mayBePrivate(allowPrivate, url.origin)) {
     return { ok: false, reason: "private_address" };
   }
   url.hash = "";

@@ -1,3 +1,5 @@
+import type { ResolveHost } from "@turnpike/base";
+
 /** Why nothing was fetched. Each is a plain outcome, never an exception. */
 export type FetchFault =
   /** No absolute URL, or longer than is taken. */
@@ -114,19 +116,10 @@ export interface SafeFetcherOptions {
   readonly maxHeaderBytes?: number;
 }
 
-/** One address of a name. */
-export interface ResolvedAddress {
-  readonly address: string;
-  readonly family: number;
-}
-
-/** Finds all addresses of a name; rejects when there is none. */
-export type Resolve = (hostname: string) => Promise<readonly ResolvedAddress[]>;
-
 /** What a fetcher works with. */
 export interface SafeFetcherModules {
   /** Default: the system's resolver. */
-  readonly resolve?: Resolve;
+  readonly resolve?: ResolveHost;
   /** Milliseconds since the Unix epoch, for `Retry-After` dates. */
   readonly clock: { nowMs(): number };
 }
