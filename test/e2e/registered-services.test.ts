@@ -175,18 +175,22 @@ async function startScene(): Promise<Scene> {
 
 const CALL = '{"jsonrpc":"2.0","id":7,"method":"thing_read"}';
 
+/** A gateway that is the free relay alone. */
+const startFreeGateway = (protocol: Scene["protocol"]) =>
+  startGateway({
+    config: loadConfig({
+      env: {},
+      overrides: { gateway: { port: 0, metrics: { port: 0 } }, payment: { mode: "none" }, protocol },
+    }),
+    env: {},
+    log: silentLog,
+  });
+
 suite("a service that somebody registers on the chain", () => {
   test("is on the free relay within a session of its supply and application, is not sold, and is 503 when its supply has gone", async () => {
     await using scene = await startScene();
     const { chain, protocol, send } = scene;
-    await using gateway = await startGateway({
-      config: loadConfig({
-        env: {},
-        overrides: { gateway: { port: 0, metrics: { port: 0 } }, payment: { mode: "none" }, protocol },
-      }),
-      env: {},
-      log: silentLog,
-    });
+    await using gateway = await startFreeGateway(protocol);
     const base = `http://127.0.0.1:${gateway.gatewayPort}`;
     const get = () => fetch(`${base}/relay/${ID}/v1/things?a=1`);
     const post = (path: string) => fetch(`${base}${path}`, { method: "POST", body: CALL });
@@ -233,14 +237,7 @@ suite("a service that somebody registers on the chain", () => {
     await send(APP, stakeApplication);
     await send(APP, delegate);
     await chain.reach(nextSession(chain.heightBlocks));
-    await using gateway = await startGateway({
-      config: loadConfig({
-        env: {},
-        overrides: { gateway: { port: 0, metrics: { port: 0 } }, payment: { mode: "none" }, protocol },
-      }),
-      env: {},
-      log: silentLog,
-    });
+    await using gateway = await startFreeGateway(protocol);
     const get = () => fetch(`http://127.0.0.1:${gateway.gatewayPort}/relay/${ID}/v1/things`);
     assert.equal((await settled(get)).status, 200, "it is served from the start on");
     await send(APP, unstakeApplication);
@@ -276,6 +273,7 @@ suite("a service that somebody registers on the chain", () => {
     const url = `${base}/v1/${ID}`;
     const free = () => fetch(`${base}/relay/${ID}`, { method: "POST", body: CALL });
     const payer = await ground.fundedPayer(PRICE * 10n);
+    const stranger = await ground.fundedPayer(PRICE * 10n);
     const sign = async () => signPayment(payer, await termsOf(url));
     const buy = async (body: object) => call(url, body, await sign());
     const asked = async () => (await call(url, READ)).status;
@@ -284,7 +282,12 @@ suite("a service that somebody registers on the chain", () => {
 
     change({});
     await reload();
-    const charged = await sign();
+    const extensions = {
+      "payment-identifier": { info: { required: false, id: "pay_registered_service" }, schema: {} },
+    };
+    const named = async (who = payer) => signPayment(who, terms, { extensions });
+    const terms = await termsOf(url);
+    const charged = await named();
     const bought = await call(url, READ, charged);
     assert.deepEqual([bought.status, bought.json.data.result], [200, "mine"]);
     const path = await buy({ method: "GET /v1/things" });
@@ -319,6 +322,11 @@ suite("a service that somebody registers on the chain", () => {
       const again = await call(route, READ, charged);
       assert.deepEqual([again.status, again.json], [200, bought.json]);
       assert.equal(again.headers.get("payment-response"), bought.headers.get("payment-response"));
+      const signedAgain = await call(route, READ, await named());
+      assert.deepEqual([signedAgain.status, signedAgain.json], [200, bought.json], "by its payment identifier");
+      assert.equal((await call(route, READ, await named(stranger))).status, 404, "a stranger's");
+      const forged = await named({ account: stranger.account, address: payer.address });
+      assert.equal((await call(route, READ, forged)).status, 404, "signed by another key than its payer's");
     };
     await isKept(url);
     assert.equal((await call(url, { ...READ, id: 8 }, charged)).status, 404, "the payment is for another request");

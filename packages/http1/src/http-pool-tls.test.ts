@@ -1,9 +1,8 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { TLSSocket, TlsOptions } from "node:tls";
-import { eventually } from "@turnpike/testkit";
+import { eventually, makeCertificate } from "@turnpike/testkit";
 import { ask, newPool } from "../test/asking.ts";
-import { makeCertificate } from "../test/certificate.ts";
 import { type RawServer, startRawServer } from "../test/raw-server.ts";
 import type { HttpPoolOptions } from "./http-pool.ts";
 

@@ -1,3 +1,4 @@
+export { makeCertificate, type TestCertificate } from "./certificate.ts";
 export { type ChainAnswerer, type ChainProxy, type ChainQuestion, startChainProxy } from "./chain-proxy.ts";
 export { eventually, PATIENCE_MS } from "./eventually.ts";
 export { acceptsConnections, killProgram } from "./programs.ts";

@@ -10,7 +10,6 @@ import {
 import { cosmosPublicKey } from "../cosmos/signatures.ts";
 import { sha256 } from "../hash.ts";
 import { decodeRingSignature } from "../ring/codec.ts";
-import { RingSigner } from "../ring/ring-signer.ts";
 import { isWithin, type RingVerdict } from "../ring/rings.ts";
 import { packJobs, unpackResults } from "./signing-wire.ts";
 import { IdlePreparation, JOB_KIND, type SigningJob, type SigningNotice, SigningWork } from "./signing-work.ts";
@@ -98,11 +97,9 @@ export class SigningThreads implements AsyncDisposable {
 
   /**
    * Makes a ring known, with the private key of one of its members.
-   * @throws AppError CONFIG_INVALID or INTERNAL as {@link RingSigner} does
+   * @throws AppError CONFIG_INVALID or INTERNAL as `RingSigner` does
    */
   openRing(ring: { readonly members: readonly Uint8Array[]; readonly key: Uint8Array }): SigningHandle {
-    // Its faults are the caller's: they are found here, and not in a thread.
-    new RingSigner(ring)[Symbol.dispose]();
     return this.#open({ members: ring.members.map((member) => Uint8Array.from(member)), key: ring.key });
   }
 
@@ -166,8 +163,9 @@ export class SigningThreads implements AsyncDisposable {
     // A copy of our own: threads that are started later get it again.
     const key = Uint8Array.from(secret.key);
     const notice: SigningNotice = { ...secret, handle: id, key };
-    if (secret.members !== undefined && secret.members.length > MOST_INLINE_MEMBERS) this.#large.add(id);
+    // Its faults are the caller's: they are found here, and not in a thread.
     this.#inline.notice(notice);
+    if (secret.members !== undefined && secret.members.length > MOST_INLINE_MEMBERS) this.#large.add(id);
     const retained = this.#threads?.retain(notice, { handle: id } satisfies SigningNotice);
     return {
       id,

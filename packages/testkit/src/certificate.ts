@@ -17,7 +17,7 @@ function der(tag: number, ...parts: readonly Uint8Array[]): Buffer {
 const [INTEGER, BITS, OCTETS, OID, UTF8, UTC_TIME, SEQUENCE, SET] = [0x02, 0x03, 0x04, 0x06, 0x0c, 0x17, 0x30, 0x31];
 const ECDSA_SHA256 = der(SEQUENCE, der(OID, Buffer.from("2a8648ce3d040302", "hex")));
 
-/** Makes a {@link TestCertificate} that is good until 2049. */
+/** Makes a {@link TestCertificate} for a host name that is good until 2049. */
 export function makeCertificate(name: string): TestCertificate {
   const { privateKey, publicKey } = generateKeyPairSync("ec", { namedCurve: "P-256" });
   const commonName = der(SEQUENCE, der(OID, Buffer.from("550403", "hex")), der(UTF8, Buffer.from(name)));
