@@ -85,7 +85,7 @@ suite("a gateway and a management API, each started from the configuration that 
     wire.cut();
     assert.deepEqual([await call(later), await call()], [503, 200]);
     assert.equal(await call(key), 429, "what is known of a key stays known for a while");
-    wire.mend();
+    wire.fix();
     await eventually("keys are known again", async () => (await call(later)) === 200);
     assert.equal(await call(newKey()), 401);
     await eventually("its usage is written", async () => (await ask(usage, rival))[0]?.calls === 1);

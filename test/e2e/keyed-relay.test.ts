@@ -339,7 +339,7 @@ suite("keys of portal applications on the free relay", () => {
     at.pass(300_001);
     assert.equal((await at.call(key)).status, 503, "but not for ever");
     assert.equal((await at.call()).status, 200);
-    wire.mend();
+    wire.fix();
     at.pass(1_001);
     await at.applications.tick();
     assert.equal((await at.call(key)).status, 200);

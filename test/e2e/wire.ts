@@ -5,7 +5,7 @@ import { type AddressInfo, connect, createServer, type Socket } from "node:net";
 export interface Wire extends AsyncDisposable {
   readonly url: string;
   cut(): void;
-  mend(): void;
+  fix(): void;
 }
 
 /** Starts a way to where a URL leads. */
@@ -45,7 +45,7 @@ export async function startWire(to: string): Promise<Wire> {
       isCut = true;
       drop();
     },
-    mend() {
+    fix() {
       isCut = false;
     },
     async [Symbol.asyncDispose]() {

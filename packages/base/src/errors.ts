@@ -41,7 +41,7 @@ export const ERRORS = {
   ),
   INVALID_PARAMS: row(400, -32602, false, "The parameters do not fit the method.", "See the method's schema."),
   BAD_PATH: row(400, -32600, false, "The path is malformed.", "Send a path without dot segments or encoded slashes."),
-  VALIDATION_FAILED: row(422, -32602, false, "The query is not valid.", "Mend the fields that `detail` names."),
+  VALIDATION_FAILED: row(422, -32602, false, "The query is not valid.", "Fix the fields that `detail` names."),
   NOT_FOUND: row(404, -32601, false, "There is nothing at this address.", "See /services.json for what is offered."),
   UNKNOWN_SERVICE: row(404, -32601, false, "No service has this id.", "See /services.json for the ids."),
   HOST_NOT_ALLOWED: row(
@@ -239,7 +239,7 @@ export const ERRORS = {
     -32603,
     false,
     "The configuration was refused; the old one stays in effect.",
-    "Mend what `faults` names, or restart where it says so.",
+    "Fix what `faults` names, or restart where it says so.",
   ),
   ADMIN_UNREACHABLE: row(
     503,
@@ -249,7 +249,7 @@ export const ERRORS = {
     "Set admin.port and a token and start the gateway, or name its address with --admin.",
   ),
   // the command and its configuration
-  CONFIG_INVALID: row(500, -32603, false, "The configuration is not valid.", "Mend the paths that are named."),
+  CONFIG_INVALID: row(500, -32603, false, "The configuration is not valid.", "Fix the paths that are named."),
   USAGE: row(500, -32603, false, "The command was called wrongly.", "See --help."),
   PORT_IN_USE: row(500, -32603, false, "A port is in use.", "End the program that holds it, or set another port."),
   DEPENDENCY_MISSING: row(500, -32603, false, "A program that is needed is missing.", "Install it as described."),
@@ -280,7 +280,7 @@ export const ERRORS = {
     -32603,
     true,
     "A part did not start.",
-    "Mend what its log names, or use --fresh to start over.",
+    "Fix what its log names, or use --fresh to start over.",
   ),
   CHAIN_MISMATCH: row(
     500,
@@ -330,7 +330,7 @@ export const ERRORS = {
     -32603,
     false,
     "The spend journal cannot be used; nothing was signed.",
-    "Mend what the message names, or name another file; what the old one holds is then not counted.",
+    "Fix what the message names, or name another file; what the old one holds is then not counted.",
   ),
   HEIGHT_UNAVAILABLE: row(
     404,
@@ -344,14 +344,14 @@ export const ERRORS = {
     -32603,
     false,
     "The folder of the chain's node cannot be used.",
-    "Mend what the message names, or name another folder with --home.",
+    "Fix what the message names, or name another folder with --home.",
   ),
   CHAIN_STORE: row(
     500,
     -32603,
     false,
     "The chain's store cannot be used.",
-    "Name an empty folder or one of this program, or mend what the message names.",
+    "Name an empty folder or one of this program, or fix what the message names.",
   ),
   CHAIN_STORE_BUSY: row(
     500,
@@ -423,8 +423,8 @@ export const ERRORS = {
     "The relay protocol's chain cannot be reached.",
     "Start it with npm start or `npx turnpike chain start`, or name another node with --node.",
   ),
-  CHAIN_QUERY_FAILED: row(500, -32603, false, "The chain refused the query.", "Mend what the message names."),
-  TX_FAILED: row(500, -32603, false, "The chain refused the transaction.", "Mend what the message names."),
+  CHAIN_QUERY_FAILED: row(500, -32603, false, "The chain refused the query.", "Fix what the message names."),
+  TX_FAILED: row(500, -32603, false, "The chain refused the transaction.", "Fix what the message names."),
   TX_UNKNOWN: row(
     504,
     -32504,

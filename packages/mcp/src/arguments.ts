@@ -44,7 +44,7 @@ export function describing<Schema extends z.ZodType>(schema: Schema): StandardSc
 }
 
 /** Models write JSON in a string, or a number for an amount, now and then: what is meant is clear. */
-function mended(given: unknown): unknown {
+function fixed(given: unknown): unknown {
   if (given === undefined || given === null) return {};
   if (typeof given !== "object" || Array.isArray(given)) return given;
   const values: Record<string, unknown> = { ...given };
@@ -82,7 +82,7 @@ function faultText(issue: core.$ZodRawIssue): string | undefined {
 
 /** Checks arguments. @throws AppError INVALID_PARAMS that names each fault; nothing was signed. */
 export function readArguments<Schema extends z.ZodType>(schema: Schema, given: unknown): z.output<Schema> {
-  const read = schema.safeParse(mended(given), { error: faultText });
+  const read = schema.safeParse(fixed(given), { error: faultText });
   if (read.success) return read.data;
   const faults = read.error.issues
     .slice(0, 8)

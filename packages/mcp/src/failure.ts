@@ -14,7 +14,7 @@ const NEXT: Partial<Record<ErrorCode, string>> = {
   BUDGET_SPENT:
     "Stop buying in this session and tell the user: only the user can raise the budget, with --per-session or --total.",
   METHOD_NOT_ALLOWED: "Call describe_service for the operations; only those that it names are sold.",
-  INVALID_PARAMS: "Mend the arguments that are named and call the tool again.",
+  INVALID_PARAMS: "Fix the arguments that are named and call the tool again.",
   BAD_PATH: "Send a path of the service itself; describe_service names the operations.",
   UNKNOWN_SERVICE: "Call search_services for the ids.",
   NOT_FOUND: "Call search_services for what is offered, and get_spending for payments that are open.",
@@ -25,7 +25,7 @@ const NEXT: Partial<Record<ErrorCode, string>> = {
   PAYMENT_IN_PROGRESS: "Wait some seconds, then call resume_payment again; do not buy it anew.",
   PAYMENT_OWED: "Do not pay again. Tell the user to ask the gateway's operator, with the payment's id.",
   ANSWER_EXPIRED: "Do not pay again without asking the user: this payment was taken and its answer is gone.",
-  VALIDATION_FAILED: "Mend the fields that the gateway names and call again.",
+  VALIDATION_FAILED: "Fix the fields that the gateway names and call again.",
 };
 
 function nextOf(code: string): string {

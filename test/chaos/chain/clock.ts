@@ -146,7 +146,7 @@ async function tellsOnce(): Promise<void> {
     await over.promise;
     assert.equal(count(/clock is behind the newest block/), 1, said.join("\n"));
     assert.equal(count(/clock has caught up/), 1, said.join("\n"));
-    assert.equal(count(/no block is made until this is mended/), 1, said.join("\n"));
+    assert.equal(count(/no block is made until this is fixed/), 1, said.join("\n"));
     assert.equal(count(/the clock is right again/), 1, said.join("\n"));
     assert.equal(count(/blocks go on$/), 1, said.join("\n"));
     assert.equal(heights[38], heights[27], "no block while the clock is ahead");

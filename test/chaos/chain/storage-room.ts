@@ -58,7 +58,7 @@ export async function mountSmallDisk(sizeMb: number): Promise<SmallDisk> {
 }
 
 const DISK_MB = 12;
-const HELD = /no block is made until this is mended/;
+const HELD = /no block is made until this is fixed/;
 const GOES_ON = /blocks go on/;
 
 const reaches = (node: SpokenNode, height: bigint): Promise<true> =>

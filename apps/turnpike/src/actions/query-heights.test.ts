@@ -51,5 +51,5 @@ test("a height to come, another refusal, and a node that stops answering", async
 test("an error's own advice takes the place of its row's", () => {
   const failed = (advice?: string) =>
     failureOf(new AppError("CHAIN_QUERY_FAILED", advice === undefined ? {} : { advice })).advice;
-  assert.deepEqual([failed(), failed("Ask for less.")], ["Mend what the message names.", "Ask for less."]);
+  assert.deepEqual([failed(), failed("Ask for less.")], ["Fix what the message names.", "Ask for less."]);
 });

@@ -187,7 +187,7 @@ export class TxInput {
     if (card.length === 0) throw usage(`${where} is empty.`);
     if (this.#flags.skipCardValidation === true || isRecord(parsedJson(Buffer.from(card).toString("utf8"))))
       return card;
-    throw usage(`${where} is no JSON object; mend it, or send it as it is with --skip-card-validation.`);
+    throw usage(`${where} is no JSON object; fix it, or send it as it is with --skip-card-validation.`);
   }
 
   /** The card that --card-file or --card-base64 names. @throws AppError USAGE */

@@ -86,7 +86,7 @@ async function faultOf(command: readonly string[], yaml: string): Promise<string
   return error.message.replace(`${file}: `, "");
 }
 
-test("a stake file that is wrong is refused by path, with what mends it", async () => {
+test("a stake file that is wrong is refused by path, with what fixes it", async () => {
   const app = ["application", "stake-application"];
   const stake = "stake_amount: 1000upokt\n";
   const rows: readonly (readonly [readonly string[], string, RegExp])[] = [

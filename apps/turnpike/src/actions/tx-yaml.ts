@@ -32,7 +32,7 @@ export class YamlValue {
     return new YamlValue(this.file, path, value, this.#addresses);
   }
 
-  /** Refuses the value, saying where it stands and how it is mended. */
+  /** Refuses the value, saying where it stands and how it is fixed. */
   fail(what: string): never {
     const at = this.path === "" ? "the file" : this.path;
     throw new AppError("CONFIG_INVALID", { message: `${this.file}: ${at}: ${what}` });
@@ -44,8 +44,8 @@ export class YamlValue {
     for (const [key] of entries) {
       if (known.includes(key)) continue;
       const near = nearest(key, known);
-      const mend = near === undefined ? `the keys are ${known.join(", ")}` : `did you mean ${near}?`;
-      this.at(this.#inner(key), undefined).fail(`there is no such key; ${mend}`);
+      const fix = near === undefined ? `the keys are ${known.join(", ")}` : `did you mean ${near}?`;
+      this.at(this.#inner(key), undefined).fail(`there is no such key; ${fix}`);
     }
     return Object.fromEntries(entries);
   }
@@ -95,8 +95,8 @@ export class YamlValue {
     const known = this.#addresses.get(text);
     if (known !== undefined) return known;
     const near = nearest(text, [...this.#addresses.keys()]);
-    const mend = near === undefined ? "expected pokt1…, or the name of a key" : `did you mean the key ${near}?`;
-    return this.fail(`${shown(text)} is no address; ${mend}`);
+    const fix = near === undefined ? "expected pokt1…, or the name of a key" : `did you mean the key ${near}?`;
+    return this.fail(`${shown(text)} is no address; ${fix}`);
   }
 
   serviceId(): string {

@@ -137,7 +137,7 @@ services:
     assert.equal((await shown("made-2")).compute_units_per_relay, "1");
     assert.deepEqual(await query("service", "card", "made-2"), { name: "two" });
     const bad = ["tx", "service", "add-service", "made-3", "Third", "--card-base64", btoa("no JSON"), ...from];
-    assert.match(await failure(bad, "USAGE"), /is no JSON object; mend it, or send it as it is with --skip-card-/);
+    assert.match(await failure(bad, "USAGE"), /is no JSON object; fix it, or send it as it is with --skip-card-/);
     await send(...bad.slice(1), "--skip-card-validation");
     assert.match(await failure(["query", "service", "card", "made-3"], "CHAIN_QUERY_FAILED"), /bytes with --raw/);
     file("made.json", '{"name":"one"}');

@@ -194,11 +194,11 @@ export async function findKey(wanted: string, flags: ChainClientFlags): Promise<
   const key = names.includes(wanted) ? await keyIn(folder, wanted) : undefined;
   if (key !== undefined) return key;
   const near = nearest(wanted, names);
-  const mend =
+  const fix =
     names.length === 0
       ? "there are none; name the folder above it with --home, or a key with --key-file"
       : near === undefined
         ? `there are ${names.slice(0, 20).join(", ")}`
         : `did you mean ${near}?`;
-  throw new AppError("USAGE", { message: `${JSON.stringify(wanted)} is no address and no key of ${folder}: ${mend}.` });
+  throw new AppError("USAGE", { message: `${JSON.stringify(wanted)} is no address and no key of ${folder}: ${fix}.` });
 }

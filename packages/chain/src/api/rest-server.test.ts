@@ -55,7 +55,7 @@ async function start(more: { readonly cors?: boolean; readonly maxBodyBytes?: nu
     port: server.port,
     application,
     source,
-    // not `fetch`: it mends paths before it sends them
+    // not `fetch`: it fixes paths before it sends them
     get: (path, { method = "GET", headers = {}, body } = {}) =>
       new Promise((resolve, reject) => {
         const req = request({ host: "127.0.0.1", port: server.port, path, method, headers, agent: false }, (res) => {

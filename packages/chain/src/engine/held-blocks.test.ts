@@ -38,10 +38,10 @@ suite("blocks that something stands in the way of", () => {
     await attempt();
     state.fails = undefined;
     for (let n = 0; n < 2; n++) await attempt();
-    assert.deepEqual(said.slice(1), ["no block is made until this is mended; queries are answered", "blocks go on"]);
+    assert.deepEqual(said.slice(1), ["no block is made until this is fixed; queries are answered", "blocks go on"]);
   });
 
-  test("what a restart alone mends is thrown, and nothing is when the node ends", async () => {
+  test("what a restart alone fixes is thrown, and nothing is when the node ends", async () => {
     const { state, said, stop, attempt } = heldBlocks();
     state.fails = "CHAIN_STORE";
     await assert.rejects(attempt(), { code: "CHAIN_STORE" });

@@ -25,7 +25,7 @@ export class HeldBlocks {
     this.#modules = modules;
   }
 
-  /** Makes a block where that is possible. @throws what a restart alone mends */
+  /** Makes a block where that is possible. @throws what a restart alone fixes */
   async attempt(make: () => Promise<unknown>): Promise<void> {
     const { nextHeightBlocks, freeBytes, signal, log } = this.#modules;
     // The store's library tells of each try on a full disk by itself, on the error output.
@@ -39,7 +39,7 @@ export class HeldBlocks {
       if (this.#held === cause.code) return;
       this.#held = cause.code;
       const heightBlocks = `${nextHeightBlocks()}`;
-      log.error({ cause, heightBlocks }, "no block is made until this is mended; queries are answered");
+      log.error({ cause, heightBlocks }, "no block is made until this is fixed; queries are answered");
       return;
     }
     if (this.#held === undefined) return;

@@ -186,13 +186,13 @@ test("a database that does not answer is named with its cause and without its pa
   );
 });
 
-/** Runs `work` while a role is bent; `mend` puts it back, as all tests of the file share the cluster. */
-async function bent(owner: string, bend: string, mend: string, work: () => Promise<void>): Promise<void> {
+/** Runs `work` while a role is bent; `fix` puts it back, as all tests of the file share the cluster. */
+async function bent(owner: string, bend: string, fix: string, work: () => Promise<void>): Promise<void> {
   await sql(owner, bend);
   try {
     await work();
   } finally {
-    await sql(owner, mend);
+    await sql(owner, fix);
   }
 }
 
@@ -215,8 +215,8 @@ test("roles that may do too much are refused by name, by migrate and by check, w
       /portal_authenticator \(member of pg_write_all_data\)/,
     ],
   ];
-  for (const [bend, mend, message] of cases) {
-    await bent(owner, bend, mend, async () => {
+  for (const [bend, fix, message] of cases) {
+    await bent(owner, bend, fix, async () => {
       const isTold = (error: unknown): boolean => isAppError(error, "PORTAL_DB_SCHEMA") && message.test(error.message);
       await assert.rejects(migratePortalDb({ url: owner }, { log: silentLog }), isTold, bend);
       await assert.rejects(checkPortalDb(url), isTold, bend);
