@@ -6,7 +6,7 @@ export interface BenchOptions {
   readonly quick: boolean;
   /** Parts to run; all when empty. */
   readonly only: readonly string[];
-  /** Says what is going on; silent in a pipe. */
+  /** Reports what is being measured, a line on the standard error. */
   readonly progress: (text: string) => void;
   /** Seconds of one measurement; the benchmark's own choice when undefined. */
   readonly seconds?: number | undefined;

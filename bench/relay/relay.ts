@@ -104,11 +104,11 @@ async function run({ quick, only, progress, seconds, peers = {} }: BenchOptions)
     const [single] = WORKLOADS;
     if (single !== undefined) {
       progress("warming up");
-      await runRounds(single, { ...options, rounds: 1 }, { sides, load, backend });
+      await runRounds(single, { ...options, rounds: 1 }, { sides, load, backend, progress });
     }
     for (const workload of loads) {
       progress(`${workload.name}: ${workload.title}`);
-      const { measured, failed } = await runRounds(workload, options, { sides, load, backend });
+      const { measured, failed } = await runRounds(workload, options, { sides, load, backend, progress });
       const [base, own] = measured;
       if (base !== undefined && own !== undefined) rows.push(...rowsOf(workload, own, base));
       tables.push(tableOf(workload, measured, failed));

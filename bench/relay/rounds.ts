@@ -19,6 +19,8 @@ export interface RoundsModules {
   readonly sides: readonly Side[];
   readonly load: Child<LoadOperations>;
   readonly backend: Child<BackendOperations>;
+  /** Gets a line for each round. */
+  readonly progress: (text: string) => void;
 }
 
 /** What one side did in all rounds of a workload: middles of its rounds, and of its ratios to the baseline's rounds. */
@@ -56,7 +58,7 @@ export async function runRounds(
   options: RoundsOptions,
   modules: RoundsModules,
 ): Promise<{ readonly measured: readonly Measured[]; readonly failed: Readonly<Record<string, string>> }> {
-  const { sides, load, backend } = modules;
+  const { sides, load, backend, progress } = modules;
   const failed: Record<string, string> = {};
   const sample = async (side: Side, durationMs: number): Promise<Sample> => {
     await backend.ask("counted", undefined);
@@ -77,9 +79,13 @@ export async function runRounds(
       return undefined;
     }
   };
-  for (const side of sides) await attempt(side, options.warmMs);
+  for (const side of sides) {
+    progress(`${workload.name}: load before the first round, ${side.name}`);
+    await attempt(side, options.warmMs);
+  }
   const rounds: ReadonlyMap<Side, Sample>[] = [];
   for (let round = 0; round < options.rounds; round++) {
+    progress(`${workload.name}: round ${round + 1} of ${options.rounds}`);
     const samples = new Map<Side, Sample>();
     // alternating, so that none always has the warmer machine
     for (const side of round % 2 === 0 ? sides : sides.toReversed()) {

@@ -24,34 +24,34 @@ export const FINAL_BLOCKS = HEAD_BLOCKS - 64;
 
 /** The loads that are measured. */
 export const WORKLOADS: readonly Workload[] = [
-  { name: "single", title: "eth_getBalance, each of another account", body: balanceOf(1), varied: VARIED, aim: 1.25 },
+  { name: "single", title: "eth_getBalance, each of another account", body: balanceOf(1), varied: VARIED, aim: 0.8 },
   {
     name: "block-number",
     title: "eth_blockNumber",
     body: rpc(1, "eth_blockNumber", "[]"),
     varied: undefined,
-    aim: undefined,
+    aim: 0.4,
   },
   {
     name: "batch",
     title: "batch of ten eth_getBalance",
     body: `[${Array.from({ length: 10 }, (_, at) => balanceOf(at + 1)).join(",")}]`,
     varied: VARIED,
-    aim: 2.5,
+    aim: 1.5,
   },
   {
     name: "large",
     title: "a block of 30 KB, each of another hash",
     body: rpc(1, "eth_getBlockByHash", `["0x${"0".repeat(48)}${VARIED}",true]`),
     varied: VARIED,
-    aim: 1.25,
+    aim: 0.75,
   },
   {
     name: "cached",
     title: "the same final block again and again",
     body: rpc(1, "eth_getBlockByNumber", `["0x${(FINAL_BLOCKS - 1_000).toString(16)}",false]`),
     varied: undefined,
-    aim: 0.7,
+    aim: 0.4,
   },
 ];
 

@@ -275,13 +275,7 @@ export const ERRORS = {
     "Start one with npm start and wait for its `ready`, or name another with --gateway.",
   ),
   DATA_FOLDER: row(500, -32603, false, "The data folder cannot be used.", "Use --fresh to start over."),
-  PART_FAILED: row(
-    500,
-    -32603,
-    true,
-    "A part did not start.",
-    "Fix what its log names, or use --fresh to start over.",
-  ),
+  PART_FAILED: row(500, -32603, true, "A part did not start.", "Fix what its log names, or use --fresh to start over."),
   CHAIN_MISMATCH: row(
     500,
     -32603,
