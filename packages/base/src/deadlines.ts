@@ -1,9 +1,11 @@
 import type { Clock } from "./clock.ts";
+import { DenseList, type DenseListItem } from "./dense-list.ts";
 
-/** One deadline; hand it back when it is not needed any more. */
-export interface Deadline {
+/** One deadline; cancel it when it is not needed any more. */
+export interface Deadline extends DenseListItem {
   readonly tick: number;
-  readonly callback: () => void;
+  /** Undefined when it was cancelled. */
+  callback: (() => void) | undefined;
 }
 
 /** What {@link Deadlines} work with. */
@@ -19,7 +21,7 @@ export interface DeadlinesModules {
 export class Deadlines {
   readonly #stepMs: number;
   readonly #clock: Clock;
-  readonly #ticks = new Map<number, Set<Deadline>>();
+  readonly #ticks = new Map<number, DenseList<Deadline>>();
   #timer: NodeJS.Timeout | undefined;
   #count = 0;
   /** The last tick whose callbacks were called. */
@@ -43,17 +45,21 @@ export class Deadlines {
       this.#timer = setTimeout(() => this.#run(), this.#stepMs);
     }
     const tick = now + Math.max(1, Math.ceil(timeoutMs / this.#stepMs)) + 1;
-    const deadline = { tick, callback };
-    const known = this.#ticks.get(tick);
-    if (known !== undefined) known.add(deadline);
-    else this.#ticks.set(tick, new Set([deadline]));
+    const deadline: Deadline = { tick, callback, listIndex: -1 };
+    let list = this.#ticks.get(tick);
+    if (list === undefined) {
+      list = new DenseList();
+      this.#ticks.set(tick, list);
+    }
+    list.add(deadline);
     this.#count++;
     return deadline;
   }
 
-  /** Takes a deadline back. Does nothing when it is over. */
+  /** Its callback is not called any more. Does nothing when it was called. */
   cancel(deadline: Deadline): void {
-    if (this.#ticks.get(deadline.tick)?.delete(deadline) === true) this.#count--;
+    deadline.callback = undefined;
+    if (this.#ticks.get(deadline.tick)?.remove(deadline) === true) this.#count--;
   }
 
   #now(): number {
@@ -80,7 +86,7 @@ export class Deadlines {
       if (due === undefined) continue;
       this.#ticks.delete(this.#tick);
       this.#count -= due.size;
-      for (const { callback } of due) callback();
+      for (const deadline of due.drain()) deadline.callback?.();
     }
   }
 }

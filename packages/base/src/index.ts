@@ -34,6 +34,7 @@ export { type ClientIpOf, createClientIp, createProxyCheck, type Ip, parseIp, tr
 export { clientKey } from "./client-key.ts";
 export { type Clock, systemClock } from "./clock.ts";
 export { type Deadline, Deadlines } from "./deadlines.ts";
+export { DenseList, type DenseListItem } from "./dense-list.ts";
 export type { DiscoveryFilter } from "./discovery-filter.ts";
 export { isEngineLimit } from "./engine-limits.ts";
 export {

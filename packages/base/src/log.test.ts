@@ -22,6 +22,7 @@ test("base names its exports", () => {
       "BatchThreads",
       "BusListeners",
       "Deadlines",
+      "DenseList",
       "ERRORS",
       "MAX_BUS_MESSAGE_BYTES",
       "RETIRED_CODES",

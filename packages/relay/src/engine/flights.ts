@@ -3,7 +3,8 @@ import { type UpstreamOutcome, withOwnId } from "../upstream-answer.ts";
 
 interface Flight {
   readonly signal: AbortSignal | undefined;
-  readonly outcome: Promise<UpstreamOutcome>;
+  /** Undefined once it has ended: former tables of a Map point to what was in it, and would keep every answer alive. */
+  outcome: Promise<UpstreamOutcome> | undefined;
 }
 
 /** Larger answers are copied so many bytes in one turn of the event loop, and one at least. */
@@ -37,20 +38,21 @@ export class Flights {
     run: () => Promise<UpstreamOutcome>,
     keep: (outcome: UpstreamOutcome) => void,
   ): Promise<UpstreamOutcome> {
-    const known = this.#find(key, signal);
+    const known = this.#find(key, signal)?.outcome;
     if (known !== undefined) {
       const own = (outcome: UpstreamOutcome): UpstreamOutcome | Promise<UpstreamOutcome> => {
         if (!outcome.ok) return outcome;
         if (id === undefined) return outcome.stream === undefined ? outcome : run();
         return withOwnId(outcome, id) ?? run();
       };
-      return known.outcome.then((outcome) => {
+      return known.then((outcome) => {
         const bytes = outcome.ok && id !== undefined ? outcome.body.length : 0;
         return bytes > LARGE_BYTES ? this.#turnFor(bytes).then(() => own(outcome)) : own(outcome);
       });
     }
     const land = (): void => {
       if (this.#flights.get(key) === flight) this.#flights.delete(key);
+      flight.outcome = undefined;
     };
     const outcome = run().then(
       (ended) => {

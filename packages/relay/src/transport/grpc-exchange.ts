@@ -1,6 +1,6 @@
 import { type ClientHttp2Stream, constants, type IncomingHttpHeaders } from "node:http2";
 import type { Deadline, Deadlines } from "@turnpike/base";
-import { unwatchAbort, watchAbort } from "./abort-watch.ts";
+import { type AbortWatch, unwatchAbort, watchAbort } from "./abort-watch.ts";
 import type { ByteBudget } from "./byte-budget.ts";
 import { frameMessage, type GrpcStatus, httpStatusOf, MessageReader, readGrpcStatus } from "./grpc-message.ts";
 import type { GrpcLink, GrpcOrigin } from "./grpc-origin.ts";
@@ -60,6 +60,7 @@ class GrpcExchange {
   readonly #modules: GrpcExchangeModules;
   readonly #ended = Promise.withResolvers<UpstreamResponse | TransportFailure>();
   readonly #onAbort = (): void => this.#fail("aborted");
+  #watch: AbortWatch | undefined;
   #deadline: Deadline | undefined;
   #stopWaiting = (): void => {};
   #link: GrpcLink | undefined;
@@ -84,7 +85,7 @@ class GrpcExchange {
     if (signal?.aborted === true) this.#fail("aborted");
     else {
       this.#deadline = this.#modules.deadlines.after(timeoutMs, () => this.#fail("timeout"));
-      if (signal !== undefined) watchAbort(signal, this.#onAbort);
+      if (signal !== undefined) this.#watch = watchAbort(signal, this.#onAbort);
       if (handle !== undefined) handle.cancel = this.#onAbort;
       this.#acquire();
     }
@@ -184,7 +185,8 @@ class GrpcExchange {
     this.#isDone = true;
     const { budget, deadlines } = this.#modules;
     if (this.#deadline !== undefined) deadlines.cancel(this.#deadline);
-    if (this.#request.signal !== undefined) unwatchAbort(this.#request.signal, this.#onAbort);
+    const { signal } = this.#request;
+    if (signal !== undefined && this.#watch !== undefined) unwatchAbort(signal, this.#watch);
     this.#stopWaiting();
     budget.release(this.#heldBytes);
     const stream = this.#stream;

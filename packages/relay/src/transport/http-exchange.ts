@@ -1,6 +1,6 @@
 import type { Deadline, Deadlines } from "@turnpike/base";
 import type { HttpPool, PoolRequest, RequestError, RequestHead, ResponseHandler, ResponseHead } from "@turnpike/http1";
-import { unwatchAbort, watchAbort } from "./abort-watch.ts";
+import { type AbortWatch, unwatchAbort, watchAbort } from "./abort-watch.ts";
 import { AnswerPipe, type StreamSlots } from "./answer-pipe.ts";
 import { BodyCollector, MAX_EXACT_BYTES } from "./body-collector.ts";
 import type { ByteBudget } from "./byte-budget.ts";
@@ -52,6 +52,7 @@ class Exchange implements ResponseHandler {
   readonly #resolve: (result: Result) => void;
   readonly #deadline: Deadline;
   readonly #onAbort = (): void => this.#fail("aborted");
+  #watch: AbortWatch | undefined;
   #sent: PoolRequest | undefined;
   #isDone = false;
   /** Bytes of the budget. */
@@ -76,7 +77,7 @@ class Exchange implements ResponseHandler {
     this.#resolve = resolve;
     this.#mayStream = request.stream !== undefined;
     this.#deadline = modules.deadlines.after(request.timeoutMs, () => this.#fail("timeout"));
-    if (request.signal !== undefined) watchAbort(request.signal, this.#onAbort);
+    if (request.signal !== undefined) this.#watch = watchAbort(request.signal, this.#onAbort);
     if (request.handle !== undefined) request.handle.cancel = this.#onAbort;
   }
 
@@ -185,7 +186,7 @@ class Exchange implements ResponseHandler {
     this.#isDone = true;
     const { signal } = this.#request;
     this.#modules.deadlines.cancel(this.#deadline);
-    if (signal !== undefined) unwatchAbort(signal, this.#onAbort);
+    if (signal !== undefined && this.#watch !== undefined) unwatchAbort(signal, this.#watch);
     this.#modules.budget.release(this.#held);
     if (!isComplete) this.#sent?.abort();
     this.#resolve(result);
