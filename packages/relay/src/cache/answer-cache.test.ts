@@ -7,6 +7,7 @@ import { chainViewDefaults } from "../chain-view/options.ts";
 import type { BlockRef, CacheRule } from "../families/method-traits.ts";
 import type { UpstreamAnswer } from "../upstream-answer.ts";
 import { AnswerCache } from "./answer-cache.ts";
+import { keyOf } from "./call-key.ts";
 import { type AnswerCacheOptions, answerCacheDefaults } from "./options.ts";
 import type { CacheMiss, CacheQuery, ServiceCache } from "./types.ts";
 
@@ -65,7 +66,7 @@ const foundIn: CacheRule = {
   heightOf: (result) => (result as { height?: number } | null)?.height,
 };
 const query = (rule: CacheRule, key = "k", id: string | undefined = "1"): CacheQuery => ({
-  key,
+  key: keyOf(key),
   rule,
   params: undefined,
   id,
@@ -510,4 +511,22 @@ test("what is about the newest block, or large, is kept when the same was asked 
     ask(rule, key, result);
     assert.ok(isKept(rule, key), key);
   }
+});
+
+test("of two calls whose keys have the same hash, neither gets the other's answer", () => {
+  const one = bench();
+  const of = (text: string): CacheQuery => ({ ...query(at(FINAL)), key: { text, hash: 7 } });
+  const got = one.eth.get(of("a"), 0);
+  assert.equal(got?.kind, "miss");
+  if (got?.kind !== "miss") return;
+  one.eth.put(got, found('"0x1"'));
+  assert.equal(one.eth.get(of("a"), 0)?.kind, "hit");
+  const other = one.eth.get(of("b"), 0);
+  assert.equal(other?.kind, "miss");
+  if (other?.kind !== "miss") return;
+  // The newer one has the place.
+  one.eth.put(other, found('"0x2"'));
+  assert.equal(one.eth.get(of("b"), 0)?.kind, "hit");
+  assert.equal(one.eth.get(of("a"), 0)?.kind, "miss");
+  assert.equal(one.cache.entries, 1);
 });

@@ -28,11 +28,11 @@ suite("callKey", () => {
       fc.property(fc.jsonValue(), fc.oneof(fc.integer(), fc.double(), fc.string()), (params, id) => {
         const one = callKey(call(JSON.stringify(params)));
         assert.notEqual(one, undefined);
-        assert.equal(callKey(call(JSON.stringify(params), JSON.stringify(id))), one);
+        assert.deepEqual(callKey(call(JSON.stringify(params), JSON.stringify(id))), one);
       }),
     );
     const last = (id: string): BackendCall => rpc(`{"jsonrpc":"2.0","method":"m","params":[{"id":7}],"id":${id}}`, id);
-    assert.equal(callKey(last("1")), callKey(last('"x"')));
+    assert.deepEqual(callKey(last("1")), callKey(last('"x"')));
   });
 
   test("is the same whether the body's text is at hand or not", () => {
@@ -42,26 +42,26 @@ suite("callKey", () => {
         const body = Buffer.from(one.body ?? []);
         const start = '{"jsonrpc":"2.0","id":'.length;
         const idAt = { start, end: start + Buffer.byteLength(JSON.stringify(id)) };
-        assert.equal(callKey({ ...one, idAt, bodyText: jsonText(body) }), callKey(one));
-        assert.equal(callKey({ ...one, idAt }), callKey(one));
+        assert.deepEqual(callKey({ ...one, idAt, bodyText: jsonText(body) }), callKey(one));
+        assert.deepEqual(callKey({ ...one, idAt }), callKey(one));
       }),
     );
   });
 
   test("tells apart what a float cannot, and what only nests an id", () => {
-    assert.notEqual(callKey(call("[9007199254740993]")), callKey(call("[9007199254740992]")));
-    assert.notEqual(callKey(call('[{"id":1}]')), callKey(call('[{"id":2}]')));
-    assert.notEqual(callKey(call('["é"]')), callKey(call('["è"]')));
+    assert.notDeepEqual(callKey(call("[9007199254740993]")), callKey(call("[9007199254740992]")));
+    assert.notDeepEqual(callKey(call('[{"id":1}]')), callKey(call('[{"id":2}]')));
+    assert.notDeepEqual(callKey(call('["é"]')), callKey(call('["è"]')));
   });
 
   test("different parameters make different keys, also where keys are hashed", () => {
     fc.assert(
       fc.property(fc.string({ maxLength: 3_000 }), fc.string({ maxLength: 3_000 }), (a, b) => {
         const keys = [a, b].map((text) => callKey(call(JSON.stringify([text, "x".repeat(2_000)]))));
-        assert.equal(keys[0] === keys[1], a === b);
+        assert.equal(keys[0]?.text === keys[1]?.text, a === b);
       }),
     );
-    assert.ok((callKey(call(`["${"x".repeat(50_000)}"]`))?.length ?? 999) < 100);
+    assert.ok((callKey(call(`["${"x".repeat(50_000)}"]`))?.text.length ?? 999) < 100);
   });
 
   test("takes in way, verb, path with query, body and headers", () => {
@@ -75,10 +75,10 @@ suite("callKey", () => {
       get("/a?x=1", { "x-cosmos-block-height": "2" }),
       { ...get("/a?x=1"), verb: "POST" as const, body: Buffer.from("{}") },
       { ...get("/a?x=1"), verb: "POST" as const, body: Buffer.from("[]") },
-    ].map(callKey);
+    ].map((one) => callKey(one)?.text);
     assert.equal(new Set(keys).size, keys.length);
     assert.ok(!keys.includes(undefined));
-    assert.equal(callKey(get("/a", { a: "1", b: "2" })), callKey(get("/a", { b: "2", a: "1" })));
+    assert.deepEqual(callKey(get("/a", { a: "1", b: "2" })), callKey(get("/a", { b: "2", a: "1" })));
   });
 
   test("there is none for a body that is too long, has no id, or two", () => {

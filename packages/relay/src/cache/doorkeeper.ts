@@ -1,3 +1,5 @@
+import type { CallKey } from "./call-key.ts";
+
 /**
  * Tells keys that were asked for before from those that were not, roughly and in little memory: an answer that is true
  * for half a second is worth keeping only where the same is asked again and again. Most keys are asked for once, and to
@@ -14,21 +16,10 @@ export class Doorkeeper {
   }
 
   /** True when this key was the last that was seen in its place; it is from now on. */
-  wasSeen(key: string): boolean {
-    const hash = hashOf(key);
-    const at = (hash >>> 1) & this.#mask;
+  wasSeen({ hash }: CallKey): boolean {
+    const at = hash & this.#mask;
     const wasSeen = this.#seen[at] === hash;
     this.#seen[at] = hash;
     return wasSeen;
   }
-}
-
-/** FNV-1a over the last characters, where calls differ; never 0. */
-function hashOf(key: string): number {
-  let hash = 0x811c9dc5 ^ key.length;
-  for (let at = Math.max(0, key.length - 96); at < key.length; at++) {
-    hash = Math.imul(hash ^ key.charCodeAt(at), 0x01000193);
-  }
-  hash ^= hash >>> 15;
-  return (hash | 1) >>> 0;
 }

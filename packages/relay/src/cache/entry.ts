@@ -1,6 +1,7 @@
 import type { SchemaCheck } from "@turnpike/protocol";
 import type { MemberSpan } from "../members.ts";
 import type { UpstreamAnswer } from "../upstream-answer.ts";
+import type { CallKey } from "./call-key.ts";
 import type { Life, RuleName } from "./policy.ts";
 import type { SieveItem } from "./sieve.ts";
 import { loadBody, type StoredBody } from "./stored-body.ts";
@@ -11,7 +12,7 @@ export type RemovalReason = "room" | "expired" | "head" | "reorg" | "operator" |
 /** One kept answer. */
 export interface Entry extends SieveItem<Entry> {
   readonly owner: EntryOwner;
-  readonly key: string;
+  readonly key: CallKey;
   readonly rule: RuleName;
   readonly stored: StoredBody;
   readonly idStart: number;
@@ -50,10 +51,10 @@ const BUFFER_BYTES = 300;
 const OPEN_BYTES = 150;
 
 /** What an entry takes of the budget. */
-export function entryBytes(key: string, stored: StoredBody, life: Life): number {
+export function entryBytes(key: CallKey, stored: StoredBody, life: Life): number {
   const buffers = Number(typeof stored.before !== "string") + Number(typeof stored.after !== "string");
   const own = ENTRY_BYTES + (life === "final" ? 0 : OPEN_BYTES) + buffers * BUFFER_BYTES;
-  return own + key.length + stored.length;
+  return own + key.text.length + stored.length;
 }
 
 /** The answer of an entry with another id. */

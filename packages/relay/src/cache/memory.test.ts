@@ -6,7 +6,7 @@ import { noMetrics, type ServiceId } from "@turnpike/base";
 import { ChainView } from "../chain-view/chain-view.ts";
 import type { CacheRule } from "../families/method-traits.ts";
 import { AnswerCache } from "./answer-cache.ts";
-import { callKey } from "./call-key.ts";
+import { type CallKey, callKey } from "./call-key.ts";
 
 setFlagsFromString("--expose-gc");
 const collect = runInNewContext("gc") as () => void;
@@ -30,7 +30,7 @@ function numbers(): () => number {
 }
 
 /** The key of a call of a client's batch, whose text it is cut out of: what is kept must not hold that text. */
-function keyWithin(call: string): string {
+function keyWithin(call: string): CallKey {
   const batch = Buffer.from(`[${call},${"9".repeat(2_048)}]`).toString("latin1");
   const bodyText = batch.slice(1, 1 + call.length);
   const idAt = { start: call.length - 2, end: call.length - 1 };
@@ -76,7 +76,7 @@ for (const [name, heightBlocks, minBytes, maxBytes] of [
         body,
         isError: false,
       });
-      bytes += body.length + key.length + 400;
+      bytes += body.length + key.text.length + 400;
       assert.ok(cache.bytes <= MAX_BYTES);
     }
     chunk = Buffer.alloc(0);

@@ -1,6 +1,7 @@
 import type { Clock, Labels, Metrics, ServiceId } from "@turnpike/base";
 import { findMembers } from "../members.ts";
 import type { UpstreamAnswer } from "../upstream-answer.ts";
+import type { CallKey } from "./call-key.ts";
 import { Doorkeeper } from "./doorkeeper.ts";
 import { answerOf, type Entry, type EntryOwner, entryBytes, parseResult, type RemovalReason } from "./entry.ts";
 import { CACHE_HITS, CACHE_MISSES } from "./metrics.ts";
@@ -37,7 +38,8 @@ class OneServiceCache implements ServiceCache, EntryOwner {
   readonly #chain: ChainFactsSource;
   readonly #tools: StoreTools;
   readonly #labels: ReadonlyMap<RuleName, Labels>;
-  readonly #entries = new Map<string, Entry>();
+  /** By the hash of their keys: of two keys with the same one, the newer has the place. */
+  readonly #entries = new Map<number, Entry>();
   /** Those that a reorganisation may make wrong. */
   readonly #open = new Set<Entry>();
   readonly #doorkeeper = new Doorkeeper(DOORKEEPER_SLOTS);
@@ -58,8 +60,8 @@ class OneServiceCache implements ServiceCache, EntryOwner {
     if (rule.by === "never" || this.#isClosed || this.#tools.options.maxBytes === 0) return undefined;
     // First: a look at the chain may show that blocks were replaced.
     const headMark = this.#chain.headMark(nowMs);
-    const entry = this.#entries.get(key);
-    if (entry !== undefined) {
+    const entry = this.#entries.get(key.hash);
+    if (entry !== undefined && entry.key.text === key.text) {
       const answer = this.#use(entry, id, nowMs);
       if (answer !== undefined) {
         this.#tools.metrics.count(CACHE_HITS, this.#labels.get(entry.rule));
@@ -85,7 +87,7 @@ class OneServiceCache implements ServiceCache, EntryOwner {
     this.#tools.later(answer.body.length, () => this.#store(miss, answer));
   }
 
-  #isFirst(key: string): boolean {
+  #isFirst(key: CallKey): boolean {
     return this.#tools.options.waitsForSecond && !this.#doorkeeper.wasSeen(key);
   }
 
@@ -119,7 +121,7 @@ class OneServiceCache implements ServiceCache, EntryOwner {
   }
 
   remove(entry: Entry, reason: RemovalReason): void {
-    this.#entries.delete(entry.key);
+    this.#entries.delete(entry.key.hash);
     this.#open.delete(entry);
     this.#tools.removed(entry, reason);
   }
@@ -169,6 +171,8 @@ class OneServiceCache implements ServiceCache, EntryOwner {
     const life = this.#lifeNow(miss, answer.operator, isEmpty, nowMs);
     if (life === undefined) return;
     const { subject, key } = miss;
+    // Its parts become one piece: what is kept must not hold the text of a batch that it was cut out of.
+    key.text.charCodeAt(0);
     const { heightBlocks, rule, heightOf } = subject;
     const stored = storeBody(answer.body, idAt);
     const bytes = entryBytes(key, stored, life);
@@ -200,10 +204,10 @@ class OneServiceCache implements ServiceCache, EntryOwner {
       newer: undefined,
       older: undefined,
     };
-    const before = this.#entries.get(key);
+    const before = this.#entries.get(key.hash);
     if (before !== undefined) this.remove(before, "replaced");
     this.#tools.added(entry);
-    this.#entries.set(key, entry);
+    this.#entries.set(key.hash, entry);
     if (life !== "final") this.#open.add(entry);
     else this.#highestFinalBlocks = Math.max(this.#highestFinalBlocks, heightBlocks);
   }

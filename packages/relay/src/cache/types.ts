@@ -1,6 +1,7 @@
 import type { ReorgListener } from "../chain-view/chain-view.ts";
 import type { CacheRule } from "../families/method-traits.ts";
 import type { UpstreamAnswer } from "../upstream-answer.ts";
+import type { CallKey } from "./call-key.ts";
 import type { Subject } from "./policy.ts";
 
 /** What the cache has to know of a chain; a `ChainView` is one. */
@@ -17,7 +18,7 @@ export interface ChainFactsSource {
 /** One call, as the cache sees it. */
 export interface CacheQuery {
   /** `callKey` of the call. */
-  readonly key: string;
+  readonly key: CallKey;
   readonly rule: CacheRule;
   readonly params: unknown;
   /** Raw JSON text of the asker's own id; undefined for calls without one. */
@@ -27,7 +28,7 @@ export interface CacheQuery {
 /** Nothing is kept for a call; hand it back with the answer. It holds what was known when the call was sent. */
 export interface CacheMiss {
   readonly kind: "miss";
-  readonly key: string;
+  readonly key: CallKey;
   readonly hasId: boolean;
   readonly subject: Subject;
   readonly headMark: number;

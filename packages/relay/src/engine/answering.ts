@@ -1,5 +1,5 @@
 import type { Clock, Log, Metrics, ServiceId } from "@turnpike/base";
-import { callKey } from "../cache/call-key.ts";
+import { type CallKey, callKey } from "../cache/call-key.ts";
 import type { CacheMiss } from "../cache/types.ts";
 import type { RelayFlag } from "../types.ts";
 import type { UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
@@ -23,7 +23,7 @@ export interface AnsweringModules {
 
 /** A read that may be shared with equal ones, and kept. */
 export interface SharedRead {
-  readonly key: string;
+  readonly key: CallKey;
   /** Nothing is kept for it, but its answer may be. */
   readonly miss: CacheMiss | undefined;
 }

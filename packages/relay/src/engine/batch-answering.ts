@@ -66,21 +66,21 @@ export async function answerBatch(jobs: readonly Job[], modules: BatchModules): 
   const outcomes: (UpstreamOutcome | undefined)[] = Array.from({ length: jobs.length });
   const room = new OutcomeRoom();
   const asked: Asked[] = [];
-  const shared = new Map<string, Asked>();
+  const shared = new Map<number, Asked>();
   for (const [index, job] of jobs.entries()) {
     const read = room.refuses(job) ? TOO_LARGE : answering.look(job);
     if (read !== undefined && "ok" in read) {
       outcomes[index] = room.fit(read);
       continue;
     }
-    const equal = read === undefined ? undefined : shared.get(read.key);
-    if (equal !== undefined) {
+    const equal = read === undefined ? undefined : shared.get(read.key.hash);
+    if (equal?.read !== undefined && equal.read.key.text === read?.key.text) {
       equal.others.push({ index, job });
       continue;
     }
     const one = { index, job, read, others: [] };
     asked.push(one);
-    if (read !== undefined) shared.set(read.key, one);
+    if (read !== undefined) shared.set(read.key.hash, one);
   }
   const isInFlight = asked.map(({ read }) => read !== undefined && context.flights.has(read.key, signal));
   // An answer that comes with others is as slow as the slowest of them, so no call outside of the batch waits for it.

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { keyOf } from "../cache/call-key.ts";
 import type { UpstreamOutcome } from "../upstream-answer.ts";
 import { Flights } from "./flights.ts";
 
@@ -23,7 +24,7 @@ async function copiesByTurn(length: number): Promise<readonly number[]> {
   const flights = new Flights();
   const landing = Promise.withResolvers<UpstreamOutcome>();
   const first = flights.join(
-    "key",
+    keyOf("key"),
     "1",
     undefined,
     () => landing.promise,
@@ -31,7 +32,7 @@ async function copiesByTurn(length: number): Promise<readonly number[]> {
   );
   let copies = 0;
   const asked = Array.from({ length: 20 }, async (_, at) => {
-    const outcome = await flights.join("key", `"id ${at}"`, undefined, unused, () => {});
+    const outcome = await flights.join(keyOf("key"), `"id ${at}"`, undefined, unused, () => {});
     copies++;
     assert.ok(outcome.ok);
     const { id } = JSON.parse(Buffer.from(outcome.body).toString()) as { readonly id: string };
@@ -64,5 +65,17 @@ suite("Flights", () => {
       const steps = seen.map((copies, at) => copies - (seen[at - 1] ?? 0));
       assert.equal(Math.max(...steps), most, seen.join());
     }
+  });
+
+  test("a read whose key has the same hash as another's is not joined to it", async () => {
+    const flights = new Flights();
+    const landing = Promise.withResolvers<UpstreamOutcome>();
+    const join = (text: string, run: () => Promise<UpstreamOutcome>): Promise<UpstreamOutcome> =>
+      flights.join({ text, hash: 7 }, undefined, undefined, run, () => {});
+    const first = join("a", () => landing.promise);
+    const other = await join("b", () => Promise.resolve(answer(2)));
+    assert.deepEqual(other, answer(2));
+    landing.resolve(answer(1));
+    assert.deepEqual(await first, answer(1));
   });
 });

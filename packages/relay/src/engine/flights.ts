@@ -1,7 +1,9 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
+import type { CallKey } from "../cache/call-key.ts";
 import { type UpstreamOutcome, withOwnId } from "../upstream-answer.ts";
 
 interface Flight {
+  readonly text: string;
   readonly signal: AbortSignal | undefined;
   /** Undefined once it has ended: former tables of a Map point to what was in it, and would keep every answer alive. */
   outcome: Promise<UpstreamOutcome> | undefined;
@@ -13,18 +15,18 @@ const TURN_BYTES = 8 * 1_048_576;
 
 /** Equal reads that are in flight at the same time are sent once, and each gets the answer with its own id. */
 export class Flights {
-  readonly #flights = new Map<string, Flight>();
+  readonly #flights = new Map<number, Flight>();
   /** Those who wait to copy a large answer. */
   readonly #copiers: { readonly bytes: number; readonly go: () => void }[] = [];
 
   /** True for a read that {@link join} would not begin. */
-  has(key: string, signal: AbortSignal | undefined): boolean {
+  has(key: CallKey, signal: AbortSignal | undefined): boolean {
     return this.#find(key, signal) !== undefined;
   }
 
-  #find(key: string, signal: AbortSignal | undefined): Flight | undefined {
-    const known = this.#flights.get(key);
-    return known?.signal === signal ? known : undefined;
+  #find(key: CallKey, signal: AbortSignal | undefined): Flight | undefined {
+    const known = this.#flights.get(key.hash);
+    return known?.text === key.text && known.signal === signal ? known : undefined;
   }
 
   /**
@@ -32,7 +34,7 @@ export class Flights {
    * undefined for calls without one. Those who may be given up at different times do not wait for each other.
    */
   join(
-    key: string,
+    key: CallKey,
     id: string | undefined,
     signal: AbortSignal | undefined,
     run: () => Promise<UpstreamOutcome>,
@@ -51,7 +53,7 @@ export class Flights {
       });
     }
     const land = (): void => {
-      if (this.#flights.get(key) === flight) this.#flights.delete(key);
+      if (this.#flights.get(key.hash) === flight) this.#flights.delete(key.hash);
       flight.outcome = undefined;
     };
     const outcome = run().then(
@@ -65,8 +67,8 @@ export class Flights {
         throw fault;
       },
     );
-    const flight: Flight = { signal, outcome };
-    this.#flights.set(key, flight);
+    const flight: Flight = { text: key.text, signal, outcome };
+    this.#flights.set(key.hash, flight);
     return outcome;
   }
 
