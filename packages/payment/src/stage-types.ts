@@ -45,8 +45,9 @@ export interface PaymentStage extends AsyncDisposable {
   /**
    * How a payment stands that was claimed for this very request before, by a byte-equal payload, or by another payment of the
    * same payer with the same payment identifier; undefined when it was not, whatever else is known of it. For a request that is
-   * not, or no longer, sold: nothing is claimed or settled, and only a payment with an identifier is verified. A refusal says that
-   * this cannot be looked up now (LEDGER_UNAVAILABLE, PAYMENT_IN_PROGRESS). Rejects with codes of status 503 as `admit` does.
+   * not, or no longer, sold: nothing is claimed or settled, and only a payment that has an identifier and was not claimed itself
+   * is verified. A refusal says that this cannot be looked up now (LEDGER_UNAVAILABLE, PAYMENT_IN_PROGRESS). Rejects with codes
+   * of status 503 as `admit` does.
    */
   earlierOutcome(
     requestHash: Uint8Array,

@@ -811,6 +811,26 @@ test("attack: for what is not sold any more who signs with another key, out of t
   assert.ok(!other.admissions.includes("PAYMENT_OPTION_UNKNOWN"));
 });
 
+test("attack: for what is not sold any more the very payment gets its answer although nothing can be verified", async () => {
+  const [bench, other] = [stageOf(), stageOf()];
+  const payer = newPayer();
+  const signed = header(payer, { identifier: `pay_${randomBytes(16).toString("hex")}` });
+  await settle(bench, paidOf(await present(bench, signed)), '{"n":1}');
+  const { verifier } = other;
+  const expectAnswer = async (why: string): Promise<void> => {
+    const found = await presentUnsold(other, signed);
+    assert.ok(found !== undefined, why);
+    assert.equal(answerOf(outcomeOf(found)), '{"n":1}', why);
+  };
+  verifier.refusal = { ok: false, code: "OVERLOADED" };
+  await expectAnswer("too many signatures are checked");
+  verifier.refusal = undefined;
+  verifier.signer = "unknown";
+  verifier.fault = new AppError("SETTLEMENT_UNAVAILABLE");
+  await expectAnswer("the chain that speaks for a wallet is out of reach");
+  assert.deepEqual([verifier.looks, verifier.checks], [0, 0], "nothing is verified for it");
+});
+
 test("attack: for what is not sold any more nothing is claimed, and verified only with an identifier, so that the authorization stays good", async () => {
   const bench = stageOf();
   const [payer, nonce] = [newPayer(), `0x${randomBytes(32).toString("hex")}` as const];

@@ -240,8 +240,9 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
   };
 
   /**
-   * Whether a payment is its payer's own, by the checks of a sale, for what is not sold any more. Asked before the ledger is,
-   * so that the time that it takes says nothing of what the ledger has. @throws AppError of status 503 where that is not known
+   * Whether a payment is its payer's own, by the checks of a sale, for what is not sold any more. Asked before the ledger is
+   * asked for its identifier, so that the time that it takes says nothing of what the ledger has.
+   * @throws AppError of status 503 where that is not known
    */
   const isPayersOwn = async (presented: PresentedPayment, signal: AbortSignal): Promise<boolean> => {
     const option = optionAtAnyPrice(presented.accepted, opts.networks);
@@ -417,8 +418,12 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
     async earlierOutcome(requestHash, payment, signal) {
       const none: PaymentRefusal = { ok: false, code: "PAYMENT_OPTION_UNKNOWN" };
       const copy = joinFirst(joinName(payment, requestHash));
-      const isPayer = copy === undefined && payment.identifier !== undefined && (await isPayersOwn(payment, signal));
-      const found = await (copy ?? earlier({ requestHash }, payment, none, isPayer));
+      // The very payment first: it needs no check, and so no chain that answers.
+      let found = await (copy ?? earlier({ requestHash }, payment, none));
+      const isNew = copy === undefined && found.kind === "refused" && found.code === none.code;
+      if (isNew && payment.identifier !== undefined && (await isPayersOwn(payment, signal))) {
+        found = await earlier({ requestHash }, payment, none, true);
+      }
       // Any other refusal is about a payment that was not claimed, or for another request: strangers' are no admissions.
       return found.kind === "outcome" || CANNOT_TELL.has(found.code) ? counted(found) : undefined;
     },
