@@ -35,20 +35,11 @@ export function ledgerStatements(schema: string) {
         from ${s}.renew($1, ${ms("$2")})`,
     ),
     retire: write("retire", `select ${s}.retire($1, $2)`),
-    // One row for each wanted claim, in their order. They are made one after another, in one transaction. A holder whose
-    // row does not name the receivers $2 is refused like a dead one: another ledger cannot see that it sells.
+    // One row for each wanted claim, in their order. A holder whose row does not name the receivers $2 is refused like a
+    // dead one: another ledger cannot see that it sells.
     claim: write(
       "claim",
-      `select c.outcome, ${paymentColumns("(c.standing)")} from rows from (jsonb_to_recordset($1::jsonb) as (
-          holder text, id text, network text, asset text, payer text, nonce bytea, pay_to text, value numeric,
-          valid_after numeric, valid_before numeric, signature bytea, kind text, service_id text,
-          payload_digest bytea, request_hash bytea, identifier text, balance numeric, balance_block bigint
-        )) with ordinality w,
-        lateral ${s}.claim_unless_blocked((select h.id from ${s}.holders h where h.id = w.holder and h.sells @> $2::text[]),
-          w.id, w.network, w.asset, w.payer, w.nonce, w.pay_to, w.value, w.valid_after,
-          w.valid_before, w.signature, w.kind, w.service_id, w.payload_digest, w.request_hash, w.identifier,
-          w.balance, w.balance_block) c
-        order by w.ordinality`,
+      `select c.outcome, ${paymentColumns("(c.standing)")} from ${s}.claim_all($1::json, $2::text[]) c order by c.place`,
     ),
     find: read(
       "find",
