@@ -3,6 +3,7 @@ import type { Report } from "../lib/report.ts";
 import { appHashReport } from "./app-hash.ts";
 import { blocksReport } from "./blocks.ts";
 import { CRYPTO_PARTS, cryptoReport } from "./crypto.ts";
+import { nodeReport } from "./node.ts";
 import { queriedReport } from "./queried.ts";
 import { requestsReport } from "./requests.ts";
 import { settlementReport } from "./settlement.ts";
@@ -15,6 +16,7 @@ const PARTS: Readonly<Record<string, (options: BenchOptions) => Promise<Report>>
   "app-hash": appHashReport,
   requests: requestsReport,
   queried: queriedReport,
+  node: nodeReport,
 };
 
 async function run(options: BenchOptions): Promise<Report> {
@@ -36,7 +38,7 @@ async function run(options: BenchOptions): Promise<Report> {
 
 /** The relay protocol's chain. */
 export const chainBenchmark: Benchmark = {
-  what: "the relay protocol's chain: blocks, sessions, settlement, app hash, requests, blocks under queries, tries and rings, each beside its floor",
+  what: "the relay protocol's chain: blocks, sessions, settlement, app hash, requests, blocks under queries, a whole node, tries and rings, each beside its floor",
   parts: [...Object.keys(PARTS), ...CRYPTO_PARTS],
   packages: ["secp256k1", "@noble/hashes", "lmdb"],
   run,

@@ -54,6 +54,12 @@ export interface Ground {
 const VALIDATOR = createEd25519Signer(seedOf("validator"));
 const NODE = createEd25519Signer(seedOf("node"));
 
+/** The file of the key that makes the blocks, as a node's folder has it. */
+export function validatorKeyFileText(): string {
+  const value = Buffer.concat([seedOf("validator"), VALIDATOR.publicKey]).toString("base64");
+  return `${JSON.stringify({ priv_key: { type: "tendermint/PrivKeyEd25519", value } })}\n`;
+}
+
 /** Keys and genesis of a chain. */
 export function makeGround(opts: GroundOptions): Ground {
   const operator = createChainSigner(keyOf("validator"));
