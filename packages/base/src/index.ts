@@ -93,3 +93,4 @@ export {
 } from "./processes.ts";
 export { isPublicAddress } from "./public-address.ts";
 export { noSpan, noTracer, type Span, type SpanAttributes, type Tracer } from "./tracing.ts";
+export { writeAtomically } from "./write-atomically.ts";

@@ -1,5 +1,5 @@
 import { AppError, type Clock, isAppError, isRecord } from "@turnpike/base";
-import { Pool } from "undici";
+import type { Pool } from "undici";
 
 /** Options of {@link ChainRpc}. */
 export interface ChainRpcOptions {
@@ -42,7 +42,9 @@ export class ChainRpc implements AsyncDisposable {
   readonly #url: URL;
   readonly #timeoutMs: number;
   readonly #maxBytes: number;
-  readonly #pool: Pool;
+  readonly #connections: number;
+  #pool: Promise<Pool> | undefined;
+  #isClosed = false;
   #id = 0;
 
   /** @throws AppError USAGE when the URL is none */
@@ -54,7 +56,7 @@ export class ChainRpc implements AsyncDisposable {
     this.#url = new URL(http);
     this.#timeoutMs = timeoutMs ?? TIMEOUT_MS;
     this.#maxBytes = maxAnswerBytes ?? MAX_ANSWER_BYTES;
-    this.#pool = new Pool(this.#url.origin, { connections: connections ?? 8 });
+    this.#connections = connections ?? 8;
   }
 
   /** Asks one method. @throws AppError CHAIN_UNREACHABLE when the node does not answer, or not in JSON-RPC */
@@ -78,8 +80,16 @@ export class ChainRpc implements AsyncDisposable {
     throw this.#noRpc(undefined);
   }
 
+  // Loaded with the first request: a node signs its genesis by this package and asks no other.
+  #opened(): Promise<Pool> {
+    this.#pool ??= import("undici").then(({ Pool }) => new Pool(this.#url.origin, { connections: this.#connections }));
+    return this.#pool;
+  }
+
   async #send(text: string, signal: AbortSignal): Promise<unknown> {
-    const answer = await this.#pool.request({
+    if (this.#isClosed) throw this.#unreachable(new AppError("INTERNAL", { message: "This client is closed." }));
+    const pool = await this.#opened();
+    const answer = await pool.request({
       method: "POST",
       path: `${this.#url.pathname}${this.#url.search}`,
       headers: { "content-type": "application/json" },
@@ -114,6 +124,7 @@ export class ChainRpc implements AsyncDisposable {
   }
 
   async [Symbol.asyncDispose](): Promise<void> {
-    await this.#pool.destroy();
+    this.#isClosed = true;
+    await (await this.#pool)?.destroy();
   }
 }

@@ -1,9 +1,8 @@
-import { open, readFile, rename, rm, stat } from "node:fs/promises";
-import { dirname } from "node:path";
+import { readFile, rm, stat } from "node:fs/promises";
 import { setTimeout as delay } from "node:timers/promises";
 import { promisify } from "node:util";
 import { gunzip } from "node:zlib";
-import { AppError, hexToBytes, isRecord, type Log } from "@turnpike/base";
+import { AppError, hexToBytes, isRecord, type Log, writeAtomically } from "@turnpike/base";
 import { devRpc } from "./rpc.ts";
 
 const unzip = promisify(gunzip);
@@ -14,25 +13,6 @@ export interface StateKeeperOptions {
   readonly file: string;
   /** Shortest time between two looks at the chain; 500 by default. */
   readonly intervalMs?: number;
-}
-
-/** Writes bytes so that a crash leaves either the old file or the new one. */
-export async function writeAtomically(file: string, bytes: Uint8Array | string, mode = 0o600): Promise<void> {
-  const draft = `${file}.${process.pid}.tmp`;
-  const handle = await open(draft, "w", mode);
-  try {
-    await handle.writeFile(bytes);
-    await handle.sync();
-  } finally {
-    await handle.close();
-  }
-  await rename(draft, file);
-  const folder = await open(dirname(file), "r");
-  try {
-    await folder.sync();
-  } finally {
-    await folder.close();
-  }
 }
 
 /** Writes the chain's whole state to a file that anvil's `--load-state` takes. */

@@ -5,7 +5,6 @@ export {
   type StateKeeperOptions,
   saveChainState,
   trimChainState,
-  writeAtomically,
 } from "./chain-state.ts";
 export { LOCAL_CHAIN_ID, LOCAL_NETWORK, MULTICALL3_ADDRESS, USDC_ADDRESS } from "./constants.ts";
 export {

@@ -9,7 +9,6 @@ import { exportChain, startChain } from "../wiring/chain.ts";
 import { keysFolderOf } from "../wiring/chain-client.ts";
 import { consensusKeyOf, initChain, namedKey } from "../wiring/chain-home.ts";
 import { chainHome, nodeFolder } from "../wiring/chain-layout.ts";
-import { chainServices } from "../wiring/chain-services.ts";
 import { configOf } from "./config.ts";
 
 /** Options of `turnpike chain start`. */
@@ -47,6 +46,8 @@ export async function init(opts: ChainInitOptions, context: CommandContext): Pro
     });
   }
   const keysFolder = resolve(home, "keys");
+  // Here alone: a node that starts needs no catalogue.
+  const { chainServices } = await import("../wiring/chain-services.ts");
   const genesis = await initChain({
     home,
     keysFolder,

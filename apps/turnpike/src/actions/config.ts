@@ -11,10 +11,7 @@ import {
   redactConfig,
 } from "@turnpike/config";
 import { type CommandContext, DEFAULT_CONFIG_FILE, outputOf } from "../context.ts";
-import { sells } from "../wiring/catalogue.ts";
-import { cannotRun, checkRun } from "../wiring/check.ts";
 import type { LedgerRole } from "../wiring/ledger.ts";
-import { createRelay } from "../wiring/relay.ts";
 
 /** The configuration file that a command is to use; undefined: there is none. */
 export function configFileOf(context: CommandContext, file: string | undefined): string | undefined {
@@ -64,6 +61,10 @@ export async function check(file: string | undefined, opts: CheckOptions, contex
   const output = outputOf(opts);
   const { env } = context;
   const config = configOf(context, file ?? opts.config);
+  // Here alone: every command loads its configuration by this module, and few of them need a gateway's parts.
+  const { sells } = await import("../wiring/catalogue.ts");
+  const { cannotRun, checkRun } = await import("../wiring/check.ts");
+  const { createRelay } = await import("../wiring/relay.ts");
   const isNode = isChainAlone(config);
   const roles: LedgerRole[] = opts.facilitator === true || isNode ? [] : ["gateway"];
   if (opts.facilitator === true || hasFacilitator(config, env)) roles.push("facilitator");

@@ -1,8 +1,7 @@
 import { readdir, readFile, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { setTimeout as delay } from "node:timers/promises";
-import { AppError, isRecord } from "@turnpike/base";
-import { writeAtomically } from "@turnpike/localnet";
+import { AppError, isRecord, writeAtomically } from "@turnpike/base";
 import { runnerOf } from "./leftovers.ts";
 import type { TestnetLayout } from "./testnet-file.ts";
 

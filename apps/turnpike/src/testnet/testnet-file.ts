@@ -1,7 +1,6 @@
 import { readFile } from "node:fs/promises";
 import { join } from "node:path";
-import { AppError, isRecord } from "@turnpike/base";
-import { writeAtomically } from "@turnpike/localnet";
+import { AppError, isRecord, writeAtomically } from "@turnpike/base";
 import {
   addressesOf,
   bridgeAddress,

@@ -1,6 +1,6 @@
 import { mkdir, readdir } from "node:fs/promises";
 import { join } from "node:path";
-import { AppError } from "@turnpike/base";
+import { AppError, writeAtomically } from "@turnpike/base";
 import {
   type ChainProfile,
   type GenesisDocument,
@@ -13,7 +13,6 @@ import {
   nodeIdOf,
 } from "@turnpike/chain";
 import type { ChainSigner } from "@turnpike/chain-client";
-import { writeAtomically } from "@turnpike/localnet";
 import { consensusKeyOf, namedKey, UNSIGNED } from "../wiring/chain-home.ts";
 import { chainHome } from "../wiring/chain-layout.ts";
 import { type ConsensusTimes, cometConfigText, type NodeFilesInput, turnpikeConfigText } from "./node-files.ts";

@@ -1,6 +1,5 @@
 import { chmod, readFile } from "node:fs/promises";
-import { type Address, AppError, isRecord } from "@turnpike/base";
-import { writeAtomically } from "@turnpike/localnet";
+import { type Address, AppError, isRecord, writeAtomically } from "@turnpike/base";
 import { generatePrivateKey, privateKeyToAccount } from "viem/accounts";
 
 /** A local account. */

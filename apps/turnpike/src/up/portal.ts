@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { chmod, readFile } from "node:fs/promises";
-import { AppError, type Clock, isRecord } from "@turnpike/base";
-import { writeAtomically } from "@turnpike/localnet";
+import { AppError, type Clock, isRecord, writeAtomically } from "@turnpike/base";
 import { mintToken } from "@turnpike/portal-db";
 import type { UpFile } from "../up-file.ts";
 

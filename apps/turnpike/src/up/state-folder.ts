@@ -1,9 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { chmod, mkdir, readdir, readFile, rename, rm, rmdir, stat } from "node:fs/promises";
 import { basename, dirname, join } from "node:path";
-import { AppError, isRecord, readPidFile, writePidFile } from "@turnpike/base";
+import { AppError, isRecord, readPidFile, writeAtomically, writePidFile } from "@turnpike/base";
 import type { ProfileName } from "@turnpike/chain";
-import { anvilUrlOf, endLeftoverPostgres, endNamedProcess, saveChainState, writeAtomically } from "@turnpike/localnet";
+import { anvilUrlOf, endLeftoverPostgres, endNamedProcess, saveChainState } from "@turnpike/localnet";
 import type { StateLayout } from "./layout.ts";
 
 /** Format of the state folder; another number means that this version cannot read it. */

@@ -1,5 +1,5 @@
-import { AppError, isRecord } from "@turnpike/base";
-import { LOCAL_NETWORK, USDC_ADDRESS, writeAtomically } from "@turnpike/localnet";
+import { AppError, isRecord, writeAtomically } from "@turnpike/base";
+import { LOCAL_NETWORK, USDC_ADDRESS } from "@turnpike/localnet";
 import type { UpFile } from "../up-file.ts";
 import { evmUrl } from "./addresses.ts";
 import { localGet, untilOk } from "./http-ready.ts";

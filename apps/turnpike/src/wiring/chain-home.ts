@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
 import { chmod, mkdir, readFile, stat } from "node:fs/promises";
 import { join } from "node:path";
-import { AppError, bytesToHex, hexToBytes, isRecord } from "@turnpike/base";
+import { AppError, bytesToHex, hexToBytes, isRecord, writeAtomically } from "@turnpike/base";
 import {
   type ChainProfile,
   type GenesisDocument,
@@ -20,7 +20,6 @@ import {
 } from "@turnpike/chain";
 import { type ChainSigner, createChainSigner } from "@turnpike/chain-client";
 import { isPrivateKey } from "@turnpike/crypto";
-import { writeAtomically } from "@turnpike/localnet";
 import { type ChainHome, chainHome } from "./chain-layout.ts";
 
 type ConsensusSigner = Awaited<ReturnType<typeof loadValidatorKey>>;

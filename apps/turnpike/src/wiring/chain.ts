@@ -1,9 +1,17 @@
 import { rm } from "node:fs/promises";
 import { availableParallelism } from "node:os";
-import { AppError, type FaultPoints, type Log, noFaults, systemClock } from "@turnpike/base";
+import {
+  AppError,
+  type FaultPoints,
+  type Log,
+  type Metrics,
+  noFaults,
+  noMetrics,
+  systemClock,
+  writeAtomically,
+} from "@turnpike/base";
 import {
   AbciQueries,
-  type Application,
   apiSurface,
   BlockMeter,
   type ChainApiOptions,
@@ -30,8 +38,7 @@ import {
   watchChain,
 } from "@turnpike/chain";
 import type { Config } from "@turnpike/config";
-import { createPrometheusMetrics, type MetricsRegistry, serveMetrics } from "@turnpike/gateway";
-import { writeAtomically } from "@turnpike/localnet";
+import type { MetricsRegistry } from "@turnpike/gateway";
 import { hostText } from "../context.ts";
 import { readGenesis, validatorKeyOf } from "./chain-home.ts";
 import { type ChainHome, chainHome } from "./chain-layout.ts";
@@ -83,7 +90,7 @@ const NO_SNAPSHOTS =
 const COMET_RPC = "http://127.0.0.1:26657";
 
 interface Engine {
-  readonly application: Application;
+  readonly application: ThreadedApplication;
   readonly source: ChainSource;
   readonly urls: Readonly<Record<string, string>>;
   readonly failed: Promise<never> | undefined;
@@ -94,7 +101,7 @@ interface Parts extends PocketMachine {
   readonly genesis: GenesisDocument;
   readonly log: Log;
   readonly faults: FaultPoints;
-  readonly metrics: MetricsRegistry;
+  readonly metrics: Metrics;
   readonly meter: BlockMeter;
   readonly turns: Turns;
   /** What all servers show of the node. */
@@ -180,15 +187,22 @@ async function underCometBft(config: Config, parts: Parts, stack: AsyncDisposabl
   return { application: asked, source, urls: { abci: abci.address }, failed: undefined };
 }
 
+/** Metrics that are served; undefined where no port is configured, and nothing reads them. */
+async function servedMetrics({ chain }: Config): Promise<MetricsRegistry | undefined> {
+  if (chain.metrics.port === undefined) return undefined;
+  // Here alone: the gateway's modules take longer to load than all others of a node.
+  const { createPrometheusMetrics } = await import("@turnpike/gateway");
+  return createPrometheusMetrics({ processMetrics: true });
+}
+
 function partsOf(
   config: Config,
   home: ChainHome,
   genesis: GenesisDocument,
-  { log, faults = noFaults }: StartChainModules,
+  { log, faults = noFaults, metrics }: StartChainModules & { readonly metrics: Metrics },
 ): Parts {
   const gasPrices = gasPricesOf(config.chain.minGasPrices);
   const made = pocketMachine({ gasPrices, consensusParams: consensusParamsOfGenesis(genesis.consensus.params) });
-  const metrics = createPrometheusMetrics({ processMetrics: config.chain.metrics.port !== undefined });
   const meter = new BlockMeter({ metrics });
   const api = {
     surface: apiSurface(made.modules),
@@ -202,6 +216,7 @@ function partsOf(
 async function watched(
   { chain, allowedHosts }: Config,
   parts: Parts,
+  served: MetricsRegistry | undefined,
   stack: AsyncDisposableStack,
 ): Promise<{ metrics?: string }> {
   const { home, metrics, meter, log } = parts;
@@ -210,10 +225,11 @@ async function watched(
   stack.use(await watchChain({ storeFolder: home.storeFolder, engine }, { meter, metrics, log }));
   reportCurve({ metrics, log });
   const { host, port } = chain.metrics;
-  if (port === undefined) return {};
+  if (port === undefined || served === undefined) return {};
+  const { serveMetrics } = await import("@turnpike/gateway");
   const where = { host, port };
   const server = stack.use(
-    await listening("chain.metrics", where, serveMetrics({ ...where, allowedHosts }, { metrics, log })),
+    await listening("chain.metrics", where, serveMetrics({ ...where, allowedHosts }, { metrics: served, log })),
   );
   return { metrics: `http://${hostText(host)}:${server.port}/metrics` };
 }
@@ -234,12 +250,13 @@ export async function startChain(config: Config, folder: string, modules: StartC
   const { chain } = config;
   const home = chainHome(folder);
   const genesis = await readGenesis(home);
-  const parts = partsOf(config, home, genesis, modules);
+  const registry = await servedMetrics(config);
+  const parts = partsOf(config, home, genesis, { ...modules, metrics: registry ?? noMetrics });
   await using stack = new AsyncDisposableStack();
   const { application, source, urls, failed } = await (chain.engine === "embedded"
     ? embedded(config, parts, stack)
     : underCometBft(config, parts, stack));
-  const { metrics } = await watched(config, parts, stack);
+  const { metrics } = await watched(config, parts, registry, stack);
   const { api } = parts;
   const servers = { application, source, log, turns: parts.turns, clock: systemClock };
   const rest = stack.use(
@@ -258,6 +275,8 @@ export async function startChain(config: Config, folder: string, modules: StartC
     grpc: `${hostText(chain.grpc.host)}:${grpc.port}`,
     ...(metrics === undefined ? {} : { metrics }),
   };
+  // After the servers: what comes first needs none of them.
+  application.warm();
   // Commands that are told the folder find the node by it.
   const node = { rpc: urls.rpc ?? chain.cometRpcUrl ?? COMET_RPC, rest: served.rest, grpc: served.grpc };
   try {

@@ -155,6 +155,8 @@ suite("query threads", () => {
 
   test("attack: a thread is not ended while it opens the store, whose write lock it would keep", async () => {
     const { threads, started } = begin({ threads: 2 });
+    assert.equal(started.length, 0, "none is started before it has work");
+    threads.warm();
     thread(started, 0).open();
     const closed = threads[Symbol.asyncDispose]();
     await new Promise(setImmediate);
@@ -169,6 +171,7 @@ suite("query threads", () => {
 
   test("one that ended before its store was open holds up nothing", async () => {
     const { threads, started } = begin();
+    threads.warm();
     const closed = threads[Symbol.asyncDispose]();
     thread(started, 0).emit("exit");
     await closed;

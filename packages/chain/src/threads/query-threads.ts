@@ -85,7 +85,6 @@ export class QueryThreads implements AsyncDisposable {
     this.#clock = clock ?? systemClock;
     this.#start = start ?? startThread;
     this.#metrics.count(chainQueryThreadsLostTotal, { threads: opts.name }, 0);
-    for (let n = 0; n < opts.threads; n++) this.#begin();
   }
 
   /** Work that waits or runs now. */
@@ -95,7 +94,12 @@ export class QueryThreads implements AsyncDisposable {
     return this.#waiting.length - this.#taken + running;
   }
 
-  /** Asks a thread. Never rejects. */
+  /** Starts the threads that are not there yet: otherwise the first work waits until one has loaded its modules. */
+  warm(): void {
+    while (!this.#isClosed && this.#threads.size < this.#opts.threads) this.#begin();
+  }
+
+  /** Asks a thread, and starts one where there are fewer than may be. Never rejects. */
   ask(work: ThreadWork, before: Before = () => []): Promise<WorkOutcome> {
     if (this.#isClosed || this.waiting >= this.#opts.maxWaiting) return Promise.resolve({ kind: "busy" });
     return new Promise((resolve) => {
