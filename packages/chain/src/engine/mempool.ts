@@ -103,13 +103,15 @@ export class Mempool implements MempoolReads {
     const key = bytesToHex(hash);
     if (this.#seen.get(key) !== undefined) return { kind: "known", hash };
     this.prepare(tx);
-    const result = this.#modules.check(tx, false);
+    // The mempool's own, from the check to the block: what the check read of them is used again there.
+    const bytes = Uint8Array.from(tx);
+    const result = this.#modules.check(bytes, false);
     // It may be known no more and wait all the same, when the cache is small.
     if (result.code !== 0 || this.#waiting.has(key)) return { kind: "checked", hash, result };
     this.#seen.set(key, true, 1);
     this.#waiting.set(key, {
       ...rankOf(this.#arrivals++, result),
-      bytes: Uint8Array.from(tx),
+      bytes,
       gasWanted: result.gasWanted,
       hash,
     });

@@ -1,6 +1,7 @@
 import { AppError, isAppError } from "@turnpike/base";
 import { decodeMessage, encodeMessage, fromApiJson, toApiJson } from "@turnpike/proto";
 import { decodeTx } from "../tx/decode.ts";
+import { DecodedTxs } from "../tx/decoded-txs.ts";
 import type { GasPrice } from "../tx/fees.ts";
 import { runTx, type TxResult } from "../tx/run-tx.ts";
 import { VerifiedSignatures } from "../tx/verified-signatures.ts";
@@ -34,7 +35,7 @@ const UNKNOWN_METHOD: QueryAnswer<Bytes> = { ok: false, status: 12, text: "Not I
 
 /**
  * The pure state machine: a state and a block give changes, events and results. It holds no state of its own (what
- * it remembers of signatures changes no result), knows no clock and does no I/O, so that the same blocks give the same bytes
+ * it remembers of signatures and of transactions changes no result), knows no clock and does no I/O, so that the same blocks give the same bytes
  * on every machine.
  */
 export class StateMachine {
@@ -44,6 +45,7 @@ export class StateMachine {
   readonly #handlers: ReadonlyMap<string, MessageHandler>;
   readonly #queries: ReadonlyMap<string, QueryHandler>;
   readonly #gasPrices: readonly GasPrice[];
+  readonly #decoded = new DecodedTxs();
   readonly #verified = new VerifiedSignatures({ maxKept: MOST_VERIFIED });
 
   /** @param modules in the order in which the genesis reaches them */
@@ -112,7 +114,13 @@ export class StateMachine {
     simulationGas?: bigint,
   ): TxResult {
     const { verify } = this.#verified;
-    const opts = { handlers: this.#handlers, gasPrices: this.#gasPrices, verify, simulationGas };
+    const opts = {
+      handlers: this.#handlers,
+      decoded: this.#decoded,
+      gasPrices: this.#gasPrices,
+      verify,
+      simulationGas,
+    };
     return runTx(state, block, mode, bytes, opts);
   }
 

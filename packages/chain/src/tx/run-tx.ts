@@ -15,6 +15,7 @@ import { Overlay, type StateView } from "../state/overlay.ts";
 import type { Bytes } from "../types.ts";
 import { type AnteOptions, runAnte } from "./ante.ts";
 import { type DecodedTx, decodeTx, type RoutedMessage } from "./decode.ts";
+import type { DecodedTxs } from "./decoded-txs.ts";
 
 /** What became of a transaction: code 0 and its data, or a code, a codespace and a text. */
 export interface TxResult {
@@ -33,6 +34,8 @@ export interface TxResult {
 export interface TxOptions extends AnteOptions {
   /** By type URL. */
   readonly handlers: ReadonlyMap<string, MessageHandler>;
+  /** What was read of transactions before, by the same handlers. */
+  readonly decoded: DecodedTxs;
   /** Most gas of a simulation, which names none itself; undefined: any. */
   readonly simulationGas?: bigint | undefined;
 }
@@ -57,13 +60,20 @@ function guarded<T>(gas: GasMeter, mode: ExecutionMode, step: () => Outcome<T>):
   }
 }
 
-function checkedForm(bytes: Bytes, handlers: ReadonlyMap<string, MessageHandler>): Outcome<DecodedTx> {
+function checkedForm(
+  bytes: Bytes,
+  mode: ExecutionMode,
+  { handlers, decoded: kept }: Pick<TxOptions, "handlers" | "decoded">,
+): Outcome<DecodedTx> {
+  const known = kept.find(bytes, mode);
+  if (known !== undefined) return done(known);
   const decoded = decodeTx(bytes, handlers);
   if (!decoded.ok) return decoded;
   for (const { handler, message } of decoded.value.messages) {
     const fault = handler.validate(message);
     if (fault !== undefined) return { ok: false, fault };
   }
+  kept.keep(bytes, mode, decoded.value);
   return decoded;
 }
 
@@ -118,9 +128,9 @@ export function runTx(
   block: BlockInfo,
   mode: Extract<ExecutionMode, "check" | "recheck" | "deliver" | "simulate">,
   bytes: Bytes,
-  { handlers, simulationGas, ...anteOptions }: TxOptions,
+  { simulationGas, ...options }: TxOptions,
 ): TxResult {
-  const decoded = guarded(new GasMeter(), mode, () => checkedForm(bytes, handlers));
+  const decoded = guarded(new GasMeter(), mode, () => checkedForm(bytes, mode, options));
   if (!decoded.ok) return refused(decoded.fault, undefined);
   const tx = decoded.value;
   const isGenesis = block.heightBlocks === 0n;
@@ -128,7 +138,7 @@ export function runTx(
   const anteState = new Overlay(state);
   const anteEvents: ChainEvent[] = [];
   const ante = guarded(gas, mode, () =>
-    runAnte({ block, mode, state: anteState, gas, events: anteEvents }, tx, anteOptions),
+    runAnte({ block, mode, state: anteState, gas, events: anteEvents }, tx, options),
   );
   if (!ante.ok) return refused(ante.fault, gas);
   anteState.commitTo(state);

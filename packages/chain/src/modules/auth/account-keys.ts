@@ -10,6 +10,7 @@ import {
   packAny,
   typeUrlOf,
 } from "@turnpike/proto";
+import { bytesToText } from "../../state/bytes.ts";
 import type { Bytes } from "../../types.ts";
 
 /** One key: 33 bytes. */
@@ -43,13 +44,39 @@ export function isKnownKeyType({ typeUrl }: Any): boolean {
   return typeUrl === SINGLE_URL || typeUrl === MULTISIG_URL;
 }
 
-/** The key of an `Any`; undefined when it is no key that an account can have here. */
-export function readAccountKey(any: Any, depth = 0): AccountKey | undefined {
+/** Keys that are remembered as points of the curve: some 2 MB. */
+const MOST_KNOWN = 16_384;
+const known = new Set<string>();
+
+// Whether 33 bytes are a point takes a square root, and the keys of those who send are read again and again.
+function isKnownPoint(key: Bytes): boolean {
+  const text = bytesToText(key);
+  if (known.has(text)) return true;
+  if (!isCosmosPublicKey(key)) return false;
+  for (const oldest of known) {
+    if (known.size < MOST_KNOWN) break;
+    known.delete(oldest);
+  }
+  known.add(text);
+  return true;
+}
+
+// What was read of an `Any` that nothing changes: the state gives the same object until its account is written.
+const read = new WeakMap<Any, AccountKey>();
+
+/** The key of an `Any`, which is not to be changed afterwards; undefined when it is no key that an account can have here. */
+export function readAccountKey(any: Any): AccountKey | undefined {
+  const kept = read.get(any);
+  if (kept !== undefined) return kept;
+  const key = readKey(any, 0);
+  if (key !== undefined) read.set(any, key);
+  return key;
+}
+
+function readKey(any: Any, depth: number): AccountKey | undefined {
   if (any.typeUrl === SINGLE_URL) {
     const decoded = decodeMessage(cryptoSecp256k1.PubKeySchema, any.value);
-    return decoded.ok && isCosmosPublicKey(decoded.message.key)
-      ? { kind: "single", key: decoded.message.key }
-      : undefined;
+    return decoded.ok && isKnownPoint(decoded.message.key) ? { kind: "single", key: decoded.message.key } : undefined;
   }
   if (any.typeUrl !== MULTISIG_URL || depth >= DEEPEST_KEY) return undefined;
   const decoded = decodeMessage(cryptoMultisig.LegacyAminoPubKeySchema, any.value);
@@ -61,7 +88,7 @@ export function readAccountKey(any: Any, depth = 0): AccountKey | undefined {
   if (threshold < 1 || threshold > publicKeys.length) return undefined;
   const keys: AccountKey[] = [];
   for (const member of publicKeys) {
-    const key = readAccountKey(member, depth + 1);
+    const key = readKey(member, depth + 1);
     if (key === undefined) return undefined;
     keys.push(key);
   }

@@ -1,0 +1,27 @@
+import type { ExecutionMode } from "../state/context.ts";
+import type { Bytes } from "../types.ts";
+import type { DecodedTx } from "./decode.ts";
+
+/** Longest transaction that is kept decoded: a full mempool of them takes some 50 MB. */
+const MOST_BYTES = 4_096;
+
+/**
+ * What the mempool's check read of a transaction, kept until a block has run it. It goes by the very bytes, not by equal ones,
+ * which whoever hands them in must not change: so nothing is compared or hashed, and what the mempool drops is forgotten with
+ * its bytes. Decoding depends on nothing else, so that it changes no result.
+ */
+export class DecodedTxs {
+  readonly #kept = new WeakMap<Bytes, DecodedTx>();
+
+  /** What was kept of these bytes. A block runs them once: kept blocks must not hold what was read of all their transactions. */
+  find(bytes: Bytes, mode: ExecutionMode): DecodedTx | undefined {
+    const decoded = this.#kept.get(bytes);
+    if (decoded !== undefined && mode === "deliver") this.#kept.delete(bytes);
+    return decoded;
+  }
+
+  /** Keeps what a check of the mempool read. */
+  keep(bytes: Bytes, mode: ExecutionMode, decoded: DecodedTx): void {
+    if ((mode === "check" || mode === "recheck") && bytes.length <= MOST_BYTES) this.#kept.set(bytes, decoded);
+  }
+}
