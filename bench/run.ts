@@ -3,6 +3,7 @@ import { AppError, isAppError } from "@turnpike/base";
 import { findAnvil } from "@turnpike/localnet";
 import { chainBenchmark } from "./chain/chain.ts";
 import { dbBenchmark } from "./db/db.ts";
+import { growthBenchmark } from "./growth/growth.ts";
 import type { Benchmark } from "./lib/benchmark.ts";
 import { readMachine } from "./lib/machine.ts";
 import { reportJson, reportText } from "./lib/report.ts";
@@ -14,6 +15,7 @@ import { signedRelayBenchmark } from "./signed-relay/signed-relay.ts";
 const BENCHMARKS: Readonly<Record<string, Benchmark>> = {
   payment: paymentBenchmark,
   relay: relayBenchmark,
+  growth: growthBenchmark,
   db: dbBenchmark,
   search: searchBenchmark,
   chain: chainBenchmark,

@@ -9,6 +9,13 @@ export interface Variation {
   readonly digits: number;
 }
 
+/** A place in a request that holds the numbers below `count` in turn: hexadecimal digits. */
+export interface Spread {
+  readonly at: number;
+  readonly digits: number;
+  readonly count: number;
+}
+
 /** One run of the load generator. */
 export interface LoadRun {
   readonly port: number;
@@ -27,6 +34,14 @@ export interface LoadRun {
   readonly body?: string;
   /** Requests in a second, at times that do not wait for answers. Undefined: the next as soon as the last is answered. */
   readonly ratePerSecond?: number;
+  /** Most requests under way over all connections, which take turns; not with `ratePerSecond`. Undefined: one on each. */
+  readonly atOnce?: number;
+  /** Undefined: all requests go to the same place. */
+  readonly spread?: Spread;
+  /** Local addresses that connections come from, in turn, so that no client has too many. Undefined: the system chooses. */
+  readonly addresses?: readonly string[];
+  /** The connections stay open under this name, for later runs with it, until `close`. */
+  readonly keep?: string;
 }
 
 /** What the load generator counted. */
@@ -80,8 +95,28 @@ function vary(request: Buffer, { at, digits }: Variation): void {
   }
 }
 
-/** One connection; tells when its request is answered. */
+const spreads = new Map<number, number>();
+
+/** The numbers below a count go on where the last run with it has ended. */
+function spreadOver(request: Buffer, { at, digits, count }: Spread): void {
+  const next = ((spreads.get(count) ?? -1) + 1) % count;
+  spreads.set(count, next);
+  request.write(next.toString(16).padStart(digits, "0"), at, digits, "latin1");
+}
+
+/** What a connection reports to the run that uses it. */
+interface Listener {
+  onAnswer(connection: Connection, bytes: number): void;
+  onFault(error: Error): void;
+}
+
+/** One connection; reports when its request is answered. */
 class Connection {
+  readonly opened: Promise<void>;
+  /** Of the run that uses it now. */
+  listener: Listener | undefined;
+  /** What went wrong between two runs. */
+  fault: Error | undefined;
   readonly #socket: Socket;
   readonly #request: Buffer;
   readonly #load: LoadRun;
@@ -89,12 +124,20 @@ class Connection {
   #length: number | undefined;
   #isOpen = true;
 
-  constructor(load: LoadRun, onAnswer: (connection: Connection, bytes: number) => void, onFault: (e: Error) => void) {
+  constructor(load: LoadRun, at: number) {
     this.#load = load;
     this.#request = Buffer.from(load.request);
     const wanted = Buffer.from(`HTTP/1.1 ${load.status} `, "latin1");
     const body = load.body === undefined ? undefined : Buffer.from(load.body);
-    this.#socket = connect({ port: load.port, host: "127.0.0.1", noDelay: true });
+    const { addresses = [] } = load;
+    const localAddress = addresses[at % addresses.length];
+    const from = localAddress === undefined ? {} : { localAddress };
+    this.#socket = connect({ port: load.port, host: "127.0.0.1", noDelay: true, ...from });
+    this.opened = new Promise((resolve) => void this.#socket.once("connect", resolve));
+    const fail = (error: Error): void => {
+      this.fault = error;
+      this.listener?.onFault(error);
+    };
     this.#socket.on("data", (chunk: Buffer) => {
       this.#received = this.#received === undefined ? chunk : Buffer.concat([this.#received, chunk]);
       this.#length ??= answerLength(this.#received);
@@ -108,37 +151,72 @@ class Connection {
         whole.subarray(0, wanted.length).equals(wanted) &&
         (body === undefined || bodyOf(whole).equals(body));
       if (!isWanted || (load.unwanted !== undefined && whole.includes(load.unwanted))) {
-        onFault(new AppError("INTERNAL", { message: `Not the wanted answer: ${whole.toString("latin1", 0, 600)}` }));
+        fail(new AppError("INTERNAL", { message: `Not the wanted answer: ${whole.toString("latin1", 0, 600)}` }));
         return;
       }
-      onAnswer(this, length);
+      this.listener?.onAnswer(this, length);
     });
-    this.#socket.on("error", onFault);
+    this.#socket.on("error", fail);
     this.#socket.on("close", () => {
-      if (this.#isOpen) onFault(new AppError("INTERNAL", { message: "The server closed a connection." }));
+      if (this.#isOpen) fail(new AppError("INTERNAL", { message: "The server closed a connection." }));
     });
   }
 
   send(): void {
-    if (this.#load.vary === undefined) {
+    const { vary: variation, spread } = this.#load;
+    if (variation === undefined && spread === undefined) {
       this.#socket.write(this.#request);
       return;
     }
     // A copy: the socket may still hold the bytes of the last request.
     const request = Buffer.from(this.#request);
-    vary(request, this.#load.vary);
+    if (variation !== undefined) vary(request, variation);
+    if (spread !== undefined) spreadOver(request, spread);
     this.#socket.write(request);
   }
 
   close(): void {
     this.#isOpen = false;
+    this.listener = undefined;
     this.#socket.destroy();
   }
 }
 
-/** Sends the request again and again, on every connection at once or at a steady rate. */
+/** Connections that stay open between runs. */
+const kept = new Map<string, readonly Connection[]>();
+/** Connections that are opened at once when they are kept: a server's queue of new ones is short. */
+const OPENED_AT_ONCE = 100;
+
+/** The connections of a run: those that an earlier one kept, or new ones, of which kept ones are open before it begins. */
+async function connectionsOf(load: LoadRun, listener: Listener): Promise<readonly Connection[]> {
+  const { keep } = load;
+  const known = keep === undefined ? undefined : kept.get(keep);
+  const all: Connection[] = [...(known ?? [])];
+  while (all.length < load.connections) {
+    all.push(new Connection(load, all.length));
+    const last = all.at(-1);
+    if (last !== undefined) last.listener = listener;
+    if (keep !== undefined && all.length % OPENED_AT_ONCE === 0) await last?.opened;
+  }
+  if (keep !== undefined) kept.set(keep, all);
+  for (const connection of all) {
+    connection.listener = listener;
+    if (connection.fault !== undefined) listener.onFault(connection.fault);
+  }
+  return all;
+}
+
+function latencyOf(latenciesMs: readonly number[]): LoadResult["latencyMs"] {
+  const sorted = Float64Array.from(latenciesMs).sort();
+  const at = (part: number): number => sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] ?? 0;
+  return { p50: at(0.5), p99: at(0.99) };
+}
+
+/** Sends the request again and again, on every connection at once, on some in turn, or at a steady rate. */
 async function run(load: LoadRun): Promise<LoadResult> {
   const { promise: finished, resolve, reject } = Promise.withResolvers<void>();
+  // A fault may come before the wait for it.
+  finished.catch(() => {});
   const latenciesMs: number[] = [];
   const idle: Connection[] = [];
   const due: number[] = [];
@@ -146,12 +224,18 @@ async function run(load: LoadRun): Promise<LoadResult> {
   const isPaced = load.ratePerSecond !== undefined;
   let answerBytes = 0;
   let stopping = false;
-  const startCpu = ownCpuMicros();
-  const startedMs = performance.now();
+  let turn = load.atOnce ?? 0;
 
   const send = (connection: Connection, atMs: number): void => {
     dueMs.set(connection, atMs);
     connection.send();
+  };
+  const nextOf = (answered: Connection): Connection => {
+    if (load.atOnce === undefined || isPaced) return answered;
+    for (;;) {
+      const next = connections[turn++ % connections.length];
+      if (next !== undefined && !dueMs.has(next)) return next;
+    }
   };
   const onAnswer = (connection: Connection, bytes: number): void => {
     const nowMs = performance.now();
@@ -159,13 +243,15 @@ async function run(load: LoadRun): Promise<LoadResult> {
     dueMs.delete(connection);
     answerBytes = bytes;
     const nextMs = isPaced ? due.shift() : nowMs;
-    if (!stopping && nextMs !== undefined) send(connection, nextMs);
+    if (!stopping && nextMs !== undefined) send(nextOf(connection), nextMs);
     else {
       idle.push(connection);
       if (stopping && dueMs.size === 0) resolve();
     }
   };
-  const connections = Array.from({ length: load.connections }, () => new Connection(load, onAnswer, reject));
+  const connections = await connectionsOf(load, { onAnswer, onFault: reject });
+  const startCpu = ownCpuMicros();
+  const startedMs = performance.now();
   idle.push(...connections);
   let sent = 0;
   const release = (): void => {
@@ -178,7 +264,7 @@ async function run(load: LoadRun): Promise<LoadResult> {
       else send(connection, atMs);
     }
   };
-  if (!isPaced) for (const connection of idle.splice(0)) send(connection, startedMs);
+  if (!isPaced) for (const connection of idle.splice(0, load.atOnce ?? idle.length)) send(connection, startedMs);
   const ticks = isPaced ? setInterval(release, 1) : undefined;
   const timer = setTimeout(() => {
     stopping = true;
@@ -190,22 +276,34 @@ async function run(load: LoadRun): Promise<LoadResult> {
   } finally {
     clearTimeout(timer);
     clearInterval(ticks);
-    for (const connection of connections) connection.close();
+    for (const connection of connections) {
+      if (load.keep === undefined) connection.close();
+      else connection.listener = undefined;
+    }
+    const first = turn % Math.max(1, connections.length);
+    // The next run goes on with the connection whose turn it is: none is left idle until the server closes it.
+    if (load.keep !== undefined) kept.set(load.keep, [...connections.slice(first), ...connections.slice(0, first)]);
   }
-  const elapsedMs = performance.now() - startedMs;
-  const cpuMicros = ownCpuMicros() - startCpu;
-  const sorted = Float64Array.from(latenciesMs).sort();
-  const at = (part: number): number => sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] ?? 0;
   return {
-    answers: sorted.length,
-    elapsedMs,
-    cpuMicros,
+    answers: latenciesMs.length,
+    elapsedMs: performance.now() - startedMs,
+    cpuMicros: ownCpuMicros() - startCpu,
     answerBytes,
-    latencyMs: { p50: at(0.5), p99: at(0.99) },
+    latencyMs: latencyOf(latenciesMs),
   };
 }
 
-/** Operations of this child. */
-export type LoadOperations = { readonly run: (load: LoadRun) => Promise<LoadResult> };
+/** Closes the connections that were kept under a name. */
+function close(name: string): Promise<void> {
+  for (const connection of kept.get(name) ?? []) connection.close();
+  kept.delete(name);
+  return Promise.resolve();
+}
 
-serveParent<LoadOperations>({ run });
+/** Operations of this child. */
+export type LoadOperations = {
+  readonly run: (load: LoadRun) => Promise<LoadResult>;
+  readonly close: (name: string) => Promise<void>;
+};
+
+serveParent<LoadOperations>({ run, close });

@@ -49,6 +49,18 @@ export function processRssBytes(pid: number): number {
   return Number(kilobytes) * 1_024;
 }
 
+/** Ids of a process and of all that descend from it; of it alone where there is no `/proc`. */
+export function processTree(pid: number): readonly number[] {
+  const children = readProc(`/proc/${pid}/task/${pid}/children`)?.trim().split(" ") ?? [];
+  return [pid, ...children.filter((id) => id !== "").flatMap((id) => processTree(Number(id)))];
+}
+
+/** Resident bytes of a process, of which what it shares is divided by those who share it; NaN where there is no `/proc`. */
+export function processPssBytes(pid: number): number {
+  const kilobytes = /^Pss:\s+(\d+) kB/m.exec(readProc(`/proc/${pid}/smaps_rollup`) ?? "")?.[1];
+  return Number(kilobytes) * 1_024;
+}
+
 /** Most files that a process of ours may have open; a careful 1,024 where that cannot be read. */
 export function openFilesLimit(): number {
   // Node raises its own limit to the hard one, which is the second figure.

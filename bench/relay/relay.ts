@@ -85,7 +85,7 @@ async function run({ quick, only, progress, seconds, peers = {} }: BenchOptions)
   progress("starting the stand-in back-end");
   const backend = owned.use(await startChild<BackendOperations>(join(import.meta.dirname, "children", "backend.ts")));
   const load = owned.use(await startChild<LoadOperations>(join(import.meta.dirname, "..", "lib", "load.ts")));
-  const { port: backendPort } = await backend.ask("start", undefined);
+  const { port: backendPort } = await backend.ask("start", { host: "127.0.0.1" });
   const roundMs = Math.round((seconds ?? (quick ? 0.4 : 0.6)) * 1_000);
   const warmMs = quick ? 300 : 5_000;
   const options: RoundsOptions = { rounds: quick ? 1 : 15, roundMs, warmMs, connections: CONNECTIONS };

@@ -332,7 +332,7 @@ export async function startGround(stack: AsyncDisposableStack): Promise<Ground> 
   const bench = join(import.meta.dirname, "..");
   const backend = stack.use(await startChild<BackendOperations>(join(bench, "relay", "children", "backend.ts")));
   const load = stack.use(await startChild<LoadOperations>(join(bench, "lib", "load.ts")));
-  const { port } = await backend.ask("start", undefined);
+  const { port } = await backend.ask("start", { host: "127.0.0.1" });
   return { backendPort: port, load, bare: bareWay(stack.use(await startBarePair(port))) };
 }
 

@@ -5,7 +5,8 @@ import { FINAL_BLOCKS, HEAD_BLOCKS } from "../workloads.ts";
 
 /** Operations of this child: an EVM node that knows its answers by heart, as cheap as Node can be. */
 export type BackendOperations = {
-  readonly start: (params: undefined) => Promise<{ readonly port: number }>;
+  /** `host`: where it listens; `0.0.0.0` is each address of this machine. */
+  readonly start: (params: { readonly host: string }) => Promise<{ readonly port: number }>;
   /** JSON-RPC calls and HTTP requests since the last time. */
   readonly counted: (params: undefined) => Promise<{ readonly calls: number; readonly requests: number }>;
 };
@@ -156,8 +157,8 @@ function serve(socket: Socket): void {
 const server = createServer(serve);
 
 serveParent<BackendOperations>({
-  async start() {
-    await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  async start({ host }) {
+    await new Promise<void>((resolve) => server.listen(0, host, resolve));
     const address = server.address();
     if (address === null || typeof address === "string") throw new AppError("INTERNAL");
     return { port: address.port };

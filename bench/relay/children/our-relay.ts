@@ -1,8 +1,9 @@
 import { randomBytes } from "node:crypto";
 import { type Log, noFaults, systemClock } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
-import { loadConfig } from "@turnpike/config";
+import { type Config, loadConfig } from "@turnpike/config";
 import { createGateway, createPrometheusMetrics } from "@turnpike/gateway";
+import { catalogueOptions } from "../../../apps/turnpike/src/wiring/catalogue.ts";
 import { gatewayOptions } from "../../../apps/turnpike/src/wiring/gateway.ts";
 import { createLimitStore } from "../../../apps/turnpike/src/wiring/limits.ts";
 import { createParts } from "../../../apps/turnpike/src/wiring/parts.ts";
@@ -13,6 +14,8 @@ import { serveParent } from "../../lib/child.ts";
 export interface OurRelayFacts {
   /** `suppliers` of the configuration. */
   readonly suppliers: Readonly<Record<string, unknown>>;
+  /** Endpoints beside those, past the most that the configuration allows, by service. */
+  readonly moreEndpoints?: Readonly<Record<string, readonly Config["suppliers"][string]["endpoints"][number][]>>;
   /** Other keys of the configuration; the product's defaults where nothing is said. */
   readonly overrides?: Readonly<Record<string, unknown>>;
 }
@@ -34,12 +37,21 @@ const log: Log = {
   child: () => log,
 };
 
+function withMore(
+  suppliers: Config["suppliers"],
+  more: NonNullable<OurRelayFacts["moreEndpoints"]>,
+): Config["suppliers"] {
+  return Object.fromEntries(
+    Object.entries(suppliers).map(([id, one]) => [id, { ...one, endpoints: [...one.endpoints, ...(more[id] ?? [])] }]),
+  );
+}
+
 const owned = new AsyncDisposableStack();
 
 serveParent<OurRelayOperations>(
   {
-    async start({ suppliers, overrides = {} }) {
-      const config = loadConfig({
+    async start({ suppliers, moreEndpoints = {}, overrides = {} }) {
+      const valid = loadConfig({
         env: {},
         overrides: {
           gateway: { port: 0, metrics: { port: 0 } },
@@ -48,10 +60,13 @@ serveParent<OurRelayOperations>(
           ...overrides,
         },
       });
+      const config = { ...valid, suppliers: withMore(valid.suppliers, moreEndpoints) };
       const metrics = createPrometheusMetrics({ processMetrics: true });
       const modules = { clock: systemClock, log, metrics, faults: noFaults };
       const store = createLimitStore(config, modules, owned);
-      const parts = owned.use(createParts(config, createCatalogue({}), { ...modules, store, options: [option] }));
+      const parts = owned.use(
+        createParts(config, createCatalogue(catalogueOptions(config)), { ...modules, store, options: [option] }),
+      );
       const gateway = owned.use(
         createGateway(gatewayOptions(config), {
           ...modules,
