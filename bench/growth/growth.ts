@@ -13,11 +13,15 @@ import { type Point, startConnections, startServices, startSuppliers, startWorke
 interface Part {
   readonly title: string;
   /** All of one part; the first is what the others are held against. */
+  /** What it is measured for; `cpu` has an aim. */
+  readonly measures: readonly ("cpu" | "memory")[];
   readonly starts: readonly ((backendPort: number) => Promise<Point>)[];
 }
 
 /** CPU a request may rise by so much, whatever grows. */
 const AIM = 1.25;
+/** For so long back-ends keep connections: each of 1,000 is asked seldom, and a new connection costs as much as some calls. */
+const KEEP_ALIVE_SECONDS = 60;
 /** Descriptors that a process has open for other things. */
 const SPARE_FILES = 2_000;
 
@@ -27,14 +31,17 @@ const connectionsAtMost = (wanted: number): number =>
 const PARTS: Readonly<Record<string, Part>> = {
   suppliers: {
     title: "suppliers of one service",
+    measures: ["cpu", "memory"],
     starts: [1, 10, 100, 1_000].map((size) => (port) => startSuppliers(port, size)),
   },
   services: {
     title: "services, of one supplier each, called in turn",
+    measures: ["cpu", "memory"],
     starts: [10, 100, 1_000, 10_000].map((size) => (port) => startServices(port, size)),
   },
   connections: {
     title: "open connections, which send in turn",
+    measures: ["cpu", "memory"],
     starts: [
       ...[100, 1_000, 8_000].map(
         (size) => (port: number) => startConnections(port, Math.floor(connectionsAtMost(size)), false),
@@ -45,7 +52,8 @@ const PARTS: Readonly<Record<string, Part>> = {
     ],
   },
   workers: {
-    title: "processes that serve",
+    title: "processes that serve; above one a primary is beside them",
+    measures: ["memory"],
     starts: [1, 2, 4].map((size) => (port) => startWorkers(port, size)),
   },
 };
@@ -114,15 +122,18 @@ function ratiosOf(one: Found, base: Found): { readonly middle: number; readonly 
   return { middle: median(ratios), spread };
 }
 
+const sizeText = (sizeMiB: number): string =>
+  sizeMiB >= 1 ? `${sizeMiB.toFixed(0)} MiB` : `${(sizeMiB * 1_024).toFixed(1)} KiB`;
+
 const memoryOf = ({ liveMiB, residentMiB }: Found): number => liveMiB ?? residentMiB;
 
-function rowsOf(name: string, found: readonly Found[]): readonly Row[] {
+function rowsOf(name: string, { measures }: Part, found: readonly Found[]): readonly Row[] {
   const [base, ...others] = found.filter(({ point }) => point.title === String(point.size));
   if (base === undefined) return [];
   return others.flatMap((one): readonly Row[] => {
     const { size } = one.point;
-    return [
-      {
+    const rows: Record<Part["measures"][number], Row> = {
+      cpu: {
         name: `growth.${name}-${size}-cpu`,
         title: `CPU a request, ${size} ${name} to ${base.point.size}`,
         ours: { value: median(one.cpuMicros), unit: "µs" },
@@ -131,14 +142,15 @@ function rowsOf(name: string, found: readonly Found[]): readonly Row[] {
         ratio: ratiosOf(one, base).middle,
         aim: { op: "<=", value: AIM },
       },
-      {
+      memory: {
         name: `growth.${name}-${size}-memory`,
-        title: "… memory",
+        title: `memory, ${size} ${name} to ${base.point.size}`,
         ours: { value: memoryOf(one), unit: "MiB" },
         reference: { value: memoryOf(base), unit: "MiB" },
         ratioOf: "ours / reference",
       },
-    ];
+    };
+    return measures.map((what) => rows[what]);
   });
 }
 
@@ -154,7 +166,7 @@ function tableOf(name: string, title: string, found: readonly Found[]): Table {
       "CPU without load",
       "live MiB",
       "resident MiB",
-      "KiB for one more",
+      "memory for one more",
     ],
     lines: found.map((one) => {
       // A bare proxy is held against the smallest bare proxy.
@@ -170,7 +182,7 @@ function tableOf(name: string, title: string, found: readonly Found[]): Table {
         `${one.idleMs.toFixed(1)} ms/s`,
         one.liveMiB?.toFixed(1) ?? "",
         one.residentMiB.toFixed(0),
-        more === 0 ? "" : (((memoryOf(one) - memoryOf(first ?? one)) / more) * 1_024).toFixed(1),
+        more === 0 ? "" : sizeText((memoryOf(one) - memoryOf(first ?? one)) / more),
       ];
     }),
   };
@@ -180,14 +192,18 @@ async function run({ quick, only, progress, seconds }: BenchOptions): Promise<Re
   await using owned = new AsyncDisposableStack();
   const backendFile = join(import.meta.dirname, "..", "relay", "children", "backend.ts");
   const backend = owned.use(await startChild<BackendOperations>(backendFile));
-  const { port } = await backend.ask("start", { host: process.platform === "linux" ? "0.0.0.0" : "127.0.0.1" });
+  const { port } = await backend.ask("start", {
+    host: process.platform === "linux" ? "0.0.0.0" : "127.0.0.1",
+    keepAliveSeconds: KEEP_ALIVE_SECONDS,
+  });
   const roundMs = Math.round((seconds ?? (quick ? 0.3 : 0.8)) * 1_000);
   const rounds: Rounds = quick
     ? { rounds: 1, roundMs, warmMs: 500, idleMs: 500 }
     : { rounds: 9, roundMs, warmMs: 3_000, idleMs: 10_000 };
   const rows: Row[] = [];
   const tables: Table[] = [];
-  for (const [name, { title, starts }] of Object.entries(PARTS)) {
+  for (const [name, part] of Object.entries(PARTS)) {
+    const { title, starts } = part;
     if (only.length > 0 && !only.includes(name)) continue;
     await using started = new AsyncDisposableStack();
     const load = started.use(await startChild<LoadOperations>(join(import.meta.dirname, "..", "lib", "load.ts")));
@@ -197,7 +213,7 @@ async function run({ quick, only, progress, seconds }: BenchOptions): Promise<Re
       points.push(started.use(await start(port)));
     }
     const found = await measure(name, points, rounds, { load, progress });
-    rows.push(...rowsOf(name, found));
+    rows.push(...rowsOf(name, part, found));
     tables.push(tableOf(name, title, found));
   }
   return {

@@ -5,8 +5,14 @@ import { FINAL_BLOCKS, HEAD_BLOCKS } from "../workloads.ts";
 
 /** Operations of this child: an EVM node that knows its answers by heart, as cheap as Node can be. */
 export type BackendOperations = {
-  /** `host`: where it listens; `0.0.0.0` is each address of this machine. */
-  readonly start: (params: { readonly host: string }) => Promise<{ readonly port: number }>;
+  /**
+   * `host`: where it listens; `0.0.0.0` is each address of this machine. `keepAliveSeconds`: for so long it says that it
+   * keeps connections; it never closes one.
+   */
+  readonly start: (params: {
+    readonly host: string;
+    readonly keepAliveSeconds?: number;
+  }) => Promise<{ readonly port: number }>;
   /** JSON-RPC calls and HTTP requests since the last time. */
   readonly counted: (params: undefined) => Promise<{ readonly calls: number; readonly requests: number }>;
 };
@@ -103,6 +109,7 @@ function resultOf({ method, params = [] }: Call): string {
 const answer = (call: Call): string =>
   `{"jsonrpc":"2.0","id":${JSON.stringify(call.id ?? null)},"result":${resultOf(call)}}`;
 
+let keepAlive = "";
 let calls = 0;
 let requests = 0;
 
@@ -111,7 +118,7 @@ function respond(body: string): string {
   requests++;
   calls += Array.isArray(asked) ? asked.length : 1;
   const text = Array.isArray(asked) ? `[${asked.map(answer).join(",")}]` : answer(asked);
-  return `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n\r\n${text}`;
+  return `HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: ${text.length}\r\n${keepAlive}\r\n${text}`;
 }
 
 const HEAD_END = "\r\n\r\n";
@@ -157,7 +164,8 @@ function serve(socket: Socket): void {
 const server = createServer(serve);
 
 serveParent<BackendOperations>({
-  async start({ host }) {
+  async start({ host, keepAliveSeconds }) {
+    if (keepAliveSeconds !== undefined) keepAlive = `Keep-Alive: timeout=${keepAliveSeconds}\r\n`;
     await new Promise<void>((resolve) => server.listen(0, host, resolve));
     const address = server.address();
     if (address === null || typeof address === "string") throw new AppError("INTERNAL");

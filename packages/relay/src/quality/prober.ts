@@ -217,7 +217,8 @@ class GroupProber<S> implements Prober<S> {
   #leave(isFailing: boolean): void {
     this.#active--;
     if (isFailing) this.#activeFailing--;
-    for (;;) {
+    // Thousands may wait: who is first is asked only while there is a place.
+    while (this.#mayEnter(false)) {
       const at = this.#waiting.findIndex((one) => this.#mayEnter(one.isFailing));
       if (at === -1) return;
       this.#admit(at);

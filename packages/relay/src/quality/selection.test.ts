@@ -232,6 +232,50 @@ test("a random number of 0 gives the plain order; suppliers that nothing is know
   for (const part of seconds.values()) isNear(part, 1 / 12);
 });
 
+test("of hundreds, first and second places go by share too, and all are in the list once", () => {
+  const members = Array.from({ length: 200 }, (_, at) => member(`m${at}`, at < 100 ? 20 : 80));
+  const pool = poolOf(members);
+  const [firstPlaces, secondPlaces] = [new Set<string>(), new Set<string>()];
+  let quick = 0;
+  let secondQuick = 0;
+  for (let i = 0; i < 10_000; i++) {
+    const ordered = pool.order("op", NOW);
+    assert.equal(new Set(ordered).size, 200);
+    const [first, second] = ordered;
+    firstPlaces.add(first?.name ?? "");
+    secondPlaces.add(second?.name ?? "");
+    quick += (first?.quality.latencyMs ?? 0) < 40 ? 1 / 10_000 : 0;
+    secondQuick += (second?.quality.latencyMs ?? 0) < 40 ? 1 / 10_000 : 0;
+  }
+  const shares = pool.shares(NOW);
+  const wanted = members.slice(0, 100).reduce((sum, { operator }) => sum + (shares.get(operator) ?? 0), 0);
+  assert.ok(wanted > 0.7 && wanted < 0.8);
+  isNear(quick, wanted);
+  isNear(secondQuick, wanted);
+  assert.equal(firstPlaces.size, 200);
+  assert.equal(secondPlaces.size, 200);
+});
+
+test("of hundreds, too, one in probation gets its part alone, and a drained one no place", () => {
+  const members = Array.from({ length: 60 }, (_, at) => member(`m${at}`));
+  for (const one of members.slice(0, 20)) open(one);
+  const later = NOW + Math.max(...members.map(({ quality }) => quality.view(NOW).openForMs));
+  const pool = poolOf(members);
+  const onProbation = new Set(members.slice(0, 20));
+  let first = 0;
+  for (let i = 0; i < 20_000; i++) {
+    const ordered = pool.order("op", later);
+    assert.equal(new Set(ordered).size, 60);
+    if (ordered[0] !== undefined && onProbation.has(ordered[0])) first += 1 / 20_000;
+    else assert.ok(ordered.slice(40).every((one) => onProbation.has(one)));
+  }
+  isNear(first, 0.1);
+  const [, , , drained] = members;
+  assert.ok(drained !== undefined);
+  drained.isDrained = true;
+  for (let i = 0; i < 100; i++) assert.ok(!pool.order("op", later).includes(drained));
+});
+
 test("the next supplier is of an operator that was not asked yet, where there is one", () => {
   const list = [member("a:1"), member("a:2"), member("b")];
   const asked = new Set(["a"]);

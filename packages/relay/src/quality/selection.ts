@@ -53,14 +53,55 @@ const LAST_TIER = TIER.lacking;
 /** So much weight is left to the worst, so that it is seen when it has become better. */
 const MIN_WEIGHT = 0.001;
 const MAX_PLANS = 32;
+/** In a tier of more members only so many places are drawn by share: one call asks fewer. The others follow in any order. */
+const DRAWN_PLACES = 16;
+/** Most draws for them: one that comes again is drawn once more. */
+const MAX_DRAWS = 4 * DRAWN_PLACES;
 
 /** One combination of tiers, and the shares that follow from it. */
-interface Plan {
+interface Plan<T> {
   readonly tiers: Uint8Array;
   /** Members by tier. */
   readonly byTier: readonly (readonly number[])[];
   /** By member: its part of the first attempts within its tier. */
   readonly shares: Float64Array;
+  /** Of tiers with more than {@link DRAWN_PLACES} members. */
+  readonly large: readonly (LargeTier<T> | undefined)[];
+}
+
+/** The members of a tier in a line in which those that are drawn change places with those at its beginning. */
+class LargeTier<T> {
+  readonly line: T[];
+  /** By place in the tier: the shares up to and with it. */
+  readonly sums: Float64Array;
+  /** By place in the tier: where it stands in the line; and the other way round. */
+  readonly #standing: Uint32Array;
+  readonly #places: Uint32Array;
+
+  constructor(members: readonly T[], shares: readonly number[]) {
+    let sum = 0;
+    this.line = [...members];
+    this.sums = Float64Array.from(shares, (share) => (sum += share));
+    this.#standing = Uint32Array.from(members, (_, at) => at);
+    this.#places = this.#standing.slice();
+  }
+
+  /** Moves the member of a place to a position of the line; false when it stands before it, having been drawn. */
+  put(place: number, position: number): boolean {
+    const from = this.#standing[place] ?? 0;
+    if (from < position) return false;
+    const { line } = this;
+    const [moved, other] = [line[from], line[position]];
+    const otherPlace = this.#places[position] ?? 0;
+    if (moved === undefined || other === undefined) return false;
+    line[position] = moved;
+    line[from] = other;
+    this.#places[position] = place;
+    this.#places[from] = otherPlace;
+    this.#standing[place] = position;
+    this.#standing[otherPlace] = from;
+    return true;
+  }
 }
 
 /**
@@ -77,7 +118,7 @@ export class SupplierPool<T extends Candidate> {
   readonly #random: () => number;
   readonly #weights: Float64Array;
   readonly #healthy: boolean[];
-  readonly #plans = new Map<number, Plan>();
+  readonly #plans = new Map<number, Plan<T>>();
   readonly #tiers: Uint8Array;
   readonly #left: number[] = [];
   #refreshedMs = Number.NEGATIVE_INFINITY;
@@ -101,7 +142,7 @@ export class SupplierPool<T extends Candidate> {
   order(operation: string, nowMs: number): T[] {
     const plan = this.#plan(operation, nowMs);
     const { byTier } = plan;
-    const ordered: T[] = [];
+    let ordered: T[] = [];
     let point = this.#random();
     let first: number | undefined;
     const onProbation = byTier[TIER.probation] ?? [];
@@ -120,7 +161,14 @@ export class SupplierPool<T extends Candidate> {
     this.#point = point;
     for (let tier = 0; tier <= LAST_TIER; tier++) {
       const members = byTier[tier];
-      if (members !== undefined && members.length > 0) this.#draw(ordered, members, plan.shares, first);
+      if (members === undefined || members.length === 0) continue;
+      const large = plan.large[tier];
+      if (large === undefined) this.#draw(ordered, members, plan.shares, first);
+      else {
+        const without = tier === TIER.probation && first !== undefined ? members.indexOf(first) : undefined;
+        const drawn = this.#drawSome(large, without);
+        ordered = ordered.length === 0 ? drawn : ordered.concat(drawn);
+      }
     }
     return ordered;
   }
@@ -190,7 +238,23 @@ export class SupplierPool<T extends Candidate> {
     this.#point = point;
   }
 
-  #plan(operation: string, nowMs: number): Plan {
+  /** A large tier's members: some drawn by share, each found in the logarithm of their number, before all others. */
+  #drawSome(tier: LargeTier<T>, without: number | undefined): T[] {
+    const { sums } = tier;
+    const total = sums.at(-1) ?? 0;
+    let point = this.#point;
+    let placed = 0;
+    const skipped = without !== undefined && tier.put(without, 0) ? 1 : 0;
+    placed += skipped;
+    for (let draws = 0; draws < MAX_DRAWS && placed < DRAWN_PLACES; draws++) {
+      if (tier.put(placeOf(sums, point * total), placed)) placed++;
+      point = this.#random();
+    }
+    this.#point = point;
+    return tier.line.slice(skipped);
+  }
+
+  #plan(operation: string, nowMs: number): Plan<T> {
     if (!(nowMs - this.#refreshedMs < this.#options.refreshMs)) this.#refresh(nowMs);
     const tiers = this.#tiers;
     let key = 0;
@@ -208,7 +272,7 @@ export class SupplierPool<T extends Candidate> {
     return plan;
   }
 
-  #makePlan(tiers: Uint8Array): Plan {
+  #makePlan(tiers: Uint8Array): Plan<T> {
     const byTier: number[][] = Array.from({ length: LAST_TIER + 1 }, () => []);
     for (const [at, tier] of tiers.entries()) byTier[tier]?.push(at);
     const shares = new Float64Array(tiers.length);
@@ -223,7 +287,15 @@ export class SupplierPool<T extends Candidate> {
       const parts = sharesOf(endpoints, this.#options.maxOperatorShare);
       for (const [i, at] of members.entries()) shares[at] = parts[i] ?? 0;
     }
-    return { tiers, byTier, shares };
+    const large = byTier.map((members) => {
+      if (members.length <= DRAWN_PLACES) return undefined;
+      const own = members.flatMap((at) => this.members[at] ?? []);
+      return new LargeTier(
+        own,
+        members.map((at) => shares[at] ?? 0),
+      );
+    });
+    return { tiers, byTier, shares, large };
   }
 
   #refresh(nowMs: number): void {
@@ -254,6 +326,18 @@ function tierOf(member: Candidate, operation: string, nowMs: number): number {
   if (member.isBehind(nowMs)) return TIER.behind;
   if (!member.isVerified) return TIER.unverified;
   return state === "probation" ? TIER.probation : TIER.closed;
+}
+
+/** The first place whose sum is above a value; the last when none is. */
+function placeOf(sums: Float64Array, value: number): number {
+  let low = 0;
+  let high = sums.length - 1;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if ((sums[middle] ?? 0) > value) high = middle;
+    else low = middle + 1;
+  }
+  return low;
 }
 
 function isSame(a: Uint8Array, b: Uint8Array): boolean {
