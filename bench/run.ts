@@ -6,7 +6,16 @@ import { dbBenchmark } from "./db/db.ts";
 import { growthBenchmark } from "./growth/growth.ts";
 import type { Benchmark } from "./lib/benchmark.ts";
 import { readMachine } from "./lib/machine.ts";
-import { reportJson, reportText } from "./lib/report.ts";
+import { reportText } from "./lib/report.ts";
+import {
+  changesText,
+  findResult,
+  RESULTS_FOLDER,
+  readCommit,
+  resultOf,
+  resultText,
+  saveResult,
+} from "./lib/results.ts";
 import { paymentBenchmark } from "./payment/payment.ts";
 import { relayBenchmark } from "./relay/relay.ts";
 import { searchBenchmark } from "./search/search.ts";
@@ -25,6 +34,7 @@ const BENCHMARKS: Readonly<Record<string, Benchmark>> = {
 const HELP = `Side-by-side benchmarks. Each runs ours and a reference in one run, on one machine, and prints ratios.
 
   npm run bench -- <name…> [--quick] [--seconds n] [--json] [--only part,part] [--peer name=path]
+                [--save] [--against file-or-commit] [--results folder]
 
 ${Object.entries(BENCHMARKS)
   .map(([name, { what, parts }]) => `  ${name.padEnd(14)}${what}\n${" ".repeat(16)}parts: ${parts.join(", ")}`)
@@ -33,6 +43,9 @@ ${Object.entries(BENCHMARKS)
   --quick     fewer rounds, under half a minute: shows that it runs, not how fast it is
   --seconds   relay, db, search: length of each measurement, for steadier figures
   --json      the report as JSON on the standard output
+  --save      keeps the report as JSON by its commit: <folder>/<commit>.<name>.json
+  --against   prints how each ratio has changed since a kept report: its file, or its commit by any name of git
+  --results   where reports are kept; bench/results by default
   --only      only these parts
   --peer      relay: a gateway to measure too, erpc, nodecore or proxyd, by the path of its program; may be repeated
   --help      this text
@@ -40,9 +53,13 @@ ${Object.entries(BENCHMARKS)
 How to read it: bench/README.md.
 `;
 
-/** To the standard error in a pipe, too: with peers a run takes over ten minutes. */
-function progress(text: string): void {
-  process.stderr.write(`${text}\n`);
+/** Reports what a benchmark measures, to the standard error in a pipe, too: with peers a run takes over ten minutes. */
+function progressOf(name: string): (text: string) => void {
+  const startedMs = performance.now();
+  return (text) => {
+    const seconds = ((performance.now() - startedMs) / 1_000).toFixed(0);
+    process.stderr.write(`${seconds.padStart(5)} s  ${name}: ${text}\n`);
+  };
 }
 
 async function main(args: readonly string[]): Promise<void> {
@@ -55,6 +72,9 @@ async function main(args: readonly string[]): Promise<void> {
       only: { type: "string", default: "" },
       seconds: { type: "string" },
       peer: { type: "string", multiple: true, default: [] },
+      save: { type: "boolean", default: false },
+      against: { type: "string" },
+      results: { type: "string", default: RESULTS_FOLDER },
       help: { type: "boolean", short: "h", default: false },
     },
   });
@@ -73,16 +93,29 @@ async function main(args: readonly string[]): Promise<void> {
       return [name, path.join("=")];
     }),
   );
-  for (const name of positionals) {
+  const chosen = positionals.map((name) => {
     const benchmark = Object.hasOwn(BENCHMARKS, name) ? BENCHMARKS[name] : undefined;
-    if (benchmark === undefined) {
-      throw new AppError("USAGE", {
-        message: `${name} is no benchmark; there are: ${Object.keys(BENCHMARKS).join(", ")}.`,
-      });
-    }
+    if (benchmark !== undefined) return { name, benchmark };
+    throw new AppError("USAGE", {
+      message: `${name} is no benchmark; there are: ${Object.keys(BENCHMARKS).join(", ")}.`,
+    });
+  });
+  const { quick, results, against } = values;
+  for (const { name, benchmark } of chosen) {
+    // Before minutes of work.
+    const before = against === undefined ? undefined : await findResult(against, results, name);
+    const commit = await readCommit();
     const machine = await readMachine(benchmark.packages, benchmark.usesAnvil === true ? await findAnvil() : undefined);
-    const report = await benchmark.run({ quick: values.quick, only, progress, seconds, peers });
-    process.stdout.write(values.json ? `${reportJson(name, machine, report)}\n` : reportText(machine, report));
+    const report = await benchmark.run({ quick, only, progress: progressOf(name), seconds, peers });
+    const result = resultOf({ benchmark: name, commit, quick, machine }, report);
+    process.stdout.write(values.json ? resultText(result) : reportText(machine, report));
+    if (values.save) process.stderr.write(`saved ${await saveResult(results, result)}\n`);
+    if (before !== undefined) {
+      // With --json the standard output is the report alone.
+      const changes = changesText(before, result);
+      if (values.json) process.stderr.write(changes);
+      else process.stdout.write(changes);
+    }
   }
 }
 

@@ -19,7 +19,7 @@ function row(name: string, title: string, ours: readonly number[], floor: readon
 }
 
 /** Bank sends through mempool and blocks, over the native verification of as many signatures. */
-export async function blocksReport({ quick }: BenchOptions): Promise<Report> {
+export async function blocksReport({ quick, progress }: BenchOptions): Promise<Report> {
   const [count, rounds] = quick ? [300, 2] : [800, 3];
   const ground = makeGround({ accounts: count, suppliers: 15, applications: 1 });
   await using folder = await scratchFolder();
@@ -45,6 +45,7 @@ export async function blocksReport({ quick }: BenchOptions): Promise<Report> {
   const figures = { submit: [] as number[], block: [] as number[], whole: [] as number[], floor: [] as number[] };
   // The first round warms up.
   for (let round = 0; round <= rounds; round++) {
+    progress(`blocks: ${round === 0 ? "warming up" : `round ${round} of ${rounds}`}`);
     const txs = Array.from({ length: count }, (_, i) => send(i, BigInt(round)));
     const submit = (await cpuOf(() => submitAll(node, txs))) / count;
     const block = (await cpuOf(() => fullBlock(node, count))) / count;

@@ -35,7 +35,7 @@ interface Figures {
 }
 
 /** Blocks of one node, in turn without and with a load. */
-async function measure(threads: boolean, loadOf: LoadOf, { quick }: BenchOptions): Promise<Figures> {
+async function measure(threads: boolean, loadOf: LoadOf, { quick, progress }: BenchOptions): Promise<Figures> {
   await using owned = new AsyncDisposableStack();
   const node = owned.use(
     await startChild<QueriedNodeOperations>(join(import.meta.dirname, "children/queried-node.ts")),
@@ -48,6 +48,7 @@ async function measure(threads: boolean, loadOf: LoadOf, { quick }: BenchOptions
   const figures: Figures = { idle: [], loaded: [], answersPerSecond: [], threadMicros: [] };
   await node.ask("blocks", { count: 5, txs: TXS });
   for (let round = 0; round < rounds; round++) {
+    progress(`queried: with${threads ? "" : "out"} threads, round ${round + 1} of ${rounds}`);
     const startMicros = await node.ask("threadMicros", undefined);
     figures.idle.push(...(await node.ask("blocks", { count, txs: TXS })));
     const idleMicros = await node.ask("threadMicros", undefined);

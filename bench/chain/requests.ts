@@ -78,11 +78,11 @@ export async function requestsReport({ quick, progress }: BenchOptions): Promise
   const [rounds, durationMs] = quick ? [1, 300] : [3, 500];
   const rows: Row[] = [];
   for (const one of asked) {
-    progress(`requests: ${one.title}`);
     await using bare = await startChild<BareHttpOperations>(join(children, "bare-http.ts"));
     const { port } = await bare.ask("start", { body: await answerOf(one) });
     const sides: [Sample[], Sample[]] = [[], []];
     for (let round = -1; round < rounds; round++) {
+      progress(`requests: ${one.title}, ${round < 0 ? "warming up" : `round ${round + 1} of ${rounds}`}`);
       const ours = await measure(load, node, one, durationMs);
       const floor = await measure(load, bare, { port, request: one.request }, durationMs);
       if (round < 0) continue;

@@ -15,7 +15,7 @@ const UNITS = 7n;
 const [END, SETTLED] = [20n, 30n];
 
 /** Claims of one session end, settled in one block, over the arithmetic of the protocol alone. */
-export async function settlementReport({ quick }: BenchOptions): Promise<Report> {
+export async function settlementReport({ quick, progress }: BenchOptions): Promise<Report> {
   const [applications, suppliers, rounds] = quick ? [40, 15, 2] : [400, 15, 3];
   const { state, ctx } = makeEconomy({
     applicationStakes: Array.from({ length: applications }, () => 10n ** 12n),
@@ -36,6 +36,7 @@ export async function settlementReport({ quick }: BenchOptions): Promise<Report>
   const alone: number[] = [];
   let count = 0;
   for (let round = 0; round <= rounds; round++) {
+    progress(`settlement: ${round === 0 ? "warming up" : `round ${round} of ${rounds}`}`);
     const over = new Overlay(state);
     const run = {
       block: blockAt(SETTLED, new Uint8Array(32)),

@@ -117,9 +117,14 @@ async function measureBare(
   return { perSecond: (answers / elapsedMs) * 1_000, cpuMicros: cpuMicros / answers };
 }
 
-async function benchOne(workload: Workload, rounds: number, roundMs: number, sides: Sides): Promise<readonly Row[]> {
+async function benchOne(
+  workload: Workload,
+  { rounds, roundMs, progress }: { readonly rounds: number; readonly roundMs: number } & Pick<BenchOptions, "progress">,
+  sides: Sides,
+): Promise<readonly Row[]> {
   const found: { readonly ours: Sample; readonly plain: Sample; readonly pipelined: Sample }[] = [];
   for (let round = -1; round < rounds; round++) {
+    progress(`${workload.name}: ${round < 0 ? "warming up" : `round ${round + 1} of ${rounds}`}`);
     const durationMs = round < 0 ? Math.max(WARM_UP_MS, roundMs / 2) : roundMs;
     // alternating, so that none always has the warmer machine
     const isOursFirst = round % 2 === 0;
@@ -167,7 +172,7 @@ async function run({ quick, only, progress, seconds }: BenchOptions): Promise<Re
   for (const workload of WORKLOADS) {
     if (only.length > 0 && !only.includes(workload.name)) continue;
     progress(`${workload.name}: ${workload.title}`);
-    rows.push(...(await benchOne(workload, rounds, roundMs, sides)));
+    rows.push(...(await benchOne(workload, { rounds, roundMs, progress }, sides)));
   }
   return {
     rows,

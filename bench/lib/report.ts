@@ -109,13 +109,3 @@ export function reportText(machine: Machine, report: Report): string {
     "",
   ].join("\n");
 }
-
-/** The report for programs. */
-export function reportJson(name: string, machine: Machine, report: Report): string {
-  const rows = report.rows.map((row) => ({ ...row, ratio: ratioOf(row) }));
-  return JSON.stringify(
-    { benchmark: name, machine, rows, tables: report.tables ?? [], notes: report.notes },
-    undefined,
-    2,
-  );
-}

@@ -1,3 +1,4 @@
+import type { BenchOptions } from "../lib/benchmark.ts";
 import type { Child } from "../lib/child.ts";
 import type { LoadOperations } from "../lib/load.ts";
 import type { Report } from "../lib/report.ts";
@@ -43,6 +44,7 @@ export async function benchAnswers(
     readonly ours: ServerUnderTest;
     readonly reference: ServerUnderTest;
     readonly load: Child<LoadOperations>;
+    readonly progress: BenchOptions["progress"];
   },
 ): Promise<Report> {
   const { load } = modules;
@@ -63,6 +65,7 @@ export async function benchAnswers(
   const ours: Sample[] = [];
   const reference: Sample[] = [];
   for (let round = 0; round < options.rounds; round++) {
+    modules.progress(`402 answers: round ${round + 1} of ${options.rounds}`);
     // alternating, so that neither always has the warmer machine
     for (const first of round % 2 === 0 ? [true, false] : [false, true]) {
       if (first) ours.push(await sample(modules.ours, options.roundMs));

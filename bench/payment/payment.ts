@@ -31,9 +31,10 @@ async function run({ quick, only, progress }: BenchOptions): Promise<Report> {
   if (wanted("verify")) {
     progress("verifications");
     reports.push(
-      await benchVerify(
-        quick ? { rounds: 1, ours: 1_000, reference: 100 } : { rounds: 3, ours: 3_000, reference: 400 },
-      ),
+      await benchVerify({
+        ...(quick ? { rounds: 1, ours: 1_000, reference: 100 } : { rounds: 3, ours: 3_000, reference: 400 }),
+        progress,
+      }),
     );
   }
 
@@ -66,7 +67,12 @@ async function run({ quick, only, progress }: BenchOptions): Promise<Report> {
         reports.unshift(
           await benchAnswers(
             { connections: 32, ...(quick ? { rounds: 1, roundMs: 500 } : { rounds: 5, roundMs: 1_500 }) },
-            { ours: { port: ourPort, child: ours }, reference: { port: referencePort, child: reference }, load },
+            {
+              ours: { port: ourPort, child: ours },
+              reference: { port: referencePort, child: reference },
+              load,
+              progress,
+            },
           ),
         );
       }
@@ -95,7 +101,7 @@ async function run({ quick, only, progress }: BenchOptions): Promise<Report> {
                   payers: PAYERS,
                   oneByOne: 5,
                 },
-            { rpcUrl: anvil.url, databaseUrl, relayers: [2, 3, 4, 5, 6] },
+            { rpcUrl: anvil.url, databaseUrl, relayers: [2, 3, 4, 5, 6], progress },
           ),
         );
       }

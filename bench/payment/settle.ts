@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import type { BenchOptions } from "../lib/benchmark.ts";
 import { type Child, startChild } from "../lib/child.ts";
 import type { Report } from "../lib/report.ts";
 import { median } from "../lib/stats.ts";
@@ -47,6 +48,7 @@ export interface SettlePlace {
   readonly databaseUrl: string;
   /** Numbers of relayer keys that nothing else uses: two of ours, three of the reference. */
   readonly relayers: readonly [number, number, number, number, number];
+  readonly progress: BenchOptions["progress"];
 }
 
 const rate = ({ settled, elapsedMs }: SettleResult): number => (settled / elapsedMs) * 1_000;
@@ -80,11 +82,13 @@ export async function benchSettle(options: SettleOptions, place: SettlePlace): P
   const backlog = { concurrency, durationMs: roundMs, payers };
   for (const { child } of sides) await child.ask("run", { count: options.warmUp, concurrency: options.warmUp, payers });
   for (let round = 0; round < rounds; round++) {
+    place.progress(`settlements: round ${round + 1} of ${rounds}`);
     for (const { child, perSecond, results } of sides) {
       const count = concurrency + Math.ceil((perSecond * roundMs) / 1_000);
       results.push(await child.ask("run", { ...backlog, count }));
     }
   }
+  place.progress("settlements: the reference with its defaults, and as documented");
   const withDefaults = await managed.ask("run", { count: options.managed, concurrency: options.managed, payers });
   const lone = await documented.ask("run", { count: oneByOne, concurrency: 1, payers });
   const atOnce = { count: DOCUMENTED_AT_ONCE, concurrency: DOCUMENTED_AT_ONCE, payers };

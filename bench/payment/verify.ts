@@ -1,4 +1,5 @@
 import { join } from "node:path";
+import type { BenchOptions } from "../lib/benchmark.ts";
 import { type Child, startChild } from "../lib/child.ts";
 import type { Report, Row } from "../lib/report.ts";
 import { median } from "../lib/stats.ts";
@@ -33,7 +34,7 @@ async function openVerifiers(rpcUrl: string | undefined): Promise<Verifiers> {
 
 /** Verifications a second of one core: by the CPU time of all threads, against a chain that answers at once. */
 async function compare(
-  options: VerifyOptions,
+  { progress, ...options }: VerifyOptions & Pick<BenchOptions, "progress">,
   verifiers: Verifiers,
   shape: { readonly name: string; readonly title: string; readonly onePayer: boolean },
 ): Promise<Row> {
@@ -48,6 +49,7 @@ async function compare(
   };
   for (const side of sides) await run(side, Math.ceil(side.count / 2));
   for (let round = 0; round < options.rounds; round++) {
+    progress(`${shape.name}: round ${round + 1} of ${options.rounds}`);
     for (const side of sides) side.perSecond.push(await run(side, side.count));
   }
   return {
@@ -61,7 +63,7 @@ async function compare(
 }
 
 /** From the text of the header to the verdict, signatures of plain accounts. */
-export async function benchVerify(options: VerifyOptions): Promise<Report> {
+export async function benchVerify(options: VerifyOptions & Pick<BenchOptions, "progress">): Promise<Report> {
   const title = "verifications a second of one core";
   const rows: Row[] = [];
   {

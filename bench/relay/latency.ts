@@ -1,3 +1,4 @@
+import type { BenchOptions } from "../lib/benchmark.ts";
 import type { Child } from "../lib/child.ts";
 import type { LoadOperations } from "../lib/load.ts";
 import type { Report } from "../lib/report.ts";
@@ -24,7 +25,12 @@ interface Latency {
 export async function benchLatency(
   workload: Workload,
   options: LatencyOptions,
-  modules: { readonly sides: readonly Side[]; readonly backendPort: number; readonly load: Child<LoadOperations> },
+  modules: {
+    readonly sides: readonly Side[];
+    readonly backendPort: number;
+    readonly load: Child<LoadOperations>;
+    readonly progress: BenchOptions["progress"];
+  },
 ): Promise<Report> {
   const { sides, backendPort, load } = modules;
   const direct = { name: "direct", port: backendPort, host: "127.0.0.1", path: "/" };
@@ -32,6 +38,7 @@ export async function benchLatency(
   const found = new Map<string, Latency[]>(places.map(({ name }) => [name, []]));
   const { connections, ratePerSecond, roundMs } = options;
   for (let round = -1; round < options.rounds; round++) {
+    if (round >= 0) modules.progress(`added latency: round ${round + 1} of ${options.rounds}`);
     for (const place of round % 2 === 0 ? places : places.toReversed()) {
       const durationMs = round < 0 ? Math.min(300, roundMs) : roundMs;
       const run = { ...loadOf(workload, place), connections, ratePerSecond, durationMs };

@@ -116,7 +116,7 @@ async function run({ quick, only, progress, seconds, peers = {} }: BenchOptions)
     if (wanted("latency") && single !== undefined) {
       progress("added latency");
       const paced = { rounds: quick ? 1 : 3, roundMs, connections: CONNECTIONS, ratePerSecond: 1_000 };
-      const report = await benchLatency(single, paced, { sides, backendPort, load });
+      const report = await benchLatency(single, paced, { sides, backendPort, load, progress });
       rows.push(...report.rows);
       tables.push(...(report.tables ?? []));
       notes.push(...report.notes);

@@ -16,8 +16,7 @@ export async function difficultyReport(options: BenchOptions): Promise<Report> {
     const operator = `bench difficulty ${targetNumRelays ?? "base"}`;
     networks.push(stack.use(await startNetwork({ backendPort, targetNumRelays, operator })));
   }
-  options.progress("rounds");
-  const found = await runRounds(roundsOf(options), { load, bare, networks });
+  const found = await runRounds(roundsOf(options), { load, bare, networks, progress: options.progress });
   const lines = found.map((rounds) => {
     const cell = (of: Parameters<typeof middle>[1], digits: number): string[] => {
       const { ours, ratio } = middle(rounds, of);

@@ -136,6 +136,7 @@ interface RoundModules<Networks> {
   readonly load: Child<LoadOperations>;
   readonly bare: Way;
   readonly networks: Networks;
+  readonly progress: BenchOptions["progress"];
 }
 
 /**
@@ -144,7 +145,7 @@ interface RoundModules<Networks> {
  */
 export async function runRounds<Networks extends readonly Network[]>(
   options: RelayRounds,
-  { load, bare, networks }: RoundModules<Networks>,
+  { load, bare, networks, progress }: RoundModules<Networks>,
 ): Promise<{ [At in keyof Networks]: Rounds }> {
   const measured = networks.map((network) => new MeasuredWay(network, load));
   const reference: Sample[] = [];
@@ -155,6 +156,7 @@ export async function runRounds<Networks extends readonly Network[]>(
   for (const one of measured) await one.begin(options.idleMs);
   const noCpu = await idleCpu(bare, options.idleMs / 2);
   for (let round = 0; round < options.rounds; round++) {
+    progress(`round ${round + 1} of ${options.rounds}`);
     const turns = [
       async () => void reference.push((await sample(bare, load, noCpu, options.roundMs)).sample),
       ...measured.map((one) => () => one.round(options.roundMs)),
@@ -354,8 +356,7 @@ export async function relaysReport(
   const { backendPort, load, bare } = await startGround(stack);
   const network = stack.use(await startNetwork({ backendPort, ...threads }));
   const plan = roundsOf(options);
-  options.progress("rounds");
-  const [rounds] = await runRounds(plan, { load, bare, networks: [network] as const });
+  const [rounds] = await runRounds(plan, { load, bare, networks: [network] as const, progress: options.progress });
   options.progress("profiles");
   const { gateway, supplier } = network;
   for (const side of [gateway, supplier]) await side.ask("startProfile", undefined);

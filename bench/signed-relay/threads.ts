@@ -22,8 +22,7 @@ export async function threadsReport(options: BenchOptions): Promise<Report> {
     const operator = `bench threads ${gatewayThreads} ${supplierThreads}`;
     networks.push(stack.use(await startNetwork({ backendPort, gatewayThreads, supplierThreads, operator })));
   }
-  options.progress("rounds");
-  const found = await runRounds(plan, { load, bare, networks });
+  const found = await runRounds(plan, { load, bare, networks, progress: options.progress });
   const lines = found.map((rounds, at) => {
     const cell = (of: Parameters<typeof middle>[1], digits: number): string[] => {
       const { ours, ratio } = middle(rounds, of);

@@ -27,13 +27,15 @@ function pass(pool: Pool, req: IncomingMessage, res: ServerResponse): void {
   });
 }
 
+/** As our gateway keeps connections: other sides are loaded between two rounds. */
+const KEEP_ALIVE_MS = 65_000;
 const owned = new AsyncDisposableStack();
 
 serveParent<BareProxyOperations>(
   {
     async start({ upstreamPort, connections }) {
       const pool = new Pool(`http://127.0.0.1:${upstreamPort}`, { connections, pipelining: 1 });
-      const server = createServer((req, res) => pass(pool, req, res));
+      const server = createServer({ keepAliveTimeout: KEEP_ALIVE_MS }, (req, res) => pass(pool, req, res));
       // For the memory of idle clients: the least that a WebSocket server of Node is.
       const sockets = new WebSocketServer({ server });
       owned.defer(() => {
