@@ -8,17 +8,16 @@ const word = (value: number | bigint): string => value.toString(16).padStart(WOR
 const ONE_WORD_TAIL = 32;
 const BALANCE = 10_000_000_000n;
 
-/** Results of our verifier's `aggregate3`: block number, time, then balance and nonce of each payment, then transfers. */
+/** Results of our verifier's `aggregate3`: block number, time, then balance and nonce of each payment. */
 function aggregateResult(count: number, timeSeconds: number): string {
-  const payments = (count - 2) / 3;
+  const payments = (count - 2) / 2;
   const results = [word(1_000), word(timeSeconds)];
   for (let at = 0; at < payments; at++) results.push(word(BALANCE), word(0));
-  for (let at = 0; at < payments; at++) results.push("");
   let offsets = "";
   let tails = "";
   for (const result of results) {
     offsets += word(results.length * 32 + tails.length / 2);
-    tails += `${word(1)}${word(64)}${result === "" ? word(0) : `${word(ONE_WORD_TAIL)}${result}`}`;
+    tails += `${word(1)}${word(64)}${word(ONE_WORD_TAIL)}${result}`;
   }
   return `0x${word(32)}${word(results.length)}${offsets}${tails}`;
 }
