@@ -57,7 +57,7 @@ export function requestOf({ method, target, body }: Workload, token: string): Ui
       ? ""
       : `Content-Type: application/json\r\nPrefer: return=representation\r\nContent-Length: ${Buffer.byteLength(sent)}\r\n`;
   return utf8ToBytes(
-    `${method} ${target} HTTP/1.1\r\nHost: data.test\r\nAccept: application/json\r\nAuthorization: Bearer ${token}\r\n${more}\r\n${sent}`,
+    `${method} ${target} HTTP/1.1\r\nHost: localhost\r\nAccept: application/json\r\nAuthorization: Bearer ${token}\r\n${more}\r\n${sent}`,
   );
 }
 
