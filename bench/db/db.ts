@@ -10,7 +10,8 @@ import { type RoleViews, readRoleViews } from "../../packages/portal-db/src/data
 import type { Benchmark, BenchOptions } from "../lib/benchmark.ts";
 import { type Child, startChild } from "../lib/child.ts";
 import type { LoadOperations } from "../lib/load.ts";
-import type { Report, Row } from "../lib/report.ts";
+import { processCpuMicros, processTree } from "../lib/process.ts";
+import type { Report, Row, Table } from "../lib/report.ts";
 import { median } from "../lib/stats.ts";
 import type { BarePgOperations } from "./children/bare-pg.ts";
 import type { OurDbOperations } from "./children/our-db.ts";
@@ -31,11 +32,14 @@ interface Ground {
   readonly tokens: Readonly<Record<Workload["role"], string>>;
   /** Version of PostgreSQL. */
   readonly postgres: string;
+  /** CPU time of all its processes, in microseconds. */
+  readonly postgresMicros: () => number;
 }
 
 /** A durable PostgreSQL with the tables, some rows, and tokens. */
 async function prepare(owned: AsyncDisposableStack): Promise<Ground> {
   const server = owned.use(await startPostgres({ durable: true }));
+  const postgresMicros = (): number => processTree(server.pid).reduce((total, pid) => total + processCpuMicros(pid), 0);
   const ownerUrl = await server.createDatabase("portal");
   const password = randomBytes(16).toString("hex");
   await migratePortalDb({ url: ownerUrl, authenticatorPassword: password }, { log: silentLog });
@@ -68,12 +72,16 @@ async function prepare(owned: AsyncDisposableStack): Promise<Ground> {
     return (await mintToken(options, { clock: systemClock })).token;
   };
   const tokens = { reader: await mint("reader"), admin: await mint("admin") };
-  return { databaseUrl: url.href, views, secret, tokens, postgres };
+  return { databaseUrl: url.href, views, secret, tokens, postgres, postgresMicros };
 }
 
 interface Sample {
   readonly perSecond: number;
   readonly cpuMicros: number;
+  /** Of PostgreSQL for one. */
+  readonly postgresMicros: number;
+  /** Of the load generator for one. */
+  readonly loadMicros: number;
 }
 
 interface Sides {
@@ -87,12 +95,16 @@ interface Sides {
 async function measureOurs(workload: Workload, durationMs: number, sides: Sides): Promise<Sample> {
   const { ours, load, port, ground } = sides;
   const cpuBefore = await ours.cpuMicros();
+  const postgresBefore = ground.postgresMicros();
   const { status, role } = workload;
   const request = requestOf(workload, ground.tokens[role]);
-  const { answers, elapsedMs } = await load.ask("run", { port, request, connections: AT_ONCE, status, durationMs });
+  const run = { port, request, connections: AT_ONCE, status, durationMs };
+  const { answers, elapsedMs, cpuMicros: loadMicros } = await load.ask("run", run);
   return {
     perSecond: (answers / elapsedMs) * 1_000,
     cpuMicros: ((await ours.cpuMicros()) - cpuBefore) / answers,
+    postgresMicros: (ground.postgresMicros() - postgresBefore) / answers,
+    loadMicros: loadMicros / answers,
   };
 }
 
@@ -108,20 +120,26 @@ async function measureBare(
     statementTimeoutMs: portalDb.statementTimeoutMs[workload.role],
     lockTimeoutMs: portalDb.lockTimeoutMs,
   });
+  const postgresBefore = sides.ground.postgresMicros();
   const { answers, elapsedMs, cpuMicros } = await sides.bare.ask("run", {
     ...statements,
     isPipelined,
     concurrency: AT_ONCE,
     durationMs,
   });
-  return { perSecond: (answers / elapsedMs) * 1_000, cpuMicros: cpuMicros / answers };
+  return {
+    perSecond: (answers / elapsedMs) * 1_000,
+    cpuMicros: cpuMicros / answers,
+    postgresMicros: (sides.ground.postgresMicros() - postgresBefore) / answers,
+    loadMicros: 0,
+  };
 }
 
 async function benchOne(
   workload: Workload,
   { rounds, roundMs, progress }: { readonly rounds: number; readonly roundMs: number } & Pick<BenchOptions, "progress">,
   sides: Sides,
-): Promise<readonly Row[]> {
+): Promise<{ readonly rows: readonly Row[]; readonly lines: Table["lines"] }> {
   const found: { readonly ours: Sample; readonly plain: Sample; readonly pipelined: Sample }[] = [];
   for (let round = -1; round < rounds; round++) {
     progress(`${workload.name}: ${round < 0 ? "warming up" : `round ${round + 1} of ${rounds}`}`);
@@ -146,11 +164,22 @@ async function benchOne(
     };
   };
   const { name, title } = workload;
-  return [
+  const rows = [
     { ...row(`db.${name}`, title, "plain", "/s"), aim: { op: ">=", value: 0.8 } },
     row(`db.${name}-pipelined`, "… to pg with its statements pipelined", "pipelined", "/s"),
     row(`db.${name}-cpu`, "… CPU of the process for one, to plain pg", "plain", "µs"),
-  ];
+  ] as const;
+  const lines = (["ours", "plain", "pipelined"] as const).map((side) => {
+    const of = (read: (sample: Sample) => number): string => median(found.map((one) => read(one[side]))).toFixed(0);
+    return [
+      `${name}, ${side}`,
+      of(({ perSecond }) => perSecond),
+      of(({ cpuMicros }) => cpuMicros),
+      of(({ postgresMicros }) => postgresMicros),
+      of(({ loadMicros }) => loadMicros),
+    ];
+  });
+  return { rows, lines };
 }
 
 async function run({ quick, only, progress, seconds }: BenchOptions): Promise<Report> {
@@ -169,13 +198,23 @@ async function run({ quick, only, progress, seconds }: BenchOptions): Promise<Re
   const rounds = quick ? 1 : 5;
   const roundMs = Math.round((seconds ?? (quick ? 0.5 : 1.2)) * 1_000);
   const rows: Row[] = [];
+  const lines: (readonly string[])[] = [];
   for (const workload of WORKLOADS) {
     if (only.length > 0 && !only.includes(workload.name)) continue;
     progress(`${workload.name}: ${workload.title}`);
-    rows.push(...(await benchOne(workload, { rounds, roundMs, progress }, sides)));
+    const one = await benchOne(workload, { rounds, roundMs, progress }, sides);
+    rows.push(...one.rows);
+    lines.push(...one.lines);
   }
   return {
     rows,
+    tables: [
+      {
+        title: "where the CPU of one goes, µs",
+        head: ["", "a second", "API or driver", "PostgreSQL", "load generator"],
+        lines,
+      },
+    ],
     notes: [
       `PostgreSQL ${ground.postgres} with fsync, over TCP; ${poolSize} connections on both sides, ${AT_ONCE} requests under way; ` +
         `${rounds} rounds of ${roundMs} ms in turn, ratios are the middle of the rounds' own`,
