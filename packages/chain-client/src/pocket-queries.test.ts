@@ -114,6 +114,42 @@ suite("PocketQueries", () => {
     assert.equal(good(await queries.supplier(supplier)).operatorAddress, supplier);
   });
 
+  test("attack: what is no amount is not kept: a session is asked for again, and the balance that was known stays", async () => {
+    await using chain = await startTestChain();
+    const lies = { amount: undefined as string | undefined };
+    class LyingClient extends CountingClient {
+      override query: ChainClient["query"] = async (method, request, options) => {
+        this.paths.push(method.name);
+        const answer = await ChainClient.prototype.query.call(this, method, request, options);
+        if (!answer.ok || lies.amount === undefined) return answer as never;
+        const { amount } = lies;
+        const value = answer.value as {
+          session?: { application?: { stake?: { amount: string } } };
+          balance?: { amount: string };
+        };
+        for (const coin of [value.session?.application?.stake, value.balance]) {
+          if (coin !== undefined) coin.amount = amount;
+        }
+        return answer as never;
+      };
+    }
+    await using client = new LyingClient({ url: chain.rpcUrl }, { clock: systemClock });
+    const queries = new PocketQueries({}, { client, clock: virtualClock() });
+    const stake = async (): Promise<string | undefined> =>
+      good(await queries.session(app, "eth", 1n)).application?.stake?.amount;
+    const known = good(await queries.balance(app));
+    lies.amount = "much";
+    await stake();
+    assert.equal(good(await queries.balance(app, { fresh: true })), known);
+    const never = await queries.balance(gateway);
+    assert.ok(!never.ok && never.fault === "unreachable", "the node did not say that there is none");
+    lies.amount = undefined;
+    assert.match((await stake()) ?? "", /^[0-9]+$/);
+    const asked = client.paths.length;
+    await stake();
+    assert.equal(client.paths.length, asked, "a good one is kept");
+  });
+
   test("an unreachable node is not asked again for every read", async () => {
     await using test = await rig();
     const { chain, client, queries } = test;

@@ -178,7 +178,12 @@ export class PocketQueries {
       header.sessionStartBlockHeight === startHeight &&
       header.sessionEndBlockHeight === endHeight &&
       record?.address === applicationAddress;
-    if (isAsked) return answer;
+    if (isAsked) {
+      // What the application can pay for is not known: that must not hold until the session is over.
+      const hasAmounts = [record.stake, record.perSessionSpendLimit].every((coin) => coinAmount(coin) !== undefined);
+      if (!hasAmounts) this.#sessions.delete(key);
+      return answer;
+    }
     // Session or parameters are wrong, which of them is not known: neither is kept.
     this.#sessions.delete(key);
     this.#dropSpan(heightBlocks);
@@ -315,14 +320,15 @@ export class PocketQueries {
 
   /** Coins of an account, in upokt. */
   balance(address: string, options?: ReadOptions): Promise<ChainAnswer<bigint>> {
-    return this.#read(
-      this.#balances,
-      address,
-      bank.Query.method.balance,
-      { address, denom: DENOM },
-      ({ balance }) => coinAmount(balance?.denom === DENOM ? balance : undefined),
-      options,
-    );
+    const load = async (signal: AbortSignal): Promise<Loaded<bigint>> => {
+      const { answer } = await this.#newest(bank.Query.method.balance, { address, denom: DENOM }, signal);
+      if (!answer.ok) return loaded(answer, false);
+      const { balance } = answer.value;
+      const upokt = coinAmount(balance?.denom === DENOM ? balance : undefined);
+      const text = `The node's balance of ${address} is no amount.`;
+      return loaded(upokt === undefined ? untrusted(text) : { ok: true, value: upokt }, false);
+    };
+    return this.#balances.read(address, load, options);
   }
 
   /**
