@@ -81,6 +81,7 @@ export {
 } from "./json-spans.ts";
 export { hostOf, type Log, silentLog } from "./log.ts";
 export { isLoopbackUrl } from "./loopback.ts";
+export { andThen, type MaybePromise, withCleanup } from "./maybe-promise.ts";
 export { type Labels, type MetricSpec, type Metrics, noMetrics } from "./metrics.ts";
 export { nearest } from "./nearest.ts";
 export {

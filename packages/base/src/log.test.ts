@@ -26,6 +26,7 @@ test("base names its exports", () => {
       "ERRORS",
       "MAX_BUS_MESSAGE_BYTES",
       "RETIRED_CODES",
+      "andThen",
       "base64ToBytes",
       "bytesEqual",
       "bytesToBase64",
@@ -78,6 +79,8 @@ test("base names its exports", () => {
       "truncateIp",
       "unitsToDecimal",
       "utf8ToBytes",
+      "withCleanup",
+      "writeAtomically",
       "writePidFile",
     ],
   );

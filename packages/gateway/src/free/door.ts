@@ -1,4 +1,4 @@
-import type { ClientIpOf, Clock, Deadlines } from "@turnpike/base";
+import { andThen, type ClientIpOf, type Clock, type Deadlines, type MaybePromise, withCleanup } from "@turnpike/base";
 import { isHostLabel, type Service } from "@turnpike/catalogue";
 import { isRpcPath, type Relay, takesPaths } from "@turnpike/relay";
 import type { Answer } from "../http/answer.ts";
@@ -88,42 +88,45 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
   }
 
   /** Reads the body and hands it on; it counts against the budget until the answer is there. */
-  const withBody = async (
+  const withBody = (
     { exchange, slot }: Place,
     maxBytes: number,
-    work: (body: Uint8Array) => Promise<Answer> | Answer,
-  ): Promise<Answer | undefined> => {
+    work: (body: Uint8Array) => MaybePromise<Answer>,
+  ): MaybePromise<Answer | undefined> => {
     const { req } = exchange;
     const wanted = (): void => sendContinue(req);
     slot.leave();
-    const body = await readBody(req, { maxBytes, timeoutMs: opts.requestTimeoutMs, wanted }, bodies);
-    if (!body.ok) return body.reason === "gone" ? undefined : codeAnswer("null", body.reason, { close: true });
-    try {
-      return slot.enter() ? await work(body.bytes) : codeAnswer("null", "OVERLOADED", { close: true });
-    } finally {
-      budget.give(body.bytes.length);
-    }
+    const body = readBody(req, { maxBytes, timeoutMs: opts.requestTimeoutMs, wanted }, bodies);
+    return andThen(body, (read): MaybePromise<Answer | undefined> => {
+      if (!read.ok) return read.reason === "gone" ? undefined : codeAnswer("null", read.reason, { close: true });
+      const { bytes } = read;
+      return withCleanup(
+        () => (slot.enter() ? work(bytes) : codeAnswer("null", "OVERLOADED", { close: true })),
+        () => budget.give(bytes.length),
+      );
+    });
   };
 
-  const limited = async (
+  const limited = (
     { exchange, key }: Place,
     service: Service,
     id: string,
     items: number,
-    work: (client: string) => Promise<Answer> | Answer,
-  ): Promise<Answer> => {
+    work: (client: string) => MaybePromise<Answer>,
+  ): MaybePromise<Answer> => {
     const clientIp = modules.clientIp(exchange.req);
-    const taken = take({ key, clientIp, serviceId: service.id, items });
-    const verdict = taken instanceof Promise ? await taken : taken;
-    if (!verdict.ok) return refusalAnswer(id, verdict);
-    const caller = callerOf(key, clientIp);
-    const done = await inFlight.run(caller, () => work(caller));
-    const answer = done ?? codeAnswer(id, "RATE_LIMITED", { message: TOO_MANY_AT_ONCE });
-    if (answer.status >= 500) verdict.failed?.();
-    return withHeaders(answer, verdict.headers);
+    return andThen(take({ key, clientIp, serviceId: service.id, items }), (verdict): MaybePromise<Answer> => {
+      if (!verdict.ok) return refusalAnswer(id, verdict);
+      const caller = callerOf(key, clientIp);
+      const done = inFlight.run(caller, () => work(caller));
+      return andThen(done ?? codeAnswer(id, "RATE_LIMITED", { message: TOO_MANY_AT_ONCE }), (answer) => {
+        if (answer.status >= 500) verdict.failed?.();
+        return withHeaders(answer, verdict.headers);
+      });
+    });
   };
 
-  const serveRpc = (place: Place, service: Service): Promise<Answer | undefined> =>
+  const serveRpc = (place: Place, service: Service): MaybePromise<Answer | undefined> =>
     withBody(place, service.maxBodyBytes, (bytes) => {
       const { exchange } = place;
       const body = readRpcBody(bytes, opts.maxBatchItems);
@@ -142,7 +145,7 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
       });
     });
 
-  const servePath = (place: Place, service: Service, path: string): Promise<Answer | undefined> => {
+  const servePath = (place: Place, service: Service, path: string): MaybePromise<Answer | undefined> => {
     const { exchange } = place;
     const { req, target } = exchange;
     const verb = req.method === "POST" ? "POST" : "GET";
@@ -157,7 +160,7 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
   };
 
   /** The host is wrong whatever the body says; the body only gives the id. */
-  const serveUnknown = (place: Place): Promise<Answer | undefined> =>
+  const serveUnknown = (place: Place): MaybePromise<Answer | undefined> =>
     withBody(place, UNKNOWN_MAX_BYTES, (bytes) => {
       return codeAnswer(idOf(readRpcBody(bytes, opts.maxBatchItems)), "UNKNOWN_SERVICE", { message: NOT_FREE });
     });
@@ -170,7 +173,7 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
     const isRead = method === "GET" || method === "HEAD";
     const label = service?.id ?? "unknown";
     const answer = (made: Answer): void => desk.answer(exchange, "free", label, made);
-    const work = (run: (place: Place) => Promise<Answer | undefined>): void =>
+    const work = (run: (place: Place) => MaybePromise<Answer | undefined>): void =>
       desk.work(exchange, "free", label, (slot) => run({ exchange, slot, key }));
     if (method === "OPTIONS") answer(freePreflight(verbs, headers["access-control-request-headers"]));
     else if (service === undefined) {

@@ -1,4 +1,12 @@
-import { type Clock, type ErrorCode, errorRow, joinJsonArray, noSpan, type RequestId } from "@turnpike/base";
+import {
+  type Clock,
+  type ErrorCode,
+  errorRow,
+  joinJsonArray,
+  type MaybePromise,
+  noSpan,
+  type RequestId,
+} from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import { type BackendCall, type FreeRequest, mintFree, mintParsed } from "@turnpike/protocol";
 import {
@@ -35,7 +43,7 @@ export interface CallOrigin {
 
 /** Free calls, from what was read to what is answered. Limits are behind them. */
 export interface RelayCalls {
-  single(from: CallOrigin, service: Service, item: RpcItem): Promise<Answer>;
+  single(from: CallOrigin, service: Service, item: RpcItem): MaybePromise<Answer>;
   batch(from: CallOrigin, service: Service, items: readonly RpcItem[]): Promise<Answer>;
   path(from: CallOrigin, service: Service, input: FreePath): Promise<Answer>;
 }
@@ -71,24 +79,25 @@ export function createRelayCalls(modules: RelayCallsModules): RelayCalls {
   };
 
   return {
-    async single(from, service, item) {
+    single(from, service, item) {
       if (item.kind === "invalid") {
         return rpcAnswer(400, "MALFORMED_REQUEST", rpcError(item.id, -32600, item.message));
       }
       if (item.kind === "notification") {
-        await notify(from, service, item.rpc);
-        return SILENCE;
+        return notify(from, service, item.rpc).then(() => SILENCE);
       }
       const parsed = parseFreeRpc(service, item.rpc);
       if (!parsed.ok) {
         return rpcAnswer(200, parsed.code, refusal(item.id, parsed.code, parsed.message));
       }
       name(from, parsed.call.operation);
-      const result = await relay.send(mint(from, service, parsed.call, deadline(), modules.mayStream), stopping);
-      if (!result.ok) return codeAnswer(item.id, result.code);
-      const { body, stream } = result;
-      const answer = rpcAnswer(200, "ok", body);
-      return stream === undefined ? answer : { ...answer, stream };
+      const sent = relay.send(mint(from, service, parsed.call, deadline(), modules.mayStream), stopping);
+      return sent.then((result) => {
+        if (!result.ok) return codeAnswer(item.id, result.code);
+        const { body, stream } = result;
+        const answer = rpcAnswer(200, "ok", body);
+        return stream === undefined ? answer : { ...answer, stream };
+      });
     },
 
     async batch(from, service, items) {

@@ -1,6 +1,7 @@
 import { type ErrorCode, errorBody, errorRow, type RequestId } from "@turnpike/base";
 import { linger } from "./linger.ts";
 import { PlainRequest } from "./plain-request.ts";
+import { checkFieldValue, PlainResponse } from "./plain-response.ts";
 import type { ResponseSink } from "./request.ts";
 import { leaveBody, type Streamed, streamBody } from "./stream-body.ts";
 
@@ -30,6 +31,7 @@ export const CORS: readonly string[] = [
 ];
 
 const NO_STORE = ["Cache-Control", "no-store"];
+const NO_SNIFF = ["X-Content-Type-Options", "nosniff"];
 
 /** An answer with the body `{code, message, requestId, retryable}`; retryable ones carry `Retry-After`. */
 export function errorAnswer(
@@ -100,7 +102,11 @@ export function writeAnswer(
   const { stream } = answer;
   if (stream !== undefined && (head || res.headersSent || res.destroyed)) leaveBody(stream);
   if (res.headersSent || res.destroyed) return undefined;
-  const headers = [...(answer.headers ?? []), ...CORS, "X-Content-Type-Options", "nosniff", "X-Request-Id", requestId];
+  if (stream === undefined && res instanceof PlainResponse) {
+    res.sendWhole(answer.status, fieldLines(answer, requestId), head ? "" : answer.body, answer.close === true);
+    return undefined;
+  }
+  const headers = [...(answer.headers ?? []), ...CORS, ...NO_SNIFF, "X-Request-Id", requestId];
   if (answer.contentType !== undefined) headers.push("Content-Type", answer.contentType);
   if (answer.status !== 204 && answer.status !== 304 && stream === undefined) {
     const length = typeof answer.body === "string" ? Buffer.byteLength(answer.body) : answer.body.length;
@@ -117,6 +123,26 @@ export function writeAnswer(
   else if (typeof body === "string" || body.length > ONE_WRITE_BYTES || res.req instanceof PlainRequest) res.end(body);
   else res.end(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("latin1"), "latin1");
   return undefined;
+}
+
+const linesOf = (headers: readonly string[]): string => {
+  let lines = "";
+  for (let at = 0; at + 1 < headers.length; at += 2) lines += `${headers[at]}: ${headers[at + 1]}\r\n`;
+  return lines;
+};
+
+/** The lines that every answer has, made once; and of those that nearly all have. */
+const FIXED_LINES = linesOf([...CORS, ...NO_SNIFF]);
+const JSON_LINE = linesOf(["Content-Type", "application/json"]);
+
+/** An answer's field lines. The values that are not ours are checked. */
+function fieldLines({ headers = [], contentType }: Answer, requestId: RequestId): string {
+  for (let at = 0; at + 1 < headers.length; at += 2) checkFieldValue(headers[at] ?? "", headers[at + 1] ?? "");
+  const lines = `${linesOf(headers)}${FIXED_LINES}X-Request-Id: ${requestId}\r\n`;
+  if (contentType === "application/json") return lines + JSON_LINE;
+  if (contentType === undefined) return lines;
+  checkFieldValue("Content-Type", contentType);
+  return `${lines}Content-Type: ${contentType}\r\n`;
 }
 
 /** Node sends a text together with its head in one piece, which for small bodies is cheaper than two pieces. */

@@ -1,4 +1,4 @@
-import type { Deadlines } from "@turnpike/base";
+import type { Deadlines, MaybePromise } from "@turnpike/base";
 import { PlainRequest } from "./plain-request.ts";
 import type { AnyRequest } from "./request.ts";
 
@@ -58,16 +58,16 @@ export interface BodyModules {
  * the connection after any failure, since the rest of the body is still to come. What a failure held is given back to
  * the budget here; after a success the caller gives `bytes.length` back when it no longer holds the body.
  */
-export function readBody(req: AnyRequest, limits: BodyLimits, modules: BodyModules): Promise<BodyResult> {
+export function readBody(req: AnyRequest, limits: BodyLimits, modules: BodyModules): MaybePromise<BodyResult> {
   const encoding = req.headers["content-encoding"];
   if (encoding !== undefined && encoding.toLowerCase() !== "identity") {
-    return Promise.resolve({ ok: false, reason: "UNSUPPORTED_MEDIA_TYPE" });
+    return { ok: false, reason: "UNSUPPORTED_MEDIA_TYPE" };
   }
   if (Number(req.headers["content-length"] ?? 0) > limits.maxBytes) {
-    return Promise.resolve({ ok: false, reason: "BODY_TOO_LARGE" });
+    return { ok: false, reason: "BODY_TOO_LARGE" };
   }
-  if (req instanceof PlainRequest) return Promise.resolve(wholeBody(req, modules));
-  if (req.destroyed && !req.readableEnded) return Promise.resolve({ ok: false, reason: "gone" });
+  if (req instanceof PlainRequest) return wholeBody(req, modules);
+  if (req.destroyed && !req.readableEnded) return { ok: false, reason: "gone" };
   const { budget, deadlines } = modules;
   return new Promise((resolve) => {
     let first: Buffer | undefined;

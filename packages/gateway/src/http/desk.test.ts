@@ -53,7 +53,8 @@ async function askAndLeave(to: TestGateway, client: string, way: Way, times = 1)
 async function servedAgain(to: TestGateway, client?: string): Promise<void> {
   await eventually("what was held is given back", async () => {
     const answer = await read(to, client);
-    await answer.arrayBuffer();
+    // There was room for it. A short time-out of the test may end this reader too, when the machine is busy.
+    await answer.arrayBuffer().catch(() => undefined);
     return answer.status === 200;
   });
 }

@@ -1,4 +1,12 @@
-import { type ClientIpOf, type Clock, clientKey, type ErrorCode, type Log, type Metrics } from "@turnpike/base";
+import {
+  type ClientIpOf,
+  type Clock,
+  clientKey,
+  type ErrorCode,
+  type Log,
+  type MaybePromise,
+  type Metrics,
+} from "@turnpike/base";
 import { codeAnswer } from "../free/answers.ts";
 import { inFlight, limitedTotal, requestSeconds, requestsTotal } from "../metrics.ts";
 import type { Watch } from "../monitoring/watch.ts";
@@ -98,28 +106,47 @@ export function createDesk(modules: DeskModules): Desk {
           return true;
         },
       };
-      const run = async (): Promise<void> => {
+      const end = (): void => {
+        leave();
+        works.end();
+      };
+      const failed = (error: unknown): void => {
         try {
-          const answer = await work(slot);
-          if (answer !== undefined) {
-            const rest = respond(exchange, door, service, answer);
-            // A client that reads slowly takes nobody's place, but its supplier is still needed.
-            leave();
-            await rest;
-            return;
-          }
-          record(exchange, door, service, 499, "gone");
-          watch.ended(exchange, door, service, { status: 499, result: "gone", bytes: 0 });
-        } catch (error) {
           log.error({ ...faultFields(error), requestId: exchange.requestId, door, service }, "a request failed");
           desk.answer(exchange, door, service, doorError(exchange, door, "INTERNAL"));
         } finally {
-          leave();
-          works.end();
+          end();
         }
       };
+      const finish = (answer: Answer | undefined): void => {
+        let rest: Promise<void> | undefined;
+        try {
+          if (answer === undefined) {
+            record(exchange, door, service, 499, "gone");
+            watch.ended(exchange, door, service, { status: 499, result: "gone", bytes: 0 });
+          } else rest = respond(exchange, door, service, answer);
+        } catch (error) {
+          failed(error);
+          return;
+        }
+        if (rest === undefined) {
+          end();
+          return;
+        }
+        // A client that reads slowly takes nobody's place, but its supplier is still needed.
+        leave();
+        rest.then(end, failed);
+      };
       works.begin();
-      void run();
+      let answer: MaybePromise<Answer | undefined>;
+      try {
+        answer = work(slot);
+      } catch (error) {
+        failed(error);
+        return;
+      }
+      if (answer instanceof Promise) answer.then(finish, failed);
+      else finish(answer);
     },
   };
   return desk;

@@ -6,6 +6,11 @@ import type { ResponseSink } from "./request.ts";
 /** Bytes that no field value may hold (RFC 9110 §5.5). */
 const INVALID = /[^\t\x20-\x7e\x80-\xff]/;
 
+/** @throws AppError INTERNAL for a value that no field may have: the text after it would be another field's */
+export function checkFieldValue(name: string, value: string): void {
+  if (INVALID.test(value)) throw new AppError("INTERNAL", { message: `A value of ${name} is no header's.` });
+}
+
 /** Where the response to a plain request is written to: what doors use of a response of `node:http`. */
 export class PlainResponse implements ResponseSink {
   readonly req: PlainRequest;
@@ -43,12 +48,20 @@ export class PlainResponse implements ResponseSink {
         this.#isClosing = value === "close";
         continue;
       }
-      if (INVALID.test(value)) throw new AppError("INTERNAL", { message: `A value of ${name} is no header's.` });
+      checkFieldValue(name, value);
       fields += `${name}: ${value}\r\n`;
     }
     this.#status = status;
     this.#fields = fields;
     return this;
+  }
+
+  /** Writes a whole response. `fields`: whole lines, whose values are checked. */
+  sendWhole(status: number, fields: string, body: Uint8Array | string, close: boolean): void {
+    this.#status = status;
+    this.#fields = fields;
+    this.#isClosing = close;
+    this.end(body);
   }
 
   write(chunk: Uint8Array): boolean {

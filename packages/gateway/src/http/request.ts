@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import type { RequestId, Span } from "@turnpike/base";
+import type { MaybePromise, RequestId, Span } from "@turnpike/base";
 import type { Ending } from "../monitoring/watch.ts";
 import type { Answer } from "./answer.ts";
 import type { PlainRequest } from "./plain-request.ts";
@@ -93,9 +93,9 @@ export interface Desk {
   /**
    * Does work that may go on after its client has left. Each door but monitoring has its own limit of concurrent
    * requests, so that free calls cannot take the place of paid ones. An answer of `undefined` writes nothing; a
-   * rejection becomes 500 INTERNAL.
+   * rejection, or what it throws, becomes 500 INTERNAL.
    */
-  work(exchange: Exchange, door: Door, service: string, work: (slot: Slot) => Promise<Answer | undefined>): void;
+  work(exchange: Exchange, door: Door, service: string, work: (slot: Slot) => MaybePromise<Answer | undefined>): void;
 }
 
 /**

@@ -1,4 +1,4 @@
-import type { Metrics } from "@turnpike/base";
+import { type MaybePromise, type Metrics, withCleanup } from "@turnpike/base";
 import { limitedTotal } from "../metrics.ts";
 
 /** Message of the error for a client that has too many calls in flight. */
@@ -39,13 +39,8 @@ export class CallersInFlight {
   }
 
   /** Runs a call of a caller; undefined, without running it, when the caller has too many in flight. */
-  async run<T>(caller: string, work: () => Promise<T> | T): Promise<T | undefined> {
+  run<T>(caller: string, work: () => MaybePromise<T>): MaybePromise<T> | undefined {
     const release = this.acquire(caller);
-    if (release === undefined) return undefined;
-    try {
-      return await work();
-    } finally {
-      release();
-    }
+    return release === undefined ? undefined : withCleanup(work, release);
   }
 }

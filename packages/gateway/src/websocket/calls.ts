@@ -1,4 +1,4 @@
-import type { RequestId, ServiceId } from "@turnpike/base";
+import type { MaybePromise, RequestId, ServiceId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import { parseFreeRpc, type Relay, type Subscriptions } from "@turnpike/relay";
 import { type RpcItem, rpcError } from "../free/jsonrpc.ts";
@@ -9,7 +9,7 @@ import { codeReply, type Reply } from "./session.ts";
 
 /** Relays over HTTP, as the free door does. */
 export interface HttpCalls {
-  single(from: CallOrigin, service: Service, item: RpcItem): Promise<Answer>;
+  single(from: CallOrigin, service: Service, item: RpcItem): MaybePromise<Answer>;
   batch(from: CallOrigin, service: Service, items: readonly RpcItem[]): Promise<Answer>;
 }
 

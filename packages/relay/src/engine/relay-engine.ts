@@ -265,7 +265,8 @@ export class RelayEngine implements Relay, RelayControl {
     if (!("service" in context)) return context;
     this.#countInFlight(1);
     try {
-      return this.#finish(request, await this.#answering.answer(this.#job(context, request, signal)));
+      const outcome = this.#answering.answer(this.#job(context, request, signal));
+      return this.#finish(request, outcome instanceof Promise ? await outcome : outcome);
     } finally {
       this.#countInFlight(-1);
     }
