@@ -85,8 +85,7 @@ export async function benchLatency(options: LatencyOptions): Promise<Report> {
     rows,
     notes: [
       `latency: ${options.calls} paid eth_blockNumber calls each, one after another, a block at once for every ` +
-        `transaction; the bare call takes ${bare.p50.toFixed(2)} ms (p50), ${bare.p95.toFixed(2)} ms (p95); ` +
-        "of ours, 3 ms are a wait for other payments to share the transaction",
+        `transaction; the bare call takes ${bare.p50.toFixed(2)} ms (p50), ${bare.p95.toFixed(2)} ms (p95)`,
     ],
   };
 }

@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { after, before, test } from "node:test";
-import { AppError, type MetricSpec, noMetrics, type SettlementId } from "@turnpike/base";
+import { AppError, type MetricSpec, noFaults, noMetrics, type SettlementId, systemClock } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
 import { devRpc, fundGas, randomNonce } from "@turnpike/localnet";
 import { eventually } from "@turnpike/testkit";
@@ -63,6 +63,19 @@ test("twenty payments at once with two keys all settle, each once, several to a 
   assert.deepEqual(new Set(records.map(({ state }) => state)), new Set(["settled"]));
   assert.equal((await bed.balance(PAY_TO)) - paid, 20n * PRICE);
   assert.ok(new Set(records.map(({ evidence }) => evidence?.transaction)).size <= 4);
+});
+
+test("with nothing under way payments of one turn share a transaction, and wait for no time to pass", async () => {
+  await using ledger = await bed.openLedger();
+  const options = bed.options([await bed.relayerKey()], { batchWindowMs: 600_000 });
+  const clock = { ...systemClock, monotonicMs: () => 0 };
+  await using engine = await createEngine(options, bed.modules(ledger, noFaults, clock));
+  const payers = await Promise.all(Array.from({ length: 3 }, () => bed.payer(PRICE)));
+  const payments = await Promise.all(payers.map((payer) => claim(ledger, payer)));
+  await Promise.all(payments.map((payment) => engine.settle(payment, ANSWER, timeLimit())));
+  const records = await Promise.all(payments.map((payment) => stateOf(ledger, payment)));
+  assert.deepEqual(new Set(records.map(({ state }) => state)), new Set(["settled"]));
+  assert.equal(new Set(records.map(({ evidence }) => evidence?.transaction)).size, 1);
 });
 
 test("a lone payment does not wait for others; while one is under way, those that follow share a transaction", async () => {

@@ -41,8 +41,6 @@ export interface NetworkEngine extends AsyncDisposable {
   lost(relayer: string): void;
 }
 
-/** How long a batch waits for others while nothing is under way: payments that came together share it. */
-const GATHER_MS = 3;
 /** Nodes that accepted another transaction so shortly before they refused one do not refuse all. */
 const SINGLED_WITHIN_MS = 30_000;
 /** Pause after the chain could not say what a batch would do. */
@@ -139,6 +137,7 @@ export async function createNetworkEngine(
   let turn = 0;
   let committing = 0;
   let windowTimer: NodeJS.Timeout | undefined;
+  let pumpTurn: NodeJS.Immediate | undefined;
   /** No batch is begun before; monotonic milliseconds. */
   let notBeforeMs = Number.NEGATIVE_INFINITY;
 
@@ -284,7 +283,9 @@ export async function createNetworkEngine(
 
   const pump = (): void => {
     clearTimeout(windowTimer);
+    clearImmediate(pumpTurn);
     windowTimer = undefined;
+    pumpTurn = undefined;
     for (;;) {
       const ready = held().filter((lane) => !taken.has(lane) && lane.ready(leastBalance()));
       const roomy = ready.filter((lane) => lane.openLoners < maxOpenLoners);
@@ -293,7 +294,7 @@ export async function createNetworkEngine(
       const oldestMs = queue.oldestMs(loners);
       if (oldestMs === undefined || stopping.signal.aborted) return;
       const busy = committing > 0 || held().some((lane) => lane.open.size > 0);
-      const windowMs = busy ? policy.batchWindowMs : Math.min(policy.batchWindowMs, GATHER_MS);
+      const windowMs = busy ? policy.batchWindowMs : 0;
       const nowMs = clock.monotonicMs();
       const isFull = queue.takeable(shared, loners) >= shared;
       const windowLeftMs = isFull ? 0 : windowMs - (nowMs - oldestMs);
@@ -316,6 +317,11 @@ export async function createNetworkEngine(
       });
       track(sent);
     }
+  };
+
+  /** While nothing is under way a payment waits for none but those of its own turn of the event loop, which share it. */
+  const pumpAfterTurn = (): void => {
+    pumpTurn ??= setImmediate(pump);
   };
 
   /** Refuses what no key could take in time. */
@@ -451,7 +457,7 @@ export async function createNetworkEngine(
       queue.push(item);
       either.addEventListener("abort", leave, { once: true });
       if (either.aborted) leave();
-      pump();
+      pumpAfterTurn();
       try {
         givenUp = !(await within(committed, either, graceMs));
       } finally {
@@ -486,6 +492,7 @@ export async function createNetworkEngine(
 
     async [Symbol.asyncDispose]() {
       clearTimeout(windowTimer);
+      clearImmediate(pumpTurn);
       for (let items = queue.take(10_000); items.length > 0; items = queue.take(10_000)) {
         for (const item of items) item.reject(new AppError("SHUTTING_DOWN"));
       }

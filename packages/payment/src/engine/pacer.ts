@@ -1,7 +1,7 @@
 import { pause } from "./waiters.ts";
 
 /** Polls after something was sent, for chains that mine at once. */
-const QUICK_MS = [5, 20, 50, 100, 200];
+const QUICK_MS = [1, 4, 15, 50, 100, 200];
 
 /** Says when to look at a chain again: soon after a poke, then slower and slower. */
 export interface Pacer {
