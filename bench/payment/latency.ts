@@ -1,9 +1,13 @@
-import { AppError, isRecord } from "@turnpike/base";
+import { AppError, bytesToHex0x, isRecord } from "@turnpike/base";
 import type { PaymentRequirements } from "@x402/core/types";
+import pg from "pg";
 import { Pool } from "undici";
-import type { Report } from "../lib/report.ts";
+import { privateKeyToAccount } from "viem/accounts";
+import { baseSepolia } from "viem/chains";
+import type { Report, Row } from "../lib/report.ts";
 import { quantile } from "../lib/stats.ts";
-import { headerOf, payerOf, signPayment } from "./payers.ts";
+import type { LedgerTimes } from "./children/our-gateway.ts";
+import { headerOf, payerOf, relayerKey, signPayment } from "./payers.ts";
 
 /** Options of {@link benchLatency}. */
 export interface LatencyOptions {
@@ -12,7 +16,15 @@ export interface LatencyOptions {
   readonly rpcUrl: string;
   readonly ourPort: number;
   readonly referencePort: number;
+  /** A database of the ledger's server. */
+  readonly databaseUrl: string;
+  /** Number of a key with gas that nothing else uses. */
+  readonly sender: number;
+  readonly ledgerTimes: () => Promise<LedgerTimes>;
 }
+
+/** Methods whose commits a paid call waits for, in their order. */
+const COMMITS = ["claim", "journal", "settled"];
 
 const BODY = '{"method":"eth_blockNumber","params":[]}';
 const JSON_TYPE = { "content-type": "application/json" };
@@ -43,6 +55,34 @@ async function termsOf(pool: Pool): Promise<PaymentRequirements> {
   return terms.accepts[0] as PaymentRequirements;
 }
 
+/** A sender of bare transfers: each resolves when the node shows the receipt, asked again without a pause. */
+function bareSender(upstream: Pool, sender: number): () => Promise<void> {
+  const account = privateKeyToAccount(bytesToHex0x(relayerKey(sender)));
+  const rpc = async (method: string, params: readonly unknown[]): Promise<unknown> => {
+    const { text } = await post(upstream, "/", JSON.stringify({ jsonrpc: "2.0", id: 1, method, params }), {});
+    const answer: unknown = JSON.parse(text);
+    if (!isRecord(answer) || !("result" in answer)) throw new AppError("INTERNAL", { message: `${method}: ${text}` });
+    return answer.result;
+  };
+  let nonce = 0;
+  return async () => {
+    const fees = { gas: 21_000n, maxFeePerGas: 10n ** 11n, maxPriorityFeePerGas: 10n ** 9n };
+    const transfer = { to: account.address, value: 1n, nonce: nonce++, chainId: baseSepolia.id, ...fees };
+    const hash = await rpc("eth_sendRawTransaction", [await account.signTransaction(transfer)]);
+    while ((await rpc("eth_getTransactionReceipt", [hash])) === null);
+  };
+}
+
+/** Milliseconds that each of the ledger's commits took on average. */
+function commitsText(before: LedgerTimes, after: LedgerTimes): string {
+  const texts = COMMITS.map((method) => {
+    const was = before[method] ?? { seconds: 0, calls: 0 };
+    const now = after[method] ?? was;
+    return `${method} ${(((now.seconds - was.seconds) / Math.max(1, now.calls - was.calls)) * 1_000).toFixed(2)}`;
+  });
+  return texts.join(", ");
+}
+
 /** Time from sending the signed request to its paid answer, beside the bare call of the same node. */
 export async function benchLatency(options: LatencyOptions): Promise<Report> {
   await using owned = new AsyncDisposableStack();
@@ -54,8 +94,22 @@ export async function benchLatency(options: LatencyOptions): Promise<Report> {
   };
   const terms = { ours: await termsOf(sides.ours.pool), reference: await termsOf(sides.reference.pool) };
   const bareMs: number[] = [];
+  const blockMs: number[] = [];
+  const commitMs: number[] = [];
+  const sendBare = bareSender(upstream, options.sender);
+  const database = owned.adopt(new pg.Client({ connectionString: options.databaseUrl }), (client) => client.end());
+  await database.connect();
+  await database.query("create table if not exists bare_commits (n integer)");
+  let before: LedgerTimes = {};
   const warmUp = Math.max(3, options.calls >> 2);
   for (let call = -warmUp; call < options.calls; call++) {
+    if (call === 0) before = await options.ledgerTimes();
+    const commitStart = performance.now();
+    await database.query("insert into bare_commits values (1)");
+    if (call >= 0) commitMs.push(performance.now() - commitStart);
+    const blockStart = performance.now();
+    await sendBare();
+    if (call >= 0) blockMs.push(performance.now() - blockStart);
     const bareStart = performance.now();
     await post(upstream, "/", '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}', {});
     if (call >= 0) bareMs.push(performance.now() - bareStart);
@@ -74,18 +128,29 @@ export async function benchLatency(options: LatencyOptions): Promise<Report> {
   const bare = { p50: quantile(bareMs, 0.5), p95: quantile(bareMs, 0.95) };
   const added = (name: keyof typeof sides, part: 0.5 | 0.95): number =>
     quantile(sides[name].ms, part) - (part === 0.5 ? bare.p50 : bare.p95);
-  const rows = ([0.5, 0.95] as const).map((part) => ({
+  const rows: Row[] = ([0.5, 0.95] as const).map((part) => ({
     name: `payment.latency-p${part * 100}`,
     title: `time added to a paid call, p${part * 100}`,
     ours: { value: added("ours", part), unit: "ms" },
     reference: { value: added("reference", part), unit: "ms" },
-    ratioOf: "reference / ours" as const,
+    ratioOf: "reference / ours",
   }));
+  rows.push({
+    name: "payment.latency-block",
+    title: "a paid call over a transfer's block, p50",
+    ours: { value: quantile(sides.ours.ms, 0.5), unit: "ms" },
+    reference: { value: quantile(blockMs, 0.5), unit: "ms" },
+    ratioOf: "ours / reference",
+    aim: { op: "<=", value: 1.5 },
+  });
   return {
     rows,
     notes: [
       `latency: ${options.calls} paid eth_blockNumber calls each, one after another, a block at once for every ` +
         `transaction; the bare call takes ${bare.p50.toFixed(2)} ms (p50), ${bare.p95.toFixed(2)} ms (p95)`,
+      `latency: a transfer sent to the bare node has its receipt after ${quantile(blockMs, 0.5).toFixed(2)} ms (p50); ` +
+        `a commit of one row takes ${quantile(commitMs, 0.5).toFixed(2)} ms (p50), ours on average: ` +
+        `${commitsText(before, await options.ledgerTimes())} ms`,
     ],
   };
 }

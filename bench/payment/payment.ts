@@ -15,7 +15,7 @@ import { benchSettle } from "./settle.ts";
 import { benchVerify } from "./verify.ts";
 
 const CHILDREN = join(import.meta.dirname, "children");
-const RELAYERS = 9;
+const RELAYERS = 10;
 const PAYERS = 500;
 /** As under `turnpike up`, where blocks come at once too. */
 const LATENCY_WINDOW_MS = 25;
@@ -79,7 +79,17 @@ async function run({ quick, only, progress }: BenchOptions): Promise<Report> {
       if (wanted("latency")) {
         progress("latency");
         const calls = quick ? 10 : 60;
-        reports.push(await benchLatency({ calls, rpcUrl: anvil.url, ourPort, referencePort }));
+        reports.push(
+          await benchLatency({
+            calls,
+            rpcUrl: anvil.url,
+            ourPort,
+            referencePort,
+            databaseUrl: postgres.url,
+            sender: 9,
+            ledgerTimes: () => ours.ask("ledgerTimes", undefined),
+          }),
+        );
       }
     }
 
