@@ -15,7 +15,8 @@ const CACHED = "public, max-age=86400";
 /** How long a client whose body was refused may go on sending before it is cut off. */
 const LINGER_MS = 500;
 
-interface HttpAnswer {
+/** An answer to an HTTP request. */
+export interface HttpAnswer {
   readonly status: number;
   readonly type?: string;
   readonly headers?: Readonly<Record<string, string>>;
@@ -43,7 +44,8 @@ export interface HttpDoorModules {
   readonly turns: Turns;
 }
 
-interface Asker {
+/** Who asks over HTTP. */
+export interface Asker {
   readonly client: string;
   readonly signal: AbortSignal;
 }
@@ -70,8 +72,12 @@ export class HttpDoor {
   async handle(req: IncomingMessage, res: ServerResponse): Promise<void> {
     try {
       const gone = new AbortController();
-      res.on("close", () => gone.abort());
-      res.on("error", () => gone.abort());
+      // An answer that was sent needs no signal, and an abort costs as much as a small answer.
+      const aborted = (): void => {
+        if (!res.writableFinished) gone.abort();
+      };
+      res.on("close", aborted);
+      res.on("error", aborted);
       const read = await this.bodies.read(req);
       if (!read.ok) {
         if (read.reason !== "gone") this.refuseBody(req, res, read.reason);
@@ -86,10 +92,27 @@ export class HttpDoor {
     }
   }
 
+  /** Answers what was posted to `/`, which is not empty. */
+  answerPost(body: Buffer, asker: Asker): Promise<HttpAnswer> {
+    return this.answerBody(bytesToRaw(body), asker);
+  }
+
+  /** The field lines of an answer, each with its CR LF, as {@link handle} sends them. */
+  fieldLines({ type, headers = {} }: HttpAnswer): string {
+    let lines = `X-Server-Time: ${this.serverTime()}\r\n`;
+    if (type !== undefined) lines += `Content-Type: ${type}\r\n`;
+    for (const [name, value] of Object.entries(headers)) lines += `${name}: ${value}\r\n`;
+    return lines;
+  }
+
+  private serverTime(): string {
+    return Math.floor(this.clock.nowMs() / 1000).toString();
+  }
+
   private send(res: ServerResponse, { status, type, headers = {}, body }: HttpAnswer): void {
     if (res.destroyed) return;
     res.statusCode = status;
-    res.setHeader("X-Server-Time", Math.floor(this.clock.nowMs() / 1000).toString());
+    res.setHeader("X-Server-Time", this.serverTime());
     if (type !== undefined) res.setHeader("Content-Type", type);
     for (const [name, value] of Object.entries(headers)) res.setHeader(name, value);
     const tooSlow = setTimeout(() => res.destroy(), this.bounds.writeTimeoutMs);
@@ -112,7 +135,7 @@ export class HttpDoor {
     const path = mark < 0 ? url : url.slice(0, mark);
     const query = mark < 0 ? "" : url.slice(mark + 1);
     if (path === "/") {
-      if (body.length > 0) return this.answerBody(bytesToRaw(body), asker);
+      if (body.length > 0) return this.answerPost(body, asker);
       const page = endpointPage(this.methods, req.headers.host ?? "");
       return { status: 200, type: "text/html", body: page };
     }

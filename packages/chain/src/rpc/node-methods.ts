@@ -1,6 +1,6 @@
 import { bytesToBase64 } from "@turnpike/base";
 import { validatorKeyAddress } from "@turnpike/crypto";
-import { validatorToRpcJson } from "../comet/rpc-json.ts";
+import { type RpcJson, validatorToRpcJson } from "../comet/rpc-json.ts";
 import { nsToRfc3339 } from "../comet/time.ts";
 import { validatorAt } from "../comet/validator-set.ts";
 import type { AbciQuerier, EmbeddedNode, StoredBlock } from "../node/types.ts";
@@ -66,13 +66,20 @@ export function nodeMethods(
     return choice.ok ? answer(choice.heightBlocks) : failed(choice.fault);
   };
 
+  // It says nothing but what the newest block made true, and is asked for more than all others.
+  let said: { readonly latest: bigint; readonly text: string } | undefined;
   const status = (): RpcOutcome => {
     const latest = blocks.latestHeightBlocks();
+    if (said?.latest !== latest) said = { latest, text: goJsonText(statusJson(latest)) };
+    return resultText(said.text);
+  };
+
+  const statusJson = (latest: bigint): RpcJson => {
     const address = validatorKeyAddress(node.validatorKey);
     const set = blocks.validators(latest + 1n);
     const [hash, appHash, height, time] = stampOf(latest === 0n ? undefined : blocks.block(latest));
     const first = stampOf(latest === 0n ? undefined : blocks.block(blocks.baseHeightBlocks()));
-    return result({
+    return {
       node_info: {
         protocol_version: { p2p: P2P_PROTOCOL, block: BLOCK_PROTOCOL, app: genesis.consensus.params.version.app },
         id: node.nodeId,
@@ -99,7 +106,7 @@ export function nodeMethods(
         pub_key: { type: "tendermint/PubKeyEd25519", value: bytesToBase64(node.validatorKey) },
         voting_power: (set === undefined ? 0n : (validatorAt(set, address)?.votingPower ?? 0n)).toString(),
       },
-    });
+    };
   };
 
   const abciQuery = async ([path, data, height]: readonly ArgumentValue[]): Promise<RpcOutcome> => {

@@ -1,7 +1,8 @@
 import { once } from "node:events";
-import { createServer, type Server, type ServerResponse } from "node:http";
+import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type Clock, createHostCheck, errorRow, type HostCheckOptions, type HostFault, type Log } from "@turnpike/base";
+import type { FastListener } from "@turnpike/http1";
 import { type WebSocket, WebSocketServer } from "ws";
 import { isHttpVerb } from "../node/http-verbs.ts";
 import { Turns } from "../node/turns.ts";
@@ -12,6 +13,7 @@ import { EventHub } from "./event-hub.ts";
 import { HttpDoor } from "./http-door.ts";
 import type { RpcMethods } from "./method.ts";
 import { nodeMethods } from "./node-methods.ts";
+import { createPlainRpcListener, plainHeldBytes } from "./plain-listener.ts";
 import { socketMethods } from "./socket-methods.ts";
 import { SocketSession } from "./socket-session.ts";
 import { txMethods } from "./tx-methods.ts";
@@ -56,7 +58,7 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
   const bounds: RpcBounds = { ...RPC_BOUNDS, ...given };
   const authority = (): string => {
     const name = host.includes(":") ? `[${host}]` : host;
-    return `${name}:${(server.address() as AddressInfo | null)?.port ?? port}`;
+    return `${name}:${(listener.net.address() as AddressInfo | null)?.port ?? port}`;
   };
   const hub = new EventHub(bounds, { node });
   const rpcAddress = (): string => `tcp://${authority()}`;
@@ -66,7 +68,8 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
     ...nodeMethods({ genesisChunkBytes: bounds.genesisChunkBytes, p2pAddress, rpcAddress }, { node, queries }),
     ...socketMethods(hub),
   };
-  const door = new HttpDoor(bounds, { methods, log, clock, turns });
+  const ofServer = { ...bounds, maxBufferedBodyBytes: bounds.maxBufferedBodyBytes - plainHeldBytes(bounds) };
+  const door = new HttpDoor(ofServer, { methods, log, clock, turns });
   const hosts = createHostCheck({ host, allowedHosts });
   const sockets = new WebSocketServer({
     noServer: true,
@@ -100,18 +103,19 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
       new SocketSession(`${remoteAddress}:${remotePort}`, bounds, { socket: webSocket, methods, hub, log, turns });
     });
   });
+  const listener = createPlainRpcListener(bounds, { server, door, hosts, log, clock });
   try {
-    server.listen(port, host);
-    await once(server, "listening");
+    listener.net.listen(port, host);
+    await once(listener.net, "listening");
   } catch (error) {
     hub[Symbol.dispose]();
     throw error;
   }
   // A connection that cannot be taken must not end the process.
-  server.on("error", (error) => log.warn({ error: error.message }, "RPC port failed"));
+  listener.net.on("error", (error) => log.warn({ error: error.message }, "RPC port failed"));
   return {
     url: `http://${authority()}`,
-    [Symbol.asyncDispose]: () => closeAll(server, sockets, hub),
+    [Symbol.asyncDispose]: () => closeAll(listener, sockets, hub),
   };
 }
 
@@ -125,16 +129,14 @@ function isWebSocket(upgrade: string | undefined): boolean {
   return upgrade?.toLowerCase() === "websocket";
 }
 
-async function closeAll(server: Server, sockets: WebSocketServer, hub: EventHub): Promise<void> {
-  if (!server.listening) return;
+async function closeAll(listener: FastListener, sockets: WebSocketServer, hub: EventHub): Promise<void> {
+  if (!listener.net.listening) return;
   hub[Symbol.dispose]();
   for (const socket of sockets.clients) socket.close(GOING_AWAY);
-  const closed = once(server, "close");
-  server.close();
-  server.closeIdleConnections();
+  const closed = listener.close();
   const cut = setTimeout(() => {
     for (const socket of sockets.clients) socket.terminate();
-    server.closeAllConnections();
+    listener.closeAllConnections();
   }, CLOSE_GRACE_MS);
   await closed;
   clearTimeout(cut);

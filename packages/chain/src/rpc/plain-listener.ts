@@ -1,0 +1,69 @@
+import type { Server } from "node:http";
+import type { Clock, HostCheck, Log } from "@turnpike/base";
+import { FastListener, type FastRequest, type FastResponse, fastListenerDefaults } from "@turnpike/http1";
+import type { RpcBounds } from "./bounds.ts";
+import type { HttpAnswer, HttpDoor } from "./http-door.ts";
+
+/** What {@link createPlainRpcListener} works with. */
+export interface PlainRpcListenerModules {
+  /** Gets every request that is not plain JSON-RPC by POST, and its connection with it. */
+  readonly server: Server;
+  readonly door: HttpDoor;
+  readonly hosts: HostCheck;
+  readonly log: Log;
+  readonly clock: Clock;
+}
+
+/** The part of the bound of bodies that are being received that plain requests have; the server has the rest. */
+export function plainHeldBytes({ maxBufferedBodyBytes }: RpcBounds): number {
+  return Math.min(fastListenerDefaults.maxHeldBytes, Math.floor(maxBufferedBodyBytes / 2));
+}
+
+function send(response: FastResponse, { status, body }: HttpAnswer, fields: string, writeTimeoutMs: number): void {
+  const { socket } = response;
+  const tooSlow = setTimeout(() => socket?.destroy(), writeTimeoutMs);
+  response.send(status, fields, body, { onSent: () => clearTimeout(tooSlow) });
+}
+
+/**
+ * Listens in the place of a `node:http` server, and answers plain JSON-RPC by a shorter way: what clients send most. A request
+ * for another address, of a foreign host or page, of another form or too large meets the server as if this were not there.
+ */
+export function createPlainRpcListener(
+  bounds: RpcBounds,
+  { server, door, hosts, log, clock }: PlainRpcListenerModules,
+): FastListener {
+  const handle = (request: FastRequest): boolean => {
+    const { response } = request;
+    const { socket } = response;
+    if (socket === undefined || request.target() !== "/" || request.bodyEnd === request.bodyStart) return false;
+    const origin = request.field("origin");
+    const host = request.field("host") ?? "";
+    if (hosts.fault(origin === undefined ? { host } : { host, origin }) !== undefined) return false;
+    const gone = new AbortController();
+    response.onAbort = () => gone.abort();
+    const { remoteAddress = "", remotePort = 0 } = socket;
+    const caller = { client: `${remoteAddress}:${remotePort}`, signal: gone.signal };
+    door.answerPost(request.body(), caller).then(
+      (answer) => {
+        if (response.isOpen) send(response, answer, door.fieldLines(answer), bounds.writeTimeoutMs);
+      },
+      (error: unknown) => {
+        log.error({ error }, "RPC request failed");
+        socket.destroy();
+      },
+    );
+    return true;
+  };
+  return new FastListener(
+    {
+      ...fastListenerDefaults,
+      maxHeadBytes: Math.min(fastListenerDefaults.maxHeadBytes, bounds.maxHeadBytes),
+      maxBodyBytes: Math.min(fastListenerDefaults.maxBodyBytes, bounds.maxBodyBytes),
+      maxHeldBytes: plainHeldBytes(bounds),
+      fields: ["origin"],
+      excludedFields: [],
+    },
+    { server, handle, clock },
+  );
+}
