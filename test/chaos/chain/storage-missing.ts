@@ -3,7 +3,7 @@ import { cp, mkdtemp, readFile, rm, stat, truncate, writeFile } from "node:fs/pr
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { isAppError } from "@turnpike/base";
-import { TABLES } from "../../../packages/chain/src/engine/block-records.ts";
+import { TABLES } from "../../../packages/chain/src/engine/tx-places.ts";
 import { heightToBytes } from "../../../packages/chain/src/store/keys.ts";
 import { recordKey } from "../../../packages/chain/src/store/plan.ts";
 import { Tables } from "../../../packages/chain/src/store/tables.ts";

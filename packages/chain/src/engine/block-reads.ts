@@ -6,11 +6,13 @@ import { Turns } from "../node/turns.ts";
 import type { BlockReads, BlockResults, SearchPage, SearchResult, StoredBlock, StoredTx } from "../node/types.ts";
 import { bytesToHeight, heightToBytes } from "../store/keys.ts";
 import type { Bytes, ChainStore } from "../types.ts";
-import { type BlockMark, COMMIT_KEY, placeBytes, readMark, readPlace, TABLES } from "./block-records.ts";
+import { type BlockMark, COMMIT_KEY, readMark } from "./block-records.ts";
 import { damagedRecord } from "./record-errors.ts";
 import { decodeOutline, decodeTxResult } from "./result-codec.ts";
 import { decodeValidatorSet } from "./set-codec.ts";
 import { SmallCache } from "./small-cache.ts";
+import { pairAt, pairsOfBlock } from "./tx-groups.ts";
+import { readPlace, TABLES } from "./tx-places.ts";
 
 /** What {@link KeptBlocks} works with. */
 export interface KeptBlocksModules {
@@ -74,9 +76,11 @@ export class KeptBlocks implements BlockReads {
     const outline = this.#at(TABLES.results, heightBlocks);
     const mark = this.#mark(heightBlocks);
     if (outline === undefined || mark === undefined) return this.#missing(heightBlocks, "a block's results");
-    const rows = [...this.#store.records(TABLES.txResults, { prefix: heightToBytes(heightBlocks) })];
-    if (rows.length !== mark.numTxs) throw damagedRecord("a block's results");
-    return { ...decodeOutline(heightBlocks, outline), txResults: rows.map(([, value]) => decodeTxResult(value)) };
+    const pairs = pairsOfBlock(this.#store, heightBlocks, mark.numTxs);
+    return {
+      ...decodeOutline(heightBlocks, outline),
+      txResults: pairs.map(({ result }) => decodeTxResult(result)),
+    };
   }
 
   commit(heightBlocks: bigint): { readonly commit: Commit; readonly canonical: boolean } | undefined {
@@ -110,10 +114,9 @@ export class KeptBlocks implements BlockReads {
     const value = hash.length === 32 ? this.#store.record(TABLES.places, hash) : undefined;
     if (value === undefined) return undefined;
     const place = readPlace(value);
-    const key = placeBytes(place);
-    const bytes = this.#store.record(TABLES.txs, key);
-    const result = this.#store.record(TABLES.txResults, key);
-    if (bytes === undefined || result === undefined) throw damagedRecord("a transaction");
+    const pair = pairAt(this.#store, place);
+    if (pair === undefined) throw damagedRecord("a transaction");
+    const { bytes, result } = pair;
     return { hash: Uint8Array.from(hash), ...place, bytes: Uint8Array.from(bytes), result: decodeTxResult(result) };
   }
 
@@ -145,9 +148,7 @@ export class KeptBlocks implements BlockReads {
   }
 
   #txs(heightBlocks: bigint, count: number): Bytes[] {
-    const rows = [...this.#store.records(TABLES.txs, { prefix: heightToBytes(heightBlocks) })];
-    if (rows.length !== count) throw damagedRecord("a block's transactions");
-    return rows.map(([, value]) => Uint8Array.from(value));
+    return pairsOfBlock(this.#store, heightBlocks, count).map(({ bytes }) => Uint8Array.from(bytes));
   }
 }
 

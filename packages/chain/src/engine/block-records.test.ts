@@ -6,8 +6,9 @@ import { scratchFolder } from "../../test/store/model.ts";
 import { txHash } from "../comet/hashes.ts";
 import { EMPTY_COMMIT } from "../comet/types.ts";
 import type { TxResult } from "../tx/run-tx.ts";
-import type { BlockRecord } from "../types.ts";
-import { blockRecords, readPlace, TABLES } from "./block-records.ts";
+import type { BlockRecord, ChainStore } from "../types.ts";
+import { blockRecords } from "./block-records.ts";
+import { readPlace, TABLES } from "./tx-places.ts";
 
 suite("records of blocks", () => {
   test("a transaction that fails later does not hide the one that succeeded; one that succeeds replaces", async () => {
@@ -19,7 +20,15 @@ suite("records of blocks", () => {
     const results = must(node.blocks.results(1n));
     const kept = new Map<string, Uint8Array>();
     const nameOf = (table: string, key: Uint8Array): string => `${table} ${Buffer.from(key).toString("hex")}`;
-    const store = { record: (table: string, key: Uint8Array) => kept.get(nameOf(table, key)) };
+    const store: Pick<ChainStore, "record" | "records"> = {
+      record: (table, key) => kept.get(nameOf(table, key)),
+      // One transaction a block: its group has its own place for a key.
+      records: (table, { prefix }) => {
+        const key = Buffer.concat([prefix, Buffer.alloc(4)]);
+        const value = kept.get(nameOf(table, key));
+        return value === undefined ? [] : [[key, value]];
+      },
+    };
     const write = (heightBlocks: bigint, code: number): bigint => {
       const { block } = stored;
       const at = { ...stored, block: { ...block, header: { ...block.header, height: heightBlocks } } };

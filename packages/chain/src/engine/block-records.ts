@@ -2,59 +2,18 @@ import { txHash } from "../comet/hashes.ts";
 import { encodeBlock, encodeCommit } from "../comet/messages.ts";
 import type { BlockId, Commit, ValidatorSet } from "../comet/types.ts";
 import type { BlockResults, StoredBlock } from "../node/types.ts";
-import { bytesToHeight, heightToBytes } from "../store/keys.ts";
-import type { BlockRecord, Bytes, ChainStore } from "../types.ts";
+import { heightToBytes } from "../store/keys.ts";
+import type { BlockRecord, Bytes } from "../types.ts";
 import { damagedRecord } from "./record-errors.ts";
 import { decodeTxResult, encodeOutline, encodeTxResult } from "./result-codec.ts";
 import { encodeValidatorSet } from "./set-codec.ts";
-
-/** Tables of the engine's records. */
-export const TABLES = {
-  /** By height: the block without its transactions. */
-  blocks: "blocks",
-  /** By height: id and size. */
-  ids: "block-ids",
-  /** By a block's hash: its height. */
-  hashes: "block-hashes",
-  /** By height and index: a transaction's bytes. */
-  txs: "block-txs",
-  /** By height and index: a transaction's result. */
-  txResults: "block-tx-results",
-  /** By height: what became of the block, without the transactions' results. */
-  results: "block-results",
-  /** By a transaction's hash: height and index. */
-  places: "tx-places",
-  /** By height: who signs the block. */
-  validators: "validators",
-  /** One record: the commit for the newest block. */
-  commit: "seen-commit",
-} as const;
+import { groupRecords, type PairReads, pairAt, type StoredPair } from "./tx-groups.ts";
+import { placeBytes, readPlace, TABLES } from "./tx-places.ts";
 
 /** Key of the only record of {@link TABLES.commit}. */
 export const COMMIT_KEY: Bytes = Buffer.from("newest");
 
-/** Where a transaction stands. */
-export interface TxPlace {
-  readonly heightBlocks: bigint;
-  readonly index: number;
-}
-
 const MARK_BYTES = 76;
-
-/** Key of a transaction's records, and value of its place. */
-export function placeBytes({ heightBlocks, index }: TxPlace): Buffer {
-  const bytes = Buffer.alloc(12);
-  bytes.writeBigUInt64BE(heightBlocks);
-  bytes.writeUInt32BE(index, 8);
-  return bytes;
-}
-
-/** Reads {@link placeBytes}. */
-export function readPlace(bytes: Bytes): TxPlace {
-  if (bytes.length !== 12) throw damagedRecord("a transaction's place");
-  const view = Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return { heightBlocks: bytesToHeight(view), index: view.readUInt32BE(8) };
-}
 
 function idBytes({ hash, parts }: BlockId, sizeBytes: number, numTxs: number): Buffer {
   const numbers = Buffer.alloc(12);
@@ -100,15 +59,15 @@ export function validatorsRecord(heightBlocks: bigint, set: ValidatorSet): Block
 }
 
 // As CometBFT's index has it: a transaction that failed later does not hide the one that succeeded.
-function hidesSuccess(store: Pick<ChainStore, "record">, hash: Bytes, code: number): boolean {
+function hidesSuccess(store: PairReads, hash: Bytes, code: number): boolean {
   if (code === 0) return false;
   const place = store.record(TABLES.places, hash);
-  const result = place === undefined ? undefined : store.record(TABLES.txResults, place);
-  return result !== undefined && decodeTxResult(result).code === 0;
+  const pair = place === undefined ? undefined : pairAt(store, readPlace(place));
+  return pair !== undefined && decodeTxResult(pair.result).code === 0;
 }
 
 /** All records of a block. */
-export function blockRecords(store: Pick<ChainStore, "record">, written: WrittenBlock): BlockRecord[] {
+export function blockRecords(store: PairReads, written: WrittenBlock): BlockRecord[] {
   const { stored, results, commit, validators } = written;
   const { block, id, sizeBytes } = stored;
   const heightBlocks = block.header.height;
@@ -121,14 +80,15 @@ export function blockRecords(store: Pick<ChainStore, "record">, written: Written
     { table: TABLES.commit, key: COMMIT_KEY, value: encodeCommit(commit) },
   ];
   for (const [height, set] of validators) records.push(validatorsRecord(height, set));
+  const pairs: StoredPair[] = [];
   for (const [index, bytes] of block.txs.entries()) {
     const result = results.txResults[index];
     if (result === undefined) throw damagedRecord("a block's results");
     const place = placeBytes({ heightBlocks, index });
     const hash = txHash(bytes);
-    records.push({ table: TABLES.txs, key: place, value: bytes });
-    records.push({ table: TABLES.txResults, key: place, value: encodeTxResult(result) });
+    pairs.push({ bytes, result: encodeTxResult(result) });
     if (!hidesSuccess(store, hash, result.code)) records.push({ table: TABLES.places, key: hash, value: place });
   }
+  records.push(...groupRecords(heightBlocks, pairs));
   return records;
 }

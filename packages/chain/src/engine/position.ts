@@ -7,8 +7,8 @@ import type { BlockResults } from "../node/types.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
 import type { Bytes, ChainStore } from "../types.ts";
 import type { KeptBlocks } from "./block-reads.ts";
-import { TABLES } from "./block-records.ts";
 import { damagedRecord } from "./record-errors.ts";
+import { TABLES } from "./tx-places.ts";
 
 /** The newest block, as the next one needs it. */
 export interface LastBlock {

@@ -3,6 +3,7 @@ import type { BlockResults } from "../node/types.ts";
 import type { ChainEvent } from "../state/context.ts";
 import type { TxResult } from "../tx/run-tx.ts";
 import type { Bytes } from "../types.ts";
+import { COMPACT, decodeCompactResult, encodeCompactResult } from "./compact-result.ts";
 import { damagedRecord } from "./record-errors.ts";
 
 /** Results of a block without those of its transactions, which have records of their own. */
@@ -19,25 +20,26 @@ const readEvents = (events: readonly cometAbci.Event[]): ChainEvent[] =>
 
 /** Bytes of a transaction's result. */
 export function encodeTxResult(result: TxResult): Bytes {
-  const { code, codespace, log, data, gasWanted, gasUsed, events } = result;
-  const message = createMessage(cometAbci.ExecTxResultSchema, {
-    code,
-    codespace,
-    log,
-    data,
-    gasWanted,
-    gasUsed,
-    events: toEvents(events),
-  });
-  return encodeMessage(cometAbci.ExecTxResultSchema, message);
+  return encodeCompactResult(result);
 }
 
-/** Reads {@link encodeTxResult}. @throws AppError CHAIN_STORE_DAMAGED */
-export function decodeTxResult(bytes: Bytes): TxResult {
+// What stores up to the format 1 hold.
+function decodeProtobuf(bytes: Bytes): TxResult {
   const decoded = decodeMessage(cometAbci.ExecTxResultSchema, bytes);
   if (!decoded.ok) throw damagedRecord("a transaction's result");
   const { code, codespace, log, data, gasWanted, gasUsed, events } = decoded.message;
   return { code, codespace, log, data, gasWanted, gasUsed, events: readEvents(events) };
+}
+
+/** Reads {@link encodeTxResult}, and the protobuf of earlier versions. @throws AppError CHAIN_STORE_DAMAGED */
+export function decodeTxResult(bytes: Bytes): TxResult {
+  if (bytes[0] !== COMPACT) return decodeProtobuf(bytes);
+  try {
+    return decodeCompactResult(bytes);
+  } catch (cause) {
+    if (cause instanceof RangeError) throw damagedRecord("a transaction's result");
+    throw cause;
+  }
 }
 
 /** Bytes of a block's results without its transactions'. */

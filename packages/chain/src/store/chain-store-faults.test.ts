@@ -156,7 +156,7 @@ test("files of other programs and of other formats are refused by name, and stay
   assert.deepEqual(await readFile(join(at("foreign"), FILE)), before);
 
   await filled(at("newer"));
-  await flip(join(at("newer"), FILE), key("turnpike chain store 1"), 21);
+  await flip(join(at("newer"), FILE), key("turnpike chain store 2"), 21);
   await assert.rejects(openChainStore({ folder: at("newer"), check: "none" }), refused("CHAIN_STORE", at("newer")));
 });
 

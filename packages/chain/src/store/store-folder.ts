@@ -8,7 +8,9 @@ import { refusedStore, storeError } from "./store-errors.ts";
 import { Tables } from "./tables.ts";
 
 /** What the store's file says of itself; another number when older programs cannot read it. */
-const STAMP = Buffer.from("turnpike chain store 1\n");
+const STAMP = Buffer.from("turnpike chain store 2\n");
+/** Of stores whose results of transactions are protobuf, all of which is still read. What is written next is not for older programs. */
+const OLDER_STAMP = Buffer.from("turnpike chain store 1\n");
 const STAMP_KEY = Buffer.from("stamp");
 /** Name of the store's file in its folder. */
 export const STORE_FILE = "chain.mdb";
@@ -90,7 +92,9 @@ function checkStamp(folder: string, tables: Tables): void {
     if (!isAppError(error, "CHAIN_STORE_DAMAGED")) throw error;
   }
   if (stamp === undefined) throw refusedStore(folder, `${FILE} is another program's`);
-  if (!stamp.equals(STAMP)) {
+  if (stamp.equals(OLDER_STAMP)) {
+    tables.write(() => tables.meta.put(STAMP_KEY, STAMP));
+  } else if (!stamp.equals(STAMP)) {
     throw refusedStore(folder, `${FILE} has a format that this version does not know ("${stamp.toString().trim()}")`);
   }
 }
