@@ -1,4 +1,5 @@
 import { join, resolve } from "node:path";
+import { setFlagsFromString } from "node:v8";
 import { AppError, systemClock } from "@turnpike/base";
 import { CHAIN_PROFILES, genesisFileText, LOCAL_ROLES, type ProfileName } from "@turnpike/chain";
 import type { Config } from "@turnpike/config";
@@ -29,6 +30,11 @@ export interface ChainExportOptions extends ChainStartOptions {
   readonly height?: string;
 }
 
+/**
+ * How much the heap may grow over what is alive before old garbage is collected, in percent. Without it V8 lets a node's heap of
+ * 70 MB grow to four times as much, on a machine with much memory; a collection of that size is a few milliseconds of this thread.
+ */
+const HEAP_GROWTH = "--heap-growing-percent=40";
 const SUPPLIER_URLS = ["http://127.0.0.1:8549", "http://127.0.0.1:8550"] as const;
 
 function homeOf(opts: ChainStartOptions, config: Config): string {
@@ -85,6 +91,7 @@ export async function start(opts: ChainStartOptions, context: CommandContext): P
   const config = configOf(context, opts.config);
   const output = outputOf(opts);
   const log = createLog({ level: config.log.level, name: "chain" });
+  setFlagsFromString(HEAP_GROWTH);
   await serve(context, { log }, async () => {
     const running = await startChain(config, homeOf(opts, config), { log });
     const { urls } = running;
