@@ -16,8 +16,19 @@ export interface TransactionSettings {
   readonly showsDeleted: boolean;
 }
 
+/** Of callers that cannot change any more. */
+const claimsTexts = new WeakMap<Caller, string>();
+
 /** The claims as the database reads them. Throws AppError INTERNAL where they disagree with the caller. */
-function claimsText({ role, accountId, tokenId, claims }: Caller): string {
+function claimsText(caller: Caller): string {
+  const known = claimsTexts.get(caller);
+  if (known !== undefined) return known;
+  const text = makeClaimsText(caller);
+  if (Object.isFrozen(caller) && Object.isFrozen(caller.claims)) claimsTexts.set(caller, text);
+  return text;
+}
+
+function makeClaimsText({ role, accountId, tokenId, claims }: Caller): string {
   if ((claims.account_id ?? undefined) !== accountId) {
     throw new AppError("INTERNAL", { message: "The claims name another account than the caller." });
   }
@@ -61,9 +72,12 @@ export function beginText(caller: Caller, settings: TransactionSettings): string
 }
 
 const SETTINGS =
-  `select set_config('role',$1,true),set_config('search_path','${SEARCH_PATH}',true),` +
+  `set_config('role',$1,true),set_config('search_path','${SEARCH_PATH}',true),` +
   "set_config('statement_timeout',$2,true),set_config('lock_timeout',$3,true)," +
   "set_config('request.deleted',$4,true),set_config('request.jwt.claims',$5,true)";
+/** Takes the settings on, in their order, and answers with a number instead of their texts. */
+const WRITE_SETTINGS = `select num_nulls(${SETTINGS})`;
+const READ_SETTINGS = `select num_nulls(${SETTINGS},set_config('transaction_read_only','on',true))`;
 
 /** What stands before and after a request's statements in a {@link Batch}. */
 export interface Frame {
@@ -92,7 +106,6 @@ export function frameOf(caller: Caller, settings: TransactionSettings): Frame {
     showsDeleted ? "shown" : "",
     claimsText(caller),
   ];
-  if (isWrite) return { before: [BEGIN, { name: "portal_write", text: SETTINGS, values }], after: [COMMIT] };
-  const text = `${SETTINGS},set_config('transaction_read_only','on',true)`;
-  return { before: [{ name: "portal_read", text, values }], after: [] };
+  if (isWrite) return { before: [BEGIN, { name: "portal_write", text: WRITE_SETTINGS, values }], after: [COMMIT] };
+  return { before: [{ name: "portal_read", text: READ_SETTINGS, values }], after: [] };
 }

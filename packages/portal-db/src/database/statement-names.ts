@@ -14,7 +14,9 @@ const MAX_ON_CONNECTION = 512;
  */
 export class StatementNames {
   #seen = new Map<string, number>();
-  #names = new Map<string, string>();
+  /** By role and text: the texts of plans that are kept are not joined and hashed again. */
+  readonly #names = new Map<string, Map<string, string>>();
+  #count = 0;
   readonly #onConnection = new WeakMap<pg.PoolClient, Set<string>>();
   readonly #columns = new WeakMap<pg.PoolClient, KnownColumns>();
   #made = 0;
@@ -22,8 +24,7 @@ export class StatementNames {
   /** The name to run a statement by on this connection; undefined for one that is seldom seen. */
   nameOf(client: pg.PoolClient, role: string, text: string): string | undefined {
     if (text.length > MAX_TEXT) return undefined;
-    const key = `${role} ${text}`;
-    const name = this.#names.get(key) ?? this.#make(key);
+    const name = this.#names.get(role)?.get(text) ?? this.#make(role, text);
     if (name !== undefined) this.#note(client, name);
     return name;
   }
@@ -40,7 +41,8 @@ export class StatementNames {
     return (this.#onConnection.get(client)?.size ?? 0) >= MAX_ON_CONNECTION;
   }
 
-  #make(key: string): string | undefined {
+  #make(role: string, text: string): string | undefined {
+    const key = `${role} ${text}`;
     const sights = (this.#seen.get(key) ?? 0) + 1;
     if (sights < SIGHTS_BEFORE_NAME) {
       if (this.#seen.size >= MAX_SEEN) this.#seen.clear();
@@ -48,9 +50,15 @@ export class StatementNames {
       return undefined;
     }
     this.#seen.delete(key);
-    if (this.#names.size >= MAX_NAMES) this.#names.clear();
+    if (this.#count >= MAX_NAMES) {
+      this.#names.clear();
+      this.#count = 0;
+    }
+    this.#count++;
     const name = `portal_${this.#made++}`;
-    this.#names.set(key, name);
+    const names = this.#names.get(role);
+    if (names === undefined) this.#names.set(role, new Map([[text, name]]));
+    else names.set(text, name);
     return name;
   }
 

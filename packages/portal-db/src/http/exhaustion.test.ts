@@ -13,10 +13,10 @@ import { portalInFlight, portalRequestsTotal } from "../metrics.ts";
 import { type PortalDb, type PortalDbOptions, startPortalDb } from "../portal-db.ts";
 import { planRequest } from "../sql/plan-request.ts";
 import { mintToken } from "../tokens/mint.ts";
-import type { TableRequest } from "../types.ts";
+import type { Plan, TableRequest } from "../types.ts";
 import { databaseFailure } from "./database-failure.ts";
 import { readPreferences } from "./preferences.ts";
-import { runPlan } from "./run-plan.ts";
+import { namesDeleted, runPlan } from "./run-plan.ts";
 
 const KEY = { kid: undefined, algorithm: "HS256", material: "k".repeat(16) + "e".repeat(16) } as const;
 
@@ -35,6 +35,8 @@ interface Rig extends AsyncDisposable {
   /** A connection that has sent this much of a request. */
   open(head: string): Promise<Socket>;
 }
+
+const runnable = (request: TableRequest, plan: Plan) => ({ request, plan, showsDeleted: namesDeleted(request) });
 
 /** The server's ends of connections on which a request has come, until this is disposed of. */
 function serverSockets(port: number): Disposable & { of(client: Socket): Socket | undefined } {
@@ -288,7 +290,7 @@ suite("what callers cannot use up", { timeout: 300_000 }, () => {
       const planned = planRequest(request, admin, { maxRows: 10, maxAnswerBytes });
       assert.ok(planned.ok);
       try {
-        const result = await runPlan(request, planned.plan, caller("admin"), {
+        const result = await runPlan(runnable(request, planned.plan), caller("admin"), {
           database: {
             all: (who, opts, statements) => runWithRole(pool, who, { ...opts, ...times }, statements),
             write: (who, opts, work) => withRole(pool, who, { ...opts, ...times }, work),
@@ -345,7 +347,7 @@ suite("what callers cannot use up", { timeout: 300_000 }, () => {
     const status = async (maxAnswerBytes: number): Promise<number> => {
       const planned = planRequest(request, reader, { maxRows: 10, maxAnswerBytes });
       assert.ok(planned.ok);
-      const result = await runPlan(request, planned.plan, caller("reader"), {
+      const result = await runPlan(runnable(request, planned.plan), caller("reader"), {
         database: {
           all: (who, opts, statements) =>
             runWithRole(pool, who, { ...opts, statementTimeoutMs: 60_000, lockTimeoutMs: 60_000 }, statements),

@@ -3,17 +3,16 @@ import type { FastifyReply, FastifyRequest } from "fastify";
 import type { ErrorBody } from "../errors.ts";
 import { failure } from "../failures.ts";
 import { createDocuments } from "../openapi/documents.ts";
-import { planRequest } from "../sql/plan-request.ts";
-import type { Caller, RoleView, TableRequest } from "../types.ts";
+import type { Caller, RoleView } from "../types.ts";
 import { databaseFailure } from "./database-failure.ts";
-import { withSafeCount } from "./exact-counts.ts";
 import { nameOf } from "./faults.ts";
 import type { Admitted } from "./gate.ts";
 import { chooseDocument, DOCUMENT_TYPES } from "./media.ts";
+import { createRequestPlanner } from "./read-plans.ts";
 import { withSentHash } from "./reveal.ts";
 import { type PortalTransactions, runPlan } from "./run-plan.ts";
 import { sendError } from "./send.ts";
-import { headerOf, tableRequestOf } from "./table-request.ts";
+import { headerOf } from "./table-request.ts";
 import type { Target } from "./target.ts";
 import type { TokenSlots } from "./token-slots.ts";
 
@@ -55,6 +54,8 @@ export interface Handlers {
   system(request: FastifyRequest, reply: FastifyReply, name: "live" | "ready"): Promise<FastifyReply>;
 }
 
+/** Plans of reads that are kept for each role. */
+const MAX_PLANS = 500;
 const ROOT_VERBS = "OPTIONS,GET,HEAD";
 const SYSTEM_VERBS = "GET,HEAD";
 
@@ -62,6 +63,7 @@ const SYSTEM_VERBS = "GET,HEAD";
 export function createHandlers(opts: HandlerOptions, modules: HandlerModules): Handlers {
   const { log, viewOf } = modules;
   const documents = createDocuments();
+  const plannedOf = createRequestPlanner({ maxRows: opts.maxRows, maxKept: MAX_PLANS });
 
   const allow = (target: Target, caller: Caller | undefined): string => {
     if (target.kind === "system") return SYSTEM_VERBS;
@@ -107,10 +109,9 @@ export function createHandlers(opts: HandlerOptions, modules: HandlerModules): H
       const verbs = seen === undefined ? ROOT_VERBS : allowed(seen.may);
       return sendError(reply, error, error.status === 405 ? { ...headers, allow: verbs } : headers);
     };
-    const read = tableRequestOf(request, request.method as TableRequest["verb"], table, query);
-    if (!read.ok) return refuse(read.error);
-    const planned = planRequest(withSafeCount(read.request, caller), view, { maxRows: opts.maxRows });
+    const planned = plannedOf(request, { table, query }, caller, view);
     if (!planned.ok) return refuse(planned.error);
+    const { preferences, verb } = planned.request;
     const gone = new AbortController();
     reply.raw.once("close", () => {
       if (!reply.raw.writableFinished) gone.abort();
@@ -119,7 +120,7 @@ export function createHandlers(opts: HandlerOptions, modules: HandlerModules): H
     try {
       result = await modules.slots.run(key, () => {
         gone.signal.throwIfAborted();
-        return runPlan(read.request, planned.plan, caller, {
+        return runPlan(planned, caller, {
           database: modules.database,
           signal: gone.signal,
           maxRows: opts.maxRows,
@@ -134,14 +135,14 @@ export function createHandlers(opts: HandlerOptions, modules: HandlerModules): H
       return refuse(told);
     }
     if (!result.ok) return refuse(result.error, result.headers);
-    const answer = opts.revealCreatedHash ? withSentHash(read.request, planned.plan, result.answer) : result.answer;
-    const { applied } = read.request.preferences;
+    const answer = opts.revealCreatedHash ? withSentHash(planned.request, planned.plan, result.answer) : result.answer;
+    const { applied } = preferences;
     if (applied.length > 0) reply.header("preference-applied", applied.join(", "));
     reply.status(answer.status).headers(answer.headers);
     if (answer.body === undefined) return reply.send();
-    reply.header("content-type", read.contentType);
+    reply.header("content-type", planned.contentType);
     // Of a HEAD the rows were never made: their length is not known, and 0 would be wrong (RFC 9110, 8.6).
-    return read.request.verb === "HEAD" ? reply.send() : reply.send(answer.body);
+    return verb === "HEAD" ? reply.send() : reply.send(answer.body);
   };
 
   const answerSystem = async (

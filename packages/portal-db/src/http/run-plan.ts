@@ -1,5 +1,6 @@
-import type { Caller, Plan, Statement, TableRequest } from "../types.ts";
+import type { Caller, Statement, TableRequest } from "../types.ts";
 import { type AnswerResult, answerOf, type PlanRows } from "./answer.ts";
+import type { PlannedRequest } from "./read-plans.ts";
 
 /** How a request's transaction runs. */
 export interface TransactionOptions {
@@ -73,13 +74,11 @@ function mayBeRefused({ verb, media, preferences }: TableRequest): boolean {
 
 /** Runs a plan and makes its answer; what is refused after it has run is rolled back. Throws what the database throws. */
 export async function runPlan(
-  request: TableRequest,
-  plan: Plan,
+  { request, plan, showsDeleted }: Pick<PlannedRequest, "request" | "plan" | "showsDeleted">,
   caller: Caller,
   modules: { readonly database: PortalTransactions; readonly signal: AbortSignal; readonly maxRows: number },
 ): Promise<AnswerResult> {
   const { database, signal } = modules;
-  const showsDeleted = namesDeleted(request);
   if (plan.isWrite && mayBeRefused(request)) {
     return database.write(caller, { isWrite: true, showsDeleted, signal }, async (session) => {
       const main = await session.run<object>(plan.main);

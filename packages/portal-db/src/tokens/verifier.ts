@@ -62,9 +62,6 @@ function bearerOf(authorization: string | undefined): string | undefined {
   return /^bearer +([^\s]+) *$/i.exec(authorization ?? "")?.[1];
 }
 
-/** Of all bytes: only a token whose very signature was checked is known. */
-const cacheKeyOf = (token: string): string => hash("sha256", token, "base64url");
-
 /**
  * Of what is signed alone. One signature has several spellings: base64url of 32 bytes leaves two bits over, and of an ES256
  * signature (r, s) the pair (r, n − s) is one, too.
@@ -106,24 +103,24 @@ function callerOf(payload: JWTPayload, fingerprint: string): Caller | string {
   const tokenId = payload.jti;
   if (tokenId !== undefined && shortText(tokenId) === undefined) return "JWT claim jti is not valid";
   const [sub, email] = [shortText(payload.sub), shortText(payload.email)];
-  return {
+  return Object.freeze({
     role,
     accountId: account,
     tokenId: tokenId ?? `sha256-${fingerprint}`,
-    claims: {
+    claims: Object.freeze({
       role,
       ...(account === undefined ? {} : { account_id: account }),
       ...(tokenId === undefined ? {} : { jti: tokenId }),
       ...(sub === undefined ? {} : { sub }),
       ...(email === undefined ? {} : { email }),
-    },
-  };
+    }),
+  });
 }
 
 /**
  * Checks bearer tokens (RFC 7519): signature by a configured key of the token's algorithm and `kid`, `aud` and `exp`
  * required, bounded lifetime, role by an allow-list, `account_id`, and that the token was not taken back. What was found
- * good is remembered by the token's SHA-256, never beyond its end and never across {@link TokenVerifier.setKeys}.
+ * good is remembered by the whole token, never beyond its end and never across {@link TokenVerifier.setKeys}.
  */
 export function createTokenVerifier(opts: TokenVerifierOptions, modules: TokenVerifierModules): TokenVerifier {
   const { audience, maxLifetimeSeconds } = opts;
@@ -187,11 +184,10 @@ export function createTokenVerifier(opts: TokenVerifierOptions, modules: TokenVe
       if (authorization === undefined || authorization === "") return ANONYMOUS;
       const token = bearerOf(authorization);
       if (token === undefined || token.length > MAX_TOKEN_CHARS) return MALFORMED;
-      const cacheKey = cacheKeyOf(token);
       const cache = good;
-      let found = cache.get(cacheKey);
+      let found = cache.get(token);
       if (found !== undefined && !isAlive(found)) {
-        cache.delete(cacheKey);
+        cache.delete(token);
         return badClaim("JWT expired");
       }
       if (found === undefined) {
@@ -201,12 +197,12 @@ export function createTokenVerifier(opts: TokenVerifierOptions, modules: TokenVe
       }
       const { tokenId } = found.caller;
       if (tokenId !== undefined && (await isRevoked(tokenId))) {
-        cache.delete(cacheKey);
+        cache.delete(token);
         return badClaim("JWT was revoked");
       }
       // Most recent last. A map that new keys have replaced is garbage, with what is written to it.
-      cache.delete(cacheKey);
-      cache.set(cacheKey, found);
+      cache.delete(token);
+      cache.set(token, found);
       if (cache.size > maxCached) {
         const [oldest] = cache.keys();
         if (oldest !== undefined) cache.delete(oldest);
