@@ -118,12 +118,14 @@ export class Batch extends driverQuery {
   }
 
   handleDataRow({ fields }: { readonly fields: readonly (string | null)[] }): void {
-    const row: [string, unknown][] = [];
-    for (const [at, { name, read }] of (this.#current ?? []).entries()) {
+    const columns = this.#current ?? [];
+    const row: Record<string, unknown> = {};
+    for (let at = 0; at < columns.length; at++) {
+      const column = columns[at];
       const text = fields[at] ?? null;
-      row.push([name, text === null ? null : read(text)]);
+      if (column !== undefined) row[column.name] = text === null ? null : column.read(text);
     }
-    this.#rows.push(Object.fromEntries(row));
+    this.#rows.push(row);
   }
 
   handleCommandComplete({ text }: { readonly text: string }): void {

@@ -58,8 +58,10 @@ export async function checkOut(pool: RolePool, signal: AbortSignal | undefined):
   if (connections.waitingCount >= queueLimit) {
     throw new AppError("PORTAL_DB_UNAVAILABLE", { detail: { waiting: connections.waitingCount } });
   }
+  const isThere = connections.idleCount > 0 && connections.waitingCount === 0;
   const connecting = connections.connect();
-  if (signal === undefined) return connecting;
+  // One that is there comes in the same turn.
+  if (signal === undefined || isThere) return connecting;
   const { promise: aborted, reject } = Promise.withResolvers<never>();
   const onAbort = (): void => reject(signal.reason);
   signal.addEventListener("abort", onAbort, { once: true });

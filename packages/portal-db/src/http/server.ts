@@ -58,6 +58,8 @@ interface Context {
 
 const VERBS = ["GET", "HEAD", "POST", "PATCH", "PUT", "DELETE", "OPTIONS"] as const;
 const VARY = "Authorization, Accept, Prefer, Range, Origin";
+/** Headers of every answer. */
+const ALWAYS = { "cache-control": "no-store", vary: VARY, "x-content-type-options": "nosniff" };
 const RETRY_SOON = { "retry-after": "1" };
 const KEEP_ALIVE_MS = 65_000;
 /** Status, in logs and metrics alone, of what its client did not wait for. */
@@ -103,27 +105,25 @@ export async function createPortalServer(
   app.removeAllContentTypeParsers();
   app.addContentTypeParser("*", { parseAs: "buffer" }, (_request, body, done) => done(null, body));
 
-  app.addHook("onRequest", async (request, reply) => {
+  app.addHook("onRequest", (request, reply, done) => {
     contexts.set(request, { startedMs: clock.monotonicMs(), table: "other", admitted: undefined });
     metrics.set(portalInFlight, ++inFlight);
     whenOver(request, reply, () => finish(request, reply));
-    reply.headers({
-      "cache-control": "no-store",
-      vary: VARY,
-      "x-content-type-options": "nosniff",
-      "x-request-id": request.id,
-      ...corsHeaders({ origins: opts.corsOrigins }, headerOf(request, "origin")),
-    });
+    reply.headers(ALWAYS).header("x-request-id", request.id);
+    const origin = headerOf(request, "origin");
+    if (origin !== undefined) reply.headers(corsHeaders({ origins: opts.corsOrigins }, origin));
     // What comes with a read is not looked at; nothing may be taken for the start of another request either.
     const { "content-length": length, "transfer-encoding": encoding } = request.headers;
     const isRead = request.method === "GET" || request.method === "HEAD";
     if (isRead && (encoding !== undefined || (length !== undefined && length !== "0")))
       reply.header("connection", "close");
+    done();
   });
-  app.addHook("onSend", async (_request, reply) => {
+  app.addHook("onSend", (_request, reply, payload, done) => {
     // A connection that is kept would hold up the end.
     if (isStopping) reply.header("connection", "close");
     reply.raw.setTimeout(opts.requestTimeoutMs);
+    done(null, payload);
   });
   const finish = (request: FastifyRequest, reply: FastifyReply): void => {
     const context = contexts.get(request);
