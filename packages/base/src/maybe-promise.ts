@@ -2,8 +2,8 @@
 export type MaybePromise<T> = T | Promise<T>;
 
 /** Goes on with a value: at once when it is here, since each promise between costs a turn of the microtask queue. */
-export function andThen<T, U>(value: MaybePromise<T>, next: (value: T) => MaybePromise<U>): MaybePromise<U> {
-  return value instanceof Promise ? value.then((settled) => next(settled)) : next(value);
+export function andThen<T, U>(value: MaybePromise<T>, goOn: (value: T) => MaybePromise<U>): MaybePromise<U> {
+  return value instanceof Promise ? value.then(goOn) : goOn(value);
 }
 
 /** Runs something, and cleans up once: when its result is here, or when it throws or rejects. */
