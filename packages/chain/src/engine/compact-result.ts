@@ -49,7 +49,10 @@ class Writer {
   /** A text that is known or was written before by its place (an odd number), another one whole. */
   text(value: string): void {
     const known = KNOWN.get(value) ?? this.#texts.get(value);
-    if (known !== undefined) return this.number(known * 2 + 1);
+    if (known !== undefined) {
+      this.number(known * 2 + 1);
+      return;
+    }
     this.#texts.set(value, RESULT_TEXTS.length + this.#texts.size);
     const length = Buffer.byteLength(value);
     this.number(length * 2);
