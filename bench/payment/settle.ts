@@ -70,10 +70,11 @@ function roundsText(name: string, results: readonly SettleResult[]): string {
 export async function benchSettle(options: SettleOptions, place: SettlePlace): Promise<Report> {
   const { rounds, roundMs, concurrency, payers, oneByOne } = options;
   const [first, second, tunedKey, managedKey, documentedKey] = place.relayers;
-  await using ours = await openOurs({ ...place, relayers: [first, second] });
-  await using tuned = await openReference(place.rpcUrl, tunedKey, "tuned");
-  await using managed = await openReference(place.rpcUrl, managedKey, "managed");
-  await using documented = await openReference(place.rpcUrl, documentedKey, "documented");
+  const { rpcUrl, databaseUrl } = place;
+  await using ours = await openOurs({ rpcUrl, databaseUrl, relayers: [first, second] });
+  await using tuned = await openReference(rpcUrl, tunedKey, "tuned");
+  await using managed = await openReference(rpcUrl, managedKey, "managed");
+  await using documented = await openReference(rpcUrl, documentedKey, "documented");
   const sides = [
     // more than either can settle: signing is done before and not counted
     { child: ours, perSecond: 1_000, results: [] as SettleResult[] },
