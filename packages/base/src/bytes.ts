@@ -3,9 +3,14 @@
 const HEX = /^(?:[0-9a-fA-F]{2})*$/;
 const BASE64 = /^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$/;
 
+/** The bytes as a Buffer over the same memory: the same object where they are one already, since each view costs. */
+export function asBuffer(bytes: Uint8Array): Buffer {
+  return Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
 /** Lower-case hex, without a prefix. */
 export function bytesToHex(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("hex");
+  return asBuffer(bytes).toString("hex");
 }
 
 /** `0x` and lower-case hex. */
@@ -30,7 +35,7 @@ export function base64ToBytes(text: string): Uint8Array | undefined {
 
 /** Standard padded base64. */
 export function bytesToBase64(bytes: Uint8Array): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("base64");
+  return asBuffer(bytes).toString("base64");
 }
 
 /** UTF-8 bytes of a text. */

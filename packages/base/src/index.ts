@@ -19,6 +19,7 @@ export {
 } from "./brand.ts";
 export { type Bus, type BusListener, BusListeners, joinBuses, MAX_BUS_MESSAGE_BYTES, noBus } from "./bus.ts";
 export {
+  asBuffer,
   base64ToBytes,
   bytesEqual,
   bytesToBase64,

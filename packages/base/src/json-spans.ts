@@ -1,3 +1,5 @@
+import { asBuffer } from "./bytes.ts";
+
 /** Where a JSON value stands in bytes: from its first byte up to, and without, `end`. */
 export interface JsonSpan {
   readonly start: number;
@@ -44,8 +46,7 @@ export type JsonSource = Uint8Array | string;
 
 /** Bytes as a text of one character a byte, so that places in it are places in the bytes. Searching it is quick. */
 export function jsonText(bytes: Uint8Array): string {
-  const buffer = Buffer.isBuffer(bytes) ? bytes : Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  return buffer.toString("latin1");
+  return asBuffer(bytes).toString("latin1");
 }
 
 const textOf = (source: JsonSource): string => (typeof source === "string" ? source : jsonText(source));
@@ -81,9 +82,12 @@ export function skipJsonSpace(source: JsonSource, at: number): number {
   return i;
 }
 
+/** Brackets that are open in the value that is read now: one for all, as nothing is read within another. */
+const CLOSERS = new Uint8Array(MAX_DEPTH);
+
 function afterNested(text: string, at: number): number {
   const { length } = text;
-  const stack: number[] = [];
+  let depth = 0;
   let closer = 0;
   let i = at;
   while (i < length) {
@@ -95,13 +99,13 @@ function afterNested(text: string, at: number): number {
     }
     const kind = CLASSES[code];
     if (kind === OPEN) {
-      if (stack.length >= MAX_DEPTH) return -1;
-      stack.push(closer);
+      if (depth >= MAX_DEPTH) return -1;
+      CLOSERS[depth++] = closer;
       closer = code === OPEN_OBJECT ? CLOSE_OBJECT : CLOSE_ARRAY;
     } else if (kind === CLOSE) {
       if (code !== closer) return -1;
-      closer = stack.pop() ?? 0;
-      if (closer === 0) return i + 1;
+      closer = CLOSERS[--depth] ?? 0;
+      if (depth === 0) return i + 1;
     } else if (kind === NEVER) return -1;
     i++;
   }
@@ -113,12 +117,15 @@ function valueEnd(text: string, at: number): number {
   if (kind === STRING) return afterString(text, at);
   if (kind === OPEN) return afterNested(text, at);
   let i = at;
-  while (classAt(text, i) === SCALAR) i++;
-  if (i === at + 1 && kind === SCALAR && DIGIT.test(text.charAt(at))) return i;
+  let areDigits = true;
+  for (; classAt(text, i) === SCALAR; i++) areDigits &&= isDigit(text.charCodeAt(i));
+  // Almost all are ids: digits, and no zero before others.
+  if (areDigits && i > at && (i === at + 1 || text.charCodeAt(at) !== ZERO)) return i;
   return NUMBER_OR_WORD.test(text.slice(at, i)) ? i : -1;
 }
 
-const DIGIT = /[0-9]/;
+const ZERO = 0x30;
+const isDigit = (code: number): boolean => code >= ZERO && code <= 0x39;
 const NUMBER_OR_WORD = /^(?:true|false|null|-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)$/;
 
 /**
@@ -145,10 +152,14 @@ export function jsonMemberSpans(
   if (text.charCodeAt(at) === CLOSE_OBJECT) return { members, end: at + 1 };
   for (;;) {
     if (text.charCodeAt(at) !== QUOTE) return undefined;
-    const keyEnd = afterString(text, at);
-    if (keyEnd === -1) return undefined;
-    const key = keyText(text, at, keyEnd);
-    if (key === undefined) return undefined;
+    let key = rpcKey(text, at);
+    let keyEnd: number;
+    if (key === undefined) {
+      keyEnd = afterString(text, at);
+      if (keyEnd === -1) return undefined;
+      key = keyText(text, at, keyEnd);
+      if (key === undefined) return undefined;
+    } else keyEnd = at + key.length + 2;
     at = spaceEnd(text, keyEnd);
     if (text.charCodeAt(at) !== COLON) return undefined;
     const from = spaceEnd(text, at + 1);
@@ -163,21 +174,29 @@ export function jsonMemberSpans(
 }
 
 const PLAIN_KEY = /^[\x20\x21\x23-\x5b\x5d-\x7e]*$/;
-/** Keys of JSON-RPC, by their length. */
-const RPC_KEYS: readonly (readonly string[])[] = [
-  [],
-  [],
-  ["id"],
-  [],
-  [],
-  ["error"],
-  ["method", "params", "result"],
-  ["jsonrpc"],
-];
+
+/** The key of JSON-RPC whose token begins at `at`; undefined when it is another one. */
+function rpcKey(text: string, at: number): string | undefined {
+  switch (text.charCodeAt(at + 1)) {
+    case 0x65:
+      return text.startsWith('error"', at + 1) ? "error" : undefined;
+    case 0x69:
+      return text.startsWith('id"', at + 1) ? "id" : undefined;
+    case 0x6a:
+      return text.startsWith('jsonrpc"', at + 1) ? "jsonrpc" : undefined;
+    case 0x6d:
+      return text.startsWith('method"', at + 1) ? "method" : undefined;
+    case 0x70:
+      return text.startsWith('params"', at + 1) ? "params" : undefined;
+    case 0x72:
+      return text.startsWith('result"', at + 1) ? "result" : undefined;
+    default:
+      return undefined;
+  }
+}
 
 /** The key whose token is from `at` to `end`; undefined when it is no string of JSON. */
 function keyText(text: string, at: number, end: number): string | undefined {
-  for (const known of RPC_KEYS[end - at - 2] ?? []) if (text.startsWith(known, at + 1)) return known;
   const inner = text.slice(at + 1, end - 1);
   if (PLAIN_KEY.test(inner)) return inner;
   try {

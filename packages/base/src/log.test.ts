@@ -27,6 +27,7 @@ test("base names its exports", () => {
       "MAX_BUS_MESSAGE_BYTES",
       "RETIRED_CODES",
       "andThen",
+      "asBuffer",
       "base64ToBytes",
       "bytesEqual",
       "bytesToBase64",

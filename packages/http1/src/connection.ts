@@ -1,5 +1,6 @@
 import { connect as connectTcp, isIP, type LookupFunction, Socket } from "node:net";
 import { type ConnectionOptions, connect as connectTls, type TLSSocket } from "node:tls";
+import { asBuffer } from "@turnpike/base";
 import type { PoolRequest } from "./pool-request.ts";
 import { BROKEN, DONE, MORE, type ReadResult, type ResponseFields, ResponseReader } from "./response-reader.ts";
 
@@ -232,7 +233,7 @@ function write(socket: Socket, { head, body }: PoolRequest): void {
     socket.write(start + body, "latin1");
     return;
   }
-  const bytes = isText ? Buffer.from(body) : Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  const bytes = isText ? Buffer.from(body) : asBuffer(body);
   if (length <= MAX_JOINED_BYTES) {
     socket.write(start + bytes.toString("latin1"), "latin1");
     return;

@@ -1,6 +1,6 @@
 import { STATUS_CODES } from "node:http";
 import type { Socket } from "node:net";
-import type { Clock } from "@turnpike/base";
+import { asBuffer, type Clock } from "@turnpike/base";
 
 /** Size of a buffer that is used again; a larger response has one of its own. */
 const SLAB_BYTES = 65_536;
@@ -47,7 +47,7 @@ export class ResponseWriter {
     const head = this.#head(status, fields, isBodiless ? -1 : bytes.length, close);
     if (isBodiless || bytes.length === 0) return head;
     if (bytes.length <= TEXT_BYTES) {
-      return head + Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("latin1");
+      return head + asBuffer(bytes).toString("latin1");
     }
     const size = head.length + bytes.length;
     const slab = size <= SLAB_BYTES ? (this.#slabs.pop() ?? Buffer.allocUnsafeSlow(SLAB_BYTES)) : undefined;

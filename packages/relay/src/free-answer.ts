@@ -1,5 +1,6 @@
 import { isUtf8 } from "node:buffer";
 import {
+  asBuffer,
   hopJsonMembers,
   isRecord,
   type JsonMemberSpan,
@@ -39,8 +40,6 @@ export interface ScannedObject {
 const broken = (status: number, reason: FailureReason): FailedAttempt =>
   failedAttempt("supplier", isSuccess(status) ? reason : "http_status");
 const JSON_TYPE = /^application\/(?:[a-z0-9.+-]+\+)?json\b/i;
-
-const asBuffer = (bytes: Uint8Array): Buffer => Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
 
 function good(source: AnswerSource, body: Uint8Array, isError: boolean): UpstreamAnswer {
   return createAnswer(source, { body, schemaCheck: "unchecked", isError });

@@ -1,3 +1,4 @@
+import { asBuffer } from "@turnpike/base";
 /** Where the value of one member of a top-level JSON object stands. */
 export interface MemberSpan {
   readonly start: number;
@@ -51,7 +52,7 @@ function afterValue(bytes: Buffer, at: number): number {
  * of the bytes kept. The text must be known to be JSON. Undefined when it is no object or repeats a key.
  */
 export function findMembers(body: Uint8Array): ReadonlyMap<string, MemberSpan> | undefined {
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  const bytes = asBuffer(body);
   const members = new Map<string, MemberSpan>();
   let at = 0;
   const skip = (): void => {

@@ -1,5 +1,6 @@
 import { isAscii, isUtf8 } from "node:buffer";
 import {
+  asBuffer,
   hasLoneSurrogate,
   isRecord,
   type JsonMemberSpan,
@@ -41,7 +42,7 @@ const PARSE_ERROR = refused(-32700, "Parse error: the body is not one JSON docum
  * refused: two readers may see two different calls.
  */
 export function readRpcBody(body: Uint8Array, maxItems: number): RpcBody {
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  const bytes = asBuffer(body);
   if (bytes.length === 0) return PARSE_ERROR;
   // One character a byte: of ASCII, that is the text itself.
   const text = jsonText(bytes);

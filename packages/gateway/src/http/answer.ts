@@ -1,4 +1,4 @@
-import { type ErrorCode, errorBody, errorRow, type RequestId } from "@turnpike/base";
+import { asBuffer, type ErrorCode, errorBody, errorRow, type RequestId } from "@turnpike/base";
 import { linger } from "./linger.ts";
 import { PlainRequest } from "./plain-request.ts";
 import { checkFieldValue, PlainResponse } from "./plain-response.ts";
@@ -121,7 +121,7 @@ export function writeAnswer(
   const { body } = answer;
   if (head || body.length === 0) res.end();
   else if (typeof body === "string" || body.length > ONE_WRITE_BYTES || res.req instanceof PlainRequest) res.end(body);
-  else res.end(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("latin1"), "latin1");
+  else res.end(asBuffer(body).toString("latin1"), "latin1");
   return undefined;
 }
 

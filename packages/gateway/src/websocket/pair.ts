@@ -1,3 +1,4 @@
+import { asBuffer } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import { isDenied, type PairedSocket } from "@turnpike/relay";
 import type { RpcItem } from "../free/jsonrpc.ts";
@@ -33,6 +34,6 @@ export function pairLocal(
   const { body } = item.rpc;
   // Before this call, which may itself be larger than what may wait.
   if (to.paired.bufferedBytes > to.maxQueuedBytes) session.drop("supplier");
-  else to.paired.send(Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8"));
+  else to.paired.send(asBuffer(body).toString("utf8"));
   return SENT;
 }

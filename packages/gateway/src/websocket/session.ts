@@ -1,5 +1,5 @@
 import type { ErrorCode } from "@turnpike/base";
-import { errorRow } from "@turnpike/base";
+import { asBuffer, errorRow } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { EndReason, SharedEvent, SubscribeResult, SubscriptionListener, Topic } from "@turnpike/relay";
 import type { WebSocket } from "ws";
@@ -356,7 +356,7 @@ export class Session {
 }
 
 function asText(body: Uint8Array | string): string {
-  return typeof body === "string" ? body : Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString("utf8");
+  return typeof body === "string" ? body : asBuffer(body).toString("utf8");
 }
 
 /** The texts of a message's answers as one: none is an empty text. */

@@ -68,7 +68,7 @@ const foundIn: CacheRule = {
 const query = (rule: CacheRule, key = "k", id: string | undefined = "1"): CacheQuery => ({
   key: keyOf(key),
   rule,
-  params: undefined,
+  refs: rule.by === "block" ? rule.blocks(undefined) : undefined,
   id,
 });
 

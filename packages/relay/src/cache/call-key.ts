@@ -1,5 +1,5 @@
 import { createHash, randomInt } from "node:crypto";
-import { jsonMemberSpans } from "@turnpike/base";
+import { asBuffer, jsonMemberSpans } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
 import type { MemberSpan } from "../members.ts";
 
@@ -63,7 +63,7 @@ function bodyWithoutId({ idAt, bodyText }: BackendCall, body: Uint8Array): strin
   if (idAt !== undefined && bodyText !== undefined) {
     return `${bodyText.slice(0, idAt.start)}\n${bodyText.slice(idAt.end)}`;
   }
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  const bytes = asBuffer(body);
   if (idAt !== undefined) return without(bytes, idAt);
   let id: MemberSpan | undefined;
   for (const member of jsonMemberSpans(bytes, 0)?.members ?? []) {

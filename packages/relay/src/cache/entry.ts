@@ -1,3 +1,4 @@
+import { asBuffer } from "@turnpike/base";
 import type { SchemaCheck } from "@turnpike/protocol";
 import type { MemberSpan } from "../members.ts";
 import type { UpstreamAnswer } from "../upstream-answer.ts";
@@ -82,7 +83,7 @@ export function answerOf(entry: Entry, id: string): UpstreamAnswer {
 
 /** Parsed result of a JSON-RPC answer, or the parsed body; undefined when it is no JSON. */
 export function parseResult({ body, resultAt }: UpstreamAnswer): unknown {
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  const bytes = asBuffer(body);
   try {
     return JSON.parse(bytes.toString("utf8", resultAt?.start ?? 0, resultAt?.end ?? bytes.length)) as unknown;
   } catch {

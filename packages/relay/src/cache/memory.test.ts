@@ -53,14 +53,15 @@ for (const [name, heightBlocks, minBytes, maxBytes] of [
       { clock, metrics: noMetrics, defer: (run) => run() },
     );
     const service = cache.open("eth" as ServiceId, view);
-    const rule: CacheRule = { by: "block", blocks: () => [{ height: heightBlocks }] };
+    const refs = [{ height: heightBlocks }];
+    const rule: CacheRule = { by: "block", blocks: () => refs };
     const next = numbers();
     const before = usedBytes();
     // Chunks of many answers, as they come from a socket: what is kept must not hold them.
     let chunk = Buffer.alloc(0);
     for (let bytes = 0, round = 0; bytes < MAX_BYTES * 1.5; round++) {
       const key = keyWithin(`{"method":"m","params":["0x${round.toString(16).padStart(40, "0")}"],"id":1}`);
-      const got = service.get({ key, rule, params: undefined, id: "1" }, 0);
+      const got = service.get({ key, rule, refs, id: "1" }, 0);
       assert.equal(got?.kind, "miss");
       if (got?.kind !== "miss") return;
       const text = `{"id":1,"result":"${"x".repeat(minBytes + Math.floor(next() * (maxBytes - minBytes)))}"}`;

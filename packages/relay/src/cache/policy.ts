@@ -1,4 +1,4 @@
-import { skipJsonSpace } from "@turnpike/base";
+import { asBuffer, skipJsonSpace } from "@turnpike/base";
 import type { BlockRef, CacheRule } from "../families/method-traits.ts";
 import type { MemberSpan } from "../members.ts";
 
@@ -35,8 +35,13 @@ export interface ChainFacts {
 const FOREVER: Subject = { rule: "forever", isHead: false, isFinalTag: false, heightBlocks: -1 };
 const HEAD: Subject = { rule: "head", isHead: true, isFinalTag: false, heightBlocks: Number.POSITIVE_INFINITY };
 
+/** About the newest block alone, as most reads are. */
+const LATEST: Subject = { rule: "block", isHead: true, isFinalTag: false, heightBlocks: -1, isRange: false };
+
 function subjectOfBlocks(refs: readonly BlockRef[] | undefined): Subject | undefined {
-  if (refs === undefined || refs.length === 0) return undefined;
+  const [first] = refs ?? [];
+  if (refs === undefined || first === undefined) return undefined;
+  if (refs.length === 1 && "tag" in first && first.tag === "latest") return LATEST;
   let isHead = false;
   let isFinalTag = false;
   let heightBlocks = -1;
@@ -57,8 +62,8 @@ function subjectOfBlocks(refs: readonly BlockRef[] | undefined): Subject | undef
   return { rule: "block", isHead, isFinalTag, heightBlocks, isRange: refs.length > 1 };
 }
 
-/** What the answer to a call is about; undefined when it is never kept. */
-export function subjectOf(rule: CacheRule, params: unknown): Subject | undefined {
+/** What the answer to a call is about, by its method's rule and the blocks that it names; undefined when it is never kept. */
+export function subjectOf(rule: CacheRule, refs: readonly BlockRef[] | undefined): Subject | undefined {
   switch (rule.by) {
     case "never":
       return undefined;
@@ -67,7 +72,7 @@ export function subjectOf(rule: CacheRule, params: unknown): Subject | undefined
     case "head":
       return HEAD;
     case "block":
-      return subjectOfBlocks(rule.blocks(params));
+      return subjectOfBlocks(refs);
     case "found":
       return {
         rule: "found",
@@ -105,7 +110,7 @@ const EMPTIES: ReadonlySet<string> = new Set(["null", "[]", "{}", '""', '"0x"'])
 
 /** True for a result that says that there is nothing. */
 export function isEmptyResult(body: Uint8Array, at: MemberSpan): boolean {
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  const bytes = asBuffer(body);
   const start = skipJsonSpace(bytes, at.start);
   if (at.end - start > 16) return false;
   // Most small results are a text that says something.

@@ -56,7 +56,7 @@ class OneServiceCache implements ServiceCache, EntryOwner {
   }
 
   get(query: CacheQuery, nowMs: number): CacheHit | CacheMiss | undefined {
-    const { key, rule, params, id } = query;
+    const { key, rule, refs, id } = query;
     if (rule.by === "never" || this.#isClosed || this.#tools.options.maxBytes === 0) return undefined;
     // First: a look at the chain may show that blocks were replaced.
     const headMark = this.#chain.headMark(nowMs);
@@ -68,7 +68,7 @@ class OneServiceCache implements ServiceCache, EntryOwner {
         return { kind: "hit", answer, ageMs: nowMs - entry.storedMs };
       }
     }
-    const subject = subjectOf(rule, params);
+    const subject = subjectOf(rule, refs);
     if (subject === undefined) return undefined;
     this.#tools.metrics.count(CACHE_MISSES, this.#labels.get(subject.rule));
     if (subject.isHead && this.#isFirst(key)) return undefined;

@@ -1,3 +1,4 @@
+import { asBuffer } from "@turnpike/base";
 import type { MemberSpan } from "../members.ts";
 
 /** Shorter bodies are kept as text: a buffer of its own takes some hundred bytes more, and longer to make. */
@@ -21,7 +22,7 @@ function keep(bytes: Buffer): string | Buffer {
 
 /** Copies a body without its id, so that nothing of a larger buffer is held. */
 export function storeBody(body: Uint8Array, idAt: MemberSpan | undefined): StoredBody {
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  const bytes = asBuffer(body);
   if (idAt === undefined) return { before: keep(bytes), after: "", length: bytes.length };
   const before = keep(bytes.subarray(0, idAt.start));
   const after = keep(bytes.subarray(idAt.end));

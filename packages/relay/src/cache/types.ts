@@ -1,5 +1,5 @@
 import type { ReorgListener } from "../chain-view/chain-view.ts";
-import type { CacheRule } from "../families/method-traits.ts";
+import type { BlockRef, CacheRule } from "../families/method-traits.ts";
 import type { UpstreamAnswer } from "../upstream-answer.ts";
 import type { CallKey } from "./call-key.ts";
 import type { Subject } from "./policy.ts";
@@ -20,7 +20,8 @@ export interface CacheQuery {
   /** `callKey` of the call. */
   readonly key: CallKey;
   readonly rule: CacheRule;
-  readonly params: unknown;
+  /** The blocks that it names; undefined where its rule does not read them, or cannot. */
+  readonly refs: readonly BlockRef[] | undefined;
   /** Raw JSON text of the asker's own id; undefined for calls without one. */
   readonly id: string | undefined;
 }

@@ -76,14 +76,14 @@ export class Answering {
 
   /** Looks a free read up: its kept answer, or how it is shared; undefined: it is by itself. */
   look(job: Job): UpstreamAnswer | SharedRead | undefined {
-    const { call, context, traits, isFree, isOnce } = job;
+    const { call, context, traits, refs, isFree, isOnce } = job;
     if (!isFree || isOnce) return undefined;
     const key = callKey(call);
     if (key === undefined) return undefined;
     const rule = traits?.cache;
     if (rule === undefined || rule.by === "never" || !this.#modules.flags.cache) return { key, miss: undefined };
     const id = call.clientId ?? call.id;
-    const kept = context.memory.cache.get({ key, rule, params: call.params, id }, this.#modules.clock.monotonicMs());
+    const kept = context.memory.cache.get({ key, rule, refs, id }, this.#modules.clock.monotonicMs());
     return kept?.kind === "hit" ? kept.answer : { key, miss: kept };
   }
 

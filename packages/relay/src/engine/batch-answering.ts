@@ -30,7 +30,10 @@ interface Place {
 interface Asked extends Place {
   /** Undefined: it is by itself. */
   readonly read: SharedRead | undefined;
-  readonly others: Place[];
+  /** True where an equal call of another request is in flight. */
+  readonly isInFlight: boolean;
+  /** Undefined for none, as for almost all. */
+  others: Place[] | undefined;
 }
 
 const INTERNAL: UpstreamOutcome = { ok: false, code: "INTERNAL", attempts: 0 };
@@ -38,14 +41,15 @@ const TOO_LARGE: UpstreamOutcome = { ok: false, code: "ANSWER_TOO_LARGE", attemp
 
 /** The room for a batch's outcomes. */
 class OutcomeRoom extends AnswerRoom {
-  readonly #counted = new WeakSet<UpstreamOutcome>();
+  #counted: WeakSet<UpstreamOutcome> | undefined;
 
   /** The outcome, counted once, or that there is no room for it. */
   fit(outcome: UpstreamOutcome): UpstreamOutcome {
     if (!outcome.ok) return outcome;
     const { length } = outcome.body;
-    if (length <= SMALL_ANSWER_BYTES || this.#counted.has(outcome)) return outcome;
+    if (length <= SMALL_ANSWER_BYTES || this.#counted?.has(outcome) === true) return outcome;
     if (!this.take(length)) return TOO_LARGE;
+    this.#counted ??= new WeakSet();
     this.#counted.add(outcome);
     return outcome;
   }
@@ -67,35 +71,45 @@ export async function answerBatch(jobs: readonly Job[], modules: BatchModules): 
   const room = new OutcomeRoom();
   const asked: Asked[] = [];
   const shared = new Map<number, Asked>();
-  for (const [index, job] of jobs.entries()) {
+  let others = 0;
+  let index = -1;
+  for (const job of jobs) {
+    index++;
     const read = room.refuses(job) ? TOO_LARGE : answering.look(job);
-    if (read !== undefined && "ok" in read) {
+    if (read === undefined) {
+      asked.push({ index, job, read, isInFlight: false, others: undefined });
+      others++;
+      continue;
+    }
+    if ("ok" in read) {
       outcomes[index] = room.fit(read);
       continue;
     }
-    const equal = read === undefined ? undefined : shared.get(read.key.hash);
-    if (equal?.read !== undefined && equal.read.key.text === read?.key.text) {
+    const { key } = read;
+    const equal = shared.get(key.hash);
+    if (equal?.read?.key.text === key.text) {
+      equal.others ??= [];
       equal.others.push({ index, job });
       continue;
     }
-    const one = { index, job, read, others: [] };
+    const isInFlight = context.flights.has(key, signal);
+    if (!isInFlight) others++;
+    const one: Asked = { index, job, read, isInFlight, others: undefined };
     asked.push(one);
-    if (read !== undefined) shared.set(read.key.hash, one);
+    shared.set(key.hash, one);
   }
-  const isInFlight = asked.map(({ read }) => read !== undefined && context.flights.has(read.key, signal));
   // An answer that comes with others is as slow as the slowest of them, so no call outside of the batch waits for it.
-  const isAlone = isInFlight.filter((is) => !is).length === 1;
+  const isAlone = others === 1;
   const sent: Asked[] = [];
   const waits: Promise<unknown>[] = [];
-  for (const [at, one] of asked.entries()) {
-    const { job, read } = one;
-    const isJoined = isInFlight[at] === true;
-    if (read === undefined || !(isAlone || isJoined)) {
+  for (const one of asked) {
+    const { job, read, isInFlight } = one;
+    if (read === undefined || !(isAlone || isInFlight)) {
       sent.push(one);
       continue;
     }
     // Whom the answer that is in flight does not help asks for itself.
-    const run = (): Promise<UpstreamOutcome> => (isJoined ? answering.ask(job) : sendAlone(job));
+    const run = (): Promise<UpstreamOutcome> => (isInFlight ? answering.ask(job) : sendAlone(job));
     const wait = answering.share(job, read, run).then((outcome) => answered(one, outcome));
     // It is waited for below; until then a rejection must not count as unhandled.
     wait.catch(() => {});
@@ -111,6 +125,7 @@ export async function answerBatch(jobs: readonly Job[], modules: BatchModules): 
   /** Takes an answer to its places. Gives a promise while one of them asks for itself. */
   function answered({ index, others }: Asked, outcome: UpstreamOutcome): Promise<unknown> | undefined {
     outcomes[index] = room.fit(outcome);
+    if (others === undefined) return undefined;
     const again = others.flatMap((other) => repeat(other, outcome) ?? []);
     return again.length === 0 ? undefined : Promise.all(again);
   }
@@ -135,14 +150,15 @@ export async function answerBatch(jobs: readonly Job[], modules: BatchModules): 
   if (sent.length > 0) {
     const jobsSent = sent.map(({ job }) => job);
     const answers = await send(jobsSent, modules, room);
-    for (const [at, one] of sent.entries()) {
-      const outcome = answers[at] ?? INTERNAL;
+    let at = 0;
+    for (const one of sent) {
+      const outcome = answers[at++] ?? INTERNAL;
       if (one.read !== undefined) answering.keep(one.job, one.read, outcome);
       const again = answered(one, outcome);
       if (again !== undefined) waits.push(again);
     }
   }
-  await Promise.all(waits);
+  if (waits.length > 0) await Promise.all(waits);
   return outcomes.map((outcome) => outcome ?? INTERNAL);
 }
 
@@ -161,7 +177,8 @@ async function send(
       mayBatch: (job) => mayBatch(job) && !answering.needsCare(job),
       ended: () => signal?.aborted === true || closing.aborted,
       closing: () => (closing.aborted ? closing : signal),
-      order: (job) => context.order({ ...job, refs: undefined }).filter(({ family }) => !family.isLegacyRpc),
+      order: ({ call, filter, client }) =>
+        context.order({ call, filter, client, refs: undefined }).filter(({ family }) => !family.isLegacyRpc),
       async single(job, purpose, before) {
         // What is sent alone others may wait for too, who have room of their own.
         const isShared = jobs.length === 1;

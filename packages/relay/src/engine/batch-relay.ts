@@ -76,7 +76,9 @@ export async function relayBatch(jobs: readonly Job[], tools: BatchTools): Promi
   const results: Slots = Array.from({ length: jobs.length });
   const groups = new Map<string, Indexed[]>();
   const alone: Indexed[] = [];
-  for (const [index, job] of jobs.entries()) {
+  let index = -1;
+  for (const job of jobs) {
+    index++;
     const { rpcType } = job.call;
     if (!tools.mayBatch(job)) alone.push([index, job]);
     else {
@@ -201,10 +203,11 @@ async function finish(
   const again: Promise<void>[] = [];
   let signal: AttemptResult | undefined;
   let signalCall: BackendCall | undefined;
-  for (const [at, item] of items.entries()) {
+  let at = 0;
+  for (const item of items) {
     const [index, job] = item;
     const { call } = job;
-    const given = answers[at];
+    const given = answers[at++];
     const result = given?.ok === true ? tools.check(target, job, given) : given;
     if (result?.ok === true) {
       results[index] = result;

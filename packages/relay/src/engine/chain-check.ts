@@ -1,9 +1,9 @@
-import { jsonMemberSpans, jsonText, skipJsonSpace } from "@turnpike/base";
+import { asBuffer, jsonMemberSpans, jsonText, skipJsonSpace } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
 import { isEmptyResult } from "../cache/policy.ts";
 import { historyKindOf, neededHeights } from "../chain-view/archive.ts";
 import type { FailureReason } from "../families/family.ts";
-import type { MethodTraits } from "../families/method-traits.ts";
+import type { BlockRef, MethodTraits } from "../families/method-traits.ts";
 import { type MemberSpan, replaceSpan } from "../members.ts";
 import type { Blame } from "../types.ts";
 import { type AttemptResult, type FailedAttempt, failedAttempt, type UpstreamAnswer } from "../upstream-answer.ts";
@@ -37,7 +37,7 @@ function statedTip(traits: MethodTraits, answer: UpstreamAnswer, call: BackendCa
   const { result, body } = answer;
   const span = resultSpan(answer, call);
   if (result !== undefined || span === undefined) return traits.tipOf?.(result);
-  const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+  const bytes = asBuffer(body);
   try {
     return traits.tipOf?.(readShallow(bytes, span.end - span.start > MAX_MEMBER_BYTES ? jsonText(bytes) : "", span));
   } catch {
@@ -57,6 +57,11 @@ function isAboutNewest({ traits, refs }: Job): boolean {
   return refs.every((ref) => "tag" in ref && ref.tag === "latest");
 }
 
+/** True where a call names a block that a supplier may lack, other than by its hash. */
+function isOfAnyBlock(ref: BlockRef): boolean {
+  return "height" in ref || ("tag" in ref && ref.tag === "earliest");
+}
+
 /**
  * Holds a good answer against what is known of the chain: a height that goes back behind what clients were shown, or
  * cannot be true, a newest block without a height, and "nothing" from a supplier that is below the block it was asked
@@ -71,7 +76,8 @@ export function checkAgainstChain(target: Target, job: Job, answer: UpstreamAnsw
     if (height !== undefined) return checkTip(target, job, answer, height, nowMs);
     if (isReadWhole(answer, call)) return failedBehind("supplier", "schema", answer);
   }
-  if (refs === undefined) return answer;
+  // What names the newest block alone shows nothing of a supplier's history, and may be empty.
+  if (refs === undefined || !refs.some(isOfAnyBlock)) return answer;
   const tip = view.newest(nowMs);
   const needed = tip === undefined ? undefined : neededHeights(refs, tip);
   if (needed === undefined) return answer;
@@ -148,11 +154,7 @@ function checkTip(
 function raise(answer: UpstreamAnswer, served: number): UpstreamAnswer | undefined {
   const { body, resultAt, idAt } = answer;
   if (resultAt === undefined || resultAt.end - resultAt.start > 20) return undefined;
-  const raw = Buffer.from(body.buffer, body.byteOffset, body.byteLength).toString(
-    "latin1",
-    resultAt.start,
-    resultAt.end,
-  );
+  const raw = asBuffer(body).toString("latin1", resultAt.start, resultAt.end);
   const text = HEX.test(raw) ? `"0x${served.toString(16)}"` : DECIMAL.test(raw) ? String(served) : undefined;
   if (text === undefined) return undefined;
   const grown = text.length - raw.length;

@@ -1,4 +1,4 @@
-import { AppError, isRecord, type Metrics } from "@turnpike/base";
+import { AppError, asBuffer, isRecord, type Metrics } from "@turnpike/base";
 import { CROSS_CHECKS } from "../metrics.ts";
 import type { SendPurpose } from "../transport/transport.ts";
 import type { UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
@@ -72,7 +72,7 @@ interface Opinion {
 function readResult({ result, resultAt, body, isError }: UpstreamAnswer): unknown {
   if (result !== undefined || isError) return result;
   try {
-    const bytes = Buffer.from(body.buffer, body.byteOffset, body.byteLength);
+    const bytes = asBuffer(body);
     return JSON.parse(bytes.toString("utf8", resultAt?.start ?? 0, resultAt?.end ?? bytes.length)) as unknown;
   } catch {
     return undefined;

@@ -8,7 +8,14 @@ import {
   type ServiceId,
 } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
-import { type BackendCall, type FreeRequest, mintRelayed, type PaidRequest, type RpcType } from "@turnpike/protocol";
+import {
+  type BackendCall,
+  type FreeRequest,
+  mintRelayed,
+  type PaidRequest,
+  type Relayed,
+  type RpcType,
+} from "@turnpike/protocol";
 import type { BlockRef } from "../families/method-traits.ts";
 import { familyOf } from "../families.ts";
 import { RelayMemory } from "../memory.ts";
@@ -18,7 +25,7 @@ import { DEFAULT_QUALITY } from "../quality/supplier-quality.ts";
 import type { SupplierSet } from "../suppliers/supplier-set.ts";
 import type { SendPurpose, SupplierEndpoint } from "../transport/transport.ts";
 import type { Relay, RelayControl, RelayFailure, RelayFlag, RelayOutcome, ServiceView } from "../types.ts";
-import type { UpstreamOutcome } from "../upstream-answer.ts";
+import type { UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
 import { Answering } from "./answering.ts";
 import { Attempts } from "./attempts.ts";
 import { answerBatch } from "./batch-answering.ts";
@@ -288,10 +295,15 @@ export class RelayEngine implements Relay, RelayControl {
         attempts: this.#attempts,
         answering: this.#answering,
       });
-      return requests.map((request, at) => {
+      let good = 0;
+      const relayed = requests.map((request, at) => {
         const outcome = outcomes[at];
-        return this.#finish(request, outcome ?? { ok: false, code: "INTERNAL", attempts: 0 });
+        if (outcome?.ok !== true) return this.#failed(first.request.serviceId, outcome);
+        good++;
+        return relayedOf(request, outcome);
       });
+      if (good > 0) this.#modules.metrics.count(RELAYS, { service: first.request.serviceId, result: "ok" }, good);
+      return relayed;
     } finally {
       this.#countInFlight(-1);
     }
@@ -358,19 +370,16 @@ export class RelayEngine implements Relay, RelayControl {
   }
 
   #finish(request: PaidRequest | FreeRequest, outcome: UpstreamOutcome): RelayOutcome {
-    const { metrics } = this.#modules;
-    const service = request.request.serviceId;
-    metrics.count(RELAYS, { service, result: outcome.ok ? "ok" : outcome.code });
-    if (!outcome.ok) return { ok: false, code: outcome.code, attempts: outcome.attempts };
-    const { status, contentType, body, schemaCheck, operator, stream, consensusVersion } = outcome;
-    const plain = { ok: true, request, status, contentType, body, schemaCheck, operator } as const;
-    // Almost all have neither.
-    if (stream === undefined && consensusVersion === undefined) return mintRelayed(plain);
-    return mintRelayed({
-      ...plain,
-      ...(stream === undefined ? {} : { stream }),
-      ...(consensusVersion === undefined ? {} : { consensusVersion }),
-    });
+    const { serviceId } = request.request;
+    if (!outcome.ok) return this.#failed(serviceId, outcome);
+    this.#modules.metrics.count(RELAYS, { service: serviceId, result: "ok" });
+    return relayedOf(request, outcome);
+  }
+
+  #failed(service: ServiceId, outcome: RelayFailure | undefined): RelayFailure {
+    const { code, attempts } = outcome ?? { code: "INTERNAL", attempts: 0 };
+    this.#modules.metrics.count(RELAYS, { service, result: code });
+    return { ok: false, code, attempts };
   }
 
   #refuse(serviceId: ServiceId, code: ErrorCode): RelayFailure {
@@ -389,6 +398,19 @@ export class RelayEngine implements Relay, RelayControl {
     await this.#survey[Symbol.asyncDispose]();
     await this.#modules.resources?.[Symbol.asyncDispose]();
   }
+}
+
+/** A good answer, bound to its request. */
+function relayedOf(request: PaidRequest | FreeRequest, answer: UpstreamAnswer): Relayed {
+  const { status, contentType, body, schemaCheck, operator, stream, consensusVersion } = answer;
+  const plain = { ok: true, request, status, contentType, body, schemaCheck, operator } as const;
+  // Almost all have neither.
+  if (stream === undefined && consensusVersion === undefined) return mintRelayed(plain);
+  return mintRelayed({
+    ...plain,
+    ...(stream === undefined ? {} : { stream }),
+    ...(consensusVersion === undefined ? {} : { consensusVersion }),
+  });
 }
 
 function isFree(request: PaidRequest | FreeRequest): request is FreeRequest {

@@ -1,4 +1,4 @@
-import type { JsonSpan } from "@turnpike/base";
+import { asBuffer, type JsonSpan } from "@turnpike/base";
 import type { FamilyId, Operation, Service } from "@turnpike/catalogue";
 import type { BackendCall, RpcType } from "@turnpike/protocol";
 import { familyOf } from "../families.ts";
@@ -83,8 +83,9 @@ export function parseFreeRpc(service: Service, rpc: FreeRpc): ParsedCall {
   const body = bodyOf(rpc, sent, rpcType);
   const call: Mutable<BackendCall> = {
     rpcType,
-    operation: declared === undefined ? UNDECLARED : method,
-    method,
+    // The catalogue's own text, where there is one: texts of bodies are hashed anew by every table that they are looked up in.
+    operation: declared?.name ?? UNDECLARED,
+    method: declared?.name ?? method,
     verb: "POST",
     path: "",
     body,
@@ -100,7 +101,7 @@ export function parseFreeRpc(service: Service, rpc: FreeRpc): ParsedCall {
 }
 
 function textOf(bytes: Uint8Array, span: JsonSpan): string {
-  return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength).toString("utf8", span.start, span.end);
+  return asBuffer(bytes).toString("utf8", span.start, span.end);
 }
 
 function bodyOf(rpc: FreeRpc, sent: ReturnType<typeof sentId> | undefined, rpcType: RpcType): Uint8Array {

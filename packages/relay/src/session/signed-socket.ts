@@ -1,3 +1,4 @@
+import { asBuffer } from "@turnpike/base";
 import { openWebSocket } from "../transport/http-socket.ts";
 import type { SocketHandlers, SocketRequest, TransportFailure, TransportSocket } from "../transport/transport.ts";
 import type { SessionSigners } from "./session-signers.ts";
@@ -142,7 +143,7 @@ export class SignedSocket implements TransportSocket {
     if (frame.kind === "payload") {
       count("answered");
       const { payload } = frame;
-      handlers.message(Buffer.from(payload.buffer, payload.byteOffset, payload.byteLength));
+      handlers.message(asBuffer(payload));
       return;
     }
     count(frame.kind.replace("-", "_"));

@@ -20,7 +20,9 @@ import {
   WRITE,
 } from "./rules.ts";
 
-const TAGS = new Set(["latest", "pending", "safe", "finalized", "earliest"]);
+const TAGS: ReadonlyMap<unknown, BlockRef> = new Map(
+  (["latest", "pending", "safe", "finalized", "earliest"] as const).map((tag) => [tag, { tag }]),
+);
 const QUANTITY = /^0x[0-9a-f]{1,13}$/i;
 const HASH = /^0x[0-9a-f]{64}$/i;
 
@@ -30,7 +32,8 @@ const HASH = /^0x[0-9a-f]{64}$/i;
  */
 export function evmBlockRef(value: unknown): BlockRef | undefined {
   if (typeof value === "string") {
-    if (TAGS.has(value)) return { tag: value as "latest" };
+    const named = TAGS.get(value);
+    if (named !== undefined) return named;
     if (HASH.test(value)) return { hash: value.toLowerCase() };
     return QUANTITY.test(value) ? { height: Number(value) } : undefined;
   }
@@ -46,7 +49,8 @@ function at(index: number, absent?: BlockRef): CacheRule {
   return byBlock((params) => {
     if (!Array.isArray(params)) return undefined;
     const value = paramAt(params, index);
-    return all(value === undefined ? absent : evmBlockRef(value));
+    const ref = value === undefined ? absent : evmBlockRef(value);
+    return ref === undefined ? undefined : [ref];
   });
 }
 
