@@ -98,6 +98,26 @@ test("a change is better or worse by the row's aim, else by its unit and which w
   }
 });
 
+test("a ratio that became 0, was 0 or crossed it is judged by its way, without a factor", () => {
+  const cases: readonly [before: Row, after: Row, verdict: string][] = [
+    [row("cpu", 20, "µs"), row("cpu", 0, "µs"), "better"],
+    [row("cpu", 0, "µs"), row("cpu", 20, "µs"), "worse"],
+    [row("cpu", 0, "µs"), row("cpu", 0, "µs"), "same"],
+    [row("rate", 20, "/s"), row("rate", 0, "/s"), "worse"],
+    [row("rate", 0, "/s"), row("rate", 20, "/s"), "better"],
+    [row("beyond", 5, "ms"), row("beyond", -5, "ms"), "better"],
+    [row("beyond", -5, "ms"), row("beyond", 5, "ms"), "worse"],
+  ];
+  for (const [before, after, verdict] of cases) {
+    const [change] = changesOf(resultWith([before]), resultWith([after]));
+    const name = `${before.name} ${before.ours.value} ${after.ours.value}`;
+    assert.equal(change?.verdict, verdict, name);
+    assert.equal(change?.factor, undefined, name);
+  }
+  const [lower] = changesOf(resultWith([row("beyond", -5, "ms")]), resultWith([row("beyond", -6, "ms")]));
+  assert.equal(lower?.verdict, "better");
+});
+
 test("rows that came and went are named; without a number nothing is judged", () => {
   const before = resultWith([row("gone", 10, "µs"), row("kept", 10, "µs"), row("none", Number.NaN, "µs")]);
   const after = resultWith([row("kept", 15, "µs"), row("new", 30, "µs"), row("none", 20, "µs")]);

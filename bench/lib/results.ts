@@ -36,7 +36,7 @@ export interface Change {
   readonly before: number | undefined;
   /** Undefined: the row is gone. */
   readonly after: number | undefined;
-  /** The later ratio in the earlier; undefined where one is missing or 0. */
+  /** The later ratio over the earlier; undefined where one is missing or 0, or only one is below 0. */
   readonly factor: number | undefined;
   readonly verdict: "better" | "worse" | "same" | "new" | "gone";
 }
@@ -113,6 +113,15 @@ function isHigherBetter({ aim, ours, ratioOf: way }: Pick<ResultRow, "aim" | "ou
   return way === "ours / reference" ? countsWork : !countsWork;
 }
 
+/** Judges a row by its earlier ratio; `same` without two numbers, as nothing can be said then. */
+function verdictOf(before: number, row: ResultRow): "better" | "worse" | "same" {
+  const { ratio } = row;
+  // A ratio that is no number is null in a kept result.
+  if (!Number.isFinite(before) || !Number.isFinite(ratio)) return "same";
+  if (Math.abs(ratio - before) <= SAME_WITHIN * Math.min(Math.abs(before), Math.abs(ratio))) return "same";
+  return ratio > before === isHigherBetter(row) ? "better" : "worse";
+}
+
 /** How each row's ratio has changed; in the order of the later result, with what is gone at the end. */
 export function changesOf(before: Pick<Result, "rows">, after: Pick<Result, "rows">): readonly Change[] {
   const earlier = new Map(before.rows.map((row) => [row.name, row]));
@@ -121,13 +130,9 @@ export function changesOf(before: Pick<Result, "rows">, after: Pick<Result, "row
     const old = earlier.get(name);
     earlier.delete(name);
     if (old === undefined) return { name, before: undefined, after: ratio, factor: undefined, verdict: "new" };
-    const factor = ratio / old.ratio;
-    if (!Number.isFinite(factor) || factor === 0) {
-      return { name, before: old.ratio, after: ratio, factor: undefined, verdict: "same" };
-    }
-    const isSame = Math.max(factor, 1 / factor) <= 1 + SAME_WITHIN;
-    const verdict = isSame ? "same" : factor > 1 === isHigherBetter(row) ? "better" : "worse";
-    return { name, before: old.ratio, after: ratio, factor, verdict };
+    const quotient = ratio / old.ratio;
+    const factor = Number.isFinite(quotient) && quotient > 0 ? quotient : undefined;
+    return { name, before: old.ratio, after: ratio, factor, verdict: verdictOf(old.ratio, row) };
   });
   for (const { name, ratio } of earlier.values()) {
     changes.push({ name, before: ratio, after: undefined, factor: undefined, verdict: "gone" });
