@@ -131,6 +131,18 @@ suite("layers", () => {
     assert.deepEqual(faults, []);
   });
 
+  test("every dependency that a package declares is named by its code", () => {
+    const unused = packages.flatMap(({ folder, json }) => {
+      const code = files(`${folder}/src/**/*.ts`).map((path) => withoutComments(readText(path)));
+      // Some are resolved at run time, and not imported.
+      const isNamed = (name: string): boolean =>
+        code.some((text) => [`"${name}"`, `"${name}/`].some((quoted) => text.includes(quoted)));
+      const names = Object.keys(json.dependencies ?? {});
+      return names.filter((name) => !isNamed(name)).map((name) => `${folder} does not use ${name}`);
+    });
+    assert.deepEqual(unused, []);
+  });
+
   test("no two folders of the relay import each other", () => {
     const imports = folderImports("packages/relay/src/");
     assert.ok(imports.some(([from, to]) => from === "engine" && to === "cache"));
