@@ -42,10 +42,10 @@ interface Waiter {
 }
 
 /**
- * The newest block of the chain, kept up to date by one subscription. It is read without waiting: while the node is dead the
- * last block known stays, and {@link isStale} says so by the clock. So it does while the node has blocks of another chain than
- * the first one, or is behind, which is distinguished from a chain that was restarted from genesis by its blocks' times. A node that is behind for
- * ten minutes is believed: the newest block known may have been a lie.
+ * The newest block of the chain, kept up to date by one subscription. It is read without waiting: while the node is dead
+ * the last block known stays, and {@link isStale} says so by the clock. So it does while the node has blocks of another
+ * chain than the first one, or is behind, which is distinguished from a chain that was restarted from genesis by its
+ * blocks' times. A node that is behind for ten minutes is believed: the newest block known may have been a lie.
  */
 export class ChainHead implements AsyncDisposable {
   readonly #options: ChainHeadOptions;

@@ -14,9 +14,9 @@ export interface StoredPair {
 export type PairReads = Pick<ChainStore, "record" | "records">;
 
 /**
- * A group ends with the transaction that reaches this many bytes. LMDB gives long values pages of their own, which are full but for
- * the last; short ones would leave nearly half of their pages empty. Transactions and their results say the same addresses, too, and compress to a third; longer groups would make
- * one transaction slower to read.
+ * A group ends with the transaction that reaches this many bytes. LMDB gives long values pages of their own, which are
+ * full but for the last; short ones would leave nearly half of their pages empty. Transactions and their results name the
+ * same addresses, too, and compress to a third; longer groups would make one transaction slower to read.
  */
 const GROUP_BYTES = 16_384;
 /** What is shorter is not compressed: its page is not full either way. */
@@ -52,7 +52,7 @@ function plainGroup(value: Bytes): Buffer {
   }
 }
 
-// Views: whoever keeps one for longer copies it.
+// The pairs are views of the group: a caller that keeps one copies it.
 function decodeGroup(value: Bytes): StoredPair[] {
   const group = plainGroup(value);
   const count = group.length < LENGTH_BYTES ? 0 : group.readUInt32BE();

@@ -67,11 +67,11 @@ export function nodeMethods(
   };
 
   // It says nothing but what the newest block made true, and is asked for more than all others.
-  let said: { readonly latest: bigint; readonly text: string } | undefined;
+  let cachedStatus: { readonly latest: bigint; readonly text: string } | undefined;
   const status = (): RpcOutcome => {
     const latest = blocks.latestHeightBlocks();
-    if (said?.latest !== latest) said = { latest, text: goJsonText(statusJson(latest)) };
-    return resultText(said.text);
+    if (cachedStatus?.latest !== latest) cachedStatus = { latest, text: goJsonText(statusJson(latest)) };
+    return resultText(cachedStatus.text);
   };
 
   const statusJson = (latest: bigint): RpcJson => {

@@ -4,7 +4,7 @@ import { FastListener, type FastRequest, type FastResponse, fastListenerDefaults
 import type { RpcBounds } from "./bounds.ts";
 import type { HttpAnswer, HttpDoor } from "./http-door.ts";
 
-/** What {@link createPlainRpcListener} works with. */
+/** The RPC server whose requests the listener shortens: its `node:http` server, its handler, and its checks. */
 export interface PlainRpcListenerModules {
   /** Gets every request that is not plain JSON-RPC by POST, and its connection with it. */
   readonly server: Server;

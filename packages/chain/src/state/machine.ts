@@ -16,7 +16,10 @@ import { Overlay, type StateReads, type StateView } from "./overlay.ts";
 export interface StateMachineOptions {
   /** What the mempool asks for; every node may have its own. */
   readonly gasPrices: readonly GasPrice[];
-  /** Names of the modules whose block begins, and ends, in this order; by default that of the modules. One that is not named has no such step. */
+  /**
+   * Names of the modules whose block begins, and ends, in this order; by default that of the modules. One that is not
+   * named has no such step.
+   */
   readonly order?: { readonly beginBlock: readonly string[]; readonly endBlock: readonly string[] };
 }
 
@@ -34,9 +37,9 @@ const MOST_VERIFIED = 10_000;
 const UNKNOWN_METHOD: QueryAnswer<Bytes> = { ok: false, status: 12, text: "Not Implemented" };
 
 /**
- * The pure state machine: a state and a block give changes, events and results. It holds no state of its own (what
- * it remembers of signatures and of transactions changes no result), knows no clock and does no I/O, so that the same blocks give the same bytes
- * on every machine.
+ * The pure state machine: a state and a block give changes, events and results. It holds no state of its own (what it
+ * caches of signatures and of transactions changes no result), knows no clock and does no I/O, so that the same blocks
+ * give the same bytes on every machine.
  */
 export class StateMachine {
   readonly #modules: readonly Module[];

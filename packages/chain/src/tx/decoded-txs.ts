@@ -6,9 +6,9 @@ import type { DecodedTx } from "./decode.ts";
 const MOST_BYTES = 4_096;
 
 /**
- * What the mempool's check read of a transaction, kept until a block has run it. It goes by the very bytes, not by equal ones,
- * which whoever hands them in must not change: so nothing is compared or hashed, and what the mempool drops is forgotten with
- * its bytes. Decoding depends on nothing else, so that it changes no result.
+ * What the mempool's check read of a transaction, kept until a block has run it. The key is the array itself, not its
+ * content: nothing is compared or hashed, and what the mempool drops is collected with its bytes. The caller must not
+ * change the bytes. Decoding depends on nothing else, so that it changes no result.
  */
 export class DecodedTxs {
   readonly #kept = new WeakMap<Bytes, DecodedTx>();

@@ -133,7 +133,7 @@ export function createDesk(modules: DeskModules): Desk {
           end();
           return;
         }
-        // A client that reads slowly takes nobody's place, but its supplier is still needed.
+        // A client that reads slowly holds no slot, but its supplier is still needed.
         leave();
         rest.then(end, failed);
       };

@@ -173,8 +173,8 @@ export class SessionSource implements AsyncDisposable {
   }
 
   #onBlock(heightBlocks: bigint): void {
-    // The chain was restarted from genesis, at a lower height: what was put off until a height of the one before would take too long, and
-    // its sessions of the same heights are others.
+    // The chain was restarted from genesis, at a lower height: what was put off until a height of the one before would
+    // take too long, and its sessions of the same heights are others.
     const { replacements } = this.#modules.head;
     const isReplaced = replacements !== this.#replacements || heightBlocks < this.#renewedAt;
     this.#replacements = replacements;
