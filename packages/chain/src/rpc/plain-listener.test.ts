@@ -1,9 +1,9 @@
 import assert from "node:assert/strict";
-import { once } from "node:events";
 import { connect } from "node:net";
 import { describe, it } from "node:test";
 import { silentLog, systemClock } from "@turnpike/base";
 import { TestNode } from "../../test/rpc/node.ts";
+import { assertSlowClientIsCutOff } from "../../test/rpc/slow-client.ts";
 import { type RpcServer, type RpcServerOptions, startRpcServer } from "./rpc-server.ts";
 
 const serve = (options: Partial<RpcServerOptions> = {}, node = new TestNode()): Promise<RpcServer> =>
@@ -68,24 +68,6 @@ describe("plain requests of the RPC", () => {
     }
   });
 
-  it("whose client does not read the answer are cut off", async (context) => {
-    context.mock.timers.enable({ apis: ["setTimeout"] });
-    const node = new TestNode({ genesis: { app_state: { big: "x".repeat(14_000_000) } } });
-    await using server = await serve({ writeTimeoutMs: 60_000 }, node);
-    const slow = connect(Number(new URL(server.url).port), "127.0.0.1");
-    slow.pause();
-    slow.on("error", () => {});
-    slow.write(plain('{"jsonrpc":"2.0","id":1,"method":"genesis"}'));
-    const closed = once(slow, "close");
-    await once(slow, "readable");
-    context.mock.timers.tick(60_000);
-    context.mock.timers.reset();
-    let bytes = 0;
-    slow.on("data", (chunk: Buffer) => {
-      bytes += chunk.length;
-    });
-    slow.resume();
-    await closed;
-    assert.ok(bytes < 14_000_000, `${bytes} bytes`);
-  });
+  it("whose client does not read the answer are cut off", (context) =>
+    assertSlowClientIsCutOff(plain('{"jsonrpc":"2.0","id":1,"method":"genesis"}'), context));
 });
