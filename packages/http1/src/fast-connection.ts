@@ -22,7 +22,7 @@ export interface ConnectionHost {
   /** Reserves bytes of requests that are not whole; false when there are none left. */
   readonly reserve: (bytes: number) => boolean;
   readonly release: (bytes: number) => void;
-  /** Runs at the end of the turn of the event loop, or now. */
+  /** Has {@link FastConnection.flush} called at the end of the turn of the event loop. */
   readonly flush: (connection: FastConnection) => void;
   /** The connection is no longer this listener's. */
   readonly left: (connection: FastConnection, isHandedOver: boolean) => void;

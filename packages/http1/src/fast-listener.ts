@@ -13,8 +13,6 @@ export interface FastListenerOptions extends PlainFormOptions {
   readonly maxHeldBytes: number;
   /** Time between two checks of time-outs, which come at most two of it late. */
   readonly checkMs: number;
-  /** True: responses of one turn of the event loop are written together at its end. */
-  readonly isDeferred: boolean;
 }
 
 /** What {@link FastListener} works with. */
@@ -29,13 +27,12 @@ export interface FastListenerModules {
 }
 
 /** Bounds that suit calls of JSON-RPC. */
-export const fastListenerDefaults: Omit<FastListenerOptions, "fields" | "excludedFields"> = {
+export const fastListenerDefaults: Omit<FastListenerOptions, "fields"> = {
   maxHeadBytes: 16_384,
   maxLines: 100,
   maxBodyBytes: 65_536,
   maxHeldBytes: 33_554_432,
   checkMs: 500,
-  isDeferred: true,
 };
 
 /** What came of connections and requests so far. */
@@ -97,7 +94,7 @@ export class FastListener {
       release: (bytes) => {
         this.#held -= bytes;
       },
-      flush: options.isDeferred ? (connection) => this.#defer(connection) : (connection) => connection.flush(),
+      flush: (connection) => this.#defer(connection),
       left: (connection, isHandedOver) => {
         this.#connections.delete(connection);
         if (isHandedOver) this.#counts.handedOver++;

@@ -5,8 +5,6 @@ import { contentLength, type Head, HeadParser, INCOMPLETE, isWord, REFUSED } fro
 export interface PlainFormOptions {
   /** Fields that are read by name, in lower case. Each may come once. */
   readonly fields: readonly string[];
-  /** Fields with which a request is not plain, in lower case. */
-  readonly excludedFields: readonly string[];
   /** Most bytes of a head, from its first byte to the end of its empty line. */
   readonly maxHeadBytes: number;
   /** Most field lines. */
@@ -49,11 +47,11 @@ export class PlainForm {
   readonly #maxBodyBytes: number;
 
   /** @throws RangeError when there are more than 31 known names */
-  constructor({ fields, excludedFields, maxHeadBytes, maxLines, maxBodyBytes }: PlainFormOptions) {
-    const names = [...new Set(["host", "content-length", "connection", ...EXCLUDED, ...excludedFields, ...fields])];
+  constructor({ fields, maxHeadBytes, maxLines, maxBodyBytes }: PlainFormOptions) {
+    const names = [...new Set(["host", "content-length", "connection", ...EXCLUDED, ...fields])];
     for (const [index, name] of names.entries()) this.#indexes.set(name, index);
     this.#parser = new HeadParser(new FieldTable(names), { maxLines });
-    this.#excluded = [...EXCLUDED, ...excludedFields].reduce((bits, name) => bits | (1 << this.indexOf(name)), 0);
+    this.#excluded = EXCLUDED.reduce((bits, name) => bits | (1 << this.indexOf(name)), 0);
     this.#host = this.indexOf("host");
     this.#length = this.indexOf("content-length");
     this.#connection = this.indexOf("connection");

@@ -28,14 +28,13 @@ const MAX_DIFFERENCES = 10;
 /**
  * Sends streams to a fast listener and to `node:http` alone, and compares every byte that comes back but `Date`. Goes
  * on until there are this many requests, or 10 differences.
- * @param isDeferred as the listener's option
  */
 export async function fuzz(
   firstSeed: number,
   requests: number,
-  { concurrency = 8, isDeferred = true, progress = (_done: number): void => {} } = {},
+  { concurrency = 8, progress = (_done: number): void => {} } = {},
 ): Promise<FuzzReport> {
-  await using listening = await startListener({ isDeferred });
+  await using listening = await startListener();
   await using reference = await startReference();
   const differences: string[] = [];
   const sum = { streams: 0, requests: 0, responses: 0, refusals: 0, cutShort: 0, races: 0 };

@@ -71,7 +71,6 @@ const ODD = [
   "Trailer: x\r\n",
   "TE: trailers\r\n",
   "Content-Encoding: gzip\r\n",
-  "X-Odd: b\r\n",
   "X-Note: a\r\nX-Note: b\r\n",
   "X: a\r\n b\r\n",
   "X: a\nY: b\r\n",

@@ -62,7 +62,6 @@ export function createPlainRpcListener(
       maxBodyBytes: Math.min(fastListenerDefaults.maxBodyBytes, bounds.maxBodyBytes),
       maxHeldBytes: plainHeldBytes(bounds),
       fields: ["origin"],
-      excludedFields: [],
     },
     { server, handle, clock },
   );

@@ -70,7 +70,6 @@ export function createPlainListener(
       ...fastListenerDefaults,
       maxHeadBytes: Math.min(fastListenerDefaults.maxHeadBytes, maxHeaderBytes),
       fields: ["host", "content-length", ...FIELDS],
-      excludedFields: [],
     },
     { server, handle: take, admit: (socket) => admitConnection(server, socket), clock },
   );
