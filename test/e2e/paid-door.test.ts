@@ -141,13 +141,25 @@ suite("payments that cost their payer nothing", { concurrency: 4 }, () => {
 
   test("a buyer of many calls at once is not refused, with the limits that are the default", async () => {
     await using node = await startStandIn();
-    await using gateway = await openGateway(ground, { sections: { suppliers: ethAt(node.url) } });
+    // All 300 and the gateway share a process: on a busy machine calls take longer than the default deadlines.
+    await using gateway = await openGateway(ground, {
+      sections: {
+        suppliers: { eth: { endpoints: [{ operator: "one", urls: { json_rpc: node.url } }], timeoutMs: 120_000 } },
+        gateway: { port: 0, metrics: { port: 0 }, upstreamTimeoutMs: 120_000 },
+      },
+      payment: { settleWaitMs: 300_000 },
+    });
     const payer = await ground.fundedPayer(PRICE * 300n);
     const url = gateway.route("eth");
     const terms = await termsOf(url);
     const headers = await Promise.all(Array.from({ length: 300 }, () => signPayment(payer, terms)));
     const answers = await Promise.all(headers.map((header) => call(url, BODY, header)));
-    assert.deepEqual(new Set(answers.map(({ status }) => status)), new Set([200]));
+    const refused = answers.filter(({ status }) => status !== 200);
+    const byCode = Map.groupBy(refused, ({ status, json }) => `${status} ${json?.code}`);
+    assert.deepEqual(
+      [...byCode].map(([code, some]) => `${some.length} times ${code}, such as ${some[0]?.text}`),
+      [],
+    );
     await gateway.assertSettled(300);
   });
 });
