@@ -100,6 +100,11 @@ async function main(args: readonly string[]): Promise<void> {
       message: `${name} is no benchmark; there are: ${Object.keys(BENCHMARKS).join(", ")}.`,
     });
   });
+  const parts = chosen.flatMap(({ benchmark }) => benchmark.parts);
+  const unknown = only.find((part) => !parts.includes(part));
+  if (unknown !== undefined) {
+    throw new AppError("USAGE", { message: `${unknown} is no part; there are: ${parts.join(", ")}.` });
+  }
   const { quick, results, against } = values;
   for (const { name, benchmark } of chosen) {
     // Before minutes of work.

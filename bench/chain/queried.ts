@@ -44,9 +44,9 @@ async function measure(threads: boolean, loadOf: LoadOf, { quick, progress }: Be
     await startChild<LoadOperations>(join(import.meta.dirname, "../lib/load.ts")),
   );
   const started = await node.ask("start", { threads });
-  const [rounds, count] = quick ? [1, 5] : [3, 15];
+  const [rounds, count, first] = quick ? [1, 2, 1] : [3, 15, 5];
   const figures: Figures = { idle: [], loaded: [], answersPerSecond: [], threadMicros: [] };
-  await node.ask("blocks", { count: 5, txs: TXS });
+  await node.ask("blocks", { count: first, txs: TXS });
   for (let round = 0; round < rounds; round++) {
     progress(`queried: with${threads ? "" : "out"} threads, round ${round + 1} of ${rounds}`);
     const startMicros = await node.ask("threadMicros", undefined);
