@@ -19,7 +19,7 @@ const PROGRAMS: readonly Program[] = [
   },
   {
     name: "nginx",
-    tests: "the gateway behind nginx, as docs/operate/proxy.md sets it up",
+    tests: "the gateway behind nginx, as docs/operate/proxy.md sets it up, and nginx as a reader of odd requests",
     // Daemons are not on every PATH.
     isFound: () => ["nginx", "/usr/sbin/nginx"].some((path) => spawnSync(path, ["-v"]).status === 0),
   },

@@ -1,5 +1,6 @@
 import { fuzz } from "../../../packages/http1/test/fuzz.ts";
 import type { ChaosPart } from "../chaos.ts";
+import { besideNginx } from "./nginx.ts";
 
 const REQUESTS = { short: 20_000, full: 1_000_000 };
 
@@ -25,4 +26,4 @@ const differential: ChaosPart = async ({ size, progress }) => {
 };
 
 /** The parts of `npm run chaos -- http`. */
-export const HTTP_PARTS: Readonly<Record<string, ChaosPart>> = { differential };
+export const HTTP_PARTS: Readonly<Record<string, ChaosPart>> = { differential, nginx: besideNginx };
