@@ -40,31 +40,39 @@ export function decodePaymentHeader(
   limits: HeaderLimits = {},
 ): { readonly ok: true; readonly payment: PresentedPayment } | PaymentRefusal {
   const maxHeaderLength = limits.maxHeaderLength ?? 16_384;
-  const maxSignatureBytes = limits.maxSignatureBytes ?? 8_192;
   if (header.length > maxHeaderLength) return refuse(`is longer than ${maxHeaderLength} characters`);
   const bytes = base64ToBytes(header);
   if (bytes === undefined || bytes.length === 0) return refuse("is not standard padded base64");
   const parsed = parseJson(bytes, JSON_LIMITS);
   if (!parsed.ok) return refuse(JSON_FAULTS[parsed.reason]);
-  const payload = parsed.value;
-  if (!isRecord(payload)) return refuse("is not a JSON object");
-  if (own(payload, "x402Version") !== 2) return refuse("has an `x402Version` other than 2");
+  const payload = readPaymentPayload(parsed.value, limits.maxSignatureBytes);
+  if (typeof payload === "string") return refuse(payload);
+  return { ok: true, payment: { ...payload, payloadDigest: sha256(bytes) } };
+}
+
+/**
+ * Reads an x402 v2 `PaymentPayload` of scheme `exact` by EIP-3009, out of JSON that repeats no key, as
+ * {@link decodePaymentHeader} does; or says what is wrong with it.
+ */
+export function readPaymentPayload(
+  payload: unknown,
+  maxSignatureBytes = 8_192,
+): Omit<PresentedPayment, "payloadDigest"> | string {
+  if (!isRecord(payload)) return "is not a JSON object";
+  if (own(payload, "x402Version") !== 2) return "has an `x402Version` other than 2";
   const accepted = own(payload, "accepted");
-  if (!isRecord(accepted)) return refuse("has no `accepted` object");
+  if (!isRecord(accepted)) return "has no `accepted` object";
   const exact = own(payload, "payload");
-  if (!isRecord(exact)) return refuse("has no `payload` object");
+  if (!isRecord(exact)) return "has no `payload` object";
   const signature = readSignature(own(exact, "signature"), maxSignatureBytes);
-  if (signature === undefined) return refuse("has a `payload.signature` that is not a signature in hex");
+  if (signature === undefined) return "has a `payload.signature` that is not a signature in hex";
   const fields = own(exact, "authorization");
-  if (!isRecord(fields)) return refuse("has no `payload.authorization` object");
+  if (!isRecord(fields)) return "has no `payload.authorization` object";
   const authorization = readAuthorization(fields);
-  if (typeof authorization === "string") return refuse(`has a bad \`payload.authorization.${authorization}\``);
+  if (typeof authorization === "string") return `has a bad \`payload.authorization.${authorization}\``;
   const identifier = readIdentifier(own(payload, "extensions"));
-  if (!identifier.ok) return refuse("has a bad `payment-identifier` extension");
-  return {
-    ok: true,
-    payment: { accepted, authorization, signature, payloadDigest: sha256(bytes), identifier: identifier.id },
-  };
+  if (!identifier.ok) return "has a bad `payment-identifier` extension";
+  return { accepted, authorization, signature, identifier: identifier.id };
 }
 
 const JSON_FAULTS = {

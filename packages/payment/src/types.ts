@@ -85,10 +85,11 @@ export interface Verifier {
   /**
    * Checks that need no chain state but an estimate of its time: receiver, value, window, and an EOA's signature.
    * `signer` says whose signature it is: the payer's own key, or somebody else's (then only the chain can tell, as the
-   * payer may be a contract wallet).
+   * payer may be a contract wallet). `known` is that, where it was found out before: no signature is recovered twice.
    */
   checkFree(
     payment: DecodedPayment,
+    known?: "payer" | "unknown",
   ): Promise<{ readonly ok: true; readonly signer: "payer" | "unknown" } | PaymentRefusal>;
   /** Everything, in one round trip to the chain. `signer` is what {@link checkFree} said. */
   checkChain(payment: DecodedPayment, signer: "payer" | "unknown", signal?: AbortSignal): Promise<Verification>;

@@ -29,7 +29,7 @@ const ROOMY = { burst: 100_000, perSecond: 1 };
 function standInVerifier(bench: () => Pick<FacilitatorBench, "refusal" | "fault">) {
   return {
     checkFree: async () => ({ ok: true as const, signer: "payer" as const }),
-    checkSigner: async () => ({ ok: true as const }),
+    checkSigner: async () => ({ ok: true as const, signer: "payer" as const }),
     checkChain: async (payment: DecodedPayment) => {
       const { refusal, fault } = bench();
       if (fault !== undefined) throw fault;

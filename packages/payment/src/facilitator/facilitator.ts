@@ -183,10 +183,16 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
     return verified.ok ? (settler.refusal?.(saleOf(verified)) ?? verified) : verified;
   };
 
-  const check = async (payment: DecodedPayment, signal: AbortSignal, isFirst = true): Promise<Verification> => {
+  /** `signer` is whose signature it is, where that is known. */
+  const check = async (
+    payment: DecodedPayment,
+    signal: AbortSignal,
+    isFirst = true,
+    signer?: "payer" | "unknown",
+  ): Promise<Verification> => {
     const refused = unserved(payment);
     if (refused !== undefined) return refused;
-    const free = await verifier.checkFree(payment);
+    const free = await verifier.checkFree(payment, signer);
     if (!free.ok) return free;
     // Only the payer's own signature counts for it: with any other, a third party could have it refused.
     const waitSeconds = free.signer === "payer" && isFirst ? payers.waitSeconds(payerName(payment)) : 0;
@@ -399,7 +405,7 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
     const known = await ledger.find(paymentKey(payment.option, payment));
     if (known !== undefined && known.state !== "released") return join(known, request, limit);
     if (unlessKnown !== undefined) return { result: refusedWith(payment, unlessKnown) };
-    const verified = await check(payment, limit);
+    const verified = await check(payment, limit, true, signed.signer);
     return verified.ok ? start(verified, request, limit) : refusedAfter(request, verified, limit);
   };
 

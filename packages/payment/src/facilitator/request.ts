@@ -1,6 +1,5 @@
 import {
   type Address,
-  bytesToBase64,
   bytesToHex,
   isRecord,
   type NetworkId,
@@ -9,7 +8,7 @@ import {
   utf8ToBytes,
 } from "@turnpike/base";
 import { sha256 } from "@turnpike/crypto";
-import { decodePaymentHeader } from "../header.ts";
+import { readPaymentPayload } from "../header.ts";
 import { matchOption } from "../option.ts";
 import type { DecodedPayment, PaymentOption, PaymentRefusal } from "../types.ts";
 
@@ -53,33 +52,28 @@ export function readRequest(body: Uint8Array, assets: readonly FacilitatorAsset[
   if (!parsed.ok) return malformed(`The body is not one JSON document (${parsed.reason}).`);
   if (!isRecord(parsed.value)) return malformed("The body is not a JSON object.");
   if (parsed.value.x402Version !== 2) return malformed("`x402Version` must be 2.");
-  const payload = parsed.members.find(({ key }) => key === "paymentPayload")?.raw;
-  if (payload === undefined) return malformed("There is no `paymentPayload`.");
+  if (!Object.hasOwn(parsed.value, "paymentPayload")) return malformed("There is no `paymentPayload`.");
   const option = readRequirements(parsed.value.paymentRequirements);
   if (typeof option === "string") return malformed(`\`paymentRequirements\` ${option}.`);
-  const text = bytesToBase64(utf8ToBytes(payload));
-  const decoded = decodePaymentHeader(text, { maxHeaderLength: text.length });
-  if (!decoded.ok) {
-    const said = decoded.message ?? "The payload is malformed.";
-    return malformed(said.replace("The PAYMENT-SIGNATURE header", "`paymentPayload`"));
-  }
+  const payload = readPaymentPayload(parsed.value.paymentPayload);
+  if (typeof payload === "string") return malformed(`\`paymentPayload\` ${payload}.`);
   const refused = (message: string): ReadRequest => ({
     kind: "refused",
     refusal: { ok: false, code: "PAYMENT_OPTION_UNKNOWN", message },
     network: option.network,
-    payer: decoded.payment.authorization.from,
+    payer: payload.authorization.from,
   });
   const asset = assets.find(({ network, address }) => network === option.network && sameAddress(address, option.asset));
   if (asset === undefined) return refused("This network and asset are not settled here.");
   if (asset.name !== option.extra.name || asset.version !== option.extra.version) {
     return refused("`extra` is not the EIP-712 domain of the asset.");
   }
-  if (matchOption(decoded.payment.accepted, [option]) === undefined) {
+  if (matchOption(payload.accepted, [option]) === undefined) {
     return refused("`accepted` of the payload is not `paymentRequirements`.");
   }
-  const payloadDigest = digestOf(decoded.payment, option);
+  const payloadDigest = digestOf(payload, option);
   const requirementsDigest = sha256(utf8ToBytes(JSON.stringify(canonical(option))));
-  return { kind: "read", request: { payment: { ...decoded.payment, payloadDigest, option }, requirementsDigest } };
+  return { kind: "read", request: { payment: { ...payload, payloadDigest, option }, requirementsDigest } };
 }
 
 function readRequirements(value: unknown): PaymentOption | string {

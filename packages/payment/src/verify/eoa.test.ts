@@ -90,6 +90,20 @@ test("free checks refuse another receiver, price or window before anything is as
   assert.deepEqual(new Set(asked), new Set(["eth_getBlockByNumber"]), "for the chain's time, and for no payment");
 });
 
+test("what checkSigner finds stands for a second recovery, and for no other check", async () => {
+  const key = await harness.payer();
+  const payment = harness.pay(key);
+  const forged = withSignature(payment, signAuthorization(newKey(), payment.authorization));
+  assert.deepEqual(await verifier.checkSigner(payment), { ok: true, signer: "payer" });
+  assert.deepEqual(await verifier.checkSigner(forged), { ok: false, code: "PAYMENT_SIGNATURE_INVALID" });
+  assert.deepEqual(await verifier.checkFree(payment, "payer"), { ok: true, signer: "payer" });
+  // By what it was given: it does not look at the signature again.
+  assert.deepEqual(await verifier.checkFree(payment, "unknown"), { ok: true, signer: "unknown" });
+  const cheap = harness.pay(key, { value: 4_999n });
+  const found = await verifier.checkFree(cheap, "payer");
+  assert.equal(found.ok ? "ok" : found.code, "PAYMENT_VALUE_MISMATCH");
+});
+
 test("a signature that is not the payer's in the form tokens take is nobody's", async () => {
   const key = await harness.payer();
   const payment = harness.pay(key);

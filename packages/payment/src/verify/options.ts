@@ -71,9 +71,11 @@ export interface VerifierModules {
 export interface EvmVerifier extends Verifier, AsyncDisposable {
   /**
    * Whether the signature can be the payer's at all: its own key's, or of an account that is, or can become, a wallet.
-   * Nothing else is looked at.
+   * Nothing else is looked at. `signer` is what {@link Verifier.checkFree} says of it.
    */
-  checkSigner(payment: DecodedPayment): Promise<{ readonly ok: true } | PaymentRefusal>;
+  checkSigner(
+    payment: DecodedPayment,
+  ): Promise<{ readonly ok: true; readonly signer: "payer" | "unknown" } | PaymentRefusal>;
   /**
    * Compares every network with its configuration; run it before payments are taken.
    * @throws AppError CHAIN_MISMATCH that names the differences; SETTLEMENT_UNAVAILABLE when a chain does not answer.

@@ -177,6 +177,7 @@ export function createVerifier(opts: VerifierOptions, modules: VerifierModules):
 
   async function free(
     payment: DecodedPayment,
+    known: "payer" | "unknown" | undefined,
   ): Promise<{ readonly ok: true; readonly signer: "payer" | "unknown" } | PaymentRefusal> {
     const { authorization, option } = payment;
     const offer = offerOf(option);
@@ -190,7 +191,7 @@ export function createVerifier(opts: VerifierOptions, modules: VerifierModules):
     if (Number(authorization.validBefore) > nowSeconds + option.maxTimeoutSeconds + WINDOW_SLACK_SECONDS) {
       return refuse("PAYMENT_WINDOW_TOO_LONG");
     }
-    return { ok: true, signer: await signerOf(payment, offer) };
+    return { ok: true, signer: known ?? (await signerOf(payment, offer)) };
   }
 
   async function signerOf({ signature, authorization }: DecodedPayment, offer: Offer): Promise<"payer" | "unknown"> {
@@ -262,13 +263,13 @@ export function createVerifier(opts: VerifierOptions, modules: VerifierModules):
   }
 
   return {
-    checkFree: (payment) => measured("free", () => free(payment)),
+    checkFree: (payment, known) => measured("free", () => free(payment, known)),
     async checkSigner(payment) {
       const offer = offerOf(payment.option);
       if (offer === undefined) return refuse("PAYMENT_OPTION_UNKNOWN");
       return measured("free", async () => {
         const signer = await signerOf(payment, offer);
-        return (signer === "unknown" ? await junk(payment, offer.chain) : undefined) ?? { ok: true };
+        return (signer === "unknown" ? await junk(payment, offer.chain) : undefined) ?? { ok: true, signer };
       });
     },
     async checkChain(payment, signer, signal) {
