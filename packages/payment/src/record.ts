@@ -1,7 +1,14 @@
 import { type Address, bytesEqual, type NetworkId, type ServiceId, type SettlementId } from "@turnpike/base";
 import type { Ledger } from "./ledger-types.ts";
 import type { Sale } from "./settler.ts";
-import type { DecodedPayment, PaymentKey, PaymentRecord, PresentedPayment, VerifiedPayment } from "./types.ts";
+import type {
+  DecodedPayment,
+  Evidence,
+  PaymentKey,
+  PaymentRecord,
+  PresentedPayment,
+  VerifiedPayment,
+} from "./types.ts";
 
 const NETWORK = /^eip155:[1-9][0-9]{0,31}$/;
 const ADDRESS = /^0x[0-9a-fA-F]{40}$/;
@@ -81,6 +88,11 @@ export function saleOf(verified: VerifiedPayment, workMs = 0): Sale {
     value: authorization.value,
     spareMs: windowMsOf(verified) - workMs,
   };
+}
+
+/** How a claim stands in the ledger once this process has committed that it is settled by this evidence. */
+export function settledBy(record: PaymentRecord, evidence: Evidence): PaymentRecord {
+  return { ...record, state: "settled", transaction: evidence.transaction, evidence };
 }
 
 /** True when both are one payment for one request: a released nonce may be claimed again for another. */

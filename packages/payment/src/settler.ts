@@ -1,5 +1,5 @@
 import type { Address, NetworkId } from "@turnpike/base";
-import type { PayerKind, PaymentRecord, PaymentRefusal, StoredAnswer } from "./types.ts";
+import type { Evidence, PayerKind, PaymentRecord, PaymentRefusal, StoredAnswer } from "./types.ts";
 
 /** A verified payment before anything is claimed or done for it. */
 export interface Sale {
@@ -19,10 +19,12 @@ export interface Sale {
  * when the payment is resolved in the ledger or `signal` fires, whichever is first; it never says more than the
  * ledger. It rejects only when the answer was NOT committed: then nothing was sent, and the claim may be released.
  * A claim that it has not committed when it resolves is released too, so its own commit may be refused from then on.
+ * It resolves with evidence when this process has committed to the ledger, meanwhile, that this very claim is settled by
+ * it; with undefined the ledger has to be asked how the payment stands.
  */
 export interface Settler extends AsyncDisposable {
   readonly networks: readonly NetworkId[];
-  settle(payment: PaymentRecord, answer: StoredAnswer, signal: AbortSignal): Promise<void>;
+  settle(payment: PaymentRecord, answer: StoredAnswer, signal: AbortSignal): Promise<Evidence | undefined>;
   /** Resolves when a payment that was committed earlier is resolved, or `signal` fires. */
   wait(payment: PaymentRecord, signal: AbortSignal): Promise<void>;
   /** What is missing before payments of one network can be settled, or of any; empty when ready. */

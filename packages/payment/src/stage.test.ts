@@ -24,7 +24,15 @@ import { admissionsTotal } from "./metrics.ts";
 import type { Sale, Settler } from "./settler.ts";
 import { createPaymentStage, type PaymentStageOptions } from "./stage.ts";
 import type { Admission, EarlierAdmission, Offer, PaymentStage } from "./stage-types.ts";
-import type { Outcome, PaymentOption, PaymentRecord, PaymentRefusal, StoredAnswer, Verifier } from "./types.ts";
+import type {
+  Evidence,
+  Outcome,
+  PaymentOption,
+  PaymentRecord,
+  PaymentRefusal,
+  StoredAnswer,
+  Verifier,
+} from "./types.ts";
 
 const option: PaymentOption = {
   scheme: "exact",
@@ -84,7 +92,8 @@ class StandInVerifier implements Verifier {
 class StandInSettler implements Settler {
   readonly networks = [option.network];
   settled = 0;
-  mode: "at once" | "held" | "refuses" = "at once";
+  /** `evidence`: as at once, and it tells the evidence that it has committed. */
+  mode: "at once" | "evidence" | "held" | "refuses" = "at once";
   /** What every sale is refused with, as by the rule for what costs more than it brings. */
   refused: PaymentRefusal | undefined;
   asked: Sale | undefined;
@@ -97,20 +106,29 @@ class StandInSettler implements Settler {
   readonly #held = new Map<string, () => void>();
   async settle(payment: PaymentRecord, answer: StoredAnswer, signal: AbortSignal) {
     if (this.mode === "refuses") throw new Error("not committed");
-    if (this.instead !== undefined) return this.instead(payment);
+    if (this.instead !== undefined) {
+      await this.instead(payment);
+      return undefined;
+    }
     await ledger.journalSubmission(payment.id, answer);
-    if (this.mode === "held") return this.wait(payment, signal);
-    await this.finish(payment);
+    if (this.mode === "held") {
+      await this.wait(payment, signal);
+      return undefined;
+    }
+    const evidence = await this.finish(payment);
+    return this.mode === "evidence" ? evidence : undefined;
   }
-  async finish(payment: Pick<PaymentRecord, "id">) {
+  async finish(payment: Pick<PaymentRecord, "id">): Promise<Evidence> {
     this.settled++;
-    await ledger.settled(payment.id, {
+    const evidence: Evidence = {
       transaction: `0x${randomBytes(32).toString("hex")}`,
       blockNumber: 2n,
       blockHash: `0x${randomBytes(32).toString("hex")}`,
       logIndex: 0,
-    });
+    };
+    await ledger.settled(payment.id, evidence);
     this.#held.get(payment.id)?.();
+    return evidence;
   }
   wait(payment: PaymentRecord, signal: AbortSignal): Promise<void> {
     // The commit before it may have taken longer than the wait.
@@ -292,6 +310,22 @@ test("ten copies of one payment at once: one upstream run, one settlement, ten e
   assert.equal(bench.settler.settled, 1);
   assert.deepEqual([...new Set(outcomes.map(answerOf))], ['{"run":1}']);
   assert.equal(bench.verifier.checks, 1);
+});
+
+test("a settlement that its settler has committed is answered as its copies are, without asking the ledger again", async () => {
+  let asked = 0;
+  const newest: Ledger["newest"] = (id) => {
+    asked++;
+    return ledger.newest(id);
+  };
+  const bench = stageOf(60_000, {}, { ...ledger, newest });
+  bench.settler.mode = "evidence";
+  const signed = header(newPayer());
+  const outcome = await settle(bench, paidOf(await present(bench, signed)), '"a"');
+  assert.equal(asked, 0);
+  const copy = outcomeOf(await present(bench, signed));
+  assert.equal(answerOf(outcome), answerOf(copy));
+  assert.deepEqual({ ...outcome, answer: undefined }, { ...copy, answer: undefined });
 });
 
 test("a sale that its settlement costs more than is refused before anything is claimed or run for it", async () => {

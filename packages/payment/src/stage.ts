@@ -8,12 +8,13 @@ import type { Ledger } from "./ledger-types.ts";
 import { admissionsTotal, outcomesTotal } from "./metrics.ts";
 import { matchOption, type OptionNetwork, optionAtAnyPrice } from "./option.ts";
 import { outcomeOf, pendingOutcome } from "./outcome.ts";
-import { newRecord, presentedKey, saleOf, standingOf, windowMsOf } from "./record.ts";
+import { newRecord, presentedKey, saleOf, settledBy, standingOf, windowMsOf } from "./record.ts";
 import type { Settler } from "./settler.ts";
 import type { Admission, EarlierAdmission, Offer, PaymentStage } from "./stage-types.ts";
 import { settlementStatus } from "./status.ts";
 import type {
   DecodedPayment,
+  Evidence,
   Outcome,
   PaymentRecord,
   PaymentRefusal,
@@ -437,8 +438,9 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
       }
       if (clock.monotonicMs() > paid.deadlineMs) return finished(record.id, await giveUp(record, "DEADLINE_EXCEEDED"));
       await faults.reach("stage.settle.before");
+      let evidence: Evidence | undefined;
       try {
-        await settler.settle(record, answer, wait());
+        evidence = await settler.settle(record, answer, wait());
       } catch (error) {
         const code = codeOf(error);
         log.warn({ settlementId: record.id, code }, "a settlement was not committed");
@@ -447,7 +449,7 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
       }
       await faults.reach("stage.settle.after");
       try {
-        const now = await standingOf(ledger, record);
+        const now = evidence === undefined ? await standingOf(ledger, record) : settledBy(record, evidence);
         // A newer claim has an answer of its own: ours was not committed, and is not what was sold.
         if (now.id !== record.id) return finished(record.id, await resolve(now));
         // Not committed when its time was up. A commit that still comes is refused, or was first: then nothing is released.

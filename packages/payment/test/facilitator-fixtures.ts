@@ -55,10 +55,13 @@ export class StandInSettler implements Settler {
   refusal = () => this.refused;
   readonly #waiting = new Map<string, Set<() => void>>();
   async settle(payment: PaymentRecord, _answer: unknown, signal: AbortSignal) {
-    if (this.instead !== undefined) return this.instead(payment);
-    await this.#ledger.journalSubmission(payment.id, newAnswer());
-    if (this.held.has(payment.key.nonce)) return this.wait(payment, signal);
-    await this.finish(payment);
+    if (this.instead !== undefined) await this.instead(payment);
+    else {
+      await this.#ledger.journalSubmission(payment.id, newAnswer());
+      if (this.held.has(payment.key.nonce)) await this.wait(payment, signal);
+      else await this.finish(payment);
+    }
+    return undefined;
   }
   async finish({ id }: Pick<PaymentRecord, "id">) {
     await this.#ledger.settled(id, newEvidence());

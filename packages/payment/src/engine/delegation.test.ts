@@ -176,7 +176,7 @@ test(`whenever accounts delegate, sign and undelegate, honest payments settle, e
   const attacks: Promise<unknown>[] = [];
   const attackPayments: PaymentRecord[] = [];
   for (let round = 0; round < 5; round++) {
-    const settling: Promise<void>[] = [];
+    const settling: Promise<unknown>[] = [];
     for (let place = 0; place < 8; place++) {
       const payer = await bed.payer(PRICE);
       const payment = await claim(ledger, payer);

@@ -40,9 +40,10 @@ test("one payment settles by a direct call, and its answer is kept", async () =>
   const payer = await bed.payer(10n * PRICE);
   const paid = await bed.balance(PAY_TO);
   const payment = await claim(ledger, payer);
-  await engine.settle(payment, ANSWER, timeLimit());
+  const evidence = await engine.settle(payment, ANSWER, timeLimit());
   const settled = await stateOf(ledger, payment);
   assert.equal(settled.state, "settled");
+  assert.deepEqual(evidence, settled.evidence, "told as it was committed");
   assert.equal((await bed.balance(PAY_TO)) - paid, PRICE);
   assert.equal((await ledger.answer(payment.id))?.contentType, ANSWER.contentType);
   const transaction = (await devRpc(bed.anvil.url, "eth_getTransactionByHash", [settled.evidence?.transaction])) as {
@@ -84,7 +85,7 @@ test("a lone payment does not wait for others; while one is under way, those tha
   // Nothing here waits for the window's end: what follows goes when two are there.
   const options = quiet.options([await quiet.relayerKey()], { batchWindowMs: 600_000, maxBatch: 2 });
   await using engine = await createEngine(options, quiet.modules(ledger));
-  const settle = async (): Promise<{ readonly id: SettlementId; readonly settling: Promise<void> }> => {
+  const settle = async (): Promise<{ readonly id: SettlementId; readonly settling: Promise<unknown> }> => {
     const payment = await claim(ledger, await quiet.payer(PRICE));
     return { id: payment.id, settling: engine.settle(payment, ANSWER, timeLimit()) };
   };

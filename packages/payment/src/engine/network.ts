@@ -2,7 +2,7 @@ import { AppError, type ErrorCode, isAppError } from "@turnpike/base";
 import type { RelayerLease } from "../ledger-types.ts";
 import { createQuiet } from "../quiet.ts";
 import type { Sale } from "../settler.ts";
-import type { PaymentRecord, PaymentRefusal, StoredAnswer } from "../types.ts";
+import type { Evidence, PaymentRecord, PaymentRefusal, StoredAnswer } from "../types.ts";
 import { settlementGas } from "./calls.ts";
 import { createSettlementChain, type Head } from "./chain.ts";
 import { type Fees, firstFees } from "./fees.ts";
@@ -33,7 +33,7 @@ import { createWatcher } from "./watcher.ts";
 
 /** The engine of one network. */
 export interface NetworkEngine extends AsyncDisposable {
-  settle(payment: PaymentRecord, answer: StoredAnswer, signal: AbortSignal): Promise<void>;
+  settle(payment: PaymentRecord, answer: StoredAnswer, signal: AbortSignal): Promise<Evidence | undefined>;
   wait(payment: PaymentRecord, signal: AbortSignal): Promise<void>;
   missing(): readonly string[];
   refusal(sale: Sale): PaymentRefusal | undefined;
@@ -463,10 +463,11 @@ export async function createNetworkEngine(
       } finally {
         either.removeEventListener("abort", leave);
       }
-      await resolved;
+      const evidence = await resolved;
       if (!either.aborted) {
         metrics.observe(settlementSeconds, (clock.monotonicMs() - startedMs) / 1_000, { network });
       }
+      return evidence;
     },
 
     wait: (payment, signal) =>

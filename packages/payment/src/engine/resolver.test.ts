@@ -167,3 +167,51 @@ test("a sweep lets what was not used be deleted, and keeps what was used by some
     [ids, false],
   ]);
 });
+
+test("attack: only what this process has committed is evidence to those who wait for a settlement", async () => {
+  const payment = await newPayment(2_000n);
+  const evidence = { transaction: hashOf(99n), blockNumber: 5n, blockHash: hashOf(5n), logIndex: 1 };
+  const refuse = (): Promise<never> => Promise.reject(new AppError("INTERNAL"));
+  const cases: readonly [string, Partial<Ledger>, unknown][] = [
+    ["committed", { settledAll: async () => {} }, evidence],
+    ["committed by itself", { settledAll: refuse, settled: async () => {} }, evidence],
+    [
+      "ended otherwise by another process",
+      { settledAll: refuse, settled: refuse, get: async () => ({ ...payment, state: "disputed" }) },
+      undefined,
+    ],
+    ["claimed anew under another id", { settledAll: refuse, settled: refuse, get: async () => undefined }, "waits"],
+    [
+      "not known to be committed",
+      { settledAll: () => Promise.reject(new AppError("LEDGER_UNAVAILABLE", { detail: { unknown: true } })) },
+      "waits",
+    ],
+  ];
+  for (const [name, ledger, told] of cases) {
+    const waiters = createWaiters();
+    const resolver = createResolver(
+      { network: NETWORK, confirmations: CONFIRMATIONS, finalityBlocks: FINALITY, blockTimeSeconds: 1 },
+      {
+        chain: chainWith({}),
+        ledger: ledger as Ledger,
+        waiters,
+        log: silentLog,
+        metrics: noMetrics,
+        faults: noFaults,
+      },
+    );
+    const end = new AbortController();
+    let heard: unknown = "waits";
+    const waiting = waiters.wait(payment.id, end.signal).then((found) => {
+      heard = found;
+    });
+    await resolver.settle(payment, evidence).catch(() => undefined);
+    if (told === "waits") assert.equal(heard, "waits", name);
+    else {
+      await waiting;
+      assert.deepEqual(heard, told, name);
+    }
+    end.abort();
+    await waiting;
+  }
+});

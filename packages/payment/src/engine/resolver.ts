@@ -86,27 +86,28 @@ export function createResolver(rules: ChainRules, modules: ResolverModules): Res
   };
 
   /** A payment that another process has brought to its end meanwhile has one: the ledger refuses a second. */
-  const conclude = async (payment: PaymentRecord, write: () => Promise<void>): Promise<void> => {
+  const conclude = async (payment: PaymentRecord, write: () => Promise<void>, evidence?: Evidence): Promise<void> => {
     try {
       await write();
+      ended(payment, evidence);
     } catch (error) {
       if (!isAppError(error, "INTERNAL")) throw error;
       const now = await ledger.get(payment.id);
       if (now === undefined || now.state === "signed" || now.state === "submitted") throw error;
       log.warn({ settlementId: payment.id, state: now.state }, "a payment had come to another end");
+      ended(payment, undefined);
     }
-    ended(payment);
   };
 
-  const ended = (payment: PaymentRecord): void => {
+  const ended = (payment: PaymentRecord, evidence: Evidence | undefined): void => {
     onceSettled.delete(payment.id);
     unpaidUses.delete(payment.id);
-    waiters.resolved(payment.id);
+    waiters.resolved(payment.id, evidence);
   };
 
   const settleEach = async (items: readonly Settlement[]): Promise<void> => {
     const results = await Promise.allSettled(
-      items.map(({ payment, evidence }) => conclude(payment, () => ledger.settled(payment.id, evidence))),
+      items.map(({ payment, evidence }) => conclude(payment, () => ledger.settled(payment.id, evidence), evidence)),
     );
     for (const result of results) if (result.status === "rejected") throw result.reason;
   };
@@ -115,7 +116,7 @@ export function createResolver(rules: ChainRules, modules: ResolverModules): Res
     for (const _ of items) await faults.reach("engine.settled.before");
     try {
       await ledger.settledAll(items.map(({ payment, evidence }) => ({ id: payment.id, evidence })));
-      for (const { payment } of items) ended(payment);
+      for (const { payment, evidence } of items) ended(payment, evidence);
     } catch (error) {
       // One of them stands in the way of all; or it is not known whether the ledger has them, which it says if asked
       // again. When the ledger does not answer at all, the next look does.

@@ -1,35 +1,39 @@
 import type { Log, SettlementId } from "@turnpike/base";
 import type { Ledger } from "../ledger-types.ts";
-import type { PaymentRecord } from "../types.ts";
+import type { Evidence, PaymentRecord } from "../types.ts";
 
 /** Those who wait for a payment of this process to be resolved. */
 export interface Waiters {
-  /** Resolves when {@link Waiters.resolved} is called for the payment, or `signal` fires. Never rejects. */
-  wait(id: SettlementId, signal: AbortSignal): Promise<void>;
-  resolved(id: SettlementId): void;
+  /**
+   * Resolves when {@link Waiters.resolved} is called for the payment, with its evidence, or `signal` fires. Never rejects.
+   */
+  wait(id: SettlementId, signal: AbortSignal): Promise<Evidence | undefined>;
+  /** `evidence` only when this process has committed that the payment is settled by it. */
+  resolved(id: SettlementId, evidence?: Evidence): void;
 }
 
 /** Creates an empty set of waiters. */
 export function createWaiters(): Waiters {
-  const waiting = new Map<SettlementId, Set<() => void>>();
+  const waiting = new Map<SettlementId, Set<(evidence?: Evidence) => void>>();
   return {
     wait(id, signal) {
-      if (signal.aborted) return Promise.resolve();
+      if (signal.aborted) return Promise.resolve(undefined);
       return new Promise((resolve) => {
         const all = waiting.get(id) ?? new Set();
         waiting.set(id, all);
-        const done = (): void => {
-          signal.removeEventListener("abort", done);
+        const done = (evidence?: Evidence): void => {
+          signal.removeEventListener("abort", onAbort);
           all.delete(done);
           if (all.size === 0 && waiting.get(id) === all) waiting.delete(id);
-          resolve();
+          resolve(evidence);
         };
+        const onAbort = (): void => done();
         all.add(done);
-        signal.addEventListener("abort", done, { once: true });
+        signal.addEventListener("abort", onAbort, { once: true });
       });
     },
-    resolved(id) {
-      for (const done of waiting.get(id) ?? []) done();
+    resolved(id, evidence) {
+      for (const done of waiting.get(id) ?? []) done(evidence);
     },
   };
 }

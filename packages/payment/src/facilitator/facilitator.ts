@@ -15,7 +15,7 @@ import {
 import { createFundedClaims } from "../claim-funded.ts";
 import { pause } from "../engine/waiters.ts";
 import type { Ledger } from "../ledger-types.ts";
-import { newRecord, type PaymentPurpose, paymentKey, saleOf, standingOf } from "../record.ts";
+import { newRecord, type PaymentPurpose, paymentKey, saleOf, settledBy, standingOf } from "../record.ts";
 import type { Settler } from "../settler.ts";
 import type {
   DecodedPayment,
@@ -364,7 +364,8 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
   ): Promise<FacilitatorResult<SettleResponse>> => {
     const { id } = claimed;
     try {
-      await settler.settle(claimed, ANSWER, signal);
+      const evidence = await settler.settle(claimed, ANSWER, signal);
+      if (evidence !== undefined) return standing(settledBy(claimed, evidence), payment);
     } catch (error) {
       const code = isAppError(error) ? error.code : "SETTLEMENT_UNAVAILABLE";
       log.warn({ settlementId: id, code }, "a settlement was not committed");

@@ -88,7 +88,7 @@ export async function createRemoteSettler(opts: RemoteSettlerOptions, modules: R
       );
       givenUp = !(await within(committed, either, GRACE_MS));
       await faults.reach("remote.journal.after");
-      await resolved;
+      return await resolved;
     },
 
     wait: (payment, signal) => watchOf(payment).wait(payment, AbortSignal.any([signal, stopping.signal])),
