@@ -49,11 +49,14 @@ export class ChunkedBody {
     return canGoOn;
   }
 
-  /** The body is whole. */
-  end(): void {
+  /**
+   * The body is whole.
+   * @param onSent called once, when its last byte is the system's or its connection is gone; not where `onClose` is
+   */
+  end(onSent?: () => void): void {
     if (this.#isOver || this.#socket.destroyed) return;
     this.#isOver = true;
-    const canGoOn = this.#socket.write("0\r\n\r\n", "latin1");
+    const canGoOn = this.#socket.write("0\r\n\r\n", "latin1", onSent === undefined ? undefined : () => onSent());
     this.#owner.wrote();
     this.#owner.ended(canGoOn);
   }

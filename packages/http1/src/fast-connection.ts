@@ -19,6 +19,10 @@ export interface ConnectionHost {
   /** The number of checks that surely take this long. */
   readonly checksOf: (timeMs: number) => number;
   readonly isClosing: () => boolean;
+  /** Undefined: a connection on which nothing comes is handed over. */
+  readonly firstByteTimeoutMs: number | undefined;
+  readonly stallTimeoutMs: () => number;
+  readonly allowsHalfOpen: boolean;
   /** Reserves bytes of requests that are not whole; false when there are none left. */
   readonly reserve: (bytes: number) => boolean;
   readonly release: (bytes: number) => void;
@@ -87,7 +91,7 @@ export class FastConnection {
       ["end", () => this.#onEnd()],
       ["drain", () => this.#onDrain()],
       ["close", () => this.#onClose()],
-      ["timeout", () => socket.destroy()],
+      ["timeout", () => this.#onTimeout()],
       // `close` follows.
       ["error", () => {}],
     ];
@@ -154,7 +158,7 @@ export class FastConnection {
     this.#since = this.#host.now();
     if (this.socket.writableLength > 0 && !this.#isSlow) {
       this.#isSlow = true;
-      this.socket.setTimeout(this.#host.server.timeout);
+      this.socket.setTimeout(this.#host.stallTimeoutMs());
     }
   }
 
@@ -184,12 +188,21 @@ export class FastConnection {
     } else if (this.#isBusy) {
       // Writes that wait have a timer of their own, which sees their progress.
       if (server.timeout > 0 && passed >= checksOf(server.timeout) && !this.#isSlow) this.socket.destroy();
-    } else if (this.#served === 0) {
-      // The server's own time-out begins anew then: together they are one and a half of it.
-      if (server.headersTimeout > 0 && passed >= checksOf(server.headersTimeout / 2)) this.#handOver(NONE);
-    } else if (!this.#isSlow) {
+    } else if (this.#served === 0) this.#checkFirst(passed);
+    else if (!this.#isSlow) {
       const idleMs = server.keepAliveTimeout > 0 ? server.keepAliveTimeout + KEEP_ALIVE_BUFFER_MS : server.timeout;
       if (idleMs > 0 && passed >= checksOf(idleMs)) this.socket.destroy();
+    }
+  }
+
+  /** Of a connection on which nothing came yet. */
+  #checkFirst(passed: number): void {
+    const { server, checksOf, firstByteTimeoutMs } = this.#host;
+    if (firstByteTimeoutMs !== undefined) {
+      if (passed >= checksOf(firstByteTimeoutMs)) this.socket.destroy();
+    } else if (server.headersTimeout > 0 && passed >= checksOf(server.headersTimeout / 2)) {
+      // The server's own time-out begins anew then: together they are one and a half of it.
+      this.#handOver(NONE);
     }
   }
 
@@ -219,9 +232,23 @@ export class FastConnection {
 
   #onEnd(): void {
     this.#hasEnded = true;
-    if (this.#isBusy || this.#phase !== "open") return;
+    if (this.#phase !== "open") return;
+    if (this.#isBusy) {
+      const isDue = this.#current !== undefined || this.#body !== undefined;
+      if (isDue && !this.#host.allowsHalfOpen) this.socket.destroySoon();
+      return;
+    }
     if (this.#held === undefined) this.socket.end();
     else this.socket.destroy();
+  }
+
+  /** Nothing was written for so long. It is the client's fault only while something waits to be written. */
+  #onTimeout(): void {
+    if (this.socket.writableLength > 0) this.socket.destroy();
+    else {
+      this.#isSlow = false;
+      this.socket.setTimeout(0);
+    }
   }
 
   #onDrain(): void {

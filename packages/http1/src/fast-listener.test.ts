@@ -187,6 +187,76 @@ suite("slow clients", () => {
     assert.ok(socket.readableHighWaterMark <= 131_072);
   });
 
+  test("where first bytes have a time-out of their own, a silent connection is closed after it and not handed over", async () => {
+    await using to = await startListener({ checkMs: 1_000, firstByteTimeoutMs: 2_000 });
+    to.server.headersTimeout = 1_000;
+    await using silent = await openRaw(to.port);
+    await using late = await openRaw(to.port);
+    await eventually("both are there", () => to.listener.size === 2);
+    for (let i = 0; i < 2; i++) to.listener.check();
+    late.write(post());
+    await late.next();
+    assert.equal(to.listener.size, 2);
+    to.listener.check();
+    assert.deepEqual(await silent.all(), []);
+    assert.deepEqual([to.listener.size, to.listener.counts.handedOver], [1, 0]);
+  });
+
+  test("bytes that are held are counted with others' as well: without room there the request is the server's", async () => {
+    let room = 1_500;
+    const heldBytes = {
+      acquire: (bytes: number) => {
+        if (bytes > room) return false;
+        room -= bytes;
+        return true;
+      },
+      release: (bytes: number) => {
+        room += bytes;
+      },
+    };
+    await using to = await startListener({}, { heldBytes });
+    await using first = await openRaw(to.port);
+    first.write(post().slice(0, 10));
+    await eventually("it is held", () => to.listener.heldBytes === 1_024);
+    await using second = await openRaw(to.port);
+    second.write(post().slice(0, 10));
+    await eventually("it is the server's", () => to.listener.counts.handedOver === 1);
+    assert.equal(room, 476);
+    first.write(post().slice(10));
+    assert.equal((await first.next())[0]?.body, "POST / hi");
+    assert.deepEqual([room, to.listener.heldBytes], [1_500, 0]);
+  });
+
+  test("a stall time-out of its own ends a client that does not read, and none that has read all", async () => {
+    const sockets: Socket[] = [];
+    const handle = ({ response }: FastRequest): boolean => {
+      if (response.socket !== undefined) sockets.push(response.socket);
+      response.send(200, "", Buffer.alloc(8_000_000, 0x61));
+      return true;
+    };
+    for (const stallTimeoutMs of [100, 600_000]) {
+      await using to = await startListener({ stallTimeoutMs }, { handle });
+      to.server.timeout = 0;
+      const client = connect({ port: to.port, host: "127.0.0.1" });
+      client.on("error", () => {});
+      client.pause();
+      client.write(post());
+      const socket = await eventually("it is served", () => sockets.pop());
+      if (stallTimeoutMs === 600_000) {
+        let bytes = 0;
+        client.on("data", (part: Buffer) => {
+          bytes += part.length;
+        });
+        client.resume();
+        await eventually("all is read", () => bytes > 8_000_000 && socket.writableLength === 0);
+        assert.equal(socket.timeout, stallTimeoutMs);
+        socket.emit("timeout");
+        assert.deepEqual([socket.destroyed, socket.timeout], [false, 0]);
+      } else await eventually("it is ended", () => to.listener.size === 0);
+      client.destroy();
+    }
+  });
+
   test("a request that is not answered within the server's time-out of sockets loses its connection", async () => {
     const { to, kept } = await startKeeping();
     await using _ = to;
@@ -218,6 +288,49 @@ suite("ends of connections", () => {
     await eventually("its end is seen", () => response.socket?.readableEnded);
     response.send(200, "", "here");
     assert.equal((await raw.all())[0]?.body, "here");
+  });
+
+  test("a client that half-closes has left where that is so: what is due is aborted, what was given is sent", async () => {
+    const kept: FastResponse[] = [];
+    const handle = ({ response }: FastRequest): boolean => {
+      kept.push(response);
+      return true;
+    };
+    await using to = await startListener({ checkMs: 1_000, allowHalfOpen: false }, { handle });
+    const begin = async (): Promise<readonly [Awaited<ReturnType<typeof openRaw>>, FastResponse]> => {
+      const count = kept.length;
+      const raw = await openRaw(to.port);
+      raw.write(post());
+      return [raw, await eventually("a request", () => kept[count])];
+    };
+    const [due, unanswered] = await begin();
+    await using _due = due;
+    const aborted = new Promise<void>((resolve) => {
+      unanswered.onAbort = resolve;
+    });
+    due.socket.end();
+    await aborted;
+    unanswered.send(200, "", "too late");
+    assert.deepEqual(await due.all(), []);
+
+    const [streaming, streamed] = await begin();
+    await using _streaming = streaming;
+    const { promise: closed, resolve: close } = Promise.withResolvers<void>();
+    const body = streamed.sendInChunks(200, "", { onDrain: () => {}, onClose: close });
+    body?.write(Buffer.from("part"));
+    streaming.socket.end();
+    await closed;
+
+    const [large, answered] = await begin();
+    await using _large = large;
+    large.socket.pause();
+    answered.send(200, "", Buffer.alloc(8_000_000, 0x61));
+    await eventually("it is being written", () => (answered.socket?.writableLength ?? 0) > 0);
+    large.socket.end();
+    await eventually("its end is seen", () => answered.socket?.readableEnded);
+    large.socket.resume();
+    assert.equal((await large.all())[0]?.body.length, 8_000_000);
+    assert.equal(to.listener.size, 0);
   });
 
   test("a reset midway is reported once, and its response is dropped", async () => {

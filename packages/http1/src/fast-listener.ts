@@ -13,6 +13,25 @@ export interface FastListenerOptions extends PlainFormOptions {
   readonly maxHeldBytes: number;
   /** Time between two checks of time-outs, which come at most two of it late. */
   readonly checkMs: number;
+  /**
+   * Time after which a connection is closed on which nothing came. Without it the server gets such a connection, after half
+   * of its `headersTimeout`.
+   */
+  readonly firstByteTimeoutMs?: number;
+  /** Time for a client to read on while a response waits to be written; the server's `timeout` by default. */
+  readonly stallTimeoutMs?: number;
+  /**
+   * False: a client that ends its side before it has its response has left, and its connection ends. True by default. It
+   * should be as the server's own `httpAllowHalfOpen`.
+   */
+  readonly allowHalfOpen?: boolean;
+}
+
+/** Bytes that are counted where others are counted as well. */
+export interface HeldBytes {
+  /** False when there is no room for so many more bytes: then none are counted. */
+  acquire(bytes: number): boolean;
+  release(bytes: number): void;
 }
 
 /** What {@link FastListener} works with. */
@@ -23,6 +42,8 @@ export interface FastListenerModules {
   readonly handle: (request: FastRequest) => boolean;
   /** False for a connection that is closed at once. The server's `connection` event comes later, if at all. */
   readonly admit?: (socket: Socket) => boolean;
+  /** Counts the bytes of requests that are not whole, beside the listener's own bound. */
+  readonly heldBytes?: HeldBytes;
   readonly clock: Clock;
 }
 
@@ -68,7 +89,7 @@ export class FastListener {
   #timer: NodeJS.Timeout | undefined;
 
   /** @throws RangeError when there are more than 31 known fields */
-  constructor(options: FastListenerOptions, { server, handle, admit, clock }: FastListenerModules) {
+  constructor(options: FastListenerOptions, { server, handle, admit, heldBytes, clock }: FastListenerModules) {
     this.#server = server;
     this.#admit = admit ?? (() => true);
     this.#checkMs = options.checkMs;
@@ -86,13 +107,17 @@ export class FastListener {
       now: () => this.#checks,
       checksOf: (timeMs) => Math.ceil(timeMs / options.checkMs) + 1,
       isClosing: () => this.#isClosing,
+      firstByteTimeoutMs: options.firstByteTimeoutMs,
+      stallTimeoutMs: () => options.stallTimeoutMs ?? server.timeout,
+      allowsHalfOpen: options.allowHalfOpen ?? true,
       reserve: (bytes) => {
-        if (this.#held + bytes > options.maxHeldBytes) return false;
+        if (this.#held + bytes > options.maxHeldBytes || heldBytes?.acquire(bytes) === false) return false;
         this.#held += bytes;
         return true;
       },
       release: (bytes) => {
         this.#held -= bytes;
+        heldBytes?.release(bytes);
       },
       flush: (connection) => this.#defer(connection),
       left: (connection, isHandedOver) => {

@@ -5,8 +5,10 @@ export {
   type FastListenerModules,
   type FastListenerOptions,
   fastListenerDefaults,
+  type HeldBytes,
 } from "./fast-listener.ts";
 export type { FastRequest, FastResponse } from "./fast-request.ts";
+export { type AnyServerResponse, checkFieldValue, FastServerResponse } from "./fast-server-response.ts";
 export { FieldTable } from "./field-table.ts";
 export { contentLength, Head, type HeadLimits, HeadParser, INCOMPLETE, isWord, REFUSED } from "./head.ts";
 export { HttpPool, type HttpPoolModules, type HttpPoolOptions } from "./http-pool.ts";

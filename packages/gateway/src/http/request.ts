@@ -1,5 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { MaybePromise, RequestId, Span } from "@turnpike/base";
+import type { AnyServerResponse } from "@turnpike/http1";
 import type { Ending } from "../monitoring/watch.ts";
 import type { Answer } from "./answer.ts";
 import type { PlainRequest } from "./plain-request.ts";
@@ -48,21 +49,8 @@ export type ReadHeaders = { readonly [name in StandardField]?: string | undefine
 export type AnyRequest = IncomingMessage | PlainRequest;
 
 /** Where a response is written to: one of `node:http`, or that of a plain request. */
-export interface ResponseSink {
+export interface ResponseSink extends AnyServerResponse {
   readonly req: AnyRequest;
-  readonly headersSent: boolean;
-  readonly destroyed: boolean;
-  /** `headers`: name, value, name, value. */
-  writeHead(status: number, headers: string[]): unknown;
-  /** False when the client does not keep up: `drain` tells that it does again. */
-  write(chunk: Uint8Array): boolean;
-  end(): unknown;
-  end(body: Uint8Array | string): unknown;
-  end(body: string, encoding: "latin1"): unknown;
-  on(event: "close" | "drain", listener: () => void): unknown;
-  once(event: "close" | "drain", listener: () => void): unknown;
-  off(event: "close" | "drain", listener: () => void): unknown;
-  destroy(): unknown;
 }
 
 /** One request on its way through a door. */
