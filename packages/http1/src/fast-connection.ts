@@ -426,8 +426,9 @@ export class FastConnection {
     if (socket.destroyed) return;
     if (bytes.length > 0) socket.unshift(bytes);
     this.#host.server.emit("connection", socket);
-    // Its listeners find a stream that was read in paused mode, and do not start it.
-    socket.resume();
+    // Its listeners find a stream that was read in paused mode, and do not start it. One that is to be read later stays as
+    // it is: without a listener its bytes would be lost.
+    if (socket.listenerCount("data") > 0) socket.resume();
   }
 
   /**

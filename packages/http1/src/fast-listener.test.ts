@@ -476,6 +476,25 @@ suite("limits", () => {
     assert.equal(await isServed(connect({ port: to.port, host: "127.0.0.1" })), false);
   });
 
+  test("a connection hook of the server may read what is handed over before anyone else, and later", async () => {
+    const server = createReference();
+    server.removeAllListeners("connection");
+    server.on("connection", (socket: Socket) => {
+      socket.once("readable", () => {
+        const bytes = socket.read() as Buffer;
+        socket.unshift(bytes);
+        process.nextTick(() => socket.end(socket.read() as Buffer));
+      });
+    });
+    await using to = await startListener({}, { server });
+    const text = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+    const socket = connect({ port: to.port, host: "127.0.0.1" });
+    socket.write(text);
+    const parts: Buffer[] = [];
+    for await (const part of socket) parts.push(part as Buffer);
+    assert.equal(Buffer.concat(parts).toString(), text);
+  });
+
   test("a connection hook of the server may close what is handed over", async () => {
     const server = createReference();
     server.on("connection", (socket) => socket.destroy());

@@ -1,5 +1,6 @@
 import type { Clock, Log, Metrics } from "@turnpike/base";
 import type { ChainHead, PocketQueries } from "@turnpike/chain-client";
+import type { FastListenerCounts } from "@turnpike/http1";
 import type { RpcType } from "@turnpike/protocol";
 import { HttpBackEnd } from "./backends/back-end.ts";
 import type { RelayStore } from "./evidence/relay-store.ts";
@@ -73,6 +74,8 @@ export interface ServeRelaysModules {
 export interface ServedRelays extends AsyncDisposable {
   /** By operator. */
   readonly ports: ReadonlyMap<string, number>;
+  /** Of each operator's port: its connections and plain requests so far. */
+  readonly counts: ReadonlyMap<string, FastListenerCounts>;
 }
 
 const MAX_SESSIONS = 4_096;
@@ -163,6 +166,7 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
   stack.use(sockets);
   stack.use(grpc);
   const ports = new Map<string, number>();
+  const counts = new Map<string, FastListenerCounts>();
   for (const { address, port } of options.operators) {
     const server: RelayServer = await startRelayServer(
       { ...options, maxRequestBytes, port },
@@ -171,14 +175,16 @@ export async function serveRelays(options: ServeRelaysOptions, modules: ServeRel
         bodies,
         onHttp2: (socket) => grpc.accept(socket),
         onUpgrade: (request, socket, first) => sockets.upgrade(request, socket, first),
+        clock,
         log,
       },
     );
     stack.use(server);
     ports.set(address, server.port);
+    counts.set(address, server.counts);
   }
   stack.use(sockets);
   stack.use(grpc);
   const owned = stack.move();
-  return { ports, [Symbol.asyncDispose]: () => owned.disposeAsync() };
+  return { ports, counts, [Symbol.asyncDispose]: () => owned.disposeAsync() };
 }

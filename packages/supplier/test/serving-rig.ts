@@ -1,9 +1,11 @@
+import assert from "node:assert/strict";
 import { once } from "node:events";
 import { createServer, type IncomingMessage, type RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
 import { type Clock, type Metrics, noMetrics, silentLog, systemClock } from "@turnpike/base";
 import { ChainClient, ChainHead, PocketQueries } from "@turnpike/chain-client";
 import { cosmosVerify, SigningThreads } from "@turnpike/crypto";
+import type { FastListenerCounts } from "@turnpike/http1";
 import {
   decodeHttpResponsePayload,
   decodeRelayResponse,
@@ -33,16 +35,19 @@ export class MemoryStore {
   isSealed = false;
   /** What rejects, as no store should. */
   fault: "begin" | "append" | undefined;
+  /** A relay is in the log only when this has resolved. */
+  appending: Promise<void> = Promise.resolve();
 
   begin(): Promise<BegunRelay> {
     if (this.fault === "begin") return Promise.reject(new TypeError("begin"));
     if (this.isSealed) return Promise.resolve({ ok: false, fault: "sealed", text: "sealed" });
     this.inFlight++;
     const relay: InFlight = {
-      append: (bytes) => {
-        if (this.fault === "append") return Promise.reject(new TypeError("append"));
+      append: async (bytes) => {
+        if (this.fault === "append") throw new TypeError("append");
+        await this.appending;
         if (this.answer === "mined") this.relays.push(bytes);
-        return Promise.resolve(this.answer);
+        return this.answer;
       },
       [Symbol.dispose]: () => void this.inFlight--,
     };
@@ -75,6 +80,21 @@ export async function bodyOf(request: IncomingMessage): Promise<string> {
   return text;
 }
 
+/** The two ways into a relay server: requests without these fields are plain, requests with them are not. */
+export const WAYS = {
+  plain: {},
+  full: { te: "trailers" },
+} as const satisfies Readonly<Record<string, Readonly<Record<string, string>>>>;
+
+/** A way into a relay server. */
+export type Way = keyof typeof WAYS;
+
+/** Its fields as lines, for clients that write requests by themselves. */
+export const linesOf = (way: Way): string =>
+  Object.entries(WAYS[way])
+    .map(([name, value]) => `${name}: ${value}\r\n`)
+    .join("");
+
 /** What a supplier answered. */
 export interface Answer {
   readonly status: number;
@@ -90,6 +110,8 @@ export interface ServingRig extends AsyncDisposable {
   /** Reasons of relays that were refused, as they were counted. */
   readonly refused: readonly string[];
   readonly url: string;
+  /** Connections and plain requests so far. */
+  readonly counts: FastListenerCounts;
   readonly header: SessionHeader;
   /** The header of the session at the newest height. */
   renew(): Promise<SessionHeader>;
@@ -112,6 +134,8 @@ export async function servingRig(
     readonly chain?: TestChainOptions;
     readonly options?: Partial<ServeRelaysOptions>;
     readonly wsUrl?: string;
+    /** That {@link ServingRig.send} takes; plain by default. */
+    readonly way?: Way;
     /** Of the relay server. */
     readonly clock?: Clock;
   } = {},
@@ -187,7 +211,7 @@ export async function servingRig(
     const answer = await fetch(url, {
       method: "POST",
       body: Buffer.from(bytes),
-      headers: { "rpc-type": "3", ...headers },
+      headers: { "rpc-type": "3", ...WAYS[more.way ?? "plain"], ...headers },
     });
     const all = new Uint8Array(await answer.arrayBuffer());
     const contentType = answer.headers.get("content-type") ?? "";
@@ -199,6 +223,7 @@ export async function servingRig(
     store,
     refused,
     url,
+    counts: served.counts.get(OPERATOR) ?? assert.fail(),
     get header() {
       return header;
     },

@@ -89,7 +89,7 @@ export function readResponses(text: string): { readonly responses: RawResponse[]
       lines.map((line) => [line.split(":", 1)[0]?.toLowerCase() ?? "", line.replace(/^[^:]*: /, "")]),
     );
     const status = Number(/^HTTP\/1\.1 ([0-9]{3}) /.exec(first)?.[1]);
-    const length = status === 100 || status === 204 || status === 304 ? 0 : Number(headers.get("content-length"));
+    const length = status === 100 || status === 204 || status === 304 ? 0 : Number(headers.get("content-length") ?? 0);
     if (text.length < end + 4 + length) return { responses, rest: at };
     responses.push({ status, headers, body: text.slice(end + 4, end + 4 + length) });
     at = end + 4 + length;

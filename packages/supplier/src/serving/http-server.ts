@@ -1,16 +1,21 @@
 import { once } from "node:events";
-import { createServer, type IncomingMessage, type Server, type ServerResponse } from "node:http";
+import { createServer, type IncomingMessage, type Server } from "node:http";
 import type { Socket } from "node:net";
 import type { Duplex } from "node:stream";
-import { AppError, isRecord, type Log } from "@turnpike/base";
+import { AppError, type Clock, isRecord, type Log } from "@turnpike/base";
+import {
+  FastListener,
+  type FastListenerCounts,
+  type FastRequest,
+  FastServerResponse,
+  fastListenerDefaults,
+} from "@turnpike/http1";
 import type { BodyBudget } from "./body-budget.ts";
-import { REFUSALS, type Refusal, refusalBody } from "./refusal.ts";
+import { REFUSALS, type Refusal } from "./refusal.ts";
+import { RelayExchanges } from "./relay-exchange.ts";
 import type { RelayHandler } from "./relay-handler.ts";
-import { rpcTypeOf } from "./rpc-types.ts";
 
-/** Follows each response of a stream (interop: transport). */
-export const STREAM_DELIMITER: Uint8Array = Buffer.from("||POKT_STREAM||");
-
+const MAX_HEAD_BYTES = 16_384;
 const FIRST_BYTE_TIMEOUT_MS = 10_000;
 
 /** Options of {@link startRelayServer}. */
@@ -33,12 +38,15 @@ export interface RelayServerModules {
   readonly onHttp2?: (socket: Socket) => void;
   /** Takes upgrades to WebSocket; without one they are refused. */
   readonly onUpgrade?: (request: IncomingMessage, socket: Duplex, head: Buffer) => void;
+  readonly clock: Clock;
   readonly log: Log;
 }
 
 /** A running relay server. */
 export interface RelayServer extends AsyncDisposable {
   readonly port: number;
+  /** Connections and plain requests so far. */
+  readonly counts: FastListenerCounts;
 }
 
 /** How a connection of HTTP/2 without TLS begins (RFC 9113 §3.4); no verb of HTTP/1.1 does. */
@@ -65,7 +73,8 @@ function routeHttp2(server: Server, onHttp2: (socket: Socket) => void): () => vo
       socket.off("timeout", drop);
       socket.off("error", drop);
       socket.unshift(first);
-      if (first.subarray(0, HTTP2_PREFACE.length).equals(HTTP2_PREFACE)) {
+      // Behind a request of HTTP/1.1 the preface is none: it is for the server to refuse.
+      if (socket.bytesWritten === 0 && first.subarray(0, HTTP2_PREFACE.length).equals(HTTP2_PREFACE)) {
         onHttp2(socket);
         return;
       }
@@ -99,92 +108,21 @@ async function readBody(request: IncomingMessage, maxBytes: number, budget: Body
   }
 }
 
-/**
- * Ends a connection that nothing is written to for so long although an answer waits: its client does not read. It holds
- * until the answer is finished, or {@link ServerResponse.setTimeout} is 0.
- */
-function limitStall(response: ServerResponse, timeoutMs: number): void {
-  response.setTimeout(timeoutMs);
-  if (response.listenerCount("timeout") === 0) response.on("timeout", () => response.destroy());
-}
-
-function answerRefusal(response: ServerResponse, refusal: Refusal, close: boolean): void {
-  const body = refusalBody(refusal);
-  response.writeHead(refusal.status, {
-    "Content-Type": "application/json",
-    "Content-Length": Buffer.byteLength(body),
-    ...(close ? { Connection: "close" } : {}),
-  });
-  response.end(body);
-}
-
-async function answerStream(
-  response: ServerResponse,
-  responses: AsyncIterable<Uint8Array>,
-  stallTimeoutMs: number,
-): Promise<void> {
-  const closed = new Promise<void>((resolve) => void response.once("close", () => resolve()));
-  for await (const bytes of responses) {
-    if (response.destroyed) return;
-    const isRoom = response.write(Buffer.concat([bytes, STREAM_DELIMITER]));
-    if (isRoom) continue;
-    limitStall(response, stallTimeoutMs);
-    await Promise.race([once(response, "drain"), closed]);
-    // What the back-end has not sent yet is no fault of the client.
-    response.setTimeout(0);
-  }
-  limitStall(response, stallTimeoutMs);
-  response.end();
-}
-
-/**
- * Starts the server of one supplier's endpoints: any verb and path takes a RelayRequest as its body.
- * @throws AppError PORT_IN_USE
- */
-export async function startRelayServer(options: RelayServerOptions, modules: RelayServerModules): Promise<RelayServer> {
-  const { handler, log, onUpgrade } = modules;
-  let inFlight = 0;
-  let idle = Promise.withResolvers<void>();
-  const count = (by: 1 | -1): void => {
-    inFlight += by;
-    if (inFlight === 0) idle.resolve();
-    else if (by === 1 && inFlight === 1) idle = Promise.withResolvers<void>();
-  };
-
-  const serve = async (request: IncomingMessage, response: ServerResponse): Promise<void> => {
-    const gone = new AbortController();
-    response.on("close", () => {
-      if (!response.writableFinished) gone.abort();
-    });
-    const body = await readBody(request, options.maxRequestBytes, modules.bodies);
-    const stallTimeoutMs = options.requestTimeoutMs;
-    if (!Buffer.isBuffer(body)) {
-      limitStall(response, stallTimeoutMs);
-      return answerRefusal(response, handler.refuseUnread(body), true);
-    }
-    const rpcType = rpcTypeOf(request.headers["rpc-type"]?.toString());
-    const outcome = await handler.handle(body, rpcType, gone.signal);
-    if (outcome.kind !== "stream") limitStall(response, stallTimeoutMs);
-    if (outcome.kind === "refused") return answerRefusal(response, outcome.refusal, false);
-    const contentType = request.headers.accept ?? "application/json";
-    if (outcome.kind === "stream") {
-      response.writeHead(200, { "Content-Type": contentType });
-      return answerStream(response, outcome.responses, stallTimeoutMs);
-    }
-    response.writeHead(200, { "Content-Type": contentType, "Content-Length": outcome.bytes.length });
-    response.end(outcome.bytes);
-  };
-
+/** The server that gets what is not plain: GET, chunks, upgrades, HTTP/2, large and slow bodies, and what is odd. */
+function createFullServer(options: RelayServerOptions, modules: RelayServerModules, exchanges: RelayExchanges): Server {
+  const { bodies, onUpgrade } = modules;
   const server = createServer(
-    { requestTimeout: options.requestTimeoutMs, headersTimeout: options.requestTimeoutMs, maxHeaderSize: 16_384 },
+    {
+      requestTimeout: options.requestTimeoutMs,
+      headersTimeout: options.requestTimeoutMs,
+      maxHeaderSize: MAX_HEAD_BYTES,
+    },
     (request, response) => {
-      if (handler.isFull) return answerRefusal(response, handler.refuseUnread(REFUSALS.overloaded), true);
-      count(1);
-      // Not when it is written: what a relay is paid for has left only then.
-      response.once("close", () => count(-1));
-      serve(request, response).catch((cause: unknown) => {
-        if (!response.destroyed) log.error({ cause }, "relay failed");
-        response.destroy();
+      exchanges.serve({
+        rpcType: request.headers["rpc-type"]?.toString(),
+        accept: request.headers.accept,
+        body: () => readBody(request, options.maxRequestBytes, bodies),
+        response,
       });
     },
   );
@@ -194,12 +132,54 @@ export async function startRelayServer(options: RelayServerOptions, modules: Rel
     if (onUpgrade === undefined) socket.end("HTTP/1.1 404 Not Found\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
     else onUpgrade(request, socket, head);
   });
-  const { onHttp2 } = modules;
-  const endHttp2 = onHttp2 === undefined ? (): void => {} : routeHttp2(server, onHttp2);
   server.maxConnections = options.maxConnections;
-  server.listen(options.port, options.host);
+  return server;
+}
+
+/** Listens in the place of the server, and serves plain relays by a shorter way. */
+function createPlainListener(
+  options: RelayServerOptions,
+  { bodies, clock }: RelayServerModules,
+  { server, exchanges }: { readonly server: Server; readonly exchanges: RelayExchanges },
+): FastListener {
+  const handle = (request: FastRequest): boolean => {
+    const body = Buffer.from(request.body());
+    exchanges.serve({
+      rpcType: request.field("rpc-type"),
+      accept: request.field("accept"),
+      body: () => Promise.resolve(body),
+      response: new FastServerResponse(request.response),
+    });
+    return true;
+  };
+  return new FastListener(
+    {
+      ...fastListenerDefaults,
+      maxHeadBytes: Math.min(fastListenerDefaults.maxHeadBytes, MAX_HEAD_BYTES),
+      maxBodyBytes: Math.min(fastListenerDefaults.maxBodyBytes, options.maxRequestBytes),
+      firstByteTimeoutMs: FIRST_BYTE_TIMEOUT_MS,
+      stallTimeoutMs: options.requestTimeoutMs,
+      allowHalfOpen: false,
+      fields: ["rpc-type", "accept"],
+      excludedFields: [],
+    },
+    { server, handle, heldBytes: bodies, clock },
+  );
+}
+
+/**
+ * Starts the server of one supplier's endpoints: any verb and path takes a RelayRequest as its body.
+ * @throws AppError PORT_IN_USE
+ */
+export async function startRelayServer(options: RelayServerOptions, modules: RelayServerModules): Promise<RelayServer> {
+  const { onHttp2 } = modules;
+  const exchanges = new RelayExchanges({ stallTimeoutMs: options.requestTimeoutMs }, modules);
+  const server = createFullServer(options, modules, exchanges);
+  const endHttp2 = onHttp2 === undefined ? (): void => {} : routeHttp2(server, onHttp2);
+  const listener = createPlainListener(options, modules, { server, exchanges });
+  listener.net.listen(options.port, options.host);
   try {
-    await once(server, "listening");
+    await once(listener.net, "listening");
   } catch (cause) {
     if (!isRecord(cause) || cause.code !== "EADDRINUSE") throw cause;
     throw new AppError("PORT_IN_USE", {
@@ -207,18 +187,17 @@ export async function startRelayServer(options: RelayServerOptions, modules: Rel
       cause,
     });
   }
-  const address = server.address();
+  const address = listener.net.address();
   return {
     port: typeof address === "object" && address !== null ? address.port : options.port,
+    counts: listener.counts,
     async [Symbol.asyncDispose]() {
-      const closed = once(server, "close");
-      server.close();
-      server.closeIdleConnections();
-      if (inFlight > 0) {
-        const late = AbortSignal.timeout(options.drainTimeoutMs);
-        await Promise.race([idle.promise, once(late, "abort")]);
-      }
-      server.closeAllConnections();
+      const closed = listener.close();
+      // The server reads what it was handed by that in this turn of the event loop.
+      await new Promise(setImmediate);
+      const late = AbortSignal.timeout(options.drainTimeoutMs);
+      await Promise.race([exchanges.idle, once(late, "abort")]);
+      listener.closeAllConnections();
       endHttp2();
       await closed;
     },

@@ -5,7 +5,7 @@ import { suite, test } from "node:test";
 import { cosmosVerify } from "@turnpike/crypto";
 import { decodeHttpResponsePayload, decodeRelayResponse, relayResponseDigest, splitRelay } from "@turnpike/protocol";
 import { chainParty, jsonRpcPayload } from "@turnpike/testkit/chain";
-import { type ServingRig, servingRig, startBackEnd } from "../../test/serving-rig.ts";
+import { type ServingRig, servingRig, startBackEnd, WAYS, type Way } from "../../test/serving-rig.ts";
 
 const DELIMITER = Buffer.from("||POKT_STREAM||");
 
@@ -41,13 +41,15 @@ async function* partsOf(answer: Response): AsyncGenerator<Part, void, undefined>
   assert.equal(rest.length, 0, "bytes follow the last delimiter");
 }
 
-const open = (rig: ServingRig, bytes: Uint8Array, signal?: AbortSignal): Promise<Response> =>
-  fetch(rig.url, {
-    method: "POST",
-    body: Buffer.from(bytes),
-    headers: { "rpc-type": "3", accept: "text/event-stream" },
-    ...(signal === undefined ? {} : { signal }),
-  });
+const openBy =
+  (way: Way) =>
+  (rig: ServingRig, bytes: Uint8Array, signal?: AbortSignal): Promise<Response> =>
+    fetch(rig.url, {
+      method: "POST",
+      body: Buffer.from(bytes),
+      headers: { "rpc-type": "3", accept: "text/event-stream", ...WAYS[way] },
+      ...(signal === undefined ? {} : { signal }),
+    });
 
 /** A back-end that begins a stream, and lets the test go on with it. */
 async function startStreaming(contentType = "text/event-stream") {
@@ -63,151 +65,153 @@ async function startStreaming(contentType = "text/event-stream") {
   return { ...backEnd, [Symbol.asyncDispose]: backEnd[Symbol.asyncDispose], opened: () => next.promise };
 }
 
-suite("streamed relays", () => {
-  for (const contentType of ["text/event-stream", "application/x-ndjson; charset=utf-8"]) {
-    test(`each part of ${contentType} is signed and arrives when it was sent; one relay is counted`, async () => {
-      await using backEnd = await startStreaming(contentType);
+for (const way of ["plain", "full"] as const satisfies Way[])
+  suite(`streamed relays, the ${way} way in`, () => {
+    const open = openBy(way);
+    for (const contentType of ["text/event-stream", "application/x-ndjson; charset=utf-8"]) {
+      test(`each part of ${contentType} is signed and arrives when it was sent; one relay is counted`, async () => {
+        await using backEnd = await startStreaming(contentType);
+        await using rig = await servingRig(backEnd.url);
+        const opening = backEnd.opened();
+        const request = rig.sign(jsonRpcPayload("{}"));
+        const answering = open(rig, request);
+        const source = await opening;
+        source.write("data: 0\n\n");
+        const answer = await answering;
+        assert.deepEqual([answer.status, answer.headers.get("content-type")], [200, "text/event-stream"]);
+        const parts = partsOf(answer);
+        for (let at = 0; at < 3; at++) {
+          // Each part is there before the back-end sends the next one.
+          const { value } = await parts.next();
+          assert.deepEqual(value, { status: 200, contentType, body: `data: ${at}\n\n`, isSigned: true });
+          if (at < 2) source.write(`data: ${at + 1}\n\n`);
+          assert.equal(rig.store.relays.length, 1);
+        }
+        assert.equal(rig.store.inFlight, 1);
+        source.end();
+        assert.deepEqual(await parts.next(), { value: undefined, done: true });
+        const mined = splitRelay(rig.store.relays[0] ?? new Uint8Array())?.request ?? new Uint8Array();
+        assert.deepEqual(Buffer.from(mined), Buffer.from(request));
+        assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [1, 0]);
+      });
+    }
+
+    test("a stream that is empty has one signed answer; chunks of other kinds are one answer together", async () => {
+      let contentType = "text/event-stream";
+      await using backEnd = await startBackEnd((_, response) => {
+        response.writeHead(200, { "content-type": contentType });
+        response.flushHeaders();
+        if (contentType !== "text/event-stream") for (const chunk of ["[1,", "2,", "3]"]) response.write(chunk);
+        response.end();
+      });
       await using rig = await servingRig(backEnd.url);
+      const empty = await open(rig, rig.sign(jsonRpcPayload("{}")));
+      assert.deepEqual(partOf(new Uint8Array(await empty.arrayBuffer())), {
+        status: 200,
+        contentType,
+        body: "",
+        isSigned: true,
+      });
+      contentType = "application/json";
+      const whole = await open(rig, rig.sign(jsonRpcPayload("{}")));
+      assert.equal(partOf(new Uint8Array(await whole.arrayBuffer())).body, "[1,2,3]");
+      assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [2, 0]);
+    });
+
+    test("a stream whose first part cannot be recorded is refused, and its back-end is let go", async () => {
+      await using backEnd = await startStreaming();
+      await using rig = await servingRig(backEnd.url);
+      const cases = [
+        ["full", 503, "log_failed"],
+        ["sealed", 403, "session_sealed"],
+        ["too-large", 413, "too_large"],
+      ] as const;
+      for (const [result, status, reason] of cases) {
+        rig.store.answer = result;
+        const opening = backEnd.opened();
+        const answering = open(rig, rig.sign(jsonRpcPayload("{}")));
+        const source = await opening;
+        const dropped = once(source, "close");
+        source.write("data: 0\n\n");
+        assert.equal((await answering).status, status);
+        assert.equal(rig.refused.at(-1), reason);
+        await dropped;
+      }
+      assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [0, 0]);
+    });
+
+    test("a stream whose first part meets a fault of the store ends with it, and so does the back-end's", async () => {
+      await using backEnd = await startStreaming();
+      await using rig = await servingRig(backEnd.url);
+      rig.store.fault = "append";
       const opening = backEnd.opened();
       const request = rig.sign(jsonRpcPayload("{}"));
       const answering = open(rig, request);
-      const source = await opening;
-      source.write("data: 0\n\n");
-      const answer = await answering;
-      assert.deepEqual([answer.status, answer.headers.get("content-type")], [200, "text/event-stream"]);
-      const parts = partsOf(answer);
-      for (let at = 0; at < 3; at++) {
-        // Each part is there before the back-end sends the next one.
-        const { value } = await parts.next();
-        assert.deepEqual(value, { status: 200, contentType, body: `data: ${at}\n\n`, isSigned: true });
-        if (at < 2) source.write(`data: ${at + 1}\n\n`);
-        assert.equal(rig.store.relays.length, 1);
-      }
-      assert.equal(rig.store.inFlight, 1);
-      source.end();
-      assert.deepEqual(await parts.next(), { value: undefined, done: true });
-      const mined = splitRelay(rig.store.relays[0] ?? new Uint8Array())?.request ?? new Uint8Array();
-      assert.deepEqual(Buffer.from(mined), Buffer.from(request));
-      assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [1, 0]);
-    });
-  }
-
-  test("a stream that is empty has one signed answer; chunks of other kinds are one answer together", async () => {
-    let contentType = "text/event-stream";
-    await using backEnd = await startBackEnd((_, response) => {
-      response.writeHead(200, { "content-type": contentType });
-      response.flushHeaders();
-      if (contentType !== "text/event-stream") for (const chunk of ["[1,", "2,", "3]"]) response.write(chunk);
-      response.end();
-    });
-    await using rig = await servingRig(backEnd.url);
-    const empty = await open(rig, rig.sign(jsonRpcPayload("{}")));
-    assert.deepEqual(partOf(new Uint8Array(await empty.arrayBuffer())), {
-      status: 200,
-      contentType,
-      body: "",
-      isSigned: true,
-    });
-    contentType = "application/json";
-    const whole = await open(rig, rig.sign(jsonRpcPayload("{}")));
-    assert.equal(partOf(new Uint8Array(await whole.arrayBuffer())).body, "[1,2,3]");
-    assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [2, 0]);
-  });
-
-  test("a stream whose first part cannot be recorded is refused, and its back-end is let go", async () => {
-    await using backEnd = await startStreaming();
-    await using rig = await servingRig(backEnd.url);
-    const cases = [
-      ["full", 503, "log_failed"],
-      ["sealed", 403, "session_sealed"],
-      ["too-large", 413, "too_large"],
-    ] as const;
-    for (const [result, status, reason] of cases) {
-      rig.store.answer = result;
-      const opening = backEnd.opened();
-      const answering = open(rig, rig.sign(jsonRpcPayload("{}")));
+      const failing = assert.rejects(answering);
       const source = await opening;
       const dropped = once(source, "close");
       source.write("data: 0\n\n");
-      assert.equal((await answering).status, status);
-      assert.equal(rig.refused.at(-1), reason);
+      await failing;
       await dropped;
-    }
-    assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [0, 0]);
-  });
-
-  test("a stream whose first part meets a fault of the store ends with it, and so does the back-end's", async () => {
-    await using backEnd = await startStreaming();
-    await using rig = await servingRig(backEnd.url);
-    rig.store.fault = "append";
-    const opening = backEnd.opened();
-    const request = rig.sign(jsonRpcPayload("{}"));
-    const answering = open(rig, request);
-    const failing = assert.rejects(answering);
-    const source = await opening;
-    const dropped = once(source, "close");
-    source.write("data: 0\n\n");
-    await failing;
-    await dropped;
-    assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [0, 0]);
-    rig.store.fault = undefined;
-    const second = backEnd.opened();
-    const again = open(rig, request);
-    (await second).end("data: 0\n\n");
-    assert.equal((await again).status, 200, "its request may be sent again");
-  });
-
-  test("a back-end that breaks off breaks the answer off: it does not look complete", async () => {
-    await using backEnd = await startStreaming();
-    await using rig = await servingRig(backEnd.url);
-    const opening = backEnd.opened();
-    const answering = open(rig, rig.sign(jsonRpcPayload("{}")));
-    const source = await opening;
-    source.write("data: 0\n\n");
-    const parts = partsOf(await answering);
-    assert.equal((await parts.next()).value?.body, "data: 0\n\n");
-    source.destroy();
-    await assert.rejects(parts.next());
-    assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [1, 0]);
-    // Before the first part it is no answer.
-    const second = backEnd.opened();
-    const failing = open(rig, rig.sign(jsonRpcPayload("{}")));
-    (await second).destroy();
-    assert.equal((await failing).status, 502);
-    assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [1, 0]);
-  });
-
-  test("a client that goes away ends the back-end's stream", async () => {
-    await using backEnd = await startStreaming();
-    await using rig = await servingRig(backEnd.url);
-    const opening = backEnd.opened();
-    const leaving = new AbortController();
-    const answering = open(rig, rig.sign(jsonRpcPayload("{}")), leaving.signal);
-    const source = await opening;
-    source.write("data: 0\n\n");
-    const parts = partsOf(await answering);
-    await parts.next();
-    const dropped = once(source, "close");
-    leaving.abort();
-    await dropped;
-    await assert.rejects(parts.next());
-  });
-
-  test("a stream that is larger than an answer may be breaks off", async () => {
-    await using backEnd = await startStreaming();
-    await using rig = await servingRig(backEnd.url);
-    const opening = backEnd.opened();
-    const answering = open(rig, rig.sign(jsonRpcPayload("{}")));
-    const source = await opening;
-    source.write("data: 0\n\n");
-    const parts = partsOf(await answering);
-    await parts.next();
-    const dropped = once(source, "close");
-    source.write("x".repeat(1_048_576));
-    await assert.rejects(async () => {
-      for await (const part of parts) assert.ok(part.body.length <= 1_048_576);
+      assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [0, 0]);
+      rig.store.fault = undefined;
+      const second = backEnd.opened();
+      const again = open(rig, request);
+      (await second).end("data: 0\n\n");
+      assert.equal((await again).status, 200, "its request may be sent again");
     });
-    await dropped;
-    assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [1, 0]);
+
+    test("a back-end that breaks off breaks the answer off: it does not look complete", async () => {
+      await using backEnd = await startStreaming();
+      await using rig = await servingRig(backEnd.url);
+      const opening = backEnd.opened();
+      const answering = open(rig, rig.sign(jsonRpcPayload("{}")));
+      const source = await opening;
+      source.write("data: 0\n\n");
+      const parts = partsOf(await answering);
+      assert.equal((await parts.next()).value?.body, "data: 0\n\n");
+      source.destroy();
+      await assert.rejects(parts.next());
+      assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [1, 0]);
+      // Before the first part it is no answer.
+      const second = backEnd.opened();
+      const failing = open(rig, rig.sign(jsonRpcPayload("{}")));
+      (await second).destroy();
+      assert.equal((await failing).status, 502);
+      assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [1, 0]);
+    });
+
+    test("a client that goes away ends the back-end's stream", async () => {
+      await using backEnd = await startStreaming();
+      await using rig = await servingRig(backEnd.url);
+      const opening = backEnd.opened();
+      const leaving = new AbortController();
+      const answering = open(rig, rig.sign(jsonRpcPayload("{}")), leaving.signal);
+      const source = await opening;
+      source.write("data: 0\n\n");
+      const parts = partsOf(await answering);
+      await parts.next();
+      const dropped = once(source, "close");
+      leaving.abort();
+      await dropped;
+      await assert.rejects(parts.next());
+    });
+
+    test("a stream that is larger than an answer may be breaks off", async () => {
+      await using backEnd = await startStreaming();
+      await using rig = await servingRig(backEnd.url);
+      const opening = backEnd.opened();
+      const answering = open(rig, rig.sign(jsonRpcPayload("{}")));
+      const source = await opening;
+      source.write("data: 0\n\n");
+      const parts = partsOf(await answering);
+      await parts.next();
+      const dropped = once(source, "close");
+      source.write("x".repeat(1_048_576));
+      await assert.rejects(async () => {
+        for await (const part of parts) assert.ok(part.body.length <= 1_048_576);
+      });
+      await dropped;
+      assert.deepEqual([rig.store.relays.length, rig.store.inFlight], [1, 0]);
+    });
   });
-});
