@@ -59,8 +59,10 @@ export class ResponseFields {
 export class ResponseHead {
   readonly #names: readonly string[];
   readonly #head: Head;
-  /** The bytes that the head was read from. */
+  /** The bytes that the head was read from, which is `[start, end)` of them. */
   bytes: Buffer = NO_BYTES;
+  start = 0;
+  end = 0;
   /** Bytes of the body; -1 when only its end will tell. */
   contentLength = -1;
 
@@ -71,6 +73,19 @@ export class ResponseHead {
 
   get status(): number {
     return this.#head.status;
+  }
+
+  /** All field lines in their order: names in lower case, values of one character a byte. */
+  allFields(): [name: string, value: string][] {
+    // Whole lines in CR LF, each with a colon: the parser takes nothing else.
+    const [, ...lines] = this.bytes.toString("latin1", this.start, this.end).split("\r\n");
+    const fields: [string, string][] = [];
+    for (const line of lines) {
+      if (line === "") continue;
+      const colon = line.indexOf(":");
+      fields.push([line.slice(0, colon).toLowerCase(), line.slice(colon + 1).replace(/^[ \t]+|[ \t]+$/g, "")]);
+    }
+    return fields;
   }
 
   /** The known fields, by their names in lower case; of a field that comes again, the last. One character a byte. */
@@ -176,6 +191,8 @@ export class ResponseReader {
     this.#carry = undefined;
     if (at - from > MAX_HEAD_BYTES || !this.#frame(bytes)) return BROKEN;
     this.#shown.bytes = bytes;
+    this.#shown.start = from;
+    this.#shown.end = at;
     sink.onHead(this.#shown);
     this.#shown.bytes = NO_BYTES;
     return this.#isStopped ? BROKEN : this.#readBody(bytes, at, end, sink);

@@ -1,15 +1,16 @@
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
 import { suite, test } from "node:test";
+import { type Clock, systemClock } from "@turnpike/base";
 import type { HttpRequestPayload } from "@turnpike/protocol";
-import { eventually, type VirtualClock, virtualClock } from "@turnpike/testkit";
+import { eventually, virtualClock } from "@turnpike/testkit";
 import { startBackEnd } from "../../test/serving-rig.ts";
 import { HttpBackEnd, type HttpBackEndOptions } from "./back-end.ts";
 
 const PARTIES = { operatorAddress: "pokt1operator", serviceId: "eth", applicationAddress: "pokt1app" };
 const CALL = { method: "POST", url: "/", headers: [], body: Buffer.from("{}") };
 
-function open(url: string, clock: VirtualClock, options: Partial<HttpBackEndOptions> = {}): HttpBackEnd {
+function open(url: string, clock: Clock, options: Partial<HttpBackEndOptions> = {}): HttpBackEnd {
   return new HttpBackEnd(
     {
       serviceId: "eth",
@@ -110,4 +111,80 @@ suite("a back-end of a supplier", () => {
     await eventually("the end of the pause", () => !backEnd.isPaused);
     assert.equal(await ask(backEnd), "answer");
   });
+
+  // A POST goes over the pool, a PUT over undici: what comes of them is the same.
+  for (const method of ["POST", "PUT"]) {
+    const call = { ...CALL, method };
+
+    test(`${method}: an answer has all headers of the back-end but those of its connection`, async () => {
+      await using node = await startBackEnd((_, response) => {
+        response.writeHead(404, [
+          "Set-Cookie",
+          "a=1",
+          "x-of-node",
+          " padded",
+          "Set-Cookie",
+          "b=2",
+          "__proto__",
+          "p",
+          "X-Empty",
+          "",
+          "X-Latin",
+          "caf\u00e9",
+        ]);
+        response.write("one ");
+        response.end("two");
+      });
+      await using backEnd = open(node.url, systemClock);
+      const result = await backEnd.ask(call, PARTIES, new AbortController().signal);
+      assert.ok(result.kind === "answer");
+      const headers = result.answer.headers.filter(([name]) => name !== "Date");
+      assert.deepEqual(
+        [...headers].sort(([a], [b]) => (a < b ? -1 : 1)),
+        [
+          ["Set-Cookie", ["a=1", "b=2"]],
+          ["X-Empty", [""]],
+          ["X-Latin", ["caf\u00e9"]],
+          ["X-Of-Node", ["padded"]],
+          ["__proto__", ["p"]],
+        ],
+      );
+      assert.deepEqual([result.answer.statusCode, Buffer.from(result.answer.body).toString()], [404, "one two"]);
+    });
+
+    test(`${method}: too large an answer, one that is late, one that breaks off and one that is given up`, async () => {
+      const { promise: dropped, resolve: drop } = Promise.withResolvers<void>();
+      let kind: "said" | "seen" | "late" | "broken" | "given up" = "said";
+      const { promise: asked, resolve: arrive } = Promise.withResolvers<void>();
+      await using node = await startBackEnd((_, response) => {
+        if (kind === "said") response.end("x".repeat(1_001));
+        else if (kind === "seen") response.write("x".repeat(1_001));
+        else if (kind === "broken")
+          response.writeHead(200, { "Content-Length": "10" }).write("x", () => response.destroy());
+        else if (kind === "given up") {
+          response.on("close", drop);
+          arrive();
+        }
+      });
+      await using backEnd = open(node.url, systemClock, { timeoutMs: 60_000 });
+      await using impatient = open(node.url, systemClock, { timeoutMs: 50 });
+      const signal = new AbortController().signal;
+      for (kind of ["said", "seen"] as const)
+        assert.equal((await backEnd.ask(call, PARTIES, signal)).kind, "too-large");
+      kind = "late";
+      for (let i = 0; i < 5; i++) assert.equal((await impatient.ask(call, PARTIES, signal)).kind, "timeout");
+      assert.equal(impatient.isPaused, true, "time-outs are faults");
+      kind = "broken";
+      assert.equal((await backEnd.ask(call, PARTIES, signal)).kind, "unreachable");
+      kind = "given up";
+      const leaving = new AbortController();
+      const given = backEnd.ask(call, PARTIES, leaving.signal);
+      await asked;
+      leaving.abort();
+      assert.equal((await given).kind, "timeout");
+      await dropped;
+      for (let i = 0; i < 5; i++) assert.equal((await backEnd.ask(call, PARTIES, leaving.signal)).kind, "timeout");
+      assert.equal(backEnd.isPaused, false, "a client that leaves is no fault");
+    });
+  }
 });

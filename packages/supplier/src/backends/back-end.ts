@@ -1,9 +1,11 @@
-import { type Clock, type Log, type Metrics, noMetrics, silentLog } from "@turnpike/base";
+import { type Clock, Deadlines, type Log, type Metrics, noMetrics, silentLog } from "@turnpike/base";
+import { HttpPool, RequestHead } from "@turnpike/http1";
 import type { HttpHeader, HttpRequestPayload, HttpResponsePayload, RpcType } from "@turnpike/protocol";
 import { type Dispatcher, errors, Pool } from "undici";
 import { BACK_END_UP } from "../serving/metrics.ts";
 import { backEndPath } from "./back-end-path.ts";
 import { backEndHeaders, isToken, responseHeaders } from "./headers.ts";
+import { callOverPool } from "./pool-call.ts";
 
 /** A back-end over HTTP. */
 export interface HttpBackEndOptions {
@@ -61,8 +63,17 @@ const HEALTH_TIMEOUT_MS = 5_000;
 const ILL_LOOKS = 2;
 const STREAMED = /^(text\/event-stream|application\/x-ndjson)\b/i;
 
+const CONNECTIONS = 128;
+const KEEP_ALIVE_MS = 30_000;
+const CONNECT_TIMEOUT_MS = 10_000;
+/** Time-outs of calls come so late at most. */
+const DEADLINE_STEP_MS = 10;
+
 /** CONNECT asks for a tunnel, which no relay is. */
 const isMethod = (method: string): boolean => isToken(method) && method !== "CONNECT";
+
+const isStream = ({ statusCode, headers }: Omit<HttpResponsePayload, "body">): boolean =>
+  statusCode < 500 && STREAMED.test(contentTypeOf(headers));
 
 /** Collects a body within a bound; undefined when it is larger. */
 async function collect(body: AsyncIterable<Uint8Array>, maxBytes: number): Promise<Uint8Array | undefined> {
@@ -94,6 +105,9 @@ export class HttpBackEnd implements AsyncDisposable {
   readonly #options: HttpBackEndOptions;
   readonly #clock: Clock;
   readonly #dispatcher: Dispatcher;
+  /** For GET and POST. */
+  readonly #pool: HttpPool;
+  readonly #deadlines: Deadlines;
   readonly #base: URL;
   readonly #log: Log;
   readonly #metrics: Metrics;
@@ -113,12 +127,25 @@ export class HttpBackEnd implements AsyncDisposable {
     this.#dispatcher =
       dispatcher ??
       new Pool(this.#base.origin, {
-        connections: 128,
+        connections: CONNECTIONS,
         pipelining: 1,
-        keepAliveTimeout: 30_000,
+        keepAliveTimeout: KEEP_ALIVE_MS,
         headersTimeout: options.timeoutMs,
         bodyTimeout: options.timeoutMs,
       });
+    this.#pool = new HttpPool(
+      {
+        origin: this.#base.origin,
+        connections: CONNECTIONS,
+        // The relays that are under way at once are bounded, and with them those that wait here.
+        maxQueued: Number.POSITIVE_INFINITY,
+        connectTimeoutMs: CONNECT_TIMEOUT_MS,
+        keepAliveMs: KEEP_ALIVE_MS,
+        fields: [],
+      },
+      { clock },
+    );
+    this.#deadlines = new Deadlines({ stepMs: DEADLINE_STEP_MS }, { clock });
     this.#show(true);
     if (options.healthPath !== undefined) void this.#watch(options.healthPath);
   }
@@ -172,6 +199,47 @@ export class HttpBackEnd implements AsyncDisposable {
     if (this.isPaused) return { kind: "down" };
     const path = backEndPath(this.#base, request.url);
     if (path === undefined || !isMethod(request.method)) return { kind: "bad-request" };
+    const headers = backEndHeaders(request.headers, this.#options.headers, parties);
+    const head = this.#poolHead(request.method, path, headers);
+    if (head === undefined) return this.#askOtherwise(request, path, headers, signal);
+    const { timeoutMs, maxAnswerBytes } = this.#options;
+    const body = request.body.length > 0 ? request.body : undefined;
+    const result = await callOverPool(
+      this.#pool,
+      { head, body, timeoutMs, maxAnswerBytes, isStream, signal },
+      { deadlines: this.#deadlines },
+    );
+    // A relay that its client gave up says nothing of the back-end.
+    if (result.kind === "aborted" || signal.aborted) return { kind: "timeout" };
+    if (result.kind === "timeout" || result.kind === "failed") {
+      this.#onFault();
+      return { kind: result.kind === "timeout" ? "timeout" : "unreachable" };
+    }
+    this.#onAnswer();
+    if (result.kind === "stream") return { ...result, body: bounded(result.body, maxAnswerBytes) };
+    return result.kind === "answer" ? result : { kind: "too-large" };
+  }
+
+  /** The head of a request that the pool can send; undefined for others, which undici sends or refuses. */
+  #poolHead(
+    method: string,
+    path: string,
+    headers: Readonly<Record<string, string | string[]>>,
+  ): RequestHead | undefined {
+    if (method !== "GET" && method !== "POST") return undefined;
+    const isSingle = (entry: [string, string | string[]]): entry is [string, string] => typeof entry[1] === "string";
+    const entries = Object.entries(headers);
+    // A certificate is checked for the name in `Host`.
+    if (!entries.every(isSingle) || (headers.host !== undefined && this.#base.protocol === "https:")) return undefined;
+    return RequestHead.of({ method, path, host: this.#base.host, headers: headers as Record<string, string> });
+  }
+
+  async #askOtherwise(
+    request: HttpRequestPayload,
+    path: string,
+    requestHeaders: Record<string, string | string[]>,
+    signal: AbortSignal,
+  ): Promise<BackEndResult> {
     const { timeoutMs, maxAnswerBytes } = this.#options;
     const timeout = AbortSignal.timeout(timeoutMs);
     try {
@@ -179,12 +247,12 @@ export class HttpBackEnd implements AsyncDisposable {
       const { statusCode, headers, body } = await this.#dispatcher.request({
         method: request.method as Dispatcher.HttpMethod,
         path,
-        headers: backEndHeaders(request.headers, this.#options.headers, parties),
+        headers: requestHeaders,
         body: hasBody ? request.body : null,
         signal: AbortSignal.any([signal, timeout]),
       });
       const head = { statusCode, headers: responseHeaders(headers) };
-      if (statusCode < 500 && STREAMED.test(contentTypeOf(head.headers))) {
+      if (isStream(head)) {
         this.#onAnswer();
         return { kind: "stream", head, body: bounded(body, maxAnswerBytes) };
       }
@@ -218,6 +286,7 @@ export class HttpBackEnd implements AsyncDisposable {
   async [Symbol.asyncDispose](): Promise<void> {
     this.#ended.abort();
     clearTimeout(this.#healthTimer);
+    this.#pool.destroy();
     await this.#dispatcher.destroy();
   }
 }

@@ -53,3 +53,15 @@ export function responseHeaders(headers: IncomingHttpHeaders): HttpHeader[] {
     return [[canonicalHeaderName(name), Array.isArray(value) ? value : [value]]];
   });
 }
+
+/** The same of field lines: names in lower case, in their order. */
+export function relayedFields(fields: readonly (readonly [name: string, value: string])[]): HttpHeader[] {
+  const all = new Map<string, string[]>();
+  for (const [name, value] of fields) {
+    if (NOT_FORWARDED.has(name)) continue;
+    const values = all.get(name);
+    if (values === undefined) all.set(name, [value]);
+    else values.push(value);
+  }
+  return [...all].map(([name, values]) => [canonicalHeaderName(name), values]);
+}
