@@ -16,6 +16,7 @@ export {
   cosmosPublicKey,
   cosmosSign,
   cosmosVerify,
+  cosmosVerifyDigest,
   isCosmosPublicKey,
   privateKeyFromSecret,
 } from "./cosmos/signatures.ts";

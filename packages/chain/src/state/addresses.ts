@@ -1,4 +1,5 @@
 import { ACCOUNT_PREFIX, bech32Checksum, decodeBech32, encodeBech32 } from "@turnpike/crypto";
+import { bytesToText } from "./bytes.ts";
 import { done, fail, type Outcome, SDK } from "./outcome.ts";
 
 const MOST_ADDRESS_BYTES = 255;
@@ -45,7 +46,20 @@ export function addressFault(text: string, prefix?: string): string | undefined 
   return parsed.ok ? undefined : parsed.fault.text.slice(0, -`: ${SDK.invalidAddress.text}`.length);
 }
 
-/** Address of an account from its bytes. */
+/** Addresses whose texts are remembered: some 1 MB. */
+const MOST_TEXTS = 4_096;
+const texts = new Map<string, string>();
+
+/** Address of an account from its bytes. A transaction's events say its few addresses a dozen times. */
 export function addressText(bytes: Uint8Array): string {
-  return encodeBech32(ACCOUNT_PREFIX, bytes);
+  const name = bytesToText(bytes);
+  const known = texts.get(name);
+  if (known !== undefined) return known;
+  const text = encodeBech32(ACCOUNT_PREFIX, bytes);
+  for (const oldest of texts.keys()) {
+    if (texts.size < MOST_TEXTS) break;
+    texts.delete(oldest);
+  }
+  texts.set(name, text);
+  return text;
 }

@@ -1,7 +1,8 @@
 import type { DescMessage, MessageShape } from "@bufbuild/protobuf";
-import { AppError, bytesToUtf8, concatBytes, utf8ToBytes } from "@turnpike/base";
+import { AppError, bytesToUtf8, utf8ToBytes } from "@turnpike/base";
 import { decodeMessage, encodeMessage } from "@turnpike/proto";
 import type { Bytes } from "../types.ts";
+import { joinBytes } from "./bytes.ts";
 
 /** How one part of a key, or a value, is written. */
 export interface Codec<T> {
@@ -42,7 +43,10 @@ export const slashEndedTextCodec: KeyCodec<string> = {
 export const lengthPrefixedCodec: KeyCodec<Bytes> = {
   encode(value) {
     if (value.length > 255) throw damaged("a key part of over 255 bytes");
-    return concatBytes(Uint8Array.of(value.length), value);
+    const bytes = new Uint8Array(1 + value.length);
+    bytes[0] = value.length;
+    bytes.set(value, 1);
+    return bytes;
   },
   decode: (bytes) => Uint8Array.from(bytes.subarray(1)),
   length: (bytes) => 1 + (bytes[0] ?? 0),
@@ -51,13 +55,14 @@ export const lengthPrefixedCodec: KeyCodec<Bytes> = {
 /** An unsigned 64-bit number, big-endian, so that keys are in its order. */
 export const uint64Codec: KeyCodec<bigint> = {
   encode(value) {
+    // Throws for what is no such number, where a DataView would cut it.
     const bytes = Buffer.alloc(8);
     bytes.writeBigUInt64BE(value);
-    return Uint8Array.from(bytes);
+    return new Uint8Array(bytes);
   },
   decode(bytes) {
     if (bytes.length !== 8) throw damaged("a 64-bit number");
-    return Buffer.from(bytes).readBigUInt64BE();
+    return new DataView(bytes.buffer, bytes.byteOffset, 8).getBigUint64(0);
   },
   length: () => 8,
 };
@@ -87,7 +92,7 @@ export function pairCodec<A, B>(first: KeyCodec<A>, second: KeyCodec<B>): KeyCod
   if (firstLength === undefined) throw damaged("a key of two parts without a length");
   const secondLength = second.length;
   return {
-    encode: ([a, b]) => concatBytes(first.encode(a), second.encode(b)),
+    encode: ([a, b]) => joinBytes(first.encode(a), second.encode(b)),
     decode(bytes) {
       const length = firstLength(bytes);
       return [first.decode(bytes.subarray(0, length)), second.decode(bytes.subarray(length))];

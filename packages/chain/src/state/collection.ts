@@ -1,5 +1,6 @@
-import { concatBytes, utf8ToBytes } from "@turnpike/base";
+import { utf8ToBytes } from "@turnpike/base";
 import type { Bytes, Derivation } from "../types.ts";
+import { joinBytes } from "./bytes.ts";
 import type { Codec, KeyCodec } from "./codecs.ts";
 import type { Context } from "./context.ts";
 import { STORE_GAS } from "./gas.ts";
@@ -48,15 +49,14 @@ export interface RawEntry {
 
 /** A typed map of a module's state. Every use costs gas as a store of the SDK does; the module's name in the key is free. */
 export class Collection<K, V> {
-  readonly #space: Bytes;
-  readonly #prefix: Bytes;
+  /** The module's name and the prefix: what all keys begin with. */
+  readonly #start: Bytes;
   readonly #key: KeyCodec<K>;
   readonly #value: Codec<V>;
   readonly #stored: StoredBytes<K>;
 
   constructor({ module, prefix, key, value, stored }: CollectionOptions<K, V>) {
-    this.#space = utf8ToBytes(`${module}/`);
-    this.#prefix = prefix;
+    this.#start = joinBytes(utf8ToBytes(`${module}/`), prefix);
     this.#key = key;
     this.#value = value;
     this.#stored = stored ?? { prefixBytes: prefix.length };
@@ -74,21 +74,26 @@ export class Collection<K, V> {
 
   has(ctx: Context, key: K): boolean {
     ctx.gas.consume(STORE_GAS.has, "Has");
-    return ctx.state.get(this.#whole(this.#inner(key))) !== undefined;
+    return ctx.state.get(this.#whole(this.#key.encode(key))) !== undefined;
   }
 
   set(ctx: Context, key: K, value: V): void {
-    const inner = this.#inner(key);
+    const keyBytes = this.#key.encode(key);
     const bytes = this.#value.encode(value);
-    ctx.gas.consume(STORE_GAS.writeFlat, "WriteFlat");
-    ctx.gas.consume(STORE_GAS.writePerByte * this.#keyBytes(key, inner), "WritePerByte");
-    ctx.gas.consume(STORE_GAS.writePerByte * this.#valueBytes(key, bytes), "WritePerByte");
-    ctx.state.set(this.#whole(inner), bytes);
+    this.#chargeWrite(ctx, key, keyBytes, bytes);
+    ctx.state.set(this.#whole(keyBytes), bytes);
   }
 
   remove(ctx: Context, key: K): void {
     ctx.gas.consume(STORE_GAS.delete, "Delete");
-    ctx.state.delete(this.#whole(this.#inner(key)));
+    ctx.state.delete(this.#whole(this.#key.encode(key)));
+  }
+
+  /** Takes the gas of removing an entry, finding it gone and writing it again as it was, and leaves it alone. */
+  chargeReplacement(ctx: Context, key: K, value: V): void {
+    ctx.gas.consume(STORE_GAS.delete, "Delete");
+    ctx.gas.consume(STORE_GAS.has, "Has");
+    this.#chargeWrite(ctx, key, this.#key.encode(key), this.#value.encode(value));
   }
 
   /** Entries in the order of the keys' bytes. */
@@ -101,8 +106,8 @@ export class Collection<K, V> {
     ctx: Context,
     { within, from, to, reverse }: WalkOptions = {},
   ): Generator<readonly [key: Bytes, value: Bytes]> {
-    const start = concatBytes(this.#space, this.#prefix);
-    const whole = (part: Bytes): Bytes => concatBytes(start, part);
+    const start = this.#start;
+    const whole = (part: Bytes): Bytes => joinBytes(start, part);
     const walk = ctx.state.range({
       prefix: within === undefined ? start : whole(within),
       ...(from === undefined ? {} : { from: whole(from) }),
@@ -131,7 +136,7 @@ export class Collection<K, V> {
    * costs no gas: the caller takes that of the entries that it uses. Made once, beside the collection.
    */
   derivation<T>(make: (entries: Iterable<RawEntry>) => T): (ctx: Context, within: Bytes) => T {
-    const start = concatBytes(this.#space, this.#prefix);
+    const start = this.#start;
     const chargedBytes = (key: Bytes, value: Bytes): number => this.#chargedBytes(key, value);
     const derivation: Derivation<T> = {
       make(entries) {
@@ -145,7 +150,7 @@ export class Collection<K, V> {
       },
     };
     return ({ state }, within) => {
-      const prefix = concatBytes(start, within);
+      const prefix = joinBytes(start, within);
       if (state.derived === undefined) return derivation.make(state.range({ prefix }));
       return state.derived(derivation, prefix);
     };
@@ -157,22 +162,28 @@ export class Collection<K, V> {
   }
 
   #read(ctx: Context, key: K): Bytes | undefined {
-    const inner = this.#inner(key);
+    const keyBytes = this.#key.encode(key);
     ctx.gas.consume(STORE_GAS.readFlat, "ReadFlat");
-    const value = ctx.state.get(this.#whole(inner));
-    ctx.gas.consume(STORE_GAS.readPerByte * this.#keyBytes(key, inner), "ReadPerByte");
+    const value = ctx.state.get(this.#whole(keyBytes));
+    ctx.gas.consume(STORE_GAS.readPerByte * this.#storedKeyBytes(key, keyBytes), "ReadPerByte");
     if (value !== undefined) {
-      ctx.gas.consume(STORE_GAS.readPerByte * this.#valueBytes(key, value), "ReadPerByte");
+      ctx.gas.consume(STORE_GAS.readPerByte * this.#storedValueBytes(key, value), "ReadPerByte");
     }
     return value;
   }
 
-  #keyBytes(key: K, inner: Bytes): bigint {
-    const { prefixBytes, keyBytes, moreKeyBytes = 0 } = this.#stored;
-    return BigInt(prefixBytes + (keyBytes?.(key) ?? inner.length - this.#prefix.length + moreKeyBytes));
+  #chargeWrite(ctx: Context, key: K, keyBytes: Bytes, value: Bytes): void {
+    ctx.gas.consume(STORE_GAS.writeFlat, "WriteFlat");
+    ctx.gas.consume(STORE_GAS.writePerByte * this.#storedKeyBytes(key, keyBytes), "WritePerByte");
+    ctx.gas.consume(STORE_GAS.writePerByte * this.#storedValueBytes(key, value), "WritePerByte");
   }
 
-  #valueBytes(key: K, value: Bytes): bigint {
+  #storedKeyBytes(key: K, own: Bytes): bigint {
+    const { prefixBytes, keyBytes, moreKeyBytes = 0 } = this.#stored;
+    return BigInt(prefixBytes + (keyBytes?.(key) ?? own.length + moreKeyBytes));
+  }
+
+  #storedValueBytes(key: K, value: Bytes): bigint {
     const { valueBytes } = this.#stored;
     return BigInt(valueBytes?.(key, value) ?? value.length);
   }
@@ -186,11 +197,7 @@ export class Collection<K, V> {
     return prefixBytes + (keyBytes?.(key) ?? sameKeyBytes) + (valueBytes?.(key, value) ?? value.length);
   }
 
-  #inner(key: K): Bytes {
-    return concatBytes(this.#prefix, this.#key.encode(key));
-  }
-
-  #whole(inner: Bytes): Bytes {
-    return concatBytes(this.#space, inner);
+  #whole(keyBytes: Bytes): Bytes {
+    return joinBytes(this.#start, keyBytes);
   }
 }

@@ -16,7 +16,9 @@ export interface ChainEvent {
 
 /** An event of these attributes, in their order, all of them indexed. */
 export function chainEvent(type: string, attributes: Readonly<Record<string, string>>): ChainEvent {
-  return { type, attributes: Object.entries(attributes).map(([key, value]) => ({ key, value, index: true })) };
+  const list: EventAttribute[] = [];
+  for (const key of Object.keys(attributes)) list.push({ key, value: attributes[key] ?? "", index: true });
+  return { type, attributes: list };
 }
 
 /** The events with one more attribute at the end of each. */

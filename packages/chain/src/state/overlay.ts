@@ -58,7 +58,7 @@ export class Overlay implements StateView {
   }
 
   set(key: Bytes, value: Bytes): void {
-    this.#write(bytesToText(key), Uint8Array.from(value));
+    this.#write(bytesToText(key), new Uint8Array(value));
   }
 
   delete(key: Bytes): void {

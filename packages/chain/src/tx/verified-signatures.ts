@@ -1,4 +1,5 @@
-import { cosmosVerify, sha256 } from "@turnpike/crypto";
+import { cosmosVerifyDigest, sha256 } from "@turnpike/crypto";
+import { bytesToText } from "../state/bytes.ts";
 import type { Bytes } from "../types.ts";
 
 /** Tells whether 64 bytes are the signature of a message by a compressed key. */
@@ -9,8 +10,6 @@ export interface VerifiedSignaturesOptions {
   /** Most of them; the oldest goes first. */
   readonly maxKept: number;
 }
-
-const nameOf = (...parts: readonly Bytes[]): string => Buffer.concat(parts).toString("latin1");
 
 /**
  * Signatures that were found to hold, so that what the mempool has verified is not verified again in a block. Message, key
@@ -27,9 +26,10 @@ export class VerifiedSignatures {
   /** As `cosmosVerify`. */
   readonly verify: VerifySignature = (message, signature, publicKey) => {
     if (signature.length !== 64 || publicKey.length !== 33) return false;
-    const name = nameOf(sha256(message), signature, publicKey);
+    const digest = sha256(message);
+    const name = `${bytesToText(digest)}${bytesToText(signature)}${bytesToText(publicKey)}`;
     if (this.#kept.has(name)) return true;
-    if (!cosmosVerify(message, signature, publicKey)) return false;
+    if (!cosmosVerifyDigest(digest, signature, publicKey)) return false;
     for (const oldest of this.#kept) {
       if (this.#kept.size < this.#maxKept) break;
       this.#kept.delete(oldest);

@@ -20,9 +20,17 @@ export function accountAddress(publicKey: Uint8Array): string {
   return encodeBech32(ACCOUNT_PREFIX, publicKeyToAddressBytes(publicKey));
 }
 
-/** Address bytes (20) of a module's account: the beginning of SHA-256 of its name. */
+// Of the names that programs ask for again and again: a chain has a dozen.
+const MOST_MODULES = 64;
+const modules = new Map<string, Uint8Array>();
+
+/** Address bytes (20) of a module's account, which are not to be changed: the beginning of SHA-256 of its name. */
 export function moduleAddressBytes(name: string): Uint8Array {
-  return sha256(utf8ToBytes(name)).slice(0, ADDRESS_BYTES);
+  const known = modules.get(name);
+  if (known !== undefined) return known;
+  const address = Uint8Array.from(sha256(utf8ToBytes(name)).subarray(0, ADDRESS_BYTES));
+  if (modules.size < MOST_MODULES) modules.set(name, address);
+  return address;
 }
 
 /** A module's address, `pokt1…`. */

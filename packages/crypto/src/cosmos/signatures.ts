@@ -29,7 +29,12 @@ export function cosmosSign(message: Uint8Array, key: Uint8Array): Uint8Array {
 
 /** True when 64 bytes are the signature of these bytes by this key (33 bytes). A high s is refused. */
 export function cosmosVerify(message: Uint8Array, signature: Uint8Array, publicKey: Uint8Array): boolean {
-  return signature.length === 64 && publicKey.length === 33 && curve.verify(sha256(message), signature, publicKey);
+  return cosmosVerifyDigest(sha256(message), signature, publicKey);
+}
+
+/** As {@link cosmosVerify}, by the SHA-256 of the bytes. */
+export function cosmosVerifyDigest(digest: Uint8Array, signature: Uint8Array, publicKey: Uint8Array): boolean {
+  return signature.length === 64 && publicKey.length === 33 && curve.verify(digest, signature, publicKey);
 }
 
 /** The private key that Cosmos makes of a text (`GenPrivKeyFromSecret`): SHA-256 modulo the order less one, plus one. */

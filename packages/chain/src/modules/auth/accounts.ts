@@ -109,11 +109,16 @@ export function getAccount(ctx: Context, address: Bytes): Account | undefined {
 export function setAccount(ctx: Context, address: Bytes, account: Account): void {
   const number = account.base.accountNumber;
   const old = getAccount(ctx, address);
-  if (old !== undefined) addressByNumber.remove(ctx, old.base.accountNumber);
-  if (addressByNumber.has(ctx, number)) {
-    throw new AppError("INTERNAL", { detail: { account: addressText(address), number: number.toString() } });
+  if (old?.base.accountNumber === number) {
+    // Its entry is there: every transaction changes its signers' accounts, and next to none their numbers.
+    addressByNumber.chargeReplacement(ctx, number, address);
+  } else {
+    if (old !== undefined) addressByNumber.remove(ctx, old.base.accountNumber);
+    if (addressByNumber.has(ctx, number)) {
+      throw new AppError("INTERNAL", { detail: { account: addressText(address), number: number.toString() } });
+    }
+    addressByNumber.set(ctx, number, address);
   }
-  addressByNumber.set(ctx, number, address);
   accountsByAddress.set(ctx, address, packAccount(account));
 }
 
