@@ -6,6 +6,7 @@ import { dashboardFiles } from "./dashboards.ts";
 import { errorsDocument } from "./errors-doc.ts";
 import { exportsDocument } from "./exports-file.ts";
 import { relayMethodsDocument } from "./relay-methods-doc.ts";
+import { retiredWordsDocument } from "./retired-words.ts";
 import { files, ROOT } from "./sources.ts";
 
 const check = process.argv.includes("--check");
@@ -38,6 +39,7 @@ generated("docs/errors.md", errorsDocument());
 generated("docs/relay-methods.md", relayMethodsDocument());
 generated("config.schema.json", configSchemaJson());
 generated("tools/exports.json", exportsDocument());
+generated("tools/retired-words.json", retiredWordsDocument());
 for (const { path, text } of dashboardFiles()) generated(path, text);
 for (const path of files("packages/localnet/tools/compile.ts", "packages/proto/tools/generate.ts")) runGenerator(path);
 if (stale > 0) process.exitCode = 1;
