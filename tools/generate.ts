@@ -8,6 +8,7 @@ import { exportsDocument } from "./exports-file.ts";
 import { relayMethodsDocument } from "./relay-methods-doc.ts";
 import { retiredWordsDocument } from "./retired-words.ts";
 import { files, ROOT } from "./sources.ts";
+import { unusedExportsDocument } from "./unused-exports.ts";
 
 const check = process.argv.includes("--check");
 let stale = 0;
@@ -40,6 +41,7 @@ generated("docs/relay-methods.md", relayMethodsDocument());
 generated("config.schema.json", configSchemaJson());
 generated("tools/exports.json", exportsDocument());
 generated("tools/retired-words.json", retiredWordsDocument());
+generated("tools/unused-exports.json", unusedExportsDocument());
 for (const { path, text } of dashboardFiles()) generated(path, text);
 for (const path of files("packages/localnet/tools/compile.ts", "packages/proto/tools/generate.ts")) runGenerator(path);
 if (stale > 0) process.exitCode = 1;

@@ -7,15 +7,15 @@ import type { JsonSchema } from "./types.ts";
  */
 
 /** Hex quantity without leading zeros. */
-export const QUANTITY: JsonSchema = text("^0x(0|[1-9a-fA-F][0-9a-fA-F]*)$");
+const QUANTITY: JsonSchema = text("^0x(0|[1-9a-fA-F][0-9a-fA-F]*)$");
 const QUANTITY_64: JsonSchema = text("^0x(0|[1-9a-fA-F][0-9a-fA-F]{0,15})$");
 const QUANTITY_256: JsonSchema = text("^0x(0|[1-9a-fA-F][0-9a-fA-F]{0,63})$");
 /** Whole bytes as hex. */
-export const DATA: JsonSchema = text("^0x([0-9a-fA-F]{2})*$");
+const DATA: JsonSchema = text("^0x([0-9a-fA-F]{2})*$");
 const SOME_DATA: JsonSchema = text("^0x([0-9a-fA-F]{2})+$");
 /** 32 bytes. */
-export const HASH: JsonSchema = text("^0x[0-9a-fA-F]{64}$");
-export const ADDRESS: JsonSchema = text("^0x[0-9a-fA-F]{40}$");
+const HASH: JsonSchema = text("^0x[0-9a-fA-F]{64}$");
+const ADDRESS: JsonSchema = text("^0x[0-9a-fA-F]{40}$");
 const BLOOM: JsonSchema = text("^0x[0-9a-fA-F]{512}$");
 const BYTES_8: JsonSchema = text("^0x[0-9a-fA-F]{16}$");
 /** Signature parts: clients differ about leading zeros. */

@@ -1,13 +1,7 @@
-export {
-  type CatalogueOptions,
-  createCatalogue,
-  isWriteOperation,
-  type ReadCatalogue,
-  readCatalogue,
-} from "./catalogue.ts";
+export { type CatalogueOptions, createCatalogue, type ReadCatalogue, readCatalogue } from "./catalogue.ts";
 export { checkParams, checkResult, type ParamsCheck } from "./check.ts";
 export type { DocumentContext, PaymentOptionLike } from "./documents/context.ts";
-export { createDiscovery, discoveryResources } from "./documents/discovery.ts";
+export { createDiscovery } from "./documents/discovery.ts";
 export type {
   Discovery,
   DiscoveryFound,
@@ -29,7 +23,7 @@ export {
 export { llmsFullText, llmsText } from "./documents/llms.ts";
 export { openApiDocument } from "./documents/openapi.ts";
 export { type BazaarExtension, type PaymentRequiredTerms, paymentRequired } from "./documents/payment-required.ts";
-export { serviceDefinitionSchema, serviceOverrideSchema } from "./override-schema.ts";
+export { serviceDefinitionSchema } from "./override-schema.ts";
 export {
   isBuiltin,
   isHostLabel,

@@ -1,4 +1,4 @@
-export { AccountSender, expectedSequence, type OrderedSendOptions, type OrderedTxOptions } from "./account-sender.ts";
+export { AccountSender, type OrderedSendOptions, type OrderedTxOptions } from "./account-sender.ts";
 export {
   type Amount,
   coinAmount,
@@ -9,7 +9,7 @@ export {
   parseGasPrices,
   usualFee,
 } from "./amounts.ts";
-export { ChainClient, txRefused } from "./chain-client.ts";
+export { ChainClient } from "./chain-client.ts";
 export { ChainHead, type ChainHeadModules, type ChainHeadOptions } from "./chain-head.ts";
 export {
   PocketQueries,

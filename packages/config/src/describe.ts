@@ -22,7 +22,7 @@ export interface SchemaNode {
 }
 
 /** What a schema wants, in words: `integer 1..65535`. */
-export function expectation(schema: SchemaNode): string {
+function expectation(schema: SchemaNode): string {
   if (schema["x-expected"] !== undefined) return schema["x-expected"];
   if (schema.enum !== undefined) return `one of ${schema.enum.map(String).join(", ")}`;
   switch (schema.type) {
@@ -53,7 +53,7 @@ export function pathText(parts: readonly string[]): string {
 }
 
 /** Parts of a JSON pointer. */
-export function pointerParts(pointer: string): string[] {
+function pointerParts(pointer: string): string[] {
   return pointer
     .split("/")
     .slice(1)

@@ -6,7 +6,7 @@ import { pathText, type SchemaNode, schemaAt } from "./describe.ts";
 export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Prefix of variables that set one key: `TURNPIKE__GATEWAY__PORT=3070`. */
-export const PREFIX = "TURNPIKE__";
+const PREFIX = "TURNPIKE__";
 
 const clean = (text: string): string => text.toLowerCase().replaceAll(/[-_]/g, "");
 

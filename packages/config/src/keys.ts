@@ -129,7 +129,7 @@ export const priceUsd = (description: string, fallback?: string) =>
   });
 
 /** The same key without a default: left out, that of another section counts. */
-export const override = <T extends TSchema>(schema: T, of: string) => {
+const override = <T extends TSchema>(schema: T, of: string) => {
   const { default: _, description: text = "", ...rest }: { default?: unknown; description?: string } = schema;
   const description = `${text} No default of its own: that is \`${of}\`.`;
   return Type.Optional(Type.Unsafe<Type.Static<T>>({ ...rest, description }));

@@ -134,7 +134,7 @@ export async function anvilUrlOf(pid: number): Promise<string | undefined> {
 }
 
 /** The arguments for the options. */
-export function anvilArguments(options: AnvilOptions): string[] {
+function anvilArguments(options: AnvilOptions): string[] {
   const args = ["--host", hostOf(options), "--port", String(options.port ?? 0)];
   args.push("--chain-id", String(options.chainId ?? LOCAL_CHAIN_ID));
   if (options.noMining === true) args.push("--no-mining");

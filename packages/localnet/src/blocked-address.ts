@@ -12,7 +12,7 @@ export interface ListenAddress {
  * Ports to which no browser sends requests, nor opens WebSockets: of the list "bad port" of the Fetch Standard (2.9), those
  * that every browser has and that need no rights. Node's `fetch` keeps to the same list.
  */
-export const BLOCKED_PORTS: readonly number[] = [6665, 6666, 6667, 6668, 6669];
+const BLOCKED_PORTS: readonly number[] = [6665, 6666, 6667, 6668, 6669];
 const TRIES = 20;
 
 /** All of 127.0.0.0/8 is loopback on Linux; elsewhere only its first address has an interface. */

@@ -1,5 +1,5 @@
-export { type Anvil, type AnvilOptions, anvilArguments, anvilUrlOf, findAnvil, startAnvil } from "./anvil.ts";
-export { BLOCKED_PORTS, blockedAddress, type ListenAddress } from "./blocked-address.ts";
+export { type Anvil, type AnvilOptions, anvilUrlOf, findAnvil, startAnvil } from "./anvil.ts";
+export { blockedAddress, type ListenAddress } from "./blocked-address.ts";
 export {
   StateKeeper,
   type StateKeeperOptions,
@@ -9,15 +9,13 @@ export {
 export { LOCAL_CHAIN_ID, LOCAL_NETWORK, MULTICALL3_ADDRESS, USDC_ADDRESS } from "./constants.ts";
 export {
   createDocumentDigest,
-  DIGEST_ALGORITHMS,
   type DigestAlgorithm,
   type DocumentDigest,
   type DocumentDigestServer,
-  digestDocument,
 } from "./document-digest.ts";
 export { type EvmGuard, type EvmGuardOptions, startEvmGuard } from "./evm-guard.ts";
 export { PASSED_EVM_METHODS } from "./evm-methods.ts";
-export { lyingToken, multicall3, smartWallet, testUsd, walletFactory } from "./generated/contracts.ts";
+export { lyingToken, smartWallet, testUsd, walletFactory } from "./generated/contracts.ts";
 export { endNamedProcess } from "./pid-file.ts";
 export {
   type PortSplitter,
@@ -28,15 +26,7 @@ export {
 export { freePort, isPortFree } from "./ports.ts";
 export { endLeftoverPostgres, type LocalPostgres, type PostgresOptions, startPostgres } from "./postgres.ts";
 export { findPostgres, type PostgresPrograms } from "./postgres-programs.ts";
-export {
-  type ChildExit,
-  childExit,
-  endChild,
-  endProcess,
-  endWithParent,
-  isProgram,
-  waitForExit,
-} from "./processes.ts";
+export { type ChildExit, childExit, endChild, endProcess, endWithParent } from "./processes.ts";
 export { devRpc } from "./rpc.ts";
 export {
   balanceSlot,

@@ -18,7 +18,7 @@ export async function isProgram(pid: number, program: string, mark: string): Pro
 }
 
 /** Waits until a process is gone; false when it is still there after `timeoutMs`. */
-export async function waitForExit(pid: number, timeoutMs: number): Promise<boolean> {
+async function waitForExit(pid: number, timeoutMs: number): Promise<boolean> {
   const until = performance.now() + timeoutMs;
   while ((await commandLineOf(pid)) !== undefined) {
     if (performance.now() > until) return false;

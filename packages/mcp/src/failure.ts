@@ -42,7 +42,7 @@ export function isSettlementId(id: string | undefined): id is string {
 }
 
 /** What may have been charged, in one sentence. */
-export function chargeText(record: CallRecord | undefined, code: string): string {
+function chargeText(record: CallRecord | undefined, code: string): string {
   const usd = record?.microUsd === undefined ? "the price" : `${usdOf(record.microUsd)} USD`;
   switch (record?.state) {
     case "charged":

@@ -4,7 +4,6 @@ export {
   type Claim,
   type ClaimRoot,
   type ClaimRootFault,
-  claimBytes,
   claimedUpokt,
   claimRootFault,
   estimatedComputeUnits,
@@ -22,13 +21,10 @@ export {
   type DifficultyChange,
   type DifficultyInput,
   type DifficultyUpdate,
-  difficultyAt,
   difficultyMultiplier,
   difficultyOfUnusedService,
   isRelayApplicable,
-  nextRelaysEma,
   type RelayDifficulty,
-  targetForEma,
   updateDifficulty,
 } from "./difficulty.ts";
 export {
@@ -41,21 +37,7 @@ export {
   type HttpRequestPayload,
   type HttpResponsePayload,
 } from "./http-payload.ts";
-export {
-  addRational,
-  ceilRational,
-  compareRational,
-  decimalToRational,
-  divideRational,
-  float64ToDecimal,
-  float64ToRational,
-  floorRational,
-  multiplyRational,
-  type Rational,
-  rational,
-  scaleCeil,
-  scaleFloor,
-} from "./rational.ts";
+export { addRational, compareRational, float64ToRational, type Rational, rational } from "./rational.ts";
 export {
   type MinedRelay,
   mineRelay,
@@ -92,7 +74,7 @@ export {
   unbondingEndHeight,
   undelegationRetentionBlocks,
 } from "./sessions/activation.ts";
-export { drawSuppliers, type SessionSeed, sessionId, sessionPreimage, supplierWeight } from "./sessions/draw.ts";
+export { drawSuppliers, type SessionSeed, sessionId, sessionPreimage } from "./sessions/draw.ts";
 export {
   isSessionEnd,
   isSessionStart,
@@ -113,12 +95,12 @@ export {
   settlementDelayBlocks,
   type WindowParamsSince,
 } from "./sessions/windows.ts";
-export { type AggregatedOperation, aggregateOperations } from "./settlement/aggregate.ts";
+export type { AggregatedOperation } from "./settlement/aggregate.ts";
 export type { ClaimEventFields, RewardDetail, SettlementEvent } from "./settlement/events.ts";
-export { OP_REASON, type OpReason, type SettlementModule, type ValidatorPool } from "./settlement/reasons.ts";
+export type { OpReason, SettlementModule, ValidatorPool } from "./settlement/reasons.ts";
 export { settle } from "./settlement/settle.ts";
 export type { Settlement, SettlementStep } from "./settlement/settlement.ts";
-export { type ShareAmounts, splitByRevenueShare } from "./settlement/supplier-share.ts";
+export type { ShareAmounts } from "./settlement/supplier-share.ts";
 export type {
   DueClaim,
   Operation,
@@ -132,7 +114,7 @@ export type {
   SettlementValidator,
   TokenomicsParams,
 } from "./settlement/types.ts";
-export { distributeValidatorRewards } from "./settlement/validators.ts";
+
 export {
   type BackendCall,
   type FreeRequest,

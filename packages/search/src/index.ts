@@ -1,5 +1,5 @@
 export type { SiteModules, SiteOptions } from "./crawl/options.ts";
-export { indexSite } from "./crawl/site.ts";
+
 export {
   createEngines,
   type EngineOptions,
@@ -7,9 +7,9 @@ export {
   type EnginesModules,
   type WeightedEngine,
 } from "./engines/create-engines.ts";
-export { ENGINE_FAILURES, type EngineFailure } from "./engines/failure.ts";
+export type { EngineFailure } from "./engines/failure.ts";
 export { createExtractor, type ExtractorOptions } from "./extract/extractor.ts";
-export { createSafeFetcher } from "./fetching/fetcher.ts";
+
 export type {
   FetchAnswer,
   FetchFailure,
@@ -21,8 +21,8 @@ export type {
   SafeFetcherOptions,
 } from "./fetching/types.ts";
 export type { IndexFilesModules } from "./files/index-files.ts";
-export { type IndexFolderOptions, indexFolder } from "./files/index-folder.ts";
-export { type IndexPackagesOptions, indexPackages } from "./files/index-packages.ts";
+export type { IndexFolderOptions } from "./files/index-folder.ts";
+export type { IndexPackagesOptions } from "./files/index-packages.ts";
 export { furtherSections } from "./files/source-state.ts";
 export {
   type CrawlOptions,
@@ -34,7 +34,7 @@ export {
 export { type LocalEngine, type LocalEngineOptions, openLocalEngine } from "./local/engine.ts";
 export { type IndexWriterOptions, openIndexWriter } from "./local/writer.ts";
 export { SEARCH_METRICS } from "./metrics.ts";
-export { DOCUMENTS_PATH, type FindDocument } from "./service/documents.ts";
+export type { FindDocument } from "./service/documents.ts";
 export {
   type SearchService,
   type SearchServiceModules,

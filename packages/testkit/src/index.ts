@@ -2,7 +2,7 @@ export { makeCertificate, type TestCertificate } from "./certificate.ts";
 export { type ChainAnswerer, type ChainProxy, type ChainQuestion, startChainProxy } from "./chain-proxy.ts";
 export { eventually, PATIENCE_MS } from "./eventually.ts";
 export { acceptsConnections, killProgram } from "./programs.ts";
-export { openRaw, type RawClient, type RawResponse, readResponses, reboundStatus } from "./raw-http.ts";
+export { openRaw, type RawClient, type RawResponse, reboundStatus } from "./raw-http.ts";
 export { type Recorded, readRecorded, recordedText, startRecordedNode } from "./recorded-node.ts";
 export { type RefusingNode, startRefusingNode } from "./refusing-node.ts";
 export { openSocket, refusedUpgrade, type SocketClient } from "./socket-client.ts";

@@ -78,7 +78,7 @@ export async function openRaw(port: number): Promise<RawClient> {
 }
 
 /** Reads whole responses off a text; what is left of it begins at `rest`. */
-export function readResponses(text: string): { readonly responses: RawResponse[]; readonly rest: number } {
+function readResponses(text: string): { readonly responses: RawResponse[]; readonly rest: number } {
   const responses: RawResponse[] = [];
   let at = 0;
   for (;;) {

@@ -3,7 +3,7 @@ import { type Anvil, deployTestToken, type LocalPostgres, startAnvil, startPostg
 import pg from "pg";
 
 /** Names of the environment variables by which a test run hands its servers to the processes of its files. */
-export const SHARED_SERVER_VARIABLES = {
+const SHARED_SERVER_VARIABLES = {
   /** URL of the run's PostgreSQL server, as its superuser. */
   postgres: "TURNPIKE_TEST_POSTGRES_URL",
   /** URL of the run's anvil, with the test token in place. */

@@ -50,7 +50,7 @@ function wholeFlag(text: string | undefined, flag: string): bigint | undefined {
 }
 
 /** Milliseconds of `90s`, `1m30s`, `500ms`. @throws AppError USAGE */
-export function durationMs(text: string): number {
+function durationMs(text: string): number {
   const [, hours = "0", minutes = "0", seconds = "0", ms = "0"] =
     /^(?=\d)(?:(\d{1,3})h)?(?:(\d{1,5})m(?!s))?(?:(\d{1,7})s)?(?:(\d{1,9})ms)?$/.exec(text) ?? [];
   const found = ((Number(hours) * 60 + Number(minutes)) * 60 + Number(seconds)) * 1000 + Number(ms);

@@ -44,7 +44,7 @@ const SNAPSHOT_BLOCKS = 100;
 const LISTEN = "0.0.0.0";
 
 /** Name of the key of a validator's account: `validator` for node0, `validator-1` for node1. */
-export function operatorName(index: number): string {
+function operatorName(index: number): string {
   return index === 0 ? "validator" : `validator-${index}`;
 }
 

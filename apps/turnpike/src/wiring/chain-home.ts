@@ -92,7 +92,7 @@ const ECONOMY_SUPPLIERS = [
 export const ECONOMY_OPERATORS: readonly string[] = ECONOMY_SUPPLIERS.map(({ operator }) => operator);
 
 /** Name of the key of the application that pays for a service. The first service's has a role of its own. */
-export function applicationKeyName(serviceId: string, firstServiceId: string): string {
+function applicationKeyName(serviceId: string, firstServiceId: string): string {
   return serviceId === firstServiceId ? "application-1" : `application-${serviceId}`;
 }
 

@@ -30,7 +30,7 @@ function chains(config: Config): NetworkConfig[] {
 }
 
 /** What this configuration's sales are paid to on a chain, by token. */
-export function receiversOf(config: Config, chainId: string): NonNullable<EngineNetwork["receivers"]> {
+function receiversOf(config: Config, chainId: string): NonNullable<EngineNetwork["receivers"]> {
   return config.payment.networks
     .filter(({ network }) => network === chainId)
     .map(({ asset, payTo }) => ({ asset, payTo }));
@@ -105,7 +105,7 @@ export function verifierOptions(config: Config, keys: NetworkKeys = new Map()): 
 const priceOf = (text: string): bigint => decimalToUnits(text, PRICE_DECIMALS);
 
 /** The rule of a chain for sales that cost more than they bring; undefined when it is not there any more. */
-export function profitRule(config: Config, network: string): ProfitRule | undefined {
+function profitRule(config: Config, network: string): ProfitRule | undefined {
   const tokens = config.payment.networks.filter((one) => one.network === network);
   const [first] = tokens;
   if (first === undefined) return undefined;

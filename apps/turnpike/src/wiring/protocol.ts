@@ -27,7 +27,7 @@ export interface OpenedSessions {
 }
 
 /** Keys that sign relays. @throws AppError CONFIG_INVALID */
-export function protocolKeys({ protocol }: Config): {
+function protocolKeys({ protocol }: Config): {
   readonly gatewayKey: SigningKey | undefined;
   readonly applicationKeys: readonly SigningKey[];
 } {

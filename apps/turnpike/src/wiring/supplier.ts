@@ -54,7 +54,7 @@ export function supplierOperators({ supplier }: Config): readonly SupplierOperat
 }
 
 /** Services of a configuration as the supplier package has them. */
-export function suppliedServices({ supplier }: Config): Readonly<Record<string, ServiceConfig>> {
+function suppliedServices({ supplier }: Config): Readonly<Record<string, ServiceConfig>> {
   return Object.fromEntries(
     Object.entries(supplier.services).map(([id, { backends, defaultRpcType, ...bounds }]) => {
       const [first] = Object.keys(backends);

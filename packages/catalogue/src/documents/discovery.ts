@@ -6,7 +6,7 @@ import type { Discovery, DiscoveryItem, DiscoveryResources, Page } from "./disco
 import { bazaarInFull, paymentRequired } from "./payment-required.ts";
 
 /** Most items of one page of a list. */
-export const MAX_PAGE_ITEMS = 1_000;
+const MAX_PAGE_ITEMS = 1_000;
 const FOUND = { fallback: 20, most: 100 };
 
 const clamp = (value: number | undefined, fallback: number, least: number, most: number): number =>

@@ -22,7 +22,7 @@ import { type OpenApiSchema, toOpenApiSchema } from "./openapi-schema.ts";
 import { paymentRequired } from "./payment-required.ts";
 
 /** Version of the gateway's description (spec §9). */
-export const OPENAPI_DOCUMENT_VERSION = "1.1.0";
+const OPENAPI_DOCUMENT_VERSION = "1.1.0";
 
 /** Body of a network's route: `{method, params}`. Paths are named in the text, as a filled-in path fits no enum. */
 function callSchema(service: Service): OpenApiSchema {

@@ -201,7 +201,7 @@ export interface WatchedRoleViews extends AsyncDisposable {
 }
 
 /** The channel that tells of a change of tables or grants. */
-export const RELOAD_CHANNEL = "portal_reload";
+const RELOAD_CHANNEL = "portal_reload";
 
 /**
  * Reads the views and keeps them. Resolves once they are read and the connection listens. When that connection is lost

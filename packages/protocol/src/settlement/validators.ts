@@ -3,7 +3,7 @@ import { OP_REASON, type OpReason, type ValidatorPool } from "./reasons.ts";
 import type { Operation, SettlementValidator } from "./types.ts";
 
 /** One of a decimal of 18 places. */
-export const DECIMAL_ONE = 10n ** 18n;
+const DECIMAL_ONE = 10n ** 18n;
 
 const DELEGATOR_REASON: Readonly<Record<ValidatorPool, OpReason>> = {
   [OP_REASON.TLM_RELAY_BURN_EQUALS_MINT_VALIDATOR_REWARD_DISTRIBUTION]:

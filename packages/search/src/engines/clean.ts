@@ -5,7 +5,7 @@ export const MAX_TITLE_CHARS = 300;
 /** Longest snippet, in characters. */
 export const MAX_SNIPPET_CHARS = 1_000;
 /** Longest URL, in characters. */
-export const MAX_URL_CHARS = 2_048;
+const MAX_URL_CHARS = 2_048;
 
 /** So much of a text is looked at, for each character that may be kept. */
 const READ_FACTOR = 8;

@@ -4,7 +4,7 @@ import { AppError, isAppError } from "@turnpike/base";
  * Why an engine gave no answer: a small fixed set, for logs and metrics. `unauthorized` (401), `forbidden` (403) and
  * `quota` (402, 432, 433) are about the key; `rate_limited` is 429; `refused_query` is 400, 414 and 422.
  */
-export const ENGINE_FAILURES = [
+const ENGINE_FAILURES = [
   "unauthorized",
   "forbidden",
   "quota",

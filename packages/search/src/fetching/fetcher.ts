@@ -65,12 +65,12 @@ function all(value: string | readonly string[] | undefined): readonly string[] {
 }
 
 /** The media type of a `Content-Type`, in lower case without parameters. */
-export function mediaTypeOf(contentType: string | undefined): string {
+function mediaTypeOf(contentType: string | undefined): string {
   return (contentType ?? "").split(";", 1)[0]?.trim().toLowerCase() ?? "";
 }
 
 /** `Retry-After` in milliseconds from now: seconds, or a date. */
-export function retryAfterMs(value: string | undefined, nowMs: number): number | undefined {
+function retryAfterMs(value: string | undefined, nowMs: number): number | undefined {
   if (value === undefined) return undefined;
   if (/^\d{1,9}$/.test(value)) return Number(value) * 1_000;
   const at = Date.parse(value);

@@ -2,7 +2,7 @@ import { isPrivateHost } from "@turnpike/base";
 import type { FetchFault } from "./types.ts";
 
 /** Longest URL that is fetched, in characters. */
-export const MAX_URL_LENGTH = 2_048;
+const MAX_URL_LENGTH = 2_048;
 
 /**
  * Ports that are never asked: the "bad ports" of the WHATWG Fetch standard, and those of databases whose line protocols

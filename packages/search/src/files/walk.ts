@@ -3,7 +3,7 @@ import { readdir, realpath, stat } from "node:fs/promises";
 import { extname, join, sep } from "node:path";
 
 /** File name endings that are read, and the types that stand for them. */
-export const FILE_TYPES: ReadonlyMap<string, string> = new Map([
+const FILE_TYPES: ReadonlyMap<string, string> = new Map([
   [".md", "text/markdown"],
   [".markdown", "text/markdown"],
   [".mdx", "text/mdx"],

@@ -16,7 +16,7 @@ const MAX_HEADING = 90;
 const MAX_HEADINGS = 200;
 
 /** Lines that look like headings: short, no sentence, and something follows. Extraction leaves no other sign of them. */
-export function headingsOf(text: string): readonly string[] {
+function headingsOf(text: string): readonly string[] {
   const lines = text.split("\n").filter((line) => line.trim() !== "");
   const found: string[] = [];
   for (const [index, line] of lines.entries()) {

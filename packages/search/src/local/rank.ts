@@ -30,7 +30,7 @@ const WEIGHT = {
 };
 
 /** How rare a word is: the logarithm that BM25 takes, never below a small part. */
-export function weightOf(documents: number, all: number): number {
+function weightOf(documents: number, all: number): number {
   return Math.max(0.05, Math.log(1 + (all - Math.min(documents, all) + 0.5) / (documents + 0.5)));
 }
 

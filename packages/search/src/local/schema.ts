@@ -35,7 +35,7 @@ const HEAD = "SQLite format 3\0";
 const quoted = (file: string): string => JSON.stringify(file);
 
 /** The error of a file that is no index of ours, or a broken one. */
-export function indexError(file: string, why: string, cause?: unknown): AppError {
+function indexError(file: string, why: string, cause?: unknown): AppError {
   return new AppError("SEARCH_INDEX", {
     message: `The search index ${quoted(file)} cannot be used: ${why}. Remove it (with its -wal and -shm) and run turnpike search index again, or set search.local.file.`,
     detail: { file },
@@ -50,7 +50,7 @@ function sqliteCode(error: unknown): number | undefined {
 }
 
 /** What an error of SQLite means for the one who asked; other errors as they are. */
-export function toAppError(file: string, error: unknown): unknown {
+function toAppError(file: string, error: unknown): unknown {
   const code = sqliteCode(error);
   if (code === CODES.busy || code === CODES.locked) {
     return new AppError("SEARCH_INDEX_BUSY", {

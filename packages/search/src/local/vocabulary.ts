@@ -12,7 +12,7 @@ const MAX_KEPT = 50_000;
 const MAX_SCANNED = 4_000;
 
 /** Letters to change, add, leave out or swap to make one of the other; more than `most` is `most + 1`. */
-export function editDistance(a: string, b: string, most: number): number {
+function editDistance(a: string, b: string, most: number): number {
   if (Math.abs(a.length - b.length) > most) return most + 1;
   let before: number[] = [];
   let last = Array.from({ length: b.length + 1 }, (_, index) => index);

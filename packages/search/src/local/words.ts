@@ -15,7 +15,7 @@ export interface Word {
 }
 
 /** Longest token, in UTF-16 units: a hash of 32 bytes in hex fits. What is longer is cut, in texts and queries alike. */
-export const MAX_WORD_LENGTH = 72;
+const MAX_WORD_LENGTH = 72;
 
 const INVISIBLE = "\\u00ad\\u200b-\\u200f\\u2060-\\u2064\\ufeff\\u202a-\\u202e\\u2066-\\u2069";
 const WORD = `[\\p{L}\\p{N}][\\p{L}\\p{N}\\p{M}${INVISIBLE}]*(?:\\+\\+|#(?![\\p{L}\\p{N}]))?`;
@@ -44,7 +44,7 @@ const RUNS =
   /[\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\u{20000}-\u{3ffff}]+|[^\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u2e80-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uffdc\u{20000}-\u{3ffff}]+/gu;
 
 /** True when all of the text is ASCII. */
-export function isAscii(text: string): boolean {
+function isAscii(text: string): boolean {
   for (let at = 0; at < text.length; at++) {
     if (text.charCodeAt(at) > 127) return false;
   }

@@ -20,7 +20,7 @@ export const FOREIGN_HOST: ErrorDetail = {
 export const FOREIGN_PAGE: ErrorDetail = { status: 403, detail: "Pages of other origins may not search here." };
 export const NOT_FOUND: ErrorDetail = { status: 404, detail: "Not Found" };
 export const BAD_REQUEST: ErrorDetail = { status: 400, detail: "Bad Request" };
-export const TOO_LARGE: ErrorDetail = { status: 413, detail: "Content Too Large" };
+const TOO_LARGE: ErrorDetail = { status: 413, detail: "Content Too Large" };
 export const NO_CODING: ErrorDetail = { status: 415, detail: "Send the body without Content-Encoding." };
 export const FAILED: ErrorDetail = { status: 500, detail: "Internal Server Error" };
 

@@ -65,7 +65,7 @@ export interface SearchService extends AsyncDisposable {
 }
 
 /** Results where the client did not say how many. */
-export const DEFAULT_SEARCH_RESULTS = 10;
+const DEFAULT_SEARCH_RESULTS = 10;
 /** Longest time for a request to arrive. */
 const REQUEST_TIMEOUT_MS = 10_000;
 const KEEP_ALIVE_MS = 65_000;
