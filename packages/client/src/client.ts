@@ -8,7 +8,7 @@ import { type Answer, isErrorCode, isOpen, refusalOf, waitMs } from "./answers.t
 import { readAuthorizationEnds } from "./authorization-ends.ts";
 import { assertUsd, limitToMicroUsd, lowerUsd, microUsdText, unitsToMicroUsd } from "./budget.ts";
 import { memoryJournal } from "./journal.ts";
-import { type ListedService, listServices } from "./listing.ts";
+import { listServices } from "./listing.ts";
 import { readPayment, untakeableFromMs } from "./payment-header.ts";
 import { type Choice, choose, decimalsOf, withinCap } from "./price.ts";
 import { assertService, bodyOf, createSend, type Request, type Send, unreachable } from "./transport.ts";
@@ -17,6 +17,7 @@ import type {
   Client,
   ClientModules,
   ClientOptions,
+  ListedService,
   OpenPayment,
   PurchaseResult,
   Quote,

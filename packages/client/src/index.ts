@@ -2,7 +2,7 @@ export { newPrivateKey, signerFromKey, tokenBalance } from "./account.ts";
 export { createClient } from "./client.ts";
 export { memoryJournal, type SpendJournalModules } from "./journal.ts";
 export { openSpendJournal } from "./journal-file.ts";
-export { type ListedService, listServices } from "./listing.ts";
+export { listServices } from "./listing.ts";
 export { untakeableFromMs } from "./payment-header.ts";
 export type {
   Budget,
@@ -11,6 +11,7 @@ export type {
   ClientModules,
   ClientOptions,
   DollarAsset,
+  ListedService,
   OpenPayment,
   Price,
   PurchaseReceipt,

@@ -1,21 +1,7 @@
 import { isRecord } from "@turnpike/base";
 import { readAnswer } from "./answers.ts";
 import { unreachable } from "./transport.ts";
-
-/** A service as the gateway's `/services.json` lists it. */
-export interface ListedService {
-  readonly id: string;
-  /** False when nothing answers for it now. */
-  readonly serves: boolean;
-  /** False for one that is only on the free relay. */
-  readonly paid: boolean;
-  /** Address of the free relay; undefined where it is not on it. */
-  readonly relayUrl: string | undefined;
-  /** A body that it takes. */
-  readonly example: unknown;
-  /** Methods, and paths with their verb, that are sold; empty where the list does not say. */
-  readonly methods: readonly string[];
-}
+import type { ListedService } from "./types.ts";
 
 function listed(item: unknown): ListedService[] {
   if (!isRecord(item) || typeof item.id !== "string") return [];

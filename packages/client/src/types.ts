@@ -1,5 +1,19 @@
 import type { Address, NetworkId } from "@turnpike/base";
-import type { ListedService } from "./listing.ts";
+
+/** A service as the gateway's `/services.json` lists it. */
+export interface ListedService {
+  readonly id: string;
+  /** False when nothing answers for it now. */
+  readonly serves: boolean;
+  /** False for one that is only on the free relay. */
+  readonly paid: boolean;
+  /** Address of the free relay; undefined where it is not on it. */
+  readonly relayUrl: string | undefined;
+  /** A body that it takes. */
+  readonly example: unknown;
+  /** Methods, and paths with their verb, that are sold; empty where the list does not say. */
+  readonly methods: readonly string[];
+}
 
 /** Who signs: an account of viem, or anything with the same two members. */
 export interface Signer {

@@ -20,9 +20,10 @@ import { CAN_REUSE_PORT, type GatewayService } from "../wiring/gateway.ts";
 import { workerRestartsTotal, workersUp } from "../wiring/metrics.ts";
 import { namedLabels } from "../wiring/named-labels.ts";
 import { createReloader } from "../wiring/reload.ts";
+import type { LiveWorker } from "./live-worker.ts";
 import { reloadWorkers } from "./reload-workers.ts";
 import { shareOf } from "./share.ts";
-import { type LiveWorker, WorkerSlot } from "./slot.ts";
+import { WorkerSlot } from "./slot.ts";
 
 /** What {@link startWorkers} works from. */
 export interface PrimaryInput {

@@ -1,6 +1,6 @@
 import { isAppError, isRecord } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
-import type { LiveWorker } from "./slot.ts";
+import type { LiveWorker } from "./live-worker.ts";
 
 const RELOAD_TIMEOUT_MS = 60_000;
 

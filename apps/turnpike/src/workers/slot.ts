@@ -3,20 +3,10 @@ import { randomUUID } from "node:crypto";
 import { AppError, type Clock, isRecord, type Log } from "@turnpike/base";
 import type { Config } from "@turnpike/config";
 import type { Port } from "@turnpike/gateway";
-import { type CallHandler, type Calls, createCalls } from "./calls.ts";
+import { type CallHandler, createCalls } from "./calls.ts";
+import type { LiveWorker } from "./live-worker.ts";
 import { processPort } from "./process-port.ts";
 import { reloadWorker } from "./reload-workers.ts";
-
-/** A worker that runs. */
-export interface LiveWorker {
-  /** Its own, not its place's: another one after each start. */
-  readonly id: string;
-  readonly port: Port;
-  readonly calls: Calls;
-  /** Where it listens. */
-  readonly gatewayPort: number;
-  readonly adminPort: number | undefined;
-}
 
 /** What {@link WorkerSlot} works with. */
 export interface SlotModules {

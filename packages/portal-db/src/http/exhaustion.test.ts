@@ -16,7 +16,8 @@ import { mintToken } from "../tokens/mint.ts";
 import type { Plan, TableRequest } from "../types.ts";
 import { databaseFailure } from "./database-failure.ts";
 import { readPreferences } from "./preferences.ts";
-import { namesDeleted, runPlan } from "./run-plan.ts";
+import { namesDeleted } from "./read-plans.ts";
+import { runPlan } from "./run-plan.ts";
 
 const KEY = { kid: undefined, algorithm: "HS256", material: "k".repeat(16) + "e".repeat(16) } as const;
 

@@ -3,7 +3,6 @@ import type { ErrorBody } from "../errors.ts";
 import { planRequest } from "../sql/plan-request.ts";
 import type { Caller, Plan, RoleView, TableRequest } from "../types.ts";
 import { withSafeCount } from "./exact-counts.ts";
-import { namesDeleted } from "./run-plan.ts";
 import { headerOf, tableRequestOf } from "./table-request.ts";
 
 /** A request on a table, read and planned. */
@@ -27,6 +26,20 @@ export type RequestPlanner = (
   caller: Caller,
   view: RoleView,
 ) => PlannedResult;
+
+/** Parameters that hold no condition. */
+const NO_FILTERS = new Set(["select", "order", "limit", "offset", "columns", "on_conflict"]);
+const DELETED = "deleted_at";
+
+/** True when a request names `deleted_at` in a condition, or writes it: then deleted rows are in sight. */
+export function namesDeleted(request: TableRequest): boolean {
+  for (const [name, value] of new URLSearchParams(request.query)) {
+    if (NO_FILTERS.has(name)) continue;
+    if (name === DELETED || name.endsWith(`.${DELETED}`)) return true;
+    if (/(^|\.)(and|or)$/.test(name) && value.includes(DELETED)) return true;
+  }
+  return request.rows?.rows.some((row) => Object.hasOwn(row, DELETED)) ?? false;
+}
 
 /** Headers that a read is made of; every one that `tableRequestOf` looks at for GET and HEAD. */
 const READ_HEADERS = ["accept", "accept-profile", "prefer", "range", "range-unit"] as const;

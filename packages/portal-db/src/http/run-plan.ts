@@ -32,20 +32,6 @@ export interface PortalTransactions {
 
 type Row = Readonly<Record<string, unknown>>;
 
-/** Parameters that hold no condition. */
-const NO_FILTERS = new Set(["select", "order", "limit", "offset", "columns", "on_conflict"]);
-const DELETED = "deleted_at";
-
-/** True when a request names `deleted_at` in a condition, or writes it: then deleted rows are in sight. */
-export function namesDeleted(request: TableRequest): boolean {
-  for (const [name, value] of new URLSearchParams(request.query)) {
-    if (NO_FILTERS.has(name)) continue;
-    if (name === DELETED || name.endsWith(`.${DELETED}`)) return true;
-    if (/(^|\.)(and|or)$/.test(name) && value.includes(DELETED)) return true;
-  }
-  return request.rows?.rows.some((row) => Object.hasOwn(row, DELETED)) ?? false;
-}
-
 const numberOf = (value: unknown): number | undefined =>
   value === null || value === undefined ? undefined : Number(value);
 
