@@ -1,10 +1,32 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import { AppError, ERRORS, type ErrorCode, errorBody, errorRow, isAppError, RETIRED_CODES } from "./errors.ts";
+import {
+  AppError,
+  ERRORS,
+  type ErrorCode,
+  errorBody,
+  errorRow,
+  failureCode,
+  isAppError,
+  RETIRED_CODES,
+  thrownCode,
+} from "./errors.ts";
 
 const codes = Object.keys(ERRORS) as ErrorCode[];
 
 suite("errors", () => {
+  test("what was thrown has a code where it has one that is text or a number, whatever it is", () => {
+    assert.equal(thrownCode(Object.assign(new Error("x"), { code: "ENOENT" })), "ENOENT");
+    assert.equal(thrownCode({ code: -30_797 }), -30_797);
+    assert.equal(thrownCode(new AppError("INTERNAL")), "INTERNAL");
+    for (const other of [new Error("x"), { code: {} }, "ENOENT", null, undefined]) {
+      assert.equal(thrownCode(other), undefined);
+    }
+    assert.equal(failureCode(new AppError("INTERNAL")), "INTERNAL");
+    assert.equal(failureCode(new TypeError("x")), "TypeError");
+    assert.equal(failureCode({ code: "ENOENT" }), "unknown");
+  });
+
   test("every row is complete: status, JSON-RPC code, a sentence, and what to do", () => {
     assert.ok(codes.length > 40);
     for (const code of codes) {

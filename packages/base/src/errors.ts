@@ -473,6 +473,22 @@ export function isAppError(error: unknown, code?: ErrorCode): error is AppError 
   return error instanceof AppError && (code === undefined || error.code === code);
 }
 
+/**
+ * `code` of whatever was thrown: `ENOENT` of Node, SQLSTATE of PostgreSQL, a number of LMDB. Undefined where it has none that
+ * is text or a number.
+ */
+export function thrownCode(error: unknown): string | number | undefined {
+  if (typeof error !== "object" || error === null || !("code" in error)) return undefined;
+  const { code } = error;
+  return typeof code === "string" || typeof code === "number" ? code : undefined;
+}
+
+/** The `code` field of a log line about a failure: the code of an {@link AppError}, else the name of the error's class. */
+export function failureCode(error: unknown): string {
+  if (isAppError(error)) return error.code;
+  return error instanceof Error ? error.name : "unknown";
+}
+
 /** The body of every JSON error that is not JSON-RPC, 402 or 422. */
 export interface ErrorBody {
   readonly code: ErrorCode;

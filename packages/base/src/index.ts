@@ -47,8 +47,10 @@ export {
   type ErrorRow,
   errorBody,
   errorRow,
+  failureCode,
   isAppError,
   RETIRED_CODES,
+  thrownCode,
 } from "./errors.ts";
 export { type FaultPoints, noFaults } from "./faults.ts";
 export {

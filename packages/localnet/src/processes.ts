@@ -1,10 +1,6 @@
 import type { ChildProcess } from "node:child_process";
 import { setTimeout as delay } from "node:timers/promises";
-import { commandLineOf, isRecord } from "@turnpike/base";
-
-function codeOf(error: unknown): unknown {
-  return isRecord(error) ? error.code : undefined;
-}
+import { commandLineOf, thrownCode } from "@turnpike/base";
 
 /**
  * True when process `pid` runs `program` (the last part of its path) with `mark` among its arguments. A pid that was
@@ -31,7 +27,7 @@ function signalTo(pid: number, signal: NodeJS.Signals): void {
   try {
     process.kill(pid, signal);
   } catch (error) {
-    if (codeOf(error) !== "ESRCH") throw error;
+    if (thrownCode(error) !== "ESRCH") throw error;
   }
 }
 

@@ -173,7 +173,7 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
       if (outcome.kind === "settled") payers.settled(outcome.settlementId);
       return outcome;
     } catch (error) {
-      log.warn({ settlementId: record.id, code: codeOf(error) }, "the ledger could not say how a payment stands");
+      log.warn({ settlementId: record.id, code: refusalCode(error) }, "the ledger could not say how a payment stands");
       return pendingOutcome(record, opts);
     }
   };
@@ -199,7 +199,7 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
         named = await ledger.findByIdentifier(key.network, key.from, payment.identifier);
       }
     } catch (error) {
-      log.warn({ code: codeOf(error) }, "the ledger could not be asked for an earlier payment");
+      log.warn({ code: refusalCode(error) }, "the ledger could not be asked for an earlier payment");
       return { kind: "refused", ok: false, code: "LEDGER_UNAVAILABLE" };
     }
     const isCopy = record !== undefined && bytesEqual(record.payloadDigest, payment.payloadDigest);
@@ -358,7 +358,7 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
       const now = await standingOf(ledger, record);
       return now.state === "released" ? { kind: "released", code: now.reason ?? reason } : await resolve(now);
     } catch (error) {
-      log.warn({ settlementId: record.id, code: codeOf(error) }, "a claim could not be released yet");
+      log.warn({ settlementId: record.id, code: refusalCode(error) }, "a claim could not be released yet");
       inBackground(releaseLater(() => ledger.release(record.id, reason)));
       return pendingOutcome(record, opts);
     }
@@ -411,7 +411,7 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
       try {
         return counted(await admission);
       } catch (error) {
-        metrics.count(admissionsTotal, { result: codeOf(error) });
+        metrics.count(admissionsTotal, { result: refusalCode(error) });
         throw error;
       }
     },
@@ -442,7 +442,7 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
       try {
         evidence = await settler.settle(record, answer, wait());
       } catch (error) {
-        const code = codeOf(error);
+        const code = refusalCode(error);
         log.warn({ settlementId: record.id, code }, "a settlement was not committed");
         const isPayers = errorRow(code).http === 402;
         return finished(record.id, await giveUp(record, isPayers ? code : "SETTLEMENT_UNAVAILABLE"));
@@ -457,7 +457,10 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
         const settled = now.state === "settled" ? answer : undefined;
         return finished(record.id, reporting(outcomeOf(now, settled, opts)));
       } catch (error) {
-        log.warn({ settlementId: record.id, code: codeOf(error) }, "the ledger could not say how a payment stands");
+        log.warn(
+          { settlementId: record.id, code: refusalCode(error) },
+          "the ledger could not say how a payment stands",
+        );
         // Where nothing was committed the claim must not stay; what was committed is not released by this.
         inBackground(releaseLater(() => ledger.release(record.id, "SETTLEMENT_UNAVAILABLE")));
         return finished(record.id, reporting(pendingOutcome(record, opts)));
@@ -489,7 +492,7 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
   return stage;
 }
 
-function codeOf(error: unknown): ErrorCode {
+function refusalCode(error: unknown): ErrorCode {
   return isAppError(error) ? error.code : "INTERNAL";
 }
 

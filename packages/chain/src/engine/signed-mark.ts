@@ -1,5 +1,5 @@
 import { type FileHandle, open, readFile } from "node:fs/promises";
-import { AppError, bytesToHex, isRecord, type Log } from "@turnpike/base";
+import { AppError, bytesToHex, isRecord, type Log, thrownCode } from "@turnpike/base";
 import type { Bytes } from "../types.ts";
 
 /** The newest block that a key signed and that was told of. */
@@ -52,8 +52,6 @@ function blankMark(text: string): Buffer {
   return bytes;
 }
 
-const codeOf = (cause: unknown): unknown => (isRecord(cause) ? cause.code : undefined);
-
 function tellUnmarked(log: Log, fields: Readonly<Record<string, unknown>>): void {
   log.error(fields, "which block is signed cannot be noted: an older copy of the store may go unnoticed");
 }
@@ -75,7 +73,7 @@ async function openMark(path: string, log: Log): Promise<OpenMark> {
       throw cause;
     }
   } catch (cause) {
-    if (codeOf(cause) === "ENOENT") return { file: (await make(path).catch(unwritable)) ?? undefined, text: "" };
+    if (thrownCode(cause) === "ENOENT") return { file: (await make(path).catch(unwritable)) ?? undefined, text: "" };
     // It may be another user's, or of a folder that is only read. What it says counts all the same.
     const text = await readFile(path, "utf8");
     unwritable(cause);

@@ -1,5 +1,5 @@
 import { statfsSync } from "node:fs";
-import { AppError, isAppError } from "@turnpike/base";
+import { AppError, isAppError, thrownCode } from "@turnpike/base";
 
 /**
  * Codes of the operating system that say there is no room: EFBIG, ENOSPC, EDQUOT on Linux and on macOS. And EIO: LMDB
@@ -8,10 +8,6 @@ import { AppError, isAppError } from "@turnpike/base";
 const NO_ROOM = new Set([5, 27, 28, 69, 122]);
 /** LMDB's codes for pages that are not what they should be: MDB_PAGE_NOTFOUND, MDB_CORRUPTED, MDB_PROBLEM. */
 const DAMAGE = new Set([-30797, -30796, -30779]);
-
-function codeOf(cause: unknown): unknown {
-  return cause instanceof Error && "code" in cause ? cause.code : undefined;
-}
 
 /** Room on a folder's disk, in bytes; undefined where the system does not say. */
 export function freeBytesOf(folder: string): number | undefined {
@@ -31,7 +27,7 @@ function freeText(folder: string): string {
 /** Turns what LMDB or the file system throws into an {@link AppError} that names the folder and what to do. */
 export function storeError(folder: string, cause: unknown): AppError {
   if (isAppError(cause)) return cause;
-  const code = codeOf(cause);
+  const code = thrownCode(cause);
   const detail = { folder };
   if (code === "ENOSPC" || code === "EDQUOT" || (typeof code === "number" && NO_ROOM.has(code))) {
     return new AppError("CHAIN_STORE_FULL", {

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { type Address, AppError, type Clock, isAppError, type Log, type Metrics } from "@turnpike/base";
+import { type Address, AppError, type Clock, failureCode, isAppError, type Log, type Metrics } from "@turnpike/base";
 import type { Hex } from "../evm/abi.ts";
 import { addressToTopic, TOPIC_AUTHORIZATION_USED, TOPIC_TRANSFER } from "../evm/logs.ts";
 import type { EvmNode } from "../evm/rpc.ts";
@@ -293,7 +293,7 @@ function createNodeScan(
       const reason = isAppError(error) ? error.detail.reason : undefined;
       if (quiet.fails())
         log.warn(
-          { node: node.name, code: codeOf(error), reason, failures },
+          { node: node.name, code: failureCode(error), reason, failures },
           "a node could not be scanned for payments of other sellers",
         );
     }
@@ -321,8 +321,4 @@ function unavailable({ name }: EvmNode, reason: string): AppError {
 
 function isLedgers(error: unknown): boolean {
   return isAppError(error) && error.code.startsWith("LEDGER_");
-}
-
-function codeOf(error: unknown): string {
-  return isAppError(error) ? error.code : error instanceof Error ? error.name : "unknown";
 }

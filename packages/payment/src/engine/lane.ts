@@ -3,6 +3,7 @@ import {
   AppError,
   type Clock,
   type FaultPoints,
+  failureCode,
   isAppError,
   type Log,
   type Metrics,
@@ -193,7 +194,7 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
         }
         await faults.reach("engine.broadcast.after");
       } catch (error) {
-        log.warn({ relayer, nonce: batch.nonce, code: codeOf(error) }, "a settlement could not be sent yet");
+        log.warn({ relayer, nonce: batch.nonce, code: failureCode(error) }, "a settlement could not be sent yet");
       } finally {
         sending--;
       }
@@ -305,7 +306,7 @@ export function createLane(opts: LaneOptions, modules: LaneModules): Lane {
       await ledger.journalReplacement(lease, batch.id, transaction);
     } catch (error) {
       if (isAppError(error, "LEDGER_FENCED") && error.detail.lease === true) lose();
-      else log.warn({ relayer, code: codeOf(error) }, "a replacement could not be journaled");
+      else log.warn({ relayer, code: failureCode(error) }, "a replacement could not be journaled");
       return;
     }
     batch.transactions.push(transaction);
@@ -460,8 +461,4 @@ function isPending({ state }: PaymentRecord): boolean {
 
 function asSigned(payment: PaymentRecord): PaymentRecord {
   return { ...payment, state: "signed" };
-}
-
-function codeOf(error: unknown): string {
-  return isAppError(error) ? error.code : "unknown";
 }

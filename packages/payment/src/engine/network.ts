@@ -1,4 +1,4 @@
-import { AppError, type ErrorCode, isAppError } from "@turnpike/base";
+import { AppError, type ErrorCode, failureCode, isAppError } from "@turnpike/base";
 import type { RelayerLease } from "../ledger-types.ts";
 import { createQuiet } from "../quiet.ts";
 import type { Sale } from "../settler.ts";
@@ -274,7 +274,7 @@ export async function createNetworkEngine(
       guard.settling(good);
       putBack([...alone, ...(await lane.settle(good, gasLimit, first))]);
     } catch (error) {
-      log.warn({ relayer: lane.relayer, code: codeOf(error) }, "a batch was not committed");
+      log.warn({ relayer: lane.relayer, code: failureCode(error) }, "a batch was not committed");
       // When the ledger cannot say, neither can we: the callers' own time limits end their wait.
       if (isAppError(error) && error.detail.unknown === true) return;
       reject(items, "SETTLEMENT_UNAVAILABLE");
@@ -340,7 +340,7 @@ export async function createNetworkEngine(
         nonces = view.nonces;
       } catch (error) {
         if (!stopping.signal.aborted && quiet.chain.fails()) {
-          log.warn({ code: codeOf(error) }, "the chain could not be asked");
+          log.warn({ code: failureCode(error) }, "the chain could not be asked");
         }
       }
       dropStale();
@@ -410,7 +410,7 @@ export async function createNetworkEngine(
         await reconcile();
         quiet.reconcile.works();
       } catch (error) {
-        if (quiet.reconcile.fails()) log.warn({ code: codeOf(error) }, "a reconciliation did not end");
+        if (quiet.reconcile.fails()) log.warn({ code: failureCode(error) }, "a reconciliation did not end");
       }
     }
   };
@@ -418,7 +418,7 @@ export async function createNetworkEngine(
   try {
     saw(await chain.head(AbortSignal.timeout(chainTimeoutMs)));
   } catch (error) {
-    log.warn({ code: codeOf(error) }, "the chain could not be asked");
+    log.warn({ code: failureCode(error) }, "the chain could not be asked");
   }
   await keyring.leaseShare();
   pump();
@@ -506,8 +506,4 @@ export async function createNetworkEngine(
       clearTimeout(timer);
     },
   };
-}
-
-function codeOf(error: unknown): string {
-  return isAppError(error) ? error.code : error instanceof Error ? error.name : "unknown";
 }

@@ -89,7 +89,7 @@ export async function createFacilitatorServer(
     if (!reply.hasHeader("cache-control")) reply.header("cache-control", "no-store");
   });
   app.setErrorHandler((error, request, reply) => {
-    const code = codeOf(error);
+    const code = answerCode(error);
     if (errorRow(code).http >= 500) log.error({ requestId: request.id, code }, "a facilitator request failed");
     return fail(request, reply, code);
   });
@@ -166,7 +166,7 @@ function fail(
   return reply.status(http).send(errorBody(code, request.id, message));
 }
 
-function codeOf(error: unknown): ErrorCode {
+function answerCode(error: unknown): ErrorCode {
   if (isAppError(error)) return error.code;
   const code = error instanceof Error && "code" in error ? error.code : undefined;
   if (code === "FST_ERR_CTP_BODY_TOO_LARGE") return "BODY_TOO_LARGE";

@@ -1,4 +1,4 @@
-import { AppError, isAppError, type SettlementId } from "@turnpike/base";
+import { AppError, failureCode, type SettlementId } from "@turnpike/base";
 import { createSettlementChain, type Head } from "../engine/chain.ts";
 import { createForeignWatch } from "../engine/foreign.ts";
 import { facilitatorAnswersTotal } from "../engine/metrics.ts";
@@ -153,11 +153,11 @@ export async function createRemoteNetwork(
         headAtMs = clock.monotonicMs();
         if (quiet.chain.works()) log.info({}, "the chain answers again");
         for (const result of await Promise.allSettled(entries.map((e) => follow(e, view.head, minedOf(view, e))))) {
-          if (result.status === "rejected") log.warn({ code: codeOf(result.reason) }, "look again later");
+          if (result.status === "rejected") log.warn({ code: failureCode(result.reason) }, "look again later");
         }
       } catch (error) {
         if (!stopping.signal.aborted && quiet.chain.fails()) {
-          log.warn({ code: codeOf(error) }, "the chain could not be asked");
+          log.warn({ code: failureCode(error) }, "the chain could not be asked");
         }
       }
       await pacer.next(watched.size > 0, stopping.signal);
@@ -185,7 +185,7 @@ export async function createRemoteNetwork(
         if (badAnswers >= SILENT_ANSWERS && (await client.alive(stopping.signal))) badAnswers = SILENT_ANSWERS - 1;
       } catch (error) {
         if (!stopping.signal.aborted && quiet.reconcile.fails()) {
-          log.warn({ code: codeOf(error) }, "a reconciliation did not end");
+          log.warn({ code: failureCode(error) }, "a reconciliation did not end");
         }
       }
       await pause(opts.reconcileMs ?? 5_000, stopping.signal);
@@ -196,7 +196,7 @@ export async function createRemoteNetwork(
     await chain.head(AbortSignal.timeout(5_000));
     headAtMs = clock.monotonicMs();
   } catch (error) {
-    log.warn({ code: codeOf(error) }, "the chain could not be asked");
+    log.warn({ code: failureCode(error) }, "the chain could not be asked");
   }
   track(watch());
   track(reconcileForever());
@@ -219,8 +219,4 @@ export async function createRemoteNetwork(
       await Promise.allSettled(jobs);
     },
   };
-}
-
-function codeOf(error: unknown): string {
-  return isAppError(error) ? error.code : error instanceof Error ? error.name : "unknown";
 }

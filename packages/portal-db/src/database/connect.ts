@@ -1,4 +1,4 @@
-import { AppError, isAppError } from "@turnpike/base";
+import { AppError, isAppError, thrownCode } from "@turnpike/base";
 import pg from "pg";
 
 const CONNECT_TIMEOUT_MS = 5_000;
@@ -15,14 +15,9 @@ const CAUSES: Readonly<Record<string, string>> = {
   "53300": "the server takes no more connections",
 };
 
-/** SQLSTATE or system code of what the driver threw. */
-export function codeOf(error: unknown): string | undefined {
-  return error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : undefined;
-}
-
 /** Names host, port and cause, for who starts the program. */
 function unreachable({ host, port }: pg.Client, error: unknown): AppError {
-  const code = codeOf(error) ?? "no answer";
+  const code = `${thrownCode(error) ?? "no answer"}`;
   return new AppError("PORTAL_DB_UNAVAILABLE", {
     message: `The management database at ${host}:${port} cannot be reached: ${CAUSES[code] ?? code}.`,
     detail: { host, port, code },

@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { readdir, readFile } from "node:fs/promises";
-import { AppError, isAppError, type Log } from "@turnpike/base";
+import { AppError, isAppError, type Log, thrownCode } from "@turnpike/base";
 import type pg from "pg";
-import { codeOf, withClient } from "./connect.ts";
+import { withClient } from "./connect.ts";
 import { AUTHENTICATOR, checkRoles, GATEWAY, makeRoles, setPassword } from "./roles.ts";
 
 const FOLDER = new URL("../../migrations/", import.meta.url);
@@ -168,7 +168,7 @@ export async function checkPortalDb(url: string): Promise<void> {
   const check = async (client: pg.Client): Promise<void> => {
     await checkServer(client);
     const applied = await appliedTo(client).catch((error: unknown) => {
-      if (codeOf(error) === DENIED) return [];
+      if (thrownCode(error) === DENIED) return [];
       throw error;
     });
     const todo = pending(migrations, applied);

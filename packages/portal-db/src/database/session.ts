@@ -1,8 +1,7 @@
-import { AppError } from "@turnpike/base";
+import { AppError, thrownCode } from "@turnpike/base";
 import type pg from "pg";
 import type { Caller, Statement } from "../types.ts";
 import { Batch, type BatchResult } from "./batch.ts";
-import { codeOf } from "./connect.ts";
 import { checkOut, type RolePool } from "./pool.ts";
 import { beginText, type Frame, frameOf } from "./session-settings.ts";
 import { sever } from "./sever.ts";
@@ -116,7 +115,7 @@ class Lease {
       () => this.#silence.refresh(),
       (error: unknown) => {
         this.#silence.refresh();
-        if (STALE.has(codeOf(error) ?? "")) this.#broken ??= error instanceof Error ? error : undefined;
+        if (STALE.has(`${thrownCode(error)}`)) this.#broken ??= error instanceof Error ? error : undefined;
       },
     );
     return sent;
