@@ -41,7 +41,7 @@ export const RETIRED_WORDS: readonly RetiredWord[] = [
   { word: "stranger", pattern: /\bstrangers?\b/gi, instead: "client, third party, non-member; untrusted" },
   {
     word: "tell",
-    pattern: /\b(?:tell(?:s|ing|er)?|told)\b/gi,
+    pattern: /\b(?:tell(?:s|ing|er)?(?! the user\b)|told)\b/gi,
     instead: "report, return, notify, record, distinguish",
   },
   { word: "Trail", pattern: /\btrails?\b/gi, instead: "request context" },
@@ -51,7 +51,7 @@ export const RETIRED_WORDS: readonly RetiredWord[] = [
   { word: "whoever", pattern: /\bwho(?:m)?ever\b/gi, instead: "the caller, the client, the owner" },
   {
     word: "word of",
-    pattern: /\b(?:the word of the|tak(?:es?|ing|en) [^\s.]+ word|at (?:its|their|his) word)\b/gi,
+    pattern: /\b(?:the word of the|at (?:its|their|his) word|tak(?:es?|ing|en) (?!the |a )[^\s.]+ word)\b/gi,
     instead: "report, claim, statement; trust",
   },
   { word: "Works", pattern: /\bWorks\b|\bworks\.(?=\w)/g, instead: "in-flight tracker" },
@@ -115,7 +115,8 @@ export function retiredUses(path: string, source: string): RetiredUse[] {
 export function retiredGroups(): ReadonlyMap<string, readonly string[]> {
   const groups = new Map<string, string[]>();
   for (const path of files("packages/*/src/**/*.ts", "apps/*/src/**/*.ts")) {
-    const isOurs = !path.includes("/generated/") && !path.endsWith(".test.ts");
+    // Stop words are words of any text.
+    const isOurs = !/\/generated\/|\.test\.ts$|\/stop-words\.ts$/.test(path);
     if (!isOurs || (isTestCode(path) && !path.startsWith("packages/testkit/"))) continue;
     const group = path.split("/")[1] ?? "";
     groups.set(group, [...(groups.get(group) ?? []), path]);

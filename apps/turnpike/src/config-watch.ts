@@ -1,6 +1,5 @@
 import { type Stats, stat, statSync } from "node:fs";
 
-/** Options of {@link watchConfigFile}. */
 export interface ConfigWatchOptions {
   readonly file: string;
   /** Time between two looks at the file. */

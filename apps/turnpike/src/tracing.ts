@@ -16,7 +16,6 @@ import { resourceFromAttributes } from "@opentelemetry/resources";
 import { AlwaysOnSampler, BasicTracerProvider, BatchSpanProcessor } from "@opentelemetry/sdk-trace-base";
 import { type Log, noSpan, type Span, type Tracer } from "@turnpike/base";
 
-/** Options of {@link createOtlpTracer}. */
 export interface OtlpTracerOptions {
   /** Base URL of a collector; `/v1/traces` is added. */
   readonly endpoint: string;

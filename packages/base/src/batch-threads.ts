@@ -3,7 +3,6 @@ import type { Clock } from "./clock.ts";
 import { type Deadline, Deadlines } from "./deadlines.ts";
 import type { Log } from "./log.ts";
 
-/** Options of {@link BatchThreads}. */
 export interface BatchThreadsOptions {
   /** What the threads run: it calls {@link serveBatches}. */
   readonly script: URL;

@@ -7,7 +7,6 @@ export type ResolveHost = (
   hostname: string,
 ) => Promise<readonly { readonly address: string; readonly family: number }[]>;
 
-/** Options of {@link checkedLookup}. */
 export interface CheckedLookupOptions {
   /** As the system does by default. */
   readonly resolve?: ResolveHost | undefined;

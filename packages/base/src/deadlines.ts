@@ -8,7 +8,6 @@ export interface Deadline extends DenseListItem {
   callback: (() => void) | undefined;
 }
 
-/** What {@link Deadlines} work with. */
 export interface DeadlinesModules {
   readonly clock: Clock;
 }

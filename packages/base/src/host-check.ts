@@ -1,4 +1,3 @@
-/** Options of {@link createHostCheck}. */
 export interface HostCheckOptions {
   /** Address that is listened on. */
   readonly host: string;

@@ -10,7 +10,6 @@ export interface RegisteredService {
   readonly ownerAddress: string;
 }
 
-/** Options of {@link withRegistered}. */
 export interface RegisteredOptions {
   /** Ids that the operator's configuration defines in whatever state, or refuses. */
   readonly own?: ReadonlySet<string>;

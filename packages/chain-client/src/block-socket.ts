@@ -7,7 +7,6 @@ const QUERY = "tm.event='NewBlockHeader'";
 const MAX_MESSAGE_BYTES = 1_048_576;
 const HANDSHAKE_MS = 10_000;
 
-/** Options of {@link BlockSocket}. */
 export interface BlockSocketOptions {
   /** Address of the node's RPC. */
   readonly url: string;

@@ -2,7 +2,6 @@ import { setTimeout as delay } from "node:timers/promises";
 import { AppError, type Clock, type Log, silentLog } from "@turnpike/base";
 import { type BlockMark, subscribeBlocks } from "./subscribe-blocks.ts";
 
-/** Options of {@link ChainHead}. */
 export interface ChainHeadOptions {
   /** The node's RPC: `http://127.0.0.1:26657`. */
   readonly url: string;

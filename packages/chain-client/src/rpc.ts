@@ -1,7 +1,6 @@
 import { AppError, type Clock, isAppError, isRecord } from "@turnpike/base";
 import type { Pool } from "undici";
 
-/** Options of {@link ChainRpc}. */
 export interface ChainRpcOptions {
   /** CometBFT's RPC: `http://127.0.0.1:26657`. */
   readonly url: string;
@@ -13,7 +12,6 @@ export interface ChainRpcOptions {
   readonly connections?: number;
 }
 
-/** What chain clients work with. */
 export interface ChainClientModules {
   readonly clock: Clock;
 }

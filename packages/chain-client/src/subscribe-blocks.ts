@@ -14,7 +14,6 @@ export interface BlockMark {
   readonly chainId: string;
 }
 
-/** Options of {@link subscribeBlocks}. */
 export interface SubscribeBlocksOptions {
   /** The node's RPC: `http://127.0.0.1:26657`. */
   readonly url: string;
@@ -31,7 +30,6 @@ export interface SubscribeBlocksOptions {
   readonly retryMs?: number;
 }
 
-/** What {@link subscribeBlocks} works with. */
 export interface SubscribeBlocksModules {
   readonly log?: Log;
 }

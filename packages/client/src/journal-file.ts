@@ -8,7 +8,6 @@ import { decodeRecord, encodeRecord, JOURNAL_START, type JournalRecord } from ".
 import { JournalWriter } from "./journal-writer.ts";
 import type { SpendJournal } from "./types.ts";
 
-/** Options of {@link openSpendJournal}. */
 export interface SpendJournalOptions {
   /** Path of the journal; it is made, with its folder, where it is not there. */
   readonly file: string;

@@ -14,7 +14,6 @@ export interface JournalWriterOptions {
   readonly nextLine: number;
 }
 
-/** What a {@link JournalWriter} works with. */
 export interface JournalWriterModules {
   readonly handle: FileHandle;
   readonly lock: Pick<JournalLock, "isHeld">;

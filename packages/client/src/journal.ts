@@ -4,7 +4,7 @@ import type { JournalRecord } from "./journal-records.ts";
 import { untakeableFromMs } from "./payment-header.ts";
 import type { OpenPayment, RefusedPayment, SpendEnd, SpendJournal, SpendOutcome, SpendReservation } from "./types.ts";
 
-/** What a journal works with; each has a default. */
+/** Each has a default. */
 export interface SpendJournalModules {
   readonly clock?: Clock;
   readonly faults?: FaultPoints;

@@ -45,7 +45,6 @@ export interface Budget {
   readonly totalUsd?: string;
 }
 
-/** Options of `createClient`. */
 export interface ClientOptions {
   /** Base URL of the gateway, without a slash at its end. */
   readonly gateway: string;
@@ -253,7 +252,7 @@ export interface Client extends AsyncDisposable {
   openPayments(): readonly OpenPayment[];
 }
 
-/** What `createClient` works with; each has a default. */
+/** Each has a default. */
 export interface ClientModules {
   /** Sends requests; the runtime's own by default, as the reference client does. */
   readonly fetch?: typeof globalThis.fetch;

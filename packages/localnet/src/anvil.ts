@@ -13,7 +13,6 @@ import { devRpc } from "./rpc.ts";
 
 const run = promisify(execFile);
 
-/** Options of {@link startAnvil}. */
 export interface AnvilOptions {
   /** 84532 by default. */
   readonly chainId?: number;

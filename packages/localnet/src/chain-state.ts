@@ -7,7 +7,6 @@ import { devRpc } from "./rpc.ts";
 
 const unzip = promisify(gunzip);
 
-/** Options of {@link StateKeeper}. */
 export interface StateKeeperOptions {
   readonly url: string;
   readonly file: string;

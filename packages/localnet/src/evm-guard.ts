@@ -4,7 +4,6 @@ import { AppError, createHostCheck, errorRow, type HostCheck } from "@turnpike/b
 import { WebSocket, WebSocketServer } from "ws";
 import { type EvmBody, evmError, readEvmBody } from "./evm-calls.ts";
 
-/** Options of {@link startEvmGuard}. */
 export interface EvmGuardOptions {
   /** Loopback port; 0 takes a free one. */
   readonly port: number;

@@ -80,7 +80,6 @@ export async function postgresUser(): Promise<SystemUser | undefined> {
 export interface RunAs {
   readonly uid: number | undefined;
   readonly gid: number | undefined;
-  /** Options of `spawn`. */
   readonly ids: { readonly uid?: number; readonly gid?: number };
   /** A program to put in front, with its arguments. */
   readonly program: string | undefined;

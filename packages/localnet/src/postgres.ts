@@ -11,7 +11,6 @@ import { freePort } from "./ports.ts";
 import { findPostgres, type PostgresPrograms, postgresUser, type RunAs, runAs } from "./postgres-programs.ts";
 import { type ChildExit, childExit, endChild, endProcess, endWithParent, isProgram } from "./processes.ts";
 
-/** Options of {@link startPostgres}. */
 export interface PostgresOptions {
   /** Made when it is not there; by default a temporary folder that is removed at the end. */
   readonly dataDir?: string;

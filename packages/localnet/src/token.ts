@@ -10,7 +10,6 @@ export interface TokenHolder {
   readonly units: bigint;
 }
 
-/** Options of {@link deployTestToken}. */
 export interface TestTokenOptions {
   readonly holders: readonly TokenHolder[];
   /** Where the token goes; {@link USDC_ADDRESS} by default. */

@@ -20,7 +20,6 @@ export interface HttpSessionsOptions {
   readonly idleMs: number;
 }
 
-/** What {@link HttpSessions} work with. */
 export interface HttpSessionsModules extends Omit<McpServerModules, "session"> {
   /** Makes the budget of a new session. */
   readonly newSession: () => Session;

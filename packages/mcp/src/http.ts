@@ -10,7 +10,6 @@ import { createMcpServer } from "./server.ts";
 import type { Session } from "./session.ts";
 import type { McpServerOptions } from "./types.ts";
 
-/** Options of {@link serveMcpHttp}. */
 export interface McpHttpOptions extends McpServerOptions {
   /** Port; 0 takes a free one. */
   readonly port: number;
@@ -32,7 +31,6 @@ export interface McpHttpOptions extends McpServerOptions {
   readonly drainMs?: number;
 }
 
-/** What {@link serveMcpHttp} works with. */
 export interface McpHttpModules extends Omit<HttpSessionsModules, "stopping"> {
   readonly clock: Clock;
 }

@@ -58,7 +58,6 @@ export interface SessionSpending {
   readonly remainingMicroUsd: bigint;
 }
 
-/** Options of {@link createSession}. */
 export interface SessionOptions {
   readonly perCallMicroUsd: bigint;
   readonly perSessionMicroUsd: bigint;

@@ -13,7 +13,7 @@ export interface McpStdioServer extends AsyncDisposable {
   readonly closed: Promise<void>;
 }
 
-/** What {@link serveMcpStdio} works with; the streams are the process's own by default. */
+/** The streams are the process's own by default. */
 export interface McpStdioModules extends McpServerModules {
   readonly input?: Readable;
   readonly output?: Writable;

@@ -3,7 +3,6 @@ import type { Client, SpendJournal } from "@turnpike/client";
 import type { GatewayDocuments } from "./documents.ts";
 import type { Session } from "./session.ts";
 
-/** Options of {@link createMcpServer}. */
 export interface McpServerOptions {
   /** Base URL of the gateway, as it is shown. */
   readonly gateway: string;
@@ -17,7 +16,6 @@ export interface McpServerOptions {
   readonly maxDataCharacters?: number;
 }
 
-/** What {@link createMcpServer} works with. */
 export interface McpServerModules {
   /** Makes the client of one call, on the journal that it is given: budgets are held there. */
   readonly client: (journal: SpendJournal) => Client;

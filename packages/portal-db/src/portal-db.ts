@@ -11,7 +11,6 @@ import { readTokenKeys, type TokenKeyOptions } from "./tokens/keys.ts";
 import { createRevocationCheck } from "./tokens/revocations.ts";
 import { createTokenVerifier } from "./tokens/verifier.ts";
 
-/** Options of {@link startPortalDb}. */
 export interface PortalDbOptions extends PortalServerOptions {
   /** PostgreSQL, as `portal_authenticator`. */
   readonly databaseUrl: string;
@@ -30,7 +29,6 @@ export interface PortalDbOptions extends PortalServerOptions {
   readonly maxLifetimeSeconds: number;
 }
 
-/** What {@link startPortalDb} works with. */
 export interface PortalDbModules {
   readonly clock: Clock;
   readonly log: Log;

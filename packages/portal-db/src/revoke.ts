@@ -1,6 +1,5 @@
 import { withClient } from "./database/connect.ts";
 
-/** Options of {@link revokeToken}. */
 export interface RevokeOptions {
   /** Of the database's owner. */
   readonly url: string;

@@ -41,7 +41,6 @@ export interface IndexSourceOptions {
   readonly crawl: CrawlOptions;
 }
 
-/** What {@link indexSource} works with. */
 export interface IndexSourceModules {
   readonly writer: IndexWriter;
   readonly extractor: Extractor;

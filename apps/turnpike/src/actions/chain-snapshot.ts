@@ -10,14 +10,12 @@ import { chainHome, isTestnetFolder, nodeFolder } from "../wiring/chain-layout.t
 import { listSnapshots, snapshotChain } from "../wiring/chain-snapshots.ts";
 import { configOf } from "./config.ts";
 
-/** Options of `turnpike chain snapshot list`. */
 export interface ChainSnapshotListOptions {
   readonly json?: boolean;
   readonly config?: string;
   readonly home?: string;
 }
 
-/** Options of `turnpike chain snapshot`. */
 export interface ChainSnapshotOptions extends ChainSnapshotListOptions {
   readonly height?: string;
 }

@@ -23,13 +23,11 @@ import { sharedInput, writeTestnet } from "../testnet/write-testnet.ts";
 import { chainServices } from "../wiring/chain-services.ts";
 import { configOf } from "./config.ts";
 
-/** Options of every command of a testnet. */
 export interface TestnetOptions {
   readonly json?: boolean;
   readonly home: string;
 }
 
-/** Options of `turnpike chain testnet`. */
 export interface TestnetWriteOptions extends TestnetOptions {
   readonly config?: string;
   readonly validators?: string;
@@ -40,13 +38,11 @@ export interface TestnetWriteOptions extends TestnetOptions {
   readonly snapshotBlocks: string;
 }
 
-/** Options of `turnpike chain testnet join`. */
 export interface TestnetJoinOptions extends TestnetWriteOptions {
   readonly host?: string;
   readonly rpc?: string;
 }
 
-/** Options of `turnpike chain testnet start`. */
 export interface TestnetStartOptions extends TestnetOptions {
   readonly node?: string;
 }

@@ -7,7 +7,6 @@ import { createProgressLine } from "../progress-line.ts";
 import { chainHome, nodeFolder } from "../wiring/chain-layout.ts";
 import { configOf } from "./config.ts";
 
-/** Options of `turnpike chain verify`. */
 export interface ChainVerifyOptions {
   readonly json?: boolean;
   readonly config?: string;

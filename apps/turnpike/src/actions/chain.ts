@@ -12,20 +12,17 @@ import { consensusKeyOf, initChain, namedKey } from "../wiring/chain-home.ts";
 import { chainHome, nodeFolder } from "../wiring/chain-layout.ts";
 import { configOf } from "./config.ts";
 
-/** Options of `turnpike chain start`. */
 export interface ChainStartOptions {
   readonly json?: boolean;
   readonly config?: string;
   readonly home?: string;
 }
 
-/** Options of `turnpike chain init`. */
 export interface ChainInitOptions extends ChainStartOptions {
   readonly chainId: string;
   readonly profile: ProfileName;
 }
 
-/** Options of `turnpike chain export`. */
 export interface ChainExportOptions extends ChainStartOptions {
   readonly height?: string;
 }

@@ -38,7 +38,6 @@ export function configOf(context: CommandContext, file: string | undefined): Con
 
 const counted = (count: number, name: string): string => `${count} ${name}${count === 1 ? "" : "s"}`;
 
-/** Options of `turnpike config check`. */
 export interface CheckOptions {
   readonly json?: boolean;
   readonly config?: string;

@@ -10,14 +10,12 @@ import { type LedgerRole, ledgerBooks, ledgerPayment, ledgerPayments, migrateLed
 import { hasPortal, migratePortal } from "../wiring/portal-db.ts";
 import { configOf } from "./config.ts";
 
-/** Options of `turnpike db`. */
 export interface DbOptions {
   readonly json?: boolean;
   readonly config?: string;
   readonly facilitator?: boolean;
 }
 
-/** Options of `turnpike db books`. */
 export interface BooksOptions extends DbOptions {
   /** States, with commas between. */
   readonly list?: string;

@@ -4,7 +4,6 @@ import { createLog } from "../logging.ts";
 import { startFacilitator } from "../wiring/facilitator.ts";
 import { configOf } from "./config.ts";
 
-/** Options of `turnpike facilitator`. */
 export interface FacilitatorFlags {
   readonly json?: boolean;
   readonly config?: string;

@@ -11,7 +11,6 @@ import { workersOf } from "../workers/share.ts";
 import { isWorker, runWorker } from "../workers/worker.ts";
 import { configFileOf } from "./config.ts";
 
-/** Options of `turnpike gateway`. */
 export interface GatewayFlags {
   readonly json?: boolean;
   readonly config?: string;

@@ -5,7 +5,6 @@ import { newPrivateKey, signerFromKey } from "@turnpike/client";
 import { readKeyFile } from "@turnpike/config";
 import { outputOf } from "../context.ts";
 
-/** Options of `turnpike keys`. */
 export interface KeyOptions {
   readonly json?: boolean;
   readonly showPrivate?: boolean;

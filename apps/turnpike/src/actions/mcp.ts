@@ -9,7 +9,6 @@ import { productVersion } from "../version.ts";
 import { keyOf, nodesOf, sellerOf } from "./buyer.ts";
 import { beginSession, type OpenJournal, openJournal } from "./mcp-journal.ts";
 
-/** Options of `turnpike mcp`. */
 export interface McpOptions {
   readonly json?: boolean;
   readonly gateway?: string;

@@ -7,7 +7,6 @@ import { keyOf, nodesOf, sellerOf } from "./buyer.ts";
 import { assertServed, exampleOf } from "./pay-listing.ts";
 import { type Balance, payCommandLine, priceText, REFUSED, resultLines, UNKNOWN, whatNext } from "./pay-text.ts";
 
-/** Options of `turnpike pay`. */
 export interface PayOptions {
   readonly json?: boolean;
   readonly max: string;

@@ -10,7 +10,6 @@ import { configFileOf, configOf } from "./config.ts";
 import type { DbOptions } from "./db.ts";
 import { secondsOf } from "./duration.ts";
 
-/** Options of `turnpike db token`. */
 export interface TokenOptions extends DbOptions {
   readonly role: string;
   readonly account?: string;
@@ -19,7 +18,6 @@ export interface TokenOptions extends DbOptions {
   readonly keyFile?: string;
 }
 
-/** Options of `turnpike db revoke`. */
 export interface RevokeFlags extends DbOptions {
   readonly reason?: string;
 }

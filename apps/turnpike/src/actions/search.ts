@@ -10,13 +10,11 @@ import { openLocalIndex, startSearch } from "../wiring/search.ts";
 import { createSourceIndex, type Source } from "../wiring/search-index.ts";
 import { configFileOf, configOf } from "./config.ts";
 
-/** Options of `turnpike search` and `turnpike search status`. */
 export interface SearchOptions {
   readonly json?: boolean;
   readonly config?: string;
 }
 
-/** Options of `turnpike search index`. */
 export interface SearchIndexOptions extends SearchOptions {
   readonly kind?: string;
   readonly baseUrl?: string;

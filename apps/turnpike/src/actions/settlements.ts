@@ -6,10 +6,8 @@ import { ledgerSchema, ledgerUrl } from "../wiring/ledger.ts";
 import { type DbOptions, ledgerConfig, limitOf } from "./db.ts";
 import { secondsOf } from "./duration.ts";
 
-/** Options of every command of `turnpike settlements`. */
 export type SettlementOptions = DbOptions;
 
-/** Options of `turnpike settlements block`. */
 export interface BlockOptions extends SettlementOptions {
   readonly reason: string;
   /** A time such as 1h. */

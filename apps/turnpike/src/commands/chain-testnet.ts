@@ -14,7 +14,6 @@ function withHome(command: Command): Command {
   return withJson(command.option("--home <folder>", HOME, DEFAULT_HOME));
 }
 
-/** Options of what writes a node's files. */
 function withFiles(command: Command): Command {
   return command
     .option("--listen <address>", "where each node's RPC, REST, gRPC and metrics listen", "0.0.0.0")

@@ -29,7 +29,6 @@ async function readAnswer(file: string): Promise<Answer | undefined> {
   return { state: "failed", message: String(message) };
 }
 
-/** Options of {@link askStart}. */
 export interface AskStartOptions {
   readonly layout: TestnetLayout;
   readonly node: string;
@@ -77,7 +76,6 @@ export async function askStart(
   }
 }
 
-/** What {@link AskedStarts} work with. */
 export interface AskedStartsModules {
   readonly isDead: (node: string) => boolean;
   /** Resolves when the node answers. */

@@ -8,7 +8,6 @@ export interface WatchedNode {
   readonly rpc: string;
 }
 
-/** Options of {@link ChainWatch}. */
 export interface ChainWatchOptions {
   /** Asked anew each time: nodes may join. */
   readonly nodes: () => readonly WatchedNode[];
@@ -20,7 +19,6 @@ export interface ChainWatchOptions {
   readonly askMs?: number;
 }
 
-/** What {@link ChainWatch} works with. */
 export interface ChainWatchModules {
   readonly clock: Clock;
   /** Told when the chain stands still, and when it goes on, in words. */

@@ -9,7 +9,6 @@ import { addressesOf, isHost, namespaceAddress, nextIndex, type Testnet, type Te
 import { readTestnet, testnetLayout, writeTestnetFile } from "./testnet-file.ts";
 import { makeNodeFolder, type SharedInput, writeNodeFiles } from "./write-testnet.ts";
 
-/** Options of {@link joinTestnet}. */
 export interface JoinOptions {
   /** The testnet's folder. */
   readonly home: string;
@@ -83,7 +82,6 @@ function refuseWithoutSnapshot(latestBlocks: bigint, everyBlocks: number): void 
   throw new AppError("CHAIN_HOME", { message });
 }
 
-/** Options of {@link trustedBlock}. */
 export interface TrustOptions {
   /** RPC of nodes to ask. */
   readonly urls: readonly string[];

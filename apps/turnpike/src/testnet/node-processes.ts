@@ -12,7 +12,6 @@ import { addressesOf, type Testnet, type TestnetNode } from "./plan.ts";
 import type { TestnetPrograms } from "./programs.ts";
 import type { TestnetLayout } from "./testnet-file.ts";
 
-/** What {@link NodeProcesses} work with. */
 export interface NodeModules {
   readonly programs: TestnetPrograms;
   readonly env: Environment;

@@ -10,7 +10,6 @@ import type { Testnet } from "./plan.ts";
 import { callIp, type TestnetPrograms } from "./programs.ts";
 import { nodeNamed, readTestnet, startCommandText, type TestnetLayout } from "./testnet-file.ts";
 
-/** What {@link RunningTestnet} works with. */
 export interface TestnetModules {
   readonly programs: TestnetPrograms;
   /** The environment that the nodes' processes get. */

@@ -19,7 +19,6 @@ import { type ConsensusTimes, cometConfigText, type NodeFilesInput, turnpikeConf
 import { newTestnetId, type Testnet, type TestnetNode, type TestnetWish, validatorHosts } from "./plan.ts";
 import { type TestnetLayout, testnetLayout, writeTestnetFile } from "./testnet-file.ts";
 
-/** Options of {@link writeTestnet}. */
 export interface WriteTestnetOptions extends TestnetWish {
   readonly home: string;
   readonly chainId: string;

@@ -7,7 +7,6 @@ export interface Output {
   write(text: string): unknown;
 }
 
-/** Options of {@link createProgress}. */
 export interface ProgressOptions {
   /** One JSON line at the end and nothing else. */
   readonly json: boolean;

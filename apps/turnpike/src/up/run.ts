@@ -21,7 +21,6 @@ import { clearFolder, endLeftovers, lockFolder, markStarted, openFolder } from "
 import { type Part, Supervisor } from "./supervisor.ts";
 import { untilServed, upFileOf, writeUpFile } from "./write-up-file.ts";
 
-/** Options of {@link runUp}. */
 export interface UpOptions {
   readonly stateFolder: string;
   /** Removes the state first. */
@@ -35,7 +34,6 @@ export interface UpOptions {
   readonly databaseUrl: string | undefined;
 }
 
-/** What {@link runUp} works with. */
 export interface UpModules {
   readonly progress: Progress;
   /** Fires when everything shall stop in good order. */

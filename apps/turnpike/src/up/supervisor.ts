@@ -37,7 +37,6 @@ export interface PartEvent {
   readonly text?: string;
 }
 
-/** Options of {@link Supervisor}. */
 export interface SupervisorOptions {
   /** Parts of one stage start together, when all parts of the stages before answer. They stop in reverse. */
   readonly stages: readonly (readonly Part[])[];
@@ -51,7 +50,6 @@ export interface SupervisorOptions {
   readonly stopTimeoutMs?: number;
 }
 
-/** What {@link Supervisor} works with. */
 export interface SupervisorModules {
   readonly clock: Clock;
   readonly onEvent: (event: PartEvent) => void;

@@ -4,7 +4,6 @@ import type { RelayControl } from "@turnpike/relay";
 import { productVersion } from "../version.ts";
 import type { PartModules } from "./modules.ts";
 
-/** What {@link openAdmin} works with. */
 export interface AdminInput extends PartModules {
   readonly reload: () => Promise<ReloadResult>;
   /** What an operator may see and change, in all processes. */

@@ -115,7 +115,6 @@ async function economyOf(plan: EconomyPlan, keysFolder: string, firstServiceId: 
   return { services: plan.services, suppliers, applications };
 }
 
-/** Options of {@link initChain}. */
 export interface InitChainOptions {
   readonly home: string;
   /** Where the accounts' keys are. */

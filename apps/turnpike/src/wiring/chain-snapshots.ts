@@ -19,7 +19,6 @@ import {
 import type { Config } from "@turnpike/config";
 import { chainHome } from "./chain-layout.ts";
 
-/** What {@link stateSync} works with. */
 export interface StateSyncModules {
   readonly store: KeptChain;
   readonly application: ChainApp;
@@ -62,7 +61,6 @@ export function listSnapshots(folder: string, modules: { readonly log: Log }): P
   return new SnapshotFolder({ folder: chainHome(folder).snapshotsFolder }, modules).list();
 }
 
-/** Options of {@link snapshotChain}. */
 export interface SnapshotChainOptions {
   readonly folder: string;
   /** Undefined: the newest. */

@@ -234,7 +234,6 @@ async function watched(
   return { metrics: `http://${hostText(host)}:${server.port}/metrics` };
 }
 
-/** What {@link startChain} works with. */
 export interface StartChainModules {
   readonly log: Log;
   /** Only a test's process gives them. */

@@ -59,7 +59,6 @@ export interface GatewayService extends AsyncDisposable {
   dumpMetrics(): Promise<MetricsDump>;
 }
 
-/** Options of the gateway package. */
 export function gatewayOptions(config: Config): GatewayOptions {
   const { gateway, payment } = config;
   const { max, maxPerClient, maxSubscriptionsPerSocket, ...bounds } = gateway.webSockets;

@@ -224,7 +224,6 @@ export function gatewayEngineOptions(...args: Parameters<typeof engineOptions>):
   };
 }
 
-/** Options of the settlement through somebody else's facilitator. */
 export function remoteOptions(config: Config, facilitatorUrl: string): RemoteSettlerOptions {
   return {
     facilitatorUrl,

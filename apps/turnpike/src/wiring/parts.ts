@@ -44,7 +44,6 @@ export interface PartsOwner extends AsyncDisposable {
   drop(parts: LiveParts): Promise<void>;
 }
 
-/** What {@link createParts} works with. */
 export interface PartsModules extends RelayModules {
   readonly store: LimitStore | undefined;
   readonly options: OfferedOptions;

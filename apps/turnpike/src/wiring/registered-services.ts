@@ -3,7 +3,6 @@ import type { RegisteredService } from "@turnpike/catalogue";
 import type { PocketQueries } from "@turnpike/chain-client";
 import type { ServiceOrigin, SessionSource } from "@turnpike/relay";
 
-/** Options of {@link RegisteredServices}. */
 export interface RegisteredServicesOptions {
   /** Anyone may register services, and delegate applications to this gateway. */
   readonly maxServices: number;

@@ -3,7 +3,6 @@ import { type Config, configChanges } from "@turnpike/config";
 import type { ReloadResult } from "@turnpike/gateway";
 import { reloadsTotal } from "./metrics.ts";
 
-/** What {@link createReloader} works with. */
 export interface ReloaderModules {
   /** Reads the configuration again. @throws AppError CONFIG_INVALID. */
   readonly load: () => Config;

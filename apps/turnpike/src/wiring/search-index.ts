@@ -33,7 +33,6 @@ export interface SourceIndex extends AsyncDisposable {
   stats(): IndexStats;
 }
 
-/** What {@link createSourceIndex} works with. */
 export interface SourceIndexModules {
   readonly log: Log;
   readonly onProgress?: (target: string, progress: IndexProgress) => void;

@@ -8,7 +8,6 @@ import type { LiveWorker } from "./live-worker.ts";
 import { processPort } from "./process-port.ts";
 import { reloadWorker } from "./reload-workers.ts";
 
-/** What {@link WorkerSlot} works with. */
 export interface SlotModules {
   readonly clock: Clock;
   readonly log: Log;
@@ -28,7 +27,6 @@ export interface SlotModules {
   readonly onFailure: (error: unknown, inRow: number) => void;
 }
 
-/** Options of {@link WorkerSlot}. */
 export interface SlotOptions {
   /** From 1; for logs. */
   readonly index: number;

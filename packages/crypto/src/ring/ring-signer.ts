@@ -12,7 +12,6 @@ import {
 import { encodeRingSignature, MAX_RING_MEMBERS } from "./codec.ts";
 import { hashToPoint } from "./points.ts";
 
-/** Options of {@link RingSigner}. */
 export interface RingSignerOptions {
   /** Compressed keys in the order of the ring, two at least; a key may stand in it twice. */
   readonly members: readonly Uint8Array[];

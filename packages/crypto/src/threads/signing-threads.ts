@@ -14,7 +14,6 @@ import { isWithin, type RingVerdict } from "../ring/rings.ts";
 import { packJobs, unpackResults } from "./signing-wire.ts";
 import { IdlePreparation, JOB_KIND, type SigningJob, type SigningNotice, SigningWork } from "./signing-work.ts";
 
-/** Options of {@link SigningThreads}. */
 export interface SigningThreadsOptions {
   /** 0 signs and checks on the event loop alone. */
   readonly threads: number;

@@ -6,7 +6,6 @@ import { type ApplicationRow, findApplications, MAX_HASHES } from "./lookup.ts";
 import { portalKeyLookupsTotal } from "./metrics.ts";
 import { createUsage } from "./usage.ts";
 
-/** Options of {@link createApplications}. */
 export interface ApplicationsOptions {
   /** PostgreSQL, as `portal_gateway`. */
   readonly url: string;
@@ -46,7 +45,6 @@ export const applicationsDefaults: Omit<ApplicationsOptions, "url"> = {
   timeoutMs: 2_000,
 };
 
-/** What {@link createApplications} works with. */
 export interface ApplicationsModules {
   readonly clock: Clock;
   readonly log: Log;

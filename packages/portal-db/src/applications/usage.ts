@@ -34,7 +34,6 @@ export interface Usage {
   flush(): Promise<boolean>;
 }
 
-/** Options of {@link createUsage}. */
 export interface UsageOptions {
   /** Most rows that wait to be written; calls that would need another are not counted. */
   readonly maxRows: number;

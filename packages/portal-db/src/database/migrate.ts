@@ -22,7 +22,6 @@ interface Applied {
   readonly checksum: string;
 }
 
-/** Options of {@link migratePortalDb}. */
 export interface MigratePortalDbOptions {
   /** Of a role that may create schemas and roles; it will own what is made. */
   readonly url: string;

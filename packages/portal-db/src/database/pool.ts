@@ -2,7 +2,6 @@ import { AppError, type Log } from "@turnpike/base";
 import pg from "pg";
 import { StatementNames } from "./statement-names.ts";
 
-/** Options of {@link createRolePool}. */
 export interface RolePoolOptions {
   /** Of `portal_authenticator`. */
   readonly url: string;

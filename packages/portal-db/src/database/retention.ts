@@ -2,7 +2,6 @@ import { setTimeout } from "node:timers/promises";
 import type { Log } from "@turnpike/base";
 import { askInTime, type RolePool } from "./pool.ts";
 
-/** Options of {@link startRetention}. */
 export interface RetentionOptions {
   /** Age, in days, at which rows of the audit go; the database takes none below 30. */
   readonly auditDays: number;

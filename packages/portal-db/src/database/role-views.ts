@@ -180,7 +180,6 @@ export async function readRoleViews(
   return { anon, reader, admin };
 }
 
-/** Options of {@link watchRoleViews}. */
 export interface RoleViewsOptions {
   /** Of `portal_authenticator`; one connection of its own listens. */
   readonly url: string;

@@ -9,7 +9,6 @@ import { sever } from "./sever.ts";
 // The server ends a statement first; this is for a server that does not answer at all.
 const SILENCE_MARGIN_MS = 2_000;
 
-/** Options of {@link withRole}. */
 export interface SessionOptions {
   readonly statementTimeoutMs: number;
   readonly lockTimeoutMs: number;

@@ -6,7 +6,6 @@ import type { TokenVerdict, TokenVerifier } from "../tokens/verifier.ts";
 import type { Caller } from "../types.ts";
 import { createRateLimit } from "./limits.ts";
 
-/** Options of {@link createGate}. */
 export interface GateOptions {
   /** Requests a second with one token. */
   readonly perTokenPerSecond: number;

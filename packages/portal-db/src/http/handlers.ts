@@ -16,7 +16,6 @@ import { headerOf } from "./table-request.ts";
 import type { Target } from "./target.ts";
 import type { TokenSlots } from "./token-slots.ts";
 
-/** Options of {@link createHandlers}. */
 export interface HandlerOptions {
   /** Most rows of one answer. */
   readonly maxRows: number;
@@ -24,7 +23,6 @@ export interface HandlerOptions {
   readonly revealCreatedHash: boolean;
 }
 
-/** What {@link createHandlers} works with. */
 export interface HandlerModules {
   readonly log: Log;
   readonly database: PortalTransactions;

@@ -1,6 +1,5 @@
 import type { Clock } from "@turnpike/base";
 
-/** Options of {@link createRateLimit}. */
 export interface RateLimitOptions {
   /** Requests of one key a second, over time. */
   readonly perSecond: number;

@@ -14,7 +14,6 @@ import { headerOf } from "./table-request.ts";
 import { readTarget } from "./target.ts";
 import { createKeyCount } from "./token-slots.ts";
 
-/** Options of {@link createPortalServer}. */
 export interface PortalServerOptions extends GateOptions, HandlerOptions, HostCheckOptions {
   /** 0 takes a free one. */
   readonly port: number;
@@ -35,7 +34,6 @@ export interface PortalServerOptions extends GateOptions, HandlerOptions, HostCh
   readonly corsOrigins: readonly string[];
 }
 
-/** What {@link createPortalServer} works with. */
 export interface PortalServerModules extends HandlerModules {
   readonly clock: Clock;
   readonly metrics: Metrics;

@@ -2,7 +2,6 @@ import type { ParsedQuery } from "../query/ast.ts";
 import type { RoleView, TableRequest } from "../types.ts";
 import type { ReadNode } from "./tree.ts";
 
-/** Options of `planRequest`. */
 export interface PlanOptions {
   /** Most rows of a read and of each embedded list, as PostgREST's `db-max-rows`: more are cut off quietly. */
   readonly maxRows: number;

@@ -4,7 +4,6 @@ import { importPKCS8, SignJWT } from "jose";
 import type { TokenAlgorithm } from "./keys.ts";
 import { ACCOUNT_ID } from "./roles.ts";
 
-/** Options of {@link mintToken}. */
 export interface MintOptions {
   readonly role: "reader" | "admin";
   /** Account whose rows alone the token reaches; undefined: all. */

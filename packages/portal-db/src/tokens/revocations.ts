@@ -1,6 +1,5 @@
 import type { Clock } from "@turnpike/base";
 
-/** Options of {@link createRevocationCheck}. */
 export interface RevocationCheckOptions {
   /** How long an answer is used; 2,000 by default: as long a token may go on after it was taken back. */
   readonly keptMs?: number;

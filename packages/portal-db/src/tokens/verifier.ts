@@ -7,7 +7,6 @@ import type { Caller } from "../types.ts";
 import type { TokenKey } from "./keys.ts";
 import { ACCOUNT_ID, roleOf } from "./roles.ts";
 
-/** Options of {@link createTokenVerifier}. */
 export interface TokenVerifierOptions {
   readonly keys: readonly TokenKey[];
   /** What `aud` must name. */
@@ -18,7 +17,6 @@ export interface TokenVerifierOptions {
   readonly maxCached?: number;
 }
 
-/** What {@link createTokenVerifier} works with. */
 export interface TokenVerifierModules {
   readonly clock: Clock;
   /** Whether the token of this id was taken back: its `jti`, else `sha256-` and its fingerprint. */

@@ -38,7 +38,6 @@ export const NO_PAGE: ReadonlySet<string> = new Set(["type", "too_large", "empty
 /** Refusals of a whole host that may pass. */
 export const NOT_NOW: ReadonlySet<string> = new Set(["robots_unreachable", "unresolved", "connect"]);
 
-/** What a visit works with. */
 export interface VisitModules extends SiteModules {
   readonly frontier: Frontier;
   readonly documents: KnownDocuments;

@@ -28,7 +28,6 @@ export interface SiteOptions {
   readonly domains: readonly string[];
 }
 
-/** What a crawl works with. */
 export interface SiteModules {
   readonly writer: IndexWriter;
   readonly extractor: Extractor;

@@ -33,7 +33,6 @@ export interface Engines extends AsyncDisposable {
   readonly list: readonly WeightedEngine[];
 }
 
-/** What {@link createEngines} works with. */
 export interface EnginesModules {
   /** The engine of kind `local`, under its configured id; undefined: there is none. */
   readonly local?: ((id: string) => SearchEngine) | undefined;

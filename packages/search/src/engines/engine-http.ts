@@ -2,7 +2,6 @@ import { parseJson } from "@turnpike/base";
 import { Agent } from "undici";
 import { engineFailed, statusFailure } from "./failure.ts";
 
-/** Options of {@link createEngineHttp}. */
 export interface EngineHttpOptions {
   /** Base URL of the API. A user and password in it are sent as Basic authorization. */
   readonly baseUrl: string;

@@ -1,4 +1,3 @@
-/** Options of an engine that is hosted by its maker. */
 export interface HostedEngineOptions {
   readonly id: string;
   /** Goes to the engine only: never into a log, an error or a metric. */

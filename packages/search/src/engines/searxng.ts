@@ -3,7 +3,6 @@ import { hostedQuery, MAX_SNIPPET_CHARS, MAX_TITLE_CHARS, withoutTags } from "./
 import { createEngineHttp } from "./engine-http.ts";
 import { hitsOf, listOf } from "./hits.ts";
 
-/** Options of {@link createSearxngEngine}. */
 export interface SearxngOptions {
   readonly id: string;
   /** Address of the instance. Its `search.formats` must have `json`. */

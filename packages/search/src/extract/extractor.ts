@@ -3,7 +3,6 @@ import { AppError, type Log } from "@turnpike/base";
 import type { Extracted, Extractor, RawPage } from "../types.ts";
 import type { ExtractReply, ExtractRequest, WorkerLimits } from "./wire.ts";
 
-/** Options of {@link createExtractor}. */
 export interface ExtractorOptions {
   /** Threads, started as they are needed; 1 by default. */
   readonly workers?: number;

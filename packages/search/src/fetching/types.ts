@@ -116,7 +116,6 @@ export interface SafeFetcherOptions {
   readonly maxHeaderBytes?: number;
 }
 
-/** What a fetcher works with. */
 export interface SafeFetcherModules {
   /** Default: the system's resolver. */
   readonly resolve?: ResolveHost;

@@ -23,7 +23,6 @@ export interface IndexFile {
   readonly titled?: (title: string) => string;
 }
 
-/** Options of {@link indexFiles}. */
 export interface IndexFilesOptions {
   readonly collection: string;
   /** Where it is remembered which files were read; undefined reads all each time. */

@@ -5,7 +5,6 @@ import type { IndexReport } from "../types.ts";
 import { type IndexFilesModules, indexFiles } from "./index-files.ts";
 import { encodePath, typeOfFile, walkFiles } from "./walk.ts";
 
-/** Options of {@link indexFolder}. */
 export interface IndexFolderOptions {
   /** The folder, or a single file. */
   readonly folder: string;

@@ -7,7 +7,6 @@ import { checkedBase, isHiddenPath, realFolder } from "./index-folder.ts";
 import { type PackagePlace, placeOf, publishedUrl } from "./repository.ts";
 import { encodePath, typeOfFile, walkFiles } from "./walk.ts";
 
-/** Options of {@link indexPackages}. */
 export interface IndexPackagesOptions {
   /** A `node_modules` folder. */
   readonly nodeModules: string;

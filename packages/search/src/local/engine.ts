@@ -10,7 +10,6 @@ export interface LocalEngine extends SearchEngine {
   stats(): Promise<IndexStats>;
 }
 
-/** Options of {@link openLocalEngine}. */
 export interface LocalEngineOptions {
   /** The index's file. It may come later, be written meanwhile, or be replaced. */
   readonly file: string;

@@ -23,7 +23,6 @@ export interface Reader extends Disposable {
   stats(): IndexStats;
 }
 
-/** Options of {@link createReader}. */
 export interface ReaderOptions {
   readonly file: string;
   readonly identity: string;

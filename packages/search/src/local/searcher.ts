@@ -15,7 +15,6 @@ export interface Searcher extends Disposable {
   stats(): IndexStats;
 }
 
-/** Options of {@link createSearcher}. */
 export interface SearcherOptions {
   readonly file: string;
   readonly maxSnippetChars: number;

@@ -11,7 +11,6 @@ export interface ThreadPool extends AsyncDisposable {
   ask(request: (budgetMs: number) => ThreadRequest, signal?: AbortSignal): Promise<unknown>;
 }
 
-/** Options of {@link createThreadPool}. */
 export interface ThreadPoolOptions extends ThreadData {
   readonly threads: number;
   /** Longest time from a request to its answer, waiting included. */

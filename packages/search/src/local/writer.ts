@@ -8,7 +8,6 @@ import { bytesOf, onIndex, openForWriting } from "./schema.ts";
 import { readStats } from "./stats.ts";
 import { MAX_TEXT_LENGTH, packText } from "./text-blob.ts";
 
-/** Options of {@link openIndexWriter}. */
 export interface IndexWriterOptions {
   /** The index's file; its folder must be there. */
   readonly file: string;

@@ -1,6 +1,5 @@
 import type { Clock } from "@turnpike/base";
 
-/** Options of {@link createAnswerCache}. */
 export interface AnswerCacheOptions {
   /** How long an answer is kept, in milliseconds; 0 keeps none. */
   readonly ttlMs: number;

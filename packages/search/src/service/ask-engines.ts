@@ -12,7 +12,6 @@ export interface EngineAnswer {
   readonly failure: EngineFailure | undefined;
 }
 
-/** What {@link askEngine} works with. */
 export interface AskModules {
   readonly clock: Clock;
   readonly log: Log;

@@ -29,7 +29,6 @@ import {
 } from "./refusals.ts";
 import { createSearcher, type SearcherOptions } from "./searcher.ts";
 
-/** Options of {@link startSearchService}. */
 export interface SearchServiceOptions extends SearcherOptions {
   readonly host: string;
   /** 0 takes a free one. */
@@ -44,7 +43,6 @@ export interface SearchServiceOptions extends SearcherOptions {
   readonly version: string;
 }
 
-/** What {@link startSearchService} works with. */
 export interface SearchServiceModules {
   /** They are not disposed of with the service. */
   readonly engines: readonly WeightedEngine[];

@@ -6,7 +6,6 @@ import { createAnswerCache } from "./answer-cache.ts";
 import { type AskModules, askEngine } from "./ask-engines.ts";
 import { mergeHits } from "./merge.ts";
 
-/** Options of {@link createSearcher}. */
 export interface SearcherOptions {
   /** Longest time of one search, in milliseconds; engines that are later count as late. */
   readonly timeoutMs: number;
@@ -16,7 +15,6 @@ export interface SearcherOptions {
   readonly cacheBytes: number;
 }
 
-/** What {@link createSearcher} works with. */
 export interface SearcherModules {
   readonly engines: readonly WeightedEngine[];
   readonly clock: Clock;
