@@ -11,7 +11,7 @@ export type RequestId = Brand<string, "RequestId">;
 export type SettlementId = Brand<string, "SettlementId">;
 /** CAIP-2 id of a payment network: `eip155:<chain id>`. */
 export type NetworkId = Brand<string, "NetworkId">;
-/** An EVM address as spelled by whoever gave it; compare with {@link sameAddress}. */
+/** An EVM address as its source spelled it; compare with {@link sameAddress}. */
 export type Address = `0x${string}`;
 
 /** True when both are the same address, whatever their letter case. */

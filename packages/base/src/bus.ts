@@ -1,14 +1,14 @@
-/** Told of one message. It came from outside: whoever reads it checks it first, as its sender may be of another version. */
+/** Called with one message. It came from outside: the listener checks it first, as its sender may be of another version. */
 export type BusListener = (message: unknown, from: string) => void;
 
 /**
  * Messages between the processes of one deployment. A message reaches each of the others at most once, in no order, and
- * may be lost: what must not be lost is said again. Nobody hears itself.
+ * may be lost: what must not be lost is said again. A sender does not receive its own messages.
  */
 export interface Bus {
   /** Id of this process; another one after each start. */
   readonly id: string;
-  /** Tells the others. `message` is a JSON value; one that is larger than {@link MAX_BUS_MESSAGE_BYTES} is dropped. Never throws or waits. */
+  /** Sends to the others. `message` is a JSON value; one that is larger than {@link MAX_BUS_MESSAGE_BYTES} is dropped. Never throws or waits. */
   publish(channel: string, message: unknown): void;
   /** Listens to a channel; the result ends it. */
   subscribe(channel: string, listener: BusListener): () => void;
@@ -25,7 +25,7 @@ export class BusListeners {
   readonly #channels = new Map<string, Set<BusListener>>();
   readonly #onFault: (error: unknown) => void;
 
-  /** `onFault` is told what a listener throws: a message must not end the process that it came to. */
+  /** `onFault` gets what a listener throws: a message must not end the process that it came to. */
   constructor(onFault: (error: unknown) => void) {
     this.#onFault = onFault;
   }

@@ -114,7 +114,7 @@ export function truncateIp(text: string): string {
 }
 
 /**
- * Tells whether an address is a trusted proxy's.
+ * Checks whether an address is a trusted proxy's.
  * @throws AppError CONFIG_INVALID when an entry is neither an address nor a CIDR block.
  */
 export function createProxyCheck(trustedProxies: readonly string[]): (address: string) => boolean {
@@ -132,7 +132,7 @@ export interface ClientIpSource {
   readonly socket: { readonly remoteAddress?: string | undefined };
 }
 
-/** Tells the address of the client that a request is from. */
+/** Returns the address of the client that a request is from. */
 export type ClientIpOf = (req: ClientIpSource) => string;
 
 /**

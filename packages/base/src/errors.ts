@@ -196,7 +196,7 @@ export const ERRORS = {
     -32410,
     false,
     "This payment is on the chain although no answer was given for it.",
-    "Ask the operator to make it good, with the settlement id; it is in the operator's books as owed.",
+    "Ask the operator for a refund, with the settlement id; the operator's ledger has it as owed.",
   ),
   PAYMENT_WINDOW_TOO_LONG: row(
     402,
@@ -217,7 +217,7 @@ export const ERRORS = {
   SUPPLIERS_UNREACHABLE: row(502, -32502, true, "No supplier could be reached.", "Try again."),
   SUPPLIERS_FAILED: row(502, -32502, true, "No supplier gave a good answer.", "Try again."),
   SUPPLIERS_DISAGREE: row(502, -32502, true, "Suppliers give different answers.", "Try again."),
-  // Silent is unreachable to who asks (spec §7 has no 504); the JSON-RPC code tells the two apart.
+  // Silent is unreachable to who asks (spec §7 has no 504); the JSON-RPC code distinguishes the two.
   DEADLINE_EXCEEDED: row(502, -32504, true, "No answer came in time.", "Try again, or ask for less."),
   ANSWER_TOO_LARGE: row(503, -32503, false, "The answer is larger than what is sold.", "Ask for less at once."),
   OVERLOADED: row(503, -32503, true, "The gateway is at its limit.", "Wait as long as `Retry-After` says."),

@@ -26,7 +26,7 @@ const LOOPBACK = /^(?:(?:.+\.)?localhost|127(?:\.\d{1,3}){3}|\[::1\])$/;
 /** An address in numbers. No DNS name ends with a number (URL Standard, 3.5), and only addresses have brackets. */
 const ADDRESS = /^(?:\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:.]+\])$/;
 
-/** A host with or without a port, as `Host` has it (RFC 9110, 7.2). */
+/** A host with or without a port, as in a `Host` header (RFC 9110, 7.2). */
 const AUTHORITY = /^(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::\d{1,5})?$/i;
 
 /** The host of an authority, without the root's dot and in lower case; undefined for text that is none. */

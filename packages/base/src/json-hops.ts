@@ -100,9 +100,9 @@ function valueEnd(bytes: Buffer, at: number): number {
 }
 
 /**
- * Members of the only object in a large document, as `jsonMemberSpans` tells them, without looking at what is in their
+ * Members of the only object in a large document, as `jsonMemberSpans` returns them, without looking at what is in their
  * nested values but for the brackets. Keys must be of `keys`, plain, and each there once. Undefined in any doubt, such
- * as a bracket where compact JSON has none: then every byte has to be read. A document that was cut is told by its
+ * as a bracket where compact JSON has none: then every byte has to be read. A document that was cut is seen by its
  * brackets, unless the rest of them stands in a string just before the cut. It is never made into a text: for answers of
  * 30 KB that costs more than all the rest.
  */

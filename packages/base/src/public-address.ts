@@ -49,7 +49,7 @@ function publicIpv6(): BlockList {
 }
 
 const PRIVATE = privateNetworks();
-// IPv6 is told the other way round: what IANA has not given out as global unicast is refused.
+// IPv6 is decided the other way round: what IANA has not given out as global unicast is refused.
 const PUBLIC_IPV6 = publicIpv6();
 
 /** True for an address of the public internet. Anything that is no address, or has a zone, is not. */

@@ -1,7 +1,7 @@
 /** Attributes of a span. Values come from small, fixed sets: never payloads, keys, tokens or paths of upstream URLs. */
 export type SpanAttributes = Readonly<Record<string, string | number | boolean>>;
 
-/** One piece of work with a beginning and an end, as OpenTelemetry has it. */
+/** One piece of work with a beginning and an end, per OpenTelemetry. */
 export interface Span {
   /** 32 hex digits, for logs. Undefined: the span is not recorded. */
   readonly traceId: string | undefined;

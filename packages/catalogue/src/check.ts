@@ -126,7 +126,7 @@ function explain({ instancePath, keyword, params, message }: ErrorObject): Param
 }
 
 /** Of `anyOf` ajv reports each branch and then the whole: the deepest report says most, and among these the last. */
-function mostTelling(errors: readonly ErrorObject[]): ErrorObject | undefined {
+function mostSpecific(errors: readonly ErrorObject[]): ErrorObject | undefined {
   let best: ErrorObject | undefined;
   for (const error of errors) {
     if (best === undefined || error.instancePath.length >= best.instancePath.length) best = error;
@@ -145,6 +145,6 @@ export function checkParams(service: Service, operation: string, params: unknown
   if (schema === false) return { ok: false, path: "params", message: "must be absent" };
   const { validate } = compileSchema(schema);
   if (validate(params ?? (declared.rpcType === "rest" ? {} : []))) return OK;
-  const error = mostTelling(validate.errors ?? []);
+  const error = mostSpecific(validate.errors ?? []);
   return error === undefined ? { ok: false, path: "params", message: "does not fit" } : explain(error);
 }

@@ -3,7 +3,7 @@ import type { JsonSchema } from "./types.ts";
 
 /**
  * Schemas of EVM results, after ethereum/execution-apis. What a rollup or an older client leaves out is optional, and
- * more members are always allowed; what is there must have its form.
+ * more members are always allowed; those present must have their form.
  */
 
 /** Hex quantity without leading zeros. */

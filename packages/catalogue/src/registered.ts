@@ -4,7 +4,7 @@ import { DEFAULT_MAX_BODY_BYTES, DEFAULT_PRICE, RESERVED_IDS } from "./catalogue
 import { SERVICE_ID_PATTERN } from "./override-schema.ts";
 import type { Catalogue, Service } from "./types.ts";
 
-/** A service as the chain has it. Its name there is not used: it is a stranger's text, and ours are read by agents. */
+/** A service as registered on the chain. Its name there is not used: it is untrusted text, and ours are read by agents. */
 export interface RegisteredService {
   readonly id: string;
   readonly ownerAddress: string;

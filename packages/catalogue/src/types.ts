@@ -75,7 +75,7 @@ export interface Service {
   readonly paid: boolean;
   /** True when it is on the public relay. */
   readonly free: boolean;
-  /** True: its id is a stranger's, so that texts for language models leave it out. */
+  /** True: its id is untrusted text, so that texts for language models leave it out. */
   readonly isUnlisted?: true;
   readonly operations: ReadonlyMap<string, Operation>;
   /** Largest request body in bytes. */

@@ -272,7 +272,7 @@ class GatewayClient implements Client {
       });
     }
     const presented = { payment, usd: known?.usd, price: undefined, fresh: false };
-    // Another call of this process is presenting it, and keeps the books of it.
+    // Another call of this process is presenting it, and journals it.
     if (known !== undefined) return (await this.#present(purpose, presented, undefined)).result;
     const facts = readPayment(payment);
     if (facts === undefined || facts.from.toLowerCase() !== this.#opts.signer.address.toLowerCase()) {
@@ -301,7 +301,7 @@ class GatewayClient implements Client {
       fresh = false;
       const wait = waitMs(answer, attempt);
       if (this.#monotonicMs() + wait >= untilMs) break;
-      this.#tellRetry(answer === undefined ? "the connection was lost" : refusalOf(answer).code, wait);
+      this.#notifyRetry(answer === undefined ? "the connection was lost" : refusalOf(answer).code, wait);
       await this.#sleep(wait, purpose.signal).catch(() => {});
     }
     const verdict = judge(answer, { ...presented, fresh }, this.#nowMs());
@@ -310,11 +310,11 @@ class GatewayClient implements Client {
   }
 
   /** A fault of the caller's own function must not hide what became of a payment. */
-  #tellRetry(reason: string, waitMs: number): void {
+  #notifyRetry(reason: string, waitMs: number): void {
     try {
       this.#onRetry(reason, waitMs);
     } catch {
-      // The caller is told by the result.
+      // The caller learns it from the result.
     }
   }
 }

@@ -21,7 +21,7 @@ async function identityOf(path: string): Promise<string | undefined> {
  * operating system on `<file>.lock`, by way of SQLite: it ends with its process, however that dies, so there is no
  * stale one to judge. The empty lock file stays.
  *
- * Nobody but SQLite may open the lock file: POSIX drops a process's locks on a file when the process closes any
+ * Only SQLite may open the lock file: POSIX drops a process's locks on a file when the process closes any
  * descriptor of it. SQLite keeps count of its own, also for other journals of this process (its `os_unix.c`, "Posix
  * Advisory Locking").
  * @throws AppError SPEND_JOURNAL when another process, or another journal of this one, holds it.

@@ -261,7 +261,7 @@ export class SpendBook implements SpendJournal {
   }
 }
 
-/** A journal that is kept in memory alone: a crash forgets what was signed. */
+/** A journal that is kept in memory alone: a crash loses what was signed. */
 export function memoryJournal(modules: SpendJournalModules = {}): SpendJournal {
   return new SpendBook(modules);
 }

@@ -44,7 +44,7 @@ export function readPayment(header: string): PaymentFacts | undefined {
 }
 
 /**
- * From when on nobody can take a payment any more, in milliseconds since the Unix epoch, with a margin for chains whose
+ * From when on a payment cannot be taken any more, in milliseconds since the Unix epoch, with a margin for chains whose
  * clock lags; infinite where the payment does not say.
  */
 export function untakeableFromMs(header: string): number {

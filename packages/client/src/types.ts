@@ -50,7 +50,7 @@ export interface ClientOptions {
   readonly gateway: string;
   readonly signer: Signer;
   readonly budget: Budget;
-  /** Where payments are written down before they are sent; by default in memory, so that a crash forgets them. */
+  /** Where payments are written down before they are sent; by default in memory, so that a crash loses them. */
   readonly journal?: SpendJournal;
   /**
    * JSON-RPC URLs of nodes of the chains that are paid on, each asked for its chain: they show that a payment which the
@@ -126,7 +126,7 @@ export interface SpendReservation {
   signed(payment: string): Promise<void>;
   /** Resolves once it is known for good what became of the payment, by whichever call; never where that stays unknown. */
   readonly ended: Promise<SpendEnd>;
-  /** Tells the outcome, once; a later call does nothing. Never rejects: what could not be written counts as open. */
+  /** Reports the outcome, once; a later call does nothing. Never rejects: what could not be written counts as open. */
   end(outcome: SpendOutcome): Promise<void>;
 }
 
@@ -262,6 +262,6 @@ export interface ClientModules {
   readonly monotonicMs?: () => number;
   /** Milliseconds since the Unix epoch; for tests. */
   readonly nowMs?: () => number;
-  /** Told before each time a signed request is sent again. */
+  /** Called before each time a signed request is sent again. */
   readonly onRetry?: (reason: string, waitMs: number) => void;
 }

@@ -9,7 +9,7 @@ export interface Presented {
   readonly price: Price | undefined;
   /** In US dollars; undefined where it is not known. */
   readonly usd: string | undefined;
-  /** True while nobody but this process can have seen it: what refuses it then never took it before. */
+  /** True while only this process can have seen it: what refuses it then never took it before. */
   readonly fresh: boolean;
 }
 
@@ -24,7 +24,7 @@ function outcomeOf(answer: Answer | undefined, { fresh, payment }: Presented, no
   // One that fails in a way of its own may have failed after it took the payment.
   if (fresh) return status >= 400 && status < 500 ? "uncharged" : "open";
   if (status !== 402) return "open";
-  // A gateway that names the cause has looked the payment up. Terms alone may come from one that keeps no books.
+  // A gateway that names the cause has looked the payment up. Terms alone may come from one that keeps no ledger.
   if (code !== "PAYMENT_REQUIRED" && isErrorCode(code)) return "uncharged";
   return untakeableFromMs(payment) <= nowMs ? "charged" : "open";
 }

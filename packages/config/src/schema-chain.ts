@@ -37,7 +37,7 @@ export const CHAIN = section(
       0,
       0,
       1_000_000_000,
-      "Newest heights whose state can always be asked for. There are up to eleven more, and those from a snapshot's height on while it is made; older ones are forgotten, but not their blocks. 0 keeps all.",
+      "Newest heights whose state can always be asked for. There are up to eleven more, and those from a snapshot's height on while it is made; older ones are pruned, but not their blocks. 0 keeps all.",
     ),
     snapshots: section(
       {
@@ -56,7 +56,7 @@ export const CHAIN = section(
       url("CometBFT's RPC, for REST and gRPC under that engine. No default: else it is http://127.0.0.1:26657."),
     ),
     rpc: listener(26_657, "CometBFT's RPC: JSON-RPC, GET and WebSocket."),
-    rest: listener(1317, "REST, as the Cosmos SDK has it."),
+    rest: listener(1317, "REST, as in the Cosmos SDK."),
     grpc: listener(9090, "gRPC."),
     metrics: section(
       {

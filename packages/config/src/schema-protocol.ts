@@ -13,7 +13,7 @@ const SERVICE_ID = Type.String({
 /** By the chain's rule, which is wider: what is only registered there may be refused by any id. */
 const CHAIN_SERVICE_ID = Type.String({
   pattern: "^[a-zA-Z0-9_-]{1,42}$",
-  description: "Id of a service, as the chain has it.",
+  description: "Id of a service, as registered on the chain.",
   "x-expected": "a service id of the chain: letters, digits, _ and -",
 });
 

@@ -106,7 +106,7 @@ export const SEARCH = section(
         ),
         allowPrivate: flag(
           false,
-          "True: addresses of private networks and of this machine may be read too. Never where strangers choose the sources.",
+          "True: addresses of private networks and of this machine may be read too. Never where clients choose the sources.",
         ),
       },
       "How sites are read.",

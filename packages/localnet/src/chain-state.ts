@@ -51,7 +51,7 @@ export async function trimChainState(file: string, keepBlocks: number): Promise<
  * place, so that a kill at the wrong moment leaves half a file and no chain; this writes beside it and renames.
  *
  * What is lost by `kill -9` of the chain is at most the last interval. The ledger then knows settlements that the chain
- * has forgotten; its reconciler sends those journalled transactions again. A longer interval makes that more work; with
+ * has lost; its reconciler sends those journalled transactions again. A longer interval makes that more work; with
  * no saving at all the ledger's settled payments could never be found again.
  */
 export class StateKeeper implements AsyncDisposable {

@@ -44,13 +44,13 @@ function kindOf(first: Buffer): Kind | undefined {
   return seen.length === PREFACE.length ? "http2" : undefined;
 }
 
-/** The first bytes of a connection, and what they tell. */
+/** The first bytes of a connection, and what they mean. */
 interface FirstBytes {
   readonly kind: Kind;
   readonly bytes: Buffer;
 }
 
-/** Waits for as many bytes as tell what a connection speaks; undefined when it ends, fails or says nothing in time. */
+/** Waits for as many bytes as show what a connection speaks; undefined when it ends, fails or says nothing in time. */
 function firstBytes(client: Socket, timeoutMs: number): Promise<FirstBytes | undefined> {
   return new Promise((resolve) => {
     let bytes = Buffer.alloc(0);
@@ -71,7 +71,7 @@ function firstBytes(client: Socket, timeoutMs: number): Promise<FirstBytes | und
   });
 }
 
-/** Carries bytes both ways until both sides are done, or one of them fails. `pipe` holds back whoever is too quick. */
+/** Carries bytes both ways until both sides are done, or one of them fails. `pipe` holds back the quicker side. */
 function join(client: Socket, target: Socket, lingerMs: number): void {
   const pairs = [
     [client, target],

@@ -59,7 +59,7 @@ export interface SystemUser {
 
 /**
  * Whom the server runs as: PostgreSQL refuses to run as root, so root hands it to `postgres` or `nobody`.
- * Undefined: as whoever this process is.
+ * Undefined: as the user of this process.
  */
 export async function postgresUser(): Promise<SystemUser | undefined> {
   if (process.getuid?.() !== 0) return undefined;

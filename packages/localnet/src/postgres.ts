@@ -89,8 +89,8 @@ export async function endLeftoverPostgres(dataDir: string): Promise<"none" | "en
     await endProcess(pid, "SIGINT", 15_000);
     return "ended";
   }
-  // The server would refuse to start while this pid is alive, whoever has it. The file stays, with a pid that nobody
-  // has: its other lines tell the server whether processes of a killed one still use the folder.
+  // The server would refuse to start while this pid is alive, whichever process it is. The file stays, with a pid that no process
+  // has: its other lines show the server whether processes of a killed one still use the folder.
   if (!isAlive(NO_PID)) await writeFile(pidFile, text.replace(/^\d+/, String(NO_PID)));
   return "none";
 }

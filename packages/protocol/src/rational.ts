@@ -94,7 +94,7 @@ export function decimalToRational(text: string): Rational | undefined {
  */
 export function float64ToDecimal(value: number): string {
   if (!Number.isFinite(value)) throw new AppError("INTERNAL", { message: "a parameter is not a finite number" });
-  // JavaScript prints the same digits as Go, but turns to an exponent for the very small and the very large.
+  // JavaScript prints the same digits as Go, but changes to an exponent for the very small and the very large.
   const [mantissa = "", exponent] = (Object.is(value, -0) ? "-0" : String(value)).split("e");
   if (exponent === undefined) return mantissa;
   const sign = mantissa.startsWith("-") ? "-" : "";
@@ -107,7 +107,7 @@ export function float64ToDecimal(value: number): string {
 
 /**
  * The fraction that a float64 parameter stands for: its shortest decimal text, read exactly. So 0.1 is 1/10, not the
- * nearest binary fraction. The protocol's percentages are float64 on the wire; this is the only door by which they
+ * nearest binary fraction. The protocol's percentages are float64 on the wire; this is the only function by which they
  * reach money. Throws INTERNAL for NaN and the infinities.
  */
 export function float64ToRational(value: number): Rational {

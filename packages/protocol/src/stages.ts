@@ -2,7 +2,7 @@ import type { RequestId, ServiceId, SettlementId, Span } from "@turnpike/base";
 
 /**
  * The order of a request is in these types: the edge makes a {@link ParsedRequest}; payment makes a {@link PaidRequest}
- * of it (or the free door a {@link FreeRequest}); relay takes one of these and makes a {@link Relayed}; only a settled or
+ * of it (or the free listener a {@link FreeRequest}); relay takes one of these and makes a {@link Relayed}; only a settled or
  * free `Relayed` becomes a response. Each `mint…` function has one caller in the product; `tools/layers.test.ts` holds it.
  */
 declare const stage: unique symbol;
@@ -80,7 +80,7 @@ export type SchemaCheck = "passed" | "undeclared" | "unchecked";
 /** An answer of a supplier that was checked. */
 export interface Relayed {
   readonly [stage]: "relayed";
-  /** Tells it from a failure. */
+  /** Distinguishes it from a failure. */
   readonly ok: true;
   readonly request: PaidRequest | FreeRequest;
   /** The back-end's HTTP status. */
@@ -107,7 +107,7 @@ export function mintPaid(fields: Omit<PaidRequest, typeof stage>): PaidRequest {
   return fields as PaidRequest;
 }
 
-/** Makes a {@link FreeRequest}. Only the free door calls it, after its limits. */
+/** Makes a {@link FreeRequest}. Only the free listener calls it, after its limits. */
 export function mintFree(fields: Omit<FreeRequest, typeof stage>): FreeRequest {
   return fields as FreeRequest;
 }

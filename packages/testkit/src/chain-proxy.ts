@@ -89,7 +89,7 @@ export async function startChainProxy(nodeUrl: string): Promise<ChainProxy> {
     let last = Promise.resolve();
     node.on("message", (data) => {
       last = last.then(async () => {
-        // Heights of blocks are questions to nobody: they are held where everything is.
+        // Heights of blocks are questions to no one node: they are held where everything is.
         if (isHeld?.({ method: "event", params: {} }) === true) await wait();
         client.send(textOf(data));
       });

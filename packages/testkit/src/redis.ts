@@ -15,7 +15,7 @@ export function withoutRedis(): string | false {
 export interface TestRedis extends AsyncDisposable {
   readonly url: string;
   readonly port: number;
-  /** Stops it in its tracks: it keeps its connections and answers nobody. */
+  /** Stops it in its tracks: it keeps its connections and answers no client. */
   hang(): void;
   resume(): void;
   /** Ends it at once. */

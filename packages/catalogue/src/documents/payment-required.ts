@@ -145,7 +145,7 @@ function bazaar(service: Service, { body, answer, request, data }: Shown): Bazaa
   };
 }
 
-/** The bazaar extension with the schema of the answer, for documents that nobody sends back. */
+/** The bazaar extension with the schema of the answer, for documents that no client sends back. */
 export function bazaarInFull(service: Service): BazaarExtension {
   return bazaar(service, { body: bodySchema(service), answer: answerSchema(service) });
 }

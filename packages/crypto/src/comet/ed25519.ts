@@ -32,7 +32,7 @@ export function createEd25519Signer(key: Uint8Array): Ed25519Signer {
 
 /**
  * True when 64 bytes are the signature of a message by this key of 32 bytes (RFC 8032, by OpenSSL). CometBFT's rule
- * (ZIP-215) takes some odd keys and signatures more, which nobody makes who follows the RFC.
+ * (ZIP-215) takes some odd keys and signatures more, which no implementation of the RFC makes.
  */
 export function verifyEd25519(message: Uint8Array, signature: Uint8Array, publicKey: Uint8Array): boolean {
   if (signature.length !== 64 || publicKey.length !== 32) return false;

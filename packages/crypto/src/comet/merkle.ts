@@ -70,16 +70,16 @@ export function verifyMerkleProof(root: Uint8Array, item: Uint8Array, proof: Mer
   if (aunts.length > MOST_AUNTS || aunts.some(({ length }) => length !== 32)) return false;
   if (!bytesEqual(leafHash, hashLeaf(item))) return false;
   // The ways taken from the root down: the aunts are consumed from the end.
-  const turns: boolean[] = [];
+  const lefts: boolean[] = [];
   for (let place = index, count = total; count > 1; ) {
     const split = splitPoint(count);
     const left = place < split;
-    turns.unshift(left);
+    lefts.unshift(left);
     place = left ? place : place - split;
     count = left ? split : count - split;
   }
-  if (turns.length !== aunts.length) return false;
+  if (lefts.length !== aunts.length) return false;
   let hash = leafHash;
-  for (const [i, aunt] of aunts.entries()) hash = turns[i] === true ? hashInner(hash, aunt) : hashInner(aunt, hash);
+  for (const [i, aunt] of aunts.entries()) hash = lefts[i] === true ? hashInner(hash, aunt) : hashInner(aunt, hash);
   return bytesEqual(hash, root);
 }

@@ -10,7 +10,7 @@ export interface Challenge {
 }
 
 /**
- * SHA3-512 of the bytes as a number modulo the group order, then as the network has it: the number's bytes without
+ * SHA3-512 of the bytes as a number modulo the group order, then in the form of the network: the number's bytes without
  * leading zeros are put at the *front* of 32 bytes. (go-dleq `HashToScalar`, chain of 2026.)
  */
 export function hashToScalar(data: Uint8Array): Challenge {

@@ -46,7 +46,7 @@ export function isWithin({ members }: RingSignature, allowed: readonly Uint8Arra
 }
 
 /**
- * Ring signatures (bLSAG on secp256k1) as ring-go makes them: anyone can tell that one member of the ring signed, and
+ * Ring signatures (bLSAG on secp256k1) as ring-go makes them: anyone can verify that one member of the ring signed, and
  * that two signatures are of the same member, but not of which. Keeps points of public keys, never a secret.
  */
 export class Rings {

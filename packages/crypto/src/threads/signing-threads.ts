@@ -64,7 +64,7 @@ const ECDSA_BYTES = 64;
 
 /**
  * Ring and ECDSA signatures on threads, so that many at once do not hold up the event loop. While the threads have
- * nothing to do, the event loop makes one of each of its turns by itself: the way to a thread and back takes as long as
+ * nothing to do, the event loop makes one in each of its iterations by itself: the way to a thread and back takes as long as
  * a signature. A key goes to the threads once, with its handle. No promise rejects: a signature that was not made in
  * time, or whose thread was lost, is a fault.
  */
@@ -118,7 +118,7 @@ export class SigningThreads implements AsyncDisposable {
     return this.#sign({ kind: JOB_KIND.ecdsaSign, handle: key.id, digest: sha256(message), rest: NOTHING });
   }
 
-  /** `Rings.verifyWithin`: bytes that are malformed or of strangers are refused at once. */
+  /** `Rings.verifyWithin`: bytes that are malformed or of non-members are refused at once. */
   async ringVerify(
     digest: Uint8Array,
     bytes: Uint8Array,

@@ -146,12 +146,12 @@ export class TrieArena {
     this.#clean[index] = 3;
   }
 
-  /** Forgets a branch's digests: something below it changed. */
+  /** Discards a branch's digests: something below it changed. */
   soil(branch: NodeRef): void {
     this.#clean[branch >> 1] = 0;
   }
 
-  /** Forgets only the digest where a branch's way begins: the way became shorter. */
+  /** Discards only the digest where a branch's way begins: the way became shorter. */
   soilTop(branch: NodeRef): void {
     const index = branch >> 1;
     this.#clean[index] = (this.#clean[index] ?? 0) & 1;

@@ -93,7 +93,7 @@ export class GobTypes {
   }
 }
 
-// The definitions are values of Go's own struct types, whose first field holds a name and a number that nobody needs.
+// The definitions are values of Go's own struct types, whose first field holds a name and a number that are not needed.
 function skipCommon(cursor: GobCursor): void {
   readStruct(cursor, 2, (index) => {
     if (index === 0) cursor.bytes();

@@ -27,7 +27,7 @@ export function activeApplicationConfigs<T>(
   return history.filter((update) => isConfigActive(update, height)).map(({ service }) => service);
 }
 
-/** True when a supplier's ended configuration may be forgotten: the proof window of its last session has passed. */
+/** True when a supplier's ended configuration may be pruned: the proof window of its last session has passed. */
 export function mayPruneConfig(
   paramsAtLastActive: SessionWindowParams,
   deactivationHeight: bigint,
@@ -37,7 +37,7 @@ export function mayPruneConfig(
   return currentHeight > sessionWindows(paramsAtLastActive, deactivationHeight - 1n).proofCloseHeight;
 }
 
-/** What tells whether an application may ask for sessions. */
+/** What decides whether an application may ask for sessions. */
 export interface ApplicationLifecycle {
   /** Last height of the session in which it unstaked; 0 while it has not. */
   readonly unstakeSessionEndHeight: bigint;

@@ -16,7 +16,7 @@ export interface Slash {
 /**
  * Slashes a supplier for one expired claim: the penalty, at most its whole stake. Below the minimum it begins to unbond
  * at the end of the present session. @NOTE that is all the real chain does: it neither ends the supplier's service
- * configurations nor puts it on the list of those that unbond. Whoever writes the changes has to.
+ * configurations nor puts it on the list of those that unbond. The caller that writes the changes has to.
  */
 export function slashSupplier(supplier: SettlementSupplier, claim: Claim, input: SettlementInput): Slash {
   const { proofMissingPenaltyUpokt } = input.proof;

@@ -38,7 +38,7 @@ export interface DueClaim {
   readonly computeUnitsPerRelay: bigint;
   /** Shared parameters at the session's start: they price the claim. */
   readonly pricing: PricingParams;
-  /** Shared parameters at the session's end: they tell how many sessions share the application's stake. */
+  /** Shared parameters at the session's end: they say how many sessions share the application's stake. */
   readonly windows: SessionWindowParams;
   /** Hash of the block before the session's proof window opened. */
   readonly proofSeedBlockHash: Uint8Array;

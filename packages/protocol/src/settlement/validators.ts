@@ -117,7 +117,7 @@ function splitPart(validator: SettlementValidator, part: bigint): ValidatorSplit
  * Pays one pool to the bonded validators by stake and, after commission, to their delegators by stake: one transfer for
  * each receiver, sorted by address, and one event for each validator that gets something, sorted likewise. An account
  * that is both validator and delegator of another is paid as validator. Without any bonded validator the DAO takes the
- * pool, which on the real chain nobody gets.
+ * pool, which the real chain pays to no one.
  */
 export function distributeValidatorRewards(
   validators: readonly SettlementValidator[],
