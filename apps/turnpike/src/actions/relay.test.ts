@@ -89,7 +89,7 @@ suite("turnpike relay", () => {
     assert.equal((JSON.parse(unknown.out) as { error: { code: string } }).error.code, "ADMIN_NOT_FOUND");
   });
 
-  test("drains, puts back, forgives, sets flags, forgets, reloads", async () => {
+  test("drains, puts back, resets scores, sets flags, purges the cache, reloads, by old names of steps, too", async () => {
     const drained = await run(["drain", "eth", "node a"], env);
     assert.deepEqual([drained.code, drained.out], [0, "node a of eth is drained: it gets no new calls.\n"]);
     const nobody = await run(["drain", "eth", "nobody"], env);
@@ -99,8 +99,11 @@ suite("turnpike relay", () => {
     );
     const rest = [
       ["undrain", "eth", "node a"],
+      ["reset-score", "eth", "node a"],
       ["forgive", "eth", "node a"],
       ["flags", "cache", "off"],
+      ["purge-cache", "eth"],
+      ["purge-cache"],
       ["forget", "eth"],
       ["forget"],
     ];
@@ -110,6 +113,9 @@ suite("turnpike relay", () => {
       "drain eth nobody",
       "undrain eth node a",
       "forgive eth node a",
+      "forgive eth node a",
+      "clear eth",
+      "clear all",
       "clear eth",
       "clear all",
     ];

@@ -65,10 +65,10 @@ export async function suppliers(
 const DONE = {
   drain: "is drained: it gets no new calls",
   undrain: "is back in service",
-  forgive: "starts again with a clean record",
+  "reset-score": "starts again with a new score and a closed breaker",
 };
 
-/** Drains, puts back or forgives an operator's suppliers of a service. */
+/** Drains, puts back or resets the scores of an operator's suppliers of a service. */
 export async function change(
   step: keyof typeof DONE,
   service: string,
@@ -77,7 +77,9 @@ export async function change(
   context: CommandContext,
 ): Promise<void> {
   const output = outputOf(flags);
-  const path = pathOf("services", service, "suppliers", operator, step);
+  // The admin API has the step's old name.
+  const segment = step === "reset-score" ? "forgive" : step;
+  const path = pathOf("services", service, "suppliers", operator, segment);
   output.result(await askAdmin(adminAddress(flags, context), "POST", path));
   output.line(`${operator} of ${service} ${DONE[step]}.`);
 }
@@ -107,12 +109,16 @@ export async function flags(
   );
 }
 
-/** Drops kept answers. */
-export async function forget(service: string | undefined, flags: AdminFlags, context: CommandContext): Promise<void> {
+/** Purges cached responses. */
+export async function purgeCache(
+  service: string | undefined,
+  flags: AdminFlags,
+  context: CommandContext,
+): Promise<void> {
   const output = outputOf(flags);
   const query = service === undefined ? "" : `?service=${encodeURIComponent(service)}`;
   output.result(await askAdmin(adminAddress(flags, context), "POST", `/cache/clear${query}`));
-  output.line(`The kept answers of ${service ?? "all services"} are dropped.`);
+  output.line(`The cached responses of ${service ?? "all services"} are purged.`);
 }
 
 /** Has the gateway read its configuration again. */

@@ -35,15 +35,17 @@ export function relayCommand(context: CommandContext): Command {
   });
   for (const [name, description] of STEPS) {
     add(name, "<service> <operator>", description, async ([service = "", operator = ""], flags) => {
-      await (await actions()).change(name, service, operator, flags, context);
+      await (await actions()).change(name === "forgive" ? "reset-score" : name, service, operator, flags, context);
     });
   }
   add("flags", "[flag] [state]", "Shows the relay's flags, or turns one on or off.", async ([flag, state], flags) => {
     await (await actions()).flags(flag, state, flags, context);
   });
-  add("forget", "[service]", "Drops the kept answers of a service, or all of them.", async ([service], flags) => {
-    await (await actions()).forget(service, flags, context);
-  });
+  for (const [name, description] of PURGES) {
+    add(name, "[service]", description, async ([service], flags) => {
+      await (await actions()).purgeCache(service, flags, context);
+    });
+  }
   add("reload", "", "Has the gateway read its configuration again, without dropping a request.", async (_, flags) => {
     await (await actions()).reload(flags, context);
   });
@@ -61,5 +63,11 @@ const ARGUMENTS = [
 const STEPS = [
   ["drain", "Takes an operator's suppliers out of a service, until they are put back or the gateway restarts."],
   ["undrain", "Puts an operator's suppliers back into a service."],
-  ["forgive", "Forgets what is held against an operator's suppliers: score and breaker."],
+  ["reset-score", "Resets the scores and breakers of an operator's suppliers."],
+  ["forgive", "Old name of `relay reset-score`; goes with the next version."],
+] as const;
+
+const PURGES = [
+  ["purge-cache", "Purges the cached responses of a service, or of all."],
+  ["forget", "Old name of `relay purge-cache`; goes with the next version."],
 ] as const;
