@@ -161,7 +161,6 @@ function createPlainListener(
       stallTimeoutMs: options.requestTimeoutMs,
       allowHalfOpen: false,
       fields: ["rpc-type", "accept"],
-      excludedFields: [],
     },
     { server, handle, heldBytes: bodies, clock },
   );
