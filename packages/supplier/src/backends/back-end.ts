@@ -4,7 +4,7 @@ import type { HttpHeader, HttpRequestPayload, HttpResponsePayload, RpcType } fro
 import { type Dispatcher, errors, Pool } from "undici";
 import { BACK_END_UP } from "../serving/metrics.ts";
 import { backEndPath } from "./back-end-path.ts";
-import { backEndHeaders, isToken, responseHeaders } from "./headers.ts";
+import { backEndHeaders, isToken, type RelayParties, responseHeaders } from "./headers.ts";
 import { callOverPool } from "./pool-call.ts";
 
 /** A back-end over HTTP. */
@@ -29,13 +29,6 @@ export interface HttpBackEndModules {
   readonly metrics?: Metrics;
   /** In the place of a pool of connections. */
   readonly dispatcher?: Dispatcher;
-}
-
-/** For whom a back-end is asked: it gets these as headers. */
-export interface RelayParties {
-  readonly operatorAddress: string;
-  readonly serviceId: string;
-  readonly applicationAddress: string;
 }
 
 /** What a back-end gave. */

@@ -1,6 +1,12 @@
 import type { IncomingHttpHeaders } from "node:http";
 import { canonicalHeaderName, type HttpHeader } from "@turnpike/protocol";
-import type { RelayParties } from "./back-end.ts";
+
+/** For whom a back-end is asked: it gets these as headers. */
+export interface RelayParties {
+  readonly operatorAddress: string;
+  readonly serviceId: string;
+  readonly applicationAddress: string;
+}
 
 /** Headers of one connection, which are not passed on (RFC 9110 §7.6.1), and what is written anew. */
 const NOT_FORWARDED = new Set([

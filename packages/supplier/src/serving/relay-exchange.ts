@@ -6,7 +6,7 @@ import type { RelayHandler } from "./relay-handler.ts";
 import { rpcTypeOf } from "./rpc-types.ts";
 
 /** Follows each response of a stream (interop: transport). */
-export const STREAM_DELIMITER: Uint8Array = Buffer.from("||POKT_STREAM||");
+const STREAM_DELIMITER: Uint8Array = Buffer.from("||POKT_STREAM||");
 
 /** One relay over HTTP, whichever server has read its head. */
 export interface RelayExchange {
