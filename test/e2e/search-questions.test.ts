@@ -26,7 +26,7 @@ const QUESTIONS: readonly (readonly [question: string, ...pages: string[]])[] = 
 
 /** `docs/operate/limits.md` out of `http://127.0.0.1:1/documents/docs-0a1b2c3d/operate/limits.md#rates`. */
 function pageOf(url: string): string {
-  const [, folder = "", path = ""] = /\/documents\/(\w+)-[0-9a-f]{8}\/([^#]+)/.exec(url) ?? [];
+  const [, folder = "", path = ""] = /\/documents\/([\w-]+)-[0-9a-f]{8}\/([^#]+)/.exec(url) ?? [];
   return folder === "docs" ? `docs/${path}` : path === "README.md" ? path : url;
 }
 

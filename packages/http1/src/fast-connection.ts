@@ -223,6 +223,12 @@ export class FastConnection {
       this.#hasUnread = true;
       // Bytes can be put back until the stream has told its end, which it does when it is empty.
       if (isAtEnd && this.#rest.length > 0) {
+        // What is put back would hide the end, and that its client has left.
+        if (this.#endsWithClient) {
+          this.#rest = NONE;
+          this.socket.destroySoon();
+          return;
+        }
         this.socket.unshift(this.#rest);
         this.#rest = NONE;
       }
@@ -230,12 +236,16 @@ export class FastConnection {
     else this.#read();
   }
 
+  /** True while a response is due that a client which has ended its side does not wait for. */
+  get #endsWithClient(): boolean {
+    return !this.#host.allowsHalfOpen && (this.#current !== undefined || this.#body !== undefined);
+  }
+
   #onEnd(): void {
     this.#hasEnded = true;
     if (this.#phase !== "open") return;
     if (this.#isBusy) {
-      const isDue = this.#current !== undefined || this.#body !== undefined;
-      if (isDue && !this.#host.allowsHalfOpen) this.socket.destroySoon();
+      if (this.#endsWithClient) this.socket.destroySoon();
       return;
     }
     if (this.#held === undefined) this.socket.end();

@@ -297,10 +297,10 @@ suite("ends of connections", () => {
       return true;
     };
     await using to = await startListener({ checkMs: 1_000, allowHalfOpen: false }, { handle });
-    const begin = async (): Promise<readonly [Awaited<ReturnType<typeof openRaw>>, FastResponse]> => {
+    const begin = async (more = ""): Promise<readonly [Awaited<ReturnType<typeof openRaw>>, FastResponse]> => {
       const count = kept.length;
       const raw = await openRaw(to.port);
-      raw.write(post());
+      raw.write(post() + more);
       return [raw, await eventually("a request", () => kept[count])];
     };
     const [due, unanswered] = await begin();
@@ -312,6 +312,16 @@ suite("ends of connections", () => {
     await aborted;
     unanswered.send(200, "", "too late");
     assert.deepEqual(await due.all(), []);
+
+    // The same with bytes behind its request, which are not looked at any more.
+    const [followed, unread] = await begin("\r\nGET / HTTP/1.1\r\n");
+    await using _followed = followed;
+    const left = new Promise<void>((resolve) => {
+      unread.onAbort = resolve;
+    });
+    followed.socket.end();
+    await left;
+    assert.deepEqual(await followed.all(), []);
 
     const [streaming, streamed] = await begin();
     await using _streaming = streaming;

@@ -72,6 +72,22 @@ suite("a back-end of a supplier", () => {
     assert.deepEqual([backEnd.isPaused, await ask(backEnd), asked], [false, "answer", 7]);
   });
 
+  test("gets a GET with a body on a connection of its own: it may leave the body unread, and take it for a request", async () => {
+    const sockets = new Set<unknown>();
+    await using node = await startBackEnd((request, response) => {
+      sockets.add(request.socket);
+      response.end("{}");
+    });
+    await using backEnd = open(node.url, virtualClock());
+    const body = Buffer.from("GET /other HTTP/1.1\r\nHost: x\r\n\r\n");
+    const send = (more: Partial<HttpRequestPayload>): ReturnType<HttpBackEnd["ask"]> =>
+      backEnd.ask({ ...CALL, ...more }, PARTIES, new AbortController().signal);
+    for (let i = 0; i < 3; i++) assert.equal((await send({ method: "GET", body })).kind, "answer");
+    assert.equal(sockets.size, 3);
+    for (let i = 0; i < 3; i++) assert.equal((await send({ method: "GET", body: new Uint8Array() })).kind, "answer");
+    assert.equal(sockets.size, 4);
+  });
+
   test("with a health path is not asked while that says no, and is asked again as soon as it says yes", async () => {
     const health: number[] = [];
     let status = 503;

@@ -66,7 +66,7 @@ function routeHttp2(server: Server, onHttp2: (socket: Socket) => void): () => vo
     socket.on("error", drop);
     passed.add(socket);
     socket.once("close", () => passed.delete(socket));
-    socket.once("readable", () => {
+    const route = (): void => {
       const first = socket.read() as Buffer | null;
       if (first === null) return;
       socket.setTimeout(0);
@@ -80,7 +80,10 @@ function routeHttp2(server: Server, onHttp2: (socket: Socket) => void): () => vo
       }
       passed.delete(socket);
       for (const listener of own) listener.call(server, socket);
-    });
+    };
+    // A stream that is full or has ended does not say once more that it is readable.
+    if (socket.readableLength > 0) route();
+    else socket.once("readable", route);
   });
   return () => {
     for (const socket of passed) socket.destroy();

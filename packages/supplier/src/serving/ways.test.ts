@@ -90,6 +90,34 @@ suite("both ways into a relay server", () => {
     assert.deepEqual([rig.store.relays.length, rig.counts.handled, rig.counts.handedOver], [ways.length, 2, 1]);
   });
 
+  test("a relay that is too large to be read at once behind another is answered as well", async () => {
+    await using backEnd = await startHolding();
+    await using rig = await servingRig(backEnd.url, { options: { maxRequestBytes: 1_000_000 } });
+    await using raw = await openRaw(portOf(rig));
+    const large = rig.sign(jsonRpcPayload(`{"x":"${"a".repeat(300_000)}"}`));
+    raw.write(post(signed(rig), "plain"));
+    await eventually("the first is asked", () => backEnd.asked.length === 1);
+    raw.write(post(large, "plain"));
+    await eventually("the second has come", () => raw.socket.writableLength === 0);
+    backEnd.asked[0]?.end(ANSWER);
+    await eventually("the second is asked", () => backEnd.asked.length === 2);
+    backEnd.asked[1]?.end(ANSWER);
+    const answers = await raw.next(2);
+    assert.deepEqual(
+      answers.map(({ status }) => status),
+      [200, 200],
+    );
+  });
+
+  test("half a request, and no more to come, is refused at once", async () => {
+    await using rig = await servingRig("http://127.0.0.1:1");
+    await using raw = await openRaw(portOf(rig));
+    raw.write("POST / HTTP/1.1\r\nHost: x\r\n");
+    raw.socket.end();
+    const [answer] = await raw.all();
+    assert.equal(answer?.status, 400);
+  });
+
   test("see no relay in what could be another request's body", async () => {
     await using backEnd = await startBackEnd((_, response) => void response.end(ANSWER));
     await using rig = await servingRig(backEnd.url);
