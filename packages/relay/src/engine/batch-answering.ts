@@ -71,14 +71,14 @@ export async function answerBatch(jobs: readonly Job[], modules: BatchModules): 
   const room = new OutcomeRoom();
   const asked: Asked[] = [];
   const shared = new Map<number, Asked>();
-  let others = 0;
+  let notInFlight = 0;
   let index = -1;
   for (const job of jobs) {
     index++;
     const read = room.refuses(job) ? TOO_LARGE : answering.look(job);
     if (read === undefined) {
       asked.push({ index, job, read, isInFlight: false, others: undefined });
-      others++;
+      notInFlight++;
       continue;
     }
     if ("ok" in read) {
@@ -93,13 +93,13 @@ export async function answerBatch(jobs: readonly Job[], modules: BatchModules): 
       continue;
     }
     const isInFlight = context.flights.has(key, signal);
-    if (!isInFlight) others++;
+    if (!isInFlight) notInFlight++;
     const one: Asked = { index, job, read, isInFlight, others: undefined };
     asked.push(one);
     shared.set(key.hash, one);
   }
   // An answer that comes with others is as slow as the slowest of them, so no call outside of the batch waits for it.
-  const isAlone = others === 1;
+  const isAlone = notInFlight === 1;
   const sent: Asked[] = [];
   const waits: Promise<unknown>[] = [];
   for (const one of asked) {

@@ -57,8 +57,8 @@ function isAboutNewest({ traits, refs }: Job): boolean {
   return refs.every((ref) => "tag" in ref && ref.tag === "latest");
 }
 
-/** True where a call names a block that a supplier may lack, other than by its hash. */
-function isOfAnyBlock(ref: BlockRef): boolean {
+/** True for a reference to a block of a fixed height, which a supplier may not have. Hashes are at an unknown height. */
+function isFixedHeight(ref: BlockRef): boolean {
   return "height" in ref || ("tag" in ref && ref.tag === "earliest");
 }
 
@@ -76,8 +76,8 @@ export function checkAgainstChain(target: Target, job: Job, answer: UpstreamAnsw
     if (height !== undefined) return checkTip(target, job, answer, height, nowMs);
     if (isReadWhole(answer, call)) return failedBehind("supplier", "schema", answer);
   }
-  // What names the newest block alone shows nothing of a supplier's history, and may be empty.
-  if (refs === undefined || !refs.some(isOfAnyBlock)) return answer;
+  // Hashes, and tags that move with the tip, show nothing of a supplier's history; their result may be empty.
+  if (refs === undefined || !refs.some(isFixedHeight)) return answer;
   const tip = view.newest(nowMs);
   const needed = tip === undefined ? undefined : neededHeights(refs, tip);
   if (needed === undefined) return answer;
