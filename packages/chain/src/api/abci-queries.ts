@@ -17,7 +17,7 @@ import { BROADCAST_PATH } from "./tx-service.ts";
 export interface AbciQueriesOptions extends ChainApiOptions {
   /** Calls of the base services at one time; 16 by default. What is more is refused. */
   readonly maxCalls?: number;
-  /** How long one of them may take; 3 s by default. */
+  /** How long one of them may take; 10 s by default: the first of a node waits for a thread that starts. */
   readonly timeoutMs?: number;
 }
 
@@ -35,7 +35,7 @@ export class AbciQueries implements AbciQuerier {
   readonly #turns: Turns;
   #calls = 0;
 
-  constructor({ maxCalls = 16, timeoutMs = 3_000, ...api }: AbciQueriesOptions, modules: ChainApiModules) {
+  constructor({ maxCalls = 16, timeoutMs = 10_000, ...api }: AbciQueriesOptions, modules: ChainApiModules) {
     this.#opts = { maxCalls, timeoutMs };
     this.#modules = modules;
     this.#services = baseServices(api, modules);
