@@ -199,4 +199,26 @@ suite("abci_query of a whole node", () => {
       mock.timers.reset();
     }
   });
+
+  test("the time of a simulation begins when its thread has started", async () => {
+    mock.timers.enable({ apis: ["setTimeout"] });
+    try {
+      const { application, source, ask } = begin({ timeoutMs: 500 });
+      const { promise: started, resolve: start } = Promise.withResolvers<void>();
+      const { promise: asked, resolve: askedForThread } = Promise.withResolvers<void>();
+      const simulationsReady = (): Promise<void> => {
+        askedForThread();
+        return started;
+      };
+      Object.assign(application, { simulationsReady });
+      const data = bytesOf(txs.SimulateRequestSchema, { txBytes: must(source.txs[0]).bytes });
+      const answer = ask(`${TX}/Simulate`, data);
+      await Promise.race([asked, answer]);
+      mock.timers.tick(10_000);
+      start();
+      assert.deepEqual(shown(await answer), [0, "", "", LATEST]);
+    } finally {
+      mock.timers.reset();
+    }
+  });
 });

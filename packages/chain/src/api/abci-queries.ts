@@ -1,4 +1,4 @@
-import { setTimeout as sleep } from "node:timers/promises";
+import timers from "node:timers/promises";
 import { decodeMessage, encodeMessage, type tx as txs } from "@turnpike/proto";
 import { abciFault, abciOfGrpc, abciOfStatus, goDecodeFault, heightFault } from "../app/query-answers.ts";
 import { Turns } from "../node/turns.ts";
@@ -17,7 +17,7 @@ import { BROADCAST_PATH } from "./tx-service.ts";
 export interface AbciQueriesOptions extends ChainApiOptions {
   /** Calls of the base services at one time; 16 by default. What is more is refused. */
   readonly maxCalls?: number;
-  /** How long one of them may take; 10 s by default: the first of a node waits for a thread that starts. */
+  /** How long one of them may take; 3 s by default. The start of a simulation's thread does not count. */
   readonly timeoutMs?: number;
 }
 
@@ -35,7 +35,7 @@ export class AbciQueries implements AbciQuerier {
   readonly #turns: Turns;
   #calls = 0;
 
-  constructor({ maxCalls = 16, timeoutMs = 10_000, ...api }: AbciQueriesOptions, modules: ChainApiModules) {
+  constructor({ maxCalls = 16, timeoutMs = 3_000, ...api }: AbciQueriesOptions, modules: ChainApiModules) {
     this.#opts = { maxCalls, timeoutMs };
     this.#modules = modules;
     this.#services = baseServices(api, modules);
@@ -73,6 +73,7 @@ export class AbciQueries implements AbciQuerier {
       }
     };
     // Simulations have bounds of their own.
+    if (path === SIMULATE_PATH) await this.#modules.application.simulationsReady?.();
     const answer = await (path === SIMULATE_PATH ? this.#timed(ask()) : this.#bounded(ask));
     if (answer.ok) return abciOfGrpc({ ...answer, heightBlocks });
     // The only one whose plain error the SDK gives as a status.
@@ -103,7 +104,7 @@ export class AbciQueries implements AbciQuerier {
 
   async #timed(asked: Promise<ServiceAnswer>): Promise<ServiceAnswer> {
     const timer = new AbortController();
-    const late = sleep(this.#opts.timeoutMs, undefined, { signal: timer.signal }).then(
+    const late = timers.setTimeout(this.#opts.timeoutMs, undefined, { signal: timer.signal }).then(
       () => refuse("DeadlineExceeded", "the node did not answer in time"),
       // Answered before.
       () => asked,

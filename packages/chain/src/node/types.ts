@@ -81,6 +81,8 @@ export interface Application extends AbciQuerier {
    * has no `encoded`. Undefined: too many wait.
    */
   simulateEncoded?(tx: Bytes, form: "response" | "json"): Promise<EncodedSimulation | undefined>;
+  /** Resolves when what simulates has started, where that is a thread: its start counts against no time limit of a call. */
+  simulationsReady?(): Promise<void>;
   /** The API's JSON of a large message, made beside this thread; undefined when that cannot be now. */
   apiJson?(typeName: string, bytes: Bytes): Promise<string | undefined>;
 }

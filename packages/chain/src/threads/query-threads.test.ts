@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { EventEmitter } from "node:events";
-import { suite, test } from "node:test";
+import { mock, suite, test } from "node:test";
 import { silentLog } from "@turnpike/base";
 import { virtualClock } from "@turnpike/testkit";
 import { Overlay } from "../state/overlay.ts";
@@ -69,6 +69,35 @@ function begin(opts: { readonly threads?: number; readonly maxWaiting?: number; 
 const thread = (started: readonly FakeThread[], at: number): FakeThread => started[at] ?? assert.fail();
 
 suite("query threads", () => {
+  test("who waits for a thread's start goes on when it is open, when it has ended, and after a minute", async () => {
+    mock.timers.enable({ apis: ["setTimeout"] });
+    try {
+      const { threads, started } = begin();
+      let waited = 0;
+      const wait = async (): Promise<void> => {
+        await threads.opened();
+        waited++;
+      };
+      const first = wait();
+      await new Promise(setImmediate);
+      assert.deepEqual([started.length, waited], [1, 0]);
+      thread(started, 0).open();
+      await first;
+      await wait();
+      assert.equal(started.length, 1);
+      thread(started, 0).emit("exit");
+      const second = wait();
+      assert.equal(started.length, 2);
+      thread(started, 1).emit("exit");
+      await second;
+      const third = wait();
+      mock.timers.tick(60_000);
+      await third;
+    } finally {
+      mock.timers.reset();
+    }
+  });
+
   test("each has one piece of work at a time, in the order asked", async () => {
     const { threads, started } = begin({ threads: 2 });
     const asked = [1, 2, 3].map(() => threads.ask(WORK));

@@ -1,3 +1,4 @@
+import timers from "node:timers/promises";
 import { Worker } from "node:worker_threads";
 import { AppError, type Clock, type Log, type Metrics, noMetrics, systemClock } from "@turnpike/base";
 import { chainQueriesWaiting, chainQueryThreadsLostTotal } from "../metrics.ts";
@@ -51,6 +52,8 @@ interface Thread {
 }
 
 const HEAP_MB = 512;
+/** A thread that starts loads its modules and opens the store: a second or two, more on a cold disk. */
+const MAX_START_MS = 60_000;
 
 function startThread(data: ThreadData): Worker {
   const worker = new Worker(new URL("./query-thread.ts", import.meta.url), {
@@ -97,6 +100,16 @@ export class QueryThreads implements AsyncDisposable {
   /** Starts the threads that are not there yet: otherwise the first work waits until one has loaded its modules. */
   warm(): void {
     while (!this.#isClosed && this.#threads.size < this.#opts.threads) this.#begin();
+  }
+
+  /** Starts a thread where there is none, and waits until one is open or has ended, a minute at most. Never rejects. */
+  async opened(): Promise<void> {
+    if (this.#isClosed) return;
+    const [thread = this.#begin()] = this.#threads;
+    const timer = new AbortController();
+    const late = timers.setTimeout(MAX_START_MS, undefined, { signal: timer.signal, ref: false }).catch(() => {});
+    await Promise.race([thread.opened, late]);
+    timer.abort();
   }
 
   /** Asks a thread, and starts one where there are fewer than may be. Never rejects. */

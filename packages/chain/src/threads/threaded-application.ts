@@ -139,6 +139,11 @@ export class ThreadedApplication implements Application, AsyncDisposable {
     return this.#queued(tx, form);
   }
 
+  /** Resolves when the thread of simulations has started, so that a caller's time limit is for the simulation alone. */
+  simulationsReady(): Promise<void> {
+    return this.#simulating.opened();
+  }
+
   async apiJson(typeName: string, bytes: Bytes): Promise<string | undefined> {
     const outcome = await this.#queries.ask({ kind: "json", typeName, bytes });
     return outcome.kind === "json" ? outcome.text : undefined;
