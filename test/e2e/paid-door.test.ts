@@ -149,8 +149,8 @@ suite("payments that cost their payer nothing", { concurrency: 4 }, () => {
       },
       payment: { settleWaitMs: 300_000 },
     });
-    // Twice what they cost: what a balance has paid already counts as in flight, too, until the ledger knows that it is settled.
-    const payer = await ground.fundedPayer(PRICE * 600n);
+    // Just what they cost: what a balance has paid already counts as in flight, too, until the ledger knows that it is settled.
+    const payer = await ground.fundedPayer(PRICE * 300n);
     const url = gateway.route("eth");
     const terms = await termsOf(url);
     const headers = await Promise.all(Array.from({ length: 300 }, () => signPayment(payer, terms)));

@@ -1,8 +1,8 @@
 import type { Clock, ErrorCode, FaultPoints, Log, Metrics, NetworkId, SettlementId } from "@turnpike/base";
 import { AppError, bytesEqual, bytesToHex, errorRow, isAppError } from "@turnpike/base";
 import { mintPaid, type PaidRequest, type ParsedRequest, type Relayed } from "@turnpike/protocol";
-import { createFundedClaims, type FundedResult } from "./claim-funded.ts";
 import { pause } from "./engine/waiters.ts";
+import { FundedClaims, type FundedResult } from "./funded-claims.ts";
 import { decodePaymentHeader } from "./header.ts";
 import type { Ledger } from "./ledger-types.ts";
 import { admissionsTotal, outcomesTotal } from "./metrics.ts";
@@ -98,7 +98,7 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
   const { verifier, ledger, clock, log, metrics, faults } = modules;
   const settlers = new Map<NetworkId, Settler>();
   for (const settler of modules.settlers) for (const network of settler.networks) settlers.set(network, settler);
-  const claimFunded = createFundedClaims();
+  const fundedClaims = new FundedClaims();
   const payers = createUnpaidLimit(opts.unpaidPerPayer, {
     clock,
     ...(modules.payerTokens === undefined ? {} : { shared: modules.payerTokens }),
@@ -311,7 +311,7 @@ export function createPaymentStage(opts: PaymentStageOptions, modules: PaymentSt
     const purpose = { ...request, identifier: payment.identifier };
     const record = newRecord(verified, purpose, clock.nowMs());
     await faults.reach("stage.claim.before");
-    const funded: FundedResult = await claimFunded(verified, {
+    const funded: FundedResult = await fundedClaims.claim(verified, {
       claim: ({ balance, blockNumber }) => ledger.claim({ ...record, balance, balanceBlock: blockNumber }),
       verify: async () => (await verify(payment, signal, false)).result,
       pollMs: opts.pollMs,

@@ -12,8 +12,8 @@ import {
   type SettlementId,
   sameAddress,
 } from "@turnpike/base";
-import { createFundedClaims } from "../claim-funded.ts";
 import { pause } from "../engine/waiters.ts";
+import { FundedClaims } from "../funded-claims.ts";
 import type { Ledger } from "../ledger-types.ts";
 import { newRecord, type PaymentPurpose, paymentKey, saleOf, settledBy, standingOf } from "../record.ts";
 import type { Settler } from "../settler.ts";
@@ -155,7 +155,7 @@ function endSettling(limit: UnpaidLimit, attempt: UnpaidAttempt, { result, id, i
 /** Creates a facilitator. */
 export function createFacilitator(opts: FacilitatorOptions, modules: FacilitatorModules): Facilitator {
   const { verifier, ledger, settler, clock, log, metrics } = modules;
-  const claimFunded = createFundedClaims();
+  const fundedClaims = new FundedClaims();
   const networks = [...new Set(opts.assets.map(({ network }) => network))];
 
   const clients = createUnpaidLimit(opts.unpaidPerClient, modules);
@@ -340,7 +340,7 @@ export function createFacilitator(opts: FacilitatorOptions, modules: Facilitator
   ): Promise<Settling> => {
     const { payment } = request;
     const record = newRecord(verified, purposeOf(request), clock.nowMs());
-    const funded = await claimFunded(verified, {
+    const funded = await fundedClaims.claim(verified, {
       claim: ({ balance, blockNumber }) => ledger.claim({ ...record, balance, balanceBlock: blockNumber }),
       verify: () => check(payment, signal, false),
       pollMs: CLAIM_POLL_MS,

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { eventually } from "@turnpike/testkit";
-import { createFundedClaims } from "./claim-funded.ts";
+import { FundedClaims } from "./funded-claims.ts";
 import type { ClaimResult } from "./ledger-types.ts";
 import type { Verification, VerifiedPayment } from "./types.ts";
 
@@ -14,18 +14,18 @@ const CLAIMED = { kind: "claimed", id: "s" } as ClaimResult;
 
 /** Claims that end one after another as told; the chain is looked at again in between. */
 function run(
-  claims: readonly ClaimResult[],
+  results: readonly ClaimResult[],
   looks: readonly Verification[] = [],
   limit = new AbortController().signal,
-  claimFunded = createFundedClaims(),
+  claims = new FundedClaims(),
 ) {
   const seen: bigint[] = [];
   let at = 0;
   let look = 0;
-  const result = claimFunded(verified, {
+  const result = claims.claim(verified, {
     async claim({ balance }) {
       seen.push(balance);
-      return claims[at++] ?? UNSETTLED;
+      return results[at++] ?? UNSETTLED;
     },
     verify: async () => looks[look++] ?? { ok: true, ...verified, balance: BigInt(look) * 100n },
     pollMs: 1,
@@ -67,18 +67,33 @@ test("the waiting ends with its limit", async () => {
   assert.deepEqual(ended.claim, UNSETTLED);
 });
 
-test("of one payer only so many wait; the others are refused at once", async () => {
-  const stop = new AbortController();
-  const claims = createFundedClaims();
-  const waiting = Array.from({ length: 32 }, () => run([], [], stop.signal, claims).result);
-  // Those have made their first claim when this one, begun after them, has.
-  const { result, seen } = run([], [], stop.signal, claims);
-  assert.deepEqual(await result, { ok: true, claim: UNSETTLED, verified });
-  assert.deepEqual(seen, [1n]);
+test("of one payer 32 ask again; those behind wait for a place in their order, and what is more than 512 is refused", async () => {
+  const [stop, leave] = [new AbortController(), new AbortController()];
+  const claims = new FundedClaims();
+  const asking = Array.from({ length: 32 }, () => run([], [], stop.signal, claims));
+  await eventually("32 ask again", () => asking.every(({ seen }) => seen.length > 1));
+  const order: number[] = [];
+  const behind = Array.from({ length: 512 }, (_, at) => {
+    const begun = run([UNSETTLED, CLAIMED], [], at === 1 ? leave.signal : new AbortController().signal, claims);
+    void begun.result.then(() => order.push(at));
+    return begun;
+  });
+  // Begun after them: they have made their first claim when this has.
+  const refused = run([], [], new AbortController().signal, claims);
+  assert.deepEqual(await refused.result, { ok: true, claim: UNSETTLED, verified });
+  assert.deepEqual(refused.seen, [1n]);
+  assert.ok(behind.every(({ seen }) => seen.length === 1));
+  leave.abort();
+  const left = await behind[1]?.result;
+  assert.deepEqual(left, { ok: true, claim: UNSETTLED, verified });
   stop.abort();
-  await Promise.all(waiting);
-  const later = run([UNSETTLED, CLAIMED], [], new AbortController().signal, claims);
-  const ended = await later.result;
-  assert.ok(ended.ok);
-  assert.equal(ended.claim, CLAIMED);
+  for (const [at, { result }] of behind.entries()) {
+    const ended = await result;
+    assert.ok(ended.ok);
+    assert.equal(ended.claim, at === 1 ? UNSETTLED : CLAIMED);
+  }
+  assert.deepEqual(order, [1, 0, ...Array.from({ length: 510 }, (_, at) => at + 2)]);
+  const later = await run([UNSETTLED, CLAIMED], [], new AbortController().signal, claims).result;
+  assert.ok(later.ok);
+  assert.equal(later.claim, CLAIMED);
 });
