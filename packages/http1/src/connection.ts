@@ -33,6 +33,8 @@ export interface ConnectionOwner {
   released(connection: Connection, keepAliveMs: number | undefined): void;
   /** It has a request to write: {@link Connection.flush} is due at the end of this turn of the event loop. */
   waiting(connection: Connection): void;
+  /** It closes before this request of it was written: true when the request waits for another connection. */
+  requeued(request: PoolRequest): boolean;
   /** It is gone. */
   lost(connection: Connection): void;
 }
@@ -157,12 +159,13 @@ export class Connection {
     this.#socket.resume();
   }
 
-  /** Closes it at once; what it carries has failed. */
+  /** Closes it at once; what it carries has failed, or goes over another connection when the server cannot have seen it. */
   fail(): void {
     if (!this.#isOpen) return;
     const request = this.#release();
+    const isRequeued = request !== undefined && this.#owner.requeued(request);
     this.#close();
-    request?.fail("connection");
+    if (!isRequeued) request?.fail("connection");
   }
 
   #close(): void {

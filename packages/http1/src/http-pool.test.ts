@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { type LookupFunction, Socket } from "node:net";
 import { suite, test } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { eventually, virtualClock } from "@turnpike/testkit";
 import { ask, headOf, newPool } from "../test/asking.ts";
 import { startRawServer, writeBytewise } from "../test/raw-server.ts";
@@ -308,6 +309,44 @@ suite("kept connections", () => {
     server.sockets[0]?.write(HELLO);
     await eventually("no connection", () => pool.connections === 0);
     assert.equal((await ask(pool).result).body, "hello");
+  });
+
+  for (const [what, close] of [
+    ["closed", (socket) => socket.destroy()],
+    ["reset", (socket) => socket.resetAndDestroy()],
+    ["sent something over", (socket) => socket.write(HELLO)],
+  ] as readonly (readonly [string, (socket: Socket) => void])[]) {
+    test(`one that the server has ${what} before a request was written: it goes over a new one, ahead of the queue`, async () => {
+      await using server = await startServer(HELLO);
+      using pool = newPool(server.port);
+      await ask(pool).result;
+      // What comes while the loop polls is read before requests are written.
+      await nextTurn();
+      close(await eventually("a socket", () => server.sockets[0]));
+      const all = ["1", "2"].map((body) => ask(pool, { body }));
+      for (const { result } of all) assert.equal((await result).body, "hello");
+      assert.deepEqual(
+        server.requests.slice(1).map(({ text, connection }) => [text.at(-1), connection]),
+        [
+          ["1", 1],
+          ["2", 1],
+        ],
+      );
+    });
+  }
+
+  test("a server that closes every connection at once fails a request after the second, and has not seen it", async (t) => {
+    await using server = await startRawServer({
+      answer: () => assert.fail("nothing is written"),
+      connected: (socket) => socket.destroy(),
+    });
+    using pool = newPool(server.port);
+    // Requests are written in an immediate: these never are.
+    t.mock.timers.enable({ apis: ["setImmediate"] });
+    const { error, isSent } = await ask(pool).result;
+    assert.deepEqual([error, isSent, pool.connections, pool.queued], ["connection", false, 0, 0]);
+    t.mock.timers.reset();
+    await eventually("two connections", () => server.sockets.length === 2);
   });
 
   for (const [what, lines] of [

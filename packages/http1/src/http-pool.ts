@@ -55,6 +55,7 @@ export class HttpPool {
   #waiting: Connection[] = [];
   #connecting = 0;
   #isClosed = false;
+  #isDestroyed = false;
   #sweeper: NodeJS.Timeout | undefined;
 
   /** Throws AppError (`INTERNAL`) for what is no origin of http or https. */
@@ -70,6 +71,7 @@ export class HttpPool {
       },
       released: (connection, keepAliveMs) => this.#released(connection, keepAliveMs),
       waiting: (connection) => this.#defer(connection),
+      requeued: (request) => this.#requeue(request),
       lost: (connection) => this.#lost(connection),
     };
   }
@@ -120,6 +122,7 @@ export class HttpPool {
   /** Closes everything at once: requests that are under way fail. */
   destroy(): void {
     this.#isClosed = true;
+    this.#isDestroyed = true;
     for (let one = this.#queue.shift(); one !== undefined; one = this.#queue.shift()) one.fail("closed");
     for (const connection of this.#connections) connection.fail();
     clearTimeout(this.#sweeper);
@@ -178,6 +181,17 @@ export class HttpPool {
     const waiting = this.#waiting;
     this.#waiting = [];
     for (const connection of waiting) connection.flush();
+  }
+
+  /**
+   * A server may close a kept connection at any time: a request that was not written yet goes over another one, before those
+   * that came after it. Once only, since a server may close every connection at once. undici keeps such requests, too.
+   */
+  #requeue(request: PoolRequest): boolean {
+    if (request.isSent || request.isOver || request.isRequeued || this.#isDestroyed) return false;
+    request.isRequeued = true;
+    this.#queue.unshift(request);
+    return true;
   }
 
   #lost(connection: Connection): void {

@@ -23,6 +23,8 @@ export class PoolRequest {
   readonly handler: ResponseHandler;
   /** True: bytes of it were written, so that the server may have seen it. */
   isSent = false;
+  /** True: its connection was closed before it was written, and it waits, or goes, for the second and last time; set by the pool. */
+  isRequeued = false;
   /** True: its handler is called no more. */
   isOver = false;
   /** What carries it now; set by the pool. */
@@ -81,6 +83,16 @@ export class RequestQueue {
     if (this.#last === undefined) this.#first = request;
     else this.#last.after = request;
     this.#last = request;
+    this.#size++;
+  }
+
+  /** Puts a request before all others. */
+  unshift(request: PoolRequest): void {
+    request.queue = this;
+    request.after = this.#first;
+    if (this.#first === undefined) this.#last = request;
+    else this.#first.before = request;
+    this.#first = request;
     this.#size++;
   }
 

@@ -2,6 +2,7 @@ import assert from "node:assert/strict";
 import { once } from "node:events";
 import { type AddressInfo, createServer, isIP, type Socket } from "node:net";
 import { test } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { type Metrics, noMetrics, type ResolveHost } from "@turnpike/base";
 import { eventually, startUpstream, virtualClock } from "@turnpike/testkit";
 import { HttpTransport } from "./http-transport.ts";
@@ -145,6 +146,23 @@ test("a request over a kept connection that the supplier closes is sent once, an
     upstream.calls.map(({ text }) => text),
     ["first", "again"],
   );
+});
+
+test("a request whose kept connection the supplier closes before it is written goes over a new one", async () => {
+  const sockets: (Socket | null)[] = [];
+  await using upstream = await startUpstream((_call, response) => {
+    sockets.push(response.socket);
+    response.end("{}");
+  });
+  await using transport = newTransport();
+  const handle = transport.backend(upstream.url);
+  assert.ok(handle !== undefined);
+  for (let i = 0; i < 3; i++) {
+    await nextTurn();
+    sockets.at(-1)?.destroy();
+    assert.equal((await transport.send({ handle }, GET)).ok, true);
+  }
+  assert.deepEqual([upstream.calls.length, new Set(sockets).size], [3, 3]);
 });
 
 test("what waits for a connection ends as unsent by its time-out, its signal and its handle", async (t) => {

@@ -1,6 +1,8 @@
 import assert from "node:assert/strict";
 import type { ServerResponse } from "node:http";
+import type { Socket } from "node:net";
 import { suite, test } from "node:test";
+import { setImmediate as nextTurn } from "node:timers/promises";
 import { type Clock, systemClock } from "@turnpike/base";
 import type { HttpRequestPayload } from "@turnpike/protocol";
 import { eventually, virtualClock } from "@turnpike/testkit";
@@ -52,6 +54,21 @@ suite("a back-end of a supplier", () => {
     isDown = true;
     assert.equal(await ask(backEnd), "unreachable");
     assert.equal(backEnd.isPaused, false);
+  });
+
+  test("that closes a kept connection as the next call comes is asked over a new one, and has not failed", async () => {
+    const sockets: (Socket | null)[] = [];
+    await using node = await startBackEnd((_, response) => {
+      sockets.push(response.socket);
+      response.end("{}");
+    });
+    await using backEnd = open(node.url, virtualClock());
+    for (let i = 0; i < 7; i++) {
+      await nextTurn();
+      sockets.at(-1)?.destroy();
+      assert.equal(await ask(backEnd), "answer");
+    }
+    assert.deepEqual([backEnd.isPaused, new Set(sockets).size], [false, 7]);
   });
 
   test("is not paused by requests that no client of HTTP sends: they are refused, and never reach it", async () => {
