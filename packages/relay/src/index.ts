@@ -6,9 +6,7 @@ export {
   type ServiceSuppliers,
 } from "./create-relay-engine.ts";
 export { AnswerRoom } from "./engine/answer-room.ts";
-export { type CrossCheckRules, DEFAULT_CROSS_CHECK } from "./engine/cross-check.ts";
-export { DEFAULT_LOG_RANGES, type LogRangeRules } from "./engine/log-ranges.ts";
-export { DEFAULT_ATTEMPT_TIMEOUT_MS, DEFAULT_MAX_ATTEMPTS, type ServiceRules } from "./engine/options.ts";
+export type { CrossCheckRules, LogRangeRules, ServiceRules } from "./engine/options.ts";
 export type { RelayEngine } from "./engine/relay-engine.ts";
 export { DENIED, type DeniedMethods, isDenied } from "./families/denied.ts";
 export type {
@@ -30,7 +28,7 @@ export {
   takesPaths,
 } from "./families/free-call.ts";
 export { LISTED_METHODS, type ListedMethod } from "./families/methods/listing.ts";
-export { familyOf, isListed, parsePaid } from "./families.ts";
+export { isListed, parsePaid } from "./families.ts";
 export { RELAY_METRICS } from "./metrics.ts";
 export { checkPath } from "./paths.ts";
 export {
@@ -76,7 +74,7 @@ export type {
   Topic,
 } from "./subscriptions/types.ts";
 export type { CallOutcome } from "./subscriptions/upstream-socket.ts";
-export { type StaticEndpoint, StaticSupplierSet } from "./suppliers/static-supplier-set.ts";
+export type { StaticEndpoint } from "./suppliers/static-supplier-set.ts";
 export type { DropReason, EmptyReason, SupplierSet } from "./suppliers/supplier-set.ts";
 export type {
   Blame,

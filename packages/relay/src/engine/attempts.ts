@@ -8,7 +8,8 @@ import { type AttemptResult, type FailedAttempt, failedAttempt, type UpstreamAns
 import { checkAgainstChain, learnFromFailure } from "./chain-check.ts";
 import { outcomeOf, within } from "./failure.ts";
 import { bodyForMaker, tagFilterId } from "./filters.ts";
-import { type Job, rememberedName } from "./job.ts";
+import type { Job } from "./job.ts";
+import { rememberedName } from "./service-context.ts";
 import type { Target } from "./target.ts";
 
 /** What {@link Attempts} use. */

@@ -7,7 +7,8 @@ import type { BlockRef, MethodTraits } from "../families/method-traits.ts";
 import { type MemberSpan, replaceSpan } from "../members.ts";
 import type { Blame } from "../types.ts";
 import { type AttemptResult, type FailedAttempt, failedAttempt, type UpstreamAnswer } from "../upstream-answer.ts";
-import { isAboutHead, type Job, rememberedName } from "./job.ts";
+import { isAboutHead, type Job } from "./job.ts";
+import { rememberedName } from "./service-context.ts";
 import type { Target } from "./target.ts";
 
 /** Longer values are not parsed when only a height is looked for. */

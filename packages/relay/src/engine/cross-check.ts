@@ -5,21 +5,6 @@ import type { UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
 import { isAboutHead, type Job } from "./job.ts";
 import type { RetryOptions } from "./retrying-request.ts";
 
-/** How answers of a service are compared. */
-export interface CrossCheckRules {
-  /** Suppliers of how many operators must agree on what is sold. 1: one answer is enough. */
-  readonly sold: number;
-  /** The same for the free relay. */
-  readonly free: number;
-  /** The same by method, for both. */
-  readonly methods: Readonly<Record<string, number>>;
-  /** True: without so many who agree there is no answer. False: the best checked answer is given, and counted. */
-  readonly strict: boolean;
-}
-
-/** What is sold is confirmed by a second operator where there is one. */
-export const DEFAULT_CROSS_CHECK: CrossCheckRules = { sold: 2, free: 1, methods: {}, strict: false };
-
 /** What {@link crossCheck} needs of the relay that it is part of. */
 export interface CrossCheckTools {
   readonly metrics: Metrics;

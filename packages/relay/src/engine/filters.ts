@@ -21,7 +21,7 @@ export function supplierTag(serviceId: string, operator: string, label: string):
 }
 
 /** Mark of a filter's owner: a client of the free relay, an application by its key, or a payer. */
-export function ownerMark(client: string): string {
+function ownerMark(client: string): string {
   return hexOf(["filter", client], 16);
 }
 

@@ -5,17 +5,6 @@ import { LOG_PARTS } from "../metrics.ts";
 import { type UpstreamAnswer, type UpstreamOutcome, wasTooMuch } from "../upstream-answer.ts";
 import type { Job } from "./job.ts";
 
-/** How large questions for logs are taken apart. */
-export interface LogRangeRules {
-  /** Ranges of more blocks are asked in parts from the start; undefined: only when suppliers refuse the whole. */
-  readonly maxBlocks: number | undefined;
-  /** Most parts of one question; a question that needs more gets the supplier's own refusal. */
-  readonly maxParts: number;
-}
-
-/** Suppliers are asked for the whole first. */
-export const DEFAULT_LOG_RANGES: LogRangeRules = { maxBlocks: undefined, maxParts: 32 };
-
 /** What {@link askInParts} needs of the relay that it is part of. */
 export interface LogTools {
   readonly metrics: Metrics;

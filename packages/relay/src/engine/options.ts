@@ -1,5 +1,28 @@
-import type { CrossCheckRules } from "./cross-check.ts";
-import type { LogRangeRules } from "./log-ranges.ts";
+/** How answers of a service are compared. */
+export interface CrossCheckRules {
+  /** Suppliers of how many operators must agree on what is sold. 1: one answer is enough. */
+  readonly sold: number;
+  /** The same for the free relay. */
+  readonly free: number;
+  /** The same by method, for both. */
+  readonly methods: Readonly<Record<string, number>>;
+  /** True: without so many who agree there is no answer. False: the best checked answer is given, and counted. */
+  readonly strict: boolean;
+}
+
+/** What is sold is confirmed by a second operator where there is one. */
+export const DEFAULT_CROSS_CHECK: CrossCheckRules = { sold: 2, free: 1, methods: {}, strict: false };
+
+/** How large questions for logs are taken apart. */
+export interface LogRangeRules {
+  /** Ranges of more blocks are asked in parts from the start; undefined: only when suppliers refuse the whole. */
+  readonly maxBlocks: number | undefined;
+  /** Most parts of one question; a question that needs more gets the supplier's own refusal. */
+  readonly maxParts: number;
+}
+
+/** Suppliers are asked for the whole first. */
+export const DEFAULT_LOG_RANGES: LogRangeRules = { maxBlocks: undefined, maxParts: 32 };
 
 /** How the suppliers of one service are asked. */
 export interface ServiceRules {
@@ -46,12 +69,5 @@ export interface EngineOptions {
   readonly maxHedgeShare: number;
 }
 
-/** Time for one attempt at a service that sets none. */
-export const DEFAULT_ATTEMPT_TIMEOUT_MS = 10_000;
-/** Attempts for one call at a service that sets none. */
-export const DEFAULT_MAX_ATTEMPTS = 3;
 /** The rules of a service that has none. */
-export const DEFAULT_RULES: ServiceRules = {
-  timeoutMs: DEFAULT_ATTEMPT_TIMEOUT_MS,
-  maxAttempts: DEFAULT_MAX_ATTEMPTS,
-};
+export const DEFAULT_RULES: ServiceRules = { timeoutMs: 10_000, maxAttempts: 3 };

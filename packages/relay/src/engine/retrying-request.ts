@@ -5,7 +5,6 @@ import type { SendHandle, SendPurpose } from "../transport/transport.ts";
 import type { AttemptResult, UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
 import { failureCode, type Tally } from "./failure.ts";
 import type { Job } from "./job.ts";
-import { removeWhere } from "./sending.ts";
 import type { Target } from "./target.ts";
 
 /** What {@link requestWithRetries} needs of the relay that it is part of. */
@@ -139,7 +138,7 @@ class RetryingRequest {
   start(): void {
     this.#ordered = this.#tools.order(this.#job);
     if (this.#last !== undefined) {
-      removeWhere(this.#ordered, ({ operator }) => this.#asked.has(operator));
+      this.#ordered = this.#ordered.filter(({ operator }) => !this.#asked.has(operator));
       this.#preferNewest();
     }
     if (this.#ordered.length === 0 && this.#last === undefined) {

@@ -39,11 +39,3 @@ export function mayBatch({ call, isOnce }: Job): boolean {
   const isRpc = call.rpcType === "json_rpc" || call.rpcType === "comet_bft";
   return isRpc && call.id !== undefined && !isOnce;
 }
-
-/** Takes out of the list what is not wanted. */
-export function removeWhere<T>(list: T[], isUnwanted: (item: T) => boolean): void {
-  for (let i = list.length - 1; i >= 0; i--) {
-    const item = list[i];
-    if (item !== undefined && isUnwanted(item)) list.splice(i, 1);
-  }
-}

@@ -1,18 +1,17 @@
 import type { Clock } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
-import type { RpcType } from "@turnpike/protocol";
+import type { BackendCall, RpcType } from "@turnpike/protocol";
 import { historyKindOf, neededHeights } from "../chain-view/archive.ts";
+import { UNDECLARED } from "../families/free-call.ts";
+import type { BlockRef } from "../families/method-traits.ts";
 import type { ServiceMemory } from "../memory.ts";
 import { DEFAULT_SELECTION, type SelectionOptions, SupplierPool } from "../quality/selection.ts";
 import type { EmptyReason, SupplierSet } from "../suppliers/supplier-set.ts";
 import type { SupplierEndpoint } from "../transport/transport.ts";
 import type { ServiceView } from "../types.ts";
-import { DEFAULT_CROSS_CHECK } from "./cross-check.ts";
 import { firstParam, untagFilterId } from "./filters.ts";
 import { Flights } from "./flights.ts";
-import { type Job, rememberedName } from "./job.ts";
-import { DEFAULT_LOG_RANGES } from "./log-ranges.ts";
-import type { ServiceRules } from "./options.ts";
+import { DEFAULT_CROSS_CHECK, DEFAULT_LOG_RANGES, type ServiceRules } from "./options.ts";
 import type { Target } from "./target.ts";
 
 /** Options of a {@link ServiceContext}. */
@@ -32,6 +31,17 @@ export interface ServiceContextModules {
   readonly clock: Clock;
   /** A number of [0, 1). */
   readonly random: () => number;
+}
+
+/** What decides which suppliers a call may go to. */
+export interface SupplierQuery {
+  readonly call: BackendCall;
+  /** The blocks that it names; undefined where its family does not say. */
+  readonly refs: readonly BlockRef[] | undefined;
+  /** What it does with a filter. */
+  readonly filter: "create" | "use" | undefined;
+  /** The owner of its filters. */
+  readonly client: string;
 }
 
 /** Targets that have come and gone. */
@@ -106,11 +116,11 @@ export class ServiceContext {
   }
 
   /** Suppliers for a job, the best first; of a call that uses a filter, the one that holds it. The caller's own list. */
-  order(job: Pick<Job, "call" | "filter" | "client" | "refs">): Target[] {
-    const { call, filter, refs } = job;
+  order(query: SupplierQuery): Target[] {
+    const { call, filter, refs } = query;
     const pool = this.#pools.get(call.rpcType);
     if (pool === undefined) return [];
-    if (filter === "use") return makerOf(job, pool.members);
+    if (filter === "use") return makerOf(query, pool.members);
     const nowMs = this.#clock.monotonicMs();
     const ordered = pool.order(rememberedName(call), nowMs);
     if (refs === undefined || ordered.length < 2) return ordered;
@@ -173,7 +183,7 @@ export class ServiceContext {
   }
 
   /** Operators that a job may go to with good hope. */
-  fit({ call }: Pick<Job, "call">): number {
+  fit({ call }: Pick<SupplierQuery, "call">): number {
     return this.#pools.get(call.rpcType)?.fit(rememberedName(call), this.#clock.monotonicMs()) ?? 0;
   }
 
@@ -190,8 +200,20 @@ function keyOf({ operator, rpcType, backendKey }: SupplierEndpoint): string {
 }
 
 /** The supplier that holds a filter of this client: never another, whose filter of the same id would be somebody else's. */
-function makerOf({ call, client }: Pick<Job, "call" | "client">, members: readonly Target[]): Target[] {
+function makerOf({ call, client }: Pick<SupplierQuery, "call" | "client">, members: readonly Target[]): Target[] {
   const tagged = untagFilterId(client, firstParam(call));
   const maker = members.find(({ tag, isWrongChain }) => tag === tagged?.tag && !isWrongChain);
   return maker === undefined || maker.isDrained ? [] : [maker];
+}
+
+/** Longer names of methods are not remembered. */
+const MAX_NAME_LENGTH = 64;
+
+/**
+ * By which name suppliers are remembered to serve a call or not: that of its method, also where the catalogue does not
+ * declare it. All that is undeclared under one name would hold one client's invention against every such method.
+ */
+export function rememberedName({ method, operation }: Pick<BackendCall, "method" | "operation">): string {
+  const isNamed = operation === UNDECLARED && method !== undefined && method.length <= MAX_NAME_LENGTH;
+  return isNamed ? method : operation;
 }

@@ -90,7 +90,7 @@ function rpcCall(service: Service, operation: Operation, read: ReadBody): Parsed
 }
 
 /** The call of a declared path. */
-export function pathCall(
+function pathCall(
   service: Service,
   verb: Verb,
   path: string,

@@ -29,7 +29,7 @@ const MODULE_ERROR =
 const OK_CODES = new Set([3, 5, 9, 11]);
 
 /** Judges an error of CometBFT's RPC; what went wrong stands in `data`. */
-export function judgeCometError(error: RpcError): ErrorJudgement {
+function judgeCometError(error: RpcError): ErrorJudgement {
   const { code, message, data } = error;
   const text = typeof data === "string" && data !== "" ? data : message;
   if (code === -32601) return supplierFault("unsupported");
@@ -39,7 +39,7 @@ export function judgeCometError(error: RpcError): ErrorJudgement {
 }
 
 /** Judges an error of the REST API (gRPC gateway): `{code, message, details}`. */
-export function judgeLcdError(status: number, body: unknown): ErrorJudgement {
+function judgeLcdError(status: number, body: unknown): ErrorJudgement {
   if (status === 429) return judgeHttpStatus(status);
   if (!isRecord(body) || !Number.isInteger(body.code) || typeof body.message !== "string") {
     return judgeHttpStatus(status);

@@ -82,7 +82,7 @@ function isOfSession(header: SessionHeader | undefined, expected: SessionHeader)
 }
 
 /** Undefined when a response is one of this session, with its payload as it was signed. */
-export async function responseFault(
+async function responseFault(
   response: RelayResponseFields,
   expected: { readonly header: SessionHeader; readonly publicKey: Uint8Array },
   verify: VerifyResponse,

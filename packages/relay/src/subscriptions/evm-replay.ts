@@ -15,7 +15,7 @@ export interface ReplayCounts {
 }
 
 /** Blocks of one supplier. */
-export function headSource(socket: UpstreamSocket): HeadSource & { latest(): Promise<Head | undefined> } {
+function headSource(socket: UpstreamSocket): HeadSource & { latest(): Promise<Head | undefined> } {
   const read = async (method: string, block: string): Promise<Head | undefined> => {
     const answer = await socket.call(method, `[${JSON.stringify(block)},false]`);
     return answer.kind === "result" ? readHead(answer.value) : undefined;

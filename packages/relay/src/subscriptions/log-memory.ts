@@ -17,7 +17,7 @@ export interface LogMemoryOptions {
 }
 
 /** Bounds that suit one subscription. */
-export const LOG_MEMORY: LogMemoryOptions = { keptBlocks: 128, maxEntries: 20_000, maxBytes: 8 * 1_048_576 };
+const LOG_MEMORY: LogMemoryOptions = { keptBlocks: 128, maxEntries: 20_000, maxBytes: 8 * 1_048_576 };
 
 interface Entry {
   readonly facts: LogFacts;

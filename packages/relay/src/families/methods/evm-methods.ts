@@ -30,7 +30,7 @@ const HASH = /^0x[0-9a-f]{64}$/i;
  * The block that a parameter names: a tag, a hex quantity, a hash, or an object of EIP-1898. Undefined for what nodes
  * could read in several ways, as decimal text.
  */
-export function evmBlockRef(value: unknown): BlockRef | undefined {
+function evmBlockRef(value: unknown): BlockRef | undefined {
   if (typeof value === "string") {
     const named = TAGS.get(value);
     if (named !== undefined) return named;
