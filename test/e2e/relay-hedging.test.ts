@@ -214,7 +214,7 @@ describe("hedges", () => {
 });
 
 describe("what an operator can do", () => {
-  const ETH = "eth" as Parameters<RelayRig["relay"]["forgive"]>[0];
+  const ETH = "eth" as Parameters<RelayRig["relay"]["resetScore"]>[0];
 
   test("takes a supplier out and puts it back", async () => {
     await using a = await startChain();
@@ -264,7 +264,7 @@ describe("what an operator can do", () => {
     assert.equal((await call(rig, "eth_getBalance", at(3))).result, "0x5");
   });
 
-  test("forgives, and the breaker is closed", async () => {
+  test("resets the score, and the breaker is closed", async () => {
     await using a = await startChain();
     await using b = await startChain();
     a.say = () => ',"jsonrpc":"1.0"';
@@ -278,8 +278,8 @@ describe("what an operator can do", () => {
     };
     assert.deepEqual(standing(), { breaker: "open", isGood: false });
     a.say = undefined;
-    assert.equal(rig.relay.forgive(ETH, "op0"), true);
-    assert.equal(rig.relay.forgive(ETH, "nobody"), false);
+    assert.equal(rig.relay.resetScore(ETH, "op0"), true);
+    assert.equal(rig.relay.resetScore(ETH, "nobody"), false);
     assert.deepEqual(standing(), { breaker: "closed", isGood: true });
     const before = a.calls.length;
     assert.equal((await call(rig, "eth_getBalance", at(100))).result, "0x5");

@@ -11,7 +11,7 @@ export interface ServiceSuppliers extends ServiceRules {
   readonly endpoints: readonly StaticEndpoint[];
 }
 
-/** Options of {@link createRelayEngine}. */
+/** Suppliers by URL, with the engine's and the transport's bounds. */
 export interface RelayEngineOptions extends Omit<EngineOptions, "rules">, HttpTransportOptions {
   /** By service id. Of a service whose set among the modules is configured, the endpoints are not used. */
   readonly suppliers: Readonly<Record<string, ServiceSuppliers>>;
@@ -19,7 +19,7 @@ export interface RelayEngineOptions extends Omit<EngineOptions, "rules">, HttpTr
   readonly staticFallback?: boolean;
 }
 
-/** What {@link createRelayEngine} uses. */
+/** The engine's modules, without what is made of the options. */
 export interface RelayEngineModules extends Omit<EngineModules, "suppliers" | "resources"> {
   /** Supplier sets of services whose suppliers are not operator-given. */
   readonly suppliers?: ReadonlyMap<ServiceId, SupplierSet>;

@@ -4,7 +4,7 @@ import { beacon } from "./families/beacon.ts";
 import { bitcoin } from "./families/bitcoin.ts";
 import { cosmos } from "./families/cosmos.ts";
 import { evm } from "./families/evm.ts";
-import type { CallInput, Family, ParsedCall } from "./families/family.ts";
+import { type CallInput, chainFault, type Family, type ParsedCall, supplierFault } from "./families/family.ts";
 import { http } from "./families/http.ts";
 import { near } from "./families/near.ts";
 import { radix } from "./families/radix.ts";
@@ -12,9 +12,22 @@ import { search } from "./families/search.ts";
 import { solana } from "./families/solana.ts";
 import { sui } from "./families/sui.ts";
 import { tron } from "./families/tron.ts";
-import { unknown } from "./families/unknown.ts";
 import { parsePath } from "./paths.ts";
 import { matchPath } from "./templates.ts";
+
+/**
+ * Services of which nothing is known but their form. What a back-end says is wrong may be the client's fault or its own:
+ * it is never sold, and held against no supplier. There is nothing to probe.
+ */
+const unknown: Family = {
+  id: "unknown",
+  parse: (service, input) => http.parse(service, input),
+  judgeRpcError: () => chainFault("error"),
+  judgeHttpError: (status) => (status < 500 ? chainFault("error") : supplierFault("http_status")),
+  errorsOverHttp500: false,
+  isLegacyRpc: false,
+  probe: () => undefined,
+};
 
 const FAMILIES: Readonly<Record<FamilyId, Family>> = {
   evm,

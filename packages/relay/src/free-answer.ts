@@ -131,8 +131,8 @@ function withId(object: ScannedObject, id: JsonMemberSpan, raw: string | undefin
   return replaceSpan(own, { start: id.start - start, end: id.end - start }, raw);
 }
 
-/** That nobody offers a method, in our words. */
-function notThere(rawId: string): Uint8Array {
+/** The error of a method that no supplier has, without a supplier's text. */
+function methodNotAvailable(rawId: string): Uint8Array {
   return Buffer.from(
     `{"jsonrpc":"2.0","id":${rawId},"error":{"code":-32601,"message":"The method is not available."}}`,
   );
@@ -196,7 +196,7 @@ export function classifyRpcObject(
   const failed = failedWith(judged, rawText(object, error), body, source);
   // What it says may not be shown, such as where its documentation is; that the method is not there may.
   const isHidden = failed.reason === "unsupported" && failed.fallback === undefined;
-  return isHidden ? failedShowing(judged, notThere(clientId ?? rawId), source) : failed;
+  return isHidden ? failedShowing(judged, methodNotAvailable(clientId ?? rawId), source) : failed;
 }
 
 function classifyRpc(family: Family, source: AnswerSource, wantedId: string): AttemptResult {
@@ -252,8 +252,8 @@ function classifyPath(family: Family, source: AnswerSource): AttemptResult {
   }
   const judged = judgeHttp(family, call, status, value);
   if (judged === undefined || judged === "answer") return good(source, body, judged === "answer");
-  // What the back-end says for itself is passed on when nobody has anything better; a proxy's page is not, nor what a
-  // back-end says of its own troubles.
+  // A back-end's own error is passed on when no supplier has anything better; a proxy's page is not, nor an error about the
+  // back-end itself.
   const isStated = isRecord(value) && (typeof value.message === "string" || Object.hasOwn(value, "code"));
   const isTrouble = status >= 500 && judged.blame === "supplier" && judged.reason !== "unsupported";
   return isStated && !isTrouble ? failedWith(judged, text, body, source) : failedAttempt(judged.blame, judged.reason);

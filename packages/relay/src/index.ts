@@ -5,7 +5,7 @@ export {
   relayEngineDefaults,
   type ServiceSuppliers,
 } from "./create-relay-engine.ts";
-export { AnswerRoom } from "./engine/answer-room.ts";
+export { BatchBudget } from "./engine/client-batch.ts";
 export type { CrossCheckRules, LogRangeRules, ServiceRules } from "./engine/options.ts";
 export type { RelayEngine } from "./engine/relay-engine.ts";
 export { DENIED, type DeniedMethods, isDenied } from "./families/denied.ts";

@@ -1,4 +1,5 @@
 import { asBuffer } from "@turnpike/base";
+
 /** Where the value of one member of a top-level JSON object stands. */
 export interface MemberSpan {
   readonly start: number;

@@ -7,11 +7,10 @@ import { Archive } from "./chain-view/archive.ts";
 import { ChainView } from "./chain-view/chain-view.ts";
 import { BREAKER_OPEN, HEALTHY } from "./metrics.ts";
 import type { GossipSource, SharedHeight, SharedQuality } from "./quality/gossip.ts";
-import { DEFAULT_LATENCY, LatencyBook } from "./quality/latency.ts";
+import { DEFAULT_LATENCY, LatencyTracker } from "./quality/latency.ts";
 import { DEFAULT_QUALITY, SupplierQuality } from "./quality/supplier-quality.ts";
 import type { RelayFlag } from "./types.ts";
 
-/** Options of {@link RelayMemory}. */
 export interface RelayMemoryOptions {
   /** Bytes of kept answers; 0 keeps none. */
   readonly maxCacheBytes: number;
@@ -19,7 +18,6 @@ export interface RelayMemoryOptions {
   readonly maxHeadAgeMs: number;
 }
 
-/** What {@link RelayMemory} works with. */
 export interface RelayMemoryModules {
   readonly clock: Clock;
   readonly log: Log;
@@ -30,14 +28,14 @@ export interface RelayMemoryModules {
 export interface ServiceMemory {
   readonly view: ChainView;
   readonly archive: Archive;
-  readonly latency: LatencyBook;
+  readonly latency: LatencyTracker;
   readonly cache: ServiceCache;
   /** Operators that were taken out by hand. */
   readonly drained: Set<string>;
   readonly qualities: Map<string, SupplierQuality>;
 }
 
-/** Told what other processes should know at once. A `Gossip` is one. */
+/** Notified of what other processes should know at once. A `Gossip` is one. */
 export interface MemoryListener {
   /** A client was shown a higher block than any before. */
   showed(serviceId: ServiceId, heightBlocks: number): void;
@@ -50,7 +48,7 @@ export interface MemoryListener {
  * configuration the next one goes on from here.
  */
 export class RelayMemory implements GossipSource {
-  /** Undefined: nobody is told. */
+  /** Undefined: this process is alone. */
   listener: MemoryListener | undefined;
   readonly cache: AnswerCache;
   readonly flags: Record<RelayFlag, boolean> = {
@@ -80,7 +78,7 @@ export class RelayMemory implements GossipSource {
     const memory: ServiceMemory = {
       view,
       archive: new Archive(),
-      latency: new LatencyBook(DEFAULT_LATENCY),
+      latency: new LatencyTracker(DEFAULT_LATENCY),
       cache: this.cache.open(id, view),
       drained: new Set(),
       qualities: new Map(),
@@ -111,7 +109,7 @@ export class RelayMemory implements GossipSource {
     return made;
   }
 
-  /** What other processes are told of suppliers. */
+  /** What is shared with other processes about suppliers. */
   *qualities(): Iterable<SharedQuality> {
     for (const [id, { memory }] of this.#services) {
       for (const [name, quality] of memory.qualities) {
@@ -124,7 +122,7 @@ export class RelayMemory implements GossipSource {
     }
   }
 
-  /** What other processes are told of chains. */
+  /** What is shared with other processes about chains. */
   *heights(): Iterable<SharedHeight> {
     for (const [id, { memory }] of this.#services) {
       const { view } = memory;
@@ -141,7 +139,7 @@ export class RelayMemory implements GossipSource {
     return this.#services.get(id)?.memory.drained.has(operator) ?? false;
   }
 
-  /** Forgets services, and operators, that are not there any more; metrics must not tell of them either. */
+  /** Removes services and operators that are not configured any more, and their metrics. */
   keepOnly(services: ReadonlyMap<string, ReadonlySet<string>>): void {
     for (const [id, { memory }] of this.#services) {
       const operators = services.get(id);

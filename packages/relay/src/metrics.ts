@@ -76,7 +76,7 @@ export const HEDGES: MetricSpec = {
   labels: ["service", "result"],
 };
 
-/** Calls whose answers were compared: agreed, disagreed, unconfirmed (nobody could contradict) or too_few operators. */
+/** Calls whose answers were compared: agreed, disagreed, unconfirmed (too few answers to contradict) or too_few operators. */
 export const CROSS_CHECKS: MetricSpec = {
   kind: "counter",
   name: "turnpike_relay_cross_checks_total",
@@ -85,7 +85,7 @@ export const CROSS_CHECKS: MetricSpec = {
 };
 
 /** Questions for logs that were asked in parts: joined or failed. */
-export const LOG_PARTS: MetricSpec = {
+export const SPLIT_LOGS: MetricSpec = {
   kind: "counter",
   name: "turnpike_relay_split_logs_total",
   help: "eth_getLogs calls that were split, by service and result",
@@ -104,7 +104,7 @@ export const RELAY_METRICS: readonly MetricSpec[] = [
   HEALTHY,
   HEDGES,
   CROSS_CHECKS,
-  LOG_PARTS,
+  SPLIT_LOGS,
   ...CACHE_METRICS,
   ...SESSION_METRICS,
   ...SUBSCRIPTION_METRICS,

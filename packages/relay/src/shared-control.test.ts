@@ -21,8 +21,8 @@ function standIn() {
       else drained.delete(operator);
       return true;
     },
-    forgive(id, operator) {
-      done.push(`forgive ${operator}`);
+    resetScore(id, operator) {
+      done.push(`reset ${operator}`);
       return id === eth;
     },
     flags: () => flags,
@@ -51,12 +51,12 @@ test("what an operator changes in one process is changed in all, and in those th
   assert.equal(one.shared.setDrained(eth, "bad", true), true);
   assert.equal(one.shared.setDrained("no" as ServiceId, "bad", true), false);
   one.shared.setFlag("hedging", false);
-  assert.equal(one.shared.forgive(eth, "good"), true);
+  assert.equal(one.shared.resetScore(eth, "good"), true);
   one.shared.clearCache(eth);
   one.shared.clearCache();
   assert.deepEqual([...two.drained], ["bad"]);
   assert.equal(two.flags.hedging, false);
-  assert.deepEqual(two.done, ["forgive good", "clear eth", "clear all"]);
+  assert.deepEqual(two.done, ["reset good", "clear eth", "clear all"]);
   const three = processOf(buses.join(), () => 1_000);
   assert.deepEqual([...three.drained], ["bad"]);
   assert.equal(three.flags.hedging, false);

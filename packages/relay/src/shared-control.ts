@@ -7,7 +7,6 @@ export interface SharedControl extends RelayControl, AsyncDisposable {
   start(): void;
 }
 
-/** What {@link createSharedControl} works with. */
 export interface SharedControlModules {
   readonly bus: Bus;
   readonly clock: Clock;
@@ -16,13 +15,12 @@ export interface SharedControlModules {
   readonly control: () => RelayControl;
 }
 
-/** Options of {@link createSharedControl}. */
 export interface SharedControlOptions {
-  /** All that was changed is said again after this time: a message may have been lost. */
+  /** All changes are published again after this time: a message may have been lost. */
   readonly refreshMs: number;
 }
 
-/** The last word on one thing that an operator may set. Of two words the later one counts; of equal times the one of the higher id. */
+/** The last change of one thing that an operator may set. Of two the later one counts; of equal times the one of the higher id. */
 interface Setting {
   readonly target: { readonly flag: RelayFlag } | { readonly service: ServiceId; readonly operator: string };
   readonly isOn: boolean;
@@ -32,7 +30,8 @@ interface Setting {
 
 const SETTINGS = "control.settings";
 const ASK = "control.ask";
-const FORGIVE = "control.forgive";
+/** Its name in the version before: gateways of both may share a bus. */
+const RESET_SCORE = "control.forgive";
 const CLEAR = "control.clear";
 const MAX_SETTINGS = 10_000;
 /** Some 300 bytes each at most. */
@@ -49,7 +48,7 @@ const isName = (value: unknown): value is string =>
 
 /**
  * Shares what an operator changes through one process with all others: drained suppliers and flags, which stay and which a
- * process that starts later learns too; forgiveness and clearing of caches, which are done once.
+ * process that starts later learns too; resets of scores and clearing of caches, which are done once.
  */
 export function createSharedControl(opts: SharedControlOptions, modules: SharedControlModules): SharedControl {
   const { bus, clock, log, control } = modules;
@@ -88,7 +87,7 @@ export function createSharedControl(opts: SharedControlOptions, modules: SharedC
     return true;
   };
 
-  /** Asks again for some seconds: the bus may not be there yet, or nobody else. */
+  /** Asks again for some seconds: the bus, or the other processes, may not have started yet. */
   const ask = (left: number): void => {
     if (hasHeard || left === 0) return;
     bus.publish(ASK, {});
@@ -96,13 +95,13 @@ export function createSharedControl(opts: SharedControlOptions, modules: SharedC
     asking.unref();
   };
 
-  const tell = (some: readonly Setting[]): void => {
+  const publish = (some: readonly Setting[]): void => {
     for (let at = 0; at < some.length; at += IN_A_MESSAGE) {
       bus.publish(SETTINGS, { settings: some.slice(at, at + IN_A_MESSAGE) });
     }
   };
 
-  const hear = (message: unknown): void => {
+  const receive = (message: unknown): void => {
     if (!isRecord(message) || !Array.isArray(message.settings) || message.settings.length > IN_A_MESSAGE) return;
     hasHeard = true;
     for (const value of message.settings as readonly unknown[]) {
@@ -120,7 +119,7 @@ export function createSharedControl(opts: SharedControlOptions, modules: SharedC
     const setting: Setting = { target, isOn, atMs, from: bus.id };
     if (!apply(setting)) return false;
     keep(setting);
-    tell([setting]);
+    publish([setting]);
     return true;
   };
 
@@ -129,9 +128,9 @@ export function createSharedControl(opts: SharedControlOptions, modules: SharedC
     flags: () => control().flags(),
     setDrained: (service, operator, isDrained) => set({ service, operator }, isDrained),
     setFlag: (flag, isOn) => void set({ flag }, isOn),
-    forgive(service, operator) {
-      if (!control().forgive(service, operator)) return false;
-      bus.publish(FORGIVE, { service, operator });
+    resetScore(service, operator) {
+      if (!control().resetScore(service, operator)) return false;
+      bus.publish(RESET_SCORE, { service, operator });
       return true;
     },
     clearCache(service) {
@@ -141,14 +140,14 @@ export function createSharedControl(opts: SharedControlOptions, modules: SharedC
     start() {
       if (timer !== undefined) return;
       ends.push(
-        bus.subscribe(SETTINGS, hear),
+        bus.subscribe(SETTINGS, receive),
         bus.subscribe(ASK, () => {
-          if (settings.size > 0) tell([...settings.values()]);
+          if (settings.size > 0) publish([...settings.values()]);
           else bus.publish(SETTINGS, { settings: [] });
         }),
-        bus.subscribe(FORGIVE, (message) => {
+        bus.subscribe(RESET_SCORE, (message) => {
           if (!isRecord(message) || !isName(message.service) || !isName(message.operator)) return;
-          control().forgive(message.service as ServiceId, message.operator);
+          control().resetScore(message.service as ServiceId, message.operator);
         }),
         bus.subscribe(CLEAR, (message) => {
           if (!isRecord(message)) return;
@@ -159,7 +158,7 @@ export function createSharedControl(opts: SharedControlOptions, modules: SharedC
       timer = setInterval(() => {
         // A reload may have brought a supplier, or brought it back, that a setting is about.
         for (const setting of settings.values()) apply(setting);
-        tell([...settings.values()]);
+        publish([...settings.values()]);
       }, opts.refreshMs);
       timer.unref();
       ask(ASKS);

@@ -55,8 +55,8 @@ export interface RelayControl {
   inspect(id?: ServiceId): readonly ServiceView[];
   /** Takes an operator's suppliers out of a service, or puts them back. False: there are none. */
   setDrained(id: ServiceId, operator: string, isDrained: boolean): boolean;
-  /** Forgets what is held against an operator's suppliers: score and breaker. False: there are none. */
-  forgive(id: ServiceId, operator: string): boolean;
+  /** Starts the scores and breakers of an operator's suppliers anew. False: there are none. */
+  resetScore(id: ServiceId, operator: string): boolean;
   flags(): Readonly<Record<RelayFlag, boolean>>;
   setFlag(flag: RelayFlag, isOn: boolean): void;
   /** Drops all kept answers, or those of one service. */
@@ -71,7 +71,7 @@ export interface Relay extends AsyncDisposable {
    * go upstream in one batch where that is right, and by themselves where it is not.
    */
   sendBatch(requests: readonly FreeRequest[], signal?: AbortSignal): Promise<readonly RelayOutcome[]>;
-  /** Delivers a JSON-RPC notification, once at most. Resolves when that is done or has failed; nobody is told. */
+  /** Delivers a JSON-RPC notification, once at most. Resolves when that is done or has failed, without a result. */
   notify(request: FreeRequest, signal?: AbortSignal): Promise<void>;
   /** Ids that have at least one supplier configured. */
   served(): readonly ServiceId[];

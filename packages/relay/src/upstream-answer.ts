@@ -36,7 +36,7 @@ export interface FailedAttempt {
   readonly blame: Blame;
   readonly reason: FailureReason;
   /** True when nothing of the call was sent: even a write may go to another supplier. */
-  readonly isUnsent?: boolean;
+  readonly isNotSent?: boolean;
   /**
    * What a client may get when no supplier has anything better: a well-formed error, which is never sold, or an answer
    * from behind. Its `lastResort` is this attempt's reason.
@@ -100,7 +100,7 @@ export function failedAttempt(blame: Blame, reason: FailureReason): FailedAttemp
   return { ok: false, blame, reason };
 }
 
-/** The same answer for another asker, by its own id; undefined when that cannot be made. */
+/** The same answer with another caller's id; undefined when that cannot be made. */
 export function withOwnId(answer: UpstreamAnswer, id: string): UpstreamAnswer | undefined {
   const { body, resultAt, stream } = answer;
   if (stream !== undefined) return undefined;

@@ -30,7 +30,7 @@ export type FakeAnswer = (sent: SentRequest) => string | TransportFailure | Prom
 
 /** A failure of a transport. */
 export function failureOf(reason: TransportReason, blame: TransportFailure["blame"] = "supplier"): TransportFailure {
-  return { ok: false, blame, reason, isUnsent: false };
+  return { ok: false, blame, reason, isNotSent: false };
 }
 
 /** A transport that knows no URL: suppliers answer by their operators' names. */

@@ -47,7 +47,7 @@ suite("turnpike relay", () => {
       calls.push(`${isDrained ? "drain" : "undrain"} ${id} ${operator}`);
       return operator === "node a";
     },
-    forgive: (id, operator) => calls.push(`forgive ${id} ${operator}`) > 0,
+    resetScore: (id, operator) => calls.push(`reset-score ${id} ${operator}`) > 0,
     flags: () => flags,
     setFlag(flag, isOn) {
       flags[flag] = isOn;
@@ -112,8 +112,8 @@ suite("turnpike relay", () => {
       "drain eth node a",
       "drain eth nobody",
       "undrain eth node a",
-      "forgive eth node a",
-      "forgive eth node a",
+      "reset-score eth node a",
+      "reset-score eth node a",
       "clear eth",
       "clear all",
       "clear eth",

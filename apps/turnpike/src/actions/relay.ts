@@ -77,9 +77,7 @@ export async function change(
   context: CommandContext,
 ): Promise<void> {
   const output = outputOf(flags);
-  // The admin API has the step's old name.
-  const segment = step === "reset-score" ? "forgive" : step;
-  const path = pathOf("services", service, "suppliers", operator, segment);
+  const path = pathOf("services", service, "suppliers", operator, step);
   output.result(await askAdmin(adminAddress(flags, context), "POST", path));
   output.line(`${operator} of ${service} ${DONE[step]}.`);
 }

@@ -45,8 +45,8 @@ function standInControl(): { readonly control: RelayControl; readonly calls: str
       calls.push(`drain ${id} ${operator} ${isDrained}`);
       return has(id, operator);
     },
-    forgive(id, operator) {
-      calls.push(`forgive ${id} ${operator}`);
+    resetScore(id, operator) {
+      calls.push(`reset-score ${id} ${operator}`);
       return has(id, operator);
     },
     flags: () => ({ ...flags }),
@@ -157,9 +157,9 @@ test("shows services, flags, version and configuration", async () => {
   assert.deepEqual(to.changes, []);
 });
 
-test("drains, puts back, forgives, flags, forgets; each change is a line with who made it", async () => {
+test("drains, puts back, resets scores, sets flags, purges the cache; each change is a line with who made it", async () => {
   await using to = await startAdmin();
-  for (const step of ["drain", "undrain", "forgive"]) {
+  for (const step of ["drain", "undrain", "reset-score", "forgive"]) {
     const { status, value } = await to.ask("POST", `/services/eth/suppliers/node%20a/${step}`);
     assert.deepEqual([status, value.service, value.operator], [200, "eth", "node a"]);
     const nobody = await to.ask("POST", `/services/eth/suppliers/nobody/${step}`);
@@ -177,17 +177,25 @@ test("drains, puts back, forgives, flags, forgets; each change is a line with wh
   assert.equal((await to.ask("POST", "/cache/clear")).status, 200);
   assert.deepEqual(
     to.calls.filter((call) => !call.includes("nobody")),
-    ["drain eth node a true", "drain eth node a false", "forgive eth node a", "clear eth", "clear all"],
+    [
+      "drain eth node a true",
+      "drain eth node a false",
+      "reset-score eth node a",
+      "reset-score eth node a",
+      "clear eth",
+      "clear all",
+    ],
   );
   assert.deepEqual(to.changes, [
     "drain node a of eth",
     "undrain node a of eth",
-    "forgive node a of eth",
+    "reset-score node a of eth",
+    "reset-score node a of eth",
     "flag cache off",
     "clear the cache of eth",
     "clear the cache of all services",
   ]);
-  assert.match(await to.metrics.render(), /^turnpike_gateway_admin_requests_total\{status="404"\} 8$/m);
+  assert.match(await to.metrics.render(), /^turnpike_gateway_admin_requests_total\{status="404"\} 10$/m);
 });
 
 test("a reload says what changed, or why it was refused", async () => {

@@ -58,6 +58,8 @@ export function adminRoutes(target: AdminTarget, start: { readonly version: stri
     },
   });
 
+  const resetScore = onOperator("reset-score", (id, operator) => control().resetScore(id, operator), {});
+
   return [
     { verb: "GET", path: ["version"], handle: () => ok(start) },
     { verb: "GET", path: ["config"], handle: () => ok(target.config()) },
@@ -72,7 +74,9 @@ export function adminRoutes(target: AdminTarget, start: { readonly version: stri
     },
     onOperator("drain", (id, operator) => control().setDrained(id, operator, true), { isDrained: true }),
     onOperator("undrain", (id, operator) => control().setDrained(id, operator, false), { isDrained: false }),
-    onOperator("forgive", (id, operator) => control().forgive(id, operator), {}),
+    resetScore,
+    // Its name in the version before.
+    { ...resetScore, path: resetScore.path.with(-1, "forgive") },
     { verb: "GET", path: ["flags"], handle: () => ok({ flags: control().flags() }) },
     {
       verb: "PUT",

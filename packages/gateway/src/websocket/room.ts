@@ -1,4 +1,4 @@
-import { AnswerRoom } from "@turnpike/relay";
+import { BatchBudget } from "@turnpike/relay";
 import { codeError } from "../free/answers.ts";
 import type { RpcItem } from "../free/jsonrpc.ts";
 import type { Reply } from "./session.ts";
@@ -8,9 +8,9 @@ import type { Reply } from "./session.ts";
  * there is no room for becomes an error.
  */
 export function createRoom(): (item: RpcItem, reply: Reply) => Reply {
-  const room = new AnswerRoom();
+  const budget = new BatchBudget();
   return (item, reply) =>
-    item.kind === "notification" || room.take(reply.body.length)
+    item.kind === "notification" || budget.acquire(reply.body.length)
       ? reply
       : { body: codeError(item.id, "ANSWER_TOO_LARGE"), result: "ANSWER_TOO_LARGE" };
 }

@@ -6,11 +6,10 @@ import { createServiceCache, type StoreTools } from "./service-cache.ts";
 import { Sieve } from "./sieve.ts";
 import type { ChainFactsSource, ServiceCache } from "./types.ts";
 
-/** What an answer cache works with. */
 export interface AnswerCacheModules {
   readonly clock: Clock;
   readonly metrics: Metrics;
-  /** Runs something when nobody waits for it; `setImmediate` unless given. */
+  /** Runs what no caller waits for; `setImmediate` unless given. */
   readonly defer?: (run: () => void) => void;
 }
 
@@ -61,7 +60,7 @@ export class AnswerCache {
     return opened;
   }
 
-  /** Forgets everything, of one service or of all. */
+  /** Drops all answers, of one service or of all. */
   clear(service?: ServiceId): void {
     for (const [id, one] of this.#services) if (service === undefined || id === service) one.clear();
   }

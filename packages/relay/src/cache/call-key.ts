@@ -94,7 +94,7 @@ function textKey(call: BackendCall, text: string): string {
 
 /**
  * What makes two calls of one service the same: way, verb, path with query, the headers that the answer depends on, and
- * all bytes of the body but the id's. Numbers are not read, so that two big integers that a float cannot tell apart stay
+ * all bytes of the body but the id's. Numbers are not read, so that two big integers that a float cannot distinguish stay
  * two calls. Undefined for what is not shared.
  */
 export function callKey(call: BackendCall): CallKey | undefined {

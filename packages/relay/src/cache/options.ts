@@ -1,4 +1,4 @@
-/** Options of an answer cache. */
+/** How much an answer cache keeps, and for how long. */
 export interface AnswerCacheOptions {
   /** Bytes that all kept answers together may take, keys and overhead counted; 0 keeps nothing. */
   readonly maxBytes: number;
@@ -6,7 +6,7 @@ export interface AnswerCacheOptions {
   readonly maxEntryBytes: number;
   /** Answers about final blocks are asked for again after this: a wrong one must not stay until it is evicted. */
   readonly maxAgeMs: number;
-  /** Answers about blocks that are not final, for reorganisations that nobody showed us. */
+  /** Answers about blocks that are not final, for reorganisations that no supplier reported. */
   readonly unfinalAgeMs: number;
   /** Most for answers about the newest block; less where blocks are quicker. */
   readonly headAgeMs: number;

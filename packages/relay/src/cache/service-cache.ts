@@ -2,7 +2,6 @@ import type { Clock, Labels, Metrics, ServiceId } from "@turnpike/base";
 import { findMembers } from "../members.ts";
 import type { UpstreamAnswer } from "../upstream-answer.ts";
 import type { CallKey } from "./call-key.ts";
-import { Doorkeeper } from "./doorkeeper.ts";
 import { answerOf, type Entry, type EntryOwner, entryBytes, parseResult, type RemovalReason } from "./entry.ts";
 import { CACHE_HITS, CACHE_MISSES } from "./metrics.ts";
 import type { AnswerCacheOptions } from "./options.ts";
@@ -15,7 +14,7 @@ export interface StoreTools {
   readonly clock: Clock;
   readonly metrics: Metrics;
   readonly options: AnswerCacheOptions;
-  /** Runs something that holds bytes when nobody waits for it; not at all when too much waits. */
+  /** Runs something that holds bytes after this turn of the event loop; not at all when too much waits. */
   later(bytes: number, run: () => void): void;
   /** Makes room for an entry, and counts it. */
   added(entry: Entry): void;
@@ -28,6 +27,30 @@ const MIN_HEAD_AGE_MS = 50;
 const LARGE_BYTES = 4_096;
 /** 16 KiB a service. */
 const DOORKEEPER_SLOTS = 4_096;
+
+/**
+ * TinyLFU's doorkeeper: whether a key was asked for before, roughly and in little memory. An answer that is true for half a
+ * second is worth keeping only where the same is asked again and again. Most keys are asked for once, and to store their
+ * answers costs more than it saves.
+ */
+export class Doorkeeper {
+  readonly #seen: Uint32Array;
+  readonly #mask: number;
+
+  /** `slots`: about how many keys it holds; a power of two. */
+  constructor(slots: number) {
+    this.#seen = new Uint32Array(slots);
+    this.#mask = slots - 1;
+  }
+
+  /** True when this key was the last that was seen in its place; it is from now on. */
+  wasSeen({ hash }: CallKey): boolean {
+    const at = hash & this.#mask;
+    const wasSeen = this.#seen[at] === hash;
+    this.#seen[at] = hash;
+    return wasSeen;
+  }
+}
 
 /** Makes the cache of one service. */
 export function createServiceCache(service: ServiceId, chain: ChainFactsSource, tools: StoreTools): ServiceCache {

@@ -22,7 +22,7 @@ export interface CacheQuery {
   readonly rule: CacheRule;
   /** The blocks that it names; undefined where its rule does not read them, or cannot. */
   readonly refs: readonly BlockRef[] | undefined;
-  /** Raw JSON text of the asker's own id; undefined for calls without one. */
+  /** Raw JSON text of the caller's own id; undefined for calls without one. */
   readonly id: string | undefined;
 }
 
@@ -38,7 +38,7 @@ export interface CacheMiss {
   readonly finalBlocks: number | undefined;
 }
 
-/** A kept answer, with the asker's id. */
+/** A kept answer, with the caller's id. */
 export interface CacheHit {
   readonly kind: "hit";
   readonly answer: UpstreamAnswer;
@@ -50,13 +50,13 @@ export interface CacheHit {
 export interface ServiceCache {
   /** Looks a call up. Undefined: its answer is never kept. Times are monotonic milliseconds. */
   get(query: CacheQuery, nowMs: number): CacheHit | CacheMiss | undefined;
-  /** Takes an answer; it is stored later, when nobody waits for it, if it is still true then. */
+  /** Stores an answer after this turn of the event loop, if it is still true then. */
   put(miss: CacheMiss, answer: UpstreamAnswer): void;
-  /** Forgets what is about blocks from this height on; 0: about any block. A chain view that has a reorganisation does this. */
+  /** Drops what is about blocks from this height on; 0: about any block. Called by the chain view at a reorganisation. */
   dropFrom(heightBlocks: number): void;
-  /** Forgets what an operator answered: it turned out to be wrong. */
+  /** Drops an operator's answers: one was wrong. */
   dropOperator(operator: string): void;
-  /** Forgets everything of this service. */
+  /** Drops all answers of this service. */
   clear(): void;
   /** {@link clear}, and takes no more. */
   close(): void;

@@ -29,7 +29,7 @@ function agreedByTwo(low: number, high: number, facts: AgreementFacts): number {
 
 /**
  * The height that operators agree on, one vote each.
- * - None: undefined. One: its word, there is nobody to hold it against.
+ * - None: undefined. One: its height, which cannot be compared.
  * - Two: the higher one, because suppliers fall behind and hardly ever run ahead; unless it does not follow from the
  *   height before or the chain's pace, or is absurd where there is none before.
  * - More: the median, the upper one of two. It is an honest operator's, or lies between two, while liars are fewer.

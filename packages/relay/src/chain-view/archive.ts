@@ -12,7 +12,6 @@ export interface NeededHeights {
 /** What is known of an operator's history at a height. */
 export type Holding = "has" | "lacks" | "unknown";
 
-/** Options of an {@link Archive}. */
 export interface ArchiveOptions {
   /** Heights this close to the tip say nothing about history: all nodes have them, or are behind. */
   readonly recentBlocks: number;

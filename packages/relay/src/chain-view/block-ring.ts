@@ -76,7 +76,7 @@ export class BlockRing {
     return { heightBlocks, isFork: parentHash !== undefined && this.hashAt(below) === parentHash };
   }
 
-  /** Forgets heights outside of these. */
+  /** Drops heights outside of these. */
   keep(fromBlocks: number, toBlocks: number): void {
     for (const height of this.#slots.keys()) {
       if (height < fromBlocks || height > toBlocks) this.#slots.delete(height);

@@ -2,8 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { fc } from "@turnpike/testkit/property";
 import { agreedHeight } from "./agreed-height.ts";
-import { ChainView } from "./chain-view.ts";
-import { chainViewDefaults } from "./options.ts";
+import { ChainView, chainViewDefaults } from "./chain-view.ts";
 
 const { maxAgeMs, followDownMs, finalDepthBlocks } = chainViewDefaults;
 

@@ -1,8 +1,30 @@
 import type { SeenBlock } from "../families/family.ts";
 import { agreedHeight, agreedLow, agreedMiddle, type HeightVote } from "./agreed-height.ts";
 import { BlockRing } from "./block-ring.ts";
-import { type ChainViewOptions, chainViewDefaults } from "./options.ts";
 import { Pace } from "./pace.ts";
+
+/** How heights are agreed on, and for how long they count. */
+export interface ChainViewOptions {
+  /** Blocks that a supplier may lag behind; the catalogue sets it. */
+  readonly syncAllowanceBlocks: number;
+  /** Blocks below the tip that count as final where no supplier says what is. */
+  readonly finalDepthBlocks: number;
+  /** An operator's height counts for so long. */
+  readonly maxAgeMs: number;
+  /** The view follows the chain down when a majority says so this long after it said otherwise. */
+  readonly followDownMs: number;
+  /** Heights below the tip whose hashes are kept. */
+  readonly keptBlocks: number;
+}
+
+/** Bounds that suit probes every ten seconds. */
+export const chainViewDefaults: ChainViewOptions = {
+  syncAllowanceBlocks: 50,
+  finalDepthBlocks: 128,
+  maxAgeMs: 120_000,
+  followDownMs: 15_000,
+  keptBlocks: 256,
+};
 
 interface Operator {
   height: HeightVote;
@@ -20,7 +42,7 @@ interface Held {
   readonly voters: number;
 }
 
-/** Told from which height on blocks were replaced; 0: all that is known may be wrong. */
+/** Called with the height from which on blocks were replaced; 0: all that is known may be wrong. */
 export type ReorgListener = (fromBlocks: number) => void;
 
 const MAX_OPERATORS = 64;
@@ -52,7 +74,7 @@ export class ChainView {
   #isNew = false;
   #recheckAtMs = 0;
 
-  /** `onServed` is told when a client was shown a higher block than any before. */
+  /** `onServed` is called when a client was shown a higher block than any before. */
   constructor(options: Partial<ChainViewOptions> = {}, onServed: (heightBlocks: number) => void = () => {}) {
     this.#onServed = onServed;
     this.#options = { ...chainViewDefaults, ...options };
@@ -106,7 +128,7 @@ export class ChainView {
     this.#isNew = true;
   }
 
-  /** Height of the newest block that the operators agree on; undefined while nobody says. */
+  /** Height of the newest block that the operators agree on; undefined while no operator has stated one. */
   tip(nowMs: number): number | undefined {
     this.#refresh(nowMs);
     return this.#tip?.heightBlocks;
@@ -164,7 +186,7 @@ export class ChainView {
 
   /**
    * False when an answer with this height as the newest would go back behind what a client was shown, or is too high to be
-   * true: another supplier is asked. Call {@link reported} before. When nobody has a better one, the lower is served.
+   * true: another supplier is asked. Call {@link reported} before. When no supplier has a better one, the lower is served.
    */
   mayServe(heightBlocks: number, nowMs: number): boolean {
     this.#refresh(nowMs);

@@ -1,4 +1,3 @@
-/** Options of a {@link Pace}. */
 export interface PaceOptions {
   /** Blocks of about five minutes in most of the catalogue; a guess until blocks were seen. */
   readonly syncAllowanceBlocks: number;
@@ -24,7 +23,7 @@ export class Pace {
     this.#options = options;
   }
 
-  /** The agreed height went up. `isSure`: nobody is far from it; otherwise nothing is learned. */
+  /** The agreed height went up. `isSure`: no operator is far from it; otherwise nothing is learned. */
   advanced(heightBlocks: number, nowMs: number, isSure: boolean): void {
     const from = this.#from;
     this.#atMs = nowMs;

@@ -1,4 +1,4 @@
-import { type Clock, type Log, type Metrics, parseJson } from "@turnpike/base";
+import { type Clock, Deadlines, type Log, type Metrics, parseJson } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
 import { findMembers, replaceSpan } from "../members.ts";
 import { ATTEMPT_DURATION, ATTEMPTS } from "../metrics.ts";
@@ -6,13 +6,11 @@ import { isHeldAgainst } from "../quality/score.ts";
 import { retryAfterMsOf, type SendHandle, type SendPurpose } from "../transport/transport.ts";
 import { type AttemptResult, type FailedAttempt, failedAttempt, type UpstreamAnswer } from "../upstream-answer.ts";
 import { checkAgainstChain, learnFromFailure } from "./chain-check.ts";
-import { outcomeOf, within } from "./failure.ts";
-import { bodyForMaker, tagFilterId } from "./filters.ts";
+import { bodyForCreator, tagFilterId } from "./filters.ts";
 import type { Job } from "./job.ts";
-import { rememberedName } from "./service-context.ts";
+import { methodKey } from "./service-context.ts";
 import type { Target } from "./target.ts";
 
-/** What {@link Attempts} use. */
 export interface AttemptsModules {
   readonly clock: Clock;
   readonly log: Log;
@@ -45,12 +43,12 @@ export class Attempts {
       const unverified = await this.verify(target, shareMs);
       if (unverified === "wrong_chain") return unverified;
       if (unverified !== undefined) return this.record(target, call, startMs, unverified);
-      if (handle.isOver === true) return { ok: false, blame: "client", reason: "aborted", isUnsent: true };
+      if (handle.isOver === true) return { ok: false, blame: "client", reason: "aborted", isNotSent: true };
       leftMs = shareMs - (clock.monotonicMs() - startMs);
     }
-    const body = filter === "use" ? bodyForMaker(call, job.client) : call.body;
+    const body = filter === "use" ? bodyForCreator(call, job.client) : call.body;
     const span = job.span?.child("relay.attempt", "client", { operator: target.operator });
-    // A newest block is held against the chain's height before anybody gets it.
+    // A newest block is compared with the chain's height before it is passed on.
     const stream = mayStream && job.traits?.tipOf === undefined ? target.streaming(call) : undefined;
     const response = await target.send(call, { purpose, body, timeoutMs: leftMs, signal, handle, stream });
     let result = target.read(call, response, { isFree });
@@ -73,7 +71,7 @@ export class Attempts {
   lost(target: Target, { call, context }: Job, startMs: number): void {
     const nowMs = this.#modules.clock.monotonicMs();
     target.quality.failed(nowMs, "hedge_lost", nowMs - startMs);
-    // Without those who lost, slow answers would vanish from the book, and hedges come ever earlier.
+    // Without the losers slow answers would vanish from the histogram, and hedges come ever earlier.
     context.memory.latency.add(call.operation, nowMs, nowMs - startMs);
   }
 
@@ -89,7 +87,7 @@ export class Attempts {
     const isProbed = await within(this.#modules.probe(target), timeoutMs, this.#modules.clock);
     if (target.isWrongChain) return "wrong_chain";
     if (target.isVerified) return undefined;
-    return { ok: false, blame: "wire", reason: isProbed ? "connection" : "timeout", isUnsent: true };
+    return { ok: false, blame: "wire", reason: isProbed ? "connection" : "timeout", isNotSent: true };
   }
 
   /** Holds how an attempt ended for or against its supplier. */
@@ -109,7 +107,7 @@ export class Attempts {
       target.health.markUp();
     } else {
       const { blame, reason } = result;
-      if (reason === "unsupported") target.quality.lacks(rememberedName(call), nowMs);
+      if (reason === "unsupported") target.quality.lacks(methodKey(call), nowMs);
       else if (isHeldAgainst(blame, reason)) target.quality.failed(nowMs, reason, latencyMs);
       log.debug({ service, operator: target.operator, operation: call.operation, blame, reason }, "attempt failed");
     }
@@ -125,4 +123,25 @@ function withTaggedFilter(target: Target, client: string, answer: UpstreamAnswer
   const id = own?.ok === true ? tagFilterId(target.tag, client, own.value) : undefined;
   if (id === undefined || span === undefined) return failedAttempt("supplier", "schema");
   return { ...answer, body: replaceSpan(body, span, JSON.stringify(id)), idAt: undefined, resultAt: undefined };
+}
+
+/** Label of an attempt's outcome. */
+function outcomeOf(result: AttemptResult): "good" | "error" | "bad" {
+  if (!result.ok) return "bad";
+  return result.isError ? "error" : "good";
+}
+
+/** A third of the time that {@link within} may be late. */
+const STEP_MS = 10;
+
+/** True when the task ends within the time of the clock; false when the time is over first. */
+export async function within(task: Promise<void>, timeoutMs: number, clock: Clock): Promise<boolean> {
+  const deadlines = new Deadlines({ stepMs: STEP_MS }, { clock });
+  const { promise, resolve } = Promise.withResolvers<false>();
+  const deadline = deadlines.after(timeoutMs, () => resolve(false));
+  try {
+    return await Promise.race([task.then(() => true), promise]);
+  } finally {
+    deadlines.cancel(deadline);
+  }
 }

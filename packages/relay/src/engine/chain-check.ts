@@ -8,7 +8,7 @@ import { type MemberSpan, replaceSpan } from "../members.ts";
 import type { Blame } from "../types.ts";
 import { type AttemptResult, type FailedAttempt, failedAttempt, type UpstreamAnswer } from "../upstream-answer.ts";
 import { isAboutHead, type Job } from "./job.ts";
-import { rememberedName } from "./service-context.ts";
+import { methodKey } from "./service-context.ts";
 import type { Target } from "./target.ts";
 
 /** Longer values are not parsed when only a height is looked for. */
@@ -92,7 +92,7 @@ export function checkAgainstChain(target: Target, job: Job, answer: UpstreamAnsw
   if ((isEmpty || mayBeCut) && named.length > 0 && view.isBeyond(target.operator, highestBlocks, nowMs)) {
     return failedBehind("chain", "state_unavailable", answer);
   }
-  if (!isEmpty) archive.had(target.operator, historyKindOf(rememberedName(call)), needed.lowestBlocks, tip, nowMs);
+  if (!isEmpty) archive.had(target.operator, historyKindOf(methodKey(call)), needed.lowestBlocks, tip, nowMs);
   return answer;
 }
 
@@ -101,7 +101,7 @@ export function learnFromFailure(target: Target, { refs, context, call }: Job, n
   const tip = context.memory.view.newest(nowMs);
   const needed = tip === undefined || refs === undefined ? undefined : neededHeights(refs, tip);
   if (needed === undefined) return;
-  context.memory.archive.lacked(target.operator, historyKindOf(rememberedName(call)), needed.lowestBlocks, tip, nowMs);
+  context.memory.archive.lacked(target.operator, historyKindOf(methodKey(call)), needed.lowestBlocks, tip, nowMs);
 }
 
 /** The same for a parsed result as `isEmptyResult` for one that is not. */

@@ -5,20 +5,19 @@ import type { UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
 import { isAboutHead, type Job } from "./job.ts";
 import type { RetryOptions } from "./retrying-request.ts";
 
-/** What {@link crossCheck} needs of the relay that it is part of. */
 export interface CrossCheckTools {
   readonly metrics: Metrics;
-  /** Operators that may be asked with good hope. */
+  /** Operators that are likely to answer. */
   operators(job: Job): number;
   request(job: Job, options: RetryOptions): Promise<UpstreamOutcome>;
-  /** An operator gave an answer that most of the others contradict. */
+  /** A majority contradicts this operator's answer. */
   contradicted(job: Job, operator: string): void;
-  /** Operators contradict each other, and there are too few to tell who is right. */
+  /** Operators contradict each other without a majority. */
   disagreed(job: Job, operators: readonly string[]): void;
 }
 
 /** How many must agree on the answer to a job; 1 when its answers cannot be compared. */
-export function wantedAnswers({ call, traits, isFree, isOnce, context }: Job, isOn: boolean): number {
+export function requiredAnswers({ call, traits, isFree, isOnce, context }: Job, isOn: boolean): number {
   if (!isOn || isOnce || traits?.kind !== "read" || !traits.isComparable) return 1;
   const { crossCheck } = context.rules;
   const { method = call.operation } = call;
@@ -70,15 +69,15 @@ function sameOpinion(a: Opinion, b: Opinion): boolean {
 }
 
 /**
- * Asks several operators, and gives the answer that so many of them agree on. Those who contradict it are told on.
+ * Asks several operators, and returns the answer that enough of them agree on. A minority is reported as contradicted.
  * Answers about the newest block may differ because one supplier is a block ahead: that is no contradiction.
  */
-export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTools): Promise<UpstreamOutcome> {
+export async function crossCheck(job: Job, required: number, tools: CrossCheckTools): Promise<UpstreamOutcome> {
   const service = job.context.service.id;
   const { strict } = job.context.rules.crossCheck;
   const count = (result: string): void => tools.metrics.count(CROSS_CHECKS, { service, result });
   const available = tools.operators(job);
-  if (available < wanted) {
+  if (available < required) {
     count("too_few");
     return strict ? disagreement(0) : tools.request(job, {});
   }
@@ -98,16 +97,16 @@ export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTool
     if (group === undefined) groups.push([opinion]);
     else group.push(opinion);
   };
-  await Promise.all(Array.from({ length: wanted }, (_, at) => ask(at === 0 ? "client" : "comparison")));
+  await Promise.all(Array.from({ length: required }, (_, at) => ask(at === 0 ? "client" : "comparison")));
   const largest = (): Opinion[] => groups.reduce((best, group) => (group.length > best.length ? group : best), []);
-  while (largest().length < wanted && asked.size < available && failure === undefined) await ask("comparison");
+  while (largest().length < required && asked.size < available && failure === undefined) await ask("comparison");
   const best = largest();
   const [first] = best;
   if (first === undefined) {
     if (failure?.ok === false) return { ...failure, attempts };
     return failure === undefined || strict ? disagreement(attempts) : failure;
   }
-  if (best.length >= wanted) {
+  if (best.length >= required) {
     count("agreed");
     const isMajority = groups.length > 1 && !isAboutHead(job);
     for (const group of isMajority ? groups : []) {
@@ -116,7 +115,7 @@ export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTool
     return fullest(best);
   }
   if (groups.length === 1 || isAboutHead(job)) {
-    // Nobody contradicts: fewer answered than were asked, or one of them has a newer block.
+    // No contradiction: fewer answered than were asked, or one of them has a newer block.
     count("unconfirmed");
     return strict ? disagreement(attempts) : (newest(job, groups) ?? first.answer);
   }
@@ -134,7 +133,7 @@ export async function crossCheck(job: Job, wanted: number, tools: CrossCheckTool
 /** Those who agree may each leave fields out: the answer with the most in it. */
 function fullest(group: readonly Opinion[]): UpstreamAnswer {
   const [first, ...others] = group.map(({ answer }) => answer);
-  if (first === undefined) throw new AppError("INTERNAL", { message: "Nobody agreed." });
+  if (first === undefined) throw new AppError("INTERNAL", { message: "No group of equal answers." });
   return others.reduce((best, one) => (one.body.length > best.body.length ? one : best), first);
 }
 

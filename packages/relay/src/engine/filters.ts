@@ -59,7 +59,7 @@ export function firstParam(call: BackendCall): unknown {
 }
 
 /** The body of a call that uses a filter, with the id by which its maker knows it. */
-export function bodyForMaker(call: BackendCall, client: string): Uint8Array | undefined {
+export function bodyForCreator(call: BackendCall, client: string): Uint8Array | undefined {
   const tagged = untagFilterId(client, firstParam(call));
   if (tagged === undefined) return call.body;
   const id = call.id === undefined ? "" : `"id":${call.id},`;

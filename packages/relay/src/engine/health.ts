@@ -18,13 +18,11 @@ export type ProbeSeen = readonly {
   readonly latencyMs: number;
 }[];
 
-/** Whose health it is. */
 export interface HealthOptions {
   readonly service: Service;
   readonly endpoint: SupplierEndpoint;
 }
 
-/** What {@link Health} uses. */
 export interface HealthModules {
   readonly clock: Clock;
   readonly log: Log;
@@ -34,7 +32,7 @@ export interface HealthModules {
   readonly quality: SupplierQuality;
   readonly view: ChainView;
   /** It was seen to serve another chain: what it answered before may be about that. */
-  readonly distrust: () => void;
+  readonly onWrongChain: () => void;
   /** Asks the back-end. Never rejects. */
   readonly ask: (call: BackendCall, signal: AbortSignal) => Promise<AttemptResult>;
 }
@@ -159,7 +157,7 @@ export class Health {
     const wasWrong = this.#chain === "wrong";
     this.#chain = chain;
     if (chain === "wrong") {
-      this.#modules.distrust();
+      this.#modules.onWrongChain();
       this.#modules.log.error(this.#fields(), "supplier serves another chain and is not used");
     } else if (wasWrong) this.#modules.log.info(this.#fields(), "supplier serves the right chain again");
   }

@@ -2,7 +2,6 @@ import type { Clock } from "@turnpike/base";
 import type { RelayFlag } from "../types.ts";
 import type { Job } from "./job.ts";
 
-/** Options of {@link Hedging}. */
 export interface HedgingOptions {
   /** A second supplier is asked when a call takes longer than this share of the calls like it; 1 never does. */
   readonly hedgeQuantile: number;
@@ -10,11 +9,10 @@ export interface HedgingOptions {
   readonly maxHedgeShare: number;
 }
 
-/** What {@link Hedging} uses. */
 export interface HedgingModules {
   readonly clock: Clock;
   readonly flags: Readonly<Record<RelayFlag, boolean>>;
-  /** True when there is no room for calls that are not needed. */
+  /** True when more than half of the calls in flight are taken. */
   readonly isBusy: () => boolean;
 }
 
@@ -25,7 +23,7 @@ const MIN_MS = 20;
 /** Hedges that may be saved up. */
 const MAX_SAVED = 10;
 
-/** When a second supplier is asked beside the first. Hedges are paid for by calls, so that they cannot double the load. */
+/** When a slow call is sent to a second supplier, too. A token bucket that calls fill: hedges cannot double the load. */
 export class Hedging {
   readonly #options: HedgingOptions;
   readonly #modules: HedgingModules;
@@ -46,8 +44,8 @@ export class Hedging {
     return Math.max(MIN_MS, Math.min(known ?? UNKNOWN_MS, context.rules.timeoutMs / 2));
   }
 
-  /** Takes one; false when there are none left, or no room. */
-  take(): boolean {
+  /** Takes a token; false when there is none, or the engine is busy. */
+  acquire(): boolean {
     if (this.#saved < 1 || this.#modules.isBusy()) return false;
     this.#saved--;
     return true;

@@ -18,7 +18,6 @@ export interface SurveyedSupplier {
   lacks(operation: string, nowMs: number): void;
 }
 
-/** Options of {@link MethodSurvey}. */
 export interface MethodSurveyOptions {
   /** Time between two runs. */
   readonly intervalMs: number;
@@ -28,7 +27,6 @@ export interface MethodSurveyOptions {
   readonly maxAtOnce: number;
 }
 
-/** Modules of {@link MethodSurvey}. */
 export interface MethodSurveyModules {
   /** Those that are there now. */
   readonly suppliers: () => readonly SurveyedSupplier[];

@@ -36,13 +36,13 @@ export interface ServiceRules {
   readonly logRanges?: LogRangeRules;
 }
 
-/** Options of `RelayEngine`. */
+/** Bounds of a `RelayEngine`, and its services' rules. */
 export interface EngineOptions {
   /** By service id; a supplier set without rules has the defaults. */
   readonly rules: Readonly<Record<string, ServiceRules>>;
   /** Largest answer that is taken. */
   readonly maxAnswerBytes: number;
-  /** Free answers that are larger are passed on while they arrive, where their asker takes that. */
+  /** Free answers that are larger are passed on while they arrive, where the client accepts that. */
   readonly streamAfterBytes: number;
   /** Largest answer that is passed on while it arrives. */
   readonly maxStreamedBytes: number;

@@ -26,20 +26,18 @@ import type { SupplierSet } from "../suppliers/supplier-set.ts";
 import type { SendPurpose, SupplierEndpoint } from "../transport/transport.ts";
 import type { Relay, RelayControl, RelayFailure, RelayFlag, RelayOutcome, ServiceView } from "../types.ts";
 import type { UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
-import { Answering } from "./answering.ts";
 import { Attempts } from "./attempts.ts";
-import { answerBatch } from "./batch-answering.ts";
-import { bodyForMaker, filterRole } from "./filters.ts";
+import { forwardBatch } from "./client-batch.ts";
+import { bodyForCreator, filterRole } from "./filters.ts";
+import { Forwarder } from "./forwarder.ts";
 import type { ProbeSeen } from "./health.ts";
 import { Hedging } from "./hedging.ts";
-import type { Job } from "./job.ts";
+import { isSentOnce, type Job, mayHaveNews } from "./job.ts";
 import { MethodSurvey } from "./method-survey.ts";
 import { DEFAULT_RULES, type EngineOptions } from "./options.ts";
-import { isSentOnce, mayHaveNews } from "./sending.ts";
 import { ServiceContext } from "./service-context.ts";
 import { Target } from "./target.ts";
 
-/** What {@link RelayEngine} uses. */
 export interface EngineModules {
   readonly catalogue: ReadonlyMap<ServiceId, Service>;
   /** The suppliers of each service. They outlive the engine, unless `resources` end them. */
@@ -58,7 +56,7 @@ export interface EngineModules {
 /** Hedges come so late at most. */
 const DEADLINE_STEP_MS = 10;
 
-/** Before it is forgotten that a supplier lacks a method (`lackMs`), so that the method is not offered in between. */
+/** Shorter than `lackMs`, after which a lacking method would be offered again without being asked for. */
 const SURVEY_AGAIN_MS = DEFAULT_QUALITY.lackMs * 0.8;
 const NONE: ReadonlySet<string> = new Set();
 
@@ -80,7 +78,7 @@ export class RelayEngine implements Relay, RelayControl {
   readonly #survey: MethodSurvey;
   readonly #closing = new AbortController();
   readonly #attempts: Attempts;
-  readonly #answering: Answering;
+  readonly #forwarder: Forwarder;
   readonly #unsubscribe = new Map<ServiceId, () => void>();
   #inFlight = 0;
 
@@ -101,7 +99,7 @@ export class RelayEngine implements Relay, RelayControl {
     );
     this.#attempts = new Attempts({ ...modules, probe: (target) => this.#prober.probe(target) });
     const hedging = new Hedging(options, { clock, flags: this.memory.flags, isBusy: () => this.#isHalfFull() });
-    this.#answering = new Answering({
+    this.#forwarder = new Forwarder({
       clock,
       metrics,
       log: modules.log,
@@ -117,7 +115,7 @@ export class RelayEngine implements Relay, RelayControl {
         lost: (target, job, startMs) => this.#attempts.lost(target, job, startMs),
         oversized: (target, startMs) => this.#attempts.oversized(target, startMs),
         hedgeDelayMs: (job) => hedging.delayMs(job),
-        takeHedge: () => hedging.take(),
+        acquireHedge: () => hedging.acquire(),
       },
     });
   }
@@ -242,10 +240,10 @@ export class RelayEngine implements Relay, RelayControl {
     return true;
   }
 
-  forgive(id: ServiceId, operator: string): boolean {
+  resetScore(id: ServiceId, operator: string): boolean {
     const nowMs = this.#modules.clock.monotonicMs();
     const targets = (this.#contexts.get(id)?.all() ?? []).filter((target) => target.operator === operator);
-    for (const { quality } of targets) quality.forgive(nowMs);
+    for (const { quality } of targets) quality.reset(nowMs);
     return targets.length > 0;
   }
 
@@ -272,7 +270,7 @@ export class RelayEngine implements Relay, RelayControl {
     if (!("service" in context)) return context;
     this.#countInFlight(1);
     try {
-      const outcome = this.#answering.answer(this.#job(context, request, signal));
+      const outcome = this.#forwarder.forward(this.#job(context, request, signal));
       return this.#finish(request, outcome instanceof Promise ? await outcome : outcome);
     } finally {
       this.#countInFlight(-1);
@@ -287,13 +285,13 @@ export class RelayEngine implements Relay, RelayControl {
     this.#countInFlight(1);
     try {
       const jobs = requests.map((request) => this.#job(context, request, signal));
-      const outcomes = await answerBatch(jobs, {
+      const outcomes = await forwardBatch(jobs, {
         context,
         clock: this.#modules.clock,
         signal,
         closing: this.#closing.signal,
         attempts: this.#attempts,
-        answering: this.#answering,
+        forwarder: this.#forwarder,
       });
       let good = 0;
       const relayed = requests.map((request, at) => {
@@ -316,7 +314,7 @@ export class RelayEngine implements Relay, RelayControl {
     const { clock } = this.#modules;
     this.#countInFlight(1);
     const job = this.#job(context, request, signal);
-    const body = job.filter === "use" ? bodyForMaker(call, job.client) : call.body;
+    const body = job.filter === "use" ? bodyForCreator(call, job.client) : call.body;
     try {
       const ordered = context.order({ ...job, refs: undefined }).slice(0, context.rules.maxAttempts);
       let purpose: SendPurpose = "client";
@@ -325,7 +323,7 @@ export class RelayEngine implements Relay, RelayControl {
         if (leftMs <= 0 || signal?.aborted === true) return;
         if ((await this.#attempts.verify(target, leftMs)) !== undefined) continue;
         const response = await target.send(call, { purpose, body, timeoutMs: leftMs, signal });
-        if (response.ok || !response.isUnsent) return;
+        if (response.ok || !response.isNotSent) return;
         purpose = "retry";
       }
     } finally {

@@ -73,7 +73,7 @@ function scene() {
     lost: ({ operator }) => lost.push(operator),
     oversized: ({ operator }) => oversized.push(operator),
     hedgeDelayMs: () => HEDGE_MS,
-    takeHedge: () => true,
+    acquireHedge: () => true,
   };
   return { asked, lost, oversized, both: both.promise, clock, tools };
 }
@@ -137,7 +137,7 @@ test("a hedge that there were no means for takes nothing from the call: its supp
     clock.advance(HEDGE_MS + 2);
     await both;
     const failed: AttemptResult = { ok: false, blame: "wire", reason: "connection" };
-    const refused: AttemptResult = { ok: false, blame: "client", reason: "overloaded", isUnsent: true };
+    const refused: AttemptResult = { ok: false, blame: "client", reason: "overloaded", isNotSent: true };
     asked[isFirstOver ? 0 : 1]?.answer(isFirstOver ? failed : refused);
     await new Promise(setImmediate);
     asked[isFirstOver ? 1 : 0]?.answer(isFirstOver ? refused : failed);

@@ -1,13 +1,11 @@
-import type { Clock, Deadline, Deadlines, Metrics } from "@turnpike/base";
+import { type Clock, type Deadline, type Deadlines, type ErrorCode, isAppError, type Metrics } from "@turnpike/base";
 import type { FailureReason } from "../families/family.ts";
 import { HEDGES } from "../metrics.ts";
 import type { SendHandle, SendPurpose } from "../transport/transport.ts";
-import type { AttemptResult, UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
-import { failureCode, type Tally } from "./failure.ts";
+import type { AttemptResult, FailedAttempt, UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
 import type { Job } from "./job.ts";
 import type { Target } from "./target.ts";
 
-/** What {@link requestWithRetries} needs of the relay that it is part of. */
 export interface RetryTools {
   readonly clock: Clock;
   readonly metrics: Metrics;
@@ -30,8 +28,8 @@ export interface RetryTools {
   oversized(target: Target, startMs: number): void;
   /** After how long another supplier is asked beside; undefined: not at all. */
   hedgeDelayMs(job: Job): number | undefined;
-  /** Takes one of the hedges that load allows; false when there are none. */
-  takeHedge(job: Job): boolean;
+  /** False when the load allows no hedge now. */
+  acquireHedge(job: Job): boolean;
 }
 
 /** How a call is asked for beside others for the same job. */
@@ -46,6 +44,25 @@ export interface RetryOptions {
   readonly last?: UpstreamAnswer | undefined;
   /** Shared by all requests for the job. */
   readonly oversized?: OversizedAnswers;
+}
+
+/** How many attempts one call had, and how they failed. */
+export interface Tally {
+  attempts: number;
+  readonly failures: FailedAttempt[];
+}
+
+/** The code of a call that got no good answer. `signal` is that which may have ended it. */
+export function callFailureCode(tally: Tally, isLate: boolean, signal: AbortSignal | undefined): ErrorCode {
+  const { failures } = tally;
+  const has = (reason: FailedAttempt["reason"]): boolean => failures.some((failure) => failure.reason === reason);
+  if (signal?.aborted === true && !isLate) return isAppError(signal.reason) ? signal.reason.code : "SHUTTING_DOWN";
+  if (has("overloaded")) return "OVERLOADED";
+  if (has("too_large")) return "ANSWER_TOO_LARGE";
+  if (isLate) return "DEADLINE_EXCEEDED";
+  if (failures.length === 0) return "NO_SUPPLIERS";
+  if (failures.every((failure) => failure.reason === "timeout")) return "DEADLINE_EXCEEDED";
+  return failures.every((failure) => failure.blame === "wire") ? "SUPPLIERS_UNREACHABLE" : "SUPPLIERS_FAILED";
 }
 
 interface Running {
@@ -198,7 +215,7 @@ class RetryingRequest {
     const delayMs = this.#tools.hedgeDelayMs(this.#job);
     if (delayMs === undefined) return;
     this.#hedge = this.#tools.deadlines.after(delayMs, () => {
-      if (this.#isOver || this.#running.size !== 1 || !this.#hasFresh() || !this.#tools.takeHedge(this.#job)) return;
+      if (this.#isOver || this.#running.size !== 1 || !this.#hasFresh() || !this.#tools.acquireHedge(this.#job)) return;
       this.#askNext(true);
     });
   }
@@ -221,7 +238,7 @@ class RetryingRequest {
     else if (result.ok) {
       this.#win(running, result);
       return;
-    } else if (running.isHedge && result.reason === "overloaded" && result.isUnsent === true) {
+    } else if (running.isHedge && result.reason === "overloaded" && result.isNotSent === true) {
       // A hedge that we had no means for was never sent: the call goes on as without it, and its supplier is still to be asked.
       this.#tally.attempts--;
       this.#asked.delete(running.target.operator);
@@ -233,7 +250,7 @@ class RetryingRequest {
       const { fallback } = result;
       if (fallback?.isError === false) this.#keepStale(fallback);
       else if (fallback !== undefined && !this.#hasBetterThan(result.reason)) this.#last = fallback;
-      if (result.reason === "overloaded" || (job.isOnce && result.isUnsent !== true)) this.#mayAskMore = false;
+      if (result.reason === "overloaded" || (job.isOnce && result.isNotSent !== true)) this.#mayAskMore = false;
     }
     if (!this.#askNext(false) && this.#running.size === 0) this.#fail();
   }
@@ -280,7 +297,7 @@ class RetryingRequest {
       return;
     }
     const isLate = clock.monotonicMs() >= job.deadlineMs;
-    const code = failureCode(this.#tally, isLate, closing.aborted ? closing : job.signal);
+    const code = callFailureCode(this.#tally, isLate, closing.aborted ? closing : job.signal);
     const reasons: readonly FailureReason[] = this.#tally.failures.map(({ reason }) => reason);
     this.#over({ ok: false, code, attempts: this.#tally.attempts, reasons });
   }

@@ -10,11 +10,10 @@ import type { EmptyReason, SupplierSet } from "../suppliers/supplier-set.ts";
 import type { SupplierEndpoint } from "../transport/transport.ts";
 import type { ServiceView } from "../types.ts";
 import { firstParam, untagFilterId } from "./filters.ts";
-import { Flights } from "./flights.ts";
+import { Multiplexer } from "./multiplexer.ts";
 import { DEFAULT_CROSS_CHECK, DEFAULT_LOG_RANGES, type ServiceRules } from "./options.ts";
 import type { Target } from "./target.ts";
 
-/** Options of a {@link ServiceContext}. */
 export interface ServiceContextOptions {
   readonly service: Service;
   readonly rules: ServiceRules;
@@ -22,7 +21,6 @@ export interface ServiceContextOptions {
   readonly maxOperatorShare: number;
 }
 
-/** What a {@link ServiceContext} uses. */
 export interface ServiceContextModules {
   readonly suppliers: SupplierSet;
   /** Makes the target of an endpoint. */
@@ -55,7 +53,7 @@ export class ServiceContext {
   readonly service: Service;
   readonly rules: Required<ServiceRules>;
   readonly memory: ServiceMemory;
-  readonly flights = new Flights();
+  readonly multiplexer = new Multiplexer();
   readonly #modules: ServiceContextModules;
   readonly #selection: SelectionOptions;
   readonly #clock: Clock;
@@ -120,9 +118,9 @@ export class ServiceContext {
     const { call, filter, refs } = query;
     const pool = this.#pools.get(call.rpcType);
     if (pool === undefined) return [];
-    if (filter === "use") return makerOf(query, pool.members);
+    if (filter === "use") return creatorOf(query, pool.members);
     const nowMs = this.#clock.monotonicMs();
-    const ordered = pool.order(rememberedName(call), nowMs);
+    const ordered = pool.order(methodKey(call), nowMs);
     if (refs === undefined || ordered.length < 2) return ordered;
     const { view, archive } = this.memory;
     const tip = view.newest(nowMs);
@@ -131,7 +129,7 @@ export class ServiceContext {
     const { lowestBlocks, highestBlocks } = needed;
     const isOld = archive.isOld(lowestBlocks, tip);
     if (!isOld && highestBlocks >= tip && !refs.some((ref) => "height" in ref)) return ordered;
-    const kind = historyKindOf(rememberedName(call));
+    const kind = historyKindOf(methodKey(call));
     const rankOf = ({ operator, isReserve }: Target): number => {
       if (view.isBeyond(operator, highestBlocks, nowMs)) return 2;
       if (!isOld) return 0;
@@ -182,38 +180,38 @@ export class ServiceContext {
     };
   }
 
-  /** Operators that a job may go to with good hope. */
+  /** Operators that are likely to answer a job. */
   fit({ call }: Pick<SupplierQuery, "call">): number {
-    return this.#pools.get(call.rpcType)?.fit(rememberedName(call), this.#clock.monotonicMs()) ?? 0;
+    return this.#pools.get(call.rpcType)?.fit(methodKey(call), this.#clock.monotonicMs()) ?? 0;
   }
 
-  /** Something was written: what is asked from now on must not get an answer from before. */
+  /** After a write: later reads must not get an older answer. */
   wrote(): void {
-    this.flights.forget();
+    this.multiplexer.clear();
     this.memory.view.wrote();
   }
 }
 
-/** Tells the back-ends of a service apart, by who runs them and how they are spoken to. */
+/** Equal for endpoints of the same back-end, operator and RPC type. */
 function keyOf({ operator, rpcType, backendKey }: SupplierEndpoint): string {
   return JSON.stringify([operator, rpcType, backendKey]);
 }
 
-/** The supplier that holds a filter of this client: never another, whose filter of the same id would be somebody else's. */
-function makerOf({ call, client }: Pick<SupplierQuery, "call" | "client">, members: readonly Target[]): Target[] {
+/** The supplier that created this client's filter: at another one the id would be another client's filter. */
+function creatorOf({ call, client }: Pick<SupplierQuery, "call" | "client">, members: readonly Target[]): Target[] {
   const tagged = untagFilterId(client, firstParam(call));
   const maker = members.find(({ tag, isWrongChain }) => tag === tagged?.tag && !isWrongChain);
   return maker === undefined || maker.isDrained ? [] : [maker];
 }
 
-/** Longer names of methods are not remembered. */
+/** Longer names are not recorded. */
 const MAX_NAME_LENGTH = 64;
 
 /**
- * By which name suppliers are remembered to serve a call or not: that of its method, also where the catalogue does not
- * declare it. All that is undeclared under one name would hold one client's invention against every such method.
+ * The name under which it is recorded whether a supplier has a call's method. Undeclared methods have their own, since one
+ * that a client made up says nothing about the others.
  */
-export function rememberedName({ method, operation }: Pick<BackendCall, "method" | "operation">): string {
+export function methodKey({ method, operation }: Pick<BackendCall, "method" | "operation">): string {
   const isNamed = operation === UNDECLARED && method !== undefined && method.length <= MAX_NAME_LENGTH;
   return isNamed ? method : operation;
 }

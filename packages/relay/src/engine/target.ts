@@ -6,7 +6,7 @@ import type { Family } from "../families/family.ts";
 import { familyOf } from "../families.ts";
 import { classifyFreeAnswer } from "../free-answer.ts";
 import type { ServiceMemory } from "../memory.ts";
-import type { LatencyBook } from "../quality/latency.ts";
+import type { LatencyTracker } from "../quality/latency.ts";
 import type { ProbeTarget } from "../quality/prober.ts";
 import type { ProbeNeed, SupplierQuality } from "../quality/supplier-quality.ts";
 import { type DropReason, isDropReason } from "../suppliers/supplier-set.ts";
@@ -21,9 +21,7 @@ import type {
 import { type AttemptResult, createAnswer } from "../upstream-answer.ts";
 import { supplierTag } from "./filters.ts";
 import { Health, type ProbeSeen } from "./health.ts";
-import { streamHead } from "./stream-head.ts";
 
-/** Options of {@link Target}. */
 export interface TargetOptions {
   readonly service: Service;
   readonly endpoint: SupplierEndpoint;
@@ -33,7 +31,6 @@ export interface TargetOptions {
   readonly streaming: StreamBounds;
 }
 
-/** What {@link Target} uses. */
 export interface TargetModules {
   readonly clock: Clock;
   readonly log: Log;
@@ -67,6 +64,14 @@ export interface AnswerCheck {
   readonly maxCheckedBytes?: number;
 }
 
+const ID = String.raw`("(?:[^"\\]|\\.)*"|-?[0-9][0-9.eE+-]*|null)`;
+const VERSION = String.raw`"jsonrpc"\s*:\s*"2\.0"`;
+const BEGINNING = new RegExp(
+  String.raw`^\s*\{\s*(?:${VERSION}\s*,\s*"id"\s*:\s*${ID}|"id"\s*:\s*${ID}\s*,\s*${VERSION})\s*,\s*"result"\s*:\s*[[{"]`,
+);
+/** Members before the result are read in so many bytes. */
+const BEGINNING_BYTES = 4_096;
+
 const SMALL_BATCH_MS = 300_000;
 
 /** One endpoint of a service as the engine sees it: sends, reads what comes back, and what is known of it. */
@@ -97,7 +102,7 @@ export class Target implements ProbeTarget<ProbeSeen> {
     this.health = new Health(options, {
       ...modules,
       view: modules.memory.view,
-      distrust: () => modules.memory.cache.dropOperator(endpoint.operator),
+      onWrongChain: () => modules.memory.cache.dropOperator(endpoint.operator),
       probe: this.family.probe(service, endpoint.rpcType),
       ask: (call, signal) => this.ask(call, signal),
     });
@@ -149,7 +154,7 @@ export class Target implements ProbeTarget<ProbeSeen> {
   }
 
   /** Latencies of its service's good answers. */
-  get latency(): LatencyBook {
+  get latency(): LatencyTracker {
     return this.#modules.memory.latency;
   }
 
@@ -240,4 +245,18 @@ export class Target implements ProbeTarget<ProbeSeen> {
   probeNeed(nowMs: number): ProbeNeed {
     return this.health.probeNeed(nowMs);
   }
+}
+
+/**
+ * The beginning of a JSON-RPC result with the client's own id; undefined when it is not known to answer this call before
+ * its end: then the answer has to be taken whole.
+ */
+function streamHead(beginning: Buffer, wantedId: string, clientId: string | undefined): Uint8Array | undefined {
+  const text = beginning.toString("latin1", 0, BEGINNING_BYTES);
+  const found = BEGINNING.exec(text);
+  const raw = found?.[1] ?? found?.[2];
+  if (raw === undefined || raw !== Buffer.from(wantedId).toString("latin1")) return undefined;
+  if (clientId === undefined) return beginning;
+  const at = text.indexOf(raw, text.indexOf('"id"') + 4);
+  return Buffer.concat([beginning.subarray(0, at), Buffer.from(clientId), beginning.subarray(at + raw.length)]);
 }

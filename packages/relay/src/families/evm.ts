@@ -47,7 +47,7 @@ const SMALL =
   /^(?:eth_(?:chainId|blockNumber|gasPrice|maxPriorityFeePerGas|blobBaseFee|syncing|get(?:Balance|Code|StorageAt|TransactionCount)|get(?:Block|Header)By(?:Number|Hash)|getBlockTransactionCountBy\w+|get(?:Raw)?TransactionBy\w+|getTransactionReceipt|getUncle\w+)|net_\w+|web3_clientVersion)$/;
 /** A transaction can be too large in many ways, so that texts about a write say little. */
 const WRITES = /^eth_sendRawTransaction/;
-/** Of a small call: the supplier takes no more calls. A block may be out of range or too large, whoever asks for it. */
+/** Of a small call: the supplier takes no more calls. A block may be out of range or too large for every client. */
 const NO_MORE = /limit|too many|exceeded|timed? ?out|timeout/i;
 const RESPONSE_SIZE = /response size/i;
 
@@ -60,11 +60,11 @@ function judgeLimit({ code, message }: RpcError, { method = "" }: BackendCall): 
 
 /**
  * Judges an EVM error by EIP-1474 codes and the texts that nodes use. Codes come first wherever nodes put the client's
- * own words into the text: nobody may choose what a supplier is blamed for.
+ * own words into the text: a client must not choose what a supplier is blamed for.
  */
 export function judgeEvmError(error: RpcError, call: BackendCall): ErrorJudgement {
   const { code, message } = error;
-  // Before any text is looked at: a method that is not there is never an answer, so that nobody pays for it.
+  // Before any text is looked at: a method that is not there is never an answer, so that it is never charged.
   if (NO_METHOD_CODES.has(code)) return supplierFault("unsupported");
   // Likewise: a contract chooses what its revert says ("Unauthorized", "rate limit exceeded").
   if (code === 3 || code === -32015 || REVERTED.test(message)) return "answer";

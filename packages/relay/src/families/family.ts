@@ -77,7 +77,7 @@ export type FailureReason =
   | "over_limit"
   | "bad_signature";
 
-/** A block by which a chain's history is told apart from another. */
+/** A block that distinguishes one chain's history from another's. */
 export interface SeenBlock {
   readonly heightBlocks: number;
   readonly hash: string;
@@ -206,10 +206,10 @@ export function heightProbe(
   };
 }
 
-/** Finality moves slowly, and a supplier that does not tell should not be asked again and again. */
+/** Finality moves slowly, and a supplier that does not state it should not be asked again and again. */
 const FINAL_EVERY = 4;
 
-/** Asks for the newest block that cannot be undone, where suppliers tell. */
+/** Asks for the newest block that cannot be undone, where suppliers state it. */
 export function finalStep(call: BackendCall, at: (result: unknown) => unknown): ProbeStep {
   return {
     call,

@@ -17,7 +17,7 @@ import { SOLANA_METHODS } from "./methods/solana-methods.ts";
 const CLIENT_CODES = new Set([-32602, -32002]);
 /** Custom codes of Agave's `rpc-client-api`: -32003 and -32013 signature, -32015 version. Proxies say limits with them. */
 const FIXED_CODES = new Set([-32003, -32013, -32015]);
-/** Slot or block that this node does not have (yet), node behind, minimum context slot. "Skipped" is not told apart from "missing". */
+/** Slot or block that this node does not have (yet), node behind, minimum context slot. "Skipped" cannot be distinguished from "missing". */
 const STATE_CODES = new Set([-32001, -32004, -32007, -32008, -32009, -32011, -32014, -32016]);
 
 function judge(error: RpcError): ErrorJudgement {

@@ -17,8 +17,8 @@ export interface BreakerOptions {
   /** The first time that it is open; each next time is twice as long. */
   readonly firstOpenMs: number;
   readonly maxOpenMs: number;
-  /** One doubling is forgotten for each such time that it was closed. */
-  readonly forgetMs: number;
+  /** One doubling is undone for each such time that it was closed. */
+  readonly undoubleMs: number;
   /** Good calls that close it again; a good probe is half a call. */
   readonly goodToClose: number;
 }
@@ -33,7 +33,7 @@ export const DEFAULT_BREAKER: BreakerOptions = {
   maxInRow: 20,
   firstOpenMs: 1_000,
   maxOpenMs: 300_000,
-  forgetMs: 120_000,
+  undoubleMs: 120_000,
   goodToClose: 5,
 };
 
@@ -115,15 +115,15 @@ export class Breaker {
     if (this.#hasEvidence()) this.#open(nowMs);
   }
 
-  /** Somebody else found it bad: it has to show itself. Does nothing unless it is closed. */
+  /** Another gateway's breaker is open: from closed to probation. */
   suspect(nowMs: number): void {
     if (this.state(nowMs) !== "closed") return;
-    this.#forget(nowMs);
+    this.#undouble(nowMs);
     this.#turn("probation", nowMs);
   }
 
-  /** Forgets everything. */
-  forgive(nowMs: number): void {
+  /** As new: closed, and next open for the shortest time. */
+  reset(nowMs: number): void {
     this.#turn("closed", nowMs);
     this.#openings = 0;
   }
@@ -142,14 +142,14 @@ export class Breaker {
 
   #open(nowMs: number): void {
     const { firstOpenMs, maxOpenMs } = this.#options;
-    if (this.#state === "closed") this.#forget(nowMs);
+    if (this.#state === "closed") this.#undouble(nowMs);
     this.#openUntilMs = nowMs + Math.min(maxOpenMs, firstOpenMs * 2 ** this.#openings);
     this.#openings = Math.min(this.#openings + 1, 16);
     this.#turn("open", nowMs);
   }
 
-  #forget(nowMs: number): void {
-    this.#openings = Math.max(0, this.#openings - Math.floor((nowMs - this.#changedMs) / this.#options.forgetMs));
+  #undouble(nowMs: number): void {
+    this.#openings = Math.max(0, this.#openings - Math.floor((nowMs - this.#changedMs) / this.#options.undoubleMs));
   }
 
   #turn(state: BreakerState, atMs: number): void {

@@ -16,7 +16,7 @@ export interface SharedHeight {
   readonly serviceId: ServiceId;
   /** The highest height that a client was shown. */
   served(nowMs: number): number | undefined;
-  /** A client of another process was shown this height. What cannot be true is left out by whoever implements it. */
+  /** A client of another process was shown this height. Implementations ignore what cannot be true. */
   wasServed(heightBlocks: number, nowMs: number): void;
 }
 
@@ -26,7 +26,6 @@ export interface GossipSource {
   heights(): Iterable<SharedHeight>;
 }
 
-/** Options of {@link Gossip}. */
 export interface GossipOptions {
   /** Time between two looks at what has changed. */
   readonly intervalMs: number;
@@ -37,7 +36,6 @@ export interface GossipOptions {
 /** Times that suit a few dozen processes. */
 export const gossipDefaults: GossipOptions = { intervalMs: 1_000, refreshMs: 30_000 };
 
-/** What {@link Gossip} works with. */
 export interface GossipModules {
   readonly bus: Bus;
   readonly clock: Clock;
@@ -92,7 +90,7 @@ function shortened({ fast, chronic, breaker, latencyMs }: QualitySnapshot): Qual
 }
 
 /**
- * Tells other processes what this one sees of suppliers and of heights that clients were shown, and takes what they say.
+ * Publishes what this process sees of suppliers and of heights that clients were shown, and applies what others publish.
  * Qualities go out once a second where they have changed, and again after a while, since a message may be lost; a
  * process that starts asks for all of them. Heights go out as soon as they are {@link showed}.
  */
@@ -204,7 +202,7 @@ export class Gossip implements AsyncDisposable {
     }
   }
 
-  /** Heights that nobody {@link showed}, and chains that went back. */
+  /** Heights without a {@link showed}, and chains that went back. */
   #followHeights(nowMs: number): void {
     const known = new Set<string>();
     for (const height of this.#modules.source.heights()) {

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { fc } from "@turnpike/testkit/property";
-import { DEFAULT_LATENCY, LatencyBook, LatencyHistogram } from "./latency.ts";
+import { DEFAULT_LATENCY, LatencyHistogram, LatencyTracker } from "./latency.ts";
 
 test("a quantile is within a bucket of the true one", () => {
   const samples = fc.array(fc.double({ min: 0.3, max: 60_000, noNaN: true }), { minLength: 20, maxLength: 300 });
@@ -44,7 +44,7 @@ test("odd values do not break it", () => {
 });
 
 test("operations are kept apart, so many at most", () => {
-  const book = new LatencyBook({ ...DEFAULT_LATENCY, maxOperations: 2 });
+  const book = new LatencyTracker({ ...DEFAULT_LATENCY, maxOperations: 2 });
   assert.equal(book.quantileMs("a", 0.5, 0), undefined);
   for (let i = 0; i < 20; i++) {
     book.add("a", 0, 10);

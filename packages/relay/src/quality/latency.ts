@@ -78,7 +78,7 @@ export class LatencyHistogram {
 }
 
 /** Latencies of one service's good answers, by operation. */
-export class LatencyBook {
+export class LatencyTracker {
   readonly #options: LatencyOptions;
   readonly #operations = new Map<string, LatencyHistogram>();
   readonly #others: LatencyHistogram;

@@ -16,9 +16,9 @@ const MAX_FAST = 50;
 const MAX_CHRONIC = 900;
 const MAX_LATENCY_MS = 600_000;
 const MAX_PEERS = 16;
-/** A gateway that says nothing for so long is forgotten. */
-const FORGET_MS = 1_800_000;
-/** A gateway's word that a supplier is bad is acted on so often at most. */
+/** A gateway that sends nothing for so long is removed. */
+const EXPIRY_MS = 1_800_000;
+/** Least time between two hints of a gateway that a supplier is bad. */
 const HINT_EVERY_MS = 60_000;
 
 const isWeight = (value: unknown): value is number => typeof value === "number" && Number.isFinite(value) && value >= 0;
@@ -53,7 +53,7 @@ interface Peer {
   readonly hintedMs: number;
 }
 
-/** What other gateways say of a supplier: the last word of each, which fades. */
+/** What other gateways report of a supplier: the last snapshot of each, which decays. */
 export class Peers {
   readonly #options: ScoreOptions;
   readonly #peers = new Map<string, Peer>();
@@ -62,8 +62,8 @@ export class Peers {
     this.#options = options;
   }
 
-  /** Takes a gateway's word in place of its last. True: it keeps calls away, and did not say so a short time ago. */
-  hear(snapshot: QualitySnapshot, fromId: string, nowMs: number): boolean {
+  /** Replaces a gateway's last snapshot. True: its breaker is open, which it did not report a short time ago. */
+  update(snapshot: QualitySnapshot, fromId: string, nowMs: number): boolean {
     const last = this.#peers.get(fromId);
     const isHint = snapshot.breaker === "open" && nowMs - (last?.hintedMs ?? Number.NEGATIVE_INFINITY) >= HINT_EVERY_MS;
     const fast = new Decaying(this.#options.fastHalfLifeMs);
@@ -76,13 +76,13 @@ export class Peers {
     this.#peers.delete(fromId);
     this.#peers.set(fromId, { fast, chronic, latencyMs: snapshot.latencyMs, heardMs: nowMs, hintedMs });
     for (const [id, peer] of this.#peers) {
-      if (this.#peers.size <= MAX_PEERS && nowMs - peer.heardMs < FORGET_MS) break;
+      if (this.#peers.size <= MAX_PEERS && nowMs - peer.heardMs < EXPIRY_MS) break;
       this.#peers.delete(id);
     }
     return isHint;
   }
 
-  /** All their words together; undefined when there are none. */
+  /** The sum of all; undefined when there are none. */
   evidence(nowMs: number): ScoreEvidence | undefined {
     if (this.#peers.size === 0) return undefined;
     const fast = { bad: 0, all: 0 };

@@ -3,7 +3,7 @@ import type { Clock } from "@turnpike/base";
 import type { BackendCall, RpcType } from "@turnpike/protocol";
 import type { ProbeNeed } from "./supplier-quality.ts";
 
-/** What {@link probeKey} tells back-ends apart by. */
+/** What distinguishes back-ends, for {@link probeKey}. */
 export interface ProbedBackend {
   /** See `SupplierEndpoint`. */
   readonly backendKey: string;
@@ -44,7 +44,7 @@ export interface ProberOptions {
   readonly firstRetryMs: number;
   /** ...but at the latest after this. */
   readonly maxRetryMs: number;
-  /** How many times rarer those are probed whose health calls show, or that nobody calls. */
+  /** How many times rarer those are probed whose health calls show, or that get no calls. */
   readonly rareFactor: number;
   /** Probes that run at once. Those that fail get half of it at most, so that the dead do not hold up the living. */
   readonly maxAtOnce: number;
@@ -59,7 +59,6 @@ export const DEFAULT_PROBER: ProberOptions = {
   maxAtOnce: 8,
 };
 
-/** What the prober works with. */
 export interface ProberModules<S> {
   /** Those that are there from the start. */
   readonly targets: readonly ProbeTarget<S>[];
@@ -78,7 +77,7 @@ export interface Prober<S> extends AsyncDisposable {
   add(target: ProbeTarget<S>): void;
   /** A target that is there no more. */
   remove(target: ProbeTarget<S>): void;
-  /** Probes a target's back-end now; joins a probe that runs. Works without a start, too. Never rejects. */
+  /** Probes a target's back-end now; joins a probe that runs. May be called before `start`. Never rejects. */
   probe(target: ProbeTarget<S>): Promise<void>;
 }
 

@@ -69,7 +69,7 @@ export interface ScoreOptions {
 
 /**
  * A supplier that nothing is known of has 81. Two failures of the last calls show at once; a chronic rate takes minutes
- * to make, and minutes to forget.
+ * to get, and minutes to lose.
  */
 export const DEFAULT_SCORE: ScoreOptions = {
   fastHalfLifeMs: 15_000,
@@ -196,7 +196,7 @@ export class Score {
     return scoreOf(this.#options, this.evidence(nowMs), others, slowness);
   }
 
-  /** Forgets everything. */
+  /** As new. */
   clear(): void {
     this.#fast = new Decaying(this.#options.fastHalfLifeMs);
     this.#chronic = new Decaying(this.#options.chronicHalfLifeMs);

@@ -206,7 +206,7 @@ test("a change counts at the next call: drained, opened, behind", () => {
   assert.equal(names(pool.order("op", NOW)), "b a");
   b.behind = true;
   assert.equal(names(pool.order("op", NOW)), "b a");
-  a.quality.forgive(NOW);
+  a.quality.reset(NOW);
   assert.equal(names(pool.order("op", NOW)), "a b");
 });
 

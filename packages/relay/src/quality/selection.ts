@@ -105,7 +105,7 @@ class LargeTier<T> {
 }
 
 /**
- * The suppliers of one way of speaking to a service, and the order in which one call asks them. Nobody is left out but
+ * The suppliers of one way of speaking to a service, and the order in which one call asks them. None is left out but
  * those who are drained or serve another chain, so the list is empty only when all are.
  *
  * Within a tier the order is by chance: a supplier's part follows score² / (its latency + half of the median), and no

@@ -19,7 +19,7 @@ interface OperatorShare {
 /**
  * Shares of the first attempts, by endpoint; they sum to 1. An operator's share follows the weight of its best endpoint,
  * and its endpoints divide it by theirs. No operator has more than `cap` while more than 1/cap healthy ones are there:
- * with fewer nobody could take the rest. What is above the cap goes to the others by weight, until nobody is above.
+ * with fewer no operator could take the rest. What is above the cap goes to the others by weight, until none is above.
  */
 export function sharesOf(endpoints: readonly Weighted[], cap: number): number[] {
   const operators = new Map<string, OperatorShare>();

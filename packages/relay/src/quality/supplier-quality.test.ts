@@ -11,7 +11,7 @@ const REASONS = Object.keys(SEVERITY) as QualityReason[];
 test("whatever is told, the score is in [0, 100], and a failure now never raises it", () => {
   const event = fc.tuple(
     fc.integer({ min: 0, max: 20_000 }),
-    fc.constantFrom("good", "probeGood", "rest", "forgive", "absorb", ...REASONS),
+    fc.constantFrom("good", "probeGood", "rest", "reset", "absorb", ...REASONS),
     fc.integer({ min: 0, max: 10_000 }),
   );
   fc.assert(
@@ -27,7 +27,7 @@ test("whatever is told, the score is in [0, 100], and a failure now never raises
           if (what === "good") one.good(nowMs, value);
           else if (what === "probeGood") one.probeGood(nowMs, value);
           else if (what === "rest") one.rest(nowMs, value);
-          else if (what === "forgive") one.forgive(nowMs);
+          else if (what === "reset") one.reset(nowMs);
           else if (what === "absorb") one.absorb(other.snapshot(0), `peer${value % 3}`, nowMs);
           else one.failed(nowMs, what, value);
         }
@@ -103,12 +103,12 @@ test("a supplier that never answers and loses every hedge ends behind an open br
   assert.equal(quality.state(11_000), "open");
 });
 
-test("forgiven, it is as if nothing had been", () => {
+test("after a reset it is as if nothing had been", () => {
   const quality = fresh();
   for (let i = 0; i < 9; i++) quality.failed(i * 1_000, "wrong_id", 5);
   quality.rest(9_000, 60_000);
   quality.lacks("eth_config", 9_000);
-  quality.forgive(9_000);
+  quality.reset(9_000);
   const { score, breaker, openForMs } = quality.view(9_000);
   assert.deepEqual(
     [Math.round(score), breaker, openForMs, quality.isLacking("eth_config", 9_000)],

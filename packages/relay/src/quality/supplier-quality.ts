@@ -3,7 +3,6 @@ import { Breaker, type BreakerOptions, DEFAULT_BREAKER } from "./breaker.ts";
 import { Peers, type QualitySnapshot } from "./peers.ts";
 import { DEFAULT_SCORE, type QualityReason, Score, type ScoreOptions, SEVERITY, slownessOf } from "./score.ts";
 
-/** Options of {@link SupplierQuality}. */
 export interface QualityOptions {
   readonly score: ScoreOptions;
   readonly breaker: BreakerOptions;
@@ -26,7 +25,6 @@ export const DEFAULT_QUALITY: QualityOptions = {
   maxLacks: 256,
 };
 
-/** What {@link SupplierQuality} tells of itself. */
 export interface QualityModules {
   /** Called when its breaker has changed, for logs and metrics. */
   onBreaker?(state: BreakerState, openForMs: number): void;
@@ -43,11 +41,11 @@ export interface QualityView {
   readonly openForMs: number;
 }
 
-/** How soon a supplier should be probed: `soon` when it fails or nothing is known, `rare` when calls show its health, or nobody calls. */
+/** How soon a supplier should be probed: `soon` when it fails or nothing is known, `rare` when calls show its health, or there are no calls. */
 export type ProbeNeed = "soon" | "normal" | "rare";
 
-/** Our own good calls of this time outweigh what another gateway says. */
-const OWN_WORD_MS = 5_000;
+/** A good call of this time outweighs another gateway's hint. */
+const RECENT_GOOD_MS = 5_000;
 /** Calls of this time show health. */
 const BUSY_MS = 10_000;
 /** Without calls for this time a supplier is idle. */
@@ -125,11 +123,11 @@ export class SupplierQuality {
     this.#look(nowMs);
   }
 
-  /** Forgets what is held against it. Its latency stays. */
-  forgive(nowMs: number): void {
+  /** Score, breaker, pauses and lacking methods start anew. Its latency stays. */
+  reset(nowMs: number): void {
     this.#look(nowMs);
     this.#score.clear();
-    this.#breaker.forgive(nowMs);
+    this.#breaker.reset(nowMs);
     this.#peers.clear();
     this.#lacks.clear();
     this.#restUntilMs = 0;
@@ -208,13 +206,12 @@ export class SupplierQuality {
 
   /**
    * Takes another gateway's snapshot, in place of its last. It counts for an eighth of what was seen here at most, or
-   * for as much as the prior. When its
-   * breaker is open, and no call was good here a short time ago, ours goes to probation: so we soon see for ourselves.
+   * for as much as the prior. When its breaker is open, and no call was good here a short time ago, ours goes to probation.
    */
   absorb(snapshot: QualitySnapshot, fromId: string, nowMs: number): void {
     this.#look(nowMs);
-    const isHint = this.#peers.hear(snapshot, fromId, nowMs);
-    if (isHint && nowMs - this.#goodCallMs > OWN_WORD_MS) this.#breaker.suspect(nowMs);
+    const isHint = this.#peers.update(snapshot, fromId, nowMs);
+    if (isHint && nowMs - this.#goodCallMs > RECENT_GOOD_MS) this.#breaker.suspect(nowMs);
     this.#look(nowMs);
   }
 
@@ -252,7 +249,7 @@ export class SupplierQuality {
     this.#latencyMs = this.#latencyMs === 0 ? latencyMs : this.#latencyMs * 0.8 + latencyMs * 0.2;
   }
 
-  /** Counts the time that the breaker was open since the last look, and tells when it has changed. */
+  /** Adds the time that the breaker was open since the last call to the score, and reports a changed state. */
   #look(nowMs: number): void {
     const state = this.#breaker.state(nowMs);
     const { changedMs } = this.#breaker;

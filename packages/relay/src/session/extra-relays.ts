@@ -1,7 +1,6 @@
 import type { Clock } from "@turnpike/base";
 import type { SendPurpose } from "../transport/transport.ts";
 
-/** Options of {@link ExtraRelays}. */
 export interface ExtraRelaysOptions {
   /** Probes, comparisons and hedges, as a percentage of the relays for clients. */
   readonly percent: number;

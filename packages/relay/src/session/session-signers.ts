@@ -7,7 +7,6 @@ interface Kept {
   readonly writers: Map<string, RelayRequestWriter>;
 }
 
-/** Options of {@link SessionSigners}. */
 export interface SessionSignersOptions {
   /** Most sessions whose rings are kept. */
   readonly maxSessions: number;

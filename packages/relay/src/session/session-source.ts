@@ -5,7 +5,6 @@ import { type GatewaySession, loadSession } from "./gateway-session.ts";
 import { SERVICES_LEFT_OUT, SESSION_AGE, SESSION_LOADS, SESSIONS } from "./metrics.ts";
 import type { SigningKey } from "./signing-keys.ts";
 
-/** Options of {@link SessionSource}. */
 export interface SessionSourceOptions {
   /** Of the staked gateway: every application that is delegated to it is used. */
   readonly gatewayKey: SigningKey | undefined;
@@ -350,7 +349,7 @@ export class SessionSource implements AsyncDisposable {
 
   /**
    * One of each service in turn. Known services come first, and then, as among applications, those with the larger stake: it
-   * costs a stranger something to be before another one, and nothing depends on what this process has used until now.
+   * costs a third party something to be before another one, and nothing depends on what this process has used until now.
    */
   #inTurn(stakes: readonly Stake[]): readonly Stake[] {
     const { originOf = () => "known", maxRegistered = MAX_REGISTERED_SERVICES } = this.#options;

@@ -7,7 +7,6 @@ import type { SupplierEndpoint, SupplierTransport } from "../transport/transport
 import type { GatewaySession, SessionSupplier } from "./gateway-session.ts";
 import type { SessionSource } from "./session-source.ts";
 
-/** Options of {@link SessionSupplierSet}. */
 export interface SessionSupplierSetOptions {
   readonly service: ServiceId;
 }
@@ -107,7 +106,7 @@ export class SessionSupplierSet implements SupplierSet, Disposable {
     this.#refresh();
   }
 
-  /** A session in which an operator can be asked now; the applications take turns. Undefined: there is none. */
+  /** A session in which an operator can be asked now; the applications alternate. Undefined: there is none. */
   choose(operatorAddress: string, rpcType: RpcType): SessionChoice | undefined {
     const choices: SessionChoice[] = [];
     if (this.#banned.has(operatorAddress)) return undefined;

@@ -9,7 +9,6 @@ import type { SessionSource } from "./session-source.ts";
 import { SessionSupplierSet } from "./session-supplier-set.ts";
 import { SignedRelayTransport, type SignedRelayTransportOptions } from "./signed-relay-transport.ts";
 
-/** Options of {@link SessionSuppliers}. */
 export interface SessionSuppliersOptions
   extends Omit<HttpTransportOptions, "isPublicOnly">,
     SignedRelayTransportOptions {

@@ -29,7 +29,6 @@ import { type SessionChoice, SessionEndpoint } from "./session-supplier-set.ts";
 import { readRefusal, readSignedAnswer, type SignedAnswer, type VerifyResponse } from "./signed-relay.ts";
 import { openSignedSocket, type SignedSocketModules } from "./signed-socket.ts";
 
-/** Options of {@link SignedRelayTransport}. */
 export interface SignedRelayTransportOptions {
   /** Most probes, comparisons and hedges, as a percentage of a service's relays for clients. */
   readonly extraRelaysPercent: number;
@@ -67,11 +66,11 @@ function rpcTypeHeaders(rpcType: RpcType): Readonly<Record<string, string>> {
   return { "rpc-type": `${RPC_TYPE_NUMBERS[rpcType]}` };
 }
 
-const failure = (reason: TransportReason, blame: TransportFailure["blame"], isUnsent: boolean): TransportFailure => ({
+const failure = (reason: TransportReason, blame: TransportFailure["blame"], isNotSent: boolean): TransportFailure => ({
   ok: false,
   blame,
   reason,
-  isUnsent,
+  isNotSent,
 });
 
 function payloadHeaders({ headers, body }: UpstreamRequest): readonly HttpHeader[] {
@@ -293,7 +292,7 @@ const overBudget = failure("overloaded", "client", true);
  * question is depends on the question, and the limit is ours: the engine compares it with what another supplier answers.
  */
 const needlesslyLarge = failure("connection", "wire", false);
-const overloaded = (isUnsent: boolean): TransportFailure => failure("overloaded", "client", isUnsent);
+const overloaded = (isNotSent: boolean): TransportFailure => failure("overloaded", "client", isNotSent);
 
 function sessionEndpointOf(handle: object): SessionEndpoint {
   if (handle instanceof SessionEndpoint) return handle;

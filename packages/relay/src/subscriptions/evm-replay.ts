@@ -1,7 +1,7 @@
 import { isRecord } from "@turnpike/base";
+import { type LogFacts, readLog } from "./delivered-logs.ts";
 import type { Feed } from "./feed.ts";
 import { type Head, HeadChain, type HeadNews, type HeadSource, readHead } from "./head-chain.ts";
-import { type LogFacts, readLog } from "./log-memory.ts";
 import type { UpstreamSocket } from "./upstream-socket.ts";
 
 /** Heads and logs arrive on their own ways: logs of the last heads may still be missing when a supplier is lost. */

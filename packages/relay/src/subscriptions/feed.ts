@@ -1,5 +1,5 @@
 import { hash } from "node:crypto";
-import { LogMemory } from "./log-memory.ts";
+import { DeliveredLogs } from "./delivered-logs.ts";
 import type { EndReason, SubscribeResult, SubscriptionListener, Topic } from "./types.ts";
 
 const KEPT_DIGESTS = 512;
@@ -9,7 +9,7 @@ export class Feed {
   readonly topic: Topic;
   /** With each listener the height at which it joined; what is replayed from before is not for it. */
   readonly listeners = new Map<SubscriptionListener, number>();
-  readonly logs: LogMemory | undefined;
+  readonly logs: DeliveredLogs | undefined;
   readonly #digests = new Map<string, number>();
   /** True once a supplier has taken the subscription: from then on it is moved to the next one. */
   isActive = false;
@@ -19,7 +19,7 @@ export class Feed {
 
   constructor(topic: Topic) {
     this.topic = topic;
-    this.logs = topic.replay === "logs" ? new LogMemory() : undefined;
+    this.logs = topic.replay === "logs" ? new DeliveredLogs() : undefined;
   }
 
   /** Gives one event to all listeners; with a height, to those that had joined before it. */

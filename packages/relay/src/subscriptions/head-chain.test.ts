@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { describe, test } from "node:test";
 import { fc } from "@turnpike/testkit/property";
+import { DeliveredLogs, readLog } from "./delivered-logs.ts";
 import { type Head, HeadChain, type HeadSource, readHead } from "./head-chain.ts";
-import { LogMemory, readLog } from "./log-memory.ts";
 
 const FAR = 1_000;
 
@@ -173,14 +173,14 @@ describe("log memory", () => {
     logIndex: `0x${index.toString(16)}`,
     removed,
   });
-  const accept = (memory: LogMemory, value: Readonly<Record<string, unknown>>): boolean => {
+  const accept = (memory: DeliveredLogs, value: Readonly<Record<string, unknown>>): boolean => {
     const facts = readLog(value);
     assert.ok(facts);
     return memory.accept(facts, JSON.stringify(value));
   };
 
   test("each event once; taken back and given again is news", () => {
-    const memory = new LogMemory();
+    const memory = new DeliveredLogs();
     assert.deepEqual(
       [log(1, 0), log(1, 0), log(1, 1), log(1, 0, true), log(1, 0, true), log(1, 0)].map((one) => accept(memory, one)),
       [true, false, true, true, false, true],
@@ -193,12 +193,12 @@ describe("log memory", () => {
   });
 
   test("it is bounded, and says what it has forgotten", () => {
-    const memory = new LogMemory({ keptBlocks: 10, maxEntries: 5, maxBytes: 1_000_000 });
+    const memory = new DeliveredLogs({ keptBlocks: 10, maxEntries: 5, maxBytes: 1_000_000 });
     for (let block = 1; block <= 6; block++) accept(memory, log(block, 0));
     assert.equal(memory.floorBlock, 1);
     accept(memory, log(14, 0));
     assert.equal(memory.floorBlock, 4);
-    const small = new LogMemory({ keptBlocks: 10, maxEntries: 5, maxBytes: 100 });
+    const small = new DeliveredLogs({ keptBlocks: 10, maxEntries: 5, maxBytes: 100 });
     accept(small, log(1, 0));
     accept(small, log(2, 0));
     assert.equal(small.floorBlock, 1);

@@ -54,7 +54,7 @@ export class HeadChain {
   /** Delivered blocks in order of delivery. */
   readonly #numbers = new Map<string, number>();
   #last: { readonly number: number; readonly hash: string } | undefined;
-  /** Height at which it began: what is before that is nobody's concern, and its blocks are not known. */
+  /** Height at which it began: blocks before it are neither known nor replayed. */
   #floor = Number.NEGATIVE_INFINITY;
 
   constructor(maxReplayBlocks: number) {
@@ -70,7 +70,7 @@ export class HeadChain {
     return this.#numbers.has(hash);
   }
 
-  /** Forgets everything and starts at a block, which counts as delivered. */
+  /** Starts anew at a block, which counts as delivered. */
   seed(head: Head): void {
     this.#numbers.clear();
     this.#numbers.set(head.hash, head.number);

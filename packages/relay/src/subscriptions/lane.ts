@@ -1,7 +1,7 @@
 import { setTimeout as delay } from "node:timers/promises";
 import type { Clock, Log } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
-import { chainViewDefaults } from "../chain-view/options.ts";
+import { chainViewDefaults } from "../chain-view/chain-view.ts";
 import type { SupplierEndpoint } from "../transport/transport.ts";
 import type { Cancellation, Dialect, UpstreamEvent } from "./dialect.ts";
 import { EvmReplay } from "./evm-replay.ts";

@@ -8,7 +8,7 @@ export interface SocketEndpoint {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Options of `createSubscriptions`. */
+/** WebSockets of suppliers by URL, and bounds. */
 export interface SubscriptionOptions {
   /** By service id. Of a service whose set among the modules is configured, they are not used. */
   readonly suppliers: Readonly<Record<string, readonly SocketEndpoint[]>>;
@@ -24,11 +24,11 @@ export interface SubscriptionOptions {
   readonly pingIntervalMs: number;
   /** Time between two checks whether a supplier has blocks that it does not send, or is behind what is known. */
   readonly stallCheckMs: number;
-  /** How long another supplier is looked for before subscribers are told that there is none. */
+  /** How long another supplier is looked for before subscriptions end with `exhausted`. */
   readonly recoveryTimeoutMs: number;
   /** Time for a first subscription to be made. */
   readonly subscribeTimeoutMs: number;
-  /** Most blocks that are fetched after a change of supplier; with more the subscribers are told that events are missing. */
+  /** Most blocks that are fetched after a change of supplier; with more the subscriptions end with `missed`. */
   readonly maxReplayBlocks: number;
   /** EVM: upstream subscriptions on one WebSocket; more open another. */
   readonly maxTopicsPerSocket: number;

@@ -29,7 +29,6 @@ export type CallOutcome =
   | { readonly kind: "lost" }
   | { readonly kind: "timeout" };
 
-/** Options of {@link openUpstream}. */
 export interface UpstreamOptions {
   readonly endpoint: SupplierEndpoint;
   readonly connectTimeoutMs: number;
@@ -72,7 +71,7 @@ export async function connectSocket(
   return opened.ok ? opened : undefined;
 }
 
-/** A WebSocket to a supplier that speaks JSON-RPC, with calls and events told apart. */
+/** A WebSocket to a supplier that speaks JSON-RPC: answers to calls, and events. */
 export class UpstreamSocket {
   readonly endpoint: SupplierEndpoint;
   readonly #socket: TransportSocket;
@@ -164,7 +163,7 @@ export class UpstreamSocket {
     pending.settle({ kind: key, value: value[key], raw: rawOf(message, key) ?? "null" });
   }
 
-  /** Ends it for a reason, and tells the handler. */
+  /** Ends it for a reason, and calls the handler. */
   fail(reason: LossReason): void {
     if (this.#isOver) return;
     this.#end();
@@ -179,7 +178,7 @@ export class UpstreamSocket {
     this.#socket.terminate();
   }
 
-  /** Ends it without telling the handler. */
+  /** Ends it without a call of the handler. */
   close(): void {
     if (!this.#isOver) this.#end();
   }

@@ -2,7 +2,6 @@ import type { RpcType } from "@turnpike/protocol";
 import type { SupplierEndpoint } from "../transport/transport.ts";
 import type { DropReason, EmptyReason, SupplierSet } from "./supplier-set.ts";
 
-/** Options of {@link FallbackSupplierSet}. */
 export interface FallbackSupplierSetOptions {
   /** True: the second set is also in reserve for a session without suppliers, or whose suppliers cannot be reached. */
   readonly whenEmpty: boolean;

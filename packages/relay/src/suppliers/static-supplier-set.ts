@@ -14,7 +14,6 @@ export interface StaticEndpoint {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** Options of {@link StaticSupplierSet}. */
 export interface StaticSupplierSetOptions {
   readonly service: ServiceId;
   readonly endpoints: readonly StaticEndpoint[];

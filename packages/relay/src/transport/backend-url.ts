@@ -9,7 +9,7 @@ export function pathBelow({ pathname, search }: URL, appended: string): string {
   return queries.length === 0 ? full : `${full}?${queries.join("&")}`;
 }
 
-/** As `decodeURIComponent`, and the text as it is where its escapes are no UTF-8: strangers choose URLs too. */
+/** As `decodeURIComponent`, and the text as it is where its escapes are no UTF-8: suppliers choose URLs, too. */
 export function decodedText(text: string): string {
   try {
     return decodeURIComponent(text);

@@ -172,8 +172,8 @@ class GrpcExchange {
   }
 
   #failure(reason: Failure): TransportFailure {
-    const isUnsent = this.#stream === undefined && !this.#wasRefused;
-    return { ok: false, blame: BLAME[reason], reason, isUnsent };
+    const isNotSent = this.#stream === undefined && !this.#wasRefused;
+    return { ok: false, blame: BLAME[reason], reason, isNotSent };
   }
 
   #fail(reason: Failure): void {

@@ -3,7 +3,6 @@ import { connect as connectTcp, isIP, type LookupFunction, type Socket } from "n
 import { connect as connectTls, TLSSocket } from "node:tls";
 import type { Deadlines } from "@turnpike/base";
 
-/** Options of {@link GrpcOrigin}. */
 export interface GrpcOriginOptions {
   /** Scheme, host and port: `https` with TLS, `http` without. */
   readonly name: string;

@@ -26,8 +26,8 @@ const REQUEST: UpstreamRequest = {
 };
 const OK = { "grpc-status": "0" };
 const BODY = framed(Buffer.from("answer"));
-const UNREACHED = { ok: false, blame: "wire", reason: "connection", isUnsent: true };
-const BROKEN = { ok: false, blame: "wire", reason: "connection", isUnsent: false };
+const UNREACHED = { ok: false, blame: "wire", reason: "connection", isNotSent: true };
+const BROKEN = { ok: false, blame: "wire", reason: "connection", isNotSent: false };
 
 test("of a long text of a status the beginning is read", () => {
   const status = readGrpcStatus({ "grpc-status": "8", "grpc-message": "x".repeat(60_000) });
@@ -178,7 +178,7 @@ suite("unary calls over gRPC", () => {
       const stalled = client.send(server.url);
       await eventually("the call", () => server.calls.length === 1);
       client.clock.advance(60_000);
-      assert.deepEqual(await stalled, { ok: false, blame: "wire", reason: "timeout", isUnsent: false });
+      assert.deepEqual(await stalled, { ok: false, blame: "wire", reason: "timeout", isNotSent: false });
       assert.equal(shown(await client.send(server.url)), "200 answer");
       assert.equal(server.sessions, 2);
       await eventually("the end of the first connection", () => server.open === 1);
@@ -194,7 +194,7 @@ suite("unary calls over gRPC", () => {
     const cut = await client.send(server.url, { headers: { "rpc-type": "4" } });
     assert.deepEqual([cut.ok && cut.status, cut.ok && cut.isTruncated, cut.ok && cut.body.length], [200, true, 0]);
     const refused = await client.send(server.url, { maxResponseBytes: 500_000 });
-    assert.deepEqual(refused, { ok: false, blame: "client", reason: "overloaded", isUnsent: false });
+    assert.deepEqual(refused, { ok: false, blame: "client", reason: "overloaded", isNotSent: false });
     await eventually("the end of both streams", () => server.calls.every(({ stream }) => stream.closed));
     assert.equal(client.budget.acquire(100_000), true, "what was held is free again");
   });
@@ -229,7 +229,7 @@ suite("unary calls over gRPC", () => {
     abort.abort();
     handle.cancel?.();
     for (const result of await Promise.all(pending)) {
-      assert.deepEqual(result, { ok: false, blame: "client", reason: "aborted", isUnsent: false });
+      assert.deepEqual(result, { ok: false, blame: "client", reason: "aborted", isNotSent: false });
     }
     await eventually("their ends", () => server.calls.every(({ stream }) => stream.closed));
     assert.deepEqual(
@@ -239,7 +239,7 @@ suite("unary calls over gRPC", () => {
     assert.equal(shown(await client.send(server.url)), "200 answer");
     assert.equal(server.sessions, 1);
     const late = await client.send(server.url, { signal: abort.signal });
-    assert.deepEqual(late, { ok: false, blame: "client", reason: "aborted", isUnsent: true });
+    assert.deepEqual(late, { ok: false, blame: "client", reason: "aborted", isNotSent: true });
   });
 });
 

@@ -14,7 +14,6 @@ import type {
   UpstreamResponse,
 } from "./transport.ts";
 
-/** Options of {@link GrpcTransport}. */
 export interface GrpcTransportOptions {
   /** The unary method that every request calls: `/package.Service/Method`. */
   readonly method: string;
@@ -131,7 +130,7 @@ export class GrpcTransport implements SupplierTransport, AsyncDisposable {
 
   /** There are no WebSockets over gRPC. */
   openSocket(): Promise<TransportSocket | TransportFailure> {
-    return Promise.resolve({ ok: false, blame: "wire", reason: "connection", isUnsent: true });
+    return Promise.resolve({ ok: false, blame: "wire", reason: "connection", isNotSent: true });
   }
 
   async [Symbol.asyncDispose](): Promise<void> {

@@ -29,8 +29,8 @@ const SMALL_BYTES = 16_384;
 const NO_HEADERS: ResponseHeaders = {};
 const BLAME = { timeout: "wire", connection: "wire", overloaded: "client", aborted: "client" } as const;
 
-function failure(reason: keyof typeof BLAME, isUnsent: boolean): TransportFailure {
-  return { ok: false, blame: BLAME[reason], reason, isUnsent };
+function failure(reason: keyof typeof BLAME, isNotSent: boolean): TransportFailure {
+  return { ok: false, blame: BLAME[reason], reason, isNotSent };
 }
 
 /**

@@ -2,8 +2,8 @@ import type { LookupFunction } from "node:net";
 import { WebSocket } from "ws";
 import type { SocketHandlers, SocketRequest, TransportFailure, TransportSocket } from "./transport.ts";
 
-const UNREACHED: TransportFailure = { ok: false, blame: "wire", reason: "connection", isUnsent: true };
-const ABORTED: TransportFailure = { ok: false, blame: "client", reason: "aborted", isUnsent: true };
+const UNREACHED: TransportFailure = { ok: false, blame: "wire", reason: "connection", isNotSent: true };
+const ABORTED: TransportFailure = { ok: false, blame: "client", reason: "aborted", isNotSent: true };
 
 /** How a WebSocket is opened. */
 export interface OpenSocketOptions {

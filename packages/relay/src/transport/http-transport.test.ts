@@ -80,7 +80,7 @@ test("a body above the bound comes back as truncated, one above the budget not a
   const cut = await transport.send({ handle }, GET);
   assert.deepEqual([cut.ok && cut.isTruncated, cut.ok && cut.body.length], [true, 0]);
   const refused = await transport.send({ handle }, { ...GET, maxResponseBytes: 10_000 });
-  assert.deepEqual(refused, { ok: false, blame: "client", reason: "overloaded", isUnsent: false });
+  assert.deepEqual(refused, { ok: false, blame: "client", reason: "overloaded", isNotSent: false });
 });
 
 test("connections stay while one back-end uses their origin; then nothing is sent over them", async () => {
@@ -92,7 +92,7 @@ test("connections stay while one back-end uses their origin; then nothing is sen
   assert.equal((await transport.send({ handle: second }, GET)).ok, true);
   transport.release(second);
   const late = await transport.send({ handle: second }, GET);
-  assert.deepEqual(late, { ok: false, blame: "wire", reason: "connection", isUnsent: true });
+  assert.deepEqual(late, { ok: false, blame: "wire", reason: "connection", isNotSent: true });
   assert.equal(upstream.calls.length, 1);
 });
 
@@ -118,7 +118,7 @@ test("a name that has a private address is not reached where only public ones ar
       );
       const [http, ws] = ["http", "ws"].map((scheme) => transport.backend(`${scheme}://supplier.example:${port}/`));
       assert.ok(http !== undefined && ws !== undefined);
-      const unreached = { ok: false, blame: "wire", reason: "connection", isUnsent: true };
+      const unreached = { ok: false, blame: "wire", reason: "connection", isNotSent: true };
       assert.deepEqual(await transport.send({ handle: http }, GET), unreached);
       const request = { purpose: "client", timeoutMs: 60_000, maxMessageBytes: 100, signal: undefined } as const;
       assert.deepEqual(await transport.openSocket({ handle: ws }, request), unreached);
@@ -141,7 +141,7 @@ test("a request over a kept connection that the supplier closes is sent once, an
   const post = { ...GET, method: "POST" } as const;
   assert.equal((await transport.send({ handle }, { ...post, body: Buffer.from("first") })).ok, true);
   const lost = await transport.send({ handle }, { ...post, body: Buffer.from("again") });
-  assert.deepEqual(lost, { ok: false, blame: "wire", reason: "connection", isUnsent: false });
+  assert.deepEqual(lost, { ok: false, blame: "wire", reason: "connection", isNotSent: false });
   assert.deepEqual(
     upstream.calls.map(({ text }) => text),
     ["first", "again"],
@@ -179,16 +179,16 @@ test("what waits for a connection ends as unsent by its time-out, its signal and
   const cancelled = transport.send({ handle }, { ...GET, handle: cancel });
   abort.abort();
   cancel.cancel?.();
-  const unsent = { ok: false, blame: "client", reason: "aborted", isUnsent: true };
+  const unsent = { ok: false, blame: "client", reason: "aborted", isNotSent: true };
   assert.deepEqual([await aborted, await cancelled], [unsent, unsent]);
   await eventually("two requests", () => upstream.calls.length === 2);
   clock.advance(2_000);
   t.mock.timers.tick(10);
   const late = { ok: false, blame: "wire", reason: "timeout" };
   assert.deepEqual(await Promise.all(all), [
-    { ...late, isUnsent: false },
-    { ...late, isUnsent: false },
-    { ...late, isUnsent: true },
+    { ...late, isNotSent: false },
+    { ...late, isNotSent: false },
+    { ...late, isNotSent: true },
   ]);
   assert.equal(upstream.calls.length, 2);
 });
@@ -199,7 +199,7 @@ test("a path or a header that cannot be sent sends nothing", async () => {
   const handle = transport.backend(upstream.url, { "X-Key": "a" });
   const odd = transport.backend(upstream.url, { "X-Key": "a\r\nb: c" });
   assert.ok(handle !== undefined && odd !== undefined);
-  const unsent = { ok: false, blame: "wire", reason: "connection", isUnsent: true };
+  const unsent = { ok: false, blame: "wire", reason: "connection", isNotSent: true };
   assert.deepEqual(await transport.send({ handle: odd }, GET), unsent);
   assert.deepEqual(await transport.send({ handle }, { ...GET, path: "/a b" }), unsent);
   assert.deepEqual(await transport.send({ handle }, { ...GET, headers: { a: "\n" } }), unsent);
@@ -312,7 +312,7 @@ test("attack: what a supplier says of a body and does not send takes nobody's ro
   await Promise.all(begun.map(({ promise }) => promise));
   await eventually("both have begun to come", () => held === 2);
   for (const { cancel } of cancels) cancel?.();
-  const aborted = { ok: false, blame: "client", reason: "aborted", isUnsent: false };
+  const aborted = { ok: false, blame: "client", reason: "aborted", isNotSent: false };
   assert.deepEqual(await Promise.all(calling), [aborted, aborted]);
   assert.equal(held, 0);
 });
@@ -339,8 +339,8 @@ test("a small body takes its room in the budget with its first byte, and gives i
   await begun;
   await eventually("the head", () => held === 900);
   const second = await transport.send({ handle }, { ...GET, maxResponseBytes: 1_000 });
-  assert.deepEqual(second, { ok: false, blame: "client", reason: "overloaded", isUnsent: false });
+  assert.deepEqual(second, { ok: false, blame: "client", reason: "overloaded", isNotSent: false });
   cancel.cancel?.();
-  assert.deepEqual(await first, { ok: false, blame: "client", reason: "aborted", isUnsent: false });
+  assert.deepEqual(await first, { ok: false, blame: "client", reason: "aborted", isNotSent: false });
   assert.equal(held, 0);
 });

@@ -18,7 +18,6 @@ import type {
   UpstreamResponse,
 } from "./transport.ts";
 
-/** Options of {@link HttpTransport}. */
 export interface HttpTransportOptions {
   readonly connectTimeoutMs: number;
   /** Connections to one origin; more calls wait for one. Half of them may pass answers on while they arrive. */
@@ -45,7 +44,7 @@ interface HttpOrigin {
   /** Of answers that are passed on while they arrive. */
   readonly streams: StreamSlots;
   readonly name: string;
-  /** Tells the connections apart: those of one origin may be for several hosts behind it. */
+  /** Origin and `Host` header: one origin may serve several hosts. */
   readonly key: string;
   /** Back-ends at it. */
   users: number;
@@ -55,7 +54,7 @@ interface HttpOrigin {
 const STREAM_SHARE = 0.5;
 /** Time-outs come so late at most. */
 const DEADLINE_STEP_MS = 10;
-/** Requests that wait for an origin's connections, for each of these; more fail unsent, and may go elsewhere. */
+/** Requests that wait for an origin's connections, for each of these; more fail without being sent, and may go to another supplier. */
 const QUEUED_PER_CONNECTION = 256;
 /** What the engine reads of responses' heads. */
 const RESPONSE_FIELDS = ["content-type", "retry-after", "eth-consensus-version"];

@@ -103,7 +103,7 @@ export interface TransportFailure {
   readonly blame: Blame;
   readonly reason: TransportReason;
   /** True when nothing of the request was sent: even a write may go to another supplier. */
-  readonly isUnsent: boolean;
+  readonly isNotSent: boolean;
 }
 
 /** What a WebSocket to an endpoint is opened with. */

@@ -61,7 +61,7 @@ function decode(segment: string): string {
   }
 }
 
-/** A GET's query as named texts; undefined when a name is repeated, so that nobody knows which one counts. */
+/** A GET's query as named texts; undefined when a name is repeated: nodes differ about which one counts. */
 export function readQuery(query: string): Readonly<Record<string, string>> | undefined {
   const named: Record<string, string> = Object.create(null) as Record<string, string>;
   for (const [name, value] of new URLSearchParams(query)) {

@@ -4,7 +4,7 @@ import type { BackendCall } from "@turnpike/protocol";
 import { fc } from "@turnpike/testkit/property";
 import { responseOf } from "../../test/response.ts";
 import { evm } from "../families/evm.ts";
-import { joinBatch, readBatch } from "./batch.ts";
+import { joinBatch, readBatch } from "./batch-codec.ts";
 
 const call = (id: string, clientId?: string): BackendCall => ({
   rpcType: "json_rpc",

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { keyOf } from "./call-key.ts";
-import { Doorkeeper } from "./doorkeeper.ts";
+import { Doorkeeper } from "./service-cache.ts";
 
 test("a key is known the second time; others are not, but for a few", () => {
   const doorkeeper = new Doorkeeper(65_536);

@@ -1,12 +1,11 @@
 import { isRecord, type Metrics } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
 import { findMembers } from "../members.ts";
-import { LOG_PARTS } from "../metrics.ts";
+import { SPLIT_LOGS } from "../metrics.ts";
 import { type UpstreamAnswer, type UpstreamOutcome, wasTooMuch } from "../upstream-answer.ts";
 import type { Job } from "./job.ts";
 
-/** What {@link askInParts} needs of the relay that it is part of. */
-export interface LogTools {
+export interface LogSplittingTools {
   readonly metrics: Metrics;
   /** Largest answer, all parts together. */
   readonly maxAnswerBytes: number;
@@ -66,7 +65,7 @@ function insideOf({ body, resultAt = findMembers(body)?.get("result") }: Upstrea
   return body.subarray(start, end);
 }
 
-/** Two halves; of a range that goes beyond the newest block, of what is there. */
+/** Two halves; of a range that goes beyond the newest block, of its part up to that. */
 function halves({ from, to, isOpen }: Range, tip: number | undefined): readonly [Range, Range] {
   const last = tip === undefined || tip <= from ? to : Math.min(to, tip);
   const middle = from + Math.floor((last - from) / 2);
@@ -86,9 +85,9 @@ function slices(range: Range, maxBlocks: number, maxParts: number): Range[] | un
   });
 }
 
-class Parts {
+class LogSplitter {
   readonly #job: Job;
-  readonly #tools: LogTools;
+  readonly #tools: LogSplittingTools;
   readonly #tip: number | undefined;
   #left: number;
   #bytes = 0;
@@ -98,7 +97,7 @@ class Parts {
   schemaCheck: UpstreamAnswer["schemaCheck"] = "passed";
   operator = "";
 
-  constructor(job: Job, tools: LogTools, maxParts: number, tip: number | undefined) {
+  constructor(job: Job, tools: LogSplittingTools, maxParts: number, tip: number | undefined) {
     this.#job = job;
     this.#tools = tools;
     this.#tip = tip;
@@ -147,14 +146,14 @@ class Parts {
   async askAll(ranges: readonly Range[]): Promise<readonly Uint8Array[] | undefined> {
     const results: (readonly Uint8Array[] | undefined)[] = [];
     let next = 0;
-    const lane = async (): Promise<void> => {
+    const worker = async (): Promise<void> => {
       while (next < ranges.length && this.failed === undefined) {
         const at = next++;
         const range = ranges[at];
         if (range !== undefined) results[at] = await this.ask(range);
       }
     };
-    await Promise.all(Array.from({ length: Math.min(AT_ONCE, ranges.length) }, lane));
+    await Promise.all(Array.from({ length: Math.min(AT_ONCE, ranges.length) }, worker));
     if (this.failed !== undefined) return undefined;
     return results.flatMap((part) => part ?? []);
   }
@@ -165,7 +164,7 @@ class Parts {
   }
 }
 
-function join(parts: readonly Uint8Array[], job: Job, { schemaCheck, operator }: Parts): UpstreamOutcome {
+function join(parts: readonly Uint8Array[], job: Job, { schemaCheck, operator }: LogSplitter): UpstreamOutcome {
   const id = job.call.clientId ?? job.call.id ?? "null";
   const head = Buffer.from(`{"jsonrpc":"2.0","id":${id},"result":[`);
   const body = Buffer.concat([head, ...parts.flatMap((part, at) => (at === 0 ? [part] : [COMMA, part])), END]);
@@ -187,8 +186,8 @@ const COMMA = Buffer.from(",");
 const END = Buffer.from("]}");
 const ID_AT = '{"jsonrpc":"2.0","id":'.length;
 
-/** True for a question that {@link askInParts} can take apart. */
-export function isForLogs({ call }: Job): boolean {
+/** True for a question that {@link splitLogs} can take apart. */
+export function isLogQuery({ call }: Job): boolean {
   return call.method === "eth_getLogs" && call.rpcType === "json_rpc";
 }
 
@@ -196,7 +195,7 @@ export function isForLogs({ call }: Job): boolean {
  * Asks for logs: the whole range where suppliers take it, otherwise halves, and halves of halves, and joins their lists
  * in order. A question that needs more than `maxParts` gets what a supplier said of the whole.
  */
-export async function askInParts(job: Job, tools: LogTools): Promise<UpstreamOutcome> {
+export async function splitLogs(job: Job, tools: LogSplittingTools): Promise<UpstreamOutcome> {
   const rules = job.context.rules.logRanges;
   const tip = tools.tip(job);
   const range = logRange(job.call.params, tip);
@@ -206,9 +205,9 @@ export async function askInParts(job: Job, tools: LogTools): Promise<UpstreamOut
   const whole = planned === undefined ? await tools.ask(job) : undefined;
   if (whole !== undefined && (range === undefined || !wasTooMuch(whole))) return whole;
   if (range === undefined) return tools.ask(job);
-  const parts = new Parts(job, tools, maxParts, tip);
+  const parts = new LogSplitter(job, tools, maxParts, tip);
   const lists = await parts.askAll(planned ?? halves(range, tip));
-  tools.metrics.count(LOG_PARTS, {
+  tools.metrics.count(SPLIT_LOGS, {
     service: job.context.service.id,
     result: lists === undefined ? "failed" : "joined",
   });

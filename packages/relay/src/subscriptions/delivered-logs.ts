@@ -1,7 +1,7 @@
 import { isRecord } from "@turnpike/base";
 import { readQuantity } from "./head-chain.ts";
 
-/** What tells one log event from another. */
+/** What distinguishes one log event from another. */
 export interface LogFacts {
   readonly blockNumber: number;
   readonly blockHash: string;
@@ -9,15 +9,15 @@ export interface LogFacts {
   readonly isRemoved: boolean;
 }
 
-/** Bounds of a {@link LogMemory}. */
-export interface LogMemoryOptions {
+/** Bounds of a {@link DeliveredLogs}. */
+export interface DeliveredLogsOptions {
   readonly keptBlocks: number;
   readonly maxEntries: number;
   readonly maxBytes: number;
 }
 
 /** Bounds that suit one subscription. */
-const LOG_MEMORY: LogMemoryOptions = { keptBlocks: 128, maxEntries: 20_000, maxBytes: 8 * 1_048_576 };
+const DEFAULT_DELIVERED_LOGS: DeliveredLogsOptions = { keptBlocks: 128, maxEntries: 20_000, maxBytes: 8 * 1_048_576 };
 
 interface Entry {
   readonly facts: LogFacts;
@@ -35,18 +35,18 @@ export function readLog(value: unknown): LogFacts | undefined {
 }
 
 /** The log events that one subscription delivered lately, so that none is delivered twice. */
-export class LogMemory {
-  readonly #options: LogMemoryOptions;
+export class DeliveredLogs {
+  readonly #options: DeliveredLogsOptions;
   readonly #entries = new Map<string, Entry>();
   #bytes = 0;
   #floor = -1;
   #highest = -1;
 
-  constructor(options: LogMemoryOptions = LOG_MEMORY) {
+  constructor(options: DeliveredLogsOptions = DEFAULT_DELIVERED_LOGS) {
     this.#options = options;
   }
 
-  /** Blocks up to this one are forgotten: their events could not be distinguished from new ones. */
+  /** Blocks up to this one were dropped: their events could not be distinguished from new ones. */
   get floorBlock(): number {
     return this.#floor;
   }
@@ -56,7 +56,7 @@ export class LogMemory {
     const key = `${facts.blockHash}:${facts.logIndex}`;
     const known = this.#entries.get(key);
     if (known !== undefined && known.facts.isRemoved === facts.isRemoved) return false;
-    if (known !== undefined) this.#forget(key, known);
+    if (known !== undefined) this.#remove(key, known);
     this.#entries.set(key, { facts, raw });
     this.#bytes += raw.length;
     this.#highest = Math.max(this.#highest, facts.blockNumber);
@@ -75,7 +75,7 @@ export class LogMemory {
     return found.reverse();
   }
 
-  #forget(key: string, entry: Entry): void {
+  #remove(key: string, entry: Entry): void {
     this.#entries.delete(key);
     this.#bytes -= entry.raw.length;
   }
@@ -86,7 +86,7 @@ export class LogMemory {
       const isOver = this.#entries.size > maxEntries || this.#bytes > maxBytes;
       const isOld = entry.facts.blockNumber <= this.#highest - keptBlocks;
       if (!isOver && !isOld) return;
-      this.#forget(key, entry);
+      this.#remove(key, entry);
       this.#floor = Math.max(this.#floor, entry.facts.blockNumber);
     }
   }

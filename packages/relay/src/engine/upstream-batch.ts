@@ -4,18 +4,17 @@ import type { FailureReason } from "../families/family.ts";
 import { takeNext } from "../quality/selection.ts";
 import { retryAfterMsOf, type TransportFailure, type UpstreamResponse } from "../transport/transport.ts";
 import type { AttemptResult, FailedAttempt, UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
-import { joinBatch, readBatch } from "./batch.ts";
-import { failureCode, type Tally } from "./failure.ts";
+import { joinBatch, readBatch } from "./batch-codec.ts";
 import type { Job } from "./job.ts";
+import { callFailureCode, type Tally } from "./retrying-request.ts";
 import type { Target, TargetRequest } from "./target.ts";
 
-/** What a batch has shown of one of its calls: who was asked, and what the client may get of that, if anything. */
+/** A call's attempt within a batch: who was asked, and the answer that the client may get as a last resort. */
 export interface EarlierAttempt {
   readonly operator: string;
   readonly fallback: UpstreamAnswer | undefined;
 }
 
-/** What {@link relayBatch} needs of the relay that it is part of. */
 export interface BatchTools {
   /** Longest time for one attempt. */
   readonly timeoutMs: number;
@@ -52,8 +51,8 @@ type Slots = (UpstreamOutcome | undefined)[];
 type Indexed = readonly [index: number, job: Job];
 type AskSingle = (item: Indexed, purpose: "client" | "retry", before?: EarlierAttempt) => Promise<void>;
 
-/** Runs tasks, so many at once. */
-function createLanes(width: number): (task: () => Promise<void>) => Promise<void> {
+/** Runs at most `width` tasks at once. */
+function createLimiter(width: number): (task: () => Promise<void>) => Promise<void> {
   const waiting: (() => void)[] = [];
   let active = 0;
   return async (task) => {
@@ -69,10 +68,10 @@ function createLanes(width: number): (task: () => Promise<void>) => Promise<void
 }
 
 /**
- * Relays a client's batch. Reads of one way of speaking go upstream together; filter calls, and what may write, go by
- * themselves. What a supplier leaves out or gets wrong is asked of another, call by call.
+ * Sends the calls of a client's batch. Reads of one RPC type go upstream together; filter calls, and what may write, go by
+ * themselves. What a supplier leaves out or gets wrong is sent to another, call by call.
  */
-export async function relayBatch(jobs: readonly Job[], tools: BatchTools): Promise<UpstreamOutcome[]> {
+export async function sendUpstreamBatches(jobs: readonly Job[], tools: BatchTools): Promise<UpstreamOutcome[]> {
   const results: Slots = Array.from({ length: jobs.length });
   const groups = new Map<string, Indexed[]>();
   const alone: Indexed[] = [];
@@ -87,9 +86,9 @@ export async function relayBatch(jobs: readonly Job[], tools: BatchTools): Promi
       else group.push([index, job]);
     }
   }
-  const lane = createLanes(MAX_SINGLES);
+  const limit = createLimiter(MAX_SINGLES);
   const single: AskSingle = ([index, job], purpose, before) =>
-    lane(async () => {
+    limit(async () => {
       results[index] = await tools.single(job, purpose, before);
     });
   const work: Promise<void>[] = [];
@@ -176,7 +175,7 @@ async function relayTogether(
     await Promise.all(items.map((item) => single(item, tally.attempts === 0 ? "client" : "retry")));
     return;
   }
-  const code = failureCode(tally, clock.monotonicMs() >= deadlineMs, tools.closing());
+  const code = callFailureCode(tally, clock.monotonicMs() >= deadlineMs, tools.closing());
   for (const [index] of items) results[index] = { ok: false, code, attempts: tally.attempts };
 }
 

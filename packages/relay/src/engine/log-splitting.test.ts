@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
-import { logRange } from "./log-ranges.ts";
+import { logRange } from "./log-splitting.ts";
 
 test("the blocks of a question for logs", () => {
   const cases: readonly (readonly [unknown, unknown])[] = [

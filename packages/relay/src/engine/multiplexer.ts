@@ -2,7 +2,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import type { CallKey } from "../cache/call-key.ts";
 import { type UpstreamOutcome, withOwnId } from "../upstream-answer.ts";
 
-interface Flight {
+interface InFlightRead {
   readonly text: string;
   readonly signal: AbortSignal | undefined;
   /** Undefined once it has ended: former tables of a Map point to what was in it, and would keep every answer alive. */
@@ -14,9 +14,9 @@ const LARGE_BYTES = 65_536;
 const TURN_BYTES = 8 * 1_048_576;
 
 /** Equal reads that are in flight at the same time are sent once, and each gets the answer with its own id. */
-export class Flights {
-  readonly #flights = new Map<number, Flight>();
-  /** Those who wait to copy a large answer. */
+export class Multiplexer {
+  readonly #reads = new Map<number, InFlightRead>();
+  /** Callers that wait to copy a large answer. */
   readonly #copiers: { readonly bytes: number; readonly go: () => void }[] = [];
 
   /** True for a read that {@link join} would not begin. */
@@ -24,14 +24,14 @@ export class Flights {
     return this.#find(key, signal) !== undefined;
   }
 
-  #find(key: CallKey, signal: AbortSignal | undefined): Flight | undefined {
-    const known = this.#flights.get(key.hash);
+  #find(key: CallKey, signal: AbortSignal | undefined): InFlightRead | undefined {
+    const known = this.#reads.get(key.hash);
     return known?.text === key.text && known.signal === signal ? known : undefined;
   }
 
   /**
-   * Joins the read of this key that is in flight, or begins it and calls `keep` at its end. `id` is the asker's own,
-   * undefined for calls without one. Those who may be given up at different times do not wait for each other.
+   * Joins the read of this key that is in flight, or begins it and calls `keep` at its end. `id` is the caller's own,
+   * undefined for calls without one. Reads with different abort signals do not wait for each other.
    */
   join(
     key: CallKey,
@@ -49,41 +49,41 @@ export class Flights {
       };
       return known.then((outcome) => {
         const bytes = outcome.ok && id !== undefined ? outcome.body.length : 0;
-        return bytes > LARGE_BYTES ? this.#turnFor(bytes).then(() => own(outcome)) : own(outcome);
+        return bytes > LARGE_BYTES ? this.#waitToCopy(bytes).then(() => own(outcome)) : own(outcome);
       });
     }
-    const land = (): void => {
-      if (this.#flights.get(key.hash) === flight) this.#flights.delete(key.hash);
-      flight.outcome = undefined;
+    const landed = (): void => {
+      if (this.#reads.get(key.hash) === read) this.#reads.delete(key.hash);
+      read.outcome = undefined;
     };
     const outcome = run().then(
       (ended) => {
-        land();
+        landed();
         keep(ended);
         return ended;
       },
       (fault: unknown) => {
-        land();
+        landed();
         throw fault;
       },
     );
-    const flight: Flight = { text: key.text, signal, outcome };
-    this.#flights.set(key.hash, flight);
+    const read: InFlightRead = { text: key.text, signal, outcome };
+    this.#reads.set(key.hash, read);
     return outcome;
   }
 
   /**
-   * Waits for a turn to copy a large answer: who writes the copy counts its bytes in that turn, and may have no room. A
-   * thousand who wait for one answer must not have a thousand copies before anybody counts.
+   * Waits until a large answer may be copied: the bytes of a copy are counted in the same turn of the event loop, and may
+   * exceed their budget. A thousand callers of one answer must not have a thousand copies before the first is counted.
    */
-  #turnFor(bytes: number): Promise<void> {
+  #waitToCopy(bytes: number): Promise<void> {
     const { promise, resolve: go } = Promise.withResolvers<void>();
     this.#copiers.push({ bytes, go });
-    if (this.#copiers.length === 1) void this.#giveTurns();
+    if (this.#copiers.length === 1) void this.#releaseCopiers();
     return promise;
   }
 
-  async #giveTurns(): Promise<void> {
+  async #releaseCopiers(): Promise<void> {
     while (this.#copiers.length > 0) {
       await nextTurn();
       let left = TURN_BYTES;
@@ -98,8 +98,8 @@ export class Flights {
     }
   }
 
-  /** Something was written: a read that begins now must not get an answer from before. */
-  forget(): void {
-    this.#flights.clear();
+  /** After a write: a read that begins now must not get an older answer. */
+  clear(): void {
+    this.#reads.clear();
   }
 }

@@ -3,7 +3,7 @@ import { suite, test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
 import { keyOf } from "../cache/call-key.ts";
 import type { UpstreamOutcome } from "../upstream-answer.ts";
-import { Flights } from "./flights.ts";
+import { Multiplexer } from "./multiplexer.ts";
 
 function answer(length: number): UpstreamOutcome {
   const body = Buffer.from(`{"jsonrpc":"2.0","id":1,"result":"${"a".repeat(length)}"}`);
@@ -21,9 +21,9 @@ const unused = (): Promise<UpstreamOutcome> => assert.fail("it is in flight");
 
 /** How many of 20 askers have their copy, after each turn of the event loop. */
 async function copiesByTurn(length: number): Promise<readonly number[]> {
-  const flights = new Flights();
+  const multiplexer = new Multiplexer();
   const landing = Promise.withResolvers<UpstreamOutcome>();
-  const first = flights.join(
+  const first = multiplexer.join(
     keyOf("key"),
     "1",
     undefined,
@@ -32,7 +32,7 @@ async function copiesByTurn(length: number): Promise<readonly number[]> {
   );
   let copies = 0;
   const asked = Array.from({ length: 20 }, async (_, at) => {
-    const outcome = await flights.join(keyOf("key"), `"id ${at}"`, undefined, unused, () => {});
+    const outcome = await multiplexer.join(keyOf("key"), `"id ${at}"`, undefined, unused, () => {});
     copies++;
     assert.ok(outcome.ok);
     const { id } = JSON.parse(Buffer.from(outcome.body).toString()) as { readonly id: string };
@@ -49,7 +49,7 @@ async function copiesByTurn(length: number): Promise<readonly number[]> {
   return seen;
 }
 
-suite("Flights", () => {
+suite("Multiplexer", () => {
   test("small answers are copied for all who wait at once", async () => {
     assert.deepEqual(await copiesByTurn(10), [20]);
   });
@@ -68,10 +68,10 @@ suite("Flights", () => {
   });
 
   test("a read whose key has the same hash as another's is not joined to it", async () => {
-    const flights = new Flights();
+    const multiplexer = new Multiplexer();
     const landing = Promise.withResolvers<UpstreamOutcome>();
     const join = (text: string, run: () => Promise<UpstreamOutcome>): Promise<UpstreamOutcome> =>
-      flights.join({ text, hash: 7 }, undefined, undefined, run, () => {});
+      multiplexer.join({ text, hash: 7 }, undefined, undefined, run, () => {});
     const first = join("a", () => landing.promise);
     const other = await join("b", () => Promise.resolve(answer(2)));
     assert.deepEqual(other, answer(2));

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import { virtualClock } from "@turnpike/testkit";
-import { within } from "./failure.ts";
+import { within } from "./attempts.ts";
 
 test("a task's time goes by the clock passed in, not by the machine's", async (context) => {
   context.mock.timers.enable({ apis: ["setTimeout"] });

@@ -3,15 +3,13 @@ import { type CallKey, callKey } from "../cache/call-key.ts";
 import type { CacheMiss } from "../cache/types.ts";
 import type { RelayFlag } from "../types.ts";
 import type { UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
-import { crossCheck, wantedAnswers } from "./cross-check.ts";
+import { crossCheck, requiredAnswers } from "./cross-check.ts";
 import { firstParam, untagFilterId } from "./filters.ts";
-import type { Job } from "./job.ts";
-import { askInParts, isForLogs } from "./log-ranges.ts";
+import { type Job, mayHaveNews } from "./job.ts";
+import { isLogQuery, splitLogs } from "./log-splitting.ts";
 import { OversizedAnswers, type RetryOptions, type RetryTools, requestWithRetries } from "./retrying-request.ts";
-import { mayHaveNews } from "./sending.ts";
 
-/** What {@link Answering} uses. */
-export interface AnsweringModules {
+export interface ForwarderModules {
   readonly retries: RetryTools;
   readonly clock: Clock;
   readonly metrics: Metrics;
@@ -21,14 +19,14 @@ export interface AnsweringModules {
   readonly maxAnswerBytes: number;
 }
 
-/** A read that may be shared with equal ones, and kept. */
+/** A read that may be shared with equal ones, and cached. */
 export interface SharedRead {
   readonly key: CallKey;
-  /** Nothing is kept for it, but its answer may be. */
+  /** Set when its answer may be cached. */
   readonly miss: CacheMiss | undefined;
 }
 
-/** The client has no filter of this id: said as nodes say it, so that its library makes a new one. Nobody pays for it. */
+/** The client has no filter of this id: the error of nodes, so that its library makes a new one. It is not charged. */
 function noFilter({ call, isFree }: Job): UpstreamOutcome {
   if (!isFree) return { ok: false, code: "NO_SUPPLIERS", attempts: 0 };
   const body = `{"jsonrpc":"2.0","id":${call.clientId ?? call.id},"error":{"code":-32000,"message":"filter not found"}}`;
@@ -43,39 +41,39 @@ function noFilter({ call, isFree }: Job): UpstreamOutcome {
   };
 }
 
-const TELL_EVERY_MS = 60_000;
+const DISAGREED_LOG_MS = 60_000;
 
-/** How a call gets its answer: kept, shared with equal calls, taken apart, compared, or asked for with retries. */
-export class Answering {
-  readonly #modules: AnsweringModules;
-  /** When it was last said of a service that its suppliers disagree. */
-  readonly #toldMs = new Map<ServiceId, number>();
+/** Gets the answer to a call: from the cache, from an equal call in flight, or from suppliers, split, compared and retried. */
+export class Forwarder {
+  readonly #modules: ForwarderModules;
+  /** When it was last logged of a service that its suppliers disagree. */
+  readonly #disagreedMs = new Map<ServiceId, number>();
 
-  constructor(modules: AnsweringModules) {
+  constructor(modules: ForwarderModules) {
     this.#modules = modules;
   }
 
-  /** Answers a job. Free reads are answered from what is kept; equal ones that are in flight together are one. */
-  answer(job: Job): Promise<UpstreamOutcome> | UpstreamOutcome {
+  /** Free reads are answered from the cache; equal ones in flight share one upstream request. */
+  forward(job: Job): Promise<UpstreamOutcome> | UpstreamOutcome {
     if (job.isOnce) return this.#once(job);
-    const read = this.look(job);
-    if (read === undefined) return this.ask(job);
+    const read = this.lookUp(job);
+    if (read === undefined) return this.askSuppliers(job);
     if ("ok" in read) return read;
-    return this.share(job, read, () => this.ask(job));
+    return this.multiplex(job, read, () => this.askSuppliers(job));
   }
 
   async #once(job: Job): Promise<UpstreamOutcome> {
     let outcome: UpstreamOutcome | undefined;
     try {
-      outcome = await this.ask(job);
+      outcome = await this.askSuppliers(job);
       return outcome;
     } finally {
       if (mayHaveNews(job, outcome)) job.context.wrote();
     }
   }
 
-  /** Looks a free read up: its kept answer, or how it is shared; undefined: it is by itself. */
-  look(job: Job): UpstreamAnswer | SharedRead | undefined {
+  /** The cached answer to a free read, or its key for {@link multiplex}; undefined: it shares nothing. */
+  lookUp(job: Job): UpstreamAnswer | SharedRead | undefined {
     const { call, context, traits, refs, isFree, isOnce } = job;
     if (!isFree || isOnce) return undefined;
     const key = callKey(call);
@@ -87,24 +85,24 @@ export class Answering {
     return kept?.kind === "hit" ? kept.answer : { key, miss: kept };
   }
 
-  /** Joins equal reads that are in flight, or runs this one and keeps its answer. */
-  share(job: Job, read: SharedRead, run: () => Promise<UpstreamOutcome>): Promise<UpstreamOutcome> {
+  /** Joins an equal read that is in flight, or runs this one and caches its answer. */
+  multiplex(job: Job, read: SharedRead, run: () => Promise<UpstreamOutcome>): Promise<UpstreamOutcome> {
     const { call, context, signal } = job;
-    return context.flights.join(read.key, call.clientId ?? call.id, signal, run, (outcome) =>
-      this.keep(job, read, outcome),
+    return context.multiplexer.join(read.key, call.clientId ?? call.id, signal, run, (outcome) =>
+      this.store(job, read, outcome),
     );
   }
 
-  /** Keeps the answer to a read, where it may be kept. */
-  keep({ context }: Job, { miss }: SharedRead, outcome: UpstreamOutcome): void {
+  /** Caches the answer to a read, where that is allowed. */
+  store({ context }: Job, { miss }: SharedRead, outcome: UpstreamOutcome): void {
     if (outcome.ok && miss !== undefined) context.memory.cache.put(miss, outcome);
   }
 
-  /** Asks suppliers, whatever is kept or in flight. */
-  ask(job: Job): Promise<UpstreamOutcome> {
+  /** Without cache and multiplexing: splits a log query, compares, retries. */
+  askSuppliers(job: Job): Promise<UpstreamOutcome> {
     const { flags, metrics, clock, maxAnswerBytes } = this.#modules;
-    if (!flags.log_splitting || !isForLogs(job)) return this.#compare(job);
-    return askInParts(job, {
+    if (!flags.log_splitting || !isLogQuery(job)) return this.#compare(job);
+    return splitLogs(job, {
       metrics,
       maxAnswerBytes,
       tip: ({ context }) => context.memory.view.newest(clock.monotonicMs()),
@@ -112,15 +110,15 @@ export class Answering {
     });
   }
 
-  /** True for a job that needs more than one supplier's good answer, or may. */
-  needsCare(job: Job): boolean {
+  /** True for a job that may need more than one supplier's good answer. */
+  needsSeveralAnswers(job: Job): boolean {
     const { flags } = this.#modules;
-    return (flags.log_splitting && isForLogs(job)) || wantedAnswers(job, flags.cross_validation) > 1;
+    return (flags.log_splitting && isLogQuery(job)) || requiredAnswers(job, flags.cross_validation) > 1;
   }
 
   #compare(job: Job): Promise<UpstreamOutcome> {
     const { flags, metrics, clock } = this.#modules;
-    const wanted = wantedAnswers(job, flags.cross_validation);
+    const wanted = requiredAnswers(job, flags.cross_validation);
     if (wanted <= 1) return this.request(job);
     const oversized = new OversizedAnswers(this.#modules.retries);
     return crossCheck({ ...job, mayStream: false }, wanted, {
@@ -135,19 +133,19 @@ export class Answering {
           return;
         }
       },
-      disagreed: ({ context, call }, operators) => this.#tellDisagreed(context.service.id, call.operation, operators),
+      disagreed: ({ context, call }, operators) => this.#logDisagreed(context.service.id, call.operation, operators),
     });
   }
 
-  /** Says who disagrees, so that an operator can find out who is wrong; once a minute for each service, as buyers can ask on. */
-  #tellDisagreed(service: ServiceId, operation: string, operators: readonly string[]): void {
+  /** Who disagrees, so that an operator can find out who is wrong; once a minute a service, as clients may repeat the call. */
+  #logDisagreed(service: ServiceId, operation: string, operators: readonly string[]): void {
     const nowMs = this.#modules.clock.monotonicMs();
-    if (nowMs - (this.#toldMs.get(service) ?? Number.NEGATIVE_INFINITY) < TELL_EVERY_MS) return;
-    this.#toldMs.set(service, nowMs);
-    this.#modules.log.warn({ service, operation, operators }, "suppliers disagree, and nobody can tell who is right");
+    if (nowMs - (this.#disagreedMs.get(service) ?? Number.NEGATIVE_INFINITY) < DISAGREED_LOG_MS) return;
+    this.#disagreedMs.set(service, nowMs);
+    this.#modules.log.warn({ service, operation, operators }, "suppliers disagree, and there is no majority");
   }
 
-  /** Asks suppliers until one answers, and nothing else. */
+  /** Asks one supplier after another until one answers. */
   request(job: Job, options?: RetryOptions): Promise<UpstreamOutcome> {
     const isOwn = job.filter !== "use" || untagFilterId(job.client, firstParam(job.call)) !== undefined;
     if (!isOwn) return Promise.resolve(noFilter(job));
