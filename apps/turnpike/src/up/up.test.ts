@@ -129,7 +129,8 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
 
   test("boots, survives the death of each part and of itself, and stops cleanly", async () => {
     const first = start(args);
-    assert.equal((JSON.parse(await first.line) as { ready: boolean }).ready, true);
+    const firstLine = await first.line;
+    assert.equal((JSON.parse(firstLine) as { ready: boolean }).ready, true, firstLine);
     const up = await readUp();
     assert.equal((await stat(layout.upFile)).mode & 0o777, 0o600);
     assert.equal(await ready(up), 200);
@@ -227,7 +228,7 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
     const before = await chainHeight(up);
     process.kill(await pidOf("chain"), "SIGKILL");
     assert.equal((await fetch(`${up.metrics}/metrics`)).status, 200, "metrics are served while the chain is away");
-    await first.notice(/relay chain is back/);
+    await first.notice(/protocol chain is back/);
     assert.ok((await chainHeight(up)) >= before, "no committed block is lost");
     assert.notEqual(await pidOf("gateway"), gateway);
     assert.equal(await ready(up), 200);
@@ -240,10 +241,11 @@ suite("turnpike up", { timeout: TIMEOUT_MS }, () => {
     assert.ok(parts.every(isAlive), "the parts outlive a supervisor that is killed");
 
     const again = start(args);
-    assert.equal((JSON.parse(await again.line) as { ready: boolean }).ready, true);
+    const nextLine = await again.line;
+    assert.equal((JSON.parse(nextLine) as { ready: boolean }).ready, true, nextLine);
     assert.match(again.notices.join("\n"), /Ended what an earlier run left behind: .*anvil, postgres/);
     assert.deepEqual({ ...(await readUp()), dbTokens: up.dbTokens }, up);
-    assert.ok((await chainHeight(up)) > before, "the relay chain goes on where it was");
+    assert.ok((await chainHeight(up)) > before, "the chain goes on where it was");
     assert.equal(await managed(up), 200, "a token of the run before is still good");
     assert.ok(BigInt(String(await devRpc(up.settlement.rpc, "eth_blockNumber"))) >= height);
     const last = await Promise.all(CHILDREN.map(pidOf));

@@ -1,57 +1,30 @@
 import { AppError, isAppError } from "@turnpike/base";
-import pg from "pg";
+import { withConnection } from "@turnpike/postgres";
+import type pg from "pg";
 import { ledgerError } from "./database-errors.ts";
-
-const CONNECT_TIMEOUT_MS = 5_000;
-
-/** What an operator can do something about; by the driver's code. */
-const CAUSES: Readonly<Record<string, string>> = {
-  ENOTFOUND: "no machine has this name (ENOTFOUND)",
-  EAI_AGAIN: "the name could not be looked up (EAI_AGAIN)",
-  ECONNREFUSED: "nothing listens there (ECONNREFUSED)",
-  "28P01": "authentication failed; check user and password",
-  "28000": "authentication failed; check user and pg_hba.conf",
-  "3D000": "there is no database of this name",
-  "57P03": "the server is starting or stopping",
-  "53300": "the server takes no more connections",
-};
-
-/** Names host, port and cause: this is for who starts the program, and no payment comes by here. */
-function unreachable({ host, port }: pg.Client, method: string, error: unknown): AppError {
-  const fault = ledgerError(error, { method, sent: false, writes: false });
-  if (!isAppError(fault, "LEDGER_UNAVAILABLE")) return fault;
-  const code = error instanceof Error && "code" in error && typeof error.code === "string" ? error.code : "no answer";
-  return new AppError("LEDGER_UNAVAILABLE", {
-    message: `The ledger at ${host}:${port} cannot be reached: ${CAUSES[code] ?? code}.`,
-    detail: { ...fault.detail, host, port },
-    cause: error,
-  });
-}
 
 /** One connection for work that is not on the way of a payment. Errors come as those of the ledger. */
 export async function withClient<T>(
   url: string,
   method: string,
   work: (client: pg.Client) => Promise<T>,
-  connectTimeoutMs: number = CONNECT_TIMEOUT_MS,
+  connectTimeoutMs?: number,
   queryTimeoutMs?: number,
 ): Promise<T> {
-  const client = new pg.Client({
-    connectionString: url,
-    connectionTimeoutMillis: connectTimeoutMs,
-    ...(queryTimeoutMs === undefined ? {} : { query_timeout: queryTimeoutMs }),
-    application_name: `turnpike ${method}`,
-  });
-  // Heard, so that it does not end the process; the query under way fails by it.
-  client.on("error", () => undefined);
-  try {
-    await client.connect().catch((error: unknown) => {
-      throw unreachable(client, method, error);
+  const call = { method, sent: false, writes: false };
+  // Host, port and cause are for who starts the program: no payment comes by here.
+  const unreachable = (reason: string, detail: object, cause: unknown): AppError => {
+    const fault = ledgerError(cause, call);
+    if (!isAppError(fault, "LEDGER_UNAVAILABLE")) return fault;
+    return new AppError("LEDGER_UNAVAILABLE", {
+      message: `The ledger at ${reason}`,
+      detail: { ...fault.detail, ...detail },
+      cause,
     });
-    return await work(client);
+  };
+  try {
+    return await withConnection({ url, purpose: method, connectTimeoutMs, queryTimeoutMs, unreachable }, work);
   } catch (error) {
-    throw ledgerError(error, { method, sent: false, writes: false });
-  } finally {
-    await client.end().catch(() => undefined);
+    throw ledgerError(error, call);
   }
 }
