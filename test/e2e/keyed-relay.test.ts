@@ -3,12 +3,7 @@ import { createHash, randomBytes } from "node:crypto";
 import { after, before, suite, test } from "node:test";
 import { type Log, noMetrics, silentLog } from "@turnpike/base";
 import { createPrometheusMetrics, createRateLimits } from "@turnpike/gateway";
-import {
-  applicationsDefaults,
-  createApplications,
-  migratePortalDb,
-  type PortalApplications,
-} from "@turnpike/portal-db";
+import { applicationsDefaults, migratePortalDb, PortalApplications } from "@turnpike/portal-db";
 import { virtualClock } from "@turnpike/testkit";
 import { FIXTURE, PORTAL_PASSWORDS, type PortalRig, startPortalRig } from "./portal-rig.ts";
 import {
@@ -87,7 +82,7 @@ suite("keys of portal applications on the free relay", () => {
     const clock = virtualClock();
     const { log = silentLog, perClient = 1_000 } = bend;
     const metrics = createPrometheusMetrics({ processMetrics: false });
-    const applications = createApplications(
+    const applications = new PortalApplications(
       { ...applicationsDefaults, url, flushEveryMs: 3_600_000 },
       { clock, log, metrics },
     );

@@ -3,9 +3,8 @@ export {
   type ApplicationsModules,
   type ApplicationsOptions,
   applicationsDefaults,
-  createApplications,
   type FoundPortalApplication,
-  type PortalApplications,
+  PortalApplications,
 } from "./applications/applications.ts";
 export { APPLICATION_METRICS } from "./applications/metrics.ts";
 export { type MigratePortalDbOptions, type MigratePortalDbResult, migratePortalDb } from "./database/migrate.ts";

@@ -5,7 +5,7 @@ import { startRetention } from "./database/retention.ts";
 import { type WatchedRoleViews, watchRoleViews } from "./database/role-views.ts";
 import { runWithRole, withRole } from "./database/session.ts";
 import type { PortalTransactions } from "./http/run-plan.ts";
-import { createPortalServer, type PortalServerOptions } from "./http/server.ts";
+import { PortalServer, type PortalServerOptions } from "./http/server.ts";
 import { createTokenSlots } from "./http/token-slots.ts";
 import { readTokenKeys, type TokenKeyOptions } from "./tokens/keys.ts";
 import { createRevocationCheck } from "./tokens/revocations.ts";
@@ -71,7 +71,7 @@ function transactions(opts: PortalDbOptions, pool: RolePool): PortalTransactions
   };
 }
 
-/** Asks the database whether it is there, at most once in {@link READY_KEPT_MS}: nobody needs a token to ask us. */
+/** Asks the database whether it answers, at most once in {@link READY_KEPT_MS}: `/ready` needs no token. */
 function readiness(pool: RolePool, timeoutMs: number, clock: Clock): () => Promise<readonly string[]> {
   let untilMs = Number.NEGATIVE_INFINITY;
   let missing: Promise<readonly string[]> = Promise.resolve([]);
@@ -110,7 +110,7 @@ export async function startPortalDb(opts: PortalDbOptions, modules: PortalDbModu
     { clock, isRevoked: createRevocationCheck({}, { clock, find: (tokenId) => isRevoked(pool, askMs, tokenId) }) },
   );
   const server = stack.use(
-    await createPortalServer(opts, {
+    await PortalServer.listen(opts, {
       clock,
       log,
       metrics,

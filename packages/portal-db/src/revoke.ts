@@ -5,9 +5,9 @@ export interface RevokeOptions {
   readonly url: string;
   /** `jti` of the token. */
   readonly tokenId: string;
-  /** Why, for whoever reads the list. */
+  /** Why, for readers of the list. */
   readonly reason: string | undefined;
-  /** Its `exp`, in milliseconds since the epoch: the id is forgotten a day later. Undefined: after 400 days. */
+  /** Its `exp`, in milliseconds since the epoch: the id is deleted a day later. Undefined: after 400 days. */
   readonly expiresAtMs?: number | undefined;
 }
 

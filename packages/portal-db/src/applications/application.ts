@@ -22,7 +22,7 @@ export interface PortalApplication {
   failed(serviceId: string, items: number): void;
 }
 
-/** A {@link PortalApplication} that can be told what the database says. */
+/** A {@link PortalApplication} whose limits and counts a newer row replaces. */
 export interface LiveApplication extends PortalApplication {
   update(row: ApplicationRow): void;
 }
@@ -42,7 +42,7 @@ function least(...limits: readonly (number | null)[]): number | undefined {
   return set.length === 0 ? undefined : Math.min(...set);
 }
 
-/** An application, as the database has it. */
+/** An application with the limits and the usage of its row. */
 export function createApplication(first: ApplicationRow, modules: ApplicationModules): LiveApplication {
   const { clock, usage, counters } = modules;
   const { id, accountId } = first;

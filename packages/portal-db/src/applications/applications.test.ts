@@ -12,9 +12,8 @@ import type { PortalApplication } from "./application.ts";
 import {
   type ApplicationsOptions,
   applicationsDefaults,
-  createApplications,
   type FoundPortalApplication,
-  type PortalApplications,
+  PortalApplications,
 } from "./applications.ts";
 
 const hashOf = (key: string): string => createHash("sha256").update(key).digest("hex");
@@ -46,7 +45,7 @@ suite("applications by their keys", { timeout: 300_000 }, () => {
 
   function open(over: Partial<ApplicationsOptions> = {}): Opened {
     const clock = virtualClock();
-    const applications = createApplications(
+    const applications = new PortalApplications(
       { ...applicationsDefaults, url, flushEveryMs: 3_600_000, timeoutMs: 60_000, ...over },
       { clock, log: silentLog, metrics: noMetrics },
     );

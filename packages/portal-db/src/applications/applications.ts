@@ -1,10 +1,15 @@
 import { createHash, timingSafeEqual } from "node:crypto";
 import type { Clock, Log, Metrics } from "@turnpike/base";
 import pg from "pg";
-import { createApplication, type LiveApplication, type PortalApplication } from "./application.ts";
+import {
+  type ApplicationModules,
+  createApplication,
+  type LiveApplication,
+  type PortalApplication,
+} from "./application.ts";
 import { type ApplicationRow, findApplications, MAX_HASHES } from "./lookup.ts";
 import { portalKeyLookupsTotal } from "./metrics.ts";
-import { createUsage } from "./usage.ts";
+import { createUsage, type Usage } from "./usage.ts";
 
 export interface ApplicationsOptions {
   /** PostgreSQL, as `portal_gateway`. */
@@ -13,13 +18,13 @@ export interface ApplicationsOptions {
   readonly poolSize: number;
   /** How often usage is written. A crash loses at most so much of it. */
   readonly flushEveryMs: number;
-  /** Age at which a key that is in use is looked at anew, in the background. */
+  /** Age at which a key that is in use is looked up again, in the background. */
   readonly refreshMs: number;
-  /** Age at which a key is not believed without another look. */
+  /** Age at which a key must be looked up again before it counts. */
   readonly ttlMs: number;
-  /** Age up to which it is believed while the database is away. */
+  /** Age up to which it counts while the database cannot be reached. */
   readonly maxStaleMs: number;
-  /** How long a key that is nobody's stays so. */
+  /** How long a key of no application is taken for that. */
   readonly unknownTtlMs: number;
   /** Most keys that are remembered of each kind. */
   readonly maxKeys: number;
@@ -57,14 +62,6 @@ export interface ApplicationsModules {
  */
 export type FoundPortalApplication = PortalApplication | "unknown" | "unavailable" | "unasked";
 
-/** Portal applications by their keys, and their usage. Disposing of it writes the usage that is left. */
-export interface PortalApplications extends AsyncDisposable {
-  /** Finds by the key as presented. Never throws. With `mayAsk` false only what is known here is looked at. */
-  find(key: string, mayAsk: boolean): FoundPortalApplication | Promise<FoundPortalApplication>;
-  /** Writes usage and looks at the keys in use anew; it is done every `flushEveryMs` too. Never throws. */
-  tick(): Promise<void>;
-}
-
 interface Known {
   readonly application: LiveApplication;
   /** Of the hash, to be compared in constant time. */
@@ -74,183 +71,203 @@ interface Known {
   usedMs: number;
 }
 
-type Looked = "done" | "failed";
+type LookupOutcome = "done" | "failed";
 
-/** After a failure nobody waits for the database again for so long. */
+/** For so long after a failure no call waits for the database. */
 const REST_MS = 1_000;
-/** No longer one is a key: its hash would cost more than a look. */
+/** A longer text is no key: its hash would cost more than a lookup. */
 const MAX_KEY_LENGTH = 512;
 
-function drop<K>(from: Map<K, unknown>, most: number): void {
-  for (const key of from.keys()) {
-    if (from.size < most) return;
-    from.delete(key);
+/** Deletes the oldest entries until there is room for one more. */
+function makeRoom<K>(entries: Map<K, unknown>, most: number): void {
+  for (const key of entries.keys()) {
+    if (entries.size < most) return;
+    entries.delete(key);
   }
 }
 
-/** Opens the applications of a gateway. It connects when the first key comes; without a database nothing fails but keys. */
-export function createApplications(opts: ApplicationsOptions, modules: ApplicationsModules): PortalApplications {
-  const { clock, log, metrics } = modules;
-  const pool = new pg.Pool({
-    connectionString: opts.url,
-    max: opts.poolSize,
-    connectionTimeoutMillis: opts.timeoutMs,
-    statement_timeout: opts.timeoutMs,
-    query_timeout: opts.timeoutMs,
-    idleTimeoutMillis: 60_000,
-    keepAlive: true,
-    application_name: "turnpike gateway",
-  });
-  pool.on("error", (error) => log.debug({ error: error.message }, "a connection for keys was lost"));
-  const usage = createUsage({ maxRows: opts.maxUsageRows }, { pool, log, metrics });
-  const shared = { clock, usage, counters: new Map() };
-  const known = new Map<string, Known>();
-  /** Until when. */
-  const unknown = new Map<string, number>();
-  const waiting = new Map<string, PromiseWithResolvers<Looked>>();
-  let restsUntilMs = Number.NEGATIVE_INFINITY;
-  let isFailing = false;
-  let isLooking = false;
-  let ticking: Promise<void> | undefined;
-  let isEnded = false;
+/**
+ * Portal applications by their keys, and their usage. It connects when the first key comes; without a database only calls
+ * with keys fail. Disposing of it writes the usage that is left.
+ */
+export class PortalApplications implements AsyncDisposable {
+  readonly #opts: ApplicationsOptions;
+  readonly #modules: ApplicationsModules;
+  readonly #pool: pg.Pool;
+  readonly #usage: Usage;
+  readonly #shared: ApplicationModules;
+  readonly #timer: NodeJS.Timeout;
+  /** By the hash of the key, as the two below. */
+  readonly #known = new Map<string, Known>();
+  /** Keys of no application, and until when they are taken for that. */
+  readonly #unknown = new Map<string, number>();
+  readonly #waiting = new Map<string, PromiseWithResolvers<LookupOutcome>>();
+  #restsUntilMs = Number.NEGATIVE_INFINITY;
+  #isFailing = false;
+  #isLookingUp = false;
+  #ticking: Promise<void> | undefined;
+  #isEnded = false;
 
-  const learn = (hash: string, row: ApplicationRow | undefined, askedMs: number): void => {
-    const before = known.get(hash);
-    metrics.count(portalKeyLookupsTotal, { outcome: row === undefined ? "unknown" : "found" });
+  constructor(opts: ApplicationsOptions, modules: ApplicationsModules) {
+    const { clock, log, metrics } = modules;
+    this.#opts = opts;
+    this.#modules = modules;
+    this.#pool = new pg.Pool({
+      connectionString: opts.url,
+      max: opts.poolSize,
+      connectionTimeoutMillis: opts.timeoutMs,
+      statement_timeout: opts.timeoutMs,
+      query_timeout: opts.timeoutMs,
+      idleTimeoutMillis: 60_000,
+      keepAlive: true,
+      application_name: "turnpike gateway",
+    });
+    this.#pool.on("error", (error) => log.debug({ error: error.message }, "a connection for keys was lost"));
+    this.#usage = createUsage({ maxRows: opts.maxUsageRows }, { pool: this.#pool, log, metrics });
+    this.#shared = { clock, usage: this.#usage, counters: new Map() };
+    this.#timer = setInterval(() => void this.tick(), opts.flushEveryMs).unref();
+  }
+
+  /** Finds by the key as presented. Never throws. With `mayAsk` false the database is not asked. */
+  find(key: string, mayAsk: boolean): FoundPortalApplication | Promise<FoundPortalApplication> {
+    if (key.length === 0 || key.length > MAX_KEY_LENGTH) return "unknown";
+    const digest = createHash("sha256").update(key).digest();
+    const hash = digest.toString("hex");
+    const found = this.#recall(hash, digest, this.#opts.ttlMs);
+    if (found !== undefined) return found;
+    if (!mayAsk && !this.#known.has(hash)) return "unasked";
+    return this.#findInDatabase(hash, digest);
+  }
+
+  /** Writes usage and refreshes the keys in use; a timer does it every `flushEveryMs` too. Never throws. */
+  tick(): Promise<void> {
+    this.#ticking ??= this.#flushAndRefresh().finally(() => {
+      this.#ticking = undefined;
+    });
+    return this.#ticking;
+  }
+
+  async #flushAndRefresh(): Promise<void> {
+    // Only once the usage is written: the counts that a refresh reads then include it.
+    if (await this.#usage.flush()) await this.#refresh();
+  }
+
+  /** Looks up again the keys in use that are older than `refreshMs`. */
+  async #refresh(): Promise<void> {
+    const nowMs = this.#modules.clock.monotonicMs();
+    if (nowMs < this.#restsUntilMs) return;
+    const due: string[] = [];
+    for (const [hash, { checkedMs, usedMs }] of this.#known) {
+      if (nowMs - Math.max(checkedMs, usedMs) > this.#opts.maxStaleMs) this.#known.delete(hash);
+      else if (usedMs >= checkedMs && nowMs - checkedMs >= this.#opts.refreshMs) due.push(hash);
+    }
+    for (let at = 0; at < due.length; at += MAX_HASHES) {
+      if ((await this.#lookUp(due.slice(at, at + MAX_HASHES))) === "failed") return;
+    }
+  }
+
+  /** What is known of a hash, if it was checked within `maxAgeMs`. */
+  #recall(hash: string, digest: Buffer, maxAgeMs: number): FoundPortalApplication | undefined {
+    const nowMs = this.#modules.clock.monotonicMs();
+    const known = this.#known.get(hash);
+    if (known === undefined) {
+      return (this.#unknown.get(hash) ?? Number.NEGATIVE_INFINITY) > nowMs ? "unknown" : undefined;
+    }
+    if (nowMs - known.checkedMs > maxAgeMs || !timingSafeEqual(known.bytes, digest)) return undefined;
+    known.usedMs = nowMs;
+    return known.application;
+  }
+
+  async #findInDatabase(hash: string, digest: Buffer): Promise<FoundPortalApplication> {
+    const { ttlMs, maxStaleMs } = this.#opts;
+    const rests = this.#modules.clock.monotonicMs() < this.#restsUntilMs;
+    const stale = this.#isFailing ? this.#recall(hash, digest, maxStaleMs) : undefined;
+    if (stale !== undefined) {
+      // No call waits for a database that is away, but one must find out that it is back.
+      if (!rests) void this.#enqueue(hash);
+      return stale;
+    }
+    const outcome = rests ? "failed" : await this.#enqueue(hash);
+    return this.#recall(hash, digest, outcome === "done" ? ttlMs : maxStaleMs) ?? "unavailable";
+  }
+
+  #enqueue(hash: string): Promise<LookupOutcome> {
+    const same = this.#waiting.get(hash);
+    if (same !== undefined) return same.promise;
+    if (this.#isEnded || this.#waiting.size >= this.#opts.maxWaiting) {
+      this.#modules.metrics.count(portalKeyLookupsTotal, { outcome: "full" });
+      return Promise.resolve("failed");
+    }
+    const lookup = Promise.withResolvers<LookupOutcome>();
+    this.#waiting.set(hash, lookup);
+    void this.#lookUpWaiting();
+    return lookup.promise;
+  }
+
+  /** One query at a time: keys that come meanwhile wait for the next, so that guessed keys cost at most one query. */
+  async #lookUpWaiting(): Promise<void> {
+    if (this.#isLookingUp) return;
+    this.#isLookingUp = true;
+    while (this.#waiting.size > 0) {
+      const batch = [...this.#waiting].slice(0, MAX_HASHES);
+      for (const [hash] of batch) this.#waiting.delete(hash);
+      const outcome = await this.#lookUp(batch.map(([hash]) => hash));
+      for (const [, { resolve }] of batch) resolve(outcome);
+      if (outcome === "done") continue;
+      for (const { resolve } of this.#waiting.values()) resolve(outcome);
+      this.#waiting.clear();
+    }
+    this.#isLookingUp = false;
+  }
+
+  /** Asks the database for at most {@link MAX_HASHES} hashes. */
+  async #lookUp(hashes: readonly string[]): Promise<LookupOutcome> {
+    const { clock, log, metrics } = this.#modules;
+    const askedMs = clock.monotonicMs();
+    try {
+      const rows = await findApplications(this.#pool, hashes);
+      for (const hash of hashes) this.#remember(hash, rows.get(hash), askedMs);
+      if (this.#isFailing) log.info({}, "keys of applications can be looked up again");
+      this.#isFailing = false;
+      return "done";
+    } catch (error) {
+      metrics.count(portalKeyLookupsTotal, { outcome: "failed" });
+      this.#restsUntilMs = clock.monotonicMs() + REST_MS;
+      const fields = { error: error instanceof Error ? error.message : typeof error };
+      if (!this.#isFailing) log.warn(fields, "keys of applications cannot be looked up; keyless calls go on");
+      this.#isFailing = true;
+      return "failed";
+    }
+  }
+
+  #remember(hash: string, row: ApplicationRow | undefined, askedMs: number): void {
+    const { maxKeys, unknownTtlMs } = this.#opts;
+    const before = this.#known.get(hash);
+    this.#modules.metrics.count(portalKeyLookupsTotal, { outcome: row === undefined ? "unknown" : "found" });
+    this.#unknown.delete(hash);
     if (row === undefined) {
-      known.delete(hash);
-      unknown.delete(hash);
-      drop(unknown, opts.maxKeys);
-      unknown.set(hash, askedMs + opts.unknownTtlMs);
+      this.#known.delete(hash);
+      makeRoom(this.#unknown, maxKeys);
+      this.#unknown.set(hash, askedMs + unknownTtlMs);
       return;
     }
-    unknown.delete(hash);
     if (before?.application.id === row.id && before.application.accountId === row.accountId) {
       before.application.update(row);
       before.checkedMs = askedMs;
       return;
     }
-    known.delete(hash);
-    drop(known, opts.maxKeys);
-    const application = createApplication(row, shared);
-    known.set(hash, { application, bytes: Buffer.from(row.hash, "hex"), checkedMs: askedMs, usedMs: askedMs });
-  };
+    this.#known.delete(hash);
+    makeRoom(this.#known, maxKeys);
+    const application = createApplication(row, this.#shared);
+    this.#known.set(hash, { application, bytes: Buffer.from(row.hash, "hex"), checkedMs: askedMs, usedMs: askedMs });
+  }
 
-  /** Looks hashes up; at most {@link MAX_HASHES}. */
-  const look = async (hashes: readonly string[]): Promise<Looked> => {
-    const askedMs = clock.monotonicMs();
-    try {
-      const rows = await findApplications(pool, hashes);
-      for (const hash of hashes) learn(hash, rows.get(hash), askedMs);
-      if (isFailing) log.info({}, "keys of applications can be looked up again");
-      isFailing = false;
-      return "done";
-    } catch (error) {
-      metrics.count(portalKeyLookupsTotal, { outcome: "failed" });
-      restsUntilMs = clock.monotonicMs() + REST_MS;
-      const fields = { error: error instanceof Error ? error.message : typeof error };
-      if (!isFailing) log.warn(fields, "keys of applications cannot be looked up; keyless calls go on");
-      isFailing = true;
-      return "failed";
-    }
-  };
-
-  /** One look at a time: whoever comes meanwhile waits for the next one, so guesses cost the database one query at most. */
-  const pump = async (): Promise<void> => {
-    if (isLooking) return;
-    isLooking = true;
-    while (waiting.size > 0) {
-      const batch = [...waiting].slice(0, MAX_HASHES);
-      for (const [hash] of batch) waiting.delete(hash);
-      const looked = await look(batch.map(([hash]) => hash));
-      for (const [, { resolve }] of batch) resolve(looked);
-      if (looked === "done") continue;
-      for (const { resolve } of waiting.values()) resolve(looked);
-      waiting.clear();
-    }
-    isLooking = false;
-  };
-
-  const ask = (hash: string): Promise<Looked> => {
-    const same = waiting.get(hash);
-    if (same !== undefined) return same.promise;
-    if (isEnded || waiting.size >= opts.maxWaiting) {
-      metrics.count(portalKeyLookupsTotal, { outcome: "full" });
-      return Promise.resolve("failed");
-    }
-    const asked = Promise.withResolvers<Looked>();
-    waiting.set(hash, asked);
-    void pump();
-    return asked.promise;
-  };
-
-  /** What is known of a hash now, up to an age. */
-  const recall = (hash: string, digest: Buffer, maxAgeMs: number): FoundPortalApplication | undefined => {
-    const nowMs = clock.monotonicMs();
-    const entry = known.get(hash);
-    if (entry === undefined) return (unknown.get(hash) ?? Number.NEGATIVE_INFINITY) > nowMs ? "unknown" : undefined;
-    if (nowMs - entry.checkedMs > maxAgeMs || !timingSafeEqual(entry.bytes, digest)) return undefined;
-    entry.usedMs = nowMs;
-    return entry.application;
-  };
-
-  const askAndRecall = async (hash: string, digest: Buffer): Promise<FoundPortalApplication> => {
-    const rests = clock.monotonicMs() < restsUntilMs;
-    const stale = isFailing ? recall(hash, digest, opts.maxStaleMs) : undefined;
-    if (stale !== undefined) {
-      // Nobody waits for a database that is away, but somebody must find out that it is back.
-      if (!rests) void ask(hash);
-      return stale;
-    }
-    const looked = rests ? "failed" : await ask(hash);
-    return recall(hash, digest, looked === "done" ? opts.ttlMs : opts.maxStaleMs) ?? "unavailable";
-  };
-
-  /** Looks at the keys in use that have come of age; the usage of before is written by then. */
-  const refresh = async (): Promise<void> => {
-    const nowMs = clock.monotonicMs();
-    if (nowMs < restsUntilMs) return;
-    const due: string[] = [];
-    for (const [hash, { checkedMs, usedMs }] of known) {
-      if (nowMs - Math.max(checkedMs, usedMs) > opts.maxStaleMs) known.delete(hash);
-      else if (usedMs >= checkedMs && nowMs - checkedMs >= opts.refreshMs) due.push(hash);
-    }
-    for (let at = 0; at < due.length; at += MAX_HASHES) {
-      if ((await look(due.slice(at, at + MAX_HASHES))) === "failed") return;
-    }
-  };
-
-  const work = async (): Promise<void> => {
-    if (!(await usage.flush())) return;
-    await refresh();
-  };
-
-  const tick = (): Promise<void> => {
-    ticking ??= work().finally(() => {
-      ticking = undefined;
-    });
-    return ticking;
-  };
-  const timer = setInterval(() => void tick(), opts.flushEveryMs).unref();
-
-  return {
-    find(key, mayAsk) {
-      if (key.length === 0 || key.length > MAX_KEY_LENGTH) return "unknown";
-      const digest = createHash("sha256").update(key).digest();
-      const hash = digest.toString("hex");
-      const found = recall(hash, digest, opts.ttlMs);
-      if (found !== undefined) return found;
-      if (!mayAsk && !known.has(hash)) return "unasked";
-      return askAndRecall(hash, digest);
-    },
-    tick,
-    async [Symbol.asyncDispose]() {
-      if (isEnded) return;
-      isEnded = true;
-      clearInterval(timer);
-      await ticking;
-      await usage.flush();
-      await pool.end();
-    },
-  };
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#isEnded) return;
+    this.#isEnded = true;
+    clearInterval(this.#timer);
+    await this.#ticking;
+    await this.#usage.flush();
+    await this.#pool.end();
+  }
 }

@@ -60,8 +60,8 @@ const FIND = `
   order by a.created_at desc, a.portal_application_id desc`;
 
 /**
- * Applications by the hashes of their keys. Of several with one hash it is the oldest, so that nobody can take another's
- * place. Throws the driver's errors.
+ * Applications by the hashes of their keys. Of several with one hash it is the oldest, so that no application can take
+ * another's place. Throws the driver's errors.
  */
 export async function findApplications(
   pool: pg.Pool,

@@ -30,7 +30,7 @@ export interface Usage {
   ): void;
   /** Calls of an application or of an account that the database may not have yet. */
   pending(id: string): number;
-  /** Writes what is there; true when all of it was written. Never throws. */
+  /** Writes all that waits; true when it was written. Never throws. */
   flush(): Promise<boolean>;
 }
 

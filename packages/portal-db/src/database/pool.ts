@@ -67,7 +67,7 @@ export async function checkOut(pool: RolePool, signal: AbortSignal | undefined):
   try {
     return await Promise.race([connecting, aborted]);
   } catch (error) {
-    // It comes yet, to nobody.
+    // The pool still hands it over, to a caller that has gone.
     if (signal.aborted) {
       connecting.then(
         (client) => client.release(),

@@ -41,7 +41,7 @@ export function startRetention(
       // It ends.
     }
   };
-  const forget = async (): Promise<number> => {
+  const deleteBatch = async (): Promise<number> => {
     const rows = await askInTime<{ gone: number }>(pool, TIMEOUT_MS, {
       text: "select portal_private.forget($1, $2) as gone",
       values: [auditDays, batchRows],
@@ -52,7 +52,7 @@ export function startRetention(
     let total = 0;
     try {
       for (let gone = -1; gone !== 0 && !ended.signal.aborted; ) {
-        gone = await forget();
+        gone = await deleteBatch();
         total += gone;
         if (gone > 0) await pause(PAUSE_MS);
       }

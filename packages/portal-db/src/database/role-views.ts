@@ -35,7 +35,7 @@ interface Relation {
 }
 
 // Rights are asked for by the role's name, so the connection's own role can read them for all. `select` of a table is
-// that of any column. Columns that a role may only use in part are told apart below.
+// that of any column. Rights to single columns are in `may` of each column.
 const READ = `
 select
   c.relname as name,
@@ -199,7 +199,7 @@ export interface WatchedRoleViews extends AsyncDisposable {
   reload(): Promise<RoleViews>;
 }
 
-/** The channel that tells of a change of tables or grants. */
+/** The channel on which the database notifies of a change of tables or grants. */
 const RELOAD_CHANNEL = "portal_reload";
 
 /**

@@ -129,7 +129,7 @@ class Lease {
     clearTimeout(this.#silence);
     this.#signal?.removeEventListener("abort", this.#onAbort);
     const isClean = this.#broken === undefined && this.#client.getTransactionStatus() === "I";
-    // What is not clean stays listened to: its end may still be told.
+    // One that is not clean keeps its listener: it may still emit the error that ends it.
     if (isClean) this.#client.off("error", this.#onError);
     else if (this.#broken === undefined) sever(this.#client);
     this.#client.release(!isClean || this.#pool.names.isFull(this.#client));

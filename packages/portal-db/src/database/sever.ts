@@ -16,8 +16,8 @@ interface Inner {
 
 /**
  * Ends what a connection is doing, and the connection: the server is asked to cancel, twice, and the socket is closed
- * without waiting for it. The request to cancel names this connection alone, which is never used again, so that it can end
- * nobody else's statement. Where it does not get through, the statement's time-out ends it.
+ * without waiting for it. The request to cancel names this connection alone, which is never used again, so that it cannot
+ * end another's statement. Where it does not get through, the statement's time-out ends it.
  */
 export function sever(client: pg.PoolClient): void {
   const { processID, secretKey, connection } = client as unknown as Inner;

@@ -10,7 +10,7 @@ const MAX_ON_CONNECTION = 512;
 /**
  * Names for the statements that come again and again: the server then keeps them parsed and planned. Clients shape the
  * text of statements, so everything is bounded: those seen a few times get a name, and when there are too many names
- * all are forgotten and given anew. Each role has its own, since a plan is made for the role that it is run by.
+ * all are dropped and given anew. Each role has its own, since a plan is made for the role that it is run by.
  */
 export class StatementNames {
   #seen = new Map<string, number>();

@@ -13,7 +13,7 @@ export interface PlanRows {
   readonly affected: number;
   /** Rows that an upsert made; undefined when it was none. */
   readonly inserted: number | undefined;
-  /** Rows in all; undefined when nobody asked. */
+  /** Rows in all; undefined when the client did not ask for the count. */
   readonly total: number | undefined;
 }
 

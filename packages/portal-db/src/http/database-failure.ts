@@ -3,7 +3,7 @@ import type { ErrorBody } from "../errors.ts";
 import { failure, TOO_LARGE } from "../failures.ts";
 import { TOO_LARGE_SETTING } from "../sql/bounds.ts";
 
-/** What the driver tells of an error that the database itself reported. */
+/** Fields of an error that the database itself reported. */
 interface Reported {
   readonly code: string;
   readonly message: string;
@@ -38,7 +38,7 @@ const EXACT: Readonly<Record<string, number>> = {
   P0001: 400,
 };
 
-/** HTTP status of an SQLSTATE, as PostgREST has it. */
+/** HTTP status of an SQLSTATE, per PostgREST. */
 export function statusOf(code: string): number {
   const exact = EXACT[code];
   if (exact !== undefined) return exact;
@@ -79,9 +79,9 @@ const KEY_ERRORS = new Set(["23503", "23505", "23P01"]);
 const OURS = /^(PT\d{3}|P0001|23514|23503|22023|42501)$/;
 
 /**
- * What a client is told of a failed statement: the SQLSTATE and the message; details and hint only where they hold
- * nothing but what was sent. A failure of ours says no more than that. Nor is a table told of that `isSeen` does not
- * know: one may refer to the row that is deleted.
+ * The error that a client gets for a failed statement: the SQLSTATE and the message; details and hint only where they
+ * hold nothing but what was sent. A failure of ours says no more than that. A table that `isSeen` does not know is not
+ * named: it may be one that refers to the row that is deleted.
  */
 export function databaseFailure(error: unknown, isSeen: (table: string) => boolean = () => true): ErrorBody {
   const reported = reportedIn(error);

@@ -40,7 +40,7 @@ export interface Handlers {
   allow(target: Target, caller: Caller | undefined): string;
   /** `GET /`: the description of the API. */
   document(request: FastifyRequest, reply: FastifyReply, caller: Caller): FastifyReply;
-  /** `onTable` is told the table's name when the caller may see it. */
+  /** `onTable` is called with the table's name when the caller may see it. */
   table(
     request: FastifyRequest,
     reply: FastifyReply,
@@ -126,11 +126,11 @@ export function createHandlers(opts: HandlerOptions, modules: HandlerModules): H
       });
     } catch (error) {
       if (gone.signal.aborted) return sendError(reply, failure(499, "CLIENT_GONE", "The client has gone"));
-      const told = databaseFailure(error, (name) => view.tables.has(name));
-      if (told.status >= 500) {
-        log.error({ requestId: request.id, table, code: told.code, error: nameOf(error) }, "a statement failed");
+      const body = databaseFailure(error, (name) => view.tables.has(name));
+      if (body.status >= 500) {
+        log.error({ requestId: request.id, table, code: body.code, error: nameOf(error) }, "a statement failed");
       }
-      return refuse(told);
+      return refuse(body);
     }
     if (!result.ok) return refuse(result.error, result.headers);
     const answer = opts.revealCreatedHash ? withSentHash(planned.request, planned.plan, result.answer) : result.answer;

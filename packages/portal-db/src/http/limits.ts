@@ -5,7 +5,7 @@ export interface RateLimitOptions {
   readonly perSecond: number;
   /** Requests of one key at once. */
   readonly burst: number;
-  /** Keys that are counted one by one; the one unseen for longest is forgotten. 10,000 by default. */
+  /** Keys that are counted one by one; beyond that the one unseen for longest is evicted. 10,000 by default. */
   readonly maxKeys?: number;
 }
 

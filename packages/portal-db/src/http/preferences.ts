@@ -14,7 +14,7 @@ type Name = keyof typeof WORDS | "max-affected";
 /** Order of `Preference-Applied`. */
 const ORDER: readonly Name[] = ["resolution", "missing", "return", "count", "tx", "handling", "max-affected"];
 
-/** Preferences that have an effect on a request of each kind, and are told back. `tx` is read, and never followed. */
+/** Preferences that have an effect on a request of each kind, and are named in `Preference-Applied`. `tx` is read, and never followed. */
 const APPLIED: Readonly<Record<TableRequest["verb"], readonly Name[]>> = {
   GET: ["count", "handling"],
   HEAD: ["count", "handling"],
@@ -24,7 +24,7 @@ const APPLIED: Readonly<Record<TableRequest["verb"], readonly Name[]>> = {
   DELETE: ["return", "count", "handling", "max-affected"],
 };
 
-/** `Prefer`, read, and what of it nobody knows. */
+/** The header `Prefer`, parsed. */
 export interface PreferResult {
   readonly preferences: Preferences;
   /** As sent; a fault with `handling=strict`. */

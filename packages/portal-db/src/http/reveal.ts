@@ -5,7 +5,7 @@ const HASH = "secret_key_hash";
 
 /**
  * Puts the hash that an insert into `portal_applications` has sent back into the rows of its own answer. The database
- * shows it to nobody: what is told here is what the client has just said.
+ * shows it to no role: the response repeats only what the client has just sent.
  */
 export function withSentHash(request: TableRequest, plan: Plan, answer: TableAnswer): TableAnswer {
   const { verb, table, rows, query, media, preferences } = request;

@@ -6,7 +6,7 @@ import type { ColumnView, RoleView, TableView } from "../types.ts";
 export function findTable(view: RoleView, name: string, schema: string): TableView {
   const table = view.tables.get(name);
   if (table !== undefined) return table;
-  // without a token every name is answered alike: what exists is nobody's business
+  // Without a token every name gets the same answer, so that it does not say which tables exist.
   if (view.role === "anon") throw refusal(401, "42501", `permission denied for table ${name}`);
   const near = nearest(name, [...view.tables.keys()]);
   throw refusal(404, "PGRST205", `Could not find the table '${schema}.${name}' in the schema cache`, {

@@ -10,7 +10,7 @@ import { buildTree } from "./tree.ts";
 import { planUpdate } from "./update.ts";
 
 /**
- * Turns a request on one table into the SQL that answers it, or says why not. Reads nothing but its arguments, and
+ * Plans the SQL that answers a request on one table, or says why there is none. Reads nothing but its arguments, and
  * never throws for what a client wrote. Every name in the SQL is from the view or is an output name, quoted; every
  * value is a parameter.
  */

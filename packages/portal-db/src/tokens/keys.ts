@@ -37,7 +37,7 @@ async function readKey(options: TokenKeyOptions): Promise<TokenKey> {
   if (algorithm === "HS256") {
     const key = utf8ToBytes(material);
     if (key.length < MIN_SECRET_BYTES) throw refuse(`${describe(options)}: a secret needs ${MIN_SECRET_BYTES} bytes.`);
-    // A public key is no secret: whoever has it could sign.
+    // A public key is no secret: anyone who has it could sign.
     if (material.includes("-----BEGIN")) throw refuse(`${describe(options)}: a PEM key is no secret of HS256.`);
     return { kid, algorithm, key };
   }

@@ -23,7 +23,7 @@ export interface TokenVerifierModules {
   readonly isRevoked: (tokenId: string) => Promise<boolean>;
 }
 
-/** Who a token speaks for, or why it speaks for nobody (401). */
+/** Who a token authenticates, or why it is refused (401). */
 export type TokenVerdict =
   | {
       readonly ok: true;
@@ -46,7 +46,7 @@ const SKEW_SECONDS = 30;
 const MAX_TOKEN_CHARS = 8_192;
 /** As long an id the list of revoked tokens takes: a longer one could not be taken back. */
 const MAX_CLAIM_CHARS = 255;
-/** Heads that tell the reader which key to use; ours come from the configuration alone. */
+/** Header members by which a token names its own key; ours come from the configuration alone. */
 const KEY_HEADS = ["jwk", "jku", "x5u", "x5c", "x5t", "x5t#S256"];
 
 const refused = (code: string, message: string): TokenVerdict => ({ ok: false, error: failure(401, code, message) });
