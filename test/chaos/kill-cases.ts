@@ -3,7 +3,7 @@ import type { FaultPoints } from "@turnpike/base";
 import { auditBooks } from "@turnpike/payment";
 import { PATIENCE_MS } from "@turnpike/testkit";
 import pg from "pg";
-import { ledgerBooks } from "../../apps/turnpike/src/wiring/ledger.ts";
+import { ledgerSums } from "../../apps/turnpike/src/wiring/ledger.ts";
 import { PATIENT } from "../../apps/turnpike/test/patient.ts";
 import type { Ground, GroundConfig } from "../support/network.ts";
 import { type Payer, signPayment, termsOf } from "../support/payer.ts";
@@ -111,7 +111,7 @@ async function assertSettledOnce(ground: Ground, { made, payer }: Prepared): Pro
   assert.equal(await ground.balance(payer.address), HELD - PRICE);
   const audit = await auditBooks(ground.postgres.url, { schema: made.schema, connectTimeoutMs: PATIENCE_MS });
   assert.deepEqual(audit.differences, []);
-  const [sums] = await ledgerBooks(made.config, "gateway", PATIENT);
+  const [sums] = await ledgerSums(made.config, "gateway", PATIENT);
   const states = Object.entries(sums?.states ?? {}).filter(([, { count }]) => count > 0);
   assert.deepEqual(states, [["settled", { count: 1, value: PRICE }]]);
 }

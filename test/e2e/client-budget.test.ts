@@ -10,7 +10,7 @@ import { type Client, createClient, openSpendJournal, type SpendJournal, signerF
 import { setTokenBalance } from "@turnpike/localnet";
 import { eventually } from "@turnpike/testkit";
 import { generatePrivateKey, privateKeyToAddress } from "viem/accounts";
-import { ledgerBooks } from "../../apps/turnpike/src/wiring/ledger.ts";
+import { ledgerSums } from "../../apps/turnpike/src/wiring/ledger.ts";
 import { PATIENT } from "../../apps/turnpike/test/patient.ts";
 import { type Ground, startGround } from "../support/network.ts";
 import { ethAt, openGateway, PRICE, STAND_IN_RESULT, type StandIn, startStandIn } from "./support.ts";
@@ -125,7 +125,7 @@ suite("the buyer's library, its budget and its journal, on a whole gateway", () 
     await killedBuyer(made, "", standIn);
     standIn.release();
     const ended = async (): Promise<boolean> => {
-      const [book] = await ledgerBooks(gateway.config, "gateway", PATIENT);
+      const [book] = await ledgerSums(gateway.config, "gateway", PATIENT);
       return (book?.states.settled.count ?? 0) + (book?.states.released.count ?? 0) === 1;
     };
     await eventually("the gateway is done with the lost call", ended);

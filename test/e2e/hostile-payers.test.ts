@@ -5,7 +5,7 @@ import { eventually } from "@turnpike/testkit";
 import { sendMined } from "@turnpike/testkit/servers";
 import { createPublicClient, createWalletClient, encodeFunctionData, http } from "viem";
 import { baseSepolia } from "viem/chains";
-import { ledgerBooks } from "../../apps/turnpike/src/wiring/ledger.ts";
+import { ledgerSums } from "../../apps/turnpike/src/wiring/ledger.ts";
 import { PATIENT } from "../../apps/turnpike/test/patient.ts";
 import { type Ground, startGround } from "../support/network.ts";
 import {
@@ -116,7 +116,7 @@ suite("payers that cheat between verification and settlement", { concurrency: tr
   };
 
   const signed = async (gateway: OpenGateway): Promise<number> =>
-    (await ledgerBooks(gateway.config, "gateway", PATIENT)).reduce((sum, { states }) => sum + states.signed.count, 0);
+    (await ledgerSums(gateway.config, "gateway", PATIENT)).reduce((sum, { states }) => sum + states.signed.count, 0);
 
   const closeWindow = async (own: Ground, terms: Terms): Promise<void> => {
     const seconds = terms.accepts[0]?.maxTimeoutSeconds ?? 0;

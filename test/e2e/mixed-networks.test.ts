@@ -14,7 +14,7 @@ import {
 import { ExactEvmScheme } from "@x402/evm/exact/client";
 import { wrapFetchWithPayment, x402Client } from "@x402/fetch";
 import { keccak256, stringToHex } from "viem";
-import { ledgerBooks } from "../../apps/turnpike/src/wiring/ledger.ts";
+import { ledgerSums } from "../../apps/turnpike/src/wiring/ledger.ts";
 import { PATIENT } from "../../apps/turnpike/test/patient.ts";
 import { type Ground, startGround } from "../support/network.ts";
 import { call, decodeHeader, newPayer, type Payer, signPayment, termsOf } from "../support/payer.ts";
@@ -152,7 +152,7 @@ suite("several ways to pay", () => {
   });
 
   test("the books hold each token by itself", async () => {
-    const books = await ledgerBooks(gateway.config, "gateway", PATIENT);
+    const books = await ledgerSums(gateway.config, "gateway", PATIENT);
     const settled = books.map(({ network, asset, states }) => [network, asset, states.settled.count].join(" "));
     assert.deepEqual(
       settled.sort(),

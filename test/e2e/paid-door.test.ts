@@ -3,7 +3,7 @@ import { randomBytes } from "node:crypto";
 import { after, before, suite, test } from "node:test";
 import { setTokenBalance } from "@turnpike/localnet";
 import { eventually, startUpstream, type Upstream } from "@turnpike/testkit";
-import { ledgerBooks } from "../../apps/turnpike/src/wiring/ledger.ts";
+import { ledgerSums } from "../../apps/turnpike/src/wiring/ledger.ts";
 import { PATIENT } from "../../apps/turnpike/test/patient.ts";
 import { type Ground, startGround } from "../support/network.ts";
 import { type Answer, call, newPayer, signPayment, termsOf } from "../support/payer.ts";
@@ -42,7 +42,7 @@ suite("payments that cost their payer nothing", { concurrency: 4 }, () => {
   after(() => ground?.[Symbol.asyncDispose]());
 
   const rows = async (gateway: OpenGateway): Promise<number> => {
-    const books = await ledgerBooks(gateway.config, "gateway", PATIENT);
+    const books = await ledgerSums(gateway.config, "gateway", PATIENT);
     return books.flatMap(({ states }) => Object.values(states)).reduce((sum, { count }) => sum + count, 0);
   };
 

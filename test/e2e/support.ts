@@ -17,7 +17,7 @@ import {
 } from "@turnpike/testkit";
 import { privateKeyToAddress } from "viem/accounts";
 import { startGateway } from "../../apps/turnpike/src/wiring/gateway.ts";
-import { ledgerBooks } from "../../apps/turnpike/src/wiring/ledger.ts";
+import { ledgerSums } from "../../apps/turnpike/src/wiring/ledger.ts";
 import { PATIENT } from "../../apps/turnpike/test/patient.ts";
 import type { Ground, GroundConfig } from "../support/network.ts";
 
@@ -71,7 +71,7 @@ async function start(
     route: (service) => `${url}/v1/${service}`,
     async assertSettled(count) {
       assert.equal(await ground.balance(made.payTo), PRICE * BigInt(count), "what the receiver holds");
-      const books = await ledgerBooks(config, "gateway", PATIENT);
+      const books = await ledgerSums(config, "gateway", PATIENT);
       const settled = books.reduce((sum, { states }) => sum + states.settled.count, 0);
       assert.equal(settled, count, "settled payments in the books");
       const { differences } = await auditBooks(ground.postgres.url, {

@@ -107,7 +107,7 @@ export async function askAdmin(
     });
   }
   const faults = Array.isArray(value.faults) ? value.faults.map(String) : [];
-  // Whoever prints the error adds the advice of its code.
+  // The command that prints the error adds the advice of its code.
   const message = String(value.message).replace(` ${errorRow(code).advice}`, "");
   throw new AppError(code, { message: [message, ...faults].join("\n"), detail: { faults } });
 }

@@ -21,7 +21,7 @@ export function outputOf(opts: { readonly json?: boolean }): Output {
   return createOutput(opts.json === true);
 }
 
-/** Where the configuration is when nobody says. */
+/** Configuration file of commands without --config and TURNPIKE_CONFIG. */
 export const DEFAULT_CONFIG_FILE = "turnpike.yaml";
 
 /** Adds --config. */
@@ -30,7 +30,7 @@ export function withConfig(command: Command): Command {
   return command.option("-c, --config <file>", `configuration (${otherwise})`);
 }
 
-/** A listening address as a URL has it. */
+/** A listening address as the host of a URL: IPv6 in brackets. */
 export function hostText(host: string): string {
   return host.includes(":") ? `[${host}]` : host;
 }

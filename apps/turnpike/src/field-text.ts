@@ -2,7 +2,7 @@ import { ERRORS, isRecord } from "@turnpike/base";
 
 const MAX_FIELDS = 20;
 const MAX_LENGTH = 300;
-/** What ends a line, moves a cursor, turns text around or is not seen: a gateway's words must not look like ours. */
+/** Line ends, controls and invisible characters: a gateway's text must not look like ours. */
 const UNSEEN = /[\p{Cc}\p{Cf}\u2028\u2029]+/gu;
 
 const shown = (text: string): string => text.slice(0, MAX_LENGTH).toWellFormed().replaceAll(UNSEEN, " ").trim();

@@ -133,7 +133,7 @@ suite("the command", () => {
       "chain key",
       "turnpike db",
       "db migrate",
-      "db books",
+      "db ledger",
       "db token",
       "db revoke",
       "settlements transactions",
@@ -383,7 +383,7 @@ suite("the command", () => {
       ] as const) {
         writeFileSync(join(state, "up.lock"), lock);
         assert.match((await run(["pay", "eth", "{}"])).err, said);
-        assert.match((await run(["db", "books"])).err, said);
+        assert.match((await run(["db", "ledger"])).err, said);
       }
     } finally {
       rmSync(state, { recursive: true });
@@ -528,10 +528,10 @@ suite("the command", () => {
     assert.doesNotMatch(own.err, /npm start/, "a configuration that is named is what is wrong");
   });
 
-  test("db books: states and limits are checked before anything is opened", async () => {
-    const states = await run(["db", "books", "--list", "owed,lost"]);
-    assert.deepEqual([states.code, states.err.split("\n")[1]], [2, "See npx turnpike db books --help."]);
+  test("db ledger: states and limits are checked before anything is opened", async () => {
+    const states = await run(["db", "ledger", "--list", "owed,lost"]);
+    assert.deepEqual([states.code, states.err.split("\n")[1]], [2, "See npx turnpike db ledger --help."]);
     assert.match(states.err, /^error USAGE: --list: expected states of claimed, /);
-    assert.match((await run(["db", "books", "--limit", "0"])).err, /^error USAGE: --limit: expected an integer/);
+    assert.match((await run(["db", "ledger", "--limit", "0"])).err, /^error USAGE: --limit: expected an integer/);
   });
 });

@@ -2,7 +2,7 @@ import { type ErrorCode, errorRow, isAppError } from "@turnpike/base";
 
 /** Where a command writes. Results go to standard output, everything else to the error output. */
 export interface Output {
-  /** True with --json: then standard output holds JSON only, and people are told nothing. */
+  /** True with --json: then standard output holds JSON only, and nothing is printed for people. */
   readonly json: boolean;
   /** For people. */
   line(text: string): void;

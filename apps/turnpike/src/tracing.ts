@@ -34,7 +34,7 @@ const MAX_QUEUED_SPANS = 4_096;
 const WARN_EVERY_MS = 60_000;
 const KINDS = { internal: SpanKind.INTERNAL, client: SpanKind.CLIENT } as const;
 
-/** The client's trace as a parent. Its sampling flag is not believed: strangers do not decide what is recorded. */
+/** The client's trace as a parent. Its sampling flag is ignored: clients do not decide what is recorded. */
 function parentOf(traceparent: string | undefined): Context {
   const [, traceId, spanId] = TRACEPARENT.exec(traceparent ?? "") ?? [];
   if (traceId === undefined || spanId === undefined) return ROOT_CONTEXT;

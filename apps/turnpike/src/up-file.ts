@@ -73,7 +73,7 @@ function isOwn({ uid, mode }: Stats, open: number): boolean {
   return process.getuid === undefined || (uid === process.getuid() && (mode & open) === 0);
 }
 
-/** The text of a file that belongs to this account in a folder that does, and that nobody else may read. */
+/** The text of a file that this account owns and no other may read, in a folder that it owns too. */
 function readOwn(folder: string, name: string): string | undefined {
   try {
     if (!isOwn(statSync(folder), 0o022)) return undefined;

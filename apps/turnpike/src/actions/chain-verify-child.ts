@@ -24,7 +24,7 @@ async function main(folder: string): Promise<void> {
   });
 }
 
-// Whoever asked is gone: nobody waits for the answer.
+// The parent is gone, and no one waits for the answer.
 const end = (): void => void process.kill(process.pid, "SIGKILL");
 process.once("disconnect", end);
 const [, , folder = ""] = process.argv;

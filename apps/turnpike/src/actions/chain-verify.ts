@@ -13,7 +13,7 @@ export interface ChainVerifyOptions {
   readonly home?: string;
 }
 
-/** What the process that reads the store tells. */
+/** A message of the process that reads the store. */
 export type VerifyWord =
   | { readonly kind: "progress"; readonly text: string }
   | {

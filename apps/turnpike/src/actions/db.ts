@@ -6,7 +6,7 @@ import { type CommandContext, DEFAULT_CONFIG_FILE, outputOf } from "../context.t
 import { createLog } from "../logging.ts";
 import { findUpConfig, isUpStarting } from "../up-file.ts";
 import { sells } from "../wiring/catalogue.ts";
-import { type LedgerRole, ledgerBooks, ledgerPayment, ledgerPayments, migrateLedger } from "../wiring/ledger.ts";
+import { type LedgerRole, ledgerPayment, ledgerPayments, ledgerSums, migrateLedger } from "../wiring/ledger.ts";
 import { hasPortal, migratePortal } from "../wiring/portal-db.ts";
 import { configOf } from "./config.ts";
 
@@ -16,7 +16,7 @@ export interface DbOptions {
   readonly facilitator?: boolean;
 }
 
-export interface BooksOptions extends DbOptions {
+export interface LedgerOptions extends DbOptions {
   /** States, with commas between. */
   readonly list?: string;
   readonly id?: string;
@@ -102,7 +102,7 @@ function windowOf(validBefore: bigint): string {
   return `window until ${new Date(Number(validBefore) * 1_000).toISOString()}`;
 }
 
-function listPayments(config: Config, payments: readonly PaymentRecord[], opts: BooksOptions): void {
+function listPayments(config: Config, payments: readonly PaymentRecord[], opts: LedgerOptions): void {
   const output = outputOf(opts);
   output.result(
     payments.map(({ id, state, reason, key, value, transaction, serviceId, createdAtMs, validBefore }) => {
@@ -127,7 +127,7 @@ function listPayments(config: Config, payments: readonly PaymentRecord[], opts: 
  * Sums a ledger, lists its payments of some states, or shows one.
  * @throws AppError USAGE, NOT_FOUND when no payment has the id, and those of the ledger.
  */
-export async function books(opts: BooksOptions, context: CommandContext): Promise<void> {
+export async function showLedger(opts: LedgerOptions, context: CommandContext): Promise<void> {
   const output = outputOf(opts);
   if (opts.id !== undefined && opts.list !== undefined) {
     throw new AppError("USAGE", { message: "--id and --list: expected one of them." });
@@ -147,7 +147,7 @@ export async function books(opts: BooksOptions, context: CommandContext): Promis
     listPayments(config, await ledgerPayments(config, role, states, limit), opts);
     return;
   }
-  const sums = await ledgerBooks(config, role);
+  const sums = await ledgerSums(config, role);
   output.result(sums);
   if (sums.length === 0) output.line("No payment was ever presented.");
   for (const { network, asset, states } of sums) {

@@ -29,7 +29,7 @@ export interface McpOptions {
   readonly idleMinutes: string;
 }
 
-/** Clients of MCP give up after a minute by default: until then the outcome is told, or that it is open. */
+/** Clients of MCP give up after a minute by default: before that it gets the outcome, or that there is none yet. */
 const REQUEST_TIMEOUT_MS = 45_000;
 const RETRY_FOR_MS = 40_000;
 

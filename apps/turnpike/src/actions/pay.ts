@@ -114,7 +114,7 @@ export async function pay(
   const body = bodyOf(opts, json);
   const { gateway, up } = await sellerOf(opts, context);
   if (body === undefined && opts.get !== true) throw await bodyMissing(service, gateway);
-  // A quote signs nothing, so it needs nobody's key.
+  // A quote signs nothing, so any key will do.
   const key = opts.quote === true ? anyKey() : await keyOf(opts, context, up);
   // A payment that is signed already goes where it was meant to go, whatever the list says.
   if (opts.payment === undefined) {

@@ -99,7 +99,7 @@ export async function token(opts: TokenOptions, context: CommandContext): Promis
 /** Takes a token back by its id. @throws AppError USAGE, CONFIG_INVALID, PORTAL_DB_UNAVAILABLE. */
 export async function revoke(tokenId: string, opts: RevokeFlags, context: CommandContext): Promise<void> {
   const output = outputOf(opts);
-  // The ids of whoever else signs tokens may have dots too.
+  // Ids that other signers of tokens choose may have dots too.
   if (tokenId.length > 255 || /^eyJ[^.]*\.[^.]*\.[^.]*$/.test(tokenId)) {
     throw new AppError("USAGE", { message: "Expected the id of a token (jti), not the token itself." });
   }

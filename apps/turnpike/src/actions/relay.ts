@@ -82,7 +82,7 @@ export async function change(
   output.line(`${operator} of ${service} ${DONE[step]}.`);
 }
 
-/** Shows the relay's flags, or turns one on or off. */
+/** Shows the relay's flags, or switches one on or off. */
 export async function flags(
   flag: string | undefined,
   state: string | undefined,

@@ -49,8 +49,11 @@ test("what is not there is named, with the command that shows what is", async ()
       ["cancel", NETWORK, ACCOUNT, "3"],
       /^error NOT_FOUND: No transaction .*\sSee npx turnpike settlements transactions\.\n$/,
     ],
-    [["retry", "stl_none"], /^error NOT_FOUND: No signed payment .*\sSee npx turnpike db books --id stl_none\. .*\n$/],
-    [["release", "stl_none"], /^error NOT_FOUND: No claimed payment .*\sSee npx turnpike db books --list claimed\.\n$/],
+    [["retry", "stl_none"], /^error NOT_FOUND: No signed payment .*\sSee npx turnpike db ledger --id stl_none\. .*\n$/],
+    [
+      ["release", "stl_none"],
+      /^error NOT_FOUND: No claimed payment .*\sSee npx turnpike db ledger --list claimed\.\n$/,
+    ],
     [["unblock", NETWORK, ACCOUNT], /^error NOT_FOUND: .*\sSee npx turnpike settlements blocked\.\n$/],
   ] as const;
   for (const [args, said] of cases) {

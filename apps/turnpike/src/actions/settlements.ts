@@ -112,7 +112,7 @@ export async function retry(id: string, opts: SettlementOptions, context: Comman
   if (result === "not-waiting") {
     throw new AppError("NOT_FOUND", {
       message: "No signed payment of this id waits for another transaction.",
-      advice: `See npx turnpike db books --id ${id}. One in an open transaction is sent by itself.`,
+      advice: `See npx turnpike db ledger --id ${id}. One in an open transaction is sent by itself.`,
     });
   }
   const output = outputOf(opts);
@@ -125,7 +125,7 @@ export async function release(id: string, opts: SettlementOptions, context: Comm
   if (!(await (await operatorOf(opts, context)).release(id as SettlementId))) {
     throw new AppError("NOT_FOUND", {
       message: "No claimed payment has this id: what is signed can only be settled.",
-      advice: "See npx turnpike db books --list claimed.",
+      advice: "See npx turnpike db ledger --list claimed.",
     });
   }
   const output = outputOf(opts);

@@ -10,7 +10,6 @@ import { checkSupplier } from "../wiring/supplier-check.ts";
 import { configFileOf, configOf } from "./config.ts";
 import { statusLines } from "./supplier-text.ts";
 
-/** Options of `turnpike supplier start`, `status` and `check`. */
 export interface SupplierOptions {
   readonly json?: boolean;
   readonly config?: string;
@@ -51,7 +50,7 @@ async function askStatus({ metrics: { host, port } }: Config["supplier"]): Promi
 }
 
 /**
- * Shows what a supplier has served and earned: as it says itself where it runs, else as its folder has it.
+ * Shows what a supplier has served and earned: from the supplier itself where it runs, else from its folder.
  * @throws AppError SUPPLIER_STATUS_UNREACHABLE
  */
 export async function status(opts: SupplierOptions, context: CommandContext): Promise<void> {

@@ -39,7 +39,7 @@ export interface TxFlags {
   readonly wait?: boolean;
 }
 
-/** Gas limit of a transaction that no node simulates, as the network's own command has it. */
+/** Gas limit of a transaction that no node simulates; the same default as in `pocketd`. */
 const UNSIMULATED_GAS = 200_000n;
 const usage = (message: string): AppError => new AppError("USAGE", { message });
 
@@ -132,7 +132,7 @@ export function withoutNode(messages: readonly Any[], options: TxOptions, isSign
   };
 }
 
-/** The options of one of many transactions of a call: each has a sequence of its own, or a time of its own. */
+/** Gives one of many transactions of a command its own sequence, or its own time-out. */
 export function optionsOfBatch(options: TxOptions, batch: number): TxOptions {
   const { order } = options;
   if (order === undefined || batch === 0) return options;

@@ -12,7 +12,7 @@ export interface ApplicationStakeFile {
   readonly gatewayAddresses: readonly string[];
 }
 
-/** A supplier's service, as its message has it. */
+/** A service of a supplier, in the form of the stake message. */
 export interface SupplierServiceFile {
   readonly serviceId: string;
   readonly endpoints: {

@@ -1,12 +1,12 @@
 import { Command } from "commander";
-import type { BooksOptions, DbOptions } from "../actions/db.ts";
+import type { DbOptions, LedgerOptions } from "../actions/db.ts";
 import type { RevokeFlags, TokenOptions } from "../actions/portal.ts";
 import { type CommandContext, withConfig, withJson } from "../context.ts";
 
-/** `turnpike db`: the management data API, its tokens, and the ledger's tables and books. */
+/** `turnpike db`: the management data API, its tokens, and the ledger's tables and sums. */
 export function dbCommand(context: CommandContext): Command {
   const command = new Command("db")
-    .summary("serve the management data; its tokens; tables and books of the ledger")
+    .summary("serve the management data; its tokens; tables and sums of the ledger")
     .description(
       "Serves the management data API (networks, organizations, accounts, applications) on portalDb.port, 3000 where " +
         "nothing else is set: GET / is its OpenAPI description. SIGHUP reads the token keys anew.",
@@ -34,7 +34,8 @@ export function dbCommand(context: CommandContext): Command {
   command.addCommand(
     withJson(
       withConfig(
-        new Command("books")
+        new Command("ledger")
+          .alias("books")
           .description(
             "Sums the ledger: payments by token and state. Without a configuration it is the ledger of the turnpike up " +
               "that runs here.",
@@ -46,9 +47,9 @@ export function dbCommand(context: CommandContext): Command {
           .option("--id <id>", "show the payment of this id instead, such as stl_…")
           .option("--limit <number>", "most payments to list", "100")
           .option("--facilitator", "the ledger of the facilitator that runs alone")
-          .action(async (opts: BooksOptions, self: Command) => {
-            const { books } = await import("../actions/db.ts");
-            await books({ ...self.optsWithGlobals<BooksOptions>(), ...opts }, context);
+          .action(async (opts: LedgerOptions, self: Command) => {
+            const { showLedger } = await import("../actions/db.ts");
+            await showLedger({ ...self.optsWithGlobals<LedgerOptions>(), ...opts }, context);
           }),
       ),
     ),

@@ -12,7 +12,7 @@ export function mcpCommand(context: CommandContext): Command {
       "Serves the gateway's services to an agent over the Model Context Protocol: search services, describe one, get a " +
         "quote, call and pay. Speaks over standard input and output, or with --http over streamable HTTP. Budgets are held " +
         "before anything is signed; what was signed is written to a journal first, so that neither a budget nor an open " +
-        "payment is forgotten in a crash.",
+        "payment is lost in a crash.",
     )
     .option(
       "--gateway <url>",

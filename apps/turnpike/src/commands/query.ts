@@ -92,7 +92,7 @@ function txsCommand(): Command {
 
 function blockCommand(): Command {
   const command = new Command("block")
-    .description("Shows a block, as the RPC's block has it.")
+    .description("Shows a block: the answer of the RPC's method block.")
     .argument("[height]", "its height; without one the newest");
   return withQueryFlags(command, "block 100").action(async (height: string | undefined, flags: QueryFlags) => {
     await (await actions()).queryBlock(height, flags);

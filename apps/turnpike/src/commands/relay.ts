@@ -38,9 +38,14 @@ export function relayCommand(context: CommandContext): Command {
       await (await actions()).change(name === "forgive" ? "reset-score" : name, service, operator, flags, context);
     });
   }
-  add("flags", "[flag] [state]", "Shows the relay's flags, or turns one on or off.", async ([flag, state], flags) => {
-    await (await actions()).flags(flag, state, flags, context);
-  });
+  add(
+    "flags",
+    "[flag] [state]",
+    "Shows the relay's flags, or switches one on or off.",
+    async ([flag, state], flags) => {
+      await (await actions()).flags(flag, state, flags, context);
+    },
+  );
   for (const [name, description] of PURGES) {
     add(name, "[service]", description, async ([service], flags) => {
       await (await actions()).purgeCache(service, flags, context);

@@ -47,15 +47,15 @@ export async function askStart(
 ): Promise<boolean> {
   const files = filesOf(layout, node, String(process.pid));
   const untilMs = performance.now() + MOST_MS;
-  let isTold = false;
+  let isReported = false;
   await rm(files.answer, { force: true });
   try {
     await writeAtomically(files.ask, "{}\n");
     for (;;) {
       const found = await readAnswer(files.answer);
       if (found?.state === "runs") return false;
-      if (found !== undefined && found.state !== "failed" && !isTold) {
-        isTold = true;
+      if (found !== undefined && found.state !== "failed" && !isReported) {
+        isReported = true;
         onDead();
       }
       if (found?.state === "started") return true;
@@ -113,7 +113,7 @@ export class AskedStarts implements AsyncDisposable {
         const [, node, asker] = ASK.exec(name) ?? [];
         if (node === undefined || asker === undefined || !this.#nodes.has(node) || signal.aborted) continue;
         const { ask, answer } = filesOf(this.#layout, node, asker);
-        // A folder that is removed meanwhile, by stop, has nobody who reads.
+        // Where stop has removed the folder meanwhile, no one reads the answer.
         const say = (what: Answer) => writeAtomically(answer, `${JSON.stringify(what)}\n`).catch(() => {});
         await rm(ask, { force: true });
         await say(await this.#answer(node, say));

@@ -21,7 +21,7 @@ export interface ChainWatchOptions {
 
 export interface ChainWatchModules {
   readonly clock: Clock;
-  /** Told when the chain stands still, and when it goes on, in words. */
+  /** Called when the chain stands still, and when it goes on, with a text for the operator. */
   readonly onEvent: (text: string) => void;
 }
 

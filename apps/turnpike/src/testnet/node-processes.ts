@@ -16,7 +16,7 @@ export interface NodeModules {
   readonly programs: TestnetPrograms;
   readonly env: Environment;
   readonly clock: Clock;
-  /** Told when one of them ends by itself, in words. */
+  /** Called when a process ends by itself, with a text for the operator. */
   readonly onDeath: (text: string) => void;
 }
 
@@ -56,7 +56,7 @@ export class NodeProcesses {
   readonly #node: TestnetNode;
   readonly #modules: NodeModules;
   readonly #children = new Map<ProgramName, ChildProcess>();
-  #isEnding = false;
+  #isStopping = false;
 
   constructor(
     opts: { readonly layout: TestnetLayout; readonly testnet: Testnet; readonly node: TestnetNode },
@@ -95,7 +95,7 @@ export class NodeProcesses {
 
   /** Ends both in good order: first who asks, then who answers. */
   async stop(): Promise<void> {
-    this.#isEnding = true;
+    this.#isStopping = true;
     for (const name of ["cometbft", "turnpike"] as const) {
       const child = this.#children.get(name);
       if (child !== undefined) await endChild(child, "SIGTERM", STOP_MS);
@@ -104,7 +104,7 @@ export class NodeProcesses {
 
   /** Ends one or both at once. */
   async kill(names: readonly ProgramName[] = ["cometbft", "turnpike"]): Promise<void> {
-    this.#isEnding ||= names.length === 2;
+    this.#isStopping ||= names.length === 2;
     const children = names.flatMap((name) => this.#children.get(name) ?? []);
     for (const child of children) child.kill("SIGKILL");
     await Promise.all(children.map(childExit));
@@ -116,7 +116,8 @@ export class NodeProcesses {
     const log = await open(file, "a", 0o600);
     try {
       // Who ended the node meanwhile found no process to end.
-      if (this.#isEnding) throw new AppError("CHAIN_HOME", { message: `${this.#node.name} was ended as it started.` });
+      if (this.#isStopping)
+        throw new AppError("CHAIN_HOME", { message: `${this.#node.name} was ended as it started.` });
       const child = spawn(this.#modules.programs.ip, inNamespace(this.#testnet, this.#node, command), {
         cwd: this.#layout.nodeFolder(this.#node.name),
         env: plainEnvironment(this.#modules.env),
@@ -128,7 +129,7 @@ export class NodeProcesses {
       endWithParent(child);
       this.#children.set(name, child);
       void childExit(child).then((exit) => {
-        if (this.#isEnding) return;
+        if (this.#isStopping) return;
         this.#modules.onDeath(`${this.#node.name}: ${name} ${exitText(exit)}; its log is ${file}`);
       });
       return child;

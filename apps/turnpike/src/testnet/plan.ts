@@ -23,7 +23,7 @@ export interface TestnetNode {
 
 /** A testnet: what `testnet.json` says. */
 export interface Testnet {
-  /** Six hexadecimal digits that tell the testnets of a machine apart. */
+  /** Six hexadecimal digits; each testnet of a machine has others. */
   readonly id: string;
   readonly chainId: string;
   /** Where its nodes run: each in a namespace of this machine, or each on a machine or in a container of its own. */
@@ -50,7 +50,7 @@ export function hostOf(host: string): string {
   return isIP(host) === 6 ? `[${host}]` : host;
 }
 
-/** True for an address that a node may be told, or a name. */
+/** True for an IP address or a host name. */
 export function isHost(text: string): boolean {
   return isIP(text) !== 0 || HOST.test(text);
 }

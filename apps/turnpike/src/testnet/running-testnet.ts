@@ -15,7 +15,7 @@ export interface TestnetModules {
   /** The environment that the nodes' processes get. */
   readonly env: Environment;
   readonly clock: Clock;
-  /** Told what happens, in words. */
+  /** Called with what happens, as a text for the operator. */
   readonly onEvent: (text: string) => void;
 }
 
@@ -66,7 +66,7 @@ export class RunningTestnet implements AsyncDisposable {
     }
   }
 
-  /** The testnet as its file has it, with nodes that joined. */
+  /** The testnet with the nodes that joined, as in its file. */
   get testnet(): Testnet {
     return this.#testnet;
   }
@@ -126,7 +126,7 @@ export class RunningTestnet implements AsyncDisposable {
     await this.#running.get(name)?.kill([program]);
   }
 
-  /** Pulls a node's cable: it runs, and reaches nobody. */
+  /** Pulls a node's cable: it runs, and reaches no other node. */
   async cutOff(name: string): Promise<void> {
     await callIp(this.#modules.programs.ip, linkTo(this.#testnet, nodeNamed(this.#testnet, name), "down"));
   }

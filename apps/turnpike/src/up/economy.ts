@@ -9,7 +9,7 @@ import type { UpPorts } from "./layout.ts";
 const { JSON_RPC, REST, COMET_BFT, WEBSOCKET } = shared.RPCType;
 
 /** Chain id of the local chain of the relay protocol: what the real network and its local ones have. */
-export const RELAY_CHAIN_ID = "pocket";
+export const CHAIN_ID = "pocket";
 
 /** Services of `turnpike up` that its suppliers serve, and how each is called. */
 const SUPPLIED: readonly SuppliedService[] = [

@@ -9,7 +9,7 @@ export interface LocalAnswer {
   readonly text: string;
 }
 
-/** GET on loopback, with a time-out; undefined when nobody answers. */
+/** GET on loopback, with a time-out; undefined when nothing answers. */
 export function localGet(url: string, timeoutMs = 2_000): Promise<LocalAnswer | undefined> {
   return new Promise((resolve) => {
     const none = (): void => resolve(undefined);

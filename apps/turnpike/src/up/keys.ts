@@ -12,7 +12,7 @@ export interface LocalAccount {
 export interface LocalKeys {
   /** Is paid. */
   readonly payTo: LocalAccount;
-  /** Pays; for whoever tries the network, used by no part of it. */
+  /** Pays; for the user who tries the network, used by no part of it. */
   readonly buyer: LocalAccount;
   /** Send the gateway's settlements. */
   readonly gatewayRelayers: readonly LocalAccount[];

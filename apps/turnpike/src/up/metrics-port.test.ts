@@ -21,7 +21,7 @@ suite("ports of metrics", () => {
       assert.ok(moved.chainMetrics > 0 && moved.chainMetrics !== usualPort);
       assert.deepEqual({ ...moved, chainMetrics: 0 }, base);
       assert.deepEqual(notices, [
-        `Port ${usualPort} is in use by another program: the relay chain's metrics are on ${moved.chainMetrics}.`,
+        `Port ${usualPort} is in use by another program: the protocol chain's metrics are on ${moved.chainMetrics}.`,
       ]);
       const asked = { ...base, chainMetrics: usualPort };
       assert.deepEqual(await withMetrics(asked, { ...modules, usual: { ...usual, chainMetrics: 1 } }), asked);

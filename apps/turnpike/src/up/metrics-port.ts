@@ -3,7 +3,7 @@ import { DEFAULT_PORTS, type UpPorts } from "./layout.ts";
 
 /** Ports that other programs use too: nothing here needs them, and `up.json` says where they are. */
 const MOVABLE = {
-  chainMetrics: "the relay chain's metrics",
+  chainMetrics: "the protocol chain's metrics",
   supplierMetrics: "the suppliers' metrics",
 } as const satisfies Partial<Record<keyof UpPorts, string>>;
 

@@ -70,7 +70,7 @@ export function portalConfig({ ownerUrl, secrets }: PortalFacts, port: number): 
   };
 }
 
-/** Tokens for whoever tries the API. */
+/** Tokens for the user who tries the API. */
 export async function portalTokens(
   secrets: PortalSecrets,
   modules: { readonly clock: Clock },

@@ -12,7 +12,7 @@ export interface ProgressOptions {
   readonly json: boolean;
 }
 
-/** What `up` tells its user. */
+/** What `up` shows its user. */
 export interface Progress {
   step(text: string): void;
   part(event: PartEvent): void;
@@ -25,8 +25,8 @@ export interface Progress {
 const NAMES: Readonly<Record<string, string>> = {
   postgres: "PostgreSQL",
   anvil: "local EVM chain",
-  chain: "relay chain",
-  "chain-setup": "relay chain's prices",
+  chain: "protocol chain",
+  "chain-setup": "protocol chain's prices",
   "port-splitter": "metrics and gRPC port",
   "evm-guard": "local EVM chain's guard",
   tools: "local services",
@@ -80,7 +80,7 @@ export function createProgress(options: ProgressOptions, modules: { output: Outp
         ["management", up.db],
         ["web search", up.search],
         ["EVM chain", `${up.settlement.rpc} (${up.settlement.network})`],
-        ["relay chain", `${up.chain.rpc} (RPC), ${up.chain.rest} (REST), ${up.chain.grpc} (gRPC)`],
+        ["protocol chain", `${up.chain.rpc} (RPC), ${up.chain.rest} (REST), ${up.chain.grpc} (gRPC)`],
         ["faucet", up.chain.faucet.address],
         ["token", up.settlement.asset],
         ["paid to", up.settlement.payTo],

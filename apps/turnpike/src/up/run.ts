@@ -14,8 +14,8 @@ import { withMetrics } from "./metrics-port.ts";
 import { anvilPart, childPart, evmGuardPart, postgresPart, toolsPart } from "./parts.ts";
 import { localPortalSecrets, portalTokens } from "./portal.ts";
 import type { Progress } from "./progress.ts";
+import { chainSetupPart, prepareChain, splitterPart, stakedFacts } from "./protocol-chain.ts";
 import { publicSuppliers } from "./public-endpoints.ts";
-import { chainSetupPart, prepareRelayChain, splitterPart, stakedFacts } from "./relay-chain.ts";
 import { localSources } from "./search-sources.ts";
 import { clearFolder, endLeftovers, lockFolder, markStarted, openFolder } from "./state-folder.ts";
 import { type Part, Supervisor } from "./supervisor.ts";
@@ -26,7 +26,7 @@ export interface UpOptions {
   /** Removes the state first. */
   readonly fresh: boolean;
   readonly ports: UpPorts;
-  /** How long the sessions of the relay protocol's chain are; without one as the state has it, `fast` in a new one. */
+  /** How long the sessions of the relay protocol's chain are; undefined: that of the state, `fast` in a new one. */
   readonly profile: ProfileName | undefined;
   /** True: networks that do not run here are served by public end points. */
   readonly isPublic: boolean;
@@ -50,9 +50,9 @@ const PORT_NAMES: Readonly<Record<keyof UpPorts, string>> = {
   metrics: "metrics",
   facilitator: "the facilitator",
   evm: "the local EVM chain",
-  chainRpc: "the relay chain's RPC",
-  chainRest: "the relay chain's REST",
-  chainMetrics: "the relay chain's metrics",
+  chainRpc: "the protocol chain's RPC",
+  chainRest: "the protocol chain's REST",
+  chainMetrics: "the protocol chain's metrics",
   supplier1: "the first supplier",
   supplier2: "the second supplier",
   supplier3: "the third supplier",
@@ -134,7 +134,7 @@ export async function runUp(options: UpOptions, modules: UpModules): Promise<voi
   const secrets = await localPortalSecrets(layout.portalFile);
 
   const { profile } = stamp;
-  const relayChain = await prepareRelayChain(layout, { services: builtinChainServices(), ports, profile });
+  const chainFacts = await prepareChain(layout, { services: builtinChainServices(), ports, profile });
   const inner = { metrics: await freePort(), grpc: await freePort() };
   const chain = { home: layout.chainFolder, blockIntervalMs: CHAIN_PROFILES[profile].blockIntervalMs, inner };
   const economy = { keysFolder: layout.chainKeysFolder, supplierFolder: layout.supplierFolder };
@@ -186,7 +186,7 @@ export async function runUp(options: UpOptions, modules: UpModules): Promise<voi
     });
     const dbTokens = await portalTokens(secrets, { clock: systemClock });
     const staked = await stakedFacts(layout, ports);
-    const up = await upFileOf(ports, keys, { dbTokens, ...relayChain, ...staked });
+    const up = await upFileOf(ports, keys, { dbTokens, ...chainFacts, ...staked });
     await markStarted(layout, stamp);
     if (stop.aborted) return await stopped;
     await writeUpFile(layout.upFile, up);

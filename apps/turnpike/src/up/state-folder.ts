@@ -144,7 +144,7 @@ export async function markStarted(layout: StateLayout, stamp: StateStamp): Promi
 
 /** What the chain of a new folder is made of, and what that of an old one must be. */
 export interface StateWish {
-  /** Undefined: as the folder has it. */
+  /** Undefined: that of the folder. */
   readonly profile: ProfileName | undefined;
   readonly supplierUrls: readonly string[];
 }

@@ -27,7 +27,7 @@ export interface Part {
   start(): Promise<RunningPart>;
 }
 
-/** What the supervisor tells. */
+/** What happens to a part. */
 export interface PartEvent {
   readonly part: string;
   readonly kind: "starting" | "ready" | "failed" | "died" | "restarted" | "stopped";
@@ -92,7 +92,7 @@ export class Supervisor implements AsyncDisposable {
       const results = await Promise.allSettled(stage.map((slot) => this.#startFirst(slot)));
       const faults = results.filter((result) => result.status === "rejected").map((result): unknown => result.reason);
       for (const fault of faults.slice(1)) {
-        // whoever stops it knows
+        // A caller that stops the supervisor needs no report of it.
         if (isAppError(fault) && fault.code !== "SHUTTING_DOWN")
           onEvent({ part: "up", kind: "failed", text: fault.message });
       }
@@ -180,9 +180,9 @@ export class Supervisor implements AsyncDisposable {
     try {
       const running = await part.start();
       slot.running = running;
-      const tell = (): void => onEvent({ part: part.name, kind: "restarted", tookMs: clock.monotonicMs() - startMs });
+      const report = (): void => onEvent({ part: part.name, kind: "restarted", tookMs: clock.monotonicMs() - startMs });
       // not awaited: what it waits for may be another part that is being started again
-      running.ready(AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(600_000)])).then(tell, () => {});
+      running.ready(AbortSignal.any([this.#stopping.signal, AbortSignal.timeout(600_000)])).then(report, () => {});
       return running;
     } catch (error) {
       slot.running = undefined;

@@ -25,7 +25,7 @@ export async function openAdmin(
     reload: modules.reload,
     config: () => redactConfig(config()),
   };
-  // Nobody has the empty token: a check of the configuration stands before.
+  // The token is never empty: a check of the configuration comes before.
   const options = { host, port, allowedHosts, token: () => config().admin.token ?? "", version: productVersion() };
   const service = stack.use(await serveAdmin(options, { ...modules, target }));
   modules.log.info({ host, port: service.port }, "the admin API listens");

@@ -26,7 +26,7 @@ export async function checkChains(
   const stopping = new AbortController();
   const missing = new Map<NetworkId, string>(networks.map((id) => [id, `settlement chain (${id})`]));
 
-  const quiet = createQuiet();
+  const throttle = createQuiet();
   /** True when there is nothing left to ask. */
   const attempt = async (network: NetworkId): Promise<boolean> => {
     try {
@@ -35,7 +35,7 @@ export async function checkChains(
       return true;
     } catch (error) {
       if (isAppError(error, "CHAIN_MISMATCH")) throw error;
-      if (quiet.fails()) log.warn({ network, error: String(error) }, "a settlement chain does not answer");
+      if (throttle.fails()) log.warn({ network, error: String(error) }, "a settlement chain does not answer");
       return false;
     }
   };

@@ -80,7 +80,7 @@ async function testnetNodeUrl(folder: string): Promise<string | undefined> {
 
 /**
  * The `turnpike up` that runs here, where no flag names another chain. A key of the caller's own never meets it: a folder that
- * was unpacked or cloned may hold names that lead to a stranger's account.
+ * was unpacked or cloned may hold names that lead to another's account.
  */
 function upOf({ home, keyFile }: ChainClientFlags, cwd: string): ReturnType<typeof findUp> {
   const found = home === undefined ? findUp(cwd) : undefined;
@@ -158,7 +158,7 @@ export async function keyAddresses(flags: ChainClientFlags): Promise<ReadonlyMap
 }
 
 /**
- * A key's file: JSON as the keys' folder has it, or 64 hex digits.
+ * A key's file: JSON as in the folder of the keys, or 64 hex digits.
  * @throws AppError USAGE, CONFIG_INVALID for one that other users can read
  */
 export async function readKeyFile(file: string): Promise<ChainKey> {

@@ -175,7 +175,7 @@ export async function readGenesis(home: ChainHome): Promise<GenesisDocument> {
 }
 
 /**
- * The key that signs blocks. A node that starts makes none: it would sign for nobody.
+ * The key that signs blocks. A node that starts makes none: no validator would have it.
  * @throws AppError CHAIN_HOME when there is none, CONFIG_INVALID when it is none
  */
 export async function validatorKeyOf(home: ChainHome): Promise<ConsensusSigner> {

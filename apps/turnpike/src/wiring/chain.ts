@@ -276,7 +276,7 @@ export async function startChain(config: Config, folder: string, modules: StartC
   };
   // After the servers: what comes first needs none of them.
   application.warm();
-  // Commands that are told the folder find the node by it.
+  // Commands that get the folder find the node by it.
   const node = { rpc: urls.rpc ?? chain.cometRpcUrl ?? COMET_RPC, rest: served.rest, grpc: served.grpc };
   try {
     await writeAtomically(home.nodeFile, `${JSON.stringify(node)}\n`);

@@ -85,7 +85,7 @@ function suppliersFaults(config: Config, catalogue: Catalogue): string[] {
         `suppliers.${id}: this service is only sold, and payment.mode none sells nothing; remove it, or put it on the free relay with free: true in ${row}`,
       ];
     }
-    // its own fault is told already
+    // Its own fault is in the list already.
     if (isOwn) return [];
     const isOff = config.catalogue.overrides[id]?.enabled === false;
     return [
@@ -130,7 +130,7 @@ function workerFaults(config: Config, env: Environment): string[] {
     (least, { length }) => Math.min(least ?? length, length),
     undefined,
   );
-  // its own fault is told already
+  // Its own fault is in the list already.
   if (fewest === undefined || fewest === 0 || workers <= fewest) return [];
   return [
     `gateway.workers: ${workers} workers need a relayer key each, and there ${fewest === 1 ? "is 1" : `are ${fewest}`}; add keys (npx turnpike keys new) to payment.relayer.keysFile, or set gateway.workers to ${fewest}`,

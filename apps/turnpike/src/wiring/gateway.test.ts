@@ -9,7 +9,7 @@ import { openTestAnvil, openTestPostgres, type TestAnvil, type TestPostgres } fr
 import { PATIENT } from "../../test/patient.ts";
 import { startFacilitator } from "./facilitator.ts";
 import { type GatewayService, startGateway } from "./gateway.ts";
-import { ledgerBooks, migrateLedger } from "./ledger.ts";
+import { ledgerSums, migrateLedger } from "./ledger.ts";
 
 const PAY_TO = signerFromKey(newPrivateKey()).address;
 
@@ -72,7 +72,7 @@ suite("a wired gateway, on a real chain and a real ledger", () => {
     assert.match(result.receipt.transaction, /^0x[0-9a-f]{64}$/);
     assert.equal(await tokenBalance(anvil.url, USDC_ADDRESS, PAY_TO), 5_000n);
     assert.equal(await tokenBalance(anvil.url, USDC_ADDRESS, buyer.address), 15_000n);
-    const [book] = await ledgerBooks(configWith({}), "gateway", PATIENT);
+    const [book] = await ledgerSums(configWith({}), "gateway", PATIENT);
     assert.deepEqual(book?.states.settled, { count: 1, value: 5_000n });
     const metrics = await fetch(`http://127.0.0.1:${gateway.metricsPort}/metrics`);
     const samples = await metrics.text();
@@ -100,7 +100,7 @@ suite("a wired gateway, on a real chain and a real ledger", () => {
     const sent = () => devRpc(anvil.url, "eth_getTransactionCount", [signerFromKey(own).address, "latest"]);
     assert.equal(await buy(), "bought");
     assert.equal(await sent(), "0x1", "by the network's own key");
-    const sums = () => ledgerBooks(configWith({}), "gateway", PATIENT);
+    const sums = () => ledgerSums(configWith({}), "gateway", PATIENT);
     const before = await sums();
 
     next = at("9999999");

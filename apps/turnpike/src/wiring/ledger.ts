@@ -68,7 +68,7 @@ export function migrateLedger(
 }
 
 /** Sums of a ledger, by asset and state. */
-export async function ledgerBooks(config: Config, role: LedgerRole, waits: Waits = {}): Promise<readonly Books[]> {
+export async function ledgerSums(config: Config, role: LedgerRole, waits: Waits = {}): Promise<readonly Books[]> {
   const modules = { log: silentLog, metrics: noMetrics, faults: noFaults };
   await using ledger = await openLedger(config, role, modules, waits);
   return await ledger.books();
@@ -85,7 +85,7 @@ export async function ledgerPayments(
   return await ledger.list(states, limit);
 }
 
-/** One payment by its id. @throws AppError as {@link ledgerBooks} */
+/** One payment by its id. @throws AppError as {@link ledgerSums} */
 export async function ledgerPayment(
   config: Config,
   role: LedgerRole,

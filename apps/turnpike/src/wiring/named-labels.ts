@@ -3,11 +3,11 @@ import { serviceOrigin } from "./protocol.ts";
 
 /**
  * The values of labels that the configuration names: they keep samples of their own, however many services and suppliers
- * strangers register on the chain. `unknown` is what stands for no service.
+ * anyone registers on the chain. `unknown` is what stands for no service.
  */
 export function namedLabels(current: () => Config): (label: string, value: string) => boolean {
   let read: { readonly of: Config["suppliers"]; readonly operators: ReadonlySet<string> } | undefined;
-  // Beyond the bound each sample of a stranger asks.
+  // Once the label values are at their bound, each sample with a new one asks.
   const operators = (suppliers: Config["suppliers"]): ReadonlySet<string> => {
     if (read?.of !== suppliers) read = { of: suppliers, operators: new Set(operatorsOf(suppliers)) };
     return read.operators;

@@ -78,7 +78,7 @@ function relayersOf(keys: NetworkKeys, network: string): readonly Address[] {
   return (keys.get(network) ?? []).map(accountOf);
 }
 
-/** Options of the verifier; contract wallets are asked as if the first relayer of their network did. */
+/** The verifier's networks and threads. It calls contract wallets as the first relayer of their network would. */
 export function verifierOptions(config: Config, keys: NetworkKeys = new Map()): VerifierOptions {
   return {
     networks: config.payment.networks.map((network): VerifierNetwork => {
@@ -214,7 +214,7 @@ export function engineOptions(
   };
 }
 
-/** Options of a gateway's engine: {@link engineOptions}, and the receivers that it watches. */
+/** {@link engineOptions}, and the receivers that a gateway's engine watches. */
 export function gatewayEngineOptions(...args: Parameters<typeof engineOptions>): EngineOptions {
   const [config] = args;
   const options = engineOptions(...args);

@@ -14,7 +14,7 @@ const PROBE_WAIT_MS = 3_000;
 /** Replaced configurations that requests may still use; another reload waits until there are fewer. */
 const MAX_OLD = 8;
 
-/** So many of them may be of changes that strangers cause: a reload by the operator finds room. */
+/** So many of them may come from changes on the chain, so that a reload by the operator finds room. */
 const MAX_OLD_REFRESHED = 4;
 
 /** The parts of one configuration. */

@@ -100,7 +100,7 @@ export async function openPayments(
   return { ledger, verifier, settler, chains };
 }
 
-/** Part of the paid door's places that copies of payments may wait in. */
+/** Share of the paid calls in flight that may be copies of a payment, waiting for its outcome. */
 const COPIES_SHARE = 0.25;
 
 /** The payment stage of a gateway. `current` is the configuration in effect, for what may change while it runs. */

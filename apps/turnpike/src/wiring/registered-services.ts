@@ -104,7 +104,7 @@ export class RegisteredServices implements AsyncDisposable {
     const known = new Set(before.map(({ id }) => id));
     const own = source.ownServiceIds();
     const rankOf = (id: string): number => (own.has(id) ? 0 : known.has(id) ? 1 : 2);
-    // Between two sessions there may be more than fit: those that strangers had before make room for own ones.
+    // Between two sessions there may be more than fit: those of other owners make room for own ones.
     const used = [...wanted]
       .filter((id) => originOf(id) === "registered")
       .sort((a, b) => rankOf(a) - rankOf(b))

@@ -31,7 +31,7 @@ function overHttp(supplier: SupplierConfig): ServiceSuppliers {
 }
 
 /**
- * The relay of a configuration's suppliers. What another one knows of the suppliers that stay is not forgotten.
+ * The relay of a configuration's suppliers. It keeps what `previous` knows of the suppliers that stay.
  * @throws AppError CONFIG_INVALID.
  */
 export function createRelay(

@@ -31,7 +31,7 @@ export interface WorkerPart {
 /** Longest wait for the counts that the primary holds. It does little else, so it answers within a millisecond or is gone. */
 const COUNTS_TIMEOUT_MS = 1_000;
 
-/** The bus to the other processes of the deployment: workers of this machine, and whoever uses the same Redis. */
+/** The bus to the other processes of the deployment: workers of this machine, and all processes on the same Redis. */
 export function openBus(
   config: Config,
   modules: PartModules,

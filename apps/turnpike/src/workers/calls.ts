@@ -11,7 +11,7 @@ export interface Calls {
    * @throws AppError what it threw; PART_FAILED when it does not answer in time, or is gone.
    */
   call(name: string, body: unknown, timeoutMs: number): Promise<unknown>;
-  /** The other end is gone: nobody waits any longer. */
+  /** Rejects all calls that wait: the other end is gone. */
   close(): void;
 }
 

@@ -17,13 +17,13 @@ export interface SlotModules {
   readonly stopTimeoutMs: () => number;
   /** What workers call. */
   readonly handlers: Readonly<Record<string, CallHandler>>;
-  /** Told of each process before it is started: messages may come at once. */
+  /** Called with each process before it starts to serve: its messages may come at once. */
   readonly onFork: (id: string, port: Port) => void;
-  /** Told when a process has ended. */
+  /** Called when a process has ended. */
   readonly onExit: (id: string) => void;
-  /** Told when it was started again. */
+  /** Called when it was started again. */
   readonly onRestart: () => void;
-  /** Told when it cannot be started, each time. */
+  /** Called each time that it cannot be started. */
   readonly onFailure: (error: unknown, inRow: number) => void;
 }
 
@@ -119,7 +119,7 @@ export class WorkerSlot implements AsyncDisposable {
       const isServing = this.#live?.id === id;
       if (isServing) this.#live = undefined;
       if (this.#isStopping) return;
-      // One that did not come to serve is told of by whoever started it.
+      // The failure of one that did not come to serve is thrown by its start.
       if (!isServing) return;
       log.warn({ worker: index, pid: worker.process.pid, code, signal }, "a worker ended");
       if (clock.monotonicMs() - startMs >= SETTLED_MS) this.#inRow = 0;
@@ -127,13 +127,13 @@ export class WorkerSlot implements AsyncDisposable {
     });
     onFork(id, port);
     try {
-      let told = config();
-      const where = await calls.call("start", { id, index, group, config: told }, START_TIMEOUT_MS);
+      let sent = config();
+      const where = await calls.call("start", { id, index, group, config: sent }, START_TIMEOUT_MS);
       // A reload that came meanwhile.
-      while (told !== config()) {
-        told = config();
-        const faults = await reloadWorker({ calls }, told);
-        if (faults.length > 0 && told === config()) throw new AppError("PART_FAILED", { message: faults.join("\n") });
+      while (sent !== config()) {
+        sent = config();
+        const faults = await reloadWorker({ calls }, sent);
+        if (faults.length > 0 && sent === config()) throw new AppError("PART_FAILED", { message: faults.join("\n") });
       }
       const { gatewayPort, adminPort } = isRecord(where) ? where : {};
       if (typeof gatewayPort !== "number") throw new AppError("PART_FAILED", { message: "A worker did not start." });

@@ -32,7 +32,7 @@ function readStart(body: unknown): StartBody {
 }
 
 /**
- * Runs one worker: a whole gateway, which is told by its primary what to serve and when to stop. It also ends, with its
+ * Runs one worker: a whole gateway, which gets its configuration and its stop from the primary. It also ends, with its
  * calls under way first, at SIGTERM and when its primary is gone; signals of a terminal are the primary's.
  */
 export async function runWorker(context: CommandContext): Promise<void> {

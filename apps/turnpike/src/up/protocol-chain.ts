@@ -7,7 +7,7 @@ import type { UpFile } from "../up-file.ts";
 import { consensusKeyOf, ensureChain, namedKey } from "../wiring/chain-home.ts";
 import { chainRpcUrl, supplierUrls } from "./addresses.ts";
 import type { InnerPorts } from "./configs.ts";
-import { economyPlan, RELAY_CHAIN_ID } from "./economy.ts";
+import { CHAIN_ID, economyPlan } from "./economy.ts";
 import type { StateLayout, UpPorts } from "./layout.ts";
 import { neverExits, type Part, type RunningPart } from "./supervisor.ts";
 
@@ -23,8 +23,8 @@ const RECORDED_VISITORS: readonly Visitor[] = [
 ];
 const TX_TIMEOUT_MS = 30_000;
 
-/** Makes the relay chain at the first start, and tells what `up.json` says of it. */
-export async function prepareRelayChain(
+/** Makes the protocol's chain at the first start. Gives what `up.json` says of it. */
+export async function prepareChain(
   layout: StateLayout,
   options: {
     readonly services: readonly [LocalService, ...LocalService[]];
@@ -38,7 +38,7 @@ export async function prepareRelayChain(
   const genesis = await ensureChain({
     home: chainFolder,
     keysFolder: chainKeysFolder,
-    chainId: RELAY_CHAIN_ID,
+    chainId: CHAIN_ID,
     profile: CHAIN_PROFILES[profile],
     genesisTime: new Date(systemClock.nowMs()).toISOString(),
     services,
