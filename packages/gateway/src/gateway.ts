@@ -2,26 +2,25 @@ import { AppError, type ClientIpOf, createClientIp, createHostCheck, Deadlines, 
 import type { Catalogue, Service } from "@turnpike/catalogue";
 import { createUnpaidLimit } from "@turnpike/payment";
 import type { FreeDoor } from "./free/door.ts";
-import { createGeneration, type EdgeParts, endWork, type Generation, type Shared } from "./generation.ts";
-import { createBodyBudget } from "./http/body.ts";
-import { closeListener, closeServer } from "./http/closing.ts";
-import { createDesk, doorError, tellWorking, type Working } from "./http/desk.ts";
+import { createGeneration, type EdgeParts, drainGeneration, type Generation, type Shared } from "./generation.ts";
+import { AccessLog } from "./http/access-log.ts";
+import { ByteBudget } from "./http/body.ts";
 import { countHosts, headFault, isForRelay, openDoor } from "./http/front.ts";
+import { InFlightTracker } from "./http/in-flight-tracker.ts";
 import { createPlainListener } from "./http/plain-listener.ts";
-import { type AnyRequest, canDiscard, type ResponseSink, type Trail } from "./http/request.ts";
+import { type AnyRequest, canDiscard, type RequestContext, type ResponseSink } from "./http/request.ts";
 import { createRequestIds } from "./http/request-id.ts";
-import { applyHttpLimits, createHttpServer, listenOn } from "./http/server.ts";
+import { RequestObserver, unobservedContext } from "./http/request-observer.ts";
+import { closingError, RequestRunner, type RunningCounts, reportRunning } from "./http/request-runner.ts";
+import { applyHttpLimits, closeListener, closeServer, createHttpServer, listenOn } from "./http/server.ts";
 import { hostName, parseTarget } from "./http/target.ts";
-import { Unsent } from "./http/unsent.ts";
-import { Works } from "./http/works.ts";
+import { WriteBufferBudget } from "./http/write-buffer-budget.ts";
 import { createConsumeEvents, createConsumeQuota } from "./keys/consume-quota.ts";
 import { CallersInFlight } from "./limits/callers-in-flight.ts";
 import { noRateLimits, type RateLimits } from "./limits/types.ts";
 import { oldGenerations } from "./metrics.ts";
-import { createAccessLog } from "./monitoring/access-log.ts";
 import { createEdgeGauges } from "./monitoring/edge-gauges.ts";
 import { createMetricsServer } from "./monitoring/metrics-server.ts";
-import { createWatch, plainTrail } from "./monitoring/watch.ts";
 import type { Gateway, GatewayModules, GatewayOptions, GatewayParts } from "./types.ts";
 import { createSocketCounts } from "./websocket/counts.ts";
 import { createWebSocketDoor, type WebSocketDoor } from "./websocket/door.ts";
@@ -31,8 +30,8 @@ import { noSubscriptions } from "./websocket/no-subscriptions.ts";
 const BODY_STEP_MS = 100;
 /** Share of the bytes of request bodies that free calls may hold, so that there is room for paid ones. */
 const FREE_SHARE = 0.5;
-/** Bytes of answers that may be written and not sent yet, besides those that wait for their settlement. */
-const UNSENT_SHARE = 0.5;
+/** Share of the bytes of answers that wait for their settlement which may wait in write buffers besides. */
+const WRITE_BUFFER_SHARE = 0.5;
 
 /** Makes the edges' parts of one configuration. */
 export type PartsOf = (publicUrl: string, opts: GatewayOptions, parts: GatewayParts) => EdgeParts;
@@ -43,7 +42,7 @@ export function assembleGateway(
   modules: GatewayModules & { readonly parts: PartsOf },
 ): Gateway {
   const { payment, clock, log, metrics, random } = modules;
-  const working: Working = { paid: 0, free: 0, discovery: 0, monitoring: 0 };
+  const running: RunningCounts = { paid: 0, free: 0, discovery: 0, monitoring: 0 };
   const old = new Set<Generation>();
   const counts = createSocketCounts(metrics);
   const gauges = createEdgeGauges(metrics);
@@ -56,8 +55,8 @@ export function assembleGateway(
 
   const requestId = createRequestIds(random);
   const clientIp: ClientIpOf = (req) => clientIpOf(req);
-  const access = createAccessLog(() => opts.accessLog, { log, clock, random });
-  const watch = createWatch({ access, tracer: modules.tracer ?? noTracer, clock, clientIp });
+  const access = new AccessLog(() => opts.accessLog, { log, clock, random });
+  const observer = new RequestObserver({ access, tracer: modules.tracer ?? noTracer, clock, clientIp });
   const takesKeys = modules.applications !== undefined;
   const consumeQuota = createConsumeQuota({
     applications: modules.applications,
@@ -67,14 +66,14 @@ export function assembleGateway(
   });
   const inFlight = new CallersInFlight({ maxPerCaller: () => opts.maxConcurrentPerClient, metrics });
   const consumeEvents = createConsumeEvents(modules.applications);
-  const budget = createBodyBudget(() => opts.maxBufferedBytes);
+  const budget = new ByteBudget(() => opts.maxBufferedBytes);
   const shared: Shared = {
     payment,
     checks: modules.readiness,
     clock,
     log,
     metrics,
-    watch,
+    observer,
     requestId,
     clientIp,
     unpaid: createUnpaidLimit(() => opts.unpaidPerClient, {
@@ -82,44 +81,43 @@ export function assembleGateway(
       ...(modules.clientTokens === undefined ? {} : { shared: modules.clientTokens }),
     }),
     budget,
-    freeBudget: createBodyBudget(() => opts.maxBufferedBytes * FREE_SHARE, budget),
+    freeBudget: new ByteBudget(() => opts.maxBufferedBytes * FREE_SHARE, budget),
     deadlines: new Deadlines({ stepMs: BODY_STEP_MS }, { clock }),
-    answers: createBodyBudget(() => opts.maxHeldAnswerBytes),
-    unsent: new Unsent(() => opts.maxHeldAnswerBytes * UNSENT_SHARE),
-    working,
+    answers: new ByteBudget(() => opts.maxHeldAnswerBytes),
+    writeBuffer: new WriteBufferBudget(() => opts.maxHeldAnswerBytes * WRITE_BUFFER_SHARE),
+    running,
     isDraining: () => draining,
     inFlight,
     consumeQuota,
     takesKeys,
   };
-  /** For what comes before there are doors. */
-  const frontDesk = createDesk({
-    ...shared,
-    works: new Works(),
-    maxConcurrentRequests: () => opts.maxConcurrentRequests,
-  });
+  /** For what comes before there is a configuration. */
+  const earlyRunner = new RequestRunner(
+    { maxConcurrentRequests: () => opts.maxConcurrentRequests },
+    { ...shared, tracker: new InFlightTracker() },
+  );
 
   const isFree = (req: AnyRequest): boolean => isForRelay(req, opts.relayDomain);
 
-  const slow = (req: AnyRequest, res: ResponseSink, url: string, trail: Trail): void => {
+  const slow = (req: AnyRequest, res: ResponseSink, url: string, context: RequestContext): void => {
     const target = parseTarget(url) ?? { path: "", query: "", authority: undefined };
-    const exchange = { req, res, requestId: requestId(req), startMs: clock.monotonicMs(), target, trail };
+    const exchange = { req, res, requestId: requestId(req), startMs: clock.monotonicMs(), target, context };
     const fault = headFault(exchange, opts.maxHeaders);
-    if (fault === undefined && live !== undefined) openDoor(live.doors, live.desk, exchange);
+    if (fault === undefined && live !== undefined) openDoor(live.doors, live.runner, exchange);
     else {
-      const [door, service] = isFree(req) ? (["free", "unknown"] as const) : (["discovery", ""] as const);
-      frontDesk.answer(exchange, door, service, doorError(exchange, door, fault ?? "NOT_READY"));
+      const [group, service] = isFree(req) ? (["free", "unknown"] as const) : (["discovery", ""] as const);
+      earlyRunner.respond(exchange, group, service, closingError(exchange, group, fault ?? "NOT_READY"));
     }
   };
 
   const handle = (req: AnyRequest, res: ResponseSink): void => {
     const url = req.url ?? "";
-    const trail = watch.pick(req);
+    const context = observer.onRequest(req);
     const doors = live?.doors;
-    const route = trail === undefined ? doors?.edge.routes.get(url) : undefined;
+    const route = context === undefined ? doors?.edge.routes.get(url) : undefined;
     const isUnpaid = route !== undefined && req.method === "POST" && !draining && isPlain(req, opts, doors?.free);
     if (isUnpaid) doors?.edge.unpaid(route, res, requestId(req));
-    else slow(req, res, url, trail ?? plainTrail());
+    else slow(req, res, url, context ?? unobservedContext());
   };
 
   const server = createHttpServer(opts, {
@@ -137,7 +135,7 @@ export function assembleGateway(
     { server, handle, isReady: () => live !== undefined && !draining, clock },
   );
   const flush = async (): Promise<void> => {
-    tellWorking(working, metrics);
+    reportRunning(running, metrics);
     metrics.set(oldGenerations, old.size);
     await gauges.flush(live);
   };
@@ -167,7 +165,7 @@ export function assembleGateway(
           const generation = live;
           if (generation === undefined) return { body: "", result: "SHUTTING_DOWN" };
           const reply = generation.socketCalls(...call);
-          generation.works.hold(reply);
+          generation.tracker.track(reply);
           return reply;
         },
         take: consumeQuota(liveLimits),
@@ -180,7 +178,7 @@ export function assembleGateway(
         random,
         metrics,
         counts,
-        watch,
+        observer,
       },
     );
   };
@@ -188,7 +186,7 @@ export function assembleGateway(
   const retire = async (generation: Generation, sockets: WebSocketDoor | undefined): Promise<void> => {
     old.add(generation);
     await Promise.all([
-      endWork(generation, opts.stallTimeoutMs, log),
+      drainGeneration(generation, opts.stallTimeoutMs, log),
       sockets?.close(generation.opts.drainTimeoutMs, "reloaded"),
     ]);
     old.delete(generation);
@@ -241,10 +239,10 @@ export function assembleGateway(
       const closed = [closeListener(listener), closeServer(metricsServer)];
       const generations = live === undefined ? [...old] : [...old, live];
       await Promise.all([
-        ...generations.map(({ works }) => works.settled(opts.drainTimeoutMs)),
+        ...generations.map(({ tracker }) => tracker.drained(opts.drainTimeoutMs)),
         webSockets?.close(opts.drainTimeoutMs),
       ]);
-      await Promise.all(generations.map((generation) => endWork(generation, 0, log)));
+      await Promise.all(generations.map((generation) => drainGeneration(generation, 0, log)));
       listener.closeAllConnections();
       metricsServer.closeAllConnections();
       await Promise.all(closed);

@@ -5,18 +5,17 @@ import { createPaidEdge, type MatchPath } from "./edge/paid-edge.ts";
 import type { TermsOf } from "./edge/terms.ts";
 import { createFreeDoor } from "./free/door.ts";
 import { createRelayCalls } from "./free/relay-calls.ts";
-import type { BodyBudget } from "./http/body.ts";
-import { createDesk, type Working } from "./http/desk.ts";
+import type { ByteBudget } from "./http/body.ts";
+import { InFlightTracker } from "./http/in-flight-tracker.ts";
 import type { Doors } from "./http/front.ts";
-import type { Desk } from "./http/request.ts";
-import type { Unsent } from "./http/unsent.ts";
-import { Works } from "./http/works.ts";
+import type { RequestObserver } from "./http/request-observer.ts";
+import { RequestRunner, type RunningCounts } from "./http/request-runner.ts";
+import type { WriteBufferBudget } from "./http/write-buffer-budget.ts";
 import type { ConsumeQuota } from "./keys/consume-quota.ts";
 import type { CallersInFlight } from "./limits/callers-in-flight.ts";
 import { noRateLimits, type RateLimits } from "./limits/types.ts";
 import { createReadiness, type Readiness } from "./monitoring/readiness.ts";
 import { monitoringRoutes } from "./monitoring/routes.ts";
-import type { Watch } from "./monitoring/watch.ts";
 import { createPipeline, type ParseCall } from "./pipeline.ts";
 import type { GatewayOptions, GatewayParts, MetricsRegistry, ReadinessCheck } from "./types.ts";
 import { createSocketCalls, type SocketCalls } from "./websocket/calls.ts";
@@ -39,22 +38,22 @@ export interface Shared {
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: MetricsRegistry;
-  readonly watch: Watch;
+  readonly observer: RequestObserver;
   readonly requestId: () => RequestId;
   readonly clientIp: ClientIpOf;
   /** By client: presented payments that do not pay. */
   readonly unpaid: UnpaidLimit;
   /** Bytes of request bodies. */
-  readonly budget: BodyBudget;
+  readonly budget: ByteBudget;
   /** The part of them that calls of the free relay may take. */
-  readonly freeBudget: BodyBudget;
+  readonly freeBudget: ByteBudget;
   /** For bodies that do not come. */
   readonly deadlines: Deadlines;
   /** Bytes of answers that wait for their settlement. */
-  readonly answers: BodyBudget;
-  /** Bytes of large answers that are written and not sent yet. */
-  readonly unsent: Unsent;
-  readonly working: Working;
+  readonly answers: ByteBudget;
+  /** Bytes of large answers that their clients have not read yet. */
+  readonly writeBuffer: WriteBufferBudget;
+  readonly running: RunningCounts;
   readonly isDraining: () => boolean;
   /** Free calls under way, by whose they are. */
   readonly inFlight: CallersInFlight;
@@ -68,19 +67,18 @@ export interface Shared {
 export interface Generation {
   readonly opts: GatewayOptions;
   readonly parts: GatewayParts;
-  readonly desk: Desk;
+  readonly runner: RequestRunner;
   readonly doors: Doors;
   readonly readiness: Readiness;
   readonly socketCalls: SocketCalls;
-  /** Work that has not ended. */
-  readonly works: Works;
-  /** Tells the work to stop. */
+  readonly tracker: InFlightTracker;
+  /** Aborts the requests that are in flight. */
   stop(): void;
 }
 
 const CHECK_TIMEOUT_MS = 2_000;
 const CHECK_KEEP_MS = 1_000;
-/** How long work that was told to stop may take to release what it holds. */
+/** How long an aborted request may take to release what it holds. */
 const ABORT_GRACE_MS = 3_000;
 
 /** Builds the doors of one configuration. */
@@ -95,11 +93,12 @@ export function createGeneration(
   const { publicUrl, parse, matchPath, termsOf } = made;
   const stopping = new AbortController();
   const stop = stopping.signal;
-  const works = new Works();
+  const tracker = new InFlightTracker();
   const services = [...catalogue.services.values()];
   const optionsOf = typeof options === "function" ? options : () => options;
 
-  const desk = createDesk({ ...shared, works, maxConcurrentRequests: () => opts.maxConcurrentRequests });
+  const maxConcurrentRequests = (): number => opts.maxConcurrentRequests;
+  const runner = new RequestRunner({ maxConcurrentRequests }, { ...shared, tracker });
   const readiness = createReadiness(
     { checkTimeoutMs: CHECK_TIMEOUT_MS, keepMs: CHECK_KEEP_MS },
     { services: catalogue.services, payment, relay, subscriptions, checks: shared.checks, clock },
@@ -116,7 +115,7 @@ export function createGeneration(
     metrics,
     stopping: stop,
   });
-  const edge = createPaidEdge(opts, { ...shared, publicUrl, services, termsOf, matchPath, pipeline, desk });
+  const edge = createPaidEdge(opts, { ...shared, publicUrl, services, termsOf, matchPath, pipeline, runner });
   const { relayDomain, requestTimeoutMs, freeTimeoutMs, maxBatchItems } = opts;
   const free = createFreeDoor(
     { relayDomain, requestTimeoutMs, timeoutMs: freeTimeoutMs, maxBatchItems },
@@ -124,7 +123,7 @@ export function createGeneration(
       services,
       relay,
       clock,
-      desk,
+      runner,
       budget: freeBudget,
       deadlines,
       take: consumeQuota(limits),
@@ -147,20 +146,20 @@ export function createGeneration(
   return {
     opts,
     parts,
-    desk,
+    runner,
     doors: { edge, free, system },
     readiness,
     socketCalls: createSocketCalls({ calls, relay, subscriptions, requestId }),
-    works,
+    tracker,
     stop: () => stopping.abort(),
   };
 }
 
-/** Lets the work of a configuration end: within the time, and after that by being told to stop. */
-export async function endWork(generation: Generation, timeoutMs: number, log: Log): Promise<void> {
-  const { works } = generation;
-  await works.settled(timeoutMs);
-  if (works.size > 0) log.warn({ count: works.size }, "requests in flight are given up");
+/** Waits for the requests of a configuration, and aborts those that have not ended within the time. */
+export async function drainGeneration(generation: Generation, timeoutMs: number, log: Log): Promise<void> {
+  const { tracker } = generation;
+  await tracker.drained(timeoutMs);
+  if (tracker.size > 0) log.warn({ count: tracker.size }, "requests in flight are given up");
   generation.stop();
-  await works.settled(ABORT_GRACE_MS);
+  await tracker.drained(ABORT_GRACE_MS);
 }

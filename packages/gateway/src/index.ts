@@ -1,6 +1,7 @@
 export { type AdminModules, type AdminOptions, type AdminService, serveAdmin } from "./admin/serve-admin.ts";
 export type { AdminTarget, ReloadResult } from "./admin/types.ts";
 export { createGateway } from "./create-gateway.ts";
+export type { AccessLogOptions } from "./http/access-log.ts";
 export type { Applications, FoundApplication, KeyedApplication, QuotaStanding, QuotaVerdict } from "./keys/types.ts";
 export { createPortStore, type PortStore, type PortStoreOptions, withFallback } from "./limits/port-store.ts";
 export {
@@ -37,7 +38,6 @@ export {
   stageSeconds,
   stageTotal,
 } from "./metrics.ts";
-export type { AccessLogOptions } from "./monitoring/access-log.ts";
 export type { MonitoringDocument } from "./monitoring/metrics-server.ts";
 export { type MetricsService, serveMetrics } from "./monitoring/serve-metrics.ts";
 export type { Port } from "./sharing/port.ts";

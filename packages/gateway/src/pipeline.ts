@@ -14,8 +14,8 @@ import { type BackendCall, mintParsed, type PaidRequest, type ParsedRequest, typ
 import type { Relay, RelayFailure, RelayOutcome } from "@turnpike/relay";
 import { sealEnvelope } from "./edge/envelope.ts";
 import { hashRequest } from "./edge/request-hash.ts";
-import type { BodyBudget, BodyResult } from "./http/body.ts";
-import type { Trail } from "./http/request.ts";
+import type { BodyResult, ByteBudget } from "./http/body.ts";
+import type { RequestContext } from "./http/request.ts";
 import { soldBytes, stageInFlight, stageSeconds, stageTotal } from "./metrics.ts";
 
 /** One item of a 422's `detail`. */
@@ -60,7 +60,7 @@ export interface Presentation {
   /** As received, with its question mark; empty without one. */
   readonly query: string;
   readonly paymentHeader: string;
-  readonly trail: Trail;
+  readonly context: RequestContext;
   readBody(): Promise<BodyResult>;
   /** True when the client has left. Nothing new is begun for it; what is claimed goes on to its end. */
   gone(): boolean;
@@ -99,7 +99,7 @@ export interface PipelineModules {
   readonly optionsOf: (service: Service) => readonly PaymentOption[];
   readonly parse: ParseCall;
   /** Bytes of checked answers that wait for their settlement. */
-  readonly answers: BodyBudget;
+  readonly answers: ByteBudget;
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: Metrics;
@@ -217,12 +217,12 @@ export function createPipeline(modules: PipelineModules): Pipeline {
   };
 
   const receive = async (presented: Presentation): Promise<Received | Sale> => {
-    const { route, verb, appendedPath, query, trail } = presented;
-    const decoded = await timed("decode", trail.span, () => payment.decode(presented.paymentHeader), resultOf);
+    const { route, verb, appendedPath, query, context } = presented;
+    const decoded = await timed("decode", context.span, () => payment.decode(presented.paymentHeader), resultOf);
     if (!decoded.ok) return { kind: "refused", code: decoded.code, message: decoded.message };
     const body = await timed(
       "read",
-      trail.span,
+      context.span,
       () => presented.readBody(),
       (read) => (read.ok ? "ok" : read.reason),
     );
@@ -236,7 +236,7 @@ export function createPipeline(modules: PipelineModules): Pipeline {
     const found = await unlessUnavailable(presented.requestId, () =>
       timed<EarlierAdmission | undefined>(
         "earlier",
-        presented.trail.span,
+        presented.context.span,
         () => payment.earlierOutcome(received.requestHash, received.payment, stopping),
         (known) => (known?.kind === "refused" ? known.code : (known?.kind ?? "none")),
       ),
@@ -257,7 +257,7 @@ export function createPipeline(modules: PipelineModules): Pipeline {
   const settle = async (paid: PaidRequest, relayed: Relayed, presented: PresentedPayment): Promise<Sale> => {
     // The body and its envelope are held until the settlement has ended.
     const heldBytes = relayed.body.length * 2;
-    if (!answers.take(heldBytes)) return release(paid, { ok: false, code: "OVERLOADED", attempts: 1 });
+    if (!answers.acquire(heldBytes)) return release(paid, { ok: false, code: "OVERLOADED", attempts: 1 });
     try {
       const body = sealed(paid, relayed);
       // Nothing was sent yet: the claim must not stay behind.
@@ -279,7 +279,7 @@ export function createPipeline(modules: PipelineModules): Pipeline {
       log.error({ ...faultFields(error), requestId: paid.request.requestId }, "a settlement failed by a fault");
       return { kind: "outcome", outcome: unknownOutcome(paid, presented), isOwn: true };
     } finally {
-      answers.give(heldBytes);
+      answers.release(heldBytes);
     }
   };
 
@@ -301,8 +301,8 @@ export function createPipeline(modules: PipelineModules): Pipeline {
   };
 
   const sell = async (purchase: Purchase): Promise<Sale> => {
-    const { service, verb, appendedPath, query, requestId, trail } = purchase;
-    const { span } = trail;
+    const { service, verb, appendedPath, query, requestId, context } = purchase;
+    const { span } = context;
 
     const received = await receive(purchase);
     if ("kind" in received) return received;
@@ -316,7 +316,7 @@ export function createPipeline(modules: PipelineModules): Pipeline {
       // The method may have been sold when it was paid for.
       return code === "METHOD_NOT_ALLOWED" ? earlier(purchase, received, refused) : refused;
     }
-    trail.operation = parsed.call.operation;
+    context.operation = parsed.call.operation;
     const traced = span === noSpan ? {} : { span };
     const client = presented.authorization.from.toLowerCase();
     const request = mintParsed({ requestId, serviceId: service.id, call: parsed.call, client, requestHash, ...traced });

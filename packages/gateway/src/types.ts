@@ -5,7 +5,7 @@ import type { Relay, Subscriptions } from "@turnpike/relay";
 import type { Applications } from "./keys/types.ts";
 import type { RateLimits } from "./limits/types.ts";
 import type { CellsDump } from "./metrics/cells.ts";
-import type { AccessLogOptions } from "./monitoring/access-log.ts";
+import type { AccessLogOptions } from "./http/access-log.ts";
 import { type WebSocketLimits, webSocketDefaults } from "./websocket/options.ts";
 
 /** Options of `createGateway`. */

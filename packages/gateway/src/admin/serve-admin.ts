@@ -12,10 +12,9 @@ import {
   parseJson,
   type RequestId,
 } from "@turnpike/base";
-import { createBodyBudget, readBody } from "../http/body.ts";
-import { closeServer } from "../http/closing.ts";
+import { ByteBudget, readBody } from "../http/body.ts";
 import { createRequestIds } from "../http/request-id.ts";
-import { listenOn } from "../http/server.ts";
+import { closeServer, listenOn } from "../http/server.ts";
 import { parseTarget } from "../http/target.ts";
 import { adminRequestsTotal } from "../metrics.ts";
 import { faultFields } from "../pipeline.ts";
@@ -66,7 +65,7 @@ export async function serveAdmin(opts: AdminOptions, modules: AdminModules): Pro
   const hosts = createHostCheck(opts);
   const isOperator = createTokenCheck(opts.token);
   const routes = adminRoutes(target, { version: opts.version });
-  const budget = createBodyBudget(() => MAX_HELD_BYTES);
+  const budget = new ByteBudget(() => MAX_HELD_BYTES);
   const deadlines = new Deadlines({ stepMs: 100 }, { clock });
   let warnedMs = Number.NEGATIVE_INFINITY;
   let wrongTokens = 0;
@@ -116,7 +115,7 @@ export async function serveAdmin(opts: AdminOptions, modules: AdminModules): Pro
     }
     const read = await readBody(req, { maxBytes: MAX_BODY_BYTES, timeoutMs: BODY_TIMEOUT_MS }, { budget, deadlines });
     if (!read.ok) return read.reason === "gone" ? undefined : fail(req, res, requestId, read.reason);
-    budget.give(read.bytes.length);
+    budget.release(read.bytes.length);
     const parsed = read.bytes.length === 0 ? undefined : parseJson(read.bytes, { maxDepth: 8, maxNodes: 100 });
     if (parsed?.ok === false) return fail(req, res, requestId, "INVALID_JSON");
     const request = { args: argsOf(route, path), query: new URLSearchParams(query), body: parsed?.value };

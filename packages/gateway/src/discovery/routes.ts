@@ -49,7 +49,7 @@ export function discoveryRoutes(modules: DiscoveryModules): ReadonlyMap<string, 
   const { services, documents, serves, missingMethods } = modules;
   const routes = new Map<string, SystemRoute>();
   const fixed = (path: string, document: Document): void => {
-    routes.set(path, { door: "discovery", get: (exchange) => documentAnswer(document, exchange) });
+    routes.set(path, { group: "discovery", get: (exchange) => documentAnswer(document, exchange) });
   };
   const json = (value: unknown): Document => createDocument("application/json", JSON.stringify(value), MAX_AGE_SECONDS);
 
@@ -73,7 +73,7 @@ export function discoveryRoutes(modules: DiscoveryModules): ReadonlyMap<string, 
   const index = json(indexDocument(facts));
   const page = createDocument("text/html; charset=utf-8", indexPage(facts), MAX_AGE_SECONDS);
   routes.set("/", {
-    door: "discovery",
+    group: "discovery",
     get(exchange) {
       const isBrowser = wantsHtml(exchange.req.headers.accept);
       const more = isBrowser ? ["Content-Security-Policy", INDEX_POLICY, "Referrer-Policy", "no-referrer"] : [];
@@ -89,7 +89,7 @@ export function discoveryRoutes(modules: DiscoveryModules): ReadonlyMap<string, 
     whole?: Document,
   ): void => {
     routes.set(path, {
-      door: "discovery",
+      group: "discovery",
       get(exchange) {
         if (whole !== undefined && exchange.target.query === "") return documentAnswer(whole, exchange);
         const query = read(exchange.target.query);
@@ -106,7 +106,7 @@ export function discoveryRoutes(modules: DiscoveryModules): ReadonlyMap<string, 
   const live = (path: string, type: string, maxAgeSeconds: number, text: (serves: Serves) => string): void => {
     let made: { readonly serving: string; readonly document: Document } | undefined;
     routes.set(path, {
-      door: "discovery",
+      group: "discovery",
       get(exchange) {
         const ids = new Set([...services.keys()].filter(serves));
         const serving = [...ids].map((id) => [id, ...missingMethods(id)].join(" ")).join();

@@ -9,8 +9,9 @@ import {
 import type { Service } from "@turnpike/catalogue";
 import { endOutcome, endRefused, type UnpaidAttempt, type UnpaidLimit } from "@turnpike/payment";
 import { type Answer, errorAnswer, preflightAnswer } from "../http/answer.ts";
-import { type BodyBudget, readBody } from "../http/body.ts";
-import { canDiscard, type Desk, type Exchange } from "../http/request.ts";
+import { type ByteBudget, readBody } from "../http/body.ts";
+import { canDiscard, type Exchange } from "../http/request.ts";
+import type { RequestRunner } from "../http/request-runner.ts";
 import { sendContinue } from "../http/server.ts";
 import { limitedTotal } from "../metrics.ts";
 import type { Pipeline, Presentation, Sale } from "../pipeline.ts";
@@ -41,8 +42,8 @@ export interface PaidEdgeModules {
   readonly pipeline: Pipeline;
   /** Address that clients use, without a trailing slash. */
   readonly publicUrl: string;
-  readonly desk: Desk;
-  readonly budget: BodyBudget;
+  readonly runner: RequestRunner;
+  readonly budget: ByteBudget;
   /** For bodies that do not come. */
   readonly deadlines: Deadlines;
   readonly clientIp: ClientIpOf;
@@ -121,7 +122,7 @@ function endSale(limit: UnpaidLimit, attempt: UnpaidAttempt, sale: Sale): void {
 
 /** The paid door. */
 export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules): PaidEdge {
-  const { termsOf, matchPath, pipeline, publicUrl, desk, budget, deadlines, clientIp, metrics } = modules;
+  const { termsOf, matchPath, pipeline, publicUrl, runner, budget, deadlines, clientIp, metrics } = modules;
   const routes = new Map<string, PaidRoute>();
   const unsold = new Map<string, Service>();
   for (const service of modules.services) {
@@ -136,14 +137,14 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
   };
 
   const refuse = (exchange: Exchange, service: string, code: ErrorCode, message?: string): void => {
-    desk.answer(exchange, "paid", service, errorAnswer(code, exchange.requestId, { message }));
+    runner.respond(exchange, "paid", service, errorAnswer(code, exchange.requestId, { message }));
   };
 
   const present = (exchange: Exchange, presented: Presented): void => {
-    const { req, requestId, target, trail } = exchange;
+    const { req, requestId, target, context } = exchange;
     const { route, verb, appendedPath, paymentHeader, maxBodyBytes } = presented;
     let held = 0;
-    desk.work(exchange, "paid", presented.service, async (slot): Promise<Answer | undefined> => {
+    runner.run(exchange, "paid", presented.service, async (slot): Promise<Answer | undefined> => {
       const attempt = modules.unpaid.begin(clientKey(clientIp(req)));
       if (!attempt.ok) {
         const { waitSeconds: retryAfterSeconds } = attempt;
@@ -158,18 +159,18 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
           appendedPath,
           query: target.query,
           paymentHeader,
-          trail,
+          context,
           async readBody() {
             const limits = {
               maxBytes: maxBodyBytes,
               timeoutMs: opts.requestTimeoutMs,
               wanted: () => sendContinue(req),
             };
-            slot.leave();
+            slot.release();
             const body = await readBody(req, limits, { budget, deadlines });
             if (!body.ok) return body;
             held = body.bytes.length;
-            return slot.enter() ? body : { ok: false, reason: "OVERLOADED" };
+            return slot.acquire() ? body : { ok: false, reason: "OVERLOADED" };
           },
           gone: () => req.socket.destroyed,
         });
@@ -177,7 +178,7 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
         return saleAnswer(presented.refusedPayment, requestId, sale);
       } finally {
         attempt.unpaid();
-        budget.give(held);
+        budget.release(held);
       }
     });
   };
@@ -208,7 +209,7 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
     const mayHaveBeenSold = ONCE_SOLD.test(route.slice(PREFIX.length));
     // A browser asks before it sends a payment.
     if (method === "OPTIONS" && mayHaveBeenSold) {
-      desk.answer(exchange, "paid", label, preflightAnswer(verbsOf(appendedPath)));
+      runner.respond(exchange, "paid", label, preflightAnswer(verbsOf(appendedPath)));
       return;
     }
     if (typeof paymentHeader !== "string" || verb === undefined || !mayHaveBeenSold) {
@@ -251,19 +252,19 @@ export function createPaidEdge(opts: PaidEdgeOptions, modules: PaidEdgeModules):
         if (match === "NOT_FOUND") return notSold(exchange, wanted, appended, { code: match });
         if (match !== "listed") return refuse(exchange, service.id, match);
       }
-      if (method === "OPTIONS") return desk.answer(exchange, "paid", service.id, preflightAnswer(verbs));
+      if (method === "OPTIONS") return runner.respond(exchange, "paid", service.id, preflightAnswer(verbs));
       if (verb === undefined) {
         const answer = errorAnswer("VERB_NOT_ALLOWED", requestId, { headers: ["Allow", verbs] });
-        return desk.answer(exchange, "paid", service.id, answer);
+        return runner.respond(exchange, "paid", service.id, answer);
       }
       const header = req.headers["payment-signature"];
       if (header === undefined) {
         if (canDiscard(req)) {
           unpaid(route, exchange.res, requestId);
-          const ending = { status: 402, result: "PAYMENT_REQUIRED", bytes: route.terms.body.length };
-          return desk.told(exchange, "paid", service.id, ending);
+          const summary = { status: 402, result: "PAYMENT_REQUIRED", bytes: route.terms.body.length };
+          return runner.recordResponse(exchange, "paid", service.id, summary);
         }
-        return desk.answer(exchange, "paid", service.id, unpaidAnswer(route.terms));
+        return runner.respond(exchange, "paid", service.id, unpaidAnswer(route.terms));
       }
       // Node joins repeated headers with a comma, which no base64 text holds.
       if (typeof header !== "string" || header.includes(",")) {

@@ -2,8 +2,9 @@ import { andThen, type ClientIpOf, type Clock, type Deadlines, type MaybePromise
 import { isHostLabel, type Service } from "@turnpike/catalogue";
 import { isRpcPath, type Relay, takesPaths } from "@turnpike/relay";
 import type { Answer } from "../http/answer.ts";
-import { type BodyBudget, readBody } from "../http/body.ts";
-import type { Desk, Exchange, Slot } from "../http/request.ts";
+import { type ByteBudget, readBody } from "../http/body.ts";
+import type { Exchange } from "../http/request.ts";
+import type { RequestRunner, RequestSlot } from "../http/request-runner.ts";
 import { sendContinue } from "../http/server.ts";
 import type { ConsumeQuota } from "../keys/consume-quota.ts";
 import { presentedKey } from "../keys/presented.ts";
@@ -28,8 +29,8 @@ export interface FreeDoorModules {
   readonly services: Iterable<Service>;
   readonly relay: Relay;
   readonly clock: Clock;
-  readonly desk: Desk;
-  readonly budget: BodyBudget;
+  readonly runner: RequestRunner;
+  readonly budget: ByteBudget;
   /** For bodies that do not come. */
   readonly deadlines: Deadlines;
   readonly take: ConsumeQuota;
@@ -64,7 +65,7 @@ const NOT_SERVED = { service: undefined, hasPaths: false, verbs: "POST, OPTIONS"
 /** A request, and its place among the concurrent ones. */
 interface Place {
   readonly exchange: Exchange;
-  readonly slot: Slot;
+  readonly slot: RequestSlot;
   /** Of an application; undefined without one. */
   readonly key: string | undefined;
 }
@@ -73,7 +74,7 @@ const UNKNOWN_MAX_BYTES = 65_536;
 
 /** The door of the free relay. Every error is a JSON-RPC object with the call's id. */
 export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules): FreeDoor {
-  const { desk, budget, deadlines, take, takesKeys, inFlight } = modules;
+  const { runner, budget, deadlines, take, takesKeys, inFlight } = modules;
   const bodies = { budget, deadlines };
   const calls = createRelayCalls({ ...modules, timeoutMs: opts.timeoutMs, mayStream: true });
   const suffix = `.${opts.relayDomain.toLowerCase()}`;
@@ -95,14 +96,14 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
   ): MaybePromise<Answer | undefined> => {
     const { req } = exchange;
     const wanted = (): void => sendContinue(req);
-    slot.leave();
+    slot.release();
     const body = readBody(req, { maxBytes, timeoutMs: opts.requestTimeoutMs, wanted }, bodies);
     return andThen(body, (read): MaybePromise<Answer | undefined> => {
       if (!read.ok) return read.reason === "gone" ? undefined : codeAnswer("null", read.reason, { close: true });
       const { bytes } = read;
       return withCleanup(
-        () => (slot.enter() ? work(bytes) : codeAnswer("null", "OVERLOADED", { close: true })),
-        () => budget.give(bytes.length),
+        () => (slot.acquire() ? work(bytes) : codeAnswer("null", "OVERLOADED", { close: true })),
+        () => budget.release(bytes.length),
       );
     });
   };
@@ -132,7 +133,7 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
       const body = readRpcBody(bytes, opts.maxBatchItems);
       const items = body.kind === "batch" ? body.items.length : 1;
       return limited(place, service, idOf(body), items, (client) => {
-        const from = { requestId: exchange.requestId, trail: exchange.trail, client };
+        const from = { requestId: exchange.requestId, context: exchange.context, client };
         if (body.kind === "too_many") {
           const message = `The batch has ${body.count} calls; at most ${opts.maxBatchItems} are taken.`;
           return codeAnswer("null", "BODY_TOO_LARGE", { message });
@@ -154,7 +155,7 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
     return withBody(place, verb === "POST" ? service.maxBodyBytes : 0, (body) =>
       limited(place, service, "null", 1, (client) => {
         const input = { verb, path, query: target.query, body, blockHeight, accept: req.headers.accept } as const;
-        return calls.path({ requestId: exchange.requestId, trail: exchange.trail, client }, service, input);
+        return calls.path({ requestId: exchange.requestId, context: exchange.context, client }, service, input);
       }),
     );
   };
@@ -172,9 +173,9 @@ export function createFreeDoor(opts: FreeDoorOptions, modules: FreeDoorModules):
     const isRoot = path === "" || path === "/" || isRpcPath(service, path);
     const isRead = method === "GET" || method === "HEAD";
     const label = service?.id ?? "unknown";
-    const answer = (made: Answer): void => desk.answer(exchange, "free", label, made);
+    const answer = (made: Answer): void => runner.respond(exchange, "free", label, made);
     const work = (run: (place: Place) => MaybePromise<Answer | undefined>): void =>
-      desk.work(exchange, "free", label, (slot) => run({ exchange, slot, key }));
+      runner.run(exchange, "free", label, (slot) => run({ exchange, slot, key }));
     if (method === "OPTIONS") answer(freePreflight(verbs, headers["access-control-request-headers"]));
     else if (service === undefined) {
       if (method === "POST") work(serveUnknown);

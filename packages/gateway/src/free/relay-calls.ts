@@ -18,7 +18,7 @@ import {
   type RelayOutcome,
 } from "@turnpike/relay";
 import type { Answer } from "../http/answer.ts";
-import type { Trail } from "../http/request.ts";
+import type { RequestContext } from "../http/request.ts";
 import { codeAnswer, codeError, rpcAnswer, SILENCE, withHeaders } from "./answers.ts";
 import { type RpcItem, rpcError } from "./jsonrpc.ts";
 
@@ -33,12 +33,12 @@ export interface RelayCallsModules {
   readonly mayStream?: boolean;
 }
 
-/** Where calls come from: a request, or a message over a WebSocket, which has no trail. */
+/** Where calls come from: a request, or a message over a WebSocket, which has no context. */
 export interface CallOrigin {
   readonly requestId: RequestId;
   /** Whose calls they are; see `callerOf`. */
   readonly client: string;
-  readonly trail?: Trail;
+  readonly context?: RequestContext;
 }
 
 /** Free calls, from what was read to what is answered. Limits are behind them. */
@@ -61,15 +61,15 @@ export function createRelayCalls(modules: RelayCallsModules): RelayCalls {
   const deadline = (): number => clock.monotonicMs() + modules.timeoutMs;
 
   const mint = (
-    { requestId, client, trail }: CallOrigin,
+    { requestId, client, context }: CallOrigin,
     { id: serviceId }: Service,
     call: BackendCall,
     deadlineMs: number,
     mayStream = false,
   ): FreeRequest => {
-    const isTraced = trail !== undefined && trail.span !== noSpan;
+    const isTraced = context !== undefined && context.span !== noSpan;
     const fields = { requestId, serviceId, call, client, requestHash: NO_HASH };
-    const request = mintParsed(isTraced ? { ...fields, span: trail.span } : fields);
+    const request = mintParsed(isTraced ? { ...fields, span: context.span } : fields);
     return mintFree(mayStream ? { request, deadlineMs, mayStream } : { request, deadlineMs });
   };
 
@@ -137,8 +137,8 @@ export function createRelayCalls(modules: RelayCallsModules): RelayCalls {
   };
 }
 
-function name({ trail }: CallOrigin, operation: string): void {
-  if (trail !== undefined) trail.operation = operation;
+function name({ context }: CallOrigin, operation: string): void {
+  if (context !== undefined) context.operation = operation;
 }
 
 function refusal(id: string, code: ErrorCode, message: string | undefined): string {

@@ -1,9 +1,7 @@
 import { asBuffer, type ErrorCode, errorBody, errorRow, type RequestId } from "@turnpike/base";
 import { checkFieldValue } from "@turnpike/http1";
 import { linger } from "./linger.ts";
-import { PlainRequest } from "./plain-request.ts";
-import { PlainResponse } from "./plain-response.ts";
-import type { ResponseSink } from "./request.ts";
+import { PlainRequest, PlainResponse, type ResponseSink } from "./request.ts";
 import { leaveBody, type Streamed, streamBody } from "./stream-body.ts";
 
 /** A whole response, before it is written. */

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { openRaw, type RawClient } from "@turnpike/testkit";
 import { paymentHeader, startTestGateway, type TestGateway } from "../../test/stand-ins.ts";
-import { createBodyBudget } from "./body.ts";
+import { ByteBudget } from "./body.ts";
 
 const CALL = '{"method":"eth_blockNumber"}';
 const LENGTH = 60_000;
@@ -28,20 +28,20 @@ suite("bytes of bodies that are held", () => {
   });
 
   test("a part of a budget takes from the whole, and no more than its share", () => {
-    const whole = createBodyBudget(() => 10);
-    const part = createBodyBudget(() => 5, whole);
-    assert.ok(!part.take(6));
-    assert.ok(part.take(4));
-    assert.ok(!part.take(2));
-    assert.ok(!whole.take(7));
-    assert.ok(whole.take(6));
-    assert.ok(!part.take(1), "the whole has none left");
-    whole.give(6);
-    assert.ok(part.take(1));
-    part.give(5);
-    assert.ok(whole.take(10));
-    whole.hold(5);
-    whole.give(10);
-    assert.ok(!whole.take(6));
+    const whole = new ByteBudget(() => 10);
+    const part = new ByteBudget(() => 5, whole);
+    assert.ok(!part.acquire(6));
+    assert.ok(part.acquire(4));
+    assert.ok(!part.acquire(2));
+    assert.ok(!whole.acquire(7));
+    assert.ok(whole.acquire(6));
+    assert.ok(!part.acquire(1), "the whole has none left");
+    whole.release(6);
+    assert.ok(part.acquire(1));
+    part.release(5);
+    assert.ok(whole.acquire(10));
+    whole.forceAcquire(5);
+    whole.release(10);
+    assert.ok(!whole.acquire(6));
   });
 });

@@ -1,6 +1,5 @@
 import type { Deadlines, MaybePromise } from "@turnpike/base";
-import { PlainRequest } from "./plain-request.ts";
-import type { AnyRequest } from "./request.ts";
+import { type AnyRequest, PlainRequest } from "./request.ts";
 
 /** Bounds of {@link readBody}. */
 export interface BodyLimits {
@@ -18,45 +17,46 @@ export type BodyResult =
       readonly reason: "BODY_TOO_LARGE" | "REQUEST_TIMEOUT" | "UNSUPPORTED_MEDIA_TYPE" | "OVERLOADED" | "gone";
     };
 
-/** Counts the bytes of bodies that are held, so that many slow clients together stay bounded. */
-export interface BodyBudget {
-  /** Takes bytes; false when there are none left. */
-  take(bytes: number): boolean;
-  /** Takes bytes, also when there are none left. */
-  hold(bytes: number): void;
-  give(bytes: number): void;
+/** Counts bytes that are held for clients, so that many slow ones together stay bounded. */
+export class ByteBudget {
+  readonly #maxBytes: () => number;
+  readonly #whole: ByteBudget | undefined;
+  #held = 0;
+
+  /** `maxBytes` may change. With `whole`, this is a part of that one: what is acquired is acquired from both. */
+  constructor(maxBytes: () => number, whole?: ByteBudget) {
+    this.#maxBytes = maxBytes;
+    this.#whole = whole;
+  }
+
+  /** False, with nothing acquired, when there are too few left. */
+  acquire(bytes: number): boolean {
+    if (this.#held + bytes > this.#maxBytes() || this.#whole?.acquire(bytes) === false) return false;
+    this.#held += bytes;
+    return true;
+  }
+
+  /** Acquires bytes, also when there are too few left. */
+  forceAcquire(bytes: number): void {
+    this.#held += bytes;
+    this.#whole?.forceAcquire(bytes);
+  }
+
+  release(bytes: number): void {
+    this.#held -= bytes;
+    this.#whole?.release(bytes);
+  }
 }
 
-/** A budget of `maxBytes`, which may change. With `whole`, it is a part of that one: what is taken is taken from both. */
-export function createBodyBudget(maxBytes: () => number, whole?: BodyBudget): BodyBudget {
-  let held = 0;
-  return {
-    take(bytes) {
-      if (held + bytes > maxBytes() || whole?.take(bytes) === false) return false;
-      held += bytes;
-      return true;
-    },
-    hold(bytes) {
-      held += bytes;
-      whole?.hold(bytes);
-    },
-    give(bytes) {
-      held -= bytes;
-      whole?.give(bytes);
-    },
-  };
-}
-
-/** What {@link readBody} works with. */
 export interface BodyModules {
-  readonly budget: BodyBudget;
+  readonly budget: ByteBudget;
   readonly deadlines: Deadlines;
 }
 
 /**
  * Reads a body of at most `maxBytes` within `timeoutMs`. Bytes beyond a bound are never stored; the caller must close
- * the connection after any failure, since the rest of the body is still to come. What a failure held is given back to
- * the budget here; after a success the caller gives `bytes.length` back when it no longer holds the body.
+ * the connection after any failure, since the rest of the body is still to come. What a failure held is released to
+ * the budget here; after a success the caller releases `bytes.length` when it no longer holds the body.
  */
 export function readBody(req: AnyRequest, limits: BodyLimits, modules: BodyModules): MaybePromise<BodyResult> {
   const encoding = req.headers["content-encoding"];
@@ -78,14 +78,14 @@ export function readBody(req: AnyRequest, limits: BodyLimits, modules: BodyModul
       if (isDone) return;
       isDone = true;
       deadlines.cancel(deadline);
-      if (!result.ok) budget.give(size);
+      if (!result.ok) budget.release(size);
       resolve(result);
     };
     const onData = (part: Buffer): void => {
       // What comes after a failure is not stored: the connection is closed, and the rest read away.
       if (isDone) return;
       if (size + part.length > limits.maxBytes) finish({ ok: false, reason: "BODY_TOO_LARGE" });
-      else if (!budget.take(part.length)) finish({ ok: false, reason: "OVERLOADED" });
+      else if (!budget.acquire(part.length)) finish({ ok: false, reason: "OVERLOADED" });
       else {
         size += part.length;
         if (first === undefined) first = part;
@@ -94,7 +94,7 @@ export function readBody(req: AnyRequest, limits: BodyLimits, modules: BodyModul
       }
     };
     const deadline = deadlines.after(limits.timeoutMs, () => finish({ ok: false, reason: "REQUEST_TIMEOUT" }));
-    // A broken upload is `gone`, told by `close`; the error itself says nothing more.
+    // A broken upload is `gone`, which `close` reports; the error itself says nothing more.
     req.on("error", ignore);
     req.on("data", onData);
     req.on("end", () => finish({ ok: true, bytes: more === undefined ? (first ?? NOTHING) : Buffer.concat(more) }));
@@ -105,7 +105,7 @@ export function readBody(req: AnyRequest, limits: BodyLimits, modules: BodyModul
 
 /** The body of a plain request, which is here already. */
 function wholeBody({ body }: PlainRequest, { budget }: BodyModules): BodyResult {
-  return budget.take(body.length) ? { ok: true, bytes: body } : { ok: false, reason: "OVERLOADED" };
+  return budget.acquire(body.length) ? { ok: true, bytes: body } : { ok: false, reason: "OVERLOADED" };
 }
 
 const NOTHING = Buffer.alloc(0);

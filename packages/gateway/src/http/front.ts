@@ -3,7 +3,8 @@ import type { PaidEdge } from "../edge/paid-edge.ts";
 import type { FreeDoor } from "../free/door.ts";
 import { relayPlace } from "../keys/presented.ts";
 import { errorAnswer, preflightAnswer } from "./answer.ts";
-import type { AnyRequest, Desk, Exchange } from "./request.ts";
+import type { AnyRequest, Exchange } from "./request.ts";
+import type { RequestRunner } from "./request-runner.ts";
 import { type SystemRoutes, serveSystemRoute } from "./system-routes.ts";
 import { hostName, parseTarget } from "./target.ts";
 
@@ -47,7 +48,7 @@ export function isForRelay(req: AnyRequest, relayDomain: string): boolean {
 }
 
 /** Gives a request to its door: by host first, since on a relay host every path belongs to the chain; then by path. */
-export function openDoor({ edge, free, system }: Doors, desk: Desk, exchange: Exchange): void {
+export function openDoor({ edge, free, system }: Doors, runner: RequestRunner, exchange: Exchange): void {
   const { req, target, requestId } = exchange;
   const { path } = target;
   const host = hostName(target.authority ?? req.headers.host ?? "");
@@ -59,11 +60,11 @@ export function openDoor({ edge, free, system }: Doors, desk: Desk, exchange: Ex
     free.handleId(exchange, place?.id ?? "", place?.path ?? "", place?.key);
   } else if (path === "/v1" && (typeof named === "string" || req.method === "OPTIONS")) {
     free.handleId(exchange, String(named), "");
-  } else if (!serveSystemRoute(system, desk, exchange)) {
+  } else if (!serveSystemRoute(system, runner, exchange)) {
     const isAny = path === "*" && req.method === "OPTIONS";
     const answer = isAny
       ? preflightAnswer("GET, HEAD, POST, OPTIONS")
       : errorAnswer("NOT_FOUND", requestId, { message: path === "/v1" ? NAME_IT : undefined });
-    desk.answer(exchange, "discovery", "", answer);
+    runner.respond(exchange, "discovery", "", answer);
   }
 }

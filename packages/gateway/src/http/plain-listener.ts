@@ -1,9 +1,9 @@
 import type { Server } from "node:http";
 import type { Clock } from "@turnpike/base";
 import { FastListener, type FastRequest, fastListenerDefaults } from "@turnpike/http1";
-import { PlainRequest } from "./plain-request.ts";
-import { PlainResponse } from "./plain-response.ts";
-import type { ReadField, ResponseSink } from "./request.ts";
+
+
+import { PlainRequest, PlainResponse, type ReadField, type ResponseSink } from "./request.ts";
 import { admitConnection } from "./server.ts";
 
 /** Options of {@link createPlainListener}. */

@@ -1,17 +1,15 @@
 import type { IncomingMessage } from "node:http";
-import type { MaybePromise, RequestId, Span } from "@turnpike/base";
-import type { AnyServerResponse } from "@turnpike/http1";
-import type { Ending } from "../monitoring/watch.ts";
-import type { Answer } from "./answer.ts";
-import type { PlainRequest } from "./plain-request.ts";
+import type { Socket } from "node:net";
+import type { RequestId, Span } from "@turnpike/base";
+import { type AnyServerResponse, type FastResponse, FastServerResponse } from "@turnpike/http1";
 import type { Target } from "./target.ts";
 
-/** Doors of the gateway, as metrics call them. */
-export type Door = "paid" | "free" | "discovery" | "monitoring";
+/** Groups of routes; each has its own limit of concurrent requests. Metrics and logs have them as `door`. */
+export type RouteGroup = "paid" | "free" | "discovery" | "monitoring";
 
-/** What logs and traces tell of a request; its operation is filled in on the way. */
-export interface Trail {
-  /** What was called: a declared name, `batch`, or undefined. */
+/** What logs and traces need of one request while it is served. */
+export interface RequestContext {
+  /** What was called, once that is known: a declared name, `batch`, or undefined. */
   operation: string | undefined;
   readonly span: Span;
   /** True when it is in the sample of the access log. */
@@ -37,13 +35,37 @@ type FurtherField =
   | "x-forwarded-for"
   | "x-request-id";
 
-/** Header fields of requests that the doors read; of a plain request these alone are known. */
+/** Header fields of requests that handlers read; of a plain request these alone are known. */
 export type ReadField = StandardField | FurtherField;
 
 /** Their values. */
 export type ReadHeaders = { readonly [name in StandardField]?: string | undefined } & {
   readonly [name in FurtherField]?: string | string[] | undefined;
 };
+
+/**
+ * A plain request that came the fast way: a POST whose whole body is here. It has what handlers read of a request of
+ * `node:http`, and none of its events.
+ */
+export class PlainRequest {
+  readonly method = "POST";
+  readonly httpVersion = "1.1";
+  readonly complete = true;
+  readonly url: string;
+  readonly headers: ReadHeaders;
+  /** Its one Host: how many lines there are, the listener has checked. */
+  readonly rawHeaders: readonly string[];
+  readonly body: Uint8Array;
+  readonly socket: Socket;
+
+  constructor(url: string, headers: ReadHeaders, body: Uint8Array, socket: Socket) {
+    this.url = url;
+    this.headers = headers;
+    this.rawHeaders = ["Host", headers.host ?? ""];
+    this.body = body;
+    this.socket = socket;
+  }
+}
 
 /** A request of `node:http`, or a plain one that came the fast way. */
 export type AnyRequest = IncomingMessage | PlainRequest;
@@ -53,7 +75,17 @@ export interface ResponseSink extends AnyServerResponse {
   readonly req: AnyRequest;
 }
 
-/** One request on its way through a door. */
+/** Where the response to a plain request is written to. */
+export class PlainResponse extends FastServerResponse implements ResponseSink {
+  readonly req: PlainRequest;
+
+  constructor(req: PlainRequest, response: FastResponse) {
+    super(response);
+    this.req = req;
+  }
+}
+
+/** One request and the response to it. */
 export interface Exchange {
   readonly req: AnyRequest;
   readonly res: ResponseSink;
@@ -61,29 +93,7 @@ export interface Exchange {
   readonly target: Target;
   /** Monotonic milliseconds at which its head was here. */
   readonly startMs: number;
-  readonly trail: Trail;
-}
-
-/** A place among the concurrent requests of a door. */
-export interface Slot {
-  /** Gives the place up while the client is waited for: a slow sender must not keep others from working. */
-  leave(): void;
-  /** Takes a place again; false when there is none left. */
-  enter(): boolean;
-}
-
-/** What a door needs of the server that it is in. */
-export interface Desk {
-  /** Writes an answer, and counts it. */
-  answer(exchange: Exchange, door: Door, service: string, answer: Answer): void;
-  /** Tells logs and traces of an answer that a door has written and counted itself. */
-  told(exchange: Exchange, door: Door, service: string, ending: Ending): void;
-  /**
-   * Does work that may go on after its client has left. Each door but monitoring has its own limit of concurrent
-   * requests, so that free calls cannot take the place of paid ones. An answer of `undefined` writes nothing; a
-   * rejection, or what it throws, becomes 500 INTERNAL.
-   */
-  work(exchange: Exchange, door: Door, service: string, work: (slot: Slot) => MaybePromise<Answer | undefined>): void;
+  readonly context: RequestContext;
 }
 
 /**

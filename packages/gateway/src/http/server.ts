@@ -1,3 +1,4 @@
+import { once } from "node:events";
 import {
   createServer,
   type IncomingMessage,
@@ -9,6 +10,7 @@ import {
 import type { Server as NetServer, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { AppError, type ErrorCode, errorBody, type Log, type RequestId } from "@turnpike/base";
+import type { FastListener } from "@turnpike/http1";
 import { codeError } from "../free/answers.ts";
 import { type ClientConnectionLimits, ClientConnections } from "./client-connections.ts";
 import { linger } from "./linger.ts";
@@ -207,4 +209,21 @@ export function listenOn(server: NetServer, host: string, port: number, reusePor
       resolve(typeof address === "object" && address !== null ? address.port : port);
     });
   });
+}
+
+/** Takes no more connections, and resolves when those that there are have ended. */
+export async function closeServer(server: Server): Promise<void> {
+  if (!server.listening) return;
+  const closed = once(server, "close");
+  server.close();
+  server.closeIdleConnections();
+  await closed;
+}
+
+/**
+ * The same for a listener, which closes the server behind it. The server's idle connections are not closed here once more:
+ * for it, one is idle that it was just handed in the middle of a request.
+ */
+export async function closeListener(listener: FastListener): Promise<void> {
+  if (listener.net.listening) await listener.close();
 }

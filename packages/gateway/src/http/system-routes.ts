@@ -1,9 +1,10 @@
 import { type Answer, errorAnswer, preflightAnswer } from "./answer.ts";
-import type { Desk, Door, Exchange } from "./request.ts";
+import type { Exchange, RouteGroup } from "./request.ts";
+import type { RequestRunner } from "./request-runner.ts";
 
 /** A route that is only read. */
 export interface SystemRoute {
-  readonly door: Door;
+  readonly group: RouteGroup;
   /** `rest` is what follows the prefix; empty on an exact route. */
   get(exchange: Exchange, rest: string): Answer | Promise<Answer>;
 }
@@ -18,7 +19,7 @@ export interface SystemRoutes {
 const VERBS = "GET, HEAD, OPTIONS";
 
 /** Answers a request for one of the routes; false when none of them is meant. */
-export function serveSystemRoute(routes: SystemRoutes, desk: Desk, exchange: Exchange): boolean {
+export function serveSystemRoute(routes: SystemRoutes, runner: RequestRunner, exchange: Exchange): boolean {
   const { req, requestId, target } = exchange;
   const cut = target.path.lastIndexOf("/") + 1;
   const rest = target.path.slice(cut);
@@ -26,11 +27,11 @@ export function serveSystemRoute(routes: SystemRoutes, desk: Desk, exchange: Exc
   const route = exact ?? (rest === "" ? undefined : routes.folders.get(target.path.slice(0, cut)));
   if (route === undefined) return false;
   if (req.method === "OPTIONS") {
-    desk.answer(exchange, route.door, "", preflightAnswer(VERBS));
+    runner.respond(exchange, route.group, "", preflightAnswer(VERBS));
   } else if (req.method !== "GET" && req.method !== "HEAD") {
-    desk.answer(exchange, route.door, "", errorAnswer("VERB_NOT_ALLOWED", requestId, { headers: ["Allow", VERBS] }));
+    runner.respond(exchange, route.group, "", errorAnswer("VERB_NOT_ALLOWED", requestId, { headers: ["Allow", VERBS] }));
   } else {
-    desk.work(exchange, route.door, "", async () => route.get(exchange, exact === undefined ? rest : ""));
+    runner.run(exchange, route.group, "", async () => route.get(exchange, exact === undefined ? rest : ""));
   }
   return true;
 }

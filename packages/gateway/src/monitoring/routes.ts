@@ -13,9 +13,9 @@ export function monitoringRoutes(modules: {
   readonly payment: PaymentStage;
 }): SystemRoutes {
   const { readiness, payment } = modules;
-  const health: SystemRoute = { door: "monitoring", get: () => jsonAnswer(200, { status: "ok" }) };
+  const health: SystemRoute = { group: "monitoring", get: () => jsonAnswer(200, { status: "ok" }) };
   const ready: SystemRoute = {
-    door: "monitoring",
+    group: "monitoring",
     async get() {
       const missing = await readiness.gateway();
       return missing.length === 0
@@ -24,7 +24,7 @@ export function monitoringRoutes(modules: {
     },
   };
   const readyService: SystemRoute = {
-    door: "monitoring",
+    group: "monitoring",
     async get({ requestId }, service) {
       const missing = await readiness.service(service);
       if (missing === undefined) return errorAnswer("UNKNOWN_SERVICE", requestId);
@@ -34,7 +34,7 @@ export function monitoringRoutes(modules: {
     },
   };
   const settlement: SystemRoute = {
-    door: "discovery",
+    group: "discovery",
     async get({ requestId }, id) {
       const status = SETTLEMENT_ID.test(id) ? await payment.status(id as SettlementId) : undefined;
       return status === undefined ? errorAnswer("NOT_FOUND", requestId) : jsonAnswer(200, status);

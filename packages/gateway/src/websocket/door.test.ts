@@ -235,7 +235,7 @@ describe("heads of upgrades", () => {
         random: { bytes: (count) => new Uint8Array(count) },
         metrics: noMetrics,
         counts: createSocketCounts(noMetrics),
-        watch: { upgraded: () => {} },
+        observer: { onUpgrade: () => {} },
       },
     );
     const socket = new PassThrough({ autoDestroy: false });

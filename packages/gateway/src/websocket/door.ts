@@ -14,7 +14,7 @@ import { presentedKey, relayPlace } from "../keys/presented.ts";
 import { callerOf } from "../limits/caller.ts";
 import { type CallersInFlight, TOO_MANY_AT_ONCE } from "../limits/callers-in-flight.ts";
 import { requestsTotal } from "../metrics.ts";
-import type { Watch } from "../monitoring/watch.ts";
+import type { RequestObserver } from "../http/request-observer.ts";
 import { gatewayDefaults, type Random } from "../types.ts";
 import type { SocketCalls } from "./calls.ts";
 import type { SocketCounts } from "./counts.ts";
@@ -59,7 +59,7 @@ export interface WebSocketDoorModules {
   readonly random: Random;
   readonly metrics: Metrics;
   readonly counts: SocketCounts;
-  readonly watch: Pick<Watch, "upgraded">;
+  readonly observer: Pick<RequestObserver, "onUpgrade">;
 }
 
 /** The free relay's door for WebSockets. */
@@ -230,7 +230,7 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
     const requestId = modules.requestId(req);
     metrics.count(requestsTotal, { door: "free", service, status: String(status), result });
     refuseUpgrade(socket, answer, requestId);
-    modules.watch.upgraded(req, requestId, service, { status, result, bytes: body.length });
+    modules.observer.onUpgrade(req, requestId, service, { status, result, bytes: body.length });
   };
 
   const partsOf = (
@@ -337,7 +337,7 @@ export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSock
       if (key !== undefined) keys.set(session, key);
       if (dialect === "pair") pairs.set(session, pairCalls);
       pair.session = session;
-      modules.watch.upgraded(req, modules.requestId(req), service.id, { status: 101, result: "ok", bytes: 0 });
+      modules.observer.onUpgrade(req, modules.requestId(req), service.id, { status: 101, result: "ok", bytes: 0 });
       begin(opened, socket, session);
       if (dialect === "pair" && pair.paired === undefined) session.drop("supplier");
     });

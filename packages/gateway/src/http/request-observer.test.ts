@@ -13,7 +13,7 @@ import {
 import { openRaw, openSocket } from "@turnpike/testkit";
 import { paymentHeader, standInRelay, startTestGateway } from "../../test/stand-ins.ts";
 import { noSubscriptions } from "../websocket/no-subscriptions.ts";
-import { createAccessLog } from "./access-log.ts";
+import { AccessLog } from "./access-log.ts";
 
 const CALL = '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}';
 
@@ -118,25 +118,25 @@ test("the sample is as large as it says, and a flood of failures is cut and coun
   const log: Log = { ...silentLog, warn: (fields) => lines.push(fields) };
   const clock = { nowMs: () => nowMs, monotonicMs: () => nowMs };
   for (const sample of [0, 0.01, 0.5, 1]) {
-    const access = createAccessLog(() => ({ sample, errors: true }), {
+    const access = new AccessLog(() => ({ sample, errors: true }), {
       log,
       clock,
       random: { bytes: () => Uint8Array.of(1, 2, 3, 4) },
     });
     let picked = 0;
-    for (let at = 0; at < 100_000; at++) if (access.picks()) picked++;
+    for (let at = 0; at < 100_000; at++) if (access.sample()) picked++;
     assert.ok(Math.abs(picked / 100_000 - sample) < 0.005, `${sample}: ${picked}`);
   }
-  const access = createAccessLog(() => ({ sample: 0, errors: true }), {
+  const access = new AccessLog(() => ({ sample: 0, errors: true }), {
     log,
     clock,
     random: { bytes: () => new Uint8Array(4) },
   });
   const line = () => ({ requestId: "1" }) as never;
-  for (let at = 0; at < 500; at++) access.ended(false, 503, line);
+  for (let at = 0; at < 500; at++) access.write(false, 503, line);
   assert.equal(lines.length, 100);
   nowMs = 1_500;
-  access.ended(false, 503, line);
+  access.write(false, 503, line);
   assert.deepEqual(lines.at(-1), { requestId: "1", omitted: 400 });
 });
 

@@ -4,18 +4,18 @@ import { createServer, type ServerResponse } from "node:http";
 import type { AddressInfo, Socket } from "node:net";
 import { test } from "node:test";
 import { openRaw } from "@turnpike/testkit";
-import { Unsent } from "./unsent.ts";
+import { WriteBufferBudget } from "./write-buffer-budget.ts";
 
 const askAs = (client: string): string => `GET /${client} HTTP/1.1\r\nHost: a\r\n\r\n`;
 
 test("what a connection holds is given back once, however it ends, also for answers that wait behind another", async () => {
-  const unsent = new Unsent(() => 800);
+  const budget = new WriteBufferBudget(() => 800);
   const taken: boolean[] = [];
   const waiting: ServerResponse[] = [];
   let arrived = Promise.withResolvers<void>();
   let wanted = 3;
   const server = createServer(({ url = "" }, res) => {
-    taken.push(unsent.hold(res, 100, url, false));
+    taken.push(budget.acquire(res, 100, url, false));
     waiting.push(res);
     if (waiting.length === wanted) arrived.resolve();
   });

@@ -1,5 +1,5 @@
-/** Work that has not ended, counted: a promise for each would cost every request two more. */
-export class Works {
+/** Counts requests that are accepted and not finished: a promise for each would cost every request two more. */
+export class InFlightTracker {
   #count = 0;
   #idle: PromiseWithResolvers<void> | undefined;
 
@@ -19,14 +19,14 @@ export class Works {
   }
 
   /** Counts a promise until it has settled, however it does. */
-  hold(work: Promise<unknown>): void {
+  track(work: Promise<unknown>): void {
     this.begin();
     const end = (): void => this.end();
     work.then(end, end);
   }
 
-  /** Resolves when there is none, or the time is over. */
-  async settled(timeoutMs: number): Promise<void> {
+  /** Resolves when nothing is in flight, or the time is over. */
+  async drained(timeoutMs: number): Promise<void> {
     if (this.#count === 0) return;
     this.#idle ??= Promise.withResolvers();
     const { promise: late, resolve } = Promise.withResolvers<void>();
