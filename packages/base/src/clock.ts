@@ -6,5 +6,11 @@ export interface Clock {
   monotonicMs(): number;
 }
 
+/** Randomness is passed in for the same reason. */
+export interface Random {
+  /** `length` random bytes. */
+  bytes(length: number): Uint8Array;
+}
+
 /** The machine's clock. */
 export const systemClock: Clock = { nowMs: () => Date.now(), monotonicMs: () => performance.now() };

@@ -489,6 +489,12 @@ export function failureCode(error: unknown): string {
   return error instanceof Error ? error.name : "unknown";
 }
 
+/** Fields of a log line about a fault of ours: its class, code, detail and stack, never a request's content. */
+export function faultFields(error: unknown): Readonly<Record<string, unknown>> {
+  if (isAppError(error)) return { code: error.code, ...error.detail, stack: error.stack };
+  return error instanceof Error ? { error: error.name, stack: error.stack } : { error: typeof error };
+}
+
 /** The body of every JSON error that is not JSON-RPC, 402 or 422. */
 export interface ErrorBody {
   readonly code: ErrorCode;

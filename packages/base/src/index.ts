@@ -33,7 +33,7 @@ export {
 export { type CheckedLookupOptions, checkedLookup, isPrivateHost, type ResolveHost } from "./checked-lookup.ts";
 export { type ClientIpOf, createClientIp, createProxyCheck, type Ip, parseIp, truncateIp } from "./client-ip.ts";
 export { clientKey } from "./client-key.ts";
-export { type Clock, systemClock } from "./clock.ts";
+export { type Clock, type Random, systemClock } from "./clock.ts";
 export { type Deadline, Deadlines } from "./deadlines.ts";
 export { DenseList, type DenseListItem } from "./dense-list.ts";
 export type { DiscoveryFilter } from "./discovery-filter.ts";
@@ -48,6 +48,7 @@ export {
   errorBody,
   errorRow,
   failureCode,
+  faultFields,
   isAppError,
   RETIRED_CODES,
   thrownCode,

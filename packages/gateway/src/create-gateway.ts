@@ -11,7 +11,7 @@ import {
   wellKnownX402,
 } from "@turnpike/catalogue";
 import { checkPath, isListed, parsePaid } from "@turnpike/relay";
-import { assembleGateway, type PartsOf } from "./gateway.ts";
+import { GatewayServer, type PartsOf } from "./gateway.ts";
 import type { Gateway, GatewayModules, GatewayOptions } from "./types.ts";
 
 /**
@@ -46,5 +46,5 @@ export function createGateway(opts: GatewayOptions, modules: GatewayModules): Ga
       },
     };
   };
-  return assembleGateway(opts, { ...modules, parts });
+  return new GatewayServer(opts, { ...modules, parts });
 }

@@ -1,157 +1,181 @@
-import { AppError, type ClientIpOf, createClientIp, createHostCheck, Deadlines, noTracer } from "@turnpike/base";
-import type { Catalogue, Service } from "@turnpike/catalogue";
-import { createUnpaidLimit } from "@turnpike/payment";
-import type { FreeDoor } from "./free/door.ts";
-import { createGeneration, type EdgeParts, drainGeneration, type Generation, type Shared } from "./generation.ts";
-import { AccessLog } from "./http/access-log.ts";
-import { ByteBudget } from "./http/body.ts";
-import { countHosts, headFault, isForRelay, openDoor } from "./http/front.ts";
+import type { Server } from "node:http";
+import { AppError, type ClientIpOf, createClientIp, createHostCheck } from "@turnpike/base";
+import type { FastListener } from "@turnpike/http1";
+import { DeferredSamples } from "./deferred-samples.ts";
+import { createSharedModules, type EdgeParts, Generation, keepsWebSockets, type SharedModules } from "./generation.ts";
 import { InFlightTracker } from "./http/in-flight-tracker.ts";
 import { createPlainListener } from "./http/plain-listener.ts";
-import { type AnyRequest, canDiscard, type RequestContext, type ResponseSink } from "./http/request.ts";
-import { createRequestIds } from "./http/request-id.ts";
-import { RequestObserver, unobservedContext } from "./http/request-observer.ts";
-import { closingError, RequestRunner, type RunningCounts, reportRunning } from "./http/request-runner.ts";
+import { type AnyRequest, headFault, type RequestContext, type ResponseSink } from "./http/request.ts";
+import { unobservedContext } from "./http/request-observer.ts";
+import { closingError, RequestRunner } from "./http/request-runner.ts";
 import { applyHttpLimits, closeListener, closeServer, createHttpServer, listenOn } from "./http/server.ts";
-import { hostName, parseTarget } from "./http/target.ts";
-import { WriteBufferBudget } from "./http/write-buffer-budget.ts";
-import { createConsumeEvents, createConsumeQuota } from "./keys/consume-quota.ts";
-import { CallersInFlight } from "./limits/callers-in-flight.ts";
+import { parseTarget } from "./http/target.ts";
 import { noRateLimits, type RateLimits } from "./limits/types.ts";
-import { oldGenerations } from "./metrics.ts";
-import { createEdgeGauges } from "./monitoring/edge-gauges.ts";
 import { createMetricsServer } from "./monitoring/metrics-server.ts";
+import { isForRelay, isPlainUnpaid, routeRequest } from "./router.ts";
 import type { Gateway, GatewayModules, GatewayOptions, GatewayParts } from "./types.ts";
-import { createSocketCounts } from "./websocket/counts.ts";
+import { createSocketCounts, type SocketCounts } from "./websocket/counts.ts";
 import { createWebSocketDoor, type WebSocketDoor } from "./websocket/door.ts";
 import { noSubscriptions } from "./websocket/no-subscriptions.ts";
-
-/** How late a body's time-out may come. */
-const BODY_STEP_MS = 100;
-/** Share of the bytes of request bodies that free calls may hold, so that there is room for paid ones. */
-const FREE_SHARE = 0.5;
-/** Share of the bytes of answers that wait for their settlement which may wait in write buffers besides. */
-const WRITE_BUFFER_SHARE = 0.5;
 
 /** Makes the edges' parts of one configuration. */
 export type PartsOf = (publicUrl: string, opts: GatewayOptions, parts: GatewayParts) => EdgeParts;
 
 /** The gateway over given parts; `createGateway` is this with the product's parts. */
-export function assembleGateway(
-  startOpts: GatewayOptions,
-  modules: GatewayModules & { readonly parts: PartsOf },
-): Gateway {
-  const { payment, clock, log, metrics, random } = modules;
-  const running: RunningCounts = { paid: 0, free: 0, discovery: 0, monitoring: 0 };
-  const old = new Set<Generation>();
-  const counts = createSocketCounts(metrics);
-  const gauges = createEdgeGauges(metrics);
-  let opts = startOpts;
-  let clientIpOf = createClientIp(opts.trustedProxies);
-  let draining = false;
-  let live: Generation | undefined;
-  let webSockets: WebSocketDoor | undefined;
-  let gatewayPort = 0;
+export class GatewayServer implements Gateway {
+  readonly #modules: GatewayModules & { readonly parts: PartsOf };
+  readonly #shared: SharedModules;
+  readonly #deferred: DeferredSamples;
+  readonly #socketCounts: SocketCounts;
+  readonly #server: Server;
+  readonly #listener: FastListener;
+  readonly #metricsServer: Server;
+  /** Answers what comes before there is a configuration, and what none can serve. */
+  readonly #earlyRunner: RequestRunner;
+  /** Replaced configurations that requests still use. */
+  readonly #old = new Set<Generation>();
+  #opts: GatewayOptions;
+  #clientIpOf: ClientIpOf;
+  #isDraining = false;
+  #live: Generation | undefined;
+  #webSockets: WebSocketDoor | undefined;
+  #port = 0;
 
-  const requestId = createRequestIds(random);
-  const clientIp: ClientIpOf = (req) => clientIpOf(req);
-  const access = new AccessLog(() => opts.accessLog, { log, clock, random });
-  const observer = new RequestObserver({ access, tracer: modules.tracer ?? noTracer, clock, clientIp });
-  const takesKeys = modules.applications !== undefined;
-  const consumeQuota = createConsumeQuota({
-    applications: modules.applications,
-    clock,
-    metrics,
-    hashSeed: Buffer.from(random.bytes(4)).readUInt32LE(),
-  });
-  const inFlight = new CallersInFlight({ maxPerCaller: () => opts.maxConcurrentPerClient, metrics });
-  const consumeEvents = createConsumeEvents(modules.applications);
-  const budget = new ByteBudget(() => opts.maxBufferedBytes);
-  const shared: Shared = {
-    payment,
-    checks: modules.readiness,
-    clock,
-    log,
-    metrics,
-    observer,
-    requestId,
-    clientIp,
-    unpaid: createUnpaidLimit(() => opts.unpaidPerClient, {
-      clock,
-      ...(modules.clientTokens === undefined ? {} : { shared: modules.clientTokens }),
-    }),
-    budget,
-    freeBudget: new ByteBudget(() => opts.maxBufferedBytes * FREE_SHARE, budget),
-    deadlines: new Deadlines({ stepMs: BODY_STEP_MS }, { clock }),
-    answers: new ByteBudget(() => opts.maxHeldAnswerBytes),
-    writeBuffer: new WriteBufferBudget(() => opts.maxHeldAnswerBytes * WRITE_BUFFER_SHARE),
-    running,
-    isDraining: () => draining,
-    inFlight,
-    consumeQuota,
-    takesKeys,
-  };
-  /** For what comes before there is a configuration. */
-  const earlyRunner = new RequestRunner(
-    { maxConcurrentRequests: () => opts.maxConcurrentRequests },
-    { ...shared, tracker: new InFlightTracker() },
-  );
+  constructor(opts: GatewayOptions, modules: GatewayModules & { readonly parts: PartsOf }) {
+    this.#opts = opts;
+    this.#modules = modules;
+    this.#clientIpOf = createClientIp(opts.trustedProxies);
+    const { metrics, log, clock } = modules;
+    this.#shared = createSharedModules(
+      {
+        opts: () => this.#opts,
+        clientIp: (req) => this.#clientIpOf(req),
+        isDraining: () => this.#isDraining,
+      },
+      modules,
+    );
+    const { requestId } = this.#shared;
+    this.#deferred = new DeferredSamples(metrics);
+    this.#socketCounts = createSocketCounts(metrics);
+    this.#earlyRunner = new RequestRunner(
+      { maxConcurrentRequests: () => this.#opts.maxConcurrentRequests },
+      { ...this.#shared, tracker: new InFlightTracker() },
+    );
+    const handle = (req: AnyRequest, res: ResponseSink): void => this.#handle(req, res);
+    this.#server = createHttpServer(opts, {
+      log,
+      requestId,
+      handle,
+      isFree: (req) => isForRelay(req, this.#opts.relayDomain),
+      upgrades: {
+        wants: (req) => this.#webSockets?.wants(req) === true,
+        take: (req, socket, head) => this.#webSockets?.handleUpgrade(req, socket, head),
+      },
+    });
+    this.#listener = createPlainListener(
+      { maxHeaders: () => this.#opts.maxHeaders, maxHeaderBytes: opts.maxHeaderBytes },
+      { server: this.#server, handle, isReady: () => this.#live !== undefined && !this.#isDraining, clock },
+    );
+    const { host, metricsHost = host, allowedHosts } = opts;
+    const hosts = createHostCheck({ host: metricsHost, allowedHosts });
+    this.#metricsServer = createMetricsServer({ metrics, log, requestId, flush: () => this.flush(), hosts });
+  }
 
-  const isFree = (req: AnyRequest): boolean => isForRelay(req, opts.relayDomain);
+  async listen(): Promise<{ readonly gatewayPort: number; readonly metricsPort: number }> {
+    const { host, gatewayPort, metricsHost = host, metricsPort, reusePort } = this.#opts;
+    this.#port = await listenOn(this.#listener.net, host, gatewayPort, reusePort);
+    const generation = this.#build(this.#modules);
+    this.#webSockets = this.#openWebSockets(generation);
+    this.#live = generation;
+    const ports = {
+      gatewayPort: this.#port,
+      metricsPort: metricsPort === undefined ? 0 : await listenOn(this.#metricsServer, metricsHost, metricsPort),
+    };
+    this.#shared.log.info({ ...ports, services: this.#modules.catalogue.services.size }, "listening");
+    return ports;
+  }
 
-  const slow = (req: AnyRequest, res: ResponseSink, url: string, context: RequestContext): void => {
-    const target = parseTarget(url) ?? { path: "", query: "", authority: undefined };
-    const exchange = { req, res, requestId: requestId(req), startMs: clock.monotonicMs(), target, context };
-    const fault = headFault(exchange, opts.maxHeaders);
-    if (fault === undefined && live !== undefined) openDoor(live.doors, live.runner, exchange);
-    else {
-      const [group, service] = isFree(req) ? (["free", "unknown"] as const) : (["discovery", ""] as const);
-      earlyRunner.respond(exchange, group, service, closingError(exchange, group, fault ?? "NOT_READY"));
+  flush(): Promise<void> {
+    return this.#deferred.flush(this.#live, this.#shared.running, this.#old.size);
+  }
+
+  replace(nextOpts: GatewayOptions, parts: GatewayParts): { readonly released: Promise<void> } {
+    const before = this.#live;
+    if (before === undefined || this.#isDraining) throw new AppError(this.#isDraining ? "SHUTTING_DOWN" : "NOT_READY");
+    const beforeOpts = this.#opts;
+    // Whatever is wrong with the new ones is thrown here, with nothing changed.
+    const nextIp = createClientIp(nextOpts.trustedProxies);
+    this.#opts = nextOpts;
+    let next: Generation;
+    try {
+      next = this.#build(parts);
+    } catch (error) {
+      this.#opts = beforeOpts;
+      throw error;
     }
-  };
+    this.#deferred.collectUnpaid(before);
+    this.#clientIpOf = nextIp;
+    this.#live = next;
+    applyHttpLimits(this.#server, nextOpts);
+    const sockets = keepsWebSockets(before, next) ? undefined : this.#webSockets;
+    if (sockets !== undefined) this.#webSockets = this.#openWebSockets(next);
+    return { released: this.#retire(before, sockets) };
+  }
 
-  const handle = (req: AnyRequest, res: ResponseSink): void => {
+  async [Symbol.asyncDispose](): Promise<void> {
+    if (this.#isDraining) return;
+    this.#isDraining = true;
+    const { drainTimeoutMs } = this.#opts;
+    const closed = [closeListener(this.#listener), closeServer(this.#metricsServer)];
+    const generations = this.#live === undefined ? [...this.#old] : [...this.#old, this.#live];
+    await Promise.all([
+      ...generations.map(({ tracker }) => tracker.drained(drainTimeoutMs)),
+      this.#webSockets?.close(drainTimeoutMs),
+    ]);
+    await Promise.all(generations.map((generation) => generation.drain(0)));
+    this.#listener.closeAllConnections();
+    this.#metricsServer.closeAllConnections();
+    await Promise.all(closed);
+  }
+
+  /** Answers an unpaid request on the shortest way, without an {@link Exchange}; all others are routed. */
+  #handle(req: AnyRequest, res: ResponseSink): void {
     const url = req.url ?? "";
+    const { observer, requestId } = this.#shared;
     const context = observer.onRequest(req);
-    const doors = live?.doors;
-    const route = context === undefined ? doors?.edge.routes.get(url) : undefined;
-    const isUnpaid = route !== undefined && req.method === "POST" && !draining && isPlain(req, opts, doors?.free);
-    if (isUnpaid) doors?.edge.unpaid(route, res, requestId(req));
-    else slow(req, res, url, context ?? unobservedContext());
-  };
+    const handlers = this.#live?.handlers;
+    if (context === undefined && handlers !== undefined && req.method === "POST" && !this.#isDraining) {
+      const route = handlers.paid.routes.get(url);
+      if (route !== undefined && isPlainUnpaid(req, this.#opts.maxHeaders, handlers.free)) {
+        handlers.paid.unpaid(route, res, requestId(req));
+        return;
+      }
+    }
+    this.#route(req, res, url, context ?? unobservedContext());
+  }
 
-  const server = createHttpServer(opts, {
-    log,
-    requestId,
-    handle,
-    isFree,
-    upgrades: {
-      wants: (req) => webSockets?.wants(req) === true,
-      take: (req, socket, head) => webSockets?.handleUpgrade(req, socket, head),
-    },
-  });
-  const listener = createPlainListener(
-    { maxHeaders: () => opts.maxHeaders, maxHeaderBytes: opts.maxHeaderBytes },
-    { server, handle, isReady: () => live !== undefined && !draining, clock },
-  );
-  const flush = async (): Promise<void> => {
-    reportRunning(running, metrics);
-    metrics.set(oldGenerations, old.size);
-    await gauges.flush(live);
-  };
-  const { host, metricsHost = host, allowedHosts } = opts;
-  const hosts = createHostCheck({ host: metricsHost, allowedHosts });
-  const metricsServer = createMetricsServer({ metrics, log, requestId, flush, hosts });
+  #route(req: AnyRequest, res: ResponseSink, url: string, context: RequestContext): void {
+    const target = parseTarget(url) ?? { path: "", query: "", authority: undefined };
+    const { requestId, clock } = this.#shared;
+    const exchange = { req, res, requestId: requestId(req), startMs: clock.monotonicMs(), target, context };
+    const fault = headFault(exchange, this.#opts.maxHeaders);
+    const live = this.#live;
+    if (fault === undefined && live !== undefined) routeRequest(live.handlers, live.runner, exchange);
+    else {
+      const isFree = isForRelay(req, this.#opts.relayDomain);
+      const [group, service] = isFree ? (["free", "unknown"] as const) : (["discovery", ""] as const);
+      this.#earlyRunner.respond(exchange, group, service, closingError(exchange, group, fault ?? "NOT_READY"));
+    }
+  }
 
-  const build = (parts: GatewayParts): Generation => {
-    const publicUrl = opts.publicUrl ?? `http://${hostText(opts.host)}:${gatewayPort}`;
-    return createGeneration(opts, parts, modules.parts(publicUrl, opts, parts), shared);
-  };
+  #build(parts: GatewayParts): Generation {
+    const { host, publicUrl = `http://${host.includes(":") ? `[${host}]` : host}:${this.#port}` } = this.#opts;
+    return new Generation(this.#opts, parts, this.#modules.parts(publicUrl, this.#opts, parts), this.#shared);
+  }
 
-  /** A WebSocket outlives configurations that do not concern it, so its parts are those of the moment. */
-  const openSockets = ({ parts }: Generation): WebSocketDoor => {
-    const { catalogue, subscriptions = noSubscriptions } = parts;
-    const limits = (): RateLimits => live?.parts.limits ?? noRateLimits;
+  /** A WebSocket outlives configurations that do not concern it, so it reads its limits and calls from the live one. */
+  #openWebSockets({ parts, opts }: Generation): WebSocketDoor {
+    const limits = (): RateLimits => this.#live?.parts.limits ?? noRateLimits;
     const liveLimits: RateLimits = {
       take: (request) => limits().take(request),
       consumeEvents: (clientIp, events) => limits().consumeEvents(clientIp, events),
@@ -159,139 +183,31 @@ export function assembleGateway(
     return createWebSocketDoor(
       { relayDomain: opts.relayDomain, maxHeaders: opts.maxHeaders, limits: opts.webSockets },
       {
-        services: catalogue.services.values(),
-        subscriptions,
-        async calls(...call) {
-          const generation = live;
+        ...this.#shared,
+        services: parts.catalogue.services.values(),
+        subscriptions: parts.subscriptions ?? noSubscriptions,
+        calls: async (...call) => {
+          const generation = this.#live;
           if (generation === undefined) return { body: "", result: "SHUTTING_DOWN" };
           const reply = generation.socketCalls(...call);
           generation.tracker.track(reply);
           return reply;
         },
-        take: consumeQuota(liveLimits),
-        consumeEvents: consumeEvents(liveLimits),
-        inFlight,
-        callTimeoutMs: () => opts.freeTimeoutMs,
-        takesKeys,
-        clientIp,
-        requestId,
-        random,
-        metrics,
-        counts,
-        observer,
+        take: this.#shared.consumeQuota(liveLimits),
+        consumeEvents: this.#shared.consumeEvents(liveLimits),
+        callTimeoutMs: () => this.#opts.freeTimeoutMs,
+        counts: this.#socketCounts,
       },
     );
-  };
+  }
 
-  const retire = async (generation: Generation, sockets: WebSocketDoor | undefined): Promise<void> => {
-    old.add(generation);
+  /** Waits until nothing uses a replaced configuration any more. */
+  async #retire(generation: Generation, sockets: WebSocketDoor | undefined): Promise<void> {
+    this.#old.add(generation);
     await Promise.all([
-      drainGeneration(generation, opts.stallTimeoutMs, log),
+      generation.drain(this.#opts.stallTimeoutMs),
       sockets?.close(generation.opts.drainTimeoutMs, "reloaded"),
     ]);
-    old.delete(generation);
-  };
-
-  return {
-    async listen() {
-      gatewayPort = await listenOn(listener.net, opts.host, opts.gatewayPort, opts.reusePort);
-      const { catalogue, relay, options, subscriptions, limits } = modules;
-      const generation = build({
-        catalogue,
-        relay,
-        options,
-        ...(subscriptions === undefined ? {} : { subscriptions }),
-        ...(limits === undefined ? {} : { limits }),
-      });
-      webSockets = openSockets(generation);
-      live = generation;
-      const { metricsPort: wanted, metricsHost = opts.host } = opts;
-      const metricsPort = wanted === undefined ? 0 : await listenOn(metricsServer, metricsHost, wanted);
-      log.info({ gatewayPort, metricsPort, services: catalogue.services.size }, "listening");
-      return { gatewayPort, metricsPort };
-    },
-    flush,
-    replace(nextOpts, parts) {
-      const before = live;
-      if (before === undefined || draining) throw new AppError(draining ? "SHUTTING_DOWN" : "NOT_READY");
-      const beforeOpts = opts;
-      // Whatever is wrong with the new ones is thrown here, with nothing changed.
-      const nextIp = createClientIp(nextOpts.trustedProxies);
-      opts = nextOpts;
-      let next: Generation;
-      try {
-        next = build(parts);
-      } catch (error) {
-        opts = beforeOpts;
-        throw error;
-      }
-      gauges.take(before);
-      clientIpOf = nextIp;
-      live = next;
-      applyHttpLimits(server, opts);
-      const sockets = keepsSockets(before, next) ? undefined : webSockets;
-      if (sockets !== undefined) webSockets = openSockets(next);
-      return { released: retire(before, sockets) };
-    },
-    async [Symbol.asyncDispose]() {
-      if (draining) return;
-      draining = true;
-      const closed = [closeListener(listener), closeServer(metricsServer)];
-      const generations = live === undefined ? [...old] : [...old, live];
-      await Promise.all([
-        ...generations.map(({ tracker }) => tracker.drained(opts.drainTimeoutMs)),
-        webSockets?.close(opts.drainTimeoutMs),
-      ]);
-      await Promise.all(generations.map((generation) => drainGeneration(generation, 0, log)));
-      listener.closeAllConnections();
-      metricsServer.closeAllConnections();
-      await Promise.all(closed);
-    },
-  };
-}
-
-/**
- * Services without a family have no WebSockets, and none of them is sold: what is only registered may come and go, and what
- * is sold may change, beside open ones.
- */
-function haveSameSockets(before: Catalogue, next: Catalogue): boolean {
-  if (before === next) return true;
-  const speaking = ({ services }: Catalogue) => [...services.values()].filter(({ families }) => families.length > 0);
-  const [old, now] = [speaking(before), speaking(next)];
-  return old.length === now.length && old.every((service, at) => isSameButSold(service, now[at]));
-}
-
-function isSameButSold(before: Service, next: Service | undefined): boolean {
-  if (before === next) return true;
-  const keys = (service: Service) => Object.entries(service).filter(([key]) => key !== "paid");
-  const others = next === undefined ? undefined : new Map<string, unknown>(keys(next));
-  return others?.size === keys(before).length && keys(before).every(([key, value]) => others.get(key) === value);
-}
-
-/** True when open WebSockets may stay as they are. */
-function keepsSockets(before: Generation, next: Generation): boolean {
-  const same = (read: (generation: Generation) => unknown): boolean => read(before) === read(next);
-  return (
-    same(({ parts }) => parts.subscriptions) &&
-    haveSameSockets(before.parts.catalogue, next.parts.catalogue) &&
-    same(({ opts }) => opts.relayDomain) &&
-    same(({ opts }) => JSON.stringify(opts.webSockets))
-  );
-}
-
-/** True for a request that is answered with its route's terms whatever else it says. */
-function isPlain(req: AnyRequest, opts: GatewayOptions, free: FreeDoor | undefined): boolean {
-  const { headers } = req;
-  return (
-    headers["payment-signature"] === undefined &&
-    canDiscard(req) &&
-    req.rawHeaders.length <= opts.maxHeaders * 2 &&
-    headers.host !== undefined &&
-    countHosts(req.rawHeaders) === 1 &&
-    free?.isRelayHost(hostName(headers.host)) === false
-  );
-}
-
-function hostText(host: string): string {
-  return host.includes(":") ? `[${host}]` : host;
+    this.#old.delete(generation);
+  }
 }

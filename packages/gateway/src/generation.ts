@@ -1,23 +1,32 @@
-import type { ClientIpOf, Clock, Deadlines, Log, RequestId } from "@turnpike/base";
-import type { PaymentStage, UnpaidLimit } from "@turnpike/payment";
+import { type ClientIpOf, type Clock, Deadlines, type Log, noTracer, type Random } from "@turnpike/base";
+import type { Catalogue, Service } from "@turnpike/catalogue";
+import { createUnpaidLimit, type PaymentStage, type UnpaidLimit } from "@turnpike/payment";
 import { type Documents, discoveryRoutes } from "./discovery/routes.ts";
 import { createPaidEdge, type MatchPath } from "./edge/paid-edge.ts";
+import { createPipeline, type ParseCall } from "./edge/pipeline.ts";
 import type { TermsOf } from "./edge/terms.ts";
 import { createFreeDoor } from "./free/door.ts";
 import { createRelayCalls } from "./free/relay-calls.ts";
-import type { ByteBudget } from "./http/body.ts";
+import { AccessLog } from "./http/access-log.ts";
+import { ByteBudget } from "./http/body.ts";
 import { InFlightTracker } from "./http/in-flight-tracker.ts";
-import type { Doors } from "./http/front.ts";
-import type { RequestObserver } from "./http/request-observer.ts";
+import { createRequestIds } from "./http/request-id.ts";
+import { RequestObserver } from "./http/request-observer.ts";
 import { RequestRunner, type RunningCounts } from "./http/request-runner.ts";
-import type { WriteBufferBudget } from "./http/write-buffer-budget.ts";
-import type { ConsumeQuota } from "./keys/consume-quota.ts";
-import type { CallersInFlight } from "./limits/callers-in-flight.ts";
+import { WriteBufferBudget } from "./http/write-buffer-budget.ts";
+import {
+  type ConsumeEvents,
+  type ConsumeQuota,
+  createConsumeEvents,
+  createConsumeQuota,
+} from "./keys/consume-quota.ts";
+import { CallersInFlight } from "./limits/callers-in-flight.ts";
 import { noRateLimits, type RateLimits } from "./limits/types.ts";
-import { createReadiness, type Readiness } from "./monitoring/readiness.ts";
+import type { MetricsRegistry } from "./metrics/prometheus.ts";
+import { createReadiness, type Readiness, type ReadinessCheck } from "./monitoring/readiness.ts";
 import { monitoringRoutes } from "./monitoring/routes.ts";
-import { createPipeline, type ParseCall } from "./pipeline.ts";
-import type { GatewayOptions, GatewayParts, MetricsRegistry, ReadinessCheck } from "./types.ts";
+import type { Handlers } from "./router.ts";
+import type { GatewayModules, GatewayOptions, GatewayParts } from "./types.ts";
 import { createSocketCalls, type SocketCalls } from "./websocket/calls.ts";
 import { noSubscriptions } from "./websocket/no-subscriptions.ts";
 
@@ -32,14 +41,16 @@ export interface EdgeParts {
 }
 
 /** What all configurations of a running gateway have in common. */
-export interface Shared {
+export interface SharedModules {
   readonly payment: PaymentStage;
   readonly checks: readonly ReadinessCheck[];
   readonly clock: Clock;
   readonly log: Log;
   readonly metrics: MetricsRegistry;
+  readonly random: Random;
   readonly observer: RequestObserver;
-  readonly requestId: () => RequestId;
+  /** The client's own id of a request, or a new one. */
+  readonly requestId: ReturnType<typeof createRequestIds>;
   readonly clientIp: ClientIpOf;
   /** By client: presented payments that do not pay. */
   readonly unpaid: UnpaidLimit;
@@ -57,23 +68,60 @@ export interface Shared {
   readonly isDraining: () => boolean;
   /** Free calls under way, by whose they are. */
   readonly inFlight: CallersInFlight;
-  /** Takes calls from limits as a configuration has them. */
+  /** Counts calls against a configuration's limits. */
   readonly consumeQuota: (limits: RateLimits) => ConsumeQuota;
+  /** Counts events against a configuration's limits. */
+  readonly consumeEvents: (limits: RateLimits) => ConsumeEvents;
   /** True when requests may carry keys of applications. */
   readonly takesKeys: boolean;
 }
 
-/** Everything that was built from one configuration, and the work that still uses it. */
-export interface Generation {
-  readonly opts: GatewayOptions;
-  readonly parts: GatewayParts;
-  readonly runner: RequestRunner;
-  readonly doors: Doors;
-  readonly readiness: Readiness;
-  readonly socketCalls: SocketCalls;
-  readonly tracker: InFlightTracker;
-  /** Aborts the requests that are in flight. */
-  stop(): void;
+/** How late a body's time-out may come. */
+const BODY_STEP_MS = 100;
+/** Share of the bytes of request bodies that free calls may hold, so that there is room for paid ones. */
+const FREE_SHARE = 0.5;
+/** Bytes that may wait in write buffers, as a share of those that may wait for their settlement. */
+const WRITE_BUFFER_SHARE = 0.5;
+
+/** Makes {@link SharedModules}; what `live` returns may change. */
+export function createSharedModules(
+  live: {
+    readonly opts: () => GatewayOptions;
+    readonly clientIp: ClientIpOf;
+    readonly isDraining: () => boolean;
+  },
+  modules: GatewayModules,
+): SharedModules {
+  const { opts, clientIp } = live;
+  const { applications, clientTokens, clock, log, metrics, random, tracer = noTracer } = modules;
+  const access = new AccessLog(() => opts().accessLog, { log, clock, random });
+  const budget = new ByteBudget(() => opts().maxBufferedBytes);
+  const hashSeed = Buffer.from(random.bytes(4)).readUInt32LE();
+  return {
+    ...live,
+    payment: modules.payment,
+    checks: modules.readiness,
+    clock,
+    log,
+    metrics,
+    random,
+    observer: new RequestObserver({ access, tracer, clock, clientIp }),
+    requestId: createRequestIds(random),
+    unpaid: createUnpaidLimit(() => opts().unpaidPerClient, {
+      clock,
+      ...(clientTokens === undefined ? {} : { shared: clientTokens }),
+    }),
+    budget,
+    freeBudget: new ByteBudget(() => opts().maxBufferedBytes * FREE_SHARE, budget),
+    deadlines: new Deadlines({ stepMs: BODY_STEP_MS }, { clock }),
+    answers: new ByteBudget(() => opts().maxHeldAnswerBytes),
+    writeBuffer: new WriteBufferBudget(() => opts().maxHeldAnswerBytes * WRITE_BUFFER_SHARE),
+    running: { paid: 0, free: 0, discovery: 0, monitoring: 0 },
+    inFlight: new CallersInFlight({ maxPerCaller: () => opts().maxConcurrentPerClient, metrics }),
+    consumeQuota: createConsumeQuota({ applications, clock, metrics, hashSeed }),
+    consumeEvents: createConsumeEvents(applications),
+    takesKeys: applications !== undefined,
+  };
 }
 
 const CHECK_TIMEOUT_MS = 2_000;
@@ -81,85 +129,98 @@ const CHECK_KEEP_MS = 1_000;
 /** How long an aborted request may take to release what it holds. */
 const ABORT_GRACE_MS = 3_000;
 
-/** Builds the doors of one configuration. */
-export function createGeneration(
-  opts: GatewayOptions,
-  parts: GatewayParts,
-  made: EdgeParts,
-  shared: Shared,
-): Generation {
-  const { payment, clock, log, metrics, clientIp, deadlines, requestId, consumeQuota, takesKeys } = shared;
-  const { catalogue, relay, subscriptions = noSubscriptions, limits = noRateLimits, options } = parts;
-  const { publicUrl, parse, matchPath, termsOf } = made;
-  const stopping = new AbortController();
-  const stop = stopping.signal;
-  const tracker = new InFlightTracker();
-  const services = [...catalogue.services.values()];
-  const optionsOf = typeof options === "function" ? options : () => options;
+/** Everything that is built from one configuration, and the requests that still use it. */
+export class Generation {
+  readonly opts: GatewayOptions;
+  readonly parts: GatewayParts;
+  readonly runner: RequestRunner;
+  readonly handlers: Handlers;
+  readonly readiness: Readiness;
+  readonly socketCalls: SocketCalls;
+  readonly tracker = new InFlightTracker();
+  readonly #stopping = new AbortController();
+  readonly #log: Log;
 
-  const maxConcurrentRequests = (): number => opts.maxConcurrentRequests;
-  const runner = new RequestRunner({ maxConcurrentRequests }, { ...shared, tracker });
-  const readiness = createReadiness(
-    { checkTimeoutMs: CHECK_TIMEOUT_MS, keepMs: CHECK_KEEP_MS },
-    { services: catalogue.services, payment, relay, subscriptions, checks: shared.checks, clock },
-  );
-  const { answers, freeBudget } = shared;
-  const pipeline = createPipeline({
-    payment,
-    relay,
-    optionsOf,
-    parse,
-    answers,
-    clock,
-    log,
-    metrics,
-    stopping: stop,
-  });
-  const edge = createPaidEdge(opts, { ...shared, publicUrl, services, termsOf, matchPath, pipeline, runner });
-  const { relayDomain, requestTimeoutMs, freeTimeoutMs, maxBatchItems } = opts;
-  const free = createFreeDoor(
-    { relayDomain, requestTimeoutMs, timeoutMs: freeTimeoutMs, maxBatchItems },
-    {
+  constructor(opts: GatewayOptions, parts: GatewayParts, made: EdgeParts, shared: SharedModules) {
+    const { payment, clock, log } = shared;
+    const { relay, subscriptions = noSubscriptions, options } = parts;
+    const { services } = parts.catalogue;
+    const list = [...services.values()];
+    const stopping = this.#stopping.signal;
+    this.opts = opts;
+    this.parts = parts;
+    this.#log = log;
+    this.runner = new RequestRunner(
+      { maxConcurrentRequests: () => opts.maxConcurrentRequests },
+      { ...shared, tracker: this.tracker },
+    );
+    this.readiness = createReadiness(
+      { checkTimeoutMs: CHECK_TIMEOUT_MS, keepMs: CHECK_KEEP_MS },
+      { services, payment, relay, subscriptions, checks: shared.checks, clock },
+    );
+    const optionsOf = typeof options === "function" ? options : () => options;
+    const pipeline = createPipeline({ ...shared, relay, optionsOf, parse: made.parse, stopping });
+    const paid = createPaidEdge(opts, { ...shared, ...made, services: list, pipeline, runner: this.runner });
+    const { relayDomain, requestTimeoutMs, freeTimeoutMs: timeoutMs, maxBatchItems } = opts;
+    const free = createFreeDoor(
+      { relayDomain, requestTimeoutMs, timeoutMs, maxBatchItems },
+      {
+        ...shared,
+        services: list,
+        relay,
+        runner: this.runner,
+        budget: shared.freeBudget,
+        take: shared.consumeQuota(parts.limits ?? noRateLimits),
+        stopping,
+      },
+    );
+    const discovery = discoveryRoutes({
       services,
-      relay,
-      clock,
-      runner,
-      budget: freeBudget,
-      deadlines,
-      take: consumeQuota(limits),
-      inFlight: shared.inFlight,
-      takesKeys,
-      clientIp,
-      stopping: stop,
-    },
-  );
-  const documents = discoveryRoutes({
-    services: catalogue.services,
-    documents: made.documents,
-    serves: (id) => readiness.serves(id),
-    missingMethods: (id) => relay.missingMethods(id),
-  });
-  const monitoring = monitoringRoutes({ readiness, payment });
-  const system = { exact: new Map([...documents, ...monitoring.exact]), folders: monitoring.folders };
-  const calls = createRelayCalls({ relay, clock, timeoutMs: freeTimeoutMs, stopping: stop });
+      documents: made.documents,
+      serves: (id) => this.readiness.serves(id),
+      missingMethods: (id) => relay.missingMethods(id),
+    });
+    const monitoring = monitoringRoutes({ readiness: this.readiness, payment });
+    const system = { exact: new Map([...discovery, ...monitoring.exact]), folders: monitoring.folders };
+    this.handlers = { paid, free, system };
+    const calls = createRelayCalls({ relay, clock, timeoutMs, stopping });
+    this.socketCalls = createSocketCalls({ calls, relay, subscriptions, requestId: shared.requestId });
+  }
 
-  return {
-    opts,
-    parts,
-    runner,
-    doors: { edge, free, system },
-    readiness,
-    socketCalls: createSocketCalls({ calls, relay, subscriptions, requestId }),
-    tracker,
-    stop: () => stopping.abort(),
-  };
+  /** Waits for the requests in flight, and aborts those that have not ended within the time. */
+  async drain(timeoutMs: number): Promise<void> {
+    await this.tracker.drained(timeoutMs);
+    if (this.tracker.size > 0) this.#log.warn({ count: this.tracker.size }, "requests in flight are given up");
+    this.#stopping.abort();
+    await this.tracker.drained(ABORT_GRACE_MS);
+  }
 }
 
-/** Waits for the requests of a configuration, and aborts those that have not ended within the time. */
-export async function drainGeneration(generation: Generation, timeoutMs: number, log: Log): Promise<void> {
-  const { tracker } = generation;
-  await tracker.drained(timeoutMs);
-  if (tracker.size > 0) log.warn({ count: tracker.size }, "requests in flight are given up");
-  generation.stop();
-  await tracker.drained(ABORT_GRACE_MS);
+/** True when open WebSockets may stay as they are while one configuration replaces another. */
+export function keepsWebSockets(before: Generation, next: Generation): boolean {
+  return (
+    before.parts.subscriptions === next.parts.subscriptions &&
+    before.opts.relayDomain === next.opts.relayDomain &&
+    JSON.stringify(before.opts.webSockets) === JSON.stringify(next.opts.webSockets) &&
+    haveSameSocketServices(before.parts.catalogue, next.parts.catalogue)
+  );
+}
+
+/**
+ * Services without a family have no WebSockets, and none of them is sold: what is only registered may come and go, and what
+ * is sold may change, beside open ones.
+ */
+function haveSameSocketServices(before: Catalogue, next: Catalogue): boolean {
+  if (before === next) return true;
+  const withFamilies = ({ services }: Catalogue) =>
+    [...services.values()].filter(({ families }) => families.length > 0);
+  const [old, now] = [withFamilies(before), withFamilies(next)];
+  return old.length === now.length && old.every((service, at) => isSameButSold(service, now[at]));
+}
+
+function isSameButSold(before: Service, next: Service | undefined): boolean {
+  if (before === next) return true;
+  const keys = (service: Service) => Object.entries(service).filter(([key]) => key !== "paid");
+  const others = next === undefined ? undefined : new Map<string, unknown>(keys(next));
+  return others?.size === keys(before).length && keys(before).every(([key, value]) => others.get(key) === value);
 }

@@ -22,8 +22,7 @@ export {
   type RateVerdict,
 } from "./limits/types.ts";
 export { createMetricsAcross, type MetricsAcross, readMetricsDump } from "./metrics/across.ts";
-export type { CellsDump } from "./metrics/cells.ts";
-export { createPrometheusMetrics, type PrometheusOptions } from "./metrics/prometheus.ts";
+export type { CellsDump, MetricsDump } from "./metrics/cells.ts";
 export {
   GATEWAY_METRICS,
   inFlight,
@@ -37,8 +36,10 @@ export {
   soldBytes,
   stageSeconds,
   stageTotal,
-} from "./metrics.ts";
+} from "./metrics/gateway-metrics.ts";
+export { createPrometheusMetrics, type MetricsRegistry, type PrometheusOptions } from "./metrics/prometheus.ts";
 export type { MonitoringDocument } from "./monitoring/metrics-server.ts";
+export type { ReadinessCheck } from "./monitoring/readiness.ts";
 export { type MetricsService, serveMetrics } from "./monitoring/serve-metrics.ts";
 export type { Port } from "./sharing/port.ts";
 export { createRedisBus, type RedisBus, type RedisBusModules, type RedisBusOptions } from "./sharing/redis-bus.ts";
@@ -49,10 +50,6 @@ export {
   type GatewayOptions,
   type GatewayParts,
   gatewayDefaults,
-  type MetricsDump,
-  type MetricsRegistry,
   type OfferedOptions,
-  type Random,
-  type ReadinessCheck,
 } from "./types.ts";
 export { type WebSocketLimits, webSocketDefaults } from "./websocket/options.ts";

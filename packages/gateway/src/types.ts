@@ -1,11 +1,12 @@
-import type { Clock, Log, Metrics, Tracer } from "@turnpike/base";
+import type { Clock, Log, Random, Tracer } from "@turnpike/base";
 import type { Catalogue, Service } from "@turnpike/catalogue";
 import type { PaymentOption, PaymentStage, SharedTokens, UnpaidRule } from "@turnpike/payment";
 import type { Relay, Subscriptions } from "@turnpike/relay";
+import type { AccessLogOptions } from "./http/access-log.ts";
 import type { Applications } from "./keys/types.ts";
 import type { RateLimits } from "./limits/types.ts";
-import type { CellsDump } from "./metrics/cells.ts";
-import type { AccessLogOptions } from "./http/access-log.ts";
+import type { MetricsRegistry } from "./metrics/prometheus.ts";
+import type { ReadinessCheck } from "./monitoring/readiness.ts";
 import { type WebSocketLimits, webSocketDefaults } from "./websocket/options.ts";
 
 /** Options of `createGateway`. */
@@ -69,35 +70,6 @@ export interface GatewayOptions {
   readonly webSockets: WebSocketLimits;
   /** Which requests are logged. */
   readonly accessLog: AccessLogOptions;
-}
-
-/** Where randomness comes from. */
-export interface Random {
-  /** `length` random bytes. */
-  bytes(length: number): Uint8Array;
-}
-
-/** Metrics that can be read as text, for `GET /metrics`. */
-export interface MetricsRegistry extends Metrics {
-  /** All samples, in the format of `contentType`. */
-  render(): Promise<string>;
-  readonly contentType: string;
-  /** All samples as a JSON value, for a process that adds up those of several. */
-  dump(): Promise<MetricsDump>;
-}
-
-/** What a process has counted. */
-export interface MetricsDump {
-  readonly cells: readonly CellsDump[];
-  /** Of the process itself, as prom-client has them. */
-  readonly process: readonly unknown[];
-}
-
-/** Something beside payment and relay that must be ready before the gateway is. */
-export interface ReadinessCheck {
-  /** What `missing` names when it is not ready: `ledger`. */
-  readonly name: string;
-  ready(): Promise<boolean>;
 }
 
 /** Ways to pay: the same on every route, or by service. */

@@ -23,10 +23,10 @@ import type {
 } from "@turnpike/payment";
 import { mintPaid, mintRelayed, type PaidRequest } from "@turnpike/protocol";
 import type { Relay, RelayOutcome } from "@turnpike/relay";
-import { assembleGateway } from "../src/gateway.ts";
+import type { ParseCall } from "../src/edge/pipeline.ts";
+import { GatewayServer } from "../src/gateway.ts";
 import type { EdgeParts } from "../src/generation.ts";
 import { createPrometheusMetrics } from "../src/metrics/prometheus.ts";
-import type { ParseCall } from "../src/pipeline.ts";
 import { type Gateway, type GatewayModules, type GatewayOptions, gatewayDefaults } from "../src/types.ts";
 
 /** The one option that the stand-ins offer. */
@@ -290,7 +290,7 @@ export async function startTestGateway(
   const byId = new Map(services.map((item) => [item.id, item]));
   const payment = standInPayment();
   const relay = standInRelay(services.map(({ id }) => id));
-  const gateway = assembleGateway(
+  const gateway = new GatewayServer(
     { ...gatewayDefaults, gatewayPort: 0, metricsPort: 0, drainTimeoutMs: 500, ...change },
     {
       catalogue: { services: byId, get: (id) => byId.get(id as ServiceId) },

@@ -1,5 +1,6 @@
+import type { Random } from "@turnpike/base";
 import { type Config, redactConfig } from "@turnpike/config";
-import { type Random, type ReloadResult, serveAdmin } from "@turnpike/gateway";
+import { type ReloadResult, serveAdmin } from "@turnpike/gateway";
 import type { RelayControl } from "@turnpike/relay";
 import { productVersion } from "../version.ts";
 import type { PartModules } from "./modules.ts";

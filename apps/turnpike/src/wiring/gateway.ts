@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { noMetrics } from "@turnpike/base";
+import { noMetrics, type Random } from "@turnpike/base";
 import type { Catalogue } from "@turnpike/catalogue";
 import type { Config } from "@turnpike/config";
 import {
@@ -8,7 +8,6 @@ import {
   type GatewayOptions,
   gatewayDefaults,
   type MetricsDump,
-  type Random,
 } from "@turnpike/gateway";
 import { noPayments } from "@turnpike/payment";
 import { productVersion } from "../version.ts";

@@ -6,19 +6,19 @@ import {
   type ErrorCode,
   errorBody,
   errorRow,
+  faultFields,
   type HostCheckOptions,
   type Log,
   type Metrics,
   parseJson,
+  type Random,
   type RequestId,
 } from "@turnpike/base";
 import { ByteBudget, readBody } from "../http/body.ts";
 import { createRequestIds } from "../http/request-id.ts";
 import { closeServer, listenOn } from "../http/server.ts";
 import { parseTarget } from "../http/target.ts";
-import { adminRequestsTotal } from "../metrics.ts";
-import { faultFields } from "../pipeline.ts";
-import type { Random } from "../types.ts";
+import { adminRequestsTotal } from "../metrics/gateway-metrics.ts";
 import { createTokenCheck } from "./auth.ts";
 import { type AdminAnswer, type AdminRoute, adminRoutes } from "./routes.ts";
 import type { AdminTarget } from "./types.ts";

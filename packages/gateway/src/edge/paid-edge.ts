@@ -13,8 +13,8 @@ import { type ByteBudget, readBody } from "../http/body.ts";
 import { canDiscard, type Exchange } from "../http/request.ts";
 import type { RequestRunner } from "../http/request-runner.ts";
 import { sendContinue } from "../http/server.ts";
-import { limitedTotal } from "../metrics.ts";
-import type { Pipeline, Presentation, Sale } from "../pipeline.ts";
+import { limitedTotal } from "../metrics/gateway-metrics.ts";
+import type { Pipeline, Presentation, Sale } from "./pipeline.ts";
 import { type RefusedPayment, saleAnswer } from "./sale-answer.ts";
 import {
   precomputeTerms,

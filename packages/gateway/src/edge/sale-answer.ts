@@ -1,7 +1,7 @@
 import { type ErrorCode, errorRow, type RequestId } from "@turnpike/base";
 import { encodeReceipt, type Outcome } from "@turnpike/payment";
 import { type Answer, errorAnswer } from "../http/answer.ts";
-import type { Sale } from "../pipeline.ts";
+import type { Sale } from "./pipeline.ts";
 
 /** The 402 of a payment that is refused or has failed, with further headers. */
 export type RefusedPayment = (code: ErrorCode, message?: string, headers?: readonly string[]) => Answer;

@@ -5,13 +5,14 @@ import type { Answer } from "../http/answer.ts";
 import { type ByteBudget, readBody } from "../http/body.ts";
 import type { Exchange } from "../http/request.ts";
 import type { RequestRunner, RequestSlot } from "../http/request-runner.ts";
+import { codeAnswer, rpcAnswer, rpcError } from "../http/rpc-answer.ts";
 import { sendContinue } from "../http/server.ts";
 import type { ConsumeQuota } from "../keys/consume-quota.ts";
 import { presentedKey } from "../keys/presented.ts";
 import { callerOf } from "../limits/caller.ts";
 import { type CallersInFlight, TOO_MANY_AT_ONCE } from "../limits/callers-in-flight.ts";
-import { codeAnswer, freePreflight, NOT_FREE, refusalAnswer, rpcAnswer, withHeaders } from "./answers.ts";
-import { type RpcBody, readRpcBody, rpcError } from "./jsonrpc.ts";
+import { freePreflight, NOT_FREE, refusalAnswer, withHeaders } from "./answers.ts";
+import { type RpcBody, readRpcBody } from "./jsonrpc.ts";
 import { createRelayCalls } from "./relay-calls.ts";
 
 /** Options of {@link createFreeDoor}. */

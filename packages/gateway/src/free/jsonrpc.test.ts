@@ -2,7 +2,8 @@ import assert from "node:assert/strict";
 import { test } from "node:test";
 import { parseJson } from "@turnpike/base";
 import { fc } from "@turnpike/testkit/property";
-import { type RpcBody, type RpcItem, readRpcBody, rpcError } from "./jsonrpc.ts";
+import { rpcError } from "../http/rpc-answer.ts";
+import { type RpcBody, type RpcItem, readRpcBody } from "./jsonrpc.ts";
 
 const read = (text: string): RpcBody => readRpcBody(Buffer.from(text), 10_000);
 

@@ -162,8 +162,3 @@ function moved(span: JsonMemberSpan | undefined, by: number): JsonMemberSpan | u
   if (span === undefined || by === 0) return span;
   return { key: span.key, start: span.start - by, end: span.end - by };
 }
-
-/** An error object with the id's raw text. */
-export function rpcError(id: string, code: number, message: string): string {
-  return `{"jsonrpc":"2.0","id":${id},"error":${JSON.stringify({ code, message })}}`;
-}

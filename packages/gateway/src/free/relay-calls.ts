@@ -19,8 +19,9 @@ import {
 } from "@turnpike/relay";
 import type { Answer } from "../http/answer.ts";
 import type { RequestContext } from "../http/request.ts";
-import { codeAnswer, codeError, rpcAnswer, SILENCE, withHeaders } from "./answers.ts";
-import { type RpcItem, rpcError } from "./jsonrpc.ts";
+import { codeAnswer, codeError, rpcAnswer, rpcError } from "../http/rpc-answer.ts";
+import { SILENCE, withHeaders } from "./answers.ts";
+import type { RpcItem } from "./jsonrpc.ts";
 
 /** What {@link createRelayCalls} works with. */
 export interface RelayCallsModules {

@@ -1,5 +1,4 @@
-import type { Clock, Log } from "@turnpike/base";
-import type { Random } from "../types.ts";
+import type { Clock, Log, Random } from "@turnpike/base";
 
 /** Which requests get a line in the access log. */
 export interface AccessLogOptions {

@@ -2,7 +2,6 @@ import type { Server } from "node:http";
 import type { Clock } from "@turnpike/base";
 import { FastListener, type FastRequest, fastListenerDefaults } from "@turnpike/http1";
 
-
 import { PlainRequest, PlainResponse, type ReadField, type ResponseSink } from "./request.ts";
 import { admitConnection } from "./server.ts";
 

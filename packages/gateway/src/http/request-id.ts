@@ -1,5 +1,4 @@
-import { bytesToHex, type RequestId } from "@turnpike/base";
-import type { Random } from "../types.ts";
+import { bytesToHex, type Random, type RequestId } from "@turnpike/base";
 import type { AnyRequest } from "./request.ts";
 
 /** What a client may call its request: a short token that is safe in a log line and a header. */

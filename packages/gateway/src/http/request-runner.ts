@@ -3,17 +3,17 @@ import {
   type Clock,
   clientKey,
   type ErrorCode,
+  faultFields,
   type Log,
   type MaybePromise,
   type Metrics,
 } from "@turnpike/base";
-import { codeAnswer } from "../free/answers.ts";
-import { inFlight, limitedTotal, requestSeconds, requestsTotal } from "../metrics.ts";
-import { faultFields } from "../pipeline.ts";
+import { limitedTotal, requestSeconds, requestsTotal } from "../metrics/gateway-metrics.ts";
 import { type Answer, errorAnswer, writeAnswer } from "./answer.ts";
 import type { InFlightTracker } from "./in-flight-tracker.ts";
 import { canDiscard, type Exchange, type RouteGroup } from "./request.ts";
 import type { RequestObserver, ResponseSummary } from "./request-observer.ts";
+import { codeAnswer } from "./rpc-answer.ts";
 import type { Streamed } from "./stream-body.ts";
 import type { WriteBufferBudget } from "./write-buffer-budget.ts";
 
@@ -208,11 +208,6 @@ export class RequestRunner {
     metrics.observe(requestSeconds, (clock.monotonicMs() - exchange.startMs) / 1_000, { door: group, result });
     observer.onResponse(exchange, group, service, summary);
   }
-}
-
-/** Sets the gauges of running requests. */
-export function reportRunning(running: RunningCounts, metrics: Metrics): void {
-  for (const [group, count] of Object.entries(running)) metrics.set(inFlight, count, { door: group });
 }
 
 /** An error in its route group's own form, with which its connection ends. On the free relay the call's id is not known. */

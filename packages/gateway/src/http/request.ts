@@ -1,6 +1,6 @@
 import type { IncomingMessage } from "node:http";
 import type { Socket } from "node:net";
-import type { RequestId, Span } from "@turnpike/base";
+import type { ErrorCode, RequestId, Span } from "@turnpike/base";
 import { type AnyServerResponse, type FastResponse, FastServerResponse } from "@turnpike/http1";
 import type { Target } from "./target.ts";
 
@@ -108,4 +108,25 @@ export function canDiscard(req: AnyRequest): boolean {
     headers["transfer-encoding"] === undefined &&
     headers.expect === undefined
   );
+}
+
+/** Why a request's head cannot be served; undefined when it can. Its host is checked before its path. */
+export function headFault(
+  { req, target }: Pick<Exchange, "req" | "target">,
+  maxHeaders: number,
+): ErrorCode | undefined {
+  if (req.rawHeaders.length > maxHeaders * 2) return "HEADERS_TOO_LARGE";
+  const hosts = countHosts(req.rawHeaders);
+  const noHost = hosts === 0 && req.httpVersion === "1.1";
+  return target.path === "" || hosts > 1 || noHost ? "MALFORMED_REQUEST" : undefined;
+}
+
+/** `Host` lines of raw headers. */
+export function countHosts(rawHeaders: readonly string[]): number {
+  let count = 0;
+  for (let at = 0; at < rawHeaders.length; at += 2) {
+    const name = rawHeaders[at] ?? "";
+    if (name.length === 4 && name.toLowerCase() === "host") count++;
+  }
+  return count;
 }

@@ -11,10 +11,10 @@ import type { Server as NetServer, Socket } from "node:net";
 import type { Duplex } from "node:stream";
 import { AppError, type ErrorCode, errorBody, type Log, type RequestId } from "@turnpike/base";
 import type { FastListener } from "@turnpike/http1";
-import { codeError } from "../free/answers.ts";
 import { type ClientConnectionLimits, ClientConnections } from "./client-connections.ts";
 import { linger } from "./linger.ts";
 import type { AnyRequest } from "./request.ts";
+import { codeError } from "./rpc-answer.ts";
 
 /** Bounds of one HTTP server. */
 export interface HttpLimits extends ClientConnectionLimits {

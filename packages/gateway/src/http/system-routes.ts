@@ -29,7 +29,12 @@ export function serveSystemRoute(routes: SystemRoutes, runner: RequestRunner, ex
   if (req.method === "OPTIONS") {
     runner.respond(exchange, route.group, "", preflightAnswer(VERBS));
   } else if (req.method !== "GET" && req.method !== "HEAD") {
-    runner.respond(exchange, route.group, "", errorAnswer("VERB_NOT_ALLOWED", requestId, { headers: ["Allow", VERBS] }));
+    runner.respond(
+      exchange,
+      route.group,
+      "",
+      errorAnswer("VERB_NOT_ALLOWED", requestId, { headers: ["Allow", VERBS] }),
+    );
   } else {
     runner.run(exchange, route.group, "", async () => route.get(exchange, exact === undefined ? rest : ""));
   }

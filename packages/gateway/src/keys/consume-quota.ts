@@ -1,7 +1,7 @@
 import { type Clock, clientKey, type ErrorCode, type Metrics, type ServiceId } from "@turnpike/base";
 import { createSlidingWindow } from "../limits/sliding-window.ts";
 import type { RateLimits, RateVerdict } from "../limits/types.ts";
-import { keyedTotal, limitedTotal } from "../metrics.ts";
+import { keyedTotal, limitedTotal } from "../metrics/gateway-metrics.ts";
 import type { Applications, FoundApplication, KeyedApplication, QuotaStanding } from "./types.ts";
 
 /** Calls that are about to be relayed, or events that were sent. */

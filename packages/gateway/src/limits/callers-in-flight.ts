@@ -1,5 +1,5 @@
 import { type MaybePromise, type Metrics, withCleanup } from "@turnpike/base";
-import { limitedTotal } from "../metrics.ts";
+import { limitedTotal } from "../metrics/gateway-metrics.ts";
 
 /** Message of the error for a client that has too many calls in flight. */
 export const TOO_MANY_AT_ONCE = "This client has as many calls under way as it may have.";

@@ -1,5 +1,5 @@
 import type { Log, Metrics } from "@turnpike/base";
-import { limitStoreFailures } from "../metrics.ts";
+import { limitStoreFailures } from "../metrics/gateway-metrics.ts";
 import type { Port } from "../sharing/port.ts";
 import type { LimitStore, StoreLimit, StoreVerdict } from "./store.ts";
 import { readVerdict, readVerdicts, type TakesMessage, type TakeWire, takeToWire } from "./take-wire.ts";

@@ -1,5 +1,5 @@
 import { type Clock, clientKey, type Metrics } from "@turnpike/base";
-import { limitedTotal } from "../metrics.ts";
+import { limitedTotal } from "../metrics/gateway-metrics.ts";
 import { createRefusals } from "./refusals.ts";
 import { createSlidingWindow, type SlidingWindow } from "./sliding-window.ts";
 import type { LimitStore, StoreVerdict } from "./store.ts";

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { isRecord, type Log, type Metrics } from "@turnpike/base";
-import { limitStoreFailures, limitStoreUp } from "../metrics.ts";
+import { limitStoreFailures, limitStoreUp } from "../metrics/gateway-metrics.ts";
 import { TAKE_SCRIPT } from "./script.ts";
 import { tickMsOf } from "./sliding-window.ts";
 import type { LimitStore, StoreVerdict } from "./store.ts";

@@ -1,7 +1,6 @@
 import { isRecord } from "@turnpike/base";
 import { AggregatorRegistry, type MetricObjectWithValues, type MetricValue, Registry } from "prom-client";
-import type { MetricsDump } from "../types.ts";
-import { Cells, type CellsDump, type IsNamed } from "./cells.ts";
+import { Cells, type CellsDump, type IsNamed, type MetricsDump } from "./cells.ts";
 import { asMetric } from "./prometheus.ts";
 
 /** The samples of several processes as if they were one. */

@@ -15,6 +15,13 @@ export interface CellsDump {
   readonly cells: readonly (readonly [labels: readonly string[], value: number, buckets?: readonly number[]])[];
 }
 
+/** What a process has counted. */
+export interface MetricsDump {
+  readonly cells: readonly CellsDump[];
+  /** Of the process itself, as prom-client has them. */
+  readonly process: readonly unknown[];
+}
+
 interface Branch {
   readonly value: string;
   readonly parent: Branch | undefined;

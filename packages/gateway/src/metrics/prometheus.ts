@@ -1,7 +1,15 @@
-import { AppError, type MetricSpec } from "@turnpike/base";
+import { AppError, type MetricSpec, type Metrics } from "@turnpike/base";
 import { collectDefaultMetrics, type Metric, Registry } from "prom-client";
-import type { MetricsRegistry } from "../types.ts";
-import { type Cell, Cells, type IsNamed } from "./cells.ts";
+import { type Cell, Cells, type IsNamed, type MetricsDump } from "./cells.ts";
+
+/** Metrics that can be read as text, for `GET /metrics`. */
+export interface MetricsRegistry extends Metrics {
+  /** All samples, in the format of `contentType`. */
+  render(): Promise<string>;
+  readonly contentType: string;
+  /** All samples as a JSON value, for a process that adds up those of several. */
+  dump(): Promise<MetricsDump>;
+}
 
 /** Gauges of prom-client that end as counters do; each has a twin by type without that ending. */
 const MISNAMED_GAUGES = [

@@ -1,7 +1,6 @@
 import { createServer, type Server } from "node:http";
-import { errorBody, errorRow, type HostCheck, type Log, type RequestId } from "@turnpike/base";
-import { faultFields } from "../pipeline.ts";
-import type { MetricsRegistry } from "../types.ts";
+import { errorBody, errorRow, faultFields, type HostCheck, type Log, type RequestId } from "@turnpike/base";
+import type { MetricsRegistry } from "../metrics/prometheus.ts";
 
 /** What a further path of a metrics server answers, as JSON. */
 export type MonitoringDocument = () => Promise<{ readonly status: number; readonly body: unknown }>;

@@ -2,7 +2,13 @@ import type { Clock, ServiceId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { PaymentStage } from "@turnpike/payment";
 import type { Relay, Subscriptions } from "@turnpike/relay";
-import type { ReadinessCheck } from "../types.ts";
+
+/** Something beside payment and relay that must be ready before the gateway is. */
+export interface ReadinessCheck {
+  /** What `missing` names when it is not ready: `ledger`. */
+  readonly name: string;
+  ready(): Promise<boolean>;
+}
 
 /** Options of {@link createReadiness}. */
 export interface ReadinessOptions {

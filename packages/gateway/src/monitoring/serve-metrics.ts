@@ -2,7 +2,7 @@ import { randomUUID } from "node:crypto";
 import { once } from "node:events";
 import { createHostCheck, type HostCheckOptions, type Log, type RequestId } from "@turnpike/base";
 import { listenOn } from "../http/server.ts";
-import type { MetricsRegistry } from "../types.ts";
+import type { MetricsRegistry } from "../metrics/prometheus.ts";
 import { createMetricsServer, type MonitoringDocument } from "./metrics-server.ts";
 
 /** A metrics server that listens. */

@@ -8,7 +8,7 @@ import {
   type Metrics,
   systemClock,
 } from "@turnpike/base";
-import { busMessages, busUp } from "./metrics.ts";
+import { busMessages, busUp } from "../metrics/gateway-metrics.ts";
 
 /** Modules of {@link createRedisBus}. */
 export interface RedisBusModules {

@@ -1,5 +1,5 @@
 import { type Bus, BusListeners, isRecord, type Log, MAX_BUS_MESSAGE_BYTES, type Metrics } from "@turnpike/base";
-import { busMessages } from "./metrics.ts";
+import { busMessages } from "../metrics/gateway-metrics.ts";
 import type { Port } from "./port.ts";
 
 const TO = "bus";

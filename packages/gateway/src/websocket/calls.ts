@@ -1,9 +1,10 @@
 import type { MaybePromise, RequestId, ServiceId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import { parseFreeRpc, type Relay, type Subscriptions } from "@turnpike/relay";
-import { type RpcItem, rpcError } from "../free/jsonrpc.ts";
+import type { RpcItem } from "../free/jsonrpc.ts";
 import type { CallOrigin } from "../free/relay-calls.ts";
 import type { Answer } from "../http/answer.ts";
+import { rpcError } from "../http/rpc-answer.ts";
 import { createRoom } from "./room.ts";
 import { codeReply, type Reply } from "./session.ts";
 

@@ -220,7 +220,7 @@ describe("heads of upgrades", () => {
       close: () => closed.resolve(),
     };
     const door = createWebSocketDoor(
-      { relayDomain: "localhost", limits: webSocketDefaults },
+      { relayDomain: "localhost", maxHeaders: 100, limits: webSocketDefaults },
       {
         services: [service("solana", { families: ["solana"] })],
         subscriptions: { ...noSubscriptions, offers: () => true, pair: async () => paired },

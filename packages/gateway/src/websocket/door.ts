@@ -1,32 +1,32 @@
 import type { IncomingMessage } from "node:http";
 import type { Duplex } from "node:stream";
-import { clientKey, type ErrorCode, type Metrics, type RequestId } from "@turnpike/base";
+import { clientKey, type ErrorCode, type Metrics, type Random, type RequestId } from "@turnpike/base";
 import type { FamilyId, Service } from "@turnpike/catalogue";
 import type { PairedSocket, SocketDialect, Subscriptions } from "@turnpike/relay";
 import { type WebSocket, WebSocketServer } from "ws";
-import { codeAnswer, codeError, NOT_FREE, refusalAnswer } from "../free/answers.ts";
+import { NOT_FREE, refusalAnswer } from "../free/answers.ts";
 import type { RpcItem } from "../free/jsonrpc.ts";
 import type { Answer } from "../http/answer.ts";
-import { headFault } from "../http/front.ts";
+import { headFault } from "../http/request.ts";
+import type { RequestObserver } from "../http/request-observer.ts";
+import { codeAnswer, codeError } from "../http/rpc-answer.ts";
 import { hostName, parseTarget, type Target } from "../http/target.ts";
 import type { ConsumeEvents, ConsumeQuota } from "../keys/consume-quota.ts";
 import { presentedKey, relayPlace } from "../keys/presented.ts";
 import { callerOf } from "../limits/caller.ts";
 import { type CallersInFlight, TOO_MANY_AT_ONCE } from "../limits/callers-in-flight.ts";
-import { requestsTotal } from "../metrics.ts";
-import type { RequestObserver } from "../http/request-observer.ts";
-import { gatewayDefaults, type Random } from "../types.ts";
-import type { SocketCalls } from "./calls.ts";
-import type { SocketCounts } from "./counts.ts";
-import { createCometFrames, createEvmFrames } from "./frames.ts";
-import { cometLocal, evmLocal } from "./methods.ts";
 import {
+  requestsTotal,
   webSocketClosed,
   webSocketConnections,
   webSocketEvents,
   webSocketMessages,
   webSocketSubscriptions,
-} from "./metrics.ts";
+} from "../metrics/gateway-metrics.ts";
+import type { SocketCalls } from "./calls.ts";
+import type { SocketCounts } from "./counts.ts";
+import { createCometFrames, createEvmFrames } from "./frames.ts";
+import { cometLocal, evmLocal } from "./methods.ts";
 import type { WebSocketLimits } from "./options.ts";
 import { pairLocal } from "./pair.ts";
 import { PairedCalls } from "./paired-calls.ts";
@@ -37,7 +37,7 @@ import { joined, type Reply, Session, type SessionParts } from "./session.ts";
 export interface WebSocketDoorOptions {
   readonly relayDomain: string;
   /** Most header lines of an upgrade. */
-  readonly maxHeaders?: number;
+  readonly maxHeaders: number;
   readonly limits: WebSocketLimits;
 }
 
@@ -117,7 +117,7 @@ function isProtocols(header: string): boolean {
 export function createWebSocketDoor(opts: WebSocketDoorOptions, modules: WebSocketDoorModules): WebSocketDoor {
   const { subscriptions, calls, metrics, random, counts, inFlight } = modules;
   const { byClient } = counts;
-  const { limits, maxHeaders = gatewayDefaults.maxHeaders } = opts;
+  const { limits, maxHeaders } = opts;
   const suffix = `.${opts.relayDomain.toLowerCase()}`;
   const services = new Map<string, Service>();
   for (const service of modules.services) {

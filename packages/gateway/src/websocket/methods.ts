@@ -1,7 +1,7 @@
-import { bytesToHex0x, isRecord } from "@turnpike/base";
+import { bytesToHex0x, isRecord, type Random } from "@turnpike/base";
 import { cometTopic, evmTopic, type SubscribeResult } from "@turnpike/relay";
-import { type RpcItem, rpcError } from "../free/jsonrpc.ts";
-import type { Random } from "../types.ts";
+import type { RpcItem } from "../free/jsonrpc.ts";
+import { rpcError } from "../http/rpc-answer.ts";
 import { type After, codeReply, type Reply, type Session } from "./session.ts";
 
 const ID_BYTES = 16;

@@ -1,6 +1,6 @@
 import { BatchBudget } from "@turnpike/relay";
-import { codeError } from "../free/answers.ts";
 import type { RpcItem } from "../free/jsonrpc.ts";
+import { codeError } from "../http/rpc-answer.ts";
 import type { Reply } from "./session.ts";
 
 /**

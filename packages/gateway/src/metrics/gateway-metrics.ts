@@ -1,10 +1,8 @@
 import type { MetricSpec } from "@turnpike/base";
-import { SHARING_METRICS } from "./sharing/metrics.ts";
-import { WEBSOCKET_METRICS } from "./websocket/metrics.ts";
 
 const SECONDS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60];
 
-/** Answers, by door (`paid`, `free`, `discovery`, `monitoring`), service, status and error code (`ok` without). */
+/** Answers, by route group (label `door`: `paid`, `free`, `discovery`, `monitoring`), service, status and error code (`ok` without). */
 export const requestsTotal: MetricSpec = {
   kind: "counter",
   name: "turnpike_gateway_requests_total",
@@ -129,6 +127,62 @@ export const adminRequestsTotal: MetricSpec = {
   labels: ["status"],
 };
 
+/** Messages between processes: `sent`, `received`, or `dropped` because the bus was away or full, or the message too large. */
+export const busMessages: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_gateway_bus_messages_total",
+  help: "Messages to and from other processes of the deployment.",
+  labels: ["outcome"],
+};
+
+/** 1 while this process hears the others through Redis. */
+export const busUp: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_gateway_bus_up",
+  help: "1 while processes share what they know through Redis.",
+  across: "min",
+};
+
+/** Open WebSockets of clients. */
+export const webSocketConnections: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_gateway_websocket_connections",
+  help: "Open WebSockets of clients.",
+  labels: ["service"],
+};
+
+/** Subscriptions of clients; those that are equal share one at the supplier. */
+export const webSocketSubscriptions: MetricSpec = {
+  kind: "gauge",
+  name: "turnpike_gateway_websocket_subscriptions",
+  help: "Subscriptions of clients.",
+  labels: ["service"],
+};
+
+/** JSON-RPC requests over WebSockets, by error code (`ok` without); a batch counts once. */
+export const webSocketMessages: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_gateway_websocket_messages_total",
+  help: "Messages of clients over WebSockets.",
+  labels: ["service", "result"],
+};
+
+/** Events sent to clients. */
+export const webSocketEvents: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_gateway_websocket_events_total",
+  help: "Events sent to clients over WebSockets.",
+  labels: ["service"],
+};
+
+/** WebSockets that ended: by the client, or dropped as slow, silent, unfinished, exhausted, missed, quota, limit, stopping, reloaded or supplier. */
+export const webSocketClosed: MetricSpec = {
+  kind: "counter",
+  name: "turnpike_gateway_websocket_closed_total",
+  help: "WebSockets of clients that ended, by reason.",
+  labels: ["service", "reason"],
+};
+
 /** All metrics of this package, for the test that holds them to the dashboards. */
 export const GATEWAY_METRICS: readonly MetricSpec[] = [
   requestsTotal,
@@ -146,6 +200,11 @@ export const GATEWAY_METRICS: readonly MetricSpec[] = [
   limitStoreUp,
   oldGenerations,
   adminRequestsTotal,
-  ...SHARING_METRICS,
-  ...WEBSOCKET_METRICS,
+  busMessages,
+  busUp,
+  webSocketConnections,
+  webSocketSubscriptions,
+  webSocketMessages,
+  webSocketEvents,
+  webSocketClosed,
 ];

@@ -1,5 +1,5 @@
 import type { Clock, ErrorCode, Log, Metrics, NetworkId, RequestId } from "@turnpike/base";
-import { errorRow, isAppError, noSpan, type Span } from "@turnpike/base";
+import { errorRow, faultFields, isAppError, noSpan, type Span } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type {
   Admission,
@@ -12,11 +12,11 @@ import type {
 } from "@turnpike/payment";
 import { type BackendCall, mintParsed, type PaidRequest, type ParsedRequest, type Relayed } from "@turnpike/protocol";
 import type { Relay, RelayFailure, RelayOutcome } from "@turnpike/relay";
-import { sealEnvelope } from "./edge/envelope.ts";
-import { hashRequest } from "./edge/request-hash.ts";
-import type { BodyResult, ByteBudget } from "./http/body.ts";
-import type { RequestContext } from "./http/request.ts";
-import { soldBytes, stageInFlight, stageSeconds, stageTotal } from "./metrics.ts";
+import type { BodyResult, ByteBudget } from "../http/body.ts";
+import type { RequestContext } from "../http/request.ts";
+import { soldBytes, stageInFlight, stageSeconds, stageTotal } from "../metrics/gateway-metrics.ts";
+import { sealEnvelope } from "./envelope.ts";
+import { hashRequest } from "./request-hash.ts";
 
 /** One item of a 422's `detail`. */
 export interface ValidationIssue {
@@ -364,10 +364,4 @@ function unknownOutcome(paid: PaidRequest, { accepted, authorization }: Presente
 
 function resultOf(result: { readonly ok: boolean; readonly code?: ErrorCode }): string {
   return result.code ?? "ok";
-}
-
-/** What a log may hold of a fault: its class, code and place, never a request's content. */
-export function faultFields(error: unknown): Readonly<Record<string, unknown>> {
-  if (isAppError(error)) return { code: error.code, ...error.detail, stack: error.stack };
-  return error instanceof Error ? { error: error.name, stack: error.stack } : { error: typeof error };
 }

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
 import type { SettlementId } from "@turnpike/base";
-import { paymentHeader, receipt, startTestGateway } from "../test/stand-ins.ts";
+import { paymentHeader, receipt, startTestGateway } from "../../test/stand-ins.ts";
 
 const call = (url: string, payment: string): Promise<Response> =>
   fetch(`${url}/v1/eth`, {
@@ -10,7 +10,7 @@ const call = (url: string, payment: string): Promise<Response> =>
     body: '{"jsonrpc":"2.0","id":1,"method":"eth_blockNumber","params":[]}',
   });
 
-test("each stage tells how many are in it, and every one of them is timed", async () => {
+test("each stage reports how many are in it, and every one of them is timed", async () => {
   await using to = await startTestGateway();
   const samples = async (): Promise<string> => await (await fetch(`${to.metricsUrl}/metrics`)).text();
   const inside = Promise.withResolvers<void>();
