@@ -148,10 +148,15 @@ suite("layers", () => {
     assert.deepEqual(unused, []);
   });
 
-  test("no two folders of the relay import each other", () => {
-    const imports = folderImports("packages/relay/src/");
-    assert.ok(imports.some(([from, to]) => from === "engine" && to === "cache"));
-    assert.deepEqual(mutualFolders(imports), []);
+  test("no two folders of the relay, nor of the chain, import each other", () => {
+    for (const [name, from, to] of [
+      ["relay", "engine", "cache"],
+      ["chain", "tx", "state"],
+    ] as const) {
+      const imports = folderImports(`packages/${name}/src/`);
+      assert.ok(imports.some((edge) => edge[0] === from && edge[1] === to));
+      assert.deepEqual(mutualFolders(imports), [], name);
+    }
     const cycle = [
       ["a", "b"],
       ["b", "c"],

@@ -6,6 +6,7 @@ export { apiSurface, type ChainApiOptions } from "./api/base-services.ts";
 export { EmbeddedSource } from "./api/embedded-source.ts";
 export { startGrpcServer } from "./api/grpc-server.ts";
 export { startRestServer } from "./api/rest-server.ts";
+export { BlockMeter } from "./app/block-meter.ts";
 export { ChainApp } from "./app/chain-app.ts";
 export {
   type PocketMachine,
@@ -13,6 +14,7 @@ export {
   PROTOCOL_VERSION,
   pocketMachine,
 } from "./app/pocket-machine.ts";
+export { type BlockOutcome, StateMachine, type StateMachineOptions } from "./app/state-machine.ts";
 export { chainStartOf } from "./engine/genesis.ts";
 export { loadNodeKey, loadValidatorKey, nodeIdOf } from "./engine/keys.ts";
 export { type EmbeddedNodeModules, type EmbeddedNodeOptions, openEmbeddedNode } from "./engine/open-embedded-node.ts";
@@ -23,6 +25,7 @@ export {
   verifyChain,
 } from "./engine/verify-chain.ts";
 export { buildGenesis, type GenesisAccount, type GenesisPlan } from "./genesis/build-genesis.ts";
+export type { GenesisConsensusParams, GenesisDocument } from "./genesis/genesis-file.ts";
 export { genesisFileText, parseGenesisFile } from "./genesis/genesis-file.ts";
 export type { GenesisValidator } from "./genesis/gentx.ts";
 export type { LocalApplication, LocalEconomy, LocalSupplier, SuppliedService } from "./genesis/local-economy.ts";
@@ -42,22 +45,17 @@ export { bankModule } from "./modules/bank/bank-module.ts";
 export type { BankMessageOptions } from "./modules/bank/messages.ts";
 export { consensusParamsOfGenesis } from "./modules/consensus/consensus-module.ts";
 export { Turns, type TurnsOptions } from "./node/turns.ts";
-export type {
-  Application,
-  ChainSource,
-  EmbeddedNode,
-  GenesisConsensusParams,
-  GenesisDocument,
-} from "./node/types.ts";
+export type { Application, ChainSource, EmbeddedNode } from "./node/types.ts";
 export { type RpcServer, startRpcServer } from "./rpc/rpc-server.ts";
 export { type MakeSnapshotOptions, makeSnapshot } from "./snapshots/make-snapshot.ts";
 export { SnapshotFolder } from "./snapshots/snapshot-folder.ts";
 export { SnapshotKeeper } from "./snapshots/snapshot-keeper.ts";
+export { SnapshotMeter } from "./snapshots/snapshot-meter.ts";
 export { SnapshotRestorer } from "./snapshots/snapshot-restorer.ts";
 export type { KeptSnapshot, SnapshotOffer } from "./snapshots/types.ts";
 export type { BlockInfo, ChainEvent, Context, EventAttribute, ExecutionMode } from "./state/context.ts";
-export { type BlockOutcome, StateMachine, type StateMachineOptions } from "./state/machine.ts";
 export type { MessageHandler, Module, QueryAnswer, QueryHandler, ValidatorUpdate } from "./state/module.ts";
+export type { TxResult } from "./state/outcome.ts";
 export { Overlay, type StateReads, type StateView } from "./state/overlay.ts";
 export { EMPTY_APP_HASH, KeptChain } from "./store/chain-store.ts";
 export { type ChainStoreModules, type ChainStoreOptions, openChainStore } from "./store/open-chain-store.ts";
@@ -65,7 +63,6 @@ export { StatePruner } from "./store/state-pruner.ts";
 export { ThreadedApplication } from "./threads/threaded-application.ts";
 export type { GasPrice } from "./tx/fees.ts";
 export { gasPricesOf } from "./tx/gas-prices.ts";
-export type { TxResult } from "./tx/run-tx.ts";
 export type {
   BlockChanges,
   BlockRecord,
@@ -77,6 +74,4 @@ export type {
   StateReader,
   StateRestore,
 } from "./types.ts";
-export { BlockMeter } from "./watch/block-meter.ts";
-export { SnapshotMeter } from "./watch/snapshot-meter.ts";
 export { watchChain } from "./watch/watch-chain.ts";

@@ -1,5 +1,6 @@
 import { moduleAddress } from "@turnpike/crypto";
 import { createMessage, shared } from "@turnpike/proto";
+import { StateMachine } from "../src/app/state-machine.ts";
 import { applicationModule } from "../src/modules/application/application-module.ts";
 import { ensureModuleAccount, nextAccountNumber } from "../src/modules/auth/accounts.ts";
 import { authModule } from "../src/modules/auth/auth-module.ts";
@@ -9,7 +10,6 @@ import { consensusModule } from "../src/modules/consensus/consensus-module.ts";
 import { gatewayModule } from "../src/modules/gateway/gateway-module.ts";
 import { sharedParams } from "../src/modules/shared/state.ts";
 import type { Context } from "../src/state/context.ts";
-import { StateMachine } from "../src/state/machine.ts";
 import type { Module } from "../src/state/module.ts";
 import { TestChain } from "./run-message.ts";
 

@@ -18,9 +18,9 @@ import {
   supplier,
 } from "@turnpike/proto";
 import type { ChainApp } from "../src/app/chain-app.ts";
+import type { BlockOutcome } from "../src/app/state-machine.ts";
 import { rfc3339ToNs } from "../src/comet/time.ts";
 import { LOCAL_ROLES, type LocalRole, localGenesis } from "../src/genesis/local-genesis.ts";
-import type { BlockOutcome } from "../src/state/machine.ts";
 
 /** Blocks of a session. */
 export const SESSION_BLOCKS = 4n;

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { readdirSync, readFileSync } from "node:fs";
 import { suite, test } from "node:test";
 import { DEFAULT_MEMPOOL, Mempool } from "../src/engine/mempool.ts";
-import type { TxResult } from "../src/tx/run-tx.ts";
+import type { TxResult } from "../src/state/outcome.ts";
 import { readChain, stateBefore } from "./modules/tokenomics/recorded.ts";
 import { IN_SESSIONS, machine, runInSession, stateFor } from "./recorded-runs.ts";
 import { IN_BLOCKS, REFUSED } from "./recorded-states.ts";

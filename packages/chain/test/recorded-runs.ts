@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { pocketMachine } from "../src/app/pocket-machine.ts";
 import { getAccount, setAccount } from "../src/modules/auth/accounts.ts";
+import type { TxResult } from "../src/state/outcome.ts";
 import type { Overlay } from "../src/state/overlay.ts";
-import type { TxResult } from "../src/tx/run-tx.ts";
 import { blockAt, contextAt } from "./modules/tokenomics/recorded.ts";
 import { addRecordedParams, addUsers, type RecordedState } from "./recorded-states.ts";
 import { addSigner, bytesOfAddress, type RecordedTx, stateOf, type TestState } from "./recorded-tx.ts";

@@ -2,14 +2,14 @@ import assert from "node:assert/strict";
 import { readFileSync } from "node:fs";
 import { addressToBytes } from "@turnpike/crypto";
 import { createMessage, cryptoSecp256k1, packAny } from "@turnpike/proto";
+import type { StateMachine } from "../src/app/state-machine.ts";
 import { createAccount, setAccount } from "../src/modules/auth/accounts.ts";
 import { getBalance, getSupply, setBalance, setSupply } from "../src/modules/bank/balances.ts";
 import { addCoins } from "../src/modules/bank/coins.ts";
 import type { BlockInfo, ChainEvent, Context } from "../src/state/context.ts";
 import { GasMeter } from "../src/state/gas.ts";
-import type { StateMachine } from "../src/state/machine.ts";
+import type { TxResult } from "../src/state/outcome.ts";
 import { Overlay } from "../src/state/overlay.ts";
-import type { TxResult } from "../src/tx/run-tx.ts";
 
 /** A recorded transaction, as far as tests read it. */
 export interface RecordedTx {

@@ -1,9 +1,9 @@
 import type { DescMessage, Message, MessageInitShape } from "@bufbuild/protobuf";
 import { AppError } from "@turnpike/base";
 import { createMessage, typeUrlOf } from "@turnpike/proto";
+import type { StateMachine } from "../src/app/state-machine.ts";
 import type { BlockInfo, ChainEvent, Context } from "../src/state/context.ts";
 import { GasMeter } from "../src/state/gas.ts";
-import type { StateMachine } from "../src/state/machine.ts";
 import type { MessageHandler } from "../src/state/module.ts";
 import type { Outcome } from "../src/state/outcome.ts";
 import { Overlay } from "../src/state/overlay.ts";

@@ -3,7 +3,7 @@ import { cometAbci, cometCrypto, createMessage, type Timestamp } from "@turnpike
 import { timestampToNs } from "../comet/time.ts";
 import type { ChainEvent } from "../state/context.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
-import type { TxResult } from "../tx/run-tx.ts";
+import type { TxResult } from "../state/outcome.ts";
 
 /** A request that cannot be answered. */
 export function malformed(what: string): AppError {

@@ -3,7 +3,7 @@ import { rfc3339ToNs } from "../comet/time.ts";
 import type { Block, BlockId, Commit, DuplicateVoteEvidence, Header, Validator, Vote } from "../comet/types.ts";
 import type { ChainEvent } from "../state/context.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
-import type { TxResult } from "../tx/run-tx.ts";
+import type { TxResult } from "../state/outcome.ts";
 import { unreachable } from "./comet-rpc.ts";
 
 /**

@@ -1,4 +1,4 @@
-import type { ValidatorSet } from "../comet/types.ts";
+import { COMET_VERSION, type ValidatorSet } from "../comet/types.ts";
 import type {
   BlockResults,
   ChainSource,
@@ -19,9 +19,6 @@ export interface EmbeddedSourceOptions {
   /** Where its RPC is, such as `tcp://127.0.0.1:26657`. */
   readonly rpcAddr: () => string;
 }
-
-/** Version of CometBFT whose protocol the embedded engine speaks. */
-export const COMET_VERSION = "0.38.19";
 
 /** Blocks and transactions of the embedded engine. */
 export class EmbeddedSource implements ChainSource {

@@ -6,7 +6,7 @@ import { type ApiMethod, type ApiModules, answered, apiMethod } from "./api-meth
 const DECIMALS = 18n;
 
 /** Prices as the SDK prints them: 18 places and the denomination, such as `0.000001000000000000upokt`. */
-export function gasPricesText(prices: readonly GasPrice[]): string {
+function gasPricesText(prices: readonly GasPrice[]): string {
   return prices
     .map(({ denom, numerator, denominator }) => {
       const digits = ((numerator * 10n ** DECIMALS) / denominator).toString().padStart(Number(DECIMALS) + 1, "0");

@@ -2,7 +2,7 @@ import { baseAbci, createMessage, encodeMessage, toApiJsonText, tx as txs } from
 import type { Application } from "../node/types.ts";
 import { refuse } from "../state/grpc-status.ts";
 import type { QueryAnswer } from "../state/module.ts";
-import type { TxResult } from "../tx/run-tx.ts";
+import type { TxResult } from "../state/outcome.ts";
 import type { Bytes } from "../types.ts";
 import { eventMessages, messageResponses } from "./tx-response.ts";
 

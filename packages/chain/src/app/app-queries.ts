@@ -1,7 +1,6 @@
 import { isAppError, type Log } from "@turnpike/base";
 import { decodeMessage, methodAt } from "@turnpike/proto";
 import type { AppAnswer, GrpcAnswer } from "../node/types.ts";
-import type { StateMachine } from "../state/machine.ts";
 import type { QueryAnswer } from "../state/module.ts";
 import { SDK } from "../state/outcome.ts";
 import type { Bytes, ChainStore, StateReader } from "../types.ts";
@@ -16,6 +15,7 @@ import {
   PANIC,
   prunedFault,
 } from "./query-answers.ts";
+import type { StateMachine } from "./state-machine.ts";
 
 /** The application that is asked. */
 export interface QueriedApp {

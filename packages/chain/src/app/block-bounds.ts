@@ -14,7 +14,7 @@ export function dataBytes({ length }: Bytes): bigint {
 }
 
 /** Gas that a transaction asks for; 0 of what cannot be read, which is not run. */
-export function gasWantedOf(tx: Bytes): bigint {
+function gasWantedOf(tx: Bytes): bigint {
   const raw = decodeMessage(txs.TxRawSchema, tx);
   const info = raw.ok ? decodeMessage(txs.AuthInfoSchema, raw.message.authInfoBytes) : undefined;
   return info?.ok === true ? (info.message.fee?.gasLimit ?? 0n) : 0n;

@@ -1,6 +1,7 @@
-import { AppError, utf8ToBytes } from "@turnpike/base";
+import { AppError, isAppError, utf8ToBytes } from "@turnpike/base";
 import type { BlockInfo } from "../state/context.ts";
-import type { StateChange, StateReader } from "../types.ts";
+import type { ChainStore, StateChange, StateReader } from "../types.ts";
+import type { BlockMoment } from "./block-meter.ts";
 
 /** Key of the state. Modules' keys have a slash behind the module's name, so that none of them meets it, nor a store query. */
 const KEY = utf8ToBytes("block");
@@ -33,4 +34,22 @@ export function readBlockInfo(reader: Pick<StateReader, "get" | "heightBlocks">,
     hash: Uint8Array.from(bytes.subarray(HEAD_BYTES, end)),
     proposer: Uint8Array.from(bytes.subarray(end)),
   };
+}
+
+/** Blocks before the newest one whose states are kept, the newest of them last; at most so many. */
+export function readPastBlocks(store: ChainStore, count: number): readonly BlockMoment[] {
+  const newest = store.latestHeightBlocks();
+  if (newest === undefined) return [];
+  const earliest = store.earliestHeightBlocks();
+  const wanted = newest - BigInt(count);
+  const found: BlockMoment[] = [];
+  try {
+    for (let height = wanted < earliest ? earliest : wanted; height < newest; height++) {
+      found.push(readBlockInfo(store.at(height), ""));
+    }
+  } catch (cause) {
+    // An old state that cannot be read is reported by the query that asks for it.
+    if (!isAppError(cause)) throw cause;
+  }
+  return found;
 }

@@ -2,19 +2,18 @@ import { AppError, type Log, silentLog } from "@turnpike/base";
 import { nsToRfc3339 } from "../comet/time.ts";
 import type { AppAnswer, GrpcAnswer } from "../node/types.ts";
 import type { BlockInfo } from "../state/context.ts";
-import type { BlockOutcome, StateMachine } from "../state/machine.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
+import type { TxResult } from "../state/outcome.ts";
 import { fail, SDK } from "../state/outcome.ts";
 import { Overlay } from "../state/overlay.ts";
-import type { TxResult } from "../tx/run-tx.ts";
 import type { BlockChanges, BlockRecord, Bytes, ChainStore, StateChange } from "../types.ts";
-import { BlockMeter, METER_BLOCKS } from "../watch/block-meter.ts";
-import { pastBlocks } from "../watch/past-blocks.ts";
 import { AppQueries } from "./app-queries.ts";
 import { type BlockBounds, fittingTxs } from "./block-bounds.ts";
-import { blockInfoChange, readBlockInfo } from "./block-infos.ts";
+import { blockInfoChange, readBlockInfo, readPastBlocks } from "./block-infos.ts";
+import { BlockMeter, METER_BLOCKS } from "./block-meter.ts";
 import { readStart, type StartRecord, startHash, writeStart } from "./chain-start.ts";
 import { SIMULATION_BOUNDS, Simulations } from "./simulations.ts";
+import type { BlockOutcome, StateMachine } from "./state-machine.ts";
 import type { ChainStart, DrivenApplication, RunBlock } from "./types.ts";
 
 /** Options of {@link ChainApp}. */
@@ -96,7 +95,7 @@ export class ChainApp implements DrivenApplication {
     this.#machine = machine;
     this.#store = store;
     this.#meter = meter ?? new BlockMeter();
-    this.#meter.before(pastBlocks(store, METER_BLOCKS));
+    this.#meter.before(readPastBlocks(store, METER_BLOCKS));
     this.#queries = new AppQueries({ app: this, machine, store, log: log ?? silentLog });
     this.#simulations = new Simulations(SIMULATION_BOUNDS, { pauses: true });
     this.#start = readStart(store);

@@ -15,9 +15,9 @@ import { sharedModule } from "../modules/shared/shared-module.ts";
 import { stakingModule } from "../modules/staking/staking-module.ts";
 import { supplierModule } from "../modules/supplier/supplier-module.ts";
 import { tokenomicsModule } from "../modules/tokenomics/tokenomics-module.ts";
-import { StateMachine } from "../state/machine.ts";
 import type { MessageHandler, Module } from "../state/module.ts";
 import type { GasPrice } from "../tx/fees.ts";
+import { StateMachine } from "./state-machine.ts";
 
 /** The release of the network's own node whose behaviour this chain has. Relay miners ask for at least 0.1.25. */
 export const PROTOCOL_VERSION = "0.1.35";

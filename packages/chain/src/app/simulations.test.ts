@@ -1,6 +1,6 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
-import type { TxResult } from "../tx/run-tx.ts";
+import type { TxResult } from "../state/outcome.ts";
 import { Simulations } from "./simulations.ts";
 
 const BOUNDS = { maxTxBytes: 100, maxGas: 7n, maxWaiting: 2 };

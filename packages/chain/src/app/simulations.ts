@@ -1,7 +1,7 @@
 import { setImmediate as nextTurn, setTimeout as sleep } from "node:timers/promises";
 import { type Clock, systemClock } from "@turnpike/base";
+import type { TxResult } from "../state/outcome.ts";
 import { fail, SDK } from "../state/outcome.ts";
-import type { TxResult } from "../tx/run-tx.ts";
 import type { Bytes } from "../types.ts";
 
 /** Bounds of {@link Simulations}. */

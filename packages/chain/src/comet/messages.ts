@@ -46,9 +46,6 @@ const toEvidence = (evidence: DuplicateVoteEvidence): cometTypes.DuplicateVoteEv
 /** Protobuf bytes of a block id, as the header hash takes them. */
 export const encodeBlockId = (id: BlockId): Uint8Array => encodeMessage(cometTypes.BlockIDSchema, toBlockId(id));
 
-/** Protobuf bytes of a header. */
-export const encodeHeader = (header: Header): Uint8Array => encodeMessage(cometTypes.HeaderSchema, toHeader(header));
-
 /** Protobuf bytes of the versions in a header. */
 export const encodeVersion = ({ block, app }: Header["version"]): Uint8Array =>
   encodeMessage(cometVersion.ConsensusSchema, createMessage(cometVersion.ConsensusSchema, { block, app }));

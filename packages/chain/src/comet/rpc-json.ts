@@ -51,7 +51,7 @@ export function commitToRpcJson(commit: Commit): RpcJson {
 }
 
 /** A vote in CometBFT's JSON. */
-export function voteToRpcJson(vote: Vote): RpcJson {
+function voteToRpcJson(vote: Vote): RpcJson {
   return {
     type: vote.type,
     height: vote.height.toString(),

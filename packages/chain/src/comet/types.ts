@@ -1,3 +1,6 @@
+/** Version of CometBFT whose protocol is spoken: clients choose by it how they read answers. */
+export const COMET_VERSION = "0.38.19";
+
 /** Header of the parts that a block's bytes are cut into. */
 export interface PartSetHeader {
   readonly total: number;

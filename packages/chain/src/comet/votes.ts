@@ -25,7 +25,7 @@ export function isZeroBlockId({ hash, parts }: BlockId): boolean {
 }
 
 /** True when an id names a block in full. */
-export function isCompleteBlockId({ hash, parts }: BlockId): boolean {
+function isCompleteBlockId({ hash, parts }: BlockId): boolean {
   return hash.length === 32 && parts.total > 0 && parts.hash.length === 32;
 }
 
@@ -88,7 +88,7 @@ export function commitSigOf(vote: Vote | undefined): CommitSig {
 }
 
 /** What the validator at a place of a commit signed; undefined when it is absent or there is no such place. */
-export function signedContent(commit: Commit, index: number): VoteContent | undefined {
+function signedContent(commit: Commit, index: number): VoteContent | undefined {
   const sig = commit.signatures[index];
   if (sig === undefined || sig.flag === BLOCK_ID_FLAG.absent) return undefined;
   const { height, round } = commit;

@@ -5,7 +5,7 @@ import { must } from "../../test/engine/verify.ts";
 import { scratchFolder } from "../../test/store/model.ts";
 import { txHash } from "../comet/hashes.ts";
 import { EMPTY_COMMIT } from "../comet/types.ts";
-import type { TxResult } from "../tx/run-tx.ts";
+import type { TxResult } from "../state/outcome.ts";
 import type { BlockRecord, ChainStore } from "../types.ts";
 import { blockRecords } from "./block-records.ts";
 import { readPlace, TABLES } from "./tx-places.ts";

@@ -54,7 +54,7 @@ export interface WrittenBlock {
 }
 
 /** The record of a validator set. */
-export function validatorsRecord(heightBlocks: bigint, set: ValidatorSet): BlockRecord {
+function validatorsRecord(heightBlocks: bigint, set: ValidatorSet): BlockRecord {
   return { table: TABLES.validators, key: heightToBytes(heightBlocks), value: encodeValidatorSet(set) };
 }
 

@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { cometAbci, createMessage, encodeMessage } from "@turnpike/proto";
 import { fc } from "@turnpike/testkit/property";
-import type { TxResult } from "../tx/run-tx.ts";
+import type { TxResult } from "../state/outcome.ts";
 import { decodeTxResult, encodeTxResult } from "./result-codec.ts";
 import { RESULT_TEXTS } from "./result-texts.ts";
 

@@ -1,5 +1,5 @@
 import type { ChainEvent, EventAttribute } from "../state/context.ts";
-import type { TxResult } from "../tx/run-tx.ts";
+import type { TxResult } from "../state/outcome.ts";
 import type { Bytes } from "../types.ts";
 import { RESULT_TEXTS } from "./result-texts.ts";
 

@@ -3,18 +3,10 @@ import type { ChainApp } from "../app/chain-app.ts";
 import type { BuiltBlock } from "../comet/block.ts";
 import { MAX_BLOCK_BYTES } from "../comet/part-set.ts";
 import { type Commit, type ValidatorSet, ZERO_TIME_NS } from "../comet/types.ts";
-import type {
-  BlockResults,
-  ConsensusMoment,
-  EmbeddedNode,
-  GenesisDocument,
-  NodeEvent,
-  StoredBlock,
-  Submission,
-} from "../node/types.ts";
-import type { TxFault } from "../state/outcome.ts";
+import type { GenesisDocument } from "../genesis/genesis-file.ts";
+import type { BlockResults, ConsensusMoment, EmbeddedNode, NodeEvent, StoredBlock, Submission } from "../node/types.ts";
+import type { TxFault, TxResult } from "../state/outcome.ts";
 import { StatePruner } from "../store/state-pruner.ts";
-import type { TxResult } from "../tx/run-tx.ts";
 import type { Bytes, ChainStore } from "../types.ts";
 import type { BlockMaker } from "./block-maker.ts";
 import type { KeptBlocks } from "./block-reads.ts";

@@ -2,7 +2,7 @@ import { AppError, isRecord, utf8ToBytes } from "@turnpike/base";
 import type { ChainStart } from "../app/types.ts";
 import { MAX_BLOCK_BYTES } from "../comet/part-set.ts";
 import { rfc3339ToNs } from "../comet/time.ts";
-import type { GenesisDocument } from "../node/types.ts";
+import type { GenesisDocument } from "../genesis/genesis-file.ts";
 
 /** What the engine takes from the consensus parameters. */
 export interface EngineParams {

@@ -1,4 +1,4 @@
-import type { TxResult } from "../tx/run-tx.ts";
+import type { TxResult } from "../state/outcome.ts";
 
 /** What the order of transactions follows from. */
 export interface Ranked {

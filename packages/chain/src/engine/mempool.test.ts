@@ -4,7 +4,7 @@ import { fc } from "@turnpike/testkit/property";
 import { ADDRESSES, openTestNode, START_AMOUNT, sendTx, testGenesis, testMachine } from "../../test/engine/chain.ts";
 import { scratchFolder } from "../../test/store/model.ts";
 import type { Submission } from "../node/types.ts";
-import type { TxResult } from "../tx/run-tx.ts";
+import type { TxResult } from "../state/outcome.ts";
 import { DEFAULT_MEMPOOL, Mempool } from "./mempool.ts";
 import { inBlockOrder, type Ranked } from "./mempool-order.ts";
 

@@ -4,7 +4,7 @@ import { dataBytes } from "../app/block-bounds.ts";
 import { txHash } from "../comet/hashes.ts";
 import { chainMempoolBytes, chainMempoolRefusedTotal, chainMempoolTxs } from "../metrics.ts";
 import type { MempoolReads, Submission } from "../node/types.ts";
-import type { TxResult } from "../tx/run-tx.ts";
+import type { TxResult } from "../state/outcome.ts";
 import type { Bytes } from "../types.ts";
 import { inBlockOrder, type Ranked, rankOf } from "./mempool-order.ts";
 import { SmallCache } from "./small-cache.ts";

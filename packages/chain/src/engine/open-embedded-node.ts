@@ -11,14 +11,14 @@ import {
   systemClock,
 } from "@turnpike/base";
 import type { Ed25519Signer } from "@turnpike/crypto";
+import type { BlockMeter } from "../app/block-meter.ts";
 import { ChainApp } from "../app/chain-app.ts";
+import type { StateMachine } from "../app/state-machine.ts";
 import { rfc3339ToNs } from "../comet/time.ts";
-import type { GenesisDocument } from "../node/types.ts";
-import type { StateMachine } from "../state/machine.ts";
+import type { GenesisDocument } from "../genesis/genesis-file.ts";
 import { openChainStore } from "../store/open-chain-store.ts";
 import { freeBytesOf } from "../store/store-errors.ts";
 import type { ChainStore } from "../types.ts";
-import type { BlockMeter } from "../watch/block-meter.ts";
 import { BlockMaker } from "./block-maker.ts";
 import { KeptBlocks } from "./block-reads.ts";
 import { EmbeddedEngine } from "./embedded-engine.ts";

@@ -40,7 +40,7 @@ function powerIn(messages: readonly Any[], depth: number): bigint {
 }
 
 /** Voting power of the validators that a transaction would make; 0 for one that cannot be read. */
-export function createdPower(tx: Bytes): bigint {
+function createdPower(tx: Bytes): bigint {
   if (!Buffer.from(tx.buffer, tx.byteOffset, tx.byteLength).includes(MARK)) return 0n;
   const raw = decodeMessage(txs.TxRawSchema, tx);
   const body = raw.ok ? decodeMessage(txs.TxBodySchema, raw.message.bodyBytes) : undefined;

@@ -21,8 +21,8 @@ import {
   toApiJson,
   tokenomics,
 } from "@turnpike/proto";
-import type { GenesisDocument } from "../node/types.ts";
 import { STAKE_DENOM } from "../state/stakes.ts";
+import type { GenesisDocument } from "./genesis-file.ts";
 import { type GenesisValidator, genesisTx } from "./gentx.ts";
 import type { ChainProfile } from "./profiles.ts";
 import { UNBUILT_MODULES } from "./unbuilt-modules.ts";
@@ -138,7 +138,7 @@ function grants(daoAddress: string): ApiJson {
  * claims with their limits, in sessions of 50 suppliers drawn of 262, and runs for some five seconds at most
  * (docs/decisions/0009). Clients read `max_bytes`, which is the real one's.
  */
-export const MOST_BLOCK_GAS = 400_000_000n;
+const MOST_BLOCK_GAS = 400_000_000n;
 
 const SHARES = { dao: 0.1, proposer: 0.05, supplier: 0.7, sourceOwner: 0.15, application: 0 };
 

@@ -1,5 +1,30 @@
 import { isRecord } from "@turnpike/base";
-import type { GenesisConsensusParams, GenesisDocument } from "../node/types.ts";
+
+/** `genesis.json`, as CometBFT 0.38 and the SDK have it. There is no `validators` key: they come from `app_state`. */
+export interface GenesisDocument {
+  readonly app_name: string;
+  readonly app_version: string;
+  /** RFC 3339, in UTC. */
+  readonly genesis_time: string;
+  readonly chain_id: string;
+  readonly initial_height: number;
+  readonly app_hash: string | null;
+  readonly app_state: Readonly<Record<string, unknown>>;
+  readonly consensus: { readonly params: GenesisConsensusParams };
+}
+
+/** Consensus parameters in `genesis.json`; 64-bit numbers are texts. */
+export interface GenesisConsensusParams {
+  readonly block: { readonly max_bytes: string; readonly max_gas: string };
+  readonly evidence: {
+    readonly max_age_num_blocks: string;
+    readonly max_age_duration: string;
+    readonly max_bytes: string;
+  };
+  readonly validator: { readonly pub_key_types: readonly string[] };
+  readonly version: { readonly app: string };
+  readonly abci: { readonly vote_extensions_enable_height: string };
+}
 
 const isText = (value: unknown): value is string => typeof value === "string";
 const isNumberText = (value: unknown): boolean => isText(value) && /^-?\d{1,19}$/.test(value);

@@ -2,9 +2,9 @@ import { utf8ToBytes } from "@turnpike/base";
 import type { ChainSigner } from "@turnpike/chain-client";
 import { accountAddress } from "@turnpike/crypto";
 import { application, base, createMessage, gateway, shared } from "@turnpike/proto";
-import type { GenesisDocument } from "../node/types.ts";
 import { STAKE_DENOM } from "../state/stakes.ts";
 import { buildGenesis, type GenesisAccount } from "./build-genesis.ts";
+import type { GenesisDocument } from "./genesis-file.ts";
 import { economyAccounts, economyApplications, economySuppliers, type LocalEconomy } from "./local-economy.ts";
 import type { ChainProfile } from "./profiles.ts";
 

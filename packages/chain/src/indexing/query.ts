@@ -2,7 +2,7 @@ import { compareDecimals, type Decimal, decimalOf, leadingDecimal } from "./deci
 import { QueryScanner, readDate, readTime, type Token, type TokenKind } from "./query-scanner.ts";
 
 /** Longest query that CometBFT's RPC takes, in bytes. */
-export const MAX_QUERY_BYTES = 512;
+const MAX_QUERY_BYTES = 512;
 
 /** Operators that compare. */
 export type CompareOp = "=" | "<" | "<=" | ">" | ">=";

@@ -1,34 +1,9 @@
 import type { Block, BlockId, Commit, ValidatorSet } from "../comet/types.ts";
+import type { GenesisDocument } from "../genesis/genesis-file.ts";
 import type { ChainEvent } from "../state/context.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
-import type { TxResult } from "../tx/run-tx.ts";
+import type { TxResult } from "../state/outcome.ts";
 import type { Bytes } from "../types.ts";
-
-/** `genesis.json`, as CometBFT 0.38 and the SDK have it. There is no `validators` key: they come from `app_state`. */
-export interface GenesisDocument {
-  readonly app_name: string;
-  readonly app_version: string;
-  /** RFC 3339, in UTC. */
-  readonly genesis_time: string;
-  readonly chain_id: string;
-  readonly initial_height: number;
-  readonly app_hash: string | null;
-  readonly app_state: Readonly<Record<string, unknown>>;
-  readonly consensus: { readonly params: GenesisConsensusParams };
-}
-
-/** Consensus parameters in `genesis.json`; 64-bit numbers are texts. */
-export interface GenesisConsensusParams {
-  readonly block: { readonly max_bytes: string; readonly max_gas: string };
-  readonly evidence: {
-    readonly max_age_num_blocks: string;
-    readonly max_age_duration: string;
-    readonly max_bytes: string;
-  };
-  readonly validator: { readonly pub_key_types: readonly string[] };
-  readonly version: { readonly app: string };
-  readonly abci: { readonly vote_extensions_enable_height: string };
-}
 
 /** Answer of a query of the application, as `abci_query` gives it. */
 export interface AppAnswer {

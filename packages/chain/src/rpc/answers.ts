@@ -8,7 +8,7 @@ export type RpcId = string | undefined;
 export const URI_ID = "-1";
 
 /** Errors of JSON-RPC 2.0, in CometBFT's words. */
-export const RPC_ERRORS = {
+const RPC_ERRORS = {
   parse: { code: -32700, message: "Parse error. Invalid JSON" },
   request: { code: -32600, message: "Invalid Request" },
   method: { code: -32601, message: "Method not found" },

@@ -36,7 +36,7 @@ const wrongKind = (kind: JsonKind, type: string): ReadArgument =>
   refused(`json: cannot unmarshal ${kind} into Go value of type ${type}`);
 
 /** Reads a hex text as Go does. */
-export function readHex(text: string): ReadArgument {
+function readHex(text: string): ReadArgument {
   if (HEX.test(text)) return given(Uint8Array.from(Buffer.from(text, "hex")));
   for (const char of text.length % 2 === 0 ? text : `${text}0`) {
     if (/^[0-9a-fA-F]$/.test(char)) continue;

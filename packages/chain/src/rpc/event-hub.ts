@@ -1,6 +1,7 @@
 import { bytesToHex } from "@turnpike/base";
+import type { GenesisConsensusParams } from "../genesis/genesis-file.ts";
 import { type EventQuery, matchesEvents, parseEventQuery } from "../indexing/query.ts";
-import type { EmbeddedNode, GenesisConsensusParams, NodeEvent, StoredTx } from "../node/types.ts";
+import type { EmbeddedNode, NodeEvent, StoredTx } from "../node/types.ts";
 import type { RpcId } from "./answers.ts";
 import type { RpcBounds } from "./bounds.ts";
 import { RpcEvent } from "./rpc-event.ts";

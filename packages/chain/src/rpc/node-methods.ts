@@ -2,6 +2,7 @@ import { bytesToBase64 } from "@turnpike/base";
 import { validatorKeyAddress } from "@turnpike/crypto";
 import { type RpcJson, validatorToRpcJson } from "../comet/rpc-json.ts";
 import { nsToRfc3339 } from "../comet/time.ts";
+import { COMET_VERSION } from "../comet/types.ts";
 import { validatorAt } from "../comet/validator-set.ts";
 import type { AbciQuerier, EmbeddedNode, StoredBlock } from "../node/types.ts";
 import { failed, type RpcOutcome, result, resultText } from "./answers.ts";
@@ -14,8 +15,6 @@ import { roundStateJson, roundStateSimpleJson } from "./round-state-json.ts";
 
 /** Name under which the application shows itself in `abci_info`. */
 const APP_NAME = "pocket";
-/** Version of CometBFT that is spoken: clients choose their way of reading by it. */
-export const COMET_VERSION = "0.38.19";
 const P2P_PROTOCOL = "8";
 const BLOCK_PROTOCOL = "11";
 /** Channels of a full node. */

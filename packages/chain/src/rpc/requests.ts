@@ -56,7 +56,7 @@ function idText(
 }
 
 /** Reads one scanned value as a request. */
-export function requestOf(raw: RawJson, maxDepth: number): ReadRequest {
+function requestOf(raw: RawJson, maxDepth: number): ReadRequest {
   const kind = kindOf(raw);
   if (kind === "null") return { ok: true, request: undefined };
   if (kind !== "object") return wrongKind(kind, `Go value of type ${GO_STRUCT}`);

@@ -3,10 +3,11 @@ import { merkleProofs, sha256 } from "@turnpike/crypto";
 import { dataHash } from "../comet/hashes.ts";
 import { blockIdToRpcJson, blockToRpcJson, headerToRpcJson, type RpcJson } from "../comet/rpc-json.ts";
 import { type Block, ZERO_BLOCK_ID } from "../comet/types.ts";
-import type { GenesisConsensusParams, StoredBlock, StoredTx } from "../node/types.ts";
+import type { GenesisConsensusParams } from "../genesis/genesis-file.ts";
+import type { StoredBlock, StoredTx } from "../node/types.ts";
 import type { ChainEvent } from "../state/context.ts";
 import type { ValidatorUpdate } from "../state/module.ts";
-import type { TxResult } from "../tx/run-tx.ts";
+import type { TxResult } from "../state/outcome.ts";
 
 type RpcObject = { readonly [name: string]: RpcJson };
 

@@ -1,8 +1,9 @@
 import { bytesToBase64 } from "@turnpike/base";
 import { validatorKeyAddress } from "@turnpike/crypto";
 import { blockIdToRpcJson, blockToRpcJson, headerToRpcJson, type RpcJson } from "../comet/rpc-json.ts";
+import type { GenesisConsensusParams } from "../genesis/genesis-file.ts";
 import { EVENT_KEY, type EventMap, eventMapOfBlock, eventMapOfTx } from "../indexing/event-map.ts";
-import type { GenesisConsensusParams, NodeEvent } from "../node/types.ts";
+import type { NodeEvent } from "../node/types.ts";
 import { goJsonText } from "./go-json.ts";
 import {
   base64OrNull,

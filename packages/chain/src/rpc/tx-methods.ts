@@ -1,7 +1,7 @@
 import { sha256 } from "@turnpike/crypto";
 import { parseEventQuery } from "../indexing/query.ts";
 import type { EmbeddedNode, StoredTx, Submission } from "../node/types.ts";
-import type { TxResult } from "../tx/run-tx.ts";
+import type { TxResult } from "../state/outcome.ts";
 import { failed, type RpcOutcome, result } from "./answers.ts";
 import type { ArgumentValue } from "./arguments.ts";
 import { ORDER_FAULT, orderOf } from "./block-methods.ts";

@@ -1,8 +1,8 @@
 import { isAppError, type Log } from "@turnpike/base";
 import type { ChainStore } from "../types.ts";
-import type { SnapshotMeter } from "../watch/snapshot-meter.ts";
 import { makeSnapshot } from "./make-snapshot.ts";
 import type { SnapshotFolder } from "./snapshot-folder.ts";
+import type { SnapshotMeter } from "./snapshot-meter.ts";
 
 /** Options of {@link SnapshotKeeper}. */
 export interface SnapshotKeeperOptions {

@@ -20,10 +20,6 @@ export const STORE_GAS = {
   nextFlat: 30n,
 } as const;
 
-/** Gas of reading an entry, found or not. */
-export const readGas = (keyBytes: number, valueBytes: number): bigint =>
-  STORE_GAS.readFlat + STORE_GAS.readPerByte * BigInt(keyBytes + valueBytes);
-
 /** Gas of writing an entry. */
 export const writeGas = (keyBytes: number, valueBytes: number): bigint =>
   STORE_GAS.writeFlat + STORE_GAS.writePerByte * BigInt(keyBytes + valueBytes);

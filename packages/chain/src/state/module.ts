@@ -1,9 +1,8 @@
 import type { DescMessage, Message, MessageInitShape, MessageShape } from "@bufbuild/protobuf";
 import { createMessage } from "@turnpike/proto";
-import type { TxResult } from "../tx/run-tx.ts";
 import type { Bytes } from "../types.ts";
 import type { Context } from "./context.ts";
-import type { Outcome, TxFault } from "./outcome.ts";
+import type { Outcome, TxFault, TxResult } from "./outcome.ts";
 
 /** A change of the validator set; power 0 removes. */
 export interface ValidatorUpdate {

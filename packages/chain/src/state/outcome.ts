@@ -1,8 +1,24 @@
+import type { Bytes } from "../types.ts";
+import type { ChainEvent } from "./context.ts";
+
 /** Why a transaction, a message or a query is refused, as the chain's clients see it. */
 export interface TxFault {
   readonly codespace: string;
   readonly code: number;
   readonly text: string;
+}
+
+/** What became of a transaction: code 0 and its data, or a code, a codespace and a text. */
+export interface TxResult {
+  readonly code: number;
+  readonly codespace: string;
+  readonly log: string;
+  /** `TxMsgData` of a transaction that was run. */
+  readonly data: Bytes;
+  /** Both are signed numbers of 64 bits. */
+  readonly gasWanted: bigint;
+  readonly gasUsed: bigint;
+  readonly events: readonly ChainEvent[];
 }
 
 /** What a step gives: a value, or the fault that ends the transaction. */

@@ -3,13 +3,13 @@ import { type baseQuery, createMessage, baseQuery as schemas } from "@turnpike/p
 import { bytesToText } from "./bytes.ts";
 
 /** Entries of a page when the question names no limit. */
-export const DEFAULT_PAGE_ENTRIES = 100n;
+const DEFAULT_PAGE_ENTRIES = 100n;
 
 /**
  * Most entries of a page, whatever the question's limit is: a page is made in one turn of the event loop. The answer's
  * next key tells that there is more.
  */
-export const MOST_PAGE_ENTRIES = 10_000n;
+const MOST_PAGE_ENTRIES = 10_000n;
 
 /** Where a page's walk begins and ends. */
 export interface PageWalk {

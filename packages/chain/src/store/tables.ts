@@ -22,7 +22,7 @@ interface TableOptions {
 }
 
 /** One table of the store's file. Keys are in the order of their bytes, values are sealed. */
-export class Table {
+class Table {
   readonly #name: string;
   readonly #folder: string;
   readonly #db: Database<Buffer, Uint8Array>;

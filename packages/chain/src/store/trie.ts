@@ -2,7 +2,7 @@ import { hash } from "node:crypto";
 import { damaged } from "./sealed.ts";
 
 /** Bytes of every hash here: SHA-256. */
-export const HASH_BYTES = 32;
+const HASH_BYTES = 32;
 const WIDTH = 16;
 const MAX_DEPTH = HASH_BYTES * 2;
 const LEAF_TAG = 0;

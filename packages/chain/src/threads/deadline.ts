@@ -2,7 +2,7 @@ import type { StateReads } from "../state/overlay.ts";
 import type { Bytes, Derivation, RangeOptions } from "../types.ts";
 
 /** Thrown by a state that is read past its {@link Deadline}. */
-export class DeadlinePassed extends Error {}
+class DeadlinePassed extends Error {}
 
 /** How long one piece of work may read. */
 export class Deadline {

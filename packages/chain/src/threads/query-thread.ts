@@ -6,10 +6,10 @@ import { simulateResponse, simulationJson } from "../api/simulation.ts";
 import { AppQueries, type QueriedApp } from "../app/app-queries.ts";
 import { readStart, type StartRecord } from "../app/chain-start.ts";
 import { pocketMachine } from "../app/pocket-machine.ts";
-import type { StateMachine } from "../state/machine.ts";
+import type { StateMachine } from "../app/state-machine.ts";
+import type { TxResult } from "../state/outcome.ts";
 import { Overlay } from "../state/overlay.ts";
 import { SharedStates } from "../store/shared-states.ts";
-import type { TxResult } from "../tx/run-tx.ts";
 import type { Bytes, StateReader } from "../types.ts";
 import { Deadline, TimedReads } from "./deadline.ts";
 import type {

@@ -32,6 +32,7 @@ import {
   tx as txs,
 } from "@turnpike/proto";
 import { bytesOfAddress, fund } from "../../test/recorded-tx.ts";
+import { StateMachine } from "../app/state-machine.ts";
 import { createAccount } from "../modules/auth/accounts.ts";
 import { authModule } from "../modules/auth/auth-module.ts";
 import { getBalance } from "../modules/bank/balances.ts";
@@ -39,9 +40,8 @@ import { bankModule } from "../modules/bank/bank-module.ts";
 import { gatewayModule } from "../modules/gateway/gateway-module.ts";
 import type { BlockInfo, Context } from "../state/context.ts";
 import { GasMeter } from "../state/gas.ts";
-import { StateMachine } from "../state/machine.ts";
+import type { TxResult } from "../state/outcome.ts";
 import { Overlay } from "../state/overlay.ts";
-import type { TxResult } from "./run-tx.ts";
 
 const authority = moduleAddress("gov");
 const machine = new StateMachine({ gasPrices: [] }, [

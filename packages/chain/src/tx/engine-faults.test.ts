@@ -4,13 +4,13 @@ import { suite, test } from "node:test";
 import { accountAddress, cosmosPublicKey, cosmosSign, moduleAddress, privateKeyFromSecret } from "@turnpike/crypto";
 import { bank, createMessage, encodeMessage, packAny, signing, tx as txs, typeUrlOf } from "@turnpike/proto";
 import { bytesOfAddress } from "../../test/recorded-tx.ts";
+import { StateMachine } from "../app/state-machine.ts";
 import { packAccountKey } from "../modules/auth/account-keys.ts";
 import { createAccount, getAccount } from "../modules/auth/accounts.ts";
 import { authModule } from "../modules/auth/auth-module.ts";
 import { bankModule } from "../modules/bank/bank-module.ts";
 import type { BlockInfo, Context, ExecutionMode } from "../state/context.ts";
 import { GasMeter } from "../state/gas.ts";
-import { StateMachine } from "../state/machine.ts";
 import { messageHandler } from "../state/module.ts";
 import { Overlay } from "../state/overlay.ts";
 

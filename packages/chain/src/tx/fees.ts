@@ -8,7 +8,7 @@ import { done, fail, type Outcome, SDK } from "../state/outcome.ts";
 import type { DecodedTx } from "./decode.ts";
 
 /** Account that fees go to. */
-export const FEE_COLLECTOR = "fee_collector";
+const FEE_COLLECTOR = "fee_collector";
 
 /** The least that a node takes into its mempool: units of a denomination for one unit of gas, as a fraction. */
 export interface GasPrice {

@@ -16,12 +16,12 @@ import {
 } from "@turnpike/proto";
 import { fc } from "@turnpike/testkit/property";
 import { resultFields } from "../abci/convert.ts";
+import { StateMachine } from "../app/state-machine.ts";
 import { authModule } from "../modules/auth/auth-module.ts";
 import { balances, getSupply } from "../modules/bank/balances.ts";
 import { bankModule } from "../modules/bank/bank-module.ts";
 import type { BlockInfo, Context } from "../state/context.ts";
 import { GasMeter } from "../state/gas.ts";
-import { StateMachine } from "../state/machine.ts";
 import { Overlay } from "../state/overlay.ts";
 
 const EMPTY = { get: () => undefined, range: () => [] };

@@ -12,11 +12,11 @@ import {
   type SignerState,
   stateOf,
 } from "../../test/recorded-tx.ts";
+import { StateMachine } from "../app/state-machine.ts";
 import { createAccount } from "../modules/auth/accounts.ts";
 import { authModule } from "../modules/auth/auth-module.ts";
 import { bankModule } from "../modules/bank/bank-module.ts";
-import { StateMachine } from "../state/machine.ts";
-import type { TxResult } from "./run-tx.ts";
+import type { TxResult } from "../state/outcome.ts";
 
 const machine = new StateMachine({ gasPrices: [{ denom: "upokt", numerator: 1n, denominator: 1_000_000n }] }, [
   authModule({ moduleAccounts: { fee_collector: [] }, authority: moduleAddress("gov") }),

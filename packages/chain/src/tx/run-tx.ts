@@ -10,25 +10,12 @@ import {
 } from "../state/context.ts";
 import { GasMeter, OutOfGas } from "../state/gas.ts";
 import type { MessageHandler } from "../state/module.ts";
-import { done, fail, type Outcome, SDK, type TxFault } from "../state/outcome.ts";
+import { done, fail, type Outcome, SDK, type TxFault, type TxResult } from "../state/outcome.ts";
 import { Overlay, type StateView } from "../state/overlay.ts";
 import type { Bytes } from "../types.ts";
 import { type AnteOptions, runAnte } from "./ante.ts";
 import { type DecodedTx, decodeTx, type RoutedMessage } from "./decode.ts";
 import type { DecodedTxs } from "./decoded-txs.ts";
-
-/** What became of a transaction: code 0 and its data, or a code, a codespace and a text. */
-export interface TxResult {
-  readonly code: number;
-  readonly codespace: string;
-  readonly log: string;
-  /** `TxMsgData` of a transaction that was run. */
-  readonly data: Bytes;
-  /** Both are signed numbers of 64 bits. */
-  readonly gasWanted: bigint;
-  readonly gasUsed: bigint;
-  readonly events: readonly ChainEvent[];
-}
 
 /** How transactions are run. */
 export interface TxOptions extends AnteOptions {

@@ -10,9 +10,9 @@ import { KeptMetrics, keptLog, ManualTime } from "../../test/watch/watch.ts";
 import { CometRpc } from "../abci/comet-rpc.ts";
 import { CometSource } from "../abci/comet-source.ts";
 import { startAbciServer } from "../abci/server.ts";
+import { BlockMeter } from "../app/block-meter.ts";
 import { ChainApp } from "../app/chain-app.ts";
 import { openChainStore } from "../store/open-chain-store.ts";
-import { BlockMeter } from "./block-meter.ts";
 import { CometWatch } from "./comet-watch.ts";
 import { StandstillWatch } from "./standstill-watch.ts";
 

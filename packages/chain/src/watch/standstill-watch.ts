@@ -1,7 +1,7 @@
 import { type Clock, type Log, type Metrics, systemClock } from "@turnpike/base";
+import type { BlockMeter } from "../app/block-meter.ts";
 import { paced, timerWait, type Wait } from "../engine/pacer.ts";
 import { chainHalted } from "../metrics.ts";
-import type { BlockMeter } from "./block-meter.ts";
 import type { CometFacts } from "./comet-watch.ts";
 
 /** Options of {@link StandstillWatch}. */

@@ -1,7 +1,7 @@
 import { type Log, type Metrics, systemClock } from "@turnpike/base";
 import { CometRpc } from "../abci/comet-rpc.ts";
+import type { BlockMeter } from "../app/block-meter.ts";
 import { chainCatchingUp, chainEngineUp } from "../metrics.ts";
-import type { BlockMeter } from "./block-meter.ts";
 import { CometWatch } from "./comet-watch.ts";
 import { DiskWatch } from "./disk-watch.ts";
 import { StandstillWatch } from "./standstill-watch.ts";

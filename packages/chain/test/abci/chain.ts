@@ -13,11 +13,11 @@ import {
   tx as txs,
 } from "@turnpike/proto";
 import { ChainApp, type ChainAppOptions } from "../../src/app/chain-app.ts";
+import { StateMachine } from "../../src/app/state-machine.ts";
 import { authModule } from "../../src/modules/auth/auth-module.ts";
 import { bankModule } from "../../src/modules/bank/bank-module.ts";
 import { noKey, rawCodec } from "../../src/state/codecs.ts";
 import { Collection } from "../../src/state/collection.ts";
-import { StateMachine } from "../../src/state/machine.ts";
 import { type Module, moduleGenesis } from "../../src/state/module.ts";
 import type { ChainStore } from "../../src/types.ts";
 import { must } from "../comet/recorded.ts";

@@ -2,16 +2,17 @@ import { readFileSync } from "node:fs";
 import { sha256 } from "@turnpike/crypto";
 import { type ApiSurface, apiSurface } from "../../src/api/base-services.ts";
 import { pocketMachine } from "../../src/app/pocket-machine.ts";
+import type { StateMachine } from "../../src/app/state-machine.ts";
 import { buildBlock } from "../../src/comet/block.ts";
 import { rfc3339ToNs } from "../../src/comet/time.ts";
 import { EMPTY_COMMIT, type ValidatorSet, ZERO_BLOCK_ID } from "../../src/comet/types.ts";
 import { validatorsHash } from "../../src/comet/validator-set.ts";
+import type { GenesisDocument } from "../../src/genesis/genesis-file.ts";
 import type {
   AppAnswer,
   Application,
   BlockResults,
   ChainSource,
-  GenesisDocument,
   GrpcAnswer,
   NodeInfo,
   SearchPage,
@@ -21,9 +22,8 @@ import type {
   Submission,
 } from "../../src/node/types.ts";
 import type { BlockInfo } from "../../src/state/context.ts";
-import type { StateMachine } from "../../src/state/machine.ts";
+import type { TxResult } from "../../src/state/outcome.ts";
 import { Overlay } from "../../src/state/overlay.ts";
-import type { TxResult } from "../../src/tx/run-tx.ts";
 import type { Bytes } from "../../src/types.ts";
 import { testValidators } from "../comet/chain.ts";
 import { type RecordedTx, readRecordedTx } from "../recorded-tx.ts";

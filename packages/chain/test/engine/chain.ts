@@ -23,14 +23,14 @@ import {
   toApiJson,
   tx as txs,
 } from "@turnpike/proto";
+import { StateMachine } from "../../src/app/state-machine.ts";
 import type { EmbeddedEngine } from "../../src/engine/embedded-engine.ts";
 import { type EmbeddedNodeOptions, openEmbeddedNode } from "../../src/engine/open-embedded-node.ts";
 import type { Wait } from "../../src/engine/pacer.ts";
+import type { GenesisDocument } from "../../src/genesis/genesis-file.ts";
 import { authModule } from "../../src/modules/auth/auth-module.ts";
 import { bankModule } from "../../src/modules/bank/bank-module.ts";
-import type { GenesisDocument } from "../../src/node/types.ts";
 import type { Context } from "../../src/state/context.ts";
-import { StateMachine } from "../../src/state/machine.ts";
 import { type Module, moduleGenesis, type ValidatorUpdate } from "../../src/state/module.ts";
 import type { GasPrice } from "../../src/tx/fees.ts";
 import type { Bytes, ChainStore } from "../../src/types.ts";

@@ -3,6 +3,7 @@ import { base64ToBytes, bytesEqual, bytesToHex, hexToBytes, utf8ToBytes } from "
 import { sha256 } from "@turnpike/crypto";
 import type { BuiltBlock } from "../../src/comet/block.ts";
 import type { Commit } from "../../src/comet/types.ts";
+import type { GenesisDocument } from "../../src/genesis/genesis-file.ts";
 import { BLOCK_HEIGHT_KEY, eventMapOf, eventMapOfTx } from "../../src/indexing/event-map.ts";
 import { matchesEvents, parseEventQuery } from "../../src/indexing/query.ts";
 import type {
@@ -10,7 +11,6 @@ import type {
   BlockReads,
   BlockResults,
   EmbeddedNode,
-  GenesisDocument,
   NodeEvent,
   SearchPage,
   SearchResult,
@@ -19,7 +19,7 @@ import type {
   Submission,
 } from "../../src/node/types.ts";
 import type { ChainEvent } from "../../src/state/context.ts";
-import type { TxResult } from "../../src/tx/run-tx.ts";
+import type { TxResult } from "../../src/state/outcome.ts";
 import { CHAIN_ID, commitOf, nextBlock, testValidators } from "../comet/chain.ts";
 import { must } from "../comet/recorded.ts";
 

@@ -14,7 +14,7 @@ import { serviceConfigsFault, withServices } from "./service-configs.ts";
 import { APPLICATION_MODULE, getApplication, minApplicationStakeUpokt, setApplication, stakeUpokt } from "./state.ts";
 
 /** Smallest limit of what an application spends in a session, in upokt. */
-export const MIN_SPEND_LIMIT_UPOKT = 1_000_000n;
+const MIN_SPEND_LIMIT_UPOKT = 1_000_000n;
 
 /** A fault of an application's address in a message. */
 export function applicationAddressFault(address: string): TxFault | undefined {
@@ -97,7 +97,7 @@ export function stakeApplication(
 }
 
 /** Lets an application's stake go from the end of this session on, and says so. */
-export function beginApplicationUnbonding(
+function beginApplicationUnbonding(
   ctx: Context,
   found: application.Application,
   reason: application.ApplicationUnbondingReason,

@@ -1,5 +1,4 @@
 import { application, createMessage } from "@turnpike/proto";
-import { isApplicationActive } from "@turnpike/protocol";
 import {
   endedTextCodec,
   messageCodec,
@@ -84,11 +83,6 @@ export function minApplicationStakeUpokt(ctx: Context): bigint {
 /** An application; undefined when there is none. */
 export function getApplication(ctx: Context, address: string): application.Application | undefined {
   return applications.get(ctx, address);
-}
-
-/** True while an application may be in a session that ends at this height. */
-export function isApplicationActiveAt(found: application.Application, sessionEndHeight: bigint): boolean {
-  return isApplicationActive(found, sessionEndHeight);
 }
 
 /** An application's stake, in upokt. */

@@ -68,7 +68,7 @@ export function getBalance(ctx: Context, address: Bytes, denom: string): bigint 
 }
 
 /** All that an address has, in order of denomination. */
-export function getBalances(ctx: Context, address: Bytes): Coin[] {
+function getBalances(ctx: Context, address: Bytes): Coin[] {
   const within = lengthPrefixedCodec.encode(address);
   return [...balances.entries(ctx, { within })].map(([[, denom], amount]) => ({ denom, amount }));
 }

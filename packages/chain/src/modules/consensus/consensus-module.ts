@@ -1,12 +1,12 @@
 import { cometTypes, consensus, createMessage } from "@turnpike/proto";
-import type { GenesisConsensusParams } from "../../node/types.ts";
+import type { GenesisConsensusParams } from "../../genesis/genesis-file.ts";
 import { messageCodec, noKey } from "../../state/codecs.ts";
 import { Collection } from "../../state/collection.ts";
 import type { Context } from "../../state/context.ts";
 import { type Module, moduleGenesis, queryHandler } from "../../state/module.ts";
 
 /** Name of the module, and of its part of the state. */
-export const CONSENSUS_MODULE = "consensus";
+const CONSENSUS_MODULE = "consensus";
 
 const NANOS_PER_SECOND = 1_000_000_000n;
 
@@ -17,7 +17,7 @@ export interface ConsensusOptions {
 }
 
 /** The parameters of consensus. The engine has its own; these are what queries answer. */
-export const consensusParams = new Collection({
+const consensusParams = new Collection({
   module: CONSENSUS_MODULE,
   prefix: Uint8Array.of(0),
   key: noKey,

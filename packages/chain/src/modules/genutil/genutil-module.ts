@@ -2,13 +2,13 @@ import { AppError, isRecord } from "@turnpike/base";
 import { createMessage, encodeMessage, fromApiJson, tx as txs } from "@turnpike/proto";
 import type { Context } from "../../state/context.ts";
 import type { Module, ValidatorUpdate } from "../../state/module.ts";
-import type { TxResult } from "../../tx/run-tx.ts";
+import type { TxResult } from "../../state/outcome.ts";
 import type { Bytes } from "../../types.ts";
 import { lastPowers } from "../staking/state.ts";
 import { updateValidatorSet } from "../staking/validator-set.ts";
 
 /** Name of the module. It keeps no state. */
-export const GENUTIL_MODULE = "genutil";
+const GENUTIL_MODULE = "genutil";
 
 const invalid = (why: string): AppError =>
   new AppError("CONFIG_INVALID", { message: `The genesis transactions are not valid: ${why}.` });

@@ -1,5 +1,5 @@
 import { type CompactClosestProof, closestValue, closestWeight, decodeClosestProof } from "@turnpike/crypto";
-import { createMessage, decodeMessage, type proof, service, session } from "@turnpike/proto";
+import { createMessage, decodeMessage, service } from "@turnpike/proto";
 import { done, fail, type Outcome } from "../../state/outcome.ts";
 import type { Bytes } from "../../types.ts";
 import { PROOF } from "./faults.ts";
@@ -105,9 +105,4 @@ export function readLeaf(bytes: Bytes): Outcome<ProvenLeaf> {
     request: req ?? createMessage(service.RelayRequestSchema),
     response: res ?? createMessage(service.RelayResponseSchema),
   });
-}
-
-/** Header of a proof or claim; an empty one when it has none. */
-export function headerOf({ sessionHeader }: Pick<proof.Proof, "sessionHeader">): session.SessionHeader {
-  return sessionHeader ?? createMessage(session.SessionHeaderSchema);
 }

@@ -20,7 +20,7 @@ export const DEFAULT_PROOF_PARAMS: proof.Params = createMessage(proof.ParamsSche
 });
 
 /** A float64 as Go's `%v` prints it. */
-export function goFloat(value: number): string {
+function goFloat(value: number): string {
   const size = Math.abs(value);
   const text = size !== 0 && size < 1e-4 ? value.toExponential() : String(value);
   return text.replace(/e([+-])(\d)$/, "e$10$2");

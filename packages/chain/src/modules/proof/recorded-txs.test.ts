@@ -20,8 +20,8 @@ import {
   readRecordedTx,
 } from "../../../test/recorded-tx.ts";
 import type { Context } from "../../state/context.ts";
+import type { TxResult } from "../../state/outcome.ts";
 import type { Overlay } from "../../state/overlay.ts";
-import type { TxResult } from "../../tx/run-tx.ts";
 import { getAccount, setAccount } from "../auth/accounts.ts";
 import { blockHashes } from "../session/state.ts";
 import { getTokenomicsParams } from "../tokenomics/state.ts";

@@ -15,10 +15,10 @@ import {
   toApiJson,
 } from "@turnpike/proto";
 import { addSigner, bytesOfAddress, fund, readRecordedTx, runRecorded } from "../../../test/recorded-tx.ts";
+import { StateMachine } from "../../app/state-machine.ts";
 import { addressText } from "../../state/addresses.ts";
 import type { BlockInfo, Context } from "../../state/context.ts";
 import { GasMeter } from "../../state/gas.ts";
-import { StateMachine } from "../../state/machine.ts";
 import { Overlay } from "../../state/overlay.ts";
 import { getAccount } from "../auth/accounts.ts";
 import { authModule } from "../auth/auth-module.ts";

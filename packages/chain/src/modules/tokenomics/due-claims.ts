@@ -14,7 +14,7 @@ import { getBlockHash } from "../session/state.ts";
 import { getSharedParams, getSharedParamsAt, protocolParams, sharedParamsHistory } from "../shared/state.ts";
 
 /** Gives what a function gave for an equal key before: 6,000 claims of one block share few sessions and services. */
-export function remembered<V>(find: (...parts: readonly [string, bigint]) => V): (text: string, height: bigint) => V {
+function remembered<V>(find: (...parts: readonly [string, bigint]) => V): (text: string, height: bigint) => V {
   const known = new Map<string, { readonly value: V }>();
   return (text, height) => {
     const key = `${height}/${text}`;

@@ -12,6 +12,7 @@ import {
   toApiJson,
   tx,
 } from "@turnpike/proto";
+import { StateMachine } from "../../../src/app/state-machine.ts";
 import { authModule } from "../../../src/modules/auth/auth-module.ts";
 import { bankModule } from "../../../src/modules/bank/bank-module.ts";
 import { serviceModule } from "../../../src/modules/service/service-module.ts";
@@ -19,7 +20,6 @@ import { sessionModule } from "../../../src/modules/session/session-module.ts";
 import { sharedModule } from "../../../src/modules/shared/shared-module.ts";
 import type { Context } from "../../../src/state/context.ts";
 import { GasMeter } from "../../../src/state/gas.ts";
-import { StateMachine } from "../../../src/state/machine.ts";
 import type { MessageHandler, Module } from "../../../src/state/module.ts";
 import type { Outcome } from "../../../src/state/outcome.ts";
 import { Overlay } from "../../../src/state/overlay.ts";

@@ -12,6 +12,7 @@ import {
   supplier,
   toApiJson,
 } from "@turnpike/proto";
+import { StateMachine } from "../../../src/app/state-machine.ts";
 import { ensureModuleAccount } from "../../../src/modules/auth/accounts.ts";
 import { authModule } from "../../../src/modules/auth/auth-module.ts";
 import { getBalance } from "../../../src/modules/bank/balances.ts";
@@ -22,7 +23,6 @@ import { SUPPLIER_MODULE, suppliers } from "../../../src/modules/supplier/state.
 import { supplierModule } from "../../../src/modules/supplier/supplier-module.ts";
 import type { BlockInfo, ChainEvent, Context } from "../../../src/state/context.ts";
 import { GasMeter } from "../../../src/state/gas.ts";
-import { StateMachine } from "../../../src/state/machine.ts";
 import type { Outcome } from "../../../src/state/outcome.ts";
 import { Overlay } from "../../../src/state/overlay.ts";
 

@@ -16,6 +16,7 @@ import {
   supplier,
   tokenomics,
 } from "@turnpike/proto";
+import { type BlockOutcome, StateMachine } from "../../../src/app/state-machine.ts";
 import { applicationParams, setApplication } from "../../../src/modules/application/state.ts";
 import { addAccount, ensureModuleAccount } from "../../../src/modules/auth/accounts.ts";
 import { authModule } from "../../../src/modules/auth/auth-module.ts";
@@ -38,7 +39,6 @@ import { tokenomicsParams } from "../../../src/modules/tokenomics/state.ts";
 import { tokenomicsModule } from "../../../src/modules/tokenomics/tokenomics-module.ts";
 import type { BlockInfo, ChainEvent, Context } from "../../../src/state/context.ts";
 import { GasMeter } from "../../../src/state/gas.ts";
-import { type BlockOutcome, StateMachine } from "../../../src/state/machine.ts";
 import type { Module } from "../../../src/state/module.ts";
 import { Overlay } from "../../../src/state/overlay.ts";
 import { bytesOfAddress } from "../../recorded-tx.ts";

@@ -1,16 +1,17 @@
 import { AppError, isAppError } from "@turnpike/base";
 import { decodeMessage, encodeMessage, fromApiJson, toApiJson } from "@turnpike/proto";
+import { addressText } from "../state/addresses.ts";
+import { type BlockInfo, type ChainEvent, type Context, type ExecutionMode, withAttribute } from "../state/context.ts";
+import { GasMeter } from "../state/gas.ts";
+import type { MessageHandler, Module, QueryAnswer, QueryHandler, ValidatorUpdate } from "../state/module.ts";
+import type { TxResult } from "../state/outcome.ts";
+import { Overlay, type StateReads, type StateView } from "../state/overlay.ts";
 import { decodeTx } from "../tx/decode.ts";
 import { DecodedTxs } from "../tx/decoded-txs.ts";
 import type { GasPrice } from "../tx/fees.ts";
-import { runTx, type TxResult } from "../tx/run-tx.ts";
+import { runTx } from "../tx/run-tx.ts";
 import { VerifiedSignatures } from "../tx/verified-signatures.ts";
 import type { Bytes, StateChange } from "../types.ts";
-import { addressText } from "./addresses.ts";
-import { type BlockInfo, type ChainEvent, type Context, type ExecutionMode, withAttribute } from "./context.ts";
-import { GasMeter } from "./gas.ts";
-import type { MessageHandler, Module, QueryAnswer, QueryHandler, ValidatorUpdate } from "./module.ts";
-import { Overlay, type StateReads, type StateView } from "./overlay.ts";
 
 /** Plain values of a {@link StateMachine}. */
 export interface StateMachineOptions {

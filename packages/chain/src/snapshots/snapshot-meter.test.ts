@@ -4,7 +4,7 @@ import { silentLog } from "@turnpike/base";
 import { startNode } from "../../test/snapshots/snapshots.ts";
 import { scratchFolder } from "../../test/store/model.ts";
 import { KeptMetrics } from "../../test/watch/watch.ts";
-import { SnapshotKeeper } from "../snapshots/snapshot-keeper.ts";
+import { SnapshotKeeper } from "./snapshot-keeper.ts";
 import { SnapshotMeter } from "./snapshot-meter.ts";
 
 suite("snapshot meter", { timeout: 180_000 }, () => {

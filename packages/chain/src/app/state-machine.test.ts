@@ -4,9 +4,9 @@ import { moduleAddress } from "@turnpike/crypto";
 import { bank, createMessage, decodeMessage, encodeMessage } from "@turnpike/proto";
 import { authModule } from "../modules/auth/auth-module.ts";
 import { bankModule } from "../modules/bank/bank-module.ts";
-import type { BlockInfo } from "./context.ts";
-import { StateMachine } from "./machine.ts";
-import { Overlay } from "./overlay.ts";
+import type { BlockInfo } from "../state/context.ts";
+import { Overlay } from "../state/overlay.ts";
+import { StateMachine } from "./state-machine.ts";
 
 const EMPTY = { get: () => undefined, range: () => [] };
 const USER = "pokt173r2dgg0jce84fq60sc7wmasvrpesfjdf93pqz";
