@@ -14,9 +14,9 @@ export interface BlockSocketOptions {
   readonly pingMs: number;
 }
 
-/** What a {@link BlockSocket} tells. */
+/** Gets what a node sends over a {@link BlockSocket}. */
 export interface BlockSocketListener {
-  /** The node says that it tells of new blocks from now on. */
+  /** The node has taken the subscription: it sends new blocks from now on. */
   subscribed(): void;
   height(heightBlocks: bigint): void;
   /** Once, when the connection is over or never came to be. */
@@ -35,7 +35,7 @@ function heightOf(message: unknown): bigint {
   return wholeOf(recordOf(recordOf(recordOf(result.data).value).header).height);
 }
 
-/** One WebSocket to a node, over which it tells the heights of new blocks. */
+/** One WebSocket to a node, over which it sends the heights of new blocks. */
 export class BlockSocket implements Disposable {
   readonly #socket: WebSocket;
   readonly #listener: BlockSocketListener;

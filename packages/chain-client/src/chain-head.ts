@@ -18,7 +18,6 @@ export interface ChainHeadOptions {
   readonly retryMs?: number;
 }
 
-/** Modules of {@link ChainHead}. */
 export interface ChainHeadModules {
   readonly clock: Clock;
   readonly log?: Log;

@@ -35,12 +35,11 @@ export interface PocketQueriesOptions {
   readonly maxOpen?: number;
 }
 
-/** Modules of {@link PocketQueries}. */
 export interface PocketQueriesModules {
   readonly client: ChainClient;
   readonly clock: Clock;
   /**
-   * What is asked of the newest state is not believed of one that is far behind this. What was known of heights is forgotten
+   * What is asked of the newest state is not believed of one that is far behind this. What was known of heights is discarded
    * when the chain is restarted from genesis.
    */
   readonly head?: Pick<ChainHead, "newest" | "replacements">;
@@ -211,7 +210,7 @@ export class PocketQueries {
 
   /** The same, without asking; undefined when they are not known. */
   peekSharedParamsAt(heightBlocks: bigint): shared.Params | undefined {
-    this.#forgetReplaced();
+    this.#discardReplaced();
     for (let i = this.#sharedSpans.length - 1; i >= 0; i--) {
       const span = this.#sharedSpans[i];
       if (span !== undefined && span.startHeight <= heightBlocks && heightBlocks <= span.endHeight) return span.params;
@@ -279,7 +278,7 @@ export class PocketQueries {
     );
   }
 
-  /** A service as it is now, without its card: that may have 256 KiB, and its owner is a stranger. */
+  /** A service as it is now, without its card: that may have 256 KiB, and its owner is not trusted. */
   service(id: string, options?: ReadOptions): Promise<ChainAnswer<shared.Service>> {
     return this.#read(
       this.#services,
@@ -356,7 +355,7 @@ export class PocketQueries {
   }
 
   /** After a restart from genesis the same heights have other sessions, parameters and prices. */
-  #forgetReplaced(): void {
+  #discardReplaced(): void {
     const replacements = this.#head?.replacements ?? 0;
     if (replacements === this.#replacements) return;
     this.#replacements = replacements;
@@ -409,7 +408,7 @@ export class PocketQueries {
       const asked = await this.#ask(method, request, signal);
       return loaded(mapped(asked, pick), asked.heightBlocks >= request.blockHeight);
     };
-    this.#forgetReplaced();
+    this.#discardReplaced();
     return cache.read(`${request.serviceId} ${request.blockHeight}`, load, options);
   }
 

@@ -45,7 +45,7 @@ function feeOf({ fee, gasLimit }: UnsignedTx): tx.Fee {
   });
 }
 
-/** A transaction that nobody has signed, as `--generate-only` shows it. */
+/** A transaction without signatures, as `--generate-only` shows it. */
 export function unsignedTx(unsigned: UnsignedTx): tx.Tx {
   return createMessage(tx.TxSchema, {
     body: bodyOf(unsigned),

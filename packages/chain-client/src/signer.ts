@@ -7,7 +7,7 @@ export interface ChainSigner {
   readonly address: string;
   /** Compressed, 33 bytes. */
   readonly publicKey: Uint8Array;
-  /** Signature of these bytes, 64 bytes, as Cosmos has it. */
+  /** Signature of these bytes, 64 bytes, in Cosmos' form. */
   sign(bytes: Uint8Array): Uint8Array;
 }
 

@@ -125,7 +125,7 @@ class HeightWatch implements AsyncDisposable {
     return this.#askedBlocks > 0n && this.#askedBlocks + MOST_LAG_BLOCKS < this.#heightBlocks;
   }
 
-  #tell(heightBlocks: bigint): void {
+  #report(heightBlocks: bigint): void {
     if (heightBlocks <= this.#heightBlocks) return;
     this.#heightBlocks = heightBlocks;
     this.#change();
@@ -144,7 +144,7 @@ class HeightWatch implements AsyncDisposable {
     const answer = await this.#rpc.call("abci_info", {}, this.#signal).catch(() => undefined);
     const heightBlocks = answer?.ok === true ? wholeOf(recordOf(answer.result.response).last_block_height) : 0n;
     this.#askedBlocks = heightBlocks;
-    this.#tell(heightBlocks);
+    this.#report(heightBlocks);
     if (this.#isFarBelow()) this.#change();
     return heightBlocks;
   }
@@ -182,7 +182,7 @@ class HeightWatch implements AsyncDisposable {
           },
           height: (heightBlocks) => {
             heard(connection, heightBlocks);
-            this.#tell(heightBlocks);
+            this.#report(heightBlocks);
           },
           closed: over.resolve,
         },

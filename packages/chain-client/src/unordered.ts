@@ -5,8 +5,8 @@ const LONGEST_MS = 590_000;
 
 /**
  * Last block time at which an unordered transaction is taken, in nanoseconds since 1970.
- * @param mark 0 to 999,999,999: nanoseconds that are added. The chain tells an account's unordered transactions apart by
- * this time alone, and refuses a second one with the same.
+ * @param mark 0 to 999,999,999: nanoseconds that are added. The chain distinguishes an account's unordered transactions
+ * by this time alone, and refuses a second one with the same.
  */
 export function unorderedUntil(blockTimeNanos: bigint, timeoutMs: number = USUAL_MS, mark = 0): bigint {
   const ms = Math.min(Math.max(Math.floor(timeoutMs), 1), LONGEST_MS);

@@ -11,7 +11,7 @@ export const CHAIN_FAULT_POINTS = [
   "chain-store.write-state",
   /** All is written but the newest height, within the transaction. */
   "chain-store.write-records",
-  /** The transaction is on the disk; nobody was told. */
+  /** The transaction is on the disk; the caller does not know it yet. */
   "chain-store.written",
   /** The earliest height is written; old states are there yet. */
   "chain-store.prune",
@@ -23,7 +23,7 @@ export const CHAIN_FAULT_POINTS = [
   "embedded.built",
   /** … has run it. */
   "embedded.ran",
-  /** … has written it, and told nobody. */
+  /** … has written it, and not published it. */
   "embedded.committed",
   /** … has written some or all of its indexes. */
   "embedded.indexed-some",

@@ -44,7 +44,7 @@ export { type AuthOptions, authModule } from "./modules/auth/auth-module.ts";
 export { bankModule } from "./modules/bank/bank-module.ts";
 export type { BankMessageOptions } from "./modules/bank/messages.ts";
 export { consensusParamsOfGenesis } from "./modules/consensus/consensus-module.ts";
-export { Turns, type TurnsOptions } from "./node/turns.ts";
+export { EventLoopQueue, type EventLoopQueueOptions } from "./node/event-loop-queue.ts";
 export type { Application, ChainSource, EmbeddedNode } from "./node/types.ts";
 export { type RpcServer, startRpcServer } from "./rpc/rpc-server.ts";
 export { type MakeSnapshotOptions, makeSnapshot } from "./snapshots/make-snapshot.ts";
@@ -61,8 +61,7 @@ export { EMPTY_APP_HASH, KeptChain } from "./store/chain-store.ts";
 export { type ChainStoreModules, type ChainStoreOptions, openChainStore } from "./store/open-chain-store.ts";
 export { StatePruner } from "./store/state-pruner.ts";
 export { ThreadedApplication } from "./threads/threaded-application.ts";
-export type { GasPrice } from "./tx/fees.ts";
-export { gasPricesOf } from "./tx/gas-prices.ts";
+export { type GasPrice, gasPricesOf } from "./tx/fees.ts";
 export type {
   BlockChanges,
   BlockRecord,

@@ -141,7 +141,7 @@ export const chainPeers: MetricSpec = {
   help: "Nodes that this one is connected with.",
 };
 
-/** Validators of the newest block, as CometBFT tells them. */
+/** Validators of the newest block, as CometBFT reports them. */
 export const chainValidators: MetricSpec = {
   kind: "gauge",
   name: "turnpike_chain_validators",

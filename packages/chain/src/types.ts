@@ -80,7 +80,7 @@ export interface ChainStore extends AsyncDisposable {
   commit(block: BlockChanges): Promise<Bytes>;
   /**
    * Begins to write a state as a whole, instead of the blocks that lead to it. Only an empty store takes one, or one that
-   * has another restored state and no block since, which is forgotten. Until it is finished the store is empty.
+   * has another restored state and no block since, which is discarded. Until it is finished the store is empty.
    * @throws AppError CHAIN_STORE when there are blocks, or another restore is under way.
    */
   restore(heightBlocks: bigint): Promise<StateRestore>;
@@ -93,7 +93,7 @@ export interface ChainStore extends AsyncDisposable {
   record(table: string, key: Bytes): Bytes | undefined;
   /** Records of a table in the order of their keys. */
   records(table: string, options: RangeOptions): Iterable<readonly [key: Bytes, value: Bytes]>;
-  /** Forgets states before a height (not their blocks), in small steps between which blocks may be committed; what is read at later heights stays. Broken off, the next call goes on. */
+  /** Prunes states before a height (not their blocks), in small steps between which blocks may be committed; what is read at later heights stays. Broken off, the next call goes on. */
   prune(beforeHeightBlocks: bigint, signal?: AbortSignal): Promise<void>;
 }
 

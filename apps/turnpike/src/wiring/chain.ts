@@ -21,6 +21,7 @@ import {
   CometSource,
   consensusParamsOfGenesis,
   EmbeddedSource,
+  EventLoopQueue,
   type GenesisDocument,
   gasPricesOf,
   loadNodeKey,
@@ -34,7 +35,6 @@ import {
   startRestServer,
   startRpcServer,
   ThreadedApplication,
-  Turns,
   watchChain,
 } from "@turnpike/chain";
 import type { Config } from "@turnpike/config";
@@ -103,13 +103,13 @@ interface Parts extends PocketMachine {
   readonly faults: FaultPoints;
   readonly metrics: Metrics;
   readonly meter: BlockMeter;
-  readonly turns: Turns;
+  readonly queue: EventLoopQueue;
   /** What all servers show of the node. */
   readonly api: ChainApiOptions;
 }
 
 async function embedded(config: Config, parts: Parts, stack: AsyncDisposableStack): Promise<Engine> {
-  const { home, genesis, machine, log, faults, metrics, meter, turns, api } = parts;
+  const { home, genesis, machine, log, faults, metrics, meter, queue, api } = parts;
   const { chain } = config;
   if (chain.snapshots.everyBlocks > 0) log.warn({ everyBlocks: chain.snapshots.everyBlocks }, NO_SNAPSHOTS);
   const node = stack.use(
@@ -139,8 +139,8 @@ async function embedded(config: Config, parts: Parts, stack: AsyncDisposableStac
   const rpcAddr = (): string => rpcUrl.replace(/^http/, "tcp");
   const source = new EmbeddedSource({ listenAddr: "tcp://0.0.0.0:26656", rpcAddr }, node);
   const application = stack.use(onThreads(parts, node.application));
-  const queries = new AbciQueries(api, { application, source, log, turns });
-  const served = { node, queries, log, turns, clock: systemClock };
+  const queries = new AbciQueries(api, { application, source, log, queue });
+  const served = { node, queries, log, queue, clock: systemClock };
   const rpc = stack.use(
     await listening(
       "chain.rpc",
@@ -164,7 +164,7 @@ function onThreads({ home, api, log, metrics }: Parts, application: ChainApp): T
 }
 
 async function underCometBft(config: Config, parts: Parts, stack: AsyncDisposableStack): Promise<Engine> {
-  const { home, genesis, machine, log, faults, metrics, meter, turns, api } = parts;
+  const { home, genesis, machine, log, faults, metrics, meter, queue, api } = parts;
   const { chain } = config;
   const store = stack.use(await openChainStore({ folder: home.storeFolder }, { log, faults }));
   const application = new ChainApp(
@@ -180,7 +180,7 @@ async function underCometBft(config: Config, parts: Parts, stack: AsyncDisposabl
   const synced = await stateSync(config, home.snapshotsFolder, syncing, stack);
   const source = new CometSource({ rpc });
   const asked = stack.use(onThreads(parts, application));
-  const queries = new AbciQueries(api, { application: asked, source, log, turns });
+  const queries = new AbciQueries(api, { application: asked, source, log, queue });
   const abci = stack.use(
     await startAbciServer({ address: chain.abciAddress }, { application, queries, log, faults, ...synced }),
   );
@@ -209,7 +209,7 @@ function partsOf(
     gasPrices,
     pruningKeepBlocks: BigInt(config.chain.keepHeights),
   };
-  return { home, genesis, log, faults, metrics, meter, turns: new Turns(), api, ...made };
+  return { home, genesis, log, faults, metrics, meter, queue: new EventLoopQueue(), api, ...made };
 }
 
 /** Watches the node, and serves its metrics where a port is configured. @returns their address */
@@ -257,7 +257,7 @@ export async function startChain(config: Config, folder: string, modules: StartC
     : underCometBft(config, parts, stack));
   const { metrics } = await watched(config, parts, registry, stack);
   const { api } = parts;
-  const servers = { application, source, log, turns: parts.turns, clock: systemClock };
+  const servers = { application, source, log, queue: parts.queue, clock: systemClock };
   const rest = stack.use(
     await listening(
       "chain.rest",

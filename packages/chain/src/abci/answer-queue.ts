@@ -3,7 +3,6 @@ import type { AnswerOutput } from "./answer-output.ts";
 
 type Answer = cometAbci.Response["value"];
 
-/** Modules of {@link AnswerQueue}. */
 export interface AnswerQueueModules {
   readonly output: AnswerOutput;
   /** Called once when the connection fails while an answer is written. */

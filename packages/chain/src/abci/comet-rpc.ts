@@ -3,7 +3,6 @@ import { Agent, type IncomingMessage, request } from "node:http";
 import { Agent as TlsAgent, request as tlsRequest } from "node:https";
 import { AppError, isRecord } from "@turnpike/base";
 
-/** Options of {@link CometRpc}. */
 export interface CometRpcOptions {
   /** CometBFT's RPC, such as `http://127.0.0.1:26657`. */
   readonly url: string;

@@ -27,7 +27,7 @@ export function eventsOf(events: readonly ChainEvent[]): cometAbci.Event[] {
   );
 }
 
-/** A transaction's result as ABCI has it, in a block and in the mempool alike. */
+/** The fields of a transaction's result in ABCI, the same in a block and in the mempool. */
 export function resultFields(result: TxResult): Omit<TxResult, "events"> & { readonly events: cometAbci.Event[] } {
   const { code, codespace, log, data, gasWanted, gasUsed, events } = result;
   return { code, codespace, log, data, gasWanted, gasUsed, events: eventsOf(events) };

@@ -6,14 +6,13 @@ import type { AbciQuerier } from "../node/types.ts";
 import { eventsOf, malformed, resultFields, timeOf, updatesOf } from "./convert.ts";
 import type { SnapshotRequests } from "./snapshot-requests.ts";
 
-/** What {@link AbciHandler} works with. */
 export interface AbciHandlerModules {
   readonly application: DrivenApplication;
   readonly queries: AbciQuerier;
   readonly log: Log;
   readonly faults: FaultPoints;
   readonly snapshots: SnapshotRequests;
-  /** Told of every block that was written; returns at once. */
+  /** Called after every block that was written; returns at once. */
   readonly committed: (heightBlocks: bigint) => void;
 }
 
@@ -73,7 +72,7 @@ export class AbciHandler {
         await this.#application.commit([]);
         await this.#faults.reach("abci.committed");
         this.#committed(this.#application.latestHeightBlocks());
-        // Without a height to retain: CometBFT forgets no blocks.
+        // Without a height to retain: CometBFT prunes no blocks.
         return { case: "commit", value: createMessage(cometAbci.ResponseCommitSchema) };
       case "extendVote":
         return { case: "extendVote", value: createMessage(cometAbci.ResponseExtendVoteSchema) };

@@ -11,7 +11,6 @@ import { FrameReader } from "./frames.ts";
 import { AbciHandler } from "./handler.ts";
 import { SnapshotRequests, type StateSync } from "./snapshot-requests.ts";
 
-/** Options of {@link startAbciServer}. */
 export interface AbciServerOptions {
   /** `unix:///path/of.sock` or `tcp://host:port`; port 0 takes a free one. */
   readonly address: string;
@@ -21,7 +20,6 @@ export interface AbciServerOptions {
   readonly maxConnections?: number;
 }
 
-/** What {@link startAbciServer} works with. */
 export interface AbciServerModules {
   /** Stays the caller's. */
   readonly application: DrivenApplication;
@@ -31,13 +29,13 @@ export interface AbciServerModules {
   readonly faults?: FaultPoints;
   /** Snapshots for CometBFT's state sync; stays the caller's. Without it there are none. */
   readonly sync?: StateSync;
-  /** Told of every block that was written; returns at once. */
+  /** Called after every block that was written; returns at once. */
   readonly committed?: (heightBlocks: bigint) => void;
 }
 
 /** An ABCI server that listens. Disposing ends the connections after what they are at, and waits for that. */
 export interface AbciServer extends AsyncDisposable {
-  /** Address as CometBFT's `proxy_app` has it, with the port that was taken. */
+  /** Address in the form of CometBFT's `proxy_app`, with the port that was taken. */
   readonly address: string;
 }
 
@@ -93,7 +91,7 @@ class ListeningAbciServer implements AbciServer {
     this.#log = log;
     server.on("error", (cause) => log.error({ cause }, "abci server fault"));
     server.on("connection", (socket) => {
-      // Told by what reads and writes; this one is for what comes when nobody does.
+      // Reads and writes report their own faults; this listener is for those between them, which would end the process.
       socket.on("error", (cause) => log.debug({ cause }, "abci connection fault"));
       const served = this.#serve(socket).finally(() => this.#connections.delete(socket));
       this.#connections.set(socket, served);

@@ -12,7 +12,6 @@ export interface StateSync {
   readonly restorer: SnapshotRestorer;
 }
 
-/** What {@link SnapshotRequests} works with. */
 export interface SnapshotRequestsModules {
   /** Undefined: there are no snapshots, and none is taken. */
   readonly sync: StateSync | undefined;

@@ -1,7 +1,7 @@
 import timers from "node:timers/promises";
 import { decodeMessage, encodeMessage, type tx as txs } from "@turnpike/proto";
 import { abciFault, abciOfGrpc, abciOfStatus, goDecodeFault, heightFault } from "../app/query-answers.ts";
-import { Turns } from "../node/turns.ts";
+import { EventLoopQueue } from "../node/event-loop-queue.ts";
 import type { AbciQuerier, AppAnswer } from "../node/types.ts";
 import { refuse } from "../state/grpc-status.ts";
 import type { QueryAnswer } from "../state/module.ts";
@@ -13,7 +13,6 @@ import { type ChainApiModules, faultOf } from "./chain-api.ts";
 import { encodedSimulation, SIMULATE_PATH, simulationJson, TOO_MANY_SIMULATIONS } from "./simulation.ts";
 import { BROADCAST_PATH } from "./tx-service.ts";
 
-/** Plain values of {@link AbciQueries}. */
 export interface AbciQueriesOptions extends ChainApiOptions {
   /** Calls of the base services at one time; 16 by default. What is more is refused. */
   readonly maxCalls?: number;
@@ -32,14 +31,14 @@ export class AbciQueries implements AbciQuerier {
   readonly #opts: { readonly maxCalls: number; readonly timeoutMs: number };
   readonly #modules: ChainApiModules;
   readonly #services: ReadonlyMap<string, ApiMethod>;
-  readonly #turns: Turns;
+  readonly #queue: EventLoopQueue;
   #calls = 0;
 
   constructor({ maxCalls = 16, timeoutMs = 3_000, ...api }: AbciQueriesOptions, modules: ChainApiModules) {
     this.#opts = { maxCalls, timeoutMs };
     this.#modules = modules;
     this.#services = baseServices(api, modules);
-    this.#turns = modules.turns ?? new Turns();
+    this.#queue = modules.queue ?? new EventLoopQueue();
   }
 
   /** Asks as `abci_query` does. @param heightBlocks 0: the newest */
@@ -96,7 +95,7 @@ export class AbciQueries implements AbciQuerier {
 
   // One that is late keeps its place until it ends: it still asks.
   async #bounded(work: () => Promise<ServiceAnswer>): Promise<ServiceAnswer> {
-    const started = this.#calls < this.#opts.maxCalls ? this.#turns.run(work) : undefined;
+    const started = this.#calls < this.#opts.maxCalls ? this.#queue.run(work) : undefined;
     if (started === undefined) return refuse("ResourceExhausted", "too many requests wait");
     this.#calls++;
     return this.#timed(started.finally(() => this.#calls--));

@@ -21,7 +21,6 @@ export function apiSurface(modules: readonly Module[]): ApiSurface {
   };
 }
 
-/** Plain values of {@link baseServices}. */
 export interface ChainApiOptions extends NodeServiceOptions {
   readonly surface: ApiSurface;
 }

@@ -1,7 +1,7 @@
 import type { DescMessage } from "@bufbuild/protobuf";
 import { errorRow, isAppError, type Log } from "@turnpike/base";
 import { decodeMessage, encodeMessage, methodAt, toApiJsonText, type tx as txs } from "@turnpike/proto";
-import { Turns } from "../node/turns.ts";
+import { EventLoopQueue } from "../node/event-loop-queue.ts";
 import { GRPC_STATUS, type QueryRefusal, refuse } from "../state/grpc-status.ts";
 import type { Bytes } from "../types.ts";
 import type { ApiMethod, ApiModules } from "./api-method.ts";
@@ -10,11 +10,11 @@ import { baseServices, type ChainApiOptions } from "./base-services.ts";
 import { queryHeight } from "./query-height.ts";
 import { encodedSimulation, SIMULATE_PATH } from "./simulation.ts";
 
-/** Where a {@link ChainApi} reads, and what it tells of its own faults. */
+/** Where a {@link ChainApi} reads, and where it logs its own faults. */
 export interface ChainApiModules extends ApiModules {
   readonly log: Log;
-  /** Shared by all servers of a node; without it the questions of this one alone are taken in turns. */
-  readonly turns?: Turns;
+  /** Shared by all servers of a node; without it the questions of this one alone are queued. */
+  readonly queue?: EventLoopQueue;
 }
 
 /** An answer of the API. The height is that of the state that was read; undefined when none was reached. */
@@ -43,11 +43,11 @@ export class ChainApi {
   readonly #queries: ReadonlySet<string>;
   readonly #methods: ReadonlyMap<string, ApiMethod>;
   readonly #services: readonly string[];
-  readonly #turns: Turns;
+  readonly #queue: EventLoopQueue;
 
   constructor(opts: ChainApiOptions, modules: ChainApiModules) {
     this.#modules = modules;
-    this.#turns = modules.turns ?? new Turns();
+    this.#queue = modules.queue ?? new EventLoopQueue();
     this.#queries = new Set(opts.surface.queryPaths);
     this.#methods = baseServices(opts, modules);
     this.#services = [...pathsByService(this.paths()).keys()];
@@ -85,7 +85,7 @@ export class ChainApi {
   /** Calls a method. @param height what the request's height header says; undefined: there is none */
   async call(path: string, request: Bytes, height: string | undefined): Promise<ApiAnswer> {
     try {
-      const answer = this.#turns.run(() => this.#answer(path, request, height));
+      const answer = this.#queue.run(() => this.#answer(path, request, height));
       return answer === undefined ? BUSY : await answer;
     } catch (error) {
       return this.#fault(path, error);

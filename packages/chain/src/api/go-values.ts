@@ -20,7 +20,7 @@ const goFault = (name: string, text: string, why: string): { readonly ok: false;
 export interface IntegerForm {
   readonly bits: 32 | 64;
   readonly signed: boolean;
-  /** 10: digits alone; 0: a prefix such as `0x` tells the base, and `_` may stand between digits. */
+  /** 10: digits alone; 0: a prefix such as `0x` names the base, and `_` may stand between digits. */
   readonly base: 0 | 10;
 }
 

@@ -16,7 +16,7 @@ import {
   tx as txs,
 } from "@turnpike/proto";
 import { LATEST, recordedJson, shapeFaults, type TestSource, testApi } from "../../test/api/chain-api.ts";
-import { Turns } from "../node/turns.ts";
+import { EventLoopQueue } from "../node/event-loop-queue.ts";
 import { type ListeningServer, startGrpcServer } from "./grpc-server.ts";
 
 interface RecordedCall {
@@ -298,7 +298,7 @@ suite("the chain's gRPC", () => {
 
   test("what would wait behind too much is refused", async () => {
     const { application, source, options } = testApi();
-    const modules = { application, source, log: silentLog, turns: new Turns({ maxWaiting: 0 }) };
+    const modules = { application, source, log: silentLog, queue: new EventLoopQueue({ maxWaiting: 0 }) };
     await using server = await startGrpcServer({ host: "127.0.0.1", port: 0, closeGraceMs: 50, ...options }, modules);
     using client = new RawClient(server.port);
     const answer = await client.call("/pocket.shared.Query/Params", new Uint8Array());

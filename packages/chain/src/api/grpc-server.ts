@@ -23,7 +23,7 @@ export interface GrpcServerOptions extends ChainApiOptions {
   readonly host: string;
   /** 0: any that is free. */
   readonly port: number;
-  /** Largest request; 10 MiB by default, as the SDK has it. */
+  /** Largest request; 10 MiB by default, as in the SDK. */
   readonly maxRequestBytes?: number;
   readonly maxConnections?: number;
   /** Calls at one time on one connection; 100 by default, what is more waits at the client. */
@@ -111,7 +111,7 @@ function unknownHandler(services: readonly string[]): (call: Duplex) => void {
 }
 
 function listen(server: Server, host: string, port: number): Promise<number> {
-  // The library would write to the error output what is told here, too.
+  // The library would write to the error output what is logged here, too.
   setLogVerbosity(logVerbosity.NONE);
   const place = host.includes(":") ? `[${host}]:${port}` : `${host}:${port}`;
   return new Promise((resolve, reject) => {

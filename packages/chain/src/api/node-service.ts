@@ -15,7 +15,6 @@ function gasPricesText(prices: readonly GasPrice[]): string {
     .join(",");
 }
 
-/** Plain values of {@link nodeService}. */
 export interface NodeServiceOptions {
   /** What the mempool asks for. */
   readonly gasPrices: readonly GasPrice[];

@@ -1,7 +1,7 @@
 import type { ServerResponse } from "node:http";
 import { goJsonText } from "./go-values.ts";
 
-/** HTTP status of every gRPC status, as the REST gateway has it. */
+/** HTTP status of every gRPC status, per the SDK's REST gateway. */
 const HTTP_STATUS: Readonly<Record<number, number>> = {
   0: 200,
   1: 408,

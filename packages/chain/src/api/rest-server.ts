@@ -22,7 +22,7 @@ export interface RestServerOptions extends ChainApiOptions, HostCheckOptions {
   readonly port: number;
   /** Whether pages of other origins may ask. */
   readonly cors: boolean;
-  /** Largest body; 1,000,000 by default, as the SDK has it. */
+  /** Largest body; 1,000,000 by default, as in the SDK. */
   readonly maxBodyBytes?: number;
   /** Largest path, query and headers together. */
   readonly maxHeadBytes?: number;

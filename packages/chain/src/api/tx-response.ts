@@ -56,7 +56,7 @@ export function messageResponses(data: Bytes): Any[] {
 }
 
 /**
- * A transaction in a block, as the SDK tells of it.
+ * A transaction in a block, in the SDK's form.
  * @param timeNs time of its block
  */
 export function txResponseOf(

@@ -26,7 +26,6 @@ export interface QueriedApp {
   latestHeightBlocks(): bigint;
 }
 
-/** What {@link AppQueries} works with. */
 export interface AppQueriesModules {
   readonly app: QueriedApp;
   readonly machine: StateMachine;
@@ -128,7 +127,7 @@ export class AppQueries {
         return grpcFault(prunedFault(heightBlocks, this.#app.latestHeightBlocks()));
       }
       if (isAppError(cause) && cause.code !== "INTERNAL") throw cause;
-      // A query that nobody foresaw must not stop the node.
+      // A query that was not foreseen must not stop the node.
       this.#log.error({ path, cause }, "query failed");
       return { ok: false, status: 13, text: PANIC.text, heightBlocks };
     }

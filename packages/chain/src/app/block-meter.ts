@@ -9,7 +9,6 @@ import {
   chainTxsTotal,
 } from "../metrics.ts";
 
-/** What {@link BlockMeter} works with. */
 export interface BlockMeterModules {
   readonly metrics?: Metrics;
   /** Times stages, and says when a block came; the machine's by default. */
@@ -38,7 +37,7 @@ const INTERVALS = 20;
 /** How many blocks {@link BlockMeter.before} has use for. */
 export const METER_BLOCKS = INTERVALS;
 
-/** Counts and times what a node does with blocks and transactions, and knows their pace. The application tells it. */
+/** Counts and times what a node does with blocks and transactions, and knows their pace. The application reports them. */
 export class BlockMeter {
   readonly #metrics: Metrics;
   readonly #clock: Clock;
@@ -64,12 +63,12 @@ export class BlockMeter {
     return sorted[Math.floor(sorted.length / 2)];
   }
 
-  /** Tells of blocks that were there before the newest, the newest of them last: by them the pace is known at once. */
+  /** Takes in the blocks before the newest one, the newest of them last: the pace is known at once. */
   before(blocks: readonly BlockMoment[]): void {
     for (const block of blocks) this.#follow(block);
   }
 
-  /** Tells of the newest block of the store, whenever it is another one. */
+  /** Reports the newest block of the store, whenever it is another one. */
   stands(block: BlockMoment, earliestBlocks: bigint): void {
     const { heightBlocks, timeNanos } = block;
     this.#follow(block);
@@ -84,12 +83,12 @@ export class BlockMeter {
     return () => this.#metrics.observe(chainBlockStage, (this.#clock.monotonicMs() - beganMs) / 1000, { stage });
   }
 
-  /** Tells of a block that was run; it counts once {@link committed} tells that it was written. */
+  /** Reports a block that was run; it counts once {@link committed} reports that it was written. */
   ran(results: readonly { readonly code: number }[]): void {
     this.#results = results;
   }
 
-  /** Tells that the block that was run is written; after {@link stands}. */
+  /** Reports that the block that was run is written; after {@link stands}. */
   committed(): void {
     const results = this.#results;
     this.#results = [];
@@ -101,7 +100,7 @@ export class BlockMeter {
     if (intervalMs !== undefined) this.#metrics.observe(chainBlockInterval, intervalMs / 1000);
   }
 
-  /** Tells of a check for the mempool. @param again it was checked before */
+  /** Reports a check for the mempool. @param again it was checked before */
   checked(again: boolean, code: number): void {
     const [kind, result] = [again ? "again" : "new", code === 0 ? "ok" : "failed"];
     this.#metrics.count(chainChecksTotal, { kind, result });

@@ -16,7 +16,6 @@ import { SIMULATION_BOUNDS, Simulations } from "./simulations.ts";
 import type { BlockOutcome, StateMachine } from "./state-machine.ts";
 import type { ChainStart, DrivenApplication, RunBlock } from "./types.ts";
 
-/** Options of {@link ChainApp}. */
 export interface ChainAppOptions {
   /** Version of the program, such as `0.1.35`. */
   readonly version: string;
@@ -26,17 +25,16 @@ export interface ChainAppOptions {
   readonly maxBlockBytes?: bigint;
 }
 
-/** What {@link ChainApp} works with. */
 export interface ChainAppModules {
   readonly machine: StateMachine;
   /** Stays the caller's. */
   readonly store: ChainStore;
   readonly log?: Log;
-  /** Is told of blocks and checks. */
+  /** Counts and times blocks and checks. */
   readonly meter?: BlockMeter;
 }
 
-/** A state as a genesis has it. */
+/** A state in the form of a genesis. */
 export interface ExportedState {
   /** The block that it is the state after. */
   readonly heightBlocks: bigint;

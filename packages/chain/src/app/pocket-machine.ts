@@ -22,7 +22,6 @@ import { StateMachine } from "./state-machine.ts";
 /** The release of the network's own node whose behaviour this chain has. Relay miners ask for at least 0.1.25. */
 export const PROTOCOL_VERSION = "0.1.35";
 
-/** Options of {@link pocketMachine}. */
 export interface PocketMachineOptions {
   /** What the mempool asks for; every node may have its own. */
   readonly gasPrices: readonly GasPrice[];

@@ -20,7 +20,6 @@ export interface SimulationBounds {
  */
 export const SIMULATION_BOUNDS: SimulationBounds = { maxTxBytes: 1_048_576, maxGas: 100_000_000n, maxWaiting: 64 };
 
-/** Modules of {@link Simulations}. */
 export interface SimulationsModules {
   /** Whether they run on a thread that has other work. */
   readonly pauses: boolean;

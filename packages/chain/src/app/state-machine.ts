@@ -13,7 +13,6 @@ import { runTx } from "../tx/run-tx.ts";
 import { VerifiedSignatures } from "../tx/verified-signatures.ts";
 import type { Bytes, StateChange } from "../types.ts";
 
-/** Plain values of a {@link StateMachine}. */
 export interface StateMachineOptions {
   /** What the mempool asks for; every node may have its own. */
   readonly gasPrices: readonly GasPrice[];
@@ -150,7 +149,7 @@ export class StateMachine {
   }
 }
 
-// What a module did not foresee in a genesis is refused as what it did foresee: nobody meets it in a block.
+// A genesis that makes a module throw is refused like one that it finds invalid, so that no block meets it.
 function initModule(
   ctx: Context,
   { name, genesis, jsonGenesis }: Module,

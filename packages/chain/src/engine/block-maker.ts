@@ -9,7 +9,6 @@ import type { Bytes } from "../types.ts";
 import type { EngineParams } from "./genesis.ts";
 import type { Position } from "./position.ts";
 
-/** Options of {@link BlockMaker}. */
 export interface BlockMakerOptions {
   readonly chainId: string;
   /** The first block has it. */
@@ -24,8 +23,8 @@ const MAX_ROUNDS = 1000;
  *
  * Never two blocks of one height: a signature leaves this process only in a commit that was written in the same
  * transaction of the store as its block, its results and its state. So the newest committed block is the signing state: what
- * was signed and not written before a crash nobody has seen, and what was written is what the chain goes on from. One
- * process at a time has the store. An older copy of the store in place of a newer one is found by `SignedMark`.
+ * was signed and not written before a crash no one has seen, and what was written is what the chain goes on from. One
+ * process at a time has the store. An older copy of the store in place of a newer one is found by `LastSignState`.
  */
 export class BlockMaker {
   readonly #opts: BlockMakerOptions;

@@ -2,7 +2,7 @@ import { cometTypes, createMessage, decodeMessage, encodeMessage } from "@turnpi
 import { decodeBlock, decodeCommit } from "../comet/decode.ts";
 import type { Block, Commit, ValidatorSet } from "../comet/types.ts";
 import { searchBlocks, searchTxs } from "../indexing/search.ts";
-import { Turns } from "../node/turns.ts";
+import { EventLoopQueue } from "../node/event-loop-queue.ts";
 import type { BlockReads, BlockResults, SearchPage, SearchResult, StoredBlock, StoredTx } from "../node/types.ts";
 import { bytesToHeight, heightToBytes } from "../store/keys.ts";
 import type { Bytes, ChainStore } from "../types.ts";
@@ -14,7 +14,6 @@ import { SmallCache } from "./small-cache.ts";
 import { pairAt, pairsOfBlock } from "./tx-groups.ts";
 import { readPlace, TABLES } from "./tx-places.ts";
 
-/** What {@link KeptBlocks} works with. */
 export interface KeptBlocksModules {
   readonly store: ChainStore;
   /** First height of the chain, and the newest committed one (0 before the first). */
@@ -33,7 +32,7 @@ export class KeptBlocks implements BlockReads {
   readonly #heights: KeptBlocksModules["heights"];
   readonly #firstValidators: KeptBlocksModules["firstValidators"];
   readonly #indexed: () => Promise<void>;
-  readonly #turns = new Turns();
+  readonly #queue = new EventLoopQueue();
   readonly #cache = new SmallCache<bigint, StoredBlock>({ maxEntries: 64, maxBytes: 16_777_216 });
 
   constructor({ store, heights, firstValidators, indexed }: KeptBlocksModules) {
@@ -122,15 +121,15 @@ export class KeptBlocks implements BlockReads {
 
   async searchTxs(query: string, page: SearchPage): Promise<SearchResult<StoredTx>> {
     await this.#indexed();
-    return searchTxs(this.#store, this, query, page, { turns: this.#turns });
+    return searchTxs(this.#store, this, query, page, { queue: this.#queue });
   }
 
   async searchBlocks(query: string, page: SearchPage): Promise<SearchResult<StoredBlock>> {
     await this.#indexed();
-    return searchBlocks(this.#store, this, query, page, { turns: this.#turns });
+    return searchBlocks(this.#store, this, query, page, { queue: this.#queue });
   }
 
-  // Every block between the first and the newest is kept. The newest may be another engine's: who opens the store tells.
+  // Every block between the first and the newest is kept. The newest may be another engine's: the store is checked for that when it is opened.
   #missing(heightBlocks: bigint, what: string): undefined {
     if (heightBlocks >= this.#heights.initialBlocks && heightBlocks < this.latestHeightBlocks())
       throw damagedRecord(what);

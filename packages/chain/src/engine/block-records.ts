@@ -58,7 +58,7 @@ function validatorsRecord(heightBlocks: bigint, set: ValidatorSet): BlockRecord 
   return { table: TABLES.validators, key: heightToBytes(heightBlocks), value: encodeValidatorSet(set) };
 }
 
-// As CometBFT's index has it: a transaction that failed later does not hide the one that succeeded.
+// As in CometBFT's index: a transaction that failed later does not hide the one that succeeded.
 function hidesSuccess(store: PairReads, hash: Bytes, code: number): boolean {
   if (code === 0) return false;
   const place = store.record(TABLES.places, hash);

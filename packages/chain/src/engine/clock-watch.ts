@@ -1,12 +1,10 @@
 import { AppError, type Clock, type Log } from "@turnpike/base";
 
-/** Options of {@link ClockWatch}. */
 export interface ClockWatchOptions {
   /** Time of the newest block, nanoseconds since 1970; undefined before the first. */
   readonly newestTimeNs: bigint | undefined;
 }
 
-/** What {@link ClockWatch} works with. */
 export interface ClockWatchModules {
   readonly clock: Clock;
   /** Milliseconds that pass whatever the clock is set to, also while the machine sleeps. */
@@ -16,7 +14,7 @@ export interface ClockWatchModules {
 
 /** A jump forward of more than this, while the process runs, is not taken into a block. */
 export const MAX_JUMP_MS = 3_600_000;
-/** So much may the clock be behind the newest block before it is told of. */
+/** How far the clock may be behind the newest block before a warning. */
 const BEHIND_MS = 5_000;
 
 const textOf = (timeMs: number): string =>
@@ -24,16 +22,16 @@ const textOf = (timeMs: number): string =>
 
 /**
  * Watches the clock that blocks are made by. Their times never go back, so a clock that is behind only makes them stand
- * almost still, and is told of. A clock that jumps far ahead would set the chain's time for good: every later block is
+ * almost still, and is logged. A clock that jumps far ahead would set the chain's time for good: every later block is
  * later still. So while the process runs, the clock must not be further ahead of the time that has passed than
- * {@link MAX_JUMP_MS}. At the start it is taken as it is: nobody knows how long the node stood. A machine that was paused
- * from outside, as a virtual one, sees such a jump too: nothing tells it from a clock that was set.
+ * {@link MAX_JUMP_MS}. At the start it is taken as it is, as the time that the node was stopped is not known. A machine that was paused
+ * from outside, as a virtual one, sees such a jump too: it cannot be distinguished from a clock that was set.
  */
 export class ClockWatch {
   readonly #clock: Clock;
   readonly #uptimeMs: () => number;
   readonly #log: Log;
-  // What the clock would show if nobody had set it is this and the time that has passed.
+  // Added to the uptime, this is what the clock would show had it not been set.
   #offsetMs: number;
   #isBehind = false;
   #isAhead = false;

@@ -1,6 +1,7 @@
 import type { Clock, FaultPoints, Log, Metrics } from "@turnpike/base";
 import type { ChainApp } from "../app/chain-app.ts";
 import type { BuiltBlock } from "../comet/block.ts";
+import { txHash } from "../comet/hashes.ts";
 import { MAX_BLOCK_BYTES } from "../comet/part-set.ts";
 import { type Commit, type ValidatorSet, ZERO_TIME_NS } from "../comet/types.ts";
 import type { GenesisDocument } from "../genesis/genesis-file.ts";
@@ -13,16 +14,14 @@ import type { KeptBlocks } from "./block-reads.ts";
 import { blockRecords } from "./block-records.ts";
 import { ClockWatch } from "./clock-watch.ts";
 import type { EventIndexer } from "./event-indexer.ts";
-import { blockEvents } from "./events.ts";
 import type { EngineParams } from "./genesis.ts";
 import { HeldBlocks } from "./held-blocks.ts";
+import type { LastSignState } from "./last-sign-state.ts";
 import { Mempool, type MempoolOptions } from "./mempool.ts";
 import { paced, type Wait } from "./pacer.ts";
 import { nextPosition, type Position } from "./position.ts";
 import { PowerGuard } from "./power-guard.ts";
-import type { SignedMark } from "./signed-mark.ts";
 
-/** Options of {@link EmbeddedEngine}. */
 export interface EmbeddedEngineOptions {
   readonly genesis: GenesisDocument;
   readonly params: EngineParams;
@@ -36,7 +35,6 @@ export interface EmbeddedEngineOptions {
   readonly mempool: MempoolOptions;
 }
 
-/** What {@link EmbeddedEngine} works with. */
 export interface EmbeddedEngineModules {
   readonly application: ChainApp;
   readonly store: ChainStore;
@@ -44,13 +42,13 @@ export interface EmbeddedEngineModules {
   readonly maker: BlockMaker;
   readonly position: Position;
   readonly clock: Clock;
-  /** As {@link ClockWatch} has it. */
+  /** As for {@link ClockWatch}. */
   readonly uptimeMs: () => number;
   readonly wait: Wait;
   readonly log: Log;
   readonly faults: FaultPoints;
   /** Undefined: nothing guards against an older copy of the store. */
-  readonly signed: SignedMark | undefined;
+  readonly signed: LastSignState | undefined;
   /** Room on the store's disk; undefined where it is not known. */
   readonly freeBytes: () => number | undefined;
   readonly metrics: Metrics;
@@ -64,7 +62,7 @@ const NS_PER_MS = 1_000_000n;
 const OVERHEAD_BYTES = 11n + 626n + 94n;
 const VOTE_BYTES = 111n;
 
-/** One validator in this process: mempool, blocks and what is told of them. */
+/** One validator in this process: mempool, blocks, and the events of both. */
 export class EmbeddedEngine implements EmbeddedNode {
   readonly application: ChainApp;
   readonly genesis: GenesisDocument;
@@ -85,7 +83,7 @@ export class EmbeddedEngine implements EmbeddedNode {
   readonly #pruner: StatePruner;
   readonly #listeners = new Set<(event: NodeEvent) => void>();
   readonly #stop = new AbortController();
-  readonly #signed: SignedMark | undefined;
+  readonly #signed: LastSignState | undefined;
   readonly #held: HeldBlocks;
   readonly #watch: ClockWatch;
   readonly #guard: PowerGuard;
@@ -139,7 +137,7 @@ export class EmbeddedEngine implements EmbeddedNode {
         ? Promise.resolve()
         : paced(blockIntervalMs, () => this.#tick(blockIntervalMs), this.#stop.signal, { clock, wait });
     this.ended = this.#endOf(running);
-    // Whoever cares waits for it; nobody has to.
+    // Awaiting it is optional: a rejection that is not awaited must not end the process.
     this.ended.catch(() => undefined);
   }
 
@@ -174,7 +172,7 @@ export class EmbeddedEngine implements EmbeddedNode {
   }
 
   /**
-   * Makes the next block of what waits in the mempool, writes it and tells of it.
+   * Makes the next block of what waits in the mempool, writes it and publishes its events.
    * @throws AppError of the store, and CONFIG_INVALID when the key has lost its power
    */
   produceBlock(): Promise<StoredBlock> {
@@ -225,7 +223,7 @@ export class EmbeddedEngine implements EmbeddedNode {
     await this.#faults.reach("embedded.committed");
     const { height: heightBlocks, chainId } = stored.block.header;
     await this.#signed?.write({ chainId, address: this.#maker.address, heightBlocks, hash: stored.id.hash });
-    for (const event of blockEvents(stored, results)) this.#tell(event);
+    for (const event of blockEvents(stored, results)) this.#publish(event);
     this.#pruner.committed(next.nextHeightBlocks - 1n);
     await this.mempool.settle(this.#stop.signal);
     return stored;
@@ -264,7 +262,7 @@ export class EmbeddedEngine implements EmbeddedNode {
     }
   }
 
-  #tell(event: NodeEvent): void {
+  #publish(event: NodeEvent): void {
     for (const listener of this.#listeners) {
       try {
         listener(event);
@@ -293,6 +291,20 @@ const refusedTx = ({ code, codespace, text: log }: TxFault): TxResult => {
 
 const votedAt = ({ signatures }: Commit): bigint | undefined =>
   signatures.find(({ signature }) => signature.length > 0)?.timeNs;
+
+/** The events of a block, in CometBFT's order. */
+function* blockEvents(block: StoredBlock, results: BlockResults): Generator<NodeEvent> {
+  const { header, txs } = block.block;
+  yield { type: "NewBlock", block, results };
+  yield { type: "NewBlockHeader", block, numTxs: txs.length };
+  yield { type: "NewBlockEvents", block, results };
+  for (const [index, bytes] of txs.entries()) {
+    const result = results.txResults[index];
+    if (result === undefined) continue;
+    yield { type: "Tx", tx: { hash: txHash(bytes), heightBlocks: header.height, index, bytes, result } };
+  }
+  if (results.validatorUpdates.length > 0) yield { type: "ValidatorSetUpdates", updates: results.validatorUpdates };
+}
 
 // The first block also brings the sets that the genesis made.
 function newSets(at: Position, next: Position): ReadonlyMap<bigint, ValidatorSet> {

@@ -7,7 +7,6 @@ import type { BlockRecord, ChainStore } from "../types.ts";
 import type { KeptBlocks } from "./block-reads.ts";
 import { damagedRecord } from "./record-errors.ts";
 
-/** Modules of {@link EventIndexer}. */
 export interface EventIndexerModules {
   /** Stays the caller's. */
   readonly store: ChainStore;

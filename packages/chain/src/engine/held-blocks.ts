@@ -1,12 +1,11 @@
 import { type ErrorCode, isAppError, type Log } from "@turnpike/base";
 
-/** What {@link HeldBlocks} works with. */
 export interface HeldBlocksModules {
   /** Height of the block that is to be made. */
   readonly nextHeightBlocks: () => bigint;
   /** Room on the store's disk, in bytes; undefined where it is not known. */
   readonly freeBytes: () => number | undefined;
-  /** Aborted when the node ends: what fails then is not told. */
+  /** Aborted when the node ends: what fails then is not reported. */
   readonly signal: AbortSignal;
   readonly log: Log;
 }
@@ -28,7 +27,7 @@ export class HeldBlocks {
   /** Makes a block where that is possible. @throws what a restart alone fixes */
   async attempt(make: () => Promise<unknown>): Promise<void> {
     const { nextHeightBlocks, freeBytes, signal, log } = this.#modules;
-    // The store's library tells of each try on a full disk by itself, on the error output.
+    // The store's library writes each failed try on a full disk to the error output, so none is made.
     if (this.#held === "CHAIN_STORE_FULL" && (freeBytes() ?? ROOM_BYTES) < ROOM_BYTES) return;
     try {
       await make();

@@ -28,11 +28,10 @@ export const DEFAULT_MEMPOOL: MempoolOptions = {
   maxSeen: 10_000,
 };
 
-/** What {@link Mempool} works with. */
 export interface MempoolModules {
   /** Checks on the state of the mempool. @param again it was checked before, on the state before the newest block */
   readonly check: (tx: Bytes, again: boolean) => TxResult;
-  /** Accounts whose signatures a transaction needs, as `check` tells them in its events; none when it cannot be read. */
+  /** Accounts whose signatures a transaction needs, as `check` names them in its events; none when it cannot be read. */
   readonly signersOf: (tx: Bytes) => readonly string[];
   /** Most bytes of the transactions of a block. */
   readonly maxDataBytes: () => bigint;

@@ -25,12 +25,11 @@ import { EmbeddedEngine } from "./embedded-engine.ts";
 import { EventIndexer } from "./event-indexer.ts";
 import { chainStartOf, type EngineParams, engineParams } from "./genesis.ts";
 import { nodeIdOf } from "./keys.ts";
+import { LastSignState } from "./last-sign-state.ts";
 import { DEFAULT_MEMPOOL, type MempoolOptions } from "./mempool.ts";
 import { timerWait, type Wait } from "./pacer.ts";
 import { firstPosition, storedPosition } from "./position.ts";
-import { SignedMark } from "./signed-mark.ts";
 
-/** Options of {@link openEmbeddedNode}. */
 export interface EmbeddedNodeOptions {
   /** Folder of the store and of nothing else; not used when a store is given. */
   readonly folder: string;
@@ -42,12 +41,11 @@ export interface EmbeddedNodeOptions {
   readonly moniker: string;
   /** Version of the program, such as `0.1.35`. */
   readonly version: string;
-  /** Newest states that stay readable; by default all. Blocks are never forgotten. */
+  /** Newest states that stay readable; by default all. Blocks are never pruned. */
   readonly keepStatesBlocks?: number;
   readonly mempool?: Partial<MempoolOptions>;
 }
 
-/** What {@link openEmbeddedNode} works with. */
 export interface EmbeddedNodeModules {
   readonly machine: StateMachine;
   /** Signs blocks; the genesis must name it. */
@@ -64,7 +62,7 @@ export interface EmbeddedNodeModules {
   readonly faults?: FaultPoints;
   /** Of the mempool. */
   readonly metrics?: Metrics;
-  /** Is told of blocks and checks. */
+  /** Counts and times blocks and checks. */
   readonly meter?: BlockMeter;
 }
 
@@ -79,7 +77,7 @@ function checkNumbers({ blockIntervalMs, keepStatesBlocks }: EmbeddedNodeOptions
   });
 }
 
-// The process's own time stands still while the machine sleeps, and the machine's does not. Some containers do not tell it.
+// The process's own time stands still while the machine sleeps, and the machine's does not. Some containers do not report the latter.
 function uptimeOf(clock: Clock | undefined): () => number {
   if (clock !== undefined && clock !== systemClock) return () => clock.monotonicMs();
   try {
@@ -150,7 +148,8 @@ export async function openEmbeddedNode(
   const position = latestBlocks === 0n ? first : storedPosition(store, blocks, latestBlocks);
   checkParams(params, blocks, maker, latestBlocks);
   maker.checkPower(position.validators);
-  const signed = opts.signedFile === undefined ? undefined : stack.use(await SignedMark.open(opts.signedFile, { log }));
+  const signed =
+    opts.signedFile === undefined ? undefined : stack.use(await LastSignState.open(opts.signedFile, { log }));
   signed?.check(
     { chainId: start.chainId, address: maker.address },
     position.nextHeightBlocks,

@@ -9,7 +9,6 @@ export const timerWait: Wait = async (timeMs, signal) => {
   await sleep(timeMs, undefined, { signal });
 };
 
-/** What {@link paced} works with. */
 export interface PacedModules {
   readonly clock?: Clock;
   readonly wait?: Wait;

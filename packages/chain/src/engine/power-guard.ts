@@ -7,7 +7,6 @@ import { POWER_REDUCTION } from "../modules/staking/state.ts";
 import { fail, SDK, type TxFault } from "../state/outcome.ts";
 import type { Bytes } from "../types.ts";
 
-/** Modules of {@link PowerGuard}. */
 export interface PowerGuardModules {
   /** Address of the key that signs, 20 bytes. */
   readonly address: Bytes;

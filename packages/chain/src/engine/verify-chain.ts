@@ -18,7 +18,6 @@ import { KeptBlocks } from "./block-reads.ts";
 import { chainStartOf, engineParams } from "./genesis.ts";
 import { firstPosition, storedPosition } from "./position.ts";
 
-/** Options of {@link verifyChain}. */
 export interface VerifyChainOptions {
   /** Folder of the store. */
   readonly folder: string;
@@ -26,11 +25,10 @@ export interface VerifyChainOptions {
   readonly version: string;
 }
 
-/** What {@link verifyChain} works with. */
 export interface VerifyChainModules {
   readonly machine: StateMachine;
   readonly log?: Log;
-  /** Tells a person where it is. */
+  /** Called now and then with a line for a person: how far it is. */
   readonly progress?: (text: string) => void;
 }
 

@@ -8,7 +8,7 @@ import { setImmediate as nextTurn } from "node:timers/promises";
 import { isAppError } from "@turnpike/base";
 import { fc } from "@turnpike/testkit/property";
 import { EMPTY_COMMIT, ZERO_BLOCK_ID } from "../comet/types.ts";
-import { Turns } from "../node/turns.ts";
+import { EventLoopQueue } from "../node/event-loop-queue.ts";
 import type { BlockResults, StoredBlock, StoredTx } from "../node/types.ts";
 import type { ChainEvent } from "../state/context.ts";
 import { openChainStore } from "../store/open-chain-store.ts";
@@ -272,11 +272,11 @@ test("a search that would look at too much is refused", async () => {
 test("a long search lets others have their turn, one search at a time", async () => {
   const txs = [Array.from({ length: 2_500 }, (_, i) => event("a", "x", `value ${i}`))];
   await withIndex(made([{ events: [], txs }]), async (store, reads) => {
-    const turns = new Turns();
+    const queue = new EventLoopQueue();
     let going = 0;
     const search = async (): Promise<number> => {
       going++;
-      const { total } = await searchTxs(store, reads, "a.x CONTAINS 'e 2499'", ALL, { turns });
+      const { total } = await searchTxs(store, reads, "a.x CONTAINS 'e 2499'", ALL, { queue });
       going--;
       return total;
     };

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import { AppError } from "@turnpike/base";
-import { Turns } from "../node/turns.ts";
+import { EventLoopQueue } from "../node/event-loop-queue.ts";
 import type { BlockReads, SearchPage, SearchResult, StoredBlock, StoredTx } from "../node/types.ts";
 import type { ChainEvent } from "../state/context.ts";
 import { bytesToHeight } from "../store/keys.ts";
@@ -15,7 +15,7 @@ import { valueFits } from "./query.ts";
 export interface SearchOptions {
   readonly limits?: SearchLimits;
   /** Shared by the searches of a node: one of them goes on at a time. */
-  readonly turns?: Turns;
+  readonly queue?: EventLoopQueue;
 }
 
 /** What a search reads beside the index. */
@@ -35,7 +35,7 @@ function advance(found: Iterator<Found | undefined>, take: (one: Found) => void)
 async function paged(
   found: Iterable<Found | undefined>,
   page: SearchPage,
-  turns: Turns,
+  queue: EventLoopQueue,
 ): Promise<{ places: { heightBlocks: bigint; tx: number }[]; total: number }> {
   const places: { heightBlocks: bigint; tx: number }[] = [];
   let total = 0;
@@ -50,7 +50,7 @@ async function paged(
   };
   const steps = found[Symbol.iterator]();
   for (let isMore = true; isMore; ) {
-    const step = turns.run(() => advance(steps, take));
+    const step = queue.run(() => advance(steps, take));
     if (step === undefined) throw new AppError("INVALID_PARAMS", { message: "too many searches wait" });
     isMore = await step;
   }
@@ -83,7 +83,7 @@ export async function searchTxs(
   reads: SearchReads,
   query: string,
   page: SearchPage,
-  { limits = SEARCH_LIMITS, turns = new Turns() }: SearchOptions = {},
+  { limits = SEARCH_LIMITS, queue = new EventLoopQueue() }: SearchOptions = {},
 ): Promise<SearchResult<StoredTx>> {
   const asked = readIndexQuery(query, TX_HEIGHT_KEY, TX_HASH_KEY);
   if (asked.hashes.length > 0) return byHash(reads, asked, page);
@@ -91,7 +91,7 @@ export async function searchTxs(
   const eventsAt: EventsAt = (heightBlocks, tx) => readTx(heightBlocks, tx)?.result.events ?? [];
   const opts = { tables: TX_INDEX, heightKey: TX_HEIGHT_KEY, query: asked };
   const search = new IndexSearch(opts, { store, eventsAt, work: new Work(limits) });
-  const { places, total } = await paged(search.found(page.order === "desc"), page, turns);
+  const { places, total } = await paged(search.found(page.order === "desc"), page, queue);
   return { items: places.flatMap(({ heightBlocks, tx }) => readTx(heightBlocks, tx) ?? []), total };
 }
 
@@ -137,7 +137,7 @@ export async function searchBlocks(
   reads: SearchReads,
   query: string,
   page: SearchPage,
-  { limits = SEARCH_LIMITS, turns = new Turns() }: SearchOptions = {},
+  { limits = SEARCH_LIMITS, queue = new EventLoopQueue() }: SearchOptions = {},
 ): Promise<SearchResult<StoredBlock>> {
   const asked = readIndexQuery(query, BLOCK_HEIGHT_KEY, undefined);
   const { equal, exists, tested, heights } = asked;
@@ -151,7 +151,7 @@ export async function searchBlocks(
   };
   const opts = { tables: BLOCK_INDEX, heightKey: BLOCK_HEIGHT_KEY, query: asked };
   const search = new IndexSearch(opts, { store, eventsAt, work: new Work(limits) });
-  const { places, total } = await paged(search.found(page.order === "desc"), page, turns);
+  const { places, total } = await paged(search.found(page.order === "desc"), page, queue);
   return { items: places.flatMap(({ heightBlocks }) => reads.block(heightBlocks) ?? []), total };
 }
 

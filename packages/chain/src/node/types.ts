@@ -106,7 +106,7 @@ export interface BlockReads {
   block(heightBlocks: bigint): StoredBlock | undefined;
   blockByHash(hash: Bytes): StoredBlock | undefined;
   results(heightBlocks: bigint): BlockResults | undefined;
-  /** Commit for a block: from the block after it, or (the newest block) as this node has seen it. `canonical` tells which. */
+  /** Commit for a block: from the block after it, or (the newest block) as this node has seen it. `canonical` says which. */
   commit(heightBlocks: bigint): { readonly commit: Commit; readonly canonical: boolean } | undefined;
   /** Validators that sign a block; known one height ahead. */
   validators(heightBlocks: bigint): ValidatorSet | undefined;
@@ -147,7 +147,7 @@ export interface MempoolReads {
   txs(limit: number): readonly Bytes[];
 }
 
-/** What a node tells its listeners, in this order for every block. */
+/** An event of a node, as its listeners get it, in this order for every block. */
 export type NodeEvent =
   | { readonly type: "NewBlock"; readonly block: StoredBlock; readonly results: BlockResults }
   | { readonly type: "NewBlockHeader"; readonly block: StoredBlock; readonly numTxs: number }

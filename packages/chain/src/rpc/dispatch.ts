@@ -1,5 +1,5 @@
 import { isAppError, type Log } from "@turnpike/base";
-import type { Turns } from "../node/turns.ts";
+import type { EventLoopQueue } from "../node/event-loop-queue.ts";
 import { failed, type RpcOutcome } from "./answers.ts";
 import { type ArgumentValue, argumentFromJson, type ReadArgument } from "./arguments.ts";
 import { elementsOf, kindOf, membersOf, type RawJson } from "./go-json.ts";
@@ -51,10 +51,10 @@ export async function callMethod(
   method: RpcMethod,
   values: readonly ArgumentValue[],
   caller: RpcCaller,
-  { log, turns }: { readonly log: Log; readonly turns: Turns },
+  { log, queue }: { readonly log: Log; readonly queue: EventLoopQueue },
 ): Promise<RpcOutcome> {
   try {
-    const outcome = turns.run(() =>
+    const outcome = queue.run(() =>
       caller.signal.aborted ? failed("the client is gone") : method.call(values, caller),
     );
     return outcome === undefined ? failed("too many requests wait") : await outcome;

@@ -55,26 +55,26 @@ function nameOf({ conditions }: EventQuery): string {
 
 /** Who listens to what: subscriptions of WebSockets, and `broadcast_tx_commit`. Ends with `using`. */
 export class EventHub implements Disposable {
-  private readonly bounds: HubBounds;
-  private readonly stop: () => void;
-  private readonly params: GenesisConsensusParams;
-  private readonly clients = new Map<string, Client>();
-  private readonly waits = new Map<string, Set<(outcome: CommittedTx) => void>>();
+  readonly #bounds: HubBounds;
+  readonly #stop: () => void;
+  readonly #params: GenesisConsensusParams;
+  readonly #clients = new Map<string, Client>();
+  readonly #waits = new Map<string, Set<(outcome: CommittedTx) => void>>();
 
   constructor(bounds: HubBounds, modules: { readonly node: EmbeddedNode }) {
-    this.bounds = bounds;
-    this.params = modules.node.genesis.consensus.params;
-    this.stop = modules.node.listen((event) => this.publish(event));
+    this.#bounds = bounds;
+    this.#params = modules.node.genesis.consensus.params;
+    this.#stop = modules.node.listen((event) => this.#publish(event));
   }
 
   /** Clients that have a subscription or wait for a transaction. */
   get size(): number {
-    return this.clients.size;
+    return this.#clients.size;
   }
 
   /** Subscribes a client to what fits a query. */
   subscribe(socket: SocketClient, id: RpcId, text: string): HubOutcome {
-    const full = this.fullFault(socket.client);
+    const full = this.#fullFault(socket.client);
     if (full !== undefined) return refused(full);
     const parsed = parseEventQuery(text);
     if (!parsed.ok) {
@@ -82,10 +82,10 @@ export class EventHub implements Disposable {
       return refused(tooLong ? parsed.fault : `failed to parse query: ${parsed.fault}`);
     }
     const name = nameOf(parsed.query);
-    const client = this.clients.get(socket.client) ?? { socket, subscriptions: new Map(), waits: 0 };
+    const client = this.#clients.get(socket.client) ?? { socket, subscriptions: new Map(), waits: 0 };
     if (client.subscriptions.has(name)) return refused("already subscribed");
     client.subscriptions.set(name, { id, text, query: parsed.query });
-    this.clients.set(socket.client, client);
+    this.#clients.set(socket.client, client);
     return done;
   }
 
@@ -93,85 +93,85 @@ export class EventHub implements Disposable {
   unsubscribe(socket: SocketClient, text: string): HubOutcome {
     const parsed = parseEventQuery(text);
     if (!parsed.ok) return refused(`failed to parse query: ${parsed.fault}`);
-    const client = this.clients.get(socket.client);
+    const client = this.#clients.get(socket.client);
     if (client?.subscriptions.delete(nameOf(parsed.query)) !== true) return refused("subscription not found");
-    this.forgetIdle(socket.client, client);
+    this.#removeIdle(socket.client, client);
     return done;
   }
 
   /** Ends all subscriptions of a client. */
   unsubscribeAll(socket: SocketClient): HubOutcome {
-    const client = this.clients.get(socket.client);
+    const client = this.#clients.get(socket.client);
     if (client === undefined || client.subscriptions.size === 0) return refused("subscription not found");
     client.subscriptions.clear();
-    this.forgetIdle(socket.client, client);
+    this.#removeIdle(socket.client, client);
     return done;
   }
 
   /** Waits until a transaction is in a block, for a bounded time. Release it in any case. */
   awaitTx(hash: Uint8Array, clientName: string, signal: AbortSignal): TxWait {
-    const full = this.fullFault(clientName);
+    const full = this.#fullFault(clientName);
     if (full !== undefined) return refused(full);
-    const client = this.clients.get(clientName) ?? { socket: undefined, subscriptions: new Map(), waits: 0 };
-    this.clients.set(clientName, client);
+    const client = this.#clients.get(clientName) ?? { socket: undefined, subscriptions: new Map(), waits: 0 };
+    this.#clients.set(clientName, client);
     client.waits++;
     const key = bytesToHex(hash);
-    const waits = this.waits.get(key) ?? new Set();
-    this.waits.set(key, waits);
+    const waits = this.#waits.get(key) ?? new Set();
+    this.#waits.set(key, waits);
     const { promise: committed, resolve } = Promise.withResolvers<CommittedTx>();
     waits.add(resolve);
     const fault = "timed out waiting for tx to be included in a block";
-    const timer = setTimeout(() => resolve(refused(fault)), this.bounds.commitTimeoutMs);
+    const timer = setTimeout(() => resolve(refused(fault)), this.#bounds.commitTimeoutMs);
     const abort = (): void => resolve(refused("txSub was canceled (reason: client unsubscribed)"));
     signal.addEventListener("abort", abort);
     const release = (): void => {
       clearTimeout(timer);
       signal.removeEventListener("abort", abort);
       waits.delete(resolve);
-      if (waits.size === 0 && this.waits.get(key) === waits) this.waits.delete(key);
+      if (waits.size === 0 && this.#waits.get(key) === waits) this.#waits.delete(key);
       client.waits--;
-      this.forgetIdle(clientName, client);
+      this.#removeIdle(clientName, client);
     };
     return { ok: true, committed, release };
   }
 
-  /** Tells everyone that the node ends. */
+  /** Cancels every subscription and wait: the node ends. */
   [Symbol.dispose](): void {
-    this.stop();
-    for (const { socket, subscriptions } of this.clients.values()) {
+    this.#stop();
+    for (const { socket, subscriptions } of this.#clients.values()) {
       for (const { id } of subscriptions.values()) socket?.sendCancelled(id, "CometBFT exited");
     }
-    for (const waits of this.waits.values()) {
+    for (const waits of this.#waits.values()) {
       for (const resolve of waits) resolve(refused("txSub was canceled (reason: CometBFT exited)"));
     }
-    this.clients.clear();
+    this.#clients.clear();
   }
 
-  private fullFault(clientName: string): string | undefined {
-    const { maxSubscriptionClients, maxSubscriptionsPerClient } = this.bounds;
-    if (this.clients.size >= maxSubscriptionClients) {
+  #fullFault(clientName: string): string | undefined {
+    const { maxSubscriptionClients, maxSubscriptionsPerClient } = this.#bounds;
+    if (this.#clients.size >= maxSubscriptionClients) {
       return `max_subscription_clients ${maxSubscriptionClients} reached`;
     }
-    const client = this.clients.get(clientName);
+    const client = this.#clients.get(clientName);
     const held = client === undefined ? 0 : client.subscriptions.size + client.waits;
     return held >= maxSubscriptionsPerClient
       ? `max_subscriptions_per_client ${maxSubscriptionsPerClient} reached`
       : undefined;
   }
 
-  private forgetIdle(name: string, client: Client): void {
+  #removeIdle(name: string, client: Client): void {
     if (client.subscriptions.size > 0 || client.waits > 0) return;
-    if (this.clients.get(name) === client) this.clients.delete(name);
+    if (this.#clients.get(name) === client) this.#clients.delete(name);
   }
 
-  private publish(nodeEvent: NodeEvent): void {
+  #publish(nodeEvent: NodeEvent): void {
     if (nodeEvent.type === "Tx") {
-      const waits = this.waits.get(bytesToHex(nodeEvent.tx.hash)) ?? [];
+      const waits = this.#waits.get(bytesToHex(nodeEvent.tx.hash)) ?? [];
       for (const resolve of waits) resolve({ ok: true, tx: nodeEvent.tx });
     }
-    if (this.clients.size === 0) return;
-    const event = new RpcEvent(nodeEvent, this.params);
-    for (const { socket, subscriptions } of this.clients.values()) {
+    if (this.#clients.size === 0) return;
+    const event = new RpcEvent(nodeEvent, this.#params);
+    for (const { socket, subscriptions } of this.#clients.values()) {
       if (socket === undefined) continue;
       for (const { id, text, query } of subscriptions.values()) {
         if (matchesEvents(query, event.values)) socket.sendEvent(id, text, event);

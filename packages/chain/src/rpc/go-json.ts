@@ -48,7 +48,7 @@ function quoteByte(char: string): string {
   return `'${quoteGo(char).slice(1, -1)}'`;
 }
 
-/** A text (one character a byte) in double quotes, as Go's `%q` has it. */
+/** A text (one character a byte) in double quotes, per Go's `%q`. */
 export function quoteGo(text: string): string {
   const named: Readonly<Record<string, string>> = {
     "\x07": "\\a",
@@ -143,17 +143,17 @@ class Scan {
     NUMBER.lastIndex = this.at;
     if (NUMBER.test(this.text)) {
       this.at = NUMBER.lastIndex;
-      if (this.text.charAt(this.at) === ".") return this.after("after decimal point in numeric literal");
+      if (this.text.charAt(this.at) === ".") return this.#after("after decimal point in numeric literal");
       if (/^[eE]$/.test(this.text.charAt(this.at))) {
         if (/^[+-]$/.test(this.text.charAt(this.at + 1))) this.at++;
-        return this.after("in exponent of numeric literal");
+        return this.#after("in exponent of numeric literal");
       }
       return true;
     }
-    return this.after("in numeric literal");
+    return this.#after("in numeric literal");
   }
 
-  private after(where: string): false {
+  #after(where: string): false {
     this.at++;
     return this.refuse(where);
   }
@@ -174,7 +174,7 @@ class Scan {
         const closing = char === "{" ? "}" : "]";
         if (this.text.charAt(this.at) !== closing) {
           open.push(closing);
-          if (char === "{" && !this.key("looking for beginning of object key string")) return false;
+          if (char === "{" && !this.#key("looking for beginning of object key string")) return false;
           continue;
         }
         this.at++;
@@ -187,12 +187,12 @@ class Scan {
         if (word === undefined) return this.refuse("looking for beginning of value");
         if (!this.literal(word)) return false;
       }
-      const next = this.close(open);
+      const next = this.#close(open);
       if (next !== "more") return next === "done";
     }
   }
 
-  private key(where: string): boolean {
+  #key(where: string): boolean {
     this.space();
     if (this.text.charAt(this.at) !== '"') return this.refuse(where);
     if (!this.string()) return false;
@@ -202,7 +202,7 @@ class Scan {
     return true;
   }
 
-  private close(open: string[]): "more" | "done" | "fault" {
+  #close(open: string[]): "more" | "done" | "fault" {
     for (;;) {
       const closing = open.at(-1);
       if (closing === undefined) return "done";
@@ -211,7 +211,7 @@ class Scan {
       if (char === ",") {
         this.at++;
         if (closing === "]") return "more";
-        return this.key("looking for beginning of object key string") ? "more" : "fault";
+        return this.#key("looking for beginning of object key string") ? "more" : "fault";
       }
       if (char !== closing) {
         this.refuse(closing === "}" ? "after object key:value pair" : "after array element");

@@ -9,7 +9,7 @@ import { fc } from "@turnpike/testkit/property";
 import { TestNode } from "../../test/rpc/node.ts";
 import { at } from "../../test/rpc/recorded-node.ts";
 import { assertSlowClientIsCutOff } from "../../test/rpc/slow-client.ts";
-import { Turns } from "../node/turns.ts";
+import { EventLoopQueue } from "../node/event-loop-queue.ts";
 import { type RpcServer, type RpcServerOptions, startRpcServer } from "./rpc-server.ts";
 
 const NODE = new TestNode();
@@ -76,8 +76,8 @@ describe("hostile clients of the RPC", () => {
   });
 
   it("wait their turn, one call at a time, and are refused when too many wait", async () => {
-    const turns = new Turns({ maxWaiting: 0 });
-    const modules = { node: NODE, queries: NODE.application, log: silentLog, clock: systemClock, turns };
+    const queue = new EventLoopQueue({ maxWaiting: 0 });
+    const modules = { node: NODE, queries: NODE.application, log: silentLog, clock: systemClock, queue };
     await using busy = await startRpcServer({ host: "127.0.0.1", port: 0 }, modules);
     const { text } = await post(busy.url, '{"jsonrpc":"2.0","id":1,"method":"health"}');
     assert.match(text, /"data":"too many requests wait"/);

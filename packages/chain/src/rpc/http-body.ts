@@ -13,16 +13,16 @@ export interface BodyBounds {
 
 /** Receives bodies of requests, each and all together bounded. */
 export class BodyReader {
-  private readonly bounds: BodyBounds;
-  private buffered = 0;
+  readonly #bounds: BodyBounds;
+  #buffered = 0;
 
   constructor(bounds: BodyBounds) {
-    this.bounds = bounds;
+    this.#bounds = bounds;
   }
 
   /** Reads a body to its end; never rejects. */
   read(req: IncomingMessage): Promise<ReadBody> {
-    const { maxBodyBytes, maxBufferedBodyBytes } = this.bounds;
+    const { maxBodyBytes, maxBufferedBodyBytes } = this.#bounds;
     const { promise, resolve } = Promise.withResolvers<ReadBody>();
     const chunks: Buffer[] = [];
     let size = 0;
@@ -30,7 +30,7 @@ export class BodyReader {
     const end = (outcome: ReadBody): void => {
       if (ended) return;
       ended = true;
-      this.buffered -= size;
+      this.#buffered -= size;
       chunks.length = 0;
       req.removeAllListeners("data");
       req.resume();
@@ -38,9 +38,9 @@ export class BodyReader {
     };
     req.on("data", (chunk: Buffer) => {
       if (size + chunk.length > maxBodyBytes) return end({ ok: false, reason: "too_long" });
-      if (this.buffered + chunk.length > maxBufferedBodyBytes) return end({ ok: false, reason: "busy" });
+      if (this.#buffered + chunk.length > maxBufferedBodyBytes) return end({ ok: false, reason: "busy" });
       size += chunk.length;
-      this.buffered += chunk.length;
+      this.#buffered += chunk.length;
       chunks.push(chunk);
     });
     req.on("end", () => end({ ok: true, body: Buffer.concat(chunks) }));

@@ -2,13 +2,13 @@ import type { Server } from "node:http";
 import type { Clock, HostCheck, Log } from "@turnpike/base";
 import { FastListener, type FastRequest, type FastResponse, fastListenerDefaults } from "@turnpike/http1";
 import type { RpcBounds } from "./bounds.ts";
-import type { HttpAnswer, HttpDoor } from "./http-door.ts";
+import type { HttpAnswer, RpcHttpHandler } from "./http-handler.ts";
 
 /** The RPC server whose requests the listener shortens: its `node:http` server, its handler, and its checks. */
 export interface PlainRpcListenerModules {
   /** Gets every request that is not plain JSON-RPC by POST, and its connection with it. */
   readonly server: Server;
-  readonly door: HttpDoor;
+  readonly handler: RpcHttpHandler;
   readonly hosts: HostCheck;
   readonly log: Log;
   readonly clock: Clock;
@@ -31,7 +31,7 @@ function send(response: FastResponse, { status, body }: HttpAnswer, fields: stri
  */
 export function createPlainRpcListener(
   bounds: RpcBounds,
-  { server, door, hosts, log, clock }: PlainRpcListenerModules,
+  { server, handler, hosts, log, clock }: PlainRpcListenerModules,
 ): FastListener {
   const handle = (request: FastRequest): boolean => {
     const { response } = request;
@@ -44,9 +44,9 @@ export function createPlainRpcListener(
     response.onAbort = () => gone.abort();
     const { remoteAddress = "", remotePort = 0 } = socket;
     const caller = { client: `${remoteAddress}:${remotePort}`, signal: gone.signal };
-    door.answerPost(request.body(), caller).then(
+    handler.answerPost(request.body(), caller).then(
       (answer) => {
-        if (response.isOpen) send(response, answer, door.fieldLines(answer), bounds.writeTimeoutMs);
+        if (response.isOpen) send(response, answer, handler.fieldLines(answer), bounds.writeTimeoutMs);
       },
       (error: unknown) => {
         log.error({ error }, "RPC request failed");

@@ -19,7 +19,7 @@ export interface RpcRequest {
   readonly params: RawJson | undefined;
 }
 
-/** A request, `undefined` for a notification (nobody is answered), or why the text is none. */
+/** A request, `undefined` for a notification (it gets no answer), or why the text is none. */
 export type ReadRequest =
   | { readonly ok: true; readonly request: RpcRequest | undefined }
   | { readonly ok: false; readonly fault: string };

@@ -52,7 +52,7 @@ export const NO_TX_RESULT: RpcJson = {
   codespace: "",
 };
 
-/** What became of a transaction, as the event `Tx` has it: without empty members. */
+/** What became of a transaction, in the form of the event `Tx`: without empty members. */
 export function txEventJson({ heightBlocks, index, bytes, result }: StoredTx): RpcJson {
   const { code, data, log, gasWanted, gasUsed, events, codespace } = result;
   return {

@@ -19,24 +19,24 @@ import {
 export class RpcEvent {
   /** What queries are matched with. */
   readonly values: EventMap;
-  private readonly event: NodeEvent;
-  private readonly params: GenesisConsensusParams;
-  private text: string | undefined;
+  readonly #event: NodeEvent;
+  readonly #params: GenesisConsensusParams;
+  #text: string | undefined;
 
   constructor(event: NodeEvent, params: GenesisConsensusParams) {
-    this.event = event;
-    this.params = params;
+    this.#event = event;
+    this.#params = params;
     this.values = valuesOf(event);
   }
 
   /** The result of an answer to a subscription, as JSON text. */
   resultJson(query: string): string {
-    this.text ??= this.dataJson();
-    return `{"query":${goJsonText(query)},${this.text}}`;
+    this.#text ??= this.#dataJson();
+    return `{"query":${goJsonText(query)},${this.#text}}`;
   }
 
-  private dataJson(): string {
-    const data = { type: `tendermint/event/${this.event.type}`, value: dataOf(this.event, this.params) };
+  #dataJson(): string {
+    const data = { type: `tendermint/event/${this.#event.type}`, value: dataOf(this.#event, this.#params) };
     return `"data":${goJsonText(data)},"events":${goJsonText(Object.fromEntries(this.values))}`;
   }
 }

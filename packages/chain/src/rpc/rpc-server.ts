@@ -4,13 +4,13 @@ import type { AddressInfo } from "node:net";
 import { type Clock, createHostCheck, errorRow, type HostCheckOptions, type HostFault, type Log } from "@turnpike/base";
 import type { FastListener } from "@turnpike/http1";
 import { type WebSocket, WebSocketServer } from "ws";
+import { EventLoopQueue } from "../node/event-loop-queue.ts";
 import { isHttpVerb } from "../node/http-verbs.ts";
-import { Turns } from "../node/turns.ts";
 import type { AbciQuerier, EmbeddedNode } from "../node/types.ts";
 import { blockMethods } from "./block-methods.ts";
 import { RPC_BOUNDS, type RpcBounds } from "./bounds.ts";
 import { EventHub } from "./event-hub.ts";
-import { HttpDoor } from "./http-door.ts";
+import { RpcHttpHandler } from "./http-handler.ts";
 import type { RpcMethods } from "./method.ts";
 import { nodeMethods } from "./node-methods.ts";
 import { createPlainRpcListener, plainHeldBytes } from "./plain-listener.ts";
@@ -21,7 +21,7 @@ import { txMethods } from "./tx-methods.ts";
 const CLOSE_GRACE_MS = 500;
 const GOING_AWAY = 1001;
 
-/** Options of {@link startRpcServer}; bounds that are not given are {@link RPC_BOUNDS}. */
+/** Bounds that are not given are {@link RPC_BOUNDS}. */
 export interface RpcServerOptions extends Partial<RpcBounds>, HostCheckOptions {
   /** 0: any free one. */
   readonly port: number;
@@ -29,15 +29,14 @@ export interface RpcServerOptions extends Partial<RpcBounds>, HostCheckOptions {
   readonly p2pAddress?: string;
 }
 
-/** What {@link startRpcServer} works with. */
 export interface RpcServerModules {
   readonly node: EmbeddedNode;
   /** Answers `abci_query`: the application alone knows no blocks. */
   readonly queries: AbciQuerier;
   readonly log: Log;
   readonly clock: Clock;
-  /** Shared by all servers of a node; without it the calls of this one alone are taken in turns. */
-  readonly turns?: Turns;
+  /** Shared by all servers of a node; without it the calls of this one alone are queued. */
+  readonly queue?: EventLoopQueue;
 }
 
 /** CometBFT's RPC over a node. Its end closes all connections. */
@@ -54,7 +53,7 @@ export interface RpcServer extends AsyncDisposable {
  */
 export async function startRpcServer(options: RpcServerOptions, modules: RpcServerModules): Promise<RpcServer> {
   const { host, port, allowedHosts, p2pAddress = "tcp://0.0.0.0:26656", ...given } = options;
-  const { node, log, clock, queries, turns = new Turns() } = modules;
+  const { node, log, clock, queries, queue = new EventLoopQueue() } = modules;
   const bounds: RpcBounds = { ...RPC_BOUNDS, ...given };
   const authority = (): string => {
     const name = host.includes(":") ? `[${host}]` : host;
@@ -69,7 +68,7 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
     ...socketMethods(hub),
   };
   const ofServer = { ...bounds, maxBufferedBodyBytes: bounds.maxBufferedBodyBytes - plainHeldBytes(bounds) };
-  const door = new HttpDoor(ofServer, { methods, log, clock, turns });
+  const handler = new RpcHttpHandler(ofServer, { methods, log, clock, queue });
   const hosts = createHostCheck({ host, allowedHosts });
   const sockets = new WebSocketServer({
     noServer: true,
@@ -92,7 +91,7 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
     (req, res) => {
       const foreign = hosts.fault(req.headers);
       if (foreign !== undefined) refuse(res, foreign);
-      else if (isHttpVerb(req.method ?? "")) void door.handle(req, res);
+      else if (isHttpVerb(req.method ?? "")) void handler.handle(req, res);
       else res.writeHead(405, { Allow: "GET, HEAD, POST", Connection: "close" }).end();
     },
   );
@@ -100,10 +99,10 @@ export async function startRpcServer(options: RpcServerOptions, modules: RpcServ
   server.on("upgrade", (req, socket, head) => {
     const { remoteAddress = "", remotePort = 0 } = req.socket;
     sockets.handleUpgrade(req, socket, head, (webSocket: WebSocket) => {
-      new SocketSession(`${remoteAddress}:${remotePort}`, bounds, { socket: webSocket, methods, hub, log, turns });
+      new SocketSession(`${remoteAddress}:${remotePort}`, bounds, { socket: webSocket, methods, hub, log, queue });
     });
   });
-  const listener = createPlainRpcListener(bounds, { server, door, hosts, log, clock });
+  const listener = createPlainRpcListener(bounds, { server, handler, hosts, log, clock });
   try {
     listener.net.listen(port, host);
     await once(listener.net, "listening");

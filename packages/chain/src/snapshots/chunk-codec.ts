@@ -23,7 +23,7 @@ export function packChunk(chunk: Bytes): Promise<Buffer> {
   return deflated(chunk, { level: LEVEL });
 }
 
-/** Reads {@link packChunk} of a stranger; undefined when it is none, or becomes longer than a chunk. */
+/** Reads an untrusted {@link packChunk}; undefined when it is none, or becomes longer than a chunk. */
 export async function unpackChunk(packed: Bytes): Promise<Buffer | undefined> {
   if (packed.length === 0 || packed.length > MAX_PACKED_BYTES) return undefined;
   try {

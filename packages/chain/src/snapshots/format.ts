@@ -61,7 +61,7 @@ export type NextEntry =
 
 const PARTIAL = { kind: "partial" } as const;
 
-/** Reads {@link ChunkCutter}'s stream from strangers: sizes are bounded, and keys must follow each other. */
+/** Reads {@link ChunkCutter}'s stream, which is untrusted: sizes are bounded, and keys must follow each other. */
 export class EntryReader {
   #parts: Buffer[] = [];
   #sizeBytes = 0;

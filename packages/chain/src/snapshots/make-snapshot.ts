@@ -5,24 +5,22 @@ import { CHUNK_BYTES, ChunkCutter, MAX_CHUNKS } from "./format.ts";
 import type { SnapshotFolder } from "./snapshot-folder.ts";
 import type { KeptSnapshot } from "./types.ts";
 
-/** Options of {@link makeSnapshot}. */
 export interface MakeSnapshotOptions {
-  /** A height that the store has; at least 1, as CometBFT has it. */
+  /** A height that the store has; at least 1, as in CometBFT. */
   readonly heightBlocks: bigint;
   /** Bytes of a chunk; by default, and at most, {@link CHUNK_BYTES}. */
   readonly chunkBytes?: number | undefined;
   readonly signal?: AbortSignal;
-  /** Told now and then how far it is. */
+  /** Called now and then with how far it is. */
   readonly onProgress?: (entries: number, stateBytes: number) => void;
 }
 
-/** What {@link makeSnapshot} works with. */
 export interface MakeSnapshotModules {
   readonly store: Pick<ChainStore, "at" | "appHash">;
   readonly folder: SnapshotFolder;
 }
 
-/** Between two turns of the thread at most so much is read. */
+/** Most that is read before the event loop runs other work. */
 const SLICE_ENTRIES = 256;
 const SLICE_BYTES = 262_144;
 

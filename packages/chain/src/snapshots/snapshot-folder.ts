@@ -8,16 +8,14 @@ import { chunkHash, MAX_PACKED_BYTES, packChunk, sealFile, unsealFile } from "./
 import { HASH_BYTES, MAX_CHUNKS, SNAPSHOT_FORMAT } from "./format.ts";
 import type { KeptSnapshot } from "./types.ts";
 
-/** Options of {@link SnapshotFolder}. */
 export interface SnapshotFolderOptions {
   /** Folder of snapshots and of nothing else; it is made where it is not there. */
   readonly folder: string;
 }
 
-/** What {@link SnapshotFolder} works with. */
 export interface SnapshotFolderModules {
   readonly log: Log;
-  /** Room on a folder's disk, in bytes; undefined where nobody knows. By default the system says it. */
+  /** Room on a folder's disk, in bytes; undefined where it is not known. By default the system reports it. */
   readonly freeBytes?: (folder: string) => number | undefined;
 }
 
@@ -148,7 +146,7 @@ export class SnapshotFolder {
     for (const name of await this.#entries()) if (HEIGHT.test(name) && !kept.has(name)) await this.#remove(name);
   }
 
-  /** Removes what a crash left. Nobody may be making a snapshot. */
+  /** Removes what a crash left. No snapshot may be under way. */
   async removeLeftovers(): Promise<void> {
     for (const name of await this.#entries()) {
       if (name.endsWith(DRAFT)) await rm(join(this.folder, name), { recursive: true, force: true });

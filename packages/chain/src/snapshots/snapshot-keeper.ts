@@ -4,7 +4,6 @@ import { makeSnapshot } from "./make-snapshot.ts";
 import type { SnapshotFolder } from "./snapshot-folder.ts";
 import type { SnapshotMeter } from "./snapshot-meter.ts";
 
-/** Options of {@link SnapshotKeeper}. */
 export interface SnapshotKeeperOptions {
   /** Snapshots are of the heights that it divides; 0: none is made. */
   readonly everyBlocks: number;
@@ -14,13 +13,12 @@ export interface SnapshotKeeperOptions {
   readonly chunkBytes?: number;
 }
 
-/** What {@link SnapshotKeeper} works with. */
 export interface SnapshotKeeperModules {
   /** Stays the caller's. */
   readonly store: Pick<ChainStore, "at" | "appHash">;
   readonly folder: SnapshotFolder;
   readonly log: Log;
-  /** Is told of what was made. */
+  /** Counts what was made and what failed. */
   readonly meter?: SnapshotMeter;
   /** Keeps a state from being pruned while it is read. */
   readonly hold?: (heightBlocks: bigint) => Disposable;
@@ -42,7 +40,7 @@ export class SnapshotKeeper implements AsyncDisposable {
     this.#modules = modules;
   }
 
-  /** Tells of a block that was written. Returns at once. While one snapshot is made, heights are passed over. */
+  /** Reports a block that was written. Returns at once. While one snapshot is made, heights are passed over. */
   committed(heightBlocks: bigint): void {
     if (this.#every === 0n || heightBlocks % this.#every !== 0n || this.#stop.signal.aborted) return;
     if (this.#making !== undefined) {

@@ -1,7 +1,7 @@
 import { type Metrics, noMetrics } from "@turnpike/base";
 import { chainSnapshotHeight, chainSnapshotsTotal } from "../metrics.ts";
 
-/** Counts snapshots of the state. Whoever makes them tells it. */
+/** Counts snapshots of the state, as the code that makes them reports them. */
 export class SnapshotMeter {
   readonly #metrics: Metrics;
 
@@ -11,18 +11,18 @@ export class SnapshotMeter {
     this.#metrics.count(chainSnapshotsTotal, { outcome: "failed" }, 0);
   }
 
-  /** Tells of the newest snapshot that is there when the node starts. */
+  /** Reports the newest snapshot of the folder when the node starts. */
   found(heightBlocks: bigint): void {
     this.#metrics.set(chainSnapshotHeight, Number(heightBlocks));
   }
 
-  /** Tells of a snapshot that was made. */
+  /** Reports a snapshot that was made. */
   made(heightBlocks: bigint): void {
     this.found(heightBlocks);
     this.#metrics.count(chainSnapshotsTotal, { outcome: "made" });
   }
 
-  /** Tells of a snapshot that could not be made. */
+  /** Reports a snapshot that could not be made. */
   failed(): void {
     this.#metrics.count(chainSnapshotsTotal, { outcome: "failed" });
   }

@@ -8,13 +8,11 @@ import { chunkHash, unpackChunk } from "./chunk-codec.ts";
 import { EntryReader, HASH_BYTES, MAX_CHUNKS, SNAPSHOT_FORMAT } from "./format.ts";
 import type { ChunkVerdict, OfferVerdict, SnapshotOffer } from "./types.ts";
 
-/** Options of {@link SnapshotRestorer}. */
 export interface SnapshotRestorerOptions {
   /** The node's own genesis: of what a chain began with nothing is taken from a peer. */
   readonly genesis: ChainStart;
 }
 
-/** What {@link SnapshotRestorer} works with. */
 export interface SnapshotRestorerModules {
   /** Stays the caller's. */
   readonly store: Pick<ChainStore, "restore">;
@@ -45,7 +43,7 @@ const BATCH_BYTES = 1_048_576;
 const MAX_HEIGHT = (1n << 63n) - 1n;
 const ACCEPT: ChunkVerdict = { result: "accept" };
 
-/** A stranger's snapshot may fill the disk: the next one may have room, and state sync goes on. */
+/** An untrusted snapshot may fill the disk: the next one may have room, and state sync goes on. */
 const isFull = (cause: unknown): boolean => isAppError(cause, "CHAIN_STORE_FULL");
 const isSame = (a: Bytes, b: Bytes): boolean => a.length === b.length && timingSafeEqual(a, b);
 
@@ -110,7 +108,7 @@ export class SnapshotRestorer implements AsyncDisposable {
     const { log } = this.#modules;
     // CometBFT gives them in order; a chunk of its own that comes otherwise is no peer's fault.
     if (current === undefined || index !== current.next) {
-      log.error({ chunk: index, awaited: current?.next }, "a chunk came that nobody awaits");
+      log.error({ chunk: index, awaited: current?.next }, "a chunk came that was not asked for");
       return { result: "abort" };
     }
     const chunk = await unpackChunk(packed);

@@ -188,7 +188,7 @@ export class Collection<K, V> {
     return BigInt(valueBytes?.(key, value) ?? value.length);
   }
 
-  // The key behind the prefix, as a walk has it.
+  // The key behind the prefix, as a walk yields it.
   #chargedBytes(rest: Bytes, value: Bytes): number {
     const { prefixBytes, keyBytes, valueBytes, moreKeyBytes = 0 } = this.#stored;
     const sameKeyBytes = rest.length + moreKeyBytes;

@@ -8,7 +8,7 @@ export interface EventAttribute {
   readonly index: boolean;
 }
 
-/** What a block or a transaction tells the outside. */
+/** An event of a block or a transaction, as clients see it. */
 export interface ChainEvent {
   readonly type: string;
   readonly attributes: readonly EventAttribute[];

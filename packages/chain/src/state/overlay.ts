@@ -109,7 +109,7 @@ export class Overlay implements StateView {
     return value;
   }
 
-  /** Writes everything into the state below, which must be one that can be written, and forgets it here. */
+  /** Writes everything into the state below, which must be one that can be written, and discards it here. */
   commitTo(target: StateView): void {
     for (const [key, value] of this.#writes) {
       if (target instanceof Overlay) target.#write(key, value);
@@ -124,7 +124,7 @@ export class Overlay implements StateView {
     return Array.from(this.#writes, ([key, value]) => [textToBytes(key), value]);
   }
 
-  /** Forgets everything that was written. */
+  /** Discards everything that was written. */
   discard(): void {
     this.#writes.clear();
     this.#sorted.length = 0;

@@ -7,7 +7,7 @@ const DEFAULT_PAGE_ENTRIES = 100n;
 
 /**
  * Most entries of a page, whatever the question's limit is: a page is made in one turn of the event loop. The answer's
- * next key tells that there is more.
+ * next key says that there is more.
  */
 const MOST_PAGE_ENTRIES = 10_000n;
 

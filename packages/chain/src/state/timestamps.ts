@@ -8,7 +8,7 @@ export function timestampNanos(at: Pick<Timestamp, "seconds" | "nanos"> | undefi
   return at === undefined ? 0n : at.seconds * NANOS_PER_SECOND + BigInt(at.nanos);
 }
 
-/** A time from 1970 on as a message has it. */
+/** A time from 1970 on, as a message. */
 export function timestampOf(nanos: bigint): Timestamp {
   return createMessage(TimestampSchema, {
     seconds: nanos / NANOS_PER_SECOND,

@@ -14,7 +14,7 @@ import { heightToBytes, MAX_KEY_BYTES } from "./keys.ts";
 import { clearLeftovers, hasLeftovers } from "./leftovers.ts";
 import { type BlockPlan, checkRecords, planBlock, recordKey } from "./plan.ts";
 import {
-  forgetPosition,
+  clearPosition,
   isRestored,
   readPosition,
   type StorePosition,
@@ -28,17 +28,15 @@ import type { OpenFolder } from "./store-folder.ts";
 import type { Tables } from "./tables.ts";
 import { EMPTY_HASH } from "./trie.ts";
 import { checkState } from "./verify.ts";
-import { forgetSome, writePlan } from "./write-plan.ts";
+import { pruneStep, writePlan } from "./write-plan.ts";
 
 /** Derivations that stay in memory; one of a service with 5,000 suppliers takes about 1 MB. */
 const MAX_DERIVATIONS = 64;
 
-/** Options of {@link KeptChain}. */
 export interface KeptChainOptions {
   readonly folder: string;
 }
 
-/** What {@link KeptChain} works with. */
 export interface KeptChainModules {
   readonly file: OpenFolder;
   readonly log: Log;
@@ -171,19 +169,19 @@ export class KeptChain implements ChainStore {
       this.#at = { ...at, earliest: beforeHeightBlocks };
       await this.#faults.reach("chain-store.prune");
     });
-    let forgotten = 0;
+    let prunedEntries = 0;
     for (;;) {
       const some = await this.#inTurn(async () => {
         this.#checkOpen();
-        return forgetSome(this.#tables, this.earliestHeightBlocks(), (action) => this.#write(action));
+        return pruneStep(this.#tables, this.earliestHeightBlocks(), (action) => this.#write(action));
       });
       if (some === 0) break;
-      forgotten += some;
+      prunedEntries += some;
       await this.#faults.reach("chain-store.pruned-some");
       await nextTurn();
       signal?.throwIfAborted();
     }
-    this.#log.debug({ beforeHeightBlocks: beforeHeightBlocks.toString(), forgotten }, "chain states pruned");
+    this.#log.debug({ beforeHeightBlocks: beforeHeightBlocks.toString(), prunedEntries }, "chain states pruned");
   }
 
   restore(heightBlocks: bigint): Promise<StateRestore> {
@@ -198,7 +196,7 @@ export class KeptChain implements ChainStore {
           `it has blocks up to ${at.newest}, and states are restored into empty ones only`,
         );
       }
-      this.#write(() => forgetPosition(this.#tables));
+      this.#write(() => clearPosition(this.#tables));
       this.#at = undefined;
       this.#planned = undefined;
       this.#derivations.clear();

@@ -10,7 +10,6 @@ interface Kept {
   readonly value: unknown;
 }
 
-/** Options of {@link KeptDerivations}. */
 export interface KeptDerivationsOptions {
   /** Most of them; the one that was asked for longest ago goes first. */
   readonly maxKept: number;
@@ -53,13 +52,13 @@ export class KeptDerivations {
     return value;
   }
 
-  /** Forgets all: the heights have other states now. */
+  /** Discards all: the heights have other states now. */
   clear(): void {
     this.#kept.clear();
   }
 
   /**
-   * Tells of a block that was written, the next one after the newest.
+   * Reports a block that was written, the next one after the newest.
    * @param keys that it changed, in their order
    */
   committed(heightBlocks: bigint, keys: readonly Bytes[]): void {

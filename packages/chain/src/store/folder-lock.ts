@@ -6,7 +6,7 @@ const BUSY = 5;
 
 /**
  * Takes a store's lock for as long as the process lives or until it is disposed. It is the operating system's, by way of
- * SQLite: it ends with its process, however that dies, so there is no stale one to judge. Nobody but SQLite may open
+ * SQLite: it ends with its process, however that dies, so there is no stale one to judge. Only SQLite may open
  * the file. The empty file stays.
  * @throws AppError CHAIN_STORE_BUSY when another process, or another store of this one, holds it.
  */

@@ -119,6 +119,6 @@ export function* entriesAt(
 }
 
 /** Removes what a block replaced; the keys are those that it changed. */
-export function forgetReplaced(tables: Tables, keys: Iterable<Bytes>, heightBlocks: bigint): void {
+export function removeReplaced(tables: Tables, keys: Iterable<Bytes>, heightBlocks: bigint): void {
   for (const key of keys) tables.replaced.remove(versionKey(key, heightBlocks));
 }

@@ -77,7 +77,7 @@ export interface KeyBounds {
   readonly to: Bytes | undefined;
 }
 
-// What is cut off could not tell two keys apart.
+// The part that is cut off could not distinguish two keys.
 const bound = (key: Bytes): Bytes => (key.length > MOST_BOUND_BYTES ? key.subarray(0, MOST_BOUND_BYTES) : key);
 
 /** The bounds of a range with a prefix; undefined when nothing can be between them. */

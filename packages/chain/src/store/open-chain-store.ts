@@ -4,7 +4,6 @@ import { KeptChain } from "./chain-store.ts";
 import { storeError } from "./store-errors.ts";
 import { openFolder, type StoreCheck } from "./store-folder.ts";
 
-/** Options of {@link openChainStore}. */
 export interface ChainStoreOptions {
   /** Folder of the store and of nothing else; it is made where it is not there. */
   readonly folder: string;
@@ -14,7 +13,6 @@ export interface ChainStoreOptions {
   readonly check?: StoreCheck;
 }
 
-/** What {@link openChainStore} works with. */
 export interface ChainStoreModules {
   readonly log?: Log;
   readonly faults?: FaultPoints;

@@ -24,14 +24,12 @@ export interface PageFigures {
   readonly entries: number;
 }
 
-/** Options of {@link checkPages}. */
 export interface PageCheckOptions {
   readonly file: string;
   /** Tables to look at; the pages of the others are left out. */
   readonly isChecked: (table: string) => boolean;
 }
 
-/** What {@link checkPages} works with. */
 export interface PageCheckModules {
   /** Called now and then; throws to end the check. */
   readonly turn?: (figures: PageFigures) => void;

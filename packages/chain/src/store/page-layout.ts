@@ -104,7 +104,7 @@ function readMeta(fd: number, slot: number, pageBytes: number): MetaPage {
 }
 
 /**
- * The newest of the two meta pages. A commit writes them by turns, so that their numbers follow each other: where they do
+ * The newest of the two meta pages. Commits write them alternately, so that their numbers follow each other: where they do
  * not, one of them is not what was written, and which of the two is the newest is not known.
  * @throws AppError CHAIN_STORE_DAMAGED
  */

@@ -64,7 +64,7 @@ export function checkRecords(block: Pick<BlockChanges, "records">): void {
   }
 }
 
-/** Works out what a block does to the newest state. @throws AppError CHAIN_STORE when it is malformed. */
+/** Computes what a block does to the newest state. @throws AppError CHAIN_STORE when it is malformed. */
 export function planBlock(tables: Tables, root: TrieChild | undefined, block: BlockChanges): BlockPlan {
   const changes: RealChange[] = [];
   const leaves: LeafChange[] = [];

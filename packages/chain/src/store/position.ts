@@ -61,6 +61,6 @@ export function isRestored({ meta }: Tables, { newest, earliest }: StorePosition
 }
 
 /** Within a transaction: the store stands nowhere. What is in its other tables is then left over. */
-export function forgetPosition({ meta }: Tables): void {
+export function clearPosition({ meta }: Tables): void {
   for (const key of [NEWEST, EARLIEST, ROOT, RESTORED]) meta.remove(key);
 }

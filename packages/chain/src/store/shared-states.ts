@@ -11,7 +11,6 @@ import { storeError } from "./store-errors.ts";
 import { STORE_FILE } from "./store-folder.ts";
 import { Tables } from "./tables.ts";
 
-/** Options of {@link SharedStates}. */
 export interface SharedStatesOptions {
   /** Folder of a store that another thread of this process has open. */
   readonly folder: string;

@@ -4,20 +4,18 @@ import type { ChainStore } from "../types.ts";
 /** Blocks between two runs of pruning: so many states more than asked for are there, at most. */
 const EVERY_BLOCKS = 10n;
 
-/** Options of {@link StatePruner}. */
 export interface StatePrunerOptions {
   /** Newest states that stay readable, always; undefined: all. */
   readonly keepStatesBlocks: number | undefined;
 }
 
-/** What {@link StatePruner} works with. */
 export interface StatePrunerModules {
   /** Stays the caller's. */
   readonly store: ChainStore;
   readonly log: Log;
 }
 
-/** Forgets old states while blocks go on. Blocks, results and indexes stay. */
+/** Prunes old states while blocks go on. Blocks, results and indexes stay. */
 export class StatePruner implements AsyncDisposable {
   readonly #keepBlocks: bigint | undefined;
   readonly #store: ChainStore;
@@ -32,14 +30,14 @@ export class StatePruner implements AsyncDisposable {
     this.#log = log;
   }
 
-  /** Lets no state from this height on be forgotten, until it is disposed: somebody reads it for long. */
+  /** Keeps the states from this height on from being pruned, until it is disposed: for a long read. */
   hold(heightBlocks: bigint): Disposable {
     const held = { heightBlocks };
     this.#held.add(held);
     return { [Symbol.dispose]: () => void this.#held.delete(held) };
   }
 
-  /** Tells of a block that was written. Returns at once. */
+  /** Reports a block that was written. Returns at once. */
   committed(heightBlocks: bigint): void {
     if (this.#keepBlocks === undefined || this.#running !== undefined || this.#stop.signal.aborted) return;
     let before = heightBlocks - this.#keepBlocks + 1n;

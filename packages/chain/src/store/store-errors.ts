@@ -24,7 +24,7 @@ function freeText(folder: string): string {
   return freeBytes === undefined ? "" : ` (${(freeBytes / 1_000_000).toFixed(1)} MB free)`;
 }
 
-/** Turns what LMDB or the file system throws into an {@link AppError} that names the folder and what to do. */
+/** Converts what LMDB or the file system throws into an {@link AppError} that names the folder and what to do. */
 export function storeError(folder: string, cause: unknown): AppError {
   if (isAppError(cause)) return cause;
   const code = thrownCode(cause);

@@ -1,10 +1,10 @@
 import { changedKeyEntries, readChangedKeys } from "./changed-keys.ts";
-import { forgetReplaced, replacedParts } from "./history.ts";
+import { removeReplaced, replacedParts } from "./history.ts";
 import { heightToBytes, versionKey } from "./keys.ts";
 import type { BlockPlan } from "./plan.ts";
 import type { Tables } from "./tables.ts";
 
-/** Entries of changed keys that one step of pruning forgets: some 2,000 values. */
+/** Entries of changed keys that one step of pruning removes: some 2,000 values. */
 const PRUNE_STEP = 8;
 
 /** Within a transaction: the state after a block. @param keepReplaced false for the first block, before which there is no state */
@@ -30,9 +30,9 @@ export function writePlan(
 /**
  * One step of pruning, in one transaction: what blocks up to the earliest state's replaced. What a crash left is found
  * again, as the entries say what they are of.
- * @returns how many entries it forgot
+ * @returns how many entries it removed
  */
-export function forgetSome(tables: Tables, earliestHeightBlocks: bigint, write: (action: () => void) => void): number {
+export function pruneStep(tables: Tables, earliestHeightBlocks: bigint, write: (action: () => void) => void): number {
   const to = heightToBytes(earliestHeightBlocks + 1n);
   const entries: (readonly [Buffer, Buffer])[] = [];
   for (const entry of tables.changed.entries({ to })) if (entries.push(entry) === PRUNE_STEP) break;
@@ -40,7 +40,7 @@ export function forgetSome(tables: Tables, earliestHeightBlocks: bigint, write: 
   write(() => {
     for (const [entryKey, value] of entries) {
       const { heightBlocks, keys } = readChangedKeys(entryKey, value);
-      forgetReplaced(tables, keys, heightBlocks);
+      removeReplaced(tables, keys, heightBlocks);
       tables.changed.remove(entryKey);
     }
   });

@@ -16,7 +16,7 @@ export interface ThreadData {
   readonly name: "query" | "simulation";
 }
 
-/** One query, by gRPC path or as `abci_query` has it. */
+/** One query, by gRPC path or in the form of `abci_query`. */
 export interface QueryWork {
   readonly kind: "grpc" | "abci";
   readonly path: string;

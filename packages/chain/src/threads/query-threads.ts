@@ -4,7 +4,6 @@ import { AppError, type Clock, type Log, type Metrics, noMetrics, systemClock } 
 import { chainQueriesWaiting, chainQueryThreadsLostTotal } from "../metrics.ts";
 import type { ThreadAnswer, ThreadData, ThreadReply, ThreadRequest, ThreadWork } from "./messages.ts";
 
-/** Options of {@link QueryThreads}. */
 export interface QueryThreadsOptions extends ThreadData {
   /** Threads that answer. */
   readonly threads: number;
@@ -19,7 +18,6 @@ export interface QueryThreadsOptions extends ThreadData {
 /** A thread, as far as it is used. */
 export type ThreadPort = Pick<Worker, "postMessage" | "terminate" | "on" | "ref">;
 
-/** Modules of {@link QueryThreads}. */
 export interface QueryThreadsModules {
   readonly log: Log;
   readonly metrics?: Metrics;

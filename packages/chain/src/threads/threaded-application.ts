@@ -11,7 +11,6 @@ import type { Bytes, StateChange } from "../types.ts";
 import type { SimulationWork, ThreadData, ThreadRequest } from "./messages.ts";
 import { faultOfThread, QueryThreads, type ThreadPort, type WorkOutcome } from "./query-threads.ts";
 
-/** Options of {@link ThreadedApplication}. */
 export interface ThreadedApplicationOptions {
   /** Folder of the store that the application has open. */
   readonly folder: string;
@@ -20,7 +19,6 @@ export interface ThreadedApplicationOptions {
   readonly threads?: number;
 }
 
-/** Modules of {@link ThreadedApplication}. */
 export interface ThreadedApplicationModules {
   readonly application: ChainApp;
   readonly log: Log;
@@ -45,7 +43,7 @@ const MOST_WRITES = 20_000;
 const BOUNDS: SimulationBounds = { maxTxBytes: 1_048_576, maxGas: 200_000_000n, maxWaiting: 64 };
 
 /** What checks wrote and the simulation thread has not got yet. It is sent with the next simulation. */
-class UnsentChecks implements CheckObserver {
+class PendingChecks implements CheckObserver {
   #state: MempoolState | undefined;
   #isNew = true;
   #writes: StateChange[] = [];
@@ -87,7 +85,7 @@ export class ThreadedApplication implements Application, AsyncDisposable {
   readonly #queries: QueryThreads;
   readonly #simulating: QueryThreads;
   readonly #simulations: Simulations;
-  readonly #unsent = new UnsentChecks();
+  readonly #pendingChecks = new PendingChecks();
 
   constructor(opts: ThreadedApplicationOptions, { application, ...modules }: ThreadedApplicationModules) {
     const { folder, gasPrices, threads = 1 } = opts;
@@ -102,7 +100,7 @@ export class ThreadedApplication implements Application, AsyncDisposable {
       modules,
     );
     this.#simulations = new Simulations(BOUNDS, { pauses: false });
-    application.observeChecks(this.#unsent);
+    application.observeChecks(this.#pendingChecks);
   }
 
   get chainId(): string {
@@ -171,7 +169,7 @@ export class ThreadedApplication implements Application, AsyncDisposable {
     const most = this.#application.maxBlockGas;
     const gas = most >= 0n && most < maxGas ? most : maxGas;
     const work = { kind: "simulate", tx, maxGas: gas, form } as const;
-    const outcome = await this.#simulating.ask(work, (isFresh) => this.#unsent.requests(isFresh));
+    const outcome = await this.#simulating.ask(work, (isFresh) => this.#pendingChecks.requests(isFresh));
     if (outcome.kind === "simulate") return outcome;
     if (outcome.kind === "fault") throw faultOfThread(outcome);
     if (outcome.kind !== "late") return undefined;

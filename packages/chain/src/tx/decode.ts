@@ -31,7 +31,7 @@ export interface DecodedTx {
   readonly feePayer: Bytes;
 }
 
-// Bit 11 of a field number says that whoever does not know the field may pass over it.
+// Bit 11 of a field number says that a reader that does not know the field may pass over it.
 const isNonCritical = (field: number): boolean => ((field >> 10) & 1) === 1;
 
 function unknownFault(schema: DescMessage, message: Message): string | undefined {

@@ -1,6 +1,7 @@
+import { AppError } from "@turnpike/base";
 import { moduleAddressBytes } from "@turnpike/crypto";
 import { ensureModuleAccount, getAccount } from "../modules/auth/accounts.ts";
-import { areValidCoins, type Coin, coinsText, readCoins } from "../modules/bank/coins.ts";
+import { areValidCoins, type Coin, coinsText, isDenom, readCoins } from "../modules/bank/coins.ts";
 import { sendCoins } from "../modules/bank/transfers.ts";
 import { addressText } from "../state/addresses.ts";
 import { type Context, chainEvent } from "../state/context.ts";
@@ -15,6 +16,23 @@ export interface GasPrice {
   readonly denom: string;
   readonly numerator: bigint;
   readonly denominator: bigint;
+}
+
+const PRICE = /^(\d+)(?:\.(\d{1,18}))?([a-zA-Z].*)$/;
+
+/** Reads prices as nodes have them in their configuration: `0.000001upokt`, with commas between them. @throws AppError CONFIG_INVALID */
+export function gasPricesOf(text: string): GasPrice[] {
+  return text
+    .split(",")
+    .filter((part) => part.trim() !== "")
+    .map((part) => {
+      const [, whole = "", fraction = "", denom = ""] = PRICE.exec(part.trim()) ?? [];
+      if (!isDenom(denom)) {
+        throw new AppError("CONFIG_INVALID", { message: `${part} is no gas price; write one such as 0.000001upokt.` });
+      }
+      return { denom, numerator: BigInt(`${whole}${fraction}`), denominator: 10n ** BigInt(fraction.length) };
+    })
+    .sort((a, b) => (a.denom < b.denom ? -1 : 1));
 }
 
 function leastFees(prices: readonly GasPrice[], gas: bigint): Coin[] {

@@ -108,7 +108,7 @@ function refused(fault: TxFault, gas: GasMeter | undefined, events: readonly Cha
 /**
  * Runs a transaction on a state. What the checks before the messages write (fee, sequence, key) stays when a message
  * fails; the messages' writes and events stay only when all of them succeed. The mempool's modes stop before the messages.
- * @throws AppError CHAIN_ENGINE_LIMIT in a block, when this machine cannot tell the result
+ * @throws AppError CHAIN_ENGINE_LIMIT in a block, when this machine cannot compute the result
  */
 export function runTx(
   state: StateView,

@@ -2,10 +2,9 @@ import { cosmosVerifyDigest, sha256 } from "@turnpike/crypto";
 import { bytesToText } from "../state/bytes.ts";
 import type { Bytes } from "../types.ts";
 
-/** Tells whether 64 bytes are the signature of a message by a compressed key. */
+/** Whether 64 bytes are the signature of a message by a compressed key. */
 export type VerifySignature = (message: Bytes, signature: Bytes, publicKey: Bytes) => boolean;
 
-/** Options of {@link VerifiedSignatures}. */
 export interface VerifiedSignaturesOptions {
   /** Most of them; the oldest goes first. */
   readonly maxKept: number;

@@ -12,13 +12,11 @@ import {
   chainValidators,
 } from "../metrics.ts";
 
-/** Options of {@link CometWatch}. */
 export interface CometWatchOptions {
   /** Time between two looks; 5 s by default. */
   readonly everyMs?: number;
 }
 
-/** What {@link CometWatch} works with. */
 export interface CometWatchModules {
   /** Becomes the watch's own, and ends with it: its time and size limits are those of a look. */
   readonly rpc: CometRpc;

@@ -5,7 +5,6 @@ import { paced, timerWait, type Wait } from "../engine/pacer.ts";
 import { chainDiskFreeBytes, chainStoreBytes } from "../metrics.ts";
 import { STORE_FILE } from "../store/store-folder.ts";
 
-/** Options of {@link DiskWatch}. */
 export interface DiskWatchOptions {
   /** Folder of the chain's store. */
   readonly storeFolder: string;
@@ -13,7 +12,6 @@ export interface DiskWatchOptions {
   readonly everyMs?: number;
 }
 
-/** What {@link DiskWatch} works with. */
 export interface DiskWatchModules {
   readonly metrics: Metrics;
   readonly log: Log;

@@ -4,13 +4,11 @@ import { paced, timerWait, type Wait } from "../engine/pacer.ts";
 import { chainHalted } from "../metrics.ts";
 import type { CometFacts } from "./comet-watch.ts";
 
-/** Options of {@link StandstillWatch}. */
 export interface StandstillWatchOptions {
-  /** Interval of the embedded engine's blocks; undefined under CometBFT: there the blocks themselves tell it. */
+  /** Interval of the embedded engine's blocks; undefined under CometBFT, where it is taken from the blocks. */
   readonly blockIntervalMs: number | undefined;
 }
 
-/** What {@link StandstillWatch} works with. */
 export interface StandstillWatchModules {
   /** Must have the same clock. */
   readonly meter: Pick<BlockMeter, "newest" | "usualIntervalMs">;

@@ -6,7 +6,6 @@ import { CometWatch } from "./comet-watch.ts";
 import { DiskWatch } from "./disk-watch.ts";
 import { StandstillWatch } from "./standstill-watch.ts";
 
-/** Options of {@link watchChain}. */
 export interface WatchChainOptions {
   /** Folder of the chain's store. */
   readonly storeFolder: string;
@@ -14,7 +13,6 @@ export interface WatchChainOptions {
   readonly engine: { readonly blockIntervalMs: number } | { readonly cometRpcUrl: string };
 }
 
-/** What {@link watchChain} works with. */
 export interface WatchChainModules {
   /** What the application was given; of the machine's clock. */
   readonly meter: BlockMeter;
@@ -23,7 +21,7 @@ export interface WatchChainModules {
 }
 
 const RPC_TIMEOUT_MS = 3_000;
-// Who is connected is told at length: some 2 KiB a peer.
+// `net_info` has some 2 KiB a peer.
 const RPC_ANSWER_BYTES = 8 * 1024 * 1024;
 
 /**

@@ -47,7 +47,7 @@ function undelegateFromUnbonding(ctx: Context): void {
 }
 
 /**
- * Forgets undelegations that no ring of a session can need any more (x/application/keeper/prune_undelegations.go): by the
+ * Prunes undelegations that no ring of a session can need any more (x/application/keeper/prune_undelegations.go): by the
  * parameters of today, and by those of the session, as proofs are taken until its own windows close.
  */
 function pruneUndelegations(ctx: Context): void {

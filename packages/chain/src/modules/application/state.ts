@@ -156,7 +156,7 @@ export function setApplication(ctx: Context, changed: application.Application): 
   applications.set(ctx, changed.address, changed);
 }
 
-/** Forgets an application and its entries in the indexes. Only the end of a block does, which has no meter. */
+/** Removes an application and its entries in the indexes. Only the end of a block does, which has no meter. */
 export function removeApplication(ctx: Context, address: string): void {
   keepIndexes(ctx, address, getApplication(ctx, address), undefined);
   applications.remove(ctx, address);

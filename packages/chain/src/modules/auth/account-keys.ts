@@ -84,7 +84,7 @@ function readKey(any: Any, depth: number): AccountKey | undefined {
     return undefined;
   }
   const { threshold, publicKeys } = decoded.message;
-  // A threshold of 0 would let everybody spend, a larger one than there are keys nobody.
+  // A threshold of 0 would let everybody spend, a larger one than there are keys no one.
   if (threshold < 1 || threshold > publicKeys.length) return undefined;
   const keys: AccountKey[] = [];
   for (const member of publicKeys) {

@@ -10,7 +10,7 @@ import type { Bytes } from "../../types.ts";
 /** Name of the module, and of its part of the state. */
 export const AUTH_MODULE = "auth";
 
-/** An account as the state has it. */
+/** An account of the state. */
 export interface Account {
   readonly base: auth.BaseAccount;
   /** Set for a module's account. */
@@ -139,7 +139,7 @@ export function addAccount(ctx: Context, address: Bytes, account: Account): void
   if (number >= (nextAccountNumber.get(ctx, undefined) ?? 0n)) nextAccountNumber.set(ctx, undefined, number + 1n);
 }
 
-/** Makes an account when an address has none: whoever receives coins exists. */
+/** Makes an account when an address has none: an address that receives coins has one from then on. */
 export function ensureAccount(ctx: Context, address: Bytes): void {
   if (!accountsByAddress.has(ctx, address)) createAccount(ctx, address);
 }
@@ -161,10 +161,10 @@ export function addUnorderedNonce(ctx: Context, signer: Bytes, timeoutNanos: big
   return true;
 }
 
-/** Nonces that one block forgets at most. Those that are left do no harm, and go with the next blocks. */
+/** Nonces that one block removes at most. Those that are left do no harm, and go with the next blocks. */
 const MOST_EXPIRED_PER_BLOCK = 10_000;
 
-/** Forgets what can no longer be repeated at this block time, the oldest first. */
+/** Removes nonces that no transaction can repeat at this block time, the oldest first. */
 export function removeExpiredNonces(ctx: Context): void {
   const to = uint64Codec.encode(ctx.block.timeNanos);
   let left = MOST_EXPIRED_PER_BLOCK;

@@ -12,7 +12,7 @@ import type { Bytes } from "../../types.ts";
 /** Name of the module, and of its part of the state. */
 export const AUTHZ_MODULE = "authz";
 
-/** Grants that one block forgets at most. Those that are left cannot be used, and go with the next blocks. */
+/** Grants that one block removes at most. Those that are left cannot be used, and go with the next blocks. */
 export const MOST_EXPIRED_PER_BLOCK = 200;
 
 /** Who may do what for whom. */
@@ -110,7 +110,7 @@ export function setGrant(ctx: Context, key: GrantKey, grant: authz.Grant): void 
   emit(ctx, authz.EventGrantSchema, eventOf(key));
 }
 
-function forget(ctx: Context, key: GrantKey, { expiration }: authz.Grant): void {
+function deleteGrant(ctx: Context, key: GrantKey, { expiration }: authz.Grant): void {
   if (expiration !== undefined) removeEnd(ctx, expiration, key);
   grants.remove(ctx, stateKey(key));
   grantsByGrantee.remove(uncounted(ctx), indexKey(key));
@@ -120,12 +120,12 @@ function forget(ctx: Context, key: GrantKey, { expiration }: authz.Grant): void 
 export function removeGrant(ctx: Context, key: GrantKey): boolean {
   const old = getGrant(ctx, key);
   if (old === undefined) return false;
-  forget(ctx, key, old);
+  deleteGrant(ctx, key, old);
   emit(ctx, authz.EventRevokeSchema, eventOf(key));
   return true;
 }
 
-/** Forgets grants whose end has come, the earliest first. */
+/** Removes grants whose end has come, the earliest first. */
 export function removeExpiredGrants(ctx: Context): void {
   const now = ctx.block.timeNanos;
   const to = uint64Codec.encode(now / NANOS_PER_SECOND + 1n);
@@ -136,7 +136,7 @@ export function removeExpiredGrants(ctx: Context): void {
   }
   for (const key of due) {
     const grant = getGrant(ctx, key);
-    if (grant !== undefined) forget(ctx, key, grant);
+    if (grant !== undefined) deleteGrant(ctx, key, grant);
   }
 }
 

@@ -98,7 +98,7 @@ function multiSend(
   return done(createMessage(bank.MsgMultiSendResponseSchema));
 }
 
-/** A fault unless the message comes from the chain's authority. Codespace gov, as the SDK has it. */
+/** A fault unless the message comes from the chain's authority. Codespace gov, as in the SDK. */
 export function checkAuthority(expected: string, got: string): Outcome<undefined> {
   const kind = { codespace: "gov", code: 8, text: "expected gov account as only signer for proposal message" };
   return expected === got ? done(undefined) : fail(kind, `invalid authority; expected ${expected}, got ${got}`);

@@ -58,7 +58,7 @@ export function setGateway(ctx: Context, changed: gateway.Gateway): void {
   } else if (listed) unstakingGateways.remove(free, changed.address);
 }
 
-/** Forgets a gateway and its entry in the index. */
+/** Removes a gateway and its entry in the index. */
 export function removeGateway(ctx: Context, address: string): void {
   gateways.remove(ctx, address);
   unstakingGateways.remove(ctx, address);

@@ -8,7 +8,7 @@ import { emit } from "../../state/typed-event.ts";
 import { getComputeUnitsPerRelayAt } from "../service/state.ts";
 import { getSharedParamsAt, protocolParams } from "../shared/state.ts";
 import { claimFacts, protocolClaim } from "./claim-facts.ts";
-import { PROOF } from "./faults.ts";
+import { PROOF } from "./errors.ts";
 import { headerFault, sessionOfHeader } from "./headers.ts";
 import { getClaim, setClaim } from "./state.ts";
 

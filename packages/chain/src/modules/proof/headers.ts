@@ -6,7 +6,7 @@ import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
 import { outlineSession } from "../session/hydrate.ts";
 import { serviceIdFault } from "../shared/services.ts";
 import { suppliers } from "../supplier/state.ts";
-import { HEADER, PROOF } from "./faults.ts";
+import { HEADER, PROOF } from "./errors.ts";
 
 const faultOf = (...given: Parameters<typeof fail>): TxFault => fail(...given).fault;
 

@@ -2,7 +2,7 @@ import { type CompactClosestProof, closestValue, closestWeight, decodeClosestPro
 import { createMessage, decodeMessage, service } from "@turnpike/proto";
 import { done, fail, type Outcome } from "../../state/outcome.ts";
 import type { Bytes } from "../../types.ts";
-import { PROOF } from "./faults.ts";
+import { PROOF } from "./errors.ts";
 
 /** Most bytes of a proof that is read. A transaction of the network's mempools has no more. */
 export const MOST_PROOF_BYTES = 1_048_576;

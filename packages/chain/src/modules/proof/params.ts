@@ -1,12 +1,11 @@
 import { base, createMessage, proof, typeUrlOf } from "@turnpike/proto";
 import { addressFault } from "../../state/addresses.ts";
-import type { Context } from "../../state/context.ts";
 import { goQuoted, goTypeOfValue } from "../../state/go-text.ts";
-import { failStatus } from "../../state/grpc-status.ts";
 import { type MessageHandler, messageHandler } from "../../state/module.ts";
 import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
-import { PROOF } from "./faults.ts";
-import { getProofParams, proofParams } from "./state.ts";
+import { revalidatedParamMessages } from "../shared/messages.ts";
+import { PROOF } from "./errors.ts";
+import { proofParams } from "./state.ts";
 
 const upokt = (amount: string): base.Coin => createMessage(base.CoinSchema, { denom: "upokt", amount });
 const faultOf = (...given: Parameters<typeof fail>): TxFault => fail(...given).fault;
@@ -87,55 +86,30 @@ function authorityFault(authority: string): TxFault | undefined {
     : faultOf(PROOF.invalidAddress, `invalid authority address ${authority}; (${wrong})`);
 }
 
-const faultOfOutcome = (outcome: Outcome<unknown>): TxFault | undefined => (outcome.ok ? undefined : outcome.fault);
-
-function setParams(ctx: Context, params: proof.Params): void {
-  proofParams.set(ctx, undefined, params);
-}
-
 /** Handlers of the messages that change parameters, by type URL. */
 export function proofParamMessages(authority: string): Record<string, MessageHandler> {
-  const strangerText = (got: string): string =>
-    fail(PROOF.invalidSigner, `invalid authority; expected ${authority}, got ${got}`).fault.text;
-  const paramsFaultOf = (message: proof.MsgUpdateParams): TxFault | undefined =>
-    authorityFault(message.authority) ?? proofParamsFault(message.params ?? createMessage(proof.ParamsSchema));
-  const paramFaultOf = (message: proof.MsgUpdateParam): TxFault | undefined =>
-    authorityFault(message.authority) ?? faultOfOutcome(changed(DEFAULT_PROOF_PARAMS, message));
+  const { updateParams, updateParam } = revalidatedParamMessages<proof.Params, proof.MsgUpdateParam>(authority, {
+    collection: proofParams,
+    empty: () => createMessage(proof.ParamsSchema),
+    defaults: DEFAULT_PROOF_PARAMS,
+    changed,
+    paramsFault: proofParamsFault,
+    authorityFault,
+    invalidSigner: PROOF.invalidSigner,
+    wrongAuthorityStatus: "InvalidArgument",
+  });
+  const { MsgUpdateParamsSchema, MsgUpdateParamsResponseSchema } = proof;
+  const { MsgUpdateParamSchema, MsgUpdateParamResponseSchema } = proof;
   return {
-    [typeUrlOf(proof.MsgUpdateParamsSchema)]: messageHandler(
-      proof.MsgUpdateParamsSchema,
-      proof.MsgUpdateParamsResponseSchema,
-      {
-        signers: (message) => [message.authority],
-        validate: paramsFaultOf,
-        run(ctx, message) {
-          const fault = paramsFaultOf(message);
-          if (fault !== undefined) return failStatus("InvalidArgument", fault.text);
-          if (message.authority !== authority) return failStatus("PermissionDenied", strangerText(message.authority));
-          // The real chain's log line reads the old ones.
-          proofParams.chargeRead(ctx, undefined);
-          setParams(ctx, message.params ?? createMessage(proof.ParamsSchema));
-          return done(createMessage(proof.MsgUpdateParamsResponseSchema));
-        },
-      },
+    [typeUrlOf(MsgUpdateParamsSchema)]: messageHandler(
+      MsgUpdateParamsSchema,
+      MsgUpdateParamsResponseSchema,
+      updateParams(MsgUpdateParamsResponseSchema),
     ),
-    [typeUrlOf(proof.MsgUpdateParamSchema)]: messageHandler(
-      proof.MsgUpdateParamSchema,
-      proof.MsgUpdateParamResponseSchema,
-      {
-        signers: (message) => [message.authority],
-        validate: paramFaultOf,
-        run(ctx, message) {
-          const fault = paramFaultOf(message);
-          if (fault !== undefined) return failStatus("InvalidArgument", fault.text);
-          if (message.authority !== authority) return failStatus("InvalidArgument", strangerText(message.authority));
-          const params = changed(getProofParams(ctx), message);
-          const wrong = params.ok ? proofParamsFault(params.value) : params.fault;
-          if (wrong !== undefined || !params.ok) return failStatus("InvalidArgument", wrong?.text ?? "");
-          setParams(ctx, params.value);
-          return done(createMessage(proof.MsgUpdateParamResponseSchema));
-        },
-      },
+    [typeUrlOf(MsgUpdateParamSchema)]: messageHandler(
+      MsgUpdateParamSchema,
+      MsgUpdateParamResponseSchema,
+      updateParam(MsgUpdateParamResponseSchema),
     ),
   };
 }

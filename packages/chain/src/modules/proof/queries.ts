@@ -9,7 +9,7 @@ import { type QueryRefusal, refuse } from "../../state/grpc-status.ts";
 import { type QueryHandler, queryHandler } from "../../state/module.ts";
 import { fail } from "../../state/outcome.ts";
 import { type Page, pageOf } from "../../state/pages.ts";
-import { PROOF } from "./faults.ts";
+import { PROOF } from "./errors.ts";
 import { claims, claimsByEnd, claimsBySupplier, getClaim, getProof, getProofParams, proofs } from "./state.ts";
 
 const path = (method: string): string => `/pocket.proof.Query/${method}`;

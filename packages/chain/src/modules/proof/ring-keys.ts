@@ -7,7 +7,7 @@ import type { Bytes } from "../../types.ts";
 import { getApplication } from "../application/state.ts";
 import { readAccountKey } from "../auth/account-keys.ts";
 import { getAccount } from "../auth/accounts.ts";
-import { PROOF } from "./faults.ts";
+import { PROOF } from "./errors.ts";
 
 const RING_HEAD_BYTES = 69;
 const RING_MEMBER_BYTES = 65;

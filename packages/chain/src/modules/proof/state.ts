@@ -86,7 +86,7 @@ export function setClaim(ctx: Context, claim: proof.Claim): void {
   claimsBySupplier.set(ctx, [operator, sessionId], undefined);
 }
 
-/** Forgets a claim and its entries in the indexes. */
+/** Removes a claim and its entries in the indexes. */
 export function removeClaim(ctx: Context, sessionId: string, operatorAddress: string): void {
   const claim = getClaim(ctx, sessionId, operatorAddress);
   if (claim === undefined) return;
@@ -97,7 +97,7 @@ export function removeClaim(ctx: Context, sessionId: string, operatorAddress: st
 }
 
 /** Claims of all sessions that end at a height, by session id and operator address. */
-export function claimsOfSessionsEnding(ctx: Context, sessionEndHeight: bigint): proof.Claim[] {
+export function claimsBySessionEnd(ctx: Context, sessionEndHeight: bigint): proof.Claim[] {
   const within = uint64Codec.encode(sessionEndHeight);
   return [...claimsByEnd.entries(ctx, { within })].flatMap(
     ([[, [sessionId, operator]]]) => getClaim(ctx, sessionId, operator) ?? [],

@@ -17,7 +17,7 @@ import { sendCoinsToModule } from "../bank/transfers.ts";
 import { getDifficultyAt } from "../service/state.ts";
 import { getSharedParamsAt, protocolParams } from "../shared/state.ts";
 import { claimFacts, protocolClaim, requirementOf, upoktOf } from "./claim-facts.ts";
-import { PROOF, RELAY } from "./faults.ts";
+import { PROOF, RELAY } from "./errors.ts";
 import { headerFault, relayHeaderFault, sessionOfHeader } from "./headers.ts";
 import { type ProvenLeaf, readLeaf } from "./leaf.ts";
 import { ringMemberCount } from "./ring-keys.ts";

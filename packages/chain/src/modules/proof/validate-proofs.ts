@@ -14,7 +14,7 @@ import { fail, type TxFault } from "../../state/outcome.ts";
 import { emit } from "../../state/typed-event.ts";
 import { getComputeUnitsPerRelayAt } from "../service/state.ts";
 import { proofSeedBlockHash, protocolClaim } from "./claim-facts.ts";
-import { PROOF, RELAY } from "./faults.ts";
+import { PROOF, RELAY } from "./errors.ts";
 import { type ProvenLeaf, readLeaf } from "./leaf.ts";
 import { accountKey, ringKeys, ringMemberCount } from "./ring-keys.ts";
 import { getClaim, proofs, setClaim } from "./state.ts";
@@ -105,7 +105,7 @@ function proofFault(ctx: Context, claim: Claim, bytes: Uint8Array, modules: Proo
     : faultOf(PROOF.invalidProof, "the proven relay is not the closest to the path");
 }
 
-/** Checks every proof of this block, notes the verdict in its claim, and forgets the proof. */
+/** Checks every proof of this block, notes the verdict in its claim, and removes the proof. */
 export function validateProofs(ctx: Context, modules: ProofModules): void {
   const waiting = [...proofs.entries(ctx)];
   for (const [[sessionId, operator], submitted] of waiting) {

@@ -11,7 +11,7 @@ import { sendCoinsToModule } from "../bank/transfers.ts";
 import { type ParamMessageOptions, wrongAuthorityText } from "../shared/messages.ts";
 import { serviceFault } from "../shared/services.ts";
 import { noteComputeUnits, noteFirstComputeUnits } from "./compute-units.ts";
-import { SERVICE } from "./faults.ts";
+import { SERVICE } from "./errors.ts";
 import { addServiceFee, serviceParamsFault, updateParamFault, updateParamsFault, withParam } from "./params.ts";
 import { getService, getServiceParams, SERVICE_MODULE, serviceParams, services } from "./state.ts";
 

@@ -5,7 +5,7 @@ import { fail, type TxFault } from "../../state/outcome.ts";
 import { STAKE_DENOM } from "../../state/stakes.ts";
 import { readCoins } from "../bank/coins.ts";
 import { authorityFault } from "../shared/params.ts";
-import { SERVICE } from "./faults.ts";
+import { SERVICE } from "./errors.ts";
 
 const LEAST_FEE = 1n;
 const FEE = "add_service_fee";

@@ -7,7 +7,7 @@ import { goQuoted } from "../../state/go-text.ts";
 import { type QueryRefusal, refuse } from "../../state/grpc-status.ts";
 import { answerOf, type QueryHandler, queryHandler } from "../../state/module.ts";
 import { fail } from "../../state/outcome.ts";
-import { SERVICE } from "./faults.ts";
+import { SERVICE } from "./errors.ts";
 import {
   computeUnitsHistory,
   difficulties,

@@ -31,8 +31,8 @@ export function drawnSuppliers(
   return suppliers;
 }
 
-/** Forgets the sessions whose proofs were due before this block. */
-export function forgetDrawnSessions(ctx: Context): void {
+/** Prunes the sessions whose proofs were due before this block. */
+export function pruneDrawnSessions(ctx: Context): void {
   const due: (readonly [height: bigint, sessionId: string])[] = [];
   for (const [key] of drawnSessions.entries(ctx)) {
     const [start] = key;

@@ -15,7 +15,7 @@ import { serviceIdFault } from "../shared/services.ts";
 import { getSharedParamsAt } from "../shared/state.ts";
 import { getDehydratedSupplier, serviceConfigs, suppliers as stakedSuppliers } from "../supplier/state.ts";
 import { drawnSuppliers } from "./drawn.ts";
-import { SESSION } from "./faults.ts";
+import { SESSION } from "./errors.ts";
 import { getBlockHash } from "./state.ts";
 
 function stakedApplication(
@@ -72,7 +72,7 @@ export interface SessionOutline {
 /**
  * The session of an application and a service that a height belongs to: id, application and suppliers in their order.
  * The application is read as it is now; which suppliers are drawn, and whether the application is staked for the service,
- * is told by the height (recorded, surprise 3).
+ * is given by the height (recorded, surprise 3).
  *
  * Faults are those of codespace `session`.
  */
@@ -122,7 +122,7 @@ export function outlineSession(
 }
 
 /**
- * The whole session that {@link outlineSession} tells of: each supplier with its stake as it is now, and with its
+ * The whole session that {@link outlineSession} outlines: each supplier with its stake as it is now, and with its
  * configuration for this service alone.
  */
 export function hydrateSession(

@@ -3,7 +3,7 @@ import { failStatus } from "../../state/grpc-status.ts";
 import { type MessageHandler, messageHandler } from "../../state/module.ts";
 import { done } from "../../state/outcome.ts";
 import { type ParamMessageOptions, wrongAuthorityText } from "../shared/messages.ts";
-import { SESSION } from "./faults.ts";
+import { SESSION } from "./errors.ts";
 import { changeParams, updateParamFault, updateParamsFault } from "./params.ts";
 import { sessionParams } from "./state.ts";
 

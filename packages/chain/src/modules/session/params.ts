@@ -6,7 +6,7 @@ import { goQuoted, goTypeOfValue } from "../../state/go-text.ts";
 import { fail, SDK, type TxFault } from "../../state/outcome.ts";
 import { authorityFault } from "../shared/params.ts";
 import { getSharedParamsAt } from "../shared/state.ts";
-import { SESSION } from "./faults.ts";
+import { SESSION } from "./errors.ts";
 import { getSessionParams, sessionParams, sessionParamsHistory } from "./state.ts";
 
 const NUM_SUPPLIERS = "num_suppliers_per_session";

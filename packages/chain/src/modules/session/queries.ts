@@ -4,7 +4,7 @@ import { refuse } from "../../state/grpc-status.ts";
 import { type QueryHandler, queryHandler } from "../../state/module.ts";
 import { fail, type TxFault } from "../../state/outcome.ts";
 import { serviceIdFault } from "../shared/services.ts";
-import { SESSION } from "./faults.ts";
+import { SESSION } from "./errors.ts";
 import { hydrateSession } from "./hydrate.ts";
 import { getSessionParams } from "./state.ts";
 

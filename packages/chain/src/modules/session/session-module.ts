@@ -1,13 +1,13 @@
 import type { Module } from "../../state/module.ts";
 import type { ParamMessageOptions } from "../shared/messages.ts";
-import { forgetDrawnSessions } from "./drawn.ts";
+import { pruneDrawnSessions } from "./drawn.ts";
 import { exportSession, initSession } from "./genesis.ts";
 import { sessionMessages } from "./messages.ts";
 import { SESSION_QUERIES } from "./queries.ts";
 import { keepBlockHash, SESSION_MODULE } from "./state.ts";
 
 /**
- * The module that draws sessions. Its end of block keeps the block's hash, and forgets the sessions whose proofs were due.
+ * The module that draws sessions. Its end of block keeps the block's hash, and prunes the sessions whose proofs were due.
  */
 export function sessionModule(opts: ParamMessageOptions): Module {
   return {
@@ -17,7 +17,7 @@ export function sessionModule(opts: ParamMessageOptions): Module {
     jsonGenesis: { init: initSession, export: exportSession },
     endBlock(ctx): undefined {
       keepBlockHash(ctx);
-      forgetDrawnSessions(ctx);
+      pruneDrawnSessions(ctx);
     },
   };
 }

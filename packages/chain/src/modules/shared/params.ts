@@ -4,7 +4,7 @@ import { addressFault } from "../../state/addresses.ts";
 import { goQuoted, goTypeOfValue } from "../../state/go-text.ts";
 import { isHeight } from "../../state/heights.ts";
 import { fail, failPlain, type TxFault } from "../../state/outcome.ts";
-import { SHARED } from "./faults.ts";
+import { SHARED } from "./errors.ts";
 
 type ParamField = Exclude<keyof MessageInitShape<typeof shared.ParamsSchema>, "$typeName" | "$unknown">;
 

@@ -2,7 +2,7 @@ import { utf8ToBytes } from "@turnpike/base";
 import type { shared } from "@turnpike/proto";
 import { addressFault } from "../../state/addresses.ts";
 import { fail, type TxFault } from "../../state/outcome.ts";
-import { SHARED } from "./faults.ts";
+import { SHARED } from "./errors.ts";
 
 /** Most characters of a service's id. */
 export const MAX_SERVICE_ID_BYTES = 42;
@@ -49,7 +49,7 @@ export function computeUnitsFault(units: bigint): TxFault | undefined {
   return fail(SHARED.invalidService, `${why}: ${SHARED.invalidComputeUnitsPerRelay.text}`).fault;
 }
 
-/** What is wrong with the card of a service or a gateway; no metadata is right. What the card says is nobody's matter here. */
+/** What is wrong with the card of a service or a gateway; no metadata is right. The content of the card is not checked here. */
 export function metadataFault(metadata: { readonly card: Uint8Array } | undefined): TxFault | undefined {
   const got = metadata?.card.length;
   if (got === undefined) return undefined;

@@ -38,7 +38,7 @@ const { BONDED, UNBONDING } = staking.BondStatus;
 const invalid = (why: string): AppError =>
   new AppError("CONFIG_INVALID", { message: `The genesis of staking is not valid: ${why}.` });
 
-// It may hold more: rewards can be paid to any address, and nobody can take them back from here.
+// It may hold more: rewards can be paid to any address, and cannot be taken back from here.
 function checkPool(ctx: Context, name: string, sum: bigint): void {
   const held = getBalance(ctx, moduleAddressBytes(name), getStakingParams(ctx).bondDenom);
   if (held < sum) throw invalid(`${name} has ${held}, and its validators ${sum}`);
@@ -142,7 +142,7 @@ export function initStaking(ctx: Context, state: staking.GenesisState): Validato
   return updates;
 }
 
-/** The state as a genesis has it. */
+/** The module's part of a genesis, from the state. */
 export function exportStaking(ctx: Context): staking.GenesisState {
   const powers = [...lastPowers.entries(ctx)];
   const total = powers.reduce((sum, [, power]) => sum + power, 0n);

@@ -22,7 +22,7 @@ import {
 } from "./state.ts";
 import { forEvent } from "./unstake.ts";
 
-/** Tells which configurations begin with the session that this block begins. */
+/** Emits which configurations begin with the session that this block begins. */
 export function activateConfigs(ctx: Context): void {
   const activationHeight = ctx.block.heightBlocks;
   if (!isSessionStart(getSharedParams(ctx), activationHeight)) return;
@@ -84,7 +84,7 @@ function nextDeactivation(ctx: Context, from: bigint): bigint | undefined {
 }
 
 /**
- * Forgets ended configurations once no proof can need them. Those that ended at one height go together, so that a block
+ * Prunes ended configurations once no proof can need them. Those that ended at one height go together, so that a block
  * in which none goes costs as much as there are such heights, however many suppliers there are.
  */
 export function pruneConfigs(ctx: Context): void {

@@ -176,7 +176,7 @@ export function setSupplier(ctx: Context, changed: shared.Supplier): void {
   setDehydratedSupplier(ctx, changed);
 }
 
-/** Forgets one configuration, with its indexes. */
+/** Removes one configuration, with its indexes. */
 export function removeServiceConfig(ctx: Context, update: shared.ServiceConfigUpdate): void {
   const { operatorAddress, service, activationHeight, deactivationHeight } = update;
   const serviceId = service?.serviceId ?? "";
@@ -186,7 +186,7 @@ export function removeServiceConfig(ctx: Context, update: shared.ServiceConfigUp
   configsByDeactivation.remove(ctx, [deactivationHeight, [serviceId, [operatorAddress, activationHeight]]]);
 }
 
-/** Forgets a supplier and all its configurations. */
+/** Removes a supplier and all its configurations. */
 export function removeSupplier(ctx: Context, operatorAddress: string): void {
   for (const update of getSupplierConfigs(ctx, operatorAddress)) removeServiceConfig(ctx, update);
   unstakingSuppliers.remove(ctx, operatorAddress);

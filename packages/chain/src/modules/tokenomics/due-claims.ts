@@ -8,7 +8,7 @@ import {
 } from "@turnpike/protocol";
 import type { Context } from "../../state/context.ts";
 import { protocolClaim } from "../proof/claim-facts.ts";
-import { claimsOfSessionsEnding } from "../proof/state.ts";
+import { claimsBySessionEnd } from "../proof/state.ts";
 import { getComputeUnitsPerRelayAt, getDifficultyAt } from "../service/state.ts";
 import { getBlockHash } from "../session/state.ts";
 import { getSharedParams, getSharedParamsAt, protocolParams, sharedParamsHistory } from "../shared/state.ts";
@@ -35,7 +35,7 @@ function collect(ctx: Context, paramsAt: (height: bigint) => SettlementSharedPar
   }));
   const ends = dueSessionEnds(protocolParams(getSharedParams(ctx)), history, height);
   return ends.flatMap((end) =>
-    claimsOfSessionsEnding(ctx, end)
+    claimsBySessionEnd(ctx, end)
       .map(protocolClaim)
       .filter(({ sessionHeader: { sessionEndBlockHeight } }) =>
         isClaimDue(paramsAt(sessionEndBlockHeight), sessionEndBlockHeight, height),

@@ -2,11 +2,11 @@ import { createMessage, tokenomics, typeUrlOf } from "@turnpike/proto";
 import { addRational, compareRational, float64ToRational, rational } from "@turnpike/protocol";
 import { addressFault } from "../../state/addresses.ts";
 import { goQuoted, goTypeOfValue } from "../../state/go-text.ts";
-import { failStatus } from "../../state/grpc-status.ts";
 import { type MessageHandler, messageHandler } from "../../state/module.ts";
 import { done, fail, type Outcome, type TxFault } from "../../state/outcome.ts";
-import { TOKENOMICS } from "./faults.ts";
-import { getTokenomicsParams, tokenomicsParams } from "./state.ts";
+import { revalidatedParamMessages } from "../shared/messages.ts";
+import { TOKENOMICS } from "./errors.ts";
+import { tokenomicsParams } from "./state.ts";
 
 type Shares = Pick<
   tokenomics.MintAllocationPercentages,
@@ -151,50 +151,31 @@ function authorityFault(authority: string): TxFault | undefined {
 
 /** Handlers of the messages that change parameters, by type URL. */
 export function tokenomicsMessages(authority: string): Record<string, MessageHandler> {
-  const strangerText = (got: string): string =>
-    fail(TOKENOMICS.invalidSigner, `invalid authority; expected ${authority}, got ${got}`).fault.text;
-  const paramsFaultOf = (message: tokenomics.MsgUpdateParams): TxFault | undefined =>
-    authorityFault(message.authority) ??
-    tokenomicsParamsFault(message.params ?? createMessage(tokenomics.ParamsSchema));
-  const paramFaultOf = (message: tokenomics.MsgUpdateParam): TxFault | undefined => {
-    const next = changed(DEFAULT_TOKENOMICS_PARAMS, message);
-    return authorityFault(message.authority) ?? (next.ok ? undefined : next.fault);
-  };
+  const { updateParams, updateParam } = revalidatedParamMessages<tokenomics.Params, tokenomics.MsgUpdateParam>(
+    authority,
+    {
+      collection: tokenomicsParams,
+      empty: () => createMessage(tokenomics.ParamsSchema),
+      defaults: DEFAULT_TOKENOMICS_PARAMS,
+      changed,
+      paramsFault: tokenomicsParamsFault,
+      authorityFault,
+      invalidSigner: TOKENOMICS.invalidSigner,
+      wrongAuthorityStatus: "PermissionDenied",
+    },
+  );
+  const { MsgUpdateParamsSchema, MsgUpdateParamsResponseSchema } = tokenomics;
+  const { MsgUpdateParamSchema, MsgUpdateParamResponseSchema } = tokenomics;
   return {
-    [typeUrlOf(tokenomics.MsgUpdateParamsSchema)]: messageHandler(
-      tokenomics.MsgUpdateParamsSchema,
-      tokenomics.MsgUpdateParamsResponseSchema,
-      {
-        signers: (message) => [message.authority],
-        validate: paramsFaultOf,
-        run(ctx, message) {
-          const fault = paramsFaultOf(message);
-          if (fault !== undefined) return failStatus("InvalidArgument", fault.text);
-          if (message.authority !== authority) return failStatus("PermissionDenied", strangerText(message.authority));
-          // The real chain's log line reads the old ones.
-          tokenomicsParams.chargeRead(ctx, undefined);
-          tokenomicsParams.set(ctx, undefined, message.params ?? createMessage(tokenomics.ParamsSchema));
-          return done(createMessage(tokenomics.MsgUpdateParamsResponseSchema));
-        },
-      },
+    [typeUrlOf(MsgUpdateParamsSchema)]: messageHandler(
+      MsgUpdateParamsSchema,
+      MsgUpdateParamsResponseSchema,
+      updateParams(MsgUpdateParamsResponseSchema),
     ),
-    [typeUrlOf(tokenomics.MsgUpdateParamSchema)]: messageHandler(
-      tokenomics.MsgUpdateParamSchema,
-      tokenomics.MsgUpdateParamResponseSchema,
-      {
-        signers: (message) => [message.authority],
-        validate: paramFaultOf,
-        run(ctx, message) {
-          const fault = paramFaultOf(message);
-          if (fault !== undefined) return failStatus("InvalidArgument", fault.text);
-          if (message.authority !== authority) return failStatus("PermissionDenied", strangerText(message.authority));
-          const next = changed(getTokenomicsParams(ctx), message);
-          const bad = next.ok ? tokenomicsParamsFault(next.value) : next.fault;
-          if (bad !== undefined || !next.ok) return failStatus("InvalidArgument", bad?.text ?? "");
-          tokenomicsParams.set(ctx, undefined, next.value);
-          return done(createMessage(tokenomics.MsgUpdateParamResponseSchema));
-        },
-      },
+    [typeUrlOf(MsgUpdateParamSchema)]: messageHandler(
+      MsgUpdateParamSchema,
+      MsgUpdateParamResponseSchema,
+      updateParam(MsgUpdateParamResponseSchema),
     ),
   };
 }

@@ -2,7 +2,7 @@ import { type FileHandle, open, readFile } from "node:fs/promises";
 import { AppError, bytesToHex, isRecord, type Log, thrownCode } from "@turnpike/base";
 import type { Bytes } from "../types.ts";
 
-/** The newest block that a key signed and that was told of. */
+/** The newest block that a key signed and that was published. */
 export interface SignedBlock {
   readonly chainId: string;
   /** Address of the key, 20 bytes. */
@@ -12,7 +12,7 @@ export interface SignedBlock {
   readonly hash: Bytes;
 }
 
-interface Mark {
+interface SignState {
   readonly chainId: string;
   readonly address: string;
   readonly heightBlocks: bigint;
@@ -20,14 +20,13 @@ interface Mark {
 }
 
 // It is always of one length and in one sector, so that writing it again needs no room and leaves the old one or the new one.
-const MARK_BYTES = 512;
+const STATE_BYTES = 512;
 
-/** What {@link SignedMark} works with. */
-export interface SignedMarkModules {
+export interface LastSignStateModules {
   readonly log: Log;
 }
 
-function parse(text: string): Mark | undefined {
+function parse(text: string): SignState | undefined {
   let value: unknown;
   try {
     value = JSON.parse(text);
@@ -42,28 +41,28 @@ function parse(text: string): Mark | undefined {
 }
 
 function textOf({ chainId, address, heightBlocks, hash }: SignedBlock): Buffer {
-  const mark = { chainId, address: bytesToHex(address), height: `${heightBlocks}`, hash: bytesToHex(hash) };
-  return blankMark(`${JSON.stringify(mark)}\n`);
+  const state = { chainId, address: bytesToHex(address), height: `${heightBlocks}`, hash: bytesToHex(hash) };
+  return padded(`${JSON.stringify(state)}\n`);
 }
 
-function blankMark(text: string): Buffer {
-  const bytes = Buffer.alloc(MARK_BYTES, " ");
+function padded(text: string): Buffer {
+  const bytes = Buffer.alloc(STATE_BYTES, " ");
   bytes.write(text);
   return bytes;
 }
 
-function tellUnmarked(log: Log, fields: Readonly<Record<string, unknown>>): void {
+function logUnwritten(log: Log, fields: Readonly<Record<string, unknown>>): void {
   log.error(fields, "which block is signed cannot be noted: an older copy of the store may go unnoticed");
 }
 
-interface OpenMark {
+interface OpenFile {
   /** Undefined where it cannot be written. */
   readonly file: FileHandle | undefined;
   readonly text: string;
 }
 
-async function openMark(path: string, log: Log): Promise<OpenMark> {
-  const unwritable = (cause: unknown): void => tellUnmarked(log, { cause, path });
+async function openFile(path: string, log: Log): Promise<OpenFile> {
+  const unwritable = (cause: unknown): void => logUnwritten(log, { cause, path });
   try {
     const file = await open(path, "r+");
     try {
@@ -85,7 +84,7 @@ async function openMark(path: string, log: Log): Promise<OpenMark> {
 async function make(path: string): Promise<FileHandle> {
   const file = await open(path, "wx+", 0o600);
   try {
-    await file.write(blankMark(""), 0, MARK_BYTES, 0);
+    await file.write(padded(""), 0, STATE_BYTES, 0);
     await file.sync();
     return file;
   } catch (cause) {
@@ -95,22 +94,22 @@ async function make(path: string): Promise<FileHandle> {
 }
 
 /**
- * A file beside the key that says which block it signed last. The store alone is enough as long as it is the newest: this
+ * The last sign state: a file beside the key that says which block it signed last, as CometBFT's `priv_validator_state.json`. The store alone is enough as long as it is the newest: this
  * finds out that an older copy of it was put in its place, with which the key would sign a height a second time.
  *
- * It is written after the block's commit and before listeners are told of the block, and not synced: what a loss of power
- * takes from it makes it an older mark, never a wrong one. Where it cannot be written the chain goes on, and the log says so.
+ * It is written after the block's commit and before listeners get the block, and not synced: what a loss of power
+ * takes from it leaves an older state, never a wrong one. Where it cannot be written the chain goes on, and the log says so.
  */
-export class SignedMark implements AsyncDisposable {
+export class LastSignState implements AsyncDisposable {
   readonly #path: string;
   readonly #file: FileHandle | undefined;
-  readonly #found: Mark | undefined;
+  readonly #found: SignState | undefined;
   readonly #log: Log;
-  #isUnmarked = false;
+  #isUnwritten = false;
 
   private constructor(
-    opts: { readonly path: string; readonly found: Mark | undefined },
-    modules: SignedMarkModules & { readonly file: FileHandle | undefined },
+    opts: { readonly path: string; readonly found: SignState | undefined },
+    modules: LastSignStateModules & { readonly file: FileHandle | undefined },
   ) {
     this.#path = opts.path;
     this.#found = opts.found;
@@ -119,8 +118,8 @@ export class SignedMark implements AsyncDisposable {
   }
 
   /** Opens the file, or makes an empty one. @throws AppError CHAIN_SIGNED when it holds something else, or cannot be read */
-  static async open(path: string, { log }: SignedMarkModules): Promise<SignedMark> {
-    const opened = await openMark(path, log).catch((cause: unknown) => {
+  static async open(path: string, { log }: LastSignStateModules): Promise<LastSignState> {
+    const opened = await openFile(path, log).catch((cause: unknown) => {
       const why = cause instanceof Error ? cause.message : "unknown";
       throw new AppError("CHAIN_SIGNED", {
         message: `${path}, which says what was signed last, cannot be read (${why}). Let this user read and write it.`,
@@ -130,7 +129,7 @@ export class SignedMark implements AsyncDisposable {
     // Zeros are what some file systems leave of a file that was new when the power went.
     const text = opened.text.replaceAll("\0", "").trim();
     const found = text === "" ? undefined : parse(text);
-    if (text === "" || found !== undefined) return new SignedMark({ path, found }, { file: opened.file, log });
+    if (text === "" || found !== undefined) return new LastSignState({ path, found }, { file: opened.file, log });
     await opened.file?.close();
     throw new AppError("CHAIN_SIGNED", {
       message: `${path} does not say which block was signed last: restore it from a copy. When no copy is there and the store is the newest one, remove it.`,
@@ -158,7 +157,7 @@ export class SignedMark implements AsyncDisposable {
       ? `the store ends at block ${nextHeightBlocks - 1n}`
       : "the store has another block of that height";
     throw new AppError("CHAIN_SIGNED", {
-      message: `This node's key signed block ${signed.heightBlocks} already, and ${has}: it is an older copy, or another chain's. To go on would sign a height twice, and others would hold two blocks of it. Put the newest store back. If nobody needs the later blocks any more, remove ${this.#path}.`,
+      message: `This node's key signed block ${signed.heightBlocks} already, and ${has}: it is an older copy, or another chain's. To go on would sign a height twice, and others would hold two blocks of it. Put the newest store back. If the later blocks are no longer needed, remove ${this.#path}.`,
     });
   }
 
@@ -167,11 +166,11 @@ export class SignedMark implements AsyncDisposable {
     const bytes = textOf(block);
     try {
       await this.#file?.write(bytes, 0, bytes.length, 0);
-      this.#isUnmarked = false;
+      this.#isUnwritten = false;
     } catch (cause) {
-      if (!this.#isUnmarked)
-        tellUnmarked(this.#log, { cause, path: this.#path, heightBlocks: `${block.heightBlocks}` });
-      this.#isUnmarked = true;
+      if (!this.#isUnwritten)
+        logUnwritten(this.#log, { cause, path: this.#path, heightBlocks: `${block.heightBlocks}` });
+      this.#isUnwritten = true;
     }
   }
 

@@ -1,21 +1,21 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
-import { Turns } from "./turns.ts";
+import { EventLoopQueue } from "./event-loop-queue.ts";
 
-suite("turns", () => {
+suite("event loop queue", () => {
   test("pieces run in their order, one a turn, and faults are their own", async () => {
-    const turns = new Turns();
+    const queue = new EventLoopQueue();
     const ran: number[] = [];
     const pieces = Array.from({ length: 50 }, (_, i) =>
-      turns.run(() => {
+      queue.run(() => {
         ran.push(i);
         if (i === 3) throw new TypeError("three");
         return i % 2 === 0 ? i : Promise.resolve(i);
       }),
     );
     // The first had nothing before it.
-    assert.deepEqual([ran, turns.waiting], [[0], 49]);
+    assert.deepEqual([ran, queue.waiting], [[0], 49]);
     const others: number[] = [];
     const beside = (async () => {
       while (ran.length < 50) {
@@ -35,15 +35,15 @@ suite("turns", () => {
     );
     // What else there is to do came between all of them.
     assert.ok(others.length >= 45, `${others.length}`);
-    assert.equal(turns.waiting, 0);
+    assert.equal(queue.waiting, 0);
     await nextTurn();
-    assert.equal(await turns.run(() => "again"), "again");
+    assert.equal(await queue.run(() => "again"), "again");
   });
 
   test("what waits is bounded, and room comes back", async () => {
-    const turns = new Turns({ maxWaiting: 3 });
+    const queue = new EventLoopQueue({ maxWaiting: 3 });
     for (let round = 0; round < 10; round++) {
-      const pieces = Array.from({ length: 10 }, (_, i) => turns.run(() => i));
+      const pieces = Array.from({ length: 10 }, (_, i) => queue.run(() => i));
       assert.deepEqual(
         pieces.map((piece) => piece !== undefined),
         [true, true, true, true, false, false, false, false, false, false],

@@ -4,7 +4,7 @@ import { join } from "node:path";
 import { suite, test } from "node:test";
 import { isAppError, type Log, silentLog } from "@turnpike/base";
 import { scratchFolder } from "../../test/store/model.ts";
-import { type SignedBlock, SignedMark } from "./signed-mark.ts";
+import { LastSignState, type SignedBlock } from "./last-sign-state.ts";
 
 const address = Buffer.alloc(20, 1);
 const hash = Buffer.alloc(32, 7);
@@ -26,13 +26,13 @@ suite("which block was signed last", () => {
     await using folder = await scratchFolder();
     const path = join(folder.path, "signed.json");
     {
-      await using mark = await SignedMark.open(path, { log: silentLog });
+      await using mark = await LastSignState.open(path, { log: silentLog });
       mark.check(BLOCK, 1n, none);
       await mark.write({ ...BLOCK, heightBlocks: 1_000_000n });
       await mark.write(BLOCK);
       assert.equal((await stat(path)).size, 512, "of one length, whatever it says");
     }
-    await using mark = await SignedMark.open(path, { log: silentLog });
+    await using mark = await LastSignState.open(path, { log: silentLog });
     mark.check(BLOCK, 13n, () => hash);
     mark.check({ ...BLOCK, chainId: "mark-2" }, 1n, none);
     mark.check({ ...BLOCK, address: Buffer.alloc(20, 2) }, 1n, none);
@@ -50,7 +50,7 @@ suite("which block was signed last", () => {
     const path = join(folder.path, "signed.json");
     for (const left of ["", " ".repeat(512), "\0".repeat(512), " ".repeat(40)]) {
       await writeFile(path, left);
-      await using mark = await SignedMark.open(path, { log: silentLog });
+      await using mark = await LastSignState.open(path, { log: silentLog });
       mark.check(BLOCK, 1n, none);
       await mark.write(BLOCK);
       assert.match(await readFile(path, "utf8"), /^\{"chainId":"mark-1",.*"height":"12".*\}\s+$/);
@@ -58,7 +58,7 @@ suite("which block was signed last", () => {
     for (const text of ["{}", "[]", '{"chainId":"mark-1"', '{"chainId":"a","address":"b","hash":"c","height":"-1"}']) {
       await writeFile(path, text);
       await assert.rejects(
-        SignedMark.open(path, { log: silentLog }),
+        LastSignState.open(path, { log: silentLog }),
         saysSigned(/does not say which block was signed/),
       );
       assert.equal(await readFile(path, "utf8"), text, "it stays as it is");
@@ -69,7 +69,7 @@ suite("which block was signed last", () => {
     await using folder = await scratchFolder();
     const { log, errors } = keptLog();
     {
-      await using mark = await SignedMark.open(join(folder.path, "missing", "signed.json"), { log });
+      await using mark = await LastSignState.open(join(folder.path, "missing", "signed.json"), { log });
       mark.check(BLOCK, 1n, none);
       await mark.write(BLOCK);
     }
@@ -77,7 +77,7 @@ suite("which block was signed last", () => {
     assert.match(errors[0] ?? "", /which block is signed cannot be noted/);
     const path = join(folder.path, "signed.json");
     {
-      const mark = await SignedMark.open(path, { log });
+      const mark = await LastSignState.open(path, { log });
       // As a disk that fails later on.
       await mark[Symbol.asyncDispose]();
       await mark.write(BLOCK);
@@ -86,6 +86,6 @@ suite("which block was signed last", () => {
     }
     await rm(path);
     await mkdir(path);
-    await assert.rejects(SignedMark.open(path, { log }), saysSigned(/cannot be read/));
+    await assert.rejects(LastSignState.open(path, { log }), saysSigned(/cannot be read/));
   });
 });

@@ -1,7 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
 
-/** Options of {@link Turns}. */
-export interface TurnsOptions {
+export interface EventLoopQueueOptions {
   /** Pieces of work that may wait; 5,000 by default. */
   readonly maxWaiting?: number;
 }
@@ -10,14 +9,14 @@ export interface TurnsOptions {
  * Runs what clients ask for one piece a turn of the event loop, in the order in which it came. Blocks are made on the same
  * thread: so one is late by one question at most, however many wait.
  */
-export class Turns {
+export class EventLoopQueue {
   readonly #maxWaiting: number;
   // Taken from the front by its index: a long list is not moved for every piece.
   #waiting: (() => void)[] = [];
   #taken = 0;
   #isTurning = false;
 
-  constructor({ maxWaiting = 5_000 }: TurnsOptions = {}) {
+  constructor({ maxWaiting = 5_000 }: EventLoopQueueOptions = {}) {
     this.#maxWaiting = maxWaiting;
   }
 
