@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { createHash, randomBytes } from "node:crypto";
 import { after, before, suite, test } from "node:test";
 import { type Log, noMetrics, silentLog } from "@turnpike/base";
-import { createPrometheusMetrics, createRateLimits } from "@turnpike/gateway";
+import { createPrometheusMetrics, FreeRateLimits } from "@turnpike/gateway";
 import { applicationsDefaults, migratePortalDb, PortalApplications } from "@turnpike/portal-db";
 import { virtualClock } from "@turnpike/testkit";
 import { FIXTURE, PORTAL_PASSWORDS, type PortalRig, startPortalRig } from "./portal-rig.ts";
@@ -86,7 +86,7 @@ suite("keys of portal applications on the free relay", () => {
       { ...applicationsDefaults, url, flushEveryMs: 3_600_000 },
       { clock, log, metrics },
     );
-    const limits = createRateLimits(
+    const limits = new FreeRateLimits(
       {
         perClient: { requests: perClient, windowSeconds: 60, onStoreFailure: "local" },
         perEndpoint: { requests: 10_000, windowSeconds: 1, onStoreFailure: "local" },

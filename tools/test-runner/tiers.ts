@@ -18,7 +18,7 @@ const PATTERNS = [
 export const QUICK_END_TO_END: Readonly<Record<string, string>> = {
   "paid calls": "test/e2e/reference-clients.test.ts",
   "free calls": "test/e2e/relay-jsonrpc.test.ts",
-  WebSocket: "packages/gateway/src/websocket/door.test.ts",
+  WebSocket: "packages/gateway/src/websocket/websocket-handler.test.ts",
   "management data": "test/e2e/portal-db.test.ts",
   MCP: "test/e2e/mcp.test.ts",
   chain: "test/e2e/chain/scenario.test.ts",

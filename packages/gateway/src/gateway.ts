@@ -14,9 +14,9 @@ import { noRateLimits, type RateLimits } from "./limits/types.ts";
 import { createMetricsServer } from "./monitoring/metrics-server.ts";
 import { isForRelay, isPlainUnpaid, routeRequest } from "./router.ts";
 import type { Gateway, GatewayModules, GatewayOptions, GatewayParts } from "./types.ts";
-import { createSocketCounts, type SocketCounts } from "./websocket/counts.ts";
-import { createWebSocketDoor, type WebSocketDoor } from "./websocket/door.ts";
+import { WebSocketCounts } from "./websocket/counts.ts";
 import { noSubscriptions } from "./websocket/no-subscriptions.ts";
+import { WebSocketHandler } from "./websocket/websocket-handler.ts";
 
 /** Makes the edges' parts of one configuration. */
 export type PartsOf = (publicUrl: string, opts: GatewayOptions, parts: GatewayParts) => EdgeParts;
@@ -26,7 +26,7 @@ export class GatewayServer implements Gateway {
   readonly #modules: GatewayModules & { readonly parts: PartsOf };
   readonly #shared: SharedModules;
   readonly #deferred: DeferredSamples;
-  readonly #socketCounts: SocketCounts;
+  readonly #socketCounts: WebSocketCounts;
   readonly #server: Server;
   readonly #listener: FastListener;
   readonly #metricsServer: Server;
@@ -38,7 +38,7 @@ export class GatewayServer implements Gateway {
   #clientIpOf: ClientIpOf;
   #isDraining = false;
   #live: Generation | undefined;
-  #webSockets: WebSocketDoor | undefined;
+  #webSockets: WebSocketHandler | undefined;
   #port = 0;
 
   constructor(opts: GatewayOptions, modules: GatewayModules & { readonly parts: PartsOf }) {
@@ -56,7 +56,7 @@ export class GatewayServer implements Gateway {
     );
     const { requestId } = this.#shared;
     this.#deferred = new DeferredSamples(metrics);
-    this.#socketCounts = createSocketCounts(metrics);
+    this.#socketCounts = new WebSocketCounts(metrics);
     this.#earlyRunner = new RequestRunner(
       { maxConcurrentRequests: () => this.#opts.maxConcurrentRequests },
       { ...this.#shared, tracker: new InFlightTracker() },
@@ -147,7 +147,7 @@ export class GatewayServer implements Gateway {
     if (context === undefined && handlers !== undefined && req.method === "POST" && !this.#isDraining) {
       const route = handlers.paid.routes.get(url);
       if (route !== undefined && isPlainUnpaid(req, this.#opts.maxHeaders, handlers.free)) {
-        handlers.paid.unpaid(route, res, requestId(req));
+        handlers.paid.answerUnpaid(route, res, requestId(req));
         return;
       }
     }
@@ -174,26 +174,26 @@ export class GatewayServer implements Gateway {
   }
 
   /** A WebSocket outlives configurations that do not concern it, so it reads its limits and calls from the live one. */
-  #openWebSockets({ parts, opts }: Generation): WebSocketDoor {
+  #openWebSockets({ parts, opts }: Generation): WebSocketHandler {
     const limits = (): RateLimits => this.#live?.parts.limits ?? noRateLimits;
     const liveLimits: RateLimits = {
       take: (request) => limits().take(request),
       consumeEvents: (clientIp, events) => limits().consumeEvents(clientIp, events),
     };
-    return createWebSocketDoor(
+    return new WebSocketHandler(
       { relayDomain: opts.relayDomain, maxHeaders: opts.maxHeaders, limits: opts.webSockets },
       {
         ...this.#shared,
         services: parts.catalogue.services.values(),
         subscriptions: parts.subscriptions ?? noSubscriptions,
-        calls: async (...call) => {
+        relayCalls: async (...call) => {
           const generation = this.#live;
           if (generation === undefined) return { body: "", result: "SHUTTING_DOWN" };
-          const reply = generation.socketCalls(...call);
+          const reply = generation.socketCalls.relay(...call);
           generation.tracker.track(reply);
           return reply;
         },
-        take: this.#shared.consumeQuota(liveLimits),
+        consumeQuota: this.#shared.consumeQuota(liveLimits),
         consumeEvents: this.#shared.consumeEvents(liveLimits),
         callTimeoutMs: () => this.#opts.freeTimeoutMs,
         counts: this.#socketCounts,
@@ -202,7 +202,7 @@ export class GatewayServer implements Gateway {
   }
 
   /** Waits until nothing uses a replaced configuration any more. */
-  async #retire(generation: Generation, sockets: WebSocketDoor | undefined): Promise<void> {
+  async #retire(generation: Generation, sockets: WebSocketHandler | undefined): Promise<void> {
     this.#old.add(generation);
     await Promise.all([
       generation.drain(this.#opts.stallTimeoutMs),

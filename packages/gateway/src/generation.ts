@@ -2,11 +2,11 @@ import { type ClientIpOf, type Clock, Deadlines, type Log, noTracer, type Random
 import type { Catalogue, Service } from "@turnpike/catalogue";
 import { createUnpaidLimit, type PaymentStage, type UnpaidLimit } from "@turnpike/payment";
 import { type Documents, discoveryRoutes } from "./discovery/routes.ts";
-import { createPaidEdge, type MatchPath } from "./edge/paid-edge.ts";
+import { type MatchPath, PaidHandler } from "./edge/paid-handler.ts";
 import { createPipeline, type ParseCall } from "./edge/pipeline.ts";
 import type { TermsOf } from "./edge/terms.ts";
-import { createFreeDoor } from "./free/door.ts";
-import { createRelayCalls } from "./free/relay-calls.ts";
+import { FreeHandler } from "./free/free-handler.ts";
+import { RelayCalls } from "./free/relay-calls.ts";
 import { AccessLog } from "./http/access-log.ts";
 import { ByteBudget } from "./http/body.ts";
 import { InFlightTracker } from "./http/in-flight-tracker.ts";
@@ -27,8 +27,8 @@ import { createReadiness, type Readiness, type ReadinessCheck } from "./monitori
 import { monitoringRoutes } from "./monitoring/routes.ts";
 import type { Handlers } from "./router.ts";
 import type { GatewayModules, GatewayOptions, GatewayParts } from "./types.ts";
-import { createSocketCalls, type SocketCalls } from "./websocket/calls.ts";
 import { noSubscriptions } from "./websocket/no-subscriptions.ts";
+import { WebSocketCalls } from "./websocket/websocket-calls.ts";
 
 /** What the catalogue and the families do for the edges; made when the public address is known. */
 export interface EdgeParts {
@@ -136,7 +136,7 @@ export class Generation {
   readonly runner: RequestRunner;
   readonly handlers: Handlers;
   readonly readiness: Readiness;
-  readonly socketCalls: SocketCalls;
+  readonly socketCalls: WebSocketCalls;
   readonly tracker = new InFlightTracker();
   readonly #stopping = new AbortController();
   readonly #log: Log;
@@ -160,9 +160,9 @@ export class Generation {
     );
     const optionsOf = typeof options === "function" ? options : () => options;
     const pipeline = createPipeline({ ...shared, relay, optionsOf, parse: made.parse, stopping });
-    const paid = createPaidEdge(opts, { ...shared, ...made, services: list, pipeline, runner: this.runner });
+    const paid = new PaidHandler(opts, { ...shared, ...made, services: list, pipeline, runner: this.runner });
     const { relayDomain, requestTimeoutMs, freeTimeoutMs: timeoutMs, maxBatchItems } = opts;
-    const free = createFreeDoor(
+    const free = new FreeHandler(
       { relayDomain, requestTimeoutMs, timeoutMs, maxBatchItems },
       {
         ...shared,
@@ -170,7 +170,7 @@ export class Generation {
         relay,
         runner: this.runner,
         budget: shared.freeBudget,
-        take: shared.consumeQuota(parts.limits ?? noRateLimits),
+        consumeQuota: shared.consumeQuota(parts.limits ?? noRateLimits),
         stopping,
       },
     );
@@ -183,8 +183,8 @@ export class Generation {
     const monitoring = monitoringRoutes({ readiness: this.readiness, payment });
     const system = { exact: new Map([...discovery, ...monitoring.exact]), folders: monitoring.folders };
     this.handlers = { paid, free, system };
-    const calls = createRelayCalls({ relay, clock, timeoutMs, stopping });
-    this.socketCalls = createSocketCalls({ calls, relay, subscriptions, requestId: shared.requestId });
+    const calls = new RelayCalls({ timeoutMs }, { relay, clock, stopping });
+    this.socketCalls = new WebSocketCalls({ calls, relay, subscriptions, requestId: shared.requestId });
   }
 
   /** Waits for the requests in flight, and aborts those that have not ended within the time. */

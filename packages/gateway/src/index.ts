@@ -5,14 +5,14 @@ export type { AccessLogOptions } from "./http/access-log.ts";
 export type { Applications, FoundApplication, KeyedApplication, QuotaStanding, QuotaVerdict } from "./keys/types.ts";
 export { createPortStore, type PortStore, type PortStoreOptions, withFallback } from "./limits/port-store.ts";
 export {
-  createRateLimits,
+  FreeRateLimits,
   type LimitRule,
   type OnStoreFailure,
   type RateLimitsModules,
   type RateLimitsOptions,
 } from "./limits/rate-limits.ts";
 export { createRedisStore, type RedisStoreOptions } from "./limits/redis-store.ts";
-export { createSharedCounts, type SharedCounts, type SharedCountsOptions } from "./limits/shared-counts.ts";
+export { SharedCounts } from "./limits/shared-counts.ts";
 export type { LimitStore, StoreLimit, StoreVerdict } from "./limits/store.ts";
 export {
   type LimitedApplication,

@@ -1,5 +1,5 @@
-import type { PaidEdge } from "./edge/paid-edge.ts";
-import type { FreeDoor } from "./free/door.ts";
+import type { PaidHandler } from "./edge/paid-handler.ts";
+import type { FreeHandler } from "./free/free-handler.ts";
 import { errorAnswer, preflightAnswer } from "./http/answer.ts";
 import { type AnyRequest, canDiscard, countHosts, type Exchange } from "./http/request.ts";
 import type { RequestRunner } from "./http/request-runner.ts";
@@ -9,8 +9,8 @@ import { relayPlace } from "./keys/presented.ts";
 
 /** What answers the requests of one configuration, by group of routes. */
 export interface Handlers {
-  readonly paid: PaidEdge;
-  readonly free: FreeDoor;
+  readonly paid: PaidHandler;
+  readonly free: FreeHandler;
   readonly system: SystemRoutes;
 }
 
@@ -48,7 +48,7 @@ export function routeRequest({ paid, free, system }: Handlers, runner: RequestRu
 }
 
 /** True for a request without a payment that is answered with its route's terms whatever else it says. */
-export function isPlainUnpaid(req: AnyRequest, maxHeaders: number, free: FreeDoor): boolean {
+export function isPlainUnpaid(req: AnyRequest, maxHeaders: number, free: FreeHandler): boolean {
   const { headers } = req;
   return (
     headers["payment-signature"] === undefined &&

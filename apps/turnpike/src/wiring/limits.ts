@@ -1,6 +1,6 @@
 import { randomInt } from "node:crypto";
 import type { Config } from "@turnpike/config";
-import { createRateLimits, createRedisStore, type LimitStore, type RateLimits } from "@turnpike/gateway";
+import { createRedisStore, FreeRateLimits, type LimitStore, type RateLimits } from "@turnpike/gateway";
 import type { PartModules } from "./modules.ts";
 
 /** The store in Redis; undefined without `redis.url`. The stack owns the connection. */
@@ -18,5 +18,5 @@ export function createLimits(
   config: Config,
   modules: PartModules & { readonly store: LimitStore | undefined },
 ): RateLimits {
-  return createRateLimits({ ...config.limits, hashSeed: randomInt(2 ** 32) }, modules);
+  return new FreeRateLimits({ ...config.limits, hashSeed: randomInt(2 ** 32) }, modules);
 }

@@ -7,13 +7,12 @@ import type { Config, Environment } from "@turnpike/config";
 import {
   createMetricsAcross,
   createPrometheusMetrics,
-  createSharedCounts,
   type MetricsDump,
   type MetricsRegistry,
   type Port,
   passOn,
   readMetricsDump,
-  type SharedCounts,
+  SharedCounts,
   serveMetrics,
 } from "@turnpike/gateway";
 import type { LeveledLog } from "../logging.ts";
@@ -88,7 +87,7 @@ class Primary {
     this.#config = config;
     this.#gatewayPort = config.gateway.port;
     this.#workerConfig = shareOf(config, workers, this.#gatewayPort);
-    this.#counts = createSharedCounts(
+    this.#counts = new SharedCounts(
       { maxKeys: config.limits.maxClients, hashSeed: randomInt(2 ** 32) },
       { clock: systemClock },
     );

@@ -6,7 +6,7 @@ import type { Sale } from "./pipeline.ts";
 /** The 402 of a payment that is refused or has failed, with further headers. */
 export type RefusedPayment = (code: ErrorCode, message?: string, headers?: readonly string[]) => Answer;
 
-/** The response that a sale becomes; undefined when nobody is there to take it. */
+/** The response that a sale becomes; undefined when its client has left. */
 export function saleAnswer(refusedPayment: RefusedPayment, requestId: RequestId, sale: Sale): Answer | undefined {
   switch (sale.kind) {
     case "gone":
@@ -65,8 +65,8 @@ function outcomeAnswer(refusedPayment: RefusedPayment, requestId: RequestId, out
 
 /** A failed call is 503 on a paid route, whatever failed; codes of that status say more than the common one. */
 function unavailable(code: ErrorCode): ErrorCode {
-  const told: readonly ErrorCode[] = ["ANSWER_TOO_LARGE", "SETTLEMENT_UNAVAILABLE", "SHUTTING_DOWN"];
-  return told.includes(code) ? code : "SERVICE_UNAVAILABLE";
+  const kept: readonly ErrorCode[] = ["ANSWER_TOO_LARGE", "SETTLEMENT_UNAVAILABLE", "SHUTTING_DOWN"];
+  return kept.includes(code) ? code : "SERVICE_UNAVAILABLE";
 }
 
 /** The cause of a settlement that failed, where it says more than that. */

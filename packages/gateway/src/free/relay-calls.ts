@@ -23,15 +23,19 @@ import { codeAnswer, codeError, rpcAnswer, rpcError } from "../http/rpc-answer.t
 import { SILENCE, withHeaders } from "./answers.ts";
 import type { RpcItem } from "./jsonrpc.ts";
 
-/** What {@link createRelayCalls} works with. */
+/** How calls are relayed. */
+export interface RelayCallsOptions {
+  /** Deadline of a call. */
+  readonly timeoutMs: number;
+  /** True when a large response to a single call may be passed on while it arrives. */
+  readonly mayStream?: boolean;
+}
+
+/** `stopping` aborts the calls in flight. */
 export interface RelayCallsModules {
   readonly relay: Relay;
   readonly clock: Clock;
-  /** Deadline of a call. */
-  readonly timeoutMs: number;
   readonly stopping: AbortSignal;
-  /** True when a large answer to a single call may be passed on while it arrives. */
-  readonly mayStream?: boolean;
 }
 
 /** Where calls come from: a request, or a message over a WebSocket, which has no context. */
@@ -42,100 +46,107 @@ export interface CallOrigin {
   readonly context?: RequestContext;
 }
 
-/** Free calls, from what was read to what is answered. Limits are behind them. */
-export interface RelayCalls {
-  single(from: CallOrigin, service: Service, item: RpcItem): MaybePromise<Answer>;
-  batch(from: CallOrigin, service: Service, items: readonly RpcItem[]): Promise<Answer>;
-  path(from: CallOrigin, service: Service, input: FreePath): Promise<Answer>;
-}
-
 /** Nothing is paid for, so nothing is bound to the request's bytes. */
 const NO_HASH = new Uint8Array(0);
 
-/** One answer within a batch: a text of ours, or what came of a call that was relayed. */
+/** One answer within a batch: a text of ours, or the index of a relayed call's result. */
 type Slot = { readonly text: string } | { readonly id: string; readonly at: number };
 
-/** Makes {@link RelayCalls}. */
-export function createRelayCalls(modules: RelayCallsModules): RelayCalls {
-  const { relay, clock, stopping } = modules;
+/** Relays free calls whose limits have been checked, and makes their JSON-RPC answers. */
+export class RelayCalls {
+  readonly #opts: RelayCallsOptions;
+  readonly #modules: RelayCallsModules;
 
-  const deadline = (): number => clock.monotonicMs() + modules.timeoutMs;
+  constructor(opts: RelayCallsOptions, modules: RelayCallsModules) {
+    this.#opts = opts;
+    this.#modules = modules;
+  }
 
-  const mint = (
+  /** Relays one JSON-RPC request; the answer to a notification is empty. */
+  single(from: CallOrigin, service: Service, item: RpcItem): MaybePromise<Answer> {
+    if (item.kind === "invalid") {
+      return rpcAnswer(400, "MALFORMED_REQUEST", rpcError(item.id, -32600, item.message));
+    }
+    if (item.kind === "notification") {
+      return this.#notify(from, service, item.rpc).then(() => SILENCE);
+    }
+    const parsed = parseFreeRpc(service, item.rpc);
+    if (!parsed.ok) {
+      return rpcAnswer(200, parsed.code, refusal(item.id, parsed.code, parsed.message));
+    }
+    name(from, parsed.call.operation);
+    const { relay, stopping } = this.#modules;
+    const sent = relay.send(this.#mint(from, service, parsed.call, this.#deadline(), this.#opts.mayStream), stopping);
+    return sent.then((result) => {
+      if (!result.ok) return codeAnswer(item.id, result.code);
+      const { body, stream } = result;
+      const answer = rpcAnswer(200, "ok", body);
+      return stream === undefined ? answer : { ...answer, stream };
+    });
+  }
+
+  /** Relays a JSON-RPC batch at once; the answers stand in the order of their calls. */
+  async batch(from: CallOrigin, service: Service, items: readonly RpcItem[]): Promise<Answer> {
+    name(from, "batch");
+    const slots: Slot[] = [];
+    const requests: FreeRequest[] = [];
+    const notified: Promise<void>[] = [];
+    const deadlineMs = this.#deadline();
+    for (const item of items) {
+      if (item.kind === "invalid") slots.push({ text: rpcError(item.id, -32600, item.message) });
+      else if (item.kind === "notification") notified.push(this.#notify(from, service, item.rpc));
+      else {
+        const parsed = parseFreeRpc(service, item.rpc);
+        if (parsed.ok) {
+          slots.push({ id: item.id, at: requests.length });
+          requests.push(this.#mint(from, service, parsed.call, deadlineMs));
+        } else slots.push({ text: refusal(item.id, parsed.code, parsed.message) });
+      }
+    }
+    const { relay, stopping } = this.#modules;
+    const [results] = await Promise.all([
+      requests.length === 0 ? [] : relay.sendBatch(requests, stopping),
+      Promise.all(notified),
+    ]);
+    return slots.length === 0 ? SILENCE : batchAnswer(slots, results);
+  }
+
+  /** Relays a request of a family's path API (REST). */
+  async path(from: CallOrigin, service: Service, input: FreePath): Promise<Answer> {
+    const parsed = parseFreePath(service, input);
+    if (!parsed.ok) return codeAnswer("null", parsed.code);
+    name(from, parsed.call.operation);
+    const { relay, stopping } = this.#modules;
+    const result = await relay.send(this.#mint(from, service, parsed.call, this.#deadline()), stopping);
+    if (!result.ok) return codeAnswer("null", result.code);
+    const { status, contentType, body, consensusVersion } = result;
+    const answer = { ...rpcAnswer(status, "ok", body), contentType: safeType(contentType) };
+    return consensusVersion === undefined ? answer : withHeaders(answer, ["Eth-Consensus-Version", consensusVersion]);
+  }
+
+  #deadline(): number {
+    return this.#modules.clock.monotonicMs() + this.#opts.timeoutMs;
+  }
+
+  #mint(
     { requestId, client, context }: CallOrigin,
     { id: serviceId }: Service,
     call: BackendCall,
     deadlineMs: number,
     mayStream = false,
-  ): FreeRequest => {
+  ): FreeRequest {
     const isTraced = context !== undefined && context.span !== noSpan;
     const fields = { requestId, serviceId, call, client, requestHash: NO_HASH };
     const request = mintParsed(isTraced ? { ...fields, span: context.span } : fields);
     return mintFree(mayStream ? { request, deadlineMs, mayStream } : { request, deadlineMs });
-  };
+  }
 
-  const notify = async (from: CallOrigin, service: Service, rpc: FreeRpc): Promise<void> => {
+  async #notify(from: CallOrigin, service: Service, rpc: FreeRpc): Promise<void> {
     const parsed = parseFreeRpc(service, rpc);
-    if (parsed.ok) await relay.notify(mint(from, service, parsed.call, deadline()), stopping);
-  };
-
-  return {
-    single(from, service, item) {
-      if (item.kind === "invalid") {
-        return rpcAnswer(400, "MALFORMED_REQUEST", rpcError(item.id, -32600, item.message));
-      }
-      if (item.kind === "notification") {
-        return notify(from, service, item.rpc).then(() => SILENCE);
-      }
-      const parsed = parseFreeRpc(service, item.rpc);
-      if (!parsed.ok) {
-        return rpcAnswer(200, parsed.code, refusal(item.id, parsed.code, parsed.message));
-      }
-      name(from, parsed.call.operation);
-      const sent = relay.send(mint(from, service, parsed.call, deadline(), modules.mayStream), stopping);
-      return sent.then((result) => {
-        if (!result.ok) return codeAnswer(item.id, result.code);
-        const { body, stream } = result;
-        const answer = rpcAnswer(200, "ok", body);
-        return stream === undefined ? answer : { ...answer, stream };
-      });
-    },
-
-    async batch(from, service, items) {
-      name(from, "batch");
-      const slots: Slot[] = [];
-      const requests: FreeRequest[] = [];
-      const notified: Promise<void>[] = [];
-      const deadlineMs = deadline();
-      for (const item of items) {
-        if (item.kind === "invalid") slots.push({ text: rpcError(item.id, -32600, item.message) });
-        else if (item.kind === "notification") notified.push(notify(from, service, item.rpc));
-        else {
-          const parsed = parseFreeRpc(service, item.rpc);
-          if (parsed.ok) {
-            slots.push({ id: item.id, at: requests.length });
-            requests.push(mint(from, service, parsed.call, deadlineMs));
-          } else slots.push({ text: refusal(item.id, parsed.code, parsed.message) });
-        }
-      }
-      const [results] = await Promise.all([
-        requests.length === 0 ? [] : relay.sendBatch(requests, stopping),
-        Promise.all(notified),
-      ]);
-      return slots.length === 0 ? SILENCE : batchAnswer(slots, results);
-    },
-
-    async path(from, service, input) {
-      const parsed = parseFreePath(service, input);
-      if (!parsed.ok) return codeAnswer("null", parsed.code);
-      name(from, parsed.call.operation);
-      const result = await relay.send(mint(from, service, parsed.call, deadline()), stopping);
-      if (!result.ok) return codeAnswer("null", result.code);
-      const { status, contentType, body, consensusVersion } = result;
-      const answer = { ...rpcAnswer(status, "ok", body), contentType: safeType(contentType) };
-      return consensusVersion === undefined ? answer : withHeaders(answer, ["Eth-Consensus-Version", consensusVersion]);
-    },
-  };
+    if (!parsed.ok) return;
+    const { relay, stopping } = this.#modules;
+    await relay.notify(this.#mint(from, service, parsed.call, this.#deadline()), stopping);
+  }
 }
 
 function name({ context }: CallOrigin, operation: string): void {

@@ -5,7 +5,7 @@ import { eventually, openSocket, refusedUpgrade, virtualClock } from "@turnpike/
 import { startSocketGateway } from "../../test/socket-gateway.ts";
 import { startSocketStub } from "../../test/socket-stub.ts";
 import { startTestGateway } from "../../test/stand-ins.ts";
-import { createRateLimits } from "../limits/rate-limits.ts";
+import { FreeRateLimits } from "../limits/rate-limits.ts";
 import { noRateLimits, type RateLimits, type RateRequest } from "../limits/types.ts";
 import { createConsumeEvents, createConsumeQuota } from "./consume-quota.ts";
 import type { Applications, KeyedApplication } from "./types.ts";
@@ -58,7 +58,7 @@ const request = (key: string | undefined, items = 1) => ({
   items,
 });
 const limitsOf = (perClient: number, perEndpoint = 100): RateLimits =>
-  createRateLimits(
+  new FreeRateLimits(
     {
       perClient: { requests: perClient, windowSeconds: 60, onStoreFailure: "local" },
       perEndpoint: { requests: perEndpoint, windowSeconds: 60, onStoreFailure: "local" },

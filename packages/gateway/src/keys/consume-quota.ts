@@ -1,5 +1,5 @@
 import { type Clock, clientKey, type ErrorCode, type Metrics, type ServiceId } from "@turnpike/base";
-import { createSlidingWindow } from "../limits/sliding-window.ts";
+import { SlidingWindow } from "../limits/sliding-window.ts";
 import type { RateLimits, RateVerdict } from "../limits/types.ts";
 import { keyedTotal, limitedTotal } from "../metrics/gateway-metrics.ts";
 import type { Applications, FoundApplication, KeyedApplication, QuotaStanding } from "./types.ts";
@@ -72,7 +72,7 @@ const CHALLENGE = ["WWW-Authenticate", 'ApiKey realm="relay"'];
 /** Makes {@link ConsumeQuota} over limits. Without a key, or without applications, it is those limits and nothing else. */
 export function createConsumeQuota(modules: ConsumeQuotaModules): (limits: RateLimits) => ConsumeQuota {
   const { applications, clock, metrics } = modules;
-  const guesses = createSlidingWindow({
+  const guesses = new SlidingWindow({
     requests: MAX_GUESSES,
     windowMs: GUESS_WINDOW_MS,
     maxKeys: MAX_GUESSERS,

@@ -2,13 +2,13 @@ import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { type Clock, noMetrics, type ServiceId } from "@turnpike/base";
 import { virtualClock } from "@turnpike/testkit";
-import { createRateLimits } from "./rate-limits.ts";
-import { createSharedCounts } from "./shared-counts.ts";
+import { FreeRateLimits } from "./rate-limits.ts";
+import { SharedCounts } from "./shared-counts.ts";
 import type { LimitStore } from "./store.ts";
 import type { LimitedApplication, RateLimits } from "./types.ts";
 
 const limitsOf = (clock: Clock, store: LimitStore | undefined): RateLimits =>
-  createRateLimits(
+  new FreeRateLimits(
     {
       perClient: { requests: 2, windowSeconds: 60, onStoreFailure: "local" },
       perEndpoint: { requests: 1_000, windowSeconds: 60, onStoreFailure: "local" },
@@ -37,7 +37,7 @@ suite("limits of applications", () => {
   test("processes that share counts keep one limit of each application, and nobody's is forgotten for theirs", async () => {
     let nowMs = 0;
     const clock: Clock = { nowMs: () => nowMs, monotonicMs: () => nowMs };
-    const counts = createSharedCounts({ maxKeys: 1_000, hashSeed: 1 }, { clock });
+    const counts = new SharedCounts({ maxKeys: 1_000, hashSeed: 1 }, { clock });
     const store: LimitStore = {
       isUp: () => true,
       take: async (limits, items) => counts.take(limits, items),

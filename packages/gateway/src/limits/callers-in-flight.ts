@@ -1,18 +1,23 @@
-import { type MaybePromise, type Metrics, withCleanup } from "@turnpike/base";
+import { clientKey, type MaybePromise, type Metrics, withCleanup } from "@turnpike/base";
 import { limitedTotal } from "../metrics/gateway-metrics.ts";
 
 /** Message of the error for a client that has too many calls in flight. */
 export const TOO_MANY_AT_ONCE = "This client has as many calls under way as it may have.";
 
-/** Modules of {@link CallersInFlight}. */
+/** `maxPerCaller` is read at each call. */
 export interface CallersInFlightModules {
   /** Most calls of one caller in flight at once. */
   readonly maxPerCaller: () => number;
   readonly metrics: Metrics;
 }
 
+/** The caller of free calls: an application, by the key that it presented, or a client, by its address. */
+export function callerOf(key: string | undefined, clientIp: string): string {
+  return key === undefined ? clientKey(clientIp) : `key ${key}`;
+}
+
 /**
- * Free calls in flight, by caller (see `callerOf`), over HTTP, WebSockets and reloads: slow calls of one caller must not
+ * Free calls in flight, by caller (see {@link callerOf}), over HTTP, WebSockets and reloads: slow calls of one caller must not
  * occupy all places.
  */
 export class CallersInFlight {

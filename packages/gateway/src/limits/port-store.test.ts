@@ -6,8 +6,8 @@ import { virtualClock } from "@turnpike/testkit";
 import { fc } from "@turnpike/testkit/property";
 import { portPair } from "../../test/sharing/ports.ts";
 import { createPortStore, withFallback } from "./port-store.ts";
-import { createRateLimits, type OnStoreFailure } from "./rate-limits.ts";
-import { createSharedCounts } from "./shared-counts.ts";
+import { FreeRateLimits, type OnStoreFailure } from "./rate-limits.ts";
+import { SharedCounts } from "./shared-counts.ts";
 import type { LimitStore, StoreLimit } from "./store.ts";
 
 const eth = "eth" as ServiceId;
@@ -19,7 +19,7 @@ const still = virtualClock();
 const TIMEOUT_MS = 60_000;
 
 function primary(clock = still) {
-  return createSharedCounts({ maxKeys: 1_000, hashSeed: 1 }, { clock });
+  return new SharedCounts({ maxKeys: 1_000, hashSeed: 1 }, { clock });
 }
 
 /** A worker of a primary: its store, and the two ends between them. */
@@ -35,7 +35,7 @@ function workerOf(counts: ReturnType<typeof primary>) {
 
 function limitsOf(store: LimitStore, requests = 2_000, onStoreFailure: OnStoreFailure = "local") {
   const rule = { requests, windowSeconds: 60, onStoreFailure };
-  return createRateLimits(
+  return new FreeRateLimits(
     { perClient: rule, perEndpoint: { ...rule, requests: 1_000_000 }, maxClients: 1_000, hashSeed: 1 },
     { clock: still, metrics: noMetrics, store },
   );

@@ -1,7 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { clientKey, type Labels, type MetricSpec, noMetrics, type ServiceId } from "@turnpike/base";
-import { createRateLimits, type LimitRule, type RateLimitsOptions } from "./rate-limits.ts";
+import { FreeRateLimits, type LimitRule, type RateLimitsOptions } from "./rate-limits.ts";
 import type { LimitStore, StoreVerdict } from "./store.ts";
 import type { RateVerdict } from "./types.ts";
 
@@ -15,7 +15,7 @@ const rule = (requests: number, windowSeconds: number, change: Partial<LimitRule
 function rig(change: Partial<RateLimitsOptions> = {}, store?: LimitStore) {
   let nowMs = 1_000;
   const counted: (Labels | undefined)[] = [];
-  const limits = createRateLimits(
+  const limits = new FreeRateLimits(
     { perClient: rule(2_000, 60), perEndpoint: rule(10_000, 1), maxClients: 1_000, hashSeed: 1, ...change },
     {
       clock: { nowMs: () => nowMs, monotonicMs: () => nowMs },

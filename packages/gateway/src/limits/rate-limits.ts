@@ -1,7 +1,7 @@
 import { type Clock, clientKey, type Metrics } from "@turnpike/base";
 import { limitedTotal } from "../metrics/gateway-metrics.ts";
-import { createRefusals } from "./refusals.ts";
-import { createSlidingWindow, type SlidingWindow } from "./sliding-window.ts";
+import { Refusals } from "./refusals.ts";
+import { SlidingWindow } from "./sliding-window.ts";
 import type { LimitStore, StoreVerdict } from "./store.ts";
 import type { RateLimits, RateRequest, RateVerdict } from "./types.ts";
 
@@ -18,7 +18,7 @@ export interface LimitRule {
   readonly onStoreFailure: OnStoreFailure;
 }
 
-/** Options of {@link createRateLimits}. */
+/** The configured limits; those of applications come with each request. */
 export interface RateLimitsOptions {
   /** For each client, over all services. */
   readonly perClient: LimitRule;
@@ -30,7 +30,7 @@ export interface RateLimitsOptions {
   readonly hashSeed: number;
 }
 
-/** What {@link createRateLimits} works with. It does not own the store. */
+/** The store is not disposed with the limits. */
 export interface RateLimitsModules {
   readonly clock: Clock;
   readonly metrics: Metrics;
@@ -41,12 +41,12 @@ export interface RateLimitsModules {
 interface Limit extends LimitRule {
   readonly name: "client" | "endpoint" | "application" | "account";
   readonly windowMs: number;
-  /** What this process has served; undefined where nobody would look at it. */
+  /** What this process has served; undefined where only the store counts. */
   readonly window: SlidingWindow | undefined;
 }
 
-/** A limit as one request meets it. */
-interface Asked {
+/** A limit as it applies to one request. */
+interface AppliedLimit {
   readonly limit: Limit;
   readonly key: string;
   /** Most items in its window. */
@@ -57,168 +57,189 @@ interface Asked {
 const EACH_SECOND: LimitRule = { requests: 0, windowSeconds: 1, onStoreFailure: "local" };
 const MAX_SERVICES = 10_000;
 const CLOSED_WAIT_MS = 1_000;
+const UNLIMITED: RateVerdict = { ok: true, headers: [] };
 
 /**
- * The limits of the free relay (spec §8). A request is counted in both limits, or refused and counted in none.
+ * The limits of the free relay (spec §8). A request is counted in all of its limits, or refused and counted in none.
  *
  * With a store the store decides; what it served is counted here too, so that the counts go on when it fails (`local`),
  * and what it refused is remembered until it may fit, so that a flood of refused requests does not reach it.
  */
-export function createRateLimits(opts: RateLimitsOptions, modules: RateLimitsModules): RateLimits {
-  const { clock, metrics, store } = modules;
-  const limitOf = (name: Limit["name"], rule: LimitRule, maxKeys: number): Limit => {
-    const windowMs = rule.windowSeconds * 1_000;
-    const counts = store === undefined || rule.onStoreFailure === "local";
-    const window = { requests: rule.requests, windowMs, maxKeys, hashSeed: opts.hashSeed };
-    return { ...rule, name, windowMs, window: counts ? createSlidingWindow(window) : undefined };
-  };
-  const client = limitOf("client", opts.perClient, opts.maxClients);
-  const endpoint = limitOf("endpoint", opts.perEndpoint, MAX_SERVICES);
-  const application = limitOf("application", EACH_SECOND, opts.maxClients);
-  const account = limitOf("account", EACH_SECOND, opts.maxClients);
-  const refusals = createRefusals();
-  const policyOf = (asked: readonly Asked[]): string =>
-    asked.map(({ limit, requests }) => `"${limit.name}";q=${requests};w=${limit.windowSeconds}`).join(", ");
-  const keyless = policyOf([client, endpoint].map((limit) => ({ limit, key: "", requests: limit.requests })));
+export class FreeRateLimits implements RateLimits {
+  readonly #modules: RateLimitsModules;
+  readonly #client: Limit;
+  readonly #endpoint: Limit;
+  readonly #application: Limit;
+  readonly #account: Limit;
+  /** The `RateLimit-Policy` of requests without a key, which are most. */
+  readonly #keylessPolicy: string;
+  readonly #refusals = new Refusals();
+
+  constructor(opts: RateLimitsOptions, modules: RateLimitsModules) {
+    this.#modules = modules;
+    const limitOf = (name: Limit["name"], rule: LimitRule, maxKeys: number): Limit => {
+      const windowMs = rule.windowSeconds * 1_000;
+      const isLocal = modules.store === undefined || rule.onStoreFailure === "local";
+      const window = { requests: rule.requests, windowMs, maxKeys, hashSeed: opts.hashSeed };
+      return { ...rule, name, windowMs, window: isLocal ? new SlidingWindow(window) : undefined };
+    };
+    this.#client = limitOf("client", opts.perClient, opts.maxClients);
+    this.#endpoint = limitOf("endpoint", opts.perEndpoint, MAX_SERVICES);
+    this.#application = limitOf("application", EACH_SECOND, opts.maxClients);
+    this.#account = limitOf("account", EACH_SECOND, opts.maxClients);
+    const keyless = [this.#client, this.#endpoint];
+    this.#keylessPolicy = policyOf(keyless.map((limit) => ({ limit, key: "", requests: limit.requests })));
+  }
+
+  take(request: RateRequest): Promise<RateVerdict> | RateVerdict {
+    const { store } = this.#modules;
+    const applied = this.#limitsOf(request);
+    const { items } = request;
+    // The store counts no limit of 0.
+    const never = applied.find(({ requests }) => requests <= 0);
+    if (never !== undefined) return this.#refused(applied, never, 0, never.limit.windowMs);
+    return store?.isUp() === true ? this.#takeShared(store, applied, items) : this.#takeLocally(applied, items);
+  }
+
+  consumeEvents(clientIp: string, events: number): Promise<boolean> | boolean {
+    const { store } = this.#modules;
+    const applied = this.#clientLimitOf(clientIp);
+    if (applied.requests <= 0) return this.#eventsAreWithin(false);
+    if (store?.isUp() !== true) return this.#eventsAreWithin(this.#countEventsLocally(applied, events));
+    return this.#countEventsShared(store, applied, events).then((areWithin) => this.#eventsAreWithin(areWithin));
+  }
 
   /** The first limit is the client's or its application's own, and the last one the endpoint's. */
-  const headers = (asked: readonly Asked[], about: Asked, used: number, resetMs: number): readonly string[] => {
-    const { limit, requests } = about;
-    const policy = asked[0]?.limit === client ? keyless : policyOf(asked);
-    const standing = `"${limit.name}";r=${Math.max(0, requests - used)};t=${secondsOf(limit, resetMs)}`;
-    return ["RateLimit-Policy", policy, "RateLimit", standing];
-  };
-
-  const refused = (asked: readonly Asked[], by: Asked, used: number, waitMs: number): RateVerdict => {
-    metrics.count(limitedTotal, { limit: by.limit.name });
-    const retryAfterSeconds = secondsOf(by.limit, waitMs);
-    return { ok: false, retryAfterSeconds, headers: headers(asked, by, used, waitMs) };
-  };
-
-  /** What this process' own counts say; undefined when they refuse nothing. */
-  const refusedHere = (asked: readonly Asked[], items: number, nowMs: number): RateVerdict | undefined => {
-    for (const one of asked) {
-      const { limit, key, requests } = one;
-      const used = limit.window?.used(key, nowMs) ?? 0;
-      if (limit.window !== undefined && used + items > requests) {
-        return refused(asked, one, used, limit.window.waitMs(key, items, nowMs, requests));
-      }
+  #limitsOf({ clientIp, serviceId, application: by }: RateRequest): readonly AppliedLimit[] {
+    const total = { limit: this.#endpoint, key: `s:${serviceId}`, requests: this.#endpoint.requests };
+    if (by === undefined) return [this.#clientLimitOf(clientIp), total];
+    const applied: AppliedLimit[] = [];
+    const { id, accountId, perSecond, accountPerSecond } = by;
+    if (perSecond !== undefined) applied.push({ limit: this.#application, key: `a:${id}`, requests: perSecond });
+    if (accountPerSecond !== undefined) {
+      applied.push({ limit: this.#account, key: `o:${accountId}`, requests: accountPerSecond });
     }
-    return undefined;
-  };
+    return [...applied, total];
+  }
 
-  const count = (asked: readonly Asked[], items: number, nowMs: number): void => {
-    for (const { limit, key } of asked) limit.window?.add(key, items, nowMs);
-  };
+  #clientLimitOf(clientIp: string): AppliedLimit {
+    return { limit: this.#client, key: `c:${clientKey(clientIp)}`, requests: this.#client.requests };
+  }
 
-  const takeHere = (asked: readonly Asked[], items: number): RateVerdict => {
+  #takeLocally(applied: readonly AppliedLimit[], items: number): RateVerdict {
+    const { clock, store } = this.#modules;
     const nowMs = clock.monotonicMs();
-    const closed = store === undefined ? undefined : asked.find(({ limit }) => limit.onStoreFailure === "closed");
-    if (closed !== undefined) return refused(asked, closed, closed.requests, CLOSED_WAIT_MS);
-    const no = refusedHere(asked, items, nowMs);
-    if (no !== undefined) return no;
-    count(asked, items, nowMs);
-    const [own] = asked;
+    const closed = store === undefined ? undefined : applied.find(({ limit }) => limit.onStoreFailure === "closed");
+    if (closed !== undefined) return this.#refused(applied, closed, closed.requests, CLOSED_WAIT_MS);
+    const refusal = this.#refusedLocally(applied, items, nowMs);
+    if (refusal !== undefined) return refusal;
+    count(applied, items, nowMs);
+    const [own] = applied;
     if (own === undefined) return UNLIMITED;
     const { window, windowMs } = own.limit;
     const used = window?.used(own.key, nowMs) ?? 0;
-    return { ok: true, headers: headers(asked, own, used, window?.oldestLeavesMs(own.key, nowMs) ?? windowMs) };
-  };
+    const resetMs = window?.oldestLeavesMs(own.key, nowMs) ?? windowMs;
+    return { ok: true, headers: this.#headers(applied, own, used, resetMs) };
+  }
 
-  const settle = (verdict: StoreVerdict, asked: readonly Asked[], items: number, sentMs: number): RateVerdict => {
-    const by = asked[verdict.refusedBy];
+  async #takeShared(store: LimitStore, applied: readonly AppliedLimit[], items: number): Promise<RateVerdict> {
+    const sentMs = this.#modules.clock.monotonicMs();
+    for (const one of applied) {
+      const known = this.#refusals.find(one.key, items, sentMs);
+      if (known !== undefined) return this.#refused(applied, one, known.used, known.untilMs - sentMs);
+    }
+    // Never stricter than the store: a request is counted here as of before it was counted there.
+    const refusal = this.#refusedLocally(applied, items, sentMs);
+    if (refusal !== undefined) return refusal;
+    const limits = applied.map(({ limit: { windowMs }, key, requests }) => ({ key, requests, windowMs }));
+    const verdict = await store.take(limits, items);
+    return verdict === undefined
+      ? this.#takeLocally(applied, items)
+      : this.#onStoreVerdict(verdict, applied, items, sentMs);
+  }
+
+  #onStoreVerdict(verdict: StoreVerdict, applied: readonly AppliedLimit[], items: number, sentMs: number): RateVerdict {
+    const by = applied[verdict.refusedBy];
     if (by === undefined) {
-      count(asked, items, sentMs);
-      const [own] = asked;
+      count(applied, items, sentMs);
+      const [own] = applied;
       if (own === undefined) return UNLIMITED;
       const [before] = verdict.standings;
       const isFirst = before === undefined || before.used === 0;
       const resetMs = isFirst ? own.limit.windowMs : before.oldestLeavesMs;
-      return { ok: true, headers: headers(asked, own, (before?.used ?? 0) + items, resetMs) };
+      return { ok: true, headers: this.#headers(applied, own, (before?.used ?? 0) + items, resetMs) };
     }
     const used = verdict.standings[verdict.refusedBy]?.used ?? by.requests;
-    refusals.remember(by.key, { items, used, untilMs: sentMs + verdict.waitMs });
-    return refused(asked, by, used, verdict.waitMs);
-  };
+    this.#refusals.set(by.key, { items, used, untilMs: sentMs + verdict.waitMs });
+    return this.#refused(applied, by, used, verdict.waitMs);
+  }
 
-  const takeShared = async (from: LimitStore, asked: readonly Asked[], items: number): Promise<RateVerdict> => {
-    const sentMs = clock.monotonicMs();
-    for (const one of asked) {
-      const known = refusals.find(one.key, items, sentMs);
-      if (known !== undefined) return refused(asked, one, known.used, known.untilMs - sentMs);
+  /** The refusal by this process' own counts; undefined when they refuse nothing. */
+  #refusedLocally(applied: readonly AppliedLimit[], items: number, nowMs: number): RateVerdict | undefined {
+    for (const one of applied) {
+      const { limit, key, requests } = one;
+      const used = limit.window?.used(key, nowMs) ?? 0;
+      if (limit.window !== undefined && used + items > requests) {
+        return this.#refused(applied, one, used, limit.window.waitMs(key, items, nowMs, requests));
+      }
     }
-    // Never stricter than the store: a request is counted here as of before it was counted there.
-    const no = refusedHere(asked, items, sentMs);
-    if (no !== undefined) return no;
-    const limits = asked.map(({ limit: { windowMs }, key, requests }) => ({ key, requests, windowMs }));
-    const verdict = await from.take(limits, items);
-    return verdict === undefined ? takeHere(asked, items) : settle(verdict, asked, items, sentMs);
-  };
+    return undefined;
+  }
 
-  const clientAsked = (clientIp: string): Asked => ({
-    limit: client,
-    key: `c:${clientKey(clientIp)}`,
-    requests: client.requests,
-  });
+  #refused(applied: readonly AppliedLimit[], by: AppliedLimit, used: number, waitMs: number): RateVerdict {
+    this.#modules.metrics.count(limitedTotal, { limit: by.limit.name });
+    const retryAfterSeconds = secondsOf(by.limit, waitMs);
+    return { ok: false, retryAfterSeconds, headers: this.#headers(applied, by, used, waitMs) };
+  }
+
+  #headers(
+    applied: readonly AppliedLimit[],
+    { limit, requests }: AppliedLimit,
+    used: number,
+    resetMs: number,
+  ): readonly string[] {
+    const policy = applied[0]?.limit === this.#client ? this.#keylessPolicy : policyOf(applied);
+    const standing = `"${limit.name}";r=${Math.max(0, requests - used)};t=${secondsOf(limit, resetMs)}`;
+    return ["RateLimit-Policy", policy, "RateLimit", standing];
+  }
 
   /** All of them are counted: they were sent. */
-  const eventsHere = (of: Asked, events: number): boolean => {
+  #countEventsLocally(applied: AppliedLimit, events: number): boolean {
+    const { clock, store } = this.#modules;
     const nowMs = clock.monotonicMs();
-    if (store !== undefined && client.onStoreFailure === "closed") return false;
-    count([of], events, nowMs);
-    return (client.window?.used(of.key, nowMs) ?? 0) <= of.requests;
-  };
+    if (store !== undefined && this.#client.onStoreFailure === "closed") return false;
+    count([applied], events, nowMs);
+    return (this.#client.window?.used(applied.key, nowMs) ?? 0) <= applied.requests;
+  }
 
-  const eventsShared = async (from: LimitStore, of: Asked, events: number): Promise<boolean> => {
-    const sentMs = clock.monotonicMs();
-    const limits = [{ key: of.key, requests: of.requests, windowMs: client.windowMs }];
-    const verdict = await from.take(limits, events);
-    if (verdict === undefined) return eventsHere(of, events);
+  async #countEventsShared(store: LimitStore, applied: AppliedLimit, events: number): Promise<boolean> {
+    const sentMs = this.#modules.clock.monotonicMs();
+    const limits = [{ key: applied.key, requests: applied.requests, windowMs: this.#client.windowMs }];
+    const verdict = await store.take(limits, events);
+    if (verdict === undefined) return this.#countEventsLocally(applied, events);
     if (verdict.refusedBy === -1) {
-      count([of], events, sentMs);
+      count([applied], events, sentMs);
       return true;
     }
     // The store counts nothing that goes beyond a limit.
-    const left = of.requests - (verdict.standings[0]?.used ?? of.requests);
-    if (left > 0 && (await from.take(limits, left))?.refusedBy === -1) count([of], left, sentMs);
+    const left = applied.requests - (verdict.standings[0]?.used ?? applied.requests);
+    if (left > 0 && (await store.take(limits, left))?.refusedBy === -1) count([applied], left, sentMs);
     return false;
-  };
+  }
 
-  const refuseEvents = (areWithin: boolean): boolean => {
-    if (!areWithin) metrics.count(limitedTotal, { limit: client.name });
+  #eventsAreWithin(areWithin: boolean): boolean {
+    if (!areWithin) this.#modules.metrics.count(limitedTotal, { limit: "client" });
     return areWithin;
-  };
-
-  const askedFor = ({ clientIp, serviceId, application: by }: RateRequest): readonly Asked[] => {
-    const total = { limit: endpoint, key: `s:${serviceId}`, requests: endpoint.requests };
-    if (by === undefined) return [clientAsked(clientIp), total];
-    const asked: Asked[] = [];
-    const { id, accountId, perSecond, accountPerSecond } = by;
-    if (perSecond !== undefined) asked.push({ limit: application, key: `a:${id}`, requests: perSecond });
-    if (accountPerSecond !== undefined)
-      asked.push({ limit: account, key: `o:${accountId}`, requests: accountPerSecond });
-    return [...asked, total];
-  };
-
-  return {
-    take(request: RateRequest) {
-      const asked = askedFor(request);
-      const { items } = request;
-      // The store counts no limit of 0.
-      const never = asked.find(({ requests }) => requests <= 0);
-      if (never !== undefined) return refused(asked, never, 0, never.limit.windowMs);
-      return store?.isUp() === true ? takeShared(store, asked, items) : takeHere(asked, items);
-    },
-    consumeEvents(clientIp, events) {
-      const of = clientAsked(clientIp);
-      if (of.requests <= 0) return refuseEvents(false);
-      if (store?.isUp() !== true) return refuseEvents(eventsHere(of, events));
-      return eventsShared(store, of, events).then(refuseEvents);
-    },
-  };
+  }
 }
 
-const UNLIMITED: RateVerdict = { ok: true, headers: [] };
+function count(applied: readonly AppliedLimit[], items: number, nowMs: number): void {
+  for (const { limit, key } of applied) limit.window?.add(key, items, nowMs);
+}
+
+function policyOf(applied: readonly AppliedLimit[]): string {
+  return applied.map(({ limit, requests }) => `"${limit.name}";q=${requests};w=${limit.windowSeconds}`).join(", ");
+}
 
 /** Whole seconds, at least one. The last millisecond, which may be counted too much, makes no second of its own. */
 function secondsOf({ windowSeconds }: Limit, ms: number): number {

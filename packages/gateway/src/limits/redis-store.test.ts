@@ -5,7 +5,7 @@ import { createClient } from "@redis/client";
 import { noMetrics, type ServiceId, silentLog } from "@turnpike/base";
 import { eventually, virtualClock } from "@turnpike/testkit";
 import { startRedis, type TestRedis, withoutRedis } from "@turnpike/testkit/servers";
-import { createRateLimits, type LimitRule, type RateLimitsOptions } from "./rate-limits.ts";
+import { FreeRateLimits, type LimitRule, type RateLimitsOptions } from "./rate-limits.ts";
 import { createRedisStore } from "./redis-store.ts";
 import type { LimitStore } from "./store.ts";
 import type { RateLimits } from "./types.ts";
@@ -30,7 +30,7 @@ const connected = (...stores: readonly LimitStore[]) =>
   eventually("the stores connect", () => stores.every((store) => store.isUp()));
 
 const limitsOf = (store: LimitStore, change: Partial<RateLimitsOptions> = {}): RateLimits =>
-  createRateLimits(
+  new FreeRateLimits(
     { perClient: rule(2_000, 600), perEndpoint: rule(10_000, 600), maxClients: 1_000, hashSeed: 1, ...change },
     { clock: virtualClock(), metrics: noMetrics, store },
   );

@@ -7,35 +7,30 @@ export interface Refusal {
   readonly untilMs: number;
 }
 
-/** What the store has refused of late. */
-export interface Refusals {
-  remember(key: string, refusal: Refusal): void;
-  /** The refusal that holds for this many items too; undefined when the store must be asked. */
-  find(key: string, items: number, nowMs: number): Refusal | undefined;
-}
-
 const MAX_REFUSALS = 10_000;
 
 /**
- * Room in a window comes only from items that leave it, so what is refused until a time stays refused until then. To
- * forget one costs a question to the store and nothing else: the oldest are dropped beyond 10,000.
+ * What the store has refused recently. Room in a window comes only from items that leave it, so what is refused until a
+ * time stays refused until then. To evict one costs a question to the store and nothing else: the oldest are evicted beyond
+ * 10,000.
  */
-export function createRefusals(): Refusals {
-  const known = new Map<string, Refusal>();
-  return {
-    remember(key, refusal) {
-      known.delete(key);
-      known.set(key, refusal);
-      if (known.size <= MAX_REFUSALS) return;
-      const [oldest] = known.keys();
-      if (oldest !== undefined) known.delete(oldest);
-    },
-    find(key, items, nowMs) {
-      const refusal = known.get(key);
-      if (refusal === undefined) return undefined;
-      if (refusal.untilMs > nowMs) return items >= refusal.items ? refusal : undefined;
-      known.delete(key);
-      return undefined;
-    },
-  };
+export class Refusals {
+  readonly #byKey = new Map<string, Refusal>();
+
+  set(key: string, refusal: Refusal): void {
+    this.#byKey.delete(key);
+    this.#byKey.set(key, refusal);
+    if (this.#byKey.size <= MAX_REFUSALS) return;
+    const [oldest] = this.#byKey.keys();
+    if (oldest !== undefined) this.#byKey.delete(oldest);
+  }
+
+  /** The refusal that holds for this many items too; undefined when the store must be asked. */
+  find(key: string, items: number, nowMs: number): Refusal | undefined {
+    const refusal = this.#byKey.get(key);
+    if (refusal === undefined) return undefined;
+    if (refusal.untilMs > nowMs) return items >= refusal.items ? refusal : undefined;
+    this.#byKey.delete(key);
+    return undefined;
+  }
 }

@@ -4,7 +4,7 @@ import { createClient } from "@redis/client";
 import { fc } from "@turnpike/testkit/property";
 import { startRedis, type TestRedis, withoutRedis } from "@turnpike/testkit/servers";
 import { TAKE_SCRIPT } from "./script.ts";
-import { createSlidingWindow, tickMsOf } from "./sliding-window.ts";
+import { SlidingWindow, tickMsOf } from "./sliding-window.ts";
 
 const SERVER_TIME = "redis.call('TIME')";
 /** The script, with the test's time (seconds and microseconds, the last two arguments) in place of the server's. */
@@ -75,7 +75,7 @@ suite("the script of the limits, at times of the test", { skip: withoutRedis() }
     await fc.assert(
       fc.asyncProperty(steps, fc.integer({ min: 1, max: 12 }), async (all, requests) => {
         const { take, key } = windowOf(requests);
-        const model = createSlidingWindow({ requests, windowMs: WINDOW_MS, maxKeys: 10, hashSeed: 7 });
+        const model = new SlidingWindow({ requests, windowMs: WINDOW_MS, maxKeys: 10, hashSeed: 7 });
         let nowMs = 5;
         const asked = all.map(async ({ items, afterMs }) => {
           nowMs += afterMs;

@@ -3,10 +3,10 @@ import { suite, test } from "node:test";
 import { setFlagsFromString } from "node:v8";
 import { runInNewContext } from "node:vm";
 import { fc } from "@turnpike/testkit/property";
-import { createSlidingWindow, tickMsOf } from "./sliding-window.ts";
+import { SlidingWindow, type SlidingWindowOptions, tickMsOf } from "./sliding-window.ts";
 
-const windowOf = (change: Partial<Parameters<typeof createSlidingWindow>[0]> = {}) =>
-  createSlidingWindow({ requests: 2_000, windowMs: 60_000, maxKeys: 1_000, hashSeed: 7, ...change });
+const windowOf = (change: Partial<SlidingWindowOptions> = {}) =>
+  new SlidingWindow({ requests: 2_000, windowMs: 60_000, maxKeys: 1_000, hashSeed: 7, ...change });
 
 /** Every item with its time: what an exact window is, as slowly as can be. */
 function naiveWindow(requests: number, windowMs: number) {

@@ -2,8 +2,8 @@
 const FRAGMENT_BYTES = 128;
 
 /**
- * Follows the frames of a client (RFC 6455 §5.2), to tell what is kept of a message that is not whole yet. ws bounds each
- * message, but does not tell how much of it is here.
+ * Follows the frames of a client (RFC 6455 §5.2) to count the bytes that are kept of an incomplete message. ws bounds each
+ * message, but does not report how much of it has arrived.
  */
 export class Inbound {
   #heldBytes = 0;

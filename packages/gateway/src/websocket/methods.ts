@@ -2,7 +2,8 @@ import { bytesToHex0x, isRecord, type Random } from "@turnpike/base";
 import { cometTopic, evmTopic, type SubscribeResult } from "@turnpike/relay";
 import type { RpcItem } from "../free/jsonrpc.ts";
 import { rpcError } from "../http/rpc-answer.ts";
-import { type After, codeReply, type Reply, type Session } from "./session.ts";
+import { codeReply, type Reply } from "./reply.ts";
+import type { AfterReply, WebSocketSession } from "./websocket-session.ts";
 
 const ID_BYTES = 16;
 const MAX_QUERY_LENGTH = 512;
@@ -27,8 +28,13 @@ function refused(id: string, outcome: Exclude<SubscribeResult, { ok: true }>): R
 const full = (id: string): Reply =>
   codeReply(id, "RATE_LIMITED", "This connection has as many subscriptions as it may have.");
 
-/** `eth_subscribe` and `eth_unsubscribe`; undefined for another call. Without an id nobody could use the answer. */
-export function evmLocal(session: Session, item: RpcItem, after: After, random: Random): Promise<Reply> | undefined {
+/** `eth_subscribe` and `eth_unsubscribe`; undefined for another call. A notification has no use for the answer. */
+export function evmLocal(
+  session: WebSocketSession,
+  item: RpcItem,
+  afterReply: AfterReply,
+  random: Random,
+): Promise<Reply> | undefined {
   if (item.kind === "invalid") return undefined;
   const { method, params } = item.rpc;
   if (method !== "eth_subscribe" && method !== "eth_unsubscribe") return undefined;
@@ -45,12 +51,16 @@ export function evmLocal(session: Session, item: RpcItem, after: After, random: 
   if (session.isFull) return Promise.resolve(full(id));
   const key = bytesToHex0x(random.bytes(ID_BYTES));
   return session
-    .subscribe(key, topic, after)
+    .subscribe(key, topic, afterReply)
     .then((outcome) => (outcome === undefined ? result(id, `"${key}"`) : refused(id, outcome)));
 }
 
 /** `subscribe`, `unsubscribe` and `unsubscribe_all` of CometBFT; undefined for another call. */
-export function cometLocal(session: Session, item: RpcItem, after: After): Promise<Reply> | undefined {
+export function cometLocal(
+  session: WebSocketSession,
+  item: RpcItem,
+  afterReply: AfterReply,
+): Promise<Reply> | undefined {
   if (item.kind === "invalid") return undefined;
   const { method, params } = item.rpc;
   if (method !== "subscribe" && method !== "unsubscribe" && method !== "unsubscribe_all") return undefined;
@@ -69,15 +79,15 @@ export function cometLocal(session: Session, item: RpcItem, after: After): Promi
     if (session.unsubscribeTopic(topic.key)) return Promise.resolve(result(id, "{}"));
     return Promise.resolve(internal(id, "subscription not found"));
   }
-  if (session.holds(topic.key)) return Promise.resolve(internal(id, "already subscribed"));
+  if (session.hasTopic(topic.key)) return Promise.resolve(internal(id, "already subscribed"));
   if (session.isFull) return Promise.resolve(full(id));
   // Events repeat the id of the call, so the call's id is the subscription's.
   if (id.length > MAX_ID_LENGTH) {
     return Promise.resolve(refusal(id, -32602, `The id of a subscription has at most ${MAX_ID_LENGTH} characters.`));
   }
-  if (session.has(id)) return Promise.resolve(refusal(id, -32602, "Another subscription has this id."));
+  if (session.hasSubscription(id)) return Promise.resolve(refusal(id, -32602, "Another subscription has this id."));
   return session
-    .subscribe(id, topic, after)
+    .subscribe(id, topic, afterReply)
     .then((outcome) => (outcome === undefined ? result(id, "{}") : refused(id, outcome)));
 }
 

@@ -1,4 +1,4 @@
-/** Bounds of the WebSocket door. */
+/** Bounds of WebSockets of clients, and of the messages and subscriptions over them. */
 export interface WebSocketLimits {
   /** Open WebSockets; more are 503 before the upgrade. */
   readonly maxWebSockets: number;
@@ -17,7 +17,7 @@ export interface WebSocketLimits {
    * not whole: those that hold the most are ended first.
    */
   readonly maxTotalQueuedBytes: number;
-  /** Messages of one client that are worked on at once; meanwhile no more are read. */
+  /** Messages of one client that are processed at once; meanwhile no more are read. */
   readonly maxMessagesInFlight: number;
   /** Time between two pings; a client that answers none until the next is ended. */
   readonly pingIntervalMs: number;

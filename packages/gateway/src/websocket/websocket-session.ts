@@ -1,5 +1,4 @@
-import type { ErrorCode } from "@turnpike/base";
-import { asBuffer, errorRow } from "@turnpike/base";
+import { errorRow } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { EndReason, SharedEvent, SubscribeResult, SubscriptionListener, Topic } from "@turnpike/relay";
 import type { WebSocket } from "ws";
@@ -9,7 +8,8 @@ import type { CallVerdict } from "../keys/consume-quota.ts";
 import type { EventFrame } from "./frames.ts";
 import { Inbound } from "./inbound.ts";
 import type { WebSocketLimits } from "./options.ts";
-import { createRoom } from "./room.ts";
+import type { PairedConnection } from "./paired-connection.ts";
+import { createReplyBound, joinReplies, joinTexts, type Reply } from "./reply.ts";
 
 /** Why a WebSocket was ended. */
 export type DropReason =
@@ -24,36 +24,47 @@ export type DropReason =
   | "reloaded"
   | "supplier";
 
-/** How a message was answered; an empty body is not sent. */
-export interface Reply {
-  readonly body: Uint8Array | string;
-  readonly result: string;
+/** Whose WebSocket it is, and for what. */
+export interface SessionClient {
+  readonly service: Service;
+  readonly clientIp: string;
+  /** Of an application; undefined without one. */
+  readonly key: string | undefined;
+  /** The supplier's WebSocket that it has for itself; undefined where suppliers' WebSockets are shared. */
+  readonly paired: PairedConnection | undefined;
 }
 
-/** What a session does for its client. */
+/** What one WebSocket's messages and subscriptions are served by, and what is notified of them. */
 export interface SessionParts {
   readonly limits: WebSocketLimits;
   readonly frame: EventFrame;
-  take(items: number): CallVerdict | Promise<CallVerdict>;
+  consumeQuota(items: number): CallVerdict | Promise<CallVerdict>;
   /** Calls that are no subscriptions. */
   relay(items: readonly RpcItem[], isBatch: boolean): Promise<Reply>;
-  /** Undefined: an item that is none of the subscription methods. `after`: what follows the message's answer. */
-  local(session: Session, item: RpcItem, after: After, isBatch: boolean): Promise<Reply> | Reply | undefined;
+  /**
+   * Answers a call that is not relayed, such as one that subscribes; undefined for all others. `afterReply` is added to.
+   */
+  answerLocally(
+    session: WebSocketSession,
+    item: RpcItem,
+    afterReply: AfterReply,
+    isBatch: boolean,
+  ): Promise<Reply> | Reply | undefined;
   subscribe(topic: Topic, listener: SubscriptionListener): Promise<SubscribeResult>;
-  message(result: string): void;
-  sent(events: number): void;
-  subscriptions(change: number): void;
-  closed(reason: DropReason | "client"): void;
+  onReply(result: string): void;
+  onEvent(): void;
+  /** `change`: 1 or -1. */
+  onSubscriptions(change: number): void;
+  onClosed(reason: DropReason | "client"): void;
 }
 
-/** What is done once a message is answered: events follow the answer that names their subscription. */
-export type After = (() => void)[];
+/** Run once a message is answered: events follow the answer that names their subscription. */
+export type AfterReply = (() => void)[];
 
 /** One client's subscription. */
-interface Held {
-  readonly id: string;
-  readonly key: string;
-  /** Events that arrived before its answer was sent. */
+interface OpenSubscription {
+  readonly topicKey: string;
+  /** Events that arrived before its answer was sent; undefined after that. */
   early: SharedEvent[] | undefined;
   close: () => void;
 }
@@ -78,13 +89,12 @@ const ENDED: Readonly<Record<EndReason, DropReason>> = {
 const MAX_EARLY_EVENTS = 1_000;
 
 /** One WebSocket of a client. */
-export class Session {
-  readonly service: Service;
-  readonly clientIp: string;
+export class WebSocketSession {
+  readonly client: SessionClient;
   readonly #socket: WebSocket;
   readonly #parts: SessionParts;
-  /** By the id that the client knows. Made with the first subscription: most clients that wait have none. */
-  #held: Map<string, Held> | undefined;
+  /** By the id that the client knows. Made with the first subscription: most idle clients have none. */
+  #subscriptions: Map<string, OpenSubscription> | undefined;
   readonly #inbound = new Inbound();
   #isOver = false;
   #events = 0;
@@ -93,19 +103,10 @@ export class Session {
   /** False from a ping on until the client shows a sign of life. */
   isAlive = true;
 
-  constructor(socket: WebSocket, service: Service, clientIp: string, parts: SessionParts) {
+  constructor(socket: WebSocket, client: SessionClient, parts: SessionParts) {
     this.#socket = socket;
-    this.service = service;
-    this.clientIp = clientIp;
+    this.client = client;
     this.#parts = parts;
-  }
-
-  get isOver(): boolean {
-    return this.#isOver;
-  }
-
-  get subscriptions(): number {
-    return this.#held?.size ?? 0;
   }
 
   /** Bytes that wait for the client. */
@@ -113,23 +114,35 @@ export class Session {
     return this.#socket.bufferedAmount;
   }
 
-  /** Bytes that are held of the client's message that is not whole. */
+  /** Bytes that are held of the client's message that is not complete. */
   get unfinishedBytes(): number {
     return this.#inbound.heldBytes;
   }
 
-  /** Sees bytes of the client, whole messages or not. */
-  see(chunk: Uint8Array): void {
+  /** Events that were sent and not counted against a quota. */
+  get events(): number {
+    return this.#events;
+  }
+
+  /** Events sent since the last call of this. */
+  drainEvents(): number {
+    const events = this.#events;
+    this.#events = 0;
+    return events;
+  }
+
+  /** Follows the bytes of the client, complete messages or not. */
+  readChunk(chunk: Uint8Array): void {
     this.#inbound.read(chunk);
   }
 
-  /** Ends it when its message has been under way for more than so many calls of this. */
+  /** Ends it when its message has been incomplete for more than so many calls of this. */
   checkAge(maxTicks: number): void {
-    // What is not read while others are worked on is not the client's fault.
+    // What is not read while others are processed is not the client's fault.
     if (!this.#socket.isPaused && this.#inbound.tick() > maxTicks) this.drop("unfinished");
   }
 
-  /** Takes one message. */
+  /** Processes one message. */
   receive(data: Buffer): void {
     this.isAlive = true;
     if (this.#isOver) return;
@@ -143,55 +156,43 @@ export class Session {
   }
 
   async #serve(data: Buffer): Promise<void> {
-    const { limits } = this.#parts;
-    const body = readRpcBody(data, limits.maxBatchItems);
-    const isCounted = body.kind === "batch" ? body.items.length : 1;
-    const taken = this.#parts.take(isCounted);
-    const verdict = taken instanceof Promise ? await taken : taken;
+    const { maxBatchItems } = this.#parts.limits;
+    const body = readRpcBody(data, maxBatchItems);
+    const consumed = this.#parts.consumeQuota(body.kind === "batch" ? body.items.length : 1);
+    const verdict = consumed instanceof Promise ? await consumed : consumed;
     if (this.#isOver) return;
     if (body.kind === "refused") {
       this.#reply({ body: rpcError("null", body.rpcCode, body.message), result: "MALFORMED_REQUEST" });
       return;
     }
     if (body.kind === "too_many") {
-      const message = `Invalid Request: a batch has at most ${limits.maxBatchItems} items.`;
+      const message = `Invalid Request: a batch has at most ${maxBatchItems} items.`;
       this.#reply({ body: rpcError("null", -32600, message), result: "MALFORMED_REQUEST" });
       return;
     }
     const items = body.kind === "batch" ? body.items : [body.item];
     const isBatch = body.kind === "batch";
-    if (!verdict.ok) {
-      const { rpc, message } = errorRow(verdict.code);
-      const { retryAfterSeconds: wait } = verdict;
-      const text = `${verdict.message ?? message}${wait === undefined ? "" : ` Try again in ${wait} s.`}`;
-      const texts = items.flatMap((item) => (item.kind === "notification" ? [] : [rpcError(item.id, rpc, text)]));
-      this.#reply({ body: joined(texts, isBatch), result: verdict.code });
-      return;
-    }
-    const after: After = [];
-    const locals = items.map((item) => this.#parts.local(this, item, after, isBatch));
+    if (verdict.ok) await this.#answer(items, isBatch);
+    else this.#reply(overQuota(verdict, items, isBatch));
+  }
+
+  async #answer(items: readonly RpcItem[], isBatch: boolean): Promise<void> {
+    const afterReply: AfterReply = [];
+    const locals = items.map((item) => this.#parts.answerLocally(this, item, afterReply, isBatch));
     if (locals.every((local) => local === undefined)) {
       this.#reply(await this.#parts.relay(items, isBatch));
       return;
     }
-    const fit = createRoom();
+    const bound = createReplyBound();
     const replies = await Promise.all(
-      items.map(async (item, at) => locals[at] ?? fit(item, await this.#parts.relay([item], false))),
+      items.map(async (item, at) => locals[at] ?? bound(item, await this.#parts.relay([item], false))),
     );
-    const texts = replies.flatMap(({ body: text }) => (text.length === 0 ? [] : [asText(text)]));
-    const bad = replies.find(({ result }) => result !== "ok");
-    this.#reply({ body: joined(texts, isBatch), result: bad?.result ?? "ok" });
-    for (const act of after) act();
-  }
-
-  #release(held: Held): void {
-    const { id, early = [] } = held;
-    held.early = undefined;
-    for (const event of early) this.#event(id, event);
+    this.#reply(joinReplies(replies, isBatch));
+    for (const run of afterReply) run();
   }
 
   #reply(reply: Reply): void {
-    this.#parts.message(reply.result);
+    this.#parts.onReply(reply.result);
     if (reply.body.length > 0) this.#send(reply.body);
   }
 
@@ -203,18 +204,6 @@ export class Session {
     else this.#socket.send(body, { binary: false });
   }
 
-  /** Events that were sent and not counted. */
-  get events(): number {
-    return this.#events;
-  }
-
-  /** Events sent since the last call of this. */
-  drainEvents(): number {
-    const events = this.#events;
-    this.#events = 0;
-    return events;
-  }
-
   /** Sends a message of its own supplier, as it came. */
   forward(bytes: Buffer, isEvent: boolean): void {
     if (this.#isOver) return;
@@ -224,10 +213,10 @@ export class Session {
 
   #countEvent(): void {
     this.#events++;
-    this.#parts.sent(1);
+    this.#parts.onEvent();
   }
 
-  #event(id: string, event: SharedEvent): void {
+  #sendEvent(id: string, event: SharedEvent): void {
     if (this.#isOver) return;
     this.#countEvent();
     this.#send(this.#parts.frame(event, id));
@@ -235,73 +224,84 @@ export class Session {
 
   /** True when the client may not have one more subscription. */
   get isFull(): boolean {
-    return this.subscriptions >= this.#parts.limits.maxSubscriptionsPerClient;
+    return (this.#subscriptions?.size ?? 0) >= this.#parts.limits.maxSubscriptionsPerClient;
   }
 
   /** True when the client has a subscription of this id. */
-  has(id: string): boolean {
-    return this.#held?.has(id) === true;
+  hasSubscription(id: string): boolean {
+    return this.#subscriptions?.has(id) === true;
   }
 
-  /** True when the client holds this topic. */
-  holds(key: string): boolean {
-    for (const held of this.#held?.values() ?? []) if (held.key === key) return true;
-    return false;
+  /** True when the client has a subscription to this topic. */
+  hasTopic(topicKey: string): boolean {
+    return this.#idOf(topicKey) !== undefined;
+  }
+
+  #idOf(topicKey: string): string | undefined {
+    for (const [id, subscription] of this.#subscriptions ?? []) if (subscription.topicKey === topicKey) return id;
+    return undefined;
   }
 
   /** Subscribes under an id of the client. Its events wait until the message is answered. */
-  async subscribe(id: string, topic: Topic, after: After): Promise<Exclude<SubscribeResult, { ok: true }> | undefined> {
-    let isGone = false;
-    const held: Held = {
-      id,
-      key: topic.key,
+  async subscribe(
+    id: string,
+    topic: Topic,
+    afterReply: AfterReply,
+  ): Promise<Exclude<SubscribeResult, { ok: true }> | undefined> {
+    let isClosed = false;
+    const subscription: OpenSubscription = {
+      topicKey: topic.key,
       early: [],
       close: () => {
-        isGone = true;
+        isClosed = true;
       },
     };
-    after.push(() => this.#release(held));
-    this.#held ??= new Map();
-    this.#held.set(id, held);
-    this.#parts.subscriptions(1);
+    afterReply.push(() => {
+      const { early = [] } = subscription;
+      subscription.early = undefined;
+      for (const event of early) this.#sendEvent(id, event);
+    });
+    this.#subscriptions ??= new Map();
+    this.#subscriptions.set(id, subscription);
+    this.#parts.onSubscriptions(1);
     const result = await this.#parts.subscribe(topic, {
       event: (event) => {
-        if (held.early === undefined) this.#event(id, event);
-        else if (held.early.push(event) > MAX_EARLY_EVENTS) this.drop("slow");
+        if (subscription.early === undefined) this.#sendEvent(id, event);
+        else if (subscription.early.push(event) > MAX_EARLY_EVENTS) this.drop("slow");
       },
       ended: (reason) => this.drop(ENDED[reason]),
     });
     if (!result.ok) {
-      if (this.#held?.delete(id) === true) this.#parts.subscriptions(-1);
+      if (this.#subscriptions?.delete(id) === true) this.#parts.onSubscriptions(-1);
       return result;
     }
-    if (isGone) result.close();
-    else held.close = () => result.close();
+    if (isClosed) result.close();
+    else subscription.close = () => result.close();
     return undefined;
   }
 
   /** Ends a subscription by its id; false when there is none. */
   unsubscribe(id: string): boolean {
-    const held = this.#held?.get(id);
-    if (held === undefined) return false;
-    this.#held?.delete(id);
-    this.#parts.subscriptions(-1);
-    held.close();
+    const subscription = this.#subscriptions?.get(id);
+    if (subscription === undefined) return false;
+    this.#subscriptions?.delete(id);
+    this.#parts.onSubscriptions(-1);
+    subscription.close();
     return true;
   }
 
   /** Ends a subscription by its topic; false when there is none. */
-  unsubscribeTopic(key: string): boolean {
-    for (const [id, held] of this.#held ?? []) if (held.key === key) return this.unsubscribe(id);
-    return false;
+  unsubscribeTopic(topicKey: string): boolean {
+    const id = this.#idOf(topicKey);
+    return id !== undefined && this.unsubscribe(id);
   }
 
   /** Ends all subscriptions. */
   unsubscribeAll(): void {
-    for (const id of this.#held?.keys() ?? []) this.unsubscribe(id);
+    for (const id of this.#subscriptions?.keys() ?? []) this.unsubscribe(id);
   }
 
-  /** Asks for a sign of life; one that gave none since the last time is ended. */
+  /** Pings the client; one that gave no sign of life since the last ping is ended. */
   ping(): void {
     if (!this.isAlive) {
       this.terminate("silent");
@@ -329,19 +329,19 @@ export class Session {
     this.#socket.terminate();
   }
 
-  /** The socket is closed. */
-  gone(): void {
+  /** To be called when the socket is closed. */
+  onSocketClosed(): void {
     if (!this.#isOver) this.#end("client");
   }
 
   #end(reason: DropReason | "client"): void {
     this.#isOver = true;
     this.unsubscribeAll();
-    this.#held = undefined;
-    this.#parts.closed(reason);
+    this.#subscriptions = undefined;
+    this.#parts.onClosed(reason);
   }
 
-  /** Resolves when no message is being worked on. */
+  /** Resolves when no message is being processed. */
   settled(): Promise<void> {
     if (this.#inFlight === 0) return Promise.resolve();
     return new Promise((resolve) => {
@@ -355,17 +355,11 @@ export class Session {
   }
 }
 
-function asText(body: Uint8Array | string): string {
-  return typeof body === "string" ? body : asBuffer(body).toString("utf8");
-}
-
-/** The texts of a message's answers as one: none is an empty text. */
-export function joined(texts: readonly string[], isBatch: boolean): string {
-  if (!isBatch) return texts[0] ?? "";
-  return texts.length === 0 ? "" : `[${texts.join(",")}]`;
-}
-
-/** A reply that is an error of ours. */
-export function codeReply(id: string, code: ErrorCode, message?: string): Reply {
-  return { body: codeError(id, code, message), result: code };
+/** An error for each call of a message that is over the quota or the rate limit. */
+function overQuota(verdict: CallVerdict & { readonly ok: false }, items: readonly RpcItem[], isBatch: boolean): Reply {
+  const { rpc, message } = errorRow(verdict.code);
+  const { retryAfterSeconds: wait } = verdict;
+  const text = `${verdict.message ?? message}${wait === undefined ? "" : ` Try again in ${wait} s.`}`;
+  const texts = items.flatMap((item) => (item.kind === "notification" ? [] : [rpcError(item.id, rpc, text)]));
+  return { body: joinTexts(texts, isBatch), result: verdict.code };
 }

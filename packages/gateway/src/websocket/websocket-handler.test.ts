@@ -15,10 +15,10 @@ import { createRequestIds } from "../http/request-id.ts";
 import { CallersInFlight } from "../limits/callers-in-flight.ts";
 import { noRateLimits, type RateLimits } from "../limits/types.ts";
 import { gatewayDefaults } from "../types.ts";
-import { createSocketCounts } from "./counts.ts";
-import { createWebSocketDoor } from "./door.ts";
+import { WebSocketCounts } from "./counts.ts";
 import { noSubscriptions } from "./no-subscriptions.ts";
 import { type WebSocketLimits, webSocketDefaults } from "./options.ts";
+import { WebSocketHandler } from "./websocket-handler.ts";
 
 /** More than the system takes off a socket at once. */
 const LARGE_BYTES = 8 * 1_048_576;
@@ -219,13 +219,13 @@ describe("heads of upgrades", () => {
       resume: () => {},
       close: () => closed.resolve(),
     };
-    const door = createWebSocketDoor(
+    const handler = new WebSocketHandler(
       { relayDomain: "localhost", maxHeaders: 100, limits: webSocketDefaults },
       {
         services: [service("solana", { families: ["solana"] })],
         subscriptions: { ...noSubscriptions, offers: () => true, pair: async () => paired },
-        calls: () => Promise.reject(new Error("no call is expected")),
-        take: () => ({ ok: true, headers: [] }),
+        relayCalls: () => Promise.reject(new Error("no call is expected")),
+        consumeQuota: () => ({ ok: true, headers: [] }),
         consumeEvents: async () => true,
         inFlight: new CallersInFlight({ maxPerCaller: () => 1, metrics: noMetrics }),
         callTimeoutMs: () => 1_000,
@@ -234,7 +234,7 @@ describe("heads of upgrades", () => {
         requestId: createRequestIds({ bytes: (count) => new Uint8Array(count) }),
         random: { bytes: (count) => new Uint8Array(count) },
         metrics: noMetrics,
-        counts: createSocketCounts(noMetrics),
+        counts: new WebSocketCounts(noMetrics),
         observer: { onUpgrade: () => {} },
       },
     );
@@ -250,9 +250,9 @@ describe("heads of upgrades", () => {
       "sec-websocket-version": "13",
       "sec-websocket-key": "AAAAAAAAAAAAAAAAAAAAAA==",
     });
-    door.handleUpgrade(req, socket, Buffer.alloc(0));
+    handler.handleUpgrade(req, socket, Buffer.alloc(0));
     await closed.promise;
-    await door.close(0);
+    await handler.close(0);
   });
 });
 

@@ -5,7 +5,7 @@ import { noMetrics } from "@turnpike/base";
 import type { RelayOutcome } from "@turnpike/relay";
 import { eventually, virtualClock } from "@turnpike/testkit";
 import { startTestGateway, type TestGateway } from "../../test/stand-ins.ts";
-import { createRateLimits, type RateLimitsOptions } from "./rate-limits.ts";
+import { FreeRateLimits, type RateLimitsOptions } from "./rate-limits.ts";
 
 const OPTIONS: RateLimitsOptions = {
   perClient: { requests: 5, windowSeconds: 60, onStoreFailure: "local" },
@@ -17,7 +17,7 @@ const OPTIONS: RateLimitsOptions = {
 const start = (trustedProxies: readonly string[]): Promise<TestGateway> =>
   startTestGateway(
     { trustedProxies },
-    { limits: createRateLimits(OPTIONS, { clock: virtualClock(), metrics: noMetrics, store: undefined }) },
+    { limits: new FreeRateLimits(OPTIONS, { clock: virtualClock(), metrics: noMetrics, store: undefined }) },
   );
 
 const call = (id: number): string => JSON.stringify({ jsonrpc: "2.0", id, method: "eth_blockNumber" });
@@ -110,7 +110,7 @@ suite("limits at the free door", () => {
   test("a batch that is too long counts as one request, so that nobody has them read for nothing", async () => {
     await using to = await startTestGateway(
       { maxBatchItems: 2 },
-      { limits: createRateLimits(OPTIONS, { clock: virtualClock(), metrics: noMetrics, store: undefined }) },
+      { limits: new FreeRateLimits(OPTIONS, { clock: virtualClock(), metrics: noMetrics, store: undefined }) },
     );
     const long = `[${call(1)},${call(2)},${call(3)}]`;
     for (let left = 4; left >= 0; left--) {
