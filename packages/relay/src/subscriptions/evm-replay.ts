@@ -1,8 +1,8 @@
 import { isRecord } from "@turnpike/base";
 import { type LogFacts, readLog } from "./delivered-logs.ts";
-import type { Feed } from "./feed.ts";
 import { type Head, HeadChain, type HeadNews, type HeadSource, readHead } from "./head-chain.ts";
 import type { UpstreamSocket } from "./upstream-socket.ts";
+import type { UpstreamSubscription } from "./upstream-subscription.ts";
 
 /** Heads and logs arrive on their own ways: logs of the last heads may still be missing when a supplier is lost. */
 const OVERLAP_BLOCKS = 8;
@@ -59,23 +59,28 @@ export class EvmReplay {
 
   /** A head event. `failed`: the blocks before it cannot be had here; `missed`: they are too many. */
   head(
-    feed: Feed,
+    subscription: UpstreamSubscription,
     event: { readonly value: unknown; readonly raw: string },
     socket: UpstreamSocket,
-    logs: () => readonly Feed[],
+    logs: () => readonly UpstreamSubscription[],
   ): HeadNews["kind"] | Promise<HeadNews["kind"]> {
     const head = readHead(event.value, event.raw);
     if (head === undefined) return "failed";
     const quick = this.chain.resolveNow(head);
-    if (quick !== undefined) return this.#deliverHeads(feed, quick, 1);
-    return this.#fill(feed, head, socket, logs());
+    if (quick !== undefined) return this.#deliverHeads(subscription, quick, 1);
+    return this.#fill(subscription, head, socket, logs());
   }
 
   /** Blocks whose events the supplier left out: their logs may be missing too. */
-  async #fill(feed: Feed, head: Head, socket: UpstreamSocket, logs: readonly Feed[]): Promise<HeadNews["kind"]> {
+  async #fill(
+    subscription: UpstreamSubscription,
+    head: Head,
+    socket: UpstreamSocket,
+    logs: readonly UpstreamSubscription[],
+  ): Promise<HeadNews["kind"]> {
     const from = this.chain.lastNumber ?? head.number;
     const news = await this.chain.resolve(head, headSource(socket));
-    this.#deliverHeads(feed, news, 1);
+    this.#deliverHeads(subscription, news, 1);
     if (news.kind !== "new" || news.orphaned.length > 0) return news.kind;
     this.#gapFrom = Math.min(this.#gapFrom ?? from, from);
     for (const each of logs) if (!(await this.#restoreLogs(each, from, head.number, socket))) return "failed";
@@ -83,20 +88,20 @@ export class EvmReplay {
     return news.kind;
   }
 
-  #deliverHeads(feed: Feed, news: HeadNews, live: number): HeadNews["kind"] {
+  #deliverHeads(subscription: UpstreamSubscription, news: HeadNews, live: number): HeadNews["kind"] {
     if (news.kind === "known") this.#counts.repeated("newHeads");
     if (news.kind !== "new") return news.kind;
     this.chain.deliver(news);
     this.#counts.replayed("newHeads", news.heads.length - live);
-    for (const { raw } of news.heads) feed.emit(raw);
+    for (const { raw } of news.heads) subscription.emit(raw);
     return news.kind;
   }
 
   /** A log event. */
-  log(feed: Feed, value: unknown, raw: string): void {
+  log(subscription: UpstreamSubscription, value: unknown, raw: string): void {
     const facts = readLog(value);
-    if (facts !== undefined && feed.logs?.accept(facts, raw) === false) this.#counts.repeated("logs");
-    else feed.emit(raw);
+    if (facts !== undefined && subscription.logs?.accept(facts, raw) === false) this.#counts.repeated("logs");
+    else subscription.emit(raw);
   }
 
   /** True when the supplier has sent no event of a block that it has had for two checks. */
@@ -115,8 +120,8 @@ export class EvmReplay {
    */
   async restore(
     socket: UpstreamSocket,
-    heads: Feed,
-    logs: readonly Feed[],
+    heads: UpstreamSubscription,
+    logs: readonly UpstreamSubscription[],
     maxBehindBlocks: number,
   ): Promise<"done" | "failed" | "behind" | "missed"> {
     const source = headSource(socket);
@@ -132,21 +137,27 @@ export class EvmReplay {
     }
     this.#deliverHeads(heads, news, 0);
     const gapFrom = this.#gapFrom ?? lastNumber;
-    for (const feed of logs) if (!(await this.#restoreLogs(feed, gapFrom, latest.number, socket))) return "failed";
+    for (const subscription of logs)
+      if (!(await this.#restoreLogs(subscription, gapFrom, latest.number, socket))) return "failed";
     this.#gapFrom = undefined;
     this.#orphaned.clear();
     return "done";
   }
 
-  async #restoreLogs(feed: Feed, gapFrom: number, to: number, socket: UpstreamSocket): Promise<boolean> {
-    const memory = feed.logs;
+  async #restoreLogs(
+    subscription: UpstreamSubscription,
+    gapFrom: number,
+    to: number,
+    socket: UpstreamSocket,
+  ): Promise<boolean> {
+    const memory = subscription.logs;
     if (memory === undefined) return true;
     const found: { readonly facts: LogFacts; readonly raw: string }[] = [];
-    const from = Math.max(gapFrom - OVERLAP_BLOCKS + 1, feed.sinceBlock + 1, memory.floorBlock + 1, 0);
+    const from = Math.max(gapFrom - OVERLAP_BLOCKS + 1, subscription.sinceBlock + 1, memory.floorBlock + 1, 0);
     for (let start = from; start <= to; start += BLOCKS_A_CALL) {
       const end = Math.min(to, start + BLOCKS_A_CALL - 1);
       const range = { fromBlock: `0x${start.toString(16)}`, toBlock: `0x${end.toString(16)}` };
-      const answer = await socket.call("eth_getLogs", JSON.stringify([{ ...feed.topic.filter, ...range }]));
+      const answer = await socket.call("eth_getLogs", JSON.stringify([{ ...subscription.topic.filter, ...range }]));
       if (answer.kind !== "result" || !Array.isArray(answer.value)) return false;
       for (const value of answer.value as readonly unknown[]) {
         const facts = readLog(value);
@@ -159,7 +170,7 @@ export class EvmReplay {
     for (const { facts, raw } of [...memory.takeBack(this.#orphaned), ...found]) {
       if (!memory.accept(facts, raw)) continue;
       count++;
-      feed.emit(raw, facts.blockNumber);
+      subscription.emit(raw, facts.blockNumber);
     }
     this.#counts.replayed("logs", count);
     return true;

@@ -6,7 +6,7 @@ import type { SupplierSet } from "../suppliers/supplier-set.ts";
 import { HttpTransport } from "../transport/http-transport.ts";
 import type { TransportSocket } from "../transport/transport.ts";
 import { cometDialect, type Dialect, evmDialect } from "./dialect.ts";
-import { Lane } from "./lane.ts";
+import { FailoverSocket } from "./failover-socket.ts";
 import {
   REPEATED_EVENTS,
   REPLAYED_EVENTS,
@@ -26,7 +26,6 @@ import type {
 } from "./types.ts";
 import { type CallOutcome, connectSocket } from "./upstream-socket.ts";
 
-/** What `createSubscriptions` uses. */
 export interface SubscriptionModules {
   readonly catalogue: ReadonlyMap<ServiceId, Service>;
   /** Supplier sets of services whose suppliers are not operator-given. */
@@ -36,7 +35,7 @@ export interface SubscriptionModules {
   readonly metrics: Metrics;
   /** A number of [0, 1). */
   readonly random: () => number;
-  /** Taken out of service by hand. Absent: nobody is. */
+  /** Taken out of service by hand. Absent: none is. */
   readonly isDrained?: (id: ServiceId, operator: string) => boolean;
   /**
    * The newest block that is known otherwise: a supplier that stays behind it is given up. Absent or undefined: a supplier
@@ -45,10 +44,10 @@ export interface SubscriptionModules {
   readonly tipBlocks?: (id: ServiceId) => number | undefined;
 }
 
-interface Hub {
+interface ServiceSockets {
   readonly service: Service;
   readonly suppliers: SocketSuppliers;
-  readonly lanes: Set<Lane>;
+  readonly sockets: Set<FailoverSocket>;
 }
 
 /** The way in which clients of a service subscribe; a network of two families is EVM unless its path says otherwise. */
@@ -80,7 +79,7 @@ export function createSubscriptions(options: SubscriptionOptions, modules: Subsc
 class SharedSubscriptions implements Subscriptions {
   readonly #options: SubscriptionOptions;
   readonly #modules: SubscriptionModules;
-  readonly #hubs = new Map<ServiceId, Hub>();
+  readonly #services = new Map<ServiceId, ServiceSockets>();
   readonly #paired = new Set<TransportSocket>();
   #isClosing = false;
 
@@ -90,10 +89,10 @@ class SharedSubscriptions implements Subscriptions {
   ) {
     this.#options = options;
     this.#modules = modules;
-    for (const [id, suppliers] of modules.suppliers) this.#addHub(id, suppliers);
+    for (const [id, suppliers] of modules.suppliers) this.#addService(id, suppliers);
   }
 
-  #addHub(id: ServiceId, set: SupplierSet): void {
+  #addService(id: ServiceId, set: SupplierSet): void {
     const service = this.#modules.catalogue.get(id);
     if (service === undefined) {
       throw new AppError("CONFIG_INVALID", { message: `suppliers.${id}: the catalogue has no such service.` });
@@ -101,51 +100,47 @@ class SharedSubscriptions implements Subscriptions {
     const { clock, random, isDrained } = this.#modules;
     const drained = (operator: string): boolean => isDrained?.(id, operator) ?? false;
     const suppliers = new SocketSuppliers(set, { clock, random, isDrained: drained });
-    this.#hubs.set(id, { service, suppliers, lanes: new Set() });
+    this.#services.set(id, { service, suppliers, sockets: new Set() });
   }
 
   offers(id: ServiceId): boolean {
-    return this.#hubs.get(id)?.suppliers.isEmpty === false;
+    return this.#services.get(id)?.suppliers.isEmpty === false;
   }
 
   subscribe(id: ServiceId, topic: Topic, listener: SubscriptionListener): Promise<SubscribeResult> {
-    const hub = this.#hubs.get(id);
+    const own = this.#services.get(id);
     if (this.#isClosing) return Promise.resolve({ ok: false, code: "SHUTTING_DOWN" });
-    if (hub === undefined) return Promise.resolve({ ok: false, code: "NO_SUPPLIERS" });
-    const name = topic.kind === "query" ? "comet" : "evm";
-    const lane = this.#laneOf(hub, name, topic);
-    if (lane === undefined) return Promise.resolve({ ok: false, code: "OVERLOADED" });
-    return lane.add(topic, listener);
+    if (own === undefined) return Promise.resolve({ ok: false, code: "NO_SUPPLIERS" });
+    const socket = this.#socketFor(own, topic.kind === "query" ? "comet" : "evm", topic);
+    if (socket === undefined) return Promise.resolve({ ok: false, code: "OVERLOADED" });
+    return socket.add(topic, listener);
   }
 
   call(id: ServiceId, dialect: "evm" | "comet", method: string, params: string): Promise<CallOutcome> {
-    const hub = this.#hubs.get(id);
-    if (hub === undefined || this.#isClosing) return Promise.resolve({ kind: "lost" });
-    for (const [lane, name] of this.#names)
-      if (name === dialect && hub.lanes.has(lane)) return lane.call(method, params);
-    return this.#newLane(hub, dialect).call(method, params);
+    const own = this.#services.get(id);
+    if (own === undefined || this.#isClosing) return Promise.resolve({ kind: "lost" });
+    const socket = [...own.sockets].find((one) => one.dialect === dialect) ?? this.#newSocket(own, dialect);
+    return socket.call(method, params);
   }
 
-  readonly #names = new Map<Lane, "evm" | "comet">();
-
-  #laneOf(hub: Hub, name: "evm" | "comet", topic: Topic): Lane | undefined {
+  #socketFor(own: ServiceSockets, dialect: Dialect["id"], topic: Topic): FailoverSocket | undefined {
     const { maxTopics, maxTopicsPerSocket, maxCometTopicsPerSocket } = this.#options;
-    const perSocket = name === "comet" ? maxCometTopicsPerSocket : maxTopicsPerSocket;
-    const lanes = [...hub.lanes].filter((lane) => this.#names.get(lane) === name);
-    const sharing = lanes.find((lane) => lane.feeds.has(topic.key));
+    const perSocket = dialect === "comet" ? maxCometTopicsPerSocket : maxTopicsPerSocket;
+    const sockets = [...own.sockets].filter((socket) => socket.dialect === dialect);
+    const sharing = sockets.find((socket) => socket.subscriptions.has(topic.key));
     if (sharing !== undefined) return sharing;
-    if (lanes.reduce((sum, lane) => sum + lane.feeds.size, 0) >= maxTopics) return undefined;
-    return lanes.find((lane) => lane.feeds.size < perSocket) ?? this.#newLane(hub, name);
+    if (sockets.reduce((sum, socket) => sum + socket.subscriptions.size, 0) >= maxTopics) return undefined;
+    return sockets.find((socket) => socket.subscriptions.size < perSocket) ?? this.#newSocket(own, dialect);
   }
 
-  #newLane(hub: Hub, name: "evm" | "comet"): Lane {
-    const { service, suppliers, lanes } = hub;
+  #newSocket(own: ServiceSockets, dialect: Dialect["id"]): FailoverSocket {
+    const { service, suppliers, sockets } = own;
     const { metrics, clock, log, random, tipBlocks } = this.#modules;
     const label = { service: service.id };
-    const lane = new Lane(this.#options, {
+    const socket = new FailoverSocket(this.#options, {
       service,
       suppliers,
-      dialect: DIALECTS[name],
+      dialect: DIALECTS[dialect],
       clock,
       log,
       random,
@@ -154,34 +149,30 @@ class SharedSubscriptions implements Subscriptions {
       repeated: (kind) => metrics.count(REPEATED_EVENTS, { ...label, kind }),
       lossOf: (reason) => metrics.count(UPSTREAM_LOSSES, { ...label, reason }),
       changed: () => {
-        const all = [...lanes];
+        const all = [...sockets];
         metrics.set(UPSTREAM_SOCKETS, all.filter((one) => one.isOpen).length, label);
         metrics.set(
           UPSTREAM_SUBSCRIPTIONS,
-          all.reduce((sum, one) => sum + one.subscriptions, 0),
+          all.reduce((sum, one) => sum + one.held, 0),
           label,
         );
       },
-      idle: (one) => {
-        lanes.delete(one);
-        this.#names.delete(one);
-      },
+      idle: (one) => void sockets.delete(one),
     });
-    lanes.add(lane);
-    this.#names.set(lane, name);
-    return lane;
+    sockets.add(socket);
+    return socket;
   }
 
   async pair(id: ServiceId, handlers: PairHandlers, signal: AbortSignal): Promise<PairedSocket | undefined> {
-    const hub = this.#hubs.get(id);
-    for (const endpoint of hub?.suppliers.order() ?? []) {
+    const own = this.#services.get(id);
+    for (const endpoint of own?.suppliers.order() ?? []) {
       if (this.#isClosing || signal.aborted) return undefined;
       const socket = await connectSocket({ endpoint, ...this.#options }, signal);
       if (socket?.isOpen === true) {
-        hub?.suppliers.good(endpoint);
+        own?.suppliers.good(endpoint);
         return this.#pairWith(socket, handlers);
       }
-      if (!signal.aborted) hub?.suppliers.failed(endpoint);
+      if (!signal.aborted) own?.suppliers.failed(endpoint);
     }
     return undefined;
   }
@@ -230,7 +221,7 @@ class SharedSubscriptions implements Subscriptions {
 
   async [Symbol.asyncDispose](): Promise<void> {
     this.#isClosing = true;
-    for (const { lanes } of this.#hubs.values()) for (const lane of lanes) lane.close("stopping");
+    for (const { sockets } of this.#services.values()) for (const socket of sockets) socket.close("stopping");
     for (const socket of this.#paired) socket.terminate();
   }
 }

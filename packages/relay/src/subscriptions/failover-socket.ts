@@ -5,16 +5,15 @@ import { chainViewDefaults } from "../chain-view/chain-view.ts";
 import type { SupplierEndpoint } from "../transport/transport.ts";
 import type { Cancellation, Dialect, UpstreamEvent } from "./dialect.ts";
 import { EvmReplay } from "./evm-replay.ts";
-import { Feed } from "./feed.ts";
 import { JobQueue } from "./job-queue.ts";
 import type { SubscriptionOptions } from "./options.ts";
 import type { SocketSuppliers } from "./socket-suppliers.ts";
 import { HEADS_TOPIC } from "./topics.ts";
 import type { EndReason, SubscribeResult, SubscriptionListener, Topic } from "./types.ts";
 import { type CallOutcome, type LossReason, openUpstream, type UpstreamSocket } from "./upstream-socket.ts";
+import { UpstreamSubscription } from "./upstream-subscription.ts";
 
-/** What a lane works with. */
-export interface LaneModules {
+export interface FailoverSocketModules {
   readonly service: Service;
   readonly dialect: Dialect;
   readonly suppliers: SocketSuppliers;
@@ -29,13 +28,13 @@ export interface LaneModules {
   /** Sockets or subscriptions have changed. */
   readonly changed: () => void;
   /** Nothing is subscribed to, and nothing was for a while. */
-  readonly idle: (lane: Lane) => void;
+  readonly idle: (socket: FailoverSocket) => void;
 }
 
-interface Link {
+interface Connection {
   readonly socket: UpstreamSocket;
   readonly queue: JobQueue;
-  readonly handles: Map<string, Feed>;
+  readonly handles: Map<string, UpstreamSubscription>;
   readonly generation: number;
   /** Checks in a row at which the supplier was behind; below 0 for one that was taken nevertheless. */
   behindChecks: number;
@@ -49,56 +48,61 @@ const DEFAULT_ALLOWANCE_BLOCKS = 5;
 const LEAST_ALLOWANCE_BLOCKS = 2;
 /** A supplier that is behind at so many checks in a row is given up. */
 const BEHIND_CHECKS = 2;
-/** The same for one that was behind when it was taken because nobody was better: others are tried again, but not at once. */
+/** The same for one that was behind when it was taken because no other was better: others are tried again, but not at once. */
 const LATE_BEHIND_CHECKS = 10;
-const inside: SubscriptionListener = { event() {}, ended() {} };
+const internalListener: SubscriptionListener = { event() {}, ended() {} };
 
-/** One WebSocket to one supplier after another, and the subscriptions that live on it. */
-export class Lane {
-  readonly feeds = new Map<string, Feed>();
+/** A WebSocket to one supplier after another: when one is lost, its subscriptions are made again at the next. */
+export class FailoverSocket {
+  readonly subscriptions = new Map<string, UpstreamSubscription>();
   readonly #options: SubscriptionOptions;
-  readonly #modules: LaneModules;
+  readonly #modules: FailoverSocketModules;
   readonly #replay: EvmReplay;
   readonly #closing = new AbortController();
   readonly #stall: NodeJS.Timeout;
   #linger: NodeJS.Timeout | undefined;
-  #link: Link | undefined;
+  #connection: Connection | undefined;
   #connecting: Promise<boolean> | undefined;
   #generation = 0;
   #calls = 0;
 
-  constructor(options: SubscriptionOptions, modules: LaneModules) {
+  constructor(options: SubscriptionOptions, modules: FailoverSocketModules) {
     this.#options = options;
     this.#modules = modules;
     this.#replay = new EvmReplay(options.maxReplayBlocks, modules);
     this.#stall = setInterval(() => void this.#checkStall(), options.stallCheckMs);
     this.#stall.unref();
-    this.#rest();
+    this.#closeWhenIdle();
+  }
+
+  /** How its suppliers are spoken to. */
+  get dialect(): Dialect["id"] {
+    return this.#modules.dialect.id;
   }
 
   get isOpen(): boolean {
-    return this.#link !== undefined;
+    return this.#connection !== undefined;
   }
 
   get isClosed(): boolean {
     return this.#closing.signal.aborted;
   }
 
-  /** Subscriptions that the supplier holds. */
-  get subscriptions(): number {
-    return this.#link?.handles.size ?? 0;
+  /** How many subscriptions the supplier holds. */
+  get held(): number {
+    return this.#connection?.handles.size ?? 0;
   }
 
   /** Adds a listener to a topic, which is subscribed to when it is new. */
   async add(topic: Topic, listener: SubscriptionListener): Promise<SubscribeResult> {
     clearTimeout(this.#linger);
-    let feed = this.feeds.get(topic.key);
-    if (feed === undefined) {
-      feed = new Feed(topic);
-      this.feeds.set(topic.key, feed);
-      feed.ready = this.#activate(feed);
+    let subscription = this.subscriptions.get(topic.key);
+    if (subscription === undefined) {
+      subscription = new UpstreamSubscription(topic);
+      this.subscriptions.set(topic.key, subscription);
+      subscription.ready = this.#activate(subscription);
     }
-    const joined = feed;
+    const joined = subscription;
     joined.listeners.set(listener, this.#replay.chain.lastNumber ?? -1);
     const refused = await joined.ready;
     if (refused !== undefined) {
@@ -106,7 +110,7 @@ export class Lane {
       this.#drop(joined);
       return refused;
     }
-    if (this.feeds.get(topic.key) !== joined) return { ok: false, code: "SUPPLIERS_UNREACHABLE" };
+    if (this.subscriptions.get(topic.key) !== joined) return { ok: false, code: "SUPPLIERS_UNREACHABLE" };
     return {
       ok: true,
       close: () => {
@@ -121,73 +125,83 @@ export class Lane {
     this.#calls++;
     try {
       const isUp = await this.#ensure();
-      return isUp && this.#link !== undefined ? await this.#link.socket.call(method, params) : { kind: "lost" };
+      return isUp && this.#connection !== undefined
+        ? await this.#connection.socket.call(method, params)
+        : { kind: "lost" };
     } finally {
       this.#calls--;
-      this.#rest();
+      this.#closeWhenIdle();
     }
   }
 
-  async #activate(feed: Feed): Promise<Exclude<SubscribeResult, { ok: true }> | undefined> {
+  async #activate(subscription: UpstreamSubscription): Promise<Exclude<SubscribeResult, { ok: true }> | undefined> {
     const { clock } = this.#modules;
     const untilMs = clock.monotonicMs() + this.#options.subscribeTimeoutMs;
     for (let round = 0; clock.monotonicMs() < untilMs && !this.isClosed; round++) {
       const isUp = await this.#ensureWithin(untilMs - clock.monotonicMs());
-      const link = this.#link;
-      if (!isUp || link === undefined) {
+      const connection = this.#connection;
+      if (!isUp || connection === undefined) {
         // A recovery time shorter than its first pause ends at once.
         await this.#wait(this.#pauseMs(round));
         continue;
       }
-      if (feed.topic.replay === "logs") {
-        const heads = await this.add(HEADS_TOPIC, inside);
+      if (subscription.topic.replay === "logs") {
+        const heads = await this.add(HEADS_TOPIC, internalListener);
         if (!heads.ok) return heads;
       }
-      const done = await link.queue.run(() => this.#begin(link, feed));
+      const done = await connection.queue.run(() => this.#subscribe(connection, subscription));
       if (done === "active") return undefined;
       if (done !== undefined && done !== "lost") return { ok: false, error: done.error };
     }
     return { ok: false, code: this.isClosed ? "SHUTTING_DOWN" : "SUPPLIERS_UNREACHABLE" };
   }
 
-  /** Runs within the link's queue, so that events which overtake the answer wait for it. */
-  async #begin(link: Link, feed: Feed): Promise<"active" | "lost" | { readonly error: string }> {
+  /** Runs within the connection's queue, so that events that overtake the answer wait for it. */
+  async #subscribe(
+    connection: Connection,
+    subscription: UpstreamSubscription,
+  ): Promise<"active" | "lost" | { readonly error: string }> {
     const { dialect } = this.#modules;
-    const answer = await dialect.subscribe(link.socket, feed.topic);
+    const answer = await dialect.subscribe(connection.socket, subscription.topic);
     if (answer.kind === "error") return { error: answer.raw };
-    if (answer.kind === "ok" && feed.topic.replay === "heads" && !(await this.#replay.begin(link.socket))) {
-      link.socket.fail("refused");
+    if (
+      answer.kind === "ok" &&
+      subscription.topic.replay === "heads" &&
+      !(await this.#replay.begin(connection.socket))
+    ) {
+      connection.socket.fail("refused");
     }
-    if (answer.kind === "lost") link.socket.fail("silent");
-    if (answer.kind === "lost" || link.socket.isOver) return "lost";
+    if (answer.kind === "lost") connection.socket.fail("silent");
+    if (answer.kind === "lost" || connection.socket.isOver) return "lost";
     const height = this.#replay.chain.lastNumber ?? -1;
-    feed.sinceBlock = height;
-    for (const listener of feed.listeners.keys()) feed.listeners.set(listener, height);
-    feed.isActive = true;
-    link.handles.set(answer.handle, feed);
+    subscription.sinceBlock = height;
+    for (const listener of subscription.listeners.keys()) subscription.listeners.set(listener, height);
+    subscription.isActive = true;
+    connection.handles.set(answer.handle, subscription);
     this.#modules.changed();
     return "active";
   }
 
-  #drop(feed: Feed): void {
-    const { key, replay } = feed.topic;
-    if (feed.listeners.size > 0 || this.feeds.get(key) !== feed) return;
-    this.feeds.delete(key);
-    const link = this.#link;
-    for (const [handle, held] of link?.handles ?? []) {
-      if (held !== feed || link === undefined) continue;
-      link.handles.delete(handle);
-      this.#modules.dialect.unsubscribe(link.socket, feed.topic, handle);
+  #drop(subscription: UpstreamSubscription): void {
+    const { key, replay } = subscription.topic;
+    if (subscription.listeners.size > 0 || this.subscriptions.get(key) !== subscription) return;
+    this.subscriptions.delete(key);
+    const connection = this.#connection;
+    for (const [handle, held] of connection?.handles ?? []) {
+      if (held !== subscription || connection === undefined) continue;
+      connection.handles.delete(handle);
+      this.#modules.dialect.unsubscribe(connection.socket, subscription.topic, handle);
     }
-    const isLastLogs = replay === "logs" && ![...this.feeds.values()].some((other) => other.topic.replay === "logs");
-    const heads = isLastLogs ? this.feeds.get(HEADS_TOPIC.key) : undefined;
-    if (heads?.listeners.delete(inside) === true) this.#drop(heads);
+    const isLastLogs =
+      replay === "logs" && ![...this.subscriptions.values()].some((other) => other.topic.replay === "logs");
+    const heads = isLastLogs ? this.subscriptions.get(HEADS_TOPIC.key) : undefined;
+    if (heads?.listeners.delete(internalListener) === true) this.#drop(heads);
     this.#modules.changed();
-    this.#rest();
+    this.#closeWhenIdle();
   }
 
-  #rest(): void {
-    if (this.feeds.size > 0 || this.#calls > 0) return;
+  #closeWhenIdle(): void {
+    if (this.subscriptions.size > 0 || this.#calls > 0) return;
     clearTimeout(this.#linger);
     this.#linger = setTimeout(() => {
       this.#modules.idle(this);
@@ -205,7 +219,7 @@ export class Lane {
   }
 
   #ensure(): Promise<boolean> {
-    if (this.#link !== undefined) return Promise.resolve(true);
+    if (this.#connection !== undefined) return Promise.resolve(true);
     this.#connecting ??= this.#connect().finally(() => {
       this.#connecting = undefined;
     });
@@ -233,28 +247,28 @@ export class Lane {
     return Math.min(LONGEST_PAUSE_MS, FIRST_PAUSE_MS * 2 ** round) * (0.8 + 0.4 * this.#modules.random());
   }
 
-  /** Waits, or until the lane is closed. */
+  /** Waits, or until this is closed. */
   async #wait(ms: number): Promise<void> {
     await delay(ms, undefined, { signal: this.#closing.signal, ref: false }).catch(() => {});
   }
 
   async #try(endpoint: SupplierEndpoint, isStrict: boolean): Promise<boolean> {
     const { suppliers, log, service, dialect } = this.#modules;
-    const handles = new Map<string, Feed>();
+    const handles = new Map<string, UpstreamSubscription>();
     const queue = new JobQueue();
     const generation = ++this.#generation;
-    let link: Link | undefined;
+    let connection: Connection | undefined;
     const socket = await openUpstream(
       { endpoint, ...this.#options },
       {
         event: (message) => {
           const event = dialect.event(message);
           if (event === undefined) return;
-          if (queue.waiting >= this.#options.maxQueuedEvents) link?.socket.fail("flooded");
-          else queue.push(() => (link === undefined ? undefined : this.#deliver(link, event)));
+          if (queue.waiting >= this.#options.maxQueuedEvents) connection?.socket.fail("flooded");
+          else queue.push(() => (connection === undefined ? undefined : this.#deliver(connection, event)));
         },
         lost: (reason) => {
-          if (link !== undefined) this.#lost(link, reason);
+          if (connection !== undefined) this.#lost(connection, reason);
         },
       },
       this.#closing.signal,
@@ -263,8 +277,8 @@ export class Lane {
       suppliers.failed(endpoint);
       return false;
     }
-    const made: Link = { socket, queue, handles, generation, behindChecks: 0 };
-    link = made;
+    const made: Connection = { socket, queue, handles, generation, behindChecks: 0 };
+    connection = made;
     const verdict = await queue.run(() => this.#restore(made, isStrict));
     if (verdict === "done") {
       suppliers.good(endpoint);
@@ -281,112 +295,117 @@ export class Lane {
     return false;
   }
 
-  /** The first job of a link: its chain is checked, subscriptions are made again, what was missed is delivered. */
-  async #restore(link: Link, isStrict: boolean): Promise<LossReason | "done"> {
+  /** The first job of a connection: its chain is checked, subscriptions are made again, what was missed is delivered. */
+  async #restore(connection: Connection, isStrict: boolean): Promise<LossReason | "done"> {
     const { dialect, service } = this.#modules;
-    const { socket } = link;
+    const { socket } = connection;
     const chain = await dialect.verify(socket, service);
     if (chain !== "right") return chain === "wrong" ? "wrong_chain" : "refused";
     if (await this.#isBehind(() => dialect.height(socket))) {
       if (isStrict) return "behind";
-      link.behindChecks = BEHIND_CHECKS - LATE_BEHIND_CHECKS;
+      connection.behindChecks = BEHIND_CHECKS - LATE_BEHIND_CHECKS;
     }
-    const feeds = [...this.feeds.values()].filter((feed) => feed.isActive);
-    const answers = await Promise.all(feeds.map((feed) => dialect.subscribe(socket, feed.topic)));
+    const subscriptions = [...this.subscriptions.values()].filter((subscription) => subscription.isActive);
+    const answers = await Promise.all(
+      subscriptions.map((subscription) => dialect.subscribe(socket, subscription.topic)),
+    );
     for (const [at, answer] of answers.entries()) {
-      const feed = feeds[at];
-      if (answer.kind !== "ok" || feed === undefined) return "refused";
-      link.handles.set(answer.handle, feed);
+      const subscription = subscriptions[at];
+      if (answer.kind !== "ok" || subscription === undefined) return "refused";
+      connection.handles.set(answer.handle, subscription);
     }
-    const heads = feeds.find((feed) => feed.topic.replay === "heads");
+    const heads = subscriptions.find((subscription) => subscription.topic.replay === "heads");
     if (heads !== undefined) {
-      const logs = feeds.filter((feed) => feed.topic.replay === "logs");
+      const logs = subscriptions.filter((subscription) => subscription.topic.replay === "logs");
       const allowance = service.syncAllowanceBlocks ?? DEFAULT_ALLOWANCE_BLOCKS;
       const done = await this.#replay.restore(socket, heads, logs, isStrict ? allowance : Number.POSITIVE_INFINITY);
       if (done === "failed") return "gap";
       if (done === "behind") return "behind";
-      if (done === "missed") await this.#missed(link);
+      if (done === "missed") await this.#missed(connection);
     }
-    // Feeds that everybody left meanwhile.
-    for (const [handle, feed] of link.handles) {
-      if (this.feeds.get(feed.topic.key) === feed) continue;
-      link.handles.delete(handle);
-      dialect.unsubscribe(socket, feed.topic, handle);
+    // Subscriptions without listeners by now.
+    for (const [handle, subscription] of connection.handles) {
+      if (this.subscriptions.get(subscription.topic.key) === subscription) continue;
+      connection.handles.delete(handle);
+      dialect.unsubscribe(socket, subscription.topic, handle);
     }
     if (socket.isOver || this.isClosed) return "closed";
-    this.#link = link;
+    this.#connection = connection;
     this.#modules.changed();
     return "done";
   }
 
-  /** Too much is missing: those who rely on it are told; a new chain begins for those who come. */
-  async #missed(link: Link): Promise<void> {
-    for (const [handle, feed] of link.handles) {
-      if (feed.topic.replay === "none") continue;
-      link.handles.delete(handle);
-      this.#modules.dialect.unsubscribe(link.socket, feed.topic, handle);
-      this.feeds.delete(feed.topic.key);
-      feed.end("missed");
+  /** Too much is missing: subscriptions that rely on it end; a new chain begins for later ones. */
+  async #missed(connection: Connection): Promise<void> {
+    for (const [handle, subscription] of connection.handles) {
+      if (subscription.topic.replay === "none") continue;
+      connection.handles.delete(handle);
+      this.#modules.dialect.unsubscribe(connection.socket, subscription.topic, handle);
+      this.subscriptions.delete(subscription.topic.key);
+      subscription.end("missed");
     }
     this.#modules.changed();
-    this.#rest();
+    this.#closeWhenIdle();
   }
 
-  #deliver(link: Link, event: UpstreamEvent | Cancellation): unknown {
+  #deliver(connection: Connection, event: UpstreamEvent | Cancellation): unknown {
     if ("cancelled" in event) {
       // The others of the socket may be next: all are made again elsewhere.
-      if (link.handles.has(event.cancelled)) link.socket.fail("cancelled");
+      if (connection.handles.has(event.cancelled)) connection.socket.fail("cancelled");
       return undefined;
     }
-    const feed = link.handles.get(event.handle);
-    if (feed === undefined || link.socket.isOver) return undefined;
-    if (feed.topic.replay === "logs") return this.#replay.log(feed, event.value, event.raw);
-    if (feed.topic.replay === "heads") {
-      const logs = (): readonly Feed[] => [...link.handles.values()].filter((one) => one.topic.replay === "logs");
-      const done = this.#replay.head(feed, event, link.socket, logs);
-      return done instanceof Promise ? done.then((kind) => this.#judge(link, kind)) : this.#judge(link, done);
+    const subscription = connection.handles.get(event.handle);
+    if (subscription === undefined || connection.socket.isOver) return undefined;
+    if (subscription.topic.replay === "logs") return this.#replay.log(subscription, event.value, event.raw);
+    if (subscription.topic.replay === "heads") {
+      const logs = (): readonly UpstreamSubscription[] =>
+        [...connection.handles.values()].filter((one) => one.topic.replay === "logs");
+      const done = this.#replay.head(subscription, event, connection.socket, logs);
+      return done instanceof Promise
+        ? done.then((kind) => this.#afterHead(connection, kind))
+        : this.#afterHead(connection, done);
     }
-    if (feed.isFresh(event.raw, link.generation)) feed.emit(event.raw);
-    else this.#modules.repeated(feed.topic.kind);
+    if (subscription.isFresh(event.raw, connection.generation)) subscription.emit(event.raw);
+    else this.#modules.repeated(subscription.topic.kind);
     return undefined;
   }
 
-  #judge(link: Link, kind: string): unknown {
-    if (kind === "failed") link.socket.fail("gap");
-    return kind === "missed" ? this.#missed(link) : undefined;
+  #afterHead(connection: Connection, kind: string): unknown {
+    if (kind === "failed") connection.socket.fail("gap");
+    return kind === "missed" ? this.#missed(connection) : undefined;
   }
 
-  #lost(link: Link, reason: LossReason): void {
-    link.queue.end();
-    // A link that never came into use is dealt with where it was tried.
-    if (this.#link !== link) return;
-    this.#link = undefined;
+  #lost(connection: Connection, reason: LossReason): void {
+    connection.queue.end();
+    // A connection that never came into use is dealt with where it was tried.
+    if (this.#connection !== connection) return;
+    this.#connection = undefined;
     this.#replay.lost();
     const { lossOf, suppliers, log, changed } = this.#modules;
     lossOf(reason);
-    if (reason !== "drained") suppliers.failed(link.socket.endpoint);
-    log.warn({ ...this.#fields(link.socket.endpoint), reason }, "a supplier's WebSocket was lost");
+    if (reason !== "drained") suppliers.failed(connection.socket.endpoint);
+    log.warn({ ...this.#fields(connection.socket.endpoint), reason }, "a supplier's WebSocket was lost");
     changed();
-    if (this.feeds.size === 0 || this.isClosed) return;
+    if (this.subscriptions.size === 0 || this.isClosed) return;
     void this.#ensure().then((isUp) => {
-      if (!isUp && this.#link === undefined) this.#end("exhausted");
+      if (!isUp && this.#connection === undefined) this.#end("exhausted");
     });
   }
 
   async #checkStall(): Promise<void> {
-    const link = this.#link;
-    if (link !== undefined && this.#modules.suppliers.isDrained(link.socket.endpoint)) {
-      link.socket.fail("drained");
+    const connection = this.#connection;
+    if (connection !== undefined && this.#modules.suppliers.isDrained(connection.socket.endpoint)) {
+      connection.socket.fail("drained");
       return;
     }
-    if (link === undefined) return;
-    const hasHeads = this.feeds.get(HEADS_TOPIC.key)?.isActive === true;
+    if (connection === undefined) return;
+    const hasHeads = this.subscriptions.get(HEADS_TOPIC.key)?.isActive === true;
     const isBehind = await this.#isBehind(async () =>
-      hasHeads ? this.#replay.chain.lastNumber : this.#modules.dialect.height(link.socket),
+      hasHeads ? this.#replay.chain.lastNumber : this.#modules.dialect.height(connection.socket),
     );
-    link.behindChecks = isBehind ? link.behindChecks + 1 : 0;
-    const isStalled = hasHeads && (await this.#replay.isStalled(link.socket));
-    if (isStalled || link.behindChecks >= BEHIND_CHECKS) link.socket.fail("stalled");
+    connection.behindChecks = isBehind ? connection.behindChecks + 1 : 0;
+    const isStalled = hasHeads && (await this.#replay.isStalled(connection.socket));
+    if (isStalled || connection.behindChecks >= BEHIND_CHECKS) connection.socket.fail("stalled");
   }
 
   /** True when a height is further behind what is known otherwise than it may be. Unknown is not behind. */
@@ -400,28 +419,28 @@ export class Lane {
   }
 
   #end(reason: EndReason): void {
-    for (const feed of this.feeds.values()) {
-      // A subscription in the making tells its clients itself.
-      if (!feed.isActive) continue;
-      this.feeds.delete(feed.topic.key);
-      feed.end(reason);
+    for (const subscription of this.subscriptions.values()) {
+      // One that is not active yet ends by the result of its `add`.
+      if (!subscription.isActive) continue;
+      this.subscriptions.delete(subscription.topic.key);
+      subscription.end(reason);
     }
-    this.#rest();
+    this.#closeWhenIdle();
   }
 
   #fields(endpoint: SupplierEndpoint): Readonly<Record<string, unknown>> {
     return { service: this.#modules.service.id, operator: endpoint.operator, host: endpoint.label };
   }
 
-  /** Ends the socket and tells all listeners. */
+  /** Closes the socket and ends all subscriptions. */
   close(reason: EndReason): void {
     if (this.isClosed) return;
     this.#closing.abort();
     clearInterval(this.#stall);
     clearTimeout(this.#linger);
-    this.#link?.queue.end();
-    this.#link?.socket.close();
-    this.#link = undefined;
+    this.#connection?.queue.end();
+    this.#connection?.socket.close();
+    this.#connection = undefined;
     this.#end(reason);
     clearTimeout(this.#linger);
     this.#modules.changed();

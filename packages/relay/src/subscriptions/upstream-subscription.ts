@@ -4,8 +4,8 @@ import type { EndReason, SubscribeResult, SubscriptionListener, Topic } from "./
 
 const KEPT_DIGESTS = 512;
 
-/** One upstream subscription and all who listen to it. */
-export class Feed {
+/** One subscription at a supplier, and its listeners. */
+export class UpstreamSubscription {
   readonly topic: Topic;
   /** With each listener the height at which it joined; what is replayed from before is not for it. */
   readonly listeners = new Map<SubscriptionListener, number>();
@@ -22,7 +22,7 @@ export class Feed {
     this.logs = topic.replay === "logs" ? new DeliveredLogs() : undefined;
   }
 
-  /** Gives one event to all listeners; with a height, to those that had joined before it. */
+  /** Sends one event to all listeners; with a height, to those that had joined before it. */
   emit(raw: string, height?: number): void {
     const event = { raw };
     for (const [listener, joined] of this.listeners) {
@@ -45,7 +45,7 @@ export class Feed {
     return known === undefined || known === generation;
   }
 
-  /** Tells all listeners that no event follows. */
+  /** Ends it for all listeners. */
   end(reason: EndReason): void {
     const listeners = [...this.listeners.keys()];
     this.listeners.clear();
