@@ -1,7 +1,7 @@
 import { asBuffer } from "@turnpike/base";
 import type { SchemaCheck } from "@turnpike/protocol";
+import type { UpstreamAnswer } from "../answers/upstream-answer.ts";
 import type { MemberSpan } from "../members.ts";
-import type { UpstreamAnswer } from "../upstream-answer.ts";
 import type { CallKey } from "./call-key.ts";
 import type { Life, RuleName } from "./policy.ts";
 import type { SieveItem } from "./sieve.ts";

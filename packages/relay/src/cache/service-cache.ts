@@ -1,6 +1,6 @@
 import type { Clock, Labels, Metrics, ServiceId } from "@turnpike/base";
+import type { UpstreamAnswer } from "../answers/upstream-answer.ts";
 import { findMembers } from "../members.ts";
-import type { UpstreamAnswer } from "../upstream-answer.ts";
 import type { CallKey } from "./call-key.ts";
 import { answerOf, type Entry, type EntryOwner, entryBytes, parseResult, type RemovalReason } from "./entry.ts";
 import { CACHE_HITS, CACHE_MISSES } from "./metrics.ts";

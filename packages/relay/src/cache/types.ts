@@ -1,6 +1,6 @@
+import type { UpstreamAnswer } from "../answers/upstream-answer.ts";
 import type { ReorgListener } from "../chain-view/chain-view.ts";
 import type { BlockRef, CacheRule } from "../families/method-traits.ts";
-import type { UpstreamAnswer } from "../upstream-answer.ts";
 import type { CallKey } from "./call-key.ts";
 import type { Subject } from "./policy.ts";
 

@@ -1,10 +1,15 @@
 import { type Clock, Deadlines, type Log, type Metrics, parseJson } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
+import {
+  type AttemptResult,
+  type FailedAttempt,
+  failedAttempt,
+  type UpstreamAnswer,
+} from "../answers/upstream-answer.ts";
 import { findMembers, replaceSpan } from "../members.ts";
 import { ATTEMPT_DURATION, ATTEMPTS } from "../metrics.ts";
 import { isHeldAgainst } from "../quality/score.ts";
 import { retryAfterMsOf, type SendHandle, type SendPurpose } from "../transport/transport.ts";
-import { type AttemptResult, type FailedAttempt, failedAttempt, type UpstreamAnswer } from "../upstream-answer.ts";
 import { checkAgainstChain, learnFromFailure } from "./chain-check.ts";
 import { bodyForCreator, tagFilterId } from "./filters.ts";
 import type { Job } from "./job.ts";

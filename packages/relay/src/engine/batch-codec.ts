@@ -1,18 +1,11 @@
 import { joinJsonArray } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
-import { isSuccess } from "../answer.ts";
+import { isSuccess, refusedAnswer } from "../answers/rules.ts";
+import { rawMember, readRpcObject, type ScannedObject, scanObject, scanObjects } from "../answers/scanned-answer.ts";
+import { type AttemptResult, type FailedAttempt, failedAttempt } from "../answers/upstream-answer.ts";
 import type { FailureReason, Family } from "../families/family.ts";
-import {
-  classifyRpcObject,
-  rawMember,
-  refusedAnswer,
-  type ScannedObject,
-  scanObject,
-  scanObjects,
-} from "../free-answer.ts";
 import { findMembers, replaceSpan } from "../members.ts";
 import type { UpstreamResponse } from "../transport/transport.ts";
-import { type AttemptResult, type FailedAttempt, failedAttempt } from "../upstream-answer.ts";
 
 /** Calls of one batch as they are sent upstream. */
 export interface JoinedBatch {
@@ -87,7 +80,7 @@ export function readBatch(
     const object = byId.get(idKey(id) ?? "");
     return object === undefined || object === "twice"
       ? MISSING
-      : classifyRpcObject(family, { call, response, operator }, object, id);
+      : readRpcObject(family, { call, response, operator }, object, id);
   });
   return answers.includes(MISSING) && answers.every((one) => one === MISSING)
     ? failed("wrong_id")

@@ -1,6 +1,7 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import type { BackendCall } from "@turnpike/protocol";
+import type { UpstreamAnswer } from "../answers/upstream-answer.ts";
 import { Archive } from "../chain-view/archive.ts";
 import { ChainView } from "../chain-view/chain-view.ts";
 import { httpProbeCall, rpcProbeCall } from "../families/family.ts";
@@ -10,7 +11,6 @@ import { EVM_METHODS } from "../families/methods/evm-methods.ts";
 import { radixTraits } from "../families/methods/radix-methods.ts";
 import { traitsOf } from "../families/methods/rules.ts";
 import { tronTraits } from "../families/methods/tron-methods.ts";
-import type { UpstreamAnswer } from "../upstream-answer.ts";
 import { checkAgainstChain } from "./chain-check.ts";
 import type { Job } from "./job.ts";
 import type { Target } from "./target.ts";

@@ -1,12 +1,17 @@
 import { asBuffer, jsonMemberSpans, jsonText, skipJsonSpace } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
+import {
+  type AttemptResult,
+  type FailedAttempt,
+  failedAttempt,
+  type UpstreamAnswer,
+} from "../answers/upstream-answer.ts";
 import { isEmptyResult } from "../cache/policy.ts";
 import { historyKindOf, neededHeights } from "../chain-view/archive.ts";
 import type { FailureReason } from "../families/family.ts";
 import type { BlockRef, MethodTraits } from "../families/method-traits.ts";
 import { type MemberSpan, replaceSpan } from "../members.ts";
 import type { Blame } from "../types.ts";
-import { type AttemptResult, type FailedAttempt, failedAttempt, type UpstreamAnswer } from "../upstream-answer.ts";
 import { isAboutHead, type Job } from "./job.ts";
 import { methodKey } from "./service-context.ts";
 import type { Target } from "./target.ts";

@@ -1,5 +1,5 @@
 import type { Clock } from "@turnpike/base";
-import { type UpstreamOutcome, withOwnId } from "../upstream-answer.ts";
+import { type UpstreamOutcome, withOwnId } from "../answers/upstream-answer.ts";
 import type { Attempts } from "./attempts.ts";
 import { checkAgainstChain } from "./chain-check.ts";
 import type { Forwarder, SharedRead } from "./forwarder.ts";

@@ -1,7 +1,7 @@
 import { AppError, asBuffer, isRecord, type Metrics } from "@turnpike/base";
+import type { UpstreamAnswer, UpstreamOutcome } from "../answers/upstream-answer.ts";
 import { CROSS_CHECKS } from "../metrics.ts";
 import type { SendPurpose } from "../transport/transport.ts";
-import type { UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
 import { isAboutHead, type Job } from "./job.ts";
 import type { RetryOptions } from "./retrying-request.ts";
 

@@ -1,8 +1,8 @@
 import type { Clock, Log, Metrics, ServiceId } from "@turnpike/base";
+import type { UpstreamAnswer, UpstreamOutcome } from "../answers/upstream-answer.ts";
 import { type CallKey, callKey } from "../cache/call-key.ts";
 import type { CacheMiss } from "../cache/types.ts";
 import type { RelayFlag } from "../types.ts";
-import type { UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
 import { crossCheck, requiredAnswers } from "./cross-check.ts";
 import { firstParam, untagFilterId } from "./filters.ts";
 import { type Job, mayHaveNews } from "./job.ts";

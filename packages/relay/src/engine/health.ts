@@ -1,6 +1,7 @@
 import type { Clock, Log, Metrics } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
+import type { AttemptResult } from "../answers/upstream-answer.ts";
 import type { ChainView } from "../chain-view/chain-view.ts";
 import type { Probe, ProbeReading, ProbeStep } from "../families/family.ts";
 import { HEALTHY, PROBES } from "../metrics.ts";
@@ -8,7 +9,6 @@ import { probeKey } from "../quality/prober.ts";
 import type { ProbeNeed, SupplierQuality } from "../quality/supplier-quality.ts";
 import { isDropReason } from "../suppliers/supplier-set.ts";
 import type { SupplierEndpoint } from "../transport/transport.ts";
-import type { AttemptResult } from "../upstream-answer.ts";
 
 /** What was asked of a back-end, and what came back. */
 export type ProbeSeen = readonly {

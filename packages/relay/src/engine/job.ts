@@ -1,9 +1,9 @@
 import type { Span } from "@turnpike/base";
 import type { Operation, Service } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
+import type { UpstreamOutcome } from "../answers/upstream-answer.ts";
 import { isEmptyResult } from "../cache/policy.ts";
 import type { MethodTraits } from "../families/method-traits.ts";
-import type { UpstreamOutcome } from "../upstream-answer.ts";
 import type { ServiceContext, SupplierQuery } from "./service-context.ts";
 
 /** One call on its way to an answer. */

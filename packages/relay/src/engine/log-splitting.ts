@@ -1,8 +1,8 @@
 import { isRecord, type Metrics } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
+import { type UpstreamAnswer, type UpstreamOutcome, wasTooMuch } from "../answers/upstream-answer.ts";
 import { findMembers } from "../members.ts";
 import { SPLIT_LOGS } from "../metrics.ts";
-import { type UpstreamAnswer, type UpstreamOutcome, wasTooMuch } from "../upstream-answer.ts";
 import type { Job } from "./job.ts";
 
 export interface LogSplittingTools {

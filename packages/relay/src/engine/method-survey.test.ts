@@ -4,7 +4,7 @@ import type { ServiceId } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
 import { virtualClock } from "@turnpike/testkit";
-import type { AttemptResult, FailedAttempt, UpstreamAnswer } from "../upstream-answer.ts";
+import type { AttemptResult, FailedAttempt, UpstreamAnswer } from "../answers/upstream-answer.ts";
 import { MethodSurvey, type SurveyedSupplier } from "./method-survey.ts";
 
 const service = createCatalogue({}).services.get("eth" as ServiceId);

@@ -1,8 +1,8 @@
 import type { Clock } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
+import type { AttemptResult } from "../answers/upstream-answer.ts";
 import { rpcProbeCall } from "../families/family.ts";
-import type { AttemptResult } from "../upstream-answer.ts";
 
 /** A supplier whose methods are surveyed. */
 export interface SurveyedSupplier {

@@ -1,8 +1,8 @@
 import assert from "node:assert/strict";
 import { suite, test } from "node:test";
 import { setImmediate as nextTurn } from "node:timers/promises";
+import type { UpstreamOutcome } from "../answers/upstream-answer.ts";
 import { keyOf } from "../cache/call-key.ts";
-import type { UpstreamOutcome } from "../upstream-answer.ts";
 import { Multiplexer } from "./multiplexer.ts";
 
 function answer(length: number): UpstreamOutcome {

@@ -1,6 +1,6 @@
 import { setImmediate as nextTurn } from "node:timers/promises";
+import { type UpstreamOutcome, withOwnId } from "../answers/upstream-answer.ts";
 import type { CallKey } from "../cache/call-key.ts";
-import { type UpstreamOutcome, withOwnId } from "../upstream-answer.ts";
 
 interface InFlightRead {
   readonly text: string;

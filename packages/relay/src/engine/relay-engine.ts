@@ -16,6 +16,7 @@ import {
   type Relayed,
   type RpcType,
 } from "@turnpike/protocol";
+import type { UpstreamAnswer, UpstreamOutcome } from "../answers/upstream-answer.ts";
 import type { BlockRef } from "../families/method-traits.ts";
 import { familyOf } from "../families.ts";
 import { RelayMemory } from "../memory.ts";
@@ -25,7 +26,6 @@ import { DEFAULT_QUALITY } from "../quality/supplier-quality.ts";
 import type { SupplierSet } from "../suppliers/supplier-set.ts";
 import type { SendPurpose, SupplierEndpoint } from "../transport/transport.ts";
 import type { Relay, RelayControl, RelayFailure, RelayFlag, RelayOutcome, ServiceView } from "../types.ts";
-import type { UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
 import { Attempts } from "./attempts.ts";
 import { forwardBatch } from "./client-batch.ts";
 import { bodyForCreator, filterRole } from "./filters.ts";

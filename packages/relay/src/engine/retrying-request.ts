@@ -1,8 +1,8 @@
 import { type Clock, type Deadline, type Deadlines, type ErrorCode, isAppError, type Metrics } from "@turnpike/base";
+import type { AttemptResult, FailedAttempt, UpstreamAnswer, UpstreamOutcome } from "../answers/upstream-answer.ts";
 import type { FailureReason } from "../families/family.ts";
 import { HEDGES } from "../metrics.ts";
 import type { SendHandle, SendPurpose } from "../transport/transport.ts";
-import type { AttemptResult, FailedAttempt, UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
 import type { Job } from "./job.ts";
 import type { Target } from "./target.ts";
 

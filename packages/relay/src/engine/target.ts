@@ -1,10 +1,11 @@
 import type { Clock, Log, Metrics, ServiceId } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { BackendCall, RpcType } from "@turnpike/protocol";
-import { classifyAnswer } from "../answer.ts";
+import { parseAnswer } from "../answers/parsed-answer.ts";
+import { scanAnswer } from "../answers/scanned-answer.ts";
+import { type AttemptResult, createAnswer } from "../answers/upstream-answer.ts";
 import type { Family } from "../families/family.ts";
 import { familyOf } from "../families.ts";
-import { classifyFreeAnswer } from "../free-answer.ts";
 import type { ServiceMemory } from "../memory.ts";
 import type { LatencyTracker } from "../quality/latency.ts";
 import type { ProbeTarget } from "../quality/prober.ts";
@@ -18,7 +19,6 @@ import type {
   TransportFailure,
   UpstreamResponse,
 } from "../transport/transport.ts";
-import { type AttemptResult, createAnswer } from "../upstream-answer.ts";
 import { supplierTag } from "./filters.ts";
 import { Health, type ProbeSeen } from "./health.ts";
 
@@ -209,8 +209,8 @@ export class Target implements ProbeTarget<ProbeSeen> {
     }
     const { service, maxCheckedBytes } = this.#options;
     return check.isFree === true && !this.family.isLegacyRpc
-      ? classifyFreeAnswer(service, source)
-      : classifyAnswer(service, source, check.maxCheckedBytes ?? maxCheckedBytes);
+      ? scanAnswer(service, source)
+      : parseAnswer(service, source, check.maxCheckedBytes ?? maxCheckedBytes);
   }
 
   /** True while it is thought to take a batch of so many calls. */

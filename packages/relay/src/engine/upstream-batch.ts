@@ -1,9 +1,9 @@
 import { AppError, type Clock } from "@turnpike/base";
 import type { BackendCall } from "@turnpike/protocol";
+import type { AttemptResult, FailedAttempt, UpstreamAnswer, UpstreamOutcome } from "../answers/upstream-answer.ts";
 import type { FailureReason } from "../families/family.ts";
 import { takeNext } from "../quality/selection.ts";
 import { retryAfterMsOf, type TransportFailure, type UpstreamResponse } from "../transport/transport.ts";
-import type { AttemptResult, FailedAttempt, UpstreamAnswer, UpstreamOutcome } from "../upstream-answer.ts";
 import { joinBatch, readBatch } from "./batch-codec.ts";
 import type { Job } from "./job.ts";
 import { callFailureCode, type Tally } from "./retrying-request.ts";

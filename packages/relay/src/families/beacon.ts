@@ -1,5 +1,4 @@
 import { isRecord } from "@turnpike/base";
-import { parseChainCall } from "./chain-call.ts";
 import {
   type ErrorJudgement,
   type Family,
@@ -11,6 +10,7 @@ import {
   supplierFault,
 } from "./family.ts";
 import { beaconTraits } from "./methods/beacon-methods.ts";
+import { parseDeclaredCall } from "./paid-call.ts";
 
 /** What Lodestar and Teku say of a path that they do not have. Others say the same of a block that is not there. */
 const NO_PATH = /^(?:route|endpoint) .{1,512} not found/i;
@@ -24,7 +24,7 @@ function judge(status: number, body: unknown): ErrorJudgement {
 /** Consensus layer of Ethereum: the Beacon API. */
 export const beacon: Family = {
   id: "beacon",
-  parse: parseChainCall,
+  parse: parseDeclaredCall,
   judgeRpcError: () => supplierFault("error"),
   judgeHttpError: judge,
   errorsOverHttp500: false,

@@ -1,4 +1,3 @@
-import { parseChainCall } from "./chain-call.ts";
 import {
   chainFault,
   type ErrorJudgement,
@@ -11,6 +10,7 @@ import {
 } from "./family.ts";
 import { BITCOIN_METHODS } from "./methods/bitcoin-methods.ts";
 import { traitsOf } from "./methods/rules.ts";
+import { parseDeclaredCall } from "./paid-call.ts";
 
 /** Codes of Bitcoin Core's `rpc/protocol.h`: type error, invalid address or key, invalid parameter, deserialization, misc (wrong arguments). */
 const FIXED_CODES = new Set([-1, -3, -5, -8, -22, -32602]);
@@ -28,7 +28,7 @@ const FINALITY_BLOCKS = 100;
 /** Bitcoin-style networks; nodes before Bitcoin Core 28 answer in the manner of JSON-RPC 1. */
 export const bitcoin: Family = {
   id: "bitcoin",
-  parse: parseChainCall,
+  parse: parseDeclaredCall,
   judgeRpcError: judge,
   judgeHttpError: judgeHttpStatus,
   errorsOverHttp500: true,

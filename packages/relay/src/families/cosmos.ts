@@ -1,6 +1,5 @@
 import { isRecord } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
-import { parseChainCall } from "./chain-call.ts";
 import {
   chainFault,
   type ErrorJudgement,
@@ -14,6 +13,7 @@ import {
   supplierFault,
 } from "./family.ts";
 import { cosmosTraits } from "./methods/cosmos-methods.ts";
+import { parseDeclaredCall } from "./paid-call.ts";
 
 /** Texts of CometBFT 0.38 and the Cosmos SDK 0.5x that a right node gives to a wrong question; see `test/spec/recorded-cosmos`. */
 const FIXED =
@@ -90,7 +90,7 @@ function chainProbe(service: Service, path: string, rpcType: "rest" | "comet_bft
 /** Cosmos-style networks: CometBFT RPC over POST and GET, and the REST API. */
 export const cosmos: Family = {
   id: "cosmos",
-  parse: parseChainCall,
+  parse: parseDeclaredCall,
   judgeRpcError: judgeCometError,
   judgeHttpError: judgeLcdError,
   errorsOverHttp500: true,

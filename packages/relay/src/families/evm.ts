@@ -1,6 +1,5 @@
 import type { Service } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
-import { parseChainCall } from "./chain-call.ts";
 import {
   chainFault,
   type ErrorJudgement,
@@ -18,6 +17,7 @@ import {
 } from "./family.ts";
 import { EVM_METHODS } from "./methods/evm-methods.ts";
 import { traitsOf } from "./methods/rules.ts";
+import { parseDeclaredCall } from "./paid-call.ts";
 
 /** The EVM ran, or the call could never run: every right node says the same. Texts of geth, Erigon, Nethermind, Besu, anvil. */
 const FIXED =
@@ -140,7 +140,7 @@ export function evmProbe(service: Service): Probe {
 /** EVM networks: Ethereum JSON-RPC. */
 export const evm: Family = {
   id: "evm",
-  parse: parseChainCall,
+  parse: parseDeclaredCall,
   judgeRpcError: judgeEvmError,
   judgeHttpError: judgeHttpStatus,
   errorsOverHttp500: false,

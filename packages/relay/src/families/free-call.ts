@@ -5,9 +5,9 @@ import { familyOf } from "../families.ts";
 import { replaceSpan } from "../members.ts";
 import { formatPath, formatQuery, parsePath } from "../paths.ts";
 import { matchPath } from "../templates.ts";
-import { sentId } from "./chain-call.ts";
 import { isDenied } from "./denied.ts";
 import type { ParsedCall } from "./family.ts";
+import { sentId } from "./paid-call.ts";
 
 /** A valid JSON-RPC 2.0 request object of a free call. Spans are places in `body`. */
 export interface FreeRpc {

@@ -1,7 +1,6 @@
 import type { Service } from "@turnpike/catalogue";
-import { paramsFault } from "../checks.ts";
-import { parseChainCall, readBody } from "./chain-call.ts";
 import { type CallInput, type Family, judgeHttpStatus, type ParsedCall, supplierFault } from "./family.ts";
+import { paramsFault, parseDeclaredCall, readBody } from "./paid-call.ts";
 
 /** The operation that is the body of the route itself. */
 const ROOT = "POST /";
@@ -17,7 +16,7 @@ function bodyFault(fault: string): string {
 
 function parse(service: Service, input: CallInput): ParsedCall {
   const root = service.operations.get(ROOT);
-  if (root === undefined || input.appendedPath !== "") return parseChainCall(service, input);
+  if (root === undefined || input.appendedPath !== "") return parseDeclaredCall(service, input);
   if (input.verb === "GET") return { ok: false, code: "VERB_NOT_ALLOWED" };
   const read = readBody(input.body);
   if (!read.ok) return read;

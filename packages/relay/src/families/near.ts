@@ -1,4 +1,3 @@
-import { parseChainCall } from "./chain-call.ts";
 import {
   chainFault,
   type ErrorJudgement,
@@ -14,6 +13,7 @@ import {
 } from "./family.ts";
 import { NEAR_METHODS } from "./methods/near-methods.ts";
 import { traitsOf } from "./methods/rules.ts";
+import { parseDeclaredCall } from "./paid-call.ts";
 
 /** Causes of nearcore's structured errors that are facts of the request or the chain. */
 const FIXED =
@@ -36,7 +36,7 @@ function judge(error: RpcError): ErrorJudgement {
 /** NEAR-style network. */
 export const near: Family = {
   id: "near",
-  parse: parseChainCall,
+  parse: parseDeclaredCall,
   judgeRpcError: judge,
   judgeHttpError: judgeHttpStatus,
   errorsOverHttp500: false,

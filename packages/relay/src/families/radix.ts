@@ -1,5 +1,4 @@
 import { isRecord } from "@turnpike/base";
-import { parseChainCall } from "./chain-call.ts";
 import {
   type ErrorJudgement,
   type Family,
@@ -10,6 +9,7 @@ import {
   supplierFault,
 } from "./family.ts";
 import { radixTraits } from "./methods/radix-methods.ts";
+import { parseDeclaredCall } from "./paid-call.ts";
 
 function judge(status: number, body: unknown): ErrorJudgement {
   const isStated = isRecord(body) && Number.isInteger(body.code) && typeof body.message === "string";
@@ -22,7 +22,7 @@ const GATEWAY_STATUS = "POST /status/gateway-status";
 /** Radix-style network: the Gateway API, JSON over POST. */
 export const radix: Family = {
   id: "radix",
-  parse: parseChainCall,
+  parse: parseDeclaredCall,
   judgeRpcError: () => supplierFault("error"),
   judgeHttpError: judge,
   errorsOverHttp500: false,

@@ -1,6 +1,5 @@
 import { isRecord } from "@turnpike/base";
 import { parseSearchRequest, type Service } from "@turnpike/catalogue";
-import { parseChainCall } from "./chain-call.ts";
 import {
   type CallInput,
   type Family,
@@ -9,6 +8,7 @@ import {
   type ParsedCall,
   supplierFault,
 } from "./family.ts";
+import { parseDeclaredCall } from "./paid-call.ts";
 
 const UPSTREAM_PATH = "/v1/search";
 const ROOT = "POST /";
@@ -40,7 +40,7 @@ function parseSearch(body: Uint8Array): ParsedCall {
 function parse(service: Service, input: CallInput): ParsedCall {
   if (input.appendedPath !== "") {
     const isSearch = input.appendedPath === UPSTREAM_PATH && service.operations.has(`POST ${UPSTREAM_PATH}`);
-    if (!isSearch || input.verb === "GET") return parseChainCall(service, input);
+    if (!isSearch || input.verb === "GET") return parseDeclaredCall(service, input);
   } else if (input.verb === "GET") return { ok: false, code: "VERB_NOT_ALLOWED" };
   return parseSearch(input.body);
 }

@@ -1,4 +1,3 @@
-import { parseChainCall } from "./chain-call.ts";
 import {
   chainFault,
   type ErrorJudgement,
@@ -12,6 +11,7 @@ import {
 } from "./family.ts";
 import { traitsOf } from "./methods/rules.ts";
 import { SOLANA_METHODS } from "./methods/solana-methods.ts";
+import { parseDeclaredCall } from "./paid-call.ts";
 
 /** Wrong parameters, and a simulation that failed: their texts repeat what the client and its programs say. */
 const CLIENT_CODES = new Set([-32602, -32002]);
@@ -33,7 +33,7 @@ function judge(error: RpcError): ErrorJudgement {
 /** Solana-style network. */
 export const solana: Family = {
   id: "solana",
-  parse: parseChainCall,
+  parse: parseDeclaredCall,
   judgeRpcError: judge,
   judgeHttpError: judgeHttpStatus,
   errorsOverHttp500: false,

@@ -1,5 +1,4 @@
 import type { BackendCall } from "@turnpike/protocol";
-import { parseChainCall } from "./chain-call.ts";
 import {
   chainFault,
   type ErrorJudgement,
@@ -13,6 +12,7 @@ import {
 } from "./family.ts";
 import { traitsOf } from "./methods/rules.ts";
 import { SUI_METHODS } from "./methods/sui-methods.ts";
+import { parseDeclaredCall } from "./paid-call.ts";
 
 /** Sui's own code for a transaction that cannot be executed, whichever node is asked. */
 const TRANSACTION_CODE = -32002;
@@ -36,7 +36,7 @@ function judge(error: RpcError, { method = "" }: BackendCall): ErrorJudgement {
 /** Sui-style network. */
 export const sui: Family = {
   id: "sui",
-  parse: parseChainCall,
+  parse: parseDeclaredCall,
   judgeRpcError: judge,
   judgeHttpError: judgeHttpStatus,
   errorsOverHttp500: false,

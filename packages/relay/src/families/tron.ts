@@ -1,5 +1,4 @@
 import { isRecord } from "@turnpike/base";
-import { parseChainCall } from "./chain-call.ts";
 import { evmProbe, judgeEvmError } from "./evm.ts";
 import {
   type Family,
@@ -11,6 +10,7 @@ import {
   supplierFault,
 } from "./family.ts";
 import { tronTraits } from "./methods/tron-methods.ts";
+import { parseDeclaredCall } from "./paid-call.ts";
 
 /** java-tron's exceptions for a wrong question, and for one that the chain's state refuses. */
 const FIXED =
@@ -23,7 +23,7 @@ const height = (result: unknown): unknown => memberAt(result, "block_header", "r
 /** Tron-style network: Ethereum JSON-RPC at the root, its own REST API on paths. */
 export const tron: Family = {
   id: "tron",
-  parse: parseChainCall,
+  parse: parseDeclaredCall,
   judgeRpcError: judgeEvmError,
   judgeHttpError: judgeHttpStatus,
   // java-tron says `{"Error": "…"}` with status 200.

@@ -1,8 +1,8 @@
 import type { BackendCall, SchemaCheck } from "@turnpike/protocol";
-import type { FailureReason } from "./families/family.ts";
-import { findMembers, type MemberSpan, replaceSpan } from "./members.ts";
-import { headerOf, type UpstreamResponse } from "./transport/transport.ts";
-import type { Blame, RelayFailure } from "./types.ts";
+import type { FailureReason } from "../families/family.ts";
+import { findMembers, type MemberSpan, replaceSpan } from "../members.ts";
+import { headerOf, type UpstreamResponse } from "../transport/transport.ts";
+import type { Blame, RelayFailure } from "../types.ts";
 
 /** One answer of a supplier: read and checked once, and the same value from there on until it is relayed. */
 export interface UpstreamAnswer {

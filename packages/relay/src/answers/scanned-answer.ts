@@ -11,16 +11,24 @@ import {
 } from "@turnpike/base";
 import type { Service } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
-import { COMET_GET_ID, failedShowing, failedWith, isSuccess, readError } from "./answer.ts";
-import type { ErrorJudgement, FailureReason, Family } from "./families/family.ts";
-import { familyOf } from "./families.ts";
-import { replaceSpan } from "./members.ts";
-import { headerOf, type UpstreamResponse } from "./transport/transport.ts";
+import type { ErrorJudgement, Family } from "../families/family.ts";
+import { familyOf } from "../families.ts";
+import { replaceSpan } from "../members.ts";
+import { headerOf, type UpstreamResponse } from "../transport/transport.ts";
+import {
+  failedShowing,
+  failedWith,
+  isSuccess,
+  malformed,
+  mayCarryError,
+  readError,
+  refusedAnswer,
+  wantedIdOf,
+} from "./rules.ts";
 import {
   type AnswerSource,
   type AttemptResult,
   createAnswer,
-  type FailedAttempt,
   failedAttempt,
   type UpstreamAnswer,
 } from "./upstream-answer.ts";
@@ -36,22 +44,10 @@ export interface ScannedObject {
   readonly members: readonly JsonMemberSpan[];
 }
 
-/** An answer of the wrong form. With another status than 2xx that is all that it says. */
-const broken = (status: number, reason: FailureReason): FailedAttempt =>
-  failedAttempt("supplier", isSuccess(status) ? reason : "http_status");
 const JSON_TYPE = /^application\/(?:[a-z0-9.+-]+\+)?json\b/i;
 
 function good(source: AnswerSource, body: Uint8Array, isError: boolean): UpstreamAnswer {
   return createAnswer(source, { body, schemaCheck: "unchecked", isError });
-}
-
-/** Statuses that are the supplier's refusal whatever the body says; empty bodies too. */
-export function refusedAnswer(response: UpstreamResponse): FailedAttempt | undefined {
-  const { status } = response;
-  if (response.isTruncated) return failedAttempt("supplier", "too_large");
-  if (status === 429) return failedAttempt("supplier", "rate_limited");
-  if (status === 401 || status === 403 || status === 407) return failedAttempt("supplier", "refused");
-  return undefined;
 }
 
 /** Members of a usual answer. */
@@ -142,7 +138,7 @@ function methodNotAvailable(rawId: string): Uint8Array {
  * Reads one JSON-RPC response by its top-level members. The result is passed on as it is: known to be whole, and not
  * parsed.
  */
-export function classifyRpcObject(
+export function readRpcObject(
   family: Family,
   source: AnswerSource,
   object: ScannedObject,
@@ -156,25 +152,25 @@ export function classifyRpcObject(
   let error: JsonMemberSpan | undefined;
   for (const member of object.members) {
     if (member.key === "jsonrpc") {
-      if (version !== undefined) return broken(status, "not_json");
+      if (version !== undefined) return malformed(status, "not_json");
       version = member;
     } else if (member.key === "id") {
-      if (id !== undefined) return broken(status, "not_json");
+      if (id !== undefined) return malformed(status, "not_json");
       id = member;
     } else if (member.key === "result") {
-      if (result !== undefined) return broken(status, "not_json");
+      if (result !== undefined) return malformed(status, "not_json");
       result = member;
     } else if (member.key === "error") {
-      if (error !== undefined) return broken(status, "not_json");
+      if (error !== undefined) return malformed(status, "not_json");
       error = member;
     }
   }
   const isModern = version !== undefined && version.end - version.start === 5 && rawText(object, version) === '"2.0"';
-  if (!isModern) return broken(status, "no_jsonrpc");
-  if (id === undefined) return broken(status, "wrong_id");
+  if (!isModern) return malformed(status, "no_jsonrpc");
+  if (id === undefined) return malformed(status, "wrong_id");
   const rawId = rawText(object, id);
-  if (!sameValue(rawId, wantedId)) return broken(status, "wrong_id");
-  if ((result === undefined) === (error === undefined)) return broken(status, "both_or_neither");
+  if (!sameValue(rawId, wantedId)) return malformed(status, "wrong_id");
+  if ((result === undefined) === (error === undefined)) return malformed(status, "both_or_neither");
   const clientId = call.clientId ?? (rawId === wantedId ? undefined : wantedId);
   const body = withId(object, id, clientId);
   const grown = clientId === undefined ? 0 : Buffer.byteLength(clientId) - (id.end - id.start);
@@ -185,12 +181,10 @@ export function classifyRpcObject(
     const resultAt = { start: result.start + shift, end: result.end + shift };
     return createAnswer(source, { body, schemaCheck: "unchecked", isError: false, idAt, resultAt });
   }
-  if (error === undefined) return broken(status, "both_or_neither");
+  if (error === undefined) return malformed(status, "both_or_neither");
   const stated = readError(parseSpan(object, error));
-  if (stated === undefined) return broken(status, "bad_error");
-  const mayCarry =
-    isSuccess(status) || status === 400 || status === 404 || (status === 500 && family.errorsOverHttp500);
-  if (!mayCarry) return failedAttempt("supplier", "http_status");
+  if (stated === undefined) return malformed(status, "bad_error");
+  if (!mayCarryError(family, status)) return failedAttempt("supplier", "http_status");
   const judged = family.judgeRpcError(stated, call);
   if (judged === "answer") return createAnswer(source, { body, schemaCheck: "unchecked", isError: true, idAt });
   const failed = failedWith(judged, rawText(object, error), body, source);
@@ -201,10 +195,10 @@ export function classifyRpcObject(
 
 function classifyRpc(family: Family, source: AnswerSource, wantedId: string): AttemptResult {
   const { status, body } = source.response;
-  if (body.length === 0) return failedAttempt("supplier", isSuccess(status) ? "empty" : "http_status");
+  if (body.length === 0) return malformed(status, "empty");
   const object = isUtf8(body) ? scanObject(body) : undefined;
-  if (object === undefined) return failedAttempt("supplier", isSuccess(status) ? "not_json" : "http_status");
-  return classifyRpcObject(family, source, object, wantedId);
+  if (object === undefined) return malformed(status, "not_json");
+  return readRpcObject(family, source, object, wantedId);
 }
 
 function judgeHttp(family: Family, call: BackendCall, status: number, value: unknown): ErrorJudgement | undefined {
@@ -223,12 +217,10 @@ function classifyPath(family: Family, source: AnswerSource): AttemptResult {
   const { call, response } = source;
   const { status, body } = response;
   const contentType = headerOf(response, "content-type");
-  const fault = failedAttempt("supplier", isSuccess(status) ? "not_json" : "http_status");
+  const fault = malformed(status, "not_json");
   if (body.length === 0) {
     const mayBeEmpty = isSuccess(status) && family.id === "beacon";
-    return mayBeEmpty
-      ? good(source, body, false)
-      : failedAttempt("supplier", isSuccess(status) ? "empty" : "http_status");
+    return mayBeEmpty ? good(source, body, false) : malformed(status, "empty");
   }
   if (isSsz(call, response)) {
     const version = headerOf(response, "eth-consensus-version");
@@ -260,16 +252,15 @@ function classifyPath(family: Family, source: AnswerSource): AttemptResult {
 }
 
 /**
- * Reads the answer to a free call: `classifyAnswer` for bytes that are passed on. Envelope, id and wholeness are held
+ * Reads the answer to a free call: `parseAnswer` for bytes that are passed on. Envelope, id and wholeness are held
  * against the supplier as there; results are neither parsed nor held against a schema.
  */
-export function classifyFreeAnswer(service: Service, source: AnswerSource): AttemptResult {
+export function scanAnswer(service: Service, source: AnswerSource): AttemptResult {
   const { call, response } = source;
   const refused = refusedAnswer(response);
   if (refused !== undefined) return refused;
   const family = familyOf(service, call.rpcType);
-  const isCometGet = call.rpcType === "comet_bft" && call.verb === "GET";
-  const wantedId = isCometGet ? COMET_GET_ID : call.id;
+  const wantedId = wantedIdOf(call);
   if (wantedId === undefined) return classifyPath(family, source);
   return classifyRpc(family, source, wantedId);
 }

@@ -4,9 +4,9 @@ import type { ServiceId } from "@turnpike/base";
 import { createCatalogue } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
 import { fc } from "@turnpike/testkit/property";
-import { responseOf } from "../test/response.ts";
-import { httpProbeCall, rpcProbeCall } from "./families/family.ts";
-import { classifyFreeAnswer } from "./free-answer.ts";
+import { responseOf } from "../../test/response.ts";
+import { httpProbeCall, rpcProbeCall } from "../families/family.ts";
+import { scanAnswer } from "./scanned-answer.ts";
 import { createAnswer, withOwnId } from "./upstream-answer.ts";
 
 const service = createCatalogue({}).get("eth" as ServiceId);
@@ -40,7 +40,7 @@ test("an answer that is shared is the same but for the id, wherever that stands"
         ...(client === undefined ? {} : { clientId: client }),
       };
       const body = Buffer.from(written(sent));
-      const read = classifyFreeAnswer(eth, { call, response: responseOf(body), operator: "a" });
+      const read = scanAnswer(eth, { call, response: responseOf(body), operator: "a" });
       assert.ok(read.ok);
       assert.equal(Buffer.from(read.body).toString(), written(client ?? sent));
       const shared = withOwnId(read, other);

@@ -4,9 +4,9 @@ import type { ServiceId } from "@turnpike/base";
 import { createCatalogue, type Service } from "@turnpike/catalogue";
 import { type Recorded, readRecorded, recordedText } from "@turnpike/testkit";
 import { fc } from "@turnpike/testkit/property";
-import { responseOf } from "../test/response.ts";
-import { classifyAnswer } from "./answer.ts";
-import { parsePaid } from "./families.ts";
+import { responseOf } from "../../test/response.ts";
+import { parsePaid } from "../families.ts";
+import { parseAnswer } from "./parsed-answer.ts";
 
 const catalogue = createCatalogue({});
 const MIB = 1_048_576;
@@ -30,7 +30,7 @@ function verdict(id: string, request: unknown, body: string | Uint8Array, status
   });
   assert.ok(parsed.ok, JSON.stringify(parsed));
   const source = { call: parsed.call, response: responseOf(body, status), operator: "a" };
-  const read = classifyAnswer(found, source, maxCheckedBytes);
+  const read = parseAnswer(found, source, maxCheckedBytes);
   if (!read.ok) return `${read.blame}:${read.reason}`;
   return `${read.isError ? "error" : "good"}:${read.schemaCheck}`;
 }
@@ -191,7 +191,7 @@ test("an id that was kept back is put into the answer byte for byte, and nothing
     const parsed = parsePaid(eth, { verb: "POST", appendedPath: "", query: "", body });
     assert.ok(parsed.ok);
     const response = responseOf('{ "result":"0x1", "id": 1 ,"jsonrpc":"2.0"}');
-    const read = classifyAnswer(eth, { call: parsed.call, response, operator: "a" }, MIB);
+    const read = parseAnswer(eth, { call: parsed.call, response, operator: "a" }, MIB);
     assert.ok(read.ok);
     assert.equal(Buffer.from(read.body).toString(), `{ "result":"0x1", "id": ${id} ,"jsonrpc":"2.0"}`);
   }
@@ -208,8 +208,8 @@ test("Bitcoin Core's older answers become JSON-RPC 2.0, their bytes kept", () =>
     body: Buffer.from('{"method":"getdifficulty"}'),
   });
   assert.ok(parsed.ok);
-  const read = (body: string, status: number): ReturnType<typeof classifyAnswer> =>
-    classifyAnswer(found, { call: parsed.call, response: responseOf(body, status, ""), operator: "a" }, MIB);
+  const read = (body: string, status: number): ReturnType<typeof parseAnswer> =>
+    parseAnswer(found, { call: parsed.call, response: responseOf(body, status, ""), operator: "a" }, MIB);
   const good = read('{"result":1.00000000,"error":null,"id":1}', 200);
   assert.ok(good.ok && good.schemaCheck === "passed");
   assert.equal(Buffer.from(good.body).toString(), '{"jsonrpc":"2.0","id":1,"result":1.00000000}');
@@ -257,7 +257,7 @@ function replay(one: Recorded): string | undefined {
   // The node was asked without params; the paid route always sends them.
   if (one.name === "no params member" && one.status === 500) return undefined;
   const response = responseOf(answer, one.status, "");
-  const read = classifyAnswer(pocket, { call: parsed.call, response, operator: "a" }, MIB);
+  const read = parseAnswer(pocket, { call: parsed.call, response, operator: "a" }, MIB);
   if (!read.ok) return `${read.blame}:${read.reason}`;
   assert.deepEqual(Buffer.from(read.body), answer, "bytes are passed on as they came");
   return `${read.isError ? "error" : "good"}:${read.schemaCheck}`;

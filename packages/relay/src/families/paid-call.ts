@@ -1,6 +1,5 @@
 import { hasLoneSurrogate, isRecord, type JsonMember, parseJson } from "@turnpike/base";
-import type { Operation, Service } from "@turnpike/catalogue";
-import { paramsFault } from "../checks.ts";
+import { checkParams, type Operation, type Service } from "@turnpike/catalogue";
 import { formatPath, formatQuery, parsePath } from "../paths.ts";
 import { matchPath, type Verb } from "../templates.ts";
 import type { CallInput, CallRefusal, ParsedCall } from "./family.ts";
@@ -39,6 +38,12 @@ export function readBody(body: Uint8Array): ReadBody | CallRefusal {
   if (!isRecord(value)) return refuse("MALFORMED_REQUEST", "The body is not a JSON object.");
   const raw = (key: string): string | undefined => members.find((member: JsonMember) => member.key === key)?.raw;
   return { ok: true, value, text, raw };
+}
+
+/** What is wrong with the parameters of an operation, in words that are safe to show; undefined when they fit. */
+export function paramsFault(service: Service, operation: Operation, params: unknown): string | undefined {
+  const check = checkParams(service, operation.name, params);
+  return check.ok ? undefined : `\`${check.path.slice(0, 120)}\` ${check.message.slice(0, 200)}.`;
 }
 
 function isEmptyParams(params: unknown): boolean {
@@ -169,7 +174,7 @@ function methodPathCall(service: Service, method: string, read: ReadBody): Parse
  * back-end is spoken to, so that a network with two families needs no guess. The body is rebuilt from the raw texts of
  * its known members; others are dropped.
  */
-export function parseChainCall(service: Service, input: CallInput): ParsedCall {
+export function parseDeclaredCall(service: Service, input: CallInput): ParsedCall {
   if (input.appendedPath !== "") return appendedCall(service, input);
   if (input.verb === "GET") return refuse("VERB_NOT_ALLOWED");
   const read = readBody(input.body);

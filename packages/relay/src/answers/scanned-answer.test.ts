@@ -4,10 +4,10 @@ import { runInNewContext } from "node:vm";
 import type { ServiceId } from "@turnpike/base";
 import { createCatalogue, type Service } from "@turnpike/catalogue";
 import type { BackendCall } from "@turnpike/protocol";
-import { responseOf } from "../test/response.ts";
-import { classifyAnswer } from "./answer.ts";
-import { httpProbeCall, rpcProbeCall } from "./families/family.ts";
-import { classifyFreeAnswer } from "./free-answer.ts";
+import { responseOf } from "../../test/response.ts";
+import { httpProbeCall, rpcProbeCall } from "../families/family.ts";
+import { parseAnswer } from "./parsed-answer.ts";
+import { scanAnswer } from "./scanned-answer.ts";
 
 const { services } = createCatalogue({});
 
@@ -22,7 +22,7 @@ const NOT_THERE = '{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"The
 /** The attempt's reason, and whether a free client may see what the supplier said. */
 function seen(id: string, call: BackendCall, status: number, said: unknown): string {
   const body = Buffer.from(typeof said === "string" ? said : JSON.stringify(said));
-  const read = classifyFreeAnswer(service(id), { call, response: responseOf(body, status), operator: "a" });
+  const read = scanAnswer(service(id), { call, response: responseOf(body, status), operator: "a" });
   if (read.ok) return read.isError ? "error" : "good";
   const shown = read.fallback === undefined ? undefined : Buffer.from(read.fallback.body).toString();
   if (shown === NOT_THERE) return `${read.reason} in our words`;
@@ -123,7 +123,7 @@ test("the same holds for answers in JSON-RPC 1 style", () => {
     ...PLACES.map((place) => [place, false] as const),
   ] as const) {
     const body = Buffer.from(JSON.stringify({ result: null, error: { code: -32_603, message }, id: 1 }));
-    const read = classifyAnswer(bitcoin, { call, response: responseOf(body), operator: "a" }, 0);
+    const read = parseAnswer(bitcoin, { call, response: responseOf(body), operator: "a" }, 0);
     assert.ok(!read.ok);
     assert.equal(read.fallback !== undefined, isShown, message);
   }
