@@ -14,7 +14,7 @@ import {
 import { OTLPTraceExporter } from "@opentelemetry/exporter-trace-otlp-http";
 import { resourceFromAttributes } from "@opentelemetry/resources";
 import { AlwaysOnSampler, BasicTracerProvider, BatchSpanProcessor } from "@opentelemetry/sdk-trace-base";
-import { type Log, noSpan, type Span, type Tracer } from "@turnpike/base";
+import { FaultLogThrottle, type Log, noSpan, type Span, type Tracer } from "@turnpike/base";
 
 export interface OtlpTracerOptions {
   /** Base URL of a collector; `/v1/traces` is added. */
@@ -31,7 +31,6 @@ export interface OtlpTracerOptions {
 const TRACEPARENT = /^(?!ff)[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(?:-|$)/;
 const EXPORT_TIMEOUT_MS = 5_000;
 const MAX_QUEUED_SPANS = 4_096;
-const WARN_EVERY_MS = 60_000;
 const KINDS = { internal: SpanKind.INTERNAL, client: SpanKind.CLIENT } as const;
 
 /** The client's trace as a parent. Its sampling flag is ignored: clients do not decide what is recorded. */
@@ -81,16 +80,14 @@ export function createOtlpTracer(
   modules: { readonly log: Log; readonly random: () => number },
 ): Tracer & AsyncDisposable {
   const { log, random } = modules;
-  let warnedMs = Number.NEGATIVE_INFINITY;
+  const faultLog = new FaultLogThrottle();
   const warn = (): void => {
-    if (performance.now() - warnedMs < WARN_EVERY_MS) return;
-    warnedMs = performance.now();
-    log.warn({}, "spans could not be sent to the collector of tracing.endpoint");
+    if (faultLog.onFailure()) log.warn({}, "spans could not be sent to the collector of tracing.endpoint");
   };
-  const quiet = (): void => {};
+  const ignore = (): void => {};
   // The texts are not logged: they may hold the collector's URL.
   diag.setLogger(
-    { error: warn, warn, info: quiet, debug: quiet, verbose: quiet },
+    { error: warn, warn, info: ignore, debug: ignore, verbose: ignore },
     { logLevel: DiagLogLevel.WARN, suppressOverrideMessage: true },
   );
   const exporter = new OTLPTraceExporter({

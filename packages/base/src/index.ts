@@ -53,6 +53,7 @@ export {
   RETIRED_CODES,
   thrownCode,
 } from "./errors.ts";
+export { FaultLogThrottle } from "./fault-log-throttle.ts";
 export { type FaultPoints, noFaults } from "./faults.ts";
 export {
   createHostCheck,

@@ -75,7 +75,6 @@ export type { Books, Ledger } from "./ledger-types.ts";
 export { PAYMENT_METRICS } from "./metrics.ts";
 export { noPayments } from "./no-payments.ts";
 export { matchOption, type OptionNetwork, paymentOption } from "./option.ts";
-export { createQuiet, type Quiet } from "./quiet.ts";
 export type { RemoteAsset, RemoteNetwork, RemoteSettlerModules, RemoteSettlerOptions } from "./remote/options.ts";
 export { createRemoteSettler } from "./remote/remote-settler.ts";
 export type { Sale, Settler } from "./settler.ts";

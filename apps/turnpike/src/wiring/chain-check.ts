@@ -1,6 +1,6 @@
 import { setTimeout as delay } from "node:timers/promises";
-import { isAppError, type Log, type NetworkId } from "@turnpike/base";
-import { createQuiet, type EvmVerifier, type Settler } from "@turnpike/payment";
+import { FaultLogThrottle, isAppError, type Log, type NetworkId } from "@turnpike/base";
+import type { EvmVerifier, Settler } from "@turnpike/payment";
 
 /** Time for one look at a chain. */
 const ATTEMPT_MS = 10_000;
@@ -26,7 +26,7 @@ export async function checkChains(
   const stopping = new AbortController();
   const missing = new Map<NetworkId, string>(networks.map((id) => [id, `settlement chain (${id})`]));
 
-  const throttle = createQuiet();
+  const faultLog = new FaultLogThrottle();
   /** True when there is nothing left to ask. */
   const attempt = async (network: NetworkId): Promise<boolean> => {
     try {
@@ -35,7 +35,7 @@ export async function checkChains(
       return true;
     } catch (error) {
       if (isAppError(error, "CHAIN_MISMATCH")) throw error;
-      if (throttle.fails()) log.warn({ network, error: String(error) }, "a settlement chain does not answer");
+      if (faultLog.onFailure()) log.warn({ network, error: String(error) }, "a settlement chain does not answer");
       return false;
     }
   };

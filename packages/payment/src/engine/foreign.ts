@@ -1,10 +1,9 @@
 import { createHash } from "node:crypto";
-import { type Address, AppError, type Clock, failureCode, isAppError, type Log, type Metrics } from "@turnpike/base";
+import { type Address, AppError, type Clock, FaultLogThrottle, failureCode, isAppError, type Log, type Metrics } from "@turnpike/base";
 import type { Hex } from "../evm/abi.ts";
 import { addressToTopic, TOPIC_AUTHORIZATION_USED, TOPIC_TRANSFER } from "../evm/logs.ts";
 import type { EvmNode } from "../evm/rpc.ts";
 import type { ForeignScan, Ledger, ScanCursor } from "../ledger-types.ts";
-import { createQuiet } from "../quiet.ts";
 import type { Head } from "./chain.ts";
 import { foreignLagGauge, foreignScansTotal, foreignSettlementsTotal } from "./metrics.ts";
 import { createNodeReader, type LogFilter, type PlacedLog } from "./node-reader.ts";
@@ -112,7 +111,7 @@ function createNodeScan(
   const labels = { network, node: node.name };
   const reader = createNodeReader(node);
   const size = createWindowSize(maxLogBlocks);
-  const quiet = createQuiet(() => clock.monotonicMs());
+  const faultLog = new FaultLogThrottle(clock);
   let dueAtMs = Number.NEGATIVE_INFINITY;
   let failures = 0;
   /** How often in a row one block's logs were refused, and how often the head was below the cursor. */
@@ -284,14 +283,14 @@ function createNodeScan(
     try {
       await scanOnce(signal);
       failures = 0;
-      if (quiet.works()) log.info({ node: node.name }, "a node is scanned again");
+      if (faultLog.onRecovery()) log.info({ node: node.name }, "a node is scanned again");
     } catch (error) {
       if (signal.aborted) return;
       failures++;
       dueAtMs = clock.monotonicMs() + Math.min(LONGEST_PAUSE_MS, foreignScanMs * 2 ** failures);
       metrics.count(foreignScansTotal, { ...labels, result: "failed" });
       const reason = isAppError(error) ? error.detail.reason : undefined;
-      if (quiet.fails())
+      if (faultLog.onFailure())
         log.warn(
           { node: node.name, code: failureCode(error), reason, failures },
           "a node could not be scanned for payments of other sellers",

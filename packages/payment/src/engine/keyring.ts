@@ -1,7 +1,6 @@
-import { type Clock, isAppError, type Log, sameAddress } from "@turnpike/base";
+import { type Clock, FaultLogThrottle, isAppError, type Log, sameAddress } from "@turnpike/base";
 import { privateKeyToAddress } from "@turnpike/crypto";
 import type { Ledger, RelayerLease } from "../ledger-types.ts";
-import { createQuiet } from "../quiet.ts";
 import type { SettlementChain } from "./chain.ts";
 import type { Lane } from "./lane.ts";
 import type { EngineNetwork } from "./options.ts";
@@ -49,7 +48,7 @@ export function createKeyring(net: EngineNetwork, modules: KeyringModules): Keyr
   const lanes = new Map<string, { readonly lane: Lane; readonly lease: RelayerLease }>();
   /** Leases that are ours in the ledger and that no lane uses. */
   const returning: RelayerLease[] = [];
-  const quiet = createQuiet(() => clock.monotonicMs());
+  const faultLog = new FaultLogThrottle(clock);
   let reading = false;
 
   const held = (): readonly Lane[] => [...lanes.values()].flatMap(({ lane }) => (lane.held ? [lane] : []));
@@ -97,7 +96,7 @@ export function createKeyring(net: EngineNetwork, modules: KeyringModules): Keyr
   };
 
   const complain = (error: unknown, relayer?: string): void => {
-    if (!quiet.fails()) return;
+    if (!faultLog.onFailure()) return;
     const code = isAppError(error) ? error.code : "unknown";
     log.warn({ ...(relayer === undefined ? {} : { relayer }), code }, "a relayer key could not be leased yet");
   };
@@ -123,7 +122,7 @@ export function createKeyring(net: EngineNetwork, modules: KeyringModules): Keyr
         failed = true;
         complain(error);
       }
-      if (!failed) quiet.works();
+      if (!failed) faultLog.onRecovery();
     },
 
     lost(relayer) {

@@ -1,6 +1,5 @@
-import { AppError, type ErrorCode, failureCode, isAppError } from "@turnpike/base";
+import { AppError, type ErrorCode, FaultLogThrottle, failureCode, isAppError } from "@turnpike/base";
 import type { RelayerLease } from "../ledger-types.ts";
-import { createQuiet } from "../quiet.ts";
 import type { Sale } from "../settler.ts";
 import type { Evidence, PaymentRecord, PaymentRefusal, StoredAnswer } from "../types.ts";
 import { settlementGas } from "./calls.ts";
@@ -121,10 +120,10 @@ export async function createNetworkEngine(
   const graceMs = opts.graceMs ?? 2_000;
   /** Payers' code may hold up their batches, so some places are left to the others. */
   const maxOpenLoners = Math.max(1, Math.floor(policy.maxOpenBatchesPerKey / 2));
-  const quiet = {
-    chain: createQuiet(() => clock.monotonicMs()),
-    reconcile: createQuiet(() => clock.monotonicMs()),
-    baseFee: createQuiet(() => clock.monotonicMs()),
+  const faultLogs = {
+    chain: new FaultLogThrottle(clock),
+    reconcile: new FaultLogThrottle(clock),
+    baseFee: new FaultLogThrottle(clock),
   };
   const maxQueueMs = opts.maxQueueMs ?? 10_000;
   const jobs = new Set<Promise<unknown>>();
@@ -256,12 +255,12 @@ export async function createNetworkEngine(
       const inTime = items.filter((item) => !late.includes(item));
       const first = firstFees(newest.baseFee, fees);
       if (first === undefined) {
-        if (quiet.baseFee.fails()) {
+        if (faultLogs.baseFee.onFailure()) {
           log.error({ baseFee: newest.baseFee.toString() }, "the chain's base fee is over the cap: nothing is settled");
         }
         return reject(inTime, "SETTLEMENT_UNAVAILABLE");
       }
-      quiet.baseFee.works();
+      faultLogs.baseFee.onRecovery();
       const simulated = await trySimulation(lane, inTime, first, newest);
       if (simulated === undefined) return;
       const { good, alone, failing, gasLimit } = simulated;
@@ -336,10 +335,10 @@ export async function createNetworkEngine(
       try {
         const view = await watcher.look(stopping.signal);
         saw(view.head);
-        if (quiet.chain.works()) log.info({}, "the chain answers again");
+        if (faultLogs.chain.onRecovery()) log.info({}, "the chain answers again");
         nonces = view.nonces;
       } catch (error) {
-        if (!stopping.signal.aborted && quiet.chain.fails()) {
+        if (!stopping.signal.aborted && faultLogs.chain.onFailure()) {
           log.warn({ code: failureCode(error) }, "the chain could not be asked");
         }
       }
@@ -408,9 +407,9 @@ export async function createNetworkEngine(
       if (stopping.signal.aborted) return;
       try {
         await reconcile();
-        quiet.reconcile.works();
+        faultLogs.reconcile.onRecovery();
       } catch (error) {
-        if (quiet.reconcile.fails()) log.warn({ code: failureCode(error) }, "a reconciliation did not end");
+        if (faultLogs.reconcile.onFailure()) log.warn({ code: failureCode(error) }, "a reconciliation did not end");
       }
     }
   };

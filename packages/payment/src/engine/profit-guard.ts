@@ -1,5 +1,4 @@
-import type { Clock, Log, Metrics } from "@turnpike/base";
-import { createQuiet } from "../quiet.ts";
+import { type Clock, FaultLogThrottle, type Log, type Metrics } from "@turnpike/base";
 import type { Sale } from "../settler.ts";
 import type { PaymentRefusal } from "../types.ts";
 import type { Head } from "./chain.ts";
@@ -52,7 +51,7 @@ export function createProfitGuard(opts: ProfitGuardOptions, modules: ProfitGuard
   const { network } = net;
   const maxHoldMs = net.holdMs ?? 0;
   const reserveMs = net.holdReserveMs ?? 10_000;
-  const quiet = createQuiet(() => clock.monotonicMs());
+  const faultLog = new FaultLogThrottle(clock);
   const held = new WeakSet<QueueItem>();
 
   /** What a transaction of this gas costs with the next block; undefined while it cannot be said. */
@@ -123,11 +122,11 @@ export function createProfitGuard(opts: ProfitGuardOptions, modules: ProfitGuard
       const rule = net.profit?.();
       if (rule === undefined || rule.whenUnprofitable === "settle") return undefined;
       if (!isRefused(sale, rule)) {
-        quiet.works();
+        faultLog.onRecovery();
         return undefined;
       }
       metrics.count(unprofitableTotal, { network, action: "refused" });
-      if (quiet.fails()) log.warn({ value: sale.value.toString() }, "a sale is refused: settling it costs too much");
+      if (faultLog.onFailure()) log.warn({ value: sale.value.toString() }, "a sale is refused: settling it costs too much");
       return { ok: false, code: "SETTLEMENT_UNPROFITABLE", retryAfterSeconds: RETRY_AFTER_SECONDS };
     },
 

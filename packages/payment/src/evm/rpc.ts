@@ -1,6 +1,5 @@
-import { AppError, hostOf, isAppError, isRecord, type Log, type Metrics } from "@turnpike/base";
+import { AppError, FaultLogThrottle, hostOf, isAppError, isRecord, type Log, type Metrics } from "@turnpike/base";
 import { type Dispatcher, Pool } from "undici";
-import { createQuiet, type Quiet } from "../quiet.ts";
 import { decodeQuantity } from "./abi.ts";
 import { rpcCallsTotal, rpcFailoversTotal, rpcSeconds } from "./metrics.ts";
 
@@ -77,7 +76,7 @@ interface Node {
   sameChain: Promise<void> | undefined;
   /** Until when it is known to be of another chain, and of which. */
   foreign: { readonly chainId: string; readonly untilMs: number } | undefined;
-  readonly faults: Quiet;
+  readonly faultLog: FaultLogThrottle;
 }
 
 /**
@@ -175,7 +174,7 @@ export function createEvmRpc(opts: EvmRpcOptions, modules: { readonly log: Log; 
         await requireChain(node, signal);
         const replies = await ask(node, calls, signal);
         node.restUntilMs = 0;
-        if (node.faults.works()) log.info({ host: node.host }, "settlement node works again");
+        if (node.faultLog.onRecovery()) log.info({ host: node.host }, "settlement node works again");
         return replies;
       } catch (error) {
         if (signal?.aborted === true || !isAppError(error, "SETTLEMENT_UNAVAILABLE")) throw error;
@@ -184,7 +183,7 @@ export function createEvmRpc(opts: EvmRpcOptions, modules: { readonly log: Log; 
         node.restUntilMs = performance.now() + restMs;
         if (isForeign(error)) continue;
         node.sameChain = undefined;
-        if (node.faults.fails()) log.warn({ ...error.detail }, "settlement node failed");
+        if (node.faultLog.onFailure()) log.warn({ ...error.detail }, "settlement node failed");
       }
     }
     throw last;
@@ -237,7 +236,7 @@ function openNode(text: string, opts: EvmRpcOptions): Node {
     takesBatches: true,
     sameChain: undefined,
     foreign: undefined,
-    faults: createQuiet(),
+    faultLog: new FaultLogThrottle(),
   };
 }
 

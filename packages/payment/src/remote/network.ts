@@ -1,4 +1,4 @@
-import { AppError, failureCode, type SettlementId } from "@turnpike/base";
+import { AppError, FaultLogThrottle, failureCode, type SettlementId } from "@turnpike/base";
 import { createSettlementChain, type Head } from "../engine/chain.ts";
 import { createForeignWatch } from "../engine/foreign.ts";
 import { facilitatorAnswersTotal } from "../engine/metrics.ts";
@@ -7,7 +7,6 @@ import { createReconciler } from "../engine/reconciler.ts";
 import { createResolver } from "../engine/resolver.ts";
 import { evidenceIn } from "../engine/search.ts";
 import { pause, type Waiters, waitForEnd } from "../engine/waiters.ts";
-import { createQuiet } from "../quiet.ts";
 import type { PaymentRecord } from "../types.ts";
 import type { FacilitatorClient } from "./client.ts";
 import type { RemoteNetwork, RemoteSettlerModules, RemoteSettlerOptions } from "./options.ts";
@@ -67,10 +66,10 @@ export async function createRemoteNetwork(
   let headAtMs = Number.NEGATIVE_INFINITY;
   /** Answers in a row that were none, or absurd. */
   let badAnswers = 0;
-  const quiet = {
-    chain: createQuiet(() => clock.monotonicMs()),
-    reconcile: createQuiet(() => clock.monotonicMs()),
-    facilitator: createQuiet(() => clock.monotonicMs()),
+  const faultLogs = {
+    chain: new FaultLogThrottle(clock),
+    reconcile: new FaultLogThrottle(clock),
+    facilitator: new FaultLogThrottle(clock),
   };
 
   const track = (job: Promise<unknown>): void => {
@@ -98,8 +97,8 @@ export async function createRemoteNetwork(
       if (stopping.signal.aborted) return;
       metrics.count(facilitatorAnswersTotal, { network, answer: answer.kind });
       badAnswers = answer.kind === "absurd" || answer.kind === "none" ? badAnswers + 1 : 0;
-      if (badAnswers === 0 && quiet.facilitator.works()) log.info({}, "the facilitator answers again");
-      if (badAnswers > 0 && quiet.facilitator.fails()) {
+      if (badAnswers === 0 && faultLogs.facilitator.onRecovery()) log.info({}, "the facilitator answers again");
+      if (badAnswers > 0 && faultLogs.facilitator.onFailure()) {
         log.warn({ settlementId: payment.id, answer: answer.kind }, "the facilitator did not answer well");
       }
       entry.hint = answer.transaction ?? entry.hint;
@@ -151,12 +150,12 @@ export async function createRemoteNetwork(
           stopping.signal,
         );
         headAtMs = clock.monotonicMs();
-        if (quiet.chain.works()) log.info({}, "the chain answers again");
+        if (faultLogs.chain.onRecovery()) log.info({}, "the chain answers again");
         for (const result of await Promise.allSettled(entries.map((e) => follow(e, view.head, minedOf(view, e))))) {
           if (result.status === "rejected") log.warn({ code: failureCode(result.reason) }, "look again later");
         }
       } catch (error) {
-        if (!stopping.signal.aborted && quiet.chain.fails()) {
+        if (!stopping.signal.aborted && faultLogs.chain.onFailure()) {
           log.warn({ code: failureCode(error) }, "the chain could not be asked");
         }
       }
@@ -180,11 +179,11 @@ export async function createRemoteNetwork(
         if ((await reconciler.checkFinality(head, signal)) > 0) await adopt(0);
         await reconciler.resolve(head, signal);
         await reconciler.sweep(head, signal);
-        quiet.reconcile.works();
+        faultLogs.reconcile.onRecovery();
         // Nothing is asked of it while it is missing, so it is looked at here; its next bad answer counts again.
         if (badAnswers >= SILENT_ANSWERS && (await client.alive(stopping.signal))) badAnswers = SILENT_ANSWERS - 1;
       } catch (error) {
-        if (!stopping.signal.aborted && quiet.reconcile.fails()) {
+        if (!stopping.signal.aborted && faultLogs.reconcile.onFailure()) {
           log.warn({ code: failureCode(error) }, "a reconciliation did not end");
         }
       }
